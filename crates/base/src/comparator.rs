@@ -1,0 +1,206 @@
+//! Order of user keys, and of internal keys on top of it.
+//!
+//! An enum with fast paths: the built-in orders are compared without an indirect call, and carry an
+//! eight-byte prefix that decides most comparisons from one machine word.
+
+use crate::keys;
+use std::cmp::Ordering;
+use std::fmt;
+use std::sync::Arc;
+
+/// An order of user keys supplied by the user. Must be total and stable over the life of the data.
+pub trait UserComparator: Send + Sync {
+    /// Name recorded in the MANIFEST and in tables.
+    fn name(&self) -> &str;
+    /// Order of two user keys.
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering;
+    /// Shortens `start` to some key in `[start, limit)`; may leave it.
+    fn shortest_separator(&self, _start: &mut Vec<u8>, _limit: &[u8]) {}
+    /// Shortens `key` to some key not smaller; may leave it.
+    fn short_successor(&self, _key: &mut Vec<u8>) {}
+    /// Whether keys that differ in bytes are never equal in order.
+    fn can_keys_with_different_bytes_be_equal(&self) -> bool {
+        true
+    }
+}
+
+/// Order of user keys.
+#[derive(Clone, Default)]
+pub enum Comparator {
+    /// Unsigned bytes, shorter first: `leveldb.BytewiseComparator`.
+    #[default]
+    Bytewise,
+    /// The exact reverse: `rocksdb.ReverseBytewiseComparator`.
+    ReverseBytewise,
+    /// The user's.
+    User(Arc<dyn UserComparator>),
+}
+
+/// Big-endian value of the first eight bytes, zero-padded.
+#[inline]
+fn first8(key: &[u8]) -> u64 {
+    if let Some(b) = key.first_chunk::<8>() {
+        return u64::from_be_bytes(*b);
+    }
+    let mut b = [0u8; 8];
+    b[..key.len()].copy_from_slice(key);
+    u64::from_be_bytes(b)
+}
+
+impl Comparator {
+    /// Name recorded in the MANIFEST and in tables.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Bytewise => "leveldb.BytewiseComparator",
+            Self::ReverseBytewise => "rocksdb.ReverseBytewiseComparator",
+            Self::User(c) => c.name(),
+        }
+    }
+
+    /// The built-in comparator of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "leveldb.BytewiseComparator" => Some(Self::Bytewise),
+            "rocksdb.ReverseBytewiseComparator" => Some(Self::ReverseBytewise),
+            _ => None,
+        }
+    }
+
+    /// Order of two user keys.
+    #[inline]
+    pub fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        match self {
+            Self::Bytewise => a.cmp(b),
+            Self::ReverseBytewise => b.cmp(a),
+            Self::User(c) => c.compare(a, b),
+        }
+    }
+
+    /// Whether two user keys are equal in order.
+    #[inline]
+    pub fn equal(&self, a: &[u8], b: &[u8]) -> bool {
+        match self {
+            Self::Bytewise | Self::ReverseBytewise => a == b,
+            Self::User(c) => c.compare(a, b) == Ordering::Equal,
+        }
+    }
+
+    /// A word `p` with `p(a) < p(b)` only if `a < b`. Equal words decide nothing.
+    #[inline]
+    pub fn prefix(&self, key: &[u8]) -> u64 {
+        match self {
+            Self::Bytewise => first8(key),
+            Self::ReverseBytewise => !first8(key),
+            Self::User(_) => 0,
+        }
+    }
+
+    /// Order of two internal keys: user key ascending, tag descending (B1).
+    ///
+    /// Requires: both hold at least a tag.
+    #[inline]
+    pub fn compare_internal(&self, a: &[u8], b: &[u8]) -> Ordering {
+        match self.compare(keys::user_key(a), keys::user_key(b)) {
+            Ordering::Equal => keys::tag(b).cmp(&keys::tag(a)),
+            o => o,
+        }
+    }
+
+    /// Shortens `start` to a key in `[start, limit)`, as RocksDB does for index keys.
+    pub fn shortest_separator(&self, start: &mut Vec<u8>, limit: &[u8]) {
+        match self {
+            Self::Bytewise => bytewise_separator(start, limit),
+            Self::ReverseBytewise => {
+                let i = common_prefix(start, limit);
+                if i < start.len().min(limit.len()) && start[i] > limit[i] && i + 1 < start.len() {
+                    start.truncate(i + 1);
+                }
+            }
+            Self::User(c) => c.shortest_separator(start, limit),
+        }
+    }
+
+    /// Shortens `key` to a key not smaller.
+    pub fn short_successor(&self, key: &mut Vec<u8>) {
+        match self {
+            Self::Bytewise => {
+                if let Some(i) = key.iter().position(|&b| b != 0xff) {
+                    key[i] += 1;
+                    key.truncate(i + 1);
+                }
+            }
+            Self::ReverseBytewise => {}
+            Self::User(c) => c.short_successor(key),
+        }
+    }
+}
+
+impl fmt::Debug for Comparator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+    a.iter().zip(b).take_while(|(x, y)| x == y).count()
+}
+
+fn bytewise_separator(start: &mut Vec<u8>, limit: &[u8]) {
+    let i = common_prefix(start, limit);
+    if i >= start.len().min(limit.len()) || start[i] >= limit[i] {
+        return;
+    }
+    if i + 1 < limit.len() || start[i] + 1 < limit[i] {
+        start[i] += 1;
+        start.truncate(i + 1);
+        return;
+    }
+    if let Some(j) = (i + 1..start.len()).find(|&j| start[j] != 0xff) {
+        start[j] += 1;
+        start.truncate(j + 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sep(a: &[u8], b: &[u8]) -> Vec<u8> {
+        let mut s = a.to_vec();
+        Comparator::Bytewise.shortest_separator(&mut s, b);
+        s
+    }
+
+    #[test]
+    fn separators_lie_between_their_keys() {
+        assert_eq!(sep(b"abc1xyz", b"abc3"), b"abc2");
+        assert_eq!(sep(b"abc1xyz", b"abc2"), b"abc1y");
+        assert_eq!(sep(b"abc1xyz", b"abc25"), b"abc2");
+        assert_eq!(sep(b"abc", b"abcd"), b"abc");
+        assert_eq!(sep(b"a\xff\xff", b"b"), b"a\xff\xff");
+        let mut s = b"\xff\xffa".to_vec();
+        Comparator::Bytewise.short_successor(&mut s);
+        assert_eq!(s, b"\xff\xffb");
+    }
+
+    #[test]
+    fn the_prefix_never_contradicts_the_order() {
+        let ks: [&[u8]; 7] = [b"", b"\0", b"a", b"a\0", b"abcdefgh", b"abcdefghi", b"\xff"];
+        for c in [Comparator::Bytewise, Comparator::ReverseBytewise] {
+            for a in ks {
+                for b in ks {
+                    if c.prefix(a) < c.prefix(b) {
+                        assert_eq!(c.compare(a, b), Ordering::Less);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn newer_entries_of_a_key_sort_first() {
+        let new = keys::internal_key(b"k", keys::pack_tag(9, 1));
+        let old = keys::internal_key(b"k", keys::pack_tag(8, 1));
+        assert_eq!(Comparator::Bytewise.compare_internal(&new, &old), Ordering::Less);
+    }
+}

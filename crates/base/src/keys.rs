@@ -1,0 +1,125 @@
+//! Internal keys: user key, then eight bytes holding sequence number and value type.
+//!
+//! The last eight bytes, read as a little-endian u64, are the *tag*: `seqno << 8 | type`. Internal
+//! keys sort by user key ascending, then tag descending (B1).
+
+/// Position of an update in the history of the database. Later updates have larger numbers. Only
+/// 56 bits are stored, because the low byte of the tag is the value type.
+pub type SequenceNumber = u64;
+
+/// Number of a file of the database; MANIFEST, log, table and OPTIONS files share one counter.
+pub type FileNumber = u64;
+
+/// Largest number a tag can hold. Never assigned to a write (B2).
+pub const MAX_SEQUENCE: SequenceNumber = (1 << 56) - 1;
+
+/// Bytes of the tag behind each user key.
+pub const TAG_LEN: usize = 8;
+
+/// Kind of an entry, as stored in tags and, for the batch-only values, in write batches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum ValueType {
+    /// Tombstone.
+    Deletion = 0x00,
+    /// Put.
+    Value = 0x01,
+    /// Merge operand.
+    Merge = 0x02,
+    /// Tombstone for exactly one put.
+    SingleDeletion = 0x07,
+    /// Range tombstone; lives in its own block.
+    RangeDeletion = 0x0f,
+    /// Reference into a blob file.
+    BlobIndex = 0x11,
+    /// Tombstone of a family with timestamps.
+    DeletionWithTimestamp = 0x14,
+    /// Wide-column entity.
+    WideColumnEntity = 0x16,
+    /// TimedPut.
+    ValuePreferredSeqno = 0x18,
+}
+
+impl ValueType {
+    /// The type stored in a tag; `None` if unknown.
+    #[inline]
+    pub fn from_byte(b: u8) -> Option<Self> {
+        Some(match b {
+            0x00 => Self::Deletion,
+            0x01 => Self::Value,
+            0x02 => Self::Merge,
+            0x07 => Self::SingleDeletion,
+            0x0f => Self::RangeDeletion,
+            0x11 => Self::BlobIndex,
+            0x14 => Self::DeletionWithTimestamp,
+            0x16 => Self::WideColumnEntity,
+            0x18 => Self::ValuePreferredSeqno,
+            _ => return None,
+        })
+    }
+}
+
+/// Type byte of seek targets: the largest known, so that all entries of the sequence follow.
+pub const SEEK_TYPE: u8 = 0x18;
+
+/// Packs sequence number and type byte.
+#[inline]
+pub const fn pack_tag(seqno: SequenceNumber, kind: u8) -> u64 {
+    (seqno << 8) | kind as u64
+}
+
+/// Tag of a seek target that finds the newest entry visible at `seqno`.
+#[inline]
+pub const fn seek_tag(seqno: SequenceNumber) -> u64 {
+    pack_tag(seqno, SEEK_TYPE)
+}
+
+/// Sequence number of a tag.
+#[inline]
+pub const fn tag_sequence(tag: u64) -> SequenceNumber {
+    tag >> 8
+}
+
+/// Type byte of a tag.
+#[inline]
+pub const fn tag_type(tag: u64) -> u8 {
+    tag as u8
+}
+
+/// User key of an internal key.
+///
+/// Requires: at least [`TAG_LEN`] bytes; decoders check before they hand keys out.
+#[inline]
+pub fn user_key(internal: &[u8]) -> &[u8] {
+    &internal[..internal.len() - TAG_LEN]
+}
+
+/// Tag of an internal key. Requires: at least [`TAG_LEN`] bytes.
+#[inline]
+pub fn tag(internal: &[u8]) -> u64 {
+    let at = internal.len() - TAG_LEN;
+    u64::from_le_bytes(internal[at..].try_into().expect("eight bytes"))
+}
+
+/// Splits an internal key into user key and tag; `None` if it is shorter than a tag.
+#[inline]
+pub fn split_internal(internal: &[u8]) -> Option<(&[u8], u64)> {
+    let at = internal.len().checked_sub(TAG_LEN)?;
+    let (u, t) = internal.split_at(at);
+    Some((u, u64::from_le_bytes(t.try_into().ok()?)))
+}
+
+/// Appends the internal key of (`user`, `tag`).
+#[inline]
+pub fn append_internal(out: &mut Vec<u8>, user: &[u8], tag: u64) {
+    out.reserve(user.len() + TAG_LEN);
+    out.extend_from_slice(user);
+    out.extend_from_slice(&tag.to_le_bytes());
+}
+
+/// The internal key of (`user`, `tag`) in a vector of its own.
+pub fn internal_key(user: &[u8], tag: u64) -> Vec<u8> {
+    let mut v = Vec::with_capacity(user.len() + TAG_LEN);
+    append_internal(&mut v, user, tag);
+    v
+}

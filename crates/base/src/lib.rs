@@ -1,0 +1,21 @@
+//! Vocabulary shared by all crates of Spanlith.
+//!
+//! Internal keys and their order, comparators, errors with RocksDB's texts, integer coding,
+//! checksums, pinned bytes, and the synchronisation primitives the engine is built on.
+//!
+//! This crate opens no file, spawns no thread and asks no clock (architecture, section 3).
+#![deny(unsafe_code)]
+
+pub mod checksum;
+pub mod coding;
+pub mod comparator;
+pub mod error;
+pub mod keys;
+pub mod pinned;
+pub mod stats;
+pub mod sync;
+
+pub use comparator::{Comparator, UserComparator};
+pub use error::{Error, ErrorKind, Result, Severity, SubCode};
+pub use keys::{FileNumber, MAX_SEQUENCE, SequenceNumber, ValueType};
+pub use pinned::Pinned;

@@ -1,0 +1,1 @@
+//! Counters and histograms (filled in with the C functions that read them).

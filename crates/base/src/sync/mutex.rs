@@ -1,0 +1,174 @@
+//! Mutex with a rank: in debug builds, taking a lock whose rank is not above every rank already
+//! held by the thread panics, so that a lock-order inversion is found by the first test that
+//! reaches it and not by the first deadlock. Ranks: architecture, section 9.
+//!
+//! A poisoned mutex is entered: a panicking job is reported by the job boundary, and the state it
+//! guards is bookkeeping that is consistent between statements.
+
+#[cfg(debug_assertions)]
+use std::cell::RefCell;
+use std::ops::{Deref, DerefMut};
+use std::time::Duration;
+
+#[cfg(debug_assertions)]
+thread_local! {
+    static HELD: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+fn enter(_rank: u8) {
+    #[cfg(debug_assertions)]
+    HELD.with_borrow_mut(|held| {
+        assert!(
+            held.iter().all(|&r| r < _rank),
+            "lock order: rank {_rank} taken while holding {held:?}"
+        );
+        held.push(_rank);
+    });
+}
+
+fn leave(_rank: u8) {
+    #[cfg(debug_assertions)]
+    HELD.with_borrow_mut(|held| {
+        if let Some(at) = held.iter().rposition(|&r| r == _rank) {
+            held.remove(at);
+        }
+    });
+}
+
+/// A mutex with a place in the lock order.
+#[derive(Debug, Default)]
+pub struct Mutex<T> {
+    rank: u8,
+    inner: std::sync::Mutex<T>,
+}
+
+/// Releases the mutex when dropped.
+#[derive(Debug)]
+pub struct MutexGuard<'a, T> {
+    rank: u8,
+    inner: Option<std::sync::MutexGuard<'a, T>>,
+}
+
+impl<T> Mutex<T> {
+    /// A mutex of `rank` around `value`.
+    pub const fn new(rank: u8, value: T) -> Self {
+        Self { rank, inner: std::sync::Mutex::new(value) }
+    }
+
+    /// Waits for the lock.
+    ///
+    /// # Panics
+    /// In debug builds, if the thread holds a lock of the same or a higher rank.
+    #[inline]
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        enter(self.rank);
+        let inner = self.inner.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        MutexGuard { rank: self.rank, inner: Some(inner) }
+    }
+
+    /// The value, without locking.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.inner.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+impl<T> Deref for MutexGuard<'_, T> {
+    type Target = T;
+    #[inline]
+    fn deref(&self) -> &T {
+        self.inner.as_ref().expect("held until drop")
+    }
+}
+
+impl<T> DerefMut for MutexGuard<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        self.inner.as_mut().expect("held until drop")
+    }
+}
+
+impl<T> Drop for MutexGuard<'_, T> {
+    fn drop(&mut self) {
+        if self.inner.take().is_some() {
+            leave(self.rank);
+        }
+    }
+}
+
+/// Condition variable for [`Mutex`].
+#[derive(Debug, Default)]
+pub struct Condvar(std::sync::Condvar);
+
+impl Condvar {
+    /// A new one.
+    pub const fn new() -> Self {
+        Self(std::sync::Condvar::new())
+    }
+
+    /// Releases the lock, waits for a notification, takes the lock again.
+    pub fn wait<'a, T>(&self, mut guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+        let rank = guard.rank;
+        let inner = guard.inner.take().expect("held until drop");
+        leave(rank);
+        let inner = self.0.wait(inner).unwrap_or_else(std::sync::PoisonError::into_inner);
+        enter(rank);
+        MutexGuard { rank, inner: Some(inner) }
+    }
+
+    /// As [`Self::wait`], at most `limit`; the flag says whether time ran out.
+    pub fn wait_timeout<'a, T>(
+        &self,
+        mut guard: MutexGuard<'a, T>,
+        limit: Duration,
+    ) -> (MutexGuard<'a, T>, bool) {
+        let rank = guard.rank;
+        let inner = guard.inner.take().expect("held until drop");
+        leave(rank);
+        let (inner, result) = self
+            .0
+            .wait_timeout(inner, limit)
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        enter(rank);
+        (MutexGuard { rank, inner: Some(inner) }, result.timed_out())
+    }
+
+    /// Wakes all waiters.
+    pub fn notify_all(&self) {
+        self.0.notify_all();
+    }
+
+    /// Wakes one waiter.
+    pub fn notify_one(&self) {
+        self.0.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn locks_taken_in_rank_order_are_fine() {
+        let a = Mutex::new(10, 1);
+        let b = Mutex::new(20, 2);
+        let ga = a.lock();
+        let gb = b.lock();
+        drop(ga);
+        assert_eq!(*gb, 2);
+        drop(gb);
+        assert_eq!(*a.lock(), 1);
+    }
+
+    #[cfg(debug_assertions)]
+    #[test]
+    fn taking_a_lower_rank_second_is_caught() {
+        let r = std::thread::spawn(|| {
+            let a = Mutex::new(10, ());
+            let b = Mutex::new(20, ());
+            let _gb = b.lock();
+            let _ga = a.lock();
+        })
+        .join();
+        assert!(r.is_err());
+    }
+}

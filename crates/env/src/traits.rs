@@ -1,0 +1,216 @@
+//! The interfaces between the engine and the outside world.
+//!
+//! Durability (E1): bytes are durable only after `sync` of their file returned `Ok` and, for a new
+//! or renamed file, `sync_dir` of its directory too. After a failed append or sync a file is
+//! *poisoned*: every later append or sync fails with the same error (E2).
+
+use spanlith_base::Result;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Why an I/O happens. Counted apart, and the basis of priorities.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[allow(missing_docs)]
+pub enum IoActivity {
+    Wal,
+    Manifest,
+    Get,
+    Scan,
+    Flush,
+    Compaction,
+    Verify,
+    Other,
+}
+
+/// A file read from front to back.
+pub trait SequentialFile: Send {
+    /// Reads up to `buf.len()` bytes; 0 means end of file. Interrupted calls are repeated inside.
+    fn read(&mut self, buf: &mut [u8]) -> Result<usize>;
+}
+
+/// A file read at any offset, by many threads at once.
+pub trait RandomAccessFile: Send + Sync {
+    /// Reads at `offset` until `buf` is full or the file ends; returns the bytes read.
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize>;
+    /// Size in bytes when the file was opened.
+    fn size(&self) -> u64;
+    /// Hints that `[offset, offset + len)` will be read soon. No effect is promised.
+    fn read_ahead(&self, _offset: u64, _len: usize) {}
+    /// The path it was opened with, for messages.
+    fn path(&self) -> &Path;
+}
+
+/// A file being written. Not buffered: `append` hands the bytes to the operating system, so that
+/// they survive a crash of the process.
+pub trait WritableFile: Send {
+    /// Appends all of `data`.
+    fn append(&mut self, data: &[u8]) -> Result<()>;
+    /// Makes all appended bytes durable (fdatasync).
+    fn sync(&mut self) -> Result<()>;
+    /// Bytes appended so far.
+    fn len(&self) -> u64;
+    /// Whether nothing was appended.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Asks for write-back of `[offset, offset + len)` without waiting (sync_file_range).
+    fn write_back(&mut self, _offset: u64, _len: u64) -> Result<()> {
+        Ok(())
+    }
+    /// Reserves `len` bytes on disk without changing the size (fallocate KEEP_SIZE); a hint.
+    fn preallocate(&mut self, _len: u64) {}
+    /// Cuts what was reserved beyond the size and closes; errors count as sync errors.
+    fn close(&mut self) -> Result<()>;
+    /// The path, for messages.
+    fn path(&self) -> &Path;
+}
+
+/// A held LOCK file; released when dropped.
+pub trait FileLock: Send + Sync {}
+
+/// What a directory entry is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EntryKind {
+    /// Regular file.
+    File,
+    /// Directory.
+    Dir,
+    /// Anything else.
+    Other,
+}
+
+/// A tree of files.
+pub trait FileSystem: Send + Sync {
+    /// Opens for reading from the front. Missing: `Io` with subcode `PathNotFound`, context
+    /// `While opening a file for sequentially reading`.
+    fn open_sequential(&self, path: &Path) -> Result<Box<dyn SequentialFile>>;
+    /// Opens for reading at offsets; context `While open a file for random read`.
+    fn open_random(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>>;
+    /// Creates a file, cutting an existing one to nothing; context `While open a file for appending`.
+    fn create(&self, path: &Path, activity: IoActivity) -> Result<Box<dyn WritableFile>>;
+    /// Renames, replacing the target.
+    fn rename(&self, from: &Path, to: &Path) -> Result<()>;
+    /// Unlinks a file.
+    fn delete(&self, path: &Path) -> Result<()>;
+    /// Hard link.
+    fn link(&self, from: &Path, to: &Path) -> Result<()>;
+    /// Creates one directory level; fine if it exists. Context `While mkdir if missing`; if a file
+    /// is there: ``IO error: `DIR' exists but is not a directory``.
+    fn create_dir_if_missing(&self, path: &Path) -> Result<()>;
+    /// Removes an empty directory.
+    fn delete_dir(&self, path: &Path) -> Result<()>;
+    /// Names in a directory, sorted, without `.` and `..`.
+    fn list(&self, dir: &Path) -> Result<Vec<String>>;
+    /// What `path` is; `None` if there is nothing.
+    fn entry(&self, path: &Path) -> Result<Option<EntryKind>>;
+    /// Size of a file; context `while stat a file for size`.
+    fn size(&self, path: &Path) -> Result<u64>;
+    /// Modification time in seconds since the epoch.
+    fn modified(&self, path: &Path) -> Result<u64>;
+    /// Makes creations, renames and deletions in `dir` durable.
+    fn sync_dir(&self, dir: &Path) -> Result<()>;
+    /// Takes the advisory lock, as RocksDB: `fcntl` write lock over the whole file plus a table of
+    /// this process. Errors: `IO error: lock hold by current process, acquire time T acquiring
+    /// thread N: PATH: No locks available`, or `IO error: While lock file: PATH: Resource
+    /// temporarily unavailable` with the holder's process id as fact `holder` and in
+    /// `Error::lock_owner`; both with subcode `LockHeld`.
+    fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>>;
+    /// Bytes free for us on the file system that holds `path`.
+    fn free_space(&self, path: &Path) -> Result<u64>;
+    /// An absolute form of `path`, for messages and lock tables.
+    fn absolute(&self, path: &Path) -> PathBuf;
+    /// Reads a whole small file, refusing more than `limit` bytes with `Corruption`.
+    fn read_all(&self, path: &Path, limit: u64) -> Result<Vec<u8>> {
+        let mut file = self.open_sequential(path)?;
+        let mut out = Vec::new();
+        let mut buf = [0u8; 4096];
+        loop {
+            let n = file.read(&mut buf)?;
+            if n == 0 {
+                return Ok(out);
+            }
+            if out.len() as u64 + n as u64 > limit {
+                return Err(spanlith_base::Error::corruption("file is too large")
+                    .with_path(path)
+                    .with("limit", limit));
+            }
+            out.extend_from_slice(&buf[..n]);
+        }
+    }
+}
+
+/// Time.
+pub trait Clock: Send + Sync {
+    /// Microseconds since the epoch (wall clock).
+    fn now_micros(&self) -> u64;
+    /// Nanoseconds of a clock that never goes back.
+    fn monotonic_nanos(&self) -> u64;
+    /// Sleeps; a virtual clock advances instead.
+    fn sleep(&self, duration: Duration);
+    /// Seconds since the epoch.
+    fn now_seconds(&self) -> u64 {
+        self.now_micros() / 1_000_000
+    }
+}
+
+/// Class of background work; each has its own threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum JobClass {
+    /// Flushes.
+    High,
+    /// Compactions.
+    Low,
+    /// Last-level compactions.
+    Bottom,
+}
+
+/// A background job.
+pub type Job = Box<dyn FnOnce() + Send + 'static>;
+
+/// Runs background work.
+pub trait Executor: Send + Sync {
+    /// Queues a job; never blocks.
+    fn spawn(&self, class: JobClass, job: Job);
+    /// Makes at least `threads` threads available to a class (a shared pool never shrinks).
+    fn reserve(&self, class: JobClass, threads: usize);
+    /// Called by a thread that is about to wait for background work. A manual executor runs one
+    /// queued job on the caller's thread and returns true (the caller then looks again before it
+    /// waits); an executor with threads returns false.
+    fn help(&self) -> bool {
+        false
+    }
+    /// Starts a thread that calls `tick` every `period` until it returns false or the returned
+    /// guard is dropped (which waits for it). A manual executor starts nothing.
+    fn periodic(
+        &self,
+        name: &str,
+        period: Duration,
+        tick: Box<dyn FnMut() -> bool + Send>,
+    ) -> Box<dyn Send + Sync>;
+}
+
+/// Randomness.
+pub trait Rng: Send + Sync {
+    /// 64 random bits.
+    fn next_u64(&self) -> u64;
+}
+
+/// Everything outside the process.
+#[derive(Clone)]
+pub struct Env {
+    /// Files.
+    pub fs: Arc<dyn FileSystem>,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Threads.
+    pub executor: Arc<dyn Executor>,
+    /// Chance.
+    pub rng: Arc<dyn Rng>,
+}
+
+impl std::fmt::Debug for Env {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Env")
+    }
+}
