@@ -1,1 +1,23 @@
-//! placeholder
+//! Log records, write batches and their readers.
+//!
+//! One framing ([`record`]) serves write-ahead logs and MANIFESTs; the payload of a write-ahead log
+//! record is one [`WriteBatch`].
+//!
+//! - [`LogWriter`] turns payloads into records and appends them to a file.
+//! - [`LogReader`] turns a file back into payloads and reports damage as events; what damage means
+//!   is decided by the caller's recovery mode.
+//! - [`WriteBatch`] collects updates in RocksDB's encoding; [`BatchIter`] walks such bytes.
+//!
+//! Bytes are RocksDB's. Nothing here knows what a column family, a memtable or a version edit is.
+#![forbid(unsafe_code)]
+
+pub mod batch;
+pub mod batch_iter;
+pub mod reader;
+pub mod record;
+pub mod writer;
+
+pub use batch::{BATCH_HEADER_SIZE, ContentFlags, WriteBatch};
+pub use batch_iter::{BatchIter, BatchOp, PrepareKind};
+pub use reader::{CorruptionKind, LogReader, ReadEvent};
+pub use writer::LogWriter;

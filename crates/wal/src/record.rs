@@ -1,0 +1,60 @@
+//! Physical records: the constants and headers shared by writer and reader.
+//!
+//! ```text
+//! file    := block*              32768 bytes each, the last one may be shorter
+//! block   := record* trailer?    trailer: zero bytes, too few for a header
+//! record  := masked crc32c (4) | payload length (2) | type (1) | [log number (4)] | payload
+//! ```
+//!
+//! The checksum covers everything from the type byte on. Types 5 to 8, 11 and 131 carry the low
+//! 32 bits of the log number, so that bytes of an earlier life of a recycled file are recognised.
+
+/// Bytes of a block.
+pub const BLOCK_SIZE: usize = 32768;
+/// Bytes of the header without log number.
+pub const HEADER_SIZE: usize = 7;
+/// Bytes of the header with log number.
+pub const RECYCLABLE_HEADER_SIZE: usize = 11;
+/// Offset of the type byte; the checksum starts here.
+pub const TYPE_OFFSET: usize = 6;
+/// Bit of a type that a reader may skip without knowing it.
+pub const SAFE_TO_IGNORE: u8 = 0x80;
+
+/// Zero bytes; not a record.
+pub const ZERO: u8 = 0;
+/// A whole logical record.
+pub const FULL: u8 = 1;
+/// First fragment.
+pub const FIRST: u8 = 2;
+/// Inner fragment.
+pub const MIDDLE: u8 = 3;
+/// Last fragment.
+pub const LAST: u8 = 4;
+/// As [`FULL`], with log number.
+pub const RECYCLABLE_FULL: u8 = 5;
+/// As [`FIRST`], with log number.
+pub const RECYCLABLE_FIRST: u8 = 6;
+/// As [`MIDDLE`], with log number.
+pub const RECYCLABLE_MIDDLE: u8 = 7;
+/// As [`LAST`], with log number.
+pub const RECYCLABLE_LAST: u8 = 8;
+/// Payload: compression type of the data records that follow (fixed32).
+pub const SET_COMPRESSION_TYPE: u8 = 9;
+/// Payload: (column family id fixed32, timestamp size fixed16) repeated.
+pub const TIMESTAMP_SIZE: u8 = 10;
+/// As [`TIMESTAMP_SIZE`], with log number.
+pub const RECYCLABLE_TIMESTAMP_SIZE: u8 = 11;
+/// Payload: number, size and last sequence number of the log before this one (3 x fixed64).
+pub const PREDECESSOR_WAL_INFO: u8 = 130;
+/// As [`PREDECESSOR_WAL_INFO`], with log number.
+pub const RECYCLABLE_PREDECESSOR_WAL_INFO: u8 = 131;
+
+/// Whether a record of this type carries a log number.
+#[inline]
+pub fn is_recyclable(record_type: u8) -> bool {
+    matches!(
+        record_type,
+        RECYCLABLE_FULL
+            ..=RECYCLABLE_LAST | RECYCLABLE_TIMESTAMP_SIZE | RECYCLABLE_PREDECESSOR_WAL_INFO
+    )
+}
