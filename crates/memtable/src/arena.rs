@@ -1,0 +1,431 @@
+//! Memory of a memtable: bump allocation from growing blocks, all freed together.
+//!
+//! ```text
+//!   current -> block n          block n-1        …        block 0 (small)
+//!              [used |  free]   [full]                    [full]
+//!   large   -> a block of its own for each allocation above a quarter of the largest block size
+//! ```
+//!
+//! An allocation is one fetch_add on the current block. The one that does not fit makes a new block
+//! and installs it by compare-and-swap; a thread that loses that race frees its block and uses the
+//! winner's. The first block is small, so that an idle memtable is cheap; sizes then double up to
+//! the maximum. Blocks of 2 MiB are mapped on their natural boundary and ask for huge pages, because
+//! a search in a large memtable is bound by address translation.
+//!
+//! Invariants: M1 (memory neither moves nor is freed before the arena is dropped). Allocations are
+//! aligned to [`ALIGN`] and their contents are unspecified.
+//!
+//! Threads: any number may allocate at once.
+#![expect(
+    unsafe_code,
+    reason = "hands out raw memory; the concurrent bump is checked with loom"
+)]
+
+use spanlith_base::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::ptr::{NonNull, null_mut};
+
+/// Alignment of every allocation, in bytes.
+pub(crate) const ALIGN: usize = 8;
+/// Size of the first block.
+const FIRST_BLOCK_BYTES: usize = if cfg!(loom) { 256 } else { 4 << 10 };
+/// Size of a huge page: blocks of this size are mapped, smaller ones come from the allocator.
+const HUGE_PAGE_BYTES: usize = 2 << 20;
+/// From this `arena_block_size` on, blocks are huge pages.
+const HUGE_FROM_BYTES: usize = 1 << 20;
+
+/// Where a block's memory came from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Allocator,
+    Mapping,
+}
+
+/// Header of a block, apart from its memory so that the hot counter has its own line.
+#[repr(align(64))]
+struct Block {
+    /// Bytes handed out; passes `size` when an allocation did not fit. Relaxed: hands out disjoint
+    /// ranges, publishes nothing.
+    used: AtomicUsize,
+    size: usize,
+    base: NonNull<u8>,
+    source: Source,
+    /// The block before it in its list; written before the block is published.
+    previous: *mut Block,
+}
+
+/// Memory held by an arena, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ArenaUsage {
+    /// Obtained from the system.
+    pub(crate) allocated: usize,
+    /// Size of the block in use.
+    pub(crate) last_block: usize,
+    /// Part of that block not handed out yet.
+    pub(crate) unused: usize,
+}
+
+/// A growing set of blocks.
+pub(crate) struct Arena {
+    /// Published by the Release in `install`, read by Acquire loads. Never null.
+    current: AtomicPtr<Block>,
+    /// List of single-allocation blocks. Published by Release, read on drop only.
+    large: AtomicPtr<Block>,
+    /// Bytes obtained from the system, headers included. A counter.
+    reserved: AtomicUsize,
+    block_size_max: usize,
+}
+
+// SAFETY: The arena owns its blocks; block headers are immutable once published, but for the atomic
+// counter.
+unsafe impl Send for Arena {}
+// SAFETY: As above; allocation hands out disjoint ranges.
+unsafe impl Sync for Arena {}
+
+impl Arena {
+    /// An arena whose blocks grow up to about `block_size` bytes.
+    pub(crate) fn new(block_size: usize) -> Self {
+        let block_size_max = if block_size >= HUGE_FROM_BYTES {
+            HUGE_PAGE_BYTES
+        } else {
+            block_size.max(FIRST_BLOCK_BYTES).next_multiple_of(ALIGN)
+        };
+        let first = Block::new(FIRST_BLOCK_BYTES.min(block_size_max), null_mut());
+        let reserved = Block::footprint(first);
+        Self {
+            current: AtomicPtr::new(first),
+            large: AtomicPtr::new(null_mut()),
+            reserved: AtomicUsize::new(reserved),
+            block_size_max,
+        }
+    }
+
+    /// `bytes` of memory that stays valid and in place until the arena is dropped. Distinct calls
+    /// return disjoint ranges.
+    #[inline]
+    pub(crate) fn allocate(&self, bytes: usize) -> NonNull<u8> {
+        let bytes = bytes.next_multiple_of(ALIGN);
+        if bytes <= self.block_size_max / 4 {
+            let current = self.current.load(Ordering::Acquire);
+            if let Some(at) = Block::take(current, bytes) {
+                return at;
+            }
+        }
+        self.allocate_slow(bytes)
+    }
+
+    #[cold]
+    fn allocate_slow(&self, bytes: usize) -> NonNull<u8> {
+        if bytes > self.block_size_max / 4 {
+            return self.allocate_large(bytes);
+        }
+        let mut current = self.current.load(Ordering::Acquire);
+        loop {
+            // SAFETY: Published blocks live as long as the arena.
+            let size = unsafe { (*current).size };
+            let next_size = (size * 2)
+                .max(bytes.next_power_of_two())
+                .min(self.block_size_max);
+            let block = Block::new(next_size, current);
+            let at = Block::take(block, bytes).expect("a new block holds the allocation");
+            // Release pairs with the Acquire loads of `current`: whoever sees the block sees its
+            // header.
+            match self
+                .current
+                .compare_exchange(current, block, Ordering::AcqRel, Ordering::Acquire)
+            {
+                Ok(_) => {
+                    self.reserved
+                        .fetch_add(Block::footprint(block), Ordering::Relaxed);
+                    return at;
+                }
+                Err(winner) => {
+                    // SAFETY: The block was never published and `at` is forgotten here.
+                    unsafe { Block::free(block) };
+                    if let Some(at) = Block::take(winner, bytes) {
+                        return at;
+                    }
+                    current = winner;
+                }
+            }
+        }
+    }
+
+    fn allocate_large(&self, bytes: usize) -> NonNull<u8> {
+        let block = Block::new(bytes, null_mut());
+        let at = Block::take(block, bytes).expect("a new block holds the allocation");
+        self.reserved
+            .fetch_add(Block::footprint(block), Ordering::Relaxed);
+        let mut head = self.large.load(Ordering::Relaxed);
+        loop {
+            // SAFETY: Not yet published: this thread is the only one that knows the block.
+            unsafe { (*block).previous = head };
+            match self.large.compare_exchange_weak(
+                head,
+                block,
+                Ordering::Release,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return at,
+                Err(seen) => head = seen,
+            }
+        }
+    }
+
+    /// Memory held.
+    pub(crate) fn usage(&self) -> ArenaUsage {
+        let current = self.current.load(Ordering::Acquire);
+        // SAFETY: Published blocks live as long as the arena.
+        let block = unsafe { &*current };
+        ArenaUsage {
+            allocated: self.reserved.load(Ordering::Relaxed),
+            last_block: block.size,
+            unused: block
+                .size
+                .saturating_sub(block.used.load(Ordering::Relaxed)),
+        }
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        for list in [&self.current, &self.large] {
+            let mut block = list.load(Ordering::Acquire);
+            while !block.is_null() {
+                // SAFETY: Exclusive access; every block is in exactly one list and freed once.
+                unsafe {
+                    let previous = (*block).previous;
+                    Block::free(block);
+                    block = previous;
+                }
+            }
+        }
+    }
+}
+
+impl Block {
+    fn new(size: usize, previous: *mut Block) -> *mut Block {
+        let (base, source) = obtain(size);
+        Box::into_raw(Box::new(Block {
+            used: AtomicUsize::new(0),
+            size,
+            base,
+            source,
+            previous,
+        }))
+    }
+
+    /// A part of `block` that no other call returns; `None` if the rest is too small.
+    #[inline]
+    fn take(block: *mut Block, bytes: usize) -> Option<NonNull<u8>> {
+        // SAFETY: Callers pass a published block, or one they made and have not freed.
+        let block = unsafe { &*block };
+        let at = block.used.fetch_add(bytes, Ordering::Relaxed);
+        if at > block.size || bytes > block.size - at {
+            return None;
+        }
+        // SAFETY: at + bytes <= size, checked above; the range is inside the block's memory.
+        Some(unsafe { block.base.add(at) })
+    }
+
+    fn footprint(block: *mut Block) -> usize {
+        // SAFETY: Callers pass a block they made and have not freed.
+        size_of::<Block>() + unsafe { (*block).size }
+    }
+
+    /// # Safety
+    /// `block` came from `new`, is freed once, and nobody uses its memory any more.
+    unsafe fn free(block: *mut Block) {
+        // SAFETY: The caller gives up the block.
+        let block = unsafe { Box::from_raw(block) };
+        // SAFETY: Base, size and source are what `obtain` returned.
+        unsafe { release(block.base, block.size, block.source) };
+    }
+}
+
+fn layout(size: usize) -> Layout {
+    Layout::from_size_align(size, 64).expect("a block is smaller than the address space")
+}
+
+fn obtain(size: usize) -> (NonNull<u8>, Source) {
+    if size == HUGE_PAGE_BYTES
+        && let Some(base) = map_huge_page()
+    {
+        return (base, Source::Mapping);
+    }
+    // SAFETY: The size is not zero: blocks have at least FIRST_BLOCK_BYTES or one allocation.
+    let base = unsafe { alloc(layout(size)) };
+    match NonNull::new(base) {
+        Some(base) => (base, Source::Allocator),
+        None => handle_alloc_error(layout(size)),
+    }
+}
+
+/// # Safety
+/// The arguments are what `obtain` took and returned; the memory is unused from now on.
+unsafe fn release(base: NonNull<u8>, size: usize, source: Source) {
+    match source {
+        // SAFETY: Allocated by `obtain` with this layout.
+        Source::Allocator => unsafe { dealloc(base.as_ptr(), layout(size)) },
+        // SAFETY: Mapped by `obtain` with this size.
+        Source::Mapping => unsafe { unmap(base, size) },
+    }
+}
+
+/// A mapping of one huge page on its natural boundary, or `None` if the system refuses.
+#[cfg(unix)]
+fn map_huge_page() -> Option<NonNull<u8>> {
+    let map = |bytes: usize| -> Option<NonNull<u8>> {
+        // SAFETY: A fresh private anonymous mapping touches no existing memory.
+        let base = unsafe {
+            libc::mmap(
+                null_mut(),
+                bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            None
+        } else {
+            NonNull::new(base.cast())
+        }
+    };
+    // The kernel tends to place mappings below the previous one, so the first try often fits.
+    let mut base = map(HUGE_PAGE_BYTES)?;
+    if base.as_ptr().addr() % HUGE_PAGE_BYTES != 0 {
+        // SAFETY: Made just above and unused.
+        unsafe { unmap(base, HUGE_PAGE_BYTES) };
+        let wide = map(2 * HUGE_PAGE_BYTES)?;
+        let head = wide.as_ptr().addr().next_multiple_of(HUGE_PAGE_BYTES) - wide.as_ptr().addr();
+        let tail = HUGE_PAGE_BYTES - head;
+        // SAFETY: Head, page and tail partition the mapping made above; the first and last part are
+        // given back unused.
+        unsafe {
+            base = wide.add(head);
+            if head > 0 {
+                unmap(wide, head);
+            }
+            if tail > 0 {
+                unmap(base.add(HUGE_PAGE_BYTES), tail);
+            }
+        }
+    }
+    #[cfg(target_os = "linux")]
+    // SAFETY: Advice about memory mapped above. A refusal costs speed only, so it is ignored.
+    unsafe {
+        libc::madvise(base.as_ptr().cast(), HUGE_PAGE_BYTES, libc::MADV_HUGEPAGE);
+    }
+    Some(base)
+}
+
+#[cfg(not(unix))]
+fn map_huge_page() -> Option<NonNull<u8>> {
+    None
+}
+
+/// # Safety
+/// The range is a mapping, or part of one, made by `map_huge_page` and unused from now on.
+#[cfg(unix)]
+unsafe fn unmap(base: NonNull<u8>, bytes: usize) {
+    // SAFETY: The caller's promise.
+    let status = unsafe { libc::munmap(base.as_ptr().cast(), bytes) };
+    debug_assert_eq!(status, 0, "M1: unmapping a block");
+}
+
+#[cfg(not(unix))]
+unsafe fn unmap(_base: NonNull<u8>, _bytes: usize) {}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_arena_holds_one_small_block() {
+        let arena = Arena::new(1 << 20);
+        assert!(arena.usage().allocated <= FIRST_BLOCK_BYTES + 64);
+        assert_eq!(arena.usage().unused, FIRST_BLOCK_BYTES);
+    }
+
+    #[test]
+    fn concurrent_allocations_are_disjoint_and_keep_their_bytes() {
+        let arena = Arena::new(1 << 20);
+        std::thread::scope(|s| {
+            for thread in 0..4u8 {
+                let arena = &arena;
+                s.spawn(move || {
+                    let mut mine = Vec::new();
+                    for i in 0..2_000usize {
+                        let len = 1 + (i * 37) % 700 + if i % 500 == 7 { 600_000 } else { 0 };
+                        let at = arena.allocate(len);
+                        assert_eq!(at.as_ptr().addr() % ALIGN, 0);
+                        // SAFETY: The arena handed out `len` bytes at `at` to this thread alone.
+                        unsafe { at.as_ptr().write_bytes(thread, len) };
+                        mine.push((at, len));
+                    }
+                    for (at, len) in mine {
+                        // SAFETY: Written above; nobody else has the range.
+                        let bytes = unsafe { std::slice::from_raw_parts(at.as_ptr(), len) };
+                        assert!(bytes.iter().all(|&b| b == thread));
+                    }
+                });
+            }
+        });
+        assert!(arena.usage().allocated > 4 * 4 * 600_000);
+    }
+
+    #[test]
+    fn blocks_double_up_to_the_maximum() {
+        let arena = Arena::new(64 << 10);
+        let mut sizes = vec![arena.usage().allocated];
+        for _ in 0..400 {
+            arena.allocate(1 << 10);
+            if *sizes.last().unwrap() != arena.usage().allocated {
+                sizes.push(arena.usage().allocated);
+            }
+        }
+        let steps: Vec<usize> = sizes
+            .windows(2)
+            .map(|w| w[1] - w[0] - size_of::<Block>())
+            .collect();
+        assert_eq!(
+            &steps[..6],
+            &[8 << 10, 16 << 10, 32 << 10, 64 << 10, 64 << 10, 64 << 10]
+        );
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use loom::sync::Arc;
+
+    /// Two threads exhaust the first block at once: every range is handed out once.
+    #[test]
+    fn ranges_from_a_block_change_are_disjoint_loom() {
+        loom::model(|| {
+            let arena = Arc::new(Arena::new(512));
+            arena.allocate(128);
+            let take = |arena: &Arena| (0..2).map(|_| arena.allocate(96)).collect::<Vec<_>>();
+            let other = arena.clone();
+            let t = loom::thread::spawn(move || {
+                take(&other)
+                    .into_iter()
+                    .map(|p| p.as_ptr().addr())
+                    .collect::<Vec<_>>()
+            });
+            let mut all: Vec<usize> = take(&arena)
+                .into_iter()
+                .map(|p| p.as_ptr().addr())
+                .collect();
+            all.extend(t.join().unwrap());
+            all.sort_unstable();
+            assert!(
+                all.windows(2).all(|w| w[1] - w[0] >= 96),
+                "M1: ranges overlap"
+            );
+        });
+    }
+}
