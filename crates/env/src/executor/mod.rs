@@ -1,0 +1,10 @@
+//! Executors: real threads, and a queue that runs when a test says so.
+
+mod manual;
+mod threads;
+
+pub use manual::ManualExecutor;
+pub use threads::ThreadExecutor;
+
+#[cfg(test)]
+mod tests;

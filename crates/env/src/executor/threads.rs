@@ -1,0 +1,272 @@
+//! Background work on threads: one pool per class, shared by all databases of the process.
+//!
+//! A pool starts a thread when a job comes, no thread is idle and the reserved number is not reached;
+//! it never shrinks before the executor is dropped. Threads are named `spanlith-high-0` and so on. A
+//! job that panics takes nothing with it: the panic has been printed by the hook, and the job's
+//! boundary in the engine reports it.
+//!
+//! Dropping the executor lets the queues drain and waits for the threads, except for a thread that is
+//! itself running the drop (a job held the last handle); that one ends by itself.
+//!
+//! Locks: one leaf mutex per pool, never held while a job runs.
+
+use crate::traits::{Executor, Job, JobClass};
+use spanlith_base::sync::{Condvar, Mutex};
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+const RANK: u8 = 94;
+
+/// How long a timer that is never due sleeps between looks.
+const FOREVER: Duration = Duration::from_secs(3600);
+
+/// Threads per class, one pool each.
+pub struct ThreadExecutor {
+    /// Indexed by `JobClass as usize`.
+    pools: [Arc<Pool>; 3],
+}
+
+struct Pool {
+    name: &'static str,
+    state: Mutex<PoolState>,
+    /// Signalled when a job is queued and when the pool closes.
+    work: Condvar,
+}
+
+struct PoolState {
+    /// Oldest first.
+    queue: VecDeque<Job>,
+    /// Threads the pool may have.
+    limit: usize,
+    /// Threads waiting for work.
+    idle: usize,
+    /// Threads started; they end only after `closed`.
+    threads: Vec<JoinHandle<()>>,
+    closed: bool,
+}
+
+impl ThreadExecutor {
+    /// Pools that may have one thread each; [`Executor::reserve`] adds more. No thread starts before
+    /// there is work.
+    pub fn new() -> Self {
+        Self {
+            pools: ["high", "low", "bottom"].map(|name| Arc::new(Pool::new(name))),
+        }
+    }
+
+    fn pool(&self, class: JobClass) -> &Arc<Pool> {
+        &self.pools[class as usize]
+    }
+
+    /// Threads running for a class.
+    pub fn threads(&self, class: JobClass) -> usize {
+        self.pool(class).state.lock().threads.len()
+    }
+
+    /// Jobs of a class that no thread has taken yet.
+    pub fn queued(&self, class: JobClass) -> usize {
+        self.pool(class).state.lock().queue.len()
+    }
+}
+
+impl Default for ThreadExecutor {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Pool {
+    fn new(name: &'static str) -> Self {
+        Self {
+            name,
+            state: Mutex::new(
+                RANK,
+                PoolState {
+                    queue: VecDeque::new(),
+                    limit: 1,
+                    idle: 0,
+                    threads: Vec::new(),
+                    closed: false,
+                },
+            ),
+            work: Condvar::new(),
+        }
+    }
+
+    /// Starts threads while jobs wait that no idle thread will take. If the system refuses a thread,
+    /// the jobs stay queued for the threads there are, or for `help` if there are none.
+    fn grow(self: &Arc<Self>, state: &mut PoolState) {
+        let mut wanted = state.queue.len().saturating_sub(state.idle);
+        while wanted > 0 && state.threads.len() < state.limit {
+            let pool = Arc::clone(self);
+            let name = format!("spanlith-{}-{}", self.name, state.threads.len());
+            match std::thread::Builder::new()
+                .name(name)
+                .spawn(move || pool.work())
+            {
+                Ok(handle) => state.threads.push(handle),
+                Err(_) => break,
+            }
+            wanted -= 1;
+        }
+    }
+
+    /// The life of a thread: jobs until the pool is closed and its queue empty.
+    fn work(&self) {
+        let mut state = self.state.lock();
+        loop {
+            if let Some(job) = state.queue.pop_front() {
+                drop(state);
+                run(job);
+                state = self.state.lock();
+            } else if state.closed {
+                return;
+            } else {
+                state.idle += 1;
+                state = self.work.wait(state);
+                state.idle -= 1;
+            }
+        }
+    }
+}
+
+/// Runs a job; its panic ends here.
+fn run(job: Job) {
+    // What the job captured is gone with it, so nothing is seen half changed.
+    let _ = catch_unwind(AssertUnwindSafe(job));
+}
+
+impl Executor for ThreadExecutor {
+    fn spawn(&self, class: JobClass, job: Job) {
+        let pool = self.pool(class);
+        {
+            let mut state = pool.state.lock();
+            state.queue.push_back(job);
+            pool.grow(&mut state);
+        }
+        pool.work.notify_one();
+    }
+
+    fn reserve(&self, class: JobClass, threads: usize) {
+        let pool = self.pool(class);
+        let mut state = pool.state.lock();
+        state.limit = state.limit.max(threads);
+        pool.grow(&mut state);
+    }
+
+    fn help(&self) -> bool {
+        for pool in &self.pools {
+            let job = {
+                let mut state = pool.state.lock();
+                pool.grow(&mut state);
+                if state.threads.is_empty() {
+                    state.queue.pop_front()
+                } else {
+                    None
+                }
+            };
+            if let Some(job) = job {
+                run(job);
+                return true;
+            }
+        }
+        false
+    }
+
+    fn periodic(
+        &self,
+        name: &str,
+        period: Duration,
+        tick: Box<dyn FnMut() -> bool + Send>,
+    ) -> Box<dyn Send + Sync> {
+        let shared = Arc::new(TimerShared {
+            stop: Mutex::new(RANK, false),
+            wake: Condvar::new(),
+        });
+        let theirs = Arc::clone(&shared);
+        let thread = std::thread::Builder::new()
+            .name(format!("spanlith-{name}"))
+            .spawn(move || theirs.run(period, tick))
+            .ok();
+        Box::new(Timer { shared, thread })
+    }
+}
+
+impl Drop for ThreadExecutor {
+    fn drop(&mut self) {
+        let me = std::thread::current().id();
+        for pool in &self.pools {
+            let threads = {
+                let mut state = pool.state.lock();
+                state.closed = true;
+                std::mem::take(&mut state.threads)
+            };
+            pool.work.notify_all();
+            if threads.is_empty() {
+                // No thread was ever to be had: what is queued runs here.
+                while let Some(job) = { pool.state.lock().queue.pop_front() } {
+                    run(job);
+                }
+            }
+            for thread in threads {
+                if thread.thread().id() != me {
+                    // Threads catch the panics of jobs, so joining brings no news.
+                    let _ = thread.join();
+                }
+            }
+        }
+    }
+}
+
+struct TimerShared {
+    stop: Mutex<bool>,
+    wake: Condvar,
+}
+
+impl TimerShared {
+    /// Ticks every `period`; late ticks are not made up for.
+    fn run(&self, period: Duration, mut tick: Box<dyn FnMut() -> bool + Send>) {
+        loop {
+            // A period beyond the end of time never comes due.
+            let due = Instant::now().checked_add(period);
+            let mut stop = self.stop.lock();
+            loop {
+                if *stop {
+                    return;
+                }
+                let left = due.map_or(FOREVER, |due| due.saturating_duration_since(Instant::now()));
+                if left.is_zero() {
+                    break;
+                }
+                stop = self.wake.wait_timeout(stop, left).0;
+            }
+            drop(stop);
+            if !catch_unwind(AssertUnwindSafe(&mut tick)).unwrap_or(false) {
+                return;
+            }
+        }
+    }
+}
+
+/// Stops its thread when dropped.
+struct Timer {
+    shared: Arc<TimerShared>,
+    /// `None` if the system refused the thread.
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        *self.shared.stop.lock() = true;
+        self.shared.wake.notify_all();
+        if let Some(thread) = self.thread.take()
+            && thread.thread().id() != std::thread::current().id()
+        {
+            // The thread catches the panics of its tick.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The bytes of one file and how much of them would survive a power loss.
+//!
+//! A file is the list of its appends. A sync makes a prefix of the list durable; what follows is
+//! *pending*. Cutting a file to nothing is pending too: until the next sync the old durable bytes may
+//! come back.
+//!
+//! ```text
+//!   pieces:   [ a ][ b ][ c ][ d ][ e ]        old: bytes before a pending cut
+//!              \____ durable ___/\pending/
+//! ```
+//!
+//! Appended bytes never change, so pieces are shared between a file system and its clones, and a clone
+//! copies one counted pointer per file.
+
+use std::sync::Arc;
+
+/// Immutable bytes and where they end in the file.
+#[derive(Clone)]
+struct Piece {
+    end: u64,
+    bytes: Arc<[u8]>,
+}
+
+/// The bytes of a file as the list of its appends.
+#[derive(Clone, Default)]
+pub(super) struct Pieces(Arc<Vec<Piece>>);
+
+impl Pieces {
+    pub(super) fn of(bytes: &[u8]) -> Self {
+        let mut pieces = Self::default();
+        pieces.push(bytes);
+        pieces
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.0.last().map_or(0, |piece| piece.end)
+    }
+
+    /// Number of appends.
+    pub(super) fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Where the first `count` appends end.
+    pub(super) fn end_of(&self, count: usize) -> u64 {
+        count
+            .checked_sub(1)
+            .and_then(|last| self.0.get(last))
+            .map_or(0, |piece| piece.end)
+    }
+
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        if !bytes.is_empty() {
+            let end = self.len() + bytes.len() as u64;
+            Arc::make_mut(&mut self.0).push(Piece {
+                end,
+                bytes: bytes.into(),
+            });
+        }
+    }
+
+    /// Copies from `offset` until `buf` is full or the file ends; returns the bytes copied.
+    pub(super) fn read_at(&self, offset: u64, buf: &mut [u8]) -> usize {
+        let first = self.0.partition_point(|piece| piece.end <= offset);
+        let mut done = 0;
+        for piece in &self.0[first..] {
+            let start = piece.end - piece.bytes.len() as u64;
+            // Only the first piece can begin before the wanted offset.
+            let skip = offset.saturating_sub(start) as usize;
+            let from = &piece.bytes[skip..];
+            let n = from.len().min(buf.len() - done);
+            buf[done..done + n].copy_from_slice(&from[..n]);
+            done += n;
+            if done == buf.len() {
+                break;
+            }
+        }
+        done
+    }
+
+    /// All bytes in one vector.
+    pub(super) fn to_vec(&self) -> Vec<u8> {
+        self.0
+            .iter()
+            .flat_map(|piece| piece.bytes.iter().copied())
+            .collect()
+    }
+
+    /// The first `count` appends.
+    fn prefix(&self, count: usize) -> Self {
+        if count >= self.0.len() {
+            return self.clone();
+        }
+        Self(Arc::new(self.0[..count].to_vec()))
+    }
+
+    /// The first `len` bytes, in their appends.
+    fn cut(&self, len: u64) -> Self {
+        let whole = self.0.partition_point(|piece| piece.end <= len);
+        let mut cut = self.prefix(whole);
+        if let Some(torn) = self.0.get(whole) {
+            let keep = len - cut.len();
+            cut.push(&torn.bytes[..keep as usize]);
+        }
+        cut
+    }
+
+    /// Replaces byte `at` by `change` of it; false if the file is shorter.
+    fn change(&mut self, at: u64, change: impl FnOnce(u8) -> u8) -> bool {
+        let index = self.0.partition_point(|piece| piece.end <= at);
+        let Some(piece) = Arc::make_mut(&mut self.0).get_mut(index) else {
+            return false;
+        };
+        let mut bytes = piece.bytes.to_vec();
+        let within = (at + bytes.len() as u64 - piece.end) as usize;
+        bytes[within] = change(bytes[within]);
+        piece.bytes = bytes.into();
+        true
+    }
+}
+
+/// A file: its bytes, and what of them is durable.
+#[derive(Clone, Default)]
+pub(super) struct Content {
+    /// What a reader sees.
+    pub(super) pieces: Pieces,
+    /// How many of `pieces` are durable; 0 while a cut is pending.
+    durable: usize,
+    /// The durable bytes from before a cut that was not synced yet.
+    old: Option<Pieces>,
+    /// Modification time in seconds.
+    pub(super) modified: u64,
+}
+
+impl Content {
+    /// A file whose bytes are durable.
+    pub(super) fn durable(pieces: Pieces, modified: u64) -> Self {
+        let durable = pieces.count();
+        Self {
+            pieces,
+            durable,
+            old: None,
+            modified,
+        }
+    }
+
+    /// Makes everything durable.
+    pub(super) fn sync(&mut self) {
+        self.durable = self.pieces.count();
+        self.old = None;
+    }
+
+    /// Cuts the file to nothing, which is pending until the next sync.
+    pub(super) fn cut_to_nothing(&mut self) {
+        if self.old.is_none() && self.durable > 0 {
+            self.old = Some(self.pieces.prefix(self.durable));
+        }
+        self.pieces = Pieces::default();
+        self.durable = 0;
+    }
+
+    /// Flips one bit, in durable and pending state alike; false if the file is shorter.
+    pub(super) fn flip_bit(&mut self, at: u64, bit: u8) -> bool {
+        self.pieces.change(at, |byte| byte ^ (1 << (bit % 8)))
+    }
+
+    /// What a power loss leaves, by `choice`: see [`super::MemFs::crash_clone`].
+    pub(super) fn after_power_loss(&self, choice: &mut dyn FnMut(u64) -> u64) -> Pieces {
+        if let Some(old) = &self.old
+            && pick(choice, 2) == 0
+        {
+            return old.clone();
+        }
+        let pending = self.pieces.count() - self.durable;
+        let kept = self.durable + pick(choice, pending as u64 + 1) as usize;
+        let mut left = self.pieces.prefix(kept);
+        if kept > self.durable {
+            let start = self.pieces.end_of(kept - 1);
+            let torn_len = left.len() - start;
+            // A single byte cannot tear.
+            if torn_len > 1 && pick(choice, 2) == 0 {
+                left = left.cut(start + 1 + pick(choice, torn_len - 1));
+            }
+        }
+        if left.len() < self.pieces.len() && pick(choice, 2) == 1 {
+            // The size was written before the data: zeros up to the end of some later append.
+            let first = self
+                .pieces
+                .0
+                .partition_point(|piece| piece.end <= left.len());
+            let ends = (self.pieces.count() - first) as u64;
+            let end = self.pieces.end_of(first + 1 + pick(choice, ends) as usize);
+            left.push(&vec![0; (end - left.len()) as usize]);
+        }
+        left
+    }
+}
+
+/// Asks for one of `n` ways; a question with one answer is not asked.
+pub(super) fn pick(choice: &mut dyn FnMut(u64) -> u64, n: u64) -> u64 {
+    if n <= 1 { 0 } else { choice(n).min(n - 1) }
+}

@@ -1,0 +1,356 @@
+//! The real file system.
+//!
+//! Files are opened with close-on-exec and, for writing, without following a symbolic link in the last
+//! component; new files are 0644 and new directories 0755 under the umask. Interrupted calls are
+//! repeated, short reads and writes continued. Nothing is buffered: an appended byte is in the page
+//! cache and survives the process.
+//!
+//! Invariants: E1 (`sync` is fdatasync, `sync_dir` is fsync of the directory), E2 (a file that is
+//! being written remembers its first failure and answers everything later with it).
+//!
+//! Threads: the file system and random-access files are shared freely; a sequential or writable file
+//! belongs to one thread at a time.
+
+use crate::errors::{self, Poison};
+use crate::traits::{
+    EntryKind, FileLock, FileSystem, IoActivity, RandomAccessFile, SequentialFile, WritableFile,
+};
+use crate::{lock, sys};
+use spanlith_base::{Error, Result};
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+/// The file system of the operating system.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PosixFs;
+
+impl PosixFs {
+    /// The file system.
+    pub fn new() -> Self {
+        Self
+    }
+}
+
+/// Repeats `call` while it is interrupted, and names what was being done if it fails.
+fn retry<T>(context: &str, path: &Path, mut call: impl FnMut() -> io::Result<T>) -> Result<T> {
+    loop {
+        match call() {
+            Ok(value) => return Ok(value),
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(e) => return Err(Error::from_io(context, path, e)),
+        }
+    }
+}
+
+/// Opens for reading; a directory is refused here and not at the first read.
+fn open_for_reading(context: &str, path: &Path) -> Result<(File, u64)> {
+    let file = retry(context, path, || File::open(path))?;
+    let meta = retry(context, path, || file.metadata())?;
+    if meta.is_dir() {
+        return Err(errors::from_errno(context, path, libc::EISDIR));
+    }
+    Ok((file, meta.len()))
+}
+
+impl FileSystem for PosixFs {
+    fn open_sequential(&self, path: &Path) -> Result<Box<dyn SequentialFile>> {
+        let (file, _) = open_for_reading(errors::OPEN_SEQUENTIAL, path)?;
+        Ok(Box::new(PosixSequential {
+            file,
+            path: path.to_path_buf(),
+        }))
+    }
+
+    fn open_random(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
+        let (file, size) = open_for_reading(errors::OPEN_RANDOM, path)?;
+        Ok(Arc::new(PosixRandom {
+            file,
+            size,
+            path: path.to_path_buf(),
+        }))
+    }
+
+    fn create(&self, path: &Path, _activity: IoActivity) -> Result<Box<dyn WritableFile>> {
+        let file = retry(errors::OPEN_WRITE, path, || {
+            OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .mode(0o644)
+                .custom_flags(libc::O_NOFOLLOW)
+                .open(path)
+        })?;
+        Ok(Box::new(PosixWritable {
+            file: Some(file),
+            path: path.to_path_buf(),
+            len: 0,
+            reserved: false,
+            poison: Poison::default(),
+        }))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        std::fs::rename(from, to).map_err(|e| Error::from_io(&errors::rename_context(to), from, e))
+    }
+
+    fn delete(&self, path: &Path) -> Result<()> {
+        retry(errors::UNLINK, path, || std::fs::remove_file(path))
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> Result<()> {
+        std::fs::hard_link(from, to).map_err(|e| match e.raw_os_error() {
+            Some(libc::EXDEV) => errors::cross_device_link(),
+            _ => Error::from_io(&errors::link_context(to), from, e),
+        })
+    }
+
+    fn create_dir_if_missing(&self, path: &Path) -> Result<()> {
+        match std::fs::DirBuilder::new().mode(0o755).create(path) {
+            Ok(()) => Ok(()),
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => match std::fs::metadata(path) {
+                Ok(meta) if meta.is_dir() => Ok(()),
+                _ => Err(errors::not_a_directory(path)),
+            },
+            Err(e) => Err(Error::from_io(errors::MKDIR, path, e)),
+        }
+    }
+
+    fn delete_dir(&self, path: &Path) -> Result<()> {
+        retry(errors::RMDIR, path, || std::fs::remove_dir(path))
+    }
+
+    fn list(&self, dir: &Path) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in retry(errors::LIST, dir, || std::fs::read_dir(dir))? {
+            let entry = entry.map_err(|e| Error::from_io(errors::LIST, dir, e))?;
+            names.push(entry.file_name().to_string_lossy().into_owned());
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn entry(&self, path: &Path) -> Result<Option<EntryKind>> {
+        match std::fs::metadata(path) {
+            Ok(meta) if meta.is_file() => Ok(Some(EntryKind::File)),
+            Ok(meta) if meta.is_dir() => Ok(Some(EntryKind::Dir)),
+            Ok(_) => Ok(Some(EntryKind::Other)),
+            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                Ok(None)
+            }
+            Err(e) => Err(Error::from_io(errors::ENTRY, path, e)),
+        }
+    }
+
+    fn size(&self, path: &Path) -> Result<u64> {
+        retry(errors::SIZE, path, || std::fs::metadata(path)).map(|meta| meta.len())
+    }
+
+    fn modified(&self, path: &Path) -> Result<u64> {
+        let time = retry(errors::MODIFIED, path, || {
+            std::fs::metadata(path).and_then(|m| m.modified())
+        })?;
+        Ok(time.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()))
+    }
+
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
+        let handle = retry(errors::OPEN_DIR, dir, || {
+            OpenOptions::new()
+                .read(true)
+                .custom_flags(libc::O_DIRECTORY)
+                .open(dir)
+        })?;
+        retry(errors::SYNC_DIR, dir, || handle.sync_all())
+    }
+
+    fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>> {
+        lock::lock(path)
+    }
+
+    fn free_space(&self, path: &Path) -> Result<u64> {
+        sys::free_space(path).map_err(|e| Error::from_io(errors::FREE_SPACE, path, e))
+    }
+
+    fn absolute(&self, path: &Path) -> PathBuf {
+        std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf())
+    }
+}
+
+struct PosixSequential {
+    file: File,
+    path: PathBuf,
+}
+
+impl SequentialFile for PosixSequential {
+    fn read(&mut self, buf: &mut [u8]) -> Result<usize> {
+        retry(errors::READ_SEQUENTIAL, &self.path, || self.file.read(buf))
+    }
+}
+
+struct PosixRandom {
+    file: File,
+    size: u64,
+    path: PathBuf,
+}
+
+impl RandomAccessFile for PosixRandom {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let mut done = 0;
+        while let Some(rest) = buf.get_mut(done..).filter(|rest| !rest.is_empty()) {
+            match self.file.read_at(rest, offset.saturating_add(done as u64)) {
+                Ok(0) => break,
+                Ok(n) => done += n,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => {
+                    let context = errors::read_context(offset, buf.len());
+                    return Err(Error::from_io(&context, &self.path, e));
+                }
+            }
+        }
+        Ok(done)
+    }
+
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn read_ahead(&self, offset: u64, len: usize) {
+        sys::will_need(&self.file, offset, len as u64);
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+struct PosixWritable {
+    /// `None` once closed.
+    file: Option<File>,
+    path: PathBuf,
+    /// Bytes appended successfully.
+    len: u64,
+    /// Whether space beyond the size may be reserved.
+    reserved: bool,
+    poison: Poison,
+}
+
+impl PosixWritable {
+    /// Runs `call` on the open descriptor unless the file failed before; a failure is final.
+    fn with_file<T>(
+        &mut self,
+        context: &str,
+        call: impl FnOnce(&mut File) -> io::Result<T>,
+    ) -> Result<T> {
+        self.poison.check()?;
+        let result = match &mut self.file {
+            Some(file) => call(file).map_err(|e| Error::from_io(context, &self.path, e)),
+            None => Err(errors::from_errno(context, &self.path, libc::EBADF)),
+        };
+        self.poison.keep(result)
+    }
+}
+
+impl WritableFile for PosixWritable {
+    fn append(&mut self, data: &[u8]) -> Result<()> {
+        self.with_file(errors::APPEND, |file| write_all(file, data))?;
+        self.len += data.len() as u64;
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.with_file(errors::SYNC, |file| {
+            loop {
+                match file.sync_data() {
+                    Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                    other => return other,
+                }
+            }
+        })
+    }
+
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn write_back(&mut self, offset: u64, len: u64) -> Result<()> {
+        let context = format!("While sync_file_range offset {offset} bytes {len}");
+        self.with_file(&context, |file| match sys::write_back(file, offset, len) {
+            Err(e) if is_unsupported(&e) => Ok(()),
+            other => other,
+        })
+    }
+
+    fn preallocate(&mut self, len: u64) {
+        let from = self.len;
+        let context = format!("While fallocate offset {from} len {len}");
+        let mut reserved = false;
+        // A device error poisons the file, and the next append reports it. Anything else only means
+        // that nothing was reserved; a full disk is the business of the append that meets it.
+        let _ = self.with_file(&context, |file| match sys::reserve(file, from, len) {
+            Ok(()) => {
+                reserved = true;
+                Ok(())
+            }
+            Err(e) if e.raw_os_error() == Some(libc::EIO) => Err(e),
+            Err(_) => Ok(()),
+        });
+        self.reserved |= reserved;
+    }
+
+    fn close(&mut self) -> Result<()> {
+        let Some(file) = self.file.take() else {
+            return self.poison.check();
+        };
+        if self.poison.is_set() {
+            // The first failure is what counts; the descriptor goes whatever the kernel says.
+            let _ = sys::close(file);
+            return self.poison.check();
+        }
+        let cut = if self.reserved {
+            file.set_len(self.len)
+        } else {
+            Ok(())
+        };
+        let closed = sys::close(file);
+        let context = format!("While ftruncate file to size {}", self.len);
+        let result = cut
+            .map_err(|e| Error::from_io(&context, &self.path, e))
+            .and_then(|()| closed.map_err(|e| Error::from_io(errors::CLOSE, &self.path, e)));
+        self.poison.keep(result)
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for PosixWritable {
+    fn drop(&mut self) {
+        // Only gives back reserved space. Whoever needs to know how a close went calls it.
+        let _ = self.close();
+    }
+}
+
+/// Writes everything, or says why not. A device that takes nothing is an error, not a reason to spin.
+fn write_all(file: &mut File, mut data: &[u8]) -> io::Result<()> {
+    while !data.is_empty() {
+        match file.write(data) {
+            Ok(0) => return Err(io::Error::from_raw_os_error(libc::EIO)),
+            Ok(n) => data = data.get(n..).unwrap_or_default(),
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}
+
+/// Whether the file system does not know the call, which loses nothing: the sync does the work.
+fn is_unsupported(e: &io::Error) -> bool {
+    matches!(
+        e.raw_os_error(),
+        Some(libc::ENOSYS | libc::EOPNOTSUPP | libc::ESPIPE | libc::EINVAL)
+    )
+}

@@ -1,0 +1,180 @@
+//! System calls the standard library does not offer, each behind a safe function.
+//!
+//! A function takes what it needs by value or reference and turns the C convention (-1 and errno)
+//! into `io::Result`; it keeps no state and knows nothing of databases. Where a call exists on Linux
+//! only, elsewhere it does nothing and says so.
+#![expect(unsafe_code, reason = "system calls without a wrapper in std")]
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, IntoRawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+fn check(result: libc::c_int) -> io::Result<()> {
+    if result == -1 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
+}
+
+fn offset(value: u64) -> io::Result<libc::off_t> {
+    libc::off_t::try_from(value).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))
+}
+
+/// Closes `file` and tells what the kernel says about it. An interrupted close has closed.
+pub(crate) fn close(file: File) -> io::Result<()> {
+    // SAFETY: `into_raw_fd` gives the descriptor away, so nobody else closes or uses it.
+    let result = check(unsafe { libc::close(file.into_raw_fd()) });
+    match result {
+        Err(e) if e.raw_os_error() == Some(libc::EINTR) => Ok(()),
+        other => other,
+    }
+}
+
+/// Reserves `[from, from + len)` without changing the size. Nothing happens outside Linux.
+pub(crate) fn reserve(file: &File, from: u64, len: u64) -> io::Result<()> {
+    let (from, len) = (offset(from)?, offset(len)?);
+    #[cfg(target_os = "linux")]
+    {
+        // SAFETY: The descriptor is open while `file` is borrowed; the call touches no memory.
+        check(unsafe { libc::fallocate(file.as_raw_fd(), libc::FALLOC_FL_KEEP_SIZE, from, len) })
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = (file, from, len);
+        Ok(())
+    }
+}
+
+/// Starts write-back of `[from, from + len)` without waiting. Nothing happens outside Linux.
+pub(crate) fn write_back(file: &File, from: u64, len: u64) -> io::Result<()> {
+    let (from, len) = (offset(from)?, offset(len)?);
+    #[cfg(target_os = "linux")]
+    {
+        // SAFETY: The descriptor is open while `file` is borrowed; the call touches no memory.
+        check(unsafe {
+            libc::sync_file_range(file.as_raw_fd(), from, len, libc::SYNC_FILE_RANGE_WRITE)
+        })
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = (file, from, len);
+        Ok(())
+    }
+}
+
+/// Hints that `[from, from + len)` will be read soon.
+pub(crate) fn will_need(file: &File, from: u64, len: u64) {
+    #[cfg(target_os = "linux")]
+    if let (Ok(from), Ok(len)) = (offset(from), offset(len)) {
+        // SAFETY: The descriptor is open while `file` is borrowed; the call touches no memory. Its
+        // result cannot matter, because it is a hint.
+        unsafe { libc::posix_fadvise(file.as_raw_fd(), from, len, libc::POSIX_FADV_WILLNEED) };
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (file, from, len);
+}
+
+fn whole_file(kind: libc::c_int) -> libc::flock {
+    // SAFETY: `flock` is plain integers; all zeros is a valid value (the whole file from its start).
+    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+    lock.l_type = kind as libc::c_short;
+    lock.l_whence = libc::SEEK_SET as libc::c_short;
+    lock
+}
+
+/// Takes the write lock over the whole file without waiting.
+pub(crate) fn lock(file: &File) -> io::Result<()> {
+    let lock = whole_file(libc::F_WRLCK as libc::c_int);
+    // SAFETY: F_SETLK reads one `flock` from the pointer, which lives across the call.
+    check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLK, &raw const lock) })
+}
+
+/// Gives the lock up.
+pub(crate) fn unlock(file: &File) -> io::Result<()> {
+    let lock = whole_file(libc::F_UNLCK as libc::c_int);
+    // SAFETY: F_SETLK reads one `flock` from the pointer, which lives across the call.
+    check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLK, &raw const lock) })
+}
+
+/// Who holds a lock that keeps us from the write lock over the whole file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holder {
+    /// Nobody (any more).
+    None,
+    /// This process id.
+    Process(u32),
+    /// Somebody the system does not name: another machine, container or an open-file lock.
+    Unknown,
+}
+
+/// Asks who holds the lock.
+pub(crate) fn lock_holder(file: &File) -> io::Result<Holder> {
+    let mut lock = whole_file(libc::F_WRLCK as libc::c_int);
+    // SAFETY: F_GETLK reads and writes one `flock` behind the pointer, which lives across the call.
+    check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLK, &raw mut lock) })?;
+    if libc::c_int::from(lock.l_type) == libc::F_UNLCK as libc::c_int {
+        return Ok(Holder::None);
+    }
+    Ok(match u32::try_from(lock.l_pid) {
+        Ok(pid) if pid > 0 => Holder::Process(pid),
+        _ => Holder::Unknown,
+    })
+}
+
+/// A number for the calling thread.
+pub(crate) fn thread_number() -> u64 {
+    // SAFETY: The call has no preconditions.
+    unsafe { libc::pthread_self() as u64 }
+}
+
+/// Bytes free for this process on the file system of `path`.
+pub(crate) fn free_space(path: &Path) -> io::Result<u64> {
+    let path = CString::new(path.as_os_str().as_bytes())
+        .map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
+    // SAFETY: `statvfs` is plain integers; all zeros is a valid value.
+    let mut stat: libc::statvfs = unsafe { std::mem::zeroed() };
+    loop {
+        // SAFETY: `path` is a C string and `stat` a `statvfs`; both live across the call.
+        match check(unsafe { libc::statvfs(path.as_ptr(), &raw mut stat) }) {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+            Ok(()) => break,
+        }
+    }
+    // SAFETY: The call has no preconditions.
+    let root = unsafe { libc::geteuid() } == 0;
+    let blocks = if root { stat.f_bfree } else { stat.f_bavail };
+    #[allow(clippy::unnecessary_cast, reason = "the types differ between systems")]
+    Ok((blocks as u64).saturating_mul(stat.f_frsize as u64))
+}
+
+/// Fills `out` from the kernel's generator.
+pub(crate) fn random(out: &mut [u8]) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        let mut filled = 0;
+        while let Some(rest) = out.get_mut(filled..).filter(|r| !r.is_empty()) {
+            // SAFETY: The pointer and length are those of a slice we may write.
+            let n = unsafe { libc::getrandom(rest.as_mut_ptr().cast(), rest.len(), 0) };
+            match usize::try_from(n) {
+                Ok(n) => filled += n,
+                Err(_) => {
+                    let e = io::Error::last_os_error();
+                    if e.kind() != io::ErrorKind::Interrupted {
+                        return Err(e);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        use std::io::Read;
+        File::open("/dev/urandom")?.read_exact(out)
+    }
+}
