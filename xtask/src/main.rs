@@ -1,1 +1,39 @@
-fn main() {}
+//! Chores of the repository: `cargo xtask <chore>`.
+//!
+//! Depends on nothing, so that it builds in a second and can run before everything else.
+#![forbid(unsafe_code)]
+
+mod tidy;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask <chore>
+
+chores:
+  tidy    checks what the compiler cannot: layering, module order, banned calls, unsafe list,
+          file sizes, links. Prints `file:line: rule: what to do`; exit code 1 if there is anything.
+          tidy --rules lists the rules.";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
+    let root = root.expect("xtask lies in the root of the repository");
+    match arguments[..] {
+        ["tidy"] => tidy::run(root),
+        ["tidy", "--rules"] => {
+            print!("{}", tidy::describe());
+            ExitCode::SUCCESS
+        }
+        ["help" | "--help" | "-h"] => {
+            println!("{USAGE}");
+            ExitCode::SUCCESS
+        }
+        _ => {
+            eprintln!("{USAGE}");
+            ExitCode::from(2)
+        }
+    }
+}

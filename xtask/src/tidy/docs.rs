@@ -1,0 +1,168 @@
+//! Documents: that they exist and that their links lead somewhere.
+
+use super::Finding;
+use super::tree::Tree;
+
+/// Rule `readme`.
+pub fn readmes(tree: &Tree) -> Vec<Finding> {
+    let missing = tree
+        .crates()
+        .into_iter()
+        .map(|name| format!("crates/{name}/README.md"));
+    let missing = missing.filter(|file| !tree.has(file));
+    let what =
+        "write ten lines: what the crate is, what it is not, where to start, how to run its tests";
+    missing
+        .map(|file| Finding::new(&file, 1, "readme", what))
+        .collect()
+}
+
+/// Rule `link`.
+pub fn links(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (file, bytes) in tree.files() {
+        if !file.ends_with(".md") || file.starts_with("fixtures/golden/") {
+            continue;
+        }
+        let text = String::from_utf8_lossy(bytes);
+        for (line, target) in targets(&text) {
+            if target.contains("://") || target.starts_with("mailto:") {
+                continue;
+            }
+            let (path, anchor) = target.split_once('#').unwrap_or((&target, ""));
+            let path = resolve(file, path);
+            let path = path.unwrap_or_else(|| "outside of the repository".to_string());
+            if !tree.has(&path) {
+                let what = format!("the link to {target} leads nowhere: there is no {path}");
+                findings.push(Finding::new(file, line, "link", what));
+            } else if !anchor.is_empty() && path.ends_with(".md") {
+                let known = tree
+                    .text(&path)
+                    .is_some_and(|text| anchors(&text).contains(&anchor.to_string()));
+                if !known {
+                    let what = format!("{path} has no heading with the anchor #{anchor}");
+                    findings.push(Finding::new(file, line, "link", what));
+                }
+            }
+        }
+    }
+    findings
+}
+
+/// `target` seen from `file`, without `.` and `..`; `None` if it leaves the repository.
+fn resolve(file: &str, target: &str) -> Option<String> {
+    if target.is_empty() {
+        return Some(file.to_string());
+    }
+    let mut path: Vec<&str> = match target.strip_prefix('/') {
+        Some(_) => Vec::new(),
+        None => file.split('/').collect(),
+    };
+    path.pop();
+    for part in target.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                path.pop()?;
+            }
+            part => path.push(part),
+        }
+    }
+    Some(path.join("/"))
+}
+
+/// The lines of a Markdown text outside fenced blocks, from 1.
+fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut fenced = false;
+    text.lines().enumerate().filter_map(move |(index, line)| {
+        let mark = line.trim_start();
+        if mark.starts_with("```") || mark.starts_with("~~~") {
+            fenced = !fenced;
+            return None;
+        }
+        (!fenced).then_some((index + 1, line))
+    })
+}
+
+/// The targets of all links, with their lines.
+fn targets(text: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    for (number, line) in prose(text) {
+        // Code between backticks is no link.
+        let shown: String = line.split('`').step_by(2).collect::<Vec<&str>>().join("``");
+        for (at, _) in shown.match_indices("](") {
+            let rest = &shown[at + 2..];
+            if let Some(end) = rest.find([')', ' ']) {
+                found.push((number, rest[..end].trim_matches(['<', '>']).to_string()));
+            }
+        }
+        // Reference definitions: [name]: target
+        if let Some((_, target)) = shown
+            .trim_start()
+            .strip_prefix('[')
+            .and_then(|r| r.split_once("]: "))
+        {
+            found.push((
+                number,
+                target
+                    .split_whitespace()
+                    .next()
+                    .unwrap_or_default()
+                    .to_string(),
+            ));
+        }
+    }
+    found
+}
+
+/// The anchors of the headings, as the usual renderers make them.
+fn anchors(text: &str) -> Vec<String> {
+    let headings = prose(text)
+        .map(|(_, line)| line)
+        .filter(|line| line.starts_with('#'));
+    headings
+        .map(|line| {
+            let title = line.trim_start_matches('#').trim().to_lowercase();
+            let kept = title
+                .chars()
+                .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+            kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crate_without_a_readme_is_found() {
+        let tree = Tree::of(&[("crates/a/src/lib.rs", ""), ("crates/b/README.md", "x")]);
+        let files: Vec<String> = readmes(&tree)
+            .into_iter()
+            .map(|finding| finding.file)
+            .collect();
+        assert_eq!(files, ["crates/a/README.md"]);
+    }
+
+    #[test]
+    fn links_resolve_relative_to_their_file() {
+        let text = "[a](b.md) [c](../README.md#one-two) [d](sub/) [e](https://example.org/x)\n\
+                    `[no](link.md)`\n```\n[no](link.md)\n```\n[top](#here)\n# Here\n[x](<b.md> \"title\")\n";
+        let files = [
+            ("docs/a.md", text),
+            ("docs/b.md", ""),
+            ("docs/sub/x", ""),
+            ("README.md", "# One, two!\n"),
+        ];
+        assert_eq!(links(&Tree::of(&files)), []);
+    }
+
+    #[test]
+    fn links_that_lead_nowhere_are_found_with_their_line() {
+        let text = "x\n[a](b.md)\n[b](#gone) [c](../../out.md) [d](a.md#gone)\n[r]: c.md\n";
+        let findings = links(&Tree::of(&[("docs/a.md", text)]));
+        let lines: Vec<usize> = findings.iter().map(|finding| finding.line).collect();
+        assert_eq!(lines, [2, 3, 3, 3, 4]);
+    }
+}

@@ -1,0 +1,132 @@
+//! The tables that the rules work from. `docs/architecture.md` repeats the first two for readers,
+//! and a rule compares them.
+
+/// Each crate and what it may use, lowest tier first. Names are those of the folders in `crates/`.
+pub const LAYERS: [(&str, &[&str]); 15] = [
+    ("base", &[]),
+    ("cache", &["base"]),
+    ("env", &["base"]),
+    ("memtable", &["base"]),
+    ("wal", &["base", "env"]),
+    ("table", &["base", "env", "cache"]),
+    ("testkit", &["base", "env"]),
+    ("speed", &["base", "env", "cache", "wal"]),
+    (
+        "engine",
+        &["base", "env", "cache", "memtable", "table", "wal", "speed"],
+    ),
+    ("workload", &["base", "env", "engine", "testkit"]),
+    (
+        "stress",
+        &[
+            "base", "env", "cache", "memtable", "table", "wal", "speed", "engine", "testkit",
+        ],
+    ),
+    (
+        "capi",
+        &[
+            "base", "env", "cache", "memtable", "table", "wal", "speed", "engine",
+        ],
+    ),
+    (
+        "cli",
+        &[
+            "base", "env", "cache", "memtable", "table", "wal", "speed", "engine", "workload",
+            "stress",
+        ],
+    ),
+    ("librocksdb", &["capi"]),
+    ("librocksdb-sys", &["capi"]),
+];
+
+/// Crates that may have `testkit` as a development dependency besides those whose row names it.
+pub const TESTKIT_IN_TESTS: [&str; 8] = [
+    "cache", "memtable", "wal", "table", "speed", "engine", "capi", "cli",
+];
+
+/// The package name of a folder in `crates/`.
+pub fn package(folder: &str) -> String {
+    match folder {
+        "engine" => "spanlith".to_string(),
+        "librocksdb-sys" => folder.to_string(),
+        _ => format!("spanlith-{folder}"),
+    }
+}
+
+/// The modules of `crates/engine`, highest first. A module may use itself and what comes after it.
+pub const MODULE_ORDER: [&str; 19] = [
+    "api",
+    "utilities",
+    "txn",
+    "requests",
+    "db",
+    "inspect",
+    "recovery",
+    "write",
+    "read",
+    "flush",
+    "compaction",
+    "blob",
+    "placement",
+    "version",
+    "jobs",
+    "iter",
+    "merge",
+    "trace",
+    "options",
+];
+
+/// Crates whose root must forbid unsafe code.
+pub const UNSAFE_FORBIDDEN: [&str; 7] = [
+    "wal",
+    "speed",
+    "workload",
+    "cli",
+    "stress",
+    "testkit",
+    "librocksdb",
+];
+
+/// Crates whose root must deny unsafe code, and the modules that may allow it.
+pub const UNSAFE_DENIED: [(&str, &[&str]); 6] = [
+    (
+        "engine",
+        &["write/queue", "read/superversion", "iter/merging"],
+    ),
+    ("base", &["sync", "crc32c", "simd"]),
+    ("env", &["sys", "aligned", "uring"]),
+    ("memtable", &["arena", "skiplist"]),
+    ("cache", &["list", "handle"]),
+    ("table", &["filter/probe", "block/seek"]),
+];
+
+/// Crates in which unsafe code is allowed anywhere.
+pub const UNSAFE_ALLOWED: [&str; 1] = ["capi"];
+
+/// What `crates/engine` must not name outside its tests, and what to use instead.
+pub const BANNED_IN_ENGINE: [(&str, &str); 9] = [
+    ("std::fs", "files come from spanlith_env::FileSystem"),
+    (
+        "std::time::SystemTime",
+        "time comes from spanlith_env::Clock",
+    ),
+    ("std::time::Instant", "time comes from spanlith_env::Clock"),
+    ("SystemTime::now", "time comes from spanlith_env::Clock"),
+    ("Instant::now", "time comes from spanlith_env::Clock"),
+    (
+        "std::thread::spawn",
+        "threads come from spanlith_env::Executor",
+    ),
+    ("thread::spawn", "threads come from spanlith_env::Executor"),
+    (
+        "thread::Builder",
+        "threads come from spanlith_env::Executor",
+    ),
+    ("rand::", "random numbers come from spanlith_env::Rng"),
+];
+
+/// Lines of a Rust file without its tests, from which a split is advised.
+pub const LINES_ADVISED_MAX: usize = 800;
+
+/// Lines of a Rust file, tests included unless they are files of their own, that are refused.
+pub const LINES_MAX: usize = 1000;
