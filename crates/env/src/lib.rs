@@ -5,19 +5,25 @@
 #![deny(unsafe_code)]
 
 pub mod clock;
+#[cfg(any(test, feature = "testing"))]
+pub mod conformance;
 mod errors;
 pub mod executor;
+pub mod fault;
 mod lock;
 pub mod mem;
 pub mod posix;
 pub mod rng;
 mod sys;
 mod system;
+pub mod trace;
 pub mod traits;
 
 pub use clock::{SystemClock, VirtualClock};
 pub use executor::{ManualExecutor, ThreadExecutor};
-pub use mem::{FsOp, MemFs};
+pub use fault::{Effect, FaultFs, FaultRule, OpClass, RuleId};
+pub use mem::{FsOp, MemFs, Observer};
 pub use posix::PosixFs;
 pub use rng::{SeededRng, SystemRng};
+pub use trace::TraceFs;
 pub use traits::*;

@@ -1,0 +1,246 @@
+//! A file system that writes down what is done to another, for golden tests of the order of calls.
+//!
+//! One line per change, in the order in which the calls returned:
+//!
+//! ```text
+//! mkdir .                          create 000004.log
+//! append 000004.log 130            sync 000004.log
+//! rename 000005.dbtmp CURRENT      link 000007.sst backup/000007.sst
+//! delete 000004.log                syncdir .
+//! rmdir backup                     lock LOCK
+//! ```
+//!
+//! Paths are told from the root given at construction, which is `.` itself; its parent is `..`, and
+//! of a path outside both only the last component is told. A call that failed has ` failed` behind it.
+//! Closing, hints and reads are not told: they change nothing that a crash could show.
+
+use crate::traits::{
+    EntryKind, FileLock, FileSystem, IoActivity, RandomAccessFile, SequentialFile, WritableFile,
+};
+use spanlith_base::Result;
+use spanlith_base::sync::Mutex;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Above all callers' ranks; nothing is called under it.
+const RANK: u8 = 95;
+
+struct Shared {
+    inner: Arc<dyn FileSystem>,
+    root: PathBuf,
+    lines: Mutex<Vec<String>>,
+}
+
+/// Writes down every change. `clone` is another handle to the same trace.
+#[derive(Clone)]
+pub struct TraceFs {
+    shared: Arc<Shared>,
+}
+
+impl TraceFs {
+    /// Traces `inner`; names are told from `root`.
+    pub fn new(inner: Arc<dyn FileSystem>, root: &Path) -> Self {
+        let root = inner.absolute(root);
+        Self {
+            shared: Arc::new(Shared {
+                inner,
+                root,
+                lines: Mutex::new(RANK, Vec::new()),
+            }),
+        }
+    }
+
+    /// The lines so far.
+    pub fn lines(&self) -> Vec<String> {
+        self.shared.lines.lock().clone()
+    }
+
+    /// The lines so far, which are forgotten.
+    pub fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.shared.lines.lock())
+    }
+
+    /// The lines so far as one text, which are forgotten. Appends are told without their sizes and
+    /// once per run of appends to one file, so that the text changes only with the order of calls.
+    pub fn take_order(&self) -> String {
+        let mut text = String::new();
+        let mut last = String::new();
+        for line in self.take() {
+            let line = match line
+                .strip_prefix("append ")
+                .and_then(|rest| rest.rsplit_once(' '))
+            {
+                Some((name, size)) if size != "failed" => format!("append {name}"),
+                _ => line,
+            };
+            if line != last || !line.starts_with("append ") {
+                text.push_str(&line);
+                text.push('\n');
+            }
+            last = line;
+        }
+        text
+    }
+}
+
+impl Shared {
+    fn name(&self, path: &Path) -> String {
+        let path = self.inner.absolute(path);
+        if path == self.root {
+            return ".".into();
+        }
+        if let Ok(inside) = path.strip_prefix(&self.root) {
+            return inside.to_string_lossy().into_owned();
+        }
+        if self.root.parent() == Some(&path) {
+            return "..".into();
+        }
+        path.file_name()
+            .unwrap_or(path.as_os_str())
+            .to_string_lossy()
+            .into_owned()
+    }
+
+    /// Writes a line about a call that has returned and passes its result on.
+    fn tell<T>(&self, result: Result<T>, line: impl FnOnce() -> String) -> Result<T> {
+        let mut line = line();
+        if result.is_err() {
+            line.push_str(" failed");
+        }
+        self.lines.lock().push(line);
+        result
+    }
+}
+
+impl FileSystem for TraceFs {
+    fn open_sequential(&self, path: &Path) -> Result<Box<dyn SequentialFile>> {
+        self.shared.inner.open_sequential(path)
+    }
+
+    fn open_random(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
+        self.shared.inner.open_random(path)
+    }
+
+    fn create(&self, path: &Path, activity: IoActivity) -> Result<Box<dyn WritableFile>> {
+        let name = self.shared.name(path);
+        let file = self.shared.inner.create(path, activity);
+        let file = self.shared.tell(file, || format!("create {name}"))?;
+        Ok(Box::new(TraceWritable {
+            shared: Arc::clone(&self.shared),
+            file,
+            name,
+        }))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        let s = &self.shared;
+        s.tell(s.inner.rename(from, to), || {
+            format!("rename {} {}", s.name(from), s.name(to))
+        })
+    }
+
+    fn delete(&self, path: &Path) -> Result<()> {
+        let s = &self.shared;
+        s.tell(s.inner.delete(path), || format!("delete {}", s.name(path)))
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> Result<()> {
+        let s = &self.shared;
+        s.tell(s.inner.link(from, to), || {
+            format!("link {} {}", s.name(from), s.name(to))
+        })
+    }
+
+    fn create_dir_if_missing(&self, path: &Path) -> Result<()> {
+        let s = &self.shared;
+        if matches!(s.inner.entry(path), Ok(Some(EntryKind::Dir))) {
+            return s.inner.create_dir_if_missing(path);
+        }
+        s.tell(s.inner.create_dir_if_missing(path), || {
+            format!("mkdir {}", s.name(path))
+        })
+    }
+
+    fn delete_dir(&self, path: &Path) -> Result<()> {
+        let s = &self.shared;
+        s.tell(s.inner.delete_dir(path), || {
+            format!("rmdir {}", s.name(path))
+        })
+    }
+
+    fn list(&self, dir: &Path) -> Result<Vec<String>> {
+        self.shared.inner.list(dir)
+    }
+
+    fn entry(&self, path: &Path) -> Result<Option<EntryKind>> {
+        self.shared.inner.entry(path)
+    }
+
+    fn size(&self, path: &Path) -> Result<u64> {
+        self.shared.inner.size(path)
+    }
+
+    fn modified(&self, path: &Path) -> Result<u64> {
+        self.shared.inner.modified(path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
+        let s = &self.shared;
+        s.tell(s.inner.sync_dir(dir), || format!("syncdir {}", s.name(dir)))
+    }
+
+    fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>> {
+        let s = &self.shared;
+        s.tell(s.inner.lock(path), || format!("lock {}", s.name(path)))
+    }
+
+    fn free_space(&self, path: &Path) -> Result<u64> {
+        self.shared.inner.free_space(path)
+    }
+
+    fn absolute(&self, path: &Path) -> PathBuf {
+        self.shared.inner.absolute(path)
+    }
+}
+
+struct TraceWritable {
+    shared: Arc<Shared>,
+    file: Box<dyn WritableFile>,
+    name: String,
+}
+
+impl WritableFile for TraceWritable {
+    fn append(&mut self, data: &[u8]) -> Result<()> {
+        let result = self.file.append(data);
+        self.shared
+            .tell(result, || format!("append {} {}", self.name, data.len()))
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        let result = self.file.sync();
+        self.shared.tell(result, || format!("sync {}", self.name))
+    }
+
+    fn len(&self) -> u64 {
+        self.file.len()
+    }
+
+    fn write_back(&mut self, offset: u64, len: u64) -> Result<()> {
+        self.file.write_back(offset, len)
+    }
+
+    fn preallocate(&mut self, len: u64) {
+        self.file.preallocate(len);
+    }
+
+    fn close(&mut self) -> Result<()> {
+        self.file.close()
+    }
+
+    fn path(&self) -> &Path {
+        self.file.path()
+    }
+}
+
+#[cfg(test)]
+mod tests;
