@@ -1,0 +1,819 @@
+//! Version edits: the records of a MANIFEST.
+//!
+//! An edit is a sequence of tagged fields without length or terminator; an empty record is a valid,
+//! empty edit. Replaying all edits in order gives the column families, the files of each level, the
+//! blob files, the logs and the counters.
+//!
+//! ```text
+//! edit  := { varint32 tag, body }*
+//! body  := depends on the tag; a tag with bit 8192 carries a length-prefixed body and is skipped
+//!          when unknown (tags 8194 to 8197 are known and break that rule)
+//! NewFile4 := varint32 level, varint64 number, varint64 size, str smallest, str largest,
+//!          varint64 smallest seqno, varint64 largest seqno, { varint32 custom tag, str value }*,
+//!          varint32 1
+//! ```
+//!
+//! Fields are written in the order RocksDB 11.8 writes them and read in any order. Inside one edit
+//! deletions happen before additions, whatever the order of the fields. Files are written as
+//! NewFile4 only; the three older forms are read.
+//!
+//! Invariants: B3 (decoding any bytes ends in an edit or `Corruption`). The meaning of an edit is
+//! the business of [`super::builder`] and of recovery.
+
+#![deny(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::cast_possible_truncation
+)]
+
+use spanlith_base::coding::{
+    Decoder, get_varint64, put_fixed64, put_length_prefixed, put_varint32, put_varint64,
+};
+use spanlith_base::keys::TAG_LEN;
+use spanlith_base::{Error, Result};
+
+/// Name of the checksum function of a file that has no whole-file checksum.
+pub const UNKNOWN_CHECKSUM_FUNCTION: &[u8] = b"Unknown";
+
+/// Greatest path id a MANIFEST can hold.
+pub const MAX_PATH_ID: u32 = 3;
+
+/// Tags of an edit's fields.
+mod tag {
+    pub const COMPARATOR: u32 = 1;
+    pub const LOG_NUMBER: u32 = 2;
+    pub const NEXT_FILE_NUMBER: u32 = 3;
+    pub const LAST_SEQUENCE: u32 = 4;
+    pub const COMPACT_CURSOR: u32 = 5;
+    pub const DELETED_FILE: u32 = 6;
+    pub const NEW_FILE: u32 = 7;
+    pub const PREV_LOG_NUMBER: u32 = 9;
+    pub const MIN_LOG_NUMBER_TO_KEEP: u32 = 10;
+    pub const NEW_FILE2: u32 = 100;
+    pub const NEW_FILE3: u32 = 102;
+    pub const NEW_FILE4: u32 = 103;
+    pub const COLUMN_FAMILY: u32 = 200;
+    pub const COLUMN_FAMILY_ADD: u32 = 201;
+    pub const COLUMN_FAMILY_DROP: u32 = 202;
+    pub const MAX_COLUMN_FAMILY: u32 = 203;
+    pub const IN_ATOMIC_GROUP: u32 = 300;
+    pub const BLOB_FILE_ADDITION: u32 = 400;
+    pub const BLOB_FILE_GARBAGE: u32 = 401;
+    /// Unknown tags with this bit are skipped.
+    pub const SAFE_IGNORE_MASK: u32 = 1 << 13;
+    pub const DB_ID: u32 = 8193;
+    pub const OLD_BLOB_FILE_ADDITION: u32 = 8194;
+    pub const OLD_BLOB_FILE_GARBAGE: u32 = 8195;
+    pub const OLD_WAL_ADDITION: u32 = 8196;
+    pub const OLD_WAL_DELETION: u32 = 8197;
+    pub const FULL_HISTORY_TS_LOW: u32 = 8198;
+    pub const WAL_ADDITION: u32 = 8199;
+    pub const WAL_DELETION: u32 = 8200;
+    pub const PERSIST_TIMESTAMPS: u32 = 8201;
+    pub const SUBCOMPACTION_PROGRESS: u32 = 8202;
+    pub const LAST_COMPACTED_MANIFEST_FILE_SIZE: u32 = 8203;
+}
+
+/// Custom tags of NewFile4.
+mod custom {
+    pub const TERMINATE: u32 = 1;
+    pub const NEED_COMPACTION: u32 = 2;
+    pub const MIN_LOG_NUMBER_TO_KEEP: u32 = 3;
+    pub const OLDEST_BLOB_FILE_NUMBER: u32 = 4;
+    pub const OLDEST_ANCESTER_TIME: u32 = 5;
+    pub const FILE_CREATION_TIME: u32 = 6;
+    pub const FILE_CHECKSUM: u32 = 7;
+    pub const FILE_CHECKSUM_FUNC_NAME: u32 = 8;
+    pub const TEMPERATURE: u32 = 9;
+    pub const MIN_TIMESTAMP: u32 = 10;
+    pub const MAX_TIMESTAMP: u32 = 11;
+    pub const UNIQUE_ID: u32 = 12;
+    pub const EPOCH_NUMBER: u32 = 13;
+    pub const COMPENSATED_RANGE_DELETION_SIZE: u32 = 14;
+    pub const TAIL_SIZE: u32 = 15;
+    pub const TIMESTAMPS_PERSISTED: u32 = 16;
+    pub const FILE_OPEN_METADATA: u32 = 17;
+    pub const PATH_ID: u32 = 65;
+    /// Unknown custom tags with this bit are refused.
+    pub const NOT_SKIPPABLE: u32 = 1 << 6;
+}
+
+/// A table file that an edit adds to a level.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewFile {
+    /// Level the file lies in.
+    pub level: u32,
+    /// File number.
+    pub number: u64,
+    /// Index into the family's list of paths.
+    pub path_id: u32,
+    /// Size of the file in bytes.
+    pub size: u64,
+    /// Smallest internal key, range tombstones included.
+    pub smallest: Vec<u8>,
+    /// Largest internal key; for a range tombstone an exclusive sentinel.
+    pub largest: Vec<u8>,
+    /// Smallest sequence number of all entries.
+    pub smallest_seqno: u64,
+    /// Largest sequence number of all entries.
+    pub largest_seqno: u64,
+    /// A table property collector asked for compaction.
+    pub marked_for_compaction: bool,
+    /// Oldest blob file the table refers to, 0 for none.
+    pub oldest_blob_file_number: u64,
+    /// Unix seconds of the oldest data, 0 for unknown.
+    pub oldest_ancester_time: u64,
+    /// Unix seconds when the file was made, 0 for unknown.
+    pub file_creation_time: u64,
+    /// Age rank among the files of level 0, 0 for unknown.
+    pub epoch_number: u64,
+    /// Whole-file checksum; empty for none.
+    pub file_checksum: Vec<u8>,
+    /// Name of the function that made the checksum; [`UNKNOWN_CHECKSUM_FUNCTION`] for none.
+    pub file_checksum_func_name: Vec<u8>,
+    /// Temperature byte, 0 for unknown.
+    pub temperature: u8,
+    /// Unique id of the table, zero for unknown.
+    pub unique_id: [u64; 2],
+    /// Bytes below that the range tombstones of the file cover, by estimate.
+    pub compensated_range_deletion_size: u64,
+    /// Bytes behind the data blocks, 0 for unknown.
+    pub tail_size: u64,
+    /// Whether keys in the file carry their user-defined timestamps.
+    pub user_defined_timestamps_persisted: bool,
+    /// Smallest user-defined timestamp; empty for none.
+    pub min_timestamp: Vec<u8>,
+    /// Largest user-defined timestamp; empty for none.
+    pub max_timestamp: Vec<u8>,
+    /// What a fast open needs to know of the table; empty for none.
+    pub open_metadata: Vec<u8>,
+}
+
+impl Default for NewFile {
+    fn default() -> Self {
+        Self {
+            level: 0,
+            number: 0,
+            path_id: 0,
+            size: 0,
+            smallest: Vec::new(),
+            largest: Vec::new(),
+            smallest_seqno: 0,
+            largest_seqno: 0,
+            marked_for_compaction: false,
+            oldest_blob_file_number: 0,
+            oldest_ancester_time: 0,
+            file_creation_time: 0,
+            epoch_number: 0,
+            file_checksum: Vec::new(),
+            file_checksum_func_name: UNKNOWN_CHECKSUM_FUNCTION.to_vec(),
+            temperature: 0,
+            unique_id: [0; 2],
+            compensated_range_deletion_size: 0,
+            tail_size: 0,
+            user_defined_timestamps_persisted: true,
+            min_timestamp: Vec::new(),
+            max_timestamp: Vec::new(),
+            open_metadata: Vec::new(),
+        }
+    }
+}
+
+/// A blob file that an edit adds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BlobFileAddition {
+    /// File number.
+    pub number: u64,
+    /// Blobs in the file.
+    pub total_count: u64,
+    /// Bytes of all blob records, without header and footer of the file.
+    pub total_bytes: u64,
+    /// Name of the checksum function; empty for none.
+    pub checksum_method: Vec<u8>,
+    /// Whole-file checksum; empty for none.
+    pub checksum_value: Vec<u8>,
+}
+
+/// Blobs of a file that became garbage; added to what is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BlobFileGarbage {
+    /// File number.
+    pub number: u64,
+    /// Blobs that became garbage.
+    pub count: u64,
+    /// Bytes of their records.
+    pub bytes: u64,
+}
+
+/// A log that is tracked in the MANIFEST.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WalAddition {
+    /// Log number.
+    pub number: u64,
+    /// Bytes that are known to be synced; `None` if only the creation is recorded.
+    pub synced_size: Option<u64>,
+}
+
+/// One record of a MANIFEST. Absent fields change nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VersionEdit {
+    /// Id of the database.
+    pub db_id: Option<Vec<u8>>,
+    /// Name of the family's comparator.
+    pub comparator: Option<Vec<u8>>,
+    /// Logs of a smaller number hold nothing the family has not flushed.
+    pub log_number: Option<u64>,
+    /// A relic, always 0 when written.
+    pub prev_log_number: Option<u64>,
+    /// Next unused file number.
+    pub next_file_number: Option<u64>,
+    /// Highest family id ever used.
+    pub max_column_family: Option<u32>,
+    /// Logs of a smaller number are needed by nobody.
+    pub min_log_number_to_keep: Option<u64>,
+    /// Highest sequence number that has reached table files.
+    pub last_sequence: Option<u64>,
+    /// Round-robin compaction positions: level and internal key.
+    pub compact_cursors: Vec<(u32, Vec<u8>)>,
+    /// Level and number of removed files; written in order and once each.
+    pub deleted_files: Vec<(u32, u64)>,
+    /// Added files.
+    pub new_files: Vec<NewFile>,
+    /// Added blob files.
+    pub blob_file_additions: Vec<BlobFileAddition>,
+    /// New garbage in blob files.
+    pub blob_file_garbages: Vec<BlobFileGarbage>,
+    /// Tracked logs.
+    pub wal_additions: Vec<WalAddition>,
+    /// All logs with a smaller number are deleted.
+    pub wal_deletion: Option<u64>,
+    /// The family the edit is about.
+    pub column_family: u32,
+    /// Name of the family the edit creates.
+    pub column_family_add: Option<Vec<u8>>,
+    /// The edit drops its family.
+    pub column_family_drop: bool,
+    /// Number of edits of the same atomic group that follow.
+    pub remaining_in_atomic_group: Option<u32>,
+    /// Lower bound of the timestamps whose history is kept.
+    pub full_history_ts_low: Option<Vec<u8>>,
+    /// Whether the family stores user-defined timestamps.
+    pub persist_user_defined_timestamps: Option<bool>,
+    /// State of an interrupted compaction, undecoded.
+    pub subcompaction_progress: Option<Vec<u8>>,
+    /// Size of the snapshot the MANIFEST began with.
+    pub last_compacted_manifest_file_size: Option<u64>,
+}
+
+impl VersionEdit {
+    /// An edit that changes nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Removes file `number` from `level`.
+    pub fn delete_file(&mut self, level: u32, number: u64) {
+        self.deleted_files.push((level, number));
+    }
+
+    /// Adds a file.
+    pub fn add_file(&mut self, file: NewFile) {
+        self.new_files.push(file);
+    }
+
+    /// Whether the edit creates or drops its family.
+    pub fn is_column_family_manipulation(&self) -> bool {
+        self.column_family_add.is_some() || self.column_family_drop
+    }
+
+    /// Whether the edit is about tracked logs.
+    pub fn is_wal_manipulation(&self) -> bool {
+        !self.wal_additions.is_empty() || self.wal_deletion.is_some()
+    }
+
+    /// Largest sequence number of the added files, 0 if there are none.
+    pub fn largest_seqno_of_new_files(&self) -> u64 {
+        self.new_files
+            .iter()
+            .map(|f| f.largest_seqno)
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// The record as bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.encode_to(&mut out);
+        out
+    }
+
+    /// Appends the record to `out`.
+    pub fn encode_to(&self, out: &mut Vec<u8>) {
+        put_opt_bytes(out, tag::DB_ID, self.db_id.as_deref());
+        put_opt_bytes(out, tag::COMPARATOR, self.comparator.as_deref());
+        put_opt_u64(out, tag::LOG_NUMBER, self.log_number);
+        put_opt_u64(out, tag::PREV_LOG_NUMBER, self.prev_log_number);
+        put_opt_u64(out, tag::NEXT_FILE_NUMBER, self.next_file_number);
+        put_opt_u64(
+            out,
+            tag::MAX_COLUMN_FAMILY,
+            self.max_column_family.map(u64::from),
+        );
+        put_opt_u64(
+            out,
+            tag::MIN_LOG_NUMBER_TO_KEEP,
+            self.min_log_number_to_keep,
+        );
+        put_opt_u64(out, tag::LAST_SEQUENCE, self.last_sequence);
+        for (level, key) in &self.compact_cursors {
+            put_varint32(out, tag::COMPACT_CURSOR);
+            put_varint32(out, *level);
+            put_length_prefixed(out, key);
+        }
+        let mut deleted = self.deleted_files.clone();
+        deleted.sort_unstable();
+        deleted.dedup();
+        for (level, number) in deleted {
+            put_varint32(out, tag::DELETED_FILE);
+            put_varint32(out, level);
+            put_varint64(out, number);
+        }
+        let mut min_log = self.min_log_number_to_keep;
+        for file in &self.new_files {
+            put_new_file(out, file, min_log.take());
+        }
+        for blob in &self.blob_file_additions {
+            put_varint32(out, tag::BLOB_FILE_ADDITION);
+            put_varint64(out, blob.number);
+            put_varint64(out, blob.total_count);
+            put_varint64(out, blob.total_bytes);
+            put_length_prefixed(out, &blob.checksum_method);
+            put_length_prefixed(out, &blob.checksum_value);
+            put_varint32(out, 0);
+        }
+        for garbage in &self.blob_file_garbages {
+            put_varint32(out, tag::BLOB_FILE_GARBAGE);
+            put_varint64(out, garbage.number);
+            put_varint64(out, garbage.count);
+            put_varint64(out, garbage.bytes);
+            put_varint32(out, 0);
+        }
+        self.encode_logs_and_family(out);
+    }
+
+    /// The fields behind the files.
+    fn encode_logs_and_family(&self, out: &mut Vec<u8>) {
+        for wal in &self.wal_additions {
+            let mut body = Vec::new();
+            put_varint64(&mut body, wal.number);
+            if let Some(size) = wal.synced_size {
+                put_varint32(&mut body, WAL_SYNCED_SIZE);
+                put_varint64(&mut body, size);
+            }
+            put_varint32(&mut body, WAL_TERMINATE);
+            put_opt_bytes(out, tag::WAL_ADDITION, Some(&body));
+        }
+        put_opt_nested_u64(out, tag::WAL_DELETION, self.wal_deletion);
+        if self.column_family != 0 {
+            put_opt_u64(out, tag::COLUMN_FAMILY, Some(u64::from(self.column_family)));
+        }
+        put_opt_bytes(
+            out,
+            tag::COLUMN_FAMILY_ADD,
+            self.column_family_add.as_deref(),
+        );
+        if self.column_family_drop {
+            put_varint32(out, tag::COLUMN_FAMILY_DROP);
+        }
+        let remaining = self.remaining_in_atomic_group.map(u64::from);
+        put_opt_u64(out, tag::IN_ATOMIC_GROUP, remaining);
+        put_opt_bytes(
+            out,
+            tag::FULL_HISTORY_TS_LOW,
+            self.full_history_ts_low.as_deref(),
+        );
+        if let Some(persist) = self.persist_user_defined_timestamps {
+            put_opt_bytes(out, tag::PERSIST_TIMESTAMPS, Some(&[u8::from(persist)]));
+        }
+        put_opt_bytes(
+            out,
+            tag::SUBCOMPACTION_PROGRESS,
+            self.subcompaction_progress.as_deref(),
+        );
+        put_opt_nested_u64(
+            out,
+            tag::LAST_COMPACTED_MANIFEST_FILE_SIZE,
+            self.last_compacted_manifest_file_size,
+        );
+    }
+
+    /// Reads one record.
+    ///
+    /// # Errors
+    /// `Corruption` for a field that does not decode or an unknown one that may not be skipped.
+    pub fn decode(record: &[u8]) -> Result<Self> {
+        let mut edit = Self::default();
+        let mut d = Decoder::new(record, "VersionEdit");
+        while !d.is_empty() {
+            let tag = d.varint32("invalid tag")?;
+            edit.decode_field(tag, &mut d)?;
+        }
+        Ok(edit)
+    }
+
+    /// Reads the body of a field into `self`.
+    fn decode_field(&mut self, field: u32, d: &mut Decoder<'_>) -> Result<()> {
+        match field {
+            tag::DB_ID => self.db_id = Some(d.length_prefixed("db id")?.to_vec()),
+            tag::COMPARATOR => {
+                self.comparator = Some(d.length_prefixed("comparator name")?.to_vec());
+            }
+            tag::LOG_NUMBER => self.log_number = Some(d.varint64("log number")?),
+            tag::PREV_LOG_NUMBER => self.prev_log_number = Some(d.varint64("previous log number")?),
+            tag::NEXT_FILE_NUMBER => self.next_file_number = Some(d.varint64("next file number")?),
+            tag::MAX_COLUMN_FAMILY => {
+                self.max_column_family = Some(d.varint32("max column family")?);
+            }
+            tag::MIN_LOG_NUMBER_TO_KEEP => {
+                self.min_log_number_to_keep = Some(d.varint64("min log number to keep")?);
+            }
+            tag::LAST_SEQUENCE => self.last_sequence = Some(d.varint64("last sequence number")?),
+            tag::COMPACT_CURSOR => {
+                let level = take_level(d, "compaction cursor")?;
+                let key = take_internal_key(d, "compaction cursor")?;
+                self.compact_cursors.push((level, key));
+            }
+            tag::DELETED_FILE => {
+                let level = take_level(d, "deleted file")?;
+                self.deleted_files
+                    .push((level, d.varint64("deleted file")?));
+            }
+            tag::NEW_FILE => self
+                .new_files
+                .push(take_old_file(d, field, "new-file entry")?),
+            tag::NEW_FILE2 => self
+                .new_files
+                .push(take_old_file(d, field, "new-file2 entry")?),
+            tag::NEW_FILE3 => self
+                .new_files
+                .push(take_old_file(d, field, "new-file3 entry")?),
+            tag::NEW_FILE4 => {
+                let (file, min_log) = take_new_file4(d)?;
+                self.new_files.push(file);
+                if min_log.is_some() {
+                    self.min_log_number_to_keep = min_log;
+                }
+            }
+            tag::BLOB_FILE_ADDITION | tag::OLD_BLOB_FILE_ADDITION => {
+                self.blob_file_additions.push(take_blob_addition(d)?);
+            }
+            tag::BLOB_FILE_GARBAGE | tag::OLD_BLOB_FILE_GARBAGE => {
+                self.blob_file_garbages.push(take_blob_garbage(d)?);
+            }
+            tag::OLD_WAL_ADDITION => self.wal_additions.push(take_wal_addition(d)?),
+            tag::OLD_WAL_DELETION => self.wal_deletion = Some(d.varint64("wal deletion")?),
+            tag::WAL_ADDITION => {
+                let mut body = Decoder::new(d.length_prefixed("wal addition")?, "VersionEdit");
+                self.wal_additions.push(take_wal_addition(&mut body)?);
+            }
+            tag::WAL_DELETION => {
+                let mut body = Decoder::new(d.length_prefixed("wal deletion")?, "VersionEdit");
+                self.wal_deletion = Some(body.varint64("wal deletion")?);
+            }
+            _ => return self.decode_family_field(field, d),
+        }
+        Ok(())
+    }
+
+    /// The fields about the family and the record itself, and unknown ones.
+    fn decode_family_field(&mut self, field: u32, d: &mut Decoder<'_>) -> Result<()> {
+        match field {
+            tag::COLUMN_FAMILY => self.column_family = d.varint32("set column family id")?,
+            tag::COLUMN_FAMILY_ADD => {
+                self.column_family_add = Some(d.length_prefixed("column family add")?.to_vec());
+            }
+            tag::COLUMN_FAMILY_DROP => self.column_family_drop = true,
+            tag::IN_ATOMIC_GROUP => {
+                self.remaining_in_atomic_group = Some(d.varint32("remaining entries")?);
+            }
+            tag::FULL_HISTORY_TS_LOW => {
+                let low = d.length_prefixed("full_history_ts_low")?;
+                self.full_history_ts_low = Some(low.to_vec());
+            }
+            tag::PERSIST_TIMESTAMPS => {
+                let what = "persist_user_defined_timestamps";
+                match d.length_prefixed(what)? {
+                    [byte] => self.persist_user_defined_timestamps = Some(*byte == 1),
+                    _ => return Err(bad("persist_user_defined_timestamps field wrong size")),
+                }
+            }
+            tag::SUBCOMPACTION_PROGRESS => {
+                let progress = d.length_prefixed("subcompaction progress")?;
+                self.subcompaction_progress = Some(progress.to_vec());
+            }
+            tag::LAST_COMPACTED_MANIFEST_FILE_SIZE => {
+                let what = "last compacted manifest file size";
+                let mut body = Decoder::new(d.length_prefixed(what)?, "VersionEdit");
+                self.last_compacted_manifest_file_size = Some(body.varint64(what)?);
+            }
+            unknown if unknown & tag::SAFE_IGNORE_MASK != 0 => {
+                d.length_prefixed("safely ignorable tag length error")?;
+            }
+            unknown => return Err(bad("unknown tag").with("tag", unknown)),
+        }
+        Ok(())
+    }
+}
+
+/// Sub-tags of a log addition.
+const WAL_TERMINATE: u32 = 1;
+const WAL_SYNCED_SIZE: u32 = 2;
+
+#[cold]
+fn bad(what: &str) -> Error {
+    Error::corruption(format!("VersionEdit: {what}"))
+}
+
+fn put_opt_u64(out: &mut Vec<u8>, tag: u32, value: Option<u64>) {
+    if let Some(value) = value {
+        put_varint32(out, tag);
+        put_varint64(out, value);
+    }
+}
+
+fn put_opt_bytes(out: &mut Vec<u8>, tag: u32, value: Option<&[u8]>) {
+    if let Some(value) = value {
+        put_varint32(out, tag);
+        put_length_prefixed(out, value);
+    }
+}
+
+/// A varint64 inside a length-prefixed body.
+fn put_opt_nested_u64(out: &mut Vec<u8>, tag: u32, value: Option<u64>) {
+    if let Some(value) = value {
+        let mut body = Vec::new();
+        put_varint64(&mut body, value);
+        put_opt_bytes(out, tag, Some(&body));
+    }
+}
+
+fn put_new_file(out: &mut Vec<u8>, f: &NewFile, min_log: Option<u64>) {
+    put_varint32(out, tag::NEW_FILE4);
+    put_varint32(out, f.level);
+    put_varint64(out, f.number);
+    put_varint64(out, f.size);
+    put_length_prefixed(out, &f.smallest);
+    put_length_prefixed(out, &f.largest);
+    put_varint64(out, f.smallest_seqno);
+    put_varint64(out, f.largest_seqno);
+
+    put_opt_nested_u64(
+        out,
+        custom::OLDEST_ANCESTER_TIME,
+        Some(f.oldest_ancester_time),
+    );
+    put_opt_nested_u64(out, custom::FILE_CREATION_TIME, Some(f.file_creation_time));
+    put_opt_nested_u64(out, custom::EPOCH_NUMBER, Some(f.epoch_number));
+    if f.file_checksum_func_name != UNKNOWN_CHECKSUM_FUNCTION {
+        put_opt_bytes(out, custom::FILE_CHECKSUM, Some(&f.file_checksum));
+        put_opt_bytes(
+            out,
+            custom::FILE_CHECKSUM_FUNC_NAME,
+            Some(&f.file_checksum_func_name),
+        );
+    }
+    if f.path_id != 0 {
+        let id = u8::try_from(f.path_id).unwrap_or(u8::MAX);
+        debug_assert!(f.path_id <= MAX_PATH_ID);
+        put_opt_bytes(out, custom::PATH_ID, Some(&[id]));
+    }
+    if f.temperature != 0 {
+        put_opt_bytes(out, custom::TEMPERATURE, Some(&[f.temperature]));
+    }
+    if f.marked_for_compaction {
+        put_opt_bytes(out, custom::NEED_COMPACTION, Some(&[1]));
+    }
+    if let Some(min_log) = min_log {
+        let mut body = Vec::with_capacity(8);
+        put_fixed64(&mut body, min_log);
+        put_opt_bytes(out, custom::MIN_LOG_NUMBER_TO_KEEP, Some(&body));
+    }
+    let nonzero = |v: u64| (v != 0).then_some(v);
+    put_opt_nested_u64(
+        out,
+        custom::OLDEST_BLOB_FILE_NUMBER,
+        nonzero(f.oldest_blob_file_number),
+    );
+    if f.unique_id != [0; 2] {
+        let mut body = Vec::with_capacity(16);
+        for half in f.unique_id {
+            put_fixed64(&mut body, half);
+        }
+        put_opt_bytes(out, custom::UNIQUE_ID, Some(&body));
+    }
+    put_opt_nested_u64(
+        out,
+        custom::COMPENSATED_RANGE_DELETION_SIZE,
+        nonzero(f.compensated_range_deletion_size),
+    );
+    put_opt_nested_u64(out, custom::TAIL_SIZE, nonzero(f.tail_size));
+    if !f.user_defined_timestamps_persisted {
+        put_opt_bytes(out, custom::TIMESTAMPS_PERSISTED, Some(&[0]));
+    }
+    let nonempty = |v: &'_ [u8]| !v.is_empty();
+    for (tag, value) in [
+        (custom::MIN_TIMESTAMP, &f.min_timestamp),
+        (custom::MAX_TIMESTAMP, &f.max_timestamp),
+        (custom::FILE_OPEN_METADATA, &f.open_metadata),
+    ] {
+        if nonempty(value) {
+            put_opt_bytes(out, tag, Some(value));
+        }
+    }
+    put_varint32(out, custom::TERMINATE);
+}
+
+fn take_level(d: &mut Decoder<'_>, what: &'static str) -> Result<u32> {
+    let level = d.varint32(what)?;
+    if i32::try_from(level).is_err() {
+        return Err(bad(what).with("level", level));
+    }
+    Ok(level)
+}
+
+fn take_internal_key(d: &mut Decoder<'_>, what: &'static str) -> Result<Vec<u8>> {
+    let key = d.length_prefixed(what)?;
+    if key.len() < TAG_LEN {
+        return Err(bad(what).with("key_len", key.len()));
+    }
+    Ok(key.to_vec())
+}
+
+/// The three forms before NewFile4.
+fn take_old_file(d: &mut Decoder<'_>, form: u32, what: &'static str) -> Result<NewFile> {
+    let mut f = NewFile {
+        level: take_level(d, what)?,
+        number: d.varint64(what)?,
+        ..NewFile::default()
+    };
+    if form == tag::NEW_FILE3 {
+        f.path_id = d.varint32(what)?;
+        if f.path_id > MAX_PATH_ID {
+            return Err(bad(what).with("path_id", f.path_id));
+        }
+    }
+    f.size = d.varint64(what)?;
+    f.smallest = take_internal_key(d, what)?;
+    f.largest = take_internal_key(d, what)?;
+    if form != tag::NEW_FILE {
+        f.smallest_seqno = d.varint64(what)?;
+        f.largest_seqno = d.varint64(what)?;
+    }
+    Ok(f)
+}
+
+/// A file and, if the file carries it, the edit's smallest log number to keep.
+fn take_new_file4(d: &mut Decoder<'_>) -> Result<(NewFile, Option<u64>)> {
+    let what = "new-file4 entry";
+    let mut f = NewFile {
+        level: take_level(d, what)?,
+        number: d.varint64(what)?,
+        size: d.varint64(what)?,
+        smallest: take_internal_key(d, what)?,
+        largest: take_internal_key(d, what)?,
+        smallest_seqno: d.varint64(what)?,
+        largest_seqno: d.varint64(what)?,
+        ..NewFile::default()
+    };
+    let mut min_log = None;
+    loop {
+        let tag = d.varint32("new-file4 custom field")?;
+        if tag == custom::TERMINATE {
+            return Ok((f, min_log));
+        }
+        let value = d.length_prefixed("new-file4 custom field")?;
+        if tag == custom::MIN_LOG_NUMBER_TO_KEEP {
+            let bytes =
+                <[u8; 8]>::try_from(value).map_err(|_| bad("invalid min log number to keep"))?;
+            min_log = Some(u64::from_le_bytes(bytes));
+        } else {
+            take_custom_field(&mut f, tag, value)?;
+        }
+    }
+}
+
+fn take_custom_field(f: &mut NewFile, tag: u32, value: &[u8]) -> Result<()> {
+    let number = |what: &'static str| match get_varint64(value) {
+        Some((v, _)) => Ok(v),
+        None => Err(bad(what)),
+    };
+    let byte = |what: &'static str| match value {
+        [b] => Ok(*b),
+        _ => Err(bad(what)),
+    };
+    match tag {
+        custom::NEED_COMPACTION => {
+            f.marked_for_compaction = byte("need_compaction field wrong size")? == 1;
+        }
+        custom::OLDEST_BLOB_FILE_NUMBER => {
+            f.oldest_blob_file_number = number("invalid oldest blob file number")?;
+        }
+        custom::OLDEST_ANCESTER_TIME => {
+            f.oldest_ancester_time = number("invalid oldest ancester time")?;
+        }
+        custom::FILE_CREATION_TIME => {
+            f.file_creation_time = number("invalid file creation time")?;
+        }
+        custom::FILE_CHECKSUM => f.file_checksum = value.to_vec(),
+        custom::FILE_CHECKSUM_FUNC_NAME => f.file_checksum_func_name = value.to_vec(),
+        custom::TEMPERATURE => f.temperature = byte("temperature field wrong size")?,
+        custom::MIN_TIMESTAMP => f.min_timestamp = value.to_vec(),
+        custom::MAX_TIMESTAMP => f.max_timestamp = value.to_vec(),
+        custom::UNIQUE_ID => match value.split_first_chunk::<8>() {
+            Some((low, high)) => {
+                let high = <[u8; 8]>::try_from(high).map_err(|_| bad("invalid unique id"))?;
+                f.unique_id = [u64::from_le_bytes(*low), u64::from_le_bytes(high)];
+            }
+            None => return Err(bad("invalid unique id")),
+        },
+        custom::EPOCH_NUMBER => f.epoch_number = number("invalid epoch number")?,
+        custom::COMPENSATED_RANGE_DELETION_SIZE => {
+            f.compensated_range_deletion_size = number("invalid compensated range deletion size")?;
+        }
+        custom::TAIL_SIZE => f.tail_size = number("invalid tail start offset")?,
+        custom::TIMESTAMPS_PERSISTED => {
+            let persisted = byte("user-defined timestamps persisted field wrong size")?;
+            f.user_defined_timestamps_persisted = persisted == 1;
+        }
+        custom::FILE_OPEN_METADATA => f.open_metadata = value.to_vec(),
+        custom::PATH_ID => {
+            f.path_id = u32::from(byte("path_id field wrong size")?);
+            if f.path_id > MAX_PATH_ID {
+                return Err(bad("path_id wrong value").with("path_id", f.path_id));
+            }
+        }
+        unknown if unknown & custom::NOT_SKIPPABLE != 0 => {
+            return Err(bad("new-file4 custom field not supported").with("tag", unknown));
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Custom fields of blob records: none is defined, skippable ones are dropped.
+fn skip_blob_custom_fields(d: &mut Decoder<'_>, what: &'static str) -> Result<()> {
+    loop {
+        let tag = d.varint32(what)?;
+        if tag == 0 {
+            return Ok(());
+        }
+        if tag & custom::NOT_SKIPPABLE != 0 {
+            return Err(bad(what).with("forward incompatible custom field", tag));
+        }
+        d.length_prefixed(what)?;
+    }
+}
+
+fn take_blob_addition(d: &mut Decoder<'_>) -> Result<BlobFileAddition> {
+    let what = "blob file addition";
+    let addition = BlobFileAddition {
+        number: d.varint64(what)?,
+        total_count: d.varint64(what)?,
+        total_bytes: d.varint64(what)?,
+        checksum_method: d.length_prefixed(what)?.to_vec(),
+        checksum_value: d.length_prefixed(what)?.to_vec(),
+    };
+    skip_blob_custom_fields(d, what)?;
+    Ok(addition)
+}
+
+fn take_blob_garbage(d: &mut Decoder<'_>) -> Result<BlobFileGarbage> {
+    let what = "blob file garbage";
+    let garbage = BlobFileGarbage {
+        number: d.varint64(what)?,
+        count: d.varint64(what)?,
+        bytes: d.varint64(what)?,
+    };
+    skip_blob_custom_fields(d, what)?;
+    Ok(garbage)
+}
+
+fn take_wal_addition(d: &mut Decoder<'_>) -> Result<WalAddition> {
+    let what = "wal addition";
+    let mut wal = WalAddition {
+        number: d.varint64(what)?,
+        synced_size: None,
+    };
+    loop {
+        match d.varint32(what)? {
+            WAL_TERMINATE => return Ok(wal),
+            WAL_SYNCED_SIZE => wal.synced_size = Some(d.varint64(what)?),
+            unknown => return Err(bad(what).with("tag", unknown)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

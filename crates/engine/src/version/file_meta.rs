@@ -1,0 +1,362 @@
+//! A table file as the MANIFEST describes it, and its life on disk.
+//!
+//! A [`FileMeta`] is shared by all versions that hold the file. Its description never changes;
+//! beside it lie three things that are learned or decided later: what the table's properties say,
+//! the open reader, and whether a compaction works on it.
+//!
+//! **Deletion.** Whoever removes a file from the newest version for good calls
+//! [`FileMeta::mark_obsolete`] once the edit is durable (V3). When the last holder (version, job,
+//! iterator) lets go, the drop reports the number to the [`PurgeSink`], never earlier (V5). Two
+//! descriptions of one file (a moved file whose description changed) share the flag, and only the
+//! last of them reports.
+//!
+//! Threads: shared freely; the atomics order nothing but themselves, except the obsolete flag, whose
+//! final read follows all drops because it sits in an `Arc`.
+
+use super::edit::NewFile;
+use spanlith_table::TableReader;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+/// Receives the numbers of files that nobody holds any more and that the MANIFEST does not list.
+pub trait PurgeSink: Send + Sync {
+    /// The file may be deleted. Called from the drop of a [`FileMeta`], on any thread, possibly
+    /// under locks: must only take note.
+    fn file_obsolete(&self, number: u64, path_id: u32);
+}
+
+/// What the properties of a table say; known once the table has been opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FileStats {
+    /// Entries, tombstones included.
+    pub num_entries: u64,
+    /// Tombstones, range tombstones included.
+    pub num_deletions: u64,
+    /// Range tombstones.
+    pub num_range_deletions: u64,
+    /// Bytes of all keys.
+    pub raw_key_size: u64,
+    /// Bytes of all values.
+    pub raw_value_size: u64,
+}
+
+/// One table file of one column family.
+pub struct FileMeta {
+    /// File number.
+    pub number: u64,
+    /// Index into the family's list of paths.
+    pub path_id: u32,
+    /// Size of the file in bytes.
+    pub size: u64,
+    /// Smallest internal key.
+    pub smallest: Vec<u8>,
+    /// Largest internal key; for a range tombstone an exclusive sentinel.
+    pub largest: Vec<u8>,
+    /// Smallest sequence number of all entries.
+    pub smallest_seqno: u64,
+    /// Largest sequence number of all entries.
+    pub largest_seqno: u64,
+    /// Unix seconds of the oldest data, 0 for unknown.
+    pub oldest_ancester_time: u64,
+    /// Unix seconds when the file was made, 0 for unknown.
+    pub file_creation_time: u64,
+    /// Age rank among the files of level 0; 0 only before it is inferred.
+    pub epoch_number: u64,
+    /// Unique id of the table, zero for unknown.
+    pub unique_id: [u64; 2],
+    /// Bytes behind the data blocks, 0 for unknown.
+    pub tail_size: u64,
+    /// Temperature byte, 0 for unknown.
+    pub temperature: u8,
+    /// Whole-file checksum; empty for none.
+    pub file_checksum: Vec<u8>,
+    /// Name of the function that made the checksum.
+    pub file_checksum_func_name: Vec<u8>,
+    /// A table property collector asked for compaction.
+    pub marked_for_compaction: bool,
+    /// Oldest blob file the table refers to, 0 for none.
+    pub oldest_blob_file_number: u64,
+    /// Bytes below that the range tombstones of the file cover, by estimate.
+    pub compensated_range_deletion_size: u64,
+    /// Whether keys in the file carry their user-defined timestamps.
+    pub user_defined_timestamps_persisted: bool,
+    /// Smallest user-defined timestamp; empty for none.
+    pub min_timestamp: Vec<u8>,
+    /// Largest user-defined timestamp; empty for none.
+    pub max_timestamp: Vec<u8>,
+    /// What a fast open needs to know of the table; empty for none.
+    pub open_metadata: Vec<u8>,
+    /// Filled when the table is opened.
+    pub stats: OnceLock<FileStats>,
+    /// A running plan holds the file. Set and cleared under the state mutex; pickers read it.
+    pub being_compacted: AtomicBool,
+    /// The open table. Filled at most once.
+    pub reader: OnceLock<Arc<TableReader>>,
+    /// The newest version does not hold the file any more. Shared by all descriptions of the file.
+    pub obsolete: Arc<AtomicBool>,
+    /// Where to report the number when the last holder of an obsolete file lets go.
+    sink: Option<Weak<dyn PurgeSink>>,
+}
+
+impl FileMeta {
+    /// The file an edit adds.
+    pub fn from_new_file(f: &NewFile, sink: Option<Weak<dyn PurgeSink>>) -> Self {
+        let f = f.clone();
+        Self {
+            number: f.number,
+            path_id: f.path_id,
+            size: f.size,
+            smallest: f.smallest,
+            largest: f.largest,
+            smallest_seqno: f.smallest_seqno,
+            largest_seqno: f.largest_seqno,
+            oldest_ancester_time: f.oldest_ancester_time,
+            file_creation_time: f.file_creation_time,
+            epoch_number: f.epoch_number,
+            unique_id: f.unique_id,
+            tail_size: f.tail_size,
+            temperature: f.temperature,
+            file_checksum: f.file_checksum,
+            file_checksum_func_name: f.file_checksum_func_name,
+            marked_for_compaction: f.marked_for_compaction,
+            oldest_blob_file_number: f.oldest_blob_file_number,
+            compensated_range_deletion_size: f.compensated_range_deletion_size,
+            user_defined_timestamps_persisted: f.user_defined_timestamps_persisted,
+            min_timestamp: f.min_timestamp,
+            max_timestamp: f.max_timestamp,
+            open_metadata: f.open_metadata,
+            stats: OnceLock::new(),
+            being_compacted: AtomicBool::new(false),
+            reader: OnceLock::new(),
+            obsolete: Arc::new(AtomicBool::new(false)),
+            sink,
+        }
+    }
+
+    /// The entry that adds this file to `level`.
+    pub fn to_new_file(&self, level: u32) -> NewFile {
+        NewFile {
+            level,
+            number: self.number,
+            path_id: self.path_id,
+            size: self.size,
+            smallest: self.smallest.clone(),
+            largest: self.largest.clone(),
+            smallest_seqno: self.smallest_seqno,
+            largest_seqno: self.largest_seqno,
+            marked_for_compaction: self.marked_for_compaction,
+            oldest_blob_file_number: self.oldest_blob_file_number,
+            oldest_ancester_time: self.oldest_ancester_time,
+            file_creation_time: self.file_creation_time,
+            epoch_number: self.epoch_number,
+            file_checksum: self.file_checksum.clone(),
+            file_checksum_func_name: self.file_checksum_func_name.clone(),
+            temperature: self.temperature,
+            unique_id: self.unique_id,
+            compensated_range_deletion_size: self.compensated_range_deletion_size,
+            tail_size: self.tail_size,
+            user_defined_timestamps_persisted: self.user_defined_timestamps_persisted,
+            min_timestamp: self.min_timestamp.clone(),
+            max_timestamp: self.max_timestamp.clone(),
+            open_metadata: self.open_metadata.clone(),
+        }
+    }
+
+    /// Another description of the same file: takes over what was learned, and the file is reported
+    /// to the purge sink only when both are gone.
+    pub fn redescribe(&self, f: &NewFile) -> Self {
+        debug_assert_eq!(self.number, f.number, "V4: a description keeps its file");
+        let mut new = Self::from_new_file(f, self.sink.clone());
+        if let Some(stats) = self.stats.get() {
+            new.stats = OnceLock::from(*stats);
+        }
+        if let Some(reader) = self.reader.get() {
+            new.reader = OnceLock::from(Arc::clone(reader));
+        }
+        new.being_compacted = AtomicBool::new(self.is_being_compacted());
+        new.obsolete = Arc::clone(&self.obsolete);
+        new
+    }
+
+    /// Smallest user key.
+    #[inline]
+    pub fn smallest_user_key(&self) -> &[u8] {
+        spanlith_base::keys::user_key(&self.smallest)
+    }
+
+    /// Largest user key; exclusive if [`Self::largest_is_sentinel`].
+    #[inline]
+    pub fn largest_user_key(&self) -> &[u8] {
+        spanlith_base::keys::user_key(&self.largest)
+    }
+
+    /// Whether the largest key is the exclusive end of a range tombstone.
+    #[inline]
+    pub fn largest_is_sentinel(&self) -> bool {
+        is_range_sentinel(&self.largest)
+    }
+
+    /// Whether a running plan holds the file.
+    #[inline]
+    pub fn is_being_compacted(&self) -> bool {
+        self.being_compacted.load(Ordering::Relaxed)
+    }
+
+    /// Sets whether a running plan holds the file.
+    pub fn set_being_compacted(&self, held: bool) {
+        self.being_compacted.store(held, Ordering::Relaxed);
+    }
+
+    /// The newest version does not hold the file any more: the drop of the last holder reports it.
+    pub fn mark_obsolete(&self) {
+        self.obsolete.store(true, Ordering::Release);
+    }
+}
+
+/// Whether an internal key is the exclusive end that a range tombstone gives a file.
+#[inline]
+pub fn is_range_sentinel(internal: &[u8]) -> bool {
+    use spanlith_base::keys::{MAX_SEQUENCE, ValueType, pack_tag, tag};
+    tag(internal) == pack_tag(MAX_SEQUENCE, ValueType::RangeDeletion as u8)
+}
+
+impl Drop for FileMeta {
+    fn drop(&mut self) {
+        let shared = std::mem::take(&mut self.obsolete);
+        // Of all descriptions dropped at the same time exactly one gets the flag by value.
+        let Some(flag) = Arc::into_inner(shared) else {
+            return;
+        };
+        if flag.into_inner()
+            && let Some(sink) = self.sink.as_ref().and_then(Weak::upgrade)
+        {
+            sink.file_obsolete(self.number, self.path_id);
+        }
+    }
+}
+
+impl fmt::Debug for FileMeta {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FileMeta")
+            .field("number", &self.number)
+            .field("size", &self.size)
+            .field("smallest", &debug_internal_key(&self.smallest))
+            .field("largest", &debug_internal_key(&self.largest))
+            .field("seqnos", &(self.smallest_seqno, self.largest_seqno))
+            .field("epoch", &self.epoch_number)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An internal key as RocksDB prints it: upper-case hexadecimal user key, sequence number, type.
+pub fn debug_internal_key(internal: &[u8]) -> String {
+    use std::fmt::Write;
+    let Some((user, tag)) = spanlith_base::keys::split_internal(internal) else {
+        return "(bad)".to_string();
+    };
+    let mut text = String::from("'");
+    for byte in user {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02X}");
+    }
+    let _ = write!(text, "' seq:{}, type:{}", tag >> 8, tag & 0xff);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spanlith_base::keys::{internal_key, pack_tag};
+    use std::sync::Mutex;
+
+    #[derive(Default)]
+    struct Sink(Mutex<Vec<(u64, u32)>>);
+
+    impl PurgeSink for Sink {
+        fn file_obsolete(&self, number: u64, path_id: u32) {
+            self.0.lock().unwrap().push((number, path_id));
+        }
+    }
+
+    fn new_file(number: u64) -> NewFile {
+        NewFile {
+            number,
+            path_id: 2,
+            size: 77,
+            smallest: internal_key(b"a", pack_tag(9, 1)),
+            largest: internal_key(b"q", pack_tag(4, 1)),
+            smallest_seqno: 4,
+            largest_seqno: 9,
+            epoch_number: 3,
+            unique_id: [1, 2],
+            tail_size: 11,
+            temperature: 8,
+            marked_for_compaction: true,
+            ..NewFile::default()
+        }
+    }
+
+    fn meta(number: u64, sink: &Arc<Sink>) -> FileMeta {
+        let sink: Arc<dyn PurgeSink> = sink.clone();
+        FileMeta::from_new_file(&new_file(number), Some(Arc::downgrade(&sink)))
+    }
+
+    #[test]
+    fn a_description_survives_the_way_to_an_edit_and_back() {
+        let entry = NewFile {
+            level: 4,
+            ..new_file(12)
+        };
+        assert_eq!(FileMeta::from_new_file(&entry, None).to_new_file(4), entry);
+    }
+
+    #[test]
+    fn only_the_last_holder_of_an_obsolete_file_reports_it() {
+        let sink = Arc::new(Sink::default());
+        let kept = Arc::new(meta(5, &sink));
+        drop(kept);
+        assert_eq!(*sink.0.lock().unwrap(), []);
+
+        let file = Arc::new(meta(6, &sink));
+        let reader = Arc::clone(&file);
+        file.mark_obsolete();
+        drop(file);
+        assert_eq!(*sink.0.lock().unwrap(), []);
+        drop(reader);
+        assert_eq!(*sink.0.lock().unwrap(), [(6, 2)]);
+    }
+
+    #[test]
+    fn two_descriptions_of_a_file_report_it_once_and_together() {
+        let sink = Arc::new(Sink::default());
+        let old = meta(8, &sink);
+        old.set_being_compacted(true);
+        let new = old.redescribe(&NewFile {
+            marked_for_compaction: false,
+            ..new_file(8)
+        });
+        assert!(new.is_being_compacted());
+        new.mark_obsolete();
+        drop(new);
+        assert_eq!(*sink.0.lock().unwrap(), []);
+        drop(old);
+        assert_eq!(*sink.0.lock().unwrap(), [(8, 2)]);
+    }
+
+    #[test]
+    fn a_sink_that_is_gone_is_not_called() {
+        let sink = Arc::new(Sink::default());
+        let file = meta(5, &sink);
+        file.mark_obsolete();
+        drop(sink);
+        drop(file);
+    }
+
+    #[test]
+    fn keys_print_as_rocksdb_prints_them() {
+        let key = internal_key(b"\xabz", pack_tag(300, 15));
+        assert_eq!(debug_internal_key(&key), "'AB7A' seq:300, type:15");
+        assert_eq!(debug_internal_key(b"short"), "(bad)");
+    }
+}

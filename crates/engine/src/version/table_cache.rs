@@ -1,0 +1,73 @@
+//! Opens tables once and keeps the reader with the file's metadata.
+
+use super::{FileMeta, filenames};
+use spanlith_base::{Comparator, Error, Result};
+use spanlith_env::FileSystem;
+use spanlith_table::{BlockCache, ReaderOptions, TableReader};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// How tables of a family are opened.
+pub struct TableCache {
+    /// File system.
+    pub fs: Arc<dyn FileSystem>,
+    /// Where tables lie.
+    pub dir: PathBuf,
+    /// Order of user keys.
+    pub comparator: Comparator,
+    /// Cache of their blocks, if any.
+    pub block_cache: Option<BlockCache>,
+    /// Whether index and filter blocks live in the block cache.
+    pub cache_index_and_filter_blocks: bool,
+    /// Whether the unique id in the MANIFEST is compared with the file's.
+    pub verify_unique_id: bool,
+}
+
+impl TableCache {
+    /// The reader of a file, opened at first use. Later calls cost one load.
+    ///
+    /// # Errors
+    /// Of the file system; `Corruption` if the file is not the one the MANIFEST describes.
+    #[inline]
+    pub fn reader<'a>(&self, file: &'a FileMeta) -> Result<&'a Arc<TableReader>> {
+        match file.reader.get() {
+            Some(r) => Ok(r),
+            None => self.open(file),
+        }
+    }
+
+    #[cold]
+    fn open<'a>(&self, file: &'a FileMeta) -> Result<&'a Arc<TableReader>> {
+        let path = self.dir.join(filenames::table(file.number));
+        let handle = self.fs.open_random(&path)?;
+        if handle.size() != file.size {
+            return Err(Error::corruption(format!(
+                "Sst file size mismatch between expected {} and file system {} sstable: {}",
+                file.size,
+                handle.size(),
+                path.display()
+            ))
+            .with_path(&path));
+        }
+        let expected_unique_id =
+            (self.verify_unique_id && file.unique_id != [0, 0]).then_some(file.unique_id);
+        let reader = TableReader::open(
+            handle,
+            file.size,
+            ReaderOptions {
+                comparator: self.comparator.clone(),
+                cache: self.block_cache.clone(),
+                verify_checksums: true,
+                expected_unique_id,
+                largest_seqno: file.largest_seqno,
+                file_number: file.number,
+                level: -1,
+                cache_index_and_filter_blocks: self.cache_index_and_filter_blocks,
+            },
+        )?;
+        // Two threads may open the same file at once; the first reader stays.
+        let _ = file.reader.set(reader);
+        file.note_stats();
+        Ok(file.reader.get().expect("set above"))
+    }
+}
