@@ -96,3 +96,26 @@ impl Clock for VirtualClock {
         self.advance(duration);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_virtual_clock_moves_only_when_told() {
+        let clock = VirtualClock::at(5);
+        assert_eq!((clock.now_micros(), clock.monotonic_nanos()), (5, 0));
+        clock.sleep(Duration::from_micros(3));
+        assert_eq!((clock.now_micros(), clock.monotonic_nanos()), (8, 3000));
+        for _ in 0..2500 {
+            clock.advance(Duration::from_nanos(1));
+        }
+        assert_eq!((clock.now_micros(), clock.monotonic_nanos()), (10, 5500));
+        clock.set_micros(2);
+        assert_eq!((clock.now_micros(), clock.monotonic_nanos()), (2, 5500));
+        clock.advance(Duration::from_nanos(500));
+        assert_eq!((clock.now_micros(), clock.monotonic_nanos()), (3, 6000));
+        clock.set_micros(61_000_000);
+        assert_eq!(clock.now_seconds(), 61);
+    }
+}

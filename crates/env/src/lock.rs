@@ -158,3 +158,6 @@ fn open(path: &Path) -> Result<File> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

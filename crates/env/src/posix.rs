@@ -354,3 +354,6 @@ fn is_unsupported(e: &io::Error) -> bool {
         Some(libc::ENOSYS | libc::EOPNOTSUPP | libc::ESPIPE | libc::EINVAL)
     )
 }
+
+#[cfg(test)]
+mod tests;

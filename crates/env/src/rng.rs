@@ -58,3 +58,39 @@ impl Rng for SeededRng {
         z ^ (z >> 31)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first numbers of the reference implementation of splitmix64.
+    #[test]
+    fn a_seed_always_gives_the_same_numbers() {
+        let rng = SeededRng::new(1_234_567);
+        let numbers = [(); 3].map(|()| rng.next_u64());
+        let want = [
+            6_457_827_717_110_365_317,
+            3_203_168_211_198_807_973,
+            9_817_491_932_198_370_423,
+        ];
+        assert_eq!(numbers, want);
+    }
+
+    #[test]
+    fn numbers_below_a_bound_reach_all_and_no_more() {
+        let rng = SeededRng::new(0);
+        let seen: std::collections::BTreeSet<u64> = (0..1000).map(|_| rng.below(7)).collect();
+        assert_eq!(
+            seen.into_iter().collect::<Vec<_>>(),
+            (0..7).collect::<Vec<_>>()
+        );
+        assert_eq!((rng.below(1), rng.below(0)), (0, 0));
+    }
+
+    #[test]
+    fn the_system_does_not_repeat_itself() {
+        let seen: std::collections::BTreeSet<u64> =
+            (0..100).map(|_| SystemRng.next_u64()).collect();
+        assert_eq!(seen.len(), 100);
+    }
+}

@@ -40,3 +40,47 @@ impl Env {
         (env, executor, clock)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mem::MemFs;
+    use crate::traits::JobClass;
+    use std::time::Duration;
+
+    #[test]
+    fn the_real_world_has_one_set_of_threads() {
+        let (a, b) = (Env::system(), Env::system());
+        assert!(Arc::ptr_eq(&a.executor, &b.executor));
+        let (tell, done) = std::sync::mpsc::channel();
+        a.executor
+            .spawn(JobClass::High, Box::new(move || tell.send(7).unwrap()));
+        assert_eq!(done.recv().unwrap(), 7);
+        assert_ne!(a.rng.next_u64(), a.rng.next_u64());
+        let before = (a.clock.now_micros(), a.clock.monotonic_nanos());
+        a.clock.sleep(Duration::from_micros(1));
+        assert!(a.clock.monotonic_nanos() > before.1);
+        assert!(before.0 > 1_500_000_000_000_000);
+    }
+
+    #[test]
+    fn a_test_world_is_a_function_of_its_seed() {
+        let run = |seed| {
+            let (env, executor, clock) = Env::test(Arc::new(MemFs::new()), seed);
+            env.executor.spawn(JobClass::Low, Box::new(|| {}));
+            env.clock.sleep(Duration::from_secs(3));
+            clock.advance(Duration::from_secs(4));
+            let random = [env.rng.next_u64(), env.rng.next_u64()];
+            (
+                random,
+                env.clock.now_micros(),
+                env.clock.monotonic_nanos(),
+                executor.pending(),
+            )
+        };
+        assert_eq!(run(1), run(1));
+        assert_ne!(run(1).0, run(2).0);
+        assert_eq!(run(1).2, 7_000_000_000);
+        assert_eq!(run(1).3, 1);
+    }
+}

@@ -1,7 +1,11 @@
 use super::*;
 use crate::traits::*;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{channel, sync_channel};
+use std::sync::{Arc, Barrier, Mutex};
+use std::time::Duration;
+
+const FAR: Duration = Duration::from_secs(1 << 40);
 
 #[test]
 fn dropping_the_executor_runs_what_is_queued_and_survives_panics() {
@@ -18,7 +22,7 @@ fn dropping_the_executor_runs_what_is_queued_and_survives_panics() {
             },
             Box::new(move || {
                 ran.fetch_add(1, Ordering::Relaxed);
-                if n == 50 {
+                if n % 10 == 0 {
                     std::panic::resume_unwind(Box::new("a job fails"));
                 }
             }),
@@ -26,4 +30,224 @@ fn dropping_the_executor_runs_what_is_queued_and_survives_panics() {
     }
     drop(executor);
     assert_eq!(ran.load(Ordering::Relaxed), 100);
+}
+
+#[test]
+fn a_class_runs_as_many_jobs_at_once_as_were_reserved() {
+    let executor = ThreadExecutor::new();
+    assert_eq!(executor.threads(JobClass::Low), 0);
+    executor.reserve(JobClass::Low, 3);
+    executor.reserve(JobClass::Low, 2);
+    // The jobs end only together, so that fewer threads would hang.
+    let together = Arc::new(Barrier::new(4));
+    for _ in 0..3 {
+        let together = Arc::clone(&together);
+        executor.spawn(JobClass::Low, Box::new(move || _ = together.wait()));
+    }
+    together.wait();
+    assert!(!executor.help());
+    assert_eq!(executor.threads(JobClass::Low), 3);
+    assert_eq!(executor.threads(JobClass::High), 0);
+}
+
+#[test]
+fn a_reservation_starts_threads_for_jobs_that_wait() {
+    let executor = ThreadExecutor::new();
+    let together = Arc::new(Barrier::new(3));
+    for _ in 0..2 {
+        let together = Arc::clone(&together);
+        executor.spawn(JobClass::Low, Box::new(move || _ = together.wait()));
+    }
+    assert_eq!(executor.threads(JobClass::Low), 1);
+    executor.reserve(JobClass::Low, 2);
+    together.wait();
+}
+
+#[test]
+fn a_long_compaction_does_not_delay_a_flush() {
+    let executor = ThreadExecutor::new();
+    let (go, wait) = sync_channel::<()>(0);
+    let (tell, done) = channel();
+    executor.spawn(JobClass::Low, Box::new(move || _ = wait.recv()));
+    executor.spawn(
+        JobClass::High,
+        Box::new(move || {
+            let name = std::thread::current().name().map(str::to_string);
+            tell.send(name).unwrap();
+        }),
+    );
+    assert_eq!(done.recv().unwrap().as_deref(), Some("spanlith-high-0"));
+    go.send(()).unwrap();
+}
+
+#[test]
+fn a_pool_takes_jobs_in_their_order() {
+    let executor = ThreadExecutor::new();
+    let order = Arc::new(Mutex::new(Vec::new()));
+    for n in 0..50 {
+        let order = Arc::clone(&order);
+        executor.spawn(
+            JobClass::High,
+            Box::new(move || order.lock().unwrap().push(n)),
+        );
+    }
+    drop(executor);
+    assert_eq!(*order.lock().unwrap(), (0..50).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_job_may_drop_the_last_handle_of_its_executor() {
+    let executor = Arc::new(ThreadExecutor::new());
+    let (give, take) = channel::<Arc<ThreadExecutor>>();
+    let (tell, done) = channel();
+    executor.spawn(
+        JobClass::Low,
+        Box::new(move || {
+            drop(take.recv().unwrap());
+            tell.send(()).unwrap();
+        }),
+    );
+    give.send(executor).unwrap();
+    done.recv().unwrap();
+}
+
+#[test]
+fn a_timer_ticks_until_it_says_no() {
+    let executor = ThreadExecutor::new();
+    let (tell, ticks) = channel();
+    let mut left = 3;
+    let guard = executor.periodic(
+        "stats",
+        Duration::from_micros(100),
+        Box::new(move || {
+            left -= 1;
+            tell.send(std::thread::current().name().map(str::to_string))
+                .unwrap();
+            left > 0
+        }),
+    );
+    // The channel closes when the timer's thread lets its tick go.
+    let names: Vec<_> = ticks.iter().flatten().collect();
+    assert_eq!(names, ["spanlith-stats"; 3]);
+    drop(guard);
+}
+
+#[test]
+fn dropping_a_timer_ends_it_at_once_and_for_good() {
+    let executor = ThreadExecutor::new();
+    for period in [Duration::from_secs(3600), FAR] {
+        let (tell, ticks) = channel::<()>();
+        let tick = Box::new(move || tell.send(()).is_ok());
+        drop(executor.periodic("rare", period, tick));
+        assert!(ticks.try_recv().is_err());
+    }
+    let count = Arc::new(AtomicUsize::new(0));
+    let (tell, ticks) = channel();
+    let counted = Arc::clone(&count);
+    let tick = Box::new(move || {
+        counted.fetch_add(1, Ordering::SeqCst);
+        tell.send(()).is_ok()
+    });
+    let guard = executor.periodic("often", Duration::from_micros(50), tick);
+    ticks.recv().unwrap();
+    drop(guard);
+    let seen = count.load(Ordering::SeqCst);
+    assert_eq!(
+        ticks.iter().count() + 1,
+        seen,
+        "the thread is gone, and its end of the channel"
+    );
+}
+
+#[test]
+fn a_tick_may_drop_its_own_timer() {
+    let executor = ThreadExecutor::new();
+    let (give, take) = channel::<Box<dyn Send + Sync>>();
+    let (tell, done) = channel();
+    let guard = executor.periodic(
+        "self",
+        Duration::from_micros(1),
+        Box::new(move || {
+            drop(take.recv().unwrap());
+            tell.send(()).unwrap();
+            true
+        }),
+    );
+    give.send(guard).unwrap();
+    assert_eq!(done.iter().count(), 1);
+}
+
+fn note(log: &Arc<Mutex<Vec<&'static str>>>, what: &'static str) -> Job {
+    let log = Arc::clone(log);
+    Box::new(move || log.lock().unwrap().push(what))
+}
+
+#[test]
+fn manual_jobs_run_when_asked_flushes_first() {
+    let executor = ManualExecutor::new();
+    let log = Arc::new(Mutex::new(Vec::new()));
+    executor.spawn(JobClass::Bottom, note(&log, "bottom"));
+    executor.spawn(JobClass::Low, note(&log, "low 1"));
+    executor.spawn(JobClass::Low, note(&log, "low 2"));
+    executor.spawn(JobClass::High, note(&log, "high"));
+    assert_eq!(
+        (executor.pending(), executor.pending_of(JobClass::Low)),
+        (4, 2)
+    );
+    assert!(log.lock().unwrap().is_empty());
+    assert!(executor.run_one_of(JobClass::Low));
+    assert!(executor.run_one());
+    assert!(executor.help());
+    assert_eq!(executor.run_until_idle(), 1);
+    assert_eq!(*log.lock().unwrap(), ["low 1", "high", "low 2", "bottom"]);
+    assert!(!executor.run_one() && !executor.help());
+    assert!(!executor.run_one_of(JobClass::High));
+}
+
+#[test]
+fn a_manual_job_may_queue_jobs_and_run_others_itself() {
+    let executor = Arc::new(ManualExecutor::new());
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let (inner, inner_log) = (Arc::clone(&executor), Arc::clone(&log));
+    executor.spawn(
+        JobClass::Low,
+        Box::new(move || {
+            inner.spawn(
+                JobClass::High,
+                note(&inner_log, "flush the compaction waits for"),
+            );
+            inner.spawn(JobClass::Low, note(&inner_log, "later"));
+            while inner.pending_of(JobClass::High) > 0 {
+                assert!(inner.help());
+            }
+            inner_log.lock().unwrap().push("compaction");
+        }),
+    );
+    assert_eq!(executor.run_until_idle(), 2);
+    let want = ["flush the compaction waits for", "compaction", "later"];
+    assert_eq!(*log.lock().unwrap(), want);
+}
+
+#[test]
+fn manual_jobs_that_never_ran_are_dropped_with_the_executor() {
+    struct SpawnsWhenDropped(std::sync::Weak<ManualExecutor>, Arc<AtomicUsize>);
+    impl Drop for SpawnsWhenDropped {
+        fn drop(&mut self) {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            if let Some(executor) = self.0.upgrade() {
+                executor.spawn(JobClass::High, Box::new(|| {}));
+            }
+        }
+    }
+    let executor = Arc::new(ManualExecutor::new());
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let held = SpawnsWhenDropped(Arc::downgrade(&executor), Arc::clone(&dropped));
+    executor.spawn(JobClass::Low, Box::new(move || drop(held)));
+    drop(executor.periodic(
+        "none",
+        Duration::ZERO,
+        Box::new(|| panic!("starts nothing")),
+    ));
+    drop(executor);
+    assert_eq!(dropped.load(Ordering::Relaxed), 1);
 }

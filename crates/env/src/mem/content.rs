@@ -78,6 +78,12 @@ impl Pieces {
         done
     }
 
+    /// Where the first append lies in memory.
+    #[cfg(test)]
+    pub(super) fn address(&self) -> Option<usize> {
+        self.0.first().map(|piece| piece.bytes.as_ptr() as usize)
+    }
+
     /// All bytes in one vector.
     pub(super) fn to_vec(&self) -> Vec<u8> {
         self.0

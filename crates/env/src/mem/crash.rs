@@ -28,7 +28,8 @@ fn copy_file(
     Arc::clone(copy)
 }
 
-/// A state that a power loss may leave, by `choice`.
+/// A state that a power loss may leave, by `choice`, which is called without a lock held if nobody
+/// else has the tree.
 pub(super) fn after_power_loss(tree: &Tree, choice: &mut dyn FnMut(u64) -> u64) -> Tree {
     let mut left = Tree::new();
     let mut copies = Copies::new();

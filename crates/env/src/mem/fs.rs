@@ -57,22 +57,25 @@ pub struct MemFs {
 struct Shared {
     tree: Mutex<Tree>,
     observer: Mutex<Option<Observer>>,
-    /// Changes so far; also the clock of modification times. Relaxed: a counter.
+    /// Changes so far. Relaxed: a counter.
     ops: AtomicU64,
+    /// Changes made before this copy; with `ops` the clock of modification times.
+    ops_before: u64,
 }
 
 impl MemFs {
     /// An empty file system.
     pub fn new() -> Self {
-        Self::with_tree(Tree::new())
+        Self::with_tree(Tree::new(), 0)
     }
 
-    fn with_tree(tree: Tree) -> Self {
+    fn with_tree(tree: Tree, ops_before: u64) -> Self {
         Self {
             shared: Arc::new(Shared {
                 tree: Mutex::new(TREE_RANK, tree),
                 observer: Mutex::new(OBSERVER_RANK, None),
                 ops: AtomicU64::new(0),
+                ops_before,
             }),
         }
     }
@@ -89,7 +92,9 @@ impl MemFs {
     /// What is left is durable in the copy, no lock is held in it, and no observer watches it. Costs a
     /// pointer per file and a name per directory entry, not the bytes.
     pub fn crash_clone(&self, choice: &mut dyn FnMut(u64) -> u64) -> Self {
-        Self::with_tree(crash::after_power_loss(&self.shared.tree.lock(), choice))
+        // The questions are asked about a private copy, so that `choice` may take locks of its own.
+        let still = crash::after_process_crash(&self.shared.tree.lock());
+        Self::with_tree(crash::after_power_loss(&still, choice), self.shared.now())
     }
 
     /// A copy after a power loss that took everything it legally could.
@@ -100,10 +105,11 @@ impl MemFs {
     /// A copy after the process ended: everything appended is there, and what was not synced can still
     /// be lost to a later power loss.
     pub fn process_crash_clone(&self) -> Self {
-        Self::with_tree(crash::after_process_crash(&self.shared.tree.lock()))
+        let tree = crash::after_process_crash(&self.shared.tree.lock());
+        Self::with_tree(tree, self.shared.now())
     }
 
-    /// Changes asked for so far (each is an [`FsOp`]), failed ones included.
+    /// Changes asked for so far (each is an [`FsOp`]), failed ones included. A copy begins at 0.
     pub fn op_count(&self) -> u64 {
         self.shared.ops.load(Ordering::Relaxed)
     }
@@ -130,7 +136,7 @@ impl MemFs {
     /// # Errors
     /// `Io` if a directory has the file's name or a file a directory's.
     pub fn write_file(&self, path: &Path, bytes: &[u8]) -> Result<()> {
-        let content = Content::durable(Pieces::of(bytes), self.op_count());
+        let content = Content::durable(Pieces::of(bytes), self.shared.now());
         self.shared.with(errors::OPEN_WRITE, path, |tree| {
             tree.put_durable(path, content)
         })
@@ -154,6 +160,19 @@ impl MemFs {
     }
 }
 
+#[cfg(test)]
+impl MemFs {
+    /// Where the first append of a file lies in memory.
+    pub(super) fn bytes_address(&self, path: &Path) -> Option<usize> {
+        self.shared
+            .tree
+            .lock()
+            .find_file(path)
+            .ok()
+            .and_then(|file| file.lock().pieces.address())
+    }
+}
+
 impl Default for MemFs {
     fn default() -> Self {
         Self::new()
@@ -161,9 +180,14 @@ impl Default for MemFs {
 }
 
 impl Shared {
-    /// Counts a change and shows it to the observer.
+    /// Modification time of what is changed now.
+    fn now(&self) -> u64 {
+        self.ops_before + self.ops.load(Ordering::Relaxed)
+    }
+
+    /// Counts a change and shows it to the observer. Returns its modification time.
     fn observe(&self, op: impl FnOnce() -> FsOp) -> u64 {
-        let now = self.ops.fetch_add(1, Ordering::Relaxed) + 1;
+        let now = self.ops_before + self.ops.fetch_add(1, Ordering::Relaxed) + 1;
         let observer = self.observer.lock().clone();
         if let Some(observer) = observer {
             observer(&op());
@@ -323,7 +347,7 @@ impl FileSystem for MemFs {
                 path: path.to_path_buf(),
             })
         } else {
-            self.shared.ops.load(Ordering::Relaxed)
+            self.shared.now()
         };
         let mut tree = self.shared.tree.lock();
         if let Some((seconds, thread)) = tree.locks.get(&key) {
