@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Files cross between Spanlith and two RocksDB releases, both ways (scripts/interop.py says how).
+#
+#   scripts/interop.sh [--seed N] [--rounds N] [--ops N] [--keep]
+#
+#   PROFILE    release (default) or dist: the build of ours that is checked; it is built first
+#   SUBJECT    folder with another librocksdb.so to check instead of ours; nothing is built then
+#   PEERS      folder of the releases, see scripts/get-peers.sh
+#
+# First a run with a planted loss, which must fail; then the run that counts. Exit 1 on any difference.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root"
+peers=${PEERS:-${TMPDIR:-/tmp}/peers}
+scripts/get-peers.sh "$peers" >/dev/null
+
+profile=${PROFILE:-release}
+if [[ -z ${SUBJECT:-} ]]; then
+  cargo build --quiet --profile "$profile" -p spanlith-librocksdb
+  SUBJECT=${CARGO_TARGET_DIR:-target}/$profile
+fi
+echo "interop: subject $SUBJECT/librocksdb.so"
+
+# Can the comparison fail at all? One operation is lost in every session of two real engines.
+if out=$(python3 scripts/interop.py --subject "rocksdb11=$peers/lib11" --peer "rocksdb78=$peers/lib78:5" \
+  --ops 60 --plant 50 2>&1); then
+  echo "interop: a planted loss was not noticed:" >&2
+  tail -n 3 <<<"$out" >&2
+  exit 1
+fi
+planted=$(grep -cE '^FAIL .*(differ|gives)' <<<"$out") || { tail -n 5 <<<"$out" >&2; exit 1; }
+rm -rf "$(sed -n 's/^ *directory kept: \(.*\)\/[^/]*$/\1/p' <<<"$out" | head -n 1)"
+echo "interop: a planted loss is noticed ($planted of 9 scenarios)"
+
+exec python3 scripts/interop.py --subject "spanlith=$SUBJECT" --peer "rocksdb78=$peers/lib78:5" \
+  --peer "rocksdb11=$peers/lib11:7" --tools --rounds 2 "$@"
