@@ -1,1 +1,45 @@
-//! placeholder
+//! Sorted table files in RocksDB's block-based format.
+//!
+//! A table is an immutable file of blocks: data blocks with the entries in internal-key order, a
+//! filter, an index, properties, a directory of these ("metaindex") and a footer. The [`builder`]
+//! writes it front to back; the [`reader`] opens it from the footer, answers point lookups and
+//! hands out [`TableIter`]s.
+//!
+//! ```text
+//!   data blocks | filter | index | properties | metaindex | footer
+//! ```
+//!
+//! Format versions 5 and 7, compression none and LZ4, checksums CRC-32C and XXH3, a binary-search
+//! index, and the full "fast local" Bloom filter. Every other feature found in a file is refused
+//! with `NotSupported` and its name; nothing is guessed.
+//!
+//! Invariants: T1 (keys strictly increase; bounds and properties describe the contents), T2 (no byte
+//! is interpreted before its checksum is verified, unless the caller opted out), T3 (a finished file
+//! never changes), B3 (any bytes decode to a value or an error).
+//!
+//! Threads: a reader is shared freely; an iterator or builder belongs to one thread at a time.
+#![deny(unsafe_code)]
+
+pub mod block;
+pub mod builder;
+pub mod filter;
+pub mod format;
+pub mod iter;
+pub mod options;
+pub mod properties;
+pub mod reader;
+pub mod unique_id;
+
+mod index;
+mod readahead;
+
+pub use block::Block;
+pub use builder::{TableBuilder, TableSummary};
+pub use format::Compression;
+pub use iter::TableIter;
+pub use options::{BuilderOptions, IndexShortening, ReadParams, ReaderOptions, TableOptions};
+pub use properties::TableProperties;
+pub use reader::{TableDump, TableReader};
+
+/// The cache of blocks in their uncompressed form, with the search arrays beside the bytes.
+pub type BlockCache = spanlith_cache::Cache<Block>;

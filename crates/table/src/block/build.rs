@@ -1,0 +1,120 @@
+//! Encodes the entries of one block after another into a reused buffer.
+
+use super::seek::common_prefix;
+use spanlith_base::coding::{put_fixed32, put_varint32, varint_len};
+
+/// Restart interval of blocks with a single restart point.
+pub(crate) const ONE_RESTART: usize = i32::MAX as usize;
+
+/// Builds one block at a time.
+pub(crate) struct BlockBuilder {
+    interval: usize,
+    data: Vec<u8>,
+    restarts: Vec<u32>,
+    /// Entries since the last restart point.
+    since_restart: usize,
+}
+
+impl BlockBuilder {
+    /// An empty block with a restart point every `interval` entries.
+    pub(crate) fn new(interval: usize) -> Self {
+        Self {
+            interval: interval.max(1),
+            data: Vec::new(),
+            restarts: vec![0],
+            since_restart: 0,
+        }
+    }
+
+    /// Starts the next block.
+    pub(crate) fn clear(&mut self) {
+        self.data.clear();
+        self.restarts.truncate(1);
+        self.since_restart = 0;
+    }
+
+    /// Whether no entry was added.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.data.is_empty()
+    }
+
+    /// Bytes of the block if it were finished now.
+    #[inline]
+    pub(crate) fn size(&self) -> usize {
+        self.data.len() + 4 * self.restarts.len() + 4
+    }
+
+    /// What RocksDB expects an entry to add to the block (7.2 of the format notes: the length of
+    /// the shared prefix counts four bytes, and nothing is assumed to be shared).
+    #[inline]
+    pub(crate) fn size_of_next(&self, key_len: usize, value_len: usize) -> usize {
+        let restart = if self.since_restart >= self.interval {
+            4
+        } else {
+            0
+        };
+        key_len
+            + value_len
+            + 4
+            + varint_len(key_len as u64)
+            + varint_len(value_len as u64)
+            + restart
+    }
+
+    /// Appends an entry. `shared` is what `key` and the previous key have in common; it is not used
+    /// at a restart point.
+    #[inline]
+    pub(crate) fn add(&mut self, key: &[u8], value: &[u8], shared: usize) {
+        let shared = self.next_shared(shared);
+        let rest = &key[shared..];
+        if (shared | rest.len() | value.len()) < 0x80 {
+            self.data
+                .extend_from_slice(&[shared as u8, rest.len() as u8, value.len() as u8]);
+        } else {
+            put_varint32(&mut self.data, shared as u32);
+            put_varint32(&mut self.data, rest.len() as u32);
+            put_varint32(&mut self.data, value.len() as u32);
+        }
+        self.data.extend_from_slice(rest);
+        self.data.extend_from_slice(value);
+    }
+
+    /// Appends an entry of a block whose keys the caller keeps.
+    pub(crate) fn add_after(&mut self, previous: &[u8], key: &[u8], value: &[u8]) {
+        self.add(key, value, common_prefix(previous, key));
+    }
+
+    /// Appends an index entry in the delta form: `full` is the value if no byte is shared, `delta`
+    /// otherwise.
+    pub(crate) fn add_delta(&mut self, previous: &[u8], key: &[u8], full: &[u8], delta: &[u8]) {
+        let shared = self.next_shared(common_prefix(previous, key));
+        put_varint32(&mut self.data, shared as u32);
+        put_varint32(&mut self.data, (key.len() - shared) as u32);
+        self.data.extend_from_slice(&key[shared..]);
+        self.data
+            .extend_from_slice(if shared == 0 { full } else { delta });
+    }
+
+    /// Opens a restart interval if one is due; the shared length to encode.
+    #[inline]
+    fn next_shared(&mut self, shared: usize) -> usize {
+        if self.since_restart >= self.interval {
+            self.restarts.push(self.data.len() as u32);
+            self.since_restart = 1;
+            return 0;
+        }
+        self.since_restart += 1;
+        // The first entry of a block is a restart point too.
+        if self.data.is_empty() { 0 } else { shared }
+    }
+
+    /// Appends restart array and footer; the block's bytes.
+    pub(crate) fn finish(&mut self) -> &[u8] {
+        for &offset in &self.restarts {
+            put_fixed32(&mut self.data, offset);
+        }
+        put_fixed32(&mut self.data, self.restarts.len() as u32);
+        &self.data
+    }
+}

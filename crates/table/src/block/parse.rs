@@ -1,0 +1,158 @@
+//! Takes a block apart from its end.
+#![deny(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic
+)]
+
+use super::Block;
+use super::entry::{bad_entry, header};
+use super::seek::common_prefix;
+use spanlith_base::coding::get_fixed32;
+use spanlith_base::keys::{TAG_LEN, split_internal};
+use spanlith_base::{Comparator, Error, Result};
+
+const HASH_INDEX: u32 = 1 << 31;
+const RESERVED: u32 = 1 << 30;
+const SEPARATED: u32 = 1 << 28;
+
+/// Where the parts of a generic block are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parts {
+    /// End of the entries: where the restart array begins.
+    pub(crate) entries_end: usize,
+    /// Number of restart points.
+    pub(crate) num_restarts: usize,
+}
+
+/// Finds the parts of a generic block.
+///
+/// # Errors
+/// `Corruption` if the block is too small for what its footer says; `NotSupported` for separated
+/// keys and values.
+pub(crate) fn parts(data: &[u8]) -> Result<Parts> {
+    let bad = || Error::corruption("bad block contents");
+    let mut end = data.len().checked_sub(4).ok_or_else(bad)?;
+    let packed = get_fixed32(data, end).ok_or_else(bad)?;
+    if packed & RESERVED != 0 {
+        return Err(bad());
+    }
+    if packed & SEPARATED != 0 {
+        return Err(Error::not_supported(
+            "separated key/value storage in a data block",
+        ));
+    }
+    if packed & HASH_INDEX != 0 {
+        let at = end.checked_sub(2).ok_or_else(bad)?;
+        let Some(&[a, b]) = data.get(at..end) else {
+            return Err(bad());
+        };
+        end = at
+            .checked_sub(usize::from(u16::from_le_bytes([a, b])))
+            .ok_or_else(bad)?;
+    }
+    let num_restarts = (packed & (SEPARATED - 1)) as usize;
+    let bytes = num_restarts.checked_mul(4).ok_or_else(bad)?;
+    let entries_end = end.checked_sub(bytes).ok_or_else(bad)?;
+    if num_restarts == 0 {
+        return Err(bad());
+    }
+    Ok(Parts {
+        entries_end,
+        num_restarts,
+    })
+}
+
+impl Block {
+    /// A data block from its uncompressed bytes; with `arrays` the order words are built too.
+    ///
+    /// # Errors
+    /// `Corruption` if restart points and entries contradict each other; `NotSupported` for
+    /// separated keys and values.
+    pub(crate) fn data(data: Vec<u8>, cmp: &Comparator, arrays: bool) -> Result<Self> {
+        let mut block = Self::raw(data);
+        block.parse(cmp, arrays)?;
+        Ok(block)
+    }
+
+    /// A data block in the memory of `old`.
+    ///
+    /// # Errors
+    /// As [`Self::data`].
+    pub(crate) fn reparse(&mut self, cmp: &Comparator, arrays: bool) -> Result<()> {
+        self.restarts.clear();
+        self.prefixes.clear();
+        self.common = (0, 0);
+        self.entries_end = 0;
+        self.parse(cmp, arrays)
+    }
+
+    /// The bytes, to be replaced before [`Self::reparse`].
+    pub(crate) fn data_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.data
+    }
+
+    fn parse(&mut self, cmp: &Comparator, arrays: bool) -> Result<()> {
+        let bad = || Error::corruption("bad restart point in block");
+        let parts = parts(&self.data)?;
+        self.entries_end = parts.entries_end;
+        let (entries, tail) = self
+            .data
+            .split_at_checked(parts.entries_end)
+            .ok_or_else(bad)?;
+        if entries.is_empty() {
+            // One restart at 0 that names no entry.
+            return Ok(());
+        }
+        self.restarts.reserve_exact(parts.num_restarts);
+        for chunk in tail.chunks_exact(4).take(parts.num_restarts) {
+            let offset = chunk.try_into().map(u32::from_le_bytes).unwrap_or(u32::MAX);
+            let ordered = match self.restarts.last() {
+                None => offset == 0,
+                Some(&before) => before < offset,
+            };
+            let whole = header(entries, offset as usize)
+                .is_some_and(|h| h.shared == 0 && h.value - h.key >= TAG_LEN);
+            if !ordered || !whole {
+                return Err(bad());
+            }
+            self.restarts.push(offset);
+        }
+        if arrays && !matches!(cmp, Comparator::User(_)) {
+            self.build_prefixes(cmp)?;
+        }
+        Ok(())
+    }
+
+    /// User key at a restart point.
+    fn restart_user_key(&self, restart: u32) -> Result<(usize, &[u8])> {
+        let entries = self.data.get(..self.entries_end).unwrap_or_default();
+        let h = header(entries, restart as usize).ok_or_else(bad_entry)?;
+        let key = entries
+            .get(h.key..h.value)
+            .and_then(split_internal)
+            .ok_or_else(bad_entry)?;
+        Ok((h.key, key.0))
+    }
+
+    fn build_prefixes(&mut self, cmp: &Comparator) -> Result<()> {
+        let (Some(&first), Some(&last)) = (self.restarts.first(), self.restarts.last()) else {
+            return Ok(());
+        };
+        let (at, first) = self.restart_user_key(first)?;
+        let (_, last) = self.restart_user_key(last)?;
+        let common = common_prefix(first, last);
+        let mut prefixes = Vec::with_capacity(self.restarts.len());
+        for &restart in &self.restarts {
+            let (_, user) = self.restart_user_key(restart)?;
+            prefixes.push(cmp.prefix(user.get(common..).unwrap_or_default()));
+        }
+        self.common = (
+            u32::try_from(at).unwrap_or(0),
+            u32::try_from(common).unwrap_or(0),
+        );
+        self.prefixes = prefixes;
+        Ok(())
+    }
+}

@@ -1,0 +1,286 @@
+//! Searching inside a block.
+//!
+//! A seek first finds the last restart point whose key is smaller than the target, then walks from
+//! there. The point lookup walks without rebuilding keys: it carries how many bytes of the target
+//! the last passed key shares, and most entries are passed by comparing that number with their
+//! `shared` field. The cases it cannot decide (a shared length that reaches into the tag) fall back
+//! to the walk that rebuilds keys, which is also its oracle in the tests.
+
+use super::Block;
+use super::entry::{bad_entry, header};
+use spanlith_base::keys::{TAG_LEN, append_internal, split_internal};
+use spanlith_base::{Comparator, Error, Result, ValueType};
+use std::cmp::Ordering;
+use std::ops::ControlFlow;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// How a lookup in one block ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lookup {
+    /// A larger user key was seen, or the sink wants no more.
+    Done,
+    /// The block ended; older entries of the key may be in the next one.
+    Exhausted,
+}
+
+/// Bytes that `a` and `b` have in common at their start.
+#[inline]
+pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+    let n = a.len().min(b.len());
+    let (a, b) = (&a[..n], &b[..n]);
+    let mut i = 0;
+    while let (Some(x), Some(y)) = (a[i..].first_chunk::<8>(), b[i..].first_chunk::<8>()) {
+        let differ = u64::from_le_bytes(*x) ^ u64::from_le_bytes(*y);
+        if differ != 0 {
+            return i + (differ.trailing_zeros() / 8) as usize;
+        }
+        i += 8;
+    }
+    while i < n && a[i] == b[i] {
+        i += 1;
+    }
+    i
+}
+
+/// The keys whose order word equals that of `user`, given the words of all keys behind a prefix
+/// they share. Keys before the range are smaller than `user`, keys behind it larger.
+#[inline]
+pub(crate) fn tie_range(
+    prefixes: &[u64],
+    common: &[u8],
+    cmp: &Comparator,
+    user: &[u8],
+) -> Range<usize> {
+    let (head, rest) = user.split_at(common.len().min(user.len()));
+    if head != common {
+        let less = (head < common) != matches!(cmp, Comparator::ReverseBytewise);
+        let at = if less { 0 } else { prefixes.len() };
+        return at..at;
+    }
+    let word = cmp.prefix(rest);
+    let low = prefixes.partition_point(|&p| p < word);
+    let ties = prefixes[low..].partition_point(|&p| p == word);
+    low..low + ties
+}
+
+/// Refuses entry types this build does not interpret.
+#[inline]
+pub(crate) fn check_type(tag: u64) -> Result<()> {
+    const KNOWN: u64 = 1 << ValueType::Deletion as u8
+        | 1 << ValueType::Value as u8
+        | 1 << ValueType::Merge as u8
+        | 1 << ValueType::SingleDeletion as u8;
+    let kind = tag as u8;
+    if kind < 64 && KNOWN >> kind & 1 == 1 {
+        return Ok(());
+    }
+    Err(bad_type(kind))
+}
+
+#[cold]
+fn bad_type(kind: u8) -> Error {
+    match ValueType::from_byte(kind) {
+        Some(ValueType::BlobIndex) => Error::not_supported("blob reference in a table"),
+        Some(ValueType::WideColumnEntity) => Error::not_supported("wide-column entity in a table"),
+        Some(ValueType::DeletionWithTimestamp) => {
+            Error::not_supported("user-defined timestamps in a table")
+        }
+        Some(ValueType::ValuePreferredSeqno) => {
+            Error::not_supported("value with a preferred sequence number in a table")
+        }
+        _ => Error::corruption("unknown entry type in a data block").with("type", kind),
+    }
+}
+
+/// How the walk without keys ended.
+enum Walk {
+    /// First entry not smaller than the target, with the same user key: tag, value, next entry.
+    At(u64, Range<usize>, usize),
+    /// A larger user key.
+    Larger,
+    /// No more entries.
+    End,
+    /// Undecided; rebuild keys.
+    Rebuild,
+}
+
+impl Block {
+    /// The prefix that all restart keys share.
+    #[inline]
+    fn common(&self) -> &[u8] {
+        let (at, len) = self.common;
+        &self.data[at as usize..at as usize + len as usize]
+    }
+
+    /// Offset of a restart point.
+    #[inline]
+    pub(crate) fn restart(&self, i: usize) -> usize {
+        self.restarts[i] as usize
+    }
+
+    /// The restart interval that holds the entry at `offset`.
+    pub(crate) fn restart_before(&self, offset: usize) -> usize {
+        self.restarts
+            .partition_point(|&r| (r as usize) <= offset)
+            .saturating_sub(1)
+    }
+
+    /// Index of the last restart point whose key is smaller than the target, or 0.
+    #[inline]
+    pub(crate) fn seek_restart(&self, cmp: &Comparator, user: &[u8], tag: u64) -> Result<usize> {
+        let mut range = if self.has_prefixes(cmp) {
+            tie_range(&self.prefixes, self.common(), cmp, user)
+        } else {
+            0..self.restarts.len()
+        };
+        while range.start < range.end {
+            let middle = range.start + (range.end - range.start) / 2;
+            let h = header(self.entries(), self.restart(middle)).ok_or_else(bad_entry)?;
+            let key = split_internal(&self.data[h.key..h.value]).ok_or_else(bad_entry)?;
+            if compare(cmp, key, (user, tag)) == Ordering::Less {
+                range.start = middle + 1;
+            } else {
+                range.end = middle;
+            }
+        }
+        Ok(range.start.saturating_sub(1))
+    }
+
+    /// Feeds the entries of `user` that are not newer than `tag` to `sink`, newest first.
+    ///
+    /// # Errors
+    /// `Corruption` for bad entries, `NotSupported` for entry types this build lacks.
+    pub(crate) fn lookup<F>(
+        self: &Arc<Self>,
+        cmp: &Comparator,
+        user: &[u8],
+        tag: u64,
+        sink: &mut F,
+    ) -> Result<Lookup>
+    where
+        F: FnMut(u64, &[u8], &Arc<Block>) -> ControlFlow<()>,
+    {
+        if self.entries_end == 0 {
+            return Ok(Lookup::Exhausted);
+        }
+        let start = self.restart(self.seek_restart(cmp, user, tag)?);
+        if matches!(cmp, Comparator::User(_)) {
+            return self.lookup_rebuilding(cmp, (user, tag), start, Vec::new(), sink);
+        }
+        let reverse = matches!(cmp, Comparator::ReverseBytewise);
+        match self.walk(reverse, user, tag, start)? {
+            Walk::Larger => Ok(Lookup::Done),
+            Walk::End => Ok(Lookup::Exhausted),
+            Walk::At(found, value, next) => {
+                check_type(found)?;
+                if sink(found, &self.data[value], self).is_break() {
+                    return Ok(Lookup::Done);
+                }
+                let mut key = Vec::new();
+                append_internal(&mut key, user, found);
+                self.lookup_rebuilding(cmp, (user, tag), next, key, sink)
+            }
+            Walk::Rebuild => self.lookup_rebuilding(cmp, (user, tag), start, Vec::new(), sink),
+        }
+    }
+
+    /// Walks from the restart point at `at` to the first entry not smaller than the target.
+    #[inline]
+    fn walk(&self, reverse: bool, user: &[u8], tag: u64, mut at: usize) -> Result<Walk> {
+        let entries = self.entries();
+        // Bytes the last passed user key shares with `user`, and its length.
+        let mut matched = 0;
+        let mut passed = 0;
+        while at < entries.len() {
+            let h = header(entries, at).ok_or_else(bad_entry)?;
+            let key_len = h.shared + (h.value - h.key);
+            if key_len < TAG_LEN {
+                return Err(bad_entry());
+            }
+            let len = key_len - TAG_LEN;
+            if h.shared > matched {
+                // The byte that made the last key smaller is inherited, unless it belonged to a tag
+                // there or belongs to one here.
+                if matched < passed && matched < len {
+                    passed = len;
+                    at = h.end;
+                    continue;
+                }
+                return Ok(Walk::Rebuild);
+            }
+            if h.value - h.key < TAG_LEN {
+                return Ok(Walk::Rebuild);
+            }
+            // The first `shared` bytes equal the target's: compare the rest.
+            let own = &entries[h.key..h.value - TAG_LEN];
+            let sought = &user[h.shared..];
+            let more = common_prefix(own, sought);
+            matched = h.shared + more;
+            passed = len;
+            let order = match (own.get(more), sought.get(more)) {
+                (None, None) => {
+                    let bytes = entries[h.value - TAG_LEN..h.value].try_into();
+                    let found = bytes.map(u64::from_le_bytes).unwrap_or_default();
+                    if found <= tag {
+                        return Ok(Walk::At(found, h.value..h.end, h.end));
+                    }
+                    at = h.end;
+                    continue;
+                }
+                (a, b) => a < b,
+            };
+            if order == reverse {
+                return Ok(Walk::Larger);
+            }
+            at = h.end;
+        }
+        Ok(Walk::End)
+    }
+
+    /// The walk that rebuilds every key: the general case, and the oracle of [`Self::walk`].
+    #[inline(never)]
+    fn lookup_rebuilding<F>(
+        self: &Arc<Self>,
+        cmp: &Comparator,
+        target: (&[u8], u64),
+        mut at: usize,
+        mut key: Vec<u8>,
+        sink: &mut F,
+    ) -> Result<Lookup>
+    where
+        F: FnMut(u64, &[u8], &Arc<Block>) -> ControlFlow<()>,
+    {
+        let entries = self.entries();
+        while at < entries.len() {
+            let h = header(entries, at)
+                .filter(|h| h.shared <= key.len())
+                .ok_or_else(bad_entry)?;
+            key.truncate(h.shared);
+            key.extend_from_slice(&entries[h.key..h.value]);
+            let (user, tag) = split_internal(&key).ok_or_else(bad_entry)?;
+            match cmp.compare(user, target.0) {
+                Ordering::Less => {}
+                Ordering::Greater => return Ok(Lookup::Done),
+                Ordering::Equal if tag > target.1 => {}
+                Ordering::Equal => {
+                    check_type(tag)?;
+                    if sink(tag, &entries[h.value..h.end], self).is_break() {
+                        return Ok(Lookup::Done);
+                    }
+                }
+            }
+            at = h.end;
+        }
+        Ok(Lookup::Exhausted)
+    }
+}
+
+/// Order of two split internal keys (B1).
+#[inline]
+pub(crate) fn compare(cmp: &Comparator, a: (&[u8], u64), b: (&[u8], u64)) -> Ordering {
+    match cmp.compare(a.0, b.0) {
+        Ordering::Equal => b.1.cmp(&a.1),
+        order => order,
+    }
+}

@@ -1,0 +1,506 @@
+//! Writes a table from entries in internal-key order.
+//!
+//! Entries are encoded into the open data block; a full block is compressed, sealed with its
+//! trailer and put into an output buffer that goes to the file in steps of about one megabyte.
+//! Separators and key hashes are gathered on the way and become index and filter at the end.
+//!
+//! Invariants: T1 (keys strictly increase, checked on every add; the properties count what was
+//! added). Nothing is valid before [`TableBuilder::finish`] returned.
+
+use crate::block::build::BlockBuilder;
+use crate::block::seek::common_prefix;
+use crate::filter::{FULL_FILTER_NAME, FilterBuilder, sanitize_bits};
+use crate::format::{BlockHandle, ChecksumContext, Compressor, Footer, TRAILER_LEN};
+use crate::index::IndexBuilder;
+use crate::options::{BuilderOptions, IndexShortening};
+use crate::properties::{self, TableProperties};
+use crate::{Compression, unique_id};
+use spanlith_base::checksum::{ChecksumKind, xxh3_64};
+use spanlith_base::keys::{self, TAG_LEN};
+use spanlith_base::{Comparator, Error, Result, ValueType};
+use spanlith_env::WritableFile;
+use std::cmp::Ordering;
+
+/// Bytes handed to the file at once.
+const WRITE_STEP: usize = 1 << 20;
+
+/// What a finished table is.
+#[derive(Clone, Debug)]
+pub struct TableSummary {
+    /// Bytes of the file.
+    pub file_size: u64,
+    /// Bytes behind the data blocks.
+    pub tail_size: u64,
+    /// The properties in the file.
+    pub properties: TableProperties,
+    /// The unique id to record in the MANIFEST.
+    pub unique_id: [u64; 2],
+}
+
+/// Counters that end up in the properties.
+#[derive(Default)]
+struct Counters {
+    entries: u64,
+    deletions: u64,
+    merges: u64,
+    key_bytes: u64,
+    value_bytes: u64,
+    data_blocks: u64,
+    rejected: u64,
+    bypassed: u64,
+    smallest_seqno: Option<u64>,
+    largest_seqno: Option<u64>,
+}
+
+/// Output buffer in front of the file.
+struct Output {
+    file: Box<dyn WritableFile>,
+    buffer: Vec<u8>,
+    /// Bytes already handed to the file.
+    written: u64,
+    checksum: ChecksumContext,
+}
+
+impl Output {
+    /// Where the next byte goes.
+    #[inline]
+    fn offset(&self) -> u64 {
+        self.written + self.buffer.len() as u64
+    }
+
+    /// Appends a block and its trailer.
+    fn put(&mut self, contents: &[u8], compression: u8) -> Result<BlockHandle> {
+        let offset = self.offset();
+        let Some(trailer) = self.checksum.trailer(contents, compression, offset) else {
+            return Err(Error::not_supported("writing this checksum kind"));
+        };
+        self.buffer.extend_from_slice(contents);
+        self.buffer.extend_from_slice(&trailer);
+        if self.buffer.len() >= WRITE_STEP {
+            self.flush()?;
+        }
+        Ok(BlockHandle {
+            offset,
+            size: contents.len() as u64,
+        })
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        self.file.append(&self.buffer)?;
+        let len = self.buffer.len() as u64;
+        self.file.write_back(self.written, len)?;
+        self.written += len;
+        self.buffer.clear();
+        Ok(())
+    }
+}
+
+/// Writes one table.
+pub struct TableBuilder {
+    options: BuilderOptions,
+    out: Output,
+    block: BlockBuilder,
+    /// Size above which a block is cut if the next entry would exceed the block size.
+    cut_limit: usize,
+    compressor: Compressor,
+    compressed_any: bool,
+    index: IndexBuilder,
+    filter: Option<FilterBuilder>,
+    /// Last internal key added; empty before the first.
+    last_key: Vec<u8>,
+    counters: Counters,
+    /// First failure; every later call repeats it.
+    failed: Option<Error>,
+}
+
+impl TableBuilder {
+    /// A builder that writes to `file`, which must be empty. Options this build cannot write are
+    /// reported by the first `add` or by `finish`.
+    pub fn new(options: BuilderOptions, file: Box<dyn WritableFile>) -> Self {
+        let t = &options.table;
+        let mut failed = None;
+        if !matches!(t.format_version, 5 | 7) {
+            let e = Error::not_supported("writing this table format version");
+            failed = Some(e.with("format_version", t.format_version));
+        }
+        if !matches!(t.checksum, ChecksumKind::Crc32c | ChecksumKind::Xxh3) {
+            let e = Error::not_supported("writing this table checksum kind");
+            failed = Some(e.with("type", t.checksum.as_byte()));
+        }
+        let base = if t.format_version >= 6 {
+            context_base(&options)
+        } else {
+            0
+        };
+        let deviation = t.block_size_deviation.min(100) as usize;
+        let cut_limit = match deviation {
+            0 => usize::MAX,
+            _ => {
+                t.block_size
+                    .saturating_mul(100 - deviation)
+                    .saturating_add(99)
+                    / 100
+            }
+        };
+        let bits = t.bloom_bits_per_key.and_then(sanitize_bits);
+        let filter = bits
+            .filter(|_| t.whole_key_filtering && !options.skip_filters)
+            .map(|bits| FilterBuilder::new(bits, t.optimize_filters_for_memory));
+        Self {
+            out: Output {
+                file,
+                buffer: Vec::new(),
+                written: 0,
+                checksum: ChecksumContext {
+                    kind: t.checksum,
+                    base,
+                },
+            },
+            block: BlockBuilder::new(t.block_restart_interval),
+            cut_limit,
+            compressor: Compressor::new(options.compression, t.max_compressed_bytes_per_kb),
+            compressed_any: false,
+            index: IndexBuilder::new(),
+            filter,
+            last_key: Vec::new(),
+            counters: Counters::default(),
+            failed,
+            options,
+        }
+    }
+
+    /// Appends an entry.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the key is not larger than the last one (T1), too short, or the entry
+    /// too large; `NotSupported` for entry types this build does not write; errors of the file.
+    /// After an error the builder only repeats it.
+    pub fn add(&mut self, internal_key: &[u8], value: &[u8]) -> Result<()> {
+        if let Some(e) = &self.failed {
+            return Err(e.clone());
+        }
+        let done = self.try_add(internal_key, value);
+        if let Err(e) = &done {
+            self.failed = Some(e.clone());
+        }
+        done
+    }
+
+    #[inline]
+    fn try_add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        let Some((user, tag)) = keys::split_internal(key) else {
+            return Err(Error::invalid_argument(
+                "internal key is shorter than its tag",
+            ));
+        };
+        let shared = common_prefix(&self.last_key, key);
+        if !self.follows(key, shared) {
+            return Err(self.out_of_order(key));
+        }
+        if key.len() as u64 + value.len() as u64 > u64::from(u32::MAX) / 2 {
+            return Err(Error::invalid_argument("entry is too large for a table")
+                .with("key", key.len())
+                .with("value", value.len()));
+        }
+        if !self.block.is_empty() && self.block_is_full(key.len(), value.len()) {
+            self.cut_block(Some(key))?;
+        }
+        self.block.add(key, value, shared);
+        self.last_key.truncate(shared);
+        self.last_key.extend_from_slice(&key[shared..]);
+        if let Some(filter) = &mut self.filter {
+            filter.add(user);
+        }
+        self.count(tag, key.len(), value.len())
+    }
+
+    /// T1: whether `key`, which shares `shared` bytes with the last key, is larger than it.
+    #[inline]
+    fn follows(&self, key: &[u8], shared: usize) -> bool {
+        let last = &self.last_key;
+        if last.is_empty() {
+            return true;
+        }
+        let users = last.len().min(key.len()) - TAG_LEN;
+        match (&self.options.comparator, shared < users) {
+            (Comparator::Bytewise, true) => last[shared] < key[shared],
+            (Comparator::ReverseBytewise, true) => last[shared] > key[shared],
+            (cmp, _) => cmp.compare_internal(last, key) == Ordering::Less,
+        }
+    }
+
+    #[cold]
+    fn out_of_order(&self, key: &[u8]) -> Error {
+        Error::invalid_argument("T1: keys must be added in strictly increasing order")
+            .with_path(self.out.file.path())
+            .with("last", self.last_key.escape_ascii())
+            .with("key", key.escape_ascii())
+    }
+
+    /// Whether the block is cut before an entry of that size (RocksDB's flush-by-size policy).
+    #[inline]
+    fn block_is_full(&self, key_len: usize, value_len: usize) -> bool {
+        let now = self.block.size();
+        let target = self.options.table.block_size;
+        now >= target
+            || (now > self.cut_limit && now + self.block.size_of_next(key_len, value_len) > target)
+    }
+
+    #[inline]
+    fn count(&mut self, tag: u64, key_len: usize, value_len: usize) -> Result<()> {
+        let c = &mut self.counters;
+        match ValueType::from_byte(keys::tag_type(tag)) {
+            Some(ValueType::Value) => {}
+            Some(ValueType::Deletion | ValueType::SingleDeletion) => c.deletions += 1,
+            Some(ValueType::Merge) => c.merges += 1,
+            other => {
+                return Err(Error::not_supported("writing this entry type")
+                    .with("type", format!("{other:?}")));
+            }
+        }
+        c.entries += 1;
+        c.key_bytes += key_len as u64;
+        c.value_bytes += value_len as u64;
+        let seqno = keys::tag_sequence(tag);
+        c.smallest_seqno = Some(c.smallest_seqno.map_or(seqno, |s| s.min(seqno)));
+        c.largest_seqno = Some(c.largest_seqno.map_or(seqno, |s| s.max(seqno)));
+        Ok(())
+    }
+
+    /// Ends the open data block. `next` is the first key behind it.
+    fn cut_block(&mut self, next: Option<&[u8]>) -> Result<()> {
+        let raw = self.block.finish();
+        let handle = match self.compressor.compress(raw) {
+            Some(packed) => {
+                self.compressed_any = true;
+                self.out.put(packed, self.options.compression.as_byte())?
+            }
+            None => {
+                match self.compressor.codec() {
+                    Compression::None => self.counters.bypassed += 1,
+                    Compression::Lz4 => self.counters.rejected += 1,
+                }
+                self.out.put(raw, 0)?
+            }
+        };
+        self.counters.data_blocks += 1;
+        self.block.clear();
+        let shorten = match self.options.table.index_shortening {
+            IndexShortening::None => false,
+            IndexShortening::Separators => next.is_some(),
+            IndexShortening::SeparatorsAndSuccessor => true,
+        };
+        self.index.add(
+            &self.options.comparator,
+            &self.last_key,
+            next,
+            shorten,
+            handle,
+        );
+        Ok(())
+    }
+
+    /// Bytes written so far, with the open block as it is now.
+    pub fn file_size(&self) -> u64 {
+        let open = if self.block.is_empty() {
+            0
+        } else {
+            self.block.size() + TRAILER_LEN
+        };
+        self.out.offset() + open as u64
+    }
+
+    /// Bytes the finished file will have, about: [`Self::file_size`] plus filter and index.
+    pub fn estimated_file_size(&self) -> u64 {
+        let filter = self.filter.as_ref().map_or(0, FilterBuilder::size);
+        self.file_size() + filter + self.index.estimate() as u64
+    }
+
+    /// Entries added so far.
+    pub fn num_entries(&self) -> u64 {
+        self.counters.entries
+    }
+
+    /// Last internal key added; empty before the first.
+    pub fn last_key(&self) -> &[u8] {
+        &self.last_key
+    }
+
+    /// Writes filter, index, properties, metaindex and footer, then syncs and closes the file.
+    ///
+    /// # Errors
+    /// What an earlier `add` failed with; errors of the file. The file is then useless.
+    pub fn finish(mut self) -> Result<TableSummary> {
+        if let Some(e) = self.failed.take() {
+            return Err(e);
+        }
+        if !self.block.is_empty() {
+            self.cut_block(None)?;
+        }
+        let tail_start = self.out.offset();
+        let mut metaindex: Vec<(&str, BlockHandle)> = Vec::new();
+        let mut filter_size = 0;
+        let mut filter_entries = 0;
+        if let Some(filter) = self.filter.take().filter(|f| !f.is_empty()) {
+            let contents = filter.finish();
+            filter_size = contents.len() as u64;
+            filter_entries = filter.len() as u64;
+            metaindex.push((FULL_FILTER_NAME, self.out.put(&contents, 0)?));
+        }
+        let (index, form) = self
+            .index
+            .finish(self.options.table.index_block_restart_interval);
+        let index_handle = self.put_index(&index)?;
+        if self.options.table.format_version >= 6 {
+            metaindex.push(("rocksdb.index", index_handle));
+        }
+        let mut properties = self.properties(tail_start);
+        properties.index_size = (index.len() + TRAILER_LEN) as u64;
+        properties.index_key_is_user_key = form.user_keys;
+        properties.index_value_is_delta_encoded = form.delta;
+        properties.filter_size = filter_size;
+        properties.num_filter_entries = filter_entries;
+        metaindex.push(("rocksdb.properties", self.out.put(&properties.encode(), 0)?));
+
+        let mut builder = BlockBuilder::new(1);
+        for (name, handle) in metaindex {
+            let mut value = Vec::new();
+            handle.encode(&mut value);
+            builder.add(name.as_bytes(), &value, 0);
+        }
+        let metaindex = self.out.put(builder.finish(), 0)?;
+        let footer = Footer {
+            format_version: self.options.table.format_version,
+            checksum: self.out.checksum,
+            metaindex,
+            index: Some(index_handle),
+            offset: self.out.offset(),
+        };
+        self.out.buffer.extend_from_slice(&footer.encode());
+        self.out.flush()?;
+        self.out.file.sync()?;
+        self.out.file.close()?;
+        let file_size = self.out.written;
+        Ok(TableSummary {
+            file_size,
+            tail_size: file_size - tail_start,
+            unique_id: unique_id::unique_id(
+                &self.options.db_id,
+                &self.options.db_session_id,
+                self.options.file_number,
+            ),
+            properties,
+        })
+    }
+
+    fn put_index(&mut self, index: &[u8]) -> Result<BlockHandle> {
+        if self.options.table.enable_index_compression
+            && let Some(packed) = self.compressor.compress(index)
+        {
+            self.compressed_any = true;
+            return self.out.put(packed, self.options.compression.as_byte());
+        }
+        self.out.put(index, 0)
+    }
+
+    /// Gives up: closes the file as it is. The caller deletes it.
+    pub fn abandon(mut self) {
+        // The file is worthless; an error of closing it changes nothing.
+        let _ = self.out.file.close();
+    }
+
+    fn properties(&self, data_size: u64) -> TableProperties {
+        let (o, c) = (&self.options, &self.counters);
+        let flag = |b: bool| if b { b"1".to_vec() } else { b"0".to_vec() };
+        let mut user_collected = std::collections::BTreeMap::new();
+        let mut collect = |name: &str, value| user_collected.insert(name.to_string(), value);
+        collect(properties::INDEX_TYPE, vec![0; 4]);
+        collect(
+            properties::WHOLE_KEY_FILTERING,
+            flag(o.table.whole_key_filtering),
+        );
+        collect(properties::PREFIX_FILTERING, flag(false));
+        if o.table.decouple_partitioned_filters {
+            collect(properties::DECOUPLED_FILTERS, flag(true));
+        }
+        let or_none = |s: &str| {
+            if s.is_empty() {
+                "nullptr".to_string()
+            } else {
+                s.to_string()
+            }
+        };
+        TableProperties {
+            data_size,
+            raw_key_size: c.key_bytes,
+            raw_value_size: c.value_bytes,
+            num_data_blocks: c.data_blocks,
+            num_data_blocks_compression_rejected: c.rejected,
+            num_data_blocks_compression_bypassed: c.bypassed,
+            num_entries: c.entries,
+            num_deletions: c.deletions,
+            num_merge_operands: c.merges,
+            format_version: o.table.format_version.into(),
+            column_family_id: o.column_family_id.into(),
+            column_family_name: o.column_family_name.clone(),
+            comparator_name: o.comparator.name().to_string(),
+            merge_operator_name: or_none(&o.merge_operator_name),
+            prefix_extractor_name: or_none(""),
+            property_collectors_names: "[]".to_string(),
+            filter_policy_name: match o.table.bloom_bits_per_key {
+                Some(_) => "bloomfilter".to_string(),
+                None => String::new(),
+            },
+            compression_name: self.compression_name(),
+            compression_options: format!(
+                "window_bits=-14; level=32767; strategy=0; max_dict_bytes=0; \
+                 zstd_max_train_bytes=0; enabled=0; max_dict_buffer_bytes=0; \
+                 use_zstd_dict_trainer=1; max_compressed_bytes_per_kb={}; checksum=0; _type={}; ",
+                o.table.max_compressed_bytes_per_kb,
+                o.compression.as_byte(),
+            ),
+            creation_time: o.creation_time,
+            oldest_key_time: o.oldest_key_time,
+            newest_key_time: o.newest_key_time,
+            file_creation_time: o.file_creation_time,
+            db_id: o.db_id.clone(),
+            db_session_id: o.db_session_id.clone(),
+            db_host_id: o.db_host_id.clone(),
+            orig_file_number: o.file_number,
+            tail_start_offset: data_size,
+            data_block_restart_interval: o.table.block_restart_interval as u64,
+            index_block_restart_interval: o.table.index_block_restart_interval as u64,
+            key_smallest_seqno: c.smallest_seqno,
+            key_largest_seqno: c.largest_seqno,
+            user_collected,
+            ..TableProperties::default()
+        }
+    }
+
+    fn compression_name(&self) -> String {
+        let codec = self.options.compression;
+        if self.options.table.format_version < 7 {
+            return codec.name().to_string();
+        }
+        match (codec, self.compressed_any) {
+            (Compression::None, _) => ";;".to_string(),
+            (_, false) => "BuiltinV2;;".to_string(),
+            (codec, true) => format!("BuiltinV2;{:02X};", codec.as_byte()),
+        }
+    }
+}
+
+/// A non-zero 31-bit number that differs between files.
+fn context_base(options: &BuilderOptions) -> u32 {
+    let base = options.context_checksum_base.unwrap_or_else(|| {
+        let mut seed = options.db_session_id.clone().into_bytes();
+        seed.extend_from_slice(options.db_id.as_bytes());
+        seed.extend_from_slice(&options.file_number.to_le_bytes());
+        seed.extend_from_slice(&options.file_creation_time.to_le_bytes());
+        (xxh3_64(&seed) >> 32) as u32 & 0x7fff_ffff
+    });
+    base.max(1)
+}

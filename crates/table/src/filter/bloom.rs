@@ -1,0 +1,163 @@
+//! Builds the "fast local" Bloom filter.
+//!
+//! ```text
+//! [len bytes, a multiple of 64] ff 00 [u8 probes] 00 00
+//! ```
+//!
+//! All probes of a key fall into one cache line of 64 bytes: the low half of the hash selects the
+//! line, the high half, multiplied on for each probe, nine bits of position in it.
+
+use super::hash::hash64;
+
+const MULTIPLIER: u32 = 0x9e37_79b9;
+/// Largest millibits per key for 1, 2, ... 12 probes.
+const PROBE_LIMITS: [u64; 12] = [
+    2080, 3580, 5100, 6640, 8300, 10070, 11720, 14001, 16050, 18300, 22001, 25501,
+];
+/// Largest filter.
+const MAX_LEN: u64 = 0xffff_ffc0;
+
+/// Bits per key as RocksDB takes them: `None` below 0.5, else between 1 and 100.
+pub fn sanitize_bits(bits: f64) -> Option<f64> {
+    if bits < 0.5 {
+        None
+    } else if bits < 1.0 {
+        Some(1.0)
+    } else if bits < 100.0 {
+        Some(bits)
+    } else {
+        // NaN too.
+        Some(100.0)
+    }
+}
+
+fn probes_for(millibits: u64) -> u8 {
+    if let Some(i) = PROBE_LIMITS.iter().position(|&limit| millibits <= limit) {
+        return i as u8 + 1;
+    }
+    if millibits <= 50_000 {
+        ((millibits - 1) / 2000 - 1) as u8
+    } else {
+        24
+    }
+}
+
+/// Gathers key hashes and builds the filter from them.
+pub struct FilterBuilder {
+    millibits: u64,
+    /// Choose the probes by the real length instead of the wanted one.
+    optimize_for_memory: bool,
+    hashes: Vec<u64>,
+}
+
+impl FilterBuilder {
+    /// A builder for `bits_per_key`, which must come from [`sanitize_bits`].
+    pub fn new(bits_per_key: f64, optimize_for_memory: bool) -> Self {
+        let millibits = (bits_per_key * 1000.0 + 0.500_001) as u64;
+        Self {
+            millibits,
+            optimize_for_memory,
+            hashes: Vec::new(),
+        }
+    }
+
+    /// Adds a key unless its hash equals the one before.
+    #[inline]
+    pub fn add(&mut self, key: &[u8]) {
+        let hash = hash64(key);
+        if self.hashes.last() != Some(&hash) {
+            self.hashes.push(hash);
+        }
+    }
+
+    /// Entries so far.
+    pub fn len(&self) -> usize {
+        self.hashes.len()
+    }
+
+    /// Whether nothing was added.
+    pub fn is_empty(&self) -> bool {
+        self.hashes.is_empty()
+    }
+
+    /// Size of the finished filter.
+    pub fn size(&self) -> u64 {
+        let n = self.hashes.len() as u64;
+        let bytes = (n * self.millibits).div_ceil(8000).min(MAX_LEN);
+        (bytes + 63 & !63) + 5
+    }
+
+    /// The filter's block.
+    pub fn finish(&self) -> Vec<u8> {
+        let n = self.hashes.len() as u64;
+        let size = self.size() as usize;
+        let len = size - 5;
+        let mut probes = probes_for(self.millibits);
+        if self.optimize_for_memory && n > 0 {
+            probes = probes_for((len as u64 * 8000 / n).max(1));
+        }
+        let mut out = vec![0; size];
+        let (lines, _) = out[..len].as_chunks_mut::<64>();
+        let count = lines.len() as u64;
+        // The line of a later hash is fetched while the current one is set.
+        for &hash in &self.hashes {
+            let line = &mut lines[((hash & 0xffff_ffff) * count >> 32) as usize];
+            let mut x = (hash >> 32) as u32;
+            for _ in 0..probes {
+                let bit = (x >> 23) as usize;
+                line[bit >> 3] |= 1 << (bit & 7);
+                x = x.wrapping_mul(MULTIPLIER);
+            }
+        }
+        out[len..].copy_from_slice(&[0xff, 0, probes, 0, 0]);
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Filter;
+    use super::*;
+
+    #[test]
+    fn one_key_sets_the_documented_bits() {
+        let mut b = FilterBuilder::new(10.0, false);
+        b.add(b"a");
+        b.add(b"a");
+        assert_eq!(b.len(), 1);
+        let f = b.finish();
+        assert_eq!(f.len(), 69);
+        assert_eq!(f[64..], [0xff, 0, 6, 0, 0]);
+        let set: Vec<usize> = (0..512).filter(|i| f[i / 8] >> (i % 8) & 1 == 1).collect();
+        assert_eq!(set, [1, 50, 110, 261, 273, 289]);
+    }
+
+    #[test]
+    fn probe_counts_follow_the_table() {
+        let got = [1000, 2080, 2081, 10000, 10071, 25501, 25502, 50000, 50001].map(probes_for);
+        assert_eq!(got, [1, 1, 2, 6, 7, 12, 11, 23, 24]);
+        assert_eq!(sanitize_bits(0.4), None);
+        assert_eq!(sanitize_bits(0.7), Some(1.0));
+        assert_eq!(sanitize_bits(f64::NAN), Some(100.0));
+    }
+
+    #[test]
+    fn no_key_is_missed_and_few_others_match() {
+        for bits in [1.0, 2.0, 5.0, 10.0, 16.0, 30.0, 100.0] {
+            let mut b = FilterBuilder::new(bits, false);
+            for i in 0..5000u32 {
+                b.add(&i.to_be_bytes());
+            }
+            let f = Filter::parse(b.finish());
+            assert!(
+                (0..5000u32).all(|i| f.may_match(&i.to_be_bytes())),
+                "{bits} bits"
+            );
+            let false_positives = (5000..15000u32)
+                .filter(|i| f.may_match(&i.to_be_bytes()))
+                .count();
+            let limit = if bits >= 10.0 { 150 } else { 7000 };
+            assert!(false_positives < limit, "{bits} bits: {false_positives}");
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Recognises a filter block and queries it.
+#![expect(unsafe_code, reason = "the prefetch instruction")]
+
+use super::hash::hash64;
+
+const MULTIPLIER: u32 = 0x9e37_79b9;
+
+/// What the last five bytes of a filter say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Nothing was added: no key matches.
+    Never,
+    /// Not interpreted: every key matches.
+    Always,
+    /// Fast local Bloom.
+    FastLocal { lines: u32, probes: u8 },
+}
+
+/// A full filter.
+pub struct Filter {
+    bytes: Vec<u8>,
+    kind: Kind,
+}
+
+fn recognise(bytes: &[u8]) -> Kind {
+    let Some(len) = bytes.len().checked_sub(5).filter(|&len| len > 0) else {
+        return Kind::Never;
+    };
+    match bytes[len..] {
+        [0xff, 0, probes, 0, 0] => {
+            // The upper three bits are a line size code, of which only 0 is defined.
+            let lines = u32::try_from(len / 64).unwrap_or(0);
+            match probes {
+                1..=30 if lines > 0 => Kind::FastLocal { lines, probes },
+                _ => Kind::Always,
+            }
+        }
+        // Legacy Bloom, Ribbon, reserved markers.
+        _ => Kind::Always,
+    }
+}
+
+impl Filter {
+    /// Wraps the contents of a filter block. Never fails: what is not understood matches.
+    pub fn parse(bytes: Vec<u8>) -> Self {
+        let kind = recognise(&bytes);
+        Self { bytes, kind }
+    }
+
+    /// Whether it is a kind this build queries.
+    pub fn is_understood(&self) -> bool {
+        self.kind != Kind::Always
+    }
+
+    /// The bytes of the block.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Gives the bytes back.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    /// Whether `key` may have been added.
+    #[inline]
+    pub fn may_match(&self, key: &[u8]) -> bool {
+        self.may_match_hash(hash64(key))
+    }
+
+    /// Whether a key with that [`hash64`] may have been added.
+    #[inline]
+    pub fn may_match_hash(&self, hash: u64) -> bool {
+        query(self.kind, &self.bytes, hash)
+    }
+
+    /// Starts loading the cache line that [`Self::may_match_hash`] will read.
+    #[inline]
+    pub fn prefetch(&self, hash: u64) {
+        if let Kind::FastLocal { lines, .. } = self.kind {
+            prefetch(&self.bytes, line_of(hash, lines));
+        }
+    }
+
+    /// Queries the filter in `bytes` without wrapping it.
+    #[inline]
+    pub fn query_bytes(bytes: &[u8], hash: u64) -> bool {
+        query(recognise(bytes), bytes, hash)
+    }
+
+    /// Bytes of memory it occupies.
+    pub fn memory_usage(&self) -> usize {
+        size_of::<Self>() + self.bytes.capacity()
+    }
+}
+
+/// Offset of the line of a hash.
+#[inline(always)]
+fn line_of(hash: u64, lines: u32) -> usize {
+    ((hash & 0xffff_ffff) * u64::from(lines) >> 32) as usize * 64
+}
+
+#[inline(always)]
+fn query(kind: Kind, bytes: &[u8], hash: u64) -> bool {
+    let (lines, probes) = match kind {
+        Kind::FastLocal { lines, probes } => (lines, probes),
+        Kind::Always => return true,
+        Kind::Never => return false,
+    };
+    let at = line_of(hash, lines);
+    let Some(line) = bytes.get(at..at + 64).and_then(|l| l.first_chunk::<64>()) else {
+        return true;
+    };
+    let mut x = (hash >> 32) as u32;
+    for _ in 0..probes {
+        let bit = (x >> 23) as usize;
+        if line[bit >> 3] >> (bit & 7) & 1 == 0 {
+            return false;
+        }
+        x = x.wrapping_mul(MULTIPLIER);
+    }
+    true
+}
+
+#[inline(always)]
+fn prefetch(bytes: &[u8], at: usize) {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(byte) = bytes.get(at) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: A prefetch of any address has no effect on memory; this one is in bounds.
+        unsafe { _mm_prefetch(std::ptr::from_ref(byte).cast::<i8>(), _MM_HINT_T0) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (bytes, at);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_understood_matches_and_what_is_empty_does_not() {
+        let filled = |tail: [u8; 5]| [vec![0; 64], tail.to_vec()].concat();
+        for short in [vec![], vec![0; 3], vec![0; 5]] {
+            assert!(!Filter::parse(short).may_match(b"k"));
+        }
+        let always = [
+            vec![0; 6],
+            filled([0, 0, 0, 0, 0]),
+            filled([0x80, 0, 6, 0, 0]),
+            filled([0xfd, 0, 6, 0, 0]),
+            filled([0xff, 1, 6, 0, 0]),
+            filled([0xff, 0, 0, 0, 0]),
+            filled([0xff, 0, 31, 0, 0]),
+            filled([0xff, 0, 0x26, 0, 0]),
+            filled([0xff, 0, 6, 1, 0]),
+            filled([6, 1, 0, 0, 0]),
+            filled([0xfe, 0, 2, 0, 0]),
+            vec![0, 0xff, 0, 6, 0, 0],
+        ];
+        for bytes in always {
+            assert!(Filter::parse(bytes.clone()).may_match(b"k"), "{bytes:?}");
+        }
+        assert!(!Filter::parse(filled([0xff, 0, 6, 0, 0])).may_match(b"k"));
+        assert!(!Filter::parse(filled([0xff, 0, 30, 0, 0])).may_match(b"k"));
+    }
+}

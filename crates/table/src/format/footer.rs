@@ -1,0 +1,231 @@
+//! The last 53 bytes of a table.
+//!
+//! ```text
+//! versions 1..5                            versions 6, 7
+//!  0 u8      checksum type                  0 u8      checksum type
+//!  1 handle  metaindex                      1 bytes   3e 00 7a 00
+//!  . handle  index                          5 fixed32 checksum of the footer
+//!  . zeros                                  9 fixed32 base of context checksums, not 0
+//!                                          13 fixed32 metaindex size
+//!                                          17 16 zeros, ignored; 33 8 zeros, checked
+//! 41 fixed32 format version                41 fixed32 format version
+//! 45 fixed64 magic                         45 fixed64 magic
+//! ```
+//!
+//! From version 6 on the metaindex ends where the footer begins, and the index is found in it.
+#![deny(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic
+)]
+
+use super::trailer::{unsupported_checksum, word};
+use super::{BlockHandle, ChecksumContext, TRAILER_LEN};
+use spanlith_base::checksum::ChecksumKind;
+use spanlith_base::coding::get_fixed64;
+use spanlith_base::{Error, Result};
+use std::path::Path;
+
+/// Bytes of the footer of versions 1 and later.
+pub const FOOTER_LEN: usize = 53;
+const MAGIC: u64 = 0x88e2_41b7_85f4_cff7;
+const LEGACY_MAGIC: u64 = 0xdb47_7524_8b80_fb57;
+const PLAIN_MAGICS: [u64; 2] = [0x8242_2296_63bf_9564, 0x4f34_18eb_7a8f_13b8];
+const CUCKOO_MAGIC: u64 = 0x9267_89d0_c5f1_7873;
+const EXTENDED_MAGIC: [u8; 4] = [0x3e, 0x00, 0x7a, 0x00];
+
+/// What the footer says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Footer {
+    /// Format version, 5 or 7.
+    pub format_version: u32,
+    /// How blocks are checked.
+    pub checksum: ChecksumContext,
+    /// Directory of meta blocks.
+    pub metaindex: BlockHandle,
+    /// Index block; `None` from version 6 on, where the metaindex names it.
+    pub index: Option<BlockHandle>,
+    /// Offset of the footer: no block reaches beyond it.
+    pub offset: u64,
+}
+
+impl Footer {
+    /// The encoded footer. Requires: a checksum kind that this build computes, version 5 or 7, and
+    /// for version 7 a metaindex that ends at `self.offset`.
+    pub fn encode(&self) -> [u8; FOOTER_LEN] {
+        let mut v = Vec::with_capacity(FOOTER_LEN);
+        v.push(self.checksum.kind.as_byte());
+        if self.format_version >= 6 {
+            v.extend_from_slice(&EXTENDED_MAGIC);
+            v.extend_from_slice(&[0; 4]);
+            v.extend_from_slice(&self.checksum.base.to_le_bytes());
+            v.extend_from_slice(&(self.metaindex.size as u32).to_le_bytes());
+        } else {
+            self.metaindex.encode(&mut v);
+            self.index.unwrap_or_default().encode(&mut v);
+        }
+        v.resize(FOOTER_LEN - 12, 0);
+        v.extend_from_slice(&self.format_version.to_le_bytes());
+        v.extend_from_slice(&MAGIC.to_le_bytes());
+        let mut out = [0; FOOTER_LEN];
+        out.copy_from_slice(&v);
+        if self.format_version >= 6 {
+            let sum = footer_checksum(self.checksum, &out, self.offset).unwrap_or_default();
+            if let Some(field) = out.get_mut(5..9) {
+                field.copy_from_slice(&sum.to_le_bytes());
+            }
+        }
+        out
+    }
+
+    /// Decodes the footer from `tail`, the last bytes of a file of `file_size` bytes.
+    ///
+    /// # Errors
+    /// `Corruption` for damaged footers, `NotSupported` for kinds, versions and checksums this
+    /// build does not read.
+    pub fn decode(tail: &[u8], file_size: u64, path: &Path) -> Result<Self> {
+        let magic = tail
+            .len()
+            .checked_sub(8)
+            .and_then(|at| get_fixed64(tail, at));
+        let Some(magic) = magic.filter(|_| tail.len() >= 48) else {
+            return Err(Error::corruption(format!(
+                "file is too short ({file_size} bytes) to be an sstable: {}",
+                path.display()
+            ))
+            .with_path(path));
+        };
+        if magic != MAGIC {
+            return Err(wrong_magic(magic, path));
+        }
+        let at = tail.len().checked_sub(FOOTER_LEN);
+        let Some(f) = at.and_then(|at| tail.get(at..)) else {
+            return Err(Error::corruption(format!(
+                "file is too short ({file_size} bytes) to be an sstable: {}",
+                path.display()
+            ))
+            .with_path(path));
+        };
+        let offset = file_size.saturating_sub(FOOTER_LEN as u64);
+        Self::parse(f, offset, path).map_err(|e| e.with_path(path))
+    }
+
+    fn parse(f: &[u8], offset: u64, path: &Path) -> Result<Self> {
+        let format_version = word(f, 41)?;
+        match format_version {
+            5 | 7 => {}
+            0..=4 | 6 => {
+                return Err(Error::not_supported(format!(
+                    "table format version {format_version}"
+                )));
+            }
+            _ => {
+                return Err(Error::not_supported(format!(
+                    "table format version {format_version} is unknown"
+                )));
+            }
+        }
+        let kind = ChecksumKind::from_byte(f.first().copied().unwrap_or(u8::MAX))?;
+        match kind {
+            ChecksumKind::Crc32c | ChecksumKind::Xxh3 => {}
+            ChecksumKind::None => {
+                return Err(Error::not_supported(
+                    "table without checksums (kNoChecksum)",
+                ));
+            }
+            _ => return Err(unsupported_checksum(kind, path)),
+        }
+        if format_version < 6 {
+            let rest = f.get(1..41).unwrap_or_default();
+            let handles = BlockHandle::decode(rest)
+                .and_then(|(meta, rest)| Some((meta, BlockHandle::decode(rest)?.0)));
+            let (metaindex, index) =
+                handles.ok_or_else(|| Error::corruption("bad block handle in table footer"))?;
+            let checksum = ChecksumContext { kind, base: 0 };
+            return Ok(Self {
+                format_version,
+                checksum,
+                metaindex,
+                index: Some(index),
+                offset,
+            });
+        }
+        if f.get(1..5) != Some(&EXTENDED_MAGIC) {
+            return Err(Error::corruption(
+                "bad extended magic number in table footer",
+            ));
+        }
+        let base = word(f, 9)?;
+        if base == 0 {
+            return Err(Error::corruption(
+                "invalid base context checksum in table footer",
+            ));
+        }
+        let checksum = ChecksumContext { kind, base };
+        let mut copy = [0; FOOTER_LEN];
+        copy.copy_from_slice(f);
+        if let Some(field) = copy.get_mut(5..9) {
+            field.fill(0);
+        }
+        let computed = footer_checksum(checksum, &copy, offset);
+        let stored = word(f, 5)?;
+        if computed != Some(stored) {
+            return Err(Error::corruption(format!(
+                "footer at {offset} checksum mismatch: stored = {stored}, computed = {}",
+                computed.unwrap_or_default()
+            )));
+        }
+        if f.get(33..41).is_none_or(|r| r.iter().any(|&b| b != 0)) {
+            return Err(Error::not_supported(
+                "table footer uses a future feature (reserved bytes are not zero)",
+            ));
+        }
+        let size = u64::from(word(f, 13)?);
+        let start = offset
+            .checked_sub(TRAILER_LEN as u64)
+            .and_then(|o| o.checked_sub(size));
+        let start = start.ok_or_else(|| Error::corruption("metaindex is larger than its file"))?;
+        let metaindex = BlockHandle {
+            offset: start,
+            size,
+        };
+        Ok(Self {
+            format_version,
+            checksum,
+            metaindex,
+            index: None,
+            offset,
+        })
+    }
+}
+
+/// Checksum over the 53 bytes with the checksum field zeroed; the last byte plays the part of a
+/// trailer's compression type.
+fn footer_checksum(context: ChecksumContext, f: &[u8; FOOTER_LEN], offset: u64) -> Option<u32> {
+    let (last, rest) = f.split_last()?;
+    Some(
+        context
+            .kind
+            .compute(rest, *last)?
+            .wrapping_add(context.modifier(offset)),
+    )
+}
+
+#[cold]
+fn wrong_magic(magic: u64, path: &Path) -> Error {
+    if magic == LEGACY_MAGIC {
+        return Error::not_supported("table format version 0").with_path(path);
+    }
+    if PLAIN_MAGICS.contains(&magic) {
+        return Error::not_supported("plain table format").with_path(path);
+    }
+    if magic == CUCKOO_MAGIC {
+        return Error::not_supported("cuckoo table format").with_path(path);
+    }
+    Error::corruption(format!(
+        "Bad table magic number: expected {MAGIC}, found {magic} in {}",
+        path.display()
+    ))
+    .with_path(path)
+}

@@ -1,0 +1,298 @@
+//! Iterates over a table in both directions.
+//!
+//! Holds the index, one data block, and a read-ahead buffer. After an error it is not valid and
+//! [`TableIter::status`] says why; a new seek starts afresh.
+
+use crate::block::Block;
+use crate::block::cursor::BlockCursor;
+use crate::block::seek::compare;
+use crate::format::BlockKind;
+use crate::index::IndexTable;
+use crate::options::ReadParams;
+use crate::readahead::ReadAhead;
+use crate::reader::TableReader;
+use spanlith_base::keys::split_internal;
+use spanlith_base::{Error, Pinned, Result};
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+/// A position in a table. Keys are internal keys.
+pub struct TableIter {
+    reader: Arc<TableReader>,
+    params: ReadParams,
+    /// The index, once it was needed.
+    index: Option<Arc<Block>>,
+    /// Number of the current data block.
+    block: usize,
+    cursor: BlockCursor,
+    readahead: ReadAhead,
+    failed: Option<Error>,
+}
+
+impl TableIter {
+    pub(crate) fn new(reader: Arc<TableReader>, params: ReadParams) -> Self {
+        Self {
+            reader,
+            params,
+            index: None,
+            block: 0,
+            cursor: BlockCursor::default(),
+            readahead: ReadAhead::default(),
+            failed: None,
+        }
+    }
+
+    /// Whether it is at an entry.
+    #[inline]
+    pub fn valid(&self) -> bool {
+        self.cursor.valid()
+    }
+
+    /// The internal key. Requires: valid.
+    #[inline]
+    pub fn key(&self) -> &[u8] {
+        self.cursor.key()
+    }
+
+    /// The value. Requires: valid.
+    #[inline]
+    pub fn value(&self) -> &[u8] {
+        self.cursor.value()
+    }
+
+    /// The value, sharing the block it is in. Requires: valid.
+    pub fn value_pinned(&self) -> Pinned {
+        self.cursor.value_pinned()
+    }
+
+    /// The error that made it invalid, if any.
+    ///
+    /// # Errors
+    /// That error.
+    pub fn status(&self) -> Result<()> {
+        match &self.failed {
+            Some(e) => Err(e.clone()),
+            None => Ok(()),
+        }
+    }
+
+    /// Number of the current data block, from 0. Requires: valid.
+    pub fn block_number(&self) -> usize {
+        self.block
+    }
+
+    /// The table it reads.
+    pub fn reader(&self) -> &Arc<TableReader> {
+        &self.reader
+    }
+
+    /// Goes to the first entry.
+    pub fn seek_to_first(&mut self) {
+        let done = self.start().and_then(|()| self.first_from(0));
+        self.finish(done);
+    }
+
+    /// Goes to the last entry.
+    pub fn seek_to_last(&mut self) {
+        let done = self.start().and_then(|()| self.last_before(self.blocks()));
+        self.finish(done);
+    }
+
+    /// Goes to the first entry not smaller than the internal key `target`.
+    pub fn seek(&mut self, target: &[u8]) {
+        let done = self.start().and_then(|()| self.try_seek(target));
+        self.finish(done);
+    }
+
+    /// Goes to the last entry not larger than the internal key `target`.
+    pub fn seek_for_prev(&mut self, target: &[u8]) {
+        let done = self.start().and_then(|()| self.try_seek_for_prev(target));
+        self.finish(done);
+    }
+
+    /// Goes to the next entry. Requires: valid.
+    #[inline]
+    pub fn next(&mut self) {
+        match self.cursor.next() {
+            Ok(true) => {}
+            Ok(false) => self.next_block(),
+            Err(e) => self.fail_in_block(e),
+        }
+    }
+
+    /// Goes to the previous entry. Requires: valid.
+    #[inline]
+    pub fn prev(&mut self) {
+        match self.cursor.prev() {
+            Ok(true) => {}
+            Ok(false) => self.prev_block(),
+            Err(e) => self.fail_in_block(e),
+        }
+    }
+
+    #[inline(never)]
+    fn next_block(&mut self) {
+        let done = self.first_from(self.block + 1);
+        self.finish(done);
+    }
+
+    #[inline(never)]
+    fn prev_block(&mut self) {
+        let done = self.last_before(self.block);
+        self.finish(done);
+    }
+
+    #[cold]
+    fn fail_in_block(&mut self, e: Error) {
+        let e = self.located(e);
+        self.finish(Err(e));
+    }
+
+    /// Adds file and block to an error of the current block.
+    #[cold]
+    fn located(&self, e: Error) -> Error {
+        match self.index_table() {
+            Some(index) if self.block < index.len() => self.reader.at(e, index.handle(self.block)),
+            _ => e,
+        }
+    }
+
+    fn finish(&mut self, done: Result<()>) {
+        if let Err(e) = done {
+            self.cursor.take_block();
+            self.failed = Some(e);
+        }
+    }
+
+    /// Forgets an earlier failure and makes sure of the index.
+    fn start(&mut self) -> Result<()> {
+        self.failed = None;
+        if self.index.is_none() {
+            self.cursor.take_block();
+            self.index = Some(self.reader.shared_index(&self.params)?);
+        }
+        Ok(())
+    }
+
+    fn index_table(&self) -> Option<&IndexTable> {
+        self.index.as_deref().and_then(Block::index)
+    }
+
+    fn blocks(&self) -> usize {
+        self.index_table().map_or(0, IndexTable::len)
+    }
+
+    fn try_seek(&mut self, target: &[u8]) -> Result<()> {
+        let Some((user, tag)) = split_internal(target) else {
+            return Err(Error::invalid_argument(
+                "seek target is shorter than its tag",
+            ));
+        };
+        let reader = self.reader.clone();
+        let cmp = &reader.options().comparator;
+        let block = self
+            .index_table()
+            .map_or(0, |index| index.seek(cmp, user, tag));
+        if block >= self.blocks() {
+            self.cursor.take_block();
+            return Ok(());
+        }
+        self.load(block)?;
+        match self.cursor.seek(cmp, user, tag) {
+            Ok(true) => Ok(()),
+            Ok(false) => self.first_from(block + 1),
+            Err(e) => Err(self.located(e)),
+        }
+    }
+
+    fn try_seek_for_prev(&mut self, target: &[u8]) -> Result<()> {
+        self.try_seek(target)?;
+        if !self.valid() {
+            return self.last_before(self.blocks());
+        }
+        let at = split_internal(self.key()).zip(split_internal(target));
+        let cmp = &self.reader.options().comparator;
+        if at.is_some_and(|(key, target)| compare(cmp, key, target) == Ordering::Greater) {
+            self.prev();
+            // A failure of the step is this seek's failure.
+            return self.status();
+        }
+        Ok(())
+    }
+
+    /// Goes to the first entry of the first block from `block` on that has one.
+    fn first_from(&mut self, mut block: usize) -> Result<()> {
+        while block < self.blocks() {
+            self.load(block)?;
+            if self.cursor.seek_to_first().map_err(|e| self.located(e))? {
+                return Ok(());
+            }
+            block += 1;
+        }
+        self.cursor.take_block();
+        Ok(())
+    }
+
+    /// Goes to the last entry of the last block before `block` that has one.
+    fn last_before(&mut self, mut block: usize) -> Result<()> {
+        while block > 0 {
+            block -= 1;
+            self.load(block)?;
+            if self.cursor.seek_to_last().map_err(|e| self.located(e))? {
+                return Ok(());
+            }
+        }
+        self.cursor.take_block();
+        Ok(())
+    }
+
+    /// Makes `block` the current one.
+    fn load(&mut self, block: usize) -> Result<()> {
+        let old = self.cursor.take_block();
+        if let Some(old) = old {
+            if block == self.block {
+                self.cursor.set_block(old);
+                return Ok(());
+            }
+            return self.load_into(block, Some(old));
+        }
+        self.load_into(block, None)
+    }
+
+    fn load_into(&mut self, block: usize, old: Option<Arc<Block>>) -> Result<()> {
+        let Some(handle) = self.index_table().map(|index| index.handle(block)) else {
+            return Ok(());
+        };
+        self.block = block;
+        let reader = &*self.reader;
+        if let Some(found) = reader.cached_block(handle, &self.params) {
+            self.cursor.set_block(found);
+            return Ok(());
+        }
+        TableReader::may_read(&self.params)?;
+        let limit = reader.footer().offset;
+        let stored = self
+            .readahead
+            .read(reader.file(), handle, self.params.readahead, limit)
+            .map_err(|e| reader.at(e, handle))?;
+        let verify = self.params.verify_checksums;
+        let cmp = &reader.options().comparator;
+        let arrays = !self.params.bypass_cache;
+        // A block that nobody else holds gives its memory to the next one.
+        let mut found = old
+            .filter(|_| self.params.bypass_cache)
+            .unwrap_or_else(|| Arc::new(Block::raw(Vec::with_capacity(stored.len()))));
+        if Arc::get_mut(&mut found).is_none() {
+            found = Arc::new(Block::raw(Vec::with_capacity(stored.len())));
+        }
+        if let Some(fresh) = Arc::get_mut(&mut found) {
+            reader.unpack(stored, handle, BlockKind::Data, verify, fresh.data_mut())?;
+            fresh
+                .reparse(cmp, arrays)
+                .map_err(|e| reader.at(e, handle))?;
+        }
+        reader.fill(handle, &found, &self.params)?;
+        self.cursor.set_block(found);
+        Ok(())
+    }
+}

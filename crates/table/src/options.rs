@@ -1,0 +1,198 @@
+//! What the writer and the readers of tables can be told.
+
+use crate::{BlockCache, Compression};
+use spanlith_base::Comparator;
+use spanlith_base::checksum::ChecksumKind;
+
+/// How index keys are made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IndexShortening {
+    /// The last key of each block.
+    None,
+    /// The shortest key between two blocks.
+    #[default]
+    Separators,
+    /// Also a short key behind the last block.
+    SeparatorsAndSuccessor,
+}
+
+/// Shape of the tables of a column family.
+#[derive(Clone, Debug)]
+pub struct TableOptions {
+    /// Uncompressed bytes at which a data block is cut.
+    pub block_size: usize,
+    /// A block is cut early if it is this close to its size, in percent, and the next entry would
+    /// not fit.
+    pub block_size_deviation: u32,
+    /// Entries per restart point in data blocks.
+    pub block_restart_interval: usize,
+    /// Entries per restart point in the index.
+    pub index_block_restart_interval: usize,
+    /// 5 or 7.
+    pub format_version: u32,
+    /// CRC-32C or XXH3.
+    pub checksum: ChecksumKind,
+    /// Bits of Bloom filter per key; `None` (or below 0.5) writes no filter.
+    pub bloom_bits_per_key: Option<f64>,
+    /// Whether whole keys go into the filter. Without a prefix extractor there is nothing else, so
+    /// that `false` writes no filter.
+    pub whole_key_filtering: bool,
+    /// How index keys are made.
+    pub index_shortening: IndexShortening,
+    /// Choose the number of probes by the filter's real length.
+    pub optimize_filters_for_memory: bool,
+    /// Compress the index block like data blocks.
+    pub enable_index_compression: bool,
+    /// A block stays compressed if it needs at most this many of every 1024 bytes.
+    pub max_compressed_bytes_per_kb: u32,
+    /// Only recorded as a property: partitioned filters are not written.
+    pub decouple_partitioned_filters: bool,
+}
+
+impl Default for TableOptions {
+    fn default() -> Self {
+        Self {
+            block_size: 4096,
+            block_size_deviation: 10,
+            block_restart_interval: 16,
+            index_block_restart_interval: 1,
+            format_version: 7,
+            checksum: ChecksumKind::Xxh3,
+            bloom_bits_per_key: None,
+            whole_key_filtering: true,
+            index_shortening: IndexShortening::Separators,
+            optimize_filters_for_memory: true,
+            enable_index_compression: true,
+            max_compressed_bytes_per_kb: 896,
+            decouple_partitioned_filters: true,
+        }
+    }
+}
+
+/// Column family id of tables that belong to no family.
+pub const UNKNOWN_COLUMN_FAMILY: u32 = i32::MAX as u32;
+
+/// Everything about one table to be written.
+#[derive(Clone, Debug)]
+pub struct BuilderOptions {
+    /// Shape.
+    pub table: TableOptions,
+    /// Order of user keys.
+    pub comparator: Comparator,
+    /// Codec of data blocks, and of the index if enabled.
+    pub compression: Compression,
+    /// Recorded.
+    pub column_family_id: u32,
+    /// Recorded if not empty.
+    pub column_family_name: String,
+    /// Recorded; part of the unique id.
+    pub file_number: u64,
+    /// Recorded; part of the unique id.
+    pub db_id: String,
+    /// Recorded; part of the unique id.
+    pub db_session_id: String,
+    /// Recorded if not empty.
+    pub db_host_id: String,
+    /// Recorded; empty means none.
+    pub merge_operator_name: String,
+    /// Recorded: time of the oldest ancestor, seconds since the epoch.
+    pub creation_time: u64,
+    /// Recorded: time of the oldest key.
+    pub oldest_key_time: u64,
+    /// Recorded: time of the newest key.
+    pub newest_key_time: u64,
+    /// Recorded if above 0.
+    pub file_creation_time: u64,
+    /// Write no filter although bits per key are set.
+    pub skip_filters: bool,
+    /// Random number of the context checksums (format version 7); `None` derives one from session
+    /// and file number. Zero is replaced.
+    pub context_checksum_base: Option<u32>,
+}
+
+impl Default for BuilderOptions {
+    fn default() -> Self {
+        Self {
+            table: TableOptions::default(),
+            comparator: Comparator::Bytewise,
+            compression: Compression::None,
+            column_family_id: UNKNOWN_COLUMN_FAMILY,
+            column_family_name: String::new(),
+            file_number: 0,
+            db_id: String::new(),
+            db_session_id: String::new(),
+            db_host_id: String::new(),
+            merge_operator_name: String::new(),
+            creation_time: 0,
+            oldest_key_time: 0,
+            newest_key_time: 0,
+            file_creation_time: 0,
+            skip_filters: false,
+            context_checksum_base: None,
+        }
+    }
+}
+
+/// How a table is opened.
+#[derive(Clone)]
+pub struct ReaderOptions {
+    /// Order of user keys; must be the one the table was written with.
+    pub comparator: Comparator,
+    /// Cache of data blocks; `None` reads every block from the file.
+    pub cache: Option<BlockCache>,
+    /// Verify the checksums of the meta blocks at open.
+    pub verify_checksums: bool,
+    /// Unique id the MANIFEST records; `None` or zeros check nothing.
+    pub expected_unique_id: Option<[u64; 2]>,
+    /// Largest sequence number in the table according to the MANIFEST. Not used: tables with a
+    /// global sequence number are refused.
+    pub largest_seqno: u64,
+    /// Number of the file.
+    pub file_number: u64,
+    /// Level it is in; -1 unknown.
+    pub level: i32,
+    /// Keep index and filter in the cache instead of with the reader.
+    pub cache_index_and_filter_blocks: bool,
+}
+
+impl Default for ReaderOptions {
+    fn default() -> Self {
+        Self {
+            comparator: Comparator::Bytewise,
+            cache: None,
+            verify_checksums: true,
+            expected_unique_id: None,
+            largest_seqno: 0,
+            file_number: 0,
+            level: -1,
+            cache_index_and_filter_blocks: false,
+        }
+    }
+}
+
+/// How one read goes about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadParams {
+    /// Put blocks that were read into the cache.
+    pub fill_cache: bool,
+    /// Verify checksums of blocks that are read.
+    pub verify_checksums: bool,
+    /// Do no I/O: what is not cached is `Incomplete`.
+    pub cache_only: bool,
+    /// Bytes an iterator reads at once; 0 lets it find out.
+    pub readahead: usize,
+    /// Neither look into the cache nor fill it (compactions).
+    pub bypass_cache: bool,
+}
+
+impl Default for ReadParams {
+    fn default() -> Self {
+        Self {
+            fill_cache: true,
+            verify_checksums: true,
+            cache_only: false,
+            readahead: 0,
+            bypass_cache: false,
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! From a handle to a block: cache, file, checksum, decompression, search arrays.
+#![deny(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic
+)]
+
+use super::{IndexRef, TableReader};
+use crate::block::Block;
+use crate::filter::Filter;
+use crate::format::{BlockHandle, BlockKind, Compression, TRAILER_LEN, decompress};
+use crate::index::IndexTable;
+use crate::options::ReadParams;
+use spanlith_base::{Error, Result};
+use spanlith_cache::{CacheKey, Priority};
+use std::sync::Arc;
+
+impl TableReader {
+    /// Adds file and position to an error that does not know them.
+    #[cold]
+    pub(crate) fn at(&self, e: Error, handle: BlockHandle) -> Error {
+        let e = e.with_path(self.file.path());
+        if e.offset().is_some() {
+            e
+        } else {
+            e.with_offset(handle.offset)
+        }
+    }
+
+    #[inline]
+    fn cache_key(&self, handle: BlockHandle) -> CacheKey {
+        CacheKey {
+            file: self.cache_id,
+            block: handle.offset,
+        }
+    }
+
+    /// Refuses I/O if the read must do without.
+    #[inline]
+    pub(crate) fn may_read(params: &ReadParams) -> Result<()> {
+        if params.cache_only {
+            Err(Error::incomplete("no blocking io"))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// A block as stored, with its trailer.
+    pub(super) fn stored(&self, handle: BlockHandle) -> Result<Vec<u8>> {
+        let end = handle.end().filter(|&end| end <= self.footer.offset);
+        let len = usize::try_from(handle.size)
+            .ok()
+            .and_then(|n| n.checked_add(TRAILER_LEN));
+        let (Some(_), Some(len)) = (end, len) else {
+            let e = Error::corruption("block handle points outside the file");
+            return Err(self.at(e.with("size", handle.size), handle));
+        };
+        let mut stored = vec![0; len];
+        let n = self.file.read_at(handle.offset, &mut stored)?;
+        stored.truncate(n);
+        Ok(stored)
+    }
+
+    /// Replaces `out` by the verified, uncompressed contents of a stored block.
+    pub(crate) fn unpack(
+        &self,
+        stored: &[u8],
+        handle: BlockHandle,
+        kind: BlockKind,
+        verify: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let (contents, codec) = self.contents(stored, handle, kind, verify)?;
+        decompress(codec, contents, out).map_err(|e| self.at(e, handle))
+    }
+
+    /// The verified contents of a stored block, and its codec.
+    fn contents<'a>(
+        &self,
+        stored: &'a [u8],
+        handle: BlockHandle,
+        kind: BlockKind,
+        verify: bool,
+    ) -> Result<(&'a [u8], Compression)> {
+        let path = self.file.path();
+        let (contents, compression) = self
+            .footer
+            .checksum
+            .open(stored, handle, verify, kind, path)?;
+        let codec = compression.codec().map_err(|e| self.at(e, handle))?;
+        let plain = matches!(kind, BlockKind::Data | BlockKind::Index) && !self.no_compression;
+        if codec != Compression::None && !plain {
+            let e = Error::corruption("compressed block where the table allows none");
+            return Err(self.at(e.with("block_type", kind.name()), handle));
+        }
+        Ok((contents, codec))
+    }
+
+    /// Reads, verifies and decompresses a block.
+    pub(super) fn read(
+        &self,
+        handle: BlockHandle,
+        kind: BlockKind,
+        verify: bool,
+    ) -> Result<Vec<u8>> {
+        let mut stored = self.stored(handle)?;
+        let (contents, codec) = self.contents(&stored, handle, kind, verify)?;
+        if codec == Compression::None {
+            let len = contents.len();
+            stored.truncate(len);
+            return Ok(stored);
+        }
+        let mut out = Vec::new();
+        decompress(codec, contents, &mut out).map_err(|e| self.at(e, handle))?;
+        Ok(out)
+    }
+
+    /// A data block in the cache.
+    #[inline]
+    pub(crate) fn cached_block(
+        &self,
+        handle: BlockHandle,
+        params: &ReadParams,
+    ) -> Option<Arc<Block>> {
+        if params.bypass_cache {
+            return None;
+        }
+        self.options.cache.as_ref()?.lookup(&self.cache_key(handle))
+    }
+
+    /// Puts a data block into the cache if the read wants that.
+    pub(crate) fn fill(
+        &self,
+        handle: BlockHandle,
+        block: &Arc<Block>,
+        params: &ReadParams,
+    ) -> Result<()> {
+        if !params.fill_cache || params.bypass_cache {
+            return Ok(());
+        }
+        self.insert(handle, block, Priority::Low)
+    }
+
+    fn insert(&self, handle: BlockHandle, block: &Arc<Block>, priority: Priority) -> Result<()> {
+        match &self.options.cache {
+            Some(cache) => cache.insert(
+                self.cache_key(handle),
+                block.clone(),
+                block.memory_usage(),
+                priority,
+            ),
+            None => Ok(()),
+        }
+    }
+
+    /// A data block, from the cache or the file.
+    #[inline]
+    pub(super) fn data_block(
+        &self,
+        handle: BlockHandle,
+        params: &ReadParams,
+    ) -> Result<Arc<Block>> {
+        match self.cached_block(handle, params) {
+            Some(block) => Ok(block),
+            None => self.load_data_block(handle, params),
+        }
+    }
+
+    #[inline(never)]
+    fn load_data_block(&self, handle: BlockHandle, params: &ReadParams) -> Result<Arc<Block>> {
+        Self::may_read(params)?;
+        let bytes = self.read(handle, BlockKind::Data, params.verify_checksums)?;
+        let block = Block::data(bytes, &self.options.comparator, !params.bypass_cache);
+        let block = Arc::new(block.map_err(|e| self.at(e, handle))?);
+        self.fill(handle, &block, params)?;
+        Ok(block)
+    }
+
+    /// Reads and parses the index.
+    pub(super) fn load_index(&self, verify: bool) -> Result<Block> {
+        let handle = self.index_handle;
+        let bytes = self.read(handle, BlockKind::Index, verify)?;
+        let limit = self.footer.offset;
+        let table = IndexTable::parse(&bytes, self.index_form, limit, &self.options.comparator)
+            .map_err(|e| self.at(e, handle))?;
+        Ok(Block::from_index(table))
+    }
+
+    /// The index, with the reader or in the cache.
+    #[inline]
+    pub(super) fn index(&self, params: &ReadParams) -> Result<IndexRef<'_>> {
+        match &self.index {
+            Some(block) => Ok(IndexRef::Resident(block)),
+            None => Ok(IndexRef::Cached(self.cached_index(params)?)),
+        }
+    }
+
+    /// The index with a share in it, for iterators.
+    pub(crate) fn shared_index(&self, params: &ReadParams) -> Result<Arc<Block>> {
+        match &self.index {
+            Some(block) => Ok(block.clone()),
+            None => self.cached_index(params),
+        }
+    }
+
+    fn cached_index(&self, params: &ReadParams) -> Result<Arc<Block>> {
+        let key = self.cache_key(self.index_handle);
+        if let Some(block) = self.options.cache.as_ref().and_then(|c| c.lookup(&key)) {
+            return Ok(block);
+        }
+        Self::may_read(params)?;
+        let block = Arc::new(self.load_index(params.verify_checksums)?);
+        self.insert(self.index_handle, &block, Priority::High)?;
+        Ok(block)
+    }
+
+    /// Asks a filter that lives in the cache. What cannot be read matches.
+    pub(super) fn cached_filter_matches(
+        &self,
+        handle: BlockHandle,
+        hash: u64,
+        params: &ReadParams,
+    ) -> bool {
+        let key = self.cache_key(handle);
+        if let Some(block) = self.options.cache.as_ref().and_then(|c| c.lookup(&key)) {
+            return Filter::query_bytes(block.bytes(), hash);
+        }
+        if params.cache_only {
+            return true;
+        }
+        let Ok(bytes) = self.read(handle, BlockKind::Filter, params.verify_checksums) else {
+            return true;
+        };
+        let block = Arc::new(Block::raw(bytes));
+        let matches = Filter::query_bytes(block.bytes(), hash);
+        // A full cache only means that the filter is read again.
+        let _ = self.insert(handle, &block, Priority::High);
+        matches
+    }
+}

@@ -1,0 +1,260 @@
+//! Reads a table: point lookups, iterators, verification.
+//!
+//! Opening reads footer, metaindex, properties, index and filter, in this order and mostly from one
+//! read of the file's end. Index and filter stay with the reader unless they are to live in the
+//! cache. Data blocks go through the cache: look up, else read, verify (T2), decompress, build the
+//! search arrays, insert.
+//!
+//! A filter that cannot be read is treated as absent, as RocksDB does on every lookup path;
+//! [`TableReader::verify_checksums`] reports it.
+//!
+//! Threads: shared freely; nothing changes after `open`.
+
+mod fetch;
+mod open;
+mod verify;
+
+use crate::block::Block;
+use crate::block::seek::Lookup;
+use crate::filter::{Filter, hash64};
+use crate::format::{BlockHandle, Footer};
+use crate::index::{IndexForm, IndexTable};
+use crate::iter::TableIter;
+use crate::options::{ReadParams, ReaderOptions};
+use crate::properties::TableProperties;
+use spanlith_base::keys::{seek_tag, split_internal};
+use spanlith_base::{Result, SequenceNumber};
+use spanlith_env::RandomAccessFile;
+use std::ops::{ControlFlow, Deref};
+use std::sync::Arc;
+
+pub use verify::TableDump;
+
+/// Where the filter is.
+enum FilterPlace {
+    /// There is none, or it cannot be used for whole keys.
+    Absent,
+    /// With the reader.
+    Resident(Filter),
+    /// In the cache, to be read from here when missing.
+    Cached(BlockHandle),
+}
+
+/// The index, held for a moment.
+enum IndexRef<'a> {
+    Resident(&'a Block),
+    Cached(Arc<Block>),
+}
+
+/// An index without blocks, for blocks that are none.
+static NO_INDEX: IndexTable = IndexTable::empty();
+
+impl Deref for IndexRef<'_> {
+    type Target = IndexTable;
+    #[inline]
+    fn deref(&self) -> &IndexTable {
+        let block = match self {
+            Self::Resident(block) => *block,
+            Self::Cached(block) => block,
+        };
+        block.index().unwrap_or(&NO_INDEX)
+    }
+}
+
+/// An open table.
+pub struct TableReader {
+    file: Arc<dyn RandomAccessFile>,
+    file_size: u64,
+    options: ReaderOptions,
+    footer: Footer,
+    /// Name and place of every meta block.
+    metaindex: Vec<(String, BlockHandle)>,
+    properties: TableProperties,
+    /// The properties promise that no block is compressed.
+    no_compression: bool,
+    index_handle: BlockHandle,
+    index_form: IndexForm,
+    /// `None` if the index lives in the cache.
+    index: Option<Arc<Block>>,
+    filter: FilterPlace,
+    /// This table's part of cache keys.
+    cache_id: u64,
+}
+
+impl TableReader {
+    /// Properties of the table.
+    pub fn properties(&self) -> &TableProperties {
+        &self.properties
+    }
+
+    /// The file.
+    pub(crate) fn file(&self) -> &dyn RandomAccessFile {
+        &*self.file
+    }
+
+    /// How it was opened.
+    pub fn options(&self) -> &ReaderOptions {
+        &self.options
+    }
+
+    /// The footer.
+    pub fn footer(&self) -> &Footer {
+        &self.footer
+    }
+
+    /// Bytes of the file.
+    pub fn file_size(&self) -> u64 {
+        self.file_size
+    }
+
+    /// Number of data blocks; an error if the index must be read and cannot be.
+    ///
+    /// # Errors
+    /// Those of reading the index.
+    pub fn num_data_blocks(&self) -> Result<usize> {
+        Ok(self.index(&ReadParams::default())?.len())
+    }
+
+    /// The hash that [`Self::may_match_hash`] and [`Self::prefetch_filter`] take; the same for all
+    /// tables.
+    #[inline]
+    pub fn filter_hash(user_key: &[u8]) -> u64 {
+        hash64(user_key)
+    }
+
+    /// Whether the filter lets `user_key` pass.
+    pub fn may_match(&self, user_key: &[u8]) -> bool {
+        self.may_match_hash(hash64(user_key))
+    }
+
+    /// Whether the filter lets a key with that hash pass.
+    #[inline]
+    pub fn may_match_hash(&self, hash: u64) -> bool {
+        match &self.filter {
+            FilterPlace::Resident(filter) => filter.may_match_hash(hash),
+            FilterPlace::Absent => true,
+            FilterPlace::Cached(handle) => {
+                self.cached_filter_matches(*handle, hash, &ReadParams::default())
+            }
+        }
+    }
+
+    /// Starts loading the cache line that [`Self::may_match_hash`] will read.
+    #[inline]
+    pub fn prefetch_filter(&self, hash: u64) {
+        if let FilterPlace::Resident(filter) = &self.filter {
+            filter.prefetch(hash);
+        }
+    }
+
+    /// Whether a filter is in use.
+    pub fn has_filter(&self) -> bool {
+        !matches!(self.filter, FilterPlace::Absent)
+    }
+
+    /// Feeds the entries of `user_key` with sequence numbers up to `snapshot` to `sink`, newest
+    /// first, until it breaks or there are no more. The `Arc<Block>` owns the value bytes
+    /// ([`Block::pin`]).
+    ///
+    /// # Errors
+    /// `Corruption`, `Io`, `NotSupported` for entries this build lacks; `Incomplete` if the block
+    /// is not cached and I/O is not allowed.
+    pub fn get<F>(
+        &self,
+        user_key: &[u8],
+        snapshot: SequenceNumber,
+        params: &ReadParams,
+        sink: F,
+    ) -> Result<()>
+    where
+        F: FnMut(u64, &[u8], &Arc<Block>) -> ControlFlow<()>,
+    {
+        let passes = match &self.filter {
+            FilterPlace::Resident(filter) => filter.may_match(user_key),
+            FilterPlace::Absent => true,
+            FilterPlace::Cached(handle) => {
+                self.cached_filter_matches(*handle, hash64(user_key), params)
+            }
+        };
+        if !passes {
+            return Ok(());
+        }
+        self.get_unfiltered(user_key, snapshot, params, sink)
+    }
+
+    /// [`Self::get`] without the filter, for callers that asked it already.
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    pub fn get_unfiltered<F>(
+        &self,
+        user_key: &[u8],
+        snapshot: SequenceNumber,
+        params: &ReadParams,
+        mut sink: F,
+    ) -> Result<()>
+    where
+        F: FnMut(u64, &[u8], &Arc<Block>) -> ControlFlow<()>,
+    {
+        let cmp = &self.options.comparator;
+        let tag = seek_tag(snapshot);
+        let index = self.index(params)?;
+        let mut i = index.seek(cmp, user_key, tag);
+        while i < index.len() {
+            let handle = index.handle(i);
+            let block = self.data_block(handle, params)?;
+            let found = block
+                .lookup(cmp, user_key, tag, &mut sink)
+                .map_err(|e| self.at(e, handle))?;
+            // With user-key separators no key goes on in the next block.
+            if found == Lookup::Done || index.has_user_keys() {
+                break;
+            }
+            i += 1;
+        }
+        Ok(())
+    }
+
+    /// An iterator over all entries, at no position yet.
+    pub fn iter(self: &Arc<Self>, params: ReadParams) -> TableIter {
+        TableIter::new(self.clone(), params)
+    }
+
+    /// Offset in the file around which `internal_key` lies; the end of the data blocks if it is
+    /// behind the last key.
+    pub fn approximate_offset(&self, internal_key: &[u8]) -> u64 {
+        let end = self.properties.data_size.min(self.file_size);
+        let Some((user, tag)) = split_internal(internal_key) else {
+            return end;
+        };
+        match self.index(&ReadParams::default()) {
+            Ok(index) => {
+                let i = index.seek(&self.options.comparator, user, tag);
+                if i < index.len() {
+                    index.handle(i).offset
+                } else {
+                    end
+                }
+            }
+            Err(_) => end,
+        }
+    }
+
+    /// Bytes of memory the reader occupies, without what is in the cache.
+    pub fn memory_usage(&self) -> usize {
+        let filter = match &self.filter {
+            FilterPlace::Resident(filter) => filter.memory_usage(),
+            _ => 0,
+        };
+        size_of::<Self>() + filter + self.index.as_ref().map_or(0, |i| i.memory_usage())
+    }
+}
+
+impl std::fmt::Debug for TableReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TableReader")
+            .field("path", &self.file.path())
+            .field("entries", &self.properties.num_entries)
+            .finish()
+    }
+}

@@ -1,0 +1,278 @@
+//! Opens a table and refuses what this build does not read.
+#![deny(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic
+)]
+
+use super::{FilterPlace, TableReader};
+use crate::block::{entry, parts};
+use crate::filter::{FULL_FILTER_NAME, Filter};
+use crate::format::{BlockHandle, BlockKind, Footer};
+use crate::index::IndexForm;
+use crate::options::{ReadParams, ReaderOptions};
+use crate::properties::{self, TableProperties};
+use spanlith_base::{Error, Result};
+use spanlith_env::RandomAccessFile;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Bytes read from the end of the file at once when it is opened.
+const TAIL_READ: u64 = 16 << 10;
+const PROPERTIES: &str = "rocksdb.properties";
+const INDEX: &str = "rocksdb.index";
+
+/// The file with its last bytes in memory, so that opening needs few reads.
+struct TailFile {
+    file: Arc<dyn RandomAccessFile>,
+    path: PathBuf,
+    start: u64,
+    tail: Vec<u8>,
+}
+
+impl RandomAccessFile for TailFile {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let at = offset
+            .checked_sub(self.start)
+            .and_then(|at| usize::try_from(at).ok());
+        let part = at.and_then(|at| self.tail.get(at..at.checked_add(buf.len())?));
+        match part {
+            Some(part) => {
+                buf.copy_from_slice(part);
+                Ok(buf.len())
+            }
+            None => self.file.read_at(offset, buf),
+        }
+    }
+    fn size(&self) -> u64 {
+        self.file.size()
+    }
+    fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl TableReader {
+    /// Opens a table of `file_size` bytes.
+    ///
+    /// # Errors
+    /// `Corruption` for damage, including a unique id that is not the expected one; `NotSupported`
+    /// with the name of a feature this build does not read; `InvalidArgument` if the table was
+    /// written with another comparator; `Io`.
+    pub fn open(
+        file: Arc<dyn RandomAccessFile>,
+        file_size: u64,
+        options: ReaderOptions,
+    ) -> Result<Arc<Self>> {
+        let start = file_size.saturating_sub(TAIL_READ);
+        let mut tail = vec![0; usize::try_from(file_size - start).unwrap_or(0)];
+        let n = file.read_at(start, &mut tail)?;
+        let path = file.path().to_path_buf();
+        if n != tail.len() {
+            return Err(Error::corruption("file is shorter than the MANIFEST says")
+                .with_path(&path)
+                .with("expected", file_size)
+                .with("actual", start + n as u64));
+        }
+        let footer = Footer::decode(&tail, file_size, &path)?;
+        let tail_file = Arc::new(TailFile {
+            file: file.clone(),
+            path,
+            start,
+            tail,
+        });
+        let mut reader = Self {
+            file: tail_file,
+            file_size,
+            footer,
+            metaindex: Vec::new(),
+            properties: TableProperties::default(),
+            no_compression: false,
+            index_handle: footer.index.unwrap_or_default(),
+            index_form: IndexForm {
+                user_keys: false,
+                delta: false,
+            },
+            index: None,
+            filter: FilterPlace::Absent,
+            cache_id: options.cache.as_ref().map_or(0, |c| c.new_id()),
+            options,
+        };
+        reader.load().map_err(|e| e.with_path(file.path()))?;
+        reader.file = file;
+        Ok(Arc::new(reader))
+    }
+
+    fn load(&mut self) -> Result<()> {
+        let verify = self.options.verify_checksums;
+        self.load_metaindex(verify)?;
+        let handle = self
+            .meta(PROPERTIES)
+            .ok_or_else(|| Error::corruption("table has no properties block"))?;
+        let block = self.read(handle, BlockKind::Properties, verify)?;
+        self.properties = TableProperties::decode(&block).map_err(|e| self.at(e, handle))?;
+        self.check_features()?;
+        self.check_identity()?;
+        if self.footer.index.is_none() {
+            self.index_handle = self
+                .meta(INDEX)
+                .ok_or_else(|| Error::corruption("metaindex does not name the index"))?;
+        }
+        self.index_form = IndexForm {
+            user_keys: self.properties.index_key_is_user_key,
+            delta: self.properties.index_value_is_delta_encoded,
+        };
+        self.load_index_and_filter(verify)
+    }
+
+    fn load_metaindex(&mut self, verify: bool) -> Result<()> {
+        let handle = self.footer.metaindex;
+        let block = self.read(handle, BlockKind::MetaIndex, verify)?;
+        let mut found = Vec::new();
+        let entries = parts(&block).map_err(|e| self.at(e, handle))?;
+        entry::for_each(
+            block.get(..entries.entries_end).unwrap_or_default(),
+            |name, value| {
+                let (handle, _) = BlockHandle::decode(value)
+                    .ok_or_else(|| Error::corruption("bad block handle in the metaindex"))?;
+                found.push((String::from_utf8_lossy(name).into_owned(), handle));
+                Ok(())
+            },
+        )
+        .map_err(|e| self.at(e, handle))?;
+        self.metaindex = found;
+        Ok(())
+    }
+
+    /// The meta block of that name.
+    fn meta(&self, name: &str) -> Option<BlockHandle> {
+        self.metaindex
+            .iter()
+            .find(|(n, _)| n == name)
+            .map(|&(_, handle)| handle)
+    }
+
+    /// Refuses by name what this build does not read.
+    fn check_features(&mut self) -> Result<()> {
+        let p = &self.properties;
+        let refuse = |what: &str| Err(Error::not_supported(what));
+        self.no_compression = check_compression(p, self.footer.format_version)?;
+        if self.meta("rocksdb.range_del").is_some() || p.num_range_deletions > 0 {
+            return refuse("range deletions in a table");
+        }
+        if self.meta("rocksdb.compression_dict").is_some() && !self.no_compression {
+            return refuse("compression dictionary in a table");
+        }
+        if self
+            .metaindex
+            .iter()
+            .any(|(name, _)| name.starts_with("partitionedfilter."))
+        {
+            return refuse("partitioned filter");
+        }
+        match p.index_type() {
+            Some(0) => {}
+            Some(1) => return refuse("hash-search index (index type 1)"),
+            Some(2) => return refuse("partitioned index (index type 2)"),
+            Some(3) => return refuse("index with first keys (index type 3)"),
+            Some(n) => return refuse(&format!("index type {n}")),
+            None => return Err(Error::corruption("Missing index type property")),
+        }
+        if p.user_collected.contains_key(properties::EMBEDDED_BLOBS) {
+            return refuse("embedded blobs in a table");
+        }
+        if p.user_collected.contains_key(properties::EXTERNAL_VERSION) {
+            return refuse("external table file with a global sequence number");
+        }
+        if p.separate_key_value_in_data_block != 0 {
+            return refuse("separated key/value storage in data blocks");
+        }
+        let stripped = p.user_defined_timestamps_persisted == Some(0);
+        if stripped || p.comparator_name.ends_with(".u64ts") {
+            return refuse("user-defined timestamps");
+        }
+        let ours = self.options.comparator.name();
+        if !p.comparator_name.is_empty() && p.comparator_name != ours {
+            return Err(
+                Error::invalid_argument("table was written with another comparator")
+                    .with("table", &p.comparator_name)
+                    .with("opened_with", ours),
+            );
+        }
+        Ok(())
+    }
+
+    fn check_identity(&self) -> Result<()> {
+        let actual = self.properties.unique_id();
+        match self.options.expected_unique_id {
+            Some(expected) if expected != [0, 0] && expected != actual => {
+                Err(Error::corruption(format!(
+                    "Mismatch in unique ID on table file. Expected: {{{},{}}} Actual: {{{},{}}}",
+                    expected[0], expected[1], actual[0], actual[1]
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn load_index_and_filter(&mut self, verify: bool) -> Result<()> {
+        let in_cache = self.options.cache_index_and_filter_blocks && self.options.cache.is_some();
+        if in_cache {
+            let params = ReadParams {
+                verify_checksums: verify,
+                ..ReadParams::default()
+            };
+            self.shared_index(&params)?;
+        } else {
+            self.index = Some(Arc::new(self.load_index(verify)?));
+        }
+        let Some(handle) = self.meta(FULL_FILTER_NAME) else {
+            return Ok(());
+        };
+        if !self.properties.whole_key_filtering() {
+            return Ok(());
+        }
+        self.filter = if in_cache {
+            FilterPlace::Cached(handle)
+        } else {
+            match self.read(handle, BlockKind::Filter, verify) {
+                Ok(bytes) => Some(Filter::parse(bytes)).filter(Filter::is_understood),
+                // RocksDB reads on without a filter it cannot read.
+                Err(_) => None,
+            }
+            .map_or(FilterPlace::Absent, FilterPlace::Resident)
+        };
+        Ok(())
+    }
+}
+
+/// Refuses codecs this build lacks; whether the table promises to hold no compressed block.
+fn check_compression(p: &TableProperties, format_version: u32) -> Result<bool> {
+    let name = p.compression_name.as_str();
+    if format_version < 7 {
+        return match name {
+            "NoCompression" => Ok(true),
+            "LZ4" | "" => Ok(false),
+            other => Err(Error::not_supported(format!("{other} compression"))),
+        };
+    }
+    let mut fields = name.split(';');
+    let manager = fields.next().unwrap_or_default();
+    let types = fields.next().unwrap_or_default();
+    if !matches!(manager, "" | "BuiltinV2") {
+        return Err(Error::not_supported(format!(
+            "compression manager {manager}"
+        )));
+    }
+    for pair in types.as_bytes().chunks(2) {
+        let hex = std::str::from_utf8(pair)
+            .ok()
+            .and_then(|s| u8::from_str_radix(s, 16).ok());
+        let known = hex.and_then(crate::format::CompressionType::from_byte);
+        known
+            .ok_or_else(|| Error::corruption("bad compression property").with("value", name))?
+            .codec()?;
+    }
+    Ok(manager.is_empty() && !name.is_empty())
+}

@@ -1,0 +1,164 @@
+//! Reads a whole table to check or show it.
+
+use super::TableReader;
+use crate::block::Block;
+use crate::format::{BlockHandle, BlockKind, Footer};
+use crate::options::ReadParams;
+use crate::properties::TableProperties;
+use spanlith_base::keys::{split_internal, tag_sequence};
+use spanlith_base::{Error, Result};
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+/// What a table consists of, for display.
+#[derive(Clone, Debug)]
+pub struct TableDump {
+    /// The footer.
+    pub footer: Footer,
+    /// Name and place of each meta block.
+    pub metaindex: Vec<(String, BlockHandle)>,
+    /// All properties.
+    pub properties: TableProperties,
+    /// Where the index is.
+    pub index_handle: BlockHandle,
+    /// Whether separators are user keys.
+    pub index_keys_are_user_keys: bool,
+    /// Separator and place of each data block.
+    pub index: Vec<(Vec<u8>, BlockHandle)>,
+}
+
+impl TableReader {
+    /// Reads every block of the file, meta blocks included, and verifies its checksum; the number
+    /// of blocks.
+    ///
+    /// # Errors
+    /// The first checksum mismatch, or another failure to read.
+    pub fn verify_checksums(&self) -> Result<u64> {
+        let check = |handle: BlockHandle, kind: BlockKind| -> Result<()> {
+            let stored = self.stored(handle)?;
+            let path = self.file.path();
+            self.footer
+                .checksum
+                .open(&stored, handle, true, kind, path)
+                .map(|_| ())
+        };
+        let mut blocks = 1;
+        check(self.footer.metaindex, BlockKind::MetaIndex)?;
+        for (name, handle) in &self.metaindex {
+            let kind = match name.as_str() {
+                "rocksdb.properties" => BlockKind::Properties,
+                "rocksdb.index" => BlockKind::Index,
+                _ => BlockKind::Filter,
+            };
+            check(*handle, kind)?;
+            blocks += 1;
+        }
+        if self.footer.index.is_some() {
+            check(self.index_handle, BlockKind::Index)?;
+            blocks += 1;
+        }
+        // Reads the index again if it is not resident.
+        for &handle in self.index(&ReadParams::default())?.handles() {
+            check(handle, BlockKind::Data)?;
+            blocks += 1;
+        }
+        Ok(blocks)
+    }
+
+    /// Reads all entries and compares them with order, index and properties (T1); the number of
+    /// entries.
+    ///
+    /// # Errors
+    /// `Corruption` for the first contradiction.
+    pub fn verify_contents(self: &Arc<Self>) -> Result<u64> {
+        let cmp = &self.options.comparator;
+        let broken =
+            |what: &str| Error::corruption(format!("T1: {what}")).with_path(self.file.path());
+        let index = self.shared_index(&ReadParams::default())?;
+        let params = ReadParams {
+            bypass_cache: true,
+            readahead: 1 << 20,
+            ..ReadParams::default()
+        };
+        let mut iter = self.iter(params);
+        let mut last: Vec<u8> = Vec::new();
+        let (mut entries, mut key_bytes, mut value_bytes) = (0, 0, 0);
+        let (mut smallest, mut largest) = (u64::MAX, 0);
+        iter.seek_to_first();
+        while iter.valid() {
+            let key = iter.key();
+            if !last.is_empty() && cmp.compare_internal(&last, key) != Ordering::Less {
+                return Err(broken("keys do not increase").with("key", key.escape_ascii()));
+            }
+            let Some((user, tag)) = split_internal(key) else {
+                return Err(broken("key without a tag"));
+            };
+            // The index must lead to the block the entry is in.
+            let found = index.index().map(|i| i.seek(cmp, user, tag));
+            if found != Some(iter.block_number()) {
+                return Err(broken("index key contradicts a block").with("key", key.escape_ascii()));
+            }
+            if !self.may_match(user) {
+                return Err(broken("filter denies a key").with("key", key.escape_ascii()));
+            }
+            entries += 1;
+            key_bytes += key.len() as u64;
+            value_bytes += iter.value().len() as u64;
+            smallest = smallest.min(tag_sequence(tag));
+            largest = largest.max(tag_sequence(tag));
+            last.clear();
+            last.extend_from_slice(key);
+            iter.next();
+        }
+        iter.status()?;
+        let p = &self.properties;
+        let recorded = (p.num_entries, p.raw_key_size, p.raw_value_size);
+        if recorded != (entries, key_bytes, value_bytes) {
+            return Err(broken("properties contradict the contents")
+                .with("recorded", format!("{recorded:?}"))
+                .with(
+                    "counted",
+                    format!("{:?}", (entries, key_bytes, value_bytes)),
+                ));
+        }
+        if entries > 0
+            && (p.key_smallest_seqno.is_some_and(|s| s != smallest)
+                || p.key_largest_seqno.is_some_and(|s| s != largest))
+        {
+            return Err(broken("recorded sequence numbers contradict the contents"));
+        }
+        Ok(entries)
+    }
+
+    /// What `sst dump` shows beside the entries.
+    ///
+    /// # Errors
+    /// Those of reading the index.
+    pub fn dump(&self) -> Result<TableDump> {
+        let index = self.index(&ReadParams::default())?;
+        Ok(TableDump {
+            footer: self.footer,
+            metaindex: self.metaindex.clone(),
+            properties: self.properties.clone(),
+            index_handle: self.index_handle,
+            index_keys_are_user_keys: index.has_user_keys(),
+            index: (0..index.len())
+                .map(|i| (index.key(i).to_vec(), index.handle(i)))
+                .collect(),
+        })
+    }
+
+    /// The uncompressed bytes of a data block, for display.
+    ///
+    /// # Errors
+    /// Those of reading it.
+    pub fn read_data_block(&self, handle: BlockHandle) -> Result<Arc<Block>> {
+        self.data_block(
+            handle,
+            &ReadParams {
+                bypass_cache: true,
+                ..ReadParams::default()
+            },
+        )
+    }
+}
