@@ -22,14 +22,15 @@ fn copy_file(
     file: &FileRef,
     make: impl FnOnce(&Content) -> Content,
 ) -> FileRef {
-    let copy = copies
-        .entry(Arc::as_ptr(file) as usize)
-        .or_insert_with(|| new_file(make(&file.lock())));
+    let copy = copies.entry(Arc::as_ptr(file) as usize).or_insert_with(|| {
+        // Taken out of the lock, because `make` may ask its caller's questions.
+        let content = file.lock().clone();
+        new_file(make(&content))
+    });
     Arc::clone(copy)
 }
 
-/// A state that a power loss may leave, by `choice`, which is called without a lock held if nobody
-/// else has the tree.
+/// A state that a power loss may leave, by `choice`. No file is locked while `choice` is asked.
 pub(super) fn after_power_loss(tree: &Tree, choice: &mut dyn FnMut(u64) -> u64) -> Tree {
     let mut left = Tree::new();
     let mut copies = Copies::new();
