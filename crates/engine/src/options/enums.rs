@@ -1,0 +1,296 @@
+//! Enumerations of options, with RocksDB's names and numbers.
+
+use super::values::{OptionValue, ValueError};
+use spanlith_base::checksum::ChecksumKind;
+
+macro_rules! option_enum {
+    ($(
+        $(#[$meta:meta])*
+        pub enum $Name:ident { $($(#[$vmeta:meta])* $Variant:ident = $number:literal, $text:literal;)* }
+    )*) => {$(
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        #[allow(missing_docs, reason = "RocksDB's name says it; the option's row explains")]
+        pub enum $Name { $($(#[$vmeta])* $Variant = $number,)* }
+
+        impl $Name {
+            /// All values.
+            pub const ALL: &'static [Self] = &[$(Self::$Variant),*];
+
+            /// RocksDB's name.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$Variant => $text,)* }
+            }
+
+            /// RocksDB's number, as its C API uses it.
+            pub fn number(self) -> i32 {
+                self as i32
+            }
+
+            /// From RocksDB's number.
+            pub fn from_number(number: i32) -> Option<Self> {
+                match number { $($number => Some(Self::$Variant),)* _ => None }
+            }
+        }
+
+        impl std::fmt::Display for $Name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+
+        impl OptionValue for $Name {
+            fn print(&self) -> String {
+                self.name().to_string()
+            }
+
+            fn parse_into(&mut self, text: &str) -> Result<(), ValueError> {
+                *self = Self::ALL
+                    .iter()
+                    .copied()
+                    .find(|v| v.name() == text)
+                    .ok_or(ValueError::Enum)?;
+                Ok(())
+            }
+        }
+    )*};
+}
+
+option_enum! {
+    /// Block checksum.
+    pub enum ChecksumType {
+        None = 0, "kNoChecksum";
+        Crc32c = 1, "kCRC32c";
+        XxHash = 2, "kxxHash";
+        XxHash64 = 3, "kxxHash64";
+        #[default]
+        Xxh3 = 4, "kXXH3";
+    }
+
+    /// How tables are arranged in levels.
+    pub enum CompactionStyle {
+        #[default]
+        Level = 0, "kCompactionStyleLevel";
+        Universal = 1, "kCompactionStyleUniversal";
+        Fifo = 2, "kCompactionStyleFIFO";
+        None = 3, "kCompactionStyleNone";
+    }
+
+    /// Which file of a level is compacted first.
+    pub enum CompactionPri {
+        ByCompensatedSize = 0, "kByCompensatedSize";
+        OldestLargestSeqFirst = 1, "kOldestLargestSeqFirst";
+        OldestSmallestSeqFirst = 2, "kOldestSmallestSeqFirst";
+        #[default]
+        MinOverlappingRatio = 3, "kMinOverlappingRatio";
+        RoundRobin = 4, "kRoundRobin";
+    }
+
+    /// When universal compaction stops adding files.
+    pub enum CompactionStopStyle {
+        SimilarSize = 0, "kCompactionStopStyleSimilarSize";
+        #[default]
+        TotalSize = 1, "kCompactionStopStyleTotalSize";
+    }
+
+    /// How hot data is, for file systems that care.
+    pub enum Temperature {
+        #[default]
+        Unknown = 0, "kUnknown";
+        Hot = 4, "kHot";
+        Warm = 8, "kWarm";
+        Cool = 10, "kCool";
+        Cold = 12, "kCold";
+        Ice = 16, "kIce";
+    }
+
+    /// What recovery does with a damaged log.
+    pub enum WalRecoveryMode {
+        TolerateCorruptedTailRecords = 0, "kTolerateCorruptedTailRecords";
+        AbsoluteConsistency = 1, "kAbsoluteConsistency";
+        #[default]
+        PointInTimeRecovery = 2, "kPointInTimeRecovery";
+        SkipAnyCorruptedRecords = 3, "kSkipAnyCorruptedRecords";
+    }
+
+    /// Which messages go to the info log.
+    #[derive(PartialOrd, Ord)]
+    pub enum InfoLogLevel {
+        Debug = 0, "DEBUG_LEVEL";
+        #[default]
+        Info = 1, "INFO_LEVEL";
+        Warn = 2, "WARN_LEVEL";
+        Error = 3, "ERROR_LEVEL";
+        Fatal = 4, "FATAL_LEVEL";
+        Header = 5, "HEADER_LEVEL";
+    }
+
+    /// The slowest cache tier in use.
+    pub enum CacheTier {
+        Volatile = 0, "kVolatileTier";
+        VolatileCompressed = 1, "kVolatileCompressedTier";
+        #[default]
+        NonVolatileBlock = 2, "kNonVolatileBlockTier";
+    }
+
+    /// Which blob writes fill the blob cache.
+    pub enum PrepopulateBlobCache {
+        #[default]
+        Disable = 0, "kDisable";
+        FlushOnly = 1, "kFlushOnly";
+    }
+
+    /// Which table writes fill the block cache.
+    pub enum PrepopulateBlockCache {
+        #[default]
+        Disable = 0, "kDisable";
+        FlushOnly = 1, "kFlushOnly";
+        FlushAndCompaction = 2, "kFlushAndCompaction";
+    }
+
+    /// Layout of a table's index.
+    pub enum IndexType {
+        #[default]
+        BinarySearch = 0, "kBinarySearch";
+        HashSearch = 1, "kHashSearch";
+        TwoLevelIndexSearch = 2, "kTwoLevelIndexSearch";
+        BinarySearchWithFirstKey = 3, "kBinarySearchWithFirstKey";
+    }
+
+    /// How an index block is searched.
+    pub enum BlockSearchType {
+        #[default]
+        Binary = 0, "kBinary";
+        Interpolation = 1, "kInterpolation";
+        Auto = 2, "kAuto";
+    }
+
+    /// Whether data blocks carry a hash index.
+    pub enum DataBlockIndexType {
+        #[default]
+        BinarySearch = 0, "kDataBlockBinarySearch";
+        BinaryAndHash = 1, "kDataBlockBinaryAndHash";
+    }
+
+    /// How far index keys are shortened.
+    pub enum IndexShorteningMode {
+        NoShortening = 0, "kNoShortening";
+        #[default]
+        ShortenSeparators = 1, "kShortenSeparators";
+        ShortenSeparatorsAndSuccessor = 2, "kShortenSeparatorsAndSuccessor";
+    }
+
+    /// Which metadata blocks stay in the block cache.
+    pub enum PinningTier {
+        #[default]
+        Fallback = 0, "kFallback";
+        None = 1, "kNone";
+        FlushedAndSimilar = 2, "kFlushedAndSimilar";
+        All = 3, "kAll";
+    }
+}
+
+impl ChecksumType {
+    /// As the table format knows it.
+    pub fn kind(self) -> ChecksumKind {
+        match self {
+            Self::None => ChecksumKind::None,
+            Self::Crc32c => ChecksumKind::Crc32c,
+            Self::XxHash => ChecksumKind::XxHash,
+            Self::XxHash64 => ChecksumKind::XxHash64,
+            Self::Xxh3 => ChecksumKind::Xxh3,
+        }
+    }
+}
+
+/// Compression of blocks, blobs or log records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "names of codecs")]
+pub enum CompressionType {
+    #[default]
+    None,
+    Snappy,
+    Zlib,
+    Bzip2,
+    Lz4,
+    Lz4Hc,
+    Xpress,
+    Zstd,
+    /// Zstd before its format was final; 7.8 only.
+    ZstdNotFinal,
+    /// A codec of the user's, 0x80 to 0xFE.
+    Custom(u8),
+    /// "As the other levels", for `bottommost_compression`.
+    Disable,
+}
+
+impl CompressionType {
+    const NAMED: &'static [(Self, u8, &'static str)] = &[
+        (Self::None, 0, "kNoCompression"),
+        (Self::Snappy, 1, "kSnappyCompression"),
+        (Self::Zlib, 2, "kZlibCompression"),
+        (Self::Bzip2, 3, "kBZip2Compression"),
+        (Self::Lz4, 4, "kLZ4Compression"),
+        (Self::Lz4Hc, 5, "kLZ4HCCompression"),
+        (Self::Xpress, 6, "kXpressCompression"),
+        (Self::Zstd, 7, "kZSTD"),
+        (Self::ZstdNotFinal, 0x40, "kZSTDNotFinalCompression"),
+        (Self::Disable, 0xff, "kDisableCompressionOption"),
+    ];
+
+    /// The byte in block trailers and the C API.
+    pub fn as_byte(self) -> u8 {
+        match self {
+            Self::Custom(n) => n,
+            other => Self::NAMED
+                .iter()
+                .find(|(v, ..)| *v == other)
+                .map_or(0, |(_, n, _)| *n),
+        }
+    }
+
+    /// From the byte.
+    pub fn from_byte(byte: u8) -> Option<Self> {
+        match Self::NAMED.iter().find(|(_, n, _)| *n == byte) {
+            Some((v, ..)) => Some(*v),
+            None => (0x80..0xff).contains(&byte).then_some(Self::Custom(byte)),
+        }
+    }
+
+    /// RocksDB's name.
+    pub fn name(self) -> String {
+        match self {
+            Self::Custom(n) => format!("kCustomCompression{n:02X}"),
+            other => Self::NAMED
+                .iter()
+                .find(|(v, ..)| *v == other)
+                .map_or_else(String::new, |(.., name)| (*name).to_string()),
+        }
+    }
+}
+
+impl std::fmt::Display for CompressionType {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.name())
+    }
+}
+
+impl OptionValue for CompressionType {
+    fn print(&self) -> String {
+        self.name()
+    }
+
+    fn parse_into(&mut self, text: &str) -> Result<(), ValueError> {
+        let custom = || {
+            let digits = text.strip_prefix("kCustomCompression")?;
+            let byte = u8::from_str_radix(digits, 16).ok()?;
+            Self::from_byte(byte).filter(|c| *c == Self::Custom(byte))
+        };
+        *self = match Self::NAMED.iter().find(|(.., name)| *name == text) {
+            Some((v, ..)) => *v,
+            None => custom().ok_or(ValueError::Enum)?,
+        };
+        Ok(())
+    }
+}

@@ -1,0 +1,382 @@
+//! The OPTIONS file.
+//!
+//! ```text
+//! [Version]
+//!   rocksdb_version=11.8.1
+//!   options_file_version=1.1
+//!
+//! [DBOptions]
+//!   name=value                      two blanks before each line, and a line of two blanks at the end
+//!
+//! [CFOptions "default"]             first; then [TableOptions/BlockBasedTable "default"]
+//! ```
+//!
+//! `#` starts a comment unless a backslash stands before it. `\`, `#`, `:`, line feed and carriage
+//! return are escaped with a backslash; `:` only needs it in section arguments. The first of two
+//! lines with one name wins. A value cannot begin or end with a blank: the format trims.
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic
+    )
+)]
+
+use super::table::OptionTable;
+use super::text::{set_cf_option, set_db_option};
+use super::{BlockBasedTableOptions, CfOptions, DbOptions};
+use spanlith_base::{Error, Result};
+
+/// The version our files claim: their names are those of this RocksDB.
+pub const ROCKSDB_VERSION: [u32; 3] = [11, 8, 1];
+
+/// One column family of an OPTIONS file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ParsedCf {
+    /// Its name.
+    pub name: String,
+    /// Its options.
+    pub options: CfOptions,
+    /// Options of its block-based tables; defaults if it has no section for them.
+    pub table: BlockBasedTableOptions,
+    /// Names and values of a section for another table format.
+    pub other_table: Vec<(String, String)>,
+}
+
+/// Contents of an OPTIONS file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ParsedOptions {
+    /// RocksDB version that the file claims; zeros if it claims none.
+    pub rocksdb_version: [u32; 3],
+    /// Options of the database.
+    pub db: DbOptions,
+    /// Families in the order of the file; the first is `default`.
+    pub cfs: Vec<ParsedCf>,
+    /// Names that were skipped, if that was asked for and allowed.
+    pub ignored: Vec<String>,
+}
+
+impl ParsedOptions {
+    /// The family called `name`.
+    pub fn cf(&self, name: &str) -> Option<&ParsedCf> {
+        self.cfs.iter().find(|cf| cf.name == name)
+    }
+}
+
+/// Writes an OPTIONS file. Families come in the order given; RocksDB wants `default` first.
+pub fn write_options_file(
+    db: &DbOptions,
+    cfs: &[(String, CfOptions, BlockBasedTableOptions)],
+) -> String {
+    let [major, minor, patch] = ROCKSDB_VERSION;
+    let mut out = format!(
+        "# This is an option file in RocksDB's format, written by Spanlith.\n\
+         \n\
+         [Version]\n  rocksdb_version={major}.{minor}.{patch}\n  options_file_version=1.1\n"
+    );
+    section(&mut out, "\n[DBOptions]", db.written());
+    for (name, cf, table) in cfs {
+        let name = escape(name, true);
+        section(&mut out, &format!("\n[CFOptions \"{name}\"]"), cf.written());
+        let factory = super::objects::id(&cf.table_factory).unwrap_or_default();
+        let title = format!("[TableOptions/{factory} \"{name}\"]");
+        if factory == "BlockBasedTable" {
+            section(&mut out, &title, table.written());
+        } else {
+            section(&mut out, &title, std::iter::empty());
+        }
+    }
+    out
+}
+
+fn section(out: &mut String, title: &str, options: impl Iterator<Item = (&'static str, String)>) {
+    out.push_str(title);
+    out.push_str("\n  ");
+    for (name, value) in options {
+        out.push_str(name);
+        out.push('=');
+        out.push_str(&escape(&value, false));
+        out.push_str("\n  ");
+    }
+    out.push('\n');
+}
+
+fn escape(text: &str, colons: bool) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\\' | '#' => out.extend(['\\', c]),
+            ':' if colons => out.push_str("\\:"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+fn unescape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => match chars.next() {
+                Some('n') => out.push('\n'),
+                Some('r') => out.push('\r'),
+                Some(c) => out.push(c),
+                None => out.push('\\'),
+            },
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// The line without comment and surrounding blanks.
+fn trim(line: &str) -> &str {
+    let mut before = ' ';
+    for (at, c) in line.char_indices() {
+        if c == '#' && before != '\\' {
+            return line.get(..at).unwrap_or_default().trim();
+        }
+        before = c;
+    }
+    line.trim()
+}
+
+fn error_at(line: usize, text: &str) -> Error {
+    Error::invalid_argument(format!(
+        "[RocksDBOptionsParser Error] : {text} (at line {line})"
+    ))
+}
+
+/// Which section lines belong to.
+enum Section {
+    Nothing,
+    Version,
+    Db,
+    Cf,
+    /// Index of the family, and whether the format is ours.
+    Table(usize, bool),
+}
+
+struct Parser {
+    ignore_unknown: bool,
+    section: Section,
+    /// Names seen in this section.
+    seen: Vec<String>,
+    version: [u32; 3],
+    db: Option<DbOptions>,
+    cfs: Vec<ParsedCf>,
+    ignored: Vec<String>,
+}
+
+/// Reads an OPTIONS file.
+///
+/// # Errors
+/// `InvalidArgument` with RocksDB's text for anything that is not an OPTIONS file or names an
+/// unknown option; `Corruption` if a section is missing.
+pub fn parse_options_file(text: &str) -> Result<ParsedOptions> {
+    parse_options_file_with(text, false)
+}
+
+/// As [`parse_options_file`]; `ignore_unknown` skips unknown names if the file claims a newer
+/// RocksDB than ours.
+///
+/// # Errors
+/// As [`parse_options_file`].
+pub fn parse_options_file_with(text: &str, ignore_unknown: bool) -> Result<ParsedOptions> {
+    let mut parser = Parser {
+        ignore_unknown,
+        section: Section::Nothing,
+        seen: Vec::new(),
+        version: [0; 3],
+        db: None,
+        cfs: Vec::new(),
+        ignored: Vec::new(),
+    };
+    for (index, line) in text.lines().enumerate() {
+        let line = trim(line);
+        if line.is_empty() {
+            continue;
+        }
+        if line.starts_with('[') && line.ends_with(']') {
+            parser.open_section(line, index + 1)?;
+        } else {
+            parser.statement(line, index + 1)?;
+        }
+    }
+    let Some(db) = parser.db else {
+        let text = "A RocksDB Option file must have a single DBOptions section";
+        return Err(Error::corruption(text));
+    };
+    if parser.cfs.is_empty() {
+        let text = "A RocksDB Option file must have a single CFOptions:default section";
+        return Err(Error::corruption(text));
+    }
+    Ok(ParsedOptions {
+        rocksdb_version: parser.version,
+        db,
+        cfs: parser.cfs,
+        ignored: parser.ignored,
+    })
+}
+
+impl Parser {
+    fn open_section(&mut self, line: &str, number: usize) -> Result<()> {
+        self.seen.clear();
+        let inner = line
+            .strip_prefix('[')
+            .and_then(|l| l.strip_suffix(']'))
+            .unwrap_or(line);
+        let (title, argument) = match inner.split_once('"') {
+            Some((title, rest)) => {
+                let argument = rest.rsplit_once('"').map_or(rest, |(argument, _)| argument);
+                (title.trim(), unescape(argument))
+            }
+            None => (inner.trim(), String::new()),
+        };
+        self.section = match title {
+            "Version" => Section::Version,
+            "DBOptions" => {
+                if self.db.is_some() {
+                    let text = "More than one DBOption section found in the option config file";
+                    return Err(error_at(number, text));
+                }
+                self.db = Some(DbOptions::default());
+                Section::Db
+            }
+            "CFOptions" => {
+                let is_default = argument == "default";
+                if is_default != self.cfs.is_empty() {
+                    let text = "Default column family must be the first CFOptions section in the \
+                                option config file";
+                    return Err(error_at(number, text));
+                }
+                if self.cfs.iter().any(|cf| cf.name == argument) {
+                    let text = "Two identical column families found in option config file";
+                    return Err(error_at(number, text));
+                }
+                self.cfs.push(ParsedCf {
+                    name: argument,
+                    options: CfOptions::default(),
+                    table: BlockBasedTableOptions::default(),
+                    other_table: Vec::new(),
+                });
+                Section::Cf
+            }
+            title => {
+                let Some(factory) = title
+                    .strip_prefix("TableOptions/")
+                    .filter(|f| !f.is_empty())
+                else {
+                    return Err(Error::invalid_argument(format!("Unknown section {line}")));
+                };
+                let Some(index) = self.cfs.iter().position(|cf| cf.name == argument) else {
+                    let text = format!(
+                        "Does not find a matched column family name in TableOptions section.  \
+                         Column Family Name:{argument}"
+                    );
+                    return Err(error_at(number, &text));
+                };
+                Section::Table(index, factory == "BlockBasedTable")
+            }
+        };
+        Ok(())
+    }
+
+    fn statement(&mut self, line: &str, number: usize) -> Result<()> {
+        let Some((name, value)) = line.split_once('=') else {
+            return Err(error_at(number, "A valid statement must have a '='."));
+        };
+        let (name, value) = (name.trim(), value.trim());
+        if name.is_empty() {
+            return Err(error_at(
+                number,
+                "A valid statement must have a variable name.",
+            ));
+        }
+        if self.seen.iter().any(|s| s == name) {
+            return Ok(());
+        }
+        self.seen.push(name.to_string());
+        let value = unescape(value);
+        let result = match (&self.section, self.db.as_mut(), self.cfs.last_mut()) {
+            (Section::Nothing, ..) => return Ok(()),
+            (Section::Version, ..) => return self.version_option(name, &value),
+            (Section::Db, Some(db), _) => set_db_option(db, name, &value),
+            (Section::Cf, _, Some(cf)) => {
+                set_cf_option(&mut cf.options, &mut cf.table, name, &value)
+            }
+            (Section::Table(index, ours), ..) => match self.cfs.get_mut(*index) {
+                Some(cf) if *ours => cf.table.set_option(name, &value),
+                Some(cf) => {
+                    cf.other_table.push((name.to_string(), value));
+                    return Ok(());
+                }
+                None => return Ok(()),
+            },
+            (Section::Db | Section::Cf, ..) => return Ok(()),
+        };
+        match result {
+            Err(error)
+                if self.ignore_unknown && error.message().starts_with("Could not find option") =>
+            {
+                self.ignored.push(name.to_string());
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    fn version_option(&mut self, name: &str, value: &str) -> Result<()> {
+        match name {
+            "rocksdb_version" => {
+                self.version = parse_version("rocksdb_version", value, 3)?;
+                // Our own names, or fewer: an unknown one is a mistake.
+                let [major, minor, _] = self.version;
+                let [our_major, our_minor, _] = ROCKSDB_VERSION;
+                if (major, minor) <= (our_major, our_minor) {
+                    self.ignore_unknown = false;
+                }
+            }
+            "options_file_version" => {
+                let [major, ..] = parse_version("options_file_version", value, 2)?;
+                if major < 1 {
+                    let text = "A valid options_file_version must be at least 1.";
+                    return Err(Error::invalid_argument(text));
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// Parses `a.b.c` with at most `parts` numbers.
+fn parse_version(name: &str, text: &str, parts: usize) -> Result<[u32; 3]> {
+    let bad = |why: &str| Error::invalid_argument(format!("A valid {name} {why}"));
+    if text.chars().any(|c| !c.is_ascii_digit() && c != '.') {
+        return Err(bad("can only contains dots and numbers."));
+    }
+    let found: Vec<&str> = text.split('.').collect();
+    if found.len() > parts {
+        return Err(bad(&format!(
+            "can only contains at most {} dots.",
+            parts - 1
+        )));
+    }
+    if text.is_empty() || found.first().is_some_and(|f| f.is_empty()) {
+        return Err(bad("must start with a number."));
+    }
+    let mut version = [0; 3];
+    for (slot, part) in version.iter_mut().zip(found) {
+        if !part.is_empty() {
+            *slot = part.parse().map_err(|_| bad("is out of range."))?;
+        }
+    }
+    Ok(version)
+}

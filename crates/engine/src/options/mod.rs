@@ -1,0 +1,42 @@
+//! Options: plain data, one row per option, in RocksDB's names, defaults and OPTIONS syntax.
+//!
+//! - [`table`]: the `options!` macro, rows, lookup by name;
+//! - [`values`], [`enums`], [`nested`]: how values are printed and parsed;
+//! - [`DbOptions`], [`CfOptions`], [`BlockBasedTableOptions`]: the rows, with RocksDB 11.8.1's
+//!   defaults;
+//! - [`ini`], [`text`]: the OPTIONS file and the one-line form `a=b;c={d=e;}`;
+//! - [`objects`]: the few objects that are named by text (merge operator, filter policy …);
+//! - [`sanitize`]: the corrections RocksDB makes at open;
+//! - [`unsupported`]: what this build refuses.
+//!
+//! Nothing here is consulted by name at run time. Threads: plain data.
+
+#[macro_use]
+pub mod table;
+pub mod block_based;
+pub mod cf;
+pub mod db;
+pub mod enums;
+pub mod ini;
+pub mod nested;
+pub mod objects;
+pub mod sanitize;
+#[cfg(test)]
+mod tests;
+pub mod text;
+pub mod unsupported;
+pub mod values;
+
+pub use block_based::BlockBasedTableOptions;
+pub use cf::CfOptions;
+pub use db::DbOptions;
+pub use enums::*;
+pub use ini::{ParsedOptions, parse_options_file, write_options_file};
+pub use nested::{
+    CompressionOptions, FifoCompactionOptions, MetadataCacheOptions, UniversalCompactionOptions,
+};
+pub use objects::{FilterPolicyChoice, MergeOperatorChoice};
+pub use sanitize::{sanitize_cf, sanitize_db};
+pub use table::{OptionRow, OptionTable};
+pub use text::{apply_options_string, set_cf_option, set_db_option};
+pub use unsupported::check_supported;

@@ -1,0 +1,159 @@
+//! Options that are structs: printed and parsed as `{field=value;…}`.
+
+use super::enums::{CompactionStopStyle, PinningTier};
+use super::table::{OptionTable, parse_nested, print_nested};
+use super::values::{OptionValue, ValueError};
+use spanlith_base::Error;
+
+options! {
+    /// How a codec compresses.
+    pub struct CompressionOptions {
+        /// Zstd: adds a checksum to each frame.
+        fixed checksum: bool = false;
+        /// Bytes of data that are buffered while the dictionary is collected; 0 means a whole file.
+        fixed max_dict_buffer_bytes: u64 = 0;
+        /// Whether bottommost options replace the general ones.
+        fixed enabled: bool = false;
+        /// Size of the dictionary of a file; 0 means none.
+        fixed max_dict_bytes: u32 = 0;
+        /// A block is stored plain if it does not shrink to this many 1024ths.
+        fixed max_compressed_bytes_per_kb: i32 = 896;
+        /// Threads that compress the blocks of one file.
+        fixed parallel_threads: u32 = 1;
+        /// Zstd: bytes of samples from which the dictionary is trained.
+        fixed zstd_max_train_bytes: u32 = 0;
+        /// Level of the codec; 32767 is its own default, negative values of LZ4 are acceleration.
+        fixed level: i32 = 32767;
+        /// Zstd: trains the dictionary instead of cutting it from samples.
+        fixed use_zstd_dict_trainer: bool = true;
+        /// Zlib: strategy.
+        fixed strategy: i32 = 0;
+        /// Zlib: window bits.
+        fixed window_bits: i32 = -14;
+    }
+    ignored {}
+}
+
+options! {
+    /// FIFO compaction.
+    pub struct FifoCompactionOptions {
+        /// Chooses files by the ratio of keys to values.
+        fixed use_kv_ratio_compaction: bool = false;
+        /// Total size of tables and blob files beyond which the oldest are dropped; 0 means none.
+        fixed max_data_files_size: u64 = 0;
+        /// Copy buffer for changes of temperature.
+        fixed trivial_copy_buffer_size: u64 = 4096;
+        /// Copies instead of rewriting when only the temperature changes.
+        fixed allow_trivial_copy_when_change_temperature: bool = false;
+        /// Ages at which the temperature changes, as `{{temperature=kWarm;age=10;}…}`.
+        fixed file_temperature_age_thresholds: String = String::new();
+        /// Merges small files.
+        fixed allow_compaction: bool = false;
+        /// Age in seconds at which files become warm; replaced by the thresholds.
+        fixed age_for_warm: u64 = 0;
+        /// Total size of tables beyond which the oldest are dropped.
+        fixed max_table_files_size: u64 = 1 << 30;
+    }
+    ignored { "ttl" }
+}
+
+options! {
+    /// Universal compaction.
+    pub struct UniversalCompactionOptions {
+        /// Releases files that a compaction turns out not to need.
+        fixed reduce_file_locking: bool = true;
+        /// Compacts a part of the largest run at a time.
+        fixed incremental: bool = false;
+        /// Share of the data, from the newest, that is compressed; -1 means all.
+        fixed compression_size_percent: i32 = -1;
+        /// Moves files that overlap nothing.
+        fixed allow_trivial_move: bool = false;
+        /// Extra space, relative to the largest run, at which everything is compacted.
+        fixed max_size_amplification_percent: u32 = 200;
+        /// Largest number of runs in one compaction.
+        fixed max_merge_width: u32 = u32::MAX;
+        /// When to stop adding runs.
+        fixed stop_style: CompactionStopStyle = CompactionStopStyle::TotalSize;
+        /// Smallest number of runs in one compaction.
+        fixed min_merge_width: u32 = 2;
+        /// Largest number of runs a read should meet; -1 means the level-0 trigger.
+        fixed max_read_amp: i32 = -1;
+        /// Slack in per cent when sizes of runs are compared.
+        fixed size_ratio: u32 = 1;
+    }
+    ignored {}
+}
+
+options! {
+    /// Which metadata blocks of tables stay in the block cache.
+    pub struct MetadataCacheOptions {
+        /// Index and filter blocks that are not partitioned.
+        fixed unpartitioned_pinning: PinningTier = PinningTier::Fallback;
+        /// Partitions of indexes and filters.
+        fixed partition_pinning: PinningTier = PinningTier::Fallback;
+        /// Top level of partitioned indexes and filters.
+        fixed top_level_index_pinning: PinningTier = PinningTier::Fallback;
+    }
+    ignored {}
+}
+
+nested_values!(
+    FifoCompactionOptions,
+    UniversalCompactionOptions,
+    MetadataCacheOptions
+);
+
+impl OptionValue for CompressionOptions {
+    const NESTED: bool = true;
+
+    fn print(&self) -> String {
+        print_nested(self)
+    }
+
+    /// Besides `{…}` RocksDB takes positions:
+    /// `window_bits:level:strategy[:max_dict_bytes[:zstd_max_train_bytes[:parallel_threads]
+    /// [:enabled[:max_dict_buffer_bytes[:use_zstd_dict_trainer]]]]]`.
+    fn parse_into(&mut self, text: &str) -> Result<(), ValueError> {
+        if text.is_empty() || text.contains('=') || text.starts_with('{') {
+            return parse_nested(self, text);
+        }
+        let parts: Vec<&str> = text.split(':').collect();
+        let names: &[&str] = match parts.len() {
+            3..=5 => &[
+                "window_bits",
+                "level",
+                "strategy",
+                "max_dict_bytes",
+                "zstd_max_train_bytes",
+            ],
+            6 => &[
+                "window_bits",
+                "level",
+                "strategy",
+                "max_dict_bytes",
+                "zstd_max_train_bytes",
+                "enabled",
+            ],
+            7..=9 => &[
+                "window_bits",
+                "level",
+                "strategy",
+                "max_dict_bytes",
+                "zstd_max_train_bytes",
+                "parallel_threads",
+                "enabled",
+                "max_dict_buffer_bytes",
+                "use_zstd_dict_trainer",
+            ],
+            _ => {
+                return Err(ValueError::Other(Error::invalid_argument(format!(
+                    "unable to parse the specified CF option compression_opts: {text}"
+                ))));
+            }
+        };
+        for (name, part) in names.iter().zip(parts) {
+            self.set_option(name, part).map_err(ValueError::Other)?;
+        }
+        Ok(())
+    }
+}

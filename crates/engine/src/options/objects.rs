@@ -1,0 +1,109 @@
+//! Objects that options name by text: `Name`, `name:argument` or `{id=Name;property=value;}`.
+//!
+//! The text is kept in the options; here it is understood, for the few objects this build has.
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic
+    )
+)]
+
+use super::text::{split_outside_braces, split_pairs};
+
+/// The id in an object's text; `None` for an empty text or properties without an id.
+pub fn id(text: &str) -> Option<&str> {
+    let text = text.trim();
+    let Some(inner) = text.strip_prefix('{') else {
+        return (!text.is_empty()).then_some(text);
+    };
+    let inner = inner.strip_suffix('}')?;
+    let parts = split_outside_braces(inner, ';').ok()?;
+    let (_, id) = parts
+        .iter()
+        .filter_map(|p| p.split_once('='))
+        .find(|(n, _)| n.trim() == "id")?;
+    Some(id.trim())
+}
+
+/// A property in an object's text.
+pub fn property(text: &str, name: &str) -> Option<String> {
+    if !text.trim().starts_with('{') {
+        return None;
+    }
+    let pairs = split_pairs(text).ok()?;
+    pairs
+        .into_iter()
+        .find(|(n, _)| n == name)
+        .map(|(_, value)| value)
+}
+
+/// Whether the text means "no object".
+pub fn is_null(text: &str) -> bool {
+    matches!(text.trim(), "" | "nullptr" | "{}")
+}
+
+/// A merge operator this build has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MergeOperatorChoice {
+    /// None set.
+    None,
+    /// Adds 64-bit little-endian integers.
+    UInt64Add,
+    /// Joins with a delimiter.
+    StringAppend {
+        /// What stands between operands.
+        delimiter: String,
+    },
+}
+
+impl MergeOperatorChoice {
+    /// Understands the text of `merge_operator`; `None` if this build has no such operator.
+    pub fn parse(text: &str) -> Option<Self> {
+        if is_null(text) {
+            return Some(Self::None);
+        }
+        let delimiter = || property(text, "delimiter").unwrap_or_else(|| ",".to_string());
+        match id(text)? {
+            "uint64add" | "UInt64AddOperator" => Some(Self::UInt64Add),
+            "stringappend" | "StringAppendOperator" => Some(Self::StringAppend {
+                delimiter: delimiter(),
+            }),
+            _ => None,
+        }
+    }
+}
+
+/// A filter policy this build has.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum FilterPolicyChoice {
+    /// No filters.
+    None,
+    /// Full Bloom filters.
+    Bloom {
+        /// Bits per key.
+        bits_per_key: f64,
+    },
+}
+
+impl FilterPolicyChoice {
+    /// Understands the text of `filter_policy`; `None` if this build has no such policy.
+    pub fn parse(text: &str) -> Option<Self> {
+        if is_null(text) {
+            return Some(Self::None);
+        }
+        let name = id(text)?;
+        let bits = match name.strip_prefix("bloomfilter:") {
+            Some(arguments) => arguments.split(':').next()?.to_string(),
+            None if matches!(name, "bloomfilter" | "rocksdb.BloomFilter") => {
+                property(text, "bits_per_key")?
+            }
+            None => return None,
+        };
+        let bits_per_key: f64 = bits.parse().ok()?;
+        (bits_per_key.is_finite() && bits_per_key >= 0.0).then_some(Self::Bloom { bits_per_key })
+    }
+}

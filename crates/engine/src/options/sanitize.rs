@@ -1,0 +1,109 @@
+//! The corrections that RocksDB makes to options when a database is opened.
+//!
+//! They are part of what an option means (0 often stands for "derive it"), so they are applied
+//! silently there; here each real correction is returned as a line for the info log. Options whose
+//! features do not exist are refused before (see [`super::unsupported`]), so their rules are not
+//! repeated here.
+
+use super::cf::DEFAULT_SECONDS;
+use super::{CfOptions, CompactionStyle, DbOptions};
+
+const THIRTY_DAYS: u64 = 30 * 24 * 60 * 60;
+
+/// Fills in derived values of `db`; returns what was corrected.
+pub fn sanitize_db(db: &mut DbOptions) -> Vec<String> {
+    let mut notes = Vec::new();
+    if db.max_open_files != -1 && db.max_open_files < 20 {
+        notes.push(format!(
+            "max_open_files raised from {} to 20",
+            db.max_open_files
+        ));
+        db.max_open_files = 20;
+    }
+    if db.delayed_write_rate == 0 {
+        db.delayed_write_rate = 16 << 20;
+    }
+    if db.keep_log_file_num == 0 {
+        notes.push("keep_log_file_num raised from 0 to 1".to_string());
+        db.keep_log_file_num = 1;
+    }
+    notes
+}
+
+/// Fills in derived values of `cf`; returns what was corrected.
+pub fn sanitize_cf(cf: &mut CfOptions) -> Vec<String> {
+    let mut notes = Vec::new();
+    let mut set = |name: &str, from: String, to: String| {
+        notes.push(format!("{name} changed from {from} to {to}"));
+    };
+    macro_rules! correct {
+        ($field:ident, $value:expr) => {{
+            let value = $value;
+            if cf.$field != value {
+                set(stringify!($field), cf.$field.to_string(), value.to_string());
+                cf.$field = value;
+            }
+        }};
+    }
+
+    correct!(
+        write_buffer_size,
+        cf.write_buffer_size.clamp(64 << 10, 64 << 30)
+    );
+    if cf.arena_block_size == 0 {
+        let wanted = (cf.write_buffer_size / 8).min(1 << 20);
+        cf.arena_block_size = wanted.next_multiple_of(4096);
+    }
+    correct!(max_write_buffer_number, cf.max_write_buffer_number.max(2));
+    let most = cf.max_write_buffer_number - 1;
+    correct!(
+        min_write_buffer_number_to_merge,
+        cf.min_write_buffer_number_to_merge.min(most).max(1)
+    );
+    let fewest = if cf.compaction_style == CompactionStyle::Level {
+        2
+    } else {
+        1
+    };
+    correct!(num_levels, cf.num_levels.max(fewest));
+    if cf.max_bytes_for_level_multiplier <= 0.0 {
+        correct!(max_bytes_for_level_multiplier, 1.0);
+    }
+    if cf.level0_file_num_compaction_trigger == 0 {
+        correct!(level0_file_num_compaction_trigger, 1);
+    }
+    let trigger = cf.level0_file_num_compaction_trigger;
+    correct!(
+        level0_slowdown_writes_trigger,
+        cf.level0_slowdown_writes_trigger.max(trigger)
+    );
+    let slowdown = cf.level0_slowdown_writes_trigger;
+    correct!(
+        level0_stop_writes_trigger,
+        cf.level0_stop_writes_trigger.max(slowdown)
+    );
+    let hard = cf.hard_pending_compaction_bytes_limit;
+    if cf.soft_pending_compaction_bytes_limit == 0 {
+        cf.soft_pending_compaction_bytes_limit = hard;
+    } else if hard > 0 {
+        let soft = cf.soft_pending_compaction_bytes_limit;
+        correct!(soft_pending_compaction_bytes_limit, soft.min(hard));
+    }
+    if cf.compaction_style != CompactionStyle::Level {
+        correct!(level_compaction_dynamic_level_bytes, false);
+    }
+    if cf.max_compaction_bytes == 0 {
+        cf.max_compaction_bytes = cf.target_file_size_base.saturating_mul(25);
+    }
+    if cf.ttl == DEFAULT_SECONDS {
+        cf.ttl = if cf.table_factory == "BlockBasedTable" {
+            THIRTY_DAYS
+        } else {
+            0
+        };
+    }
+    if cf.periodic_compaction_seconds == DEFAULT_SECONDS {
+        cf.periodic_compaction_seconds = 0;
+    }
+    notes
+}

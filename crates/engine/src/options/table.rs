@@ -1,0 +1,246 @@
+//! Options as rows: one declaration yields field, default, chaining setter, and a row to print,
+//! parse and change the option by its RocksDB name.
+//!
+//! ```text
+//! options! {
+//!     /// Options of one column family.
+//!     pub struct CfOptions {
+//!         /// Doc for the person who must choose.
+//!         mutable write_buffer_size: u64 = 64 << 20;
+//!         fixed wal_ttl_seconds as "WAL_ttl_seconds": u64 = 0;
+//!         parsed env: String = String::new();
+//!     }
+//! }
+//! ```
+//!
+//! `mutable` may be changed on an open database, `fixed` may not, `parsed` is read by name but never
+//! written to an OPTIONS file.
+
+use super::values::ValueError;
+use spanlith_base::{Error, Result};
+
+/// One option of `T`.
+pub struct OptionRow<T> {
+    /// RocksDB's name.
+    pub name: &'static str,
+    /// Rust type of the field.
+    pub type_name: &'static str,
+    /// Whether it may be changed on an open database.
+    pub mutable: bool,
+    /// Whether it is written to OPTIONS files.
+    pub written: bool,
+    /// Whether the value is a struct, so that `name.field` addresses a part.
+    pub nested: bool,
+    /// What it is for.
+    pub doc: &'static str,
+    /// Prints the value.
+    pub get: fn(&T) -> String,
+    /// Parses a value into the field; structs keep the fields that are not named.
+    pub set: fn(&mut T, &str) -> std::result::Result<(), ValueError>,
+}
+
+/// A struct of options.
+pub trait OptionTable: Default + 'static {
+    /// Its options, in the order they are written.
+    const ROWS: &'static [OptionRow<Self>];
+    /// Names that are accepted and mean nothing (any more).
+    const IGNORED: &'static [&'static str];
+
+    /// The row called `name`.
+    fn row(name: &str) -> Option<&'static OptionRow<Self>> {
+        Self::ROWS.iter().find(|r| r.name == name)
+    }
+
+    /// The printed value of the option called `name`.
+    fn get_option(&self, name: &str) -> Option<String> {
+        Self::row(name).map(|r| (r.get)(self))
+    }
+
+    /// Sets the option called `name`, or `name.field` of a struct.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an unknown name or a value that does not parse.
+    fn set_option(&mut self, name: &str, value: &str) -> Result<()> {
+        if let Some(row) = Self::row(name) {
+            return (row.set)(self, value).map_err(|e| e.into_error(name));
+        }
+        if let Some((whole, field)) = name.split_once('.')
+            && let Some(row) = Self::row(whole)
+            && row.nested
+        {
+            return (row.set)(self, &format!("{{{field}={value}}}"))
+                .map_err(|e| e.into_error(name));
+        }
+        if Self::IGNORED.contains(&name) {
+            return Ok(());
+        }
+        Err(Error::invalid_argument(format!(
+            "Could not find option: : {name}"
+        )))
+    }
+
+    /// Sets an option of an open database.
+    ///
+    /// # Errors
+    /// As [`Self::set_option`], and `InvalidArgument` if it is not mutable.
+    fn change_option(&mut self, name: &str, value: &str) -> Result<()> {
+        let whole = name.split_once('.').map_or(name, |(whole, _)| whole);
+        match Self::row(name).or_else(|| Self::row(whole).filter(|r| r.nested)) {
+            Some(row) if !row.mutable => Err(Error::invalid_argument(format!(
+                "Option not changeable: {name}"
+            ))),
+            _ => self.set_option(name, value),
+        }
+    }
+
+    /// Names and printed values of all options that go into an OPTIONS file.
+    fn written(&self) -> impl Iterator<Item = (&'static str, String)> + '_ {
+        Self::ROWS
+            .iter()
+            .filter(|r| r.written)
+            .map(|r| (r.name, (r.get)(self)))
+            .filter(|(_, value)| !value.is_empty())
+    }
+
+    /// Names of the options whose value is not the default.
+    fn changed(&self) -> Vec<&'static str> {
+        let default = Self::default();
+        Self::ROWS
+            .iter()
+            .filter(|r| (r.get)(self) != (r.get)(&default))
+            .map(|r| r.name)
+            .collect()
+    }
+}
+
+macro_rules! option_word {
+    (name $field:ident) => {
+        stringify!($field)
+    };
+    (name $field:ident $key:literal) => {
+        $key
+    };
+    (mutable mutable) => {
+        true
+    };
+    (mutable $other:ident) => {
+        false
+    };
+    (written parsed) => {
+        false
+    };
+    (written $other:ident) => {
+        true
+    };
+}
+
+macro_rules! options {
+    (
+        $(#[$meta:meta])*
+        pub struct $Name:ident {
+            $(
+                $(#[doc = $doc:literal])+
+                $word:ident $field:ident $(as $key:literal)? : $ty:ty = $default:expr;
+            )*
+        }
+        ignored { $($ignored:literal),* $(,)? }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, PartialEq)]
+        #[non_exhaustive]
+        pub struct $Name {
+            $($(#[doc = $doc])+ pub $field: $ty,)*
+        }
+
+        impl Default for $Name {
+            fn default() -> Self {
+                Self { $($field: $default,)* }
+            }
+        }
+
+        impl $Name {
+            /// All defaults.
+            pub fn new() -> Self {
+                Self::default()
+            }
+
+            $(
+                #[doc = concat!("Sets the field `", stringify!($field), "`.")]
+                #[must_use]
+                pub fn $field(mut self, value: impl Into<$ty>) -> Self {
+                    self.$field = value.into();
+                    self
+                }
+            )*
+        }
+
+        impl $crate::options::table::OptionTable for $Name {
+            const ROWS: &'static [$crate::options::table::OptionRow<Self>] = &[$(
+                $crate::options::table::OptionRow {
+                    name: option_word!(name $field $($key)?),
+                    type_name: stringify!($ty),
+                    mutable: option_word!(mutable $word),
+                    written: option_word!(written $word),
+                    nested: <$ty as $crate::options::values::OptionValue>::NESTED,
+                    doc: concat!($($doc, "\n"),+),
+                    get: |o| $crate::options::values::OptionValue::print(&o.$field),
+                    set: |o, text| {
+                        $crate::options::values::OptionValue::parse_into(&mut o.$field, text)
+                    },
+                },
+            )*];
+            const IGNORED: &'static [&'static str] = &[$($ignored),*];
+        }
+    };
+}
+
+/// Prints a struct of options as `{a=b;c=d;}`.
+pub(crate) fn print_nested<T: OptionTable>(value: &T) -> String {
+    let mut out = String::from("{");
+    for row in T::ROWS {
+        out.push_str(row.name);
+        out.push('=');
+        out.push_str(&(row.get)(value));
+        out.push(';');
+    }
+    out.push('}');
+    out
+}
+
+/// Parses `{a=b;c=d;}` (the braces may be missing) into the fields it names.
+pub(crate) fn parse_nested<T: OptionTable>(
+    into: &mut T,
+    text: &str,
+) -> std::result::Result<(), ValueError> {
+    for (name, value) in super::text::split_pairs(text).map_err(ValueError::Other)? {
+        match T::row(&name) {
+            Some(row) => {
+                (row.set)(into, &value).map_err(|e| ValueError::Other(e.into_error(&name)))?;
+            }
+            None if T::IGNORED.contains(&name.as_str()) => {}
+            None => {
+                let text = format!("Unrecognized option: {name}");
+                return Err(ValueError::Other(Error::invalid_argument(text)));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Makes structs of options usable as values of options.
+macro_rules! nested_values {
+    ($($Name:ty),*) => {$(
+        impl $crate::options::values::OptionValue for $Name {
+            const NESTED: bool = true;
+            fn print(&self) -> String {
+                $crate::options::table::print_nested(self)
+            }
+            fn parse_into(
+                &mut self,
+                text: &str,
+            ) -> Result<(), $crate::options::values::ValueError> {
+                $crate::options::table::parse_nested(self, text)
+            }
+        }
+    )*};
+}

@@ -1,0 +1,755 @@
+//! Options against files that RocksDB wrote, and against themselves.
+
+use super::table::OptionTable;
+use super::values::OptionValue;
+use super::*;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+fn golden(case: &str) -> String {
+    let path = format!(
+        "{}/../../fixtures/golden/{case}/db/OPTIONS-000007",
+        env!("CARGO_MANIFEST_DIR")
+    );
+    std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"))
+}
+
+fn rewrite(parsed: &ParsedOptions) -> String {
+    let cfs: Vec<_> = parsed
+        .cfs
+        .iter()
+        .map(|cf| (cf.name.clone(), cf.options.clone(), cf.table.clone()))
+        .collect();
+    write_options_file(&parsed.db, &cfs)
+}
+
+/// Options by section line.
+fn sections(text: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let mut all: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut title = String::new();
+    for line in text.lines().filter(|l| !l.starts_with('#')).map(str::trim) {
+        if line.starts_with('[') {
+            title = line.to_string();
+            assert!(all.insert(title.clone(), BTreeSet::new()).is_none());
+        } else if !line.is_empty() {
+            assert!(all.get_mut(&title).unwrap().insert(line.to_string()));
+        }
+    }
+    all
+}
+
+#[test]
+fn a_file_of_rocksdb_11_8_parses_and_is_written_again_line_for_line() {
+    for case in ["golden-11.8/default", "golden-11.8/options-variety"] {
+        let text = golden(case);
+        let parsed = parse_options_file(&text).unwrap();
+        assert_eq!(parsed.rocksdb_version, [11, 8, 1]);
+        let ours = rewrite(&parsed);
+        assert_eq!(sections(&ours), sections(&text), "{case}");
+        // The same number of blanks and empty lines, too.
+        let shape = |t: &str| {
+            t.lines()
+                .skip_while(|l| *l != "[Version]")
+                .map(|l| {
+                    (
+                        !l.trim().is_empty(),
+                        l.starts_with("  "),
+                        l.starts_with('['),
+                    )
+                })
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(shape(&ours), shape(&text), "{case}");
+        assert_eq!(parse_options_file(&ours).unwrap(), parsed);
+    }
+}
+
+#[test]
+fn every_golden_options_file_parses_and_round_trips() {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/golden");
+    let mut files = Vec::new();
+    let mut folders = vec![root];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path
+                .file_name()
+                .unwrap()
+                .to_string_lossy()
+                .starts_with("OPTIONS-")
+            {
+                files.push(path);
+            }
+        }
+    }
+    assert!(files.len() > 100, "{} files", files.len());
+    for path in files {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let parsed =
+            parse_options_file(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let again = parse_options_file(&rewrite(&parsed)).unwrap();
+        assert_eq!(
+            (&again.db, &again.cfs),
+            (&parsed.db, &parsed.cfs),
+            "{}",
+            path.display()
+        );
+    }
+}
+
+#[test]
+fn defaults_after_sanitising_are_those_a_new_database_of_11_8_shows() {
+    let parsed = parse_options_file(&golden("golden-11.8/default")).unwrap();
+    let mut db = DbOptions::new()
+        .create_if_missing(true)
+        .create_missing_column_families(true)
+        .db_host_id("golden");
+    let mut cf = CfOptions::new();
+    assert_eq!(sanitize_db(&mut db), Vec::<String>::new());
+    assert_eq!(sanitize_cf(&mut cf), Vec::<String>::new());
+    assert_eq!(db, parsed.db);
+    assert_eq!(cf, parsed.cfs[0].options);
+    assert_eq!(BlockBasedTableOptions::new(), parsed.cfs[0].table);
+}
+
+/// Four more CFOptions names are aliases, see `set_cf_option`.
+#[test]
+fn every_name_of_rocksdb_is_accepted_once() {
+    fn names<T: OptionTable>() -> Vec<&'static str> {
+        T::ROWS
+            .iter()
+            .map(|r| r.name)
+            .chain(T::IGNORED.iter().copied())
+            .collect()
+    }
+    for (all, count) in [
+        (names::<DbOptions>(), 122),
+        (names::<CfOptions>(), 114),
+        (names::<BlockBasedTableOptions>(), 48),
+    ] {
+        assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len());
+        assert_eq!(all.len(), count);
+    }
+    for row in DbOptions::ROWS {
+        assert!(!row.doc.trim().is_empty() && !row.type_name.is_empty());
+    }
+}
+
+#[test]
+fn values_parse_and_fail_as_rocksdb_does() {
+    let set = |name: &str, value: &str| {
+        let mut db = DbOptions::default();
+        let mut cf = CfOptions::default();
+        let mut table = BlockBasedTableOptions::default();
+        let text = format!("{name}={value}");
+        match apply_options_string(&text, &mut db, &mut cf, &mut table) {
+            Ok(()) => db
+                .get_option(name)
+                .or_else(|| cf.get_option(name))
+                .unwrap_or_else(|| "set".to_string()),
+            Err(e) => e.to_string(),
+        }
+    };
+    for (name, value, want) in [
+        ("max_open_files", "100", "100"),
+        (
+            "max_open_files",
+            "abc",
+            "Invalid argument: Error parsing max_open_files:stoi",
+        ),
+        (
+            "max_open_files",
+            "",
+            "Invalid argument: Error parsing max_open_files:stoi",
+        ),
+        (
+            "max_open_files",
+            "3g",
+            "Invalid argument: Error parsing max_open_files:stoi",
+        ),
+        ("write_buffer_size", "4M", "4194304"),
+        ("write_buffer_size", "2t", "2199023255552"),
+        (
+            "write_buffer_size",
+            "abc",
+            "Invalid argument: Error parsing write_buffer_size:stoull",
+        ),
+        ("ttl", "-1", "18446744073709551615"),
+        (
+            "ttl",
+            "18446744073709551616",
+            "Invalid argument: Error parsing ttl:stoull",
+        ),
+        ("create_if_missing", "1", "true"),
+        (
+            "create_if_missing",
+            "yes",
+            "Invalid argument: Error parsing create_if_missing:",
+        ),
+        ("compression", "kZSTD", "kZSTD"),
+        (
+            "compression",
+            "kCustomCompression8A",
+            "kCustomCompression8A",
+        ),
+        (
+            "compression",
+            "kFoo",
+            "Invalid argument: Error parsing:: compression",
+        ),
+        (
+            "compression_per_level",
+            "kNoCompression:kLZ4Compression",
+            "kNoCompression:kLZ4Compression",
+        ),
+        ("max_bytes_for_level_multiplier", "8.5", "8.500000"),
+        (
+            "max_bytes_for_level_multiplier",
+            "x",
+            "Invalid argument: Error parsing max_bytes_for_level_multiplier:stod",
+        ),
+        (
+            "max_bytes_for_level_multiplier_additional",
+            "1:2:3",
+            "1:2:3",
+        ),
+        (
+            "nosuch",
+            "1",
+            "Invalid argument: Could not find option: : nosuch",
+        ),
+        ("soft_rate_limit", "1", "set"),
+        ("compression_opts.level", "4", "set"),
+        (
+            "compression_opts.nosuch",
+            "4",
+            "Invalid argument: Unrecognized option: nosuch",
+        ),
+        (
+            "block_based_table_factory",
+            "{block_size=8k;checksum=kCRC32c}",
+            "set",
+        ),
+        (
+            "block_based_table_factory",
+            "{nosuch=8k}",
+            "Invalid argument: Could not find option: : nosuch",
+        ),
+        ("table_factory.block_size", "16384", "set"),
+    ] {
+        assert_eq!(set(name, value), want, "{name}={value}");
+    }
+}
+
+#[test]
+fn nested_values_keep_what_they_do_not_name_and_take_positions() {
+    let mut o = CompressionOptions::default();
+    o.parse_into("{level=3;strategy=1}").unwrap();
+    assert_eq!((o.level, o.strategy, o.window_bits), (3, 1, -14));
+    o.parse_into("4:5:6:7:8:9:true:11:false").unwrap();
+    assert_eq!(
+        (o.window_bits, o.level, o.strategy, o.max_dict_bytes),
+        (4, 5, 6, 7)
+    );
+    assert_eq!(
+        (o.zstd_max_train_bytes, o.parallel_threads, o.enabled),
+        (8, 9, true)
+    );
+    assert_eq!(
+        (o.max_dict_buffer_bytes, o.use_zstd_dict_trainer),
+        (11, false)
+    );
+    o.parse_into("1:2:3:4:5:false").unwrap();
+    assert_eq!((o.enabled, o.parallel_threads), (false, 9));
+    assert!(o.parse_into("1:2").is_err());
+    let mut u = UniversalCompactionOptions::default();
+    u.parse_into("{size_ratio=7;stop_style=kCompactionStopStyleSimilarSize;}")
+        .unwrap();
+    assert_eq!((u.size_ratio, u.min_merge_width), (7, 2));
+}
+
+#[test]
+fn a_string_of_options_is_applied_whole_or_not_at_all() {
+    let (mut db, mut cf, mut table) = (
+        DbOptions::default(),
+        CfOptions::default(),
+        BlockBasedTableOptions::default(),
+    );
+    let text = "max_background_jobs=3; write_buffer_size=1m; memtable=skip_list:16;\
+                block_based_table_factory={block_size=8192;filter_policy=bloomfilter:10:false;\
+                metadata_cache_options={unpartitioned_pinning=kAll;};};\
+                merge_operator={id=StringAppendOperator;delimiter=;};max_total_wal_size=5";
+    let before = (db.clone(), cf.clone(), table.clone());
+    let e = apply_options_string(&format!("{text};bad=1"), &mut db, &mut cf, &mut table);
+    assert_eq!(
+        e.unwrap_err().to_string(),
+        "Invalid argument: Could not find option: : bad"
+    );
+    assert_eq!((&db, &cf, &table), (&before.0, &before.1, &before.2));
+    apply_options_string(text, &mut db, &mut cf, &mut table).unwrap();
+    assert_eq!((db.max_background_jobs, cf.write_buffer_size), (3, 1 << 20));
+    assert_eq!(cf.memtable_factory, "skip_list:16");
+    assert_eq!(
+        (table.block_size, table.filter_policy.as_str()),
+        (8192, "bloomfilter:10:false")
+    );
+    assert_eq!(
+        table.metadata_cache_options.unpartitioned_pinning,
+        PinningTier::All
+    );
+    let merge = MergeOperatorChoice::parse(&cf.merge_operator).unwrap();
+    assert_eq!(
+        merge,
+        MergeOperatorChoice::StringAppend {
+            delimiter: String::new()
+        }
+    );
+    for (text, want) in [
+        (
+            "a",
+            "Invalid argument: Mismatched key value pair, '=' expected",
+        ),
+        (
+            "compression_opts={level=1",
+            "Invalid argument: Mismatched curly braces for nested options",
+        ),
+    ] {
+        let e = apply_options_string(text, &mut db, &mut cf, &mut table).unwrap_err();
+        assert_eq!(e.to_string(), want);
+    }
+}
+
+#[test]
+fn only_mutable_options_change_on_an_open_database() {
+    let mut cf = CfOptions::default();
+    cf.change_option("write_buffer_size", "1000000").unwrap();
+    cf.change_option("compression_opts.level", "4").unwrap();
+    assert_eq!(
+        (cf.write_buffer_size, cf.compression_opts.level),
+        (1_000_000, 4)
+    );
+    for (name, want) in [
+        (
+            "num_levels",
+            "Invalid argument: Option not changeable: num_levels",
+        ),
+        (
+            "nosuch",
+            "Invalid argument: Could not find option: : nosuch",
+        ),
+    ] {
+        assert_eq!(cf.change_option(name, "4").unwrap_err().to_string(), want);
+    }
+    cf.change_option("soft_rate_limit", "4").unwrap();
+}
+
+/// Changes of a real file and what RocksDB says to them, from `options-file.md` section 10.
+#[test]
+fn edited_files_are_accepted_or_refused_as_measured() {
+    let base = golden("golden-11.8/default");
+    let parse = |text: &str| match parse_options_file(text) {
+        Ok(p) => format!("{}|{}", p.db.max_open_files, p.db.db_host_id),
+        Err(e) => e.to_string(),
+    };
+    let line = |new: &str| base.replace("  max_open_files=-1", &format!("  {new}"));
+    let number = base
+        .lines()
+        .position(|l| l.trim() == "max_open_files=-1")
+        .unwrap()
+        + 1;
+    let at = |text: &str, n: usize| {
+        format!("Invalid argument: [RocksDBOptionsParser Error] : {text} (at line {n})")
+    };
+    let end = base.lines().count() + 1;
+    let not_default = "Default column family must be the first CFOptions section in the option \
+                       config file";
+    let cf_line = base
+        .lines()
+        .position(|l| l.starts_with("[CFOptions"))
+        .unwrap()
+        + 1;
+    for (text, want) in [
+        (
+            line("brand_new_option=1"),
+            "Invalid argument: Could not find option: : brand_new_option".into(),
+        ),
+        (
+            format!("{base}[Bogus]\n"),
+            "Invalid argument: Unknown section [Bogus]".into(),
+        ),
+        (
+            base.replace("[CFOptions \"default\"]", "[CFOptions default]"),
+            "Invalid argument: Unknown section [CFOptions default]".into(),
+        ),
+        (
+            base.replace(
+                "[Version]\n  rocksdb_version=11.8.1\n  options_file_version=1.1\n",
+                "",
+            ),
+            "-1|golden".into(),
+        ),
+        (
+            base.replace("options_file_version=1.1", "options_file_version=0.9"),
+            "Invalid argument: A valid options_file_version must be at least 1.".into(),
+        ),
+        (
+            base.replace("options_file_version=1.1", "options_file_version=2.0"),
+            "-1|golden".into(),
+        ),
+        (
+            base.replace("11.8.1", "11.8.1.1"),
+            "Invalid argument: A valid rocksdb_version can only contains at most 2 dots.".into(),
+        ),
+        (
+            base.replace("[DBOptions]", "#"),
+            "Corruption: A RocksDB Option file must have a single DBOptions section".into(),
+        ),
+        (
+            format!("{base}[DBOptions]\n"),
+            at(
+                "More than one DBOption section found in the option config file",
+                end,
+            ),
+        ),
+        (
+            base.replace("[CFOptions \"default\"]", "[CFOptions \"x\"]"),
+            at(not_default, cf_line),
+        ),
+        (
+            format!("{base}[CFOptions \"default\"]\n"),
+            at(not_default, end),
+        ),
+        (
+            format!("{base}[TableOptions/BlockBasedTable \"zzz\"]\n"),
+            at(
+                "Does not find a matched column family name in TableOptions section.  Column Family Name:zzz",
+                end,
+            ),
+        ),
+        (
+            line("max_open_files=100\n  max_open_files=200"),
+            "100|golden".into(),
+        ),
+        (line("\t max_open_files \t= 77  "), "77|golden".into()),
+        (line("max_open_files=88 # a comment"), "88|golden".into()),
+        (
+            base.replace("db_host_id=golden", "db_host_id=a\\#b"),
+            "-1|a#b".into(),
+        ),
+        (
+            base.replace("db_host_id=golden", "db_host_id=a:b"),
+            "-1|a:b".into(),
+        ),
+        (base.replace('\n', "\r\n"), "-1|golden".into()),
+        (
+            line("nonsense"),
+            at("A valid statement must have a '='.", number),
+        ),
+        (
+            line("=3"),
+            at("A valid statement must have a variable name.", number),
+        ),
+        (
+            line("max_open_files="),
+            "Invalid argument: Error parsing max_open_files:stoi".into(),
+        ),
+        (
+            "[Version]\n[DBOptions]\n[CFOptions \"default\"]\n".into(),
+            "-1|__hostname__".into(),
+        ),
+        (
+            "[DBOptions]\n".into(),
+            "Corruption: A RocksDB Option file must have a single CFOptions:default section".into(),
+        ),
+    ] {
+        assert_eq!(parse(&text), want, "{text}");
+    }
+}
+
+#[test]
+fn unknown_names_are_skipped_only_if_asked_for_and_the_file_is_newer() {
+    let base = golden("golden-11.8/default").replace("  max_open_files=-1", "  brand_new=1");
+    let newer = base.replace("rocksdb_version=11.8.1", "rocksdb_version=99.1.0");
+    assert!(ini::parse_options_file_with(&base, true).is_err());
+    assert!(ini::parse_options_file_with(&newer, false).is_err());
+    let parsed = ini::parse_options_file_with(&newer, true).unwrap();
+    assert_eq!(parsed.ignored, ["brand_new"]);
+}
+
+#[test]
+fn names_and_values_with_every_special_character_round_trip() {
+    let name = "cf: a#b\\c \"q\" = [x]\r\n";
+    let db = DbOptions::new()
+        .db_log_dir("a#b\\c:d\ne\rf")
+        .db_host_id("\\");
+    let cf = CfOptions::new().merge_operator("{id=StringAppendOperator;delimiter=#;}");
+    let table = BlockBasedTableOptions::new();
+    let cfs = [("default", CfOptions::new()), (name, cf)]
+        .map(|(name, cf)| (name.to_string(), cf, table.clone()));
+    let text = write_options_file(&db, &cfs);
+    let parsed = parse_options_file(&text).unwrap();
+    assert_eq!(parsed.db, db);
+    assert_eq!(parsed.cfs.len(), 2);
+    assert_eq!(parsed.cf(name).unwrap().options, cfs[1].1);
+}
+
+/// A value other than the default, for whatever the text looks like.
+fn other_value(text: &str, n: u64) -> Vec<String> {
+    match text {
+        "true" => vec!["false".into()],
+        "false" => vec!["true".into()],
+        _ => [
+            (n % 200).to_string(),
+            "1:2".into(),
+            "{level=3;size_ratio=4;max_data_files_size=5;partition_pinning=kAll;}".into(),
+            "{level=3;}".into(),
+            "{size_ratio=4;}".into(),
+            "{max_data_files_size=5;}".into(),
+            "{partition_pinning=kAll;}".into(),
+            "kLZ4HCCompression".into(),
+            "kWarm".into(),
+            "kFlushOnly".into(),
+            "kNoShortening".into(),
+            "kAuto".into(),
+            "kDataBlockBinaryAndHash".into(),
+            "kHashSearch".into(),
+            "kCRC32c".into(),
+            "kVolatileTier".into(),
+            "kRoundRobin".into(),
+            "kCompactionStyleFIFO".into(),
+            "kSkipAnyCorruptedRecords".into(),
+            "FATAL_LEVEL".into(),
+        ]
+        .into(),
+    }
+}
+
+#[test]
+fn every_row_round_trips_with_a_value_that_is_not_the_default() {
+    fn change_all<T: OptionTable>(o: &mut T) {
+        for (n, row) in T::ROWS.iter().enumerate() {
+            let before = (row.get)(o);
+            let changed = other_value(&before, n as u64 + 7)
+                .into_iter()
+                .any(|v| (row.set)(o, &v).is_ok() && (row.get)(o) != before);
+            assert!(changed, "{} {before}", row.name);
+        }
+    }
+    let (mut db, mut cf, mut table) = (
+        DbOptions::default(),
+        CfOptions::default(),
+        BlockBasedTableOptions::default(),
+    );
+    change_all(&mut db);
+    change_all(&mut cf);
+    change_all(&mut table);
+    assert_eq!(db.changed().len(), DbOptions::ROWS.len());
+    cf.table_factory = "BlockBasedTable".to_string();
+    let text = write_options_file(&db, &[("default".into(), cf.clone(), table.clone())]);
+    let parsed = parse_options_file(&text).unwrap();
+    // What is never written keeps its default.
+    let default = DbOptions::default();
+    db.env = default.env;
+    db.rate_limiter_bytes_per_sec = default.rate_limiter_bytes_per_sec;
+    db.statistics = default.statistics;
+    db.listeners = default.listeners;
+    cf.blob_cache = String::new();
+    cf.blob_direct_write_partition_strategy = String::new();
+    table.block_cache = String::new();
+    assert_eq!(parsed.db, db);
+    assert_eq!(parsed.cfs[0].options, cf);
+    assert_eq!(parsed.cfs[0].table, table);
+}
+
+fn refused(text: &str) -> String {
+    let (mut db, mut cf, mut table) = (
+        DbOptions::default(),
+        CfOptions::default(),
+        BlockBasedTableOptions::default(),
+    );
+    apply_options_string(text, &mut db, &mut cf, &mut table).unwrap();
+    let answer = |r: spanlith_base::Result<()>| match r {
+        Ok(()) => String::new(),
+        Err(e) => e.to_string(),
+    };
+    let plain = answer(check_supported(&db, &cf, &table));
+    sanitize_db(&mut db);
+    sanitize_cf(&mut cf);
+    let sanitized = answer(check_supported(&db, &cf, &table));
+    assert_eq!(plain, sanitized, "the same before and after sanitising");
+    plain
+}
+
+#[test]
+fn what_the_benchmark_sets_is_supported() {
+    for text in [
+        "",
+        "compression=kNoCompression;block_based_table_factory={filter_policy=bloomfilter:10:false;}",
+        "compression_per_level=kNoCompression:kLZ4Compression;bottommost_compression=kLZ4Compression",
+        "compaction_pri=kOldestLargestSeqFirst;comparator=rocksdb.ReverseBytewiseComparator",
+        "block_based_table_factory={format_version=5;checksum=kCRC32c;whole_key_filtering=false}",
+        "merge_operator=uint64add;max_subcompactions=4;ttl=0;compression_opts={window_bits=-12;strategy=2;level=9}",
+        "merge_operator={id=StringAppendOperator;delimiter=,;};memtable=skip_list:16",
+    ] {
+        assert_eq!(refused(text), "", "{text}");
+    }
+}
+
+#[test]
+fn what_does_not_exist_is_refused_all_at_once_by_name() {
+    for (text, want) in [
+        (
+            "compression=kSnappyCompression",
+            "compression kSnappyCompression",
+        ),
+        (
+            "compression_per_level=kNoCompression:kZSTD",
+            "compression_per_level kZSTD",
+        ),
+        (
+            "bottommost_compression=kZSTD",
+            "bottommost_compression kZSTD",
+        ),
+        ("compression_opts={max_dict_bytes=4096}", "compression_opts"),
+        ("compression_opts.level=-3", "compression_opts"),
+        ("wal_dir=/x", "wal_dir"),
+        (
+            "wal_recovery_mode=kAbsoluteConsistency",
+            "wal_recovery_mode",
+        ),
+        (
+            "compaction_style=kCompactionStyleUniversal;level_compaction_dynamic_level_bytes=false",
+            "compaction_style",
+        ),
+        ("compaction_pri=kRoundRobin", "compaction_pri"),
+        (
+            "block_based_table_factory={format_version=6}",
+            "format_version",
+        ),
+        ("block_based_table_factory={checksum=kxxHash64}", "checksum"),
+        (
+            "block_based_table_factory={filter_policy=ribbonfilter:10}",
+            "filter_policy",
+        ),
+        (
+            "block_based_table_factory={index_type=kTwoLevelIndexSearch;partition_filters=true}",
+            "index_type, partition_filters",
+        ),
+        (
+            "enable_blob_files=true;max_total_wal_size=1;atomic_flush=1",
+            "max_total_wal_size, atomic_flush, enable_blob_files",
+        ),
+        ("prefix_extractor=fixed:4", "prefix_extractor"),
+        ("merge_operator=max", "merge_operator"),
+        ("comparator=my.cmp", "comparator"),
+        (
+            "ttl=100;periodic_compaction_seconds=5",
+            "ttl, periodic_compaction_seconds",
+        ),
+        ("memtable=vector", "memtable_factory"),
+        ("table_factory=PlainTable", "table_factory"),
+        (
+            "wal_compression=kZSTD;recycle_log_file_num=2",
+            "recycle_log_file_num, wal_compression",
+        ),
+    ] {
+        assert_eq!(refused(text), format!("Not implemented: {want}"), "{text}");
+    }
+}
+
+#[test]
+fn names_of_supported_options_are_names_of_rows() {
+    unsupported::check_lists();
+}
+
+#[test]
+fn sanitising_corrects_what_rocksdb_corrects() {
+    let mut cf = CfOptions::new()
+        .write_buffer_size(1u64)
+        .max_write_buffer_number(1)
+        .min_write_buffer_number_to_merge(9)
+        .num_levels(1)
+        .level0_file_num_compaction_trigger(30)
+        .max_bytes_for_level_multiplier(-1.0)
+        .soft_pending_compaction_bytes_limit(1u64 << 50);
+    let notes = sanitize_cf(&mut cf);
+    assert_eq!((cf.write_buffer_size, cf.arena_block_size), (65536, 8192));
+    assert_eq!(
+        (
+            cf.max_write_buffer_number,
+            cf.min_write_buffer_number_to_merge
+        ),
+        (2, 1)
+    );
+    assert_eq!((cf.num_levels, cf.max_bytes_for_level_multiplier), (2, 1.0));
+    assert_eq!(
+        (
+            cf.level0_slowdown_writes_trigger,
+            cf.level0_stop_writes_trigger
+        ),
+        (30, 36)
+    );
+    assert_eq!(
+        cf.soft_pending_compaction_bytes_limit,
+        cf.hard_pending_compaction_bytes_limit
+    );
+    assert_eq!(notes[0], "write_buffer_size changed from 1 to 65536");
+    assert_eq!(notes.len(), 7, "{notes:?}");
+}
+
+#[test]
+fn random_text_never_panics_the_parsers() {
+    let mut state = 0x1234_5678_9abc_def1u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    let words = [
+        "[DBOptions]",
+        "[CFOptions \"default\"]",
+        "[TableOptions/BlockBasedTable \"default\"]",
+        "\n",
+        "max_open_files",
+        "=",
+        "{",
+        "}",
+        ";",
+        ":",
+        "\\",
+        "#",
+        "\"",
+        "[",
+        "]",
+        "compression_opts",
+        "ttl",
+        "9999999999999999999999",
+        "-",
+        "1",
+        "é",
+        "\r",
+        "id=",
+        "true",
+        ".",
+        "level",
+        "k",
+    ];
+    for _ in 0..20_000 {
+        let text: String = (0..next() % 24)
+            .map(|_| words[(next() % words.len() as u64) as usize])
+            .collect();
+        let _ = parse_options_file(&text);
+        let (mut db, mut cf, mut table) = (
+            DbOptions::default(),
+            CfOptions::default(),
+            BlockBasedTableOptions::default(),
+        );
+        let _ = apply_options_string(&text, &mut db, &mut cf, &mut table);
+        let _ = objects::id(&text);
+        let _ = MergeOperatorChoice::parse(&text);
+        let _ = FilterPolicyChoice::parse(&text);
+    }
+}

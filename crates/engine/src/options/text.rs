@@ -1,0 +1,183 @@
+//! The one-line form of options, `a=b;c={d=e;f=g;}`, and names that span several structs.
+//!
+//! A column family's table options are reached through `block_based_table_factory={…}` or
+//! `table_factory={id=BlockBasedTable;…}`, as in RocksDB.
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic
+    )
+)]
+
+use super::table::OptionTable;
+use super::{BlockBasedTableOptions, CfOptions, DbOptions, objects};
+use spanlith_base::{Error, Result};
+
+/// `text` without one pair of braces around all of it.
+pub(crate) fn strip_braces(text: &str) -> &str {
+    let inner = text.strip_prefix('{').and_then(|t| t.strip_suffix('}'));
+    match inner {
+        Some(inner) if is_balanced(inner) => inner.trim(),
+        _ => text,
+    }
+}
+
+/// Whether no closing brace comes before its opening one, and none is left open.
+fn is_balanced(text: &str) -> bool {
+    let mut depth = 0usize;
+    for c in text.chars() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth == 0 => return false,
+            '}' => depth -= 1,
+            _ => {}
+        }
+    }
+    depth == 0
+}
+
+/// The parts of `text` between separators that do not stand in braces; an empty last part is left
+/// out.
+///
+/// # Errors
+/// `InvalidArgument` if braces do not match.
+pub(crate) fn split_outside_braces(text: &str, separator: char) -> Result<Vec<&str>> {
+    if !is_balanced(text) {
+        return Err(Error::invalid_argument(
+            "Mismatched curly braces for nested options",
+        ));
+    }
+    let mut parts = Vec::new();
+    let (mut depth, mut start) = (0usize, 0usize);
+    for (at, c) in text.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' => depth = depth.saturating_sub(1),
+            c if c == separator && depth == 0 => {
+                parts.push(text.get(start..at).unwrap_or_default());
+                start = at + c.len_utf8();
+            }
+            _ => {}
+        }
+    }
+    let last = text.get(start..).unwrap_or_default();
+    if !last.trim().is_empty() {
+        parts.push(last);
+    }
+    Ok(parts)
+}
+
+/// Splits `a=b;c={d=e;}` (perhaps in braces) into names and values; values lose one pair of braces
+/// only where they are parsed.
+///
+/// # Errors
+/// `InvalidArgument` for a part without `=` or braces that do not match.
+pub fn split_pairs(text: &str) -> Result<Vec<(String, String)>> {
+    let mut pairs = Vec::new();
+    for part in split_outside_braces(strip_braces(text.trim()), ';')? {
+        if part.trim().is_empty() {
+            continue;
+        }
+        let Some((name, value)) = part.split_once('=') else {
+            return Err(Error::invalid_argument(
+                "Mismatched key value pair, '=' expected",
+            ));
+        };
+        let name = name.trim();
+        if name.is_empty() {
+            return Err(Error::invalid_argument("Empty key found"));
+        }
+        pairs.push((name.to_string(), value.trim().to_string()));
+    }
+    Ok(pairs)
+}
+
+/// Sets one option of a database by name.
+///
+/// # Errors
+/// `InvalidArgument` for an unknown name or a bad value.
+pub fn set_db_option(db: &mut DbOptions, name: &str, value: &str) -> Result<()> {
+    db.set_option(name, value)
+}
+
+/// Sets one option of a column family by name, table options included.
+///
+/// # Errors
+/// `InvalidArgument` for an unknown name or a bad value.
+pub fn set_cf_option(
+    cf: &mut CfOptions,
+    table: &mut BlockBasedTableOptions,
+    name: &str,
+    value: &str,
+) -> Result<()> {
+    match name {
+        "memtable" => return cf.set_option("memtable_factory", value),
+        "memtable_veirfy_per_key_checksum_on_seek" => {
+            return cf.set_option("memtable_verify_per_key_checksum_on_seek", value);
+        }
+        "block_based_table_factory" => {
+            cf.table_factory = "BlockBasedTable".to_string();
+            return set_table_options(table, value);
+        }
+        "plain_table_factory" => {
+            cf.table_factory = "PlainTable".to_string();
+            return Ok(());
+        }
+        "table_factory" => {
+            let id = objects::id(value);
+            if !value.trim_start().starts_with('{') {
+                cf.table_factory = value.to_string();
+                return Ok(());
+            }
+            let id = id.unwrap_or(&cf.table_factory).to_string();
+            if id == "BlockBasedTable" {
+                set_table_options(table, value)?;
+            }
+            cf.table_factory = id;
+            return Ok(());
+        }
+        _ => {}
+    }
+    if let Some(("block_based_table_factory" | "table_factory", field)) = name.split_once('.') {
+        return table.set_option(field, value);
+    }
+    cf.set_option(name, value)
+}
+
+fn set_table_options(table: &mut BlockBasedTableOptions, value: &str) -> Result<()> {
+    for (name, value) in split_pairs(value)? {
+        if name != "id" {
+            table.set_option(&name, &value)?;
+        }
+    }
+    Ok(())
+}
+
+/// Applies `a=b;c=d` to whichever of database, column family and table knows each name.
+///
+/// # Errors
+/// `InvalidArgument`; nothing is changed then.
+pub fn apply_options_string(
+    text: &str,
+    db: &mut DbOptions,
+    cf: &mut CfOptions,
+    table: &mut BlockBasedTableOptions,
+) -> Result<()> {
+    let (mut new_db, mut new_cf, mut new_table) = (db.clone(), cf.clone(), table.clone());
+    for (name, value) in split_pairs(text)? {
+        let whole = name
+            .split_once('.')
+            .map_or(name.as_str(), |(whole, _)| whole);
+        if DbOptions::row(whole).is_some() || DbOptions::IGNORED.contains(&name.as_str()) {
+            new_db.set_option(&name, &value)?;
+        } else {
+            set_cf_option(&mut new_cf, &mut new_table, &name, &value)?;
+        }
+    }
+    (*db, *cf, *table) = (new_db, new_cf, new_table);
+    Ok(())
+}

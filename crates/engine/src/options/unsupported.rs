@@ -1,0 +1,287 @@
+//! What this build refuses: every option whose value would change behaviour that does not exist.
+//!
+//! The rule is closed: an option that differs from its default is refused unless it is named here,
+//! so a new row is refused until somebody implements it. Nothing is accepted and ignored, except
+//! where ignoring cannot be observed: hints, and parts of features that are themselves refused.
+
+use super::cf::DEFAULT_SECONDS;
+use super::objects::{FilterPolicyChoice, MergeOperatorChoice, id};
+use super::table::OptionTable;
+use super::{
+    BlockBasedTableOptions, CfOptions, ChecksumType, CompactionPri, CompressionOptions,
+    CompressionType, DbOptions, WalRecoveryMode,
+};
+use spanlith_base::{Error, Result};
+
+/// Database options of which any value is honoured.
+const DB_ANY: &[&str] = &[
+    "create_if_missing",
+    "create_missing_column_families",
+    "error_if_exists",
+    "paranoid_checks",
+    "max_open_files",
+    "max_background_jobs",
+    "max_background_flushes",
+    "max_background_compactions",
+    "max_subcompactions",
+    "info_log_level",
+    "db_log_dir",
+    "max_log_file_size",
+    "log_file_time_to_roll",
+    "keep_log_file_num",
+    "stats_dump_period_sec",
+    "dump_malloc_stats",
+    "statistics",
+    "max_manifest_file_size",
+    "use_fsync",
+    "bytes_per_sync",
+    "wal_bytes_per_sync",
+    "delayed_write_rate",
+    "allow_concurrent_memtable_write",
+    "enable_write_thread_adaptive_yield",
+    "max_write_batch_group_size_bytes",
+    "write_thread_max_yield_usec",
+    "write_thread_slow_yield_usec",
+    "db_host_id",
+    // Hints: they can only change speed.
+    "max_file_opening_threads",
+    "delete_obsolete_files_period_micros",
+    "table_cache_numshardbits",
+    "manifest_preallocation_size",
+    "allow_fallocate",
+    "advise_random_on_open",
+    "compaction_readahead_size",
+    "writable_file_max_buffer_size",
+    "use_adaptive_mutex",
+    "skip_stats_update_on_db_open",
+    "avoid_unnecessary_blocking_io",
+    "log_readahead_size",
+    "background_close_inactive_wals",
+    // Parts of features that do not exist: statistics history, secondary caches, limits over all
+    // memtables, prefixes, followers.
+    "stats_persist_period_sec",
+    "stats_history_buffer_size",
+    "lowest_used_cache_tier",
+    "enforce_write_buffer_manager_during_recovery",
+    "prefix_seek_opt_in_only",
+    "follower_refresh_catchup_period_ms",
+    "follower_catchup_retry_count",
+    "follower_catchup_retry_wait_ms",
+];
+
+/// Family options of which any value is honoured.
+const CF_ANY: &[&str] = &[
+    "write_buffer_size",
+    "max_write_buffer_number",
+    "min_write_buffer_number_to_merge",
+    "arena_block_size",
+    "target_file_size_base",
+    "target_file_size_multiplier",
+    "max_bytes_for_level_base",
+    "max_bytes_for_level_multiplier",
+    "max_bytes_for_level_multiplier_additional",
+    "level0_file_num_compaction_trigger",
+    "level0_slowdown_writes_trigger",
+    "level0_stop_writes_trigger",
+    "level_compaction_dynamic_level_bytes",
+    "num_levels",
+    "max_compaction_bytes",
+    "soft_pending_compaction_bytes_limit",
+    "hard_pending_compaction_bytes_limit",
+    "disable_auto_compactions",
+    // Hints and statistics.
+    "max_sequential_skip_in_iterations",
+    "memtable_huge_page_size",
+    "memtable_batch_lookup_optimization",
+    "report_bg_io_stats",
+    "uncache_aggressiveness",
+    // Parts of features that do not exist: in-place updates, memtable filters, limits on merges,
+    // other compaction styles, blob files.
+    "inplace_update_num_locks",
+    "bloom_locality",
+    "memtable_whole_key_filtering",
+    "strict_max_successive_merges",
+    "compaction_options_universal",
+    "compaction_options_fifo",
+    "min_blob_size",
+    "blob_file_size",
+    "blob_compression_type",
+    "blob_compression_opts",
+    "blob_garbage_collection_age_cutoff",
+    "blob_garbage_collection_force_threshold",
+    "blob_compaction_readahead_size",
+    "blob_file_starting_level",
+    "prepopulate_blob_cache",
+    "blob_direct_write_partitions",
+    "blob_direct_write_partition_strategy",
+];
+
+/// Table options of which any value is honoured.
+const TABLE_ANY: &[&str] = &[
+    "block_cache",
+    "block_restart_interval",
+    "block_size",
+    "block_size_deviation",
+    "cache_index_and_filter_blocks",
+    "index_block_restart_interval",
+    "index_shortening",
+    "no_block_cache",
+    "pin_l0_filter_and_index_blocks_in_cache",
+    "pin_top_level_index_and_filter",
+    "metadata_cache_options",
+    "whole_key_filtering",
+    // Hints.
+    "cache_index_and_filter_blocks_with_high_priority",
+    "initial_auto_readahead_size",
+    "max_auto_readahead_size",
+    "num_file_reads_for_auto_readahead",
+    "optimize_filters_for_memory",
+    // Parts of features that do not exist: hash indexes, partitions, super blocks.
+    "data_block_hash_table_util_ratio",
+    "decouple_partitioned_filters",
+    "metadata_block_size",
+    "super_block_alignment_space_overhead_ratio",
+];
+
+/// Refuses what this build does not do, all of it at once.
+///
+/// # Errors
+/// `NotSupported` with the names of the options, separated by commas; codecs are named too.
+pub fn check_supported(
+    db: &DbOptions,
+    cf: &CfOptions,
+    table: &BlockBasedTableOptions,
+) -> Result<()> {
+    let mut refused = Vec::new();
+    for name in db.changed() {
+        if !DB_ANY.contains(&name) && !db_value(db, name) {
+            refused.push(name.to_string());
+        }
+    }
+    for name in cf.changed() {
+        if !CF_ANY.contains(&name) && !cf_value(cf, name) {
+            refused.push(match name {
+                "compression" | "bottommost_compression" | "compression_per_level" => {
+                    format!("{name} {}", refused_codec(cf, name))
+                }
+                _ => name.to_string(),
+            });
+        }
+    }
+    if cf.table_factory == "BlockBasedTable" {
+        for name in table.changed() {
+            if !TABLE_ANY.contains(&name) && !table_value(table, name) {
+                refused.push(name.to_string());
+            }
+        }
+    }
+    if refused.is_empty() {
+        Ok(())
+    } else {
+        Err(Error::not_supported(refused.join(", ")))
+    }
+}
+
+/// Values of database options, other than defaults, that are honoured.
+fn db_value(db: &DbOptions, name: &str) -> bool {
+    match name {
+        "wal_recovery_mode" => db.wal_recovery_mode == WalRecoveryMode::PointInTimeRecovery,
+        "listeners" => super::objects::is_null(&db.listeners),
+        _ => false,
+    }
+}
+
+fn has_codec(codec: CompressionType) -> bool {
+    matches!(codec, CompressionType::None | CompressionType::Lz4)
+}
+
+fn refused_codec(cf: &CfOptions, name: &str) -> String {
+    match name {
+        "compression" => cf.compression.to_string(),
+        "bottommost_compression" => cf.bottommost_compression.to_string(),
+        _ => cf
+            .compression_per_level
+            .iter()
+            .copied()
+            .find(|c| !has_codec(*c))
+            .unwrap_or_default()
+            .to_string(),
+    }
+}
+
+/// Whether LZ4 honours the options: everything that is zstd's or zlib's has no effect on it.
+fn lz4_honours(o: &CompressionOptions) -> bool {
+    let default = CompressionOptions::default();
+    o.max_dict_bytes == 0
+        && o.max_compressed_bytes_per_kb == default.max_compressed_bytes_per_kb
+        && o.parallel_threads == 1
+        && o.level >= 0
+}
+
+/// Values of family options, other than defaults, that are honoured.
+fn cf_value(cf: &CfOptions, name: &str) -> bool {
+    match name {
+        "comparator" => {
+            matches!(
+                id(&cf.comparator),
+                Some("leveldb.BytewiseComparator" | "rocksdb.ReverseBytewiseComparator")
+            )
+        }
+        "merge_operator" => MergeOperatorChoice::parse(&cf.merge_operator).is_some(),
+        "memtable_factory" => id(&cf.memtable_factory).is_some_and(|id| {
+            matches!(id.split(':').next(), Some("SkipListFactory" | "skip_list"))
+        }),
+        "compression" => has_codec(cf.compression),
+        "bottommost_compression" => {
+            has_codec(cf.bottommost_compression)
+                || cf.bottommost_compression == CompressionType::Disable
+        }
+        "compression_per_level" => cf.compression_per_level.iter().all(|c| has_codec(*c)),
+        "compression_opts" => lz4_honours(&cf.compression_opts),
+        "bottommost_compression_opts" => {
+            !cf.bottommost_compression_opts.enabled || lz4_honours(&cf.bottommost_compression_opts)
+        }
+        "compaction_pri" => cf.compaction_pri != CompactionPri::RoundRobin,
+        // No file is compacted for its age; the default asks for that after 30 days.
+        "ttl" => matches!(cf.ttl, 0 | 2_592_000 | DEFAULT_SECONDS),
+        "periodic_compaction_seconds" => {
+            matches!(cf.periodic_compaction_seconds, 0 | DEFAULT_SECONDS)
+        }
+        "compaction_filter"
+        | "compaction_filter_factory"
+        | "prefix_extractor"
+        | "memtable_insert_with_hint_prefix_extractor"
+        | "sst_partitioner_factory"
+        | "compression_manager"
+        | "table_properties_collectors"
+        | "blob_cache" => cf
+            .get_option(name)
+            .is_some_and(|text| super::objects::is_null(&text)),
+        _ => false,
+    }
+}
+
+/// Values of table options, other than defaults, that are honoured.
+fn table_value(table: &BlockBasedTableOptions, name: &str) -> bool {
+    match name {
+        "checksum" => matches!(table.checksum, ChecksumType::Crc32c | ChecksumType::Xxh3),
+        "filter_policy" => FilterPolicyChoice::parse(&table.filter_policy).is_some(),
+        "format_version" => matches!(table.format_version, 5 | 7),
+        "user_defined_index_factory" => super::objects::is_null(&table.user_defined_index_factory),
+        _ => false,
+    }
+}
+
+/// Asserts that the lists name rows only, none twice.
+#[cfg(test)]
+pub(super) fn check_lists() {
+    fn check<T: OptionTable>(list: &[&str]) {
+        for (n, name) in list.iter().enumerate() {
+            assert!(T::row(name).is_some(), "{name}");
+            assert!(!list[..n].contains(name), "{name}");
+        }
+    }
+    check::<DbOptions>(DB_ANY);
+    check::<CfOptions>(CF_ANY);
+    check::<BlockBasedTableOptions>(TABLE_ANY);
+}
