@@ -54,7 +54,7 @@ pub fn package(folder: &str) -> String {
 }
 
 /// The modules of `crates/engine`, highest first. A module may use itself and what comes after it.
-pub const MODULE_ORDER: [&str; 19] = [
+pub const MODULE_ORDER: [&str; 21] = [
     "api",
     "utilities",
     "txn",
@@ -68,11 +68,13 @@ pub const MODULE_ORDER: [&str; 19] = [
     "compaction",
     "blob",
     "placement",
+    "core",
+    "iter",
     "version",
     "jobs",
-    "iter",
     "merge",
     "trace",
+    "info_log",
     "options",
 ];
 
@@ -93,11 +95,11 @@ pub const UNSAFE_DENIED: [(&str, &[&str]); 6] = [
         "engine",
         &["write/queue", "read/superversion", "iter/merging"],
     ),
-    ("base", &["sync", "crc32c", "simd"]),
+    ("base", &["sync", "pinned", "crc32c", "simd"]),
     ("env", &["sys", "aligned", "uring"]),
     ("memtable", &["arena", "skiplist"]),
     ("cache", &["list", "handle"]),
-    ("table", &["filter/probe", "block/seek"]),
+    ("table", &["filter/probe", "block/seek", "block/pin"]),
 ];
 
 /// Crates in which unsafe code is allowed anywhere.
