@@ -179,6 +179,22 @@ impl FileMeta {
         new
     }
 
+    /// Takes the statistics from the open table's properties.
+    pub fn note_stats(&self) {
+        let Some(reader) = self.reader.get() else {
+            return;
+        };
+        let p = reader.properties();
+        // Always the same values, whoever comes first.
+        let _ = self.stats.set(FileStats {
+            num_entries: p.num_entries,
+            num_deletions: p.num_deletions,
+            num_range_deletions: p.num_range_deletions,
+            raw_key_size: p.raw_key_size,
+            raw_value_size: p.raw_value_size,
+        });
+    }
+
     /// Smallest user key.
     #[inline]
     pub fn smallest_user_key(&self) -> &[u8] {

@@ -3,7 +3,9 @@
 //! - [`filenames`]: names of the files of a database directory.
 //! - [`edit`]: one record of the MANIFEST.
 //! - [`file_meta`]: a table file as the MANIFEST describes it, and its life on disk.
+//! - [`version`]: the files of all levels at one moment, immutable and searchable.
 //! - [`builder`]: a version plus edits gives the next version.
+//! - [`levels`]: target sizes, compaction scores and debt of a version.
 //!
 //! Everything here is computation on memory: no I/O, no locks, no clock.
 
@@ -11,6 +13,8 @@ pub mod builder;
 pub mod edit;
 pub mod file_meta;
 pub mod filenames;
+pub mod levels;
+mod table_cache;
 #[allow(clippy::module_inception)]
 pub mod version;
 
@@ -18,4 +22,6 @@ pub use builder::VersionBuilder;
 pub use edit::{NewFile, VersionEdit};
 pub use file_meta::{FileMeta, FileStats, PurgeSink};
 pub use filenames::{FileKind, parse_file_name};
+pub use levels::{LevelOptions, LevelTargets};
+pub use table_cache::TableCache;
 pub use version::{Level, Version};

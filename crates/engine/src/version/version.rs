@@ -294,6 +294,8 @@ pub struct Version {
     pub compact_cursors: BTreeMap<u32, Vec<u8>>,
     /// Per level: bytes of the next level that each file overlaps. Computed on first use.
     overlap: Vec<OnceLock<Vec<u64>>>,
+    /// Level and index of the bottommost files. Computed on first use.
+    bottommost: OnceLock<Vec<(usize, usize)>>,
 }
 
 impl Version {
@@ -306,6 +308,7 @@ impl Version {
             blob_files: BTreeMap::new(),
             compact_cursors: BTreeMap::new(),
             overlap,
+            bottommost: OnceLock::new(),
         }
     }
 
@@ -461,6 +464,23 @@ impl Version {
         }
         (level + 1..self.num_levels()).any(|deeper| {
             self.num_files(deeper) > 0 && (level == 0 || self.overlaps(deeper, smallest, largest))
+        })
+    }
+
+    /// Level and index of the files with nothing older below them, from level 0 down.
+    pub fn bottommost_files(&self) -> &[(usize, usize)] {
+        self.bottommost.get_or_init(|| {
+            let mut found = Vec::new();
+            for (level, l) in self.levels.iter().enumerate() {
+                for (index, f) in l.files.iter().enumerate() {
+                    let (low, high) = (f.smallest_user_key(), f.largest_user_key());
+                    let level0_index = (level == 0).then_some(index);
+                    if !self.range_might_exist_below(low, high, level, level0_index) {
+                        found.push((level, index));
+                    }
+                }
+            }
+            found
         })
     }
 

@@ -1,0 +1,345 @@
+//! What pickers share: expanding inputs, finding conflicts, and turning inputs into a plan.
+
+use crate::compaction::plan::{CompactionPlan, CompactionReason};
+use crate::version::{FileMeta, LevelOptions, LevelTargets, Version};
+use spanlith_base::Comparator;
+use spanlith_base::keys::user_key;
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+/// A plan that is being carried out.
+#[derive(Clone, Debug)]
+pub struct RunningCompaction {
+    /// Identity, for its owner.
+    pub id: u64,
+    /// Level its outputs go to.
+    pub output_level: usize,
+    /// Smallest user key of its inputs.
+    pub smallest: Vec<u8>,
+    /// Largest user key of its inputs.
+    pub largest: Vec<u8>,
+    /// Levels of its inputs.
+    pub input_levels: Vec<usize>,
+}
+
+/// What a picker looks at.
+#[derive(Clone, Copy, Debug)]
+pub struct PickerInput<'a> {
+    /// The newest version.
+    pub version: &'a Arc<Version>,
+    /// The family's options.
+    pub options: &'a LevelOptions,
+    /// Plans that are being carried out.
+    pub running: &'a [RunningCompaction],
+    /// Entries with smaller sequence numbers are protected by no snapshot: bottommost files whose
+    /// sequence numbers are all smaller are rewritten to get rid of them. RocksDB looks at this
+    /// whenever a snapshot is released; `None` until then.
+    pub oldest_snapshot: Option<u64>,
+    /// Unix seconds. Also varies which marked file is tried first.
+    pub now: u64,
+}
+
+/// Files of one level.
+pub(super) type Files = Vec<Arc<FileMeta>>;
+
+/// A pick in progress: the input and what is computed from it once.
+pub(super) struct Picking<'a> {
+    pub input: &'a PickerInput<'a>,
+    pub targets: LevelTargets,
+}
+
+impl<'a> Picking<'a> {
+    pub fn new(input: &'a PickerInput<'a>) -> Self {
+        let targets = LevelTargets::compute(input.version, input.options);
+        Self { input, targets }
+    }
+
+    pub fn version(&self) -> &'a Version {
+        self.input.version
+    }
+
+    pub fn comparator(&self) -> &'a Comparator {
+        &self.input.version.comparator
+    }
+
+    /// Level that files of `level` are compacted into.
+    pub fn next_level(&self, level: usize) -> usize {
+        if level == 0 {
+            self.targets.base_level
+        } else {
+            level + 1
+        }
+    }
+
+    /// Whether a running plan takes files from level 0; a second one must not.
+    pub fn level0_is_busy(&self) -> bool {
+        self.input
+            .running
+            .iter()
+            .any(|r| r.input_levels.contains(&0))
+    }
+
+    /// Smallest and largest internal key of files of any levels.
+    ///
+    /// Requires: not empty.
+    pub fn range<'f>(&self, files: &'f [&'f [Arc<FileMeta>]]) -> (&'f [u8], &'f [u8]) {
+        let c = self.comparator();
+        let all = || files.iter().flat_map(|set| set.iter());
+        let low = all()
+            .map(|f| &f.smallest[..])
+            .min_by(|a, b| c.compare_internal(a, b));
+        let high = all()
+            .map(|f| &f.largest[..])
+            .max_by(|a, b| c.compare_internal(a, b));
+        (low.expect("not empty"), high.expect("not empty"))
+    }
+
+    /// Files of `level` that overlap a range of internal keys.
+    pub fn overlapping(&self, level: usize, low: &[u8], high: &[u8]) -> Files {
+        self.version()
+            .overlapping_internal(level, Some(low), Some(high))
+    }
+
+    /// Grows `files` until no neighbour shares a user key with them; `None` if one of them is in a
+    /// running plan.
+    pub fn clean_cut(&self, level: usize, mut files: Files) -> Option<Files> {
+        if level > 0 {
+            loop {
+                let before = files.len();
+                let sets = [&files[..]];
+                let (low, high) = self.range(&sets);
+                let grown = self.overlapping(level, low, high);
+                files = grown;
+                if files.len() <= before {
+                    break;
+                }
+            }
+        }
+        (!any_busy(&files)).then_some(files)
+    }
+
+    /// Whether a running plan writes to `level` in the range of user keys of `sets`.
+    pub fn output_conflicts(&self, level: usize, sets: &[&[Arc<FileMeta>]]) -> bool {
+        let c = self.comparator();
+        let (low, high) = self.range(sets);
+        let (low, high) = (user_key(low), user_key(high));
+        self.input.running.iter().any(|r| {
+            r.output_level == level
+                && c.compare(low, &r.largest) != Ordering::Greater
+                && c.compare(high, &r.smallest) != Ordering::Less
+        })
+    }
+
+    /// Files of the output level that `inputs` must be merged with, and `inputs` themselves, grown by
+    /// neighbours that need no more of the output level. `None` on conflict.
+    pub fn with_output_level(
+        &self,
+        level: usize,
+        inputs: Files,
+        output_level: usize,
+    ) -> Option<(Files, Files)> {
+        if level == output_level {
+            return Some((inputs, Files::new()));
+        }
+        let sets = [&inputs[..]];
+        let (low, high) = self.range(&sets);
+        let outputs = self.overlapping(output_level, low, high);
+        if outputs.is_empty() {
+            return Some((inputs, outputs));
+        }
+        if any_busy(&outputs) {
+            return None;
+        }
+        let outputs = self.clean_cut(output_level, outputs)?;
+        let grown = self.grown_inputs(level, &inputs, output_level, &outputs);
+        Some((grown.unwrap_or(inputs), outputs))
+    }
+
+    /// More files of the input level inside the range of both levels, if that costs no further file
+    /// of the output level and the plan stays below twice the limit.
+    fn grown_inputs(
+        &self,
+        level: usize,
+        inputs: &[Arc<FileMeta>],
+        output_level: usize,
+        outputs: &[Arc<FileMeta>],
+    ) -> Option<Files> {
+        let limit =
+            crate::version::levels::multiply(self.input.options.compaction_bytes_limit(), 2.0);
+        let output_bytes = total_size(outputs);
+        let sets = [inputs, outputs];
+        let (low, high) = self.range(&sets);
+        let fits = |files: &Files| {
+            files.len() > inputs.len()
+                && !any_busy(files)
+                && output_bytes.saturating_add(total_size(files)) < limit
+        };
+        let all = self.overlapping(level, low, high);
+        if let Some(grown) = self.clean_cut(level, all).filter(fits) {
+            let sets = [&grown[..]];
+            let (low, high) = self.range(&sets);
+            let needed = self.overlapping(output_level, low, high);
+            let needed = if any_busy(&needed) {
+                None
+            } else {
+                self.clean_cut(output_level, needed)
+            };
+            if needed.is_some_and(|needed| needed.len() == outputs.len()) {
+                return Some(grown);
+            }
+        }
+        Some(self.clean_within(level, low, high)).filter(fits)
+    }
+
+    /// Files of a sorted level that lie wholly inside a range and share no user key with files that
+    /// do not.
+    fn clean_within(&self, level: usize, low: &[u8], high: &[u8]) -> Files {
+        let c = self.comparator();
+        if level == 0 {
+            return Files::new();
+        }
+        let files = self.version().files(level);
+        let inside = |f: &FileMeta| {
+            c.compare(f.smallest_user_key(), user_key(low)) != Ordering::Less
+                && c.compare(f.largest_user_key(), user_key(high)) != Ordering::Greater
+        };
+        let touches = |a: &FileMeta, b: &FileMeta| {
+            crate::version::version::sstable_key_compare(c, &a.largest, &b.smallest).is_eq()
+        };
+        let overlap = self.version().levels[level].overlapping_range(Some(low), Some(high));
+        let (mut begin, mut end) = (overlap.start, overlap.end);
+        while begin < end
+            && (!inside(&files[begin]) || (begin > 0 && touches(&files[begin - 1], &files[begin])))
+        {
+            begin += 1;
+        }
+        while begin < end
+            && (!inside(&files[end - 1])
+                || (end < files.len() && touches(&files[end - 1], &files[end])))
+        {
+            end -= 1;
+        }
+        files[begin..end].to_vec()
+    }
+
+    /// Files below the output level that the plan's range overlaps, in the first level that has any.
+    pub fn grandparents(&self, output_level: usize, sets: &[&[Arc<FileMeta>]]) -> Files {
+        let (low, high) = self.range(sets);
+        (output_level + 1..self.version().num_levels())
+            .map(|level| self.overlapping(level, low, high))
+            .find(|files| !files.is_empty())
+            .unwrap_or_default()
+    }
+
+    /// The finished plan.
+    pub fn plan(&self, draft: Draft) -> CompactionPlan {
+        let o = self.input.options;
+        let base = self.targets.base_level;
+        let level = draft.output_level;
+        let compression = o.output_compression(self.version(), level, base);
+        let target = o.target_file_size(level, base);
+        let bottommost = self.is_bottommost(&draft);
+        let max_output_file_size = match level {
+            0 => u64::MAX,
+            _ if bottommost || draft.grandparents.is_empty() => target,
+            // Grandparents give good places to cut: leave room to reach one.
+            _ => target.saturating_mul(2),
+        };
+        let is_trivial_move = self.is_trivial_move(&draft);
+        CompactionPlan {
+            inputs: draft.inputs,
+            output_level: level,
+            base_level: base,
+            grandparents: draft.grandparents,
+            target_file_size: target,
+            max_output_file_size,
+            max_compaction_bytes: o.compaction_bytes_limit(),
+            compression,
+            bottommost,
+            is_trivial_move,
+            is_deletion: false,
+            reason: draft.reason,
+            score: draft.score,
+        }
+    }
+
+    fn is_bottommost(&self, draft: &Draft) -> bool {
+        let sets: Vec<&[Arc<FileMeta>]> = draft.inputs.iter().map(|(_, f)| &f[..]).collect();
+        let (low, high) = self.range(&sets);
+        let level0_index = match draft.inputs.first().and_then(|(_, files)| files.last()) {
+            Some(oldest) if draft.output_level == 0 => {
+                self.version().levels[0].index_of(oldest.number)
+            }
+            _ => None,
+        };
+        !self.version().range_might_exist_below(
+            user_key(low),
+            user_key(high),
+            draft.output_level,
+            level0_index,
+        )
+    }
+
+    /// Whether the inputs can be listed in the output level as they are.
+    fn is_trivial_move(&self, draft: &Draft) -> bool {
+        let o = self.input.options;
+        let [(level, files)] = &draft.inputs[..] else {
+            return false;
+        };
+        let (level, output) = (*level, draft.output_level);
+        let manual = draft.reason == CompactionReason::ManualCompaction;
+        if level == output || (manual && o.has_compaction_filter) {
+            return false;
+        }
+        if level == 0 && !draft.level0_inputs_are_apart && !self.level0_is_apart() {
+            return false;
+        }
+        let base = self.targets.base_level;
+        let codec = |level| o.output_compression(self.version(), level, base);
+        if codec(level) != codec(output) || files.iter().any(|f| f.path_id != 0) {
+            return false;
+        }
+        // A move must not leave a file whose next compaction would be very large.
+        if output + 1 >= self.version().num_levels() {
+            return true;
+        }
+        let limit = o.compaction_bytes_limit();
+        files.iter().all(|f| {
+            let below = self.overlapping(output + 1, &f.smallest, &f.largest);
+            f.size.saturating_add(total_size(&below)) <= limit
+        })
+    }
+
+    /// Whether no two files of level 0 overlap.
+    fn level0_is_apart(&self) -> bool {
+        let c = self.comparator();
+        let mut files: Vec<_> = self.version().files(0).iter().collect();
+        files.sort_by(|a, b| c.compare_internal(&a.smallest, &b.smallest));
+        files.windows(2).all(|pair| {
+            c.compare_internal(&pair[0].largest, &pair[1].smallest)
+                .is_lt()
+        })
+    }
+}
+
+/// A plan before its derived fields are known.
+pub(super) struct Draft {
+    /// As in the plan.
+    pub inputs: Vec<(usize, Files)>,
+    pub output_level: usize,
+    pub grandparents: Files,
+    pub reason: CompactionReason,
+    pub score: f64,
+    /// The inputs from level 0 are known not to overlap each other.
+    pub level0_inputs_are_apart: bool,
+}
+
+/// Whether a running plan holds one of the files.
+pub(super) fn any_busy(files: &[Arc<FileMeta>]) -> bool {
+    files.iter().any(|f| f.is_being_compacted())
+}
+
+/// Bytes of the files.
+pub(super) fn total_size(files: &[Arc<FileMeta>]) -> u64 {
+    files.iter().map(|f| f.size).sum()
+}

@@ -1,0 +1,448 @@
+//! What level compaction does by itself.
+//!
+//! In this order: the level with the highest score that is due and can be worked on (level 0 into
+//! the base level or, when that is blocked, into level 0 itself; any other level into the next);
+//! files whose writer asked for compaction; bottommost files that are protected by nothing any more.
+//!
+//! In a level that is due, files are tried by `compaction_pri`: by default the file that overlaps
+//! the next level least, relative to its own size.
+
+use super::inputs::{Draft, Files, PickerInput, Picking, any_busy};
+use crate::compaction::plan::{CompactionPlan, CompactionReason};
+use crate::options::CompactionPri;
+use crate::version::FileMeta;
+use crate::version::levels::multiply;
+use std::cmp::{Ordering, Reverse};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// Files of a level that are put in order; what follows them is tried in any order.
+const SORTED_FILES: usize = 50;
+
+/// Fewest files of level 0 that are merged into one because level 0 cannot go down.
+const MIN_INTRA_L0_FILES: usize = 4;
+
+/// Most files that move down in one step.
+const MAX_MOVED_FILES: usize = 4;
+
+/// The next compaction of a family, if any is due and can run beside those that are running.
+pub fn pick_leveled(input: &PickerInput<'_>) -> Option<CompactionPlan> {
+    let picking = Picking::new(input);
+    let mut level0_skipped = false;
+    for &(level, score) in &picking.targets.scores {
+        if score < 1.0 {
+            break;
+        }
+        if level0_skipped && level == picking.targets.base_level {
+            // More work in the base level would keep level 0 waiting still longer.
+            continue;
+        }
+        match picking.pick_from_level(level, score) {
+            ControlFlow::Break(plan) => return plan,
+            ControlFlow::Continue(()) if level == 0 => {
+                level0_skipped = true;
+                if let Some(files) = picking.intra_level0() {
+                    return picking.finish_level0(files, score);
+                }
+            }
+            ControlFlow::Continue(()) => {}
+        }
+    }
+    if let Some(start) = picking.marked_start() {
+        return start;
+    }
+    picking.bottommost_start()
+}
+
+/// Whether [`pick_leveled`] would look for something to do: a level is due, or a file is marked.
+pub fn needs_compaction(input: &PickerInput<'_>) -> bool {
+    let picking = Picking::new(input);
+    picking.targets.top_score() >= 1.0 || picking.bottommost_marked().next().is_some()
+}
+
+/// Where files of a level start, before files of the output level are added.
+struct Start {
+    level: usize,
+    output_level: usize,
+    files: Files,
+    reason: CompactionReason,
+    score: f64,
+    /// Files of level 0 that overlap neither each other nor the output level.
+    level0_move: bool,
+}
+
+impl Picking<'_> {
+    /// Tries a due level. `Break` ends the pick, with or without a plan; `Continue` tries the next
+    /// level.
+    fn pick_from_level(&self, level: usize, score: f64) -> ControlFlow<Option<CompactionPlan>> {
+        let output_level = self.next_level(level);
+        let reason = match level {
+            0 => CompactionReason::LevelL0FilesNum,
+            _ => CompactionReason::LevelMaxLevelSize,
+        };
+        let start = |files, level0_move| Start {
+            level,
+            output_level,
+            files,
+            reason,
+            score,
+            level0_move,
+        };
+        if level == 0 {
+            let busy = self.level0_is_busy();
+            if !busy && let Some(files) = self.level0_move(output_level) {
+                return ControlFlow::Break(self.finish(start(files, true)));
+            }
+            if let Some(files) = self.size_based_intra_level0() {
+                return ControlFlow::Break(self.finish_level0(files, score));
+            }
+            if busy {
+                return ControlFlow::Continue(());
+            }
+        }
+        match self.pick_by_priority(level, output_level) {
+            Some(files) => ControlFlow::Break(self.finish(start(files, false))),
+            None => ControlFlow::Continue(()),
+        }
+    }
+
+    /// The first file by priority that can be compacted now, with what must go with it.
+    fn pick_by_priority(&self, level: usize, output_level: usize) -> Option<Files> {
+        let files = self.version().files(level);
+        for index in self.by_priority(level) {
+            if files[index].is_being_compacted() {
+                continue;
+            }
+            let Some(inputs) = self.clean_cut(level, vec![Arc::clone(&files[index])]) else {
+                continue;
+            };
+            let sets = [&inputs[..]];
+            if self.output_conflicts(output_level, &sets) {
+                continue;
+            }
+            let (low, high) = self.range(&sets);
+            let outputs = self.overlapping(output_level, low, high);
+            if outputs.is_empty() {
+                if level > 0 && inputs.len() == 1 {
+                    return Some(self.more_to_move(level, index, output_level));
+                }
+                return Some(inputs);
+            }
+            if self.clean_cut(output_level, outputs).is_some() {
+                return Some(inputs);
+            }
+        }
+        None
+    }
+
+    /// Indices of the files of a level, the most urgent first.
+    fn by_priority(&self, level: usize) -> Vec<usize> {
+        let files = self.version().files(level);
+        let c = self.comparator();
+        let smallest_first =
+            |a: &usize, b: &usize| c.compare_internal(&files[*a].smallest, &files[*b].smallest);
+        let size = |i: usize| self.targets.compensated_size(&files[i]);
+        let mut order: Vec<usize> = (0..files.len()).collect();
+        match self.input.options.compaction_pri {
+            CompactionPri::ByCompensatedSize => {
+                sort_front(&mut order, |&a, &b| size(b).cmp(&size(a)));
+            }
+            CompactionPri::OldestLargestSeqFirst => {
+                order.sort_by_key(|&i| files[i].largest_seqno);
+            }
+            CompactionPri::OldestSmallestSeqFirst => {
+                order.sort_by_key(|&i| files[i].smallest_seqno);
+            }
+            // Round robin is refused with the options; its order needs a cursor nobody keeps yet.
+            CompactionPri::MinOverlappingRatio | CompactionPri::RoundRobin => {
+                let overlap = self.version().overlap_bytes(level);
+                let ratio = |i: usize| overlap[i].wrapping_mul(1024) / size(i).max(1);
+                let keys: Vec<_> = (0..files.len())
+                    .map(|i| (Reverse(files[i].marked_for_compaction), ratio(i)))
+                    .collect();
+                sort_front(&mut order, |a, b| {
+                    keys[*a].cmp(&keys[*b]).then_with(|| smallest_first(a, b))
+                });
+            }
+        }
+        order
+    }
+
+    /// The oldest files of level 0 that can be listed in the base level as they are: they overlap
+    /// neither it nor each other. Not while the base level is empty: then the oldest file would
+    /// always qualify, with little gain.
+    fn level0_move(&self, output_level: usize) -> Option<Files> {
+        let o = self.input.options;
+        let usual = o.compression_per_level.is_empty() && o.path_count <= 1;
+        if !usual || output_level == 0 || self.version().files(output_level).is_empty() {
+            return None;
+        }
+        let c = self.comparator();
+        let mut taken = Files::new();
+        let mut range: Option<(&[u8], &[u8])> = None;
+        for file in self.version().files(0).iter().rev() {
+            let (low, high) = match range {
+                None => (&file.smallest[..], &file.largest[..]),
+                Some((low, high)) if c.compare_internal(&file.largest, low).is_lt() => {
+                    (&file.smallest[..], high)
+                }
+                Some((low, high)) if c.compare_internal(&file.smallest, high).is_gt() => {
+                    (low, &file.largest[..])
+                }
+                Some(_) => break,
+            };
+            if file.is_being_compacted() || !self.overlapping(output_level, low, high).is_empty() {
+                break;
+            }
+            range = Some((low, high));
+            taken.push(Arc::clone(file));
+        }
+        taken.sort_by(|a, b| c.compare_internal(&a.smallest, &b.smallest));
+        (!taken.is_empty()).then_some(taken)
+    }
+
+    /// All free files of level 0 from the newest on, if the base level is so much larger that
+    /// merging level 0 with it would mostly rewrite the base level.
+    fn size_based_intra_level0(&self) -> Option<Files> {
+        let o = self.input.options;
+        let files = self.version().files(0);
+        let fewest = usize::try_from(o.level0_file_num_compaction_trigger)
+            .unwrap_or(0)
+            .max(2);
+        if self.targets.base_level == 0 || files.len() < fewest {
+            return None;
+        }
+        let bytes: u64 = files.iter().map(|f| self.targets.compensated_size(f)).sum();
+        let ratio = o.max_bytes_for_level_multiplier.max(10.0) * 2.0;
+        if self.version().level_bytes(self.targets.base_level) <= multiply(bytes, ratio) {
+            return None;
+        }
+        let free: Files = files
+            .iter()
+            .take_while(|f| !f.is_being_compacted())
+            .cloned()
+            .collect();
+        (free.len() >= fewest).then_some(free)
+    }
+
+    /// The newest files of level 0, as long as each further one makes the work per removed file
+    /// cheaper.
+    fn intra_level0(&self) -> Option<Files> {
+        let o = self.input.options;
+        let files = self.version().files(0);
+        let trigger = usize::try_from(o.level0_file_num_compaction_trigger).unwrap_or(0);
+        let (newest, older) = files.split_first()?;
+        if files.len() < trigger + 2 || newest.is_being_compacted() {
+            return None;
+        }
+        let mut bytes = newest.size;
+        let mut best = u64::MAX;
+        let mut count = 1;
+        for file in older {
+            bytes = bytes.saturating_add(file.size);
+            let per_removed_file = bytes / count as u64;
+            if file.is_being_compacted()
+                || per_removed_file > best
+                || bytes > o.compaction_bytes_limit()
+            {
+                break;
+            }
+            best = per_removed_file;
+            count += 1;
+        }
+        (count >= MIN_INTRA_L0_FILES).then(|| files[..count].to_vec())
+    }
+
+    /// File `index` of `level`, which overlaps nothing in the output level, and neighbours for which
+    /// that is true as well.
+    fn more_to_move(&self, level: usize, index: usize, output_level: usize) -> Files {
+        let o = self.input.options;
+        let c = self.comparator();
+        let files = self.version().files(level);
+        let mut taken = index..index + 1;
+        if !o.compression_per_level.is_empty() || o.path_count > 1 {
+            return files[taken].to_vec();
+        }
+        let mut bytes = files[index].size;
+        let mut extends = |next: &FileMeta, low: &[u8], high: &[u8], cut_is_clean: bool| {
+            if next.is_being_compacted()
+                || !self.overlapping(output_level, low, high).is_empty()
+                || !cut_is_clean
+            {
+                return false;
+            }
+            bytes = bytes.saturating_add(next.size);
+            bytes <= o.compaction_bytes_limit()
+        };
+        let shares_key = |a: &FileMeta, b: &FileMeta| {
+            c.compare(a.largest_user_key(), b.smallest_user_key()) == Ordering::Equal
+        };
+        let first = &files[index];
+        while taken.len() < MAX_MOVED_FILES
+            && let Some(next) = files.get(taken.end)
+        {
+            let clean = files
+                .get(taken.end + 1)
+                .is_none_or(|after| !shares_key(next, after));
+            if !extends(next, &first.smallest, &next.largest, clean) {
+                break;
+            }
+            taken.end += 1;
+        }
+        while taken.len() < MAX_MOVED_FILES && taken.start > 0 {
+            let next = &files[taken.start - 1];
+            let clean = taken.start < 2 || !shares_key(&files[taken.start - 2], next);
+            if !extends(next, &next.smallest, &first.largest, clean) {
+                break;
+            }
+            taken.start -= 1;
+        }
+        files[taken].to_vec()
+    }
+
+    /// A plan for a file whose writer asked for compaction. Outer `None`: there is none that is free.
+    fn marked_start(&self) -> Option<Option<CompactionPlan>> {
+        if self.targets.marked_files == 0 {
+            return None;
+        }
+        let deepest = self.version().num_non_empty_levels().saturating_sub(1);
+        let marked: Vec<_> = self
+            .version()
+            .file_iter()
+            .take_while(|(level, _)| *level < deepest)
+            .filter(|(_, f)| f.marked_for_compaction && !f.is_being_compacted())
+            .collect();
+        // Starting anywhere keeps one file that cannot be compacted from blocking the others.
+        let first = usize::try_from(self.input.now % marked.len().max(1) as u64).unwrap_or(0);
+        let in_turn = marked.iter().skip(first).take(1).chain(&marked);
+        for &(level, file) in in_turn {
+            if level == 0 && self.level0_is_busy() {
+                continue;
+            }
+            if let Some(files) = self.clean_cut(level, vec![Arc::clone(file)]) {
+                return Some(self.finish(Start {
+                    level,
+                    output_level: self.next_level(level),
+                    files,
+                    reason: CompactionReason::FilesMarkedForCompaction,
+                    score: 0.0,
+                    level0_move: false,
+                }));
+            }
+        }
+        None
+    }
+
+    /// Bottommost files that hold sequence numbers or tombstones for no reason any more.
+    fn bottommost_marked(&self) -> impl Iterator<Item = (usize, &Arc<FileMeta>)> {
+        let version = self.version();
+        let threshold = self.input.oldest_snapshot.unwrap_or(0);
+        let candidates = if threshold == 0 {
+            &[][..]
+        } else {
+            version.bottommost_files()
+        };
+        candidates
+            .iter()
+            .map(|&(level, index)| (level, &version.files(level)[index]))
+            .filter(move |(_, f)| {
+                f.largest_seqno != 0 && f.largest_seqno < threshold && !f.is_being_compacted()
+            })
+    }
+
+    /// A plan that rewrites one of them where it is.
+    fn bottommost_start(&self) -> Option<CompactionPlan> {
+        for (level, file) in self.bottommost_marked() {
+            if level == 0 && self.level0_is_busy() {
+                continue;
+            }
+            if let Some(files) = self.clean_cut(level, vec![Arc::clone(file)]) {
+                return self.finish(Start {
+                    level,
+                    output_level: level,
+                    files,
+                    reason: CompactionReason::BottommostFiles,
+                    score: 0.0,
+                    level0_move: false,
+                });
+            }
+        }
+        None
+    }
+
+    /// A plan that merges files of level 0 into one. Independent of all other levels.
+    fn finish_level0(&self, files: Files, score: f64) -> Option<CompactionPlan> {
+        Some(self.plan(Draft {
+            inputs: vec![(0, files)],
+            output_level: 0,
+            grandparents: Files::new(),
+            reason: CompactionReason::LevelL0FilesNum,
+            score,
+            level0_inputs_are_apart: false,
+        }))
+    }
+
+    /// Adds what must go with the first files and makes the plan; `None` on conflict.
+    fn finish(&self, start: Start) -> Option<CompactionPlan> {
+        let Start {
+            level,
+            output_level,
+            mut files,
+            reason,
+            score,
+            level0_move,
+        } = start;
+        if output_level == 0 {
+            let plan = self.finish_level0(files, score)?;
+            return Some(CompactionPlan { reason, ..plan });
+        }
+        if level == 0 && !level0_move {
+            // Whatever overlaps, directly or through others, goes down together.
+            let sets = [&files[..]];
+            let (low, high) = self.range(&sets);
+            let all = self.overlapping(0, low, high);
+            let sets = [&all[..]];
+            let (low, high) = self.range(&sets);
+            if any_busy(&all) || any_busy(&self.overlapping(output_level, low, high)) {
+                return None;
+            }
+            files = all;
+        }
+        let (files, outputs) = if level0_move {
+            (files, Files::new())
+        } else {
+            self.with_output_level(level, files, output_level)?
+        };
+        let sets = [&files[..], &outputs[..]];
+        if self.output_conflicts(output_level, &sets) {
+            return None;
+        }
+        let grandparents = if level0_move {
+            Files::new()
+        } else {
+            self.grandparents(output_level, &sets)
+        };
+        let mut inputs = vec![(level, files)];
+        if !outputs.is_empty() {
+            inputs.push((output_level, outputs));
+        }
+        Some(self.plan(Draft {
+            inputs,
+            output_level,
+            grandparents,
+            reason,
+            score,
+            level0_inputs_are_apart: level0_move,
+        }))
+    }
+}
+
+/// Brings the first [`SORTED_FILES`] items in order, in linear time for the rest.
+fn sort_front(items: &mut [usize], mut by: impl FnMut(&usize, &usize) -> Ordering) {
+    if items.len() > SORTED_FILES {
+        items.select_nth_unstable_by(SORTED_FILES - 1, &mut by);
+        items[..SORTED_FILES].sort_by(by);
+    } else {
+        items.sort_by(by);
+    }
+}

@@ -1,0 +1,429 @@
+//! Target sizes, compaction scores and debt of the levels of a version.
+//!
+//! A level may hold `max_bytes_for_level_base` bytes at the base level and `multiplier` times more
+//! per level below it. With *static* targets the base level is 1. With *dynamic* targets the size of
+//! the largest level decides: targets are derived from it upwards, level 0 is compacted straight into
+//! the base level, and the levels between are empty.
+//!
+//! ```text
+//! dynamic, base 100, multiplier 10, last level 3 000:   L5 = 300, base L4 = 100 (30 < base)
+//! ```
+//!
+//! The score of a level says how much its size exceeds its target; 1 and more means work. Files of
+//! running compactions do not count. The debt is an estimate of all bytes that compactions must
+//! rewrite until every level is within its target; write stalls follow it.
+//!
+//! All numbers are those of RocksDB 11.8, floating-point steps included. Level style only. Pure
+//! computation; reads the flags of the files without a lock.
+
+use super::file_meta::{FileMeta, FileStats};
+use super::version::Version;
+use crate::options::CompactionPri;
+use spanlith_table::Compression;
+
+/// Scores of dynamic levels that are due are scaled, so that they stay ahead of levels that are not.
+const SCORE_SCALE: f64 = 10.0;
+
+/// Weight of surplus tombstones in the compensated size of a file.
+const DELETION_WEIGHT: u64 = 2;
+
+/// What level compaction needs to know of a family's options.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LevelOptions {
+    /// Number of levels.
+    pub num_levels: u32,
+    /// Targets follow the size of the largest level.
+    pub level_compaction_dynamic_level_bytes: bool,
+    /// Target of the base level.
+    pub max_bytes_for_level_base: u64,
+    /// Ratio of the targets of adjacent levels.
+    pub max_bytes_for_level_multiplier: f64,
+    /// Further factor per level, static targets only; 1 beyond its end.
+    pub max_bytes_for_level_multiplier_additional: Vec<i32>,
+    /// Files in level 0 that make it due.
+    pub level0_file_num_compaction_trigger: i32,
+    /// Size of the files of the base level.
+    pub target_file_size_base: u64,
+    /// Ratio of file sizes of adjacent levels.
+    pub target_file_size_multiplier: i32,
+    /// Limit of a compaction's input and of an output's overlap with the next level; 0 means 25
+    /// files of `target_file_size_base`.
+    pub max_compaction_bytes: u64,
+    /// Which file of a level goes first. Round robin is refused when options are validated.
+    pub compaction_pri: CompactionPri,
+    /// Codec of tables.
+    pub compression: Compression,
+    /// Codec by level: first level 0, then counted from the base level. Empty: not used.
+    pub compression_per_level: Vec<Compression>,
+    /// Codec of the deepest level, if it differs.
+    pub bottommost_compression: Option<Compression>,
+    /// Number of paths the family's tables are spread over.
+    pub path_count: usize,
+    /// A compaction filter must see what manual compactions touch.
+    pub has_compaction_filter: bool,
+}
+
+impl Default for LevelOptions {
+    fn default() -> Self {
+        Self {
+            num_levels: 7,
+            level_compaction_dynamic_level_bytes: true,
+            max_bytes_for_level_base: 256 << 20,
+            max_bytes_for_level_multiplier: 10.0,
+            max_bytes_for_level_multiplier_additional: Vec::new(),
+            level0_file_num_compaction_trigger: 4,
+            target_file_size_base: 64 << 20,
+            target_file_size_multiplier: 1,
+            max_compaction_bytes: 0,
+            compaction_pri: CompactionPri::MinOverlappingRatio,
+            compression: Compression::default(),
+            compression_per_level: Vec::new(),
+            bottommost_compression: None,
+            path_count: 1,
+            has_compaction_filter: false,
+        }
+    }
+}
+
+impl LevelOptions {
+    /// The limit in bytes of [`Self::max_compaction_bytes`].
+    pub fn compaction_bytes_limit(&self) -> u64 {
+        match self.max_compaction_bytes {
+            0 => self.target_file_size_base.saturating_mul(25),
+            set => set,
+        }
+    }
+
+    /// Size at which outputs to `level` are cut.
+    pub fn target_file_size(&self, level: usize, base_level: usize) -> u64 {
+        let dynamic = self.level_compaction_dynamic_level_bytes && level >= base_level;
+        let steps = if dynamic { level - base_level } else { level };
+        // The first step down does not multiply: levels 0 and 1 (base and the one below) are equal.
+        (1..steps).fold(self.target_file_size_base, |size, _| {
+            multiply(size, f64::from(self.target_file_size_multiplier))
+        })
+    }
+
+    /// Codec of a table written to `level` when nothing else is known; that of flushes for level 0.
+    pub fn compression_for(&self, level: usize) -> Compression {
+        let last = self.compression_per_level.len().wrapping_sub(1);
+        let by_level = self.compression_per_level.get(level.min(last));
+        by_level.copied().unwrap_or(self.compression)
+    }
+
+    /// Codec of a compaction's outputs to `level` of `version`.
+    pub fn output_compression(
+        &self,
+        version: &Version,
+        level: usize,
+        base_level: usize,
+    ) -> Compression {
+        if let Some(bottommost) = self.bottommost_compression
+            && level + 1 >= version.num_non_empty_levels()
+        {
+            return bottommost;
+        }
+        self.compression_for(if level == 0 {
+            0
+        } else {
+            (level + 1).saturating_sub(base_level)
+        })
+    }
+}
+
+/// Product as RocksDB computes sizes: the first factor alone if the product overflows.
+pub(crate) fn multiply(size: u64, factor: f64) -> u64 {
+    if size == 0 || factor <= 0.0 {
+        return 0;
+    }
+    if u64::MAX as f64 / (size as f64) < factor {
+        return size;
+    }
+    (size as f64 * factor) as u64
+}
+
+/// Targets, scores and debt of one version at one moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LevelTargets {
+    /// The level that level 0 is compacted into.
+    pub base_level: usize,
+    /// Bytes each level may hold; `u64::MAX` for levels above the base level.
+    pub max_bytes: Vec<u64>,
+    /// Deepest level that the data does not need; it and those above it are emptied.
+    pub lowest_unnecessary_level: Option<usize>,
+    /// Level and score of all levels but the last, highest score first.
+    pub scores: Vec<(usize, f64)>,
+    /// Bytes compactions have to rewrite.
+    pub pending_compaction_bytes: u64,
+    /// Average size of a value in all files whose properties are known.
+    pub average_value_size: u64,
+    /// Files above the deepest level whose writer asked for compaction, and that are free.
+    pub marked_files: usize,
+}
+
+impl LevelTargets {
+    /// Computes everything for `version`.
+    pub fn compute(version: &Version, options: &LevelOptions) -> Self {
+        let mut targets = if options.level_compaction_dynamic_level_bytes {
+            Self::dynamic_targets(version, options)
+        } else {
+            Self::static_targets(version, options)
+        };
+        targets.average_value_size = average_value_size(version);
+        targets.score_levels(version, options);
+        targets.pending_compaction_bytes = targets.estimate_debt(version, options);
+        targets.marked_files = version
+            .file_iter()
+            .take_while(|(level, _)| level + 1 < version.num_non_empty_levels())
+            .filter(|(_, f)| f.marked_for_compaction && !f.is_being_compacted())
+            .count();
+        targets
+    }
+
+    fn with_base(base_level: usize, max_bytes: Vec<u64>) -> Self {
+        Self {
+            base_level,
+            max_bytes,
+            lowest_unnecessary_level: None,
+            scores: Vec::new(),
+            pending_compaction_bytes: 0,
+            average_value_size: 0,
+            marked_files: 0,
+        }
+    }
+
+    fn static_targets(version: &Version, o: &LevelOptions) -> Self {
+        let mut max_bytes: Vec<u64> = Vec::with_capacity(version.num_levels());
+        for level in 0..version.num_levels() {
+            let bytes = match max_bytes.last() {
+                Some(&above) if level > 1 => {
+                    let additional = &o.max_bytes_for_level_multiplier_additional;
+                    let factor = additional.get(level - 1).copied().unwrap_or(1);
+                    let scaled = multiply(above, o.max_bytes_for_level_multiplier);
+                    multiply(scaled, f64::from(factor))
+                }
+                _ => o.max_bytes_for_level_base,
+            };
+            max_bytes.push(bytes);
+        }
+        Self::with_base(1, max_bytes)
+    }
+
+    fn dynamic_targets(version: &Version, o: &LevelOptions) -> Self {
+        let levels = version.num_levels();
+        let mut max_bytes = vec![u64::MAX; levels];
+        let largest = (1..levels)
+            .map(|l| version.level_bytes(l))
+            .max()
+            .unwrap_or(0);
+        let first_non_empty = (1..levels).find(|&l| version.level_bytes(l) > 0);
+        let Some(first) = first_non_empty else {
+            return Self::with_base(levels.saturating_sub(1), max_bytes);
+        };
+        let base_max = o.max_bytes_for_level_base;
+        let divide = |size: u64| (size as f64 / o.max_bytes_for_level_multiplier) as u64;
+        let base_min = divide(base_max);
+
+        // Size of the first non-empty level if the largest level were the last one.
+        let mut size = largest;
+        let mut unnecessary = None;
+        for level in (first..levels - 1).rev() {
+            size = divide(size);
+            if unnecessary.is_none() && size <= base_min {
+                unnecessary = Some(level);
+            }
+        }
+        let mut base = first;
+        let base_size = if size <= base_min {
+            base_min + 1
+        } else {
+            while base > 1 && size > base_max {
+                base -= 1;
+                size = divide(size);
+            }
+            size.min(base_max).max(1)
+        };
+        let mut size = base_size;
+        for (level, bytes) in max_bytes.iter_mut().enumerate().skip(base) {
+            if level > base {
+                size = multiply(size, o.max_bytes_for_level_multiplier);
+            }
+            // A smaller target would give an hourglass shape when level 0 is large.
+            *bytes = size.max(base_max);
+        }
+        let mut targets = Self::with_base(base, max_bytes);
+        targets.lowest_unnecessary_level = unnecessary;
+        targets
+    }
+
+    fn score_levels(&mut self, version: &Version, o: &LevelOptions) {
+        let mut incoming = 0.0_f64;
+        for level in 0..version.num_levels().saturating_sub(1) {
+            let score = if level == 0 {
+                incoming += version.level_bytes(0) as f64;
+                self.level0_score(version, o)
+            } else {
+                let score = self.level_score(version, o, level, incoming);
+                let bytes = version.level_bytes(level);
+                let target = self.max_bytes[level];
+                if self.is_unnecessary(level) {
+                    incoming += bytes as f64;
+                } else if bytes > target {
+                    incoming += (bytes - target) as f64;
+                }
+                score
+            };
+            self.scores.push((level, score));
+        }
+        // Stable: of equal scores the upper level goes first.
+        self.scores.sort_by(|a, b| b.1.total_cmp(&a.1));
+    }
+
+    fn level0_score(&self, version: &Version, o: &LevelOptions) -> f64 {
+        let free = || version.files(0).iter().filter(|f| !f.is_being_compacted());
+        let runs = free().count() as f64;
+        let bytes: u64 = free().map(|f| self.compensated_size(f)).sum();
+        let trigger = f64::from(o.level0_file_num_compaction_trigger);
+        let mut score = runs / trigger;
+        let base_bytes = o.max_bytes_for_level_base;
+        if !o.level_compaction_dynamic_level_bytes {
+            return score.max(bytes as f64 / base_bytes as f64);
+        }
+        if bytes >= base_bytes {
+            // The debt counts level 0 as due: make sure that it is.
+            score = score.max(1.01);
+        }
+        let base_target = self
+            .max_bytes
+            .get(self.base_level)
+            .copied()
+            .unwrap_or(u64::MAX);
+        if bytes > base_target {
+            let files = version.files(self.base_level);
+            let base_size: u64 = files.iter().map(|f| self.compensated_size(f)).sum();
+            score = score.max(bytes as f64 / base_size.max(base_target) as f64);
+        }
+        if score > 1.0 {
+            score *= SCORE_SCALE;
+        }
+        score
+    }
+
+    fn level_score(&self, version: &Version, o: &LevelOptions, level: usize, incoming: f64) -> f64 {
+        let files = version.files(level).iter();
+        let free: u64 = files
+            .filter(|f| !f.is_being_compacted())
+            .map(|f| self.compensated_size(f))
+            .sum();
+        let target = self.max_bytes[level];
+        if !o.level_compaction_dynamic_level_bytes || free < target {
+            let score = free as f64 / target as f64;
+            return self.drained_score(level, free, score, o);
+        }
+        // What is about to come down would be merged with it again: wait for that.
+        let score = free as f64 / (target as f64 + incoming) * SCORE_SCALE;
+        self.drained_score(level, free, score, o)
+    }
+
+    /// A level that is not needed is emptied, behind a due level 0 and from the top.
+    fn drained_score(&self, level: usize, free: u64, score: f64, o: &LevelOptions) -> f64 {
+        match self.lowest_unnecessary_level {
+            Some(lowest)
+                if o.level_compaction_dynamic_level_bytes && free > 0 && level <= lowest =>
+            {
+                score.max(SCORE_SCALE * (1.001 + 0.001 * (lowest - level) as f64))
+            }
+            _ => score,
+        }
+    }
+
+    fn is_unnecessary(&self, level: usize) -> bool {
+        self.lowest_unnecessary_level
+            .is_some_and(|lowest| level <= lowest)
+    }
+
+    fn estimate_debt(&self, version: &Version, o: &LevelOptions) -> u64 {
+        let mut debt = 0_u64;
+        let mut inflow = 0_u64;
+        let level0 = version.level_bytes(0);
+        let trigger = usize::try_from(o.level0_file_num_compaction_trigger).unwrap_or(0);
+        let level0_due = version.num_files(0) >= trigger || level0 >= o.max_bytes_for_level_base;
+        if level0_due {
+            debt = level0;
+            inflow = level0;
+        }
+        for level in self.base_level..version.num_levels().saturating_sub(1) {
+            let mut size = version.level_bytes(level);
+            if level == self.base_level && level0_due {
+                debt = debt.saturating_add(size);
+            }
+            size = size.saturating_add(inflow);
+            inflow = 0;
+            let target = self.max_bytes[level];
+            if size > target {
+                inflow = size - target;
+                let next = version.level_bytes(level + 1);
+                if next > 0 {
+                    let fan_out = next as f64 / size as f64 + 1.0;
+                    debt = debt.saturating_add((inflow as f64 * fan_out) as u64);
+                }
+            }
+        }
+        debt
+    }
+
+    /// Highest score; at least 1 when files are marked. 1 and more means that a compaction is due.
+    pub fn top_score(&self) -> f64 {
+        let score = self.scores.first().map_or(0.0, |&(_, score)| score);
+        if self.marked_files > 0 {
+            score.max(1.0)
+        } else {
+            score
+        }
+    }
+
+    /// Size of a file as compaction weighs it: surplus tombstones count as the values they will
+    /// remove.
+    pub fn compensated_size(&self, file: &FileMeta) -> u64 {
+        let mut size = file.size;
+        if let Some(stats) = file.stats.get() {
+            let twice = stats
+                .num_deletions
+                .saturating_sub(stats.num_range_deletions)
+                * 2;
+            if twice >= stats.num_entries {
+                let surplus = twice - stats.num_entries;
+                let weight = surplus
+                    .saturating_mul(self.average_value_size)
+                    .saturating_mul(DELETION_WEIGHT);
+                size = size.saturating_add(weight);
+            }
+        }
+        size.saturating_add(file.compensated_range_deletion_size)
+    }
+}
+
+/// Bytes a value takes on disk, over all files whose properties are known.
+fn average_value_size(version: &Version) -> u64 {
+    let mut sum = FileStats::default();
+    let mut file_bytes = 0_u64;
+    for (_, file) in version.file_iter() {
+        if let Some(s) = file.stats.get() {
+            file_bytes = file_bytes.saturating_add(file.size);
+            sum.num_entries = sum.num_entries.saturating_add(s.num_entries);
+            sum.num_deletions = sum.num_deletions.saturating_add(s.num_deletions);
+            sum.raw_key_size = sum.raw_key_size.saturating_add(s.raw_key_size);
+            sum.raw_value_size = sum.raw_value_size.saturating_add(s.raw_value_size);
+        }
+    }
+    let values = sum.num_entries.saturating_sub(sum.num_deletions);
+    let raw = sum.raw_key_size.saturating_add(sum.raw_value_size);
+    if values == 0 || raw == 0 {
+        return 0;
+    }
+    // The ratio of stored to raw bytes stands for compression.
+    (sum.raw_value_size / values).saturating_mul(file_bytes) / raw
+}
+
+#[cfg(test)]
+mod tests;
