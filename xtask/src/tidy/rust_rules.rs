@@ -31,10 +31,13 @@ fn is_generated(text: &str) -> bool {
         .is_some_and(|line| line.to_lowercase().contains("generated"))
 }
 
-/// Rule `header`.
+/// Rule `header`. A file `tests.rs` needs none: the file beside it says what is tested.
 pub fn header(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for (file, source) in tree.sources() {
+    for (file, source) in tree
+        .sources()
+        .filter(|(file, _)| !file.ends_with("/tests.rs"))
+    {
         let mut lines = source.text().lines().filter(|line| !line.trim().is_empty());
         let first = lines.find(|line| !line.starts_with("#!") && !is_generated(line));
         match first.and_then(|line| line.strip_prefix("//!")) {
@@ -152,6 +155,7 @@ mod tests {
         assert_eq!(found("use a;\n//! Late.\n"), 1);
         assert_eq!(found("//! placeholder\n"), 1);
         assert_eq!(found(""), 1);
+        assert!(header(&Tree::of(&[("crates/a/src/b/tests.rs", "use a;")])).is_empty());
     }
 
     #[test]

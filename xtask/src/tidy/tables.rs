@@ -93,7 +93,13 @@ pub const UNSAFE_FORBIDDEN: [&str; 7] = [
 pub const UNSAFE_DENIED: [(&str, &[&str]); 6] = [
     (
         "engine",
-        &["write/queue", "read/superversion", "iter/merging"],
+        &[
+            "write/queue",
+            "write/pipeline",
+            "read/superversion",
+            "read/get",
+            "iter/merging",
+        ],
     ),
     ("base", &["sync", "pinned", "crc32c", "simd"]),
     ("env", &["sys", "aligned", "uring"]),
