@@ -84,7 +84,7 @@ impl FilterBuilder {
     pub fn size(&self) -> u64 {
         let n = self.hashes.len() as u64;
         let bytes = (n * self.millibits).div_ceil(8000).min(MAX_LEN);
-        (bytes + 63 & !63) + 5
+        ((bytes + 63) & !63) + 5
     }
 
     /// The filter's block.
@@ -101,7 +101,7 @@ impl FilterBuilder {
         let count = lines.len() as u64;
         // The line of a later hash is fetched while the current one is set.
         for &hash in &self.hashes {
-            let line = &mut lines[((hash & 0xffff_ffff) * count >> 32) as usize];
+            let line = &mut lines[(((hash & 0xffff_ffff) * count) >> 32) as usize];
             let mut x = (hash >> 32) as u32;
             for _ in 0..probes {
                 let bit = (x >> 23) as usize;

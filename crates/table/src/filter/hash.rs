@@ -146,7 +146,7 @@ fn long(data: &[u8]) -> u64 {
     for r in 0..(n - 1024 * blocks) / 64 {
         stripe(&mut acc, data, 1024 * blocks + 64 * r, 8 * r);
     }
-    if n % 64 != 0 {
+    if !n.is_multiple_of(64) {
         stripe(&mut acc, data, n - 64, 121);
     }
     let mut sum = (n as u64).wrapping_mul(P64_1);

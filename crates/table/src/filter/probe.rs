@@ -97,7 +97,7 @@ impl Filter {
 /// Offset of the line of a hash.
 #[inline(always)]
 fn line_of(hash: u64, lines: u32) -> usize {
-    ((hash & 0xffff_ffff) * u64::from(lines) >> 32) as usize * 64
+    (((hash & 0xffff_ffff) * u64::from(lines)) >> 32) as usize * 64
 }
 
 #[inline(always)]

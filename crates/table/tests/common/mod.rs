@@ -132,7 +132,7 @@ pub fn fixture(name: &str) -> Vec<u8> {
 
 /// Bytes of a hexadecimal text.
 pub fn unhex(text: &str) -> Vec<u8> {
-    assert!(text.len() % 2 == 0, "odd number of digits: {text}");
+    assert!(text.len().is_multiple_of(2), "odd number of digits: {text}");
     (0..text.len() / 2)
         .map(|i| u8::from_str_radix(&text[2 * i..2 * i + 2], 16).unwrap())
         .collect()
