@@ -6,7 +6,7 @@
 use spanlith_base::{Comparator, ValueType};
 use spanlith_memtable::{Entry, MemTable};
 use std::hint::black_box;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 const VALUE: [u8; 100] = [b'v'; 100];
@@ -17,13 +17,19 @@ fn mix(n: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Sixteen decimal digits, as benchmarks of key-value stores use them.
+/// A big-endian number and padding, or with `KEYS=decimal` sixteen decimal digits.
 fn key(n: u64) -> [u8; 16] {
+    static DECIMAL: LazyLock<bool> =
+        LazyLock::new(|| std::env::var("KEYS").is_ok_and(|v| v == "decimal"));
     let mut key = [b'0'; 16];
-    let mut n = n;
-    for digit in key.iter_mut().rev() {
-        *digit = b'0' + (n % 10) as u8;
-        n /= 10;
+    if *DECIMAL {
+        let mut n = n;
+        for digit in key.iter_mut().rev() {
+            *digit = b'0' + (n % 10) as u8;
+            n /= 10;
+        }
+    } else {
+        key[..8].copy_from_slice(&n.to_be_bytes());
     }
     key
 }

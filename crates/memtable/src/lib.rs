@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!   memtable   the public type: counters, the rule that says when it is full
-//!   skiplist   lock-free ordered list of entries, its readers and writers, batched inserts
+//!   tree       ordered set of entries: optimistic B+-tree, its readers and writers, batched inserts
 //!   arena      memory of the nodes: concurrent bump allocation in growing blocks
 //! ```
 //!
@@ -15,7 +15,7 @@
 
 mod arena;
 mod memtable;
-mod skiplist;
+mod tree;
 
 pub use memtable::{Entry, MemTable};
-pub use skiplist::{EntryRef, MemTableIter};
+pub use tree::{EntryRef, MemTableIter};

@@ -4,13 +4,13 @@
 //! sequence number it reads at, not here.
 
 use crate::arena::ArenaUsage;
-use crate::skiplist::{EntryRef, MemTableIter, SkipList};
+use crate::tree::{EntryRef, MemTableIter, Tree};
 use spanlith_base::{Comparator, SequenceNumber, ValueType};
 use std::sync::Arc;
 
 /// In-memory entries of one column family, newest first for each key.
 pub struct MemTable {
-    list: SkipList,
+    tree: Tree,
     arena_block_size: usize,
 }
 
@@ -32,7 +32,7 @@ impl MemTable {
     /// if that is 1 MiB or more).
     pub fn new(comparator: Comparator, arena_block_size: usize) -> Self {
         Self {
-            list: SkipList::new(comparator, arena_block_size),
+            tree: Tree::new(comparator, arena_block_size),
             arena_block_size,
         }
     }
@@ -44,19 +44,19 @@ impl MemTable {
     /// If key or value have 4 GiB or more.
     #[inline]
     pub fn add(&self, seqno: SequenceNumber, kind: ValueType, key: &[u8], value: &[u8]) -> bool {
-        self.list.insert(seqno, kind, key, value)
+        self.tree.insert(seqno, kind, key, value)
     }
 
     /// Adds several entries, as [`Self::add`] does one by one but faster. An entry whose key and
     /// sequence number are taken is skipped.
     pub fn add_many(&self, entries: &[Entry<'_>]) {
-        self.list.insert_many(entries);
+        self.tree.insert_many(entries);
     }
 
     /// Newest entry of `key` with a sequence number of at most `snapshot`.
     #[inline]
     pub fn find(&self, key: &[u8], snapshot: SequenceNumber) -> Option<EntryRef<'_>> {
-        self.list.find(key, snapshot)
+        self.tree.find(key, snapshot)
     }
 
     /// An iterator over all entries; not positioned.
@@ -66,7 +66,7 @@ impl MemTable {
 
     /// Number of entries.
     pub fn len(&self) -> u64 {
-        self.list.counts().entries
+        self.tree.counts().entries
     }
 
     /// Whether nothing was added.
@@ -76,44 +76,44 @@ impl MemTable {
 
     /// Number of point tombstones among the entries.
     pub fn deletes(&self) -> u64 {
-        self.list.counts().deletes
+        self.tree.counts().deletes
     }
 
     /// Bytes of internal keys and values.
     pub fn data_bytes(&self) -> u64 {
-        self.list.counts().data_bytes
+        self.tree.counts().data_bytes
     }
 
     /// All memory held, used or not.
     pub fn memory_usage(&self) -> usize {
-        self.list.memory_usage()
+        self.tree.memory_usage()
     }
 
     /// Smallest sequence number added; `u64::MAX` while empty.
     pub fn first_seqno(&self) -> SequenceNumber {
-        self.list.counts().smallest
+        self.tree.counts().smallest
     }
 
     /// Largest sequence number added; 0 while empty.
     pub fn largest_seqno(&self) -> SequenceNumber {
-        self.list.counts().largest
+        self.tree.counts().largest
     }
 
     /// Order of its keys.
     pub fn comparator(&self) -> &Comparator {
-        self.list.comparator()
+        self.tree.comparator()
     }
 
     /// Whether it is time to seal and flush, by RocksDB's rule: memory is allowed to pass
     /// `write_buffer_size` by less than 0.6 blocks, and a last block that is within that limit is
     /// filled to three quarters first.
     pub fn should_flush(&self, write_buffer_size: usize) -> bool {
-        let arena = self.list.arena_usage();
+        let arena = self.tree.arena_usage();
         is_full(&arena, self.arena_block_size, write_buffer_size) && !self.is_empty()
     }
 
-    pub(crate) fn list(&self) -> &SkipList {
-        &self.list
+    pub(crate) fn tree(&self) -> &Tree {
+        &self.tree
     }
 }
 

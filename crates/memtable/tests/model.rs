@@ -208,7 +208,7 @@ fn an_empty_memtable_has_nothing_and_is_cheap() {
     assert!(table.is_empty());
     assert!(table.find(b"", u64::MAX >> 8).is_none());
     assert_eq!((table.first_seqno(), table.largest_seqno()), (u64::MAX, 0));
-    assert!(table.memory_usage() < 8 << 10);
+    assert!(table.memory_usage() < 10 << 10);
     let mut iter = table.iter();
     assert!(!iter.valid());
     iter.seek_to_first();
