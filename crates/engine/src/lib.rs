@@ -1,1 +1,47 @@
-//! placeholder
+//! Spanlith: an embedded log-structured merge-tree key-value store that reads and writes RocksDB's
+//! own files.
+//!
+//! ```
+//! use spanlith::Db;
+//! # fn main() -> spanlith::Result<()> {
+//! # let dir = std::env::temp_dir().join(format!("spanlith-doc-{}", std::process::id()));
+//! let db = Db::open(&dir)?;
+//! let cf = db.default_cf();
+//! cf.put("language", "Rust")?;
+//! assert_eq!(cf.get("language")?.as_deref(), Some(&b"Rust"[..]));
+//! for entry in cf.iter() {
+//!     let (key, value) = entry?;
+//!     println!("{} = {}", key.escape_ascii(), value.escape_ascii());
+//! }
+//! db.close()?;
+//! # std::fs::remove_dir_all(&dir).ok();
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Modules, from the user's side down; a module uses only those behind it:
+//! `db > recovery > write > read > flush > compaction > core > iter > version > merge > options`.
+#![deny(unsafe_code)]
+
+mod compaction;
+mod core;
+mod db;
+mod flush;
+mod info_log;
+mod iter;
+mod merge;
+pub mod options;
+mod read;
+mod recovery;
+pub mod version;
+mod write;
+
+pub use crate::core::Snapshot;
+pub use db::{Cf, Cursor, Db, Iter, OpenBuilder};
+pub use merge::{MergeOperator, StringAppend, UInt64Add, operator_by_name};
+pub use read::ReadOptions;
+pub use spanlith_base::{
+    Comparator, Error, ErrorKind, Pinned, Result, SequenceNumber, Severity, SubCode,
+    UserComparator,
+};
+pub use write::{WriteBatch, WriteOptions};

@@ -38,7 +38,7 @@ impl TableCache {
 
     #[cold]
     fn open<'a>(&self, file: &'a FileMeta) -> Result<&'a Arc<TableReader>> {
-        let path = self.dir.join(filenames::table(file.number));
+        let path = self.dir.join(filenames::table_file_name(file.number));
         let handle = self.fs.open_random(&path)?;
         if handle.size() != file.size {
             return Err(Error::corruption(format!(

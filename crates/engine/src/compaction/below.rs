@@ -1,0 +1,43 @@
+//! Whether a user key can exist below the output level of a compaction, by file ranges.
+
+use crate::version::Version;
+use spanlith_base::{Comparator, keys};
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+/// Cursors over the levels below the output. Keys must be asked in order.
+pub(crate) struct Below {
+    version: Arc<Version>,
+    /// (level, index of the first file that does not end before the last key asked).
+    cursors: Vec<(usize, usize)>,
+    /// Output stays in level 0: older level-0 files may hold anything.
+    unknown: bool,
+}
+
+impl Below {
+    pub(crate) fn new(version: Arc<Version>, output_level: usize) -> Self {
+        let cursors = (output_level + 1..version.levels.len())
+            .filter(|&l| !version.levels[l].files.is_empty())
+            .map(|l| (l, 0))
+            .collect();
+        Self { version, cursors, unknown: output_level == 0 }
+    }
+
+    /// False if no file of a deeper level covers `user_key`.
+    pub(crate) fn may_contain(&mut self, comparator: &Comparator, user_key: &[u8]) -> bool {
+        if self.unknown {
+            return true;
+        }
+        self.cursors.iter_mut().any(|(level, at)| {
+            let files = &self.version.levels[*level].files;
+            while let Some(f) = files.get(*at)
+                && comparator.compare(keys::user_key(&f.largest), user_key) == Ordering::Less
+            {
+                *at += 1;
+            }
+            files.get(*at).is_some_and(|f| {
+                comparator.compare(keys::user_key(&f.smallest), user_key) != Ordering::Greater
+            })
+        })
+    }
+}

@@ -1,0 +1,349 @@
+//! Drops what nobody can see any more (C1), for flushes and compactions alike.
+//!
+//! Live snapshots cut history into *stripes*: an entry belongs to the oldest snapshot that sees it,
+//! or to the tip. Of the entries of one user key in one stripe only the newest can be seen. On top of
+//! that, tombstones vanish when nothing older lies below, pairs of put and single delete cancel, and
+//! merge operands are folded. Rules: `docs/formats/semantics.md`, "what may be dropped".
+
+use crate::compaction::Below;
+use crate::iter::MergingIter;
+use crate::merge::{MergeOperator, full_merge};
+use spanlith_base::keys::{self, ValueType};
+use spanlith_base::{Comparator, Error, Pinned, Result, SequenceNumber};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// How to decide.
+pub(crate) struct IterSettings {
+    pub comparator: Comparator,
+    pub merge_operator: Option<Arc<dyn MergeOperator>>,
+    /// Live snapshots, ascending.
+    pub snapshots: Vec<SequenceNumber>,
+    /// Nothing older than the inputs overlaps their range.
+    pub bottommost: bool,
+    /// Answers whether a key can exist below the output; `None` for flushes: it can.
+    pub below: Option<Below>,
+}
+
+/// Where the current output entry is.
+#[derive(Clone, Copy, PartialEq)]
+enum At {
+    End,
+    /// On the input's entry, with the tag possibly rewritten into `key`.
+    Input,
+    /// The front of `queue`.
+    Queue,
+}
+
+/// Filters a sorted stream of internal keys.
+pub(crate) struct CompactionIter {
+    input: MergingIter,
+    s: IterSettings,
+    at: At,
+    /// Internal key of the current output entry.
+    key: Vec<u8>,
+    /// Entries made ready out of order with the input: merge results, single deletes.
+    queue: VecDeque<(Vec<u8>, Pinned)>,
+    /// User key being worked on, and whether there is one.
+    user: Vec<u8>,
+    has_user: bool,
+    /// Stripe of the last entry of `user` that was handled; older entries in it are hidden.
+    stripe: Option<usize>,
+    /// Whether an entry of `user` was output.
+    output_one: bool,
+    entries: u64,
+}
+
+impl CompactionIter {
+    pub(crate) fn new(input: MergingIter, settings: IterSettings) -> Self {
+        Self {
+            input,
+            s: settings,
+            at: At::End,
+            key: Vec::new(),
+            queue: VecDeque::new(),
+            user: Vec::new(),
+            has_user: false,
+            stripe: None,
+            output_one: false,
+            entries: 0,
+        }
+    }
+
+    /// Moves to the first output entry.
+    pub(crate) fn seek_to_first(&mut self) -> Result<()> {
+        self.input.seek_to_first();
+        self.find()
+    }
+
+    /// Whether it stands on an output entry.
+    #[inline]
+    pub(crate) fn valid(&self) -> bool {
+        self.at != At::End
+    }
+
+    /// Internal key. Requires: `valid`.
+    #[inline]
+    pub(crate) fn key(&self) -> &[u8] {
+        match self.at {
+            At::Queue => &self.queue[0].0,
+            _ => &self.key,
+        }
+    }
+
+    /// Value. Requires: `valid`.
+    #[inline]
+    pub(crate) fn value(&self) -> &[u8] {
+        match self.at {
+            At::Queue => &self.queue[0].1,
+            _ => self.input.value(),
+        }
+    }
+
+    /// Moves to the next output entry.
+    ///
+    /// # Errors
+    /// Of the input, and broken contracts of single deletes.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Result<()> {
+        match self.at {
+            At::Queue => {
+                self.queue.pop_front();
+            }
+            At::Input => self.step(),
+            At::End => return Ok(()),
+        }
+        self.find()
+    }
+
+    /// Entries read so far.
+    pub(crate) fn input_entries(&self) -> u64 {
+        self.entries
+    }
+
+    #[inline]
+    fn step(&mut self) {
+        self.entries += 1;
+        self.input.next();
+    }
+
+    /// Index of the stripe of `seqno`; `snapshots.len()` is the tip.
+    #[inline]
+    fn stripe_of(&self, seqno: SequenceNumber) -> usize {
+        match self.s.snapshots.last() {
+            None => 0,
+            Some(&newest) if seqno > newest => self.s.snapshots.len(),
+            _ => self.s.snapshots.partition_point(|&s| s < seqno),
+        }
+    }
+
+    /// Whether every snapshot sees `seqno`.
+    #[inline]
+    fn seen_by_all(&self, seqno: SequenceNumber) -> bool {
+        self.s.snapshots.first().is_none_or(|&s| seqno <= s)
+    }
+
+    /// Whether no older entry of the current user key can lie below the output.
+    fn nothing_below(&mut self) -> bool {
+        self.s.bottommost
+            || self.s.below.as_mut().is_some_and(|b| !b.may_contain(&self.s.comparator, &self.user))
+    }
+
+    #[inline]
+    fn on_user_key(&self) -> bool {
+        self.input.valid()
+            && self.s.comparator.equal(keys::user_key(self.input.key()), &self.user)
+    }
+
+    /// Outputs the input's entry.
+    #[inline]
+    fn emit_input(&mut self, kind: ValueType, seqno: SequenceNumber) {
+        self.key.clear();
+        let zero = self.s.bottommost
+            && kind == ValueType::Value
+            && self.seen_by_all(seqno);
+        let tag = keys::pack_tag(if zero { 0 } else { seqno }, kind as u8);
+        self.key.extend_from_slice(&self.user);
+        self.key.extend_from_slice(&tag.to_le_bytes());
+        self.output_one = true;
+        self.at = At::Input;
+    }
+
+    /// Queues an entry of the current user key.
+    fn enqueue(&mut self, kind: ValueType, seqno: SequenceNumber, value: Pinned) {
+        let zero = self.s.bottommost && kind == ValueType::Value && self.seen_by_all(seqno);
+        let tag = keys::pack_tag(if zero { 0 } else { seqno }, kind as u8);
+        self.queue.push_back((keys::internal_key(&self.user, tag), value));
+        self.output_one = true;
+    }
+
+    /// Finds the next output entry, starting with the input's current one.
+    fn find(&mut self) -> Result<()> {
+        loop {
+            if !self.queue.is_empty() {
+                self.at = At::Queue;
+                return Ok(());
+            }
+            if !self.input.valid() {
+                self.at = At::End;
+                return self.input.status();
+            }
+            let internal = self.input.key();
+            let (user, tag) = (keys::user_key(internal), keys::tag(internal));
+            let seqno = keys::tag_sequence(tag);
+            let byte = keys::tag_type(tag);
+            if !self.has_user || !self.s.comparator.equal(user, &self.user) {
+                self.user.clear();
+                self.user.extend_from_slice(user);
+                self.has_user = true;
+                self.stripe = None;
+                self.output_one = false;
+            }
+            let stripe = self.stripe_of(seqno);
+            if self.stripe == Some(stripe) {
+                // Hidden by a newer entry that the same snapshots see.
+                self.step();
+                continue;
+            }
+            self.stripe = Some(stripe);
+            match ValueType::from_byte(byte) {
+                Some(ValueType::Value) => {
+                    self.emit_input(ValueType::Value, seqno);
+                    return Ok(());
+                }
+                Some(ValueType::Deletion) => {
+                    if self.deletion(seqno, stripe) {
+                        return Ok(());
+                    }
+                }
+                Some(ValueType::SingleDeletion) => self.single_deletion(seqno, stripe)?,
+                Some(ValueType::Merge) => self.merge(seqno, stripe)?,
+                Some(k) => {
+                    return Err(Error::not_supported(format!("entries of type {k:?}")));
+                }
+                None => {
+                    return Err(Error::corruption("unknown value type in an internal key")
+                        .with("type", byte));
+                }
+            }
+        }
+    }
+
+    /// Handles a deletion; true if it is the current output entry.
+    fn deletion(&mut self, seqno: SequenceNumber, stripe: usize) -> bool {
+        if self.seen_by_all(seqno) && self.nothing_below() {
+            self.step();
+            return false;
+        }
+        if !self.s.bottommost {
+            self.emit_input(ValueType::Deletion, seqno);
+            return true;
+        }
+        // At the bottom, but a snapshot needs it: only if it hides something from someone.
+        self.step();
+        while self.on_user_key()
+            && self.stripe_of(keys::tag_sequence(keys::tag(self.input.key()))) == stripe
+        {
+            self.step();
+        }
+        if self.on_user_key() {
+            self.enqueue(ValueType::Deletion, seqno, Pinned::default());
+        }
+        false
+    }
+
+    fn single_deletion(&mut self, seqno: SequenceNumber, stripe: usize) -> Result<()> {
+        self.step();
+        if !self.on_user_key() {
+            self.input.status()?;
+            let gone = self.seen_by_all(seqno) && self.nothing_below();
+            if !gone {
+                self.enqueue(ValueType::SingleDeletion, seqno, Pinned::default());
+            }
+            return Ok(());
+        }
+        let next = keys::tag(self.input.key());
+        if self.stripe_of(keys::tag_sequence(next)) != stripe {
+            self.enqueue(ValueType::SingleDeletion, seqno, Pinned::default());
+            return Ok(());
+        }
+        match ValueType::from_byte(keys::tag_type(next)) {
+            Some(ValueType::SingleDeletion) => {
+                // The older one takes over: look at it as the first of its stripe.
+                self.stripe = None;
+                Ok(())
+            }
+            Some(ValueType::Deletion) => Err(Error::corruption(
+                "Found SD and type: 0 on the same key, violating the contract of SingleDelete. \
+                 Check your application to make sure the application does not mix SingleDelete and \
+                 Delete for the same key.",
+            )),
+            _ => {
+                // The pair cancels. Older entries of the stripe stay hidden.
+                self.step();
+                Ok(())
+            }
+        }
+    }
+
+    /// Folds the merge operands of one stripe.
+    fn merge(&mut self, newest: SequenceNumber, stripe: usize) -> Result<()> {
+        let mut operands: Vec<Pinned> = Vec::new();
+        let mut seqnos: Vec<SequenceNumber> = Vec::new();
+        let mut base: Option<(ValueType, SequenceNumber, Pinned)> = None;
+        while self.on_user_key() {
+            let tag = keys::tag(self.input.key());
+            let seqno = keys::tag_sequence(tag);
+            if self.stripe_of(seqno) != stripe {
+                break;
+            }
+            match ValueType::from_byte(keys::tag_type(tag)) {
+                Some(ValueType::Merge) => {
+                    operands.push(self.input.value_pinned());
+                    seqnos.push(seqno);
+                    self.step();
+                }
+                Some(
+                    k @ (ValueType::Value | ValueType::Deletion | ValueType::SingleDeletion),
+                ) => {
+                    base = Some((k, seqno, self.input.value_pinned()));
+                    self.step();
+                    break;
+                }
+                _ => break,
+            }
+        }
+        self.input.status()?;
+        let Some(operator) = self.s.merge_operator.clone() else {
+            return Err(Error::invalid_argument("merge_operator is not properly initialized."));
+        };
+        // The beginning of history counts as a deletion.
+        let at_beginning = base.is_none()
+            && !self.on_user_key()
+            && self.nothing_below();
+        if base.is_some() || at_beginning {
+            let existing = match &base {
+                Some((ValueType::Value, _, v)) => Some(&**v),
+                _ => None,
+            };
+            if let Ok(v) = full_merge(Some(&operator), &self.user, existing, &operands) {
+                self.enqueue(ValueType::Value, newest, Pinned::from_vec(v));
+                return Ok(());
+            }
+            // An operator that gives up fails reads, not compactions: keep everything.
+        } else if operands.len() > 1 {
+            let oldest_first: Vec<&[u8]> = operands.iter().rev().map(|p| &**p).collect();
+            if let Some(v) = operator.partial_merge(&self.user, &oldest_first) {
+                self.enqueue(ValueType::Merge, newest, Pinned::from_vec(v));
+                return Ok(());
+            }
+        }
+        for (seqno, operand) in seqnos.into_iter().zip(operands) {
+            self.enqueue(ValueType::Merge, seqno, operand);
+        }
+        if let Some((kind, seqno, value)) = base {
+            self.enqueue(kind, seqno, value);
+        }
+        Ok(())
+    }
+}

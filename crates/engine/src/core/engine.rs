@@ -1,0 +1,180 @@
+//! The shared state of an open database.
+
+use super::purge::PurgeQueue;
+use super::state::{DbState, LeaderState, rank};
+use super::{ManifestState, Request, SnapshotList, SuperVersion};
+use crate::info_log::InfoLog;
+use crate::merge::MergeOperator;
+use crate::options::{BlockBasedTableOptions, CfOptions, DbOptions};
+use crate::version::{LevelOptions, TableCache};
+use crate::write::Throttle;
+use spanlith_base::sync::{ArcCell, Condvar, GroupQueue, Mutex};
+use spanlith_base::{Comparator, Error, FileNumber, SequenceNumber};
+use spanlith_env::{Env, FileLock};
+use spanlith_table::TableOptions;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+
+/// What belongs to one column family. Milestone 1 knows one.
+pub(crate) struct Family {
+    pub id: u32,
+    pub name: String,
+    pub comparator: Comparator,
+    pub merge_operator: Option<Arc<dyn MergeOperator>>,
+    pub options: CfOptions,
+    pub table_options: BlockBasedTableOptions,
+    pub table: TableOptions,
+    pub levels: LevelOptions,
+}
+
+/// What an engine is made of, once recovery has read the directory.
+pub(crate) struct Components {
+    pub env: Env,
+    pub dir: PathBuf,
+    pub options: DbOptions,
+    pub family: Family,
+    pub cache: Arc<TableCache>,
+    pub purge: Arc<PurgeQueue>,
+    pub log: Arc<InfoLog>,
+    pub snapshots: Arc<SnapshotList>,
+    pub lock: Option<Box<dyn FileLock>>,
+    pub db_id: String,
+    pub session_id: String,
+    pub host_id: String,
+    pub read_only: bool,
+}
+
+/// An open database.
+pub(crate) struct Engine {
+    pub c: Components,
+    /// What readers use; replaced under the state mutex.
+    pub superversion: ArcCell<SuperVersion>,
+    /// Publishes applied writes: stored with Release by the leader after the memtable inserts,
+    /// loaded with Acquire by readers after the superversion (W3).
+    pub visible: AtomicU64,
+    pub queue: GroupQueue<Request<'static>>,
+    /// Followers that still insert their own batches. Set by the leader before it releases them,
+    /// counted down with Release, awaited with Acquire.
+    pub apply_left: AtomicUsize,
+    pub leader: Mutex<LeaderState>,
+    pub manifest: Mutex<ManifestState>,
+    pub state: Mutex<DbState>,
+    /// Background work finished, an error was set, or close began.
+    pub changed: Condvar,
+    /// The next unused file number (V4).
+    pub next_file: AtomicU64,
+    /// What writers look at once per group: 0 go on, else take the slow path.
+    pub write_gate: AtomicU8,
+    pub throttle: Throttle,
+    /// Some write was not logged: close flushes.
+    pub has_unlogged: AtomicBool,
+    /// Set when close began; long jobs look at it.
+    pub stopping: AtomicBool,
+    pub manifest_number: AtomicU64,
+    pub lock: std::sync::Mutex<Option<Box<dyn FileLock>>>,
+    pub timer: std::sync::Mutex<Option<Box<dyn Send + Sync>>>,
+}
+
+/// Bits of `write_gate`.
+pub(crate) mod gate {
+    /// Writes are delayed.
+    pub const DELAY: u8 = 1;
+    /// Writes are stopped until background work catches up.
+    pub const STOP: u8 = 2;
+    /// A background error, or closing.
+    pub const REFUSE: u8 = 4;
+}
+
+impl Engine {
+    /// Assembles an engine from its parts.
+    pub(crate) fn new(
+        mut c: Components,
+        leader: LeaderState,
+        manifest: ManifestState,
+        state: DbState,
+        visible: SequenceNumber,
+        next_file: FileNumber,
+        throttle: Throttle,
+    ) -> Arc<Self> {
+        let first = SuperVersion {
+            mem: leader.mem.clone(),
+            imm: state.imm.iter().rev().map(|i| i.mem.clone()).collect(),
+            version: state.version.clone(),
+            number: state.superversion_number,
+        };
+        let lock = c.lock.take();
+        Arc::new(Self {
+            c,
+            superversion: ArcCell::new(Arc::new(first)),
+            visible: AtomicU64::new(visible),
+            queue: GroupQueue::new(),
+            apply_left: AtomicUsize::new(0),
+            leader: Mutex::new(rank::LEADER, leader),
+            manifest_number: AtomicU64::new(manifest.number),
+            manifest: Mutex::new(rank::MANIFEST, manifest),
+            state: Mutex::new(rank::STATE, state),
+            changed: Condvar::new(),
+            next_file: AtomicU64::new(next_file),
+            write_gate: AtomicU8::new(0),
+            throttle,
+            has_unlogged: AtomicBool::new(false),
+            stopping: AtomicBool::new(false),
+            lock: std::sync::Mutex::new(lock),
+            timer: std::sync::Mutex::new(None),
+        })
+    }
+
+    /// A file number nobody has used.
+    pub(crate) fn new_file_number(&self) -> FileNumber {
+        self.next_file.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Highest sequence number new reads see.
+    #[inline]
+    pub(crate) fn visible(&self) -> SequenceNumber {
+        self.visible.load(Ordering::Acquire)
+    }
+
+    /// Path of a file in the database directory.
+    pub(crate) fn path(&self, name: impl AsRef<std::path::Path>) -> PathBuf {
+        self.c.dir.join(name)
+    }
+
+    /// Records a background error: the first one stays, writes are refused from now on (W5).
+    pub(crate) fn set_error(&self, what: &str, error: &Error) {
+        let mut state = self.state.lock();
+        state.error_count += 1;
+        if state.error.is_none() {
+            state.error = Some(error.clone());
+        }
+        self.write_gate.fetch_or(gate::REFUSE, Ordering::Relaxed);
+        drop(state);
+        self.changed.notify_all();
+        self.c.log.warn(format_args!("{what} failed, writes stop: {error}"));
+    }
+
+    /// The error that refuses writes, if any.
+    pub(crate) fn refusal(&self) -> Option<Error> {
+        let state = self.state.lock();
+        if state.closing {
+            return Some(Error::shutdown(""));
+        }
+        state.error.clone()
+    }
+
+    /// Waits for `self.changed`, running a background job on this thread instead if the executor is
+    /// manual.
+    pub(crate) fn wait_changed<'a>(
+        &'a self,
+        guard: spanlith_base::sync::MutexGuard<'a, DbState>,
+    ) -> spanlith_base::sync::MutexGuard<'a, DbState> {
+        drop(guard);
+        if self.c.env.executor.help() {
+            return self.state.lock();
+        }
+        // Re-checked by callers in a loop; the time limit bounds the window between unlock and wait.
+        let guard = self.state.lock();
+        self.changed.wait_timeout(guard, std::time::Duration::from_millis(10)).0
+    }
+}

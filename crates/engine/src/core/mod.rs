@@ -1,0 +1,26 @@
+//! The shared state of an open database, and the few primitives that all parts of the machine use:
+//! superversion, snapshots, version installation, background errors.
+//!
+//! The verbs live in the modules that own them (`write`, `read`, `flush`, `compaction`), as further
+//! `impl Engine` blocks.
+
+mod engine;
+mod install;
+mod manifest;
+mod purge;
+mod request;
+mod schedule;
+mod settings;
+mod snapshots;
+mod state;
+mod superversion;
+
+pub use snapshots::{Snapshot, SnapshotList};
+pub use superversion::SuperVersion;
+
+pub(crate) use engine::{Components, Engine, Family, gate};
+pub(crate) use manifest::{ManifestState, write_current};
+pub(crate) use purge::PurgeQueue;
+pub(crate) use settings::{level_options, table_options};
+pub(crate) use request::{Payload, Request};
+pub(crate) use state::{DbState, Immutable, LeaderState, rank};

@@ -1,0 +1,42 @@
+//! One write call on its way through the pipeline.
+
+use spanlith_base::{Error, SequenceNumber, ValueType};
+
+/// What is written.
+#[derive(Clone, Copy)]
+pub(crate) enum Payload<'a> {
+    /// One entry of the default family, without a batch around it.
+    One { kind: ValueType, key: &'a [u8], value: &'a [u8] },
+    /// The entries of a batch, without its header; decodable, checked before it got here.
+    Batch { body: &'a [u8], count: u32 },
+}
+
+impl Payload<'_> {
+    /// Number of sequence numbers it takes.
+    pub(crate) fn count(&self) -> u32 {
+        match self {
+            Self::One { .. } => 1,
+            Self::Batch { count, .. } => *count,
+        }
+    }
+
+    /// Bytes it adds to the log, roughly.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::One { key, value, .. } => key.len() + value.len() + 11,
+            Self::Batch { body, .. } => body.len(),
+        }
+    }
+}
+
+/// A write and its outcome.
+pub(crate) struct Request<'a> {
+    pub payload: Payload<'a>,
+    pub sync: bool,
+    pub disable_wal: bool,
+    pub no_slowdown: bool,
+    /// First sequence number; set by the leader.
+    pub seqno: SequenceNumber,
+    /// Set by the leader; `None` is success.
+    pub error: Option<Error>,
+}

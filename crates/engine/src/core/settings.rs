@@ -1,0 +1,71 @@
+//! Options of a family, in the form its parts take them.
+
+use crate::options::{
+    BlockBasedTableOptions, CfOptions, ChecksumType, CompressionType, FilterPolicyChoice,
+    IndexShorteningMode,
+};
+use crate::version::LevelOptions;
+use spanlith_base::checksum::ChecksumKind;
+use spanlith_table::{Compression, IndexShortening, TableOptions};
+
+/// The codec of a supported compression type; others were refused before.
+fn codec(t: CompressionType) -> Compression {
+    match t {
+        CompressionType::Lz4 => Compression::Lz4,
+        _ => Compression::None,
+    }
+}
+
+/// What level compaction needs to know.
+pub(crate) fn level_options(cf: &CfOptions) -> LevelOptions {
+    LevelOptions {
+        num_levels: cf.num_levels.max(1) as u32,
+        level_compaction_dynamic_level_bytes: cf.level_compaction_dynamic_level_bytes,
+        max_bytes_for_level_base: cf.max_bytes_for_level_base,
+        max_bytes_for_level_multiplier: cf.max_bytes_for_level_multiplier,
+        max_bytes_for_level_multiplier_additional: cf
+            .max_bytes_for_level_multiplier_additional
+            .clone(),
+        level0_file_num_compaction_trigger: cf.level0_file_num_compaction_trigger,
+        target_file_size_base: cf.target_file_size_base,
+        target_file_size_multiplier: cf.target_file_size_multiplier,
+        max_compaction_bytes: cf.max_compaction_bytes,
+        compaction_pri: cf.compaction_pri,
+        compression: codec(cf.compression),
+        compression_per_level: cf.compression_per_level.iter().map(|&c| codec(c)).collect(),
+        bottommost_compression: match cf.bottommost_compression {
+            CompressionType::Disable => None,
+            c => Some(codec(c)),
+        },
+        path_count: 1,
+        has_compaction_filter: false,
+    }
+}
+
+/// Shape of new tables.
+pub(crate) fn table_options(o: &BlockBasedTableOptions) -> TableOptions {
+    TableOptions {
+        block_size: o.block_size.clamp(1, u64::from(u32::MAX)) as usize,
+        block_size_deviation: o.block_size_deviation.clamp(0, 100) as u32,
+        block_restart_interval: o.block_restart_interval.max(1) as usize,
+        index_block_restart_interval: o.index_block_restart_interval.max(1) as usize,
+        format_version: o.format_version,
+        checksum: match o.checksum {
+            ChecksumType::Crc32c => ChecksumKind::Crc32c,
+            _ => ChecksumKind::Xxh3,
+        },
+        bloom_bits_per_key: match FilterPolicyChoice::parse(&o.filter_policy) {
+            Some(FilterPolicyChoice::Bloom { bits_per_key }) => Some(bits_per_key),
+            _ => None,
+        },
+        whole_key_filtering: o.whole_key_filtering,
+        index_shortening: match o.index_shortening {
+            IndexShorteningMode::NoShortening => IndexShortening::None,
+            IndexShorteningMode::ShortenSeparators => IndexShortening::Separators,
+            _ => IndexShortening::SeparatorsAndSuccessor,
+        },
+        optimize_filters_for_memory: o.optimize_filters_for_memory,
+        enable_index_compression: o.enable_index_compression,
+        ..TableOptions::default()
+    }
+}

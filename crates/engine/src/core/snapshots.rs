@@ -1,0 +1,92 @@
+//! Snapshots: sequence numbers that compaction must keep readable.
+
+use spanlith_base::SequenceNumber;
+use spanlith_base::sync::Mutex;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Rank of the list's lock: a leaf.
+const RANK: u8 = 90;
+
+/// Live snapshots of a database, with the time each was taken.
+pub struct SnapshotList {
+    /// (sequence, serial) → seconds since the epoch.
+    live: Mutex<BTreeMap<(SequenceNumber, u64), u64>>,
+    serial: AtomicU64,
+}
+
+impl Default for SnapshotList {
+    fn default() -> Self {
+        Self { live: Mutex::new(RANK, BTreeMap::new()), serial: AtomicU64::new(0) }
+    }
+}
+
+impl SnapshotList {
+    /// Takes a snapshot at the sequence number that `visible` returns under the list's lock, so that
+    /// a compaction that lists snapshots afterwards sees it.
+    pub fn take(
+        self: &Arc<Self>,
+        now_seconds: u64,
+        visible: impl FnOnce() -> SequenceNumber,
+    ) -> Snapshot {
+        let mut live = self.live.lock();
+        let seqno = visible();
+        let serial = self.serial.fetch_add(1, Ordering::Relaxed);
+        live.insert((seqno, serial), now_seconds);
+        drop(live);
+        Snapshot(Arc::new(Held { list: self.clone(), seqno, serial }))
+    }
+
+    /// Distinct sequence numbers of live snapshots, ascending.
+    pub fn sequences(&self) -> Vec<SequenceNumber> {
+        let mut v: Vec<_> = self.live.lock().keys().map(|k| k.0).collect();
+        v.dedup();
+        v
+    }
+
+    /// Number of live snapshots.
+    pub fn len(&self) -> usize {
+        self.live.lock().len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Sequence number and time of the oldest.
+    pub fn oldest(&self) -> Option<(SequenceNumber, u64)> {
+        self.live.lock().first_key_value().map(|(k, t)| (k.0, *t))
+    }
+}
+
+struct Held {
+    list: Arc<SnapshotList>,
+    seqno: SequenceNumber,
+    serial: u64,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.list.live.lock().remove(&(self.seqno, self.serial));
+    }
+}
+
+/// A point in time. Clones share it; it is released when the last is dropped.
+#[derive(Clone)]
+pub struct Snapshot(Arc<Held>);
+
+impl Snapshot {
+    /// The sequence number up to which reads see.
+    pub fn seqno(&self) -> SequenceNumber {
+        self.0.seqno
+    }
+}
+
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Snapshot({})", self.0.seqno)
+    }
+}

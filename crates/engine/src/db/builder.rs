@@ -1,0 +1,174 @@
+//! Collects what an open needs, checks it, opens.
+
+use super::Db;
+use crate::merge::{MergeOperator, operator_by_name};
+use crate::options::{BlockBasedTableOptions, CfOptions, DbOptions, check_supported, sanitize_cf, sanitize_db};
+use crate::recovery::{self, OpenRequest};
+use spanlith_base::{Comparator, Result};
+use spanlith_env::Env;
+use spanlith_table::BlockCache;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Capacity of the block cache that a database gets when none is given: RocksDB's 32 MiB.
+const DEFAULT_CACHE_BYTES: usize = 32 << 20;
+
+/// How to open a database. Settings are plain data; components are attached here and persisted by
+/// name only.
+#[must_use]
+pub struct OpenBuilder {
+    dir: PathBuf,
+    env: Option<Env>,
+    options: DbOptions,
+    cf_options: CfOptions,
+    table_options: BlockBasedTableOptions,
+    families: Vec<String>,
+    comparator: Comparator,
+    merge_operator: Option<Arc<dyn MergeOperator>>,
+    block_cache: Option<BlockCache>,
+    no_info_log: bool,
+}
+
+impl OpenBuilder {
+    pub(super) fn new(dir: &Path) -> Self {
+        Self {
+            dir: dir.to_path_buf(),
+            env: None,
+            options: DbOptions::default(),
+            cf_options: CfOptions::default(),
+            table_options: BlockBasedTableOptions::default(),
+            families: vec!["default".to_string()],
+            comparator: Comparator::Bytewise,
+            merge_operator: None,
+            block_cache: None,
+            no_info_log: false,
+        }
+    }
+
+    /// Options of the database.
+    pub fn options(mut self, options: DbOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Creates the database if there is none.
+    pub fn create_if_missing(mut self, create: bool) -> Self {
+        self.options.create_if_missing = create;
+        self
+    }
+
+    /// Refuses a database that exists.
+    pub fn must_be_new(mut self) -> Self {
+        self.options.create_if_missing = true;
+        self.options.error_if_exists = true;
+        self
+    }
+
+    /// Options of the default column family.
+    pub fn cf_options(mut self, options: CfOptions) -> Self {
+        self.cf_options = options;
+        self
+    }
+
+    /// Options of its tables.
+    pub fn table_options(mut self, options: BlockBasedTableOptions) -> Self {
+        self.table_options = options;
+        self
+    }
+
+    /// The column families to open; must contain `default`.
+    pub fn families(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.families = names.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Order of user keys.
+    pub fn comparator(mut self, comparator: Comparator) -> Self {
+        self.comparator = comparator;
+        self
+    }
+
+    /// Merge operator of the default family.
+    pub fn merge_operator(mut self, operator: Arc<dyn MergeOperator>) -> Self {
+        self.merge_operator = Some(operator);
+        self
+    }
+
+    /// Cache for blocks; may be shared by several databases.
+    pub fn block_cache(mut self, cache: BlockCache) -> Self {
+        self.block_cache = Some(cache);
+        self
+    }
+
+    /// The outside world: files, time, threads, chance.
+    pub fn env(mut self, env: Env) -> Self {
+        self.env = Some(env);
+        self
+    }
+
+    /// Writes no `LOG` file.
+    pub fn no_info_log(mut self) -> Self {
+        self.no_info_log = true;
+        self
+    }
+
+    fn request(mut self, read_only: bool) -> Result<OpenRequest> {
+        if let Some(m) = &self.merge_operator {
+            self.cf_options.merge_operator = m.name().to_string();
+        } else if let Some(m) = operator_by_name(&self.cf_options.merge_operator) {
+            self.merge_operator = Some(m);
+        }
+        self.cf_options.comparator = self.comparator.name().to_string();
+        if !self.families.iter().any(|f| f == "default") {
+            return Err(spanlith_base::Error::invalid_argument(
+                "Default column family not specified",
+            ));
+        }
+        check_supported(&self.options, &self.cf_options, &self.table_options)?;
+        sanitize_db(&mut self.options);
+        sanitize_cf(&mut self.cf_options);
+        let block_cache = if self.table_options.no_block_cache {
+            None
+        } else {
+            Some(self.block_cache.unwrap_or_else(|| {
+                BlockCache::new(DEFAULT_CACHE_BYTES, spanlith_cache::Policy::Clock)
+            }))
+        };
+        Ok(OpenRequest {
+            dir: self.dir,
+            env: self.env.unwrap_or_else(Env::system),
+            options: self.options,
+            families: self.families,
+            cf_options: self.cf_options,
+            table_options: self.table_options,
+            comparator: self.comparator,
+            merge_operator: self.merge_operator,
+            block_cache,
+            read_only,
+            no_info_log: self.no_info_log || read_only,
+        })
+    }
+
+    /// Reports invalid and unsupported options, before anything is touched.
+    pub fn check(&self) -> Result<()> {
+        check_supported(&self.options, &self.cf_options, &self.table_options)
+    }
+
+    /// Opens for reading and writing.
+    ///
+    /// # Errors
+    /// With RocksDB's kind and text before the colon: `Invalid argument` (missing, exists, wrong
+    /// comparator, families left out), `IO error` (directory, lock), `Corruption` (with file and
+    /// offset), `Not implemented` (an option or a feature found in the directory, by name).
+    pub fn open(self) -> Result<Db> {
+        Ok(Db::from_engine(recovery::open(self.request(false)?)?))
+    }
+
+    /// Opens for reading: no LOCK, nothing on disk changes; logs are replayed into memory.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_read_only(self) -> Result<Db> {
+        Ok(Db::from_engine(recovery::open(self.request(true)?)?))
+    }
+}

@@ -1,0 +1,287 @@
+//! `Db` and `Cf`: cheap handles to an open database.
+
+use super::cursor::{Cursor, Iter};
+use super::OpenBuilder;
+use crate::core::{Engine, Snapshot};
+use crate::read::ReadOptions;
+use crate::write::{WriteBatch, WriteOptions};
+use spanlith_base::{Pinned, Result, SequenceNumber, ValueType};
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Closes the engine when the last handle goes.
+pub(super) struct Open {
+    pub(super) engine: Arc<Engine>,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        if let Err(e) = self.engine.close() {
+            self.engine.c.log.warn(format_args!("close: {e}"));
+        }
+    }
+}
+
+/// A handle to an open database. Clones share it; the last clone, or [`Db::close`], shuts it down.
+#[derive(Clone)]
+pub struct Db(pub(super) Arc<Open>);
+
+impl fmt::Debug for Db {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Db").field(&self.0.engine.c.dir).finish()
+    }
+}
+
+impl Db {
+    pub(super) fn from_engine(engine: Arc<Engine>) -> Self {
+        Self(Arc::new(Open { engine }))
+    }
+
+    /// Opens a database, creating it if it is missing.
+    ///
+    /// # Errors
+    /// See [`OpenBuilder::open`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Self::builder(path).create_if_missing(true).open()
+    }
+
+    /// Opens with options and components.
+    pub fn builder(path: impl AsRef<Path>) -> OpenBuilder {
+        OpenBuilder::new(path.as_ref())
+    }
+
+    /// The engine under the handle.
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.0.engine
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.0.engine.c.dir
+    }
+
+    /// The default column family.
+    pub fn default_cf(&self) -> Cf {
+        Cf(self.clone())
+    }
+
+    /// Applies a batch: all of it or nothing. Leaves the batch as it is.
+    ///
+    /// # Errors
+    /// The outcome of a write that returned an error is unknown, unless the error is
+    /// `InvalidArgument`, `Corruption` of the batch or `NotSupported`: then nothing happened.
+    pub fn write(&self, batch: &WriteBatch) -> Result<()> {
+        self.write_opt(batch, &WriteOptions::default())
+    }
+
+    /// As [`Self::write`], with options.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    pub fn write_opt(&self, batch: &WriteBatch, options: &WriteOptions) -> Result<()> {
+        self.engine().write_batch(batch.raw()?, options).map(drop)
+    }
+
+    /// Applies a batch in RocksDB's representation; returns the sequence number of its first entry.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    pub fn write_raw(
+        &self,
+        batch: &spanlith_wal::WriteBatch,
+        options: &WriteOptions,
+    ) -> Result<SequenceNumber> {
+        self.engine().write_batch(batch, options)
+    }
+
+    /// The current state as a point in time.
+    pub fn snapshot(&self) -> Snapshot {
+        let e = self.engine();
+        e.c.snapshots.take(e.c.env.clock.now_seconds(), || e.visible())
+    }
+
+    /// Makes everything written so far survive a power cut.
+    ///
+    /// # Errors
+    /// `Io`; the log is then poisoned and writes are refused.
+    pub fn sync(&self) -> Result<()> {
+        self.engine().sync_wal()
+    }
+
+    /// Writes the memtables out; with `wait`, returns when they are in tables.
+    ///
+    /// # Errors
+    /// Of the flush, or the background error that stops writes.
+    pub fn flush(&self, wait: bool) -> Result<()> {
+        self.engine().flush(wait)
+    }
+
+    /// The newest visible sequence number.
+    pub fn latest_sequence_number(&self) -> SequenceNumber {
+        self.engine().visible()
+    }
+
+    /// Whether the database was opened for reading only.
+    pub fn is_read_only(&self) -> bool {
+        self.engine().c.read_only
+    }
+
+    /// Refuses new work, finishes what runs, syncs, closes; reports the first error. Other handles
+    /// then get `ShutdownInProgress` from writes.
+    ///
+    /// # Errors
+    /// The first error of closing, or the background error that had stopped writes.
+    pub fn close(self) -> Result<()> {
+        self.engine().close()
+    }
+}
+
+/// A column family: an owned handle without lifetime.
+#[derive(Clone, Debug)]
+pub struct Cf(pub(super) Db);
+
+impl Cf {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.engine().c.family.name
+    }
+
+    /// Its id.
+    pub fn id(&self) -> u32 {
+        self.engine().c.family.id
+    }
+
+    /// Its database.
+    pub fn db(&self) -> &Db {
+        &self.0
+    }
+
+    fn engine(&self) -> &Arc<Engine> {
+        self.0.engine()
+    }
+
+    /// The value of a key; `None` if absent.
+    ///
+    /// # Errors
+    /// `Corruption` or `Io` of a table that had to be read.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Pinned>> {
+        self.engine().get(key.as_ref(), &ReadOptions::default())
+    }
+
+    /// As [`Self::get`], with options.
+    ///
+    /// # Errors
+    /// As [`Self::get`]; `Incomplete` if `cache_only` and a file is needed.
+    pub fn get_opt(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<Option<Pinned>> {
+        self.engine().get(key.as_ref(), options)
+    }
+
+    /// Many values at one consistent point, in the order of the keys.
+    pub fn multi_get_opt(
+        &self,
+        keys: &[&[u8]],
+        options: &ReadOptions,
+    ) -> Vec<Result<Option<Pinned>>> {
+        self.engine().multi_get(keys, options)
+    }
+
+    /// Many values at one consistent point, in the order of the keys.
+    pub fn multi_get<K: AsRef<[u8]>>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Vec<Result<Option<Pinned>>> {
+        let keys: Vec<K> = keys.into_iter().collect();
+        let slices: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
+        self.multi_get_opt(&slices, &ReadOptions::default())
+    }
+
+    /// Sets a key.
+    ///
+    /// # Errors
+    /// As [`Db::write`].
+    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.put_opt(key, value, &WriteOptions::default())
+    }
+
+    /// As [`Self::put`], with options.
+    ///
+    /// # Errors
+    /// As [`Db::write`].
+    pub fn put_opt(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        options: &WriteOptions,
+    ) -> Result<()> {
+        self.engine().write_one(ValueType::Value, key.as_ref(), value.as_ref(), options)
+    }
+
+    /// Removes a key; fine if it is absent.
+    ///
+    /// # Errors
+    /// As [`Db::write`].
+    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.delete_opt(key, &WriteOptions::default())
+    }
+
+    /// As [`Self::delete`], with options.
+    ///
+    /// # Errors
+    /// As [`Db::write`].
+    pub fn delete_opt(&self, key: impl AsRef<[u8]>, options: &WriteOptions) -> Result<()> {
+        self.engine().write_one(ValueType::Deletion, key.as_ref(), &[], options)
+    }
+
+    /// Removes a key that was put at most once since its last removal.
+    ///
+    /// # Errors
+    /// As [`Db::write`].
+    pub fn single_delete_opt(&self, key: impl AsRef<[u8]>, options: &WriteOptions) -> Result<()> {
+        self.engine().write_one(ValueType::SingleDeletion, key.as_ref(), &[], options)
+    }
+
+    /// Adds a merge operand.
+    ///
+    /// # Errors
+    /// `NotSupported` without a merge operator; else as [`Db::write`].
+    pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
+        self.merge_opt(key, operand, &WriteOptions::default())
+    }
+
+    /// As [`Self::merge`], with options.
+    ///
+    /// # Errors
+    /// As [`Self::merge`].
+    pub fn merge_opt(
+        &self,
+        key: impl AsRef<[u8]>,
+        operand: impl AsRef<[u8]>,
+        options: &WriteOptions,
+    ) -> Result<()> {
+        self.engine().write_one(ValueType::Merge, key.as_ref(), operand.as_ref(), options)
+    }
+
+    /// All entries in key order.
+    pub fn iter(&self) -> Iter {
+        Iter::new(self.cursor(ReadOptions::default()))
+    }
+
+    /// Entries under read options (bounds, snapshot).
+    pub fn iter_opt(&self, options: ReadOptions) -> Iter {
+        Iter::new(self.cursor(options))
+    }
+
+    /// The raw iterator.
+    pub fn cursor(&self, options: ReadOptions) -> Cursor {
+        Cursor::new(self.engine().clone(), options)
+    }
+
+    /// Compacts all entries with `begin ≤ key ≤ end`; `None` is unbounded.
+    ///
+    /// # Errors
+    /// Of the flush and the compactions.
+    pub fn compact_range(&self, begin: Option<&[u8]>, end: Option<&[u8]>) -> Result<()> {
+        self.engine().compact_range(begin, end)
+    }
+}

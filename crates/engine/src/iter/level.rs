@@ -1,0 +1,255 @@
+//! The tables of one level ≥ 1 as a single stream: disjoint and sorted (V1), so one is open at a
+//! time.
+
+use crate::version::{FileMeta, TableCache, Version};
+use spanlith_base::{Comparator, Error, Pinned, Result};
+use spanlith_table::{ReadParams, TableIter};
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+/// Where the files come from.
+enum Files {
+    /// A level of a version, which the iterator keeps alive.
+    Level(Arc<Version>, usize),
+    /// A list, for compaction inputs.
+    List(Vec<Arc<FileMeta>>),
+}
+
+/// Stream over the tables of one level.
+pub struct LevelIter {
+    files: Files,
+    comparator: Comparator,
+    cache: Arc<TableCache>,
+    params: ReadParams,
+    /// Index of the open table; meaningful while `current` is some.
+    index: usize,
+    current: Option<TableIter>,
+    error: Option<Error>,
+}
+
+impl LevelIter {
+    /// Over `level` of `version`.
+    pub fn new(
+        version: Arc<Version>,
+        level: usize,
+        comparator: Comparator,
+        cache: Arc<TableCache>,
+        params: ReadParams,
+    ) -> Self {
+        Self {
+            files: Files::Level(version, level),
+            comparator,
+            cache,
+            params,
+            index: 0,
+            current: None,
+            error: None,
+        }
+    }
+
+    /// Over a sorted, disjoint list of files.
+    pub fn over(
+        files: Vec<Arc<FileMeta>>,
+        comparator: Comparator,
+        cache: Arc<TableCache>,
+        params: ReadParams,
+    ) -> Self {
+        Self {
+            files: Files::List(files),
+            comparator,
+            cache,
+            params,
+            index: 0,
+            current: None,
+            error: None,
+        }
+    }
+
+    fn files(&self) -> &[Arc<FileMeta>] {
+        match &self.files {
+            Files::Level(v, level) => &v.levels[*level].files,
+            Files::List(l) => l,
+        }
+    }
+
+    /// Opens table `index`; false (and an error or plain end) if there is none.
+    fn open(&mut self, index: usize) -> bool {
+        if self.current.is_some() && self.index == index {
+            return true;
+        }
+        self.current = None;
+        let Some(file) = self.files().get(index).cloned() else {
+            return false;
+        };
+        match self.cache.reader(&file) {
+            Ok(reader) => {
+                self.current = Some(reader.iter(self.params));
+                self.index = index;
+                true
+            }
+            Err(e) => {
+                self.error = Some(e);
+                false
+            }
+        }
+    }
+
+    /// Index of the first file whose largest key is at or after `key`.
+    fn find(&self, key: &[u8]) -> usize {
+        if let Files::Level(v, level) = &self.files {
+            return v.find_file(*level, key).unwrap_or(v.levels[*level].files.len());
+        }
+        self.files().partition_point(|f| {
+            self.comparator.compare_internal(&f.largest, key) == Ordering::Less
+        })
+    }
+
+    fn failed(&mut self) -> bool {
+        if let Some(t) = &self.current
+            && let Err(e) = t.status()
+        {
+            self.error = Some(e);
+            self.current = None;
+            return true;
+        }
+        self.error.is_some()
+    }
+
+    fn skip_forward(&mut self) {
+        while let Some(t) = &self.current {
+            if t.valid() || self.failed() {
+                return;
+            }
+            let next = self.index + 1;
+            if self.open(next)
+                && let Some(t) = &mut self.current
+            {
+                t.seek_to_first();
+            }
+        }
+    }
+
+    fn skip_backward(&mut self) {
+        while let Some(t) = &self.current {
+            if t.valid() || self.failed() {
+                return;
+            }
+            let Some(before) = self.index.checked_sub(1) else {
+                self.current = None;
+                return;
+            };
+            if self.open(before)
+                && let Some(t) = &mut self.current
+            {
+                t.seek_to_last();
+            }
+        }
+    }
+
+    /// Whether it stands on an entry.
+    #[inline]
+    pub fn valid(&self) -> bool {
+        self.current.as_ref().is_some_and(TableIter::valid)
+    }
+
+    /// Internal key. Requires: `valid`.
+    #[inline]
+    pub fn key(&self) -> &[u8] {
+        self.current.as_ref().expect("valid").key()
+    }
+
+    /// Value. Requires: `valid`.
+    #[inline]
+    pub fn value(&self) -> &[u8] {
+        self.current.as_ref().expect("valid").value()
+    }
+
+    /// Value that keeps its block.
+    pub fn value_pinned(&self) -> Pinned {
+        self.current.as_ref().expect("valid").value_pinned()
+    }
+
+    /// Next entry. Requires: `valid`.
+    #[inline]
+    pub fn next(&mut self) {
+        let t = self.current.as_mut().expect("valid");
+        t.next();
+        if !t.valid() {
+            self.skip_forward();
+        }
+    }
+
+    /// Entry before. Requires: `valid`.
+    #[inline]
+    pub fn prev(&mut self) {
+        let t = self.current.as_mut().expect("valid");
+        t.prev();
+        if !t.valid() {
+            self.skip_backward();
+        }
+    }
+
+    /// First entry at or after `key`.
+    pub fn seek(&mut self, key: &[u8]) {
+        self.error = None;
+        let index = self.find(key);
+        if self.open(index)
+            && let Some(t) = &mut self.current
+        {
+            t.seek(key);
+            self.skip_forward();
+        }
+    }
+
+    /// Last entry at or before `key`.
+    pub fn seek_for_prev(&mut self, key: &[u8]) {
+        self.error = None;
+        let n = self.files().len();
+        if n == 0 {
+            self.current = None;
+            return;
+        }
+        let index = self.find(key).min(n - 1);
+        if self.open(index)
+            && let Some(t) = &mut self.current
+        {
+            t.seek_for_prev(key);
+            self.skip_backward();
+        }
+    }
+
+    /// First entry.
+    pub fn seek_to_first(&mut self) {
+        self.error = None;
+        if self.open(0)
+            && let Some(t) = &mut self.current
+        {
+            t.seek_to_first();
+            self.skip_forward();
+        }
+    }
+
+    /// Last entry.
+    pub fn seek_to_last(&mut self) {
+        self.error = None;
+        let n = self.files().len();
+        if n == 0 {
+            self.current = None;
+            return;
+        }
+        if self.open(n - 1)
+            && let Some(t) = &mut self.current
+        {
+            t.seek_to_last();
+            self.skip_backward();
+        }
+    }
+
+    /// The error that made it invalid.
+    pub fn status(&self) -> Result<()> {
+        match &self.error {
+            Some(e) => Err(e.clone()),
+            None => self.current.as_ref().map_or(Ok(()), TableIter::status),
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! Merges sorted streams of internal keys into one.
+//!
+//! A binary heap of children with the runner-up cached: as long as the winner stays before it, a
+//! step costs one comparison, so a long run from one table costs one comparison per entry. Each
+//! child caches the eight-byte prefix of its user key, which decides most comparisons.
+//!
+//! Equal internal keys (replayed logs only) come from the child with the lower index first: callers
+//! list newer places first.
+
+use super::Source;
+use spanlith_base::{Comparator, Error, Pinned, Result, keys};
+use std::cmp::Ordering;
+
+struct Child {
+    source: Source,
+    prefix: u64,
+}
+
+/// The merged stream.
+pub struct MergingIter {
+    comparator: Comparator,
+    children: Vec<Child>,
+    /// Indices of valid children; heap order by `before`.
+    heap: Vec<u32>,
+    /// Heap position (1 or 2) of the runner-up; 0 if the heap holds one child.
+    second: usize,
+    forward: bool,
+    error: Option<Error>,
+}
+
+impl MergingIter {
+    /// Merges `sources`, newer places first.
+    pub fn new(comparator: Comparator, sources: Vec<Source>) -> Self {
+        let children: Vec<Child> =
+            sources.into_iter().map(|source| Child { source, prefix: 0 }).collect();
+        let heap = Vec::with_capacity(children.len());
+        Self { comparator, children, heap, second: 0, forward: true, error: None }
+    }
+
+    /// Whether child `a` comes before child `b` in the current direction.
+    #[inline]
+    fn before(&self, a: u32, b: u32) -> bool {
+        let (x, y) = (&self.children[a as usize], &self.children[b as usize]);
+        if x.prefix != y.prefix {
+            return (x.prefix < y.prefix) == self.forward;
+        }
+        match self.comparator.compare_internal(x.source.key(), y.source.key()) {
+            Ordering::Equal => a < b,
+            o => (o == Ordering::Less) == self.forward,
+        }
+    }
+
+    #[inline]
+    fn refresh_prefix(&mut self, child: usize) {
+        let c = &mut self.children[child];
+        c.prefix = self.comparator.prefix(keys::user_key(c.source.key()));
+    }
+
+    fn sift_down(&mut self, mut at: usize) {
+        let n = self.heap.len();
+        loop {
+            let mut least = 2 * at + 1;
+            if least >= n {
+                break;
+            }
+            if least + 1 < n && self.before(self.heap[least + 1], self.heap[least]) {
+                least += 1;
+            }
+            if !self.before(self.heap[least], self.heap[at]) {
+                break;
+            }
+            self.heap.swap(at, least);
+            at = least;
+        }
+    }
+
+    #[inline]
+    fn find_second(&mut self) {
+        self.second = match self.heap.len() {
+            0 | 1 => 0,
+            2 => 1,
+            _ => 1 + usize::from(self.before(self.heap[2], self.heap[1])),
+        };
+    }
+
+    /// Rebuilds the heap after all children moved.
+    fn rebuild(&mut self) {
+        self.heap.clear();
+        self.error = None;
+        for i in 0..self.children.len() {
+            if self.children[i].source.valid() {
+                self.refresh_prefix(i);
+                self.heap.push(i as u32);
+            } else if let Err(e) = self.children[i].source.status() {
+                self.error = Some(e);
+            }
+        }
+        for at in (0..self.heap.len() / 2).rev() {
+            self.sift_down(at);
+        }
+        self.find_second();
+    }
+
+    /// Restores the heap after its top child moved.
+    #[inline]
+    fn top_moved(&mut self) {
+        let top = self.heap[0] as usize;
+        if self.children[top].source.valid() {
+            self.refresh_prefix(top);
+            if self.second == 0 || !self.before(self.heap[self.second], self.heap[0]) {
+                return;
+            }
+        } else {
+            if let Err(e) = self.children[top].source.status() {
+                self.error = Some(e);
+            }
+            self.heap.swap_remove(0);
+        }
+        if !self.heap.is_empty() {
+            self.sift_down(0);
+        }
+        self.find_second();
+    }
+
+    /// Whether it stands on an entry. False after an error of any child.
+    #[inline]
+    pub fn valid(&self) -> bool {
+        !self.heap.is_empty() && self.error.is_none()
+    }
+
+    #[inline]
+    fn top(&self) -> &Source {
+        &self.children[self.heap[0] as usize].source
+    }
+
+    /// Internal key. Requires: `valid`.
+    #[inline]
+    pub fn key(&self) -> &[u8] {
+        self.top().key()
+    }
+
+    /// Value. Requires: `valid`.
+    #[inline]
+    pub fn value(&self) -> &[u8] {
+        self.top().value()
+    }
+
+    /// Value that outlives the position.
+    pub fn value_pinned(&self) -> Pinned {
+        self.top().value_pinned()
+    }
+
+    /// Next entry. Requires: `valid`.
+    #[inline]
+    pub fn next(&mut self) {
+        if !self.forward {
+            self.turn(true);
+        }
+        let top = self.heap[0] as usize;
+        self.children[top].source.next();
+        self.top_moved();
+    }
+
+    /// Entry before. Requires: `valid`.
+    #[inline]
+    pub fn prev(&mut self) {
+        if self.forward {
+            self.turn(false);
+        }
+        let top = self.heap[0] as usize;
+        self.children[top].source.prev();
+        self.top_moved();
+    }
+
+    /// Changes direction, keeping the position: every other child moves to the other side of it.
+    #[cold]
+    fn turn(&mut self, forward: bool) {
+        let top = self.heap[0] as usize;
+        let key = self.top().key().to_vec();
+        for i in (0..self.children.len()).filter(|&i| i != top) {
+            let s = &mut self.children[i].source;
+            if forward {
+                s.seek(&key);
+                if s.valid() && s.key() == key {
+                    s.next();
+                }
+            } else {
+                s.seek_for_prev(&key);
+                if s.valid() && s.key() == key {
+                    s.prev();
+                }
+            }
+        }
+        self.forward = forward;
+        self.rebuild();
+    }
+
+    fn move_all(&mut self, forward: bool, mut go: impl FnMut(&mut Source)) {
+        for c in &mut self.children {
+            go(&mut c.source);
+        }
+        self.forward = forward;
+        self.rebuild();
+    }
+
+    /// First entry at or after the internal key.
+    pub fn seek(&mut self, key: &[u8]) {
+        self.move_all(true, |s| s.seek(key));
+    }
+
+    /// Last entry at or before the internal key.
+    pub fn seek_for_prev(&mut self, key: &[u8]) {
+        self.move_all(false, |s| s.seek_for_prev(key));
+    }
+
+    /// First entry.
+    pub fn seek_to_first(&mut self) {
+        self.move_all(true, Source::seek_to_first);
+    }
+
+    /// Last entry.
+    pub fn seek_to_last(&mut self) {
+        self.move_all(false, Source::seek_to_last);
+    }
+
+    /// The error that made it invalid.
+    pub fn status(&self) -> Result<()> {
+        self.error.clone().map_or(Ok(()), Err)
+    }
+}

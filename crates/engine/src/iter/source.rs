@@ -1,0 +1,99 @@
+//! One sorted stream of internal keys: a memtable, a table, or a whole level.
+//!
+//! An enum instead of a trait object: the merge calls it once per entry, and a predictable branch is
+//! cheaper than an indirect call.
+
+use super::LevelIter;
+use spanlith_base::{Pinned, Result};
+use spanlith_memtable::MemTableIter;
+use spanlith_table::TableIter;
+
+/// A stream of internal keys.
+pub enum Source {
+    /// A memtable.
+    Mem(MemTableIter),
+    /// One table.
+    Table(Box<TableIter>),
+    /// The disjoint tables of one level.
+    Level(Box<LevelIter>),
+}
+
+macro_rules! each {
+    ($self:ident, $i:ident => $e:expr) => {
+        match $self {
+            Source::Mem($i) => $e,
+            Source::Table($i) => $e,
+            Source::Level($i) => $e,
+        }
+    };
+}
+
+impl Source {
+    /// Whether it stands on an entry.
+    #[inline]
+    pub fn valid(&self) -> bool {
+        each!(self, i => i.valid())
+    }
+
+    /// Internal key of the entry. Requires: `valid`.
+    #[inline]
+    pub fn key(&self) -> &[u8] {
+        each!(self, i => i.key())
+    }
+
+    /// Value of the entry. Requires: `valid`.
+    #[inline]
+    pub fn value(&self) -> &[u8] {
+        each!(self, i => i.value())
+    }
+
+    /// The value as bytes that outlive the position.
+    pub fn value_pinned(&self) -> Pinned {
+        match self {
+            Self::Mem(i) => Pinned::copy_of(i.value()),
+            Self::Table(i) => i.value_pinned(),
+            Self::Level(i) => i.value_pinned(),
+        }
+    }
+
+    /// Moves to the next entry. Requires: `valid`.
+    #[inline]
+    pub fn next(&mut self) {
+        each!(self, i => i.next());
+    }
+
+    /// Moves to the entry before. Requires: `valid`.
+    #[inline]
+    pub fn prev(&mut self) {
+        each!(self, i => i.prev());
+    }
+
+    /// Moves to the first entry at or after the internal key.
+    pub fn seek(&mut self, key: &[u8]) {
+        each!(self, i => i.seek(key));
+    }
+
+    /// Moves to the last entry at or before the internal key.
+    pub fn seek_for_prev(&mut self, key: &[u8]) {
+        each!(self, i => i.seek_for_prev(key));
+    }
+
+    /// Moves to the first entry.
+    pub fn seek_to_first(&mut self) {
+        each!(self, i => i.seek_to_first());
+    }
+
+    /// Moves to the last entry.
+    pub fn seek_to_last(&mut self) {
+        each!(self, i => i.seek_to_last());
+    }
+
+    /// The error that made it invalid, if any.
+    pub fn status(&self) -> Result<()> {
+        match self {
+            Self::Mem(_) => Ok(()),
+            Self::Table(i) => i.status(),
+            Self::Level(i) => i.status(),
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Reads on the engine: choose superversion and sequence number, then answer.
+
+use super::db_iter::{DbIter, DbIterParts};
+use super::get::ReadContext;
+use super::ReadOptions;
+use crate::core::Engine;
+use spanlith_base::{Pinned, Result, SequenceNumber};
+
+impl Engine {
+    #[inline]
+    fn context(&self, options: &ReadOptions) -> ReadContext<'_> {
+        ReadContext {
+            comparator: &self.c.family.comparator,
+            cache: &self.c.cache,
+            merge_operator: self.c.family.merge_operator.as_ref(),
+            params: options.params(),
+        }
+    }
+
+    /// The sequence number of a read. Taken after the superversion: a number taken before could be
+    /// older than what a flush in between has already dropped (R1).
+    #[inline]
+    fn read_sequence(&self, options: &ReadOptions) -> SequenceNumber {
+        match &options.snapshot {
+            Some(s) => s.seqno(),
+            None => self.visible(),
+        }
+    }
+
+    /// The value of a key.
+    #[inline]
+    pub(crate) fn get(&self, key: &[u8], options: &ReadOptions) -> Result<Option<Pinned>> {
+        let sv = self.superversion.load();
+        sv.get(key, self.read_sequence(options), &self.context(options))
+    }
+
+    /// Many values at one consistent point.
+    pub(crate) fn multi_get(
+        &self,
+        keys: &[&[u8]],
+        options: &ReadOptions,
+    ) -> Vec<Result<Option<Pinned>>> {
+        let sv = self.superversion.load();
+        sv.multi_get(keys, self.read_sequence(options), &self.context(options))
+    }
+
+    /// An iterator over the state of now, or of the snapshot.
+    pub(crate) fn iterate(&self, options: &ReadOptions) -> Result<DbIter> {
+        let superversion = self.superversion.load_full();
+        let snapshot = self.read_sequence(options);
+        let inner =
+            superversion.merged(&self.c.family.comparator, &self.c.cache, options.params())?;
+        Ok(DbIter::new(DbIterParts {
+            inner,
+            superversion,
+            snapshot,
+            comparator: self.c.family.comparator.clone(),
+            merge_operator: self.c.family.merge_operator.clone(),
+            lower: options.lower.clone(),
+            upper: options.upper.clone(),
+            max_skipped: options.max_skipped,
+        }))
+    }
+}

@@ -1,0 +1,62 @@
+//! Makes an empty database: IDENTITY, MANIFEST-000001, CURRENT, in RocksDB's order, each synced.
+
+use crate::core::write_current;
+use crate::version::{VersionEdit, filenames};
+use spanlith_base::Result;
+use spanlith_env::{Env, IoActivity};
+use spanlith_wal::LogWriter;
+use std::path::Path;
+
+/// A random RFC 4122 identifier in text form.
+pub(super) fn new_db_id(env: &Env) -> String {
+    let (a, b) = (env.rng.next_u64(), env.rng.next_u64());
+    // Version 4, variant 1.
+    let a = a & !0xf000 | 0x4000;
+    let b = b & !(0xc << 60) | (0x8 << 60);
+    format!(
+        "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+        a >> 32,
+        (a >> 16) & 0xffff,
+        a & 0xffff,
+        b >> 48,
+        b & 0xffff_ffff_ffff
+    )
+}
+
+/// Writes IDENTITY: temporary file, sync, rename, directory sync.
+pub(super) fn write_identity(env: &Env, dir: &Path, id: &str) -> Result<()> {
+    let temp = dir.join(filenames::temp_file_name(0));
+    let mut file = env.fs.create(&temp, IoActivity::Other)?;
+    file.append(id.as_bytes())?;
+    file.sync()?;
+    file.close()?;
+    env.fs.rename(&temp, &dir.join(filenames::IDENTITY_FILE))?;
+    env.fs.sync_dir(dir)
+}
+
+/// Creates the files of an empty database in an existing directory.
+pub(super) fn create_database(env: &Env, dir: &Path, comparator: &str) -> Result<()> {
+    let id = match super::current::read_identity(env, dir)? {
+        Some(id) => id,
+        None => {
+            let id = new_db_id(env);
+            write_identity(env, dir, &id)?;
+            id
+        }
+    };
+    let path = dir.join(filenames::manifest_file_name(1));
+    let mut log = LogWriter::new(env.fs.create(&path, IoActivity::Manifest)?, 0);
+    let edit = VersionEdit {
+        db_id: Some(id.into()),
+        comparator: Some(comparator.into()),
+        log_number: Some(0),
+        next_file_number: Some(2),
+        last_sequence: Some(0),
+        ..VersionEdit::default()
+    };
+    log.add_record(&edit.encode())?;
+    log.sync()?;
+    log.close()?;
+    env.fs.sync_dir(dir)?;
+    write_current(env, dir, 1)
+}

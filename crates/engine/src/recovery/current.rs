@@ -1,0 +1,30 @@
+//! The small files: CURRENT and IDENTITY.
+
+use crate::version::filenames;
+use spanlith_base::{Error, ErrorKind, Result, SubCode};
+use spanlith_env::Env;
+use std::path::Path;
+
+/// Longest sensible small file.
+const LIMIT: u64 = 64 << 10;
+
+/// Number of the MANIFEST that CURRENT names.
+pub(super) fn read_current(env: &Env, dir: &Path) -> Result<u64> {
+    let path = dir.join(filenames::CURRENT_FILE);
+    let content = env.fs.read_all(&path, LIMIT)?;
+    filenames::parse_current(&content).map_err(|e| e.with_path(&path))
+}
+
+/// The database id, if there is an IDENTITY file.
+pub(super) fn read_identity(env: &Env, dir: &Path) -> Result<Option<String>> {
+    let path = dir.join(filenames::IDENTITY_FILE);
+    let content = match env.fs.read_all(&path, LIMIT) {
+        Ok(c) => c,
+        Err(e) if e.subcode() == Some(SubCode::PathNotFound) => return Ok(None),
+        Err(e) => return Err(e),
+    };
+    let text = String::from_utf8(content)
+        .map_err(|_| Error::new(ErrorKind::Corruption, "IDENTITY is not text").with_path(&path))?;
+    let id = text.trim_end_matches('\n');
+    Ok((!id.is_empty()).then(|| id.to_string()))
+}

@@ -1,0 +1,257 @@
+//! Replays a MANIFEST into a version.
+//!
+//! A torn last record is ignored; every other damage is `Corruption` (`docs/formats/manifest.md`).
+//! What milestone 1 does not have (further families, blob files, tracked logs) is refused by name,
+//! before anything is changed.
+
+use crate::version::{PurgeSink, Version, VersionBuilder, VersionEdit, filenames};
+use spanlith_base::{Comparator, Error, Result};
+use spanlith_env::Env;
+use spanlith_wal::{LogReader, ReadEvent};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::{Arc, Weak};
+
+/// What a MANIFEST says.
+pub(super) struct Recovered {
+    pub version: Version,
+    pub db_id: Option<String>,
+    pub log_number: u64,
+    pub min_log_number: u64,
+    pub next_file: u64,
+    pub last_sequence: u64,
+    /// Tables that an edit of this MANIFEST removed: explained if they are still there.
+    pub deleted: BTreeSet<u64>,
+}
+
+/// What the caller expects to find.
+pub(super) struct Expectation<'a> {
+    pub comparator: &'a Comparator,
+    pub num_levels: usize,
+    /// Names of the families the caller opens.
+    pub families: &'a [String],
+    /// Other families may be left out.
+    pub read_only: bool,
+    pub sink: Weak<dyn PurgeSink>,
+}
+
+/// Adds what RocksDB adds to every complaint about a MANIFEST.
+fn in_manifest(e: &Error, path: &Path) -> Error {
+    Error::new(
+        e.kind(),
+        format!("{}  The file {} may be corrupted.", e.message(), path.display()),
+    )
+    .with_path(path)
+    .with_offset(e.offset().unwrap_or(0))
+}
+
+/// Reads MANIFEST `number`.
+pub(super) fn read_manifest(
+    env: &Env,
+    dir: &Path,
+    number: u64,
+    expect: &Expectation<'_>,
+) -> Result<Recovered> {
+    let path = dir.join(filenames::manifest_file_name(number));
+    let file = env.fs.open_sequential(&path)?;
+    let mut reader = LogReader::new(file, 0);
+    let mut replay = Replay::new(expect);
+    loop {
+        match reader.next_event()? {
+            ReadEvent::Record { offset, .. } => replay
+                .record(reader.record())
+                .map_err(|e| if e.offset().is_some() { e } else { e.with_offset(offset) })
+                .map_err(|e| match e.kind() {
+                    spanlith_base::ErrorKind::Corruption => in_manifest(&e, &path),
+                    _ => e,
+                })?,
+            ReadEvent::Corruption { tail: true, .. } | ReadEvent::OldRecord { .. } => {}
+            e @ ReadEvent::Corruption { .. } => {
+                let e = e.into_error().unwrap_or_else(|| Error::corruption("MANIFEST"));
+                return Err(in_manifest(&e, &path));
+            }
+            ReadEvent::TimestampSizes(_) | ReadEvent::Predecessor { .. } => {
+                return Err(Error::corruption("log record of a write-ahead log in a MANIFEST")
+                    .with_path(&path));
+            }
+            ReadEvent::Eof => break,
+        }
+    }
+    replay.finish().map_err(|e| match e.kind() {
+        spanlith_base::ErrorKind::Corruption => in_manifest(&e, &path),
+        _ => e,
+    })
+}
+
+struct Replay<'a> {
+    expect: &'a Expectation<'a>,
+    builder: VersionBuilder,
+    /// Families that exist now, by id.
+    families: BTreeMap<u32, String>,
+    dropped: BTreeSet<u32>,
+    group: Vec<VersionEdit>,
+    db_id: Option<String>,
+    log_number: Option<u64>,
+    min_log_number: u64,
+    next_file: Option<u64>,
+    last_sequence: Option<u64>,
+    deleted: BTreeSet<u64>,
+    tracked_logs: bool,
+}
+
+impl<'a> Replay<'a> {
+    fn new(expect: &'a Expectation<'a>) -> Self {
+        let base = Arc::new(Version::empty(expect.comparator.clone(), expect.num_levels));
+        Self {
+            expect,
+            builder: VersionBuilder::new(&base).with_purge_sink(expect.sink.clone()),
+            families: BTreeMap::from([(0, "default".to_string())]),
+            dropped: BTreeSet::new(),
+            group: Vec::new(),
+            db_id: None,
+            log_number: None,
+            min_log_number: 0,
+            next_file: None,
+            last_sequence: None,
+            deleted: BTreeSet::new(),
+            tracked_logs: false,
+        }
+    }
+
+    fn record(&mut self, bytes: &[u8]) -> Result<()> {
+        let edit = VersionEdit::decode(bytes)?;
+        match edit.remaining_in_atomic_group {
+            Some(left) => {
+                let expected = self.group.last().and_then(|e| e.remaining_in_atomic_group);
+                if expected.is_some_and(|e| e != left + 1) {
+                    return Err(Error::corruption("corrupted atomic group"));
+                }
+                self.group.push(edit);
+                if left == 0 {
+                    for e in std::mem::take(&mut self.group) {
+                        self.apply(&e)?;
+                    }
+                }
+                Ok(())
+            }
+            None if !self.group.is_empty() => Err(Error::corruption("corrupted atomic group")),
+            None => self.apply(&edit),
+        }
+    }
+
+    fn apply(&mut self, e: &VersionEdit) -> Result<()> {
+        if let Some(id) = &e.db_id {
+            self.db_id = Some(String::from_utf8_lossy(id).into_owned());
+        }
+        self.next_file = e.next_file_number.or(self.next_file);
+        self.last_sequence = e.last_sequence.or(self.last_sequence);
+        self.min_log_number = e.min_log_number_to_keep.unwrap_or(self.min_log_number);
+        // Additions below a later deletion no longer matter.
+        self.tracked_logs |= !e.wal_additions.is_empty();
+        if e.wal_deletion.is_some() && e.wal_additions.is_empty() {
+            self.tracked_logs = false;
+        }
+        let id = e.column_family;
+        if let Some(name) = &e.column_family_add {
+            let name = String::from_utf8_lossy(name).into_owned();
+            let known = self.families.values().any(|n| *n == name);
+            if self.families.contains_key(&id) || known || self.dropped.contains(&id) {
+                return Err(Error::corruption("MANIFEST adding the same column family twice"));
+            }
+            self.families.insert(id, name);
+            return Ok(());
+        }
+        if e.column_family_drop {
+            if self.families.remove(&id).is_none() {
+                return Err(Error::corruption(
+                    "MANIFEST - dropping non-existing column family",
+                ));
+            }
+            self.dropped.insert(id);
+            return Ok(());
+        }
+        if !self.families.contains_key(&id) {
+            return Err(Error::corruption(
+                "MANIFEST record referencing unknown column family",
+            ));
+        }
+        if id != 0 {
+            // Of a family that is not opened: parsed, files ignored.
+            return Ok(());
+        }
+        if let Some(name) = &e.comparator {
+            let name = String::from_utf8_lossy(name);
+            if name != self.expect.comparator.name() {
+                return Err(Error::invalid_argument(format!(
+                    "{}: does not match existing comparator {name}",
+                    self.expect.comparator.name()
+                )));
+            }
+        }
+        if let Some(log) = e.log_number {
+            self.log_number = Some(self.log_number.unwrap_or(0).max(log));
+        }
+        if !e.blob_file_additions.is_empty() {
+            return Err(Error::not_supported("blob files"));
+        }
+        self.deleted.extend(e.deleted_files.iter().map(|d| d.1));
+        self.builder.apply(e)
+    }
+
+    fn finish(self) -> Result<Recovered> {
+        let (Some(log_number), Some(next_file), Some(last_sequence)) =
+            (self.log_number, self.next_file, self.last_sequence)
+        else {
+            let missing: Vec<&str> = [
+                (self.log_number.is_none(), "log_file_number"),
+                (self.next_file.is_none(), "next_file_number"),
+                (self.last_sequence.is_none(), "last_sequence"),
+            ]
+            .iter()
+            .filter(|m| m.0)
+            .map(|m| m.1)
+            .collect();
+            return Err(Error::corruption(format!(
+                "no {} entry in MANIFEST",
+                missing.join(", ")
+            )));
+        };
+        let others: Vec<String> = self
+            .families
+            .iter()
+            .filter(|(id, n)| **id != 0 && !self.expect.families.contains(n))
+            .map(|(_, n)| n.clone())
+            .filter(|n| n != "___rocksdb_stats_history___")
+            .collect();
+        if !others.is_empty() && !self.expect.read_only {
+            return Err(Error::invalid_argument(format!(
+                "Column families not opened: {}",
+                others.join(", ")
+            )));
+        }
+        for name in self.expect.families {
+            if name != "default" && !self.families.values().any(|n| n == name) {
+                return Err(Error::invalid_argument(format!("Column family not found: {name}")));
+            }
+        }
+        if self.families.len() > 1 {
+            return Err(Error::not_supported("column families other than default"));
+        }
+        if !self.dropped.is_empty() {
+            // Its records may still stand in the logs.
+            return Err(Error::not_supported("a database with dropped column families"));
+        }
+        if self.tracked_logs {
+            return Err(Error::not_supported("track_and_verify_wals_in_manifest"));
+        }
+        Ok(Recovered {
+            version: self.builder.build()?,
+            db_id: self.db_id,
+            log_number,
+            min_log_number: self.min_log_number,
+            next_file,
+            last_sequence,
+            deleted: self.deleted,
+        })
+    }
+}

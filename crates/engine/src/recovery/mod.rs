@@ -1,0 +1,11 @@
+//! From a directory to a running database.
+
+mod current;
+mod create;
+mod manifest;
+mod obsolete;
+mod open;
+mod replay;
+
+pub use open::OpenRequest;
+pub(crate) use open::open;

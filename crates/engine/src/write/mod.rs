@@ -1,0 +1,14 @@
+//! Order, log, apply, publish; refuse or slow writers.
+
+mod batch;
+mod options;
+mod pipeline;
+mod room;
+mod sync;
+pub mod throttle;
+
+pub use batch::WriteBatch;
+pub use options::WriteOptions;
+pub(crate) use pipeline::not_executed;
+pub(crate) use room::Throttle;
+pub use throttle::{StallCondition, StallInput, stall_condition};

@@ -1,0 +1,399 @@
+//! The stages of a write: prepare, log, apply, publish.
+//!
+//! ```text
+//!   caller: check ──► join queue ──► leader: make room ─► form group ─► log ─► apply ─► publish
+//! ```
+//!
+//! A batch is checked by its caller before it joins, so that nothing that could fail later than the
+//! log reaches the log (no partial effect, no poisoned database). W1–W6 are kept here: the log is
+//! written before the memtable, in sequence order, one record per group, and the visible sequence
+//! rises only after all inserts of the group.
+
+use crate::core::{Engine, LeaderState, Payload, Request};
+use crate::write::WriteOptions;
+use spanlith_base::coding::varint_len;
+use spanlith_base::keys::MAX_SEQUENCE;
+use spanlith_base::sync::{Group, Role, Waiter};
+use spanlith_base::{Error, Result, SequenceNumber, Severity, ValueType};
+use spanlith_memtable::MemTable;
+use spanlith_wal::{BATCH_HEADER_SIZE, BatchIter, BatchOp};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Groups at least this large insert into the memtable on their own threads; waking a thread costs
+/// more than a few inserts.
+const PARALLEL_BYTES: usize = 32 << 10;
+
+/// Longest key: the internal key adds eight bytes.
+const KEY_MAX: usize = u32::MAX as usize - 8;
+
+impl Engine {
+    /// Writes one entry of the default family.
+    pub(crate) fn write_one(
+        self: &Arc<Self>,
+        kind: ValueType,
+        key: &[u8],
+        value: &[u8],
+        options: &WriteOptions,
+    ) -> Result<()> {
+        if key.len() > KEY_MAX {
+            return Err(Error::invalid_argument("key is too large").with("length", key.len()));
+        }
+        if u32::try_from(value.len()).is_err() {
+            return Err(Error::invalid_argument("value is too large").with("length", value.len()));
+        }
+        if kind == ValueType::Merge && self.c.family.merge_operator.is_none() {
+            return Err(Error::not_supported("Provide a merge_operator when opening DB"));
+        }
+        self.submit(Payload::One { kind, key, value }, options).map(drop)
+    }
+
+    /// Writes a batch; returns the sequence number of its first entry.
+    pub(crate) fn write_batch(
+        self: &Arc<Self>,
+        batch: &spanlith_wal::WriteBatch,
+        options: &WriteOptions,
+    ) -> Result<SequenceNumber> {
+        let count = self.check_batch(batch.as_bytes())?;
+        self.submit(Payload::Batch { body: &batch.as_bytes()[BATCH_HEADER_SIZE..], count }, options)
+    }
+
+    /// Refuses a batch that could not be applied. Returns its number of entries.
+    fn check_batch(&self, rep: &[u8]) -> Result<u32> {
+        let mut entries = 0u32;
+        let iter = BatchIter::new(rep)?;
+        let count = BatchIter::count(&iter);
+        for op in iter {
+            let op = op?;
+            if op.cf().is_some_and(|cf| cf != 0) {
+                return Err(Error::invalid_argument(
+                    "Invalid column family specified in write batch",
+                ));
+            }
+            match op {
+                BatchOp::Put { .. } | BatchOp::Delete { .. } | BatchOp::SingleDelete { .. } => {}
+                BatchOp::Merge { .. } => {
+                    if self.c.family.merge_operator.is_none() {
+                        return Err(Error::invalid_argument(
+                            "Merge requires `ColumnFamilyOptions::merge_operator != nullptr`",
+                        ));
+                    }
+                }
+                BatchOp::LogData { .. } => continue,
+                BatchOp::DeleteRange { begin, end, .. } => {
+                    if self.c.family.comparator.compare(begin, end).is_gt() {
+                        return Err(Error::invalid_argument("end key comes before start key"));
+                    }
+                    return Err(Error::not_supported("range deletion"));
+                }
+                other => return Err(not_executed(&other)),
+            }
+            entries += 1;
+        }
+        if entries != count {
+            return Err(Error::corruption("WriteBatch has wrong count"));
+        }
+        Ok(count)
+    }
+
+    fn submit(
+        self: &Arc<Self>,
+        payload: Payload<'_>,
+        options: &WriteOptions,
+    ) -> Result<SequenceNumber> {
+        if options.sync && options.disable_wal {
+            return Err(Error::invalid_argument("Sync writes has to enable WAL."));
+        }
+        if self.c.read_only {
+            return Err(Error::not_supported("Not supported operation in read only mode."));
+        }
+        let waiter = Waiter::new(Request {
+            payload: erase(payload),
+            sync: options.sync,
+            disable_wal: options.disable_wal,
+            no_slowdown: options.no_slowdown,
+            seqno: 0,
+            error: None,
+        });
+        match self.queue.join(&waiter) {
+            Role::Leader => self.lead(&waiter),
+            Role::Apply => self.follow(&waiter),
+            Role::Done => {}
+        }
+        let request = waiter.into_data();
+        request.error.map_or(Ok(request.seqno), Err)
+    }
+
+    /// Carries the group that begins with this writer through all stages.
+    fn lead(self: &Arc<Self>, waiter: &Waiter<Request<'static>>) {
+        let mut leader = self.leader.lock();
+        // The leader's own request decides what it may wait for; followers that differ are left out.
+        let (no_slowdown, bytes) = {
+            let own = own(waiter);
+            (own.no_slowdown, own.payload.bytes())
+        };
+        let room = self.make_room(&mut leader, no_slowdown, bytes);
+        let mut total = bytes;
+        let limit = self.group_limit(bytes);
+        let mut group = self.queue.form(waiter, |first, next| {
+            total += next.payload.bytes();
+            total <= limit
+                && (first.sync || !next.sync)
+                && first.disable_wal == next.disable_wal
+                && first.no_slowdown == next.no_slowdown
+        });
+        let done = room.and_then(|()| self.carry(waiter, &mut leader, &mut group));
+        if let Err(e) = done {
+            group.for_each(|r| r.error = Some(e.clone()));
+        }
+        drop(leader);
+        self.queue.finish(&group);
+    }
+
+    /// Bytes a group may hold: RocksDB's rule, so that a small write does not wait for a large one.
+    fn group_limit(&self, first: usize) -> usize {
+        let max = self.c.options.max_write_batch_group_size_bytes as usize;
+        let small = max / 8;
+        if first <= small { first + small } else { max.max(first) }
+    }
+
+    fn carry(
+        self: &Arc<Self>,
+        waiter: &Waiter<Request<'static>>,
+        leader: &mut LeaderState,
+        group: &mut Group<Request<'static>>,
+    ) -> Result<()> {
+        // Prepare: one contiguous range of sequence numbers.
+        let base = self.visible.load(Ordering::Relaxed) + 1;
+        let mut next = base;
+        let (mut sync, mut disable_wal, mut bytes) = (false, false, 0);
+        group.for_each(|r| {
+            r.seqno = next;
+            next += u64::from(r.payload.count());
+            sync |= r.sync;
+            disable_wal |= r.disable_wal;
+            bytes += r.payload.bytes();
+        });
+        if next > MAX_SEQUENCE {
+            return Err(Error::aborted("sequence numbers are used up"));
+        }
+        if !disable_wal {
+            self.log_group(leader, group, base, (next - base) as u32, sync)
+                .inspect_err(|e| self.set_error("a write to the log", e))?;
+            leader.log_bytes += bytes as u64;
+        } else {
+            self.has_unlogged.store(true, Ordering::Relaxed);
+        }
+        // Apply.
+        let parallel = group.len() > 1
+            && bytes >= PARALLEL_BYTES
+            && self.c.options.allow_concurrent_memtable_write;
+        let applied = if parallel {
+            self.apply_in_parallel(waiter, &leader.mem, group)
+        } else {
+            let mut result = Ok(());
+            group.for_each(|r| {
+                if result.is_ok() {
+                    result = apply(&leader.mem, r);
+                }
+            });
+            result
+        };
+        applied.inspect_err(|e| self.set_error("an insert into the memtable", e))?;
+        // Publish (W3).
+        self.visible.store(next - 1, Ordering::Release);
+        Ok(())
+    }
+
+    /// One log record for the group; synced if a member asked.
+    fn log_group(
+        &self,
+        leader: &mut LeaderState,
+        group: &mut Group<Request<'static>>,
+        base: SequenceNumber,
+        count: u32,
+        sync: bool,
+    ) -> Result<()> {
+        let log = leader.log.as_mut().ok_or_else(|| Error::io("the log is not open"))?;
+        let mut header = [0u8; BATCH_HEADER_SIZE];
+        header[..8].copy_from_slice(&base.to_le_bytes());
+        header[8..].copy_from_slice(&count.to_le_bytes());
+        if group.len() == 1 {
+            let mut result = Ok(());
+            group.for_each(|r| {
+                result = match r.payload {
+                    Payload::One { kind, key, value } => {
+                        let (head, tail) = frame(&header, kind, key, value);
+                        if kind_has_value(kind) {
+                            log.add_record_parts(&[head.bytes(), key, tail.bytes(), value])
+                        } else {
+                            log.add_record_parts(&[head.bytes(), key])
+                        }
+                    }
+                    Payload::Batch { body, .. } => log.add_record_parts(&[&header, body]),
+                };
+            });
+            result?;
+        } else {
+            let mut body = Vec::with_capacity(BATCH_HEADER_SIZE + 4096);
+            body.extend_from_slice(&header);
+            group.for_each(|r| match r.payload {
+                Payload::One { kind, key, value } => {
+                    let (head, tail) = frame(&[], kind, key, value);
+                    body.extend_from_slice(head.bytes());
+                    body.extend_from_slice(key);
+                    if kind_has_value(kind) {
+                        body.extend_from_slice(tail.bytes());
+                        body.extend_from_slice(value);
+                    }
+                }
+                Payload::Batch { body: b, .. } => body.extend_from_slice(b),
+            });
+            log.add_record(&body)?;
+        }
+        if sync { self.sync_logs(leader) } else { Ok(()) }
+    }
+
+    /// Followers insert their own batches while the leader inserts its own.
+    fn apply_in_parallel(
+        &self,
+        waiter: &Waiter<Request<'static>>,
+        mem: &Arc<MemTable>,
+        group: &mut Group<Request<'static>>,
+    ) -> Result<()> {
+        // Published to the followers by `start_apply`.
+        self.apply_left.store(group.len() - 1, Ordering::Relaxed);
+        self.queue.start_apply(group);
+        let mut result = apply(mem, own(waiter));
+        let mut round = 0u32;
+        // Acquire: pairs with the Release in `follow`; the followers' inserts and errors are seen.
+        while self.apply_left.load(Ordering::Acquire) != 0 {
+            round += 1;
+            if round < 200 { std::hint::spin_loop() } else { std::thread::yield_now() }
+        }
+        group.for_each(|r| {
+            if let Some(e) = r.error.take() {
+                result = Err(e);
+            }
+        });
+        result
+    }
+
+    /// A follower's part of `apply_in_parallel`.
+    fn follow(&self, waiter: &Waiter<Request<'static>>) {
+        // The leader holds leadership until all followers are done: the memtable is not switched.
+        let mem = self.superversion.load().mem.clone();
+        let request = own(waiter);
+        request.error = apply(&mem, request).err();
+        self.apply_left.fetch_sub(1, Ordering::Release);
+        self.queue.applied(waiter);
+    }
+}
+
+/// Lengthens the lifetime of a request to that of the queue's type.
+#[expect(unsafe_code, reason = "requests live on the stacks of blocked callers")]
+fn erase(payload: Payload<'_>) -> Payload<'static> {
+    // SAFETY: `submit` returns only after the queue is done with the waiter (role `Done`, or the end
+    // of `lead`), so nobody looks at the slices after their borrow ends.
+    unsafe { std::mem::transmute::<Payload<'_>, Payload<'static>>(payload) }
+}
+
+/// The caller's own request.
+#[expect(unsafe_code, reason = "ownership is handed over by the queue")]
+fn own<'a>(waiter: &'a Waiter<Request<'static>>) -> &'a mut Request<'static> {
+    // SAFETY: Called by the leader for its own waiter while it walks no group, and by a follower in
+    // role `Apply`, whose data is its own until it reports back.
+    unsafe { waiter.own_data() }
+}
+
+/// Inserts the entries of one request. Fails only on a broken promise.
+fn apply(mem: &Arc<MemTable>, r: &Request<'_>) -> Result<()> {
+    let mut seqno = r.seqno;
+    match r.payload {
+        Payload::One { kind, key, value } => insert(mem, seqno, kind, key, value),
+        Payload::Batch { body, .. } => {
+            for op in BatchIter::entries(body) {
+                let (kind, key, value): (_, _, &[u8]) = match op? {
+                    BatchOp::Put { key, value, .. } => (ValueType::Value, key, value),
+                    BatchOp::Delete { key, .. } => (ValueType::Deletion, key, &[]),
+                    BatchOp::SingleDelete { key, .. } => (ValueType::SingleDeletion, key, &[]),
+                    BatchOp::Merge { key, value, .. } => (ValueType::Merge, key, value),
+                    BatchOp::LogData { .. } => continue,
+                    other => return Err(not_executed(&other)),
+                };
+                insert(mem, seqno, kind, key, value)?;
+                seqno += 1;
+            }
+            Ok(())
+        }
+    }
+}
+
+#[inline]
+fn insert(
+    mem: &MemTable,
+    seqno: SequenceNumber,
+    kind: ValueType,
+    key: &[u8],
+    value: &[u8],
+) -> Result<()> {
+    if mem.add(seqno, kind, key, value) {
+        return Ok(());
+    }
+    Err(Error::corruption("M2: two entries share user key and sequence number")
+        .with("seqno", seqno)
+        .with_severity(Severity::Fatal))
+}
+
+/// The refusal of a batch entry whose feature does not exist yet, by name.
+pub(crate) fn not_executed(op: &BatchOp<'_>) -> Error {
+    let name = match op {
+        BatchOp::DeleteRange { .. } => "range deletion",
+        BatchOp::BlobIndex { .. } => "blob index in a write batch",
+        BatchOp::WideColumnEntity { .. } => "wide-column entity",
+        BatchOp::ValuePreferredSeqno { .. } => "TimedPut",
+        BatchOp::Noop => "transaction batch (Noop)",
+        _ => "two-phase commit",
+    };
+    Error::not_supported(name)
+}
+
+fn kind_has_value(kind: ValueType) -> bool {
+    matches!(kind, ValueType::Value | ValueType::Merge)
+}
+
+/// Up to 32 bytes on the stack.
+struct Small {
+    bytes: [u8; 32],
+    len: usize,
+}
+
+impl Small {
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
+    fn push_varint(&mut self, mut v: u64) {
+        debug_assert!(self.len + varint_len(v) <= self.bytes.len());
+        while v >= 0x80 {
+            self.bytes[self.len] = v as u8 | 0x80;
+            self.len += 1;
+            v >>= 7;
+        }
+        self.bytes[self.len] = v as u8;
+        self.len += 1;
+    }
+}
+
+/// What stands before the key (batch header, tag, key length) and between key and value.
+#[inline]
+fn frame(header: &[u8], kind: ValueType, key: &[u8], value: &[u8]) -> (Small, Small) {
+    let mut head = Small { bytes: [0; 32], len: header.len() };
+    head.bytes[..header.len()].copy_from_slice(header);
+    head.bytes[head.len] = kind as u8;
+    head.len += 1;
+    head.push_varint(key.len() as u64);
+    let mut tail = Small { bytes: [0; 32], len: 0 };
+    tail.push_varint(value.len() as u64);
+    (head, tail)
+}

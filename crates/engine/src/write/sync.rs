@@ -1,0 +1,33 @@
+//! Making the log durable.
+
+use crate::core::{Engine, LeaderState};
+use spanlith_base::{Error, Result};
+use std::sync::Arc;
+
+impl Engine {
+    /// Syncs everything logged so far: earlier logs first, then the current one, then, once per log,
+    /// the directory (reliability 2.6). Requires: leadership.
+    pub(crate) fn sync_logs(&self, leader: &mut LeaderState) -> Result<()> {
+        while let Some(old) = leader.older.first_mut() {
+            old.sync()?;
+            old.close()?;
+            leader.older.remove(0);
+        }
+        let log = leader.log.as_mut().ok_or_else(|| Error::io("the log is not open"))?;
+        log.sync()?;
+        if !leader.log_in_dir {
+            self.c.env.fs.sync_dir(&self.c.dir)?;
+            leader.log_in_dir = true;
+        }
+        Ok(())
+    }
+
+    /// Makes every write so far survive a power cut.
+    pub(crate) fn sync_wal(self: &Arc<Self>) -> Result<()> {
+        let mut leader = self.leader.lock();
+        if let Some(e) = self.refusal() {
+            return Err(e);
+        }
+        self.sync_logs(&mut leader).inspect_err(|e| self.set_error("a sync of the log", e))
+    }
+}
