@@ -41,7 +41,6 @@ pub use db::{Cf, Cursor, Db, Iter, OpenBuilder};
 pub use merge::{MergeOperator, StringAppend, UInt64Add, operator_by_name};
 pub use read::ReadOptions;
 pub use spanlith_base::{
-    Comparator, Error, ErrorKind, Pinned, Result, SequenceNumber, Severity, SubCode,
-    UserComparator,
+    Comparator, Error, ErrorKind, Pinned, Result, SequenceNumber, Severity, SubCode, UserComparator,
 };
 pub use write::{WriteBatch, WriteOptions};

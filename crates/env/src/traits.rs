@@ -174,6 +174,11 @@ pub trait Executor: Send + Sync {
     fn spawn(&self, class: JobClass, job: Job);
     /// Makes at least `threads` threads available to a class (a shared pool never shrinks).
     fn reserve(&self, class: JobClass, threads: usize);
+    /// Whether jobs run only when somebody calls [`Self::help`] or an equivalent: then a thread that
+    /// waits for background work has to help.
+    fn is_manual(&self) -> bool {
+        false
+    }
     /// Called by a thread that is about to wait for background work. A manual executor runs one
     /// queued job on the caller's thread and returns true (the caller then looks again before it
     /// waits); an executor with threads returns false.

@@ -20,7 +20,11 @@ impl Below {
             .filter(|&l| !version.levels[l].files.is_empty())
             .map(|l| (l, 0))
             .collect();
-        Self { version, cursors, unknown: output_level == 0 }
+        Self {
+            version,
+            cursors,
+            unknown: output_level == 0,
+        }
     }
 
     /// False if no file of a deeper level covers `user_key`.

@@ -146,22 +146,27 @@ impl CompactionIter {
     /// Whether no older entry of the current user key can lie below the output.
     fn nothing_below(&mut self) -> bool {
         self.s.bottommost
-            || self.s.below.as_mut().is_some_and(|b| !b.may_contain(&self.s.comparator, &self.user))
+            || self
+                .s
+                .below
+                .as_mut()
+                .is_some_and(|b| !b.may_contain(&self.s.comparator, &self.user))
     }
 
     #[inline]
     fn on_user_key(&self) -> bool {
         self.input.valid()
-            && self.s.comparator.equal(keys::user_key(self.input.key()), &self.user)
+            && self
+                .s
+                .comparator
+                .equal(keys::user_key(self.input.key()), &self.user)
     }
 
     /// Outputs the input's entry.
     #[inline]
     fn emit_input(&mut self, kind: ValueType, seqno: SequenceNumber) {
         self.key.clear();
-        let zero = self.s.bottommost
-            && kind == ValueType::Value
-            && self.seen_by_all(seqno);
+        let zero = self.s.bottommost && kind == ValueType::Value && self.seen_by_all(seqno);
         let tag = keys::pack_tag(if zero { 0 } else { seqno }, kind as u8);
         self.key.extend_from_slice(&self.user);
         self.key.extend_from_slice(&tag.to_le_bytes());
@@ -173,7 +178,8 @@ impl CompactionIter {
     fn enqueue(&mut self, kind: ValueType, seqno: SequenceNumber, value: Pinned) {
         let zero = self.s.bottommost && kind == ValueType::Value && self.seen_by_all(seqno);
         let tag = keys::pack_tag(if zero { 0 } else { seqno }, kind as u8);
-        self.queue.push_back((keys::internal_key(&self.user, tag), value));
+        self.queue
+            .push_back((keys::internal_key(&self.user, tag), value));
         self.output_one = true;
     }
 
@@ -303,9 +309,7 @@ impl CompactionIter {
                     seqnos.push(seqno);
                     self.step();
                 }
-                Some(
-                    k @ (ValueType::Value | ValueType::Deletion | ValueType::SingleDeletion),
-                ) => {
+                Some(k @ (ValueType::Value | ValueType::Deletion | ValueType::SingleDeletion)) => {
                     base = Some((k, seqno, self.input.value_pinned()));
                     self.step();
                     break;
@@ -315,12 +319,12 @@ impl CompactionIter {
         }
         self.input.status()?;
         let Some(operator) = self.s.merge_operator.clone() else {
-            return Err(Error::invalid_argument("merge_operator is not properly initialized."));
+            return Err(Error::invalid_argument(
+                "merge_operator is not properly initialized.",
+            ));
         };
         // The beginning of history counts as a deletion.
-        let at_beginning = base.is_none()
-            && !self.on_user_key()
-            && self.nothing_below();
+        let at_beginning = base.is_none() && !self.on_user_key() && self.nothing_below();
         if base.is_some() || at_beginning {
             let existing = match &base {
                 Some((ValueType::Value, _, v)) => Some(&**v),

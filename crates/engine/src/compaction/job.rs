@@ -114,7 +114,8 @@ impl Engine {
     pub(crate) fn run_plan(self: &Arc<Self>, plan: &CompactionPlan) -> Result<()> {
         let mut edit = VersionEdit::default();
         for (level, files) in &plan.inputs {
-            edit.deleted_files.extend(files.iter().map(|f| (*level as u32, f.number)));
+            edit.deleted_files
+                .extend(files.iter().map(|f| (*level as u32, f.number)));
         }
         if plan.is_trivial_move {
             for (_, files) in &plan.inputs {
@@ -126,7 +127,10 @@ impl Engine {
             let fields = [
                 ("files", EventValue::U64(plan.input_files().count() as u64)),
                 ("total_files_size", EventValue::U64(plan.input_bytes())),
-                ("destination_level", EventValue::U64(plan.output_level as u64)),
+                (
+                    "destination_level",
+                    EventValue::U64(plan.output_level as u64),
+                ),
             ];
             self.c.log.event(None, "trivial_move", &fields);
             return Ok(());
@@ -148,8 +152,14 @@ impl Engine {
         let fields = [
             ("compaction_reason", EventValue::Str(plan.reason.name())),
             ("output_level", EventValue::U64(plan.output_level as u64)),
-            ("num_input_files", EventValue::U64(plan.input_files().count() as u64)),
-            ("num_output_files", EventValue::U64(outputs.done.len() as u64)),
+            (
+                "num_input_files",
+                EventValue::U64(plan.input_files().count() as u64),
+            ),
+            (
+                "num_output_files",
+                EventValue::U64(outputs.done.len() as u64),
+            ),
             ("input_data_size", EventValue::U64(plan.input_bytes())),
             (
                 "total_output_size",
@@ -213,9 +223,11 @@ impl Engine {
         }
         outputs.finish_file()?;
         if iter.input_entries() != expected && c.options.compaction_verify_record_count {
-            return Err(Error::corruption("Compaction number of input keys does not match")
-                .with("expected", expected)
-                .with("read", iter.input_entries()));
+            return Err(
+                Error::corruption("Compaction number of input keys does not match")
+                    .with("expected", expected)
+                    .with("read", iter.input_entries()),
+            );
         }
         Ok(())
     }
@@ -281,8 +293,13 @@ impl<'a> Outputs<'a> {
         let file = self.engine.c.env.fs.create(&path, IoActivity::Compaction)?;
         self.created.push(number);
         let options =
-            self.engine.builder_options(number, self.plan.compression, self.ancester_time);
-        self.open = Some((TableBuilder::new(options, file), FileBounds::default(), number));
+            self.engine
+                .builder_options(number, self.plan.compression, self.ancester_time);
+        self.open = Some((
+            TableBuilder::new(options, file),
+            FileBounds::default(),
+            number,
+        ));
         Ok(())
     }
 
@@ -305,7 +322,12 @@ impl<'a> Outputs<'a> {
             builder.abandon();
         }
         for n in &self.created {
-            let _ = self.engine.c.env.fs.delete(&self.engine.path(filenames::table_file_name(*n)));
+            let _ = self
+                .engine
+                .c
+                .env
+                .fs
+                .delete(&self.engine.path(filenames::table_file_name(*n)));
         }
     }
 }

@@ -33,11 +33,7 @@ impl Engine {
         result
     }
 
-    fn compact_levels(
-        self: &Arc<Self>,
-        begin: Option<&[u8]>,
-        end: Option<&[u8]>,
-    ) -> Result<()> {
+    fn compact_levels(self: &Arc<Self>, begin: Option<&[u8]>, end: Option<&[u8]>) -> Result<()> {
         let last = self.c.family.levels.num_levels as usize - 1;
         let mut level = 0;
         while level < last {
@@ -47,11 +43,17 @@ impl Engine {
                 let deepest = (0..v.levels.len())
                     .rev()
                     .find(|&l| !v.overlapping(l, begin, end).is_empty());
-                let Some(deepest) = deepest else { return Ok(()) };
+                let Some(deepest) = deepest else {
+                    return Ok(());
+                };
                 if level > 0 && level >= deepest {
                     return Ok(());
                 }
-                if level == 0 { self.targets(v).base_level } else { level + 1 }
+                if level == 0 {
+                    self.targets(v).base_level
+                } else {
+                    level + 1
+                }
             };
             self.compact_level(level, output, begin, end)?;
             level = output;

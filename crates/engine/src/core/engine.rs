@@ -151,7 +151,9 @@ impl Engine {
         self.write_gate.fetch_or(gate::REFUSE, Ordering::Relaxed);
         drop(state);
         self.changed.notify_all();
-        self.c.log.warn(format_args!("{what} failed, writes stop: {error}"));
+        self.c
+            .log
+            .warn(format_args!("{what} failed, writes stop: {error}"));
     }
 
     /// The error that refuses writes, if any.
@@ -169,12 +171,12 @@ impl Engine {
         &'a self,
         guard: spanlith_base::sync::MutexGuard<'a, DbState>,
     ) -> spanlith_base::sync::MutexGuard<'a, DbState> {
-        drop(guard);
-        if self.c.env.executor.help() {
+        if self.c.env.executor.is_manual() {
+            drop(guard);
+            let helped = self.c.env.executor.help();
+            debug_assert!(helped, "waiting for a job that nobody will run");
             return self.state.lock();
         }
-        // Re-checked by callers in a loop; the time limit bounds the window between unlock and wait.
-        let guard = self.state.lock();
-        self.changed.wait_timeout(guard, std::time::Duration::from_millis(10)).0
+        self.changed.wait(guard)
     }
 }

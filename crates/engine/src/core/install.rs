@@ -26,10 +26,17 @@ impl Engine {
         let mut manifest = self.manifest.lock();
         let (base, log_number, table_sequence) = {
             let state = self.state.lock();
-            (state.version.clone(), state.log_number, state.table_sequence)
+            (
+                state.version.clone(),
+                state.log_number,
+                state.table_sequence,
+            )
         };
-        let new_sequence =
-            edit.new_files.iter().map(|f| f.largest_seqno).fold(table_sequence, u64::max);
+        let new_sequence = edit
+            .new_files
+            .iter()
+            .map(|f| f.largest_seqno)
+            .fold(table_sequence, u64::max);
         let new_log = edit.log_number.unwrap_or(log_number).max(log_number);
         if edit.log_number.is_some() {
             edit.min_log_number_to_keep = Some(new_log);
@@ -43,7 +50,11 @@ impl Engine {
             None => true,
             Some(w) => w.len() > self.c.options.max_manifest_file_size,
         };
-        let number = if roll { self.new_file_number() } else { manifest.number };
+        let number = if roll {
+            self.new_file_number()
+        } else {
+            manifest.number
+        };
         edit.prev_log_number = Some(0);
         edit.next_file_number = Some(self.next_file.load(Ordering::Relaxed));
         edit.last_sequence = Some(new_sequence);
@@ -60,14 +71,20 @@ impl Engine {
                 let old = std::mem::replace(&mut manifest.number, number);
                 if old != number && old != 0 {
                     // The new MANIFEST is current; a failure leaves a file for the next open.
-                    let _ = self.c.env.fs.delete(&self.path(filenames::manifest_file_name(old)));
+                    let _ = self
+                        .c
+                        .env
+                        .fs
+                        .delete(&self.path(filenames::manifest_file_name(old)));
                 }
                 manifest.writer = Some(w);
                 self.manifest_number.store(number, Ordering::Relaxed);
             })
         } else {
             let writer = manifest.writer.as_mut().expect("checked above");
-            writer.add_record(&edit.encode()).and_then(|()| writer.sync())
+            writer
+                .add_record(&edit.encode())
+                .and_then(|()| writer.sync())
         };
         if let Err(e) = written {
             manifest.writer = None;

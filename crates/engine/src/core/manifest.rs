@@ -27,7 +27,10 @@ pub(crate) struct SnapshotFacts<'a> {
 
 /// The records a new MANIFEST begins with (`docs/formats/manifest.md`, "snapshot").
 pub(crate) fn snapshot_edits(f: &SnapshotFacts<'_>) -> Vec<VersionEdit> {
-    let first = VersionEdit { db_id: Some(f.db_id.into()), ..VersionEdit::default() };
+    let first = VersionEdit {
+        db_id: Some(f.db_id.into()),
+        ..VersionEdit::default()
+    };
     let names = VersionEdit {
         comparator: Some(f.comparator.into()),
         persist_user_defined_timestamps: Some(true),

@@ -21,6 +21,6 @@ pub use superversion::SuperVersion;
 pub(crate) use engine::{Components, Engine, Family, gate};
 pub(crate) use manifest::{ManifestState, write_current};
 pub(crate) use purge::PurgeQueue;
-pub(crate) use settings::{level_options, table_options};
 pub(crate) use request::{Payload, Request};
+pub(crate) use settings::{level_options, table_options};
 pub(crate) use state::{DbState, Immutable, LeaderState, rank};

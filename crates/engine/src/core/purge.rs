@@ -19,14 +19,20 @@ pub(crate) struct PurgeQueue {
 
 impl PurgeQueue {
     pub(crate) fn new(dir: PathBuf, fs: Arc<dyn FileSystem>) -> Self {
-        Self { dir, fs, queue: Mutex::new(rank::LEAF, Vec::new()) }
+        Self {
+            dir,
+            fs,
+            queue: Mutex::new(rank::LEAF, Vec::new()),
+        }
     }
 
     /// Unlinks what is queued. A file that cannot be unlinked is found again at the next open.
     pub(crate) fn run(&self) -> Vec<u64> {
         let numbers = std::mem::take(&mut *self.queue.lock());
         for &n in &numbers {
-            let _ = self.fs.delete(&self.dir.join(filenames::table_file_name(n)));
+            let _ = self
+                .fs
+                .delete(&self.dir.join(filenames::table_file_name(n)));
         }
         numbers
     }

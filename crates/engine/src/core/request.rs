@@ -6,7 +6,11 @@ use spanlith_base::{Error, SequenceNumber, ValueType};
 #[derive(Clone, Copy)]
 pub(crate) enum Payload<'a> {
     /// One entry of the default family, without a batch around it.
-    One { kind: ValueType, key: &'a [u8], value: &'a [u8] },
+    One {
+        kind: ValueType,
+        key: &'a [u8],
+        value: &'a [u8],
+    },
     /// The entries of a batch, without its header; decodable, checked before it got here.
     Batch { body: &'a [u8], count: u32 },
 }

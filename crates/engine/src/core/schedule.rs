@@ -24,10 +24,15 @@ impl Engine {
 
     /// Queues a flush and compactions as far as there is work and room for them.
     pub(crate) fn schedule(self: &Arc<Self>, state: &mut DbState) {
-        if state.closing || state.error.is_some() || self.c.read_only {
+        if !state.started || state.closing || state.error.is_some() || self.c.read_only {
             return;
         }
-        let merge_at = self.c.family.options.min_write_buffer_number_to_merge.max(1) as usize;
+        let merge_at = self
+            .c
+            .family
+            .options
+            .min_write_buffer_number_to_merge
+            .max(1) as usize;
         let due = state.imm.len() >= merge_at || (state.flush_requested && !state.imm.is_empty());
         if due && !state.flush_scheduled {
             state.flush_scheduled = true;
@@ -40,9 +45,7 @@ impl Engine {
         }
         let busy = state.compactions_queued + state.compactions_running;
         // One job at a time unless the tree is behind, as RocksDB; each finished job asks again.
-        let limit = if self.write_gate.load(Ordering::Relaxed) != 0
-            || self.wants_speed_up(state)
-        {
+        let limit = if self.write_gate.load(Ordering::Relaxed) != 0 || self.wants_speed_up(state) {
             self.max_compactions()
         } else {
             1
@@ -50,7 +53,9 @@ impl Engine {
         if busy < limit && state.compactions_queued == 0 && state.compaction_due {
             state.compactions_queued += 1;
             let me = self.clone();
-            self.spawn(JobClass::Low, "compaction", move || me.background_compaction());
+            self.spawn(JobClass::Low, "compaction", move || {
+                me.background_compaction()
+            });
         }
     }
 

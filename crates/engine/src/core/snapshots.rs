@@ -19,7 +19,10 @@ pub struct SnapshotList {
 
 impl Default for SnapshotList {
     fn default() -> Self {
-        Self { live: Mutex::new(RANK, BTreeMap::new()), serial: AtomicU64::new(0) }
+        Self {
+            live: Mutex::new(RANK, BTreeMap::new()),
+            serial: AtomicU64::new(0),
+        }
     }
 }
 
@@ -36,7 +39,11 @@ impl SnapshotList {
         let serial = self.serial.fetch_add(1, Ordering::Relaxed);
         live.insert((seqno, serial), now_seconds);
         drop(live);
-        Snapshot(Arc::new(Held { list: self.clone(), seqno, serial }))
+        Snapshot(Arc::new(Held {
+            list: self.clone(),
+            seqno,
+            serial,
+        }))
     }
 
     /// Distinct sequence numbers of live snapshots, ascending.

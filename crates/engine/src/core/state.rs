@@ -61,6 +61,9 @@ pub(crate) struct DbState {
     pub error: Option<Error>,
     /// Number of background errors so far.
     pub error_count: u64,
+    /// Recovery is over: background jobs may run. Before that, an output of theirs would look like
+    /// a left-over of a crash.
+    pub started: bool,
     /// No new work is accepted.
     pub closing: bool,
     /// Nothing is left to do; the lock file is released.

@@ -2,7 +2,9 @@
 
 use super::Db;
 use crate::merge::{MergeOperator, operator_by_name};
-use crate::options::{BlockBasedTableOptions, CfOptions, DbOptions, check_supported, sanitize_cf, sanitize_db};
+use crate::options::{
+    BlockBasedTableOptions, CfOptions, DbOptions, check_supported, sanitize_cf, sanitize_db,
+};
 use crate::recovery::{self, OpenRequest};
 use spanlith_base::{Comparator, Result};
 use spanlith_env::Env;

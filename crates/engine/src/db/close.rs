@@ -9,7 +9,9 @@ impl Engine {
     /// Seals the mutable memtable and has all sealed ones flushed.
     pub(crate) fn flush(self: &Arc<Self>, wait: bool) -> Result<()> {
         if self.c.read_only {
-            return Err(Error::not_supported("Not supported operation in read only mode."));
+            return Err(Error::not_supported(
+                "Not supported operation in read only mode.",
+            ));
         }
         {
             let mut leader = self.leader.lock();
@@ -73,22 +75,27 @@ impl Engine {
             }
             state.closing = true;
         }
-        self.write_gate.fetch_or(crate::core::gate::REFUSE, Ordering::Relaxed);
+        self.write_gate
+            .fetch_or(crate::core::gate::REFUSE, Ordering::Relaxed);
         self.stopping.store(true, Ordering::Relaxed);
         self.changed.notify_all();
-        drop(self.timer.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take());
+        drop(
+            self.timer
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner)
+                .take(),
+        );
         let drained = self.drain();
         first = first.and(drained);
         let mut leader = self.leader.lock();
         if failed.is_none() && leader.log.is_some() {
             // A log that was written is made durable (D12).
-            let synced = if leader.log.as_ref().is_some_and(|l| l.is_synced())
-                && leader.older.is_empty()
-            {
-                Ok(())
-            } else {
-                self.sync_logs(&mut leader)
-            };
+            let synced =
+                if leader.log.as_ref().is_some_and(|l| l.is_synced()) && leader.older.is_empty() {
+                    Ok(())
+                } else {
+                    self.sync_logs(&mut leader)
+                };
             first = first.and(synced);
         }
         if let Some(mut log) = leader.log.take() {
@@ -107,7 +114,12 @@ impl Engine {
         self.c.purge.run();
         self.state.lock().closed = true;
         self.c.log.info(format_args!("Shutdown complete"));
-        drop(self.lock.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take());
+        drop(
+            self.lock
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner)
+                .take(),
+        );
         match failed {
             Some(e) => Err(e),
             None => first,

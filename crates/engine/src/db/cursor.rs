@@ -32,7 +32,11 @@ macro_rules! moves {
 impl Cursor {
     pub(super) fn new(engine: Arc<Engine>, options: ReadOptions) -> Self {
         let iter = engine.iterate(&options);
-        Self { engine, options, iter }
+        Self {
+            engine,
+            options,
+            iter,
+        }
     }
 
     moves! {
@@ -114,7 +118,10 @@ enum State {
 
 impl Iter {
     pub(super) fn new(cursor: Cursor) -> Self {
-        Self { cursor, state: State::Fresh }
+        Self {
+            cursor,
+            state: State::Fresh,
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! `Db` and `Cf`: cheap handles to an open database.
 
-use super::cursor::{Cursor, Iter};
 use super::OpenBuilder;
+use super::cursor::{Cursor, Iter};
 use crate::core::{Engine, Snapshot};
 use crate::read::ReadOptions;
 use crate::write::{WriteBatch, WriteOptions};
@@ -98,7 +98,8 @@ impl Db {
     /// The current state as a point in time.
     pub fn snapshot(&self) -> Snapshot {
         let e = self.engine();
-        e.c.snapshots.take(e.c.env.clock.now_seconds(), || e.visible())
+        e.c.snapshots
+            .take(e.c.env.clock.now_seconds(), || e.visible())
     }
 
     /// Makes everything written so far survive a power cut.
@@ -214,7 +215,8 @@ impl Cf {
         value: impl AsRef<[u8]>,
         options: &WriteOptions,
     ) -> Result<()> {
-        self.engine().write_one(ValueType::Value, key.as_ref(), value.as_ref(), options)
+        self.engine()
+            .write_one(ValueType::Value, key.as_ref(), value.as_ref(), options)
     }
 
     /// Removes a key; fine if it is absent.
@@ -230,7 +232,8 @@ impl Cf {
     /// # Errors
     /// As [`Db::write`].
     pub fn delete_opt(&self, key: impl AsRef<[u8]>, options: &WriteOptions) -> Result<()> {
-        self.engine().write_one(ValueType::Deletion, key.as_ref(), &[], options)
+        self.engine()
+            .write_one(ValueType::Deletion, key.as_ref(), &[], options)
     }
 
     /// Removes a key that was put at most once since its last removal.
@@ -238,7 +241,8 @@ impl Cf {
     /// # Errors
     /// As [`Db::write`].
     pub fn single_delete_opt(&self, key: impl AsRef<[u8]>, options: &WriteOptions) -> Result<()> {
-        self.engine().write_one(ValueType::SingleDeletion, key.as_ref(), &[], options)
+        self.engine()
+            .write_one(ValueType::SingleDeletion, key.as_ref(), &[], options)
     }
 
     /// Adds a merge operand.
@@ -259,7 +263,8 @@ impl Cf {
         operand: impl AsRef<[u8]>,
         options: &WriteOptions,
     ) -> Result<()> {
-        self.engine().write_one(ValueType::Merge, key.as_ref(), operand.as_ref(), options)
+        self.engine()
+            .write_one(ValueType::Merge, key.as_ref(), operand.as_ref(), options)
     }
 
     /// All entries in key order.

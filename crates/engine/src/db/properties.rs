@@ -11,22 +11,36 @@ type IntProperty = fn(&Engine, &DbState) -> u64;
 const INTEGERS: &[(&str, IntProperty)] = &[
     ("num-immutable-mem-table", |_, s| s.imm.len() as u64),
     ("num-immutable-mem-table-flushed", |_, _| 0),
-    ("mem-table-flush-pending", |_, s| u64::from(s.flush_scheduled && !s.flush_running)),
+    ("mem-table-flush-pending", |_, s| {
+        u64::from(s.flush_scheduled && !s.flush_running)
+    }),
     ("num-running-flushes", |_, s| u64::from(s.flush_running)),
     ("compaction-pending", |_, s| {
         // Queued but not started, and due but not yet queued.
         let due = s.compaction_due && s.error.is_none() && s.compactions_running == 0;
         u64::from(s.compactions_queued > 0 || due)
     }),
-    ("num-running-compactions", |_, s| s.compactions_running as u64),
+    ("num-running-compactions", |_, s| {
+        s.compactions_running as u64
+    }),
     ("background-errors", |_, s| s.error_count),
-    ("cur-size-active-mem-table", |e, _| e.superversion.load().mem.memory_usage() as u64),
+    ("cur-size-active-mem-table", |e, _| {
+        e.superversion.load().mem.memory_usage() as u64
+    }),
     ("cur-size-all-mem-tables", |e, s| all_memtables(e, s)),
     ("size-all-mem-tables", |e, s| all_memtables(e, s)),
-    ("num-entries-active-mem-table", |e, _| e.superversion.load().mem.len()),
-    ("num-entries-imm-mem-tables", |_, s| s.imm.iter().map(|i| i.mem.len()).sum()),
-    ("num-deletes-active-mem-table", |e, _| e.superversion.load().mem.deletes()),
-    ("num-deletes-imm-mem-tables", |_, s| s.imm.iter().map(|i| i.mem.deletes()).sum()),
+    ("num-entries-active-mem-table", |e, _| {
+        e.superversion.load().mem.len()
+    }),
+    ("num-entries-imm-mem-tables", |_, s| {
+        s.imm.iter().map(|i| i.mem.len()).sum()
+    }),
+    ("num-deletes-active-mem-table", |e, _| {
+        e.superversion.load().mem.deletes()
+    }),
+    ("num-deletes-imm-mem-tables", |_, s| {
+        s.imm.iter().map(|i| i.mem.deletes()).sum()
+    }),
     ("estimate-num-keys", estimate_num_keys),
     ("estimate-table-readers-mem", |_, s| {
         let open = s.version.file_iter().filter_map(|(_, f)| f.reader.get());
@@ -34,14 +48,20 @@ const INTEGERS: &[(&str, IntProperty)] = &[
     }),
     ("is-file-deletions-enabled", |_, _| 1),
     ("num-snapshots", |e, _| e.c.snapshots.len() as u64),
-    ("oldest-snapshot-time", |e, _| e.c.snapshots.oldest().map_or(0, |o| o.1)),
-    ("oldest-snapshot-sequence", |e, _| e.c.snapshots.oldest().map_or(0, |o| o.0)),
+    ("oldest-snapshot-time", |e, _| {
+        e.c.snapshots.oldest().map_or(0, |o| o.1)
+    }),
+    ("oldest-snapshot-sequence", |e, _| {
+        e.c.snapshots.oldest().map_or(0, |o| o.0)
+    }),
     ("current-super-version-number", |_, s| s.superversion_number),
     ("min-log-number-to-keep", |_, s| s.log_number),
     ("total-sst-files-size", |_, s| s.version.total_size()),
     ("live-sst-files-size", |_, s| s.version.total_size()),
     ("base-level", |e, s| e.targets(&s.version).base_level as u64),
-    ("estimate-pending-compaction-bytes", |_, s| s.pending_compaction_bytes),
+    ("estimate-pending-compaction-bytes", |_, s| {
+        s.pending_compaction_bytes
+    }),
     ("actual-delayed-write-rate", |e, _| {
         let delayed = e.write_gate.load(Ordering::Relaxed) & crate::core::gate::DELAY != 0;
         if delayed { e.throttle.rate() } else { 0 }
@@ -49,9 +69,13 @@ const INTEGERS: &[(&str, IntProperty)] = &[
     ("is-write-stopped", |e, _| {
         u64::from(e.write_gate.load(Ordering::Relaxed) & crate::core::gate::STOP != 0)
     }),
-    ("block-cache-capacity", |e, _| cache(e, |c| c.capacity() as u64)),
+    ("block-cache-capacity", |e, _| {
+        cache(e, |c| c.capacity() as u64)
+    }),
     ("block-cache-usage", |e, _| cache(e, |c| c.usage() as u64)),
-    ("block-cache-pinned-usage", |e, _| cache(e, |c| c.pinned_usage() as u64)),
+    ("block-cache-pinned-usage", |e, _| {
+        cache(e, |c| c.pinned_usage() as u64)
+    }),
     ("num-blob-files", |_, _| 0),
     ("total-blob-file-size", |_, _| 0),
     ("live-blob-file-size", |_, _| 0),
@@ -64,7 +88,11 @@ fn cache(e: &Engine, f: impl Fn(&spanlith_table::BlockCache) -> u64) -> u64 {
 
 fn all_memtables(e: &Engine, s: &DbState) -> u64 {
     let active = e.superversion.load().mem.memory_usage() as u64;
-    active + s.imm.iter().map(|i| i.mem.memory_usage() as u64).sum::<u64>()
+    active
+        + s.imm
+            .iter()
+            .map(|i| i.mem.memory_usage() as u64)
+            .sum::<u64>()
 }
 
 /// Entries minus twice the deletions, in memtables and opened tables, extended to the others by
@@ -138,9 +166,16 @@ fn sstables(version: &crate::version::Version) -> String {
     use spanlith_base::keys;
     let mut out = String::new();
     let bound = |k: &[u8]| {
-        let hex: String = keys::user_key(k).iter().map(|b| format!("{b:02X}")).collect();
+        let hex: String = keys::user_key(k)
+            .iter()
+            .map(|b| format!("{b:02X}"))
+            .collect();
         let t = keys::tag(k);
-        format!("'{hex}' seq:{}, type:{}", keys::tag_sequence(t), keys::tag_type(t))
+        format!(
+            "'{hex}' seq:{}, type:{}",
+            keys::tag_sequence(t),
+            keys::tag_type(t)
+        )
     };
     for level in 0..version.num_levels() {
         let _ = writeln!(out, "--- level {level} --- version# 1 ---");

@@ -89,7 +89,10 @@ impl Engine {
         };
         let file = build_table(self, &request)?;
         let next_log = picked.last().map_or(0, |i| i.next_log);
-        let mut edit = VersionEdit { log_number: Some(next_log), ..VersionEdit::default() };
+        let mut edit = VersionEdit {
+            log_number: Some(next_log),
+            ..VersionEdit::default()
+        };
         let size = file.as_ref().map_or(0, |f| f.size);
         if let Some(mut f) = file {
             f.epoch_number = self.state.lock().version.max_epoch_number() + 1;
@@ -122,7 +125,11 @@ impl Engine {
         for n in dead {
             // A log that cannot be unlinked is older than the family's log number: the next open
             // ignores and deletes it.
-            let _ = self.c.env.fs.delete(&self.path(filenames::log_file_name(n)));
+            let _ = self
+                .c
+                .env
+                .fs
+                .delete(&self.path(filenames::log_file_name(n)));
         }
     }
 }
@@ -161,8 +168,7 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewFile>>
     let now = c.env.clock.now_seconds();
     let compression = c.family.levels.compression_for(0);
     let file = c.env.fs.create(&path, IoActivity::Flush)?;
-    let mut builder =
-        TableBuilder::new(engine.builder_options(r.number, compression, now), file);
+    let mut builder = TableBuilder::new(engine.builder_options(r.number, compression, now), file);
     let mut meta = FileBounds::default();
     while iter.valid() {
         builder.add(iter.key(), iter.value())?;
@@ -172,9 +178,11 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewFile>>
     let seen = iter.input_entries();
     if seen != expected && c.options.flush_verify_memtable_count {
         builder.abandon();
-        return Err(Error::corruption("Number of keys read from memtables differs from expected")
-            .with("expected", expected)
-            .with("read", seen));
+        return Err(
+            Error::corruption("Number of keys read from memtables differs from expected")
+                .with("expected", expected)
+                .with("read", seen),
+        );
     }
     if builder.num_entries() == 0 {
         builder.abandon();

@@ -97,7 +97,9 @@ impl LevelIter {
     /// Index of the first file whose largest key is at or after `key`.
     fn find(&self, key: &[u8]) -> usize {
         if let Files::Level(v, level) = &self.files {
-            return v.find_file(*level, key).unwrap_or(v.levels[*level].files.len());
+            return v
+                .find_file(*level, key)
+                .unwrap_or(v.levels[*level].files.len());
         }
         self.files().partition_point(|f| {
             self.comparator.compare_internal(&f.largest, key) == Ordering::Less

@@ -31,10 +31,19 @@ pub struct MergingIter {
 impl MergingIter {
     /// Merges `sources`, newer places first.
     pub fn new(comparator: Comparator, sources: Vec<Source>) -> Self {
-        let children: Vec<Child> =
-            sources.into_iter().map(|source| Child { source, prefix: 0 }).collect();
+        let children: Vec<Child> = sources
+            .into_iter()
+            .map(|source| Child { source, prefix: 0 })
+            .collect();
         let heap = Vec::with_capacity(children.len());
-        Self { comparator, children, heap, second: 0, forward: true, error: None }
+        Self {
+            comparator,
+            children,
+            heap,
+            second: 0,
+            forward: true,
+            error: None,
+        }
     }
 
     /// Whether child `a` comes before child `b` in the current direction.
@@ -44,7 +53,10 @@ impl MergingIter {
         if x.prefix != y.prefix {
             return (x.prefix < y.prefix) == self.forward;
         }
-        match self.comparator.compare_internal(x.source.key(), y.source.key()) {
+        match self
+            .comparator
+            .compare_internal(x.source.key(), y.source.key())
+        {
             Ordering::Equal => a < b,
             o => (o == Ordering::Less) == self.forward,
         }

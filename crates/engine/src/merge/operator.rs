@@ -37,7 +37,9 @@ impl MergeOperator for UInt64Add {
 
     fn full_merge(&self, _: &[u8], existing: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
         let base = existing.map_or(0, decode_u64);
-        let sum = operands.iter().fold(base, |sum, o| sum.wrapping_add(decode_u64(o)));
+        let sum = operands
+            .iter()
+            .fold(base, |sum, o| sum.wrapping_add(decode_u64(o)));
         Some(sum.to_le_bytes().to_vec())
     }
 
@@ -55,7 +57,9 @@ pub struct StringAppend {
 impl StringAppend {
     /// Joins with `delimiter` (RocksDB's default is a comma).
     pub fn new(delimiter: &[u8]) -> Self {
-        Self { delimiter: delimiter.to_vec() }
+        Self {
+            delimiter: delimiter.to_vec(),
+        }
     }
 }
 
@@ -65,7 +69,10 @@ impl MergeOperator for StringAppend {
     }
 
     fn full_merge(&self, _: &[u8], existing: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
-        let parts: Vec<&[u8]> = existing.into_iter().chain(operands.iter().copied()).collect();
+        let parts: Vec<&[u8]> = existing
+            .into_iter()
+            .chain(operands.iter().copied())
+            .collect();
         Some(parts.join(&self.delimiter[..]))
     }
 

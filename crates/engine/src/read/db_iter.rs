@@ -198,7 +198,8 @@ impl DbIter {
             At::None => return,
             At::Inner => {
                 self.key.clear();
-                self.key.extend_from_slice(keys::user_key(self.parts.inner.key()));
+                self.key
+                    .extend_from_slice(keys::user_key(self.parts.inner.key()));
                 self.parts.inner.next();
             }
             At::Merged => {}
@@ -219,7 +220,8 @@ impl DbIter {
             At::None => return,
             At::Inner => {
                 self.key.clear();
-                self.key.extend_from_slice(keys::user_key(self.parts.inner.key()));
+                self.key
+                    .extend_from_slice(keys::user_key(self.parts.inner.key()));
                 // Step before every version of the key, newer invisible ones included.
                 while self.parts.inner.valid() && self.on_saved_key() {
                     self.parts.inner.prev();
@@ -237,7 +239,9 @@ impl DbIter {
 
     #[inline]
     fn on_saved_key(&self) -> bool {
-        self.parts.comparator.equal(keys::user_key(self.parts.inner.key()), &self.key)
+        self.parts
+            .comparator
+            .equal(keys::user_key(self.parts.inner.key()), &self.key)
     }
 
     /// Counts an internal key that is passed over; false when the budget is used up.
@@ -298,10 +302,10 @@ impl DbIter {
                     self.seek_inner(&key, 0);
                     let stay = self.parts.inner.valid()
                         && keys::tag(self.parts.inner.key()) == 0
-                        && self.parts.comparator.equal(
-                            keys::user_key(self.parts.inner.key()),
-                            &key,
-                        );
+                        && self
+                            .parts
+                            .comparator
+                            .equal(keys::user_key(self.parts.inner.key()), &key);
                     self.key = key;
                     if stay {
                         self.parts.inner.next();
@@ -337,9 +341,12 @@ impl DbIter {
 
     /// Folds the operands of the key under the merged stream, moving it past what was used.
     fn merge_forward(&mut self) {
-        let Some(operator) = self.operator() else { return };
+        let Some(operator) = self.operator() else {
+            return;
+        };
         self.key.clear();
-        self.key.extend_from_slice(keys::user_key(self.parts.inner.key()));
+        self.key
+            .extend_from_slice(keys::user_key(self.parts.inner.key()));
         let mut operands: Vec<Pinned> = Vec::new();
         let mut base: Option<Pinned> = None;
         while self.parts.inner.valid() && self.on_saved_key() {
@@ -439,7 +446,9 @@ impl DbIter {
         match newest {
             Some(ValueType::Value) => self.at = At::Saved,
             Some(ValueType::Merge) => {
-                let Some(operator) = self.operator() else { return false };
+                let Some(operator) = self.operator() else {
+                    return false;
+                };
                 operands.reverse();
                 self.finish_merge(&operator, base.as_deref(), &operands, At::Saved);
                 return self.at == At::Saved;

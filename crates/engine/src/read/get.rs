@@ -42,7 +42,12 @@ pub(super) struct Lookup<'a> {
 
 impl<'a> Lookup<'a> {
     pub(super) fn new(key: &'a [u8], snapshot: SequenceNumber) -> Self {
-        Self { key, snapshot, answer: Answer::Open, merge: MergeState::default() }
+        Self {
+            key,
+            snapshot,
+            answer: Answer::Open,
+            merge: MergeState::default(),
+        }
     }
 
     pub(super) fn done(&self) -> bool {
@@ -70,7 +75,11 @@ impl<'a> Lookup<'a> {
         while let Some(e) = entry {
             let pin = || {
                 let value = e.value();
-                if value.len() <= COPY_MAX { Pinned::copy_of(value) } else { pin_memtable(value, mem) }
+                if value.len() <= COPY_MAX {
+                    Pinned::copy_of(value)
+                } else {
+                    pin_memtable(value, mem)
+                }
             };
             if self.visit(e.tag(), pin)? {
                 return Ok(());
@@ -98,7 +107,10 @@ impl<'a> Lookup<'a> {
     }
 
     /// The result once all places were visited, or the answer is known.
-    pub(super) fn finish(self, operator: Option<&Arc<dyn MergeOperator>>) -> Result<Option<Pinned>> {
+    pub(super) fn finish(
+        self,
+        operator: Option<&Arc<dyn MergeOperator>>,
+    ) -> Result<Option<Pinned>> {
         if self.merge.is_empty() {
             return Ok(match self.answer {
                 Answer::Found(v) => Some(v),

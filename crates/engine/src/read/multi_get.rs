@@ -3,8 +3,8 @@
 //! Keys are visited in sorted order, so that neighbours share blocks while they are hot in the
 //! processor's caches; the answers come back in the caller's order.
 
-use crate::core::SuperVersion;
 use super::get::ReadContext;
+use crate::core::SuperVersion;
 use spanlith_base::{Pinned, Result, SequenceNumber};
 
 impl SuperVersion {

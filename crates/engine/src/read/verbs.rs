@@ -1,8 +1,8 @@
 //! Reads on the engine: choose superversion and sequence number, then answer.
 
+use super::ReadOptions;
 use super::db_iter::{DbIter, DbIterParts};
 use super::get::ReadContext;
-use super::ReadOptions;
 use crate::core::Engine;
 use spanlith_base::{Pinned, Result, SequenceNumber};
 

@@ -39,7 +39,11 @@ pub(super) struct Expectation<'a> {
 fn in_manifest(e: &Error, path: &Path) -> Error {
     Error::new(
         e.kind(),
-        format!("{}  The file {} may be corrupted.", e.message(), path.display()),
+        format!(
+            "{}  The file {} may be corrupted.",
+            e.message(),
+            path.display()
+        ),
     )
     .with_path(path)
     .with_offset(e.offset().unwrap_or(0))
@@ -60,19 +64,29 @@ pub(super) fn read_manifest(
         match reader.next_event()? {
             ReadEvent::Record { offset, .. } => replay
                 .record(reader.record())
-                .map_err(|e| if e.offset().is_some() { e } else { e.with_offset(offset) })
+                .map_err(|e| {
+                    if e.offset().is_some() {
+                        e
+                    } else {
+                        e.with_offset(offset)
+                    }
+                })
                 .map_err(|e| match e.kind() {
                     spanlith_base::ErrorKind::Corruption => in_manifest(&e, &path),
                     _ => e,
                 })?,
             ReadEvent::Corruption { tail: true, .. } | ReadEvent::OldRecord { .. } => {}
             e @ ReadEvent::Corruption { .. } => {
-                let e = e.into_error().unwrap_or_else(|| Error::corruption("MANIFEST"));
+                let e = e
+                    .into_error()
+                    .unwrap_or_else(|| Error::corruption("MANIFEST"));
                 return Err(in_manifest(&e, &path));
             }
             ReadEvent::TimestampSizes(_) | ReadEvent::Predecessor { .. } => {
-                return Err(Error::corruption("log record of a write-ahead log in a MANIFEST")
-                    .with_path(&path));
+                return Err(
+                    Error::corruption("log record of a write-ahead log in a MANIFEST")
+                        .with_path(&path),
+                );
             }
             ReadEvent::Eof => break,
         }
@@ -156,7 +170,9 @@ impl<'a> Replay<'a> {
             let name = String::from_utf8_lossy(name).into_owned();
             let known = self.families.values().any(|n| *n == name);
             if self.families.contains_key(&id) || known || self.dropped.contains(&id) {
-                return Err(Error::corruption("MANIFEST adding the same column family twice"));
+                return Err(Error::corruption(
+                    "MANIFEST adding the same column family twice",
+                ));
             }
             self.families.insert(id, name);
             return Ok(());
@@ -231,7 +247,9 @@ impl<'a> Replay<'a> {
         }
         for name in self.expect.families {
             if name != "default" && !self.families.values().any(|n| n == name) {
-                return Err(Error::invalid_argument(format!("Column family not found: {name}")));
+                return Err(Error::invalid_argument(format!(
+                    "Column family not found: {name}"
+                )));
             }
         }
         if self.families.len() > 1 {
@@ -239,7 +257,9 @@ impl<'a> Replay<'a> {
         }
         if !self.dropped.is_empty() {
             // Its records may still stand in the logs.
-            return Err(Error::not_supported("a database with dropped column families"));
+            return Err(Error::not_supported(
+                "a database with dropped column families",
+            ));
         }
         if self.tracked_logs {
             return Err(Error::not_supported("track_and_verify_wals_in_manifest"));

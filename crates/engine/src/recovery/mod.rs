@@ -1,7 +1,7 @@
 //! From a directory to a running database.
 
-mod current;
 mod create;
+mod current;
 mod manifest;
 mod obsolete;
 mod open;

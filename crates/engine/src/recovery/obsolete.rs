@@ -35,7 +35,9 @@ impl Explanation {
         if largest <= self.manifest_sequence {
             return true;
         }
-        let Some((first, last)) = self.replayed else { return false };
+        let Some((first, last)) = self.replayed else {
+            return false;
+        };
         largest <= last && (smallest >= first || first <= self.manifest_sequence + 1)
     }
 }
@@ -59,7 +61,8 @@ pub(super) fn remove_obsolete(engine: &Engine, explanation: &Explanation) -> Res
                 options.push(n);
                 false
             }
-            Some(FileKind::Table(n)) if !live(&version, n) => match explain(engine, n, explanation) {
+            Some(FileKind::Table(n)) if !live(&version, n) => match explain(engine, n, explanation)
+            {
                 Ok(true) => true,
                 Ok(false) => {
                     engine.c.log.warn(format_args!(
@@ -85,7 +88,11 @@ pub(super) fn remove_obsolete(engine: &Engine, explanation: &Explanation) -> Res
     options.sort_unstable();
     for n in options.iter().rev().skip(2) {
         // As above.
-        let _ = engine.c.env.fs.delete(&engine.path(filenames::options_file_name(*n)));
+        let _ = engine
+            .c
+            .env
+            .fs
+            .delete(&engine.path(filenames::options_file_name(*n)));
     }
     Ok(())
 }
@@ -121,7 +128,10 @@ fn explain(engine: &Engine, number: u64, x: &Explanation) -> Result<bool> {
         }
         Err(e) => return Err(e),
     };
-    let mut iter = reader.iter(ReadParams { fill_cache: false, ..ReadParams::default() });
+    let mut iter = reader.iter(ReadParams {
+        fill_cache: false,
+        ..ReadParams::default()
+    });
     let (mut smallest, mut largest) = (u64::MAX, 0);
     iter.seek_to_first();
     while iter.valid() {

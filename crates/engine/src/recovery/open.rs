@@ -8,7 +8,10 @@ use super::current::{read_current, read_identity};
 use super::manifest::{Expectation, Recovered, read_manifest};
 use super::obsolete::{Explanation, remove_obsolete};
 use super::replay::{Replay, flush_recovered};
-use crate::core::{level_options, table_options, Components, DbState, Engine, Family, LeaderState, ManifestState, PurgeQueue, SnapshotList};
+use crate::core::{
+    Components, DbState, Engine, Family, LeaderState, ManifestState, PurgeQueue, SnapshotList,
+    level_options, table_options,
+};
 use crate::info_log::InfoLog;
 use crate::merge::MergeOperator;
 use crate::options::{BlockBasedTableOptions, CfOptions, DbOptions};
@@ -71,7 +74,13 @@ fn new_session_id(env: &Env) -> String {
 /// # Errors
 /// With RocksDB's status and text before the colon. The directory is as recoverable as before.
 pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
-    let OpenRequest { dir, env, options, read_only, .. } = &request;
+    let OpenRequest {
+        dir,
+        env,
+        options,
+        read_only,
+        ..
+    } = &request;
     let mut lock = None;
     let mut log = InfoLog::none();
     if !read_only {
@@ -147,15 +156,19 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
     let first_log = recovered.log_number.max(recovered.min_log_number);
     let next_file = recovered.next_file.max(recovered.log_number).max(highest) + 1;
     logs.retain(|&n| n >= first_log);
-    let engine = assemble(&request, recovered_parts(&recovered, first_log), Parts {
-        purge,
-        log,
-        lock,
-        db_id,
-        manifest_number,
-        next_file,
-        version: recovered.version,
-    });
+    let engine = assemble(
+        &request,
+        recovered_parts(&recovered, first_log),
+        Parts {
+            purge,
+            log,
+            lock,
+            db_id,
+            manifest_number,
+            next_file,
+            version: recovered.version,
+        },
+    );
     let replay = Replay::new(&engine, recovered.last_sequence, !read_only);
     let replayed = replay.run(&logs)?;
     for (n, offset, why) in &replayed.dropped {
@@ -163,7 +176,9 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
             "log {n:06} dropped from offset {offset} on: {why}; recovery mode is kPointInTimeRecovery"
         ));
     }
-    engine.visible.store(replayed.last_sequence, Ordering::Release);
+    engine
+        .visible
+        .store(replayed.last_sequence, Ordering::Release);
     if *read_only {
         let mut state = engine.state.lock();
         for mem in replayed.mems {
@@ -201,7 +216,10 @@ struct Counters {
 }
 
 fn recovered_parts(r: &Recovered, first_log: u64) -> Counters {
-    Counters { log_number: first_log, table_sequence: r.last_sequence }
+    Counters {
+        log_number: first_log,
+        table_sequence: r.last_sequence,
+    }
 }
 
 fn assemble(request: &OpenRequest, counters: Counters, parts: Parts) -> Arc<Engine> {
@@ -265,22 +283,36 @@ fn assemble(request: &OpenRequest, counters: Counters, parts: Parts) -> Arc<Engi
         manual: 0,
         error: None,
         error_count: 0,
+        started: false,
         closing: false,
         closed: false,
         next_job: 0,
         pending_compaction_bytes: 0,
         compaction_due: false,
     };
-    let manifest = ManifestState { writer: None, number: parts.manifest_number };
+    let manifest = ManifestState {
+        writer: None,
+        number: parts.manifest_number,
+    };
     let rate = request.options.delayed_write_rate;
     let throttle = Throttle::new(DelayController::new(rate));
-    Engine::new(components, leader, manifest, state, 0, parts.next_file, throttle)
+    Engine::new(
+        components,
+        leader,
+        manifest,
+        state,
+        0,
+        parts.next_file,
+        throttle,
+    )
 }
 
 /// Name recorded in tables, as RocksDB's `__hostname__`.
 fn host_name(env: &Env) -> String {
     // Not there in a test world: recorded as unknown.
-    let name = env.fs.read_all(std::path::Path::new("/proc/sys/kernel/hostname"), 4096);
+    let name = env
+        .fs
+        .read_all(std::path::Path::new("/proc/sys/kernel/hostname"), 4096);
     let name = name.map(|n| String::from_utf8_lossy(&n).trim().to_string());
     name.unwrap_or_default()
 }
@@ -306,7 +338,10 @@ fn check_files(request: &OpenRequest, r: &Recovered, manifest: u64) -> Result<()
     let path_of = |n| request.dir.join(filenames::table_file_name(n));
     let suffix = format!(
         "  The file {} may be corrupted.",
-        request.dir.join(filenames::manifest_file_name(manifest)).display()
+        request
+            .dir
+            .join(filenames::manifest_file_name(manifest))
+            .display()
     );
     for (_, f) in r.version.file_iter() {
         if f.path_id != 0 {
@@ -338,13 +373,13 @@ fn check_files(request: &OpenRequest, r: &Recovered, manifest: u64) -> Result<()
 }
 
 /// Makes what was recovered durable: tables, a new log, a new MANIFEST.
-fn finish(
-    engine: &Arc<Engine>,
-    replayed: super::replay::Replayed,
-    logs: &[u64],
-) -> Result<()> {
-    let mut edit = VersionEdit { new_files: replayed.tables, ..VersionEdit::default() };
-    edit.new_files.extend(flush_recovered_all(engine, &replayed.mems)?);
+fn finish(engine: &Arc<Engine>, replayed: super::replay::Replayed, logs: &[u64]) -> Result<()> {
+    let mut edit = VersionEdit {
+        new_files: replayed.tables,
+        ..VersionEdit::default()
+    };
+    edit.new_files
+        .extend(flush_recovered_all(engine, &replayed.mems)?);
     let mut epoch = engine.state.lock().version.max_epoch_number();
     for f in &mut edit.new_files {
         epoch += 1;
@@ -369,7 +404,11 @@ fn flush_recovered_all(
     engine: &Arc<Engine>,
     mems: &[Arc<MemTable>],
 ) -> Result<Option<crate::version::NewFile>> {
-    if mems.is_empty() { Ok(None) } else { flush_recovered(engine, mems) }
+    if mems.is_empty() {
+        Ok(None)
+    } else {
+        flush_recovered(engine, mems)
+    }
 }
 
 impl Engine {
@@ -380,6 +419,7 @@ impl Engine {
         executor.reserve(JobClass::High, 1);
         executor.reserve(JobClass::Low, self.max_compactions());
         let mut state = self.state.lock();
+        state.started = true;
         self.install_superversion(&mut state);
         Ok(())
     }

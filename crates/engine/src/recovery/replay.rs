@@ -121,12 +121,18 @@ impl<'a> Replay<'a> {
         let (sequence, count) = (iter.sequence(), BatchIter::count(&iter));
         if self.stopped {
             if !first || self.next_sequence != Some(sequence) {
-                return Ok(Step::Stop(offset, "does not continue the sequence".to_string()));
+                return Ok(Step::Stop(
+                    offset,
+                    "does not continue the sequence".to_string(),
+                ));
             }
             self.stopped = false;
         }
         if sequence > spanlith_base::MAX_SEQUENCE {
-            return Ok(Step::Stop(offset, "sequence number out of range".to_string()));
+            return Ok(Step::Stop(
+                offset,
+                "sequence number out of range".to_string(),
+            ));
         }
         if self.next_sequence.is_some_and(|next| sequence < next) {
             return Err(Error::corruption(format!(
@@ -183,7 +189,10 @@ impl<'a> Replay<'a> {
             return Err(Error::corruption("WriteBatch has wrong count"));
         }
         if seqno > spanlith_base::MAX_SEQUENCE {
-            return Ok(Step::Stop(offset, "sequence number out of range".to_string()));
+            return Ok(Step::Stop(
+                offset,
+                "sequence number out of range".to_string(),
+            ));
         }
         self.out.first_sequence.get_or_insert(sequence);
         for (seqno, kind, key, value) in entries {
@@ -206,7 +215,9 @@ impl<'a> Replay<'a> {
         }
         let full = std::mem::replace(&mut self.mem, new_memtable(self.engine));
         if self.may_flush {
-            self.out.tables.extend(flush_recovered(self.engine, &[full])?);
+            self.out
+                .tables
+                .extend(flush_recovered(self.engine, &[full])?);
         } else {
             self.out.mems.push(full);
         }
@@ -222,6 +233,10 @@ fn new_memtable(engine: &Engine) -> Arc<MemTable> {
 /// Writes recovered memtables as one table.
 pub(super) fn flush_recovered(engine: &Engine, mems: &[Arc<MemTable>]) -> Result<Option<NewFile>> {
     let number = engine.new_file_number();
-    let request = TableRequest { number, mems, snapshots: Vec::new() };
+    let request = TableRequest {
+        number,
+        mems,
+        snapshots: Vec::new(),
+    };
     build_table(engine, &request)
 }

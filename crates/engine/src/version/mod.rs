@@ -15,6 +15,8 @@ pub mod file_meta;
 pub mod filenames;
 pub mod levels;
 mod table_cache;
+#[cfg(test)]
+pub(crate) mod testing;
 #[allow(clippy::module_inception)]
 pub mod version;
 

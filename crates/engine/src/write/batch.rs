@@ -23,7 +23,10 @@ impl WriteBatch {
     /// # Errors
     /// `Corruption` if the bytes are not a batch.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        Ok(Self { raw: spanlith_wal::WriteBatch::from_bytes(bytes)?, error: None })
+        Ok(Self {
+            raw: spanlith_wal::WriteBatch::from_bytes(bytes)?,
+            error: None,
+        })
     }
 
     fn note(&mut self, result: Result<()>) -> &mut Self {

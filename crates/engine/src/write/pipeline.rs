@@ -43,9 +43,12 @@ impl Engine {
             return Err(Error::invalid_argument("value is too large").with("length", value.len()));
         }
         if kind == ValueType::Merge && self.c.family.merge_operator.is_none() {
-            return Err(Error::not_supported("Provide a merge_operator when opening DB"));
+            return Err(Error::not_supported(
+                "Provide a merge_operator when opening DB",
+            ));
         }
-        self.submit(Payload::One { kind, key, value }, options).map(drop)
+        self.submit(Payload::One { kind, key, value }, options)
+            .map(drop)
     }
 
     /// Writes a batch; returns the sequence number of its first entry.
@@ -55,7 +58,13 @@ impl Engine {
         options: &WriteOptions,
     ) -> Result<SequenceNumber> {
         let count = self.check_batch(batch.as_bytes())?;
-        self.submit(Payload::Batch { body: &batch.as_bytes()[BATCH_HEADER_SIZE..], count }, options)
+        self.submit(
+            Payload::Batch {
+                body: &batch.as_bytes()[BATCH_HEADER_SIZE..],
+                count,
+            },
+            options,
+        )
     }
 
     /// Refuses a batch that could not be applied. Returns its number of entries.
@@ -105,7 +114,9 @@ impl Engine {
             return Err(Error::invalid_argument("Sync writes has to enable WAL."));
         }
         if self.c.read_only {
-            return Err(Error::not_supported("Not supported operation in read only mode."));
+            return Err(Error::not_supported(
+                "Not supported operation in read only mode.",
+            ));
         }
         let waiter = Waiter::new(Request {
             payload: erase(payload),
@@ -154,7 +165,11 @@ impl Engine {
     fn group_limit(&self, first: usize) -> usize {
         let max = self.c.options.max_write_batch_group_size_bytes as usize;
         let small = max / 8;
-        if first <= small { first + small } else { max.max(first) }
+        if first <= small {
+            first + small
+        } else {
+            max.max(first)
+        }
     }
 
     fn carry(
@@ -214,7 +229,10 @@ impl Engine {
         count: u32,
         sync: bool,
     ) -> Result<()> {
-        let log = leader.log.as_mut().ok_or_else(|| Error::io("the log is not open"))?;
+        let log = leader
+            .log
+            .as_mut()
+            .ok_or_else(|| Error::io("the log is not open"))?;
         let mut header = [0u8; BATCH_HEADER_SIZE];
         header[..8].copy_from_slice(&base.to_le_bytes());
         header[8..].copy_from_slice(&count.to_le_bytes());
@@ -269,7 +287,11 @@ impl Engine {
         // Acquire: pairs with the Release in `follow`; the followers' inserts and errors are seen.
         while self.apply_left.load(Ordering::Acquire) != 0 {
             round += 1;
-            if round < 200 { std::hint::spin_loop() } else { std::thread::yield_now() }
+            if round < 200 {
+                std::hint::spin_loop()
+            } else {
+                std::thread::yield_now()
+            }
         }
         group.for_each(|r| {
             if let Some(e) = r.error.take() {
@@ -340,9 +362,11 @@ fn insert(
     if mem.add(seqno, kind, key, value) {
         return Ok(());
     }
-    Err(Error::corruption("M2: two entries share user key and sequence number")
-        .with("seqno", seqno)
-        .with_severity(Severity::Fatal))
+    Err(
+        Error::corruption("M2: two entries share user key and sequence number")
+            .with("seqno", seqno)
+            .with_severity(Severity::Fatal),
+    )
 }
 
 /// The refusal of a batch entry whose feature does not exist yet, by name.
@@ -388,12 +412,18 @@ impl Small {
 /// What stands before the key (batch header, tag, key length) and between key and value.
 #[inline]
 fn frame(header: &[u8], kind: ValueType, key: &[u8], value: &[u8]) -> (Small, Small) {
-    let mut head = Small { bytes: [0; 32], len: header.len() };
+    let mut head = Small {
+        bytes: [0; 32],
+        len: header.len(),
+    };
     head.bytes[..header.len()].copy_from_slice(header);
     head.bytes[head.len] = kind as u8;
     head.len += 1;
     head.push_varint(key.len() as u64);
-    let mut tail = Small { bytes: [0; 32], len: 0 };
+    let mut tail = Small {
+        bytes: [0; 32],
+        len: 0,
+    };
     tail.push_varint(value.len() as u64);
     (head, tail)
 }

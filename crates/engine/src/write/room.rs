@@ -19,7 +19,9 @@ pub(crate) struct Throttle {
 
 impl Throttle {
     pub(crate) fn new(controller: DelayController) -> Self {
-        Self { controller: Mutex::new(rank::LEAF, controller) }
+        Self {
+            controller: Mutex::new(rank::LEAF, controller),
+        }
     }
 
     /// Takes in a new stall condition.
@@ -53,7 +55,10 @@ impl Engine {
         if self.write_gate.load(Ordering::Relaxed) != 0 {
             self.wait_for_gate(no_slowdown, bytes)?;
         }
-        if leader.mem.should_flush(self.c.family.options.write_buffer_size as usize) {
+        if leader
+            .mem
+            .should_flush(self.c.family.options.write_buffer_size as usize)
+        {
             return self.seal(leader, no_slowdown);
         }
         Ok(())
@@ -150,7 +155,10 @@ impl Engine {
         if !reuse {
             state.logs.push_back(next_log);
         }
-        state.imm.push(Immutable { mem: sealed, next_log });
+        state.imm.push(Immutable {
+            mem: sealed,
+            next_log,
+        });
         self.install_with(&mut state, mem);
         Ok(())
     }

@@ -13,7 +13,10 @@ impl Engine {
             old.close()?;
             leader.older.remove(0);
         }
-        let log = leader.log.as_mut().ok_or_else(|| Error::io("the log is not open"))?;
+        let log = leader
+            .log
+            .as_mut()
+            .ok_or_else(|| Error::io("the log is not open"))?;
         log.sync()?;
         if !leader.log_in_dir {
             self.c.env.fs.sync_dir(&self.c.dir)?;
@@ -28,6 +31,7 @@ impl Engine {
         if let Some(e) = self.refusal() {
             return Err(e);
         }
-        self.sync_logs(&mut leader).inspect_err(|e| self.set_error("a sync of the log", e))
+        self.sync_logs(&mut leader)
+            .inspect_err(|e| self.set_error("a sync of the log", e))
     }
 }

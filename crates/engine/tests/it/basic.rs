@@ -14,12 +14,17 @@ fn small() -> CfOptions {
 }
 
 fn open(dir: &Path) -> Db {
-    Db::builder(dir).create_if_missing(true).cf_options(small()).open().unwrap()
+    Db::builder(dir)
+        .create_if_missing(true)
+        .cf_options(small())
+        .open()
+        .unwrap()
 }
 
 fn contents(db: &Db) -> Vec<(Vec<u8>, Vec<u8>)> {
     let rows = db.default_cf().iter();
-    rows.map(|e| e.map(|(k, v)| (k.into_vec(), v.into_vec())).unwrap()).collect()
+    rows.map(|e| e.map(|(k, v)| (k.into_vec(), v.into_vec())).unwrap())
+        .collect()
 }
 
 #[test]
@@ -33,7 +38,10 @@ fn what_was_put_is_read_back_before_and_after_reopening() {
     let mut batch = WriteBatch::new();
     batch.put("c", "3").put("d", "4").delete("c");
     db.write(&batch).unwrap();
-    let want = vec![(b"b".to_vec(), b"2".to_vec()), (b"d".to_vec(), b"4".to_vec())];
+    let want = vec![
+        (b"b".to_vec(), b"2".to_vec()),
+        (b"d".to_vec(), b"4".to_vec()),
+    ];
     assert_eq!(contents(&db), want);
     db.clone().close().unwrap();
     drop((db, cf));
@@ -91,7 +99,10 @@ fn random_writes_survive_flushes_compactions_and_reopening() {
         assert!(rows.next().is_none());
         for i in 0..5_000 {
             let key = format!("{i:06}").into_bytes();
-            assert_eq!(cf.get(&key).unwrap().as_deref(), model.get(&key).map(|v| &v[..]));
+            assert_eq!(
+                cf.get(&key).unwrap().as_deref(),
+                model.get(&key).map(|v| &v[..])
+            );
         }
         db.close().unwrap();
     }
@@ -142,8 +153,15 @@ fn an_option_without_its_feature_makes_open_fail_and_creates_nothing() {
 fn a_second_open_names_the_holder_of_the_lock() {
     let dir = tempfile::tempdir().unwrap();
     let db = open(dir.path());
-    let e = Db::builder(dir.path()).cf_options(small()).open().unwrap_err();
-    assert!(e.to_string().starts_with("IO error: lock hold by current process"), "{e}");
+    let e = Db::builder(dir.path())
+        .cf_options(small())
+        .open()
+        .unwrap_err();
+    assert!(
+        e.to_string()
+            .starts_with("IO error: lock hold by current process"),
+        "{e}"
+    );
     drop(db);
     open(dir.path());
 }
@@ -153,11 +171,16 @@ fn writes_with_sync_and_without_log_are_kept_over_a_clean_close() {
     let dir = tempfile::tempdir().unwrap();
     let db = open(dir.path());
     let cf = db.default_cf();
-    cf.put_opt("synced", "1", &WriteOptions::new().sync(true)).unwrap();
-    cf.put_opt("unlogged", "2", &WriteOptions::new().disable_wal(true)).unwrap();
+    cf.put_opt("synced", "1", &WriteOptions::new().sync(true))
+        .unwrap();
+    cf.put_opt("unlogged", "2", &WriteOptions::new().disable_wal(true))
+        .unwrap();
     let both = WriteOptions::new().sync(true).disable_wal(true);
     let e = cf.put_opt("x", "y", &both).unwrap_err();
-    assert_eq!(e.to_string(), "Invalid argument: Sync writes has to enable WAL.");
+    assert_eq!(
+        e.to_string(),
+        "Invalid argument: Sync writes has to enable WAL."
+    );
     db.clone().close().unwrap();
     assert!(cf.put("after", "close").is_err());
     drop((db, cf));

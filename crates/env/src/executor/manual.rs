@@ -90,6 +90,10 @@ impl Executor for ManualExecutor {
 
     fn reserve(&self, _class: JobClass, _threads: usize) {}
 
+    fn is_manual(&self) -> bool {
+        true
+    }
+
     fn help(&self) -> bool {
         self.run_one()
     }
