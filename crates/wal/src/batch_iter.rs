@@ -214,6 +214,13 @@ impl<'a> BatchIter<'a> {
 
     /// Count in the header; 0 without one.
     #[inline]
+    pub fn header_count(&self) -> u32 {
+        self.count
+    }
+
+    /// As [`Self::header_count`]. On a value, `iter.count()` is the iterator's own method, which
+    /// walks to the end; hence the longer name.
+    #[inline]
     pub fn count(&self) -> u32 {
         self.count
     }

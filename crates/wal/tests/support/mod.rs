@@ -1,8 +1,9 @@
-//! Files in memory, and a random number generator, for the tests of this crate.
+//! Files in memory for the tests of this crate, and small helpers.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use spanlith_base::{Error, Result};
 use spanlith_env::{SequentialFile, WritableFile};
+use spanlith_wal::{LogReader, LogWriter, ReadEvent};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -12,7 +13,9 @@ pub struct State {
     pub bytes: Vec<u8>,
     pub appends: usize,
     pub synced: usize,
+    /// The append that fails, from 1; every later call fails too, as a poisoned file does.
     pub fail_at: Option<usize>,
+    pub poisoned: bool,
 }
 
 /// A file whose contents the test can see.
@@ -23,22 +26,21 @@ impl MemFile {
     pub fn bytes(&self) -> Vec<u8> {
         self.0.lock().unwrap().bytes.clone()
     }
-}
 
-/// The writer's end.
-pub struct Sink(pub MemFile, pub PathBuf);
-
-impl Sink {
-    pub fn boxed(file: &MemFile) -> Box<dyn WritableFile> {
-        Box::new(Self(file.clone(), PathBuf::from("000001.log")))
+    /// A writer at the end of this file.
+    pub fn writer(&self) -> LogWriter {
+        LogWriter::new(Box::new(Sink(self.clone(), PathBuf::from("000001.log"))), 1)
     }
 }
+
+struct Sink(MemFile, PathBuf);
 
 impl WritableFile for Sink {
     fn append(&mut self, data: &[u8]) -> Result<()> {
         let mut s = self.0.0.lock().unwrap();
         s.appends += 1;
-        if s.fail_at.is_some_and(|n| s.appends >= n) {
+        if s.poisoned || s.fail_at.is_some_and(|n| s.appends >= n) {
+            s.poisoned = true;
             return Err(Error::io("no space"));
         }
         s.bytes.extend_from_slice(data);
@@ -46,6 +48,9 @@ impl WritableFile for Sink {
     }
     fn sync(&mut self) -> Result<()> {
         let mut s = self.0.0.lock().unwrap();
+        if s.poisoned {
+            return Err(Error::io("no space"));
+        }
         s.synced = s.bytes.len();
         Ok(())
     }
@@ -69,13 +74,17 @@ pub struct Source {
 }
 
 impl Source {
-    pub fn boxed(bytes: impl Into<Vec<u8>>) -> Box<dyn SequentialFile> {
-        Box::new(Self {
+    pub fn new(bytes: impl Into<Vec<u8>>) -> Self {
+        Self {
             bytes: bytes.into(),
             pos: 0,
             piece: usize::MAX,
             fail_at: None,
-        })
+        }
+    }
+
+    pub fn boxed(bytes: impl Into<Vec<u8>>) -> Box<dyn SequentialFile> {
+        Box::new(Self::new(bytes))
     }
 }
 
@@ -91,31 +100,42 @@ impl SequentialFile for Source {
     }
 }
 
-/// SplitMix64.
-pub struct Random(u64);
+/// A record: offset, end, bytes.
+pub type Found = (u64, u64, Vec<u8>);
 
-impl Random {
-    /// `SEED` of the environment, or `default`; printed, so that a failure can be repeated.
-    pub fn new(default: u64) -> Self {
-        let seed = std::env::var("SEED")
-            .ok()
-            .and_then(|s| s.parse().ok())
-            .unwrap_or(default);
-        println!("SEED={seed}");
-        Self(seed)
+/// All records; panics on any other event.
+pub fn records(bytes: &[u8], number: u64) -> Vec<Found> {
+    let mut reader = LogReader::new(Source::boxed(bytes), number);
+    let mut found = Vec::new();
+    loop {
+        match reader.next_event().unwrap() {
+            ReadEvent::Record { offset, end } => {
+                found.push((offset, end, reader.record().to_vec()));
+            }
+            ReadEvent::Eof => return found,
+            other => panic!("{other:?}"),
+        }
     }
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-    /// In `0..n`.
-    pub fn below(&mut self, n: usize) -> usize {
-        (self.next() % n.max(1) as u64) as usize
-    }
-    pub fn bytes(&mut self, len: usize) -> Vec<u8> {
-        (0..len).map(|_| self.next() as u8).collect()
+}
+
+/// Records and other events, until the end of the log.
+pub fn events(mut reader: LogReader) -> (Vec<Found>, Vec<ReadEvent>) {
+    let (mut found, mut other) = (Vec::new(), Vec::new());
+    let mut scratch = Vec::new();
+    loop {
+        match reader.read(&mut scratch).unwrap() {
+            ReadEvent::Record { offset, end } => {
+                assert_eq!(reader.record(), scratch);
+                found.push((offset, end, scratch.clone()));
+            }
+            ReadEvent::Eof => {
+                assert_eq!(reader.next_event().unwrap(), ReadEvent::Eof);
+                return (found, other);
+            }
+            event => {
+                assert!(scratch.is_empty() && reader.record().is_empty());
+                other.push(event);
+            }
+        }
     }
 }
