@@ -103,7 +103,7 @@ pub const UNSAFE_DENIED: [(&str, &[&str]); 6] = [
     ),
     ("base", &["sync", "pinned", "crc32c", "simd"]),
     ("env", &["sys", "aligned", "uring"]),
-    ("memtable", &["arena", "skiplist"]),
+    ("memtable", &["arena", "tree"]),
     ("cache", &["list", "handle"]),
     ("table", &["filter/probe", "block/seek", "block/pin"]),
 ];
