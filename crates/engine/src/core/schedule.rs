@@ -27,14 +27,7 @@ impl Engine {
         if !state.started || state.closing || state.error.is_some() || self.c.read_only {
             return;
         }
-        let merge_at = self
-            .c
-            .family
-            .options
-            .min_write_buffer_number_to_merge
-            .max(1) as usize;
-        let due = state.imm.len() >= merge_at || (state.flush_requested && !state.imm.is_empty());
-        if due && !state.flush_scheduled {
+        if self.flush_is_due(state) && !state.flush_scheduled {
             state.flush_scheduled = true;
             let me = self.clone();
             self.spawn(JobClass::High, "flush", move || me.background_flush());
@@ -57,6 +50,17 @@ impl Engine {
                 me.background_compaction()
             });
         }
+    }
+
+    /// Whether sealed memtables are to be flushed now.
+    pub(crate) fn flush_is_due(&self, state: &DbState) -> bool {
+        let merge_at = self
+            .c
+            .family
+            .options
+            .min_write_buffer_number_to_merge
+            .max(1) as usize;
+        state.imm.len() >= merge_at || (state.flush_requested && !state.imm.is_empty())
     }
 
     fn wants_speed_up(&self, state: &DbState) -> bool {

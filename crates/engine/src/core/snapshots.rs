@@ -58,11 +58,6 @@ impl SnapshotList {
         self.live.lock().len()
     }
 
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// Sequence number and time of the oldest.
     pub fn oldest(&self) -> Option<(SequenceNumber, u64)> {
         self.live.lock().first_key_value().map(|(k, t)| (k.0, *t))

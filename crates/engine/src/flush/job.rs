@@ -57,7 +57,7 @@ impl Engine {
             let picked = {
                 let mut state = self.state.lock();
                 let stop = state.error.is_some() || self.stopping();
-                if state.imm.is_empty() || stop {
+                if stop || !self.flush_is_due(&state) {
                     state.flush_scheduled = false;
                     state.flush_running = false;
                     state.flush_requested = false;

@@ -19,7 +19,9 @@ const RESEEK_AFTER: u32 = 8;
 /// What a [`DbIter`] is made of.
 pub(crate) struct DbIterParts {
     pub inner: MergingIter,
-    pub superversion: Arc<SuperVersion>,
+    /// Keeps memtables and tables alive.
+    #[expect(dead_code, reason = "held for its drop")]
+    pub pin: Arc<SuperVersion>,
     pub snapshot: SequenceNumber,
     pub comparator: Comparator,
     pub merge_operator: Option<Arc<dyn MergeOperator>>,
@@ -93,11 +95,6 @@ impl DbIter {
     /// The error that ended the iteration, if any.
     pub fn status(&self) -> Result<()> {
         self.error.clone().map_or(Ok(()), Err)
-    }
-
-    /// The superversion that is read.
-    pub fn superversion_number(&self) -> u64 {
-        self.parts.superversion.number
     }
 
     fn reset(&mut self) {

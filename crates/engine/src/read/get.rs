@@ -2,7 +2,7 @@
 
 use crate::core::SuperVersion;
 use crate::merge::{MergeOperator, MergeState, full_merge};
-use crate::version::TableCache;
+use crate::version::{FileMeta, TableCache};
 use spanlith_base::keys::{self, ValueType};
 use spanlith_base::{Comparator, Error, Pinned, Result, SequenceNumber};
 use spanlith_memtable::MemTable;
@@ -90,17 +90,17 @@ impl<'a> Lookup<'a> {
     }
 
     #[inline]
-    pub(super) fn in_table(&mut self, table: &TableReader, params: &ReadParams) -> Result<()> {
+    fn in_table(&mut self, table: &TableReader, hash: u64, params: &ReadParams) -> Result<()> {
         let mut failed = None;
         let (key, snapshot) = (self.key, self.snapshot);
-        table.get(key, snapshot, params, |tag, value, block| {
-            match self.visit(tag, || pin_block(value, block)) {
-                Ok(false) => ControlFlow::Continue(()),
-                Ok(true) => ControlFlow::Break(()),
-                Err(e) => {
-                    failed = Some(e);
-                    ControlFlow::Break(())
-                }
+        table.get_hashed(key, hash, snapshot, params, |tag, value, block| match self
+            .visit(tag, || pin_block(value, block))
+        {
+            Ok(false) => ControlFlow::Continue(()),
+            Ok(true) => ControlFlow::Break(()),
+            Err(e) => {
+                failed = Some(e);
+                ControlFlow::Break(())
             }
         })?;
         failed.map_or(Ok(()), Err)
@@ -172,34 +172,94 @@ impl SuperVersion {
         lookup.finish(ctx.merge_operator)
     }
 
+    /// Two rounds: the first collects the tables whose range holds the key and starts loading their
+    /// filters' lines, so that the cache misses of a live tree overlap; the second asks them, newer
+    /// places first.
     fn get_from_tables(&self, lookup: &mut Lookup<'_>, ctx: &ReadContext<'_>) -> Result<()> {
         let key = lookup.key;
+        let hash = TableReader::filter_hash(key);
+        let mut some = Candidates::new();
         for (n, level) in self.version.levels.iter().enumerate() {
             if level.files.is_empty() {
                 continue;
             }
             if n == 0 {
                 for file in level.files_covering(key) {
-                    lookup.in_table(ctx.cache.reader(file)?, &ctx.params)?;
+                    if some.is_full() {
+                        ask(&mut some, lookup, hash, ctx)?;
+                        if lookup.done() {
+                            return Ok(());
+                        }
+                    }
+                    some.push(file, hash);
+                }
+                continue;
+            }
+            let Some(mut at) = level.find_file_for_user_key(key) else {
+                continue;
+            };
+            // Versions of one user key may span adjacent files.
+            while level.covers_user_key(at, key) {
+                if some.is_full() {
+                    ask(&mut some, lookup, hash, ctx)?;
                     if lookup.done() {
                         return Ok(());
                     }
                 }
-                continue;
-            }
-            // Versions of one user key may span adjacent files; go on while the next one begins
-            // with it.
-            let Some(mut at) = level.find_file_for_user_key(key) else {
-                continue;
-            };
-            while level.covers_user_key(at, key) {
-                lookup.in_table(ctx.cache.reader(&level.files[at])?, &ctx.params)?;
-                if lookup.done() {
-                    return Ok(());
-                }
+                some.push(&level.files[at], hash);
                 at += 1;
             }
         }
-        Ok(())
+        ask(&mut some, lookup, hash, ctx)
     }
+}
+
+/// Tables asked in one round; a tree with more is asked in several.
+const MAX_CANDIDATES: usize = 24;
+
+/// Tables to ask, newer places first.
+struct Candidates<'a> {
+    files: [Option<&'a FileMeta>; MAX_CANDIDATES],
+    len: usize,
+}
+
+impl<'a> Candidates<'a> {
+    #[inline]
+    fn new() -> Self {
+        Self {
+            files: [None; MAX_CANDIDATES],
+            len: 0,
+        }
+    }
+
+    #[inline]
+    fn is_full(&self) -> bool {
+        self.len == MAX_CANDIDATES
+    }
+
+    #[inline]
+    fn push(&mut self, file: &'a FileMeta, hash: u64) {
+        if let Some(reader) = file.reader.get() {
+            reader.prefetch_filter(hash);
+        }
+        self.files[self.len] = Some(file);
+        self.len += 1;
+    }
+}
+
+/// Asks the candidates in order and empties the list.
+#[inline]
+fn ask(
+    some: &mut Candidates<'_>,
+    lookup: &mut Lookup<'_>,
+    hash: u64,
+    ctx: &ReadContext<'_>,
+) -> Result<()> {
+    for file in some.files[..std::mem::take(&mut some.len)].iter().flatten() {
+        lookup.in_table(ctx.cache.reader(file)?, hash, &ctx.params)?;
+        if lookup.done() {
+            break;
+        }
+    }
+    Ok(())
 }

@@ -52,7 +52,7 @@ impl Engine {
             superversion.merged(&self.c.family.comparator, &self.c.cache, options.params())?;
         Ok(DbIter::new(DbIterParts {
             inner,
-            superversion,
+            pin: superversion,
             snapshot,
             comparator: self.c.family.comparator.clone(),
             merge_operator: self.c.family.merge_operator.clone(),

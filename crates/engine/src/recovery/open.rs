@@ -169,6 +169,9 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
             version: recovered.version,
         },
     );
+    if !*read_only {
+        engine.describe();
+    }
     let replay = Replay::new(&engine, recovered.last_sequence, !read_only);
     let replayed = replay.run(&logs)?;
     for (n, offset, why) in &replayed.dropped {
@@ -412,6 +415,15 @@ fn flush_recovered_all(
 }
 
 impl Engine {
+    /// The first lines of the info log: version, files, options.
+    fn describe(&self) {
+        let c = &self.c;
+        c.log.summary(&c.dir, &c.session_id);
+        c.log.dump_db_options(&c.options);
+        c.log
+            .dump_cf_options(&c.family.name, &c.family.options, &c.family.table_options);
+    }
+
     /// Writes the OPTIONS file and starts background work.
     fn start(self: &Arc<Self>) -> Result<()> {
         self.write_options_file()?;

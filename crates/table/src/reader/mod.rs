@@ -169,12 +169,29 @@ impl TableReader {
     where
         F: FnMut(u64, &[u8], &Arc<Block>) -> ControlFlow<()>,
     {
+        self.get_hashed(user_key, hash64(user_key), snapshot, params, sink)
+    }
+
+    /// [`Self::get`] with the key's [`Self::filter_hash`], for callers that ask several tables.
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    #[inline]
+    pub fn get_hashed<F>(
+        &self,
+        user_key: &[u8],
+        hash: u64,
+        snapshot: SequenceNumber,
+        params: &ReadParams,
+        sink: F,
+    ) -> Result<()>
+    where
+        F: FnMut(u64, &[u8], &Arc<Block>) -> ControlFlow<()>,
+    {
         let passes = match &self.filter {
-            FilterPlace::Resident(filter) => filter.may_match(user_key),
+            FilterPlace::Resident(filter) => filter.may_match_hash(hash),
             FilterPlace::Absent => true,
-            FilterPlace::Cached(handle) => {
-                self.cached_filter_matches(*handle, hash64(user_key), params)
-            }
+            FilterPlace::Cached(handle) => self.cached_filter_matches(*handle, hash, params),
         };
         if !passes {
             return Ok(());

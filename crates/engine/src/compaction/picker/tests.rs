@@ -1,1 +1,206 @@
+//! Golden scripts of picks, and random trees that are compacted to the end.
 
+use super::*;
+use crate::compaction::plan::{CompactionPlan, CompactionReason, OutputCutter};
+use crate::options::CompactionPri;
+use crate::version::testing::{parse_size, print_size, version_of};
+use crate::version::{LevelOptions, LevelTargets, Version};
+use spanlith_testkit::{Directive, run_golden};
+use std::path::Path;
+use std::sync::Arc;
+
+mod random;
+
+/// What a script has defined so far.
+struct Script {
+    options: LevelOptions,
+    version: Arc<Version>,
+    running: Vec<RunningCompaction>,
+}
+
+impl Script {
+    fn run(&mut self, line: &str, input: &str) -> String {
+        let d = Directive::parse(line);
+        match d.name.as_str() {
+            "options" => self.set_options(&d),
+            "define" => {
+                self.version = version_of(self.options.num_levels as usize, input);
+                self.running.clear();
+                "ok".to_string()
+            }
+            "running" => {
+                let value = |key: &str| d.values[key].clone();
+                self.running.push(RunningCompaction {
+                    id: 1,
+                    output_level: d.value("output").unwrap(),
+                    smallest: value("begin").into_bytes(),
+                    largest: value("end").into_bytes(),
+                    input_levels: vec![d.value("from").unwrap()],
+                });
+                "ok".to_string()
+            }
+            "targets" => self.targets(),
+            "pick" => {
+                let picked = pick_leveled(&self.input(&d));
+                let needed = needs_compaction(&self.input(&d));
+                assert!(
+                    needed || picked.is_none(),
+                    "{line}: picked, but nothing was due"
+                );
+                picked.map_or_else(|| "nothing".to_string(), |p| print_plan(&p))
+            }
+            "manual" => self.manual(&d),
+            other => panic!("unknown directive {other:?}"),
+        }
+    }
+
+    fn set_options(&mut self, d: &Directive) -> String {
+        let o = &mut self.options;
+        let size = |key: &str| d.values.get(key).map(|v| parse_size(v));
+        if d.words.iter().any(|w| w == "defaults") {
+            *o = small_options();
+        }
+        o.level_compaction_dynamic_level_bytes = d
+            .value("dynamic")
+            .unwrap_or(o.level_compaction_dynamic_level_bytes);
+        o.level0_file_num_compaction_trigger = d
+            .value("trigger")
+            .unwrap_or(o.level0_file_num_compaction_trigger);
+        o.max_bytes_for_level_base = size("base").unwrap_or(o.max_bytes_for_level_base);
+        o.target_file_size_base = size("target").unwrap_or(o.target_file_size_base);
+        o.max_compaction_bytes = size("limit").unwrap_or(o.max_compaction_bytes);
+        o.num_levels = d.value("levels").unwrap_or(o.num_levels);
+        if let Some(pri) = d.values.get("pri") {
+            o.compaction_pri = match pri.as_str() {
+                "size" => CompactionPri::ByCompensatedSize,
+                "largest_seq" => CompactionPri::OldestLargestSeqFirst,
+                "smallest_seq" => CompactionPri::OldestSmallestSeqFirst,
+                "overlap" => CompactionPri::MinOverlappingRatio,
+                other => panic!("pri={other}"),
+            };
+        }
+        "ok".to_string()
+    }
+
+    fn input(&self, d: &Directive) -> PickerInput<'_> {
+        PickerInput {
+            version: &self.version,
+            options: &self.options,
+            running: &self.running,
+            oldest_snapshot: d.value("snapshot"),
+            now: d.value("now").unwrap_or(0),
+        }
+    }
+
+    fn targets(&self) -> String {
+        let t = LevelTargets::compute(&self.version, &self.options);
+        let targets: Vec<_> = t.max_bytes.iter().map(|&b| print_size(b)).collect();
+        let scores: Vec<_> = t
+            .scores
+            .iter()
+            .map(|(l, s)| format!("L{l}={s:.2}"))
+            .collect();
+        format!(
+            "base L{}\ntargets {}\nscores {}\ndebt {}",
+            t.base_level,
+            targets.join(" "),
+            scores.join(" "),
+            print_size(t.pending_compaction_bytes)
+        )
+    }
+
+    fn manual(&self, d: &Directive) -> String {
+        let range = ManualRange {
+            level: d.value("level").unwrap(),
+            output_level: d.value("output").unwrap(),
+            begin: d.values.get("begin").map(|v| v.as_bytes()),
+            end: d.values.get("end").map(|v| v.as_bytes()),
+            first_own_file: d.value("own"),
+        };
+        match pick_manual_range(&self.input(d), &range) {
+            ManualOutcome::Nothing => "nothing".to_string(),
+            ManualOutcome::Conflict => "conflict".to_string(),
+            ManualOutcome::Pick(pick) => {
+                let next = pick.next_begin.map(|k| String::from_utf8(k).unwrap());
+                format!(
+                    "{}\nnext {}",
+                    print_plan(&pick.plan),
+                    next.as_deref().unwrap_or("-")
+                )
+            }
+        }
+    }
+}
+
+/// Level base 100 MB, files of 10 MB, compactions of at most 250 MB.
+fn small_options() -> LevelOptions {
+    LevelOptions {
+        max_bytes_for_level_base: 100 << 20,
+        target_file_size_base: 10 << 20,
+        level_compaction_dynamic_level_bytes: false,
+        ..LevelOptions::default()
+    }
+}
+
+fn print_plan(p: &CompactionPlan) -> String {
+    let list = |files: &[Arc<crate::version::FileMeta>]| {
+        files
+            .iter()
+            .map(|f| f.number.to_string())
+            .collect::<Vec<_>>()
+            .join(",")
+    };
+    let inputs: Vec<_> = p
+        .inputs
+        .iter()
+        .map(|(level, files)| format!("L{level}:{}", list(files)))
+        .collect();
+    let verb = if p.is_trivial_move { "move" } else { "merge" };
+    let mut text = format!(
+        "{verb} {} -> L{}\n{} target={} cut={}",
+        inputs.join(" + "),
+        p.output_level,
+        p.reason.name(),
+        print_size(p.target_file_size),
+        print_size(p.max_output_file_size)
+    );
+    if p.bottommost {
+        text += " bottommost";
+    }
+    if !p.grandparents.is_empty() {
+        text += &format!(" grandparents={}", list(&p.grandparents));
+    }
+    text
+}
+
+fn run_script(name: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("src/compaction/picker/golden")
+        .join(name);
+    let mut script = Script {
+        options: small_options(),
+        version: version_of(7, ""),
+        running: Vec::new(),
+    };
+    run_golden(path, |line, input| script.run(line, input));
+}
+
+#[test]
+fn level_zero_is_moved_merged_or_kept_as_the_script_says() {
+    run_script("level0.txt");
+}
+
+#[test]
+fn sorted_levels_are_picked_as_the_script_says() {
+    run_script("levels.txt");
+}
+
+#[test]
+fn marked_files_are_picked_as_the_script_says() {
+    run_script("marked.txt");
+}
+
+#[test]
+fn manual_compactions_proceed_as_the_script_says() {
+    run_script("manual.txt");
+}

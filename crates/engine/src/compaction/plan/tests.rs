@@ -1,1 +1,157 @@
+use super::*;
+use crate::version::testing::{parse_key, version_of};
 
+const KIB: u64 = 1 << 10;
+
+/// A plan with target 1000 KB over the files of level 2 as grandparents.
+fn plan(grandparents: &str) -> CompactionPlan {
+    let version = version_of(3, grandparents);
+    CompactionPlan {
+        inputs: Vec::new(),
+        output_level: 1,
+        base_level: 1,
+        grandparents: version.files(2).to_vec(),
+        target_file_size: 1000 * KIB,
+        max_output_file_size: 2000 * KIB,
+        max_compaction_bytes: 10_000 * KIB,
+        compression: Compression::None,
+        bottommost: false,
+        is_trivial_move: false,
+        is_deletion: false,
+        reason: CompactionReason::LevelMaxLevelSize,
+        score: 1.0,
+    }
+}
+
+fn cutter(plan: &CompactionPlan) -> OutputCutter {
+    OutputCutter::new(plan, Comparator::Bytewise)
+}
+
+/// The keys before which a cut is made; each word is `key:size`, the size in KB before the key.
+fn cuts(plan: &CompactionPlan, keys: &str) -> String {
+    let mut cutter = cutter(plan);
+    let mut found = Vec::new();
+    for word in keys.split_whitespace() {
+        let (key, size) = word.split_once(':').unwrap();
+        if cutter.should_cut_before(&parse_key(key), size.parse::<u64>().unwrap() * KIB) {
+            found.push(key);
+        }
+    }
+    found.join(" ")
+}
+
+#[test]
+fn without_grandparents_only_the_size_cuts() {
+    let p = plan("");
+    assert_eq!(cuts(&p, "a:0 b:1999 c:2000 d:0 e:2001"), "c e");
+    assert_eq!(
+        cuts(&p, "a:5000 b:0"),
+        "",
+        "nothing is open before the first key"
+    );
+    let level0 = CompactionPlan {
+        output_level: 0,
+        ..plan("L2 1 b..c 9MB")
+    };
+    assert_eq!(
+        cuts(&level0, "a:0 b:5000 d:9000 e:99000"),
+        "",
+        "level 0 is never cut"
+    );
+}
+
+#[test]
+fn an_output_ends_at_a_boundary_when_it_is_half_full_or_more() {
+    let p = plan("L2 1 b..c 1KB\nL2 2 e..f 1KB\nL2 3 h..i 1KB");
+    // Entering the first file: 55 percent are needed.
+    assert_eq!(cuts(&p, "a:0 b:549"), "");
+    assert_eq!(cuts(&p, "a:0 b:550"), "b");
+    assert_eq!(cuts(&p, "a:0 ab:999 b:999"), "b", "only boundaries count");
+    // The second boundary needs 60, the third 65.
+    assert_eq!(cuts(&p, "a:0 b:100 d:599"), "");
+    assert_eq!(cuts(&p, "a:0 b:100 d:600"), "d");
+    assert_eq!(cuts(&p, "a:0 b:100 d:200 e:649"), "");
+    assert_eq!(cuts(&p, "a:0 b:100 d:200 e:650"), "e");
+    // A cut starts the count again.
+    assert_eq!(cuts(&p, "a:0 b:550 d:550 e:550"), "b d e");
+}
+
+#[test]
+fn the_threshold_ends_at_ninety_percent() {
+    let many: String = (0..20)
+        .map(|i| {
+            let c = char::from(b'a' + i);
+            format!("L2 {} {c}1..{c}2 10\n", i + 1)
+        })
+        .collect();
+    let p = plan(&many);
+    let mut keys: String = (0..15)
+        .map(|i| {
+            let c = char::from(b'a' + i);
+            format!("{c}0:100 {c}1:100 ")
+        })
+        .collect();
+    keys.insert_str(0, "0:0 ");
+    assert_eq!(cuts(&p, &format!("{keys} t:899")), "");
+    assert_eq!(cuts(&p, &format!("{keys} t:900")), "t");
+}
+
+#[test]
+fn an_output_ends_before_it_would_overlap_too_much() {
+    let p = plan("L2 1 b..c 5MB\nL2 2 e..f 5MB\nL2 3 h..i 5MB");
+    // 5 MB are fine; two files are 10 240 KB with the output more than 10 000 KB.
+    assert_eq!(cuts(&p, "a:0 b:1 e:2"), "e");
+    // The new output begins inside the second file: its 5 MB count, with the third too much.
+    assert_eq!(cuts(&p, "a:0 b:1 e:2 f:0 h:1"), "e h");
+    assert_eq!(
+        cuts(&p, "b:0 e:1"),
+        "e",
+        "the first key may lie inside a file"
+    );
+}
+
+#[test]
+fn an_output_ends_where_it_would_step_over_a_whole_file() {
+    // 1000 KB target: more than 125 KB stepped over.
+    let large = plan("L2 1 b..c 1KB\nL2 2 e..f 126KB\nL2 3 h..i 1KB");
+    assert_eq!(cuts(&large, "a:0 d:1 g:2"), "g", "gap to gap");
+    assert_eq!(cuts(&large, "a:0 c:1 h:2"), "h", "file to file");
+    assert_eq!(cuts(&large, "a:0 d:1 f:2 g:3"), "", "the file was met");
+    let small = plan("L2 1 b..c 1KB\nL2 2 e..f 125KB\nL2 3 h..i 1KB");
+    assert_eq!(cuts(&small, "a:0 d:1 g:2"), "");
+}
+
+#[test]
+fn a_user_key_split_over_files_counts_once() {
+    let p = plan("L2 1 b..d#9 40KB\nL2 2 d#8..d#5 40KB\nL2 3 d#4..f 40KB");
+    let mut c = cutter(&p);
+    assert!(!c.should_cut_before(&parse_key("a"), 0));
+    assert!(!c.should_cut_before(&parse_key("d#7"), 1));
+    assert_eq!(
+        (c.index, c.in_gap),
+        (2, false),
+        "the last file with the key"
+    );
+    assert_eq!(c.overlapped_bytes, 120 * KIB);
+    // A cut before the key leaves the new output with all three.
+    let mut c = cutter(&p);
+    c.should_cut_before(&parse_key("c"), 0);
+    assert_eq!(c.overlapped_bytes, 40 * KIB);
+    assert!(c.should_cut_before(&parse_key("d#7"), 2000 * KIB));
+    assert_eq!((c.overlapped_bytes, c.boundaries), (120 * KIB, 0));
+}
+
+#[test]
+fn ranges_of_a_plan_cover_all_inputs() {
+    let version = version_of(3, "L0 1 m..z 1\nL0 2 a..c 1\nL1 3 b..n 7");
+    let p = CompactionPlan {
+        inputs: vec![
+            (0, version.files(0).to_vec()),
+            (1, version.files(1).to_vec()),
+        ],
+        ..plan("")
+    };
+    let range = p.user_key_range(&Comparator::Bytewise);
+    assert_eq!(range, (b"a".to_vec(), b"z".to_vec()));
+    assert_eq!((p.input_bytes(), p.input_files().count()), (9, 3));
+}

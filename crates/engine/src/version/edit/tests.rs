@@ -171,7 +171,7 @@ fn every_record_of_the_golden_manifests_of_7_8_decodes_and_keeps_its_meaning() {
         }
         assert_eq!(again, edit, "{path:?}");
     }
-    assert!(files > 300, "only {files} files found");
+    assert!(files > 200, "only {files} files found");
 }
 
 #[test]
