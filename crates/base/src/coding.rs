@@ -169,7 +169,10 @@ impl<'a> Decoder<'a> {
 
     /// Next `len` bytes.
     pub fn bytes(&mut self, len: usize, field: &'static str) -> Result<&'a [u8]> {
-        let (b, rest) = self.rest.split_at_checked(len).ok_or_else(|| self.short(field))?;
+        let (b, rest) = self
+            .rest
+            .split_at_checked(len)
+            .ok_or_else(|| self.short(field))?;
         self.rest = rest;
         Ok(b)
     }
@@ -204,7 +207,9 @@ mod tests {
 
     #[test]
     fn a_length_prefix_longer_than_the_input_is_corruption() {
-        let e = Decoder::new(&[100, b'a'], "batch").length_prefixed("key").unwrap_err();
+        let e = Decoder::new(&[100, b'a'], "batch")
+            .length_prefixed("key")
+            .unwrap_err();
         assert_eq!(e.to_string(), "Corruption: batch: key: available=1");
     }
 }

@@ -201,6 +201,9 @@ mod tests {
     fn newer_entries_of_a_key_sort_first() {
         let new = keys::internal_key(b"k", keys::pack_tag(9, 1));
         let old = keys::internal_key(b"k", keys::pack_tag(8, 1));
-        assert_eq!(Comparator::Bytewise.compare_internal(&new, &old), Ordering::Less);
+        assert_eq!(
+            Comparator::Bytewise.compare_internal(&new, &old),
+            Ordering::Less
+        );
     }
 }

@@ -211,7 +211,10 @@ impl Error {
     #[cold]
     pub fn from_io(context: &str, path: &Path, source: std::io::Error) -> Self {
         let text = os_text(&source);
-        let mut e = Self::new(ErrorKind::Io, format!("{context}: {}: {text}", path.display()));
+        let mut e = Self::new(
+            ErrorKind::Io,
+            format!("{context}: {}: {text}", path.display()),
+        );
         {
             let i = e.inner();
             i.subcode = match source.kind() {

@@ -1,5 +1,8 @@
 //! Bytes that keep alive what they point into.
-#![expect(unsafe_code, reason = "a slice and the owner of its bytes travel together")]
+#![expect(
+    unsafe_code,
+    reason = "a slice and the owner of its bytes travel together"
+)]
 
 use std::fmt;
 use std::ops::Deref;
@@ -33,7 +36,11 @@ impl Pinned {
         let b = bytes.into_boxed_slice();
         let len = b.len();
         let ptr = Box::into_raw(b).cast::<u8>().cast_const();
-        Self { ptr, len, owner: Owner::Boxed }
+        Self {
+            ptr,
+            len,
+            owner: Owner::Boxed,
+        }
     }
 
     /// A copy of `bytes`.
@@ -43,7 +50,11 @@ impl Pinned {
 
     /// Bytes that live for the whole program.
     pub fn from_static(bytes: &'static [u8]) -> Self {
-        Self { ptr: bytes.as_ptr(), len: bytes.len(), owner: Owner::Static }
+        Self {
+            ptr: bytes.as_ptr(),
+            len: bytes.len(),
+            owner: Owner::Static,
+        }
     }
 
     /// `bytes`, kept alive by `owner`.
@@ -52,7 +63,11 @@ impl Pinned {
     /// `bytes` must stay valid and unchanged for as long as `owner` or a clone of it exists.
     #[inline]
     pub unsafe fn from_owner(bytes: &[u8], owner: Arc<dyn PinOwner>) -> Self {
-        Self { ptr: bytes.as_ptr(), len: bytes.len(), owner: Owner::Shared(owner) }
+        Self {
+            ptr: bytes.as_ptr(),
+            len: bytes.len(),
+            owner: Owner::Shared(owner),
+        }
     }
 
     /// The bytes; copied when they are shared.
@@ -96,10 +111,16 @@ impl Default for Pinned {
 impl Clone for Pinned {
     fn clone(&self) -> Self {
         match &self.owner {
-            Owner::Shared(o) => {
-                Self { ptr: self.ptr, len: self.len, owner: Owner::Shared(o.clone()) }
-            }
-            Owner::Static => Self { ptr: self.ptr, len: self.len, owner: Owner::Static },
+            Owner::Shared(o) => Self {
+                ptr: self.ptr,
+                len: self.len,
+                owner: Owner::Shared(o.clone()),
+            },
+            Owner::Static => Self {
+                ptr: self.ptr,
+                len: self.len,
+                owner: Owner::Static,
+            },
             Owner::Boxed => Self::copy_of(self),
         }
     }

@@ -4,9 +4,11 @@
 //! checked with the code that ships.
 
 mod arc_cell;
+mod group_queue;
 mod mutex;
 
 pub use arc_cell::{ArcCell, Guard};
+pub use group_queue::{Group, GroupQueue, Role, Waiter};
 pub use mutex::{Condvar, Mutex, MutexGuard};
 
 /// std's or loom's atomics.

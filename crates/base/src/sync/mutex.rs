@@ -52,7 +52,10 @@ pub struct MutexGuard<'a, T> {
 impl<T> Mutex<T> {
     /// A mutex of `rank` around `value`.
     pub const fn new(rank: u8, value: T) -> Self {
-        Self { rank, inner: std::sync::Mutex::new(value) }
+        Self {
+            rank,
+            inner: std::sync::Mutex::new(value),
+        }
     }
 
     /// Waits for the lock.
@@ -62,13 +65,21 @@ impl<T> Mutex<T> {
     #[inline]
     pub fn lock(&self) -> MutexGuard<'_, T> {
         enter(self.rank);
-        let inner = self.inner.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        MutexGuard { rank: self.rank, inner: Some(inner) }
+        let inner = self
+            .inner
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        MutexGuard {
+            rank: self.rank,
+            inner: Some(inner),
+        }
     }
 
     /// The value, without locking.
     pub fn get_mut(&mut self) -> &mut T {
-        self.inner.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.inner
+            .get_mut()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
@@ -110,9 +121,15 @@ impl Condvar {
         let rank = guard.rank;
         let inner = guard.inner.take().expect("held until drop");
         leave(rank);
-        let inner = self.0.wait(inner).unwrap_or_else(std::sync::PoisonError::into_inner);
+        let inner = self
+            .0
+            .wait(inner)
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         enter(rank);
-        MutexGuard { rank, inner: Some(inner) }
+        MutexGuard {
+            rank,
+            inner: Some(inner),
+        }
     }
 
     /// As [`Self::wait`], at most `limit`; the flag says whether time ran out.
@@ -129,7 +146,13 @@ impl Condvar {
             .wait_timeout(inner, limit)
             .unwrap_or_else(std::sync::PoisonError::into_inner);
         enter(rank);
-        (MutexGuard { rank, inner: Some(inner) }, result.timed_out())
+        (
+            MutexGuard {
+                rank,
+                inner: Some(inner),
+            },
+            result.timed_out(),
+        )
     }
 
     /// Wakes all waiters.

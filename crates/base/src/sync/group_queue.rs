@@ -1,0 +1,424 @@
+//! Orders writers and forms groups: the writer that finds the queue empty leads.
+//!
+//! A lock-free list of waiters that live on their callers' stacks, newest first:
+//!
+//! ```text
+//!   newest ──► w3 ──older──► w2 ──older──► w1 (leader)
+//!                 ◄──newer──    ◄──newer──      links filled in by the leader
+//! ```
+//!
+//! Joining is one compare-and-swap; so is leaving, when nobody joined meanwhile. A lone writer
+//! therefore pays two uncontended atomic operations and touches no lock, no list and no thread.
+//!
+//! States of a waiter: `WAIT → LEAD`, `WAIT → DONE`, or `WAIT → APPLY → DONE`; the bit `PARKED` says
+//! that its thread sleeps. A waiter may free itself as soon as it sees `DONE`, so whoever sets the
+//! state reads everything it needs from the waiter before, and nothing after.
+//!
+//! Ordering: a state is stored with Release and awaited with Acquire, so that what the leader wrote
+//! into a waiter's data is seen by its owner. `newest` is swapped with AcqRel, so that a leader sees
+//! the data of everyone it takes into its group.
+#![expect(
+    unsafe_code,
+    reason = "waiters on foreign stacks; model-checked with loom"
+)]
+
+use super::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::cell::UnsafeCell;
+use std::ptr::null_mut;
+
+const WAIT: u32 = 0;
+const LEAD: u32 = 1;
+const APPLY: u32 = 2;
+const DONE: u32 = 3;
+const PARKED: u32 = 8;
+
+/// What a writer is to do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Form a group and carry it through.
+    Leader,
+    /// Insert the own batch into the memtable, then report with [`GroupQueue::applied`].
+    Apply,
+    /// The leader did everything; the result is in the data.
+    Done,
+}
+
+/// One writer in the queue.
+pub struct Waiter<T> {
+    /// Owned by the writer until it joins and after it sees `LEAD`, `APPLY` or `DONE`; by the leader
+    /// of its group in between.
+    data: UnsafeCell<T>,
+    state: AtomicU32,
+    older: AtomicPtr<Waiter<T>>,
+    newer: AtomicPtr<Waiter<T>>,
+    /// Written by the owner before it sets `PARKED`, read by others only after they saw the bit.
+    thread: UnsafeCell<Option<std::thread::Thread>>,
+}
+
+// SAFETY: Access to the cells is handed over through `state`, as described in the module header.
+unsafe impl<T: Send> Sync for Waiter<T> {}
+
+impl<T> Waiter<T> {
+    /// A writer that has not joined.
+    pub fn new(data: T) -> Self {
+        Self {
+            data: UnsafeCell::new(data),
+            state: AtomicU32::new(WAIT),
+            older: AtomicPtr::new(null_mut()),
+            newer: AtomicPtr::new(null_mut()),
+            thread: UnsafeCell::new(None),
+        }
+    }
+
+    /// The data, once the writer has its result.
+    pub fn into_data(self) -> T {
+        self.data.into_inner()
+    }
+}
+
+/// The queue.
+pub struct GroupQueue<T> {
+    newest: AtomicPtr<Waiter<T>>,
+}
+
+/// The leader's group: itself and the writers behind it up to `last`.
+pub struct Group<T> {
+    leader: *mut Waiter<T>,
+    last: *mut Waiter<T>,
+    len: usize,
+}
+
+#[inline]
+fn pause(round: u32) {
+    #[cfg(loom)]
+    {
+        let _ = round;
+        loom::thread::yield_now();
+    }
+    #[cfg(not(loom))]
+    if round < SPINS {
+        std::hint::spin_loop()
+    } else {
+        std::thread::yield_now()
+    }
+}
+
+/// Rounds of spinning, then of yielding, before a waiter sleeps. A group commit without sync takes
+/// about as long as the spinning.
+const SPINS: u32 = 200;
+const YIELDS: u32 = 4;
+
+impl<T: Send> Default for GroupQueue<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T: Send> GroupQueue<T> {
+    /// An empty queue.
+    pub fn new() -> Self {
+        Self {
+            newest: AtomicPtr::new(null_mut()),
+        }
+    }
+
+    /// Joins and waits for a role.
+    #[inline]
+    pub fn join(&self, waiter: &Waiter<T>) -> Role {
+        let me = std::ptr::from_ref(waiter).cast_mut();
+        let mut older = self.newest.load(Ordering::Relaxed);
+        loop {
+            waiter.older.store(older, Ordering::Relaxed);
+            match self
+                .newest
+                .compare_exchange_weak(older, me, Ordering::AcqRel, Ordering::Relaxed)
+            {
+                Ok(_) => break,
+                Err(seen) => older = seen,
+            }
+        }
+        if older.is_null() {
+            return Role::Leader;
+        }
+        self.wait(waiter, WAIT)
+    }
+
+    /// Waits until the state is no longer `from`.
+    #[cold]
+    fn wait(&self, waiter: &Waiter<T>, from: u32) -> Role {
+        let mut round = 0;
+        loop {
+            let state = waiter.state.load(Ordering::Acquire);
+            match state & !PARKED {
+                s if s == from => {}
+                LEAD => return Role::Leader,
+                APPLY => return Role::Apply,
+                _ => return Role::Done,
+            }
+            if cfg!(loom) || round < SPINS + YIELDS {
+                pause(round);
+                round += 1;
+                continue;
+            }
+            if state & PARKED == 0 {
+                // SAFETY: Without PARKED nobody else looks at the cell.
+                unsafe { *waiter.thread.get() = Some(std::thread::current()) };
+                let _ = waiter.state.compare_exchange(
+                    state,
+                    state | PARKED,
+                    Ordering::AcqRel,
+                    Ordering::Relaxed,
+                );
+                continue;
+            }
+            std::thread::park();
+        }
+    }
+
+    /// Hands `state` to a waiter, which may vanish right after.
+    fn set_state(waiter: *mut Waiter<T>, state: u32) {
+        // SAFETY: The caller has not yet released this waiter, so it is alive up to the store below.
+        let w = unsafe { &*waiter };
+        let mut seen = w.state.load(Ordering::Acquire);
+        loop {
+            let thread = if seen & PARKED == 0 {
+                None
+            } else {
+                // SAFETY: PARKED was seen with Acquire, so the owner's write to the cell is visible
+                // and it does not touch the cell again.
+                unsafe { (*w.thread.get()).clone() }
+            };
+            match w
+                .state
+                .compare_exchange(seen, state, Ordering::AcqRel, Ordering::Acquire)
+            {
+                Ok(_) => {
+                    if let Some(t) = thread {
+                        t.unpark();
+                    }
+                    return;
+                }
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Fills in `newer` links from `head` down to the first waiter that has one.
+    fn link(head: *mut Waiter<T>) {
+        let mut head = head;
+        loop {
+            // SAFETY: Waiters from `newest` down to the leader are alive: only the leader releases.
+            let next = unsafe { (*head).older.load(Ordering::Relaxed) };
+            if next.is_null() {
+                return;
+            }
+            // SAFETY: As above.
+            let next_ref = unsafe { &*next };
+            if !next_ref.newer.load(Ordering::Relaxed).is_null() {
+                return;
+            }
+            next_ref.newer.store(head, Ordering::Relaxed);
+            head = next;
+        }
+    }
+
+    /// The leader takes writers behind it, in order, as long as `take` says yes.
+    #[inline]
+    pub fn form(
+        &self,
+        leader: &Waiter<T>,
+        mut take: impl FnMut(&mut T, &mut T) -> bool,
+    ) -> Group<T> {
+        let me = std::ptr::from_ref(leader).cast_mut();
+        let newest = self.newest.load(Ordering::Acquire);
+        let mut group = Group {
+            leader: me,
+            last: me,
+            len: 1,
+        };
+        if newest == me {
+            return group;
+        }
+        Self::link(newest);
+        while group.last != newest {
+            // SAFETY: Waiters up to `newest` are alive and linked; their data belongs to the leader.
+            let (next, ok) = unsafe {
+                let next = (*group.last).newer.load(Ordering::Relaxed);
+                (next, take(&mut *(*me).data.get(), &mut *(*next).data.get()))
+            };
+            if !ok {
+                break;
+            }
+            group.last = next;
+            group.len += 1;
+        }
+        group
+    }
+
+    /// Sends all followers of the group to insert their own batches; they answer with `applied`.
+    pub fn start_apply(&self, group: &Group<T>) {
+        let mut w = group.last;
+        while w != group.leader {
+            // SAFETY: Alive: a follower in APPLY does not return before DONE.
+            let older = unsafe { (*w).older.load(Ordering::Relaxed) };
+            Self::set_state(w, APPLY);
+            w = older;
+        }
+    }
+
+    /// A follower is done with its insert: waits for the end of the group.
+    pub fn applied(&self, waiter: &Waiter<T>) {
+        let role = self.wait(waiter, APPLY);
+        debug_assert_eq!(role, Role::Done);
+    }
+
+    /// Ends the group: hands leadership on, then releases the followers.
+    #[inline]
+    pub fn finish(&self, group: &Group<T>) {
+        let alone = self
+            .newest
+            .compare_exchange(group.last, null_mut(), Ordering::AcqRel, Ordering::Acquire)
+            .is_ok();
+        if !alone {
+            self.hand_over(group);
+        }
+        let mut w = group.last;
+        while w != group.leader {
+            // SAFETY: Not yet released; its link is read before it is.
+            let older = unsafe { (*w).older.load(Ordering::Relaxed) };
+            Self::set_state(w, DONE);
+            w = older;
+        }
+    }
+
+    #[cold]
+    fn hand_over(&self, group: &Group<T>) {
+        Self::link(self.newest.load(Ordering::Acquire));
+        // SAFETY: `last` is not released yet, and someone joined behind it, so the link is set.
+        let next = unsafe { (*group.last).newer.load(Ordering::Relaxed) };
+        // SAFETY: `next` waits for a state.
+        unsafe { (*next).older.store(null_mut(), Ordering::Relaxed) };
+        Self::set_state(next, LEAD);
+    }
+}
+
+impl<T> Group<T> {
+    /// Number of writers, the leader included.
+    #[inline]
+    #[expect(clippy::len_without_is_empty, reason = "a group has a leader")]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Calls `f` on the data of each member, in order.
+    #[inline]
+    pub fn for_each(&mut self, mut f: impl FnMut(&mut T)) {
+        let mut w = self.leader;
+        loop {
+            // SAFETY: Members are alive and their data belongs to the leader until it lets go; `&mut
+            // self` keeps two calls apart.
+            f(unsafe { &mut *(*w).data.get() });
+            if w == self.last {
+                return;
+            }
+            // SAFETY: Linked in `form`.
+            w = unsafe { (*w).newer.load(Ordering::Relaxed) };
+        }
+    }
+}
+
+impl<T> Waiter<T> {
+    /// The data of a writer that is in role `Apply` or leads a group in which followers apply.
+    ///
+    /// # Safety
+    /// Only the owner may call it, and only in role `Apply` (or as leader, for its own waiter).
+    #[expect(
+        clippy::mut_from_ref,
+        reason = "ownership is handed over through the state"
+    )]
+    pub unsafe fn own_data(&self) -> &mut T {
+        // SAFETY: See above.
+        unsafe { &mut *self.data.get() }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    #[test]
+    fn every_writer_is_in_exactly_one_group_and_order_is_kept_per_thread() {
+        let queue = GroupQueue::new();
+        let log = Mutex::new(Vec::new());
+        std::thread::scope(|s| {
+            for t in 0..4u32 {
+                let (queue, log) = (&queue, &log);
+                s.spawn(move || {
+                    for i in 0..5_000u32 {
+                        let w = Waiter::new((t, i, false));
+                        if queue.join(&w) == Role::Leader {
+                            let mut left = 3;
+                            let mut g = queue.form(&w, |_, _| {
+                                left -= 1;
+                                left > 0
+                            });
+                            let mut n = 0;
+                            g.for_each(|d| {
+                                n += 1;
+                                d.2 = true;
+                                log.lock().unwrap().push((d.0, d.1));
+                            });
+                            assert_eq!(n, g.len());
+                            queue.finish(&g);
+                        }
+                        assert!(w.into_data().2);
+                    }
+                });
+            }
+        });
+        let log = log.into_inner().unwrap();
+        assert_eq!(log.len(), 20_000);
+        for t in 0..4 {
+            let mine: Vec<u32> = log.iter().filter(|e| e.0 == t).map(|e| e.1).collect();
+            assert!(mine.iter().copied().eq(0..5_000));
+        }
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::sync::atomic::AtomicUsize;
+
+    /// Two writers in every order: each is handled once, by a leader that is alone in its section.
+    #[test]
+    fn two_writers_are_each_handled_once_by_one_leader_at_a_time() {
+        loom::model(|| {
+            let queue = Arc::new(GroupQueue::<u32>::new());
+            let inside = Arc::new(AtomicUsize::new(0));
+            let done = Arc::new(AtomicUsize::new(0));
+            let run =
+                |queue: Arc<GroupQueue<u32>>, inside: Arc<AtomicUsize>, done: Arc<AtomicUsize>| {
+                    let w = Waiter::new(0);
+                    if queue.join(&w) == Role::Leader {
+                        assert_eq!(inside.fetch_add(1, Ordering::AcqRel), 0);
+                        let mut g = queue.form(&w, |_, _| true);
+                        g.for_each(|d| {
+                            *d += 1;
+                            done.fetch_add(1, Ordering::Relaxed);
+                        });
+                        inside.fetch_sub(1, Ordering::AcqRel);
+                        queue.finish(&g);
+                    }
+                    assert_eq!(w.into_data(), 1);
+                };
+            let (q, i, d) = (queue.clone(), inside.clone(), done.clone());
+            let t = loom::thread::spawn(move || run(q, i, d));
+            run(queue, inside, done.clone());
+            t.join().unwrap();
+            assert_eq!(done.load(Ordering::Relaxed), 2);
+        });
+    }
+}
