@@ -239,8 +239,8 @@ pub struct LogReader {
     /// Whether the bytes of `fragments` belong to a record already returned.
     returned: bool,
     current: Current,
-    /// Second half of a finding that takes two events.
-    pending: Option<ReadEvent>,
+    /// Second half of a finding that takes two events, and its `current`.
+    pending: Option<(ReadEvent, Current)>,
     data_seen: bool,
     recycled: bool,
     timestamped: BTreeSet<u32>,
@@ -325,7 +325,8 @@ impl LogReader {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
-        if let Some(event) = self.pending.take() {
+        if let Some((event, current)) = self.pending.take() {
+            self.current = current;
             return Ok(event);
         }
         self.current = Current::None;
@@ -475,7 +476,9 @@ impl LogReader {
             }
             Physical::TruncatedHeader { dropped } => {
                 self.done = true;
-                self.pending = self.open_at_end(CorruptionKind::OpenAtEnd);
+                self.pending = self
+                    .open_at_end(CorruptionKind::OpenAtEnd)
+                    .map(|e| (e, Current::None));
                 report(dropped, CorruptionKind::TruncatedHeader, true)
             }
             Physical::Zero => self.drop_open(CorruptionKind::ErrorInMiddle),
@@ -485,11 +488,15 @@ impl LogReader {
                 report(dropped, CorruptionKind::TruncatedBody, true)
             }
             Physical::BadLength { dropped } => {
-                self.pending = self.drop_open(CorruptionKind::ErrorInMiddle);
+                self.pending = self
+                    .drop_open(CorruptionKind::ErrorInMiddle)
+                    .map(|e| (e, Current::None));
                 report(dropped, CorruptionKind::BadLength, false)
             }
             Physical::BadChecksum { dropped } => {
-                self.pending = self.drop_open(CorruptionKind::ErrorInMiddle);
+                self.pending = self
+                    .drop_open(CorruptionKind::ErrorInMiddle)
+                    .map(|e| (e, Current::None));
                 report(dropped, CorruptionKind::ChecksumMismatch, false)
             }
             Physical::Old => {
@@ -509,7 +516,7 @@ impl LogReader {
         match first {
             None => Some(second),
             first => {
-                self.pending = Some(second);
+                self.pending = Some((second, std::mem::replace(&mut self.current, Current::None)));
                 first
             }
         }

@@ -264,7 +264,7 @@ fn an_error_of_a_corruption_says_what_where_and_how_much() {
         kind: CorruptionKind::ChecksumMismatch,
         tail: false,
     };
-    assert_eq!(other, [want.clone()]);
+    assert_eq!(other, std::slice::from_ref(&want));
     let text = want.into_error().unwrap().to_string();
     let want = format!(
         "Corruption: checksum mismatch: offset={end} dropped={}",
