@@ -17,8 +17,13 @@ impl Tree {
     /// Adds the entries whose key and sequence number are not taken.
     pub(crate) fn insert_many(&self, entries: &[Entry<'_>]) {
         let mut counts = Counts::none();
-        for chunk in entries.chunks(LANES) {
+        let mut rest = entries;
+        while !rest.is_empty() {
+            // Entries in order need no search.
+            let lanes = if self.is_appending() { 1 } else { LANES };
+            let (chunk, behind) = rest.split_at(lanes.min(rest.len()));
             self.insert_chunk(chunk, &mut counts);
+            rest = behind;
         }
         if counts.entries > 0 {
             self.totals.add(&counts);
@@ -27,7 +32,9 @@ impl Tree {
 
     fn insert_chunk(&self, entries: &[Entry<'_>], counts: &mut Counts) {
         let mut leaves = [None; LANES];
-        self.find_leaves(entries, &mut leaves);
+        if entries.len() > 1 {
+            self.find_leaves(entries, &mut leaves);
+        }
         for (i, entry) in entries.iter().enumerate() {
             let mut pending = Pending::new(entry.seqno, entry.kind, entry.key, entry.value);
             let added = leaves[i].and_then(|(leaf, version)| {
@@ -37,7 +44,7 @@ impl Tree {
                     version,
                     above: Above::Unknown,
                 };
-                self.insert_at(&place, &mut pending)
+                self.insert_into(&place, &mut pending)
             });
             let added = match added {
                 Some(added) => {

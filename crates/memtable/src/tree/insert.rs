@@ -65,10 +65,13 @@ impl Tree {
 
     /// Adds an entry without counting it.
     pub(super) fn insert_pending<'a>(&'a self, pending: &mut Pending<'a, '_>) -> bool {
+        if self.append(pending) {
+            return true;
+        }
         let mut turns = 0;
         loop {
             if let Some(place) = self.find_place(&pending.target)
-                && let Some(added) = self.insert_at(&place, pending)
+                && let Some(added) = self.insert_into(&place, pending)
             {
                 return added;
             }
@@ -99,11 +102,67 @@ impl Tree {
         })
     }
 
+    /// Adds an entry behind all others, without a search, if entries come in order; false if they do
+    /// not, or the last leaf is full.
+    #[inline]
+    pub(super) fn append<'a>(&'a self, pending: &mut Pending<'a, '_>) -> bool {
+        // SAFETY: Null, or a node published by Release in `note_end`, which lives in `nodes`.
+        let last = unsafe { NodeRef::from_raw(self.last.load(Ordering::Acquire)) };
+        last.is_some_and(|leaf| self.append_to(leaf, pending))
+    }
+
+    fn append_to<'a>(&'a self, leaf: NodeRef<'a>, pending: &mut Pending<'a, '_>) -> bool {
+        let version = leaf.begin();
+        let count = leaf.count();
+        let last = count.checked_sub(1).and_then(|i| leaf.record(i));
+        let belongs = count < SLOTS
+            && leaf.link().is_none()
+            && last.is_some_and(|r| r.is_before(&pending.target, &self.comparator));
+        let place = Place {
+            leaf,
+            version,
+            above: Above::Unknown,
+        };
+        belongs && self.insert_at(&place, count, pending) == Some(true)
+    }
+
+    /// Remembers a leaf as the last one if an entry was added at its end, so that the next entry is
+    /// tried there first.
+    #[inline]
+    fn note_end(&self, leaf: NodeRef<'_>, at_end: bool) {
+        let last = if at_end {
+            leaf.raw()
+        } else {
+            std::ptr::null_mut()
+        };
+        // The plain look leaves the line alone while nothing changes.
+        if self.last.load(Ordering::Relaxed) != last {
+            self.last.store(last, Ordering::Release);
+        }
+    }
+
+    /// Whether entries come in order.
+    pub(super) fn is_appending(&self) -> bool {
+        !self.last.load(Ordering::Relaxed).is_null()
+    }
+
     /// Adds an entry to the leaf it belongs to; `None` if it must be searched again.
     #[inline]
-    pub(super) fn insert_at<'a>(
+    pub(super) fn insert_into<'a>(
         &'a self,
         place: &Place<'a>,
+        pending: &mut Pending<'a, '_>,
+    ) -> Option<bool> {
+        let at = place.leaf.lower_bound(&pending.target, &self.comparator);
+        self.insert_at(place, at, pending)
+    }
+
+    /// Adds an entry behind `at` others of a leaf; `None` if it must be searched again.
+    #[inline]
+    fn insert_at<'a>(
+        &'a self,
+        place: &Place<'a>,
+        at: usize,
         pending: &mut Pending<'a, '_>,
     ) -> Option<bool> {
         let Place {
@@ -112,9 +171,8 @@ impl Tree {
             above,
         } = *place;
         let target = &pending.target;
-        let at = leaf.lower_bound(target, &self.comparator);
         let count = leaf.count();
-        let neighbour = if at == count {
+        let neighbour = if at >= count {
             leaf.high()
         } else if leaf.has_word_of(at, target.key, &self.comparator) {
             leaf.record(at)
@@ -142,7 +200,9 @@ impl Tree {
             return None;
         }
         leaf.insert(at, record, &self.comparator);
+        let at_end = at == count && leaf.link().is_none();
         leaf.release();
+        self.note_end(leaf, at_end);
         Some(true)
     }
 

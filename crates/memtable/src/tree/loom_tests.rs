@@ -1,64 +1,142 @@
-//! Models: every interleaving of few threads on a list of at most two levels.
+//! Models: the interleavings of two threads on nodes of two slots, so that three entries split a
+//! leaf and five an inner node. Preemptions are bounded to keep the models within seconds.
 
-use crate::memtable::MemTable;
+use crate::memtable::{Entry, MemTable};
 use loom::sync::Arc;
-use spanlith_base::{Comparator, ValueType::Value};
+use spanlith_base::{Comparator, ValueType};
 
-fn keys(list: &MemTable) -> Vec<Vec<u8>> {
-    let mut found = Vec::new();
-    let mut node = list.list().first();
-    while let Some(n) = node {
-        found.push(n.user_key().to_vec());
-        node = n.following();
+const ANY: u64 = u64::MAX >> 8;
+
+fn model(run: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(2);
+    builder.max_branches = 20_000;
+    builder.check(run);
+}
+
+fn add(table: &MemTable, seqno: u64, key: &str) -> bool {
+    table.add(seqno, ValueType::Value, key.as_bytes(), key.as_bytes())
+}
+
+fn table(keys: &[&str]) -> Arc<MemTable> {
+    let table = MemTable::new(Comparator::Bytewise, 1 << 10);
+    for (seqno, key) in (1..).zip(keys) {
+        assert!(add(&table, seqno, key));
+    }
+    Arc::new(table)
+}
+
+/// All keys in order, read from leaf to leaf.
+fn keys(table: &MemTable) -> String {
+    let tree = table.tree();
+    let mut found = String::new();
+    let mut position = tree.first();
+    while let Some(p) = position {
+        found += std::str::from_utf8(p.record.user_key()).unwrap();
+        position = tree.after(&p);
     }
     found
 }
 
-fn table() -> Arc<MemTable> {
-    Arc::new(MemTable::new(Comparator::Bytewise, 1 << 10))
+fn finds(table: &MemTable, key: &str) -> bool {
+    table.find(key.as_bytes(), ANY).is_some_and(|e| {
+        assert_eq!((e.user_key(), e.value()), (key.as_bytes(), key.as_bytes()));
+        true
+    })
 }
 
-/// Two inserts at the same place: both end up in the list, in order.
 #[test]
-fn two_inserts_between_the_same_neighbours_loom() {
-    loom::model(|| {
-        let table = table();
+fn two_inserts_that_both_need_a_split_are_both_there_loom() {
+    model(|| {
+        let table = table(&["b", "d"]);
         let other = table.clone();
-        let t = loom::thread::spawn(move || assert!(other.add(1, Value, b"b", b"")));
-        assert!(table.add(2, Value, b"a", b""));
+        let t = loom::thread::spawn(move || assert!(add(&other, 8, "a")));
+        assert!(add(&table, 9, "c"));
         t.join().unwrap();
-        assert_eq!(keys(&table), [b"a", b"b"]);
-        assert_eq!(table.len(), 2);
+        assert_eq!(keys(&table), "abcd");
+        assert_eq!(
+            (table.len(), table.first_seqno(), table.largest_seqno()),
+            (4, 1, 9)
+        );
     });
 }
 
-/// Two inserts of the same key and sequence number: exactly one succeeds (M2).
+#[test]
+fn an_append_beside_an_insert_loses_nothing_loom() {
+    model(|| {
+        let table = table(&["a", "b", "c"]);
+        let other = table.clone();
+        let t = loom::thread::spawn(move || assert!(add(&other, 8, "d")));
+        assert!(add(&table, 9, "ca"));
+        t.join().unwrap();
+        assert_eq!(keys(&table), "abccad");
+    });
+}
+
 #[test]
 fn of_two_equal_inserts_one_succeeds_loom() {
-    loom::model(|| {
-        let table = table();
+    model(|| {
+        let table = table(&["a", "z"]);
         let other = table.clone();
-        let t = loom::thread::spawn(move || other.add(7, Value, b"k", b"1"));
-        let here = table.add(7, spanlith_base::ValueType::Deletion, b"k", b"");
+        let t = loom::thread::spawn(move || other.add(7, ValueType::Deletion, b"k", b""));
+        let here = add(&table, 7, "k");
         let there = t.join().unwrap();
         assert!(here != there, "M2: {here} {there}");
-        assert_eq!(keys(&table).len(), 1);
+        assert_eq!(keys(&table), "akz");
     });
 }
 
-/// A reader beside an insert finds the old entry and reads whole nodes only.
 #[test]
-fn a_reader_sees_whole_entries_loom() {
-    loom::model(|| {
-        let table = table();
-        table.add(1, Value, b"b", b"old");
+fn a_reader_beside_a_split_finds_what_was_there_loom() {
+    model(|| {
+        let table = table(&["b", "d"]);
         let other = table.clone();
-        let t = loom::thread::spawn(move || other.add(2, Value, b"a", b"new"));
-        if let Some(entry) = table.find(b"a", 9) {
-            assert_eq!(entry.value(), b"new");
-        }
-        assert_eq!(table.find(b"b", 9).unwrap().value(), b"old");
+        let t = loom::thread::spawn(move || assert!(add(&other, 8, "c")));
+        finds(&table, "c");
+        assert!(finds(&table, "d"));
+        let last = table.tree().last().unwrap();
+        assert_eq!(last.record.user_key(), b"d");
+        assert!(table.tree().before(&last).is_some());
         t.join().unwrap();
-        assert!(table.find(b"a", 9).is_some());
+        assert!(finds(&table, "c"));
+    });
+}
+
+#[test]
+fn a_reader_beside_a_split_of_an_inner_node_finds_what_was_there_loom() {
+    model(|| {
+        // Leaves of one, one, one and two records under a root with two separators and a full leaf.
+        let table = table(&["a", "c", "e", "g", "i", "k"]);
+        let other = table.clone();
+        let t = loom::thread::spawn(move || assert!(add(&other, 8, "d")));
+        for key in ["c", "k"] {
+            assert!(finds(&table, key));
+        }
+        assert!(!finds(&table, "f"));
+        t.join().unwrap();
+        assert_eq!(keys(&table), "acdegik");
+    });
+}
+
+#[test]
+fn a_scan_beside_inserts_sees_every_old_entry_in_order_loom() {
+    model(|| {
+        let table = table(&["b", "d", "f"]);
+        let other = table.clone();
+        let t = loom::thread::spawn(move || {
+            let entry = |seqno, key| Entry {
+                seqno,
+                kind: ValueType::Value,
+                key,
+                value: key,
+            };
+            other.add_many(&[entry(8, b"c"), entry(9, b"e")]);
+        });
+        let seen = keys(&table);
+        let old: String = seen.chars().filter(|c| "bdf".contains(*c)).collect();
+        assert_eq!(old, "bdf");
+        assert!(seen.as_bytes().is_sorted(), "B1: {seen}");
+        t.join().unwrap();
+        assert_eq!(keys(&table), "bcdef");
     });
 }

@@ -9,6 +9,10 @@ use std::ptr::{NonNull, null_mut};
 
 /// Records of a leaf, separators of an inner node.
 pub(super) const SLOTS: usize = if cfg!(loom) { 2 } else { 32 };
+const _: () = assert!(SLOTS.is_power_of_two());
+
+/// Word of a free slot: no word is larger.
+const FREE: u64 = u64::MAX;
 
 /// What leaves and inner nodes share. All fields that change are written by the holder of the node
 /// and read by anyone; a reader uses what it read only if the version stayed the same.
@@ -30,7 +34,7 @@ pub(super) struct Node {
     low: *mut Record,
     /// First record behind the node; null if open. Release and Acquire, as for `records`.
     high: AtomicPtr<Record>,
-    /// Relaxed: covered by the version.
+    /// [`FREE`] from `count` on. Relaxed: covered by the version.
     words: [AtomicU64; SLOTS],
     /// Release and Acquire publish the record pointed to: a reader may follow a pointer before it
     /// compares the version.
@@ -68,7 +72,7 @@ impl<'a> NodeRef<'a> {
             link: AtomicPtr::new(link),
             low,
             high: AtomicPtr::new(high),
-            words: std::array::from_fn(|_| AtomicU64::new(0)),
+            words: std::array::from_fn(|_| AtomicU64::new(FREE)),
             records: std::array::from_fn(|_| AtomicPtr::new(null_mut())),
         };
         if level == 0 {
@@ -232,22 +236,20 @@ impl<'a> NodeRef<'a> {
     #[inline(always)]
     pub(super) fn lower_bound(self, target: &Target<'_>, comparator: &Comparator) -> usize {
         let node = self.node();
-        let count = self.count();
         let wanted = word(comparator, target.key, node.skip.load(Ordering::Relaxed));
-        let words = &node.words[..count];
-        let (mut base, mut size) = (0, count);
-        // No branches that depend on the words: the processor could not predict them.
-        while size > 1 {
-            let half = size / 2;
+        let words = &node.words;
+        // Free slots have the largest word, so the number of steps is fixed; and no branch depends
+        // on the words, because the processor could not predict it.
+        let mut base = 0;
+        let mut half = SLOTS / 2;
+        while half > 0 {
             let less = words[base + half - 1].load(Ordering::Relaxed) < wanted;
             base += if less { half } else { 0 };
-            size -= half;
+            half /= 2;
         }
-        if size == 1 {
-            let at = words[base].load(Ordering::Relaxed);
-            base += usize::from(at < wanted);
-        }
-        if base < count && words[base].load(Ordering::Relaxed) == wanted {
+        let at = words[base].load(Ordering::Relaxed);
+        base += usize::from(at < wanted);
+        if base < SLOTS && words[base].load(Ordering::Relaxed) == wanted {
             return self.lower_bound_by_key(base, wanted, target, comparator);
         }
         base
@@ -368,6 +370,9 @@ impl<'a> NodeRef<'a> {
         right.node().count.store(SLOTS - moved, Ordering::Relaxed);
         if let Some(record) = appended {
             right.insert(0, record, comparator);
+        }
+        for word in &node.words[middle..] {
+            word.store(FREE, Ordering::Relaxed);
         }
         node.count.store(middle, Ordering::Relaxed);
         node.high.store(separator.raw(), Ordering::Release);

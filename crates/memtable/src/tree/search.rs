@@ -13,6 +13,9 @@ pub(crate) struct Tree {
     pub(super) comparator: Comparator,
     /// Release and Acquire publish the node. Changed by the holder of the old root only.
     pub(super) root: AtomicPtr<Node>,
+    /// The last leaf, while entries come in order; else null. A hint: Release and Acquire publish
+    /// the node, which may be the last no more.
+    pub(super) last: AtomicPtr<Node>,
     /// Holds nodes only, so that they are aligned and close together.
     pub(super) nodes: Arena,
     pub(super) records: Arena,
@@ -40,6 +43,7 @@ impl Tree {
         Self {
             comparator,
             root: AtomicPtr::new(root),
+            last: AtomicPtr::new(null_mut()),
             nodes,
             records: Arena::new(arena_block_size),
             totals: Totals::new(),
