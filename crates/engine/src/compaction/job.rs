@@ -138,16 +138,20 @@ impl Engine {
         let started = self.c.env.clock.monotonic_nanos();
         let mut outputs = Outputs::new(self, plan);
         let result = self.rewrite(plan, &mut outputs).and_then(|()| {
-            if !outputs.done.is_empty() {
-                self.c.env.fs.sync_dir(&self.c.dir)?;
+            if outputs.done.is_empty() {
+                Ok(())
+            } else {
+                self.c.env.fs.sync_dir(&self.c.dir)
             }
-            edit.new_files = outputs.done.clone();
-            self.log_and_apply(edit, |_| {})
         });
         if let Err(e) = result {
             outputs.remove_all();
             return Err(e);
         }
+        // From here on the outputs stay: an edit that failed half way may still be read by the next
+        // open. If it is not, that open finds them explained and removes them.
+        edit.new_files.clone_from(&outputs.done);
+        self.log_and_apply(edit, |_| {})?;
         let micros = (self.c.env.clock.monotonic_nanos() - started) / 1000;
         let fields = [
             ("compaction_reason", EventValue::Str(plan.reason.name())),

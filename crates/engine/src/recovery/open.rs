@@ -84,8 +84,16 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
     let mut lock = None;
     let mut log = InfoLog::none();
     if !read_only {
-        if options.create_if_missing || env.fs.entry(dir)?.is_some() {
+        let existed = env.fs.entry(dir)?.is_some();
+        if options.create_if_missing || existed {
             env.fs.create_dir_if_missing(dir)?;
+        }
+        if !existed
+            && options.create_if_missing
+            && let Some(parent) = env.fs.absolute(dir).parent()
+        {
+            // A new directory is durable once its parent is.
+            env.fs.sync_dir(parent)?;
         }
         let current = dir.join(filenames::CURRENT_FILE);
         let missing = || {

@@ -117,6 +117,11 @@ fn an_output_ends_where_it_would_step_over_a_whole_file() {
     assert_eq!(cuts(&large, "a:0 d:1 g:2"), "g", "gap to gap");
     assert_eq!(cuts(&large, "a:0 c:1 h:2"), "h", "file to file");
     assert_eq!(cuts(&large, "a:0 d:1 f:2 g:3"), "", "the file was met");
+    assert_eq!(
+        cuts(&large, "a:0 b:1 e:2"),
+        "",
+        "from file to file without one between"
+    );
     let small = plan("L2 1 b..c 1KB\nL2 2 e..f 125KB\nL2 3 h..i 1KB");
     assert_eq!(cuts(&small, "a:0 d:1 g:2"), "");
 }

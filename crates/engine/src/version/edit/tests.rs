@@ -342,7 +342,7 @@ fn fields_of_the_wrong_size_are_corruption() {
         let mut record = edit.encode();
         record.pop();
         record.push(tag);
-        record.push(value.len() as u8);
+        record.push(u8::try_from(value.len()).unwrap());
         record.extend(value);
         record.push(1);
         VersionEdit::decode(&record)
@@ -389,7 +389,7 @@ fn damaged_records_end_in_an_edit_or_corruption() {
         let mut damaged = bytes.clone();
         for _ in 0..rng.between(1, 4) {
             let at = rng.index(damaged.len());
-            damaged[at] = rng.next_u32() as u8;
+            damaged[at] = rng.next_u64().to_le_bytes()[0];
         }
         if let Ok(edit) = VersionEdit::decode(&damaged) {
             // What is understood can be written down and is understood the same way.

@@ -190,10 +190,10 @@ fn searches_agree_with_a_walk_over_all_files_in_any_order() {
         for _ in 0..20 {
             let mut k = vec![b'p'; rng.below(13) as usize];
             k.extend((0..rng.below(12)).map(|_| b'a' + rng.below(4) as u8));
-            if let Some(f) = files.get(rng.index(files.len() + 1)) {
-                if rng.below(2) == 0 {
-                    k = f.largest_user_key().to_vec();
-                }
+            if let Some(f) = files.get(rng.index(files.len() + 1))
+                && rng.below(2) == 0
+            {
+                k = f.largest_user_key().to_vec();
             }
             let target = internal_key(&k, pack_tag(rng.between(0, 4), 1));
             let expected = files

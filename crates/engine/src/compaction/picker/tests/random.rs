@@ -154,7 +154,7 @@ impl Tree {
             version: &self.version,
             options: &self.options,
             running: &running,
-            oldest_snapshot: (self.next_seqno % 3 == 0).then_some(self.next_seqno),
+            oldest_snapshot: self.next_seqno.is_multiple_of(3).then_some(self.next_seqno),
             now: self.next_seqno,
         })
     }
