@@ -1,1 +1,65 @@
-fn main() {}
+//! `spanlith`: the command line. Noun, then verb.
+//!
+//! Modules: [`db`] reads and writes one database; [`dump`] shows one file; [`bench`] measures;
+//! [`tour`] shows the whole in two minutes. [`inventory`] reads a directory without opening it,
+//! [`bytes`], [`fail`] and [`term`] are about text, errors and the terminal.
+//!
+//! Exit codes: 0 success, 1 failure or damage found, 2 a command line that makes no sense.
+#![forbid(unsafe_code)]
+
+mod bytes;
+mod db;
+mod dump;
+mod fail;
+mod inventory;
+mod term;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+const EXAMPLES: &str = "\
+Examples:
+  spanlith tour                                     everything in two minutes, on real data
+  spanlith db put --create --db /data/db k v        a database of one entry
+  spanlith db scan --db /data/db --limit 20         reads any directory RocksDB wrote as well
+  spanlith db info --db /data/db                    who wrote it, levels, sizes, logs, options
+  spanlith db verify --db /data/db                  every checksum; lists all damage
+  spanlith sst dump /data/db/000012.sst             one file, one record a line
+  spanlith bench fillrandom readrandom --num 1000000
+
+Read verbs change nothing on disk. --json makes every verb machine-readable. Exit codes: 0 success,
+1 failure or damage, 2 bad usage.";
+
+/// Spanlith: an embedded key-value store that reads and writes RocksDB's own files.
+#[derive(Debug, Parser)]
+#[command(name = "spanlith", version, after_help = EXAMPLES, propagate_version = true)]
+struct Cli {
+    #[command(subcommand)]
+    noun: Noun,
+}
+
+#[derive(Debug, Subcommand)]
+enum Noun {
+    /// Reads, writes, describes and checks a database
+    #[command(subcommand)]
+    Db(db::Verb),
+    /// Shows a table file
+    #[command(subcommand)]
+    Sst(dump::Sst),
+    /// Shows a write-ahead log
+    #[command(subcommand)]
+    Wal(dump::Wal),
+    /// Shows a MANIFEST
+    #[command(subcommand)]
+    Manifest(dump::Manifest),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().noun {
+        Noun::Db(verb) => db::run(verb),
+        Noun::Sst(verb) => dump::run_sst(verb),
+        Noun::Wal(verb) => dump::run_wal(verb),
+        Noun::Manifest(verb) => dump::run_manifest(verb),
+    };
+    result.unwrap_or_else(|e| fail::report(&e))
+}

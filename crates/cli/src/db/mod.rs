@@ -1,0 +1,78 @@
+//! `spanlith db`: one database, one verb.
+
+mod info;
+mod load;
+pub mod open;
+mod point;
+mod scan;
+pub mod verify;
+
+use clap::{Args, Subcommand};
+use open::Target;
+use std::process::ExitCode;
+
+const EXAMPLES: &str = "\
+Examples:
+  spanlith db put --create --db /data/db language Rust
+  spanlith db get --db /data/db language
+  spanlith db scan --db /data/db --from a --to m --limit 20
+  spanlith db scan --db /data/db --hex > contents.tsv
+  spanlith db load --create --db /data/copy --hex < contents.tsv
+  spanlith db info --db /data/db --json
+  spanlith db verify --db /data/db
+
+get, scan, count, info and verify open for reading only: they take no lock and change nothing on
+disk. Keys and values: plain text with \\t \\n \\\\ \\xNN, or 0x… in hexadecimal, or --hex for both
+directions. Comparator and merge operator are found in the directory.";
+
+/// Verbs of `db`.
+#[derive(Debug, Subcommand)]
+#[command(after_help = EXAMPLES)]
+pub enum Verb {
+    /// Sets a key.
+    Put(point::Put),
+    /// Prints the value of a key; exit code 1 if there is none.
+    Get(point::Get),
+    /// Removes a key.
+    Delete(point::Delete),
+    /// Prints KEY<TAB>VALUE for each entry, in key order.
+    Scan(scan::Scan),
+    /// Counts the entries.
+    Count(scan::Count),
+    /// Reads KEY<TAB>VALUE lines from a file or standard input into the database.
+    Load(load::Load),
+    /// Shows identity, writer, files per level, logs and options.
+    Info(info::Info),
+    /// Checks every checksum and lists all damage; exit code 1 if there is any.
+    Verify(verify::Verify),
+}
+
+/// What the verbs about entries have in common.
+#[derive(Debug, Args)]
+pub struct Common {
+    #[command(flatten)]
+    target: Target,
+    /// Keys and values are bare hexadecimal, in and out
+    #[arg(long)]
+    hex: bool,
+    /// Prints JSON, one object a line
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs a verb.
+///
+/// # Errors
+/// What failed, with the way out.
+pub fn run(verb: Verb) -> anyhow::Result<ExitCode> {
+    match verb {
+        Verb::Put(v) => v.run(),
+        Verb::Get(v) => v.run(),
+        Verb::Delete(v) => v.run(),
+        Verb::Scan(v) => v.run(),
+        Verb::Count(v) => v.run(),
+        Verb::Load(v) => v.run(),
+        Verb::Info(v) => v.run(),
+        Verb::Verify(v) => v.run(),
+    }
+}

@@ -1,0 +1,137 @@
+//! `db scan` and `db count`: many keys, in order.
+
+use super::Common;
+use crate::bytes::{parse, push, show};
+use crate::fail::At;
+use crate::term;
+use clap::Args;
+use serde_json::json;
+use spanlith::{Cf, Cursor, ReadOptions};
+use std::io::{BufWriter, Write};
+use std::process::ExitCode;
+
+/// Bytes gathered before they are written out.
+const OUTPUT_BUFFER: usize = 256 << 10;
+/// Entries between two updates of the progress line.
+const TICK: u64 = 1 << 16;
+
+/// A part of the key space.
+#[derive(Debug, Args)]
+struct Range {
+    /// First key
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
+    from: Option<String>,
+    /// Key to stop before
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
+    to: Option<String>,
+}
+
+/// Prints entries.
+#[derive(Debug, Args)]
+pub struct Scan {
+    #[command(flatten)]
+    common: Common,
+    #[command(flatten)]
+    range: Range,
+    /// Stops after N entries
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+    /// From the last key to the first
+    #[arg(long)]
+    reverse: bool,
+    /// Prints keys only
+    #[arg(long)]
+    keys_only: bool,
+}
+
+/// Counts entries.
+#[derive(Debug, Args)]
+pub struct Count {
+    #[command(flatten)]
+    common: Common,
+    #[command(flatten)]
+    range: Range,
+}
+
+impl Range {
+    fn cursor(&self, cf: &Cf, hex: bool) -> anyhow::Result<Cursor> {
+        let mut options = ReadOptions::new().fill_cache(false);
+        options.lower = self.from.as_deref().map(|k| parse(k, hex)).transpose()?;
+        options.upper = self.to.as_deref().map(|k| parse(k, hex)).transpose()?;
+        options.readahead = 1 << 20;
+        Ok(cf.cursor(options))
+    }
+}
+
+impl Scan {
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let Common { target, hex, json } = &self.common;
+        let cf = target.open_read_only()?;
+        let mut out = BufWriter::with_capacity(OUTPUT_BUFFER, std::io::stdout().lock());
+        let mut cursor = self.range.cursor(&cf, *hex)?;
+        let mut left = self.limit.unwrap_or(u64::MAX);
+        let mut line = Vec::new();
+        let mut on = if self.reverse {
+            cursor.seek_to_last()
+        } else {
+            cursor.seek_to_first()
+        };
+        while on.at(&target.db)? && left > 0 {
+            left -= 1;
+            line.clear();
+            if *json {
+                let mut object = json!({ "key": show(cursor.key(), *hex) });
+                if !self.keys_only {
+                    object["value"] = show(cursor.value(), *hex).into();
+                }
+                line.extend_from_slice(object.to_string().as_bytes());
+            } else {
+                push(&mut line, cursor.key(), *hex);
+                if !self.keys_only {
+                    line.push(b'\t');
+                    push(&mut line, cursor.value(), *hex);
+                }
+            }
+            line.push(b'\n');
+            out.write_all(&line)?;
+            on = if self.reverse {
+                cursor.prev()
+            } else {
+                cursor.next()
+            };
+        }
+        out.flush()?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Count {
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let Common { target, hex, json } = &self.common;
+        let cf = target.open_read_only()?;
+        let (mut entries, mut key_bytes, mut value_bytes) = (0u64, 0u64, 0u64);
+        let mut cursor = self.range.cursor(&cf, *hex)?;
+        let progress = term::spinner("entries", "counting");
+        let mut on = cursor.seek_to_first();
+        while on.at(&target.db)? {
+            entries += 1;
+            key_bytes += cursor.key().len() as u64;
+            value_bytes += cursor.value().len() as u64;
+            if entries % TICK == 0 {
+                progress.set_position(entries);
+            }
+            on = cursor.next();
+        }
+        progress.finish_and_clear();
+        let mut out = std::io::stdout().lock();
+        if *json {
+            let object = json!({
+                "entries": entries, "key_bytes": key_bytes, "value_bytes": value_bytes
+            });
+            writeln!(out, "{object}")?;
+        } else {
+            writeln!(out, "{entries}")?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,136 @@
+//! Dumps a table file.
+
+use super::{Record, SstDump, type_name};
+use crate::bytes::show;
+use crate::db::verify::comparator_or_stand_in;
+use crate::fail::At;
+use spanlith::{Comparator, Error, ErrorKind, Result};
+use spanlith_base::keys::{split_internal, tag_sequence, tag_type};
+use spanlith_env::{Env, RandomAccessFile};
+use spanlith_table::format::BlockHandle;
+use spanlith_table::{ReadParams, ReaderOptions, TableReader};
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// Bytes gathered before they are written out.
+const OUTPUT_BUFFER: usize = 256 << 10;
+
+pub fn run(args: &SstDump) -> anyhow::Result<ExitCode> {
+    let path = args.dump.file.as_path();
+    let (hex, json) = (args.dump.hex, args.dump.json);
+    let reader = open(path).at(path)?;
+    let dump = reader.dump().at(path)?;
+    let mut out = BufWriter::with_capacity(OUTPUT_BUFFER, std::io::stdout().lock());
+    let footer = &dump.footer;
+    Record::new("table")
+        .with("file", path.display().to_string())
+        .with("bytes", reader.file_size())
+        .with("format_version", footer.format_version)
+        .with("checksum", format!("{:?}", footer.checksum.kind))
+        .with("checksum_base", footer.checksum.base)
+        .with("footer_offset", footer.offset)
+        .print(&mut out, json)?;
+    let block = |kind, name: &str, handle: BlockHandle| {
+        Record::new(kind)
+            .with("name", name)
+            .with("offset", handle.offset)
+            .with("bytes", handle.size)
+    };
+    block("meta_block", "metaindex", footer.metaindex).print(&mut out, json)?;
+    for (name, handle) in &dump.metaindex {
+        block("meta_block", name, *handle).print(&mut out, json)?;
+    }
+    if let Some(handle) = footer.index {
+        block("meta_block", "index", handle).print(&mut out, json)?;
+    }
+    for (name, value) in dump.properties.display() {
+        Record::new("property")
+            .with("name", name)
+            .with("value", value)
+            .print(&mut out, json)?;
+    }
+    if !args.no_index {
+        for (n, (key, handle)) in dump.index.iter().enumerate() {
+            let mut record = Record::new("data_block")
+                .with("block", n)
+                .with("offset", handle.offset)
+                .with("bytes", handle.size);
+            let (user, tag) = match split_internal(key).filter(|_| !dump.index_keys_are_user_keys) {
+                Some((user, tag)) => (user, Some(tag)),
+                None => (&key[..], None),
+            };
+            record = record.with("separator", show(user, hex));
+            if let Some(tag) = tag {
+                record = record.with("separator_sequence", tag_sequence(tag));
+            }
+            record.print(&mut out, json)?;
+        }
+    }
+    if !args.no_entries
+        && let Err(e) = entries(&reader, hex, json, &mut out)?
+    {
+        out.flush()?;
+        return Err::<ExitCode, Error>(e).at(path);
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints all entries; the inner result is that of reading the table.
+fn entries(
+    reader: &Arc<TableReader>,
+    hex: bool,
+    json: bool,
+    out: &mut dyn Write,
+) -> std::io::Result<Result<()>> {
+    let params = ReadParams {
+        bypass_cache: true,
+        readahead: 1 << 20,
+        ..ReadParams::default()
+    };
+    let mut iter = reader.iter(params);
+    iter.seek_to_first();
+    while iter.valid() {
+        let Some((user, tag)) = split_internal(iter.key()) else {
+            return Ok(Err(Error::corruption("key without a tag")));
+        };
+        Record::new("entry")
+            .with("block", iter.block_number())
+            .with("sequence", tag_sequence(tag))
+            .with("type", type_name(tag_type(tag)))
+            .with("key", show(user, hex))
+            .with("value", show(iter.value(), hex))
+            .print(out, json)?;
+        iter.next();
+    }
+    Ok(iter.status())
+}
+
+/// Opens a table of any order: dumping compares no keys.
+fn open(path: &Path) -> Result<Arc<TableReader>> {
+    let file = Env::system().fs.open_random(path)?;
+    match open_with(&file, Comparator::Bytewise) {
+        Err(e) if e.kind() == ErrorKind::InvalidArgument => {
+            // The error names the table's comparator.
+            let text = e.to_string();
+            let name = text
+                .split_once("table=")
+                .and_then(|(_, rest)| rest.split(' ').next());
+            match name {
+                Some(name) => open_with(&file, comparator_or_stand_in(name)),
+                None => Err(e),
+            }
+        }
+        other => other,
+    }
+}
+
+fn open_with(file: &Arc<dyn RandomAccessFile>, comparator: Comparator) -> Result<Arc<TableReader>> {
+    let options = ReaderOptions {
+        comparator,
+        ..ReaderOptions::default()
+    };
+    TableReader::open(file.clone(), file.size(), options)
+}

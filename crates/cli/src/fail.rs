@@ -1,0 +1,193 @@
+//! What goes wrong, and the way out.
+//!
+//! Every message ends with what to do next. Exit codes: 1 if the work failed or damage was found,
+//! 2 if the command line made no sense. A reader that closes the pipe early is no failure.
+
+use spanlith::{Error, ErrorKind, SubCode};
+use std::fmt;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// A command line that makes no sense: exit code 2.
+#[derive(Debug)]
+pub struct Usage {
+    message: String,
+    hint: String,
+}
+
+impl Usage {
+    /// A mistake and how to write it instead.
+    pub fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            hint: hint.into(),
+        }
+    }
+
+    /// The way out.
+    #[cfg(test)]
+    pub fn hint(&self) -> &str {
+        &self.hint
+    }
+}
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+/// Work that failed, with the way out: exit code 1.
+#[derive(Debug)]
+pub struct Failure {
+    message: String,
+    hint: String,
+}
+
+impl Failure {
+    /// What failed and what to do next.
+    pub fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            hint: hint.into(),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// Says which directory an engine's error is about, and so what to do next.
+pub trait At<T> {
+    /// Turns an engine's error into a [`Failure`].
+    fn at(self, dir: &Path) -> anyhow::Result<T>;
+}
+
+impl<T> At<T> for Result<T, Error> {
+    fn at(self, dir: &Path) -> anyhow::Result<T> {
+        self.map_err(|e| Failure::new(e.to_string(), way_out(&e, dir)).into())
+    }
+}
+
+/// What the user can do about an engine's error.
+pub fn way_out(e: &Error, dir: &Path) -> String {
+    let dir = shell_word(dir);
+    let message = e.message();
+    if e.subcode() == Some(SubCode::LockHeld) {
+        return match e.lock_owner() {
+            Some(pid) => format!(
+                "process {pid} has the database open: wait for it or stop it; get, scan, count, \
+                 info and verify need no lock"
+            ),
+            None => "another process has the database open: wait for it or stop it; get, scan, \
+                     count, info and verify need no lock"
+                .to_string(),
+        };
+    }
+    if message.contains("does not exist (create_if_missing is false)")
+        || (e.subcode() == Some(SubCode::PathNotFound) && message.contains("CURRENT"))
+    {
+        return format!(
+            "there is no database in {dir}: check the path, or make one with \
+             spanlith db put --create --db {dir} KEY VALUE"
+        );
+    }
+    if message.contains("does not match existing comparator") {
+        return "leave --comparator out, or give the name the message ends with; orders other than \
+                bytewise and reverse need the program that defines them"
+            .to_string();
+    }
+    if message.contains("merge_operator") {
+        return "name the operator: --merge-operator uint64add or \
+                --merge-operator stringappend[:DELIMITER]"
+            .to_string();
+    }
+    match e.kind() {
+        ErrorKind::Corruption => {
+            format!("spanlith db verify --db {dir} lists all damage, with file and offset")
+        }
+        ErrorKind::NotSupported => format!(
+            "this build lacks it; spanlith db info --db {dir} shows what the directory uses, and \
+             RocksDB still opens it"
+        ),
+        ErrorKind::Io if e.subcode() == Some(SubCode::NoSpace) => {
+            "free space on the device and repeat the command; nothing that was acknowledged is lost"
+                .to_string()
+        }
+        ErrorKind::Io => match e.os_error() {
+            Some(13 | 1 | 30) => format!(
+                "check owner and permissions: ls -ld {dir}; get, scan, count, info and verify only \
+                 need to read"
+            ),
+            Some(24 | 23) => "raise the limit of open files: ulimit -n".to_string(),
+            _ => format!("check the path and the device: ls -l {dir}"),
+        },
+        ErrorKind::InvalidArgument => format!("spanlith db info --db {dir} shows what is there"),
+        _ => format!("spanlith db info --db {dir} shows the state of the database"),
+    }
+}
+
+/// The path, quoted if a shell would split or interpret it.
+pub fn shell_word(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        text
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
+    }
+}
+
+/// Prints an error to standard error and chooses the exit code.
+pub fn report(e: &anyhow::Error) -> ExitCode {
+    let closed = |c: &(dyn std::error::Error + 'static)| {
+        c.downcast_ref::<std::io::Error>()
+            .is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
+    };
+    if e.chain().any(closed) {
+        return ExitCode::SUCCESS;
+    }
+    let paint = crate::term::Paint::stderr();
+    eprintln!("{} {e:#}", paint.red("error:"));
+    let mut code = 1;
+    let hint = if let Some(u) = e.downcast_ref::<Usage>() {
+        code = 2;
+        Some(u.hint.clone())
+    } else if let Some(f) = e.downcast_ref::<Failure>() {
+        Some(f.hint.clone())
+    } else {
+        e.downcast_ref::<Error>()
+            .map(|e| way_out(e, e.path().unwrap_or(Path::new("DIR"))))
+    };
+    if let Some(hint) = hint {
+        eprintln!("{}  {hint}", paint.bold("next:"));
+    }
+    ExitCode::from(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_holder_of_the_lock_is_named() {
+        let e = Error::io("While lock file")
+            .with_subcode(SubCode::LockHeld)
+            .with_lock_owner(42);
+        assert!(way_out(&e, Path::new("d")).starts_with("process 42 has the database open"));
+    }
+
+    #[test]
+    fn a_path_with_blanks_is_quoted() {
+        assert_eq!(shell_word(Path::new("/data/x-1.db")), "/data/x-1.db");
+        assert_eq!(shell_word(Path::new("my db")), "'my db'");
+        assert_eq!(shell_word(Path::new("it's")), "'it'\\''s'");
+    }
+}

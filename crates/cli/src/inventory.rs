@@ -1,0 +1,418 @@
+//! What a database directory holds, read without opening the database.
+//!
+//! Reads CURRENT, the MANIFEST, IDENTITY and the newest OPTIONS file, and lists the directory.
+//! Understands more than the engine executes (families, blob files), so that it can describe a
+//! directory that the engine refuses. Damage of the MANIFEST is collected, not fatal: what stands
+//! before it is shown. Nothing is locked and nothing is written.
+
+use spanlith::options::ParsedOptions;
+use spanlith::options::ini::parse_options_file_with;
+use spanlith::version::{FileKind, NewFile, VersionEdit, filenames, parse_file_name};
+use spanlith::{Error, ErrorKind, Result, SubCode};
+use spanlith_env::{EntryKind, Env};
+use spanlith_wal::{LogReader, ReadEvent};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// Longest CURRENT, IDENTITY or OPTIONS file that is read.
+const SMALL_FILE_MAX: u64 = 16 << 20;
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grade {
+    /// Bytes are wrong or missing.
+    Damage,
+    /// This build cannot check it.
+    Unchecked,
+    /// Worth knowing, nothing wrong.
+    Note,
+}
+
+/// Something found while reading a directory.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// How bad it is.
+    pub grade: Grade,
+    /// The file, relative to the directory where possible.
+    pub file: String,
+    /// Where in the file, if known.
+    pub offset: Option<u64>,
+    /// What is wrong.
+    pub what: String,
+}
+
+impl Finding {
+    /// A finding from an error of a reader.
+    pub fn from_error(file: &str, offset: Option<u64>, e: &Error) -> Self {
+        let grade = match e.kind() {
+            ErrorKind::NotSupported => Grade::Unchecked,
+            _ => Grade::Damage,
+        };
+        Self {
+            grade,
+            file: file.to_string(),
+            offset: e.offset().or(offset),
+            what: e.to_string(),
+        }
+    }
+
+    /// Damage described in words.
+    pub fn damage(file: &str, offset: Option<u64>, what: impl Into<String>) -> Self {
+        Self {
+            grade: Grade::Damage,
+            file: file.to_string(),
+            offset,
+            what: what.into(),
+        }
+    }
+
+    /// A remark.
+    pub fn note(file: &str, offset: Option<u64>, what: impl Into<String>) -> Self {
+        Self {
+            grade: Grade::Note,
+            file: file.to_string(),
+            offset,
+            what: what.into(),
+        }
+    }
+}
+
+/// One column family as the MANIFEST describes it.
+#[derive(Clone, Debug, Default)]
+pub struct Family {
+    /// Its name.
+    pub name: String,
+    /// Name of its comparator.
+    pub comparator: String,
+    /// Logs of a smaller number hold nothing the family has not flushed.
+    pub log_number: u64,
+    /// Its tables by level and number.
+    pub files: BTreeMap<(u32, u64), NewFile>,
+    /// Its blob files and their sizes.
+    pub blobs: BTreeMap<u64, u64>,
+}
+
+impl Family {
+    /// Number of files and bytes of each level that has files.
+    pub fn levels(&self) -> BTreeMap<u32, (u64, u64)> {
+        let mut out = BTreeMap::new();
+        for f in self.files.values() {
+            let level: &mut (u64, u64) = out.entry(f.level).or_default();
+            level.0 += 1;
+            level.1 += f.size;
+        }
+        out
+    }
+}
+
+/// The newest OPTIONS file.
+#[derive(Debug)]
+pub struct OptionsFile {
+    /// Its name.
+    pub name: String,
+    /// What it says, or why it cannot be understood.
+    pub parsed: Result<ParsedOptions>,
+}
+
+/// What a directory holds.
+#[derive(Debug)]
+pub struct Inventory {
+    /// The directory.
+    pub dir: PathBuf,
+    /// Where the logs are.
+    pub wal_dir: PathBuf,
+    /// Name of the live MANIFEST.
+    pub manifest: String,
+    /// Records of the MANIFEST.
+    pub edits: u64,
+    /// Bytes of the MANIFEST.
+    pub manifest_bytes: u64,
+    /// Families by id; always holds the default one.
+    pub families: BTreeMap<u32, Family>,
+    /// Ids of dropped families.
+    pub dropped: BTreeSet<u32>,
+    /// Id of the database according to the MANIFEST.
+    pub db_id: Option<String>,
+    /// Id of the database according to IDENTITY.
+    pub identity: Option<String>,
+    /// Next unused file number.
+    pub next_file: u64,
+    /// Highest sequence number that has reached tables.
+    pub last_sequence: u64,
+    /// Logs of a smaller number are needed by nobody.
+    pub min_log_number: u64,
+    /// Sizes of files of the directory, by name.
+    pub listing: BTreeMap<String, u64>,
+    /// Sizes of the logs, by number.
+    pub logs: BTreeMap<u64, u64>,
+    /// The newest OPTIONS file.
+    pub options: Option<OptionsFile>,
+    /// What is wrong with the files read here.
+    pub findings: Vec<Finding>,
+}
+
+impl Inventory {
+    /// Reads the directory.
+    ///
+    /// # Errors
+    /// Of listing the directory and of CURRENT; everything else becomes a finding.
+    pub fn read(dir: &Path) -> Result<Self> {
+        let env = Env::system();
+        let fs = &env.fs;
+        let listing = sizes(&env, dir)?;
+        let current = dir.join(filenames::CURRENT_FILE);
+        let number = filenames::parse_current(&fs.read_all(&current, SMALL_FILE_MAX)?)
+            .map_err(|e| e.with_path(&current))?;
+        let manifest = filenames::manifest_file_name(number);
+        let mut inventory = Self {
+            dir: dir.to_path_buf(),
+            wal_dir: dir.to_path_buf(),
+            manifest_bytes: listing.get(&manifest).copied().unwrap_or(0),
+            manifest,
+            edits: 0,
+            families: BTreeMap::from([(
+                0,
+                Family {
+                    name: "default".to_string(),
+                    ..Family::default()
+                },
+            )]),
+            dropped: BTreeSet::new(),
+            db_id: None,
+            identity: None,
+            next_file: 0,
+            last_sequence: 0,
+            min_log_number: 0,
+            listing,
+            logs: BTreeMap::new(),
+            options: None,
+            findings: Vec::new(),
+        };
+        inventory.read_identity(&env);
+        inventory.read_options(&env);
+        inventory.find_logs(&env);
+        inventory.read_manifest(&env);
+        Ok(inventory)
+    }
+
+    /// The family called `name`.
+    pub fn family(&self, name: &str) -> Option<&Family> {
+        self.families.values().find(|f| f.name == name)
+    }
+
+    /// Number of the oldest log that recovery reads.
+    pub fn first_live_log(&self) -> u64 {
+        let families = self.families.values().map(|f| f.log_number).min();
+        families.unwrap_or(0).max(self.min_log_number)
+    }
+
+    /// The logs that recovery reads, with their sizes.
+    pub fn live_logs(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.logs
+            .range(self.first_live_log()..)
+            .map(|(&n, &size)| (n, size))
+    }
+
+    /// Bytes of all live tables.
+    pub fn table_bytes(&self) -> u64 {
+        self.families
+            .values()
+            .flat_map(|f| f.files.values())
+            .map(|f| f.size)
+            .sum()
+    }
+
+    /// The release that wrote the newest OPTIONS file.
+    pub fn writer(&self) -> Option<String> {
+        let parsed = self.options.as_ref()?.parsed.as_ref().ok()?;
+        let [major, minor, patch] = parsed.rocksdb_version;
+        (major > 0).then(|| format!("{major}.{minor}.{patch}"))
+    }
+
+    fn read_identity(&mut self, env: &Env) {
+        let path = self.dir.join(filenames::IDENTITY_FILE);
+        match env.fs.read_all(&path, SMALL_FILE_MAX) {
+            Ok(bytes) => {
+                let text = String::from_utf8_lossy(&bytes).trim_end().to_string();
+                self.identity = (!text.is_empty()).then_some(text);
+            }
+            Err(e) if e.subcode() == Some(SubCode::PathNotFound) => {}
+            Err(e) => {
+                self.findings
+                    .push(Finding::from_error(filenames::IDENTITY_FILE, None, &e));
+            }
+        }
+    }
+
+    fn read_options(&mut self, env: &Env) {
+        let newest = self
+            .listing
+            .keys()
+            .filter_map(|name| match parse_file_name(name) {
+                Some(FileKind::Options(n)) => Some((n, name.clone())),
+                _ => None,
+            })
+            .max();
+        let Some((_, name)) = newest else { return };
+        let parsed = env
+            .fs
+            .read_all(&self.dir.join(&name), SMALL_FILE_MAX)
+            .and_then(|bytes| {
+                let text = String::from_utf8(bytes)
+                    .map_err(|_| Error::corruption("OPTIONS file is not text"))?;
+                parse_options_file_with(&text, true)
+            });
+        if let Err(e) = &parsed {
+            self.findings
+                .push(Finding::note(&name, None, e.to_string()));
+        }
+        self.options = Some(OptionsFile { name, parsed });
+    }
+
+    fn find_logs(&mut self, env: &Env) {
+        let elsewhere = self
+            .options
+            .as_ref()
+            .and_then(|o| o.parsed.as_ref().ok())
+            .map(|p| PathBuf::from(&p.db.wal_dir))
+            .filter(|d| !d.as_os_str().is_empty() && *d != self.dir && d.is_dir());
+        let mut there = None;
+        if let Some(wal_dir) = elsewhere {
+            match sizes(env, &wal_dir) {
+                Ok(listing) => {
+                    there = Some(listing);
+                    self.wal_dir = wal_dir;
+                }
+                Err(e) => {
+                    let name = wal_dir.display().to_string();
+                    self.findings.push(Finding::from_error(&name, None, &e));
+                }
+            }
+        }
+        for (name, &size) in there.as_ref().unwrap_or(&self.listing) {
+            if let Some(FileKind::Log(n)) = parse_file_name(name) {
+                self.logs.insert(n, size);
+            }
+        }
+    }
+
+    fn read_manifest(&mut self, env: &Env) {
+        let name = self.manifest.clone();
+        let file = match env.fs.open_sequential(&self.dir.join(&name)) {
+            Ok(file) => file,
+            Err(e) => return self.findings.push(Finding::from_error(&name, None, &e)),
+        };
+        let mut reader = LogReader::new(file, 0);
+        let mut group: Vec<VersionEdit> = Vec::new();
+        loop {
+            match reader.next_event() {
+                Ok(ReadEvent::Record { offset, .. }) => {
+                    self.edits += 1;
+                    match VersionEdit::decode(reader.record()) {
+                        Ok(edit) => match edit.remaining_in_atomic_group {
+                            Some(left) => {
+                                group.push(edit);
+                                if left == 0 {
+                                    group.drain(..).for_each(|e| self.apply(&e));
+                                }
+                            }
+                            None => self.apply(&edit),
+                        },
+                        Err(e) => {
+                            self.findings
+                                .push(Finding::from_error(&name, Some(offset), &e));
+                        }
+                    }
+                }
+                Ok(ReadEvent::Corruption {
+                    offset,
+                    dropped,
+                    kind,
+                    tail,
+                }) => {
+                    let what = format!("{kind} ({dropped} bytes dropped)");
+                    self.findings.push(if tail {
+                        Finding::note(
+                            &name,
+                            Some(offset),
+                            format!("torn last record, as after a crash: {what}"),
+                        )
+                    } else {
+                        Finding::damage(&name, Some(offset), what)
+                    });
+                }
+                Ok(ReadEvent::OldRecord { .. } | ReadEvent::Eof) => break,
+                Ok(ReadEvent::TimestampSizes(_) | ReadEvent::Predecessor { .. }) => {
+                    let what = "a record that belongs into a write-ahead log";
+                    self.findings
+                        .push(Finding::damage(&name, Some(reader.position()), what));
+                }
+                Err(e) => {
+                    self.findings
+                        .push(Finding::from_error(&name, Some(reader.position()), &e));
+                    break;
+                }
+            }
+        }
+        if !group.is_empty() {
+            self.findings.push(Finding::note(
+                &name,
+                None,
+                "the last atomic group is not complete; recovery ignores it",
+            ));
+        }
+    }
+
+    fn apply(&mut self, e: &VersionEdit) {
+        if let Some(id) = &e.db_id {
+            self.db_id = Some(String::from_utf8_lossy(id).into_owned());
+        }
+        self.next_file = e.next_file_number.unwrap_or(self.next_file);
+        self.last_sequence = e.last_sequence.unwrap_or(self.last_sequence);
+        self.min_log_number = e.min_log_number_to_keep.unwrap_or(self.min_log_number);
+        let id = e.column_family;
+        if e.column_family_drop {
+            self.families.remove(&id);
+            self.dropped.insert(id);
+            return;
+        }
+        if let Some(name) = &e.column_family_add {
+            let name = String::from_utf8_lossy(name).into_owned();
+            self.families.insert(
+                id,
+                Family {
+                    name,
+                    ..Family::default()
+                },
+            );
+        }
+        let Some(family) = self.families.get_mut(&id) else {
+            return;
+        };
+        if let Some(name) = &e.comparator {
+            family.comparator = String::from_utf8_lossy(name).into_owned();
+        }
+        family.log_number = e.log_number.unwrap_or(family.log_number);
+        for key in &e.deleted_files {
+            family.files.remove(key);
+        }
+        for f in &e.new_files {
+            family.files.insert((f.level, f.number), f.clone());
+        }
+        for blob in &e.blob_file_additions {
+            family.blobs.insert(blob.number, blob.total_bytes);
+        }
+    }
+}
+
+/// Names and sizes of the files in a directory.
+fn sizes(env: &Env, dir: &Path) -> Result<BTreeMap<String, u64>> {
+    let mut out = BTreeMap::new();
+    for name in env.fs.list(dir)? {
+        let path = dir.join(&name);
+        if env.fs.entry(&path)? == Some(EntryKind::File) {
+            out.insert(name, env.fs.size(&path)?);
+        }
+    }
+    Ok(out)
+}

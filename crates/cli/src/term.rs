@@ -1,0 +1,168 @@
+//! The terminal: colour, progress, numbers for people.
+//!
+//! Colour only where the stream is a terminal, `NO_COLOR` is not set and `TERM` is not `dumb`.
+//! Progress goes to standard error and only to a terminal, so that output can be piped.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::IsTerminal;
+use std::time::Duration;
+
+/// Wraps text in colours, or leaves it.
+#[derive(Clone, Copy, Debug)]
+pub struct Paint {
+    on: bool,
+}
+
+macro_rules! colours {
+    ($($name:ident $code:literal)*) => {
+        $(#[doc = concat!("Text in ", stringify!($name), ".")]
+        pub fn $name(self, text: impl std::fmt::Display) -> String {
+            if self.on { format!(concat!("\x1b[", $code, "m{}\x1b[0m"), text) } else { text.to_string() }
+        })*
+    };
+}
+
+impl Paint {
+    /// For a stream that is, or is not, a terminal.
+    fn new(terminal: bool) -> Self {
+        let no_colour = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
+        let dumb = std::env::var_os("TERM").is_some_and(|v| v == "dumb");
+        Self {
+            on: terminal && !no_colour && !dumb,
+        }
+    }
+
+    /// For standard output.
+    pub fn stdout() -> Self {
+        Self::new(std::io::stdout().is_terminal())
+    }
+
+    /// For standard error.
+    pub fn stderr() -> Self {
+        Self::new(std::io::stderr().is_terminal())
+    }
+
+    colours! { bold "1" dim "2" red "31;1" green "32" yellow "33" cyan "36" }
+}
+
+/// Whether a live view makes sense.
+pub fn is_live() -> bool {
+    std::io::stderr().is_terminal()
+}
+
+/// A bar over `total` things called `unit`; bytes if the unit is `B`.
+pub fn bar(total: u64, unit: &str, message: &str) -> ProgressBar {
+    let amounts = if unit == "B" {
+        "{bytes}/{total_bytes} {bytes_per_sec}".to_string()
+    } else {
+        format!("{{human_pos}}/{{human_len}} {unit} {{per_sec}}")
+    };
+    let template = format!("  {{msg}} [{{bar:30}}] {{percent:>3}} % {amounts} {{eta}}");
+    styled(
+        ProgressBar::with_draw_target(Some(total), target()),
+        &template,
+        message,
+    )
+}
+
+/// A spinner that counts things called `unit`; bytes if the unit is `B`.
+pub fn spinner(unit: &str, message: &str) -> ProgressBar {
+    let amount = if unit == "B" {
+        "{bytes}".to_string()
+    } else {
+        format!("{{human_pos}} {unit}")
+    };
+    let template = format!("  {{spinner}} {{msg}} {amount} {{per_sec}}");
+    let bar = styled(
+        ProgressBar::with_draw_target(None, target()),
+        &template,
+        message,
+    );
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}
+
+/// One line that is replaced each time its message is set.
+pub fn live_line() -> ProgressBar {
+    styled(ProgressBar::with_draw_target(None, target()), "  {msg}", "")
+}
+
+fn target() -> ProgressDrawTarget {
+    if is_live() {
+        ProgressDrawTarget::stderr_with_hz(8)
+    } else {
+        ProgressDrawTarget::hidden()
+    }
+}
+
+fn styled(bar: ProgressBar, template: &str, message: &str) -> ProgressBar {
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar.set_message(message.to_string());
+    bar
+}
+
+/// Bytes with a binary unit: `5.3 KiB`.
+pub fn bytes(n: u64) -> String {
+    const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+    let mut value = n as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 {
+        format!("{n} B")
+    } else {
+        format!("{value:.1} {}", UNITS[unit])
+    }
+}
+
+/// A count with separators: `1 234 567`.
+pub fn count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (i, c) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 {
+            out.push(' ');
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// Nanoseconds with the unit that fits: `1.23 ms`.
+pub fn nanos(n: u64) -> String {
+    match n {
+        0..1_000 => format!("{n} ns"),
+        1_000..1_000_000 => format!("{:.1} µs", n as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.2} ms", n as f64 / 1e6),
+        _ => format!("{:.2} s", n as f64 / 1e9),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_for_people() {
+        assert_eq!(bytes(1023), "1023 B");
+        assert_eq!(bytes(5530), "5.4 KiB");
+        assert_eq!(bytes(u64::MAX), "16384.0 PiB");
+        assert_eq!(count(0), "0");
+        assert_eq!(count(999), "999");
+        assert_eq!(count(1_234_567), "1 234 567");
+        assert_eq!(nanos(999), "999 ns");
+        assert_eq!(nanos(1_500), "1.5 µs");
+        assert_eq!(nanos(12_340_000), "12.34 ms");
+    }
+
+    #[test]
+    fn without_a_terminal_nothing_is_coloured() {
+        let paint = Paint { on: false };
+        assert_eq!(paint.red("x"), "x");
+        assert_eq!(Paint { on: true }.red("x"), "\x1b[31;1mx\x1b[0m");
+    }
+}
