@@ -43,7 +43,7 @@ fn trace() -> Vec<(&'static str, String)> {
     cf.put_opt("e", "5", &synced).unwrap();
     out.push(("synced put behind an unsynced log", fs.take_order()));
     db.flush(true).unwrap();
-    cf.put("a", "6").unwrap();
+    cf.put("b", "6").unwrap();
     db.flush(true).unwrap();
     fs.take();
     cf.compact_range(None, None).unwrap();

@@ -110,8 +110,18 @@ impl TableReader {
         let handle = self
             .meta(PROPERTIES)
             .ok_or_else(|| Error::corruption("table has no properties block"))?;
-        let block = self.read(handle, BlockKind::Properties, verify)?;
-        self.properties = TableProperties::decode(&block).map_err(|e| self.at(e, handle))?;
+        self.properties = match self.read(handle, BlockKind::Properties, verify) {
+            Ok(block) => TableProperties::decode(&block).map_err(|e| self.at(e, handle))?,
+            // RocksDB 7.8 patches the sequence number of an ingested file into this block and leaves
+            // its checksum as it was: such a file is refused by name, not as damaged.
+            Err(e) => match self.read(handle, BlockKind::Properties, false) {
+                Ok(block) => match TableProperties::decode(&block) {
+                    Ok(p) if p.user_collected.contains_key(properties::EXTERNAL_VERSION) => p,
+                    _ => return Err(e),
+                },
+                Err(_) => return Err(e),
+            },
+        };
         self.check_features()?;
         self.check_identity()?;
         if self.footer.index.is_none() {
