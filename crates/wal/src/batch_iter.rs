@@ -63,8 +63,11 @@ pub enum PrepareKind {
 }
 
 /// One entry of a batch.
+// The tag is as wide as `cf` next to it: with a byte and padding, moving an entry reads across
+// stores that are still in flight, which costs more than the decoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
+#[repr(u32)]
 pub enum BatchOp<'a> {
     Put {
         cf: u32,
@@ -163,11 +166,13 @@ impl BatchOp<'_> {
 pub struct BatchIter<'a> {
     rest: &'a [u8],
     sequence: u64,
-    count: u32,
-    found: u32,
-    check_count: bool,
-    done: bool,
+    /// Count in the header, [`ANY_COUNT`] if it is not to be compared (any more).
+    count: u64,
+    found: u64,
 }
+
+/// No count to compare with.
+const ANY_COUNT: u64 = u64::MAX;
 
 impl<'a> BatchIter<'a> {
     /// Walks `rep`, header included, and compares the count at the end.
@@ -184,10 +189,8 @@ impl<'a> BatchIter<'a> {
             (Some(sequence), Some(count), Some(rest)) => Ok(Self {
                 rest,
                 sequence,
-                count,
+                count: u64::from(count),
                 found: 0,
-                check_count: true,
-                done: false,
             }),
             _ => Err(Error::corruption("malformed WriteBatch (too small)")),
         }
@@ -199,10 +202,8 @@ impl<'a> BatchIter<'a> {
         Self {
             rest: body,
             sequence: 0,
-            count: 0,
+            count: ANY_COUNT,
             found: 0,
-            check_count: false,
-            done: false,
         }
     }
 
@@ -215,25 +216,51 @@ impl<'a> BatchIter<'a> {
     /// Count in the header; 0 without one.
     #[inline]
     pub fn header_count(&self) -> u32 {
-        self.count
+        u32::try_from(self.count).unwrap_or(0)
     }
 
     /// As [`Self::header_count`]. On a value, `iter.count()` is the iterator's own method, which
     /// walks to the end; hence the longer name.
     #[inline]
     pub fn count(&self) -> u32 {
-        self.count
+        self.header_count()
     }
 
     /// Counted entries yielded so far.
     #[inline]
-    pub fn found(&self) -> u32 {
+    pub fn found(&self) -> u64 {
         self.found
     }
 
     /// The bytes not yet walked.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
+    }
+
+    /// What is not an entry for [`Self::fast`]: the end, another entry, or damage. Out of line, so
+    /// that the fast path hands its entry over in registers.
+    #[inline(never)]
+    fn next_slow(&mut self) -> Option<Result<BatchOp<'a>>> {
+        if self.rest.is_empty() {
+            if self.found == self.count || self.count == ANY_COUNT {
+                return None;
+            }
+            let count = std::mem::replace(&mut self.count, ANY_COUNT);
+            return Some(Err(Error::corruption("WriteBatch has wrong count")
+                .with("count", count)
+                .with("entries", self.found)));
+        }
+        match self.slow() {
+            Ok(op) => {
+                self.found += u64::from(op.is_counted());
+                Some(Ok(op))
+            }
+            Err(error) => {
+                self.rest = &[];
+                self.count = ANY_COUNT;
+                Some(Err(error))
+            }
+        }
     }
 
     /// A put or delete in the default family with one-byte lengths.
@@ -367,17 +394,6 @@ impl<'a> BatchIter<'a> {
         self.rest = c.rest;
         Ok(op)
     }
-
-    #[cold]
-    fn finish(&mut self) -> Option<Result<BatchOp<'a>>> {
-        let wrong = !self.done && self.check_count && self.found != self.count;
-        self.done = true;
-        wrong.then(|| {
-            Err(Error::corruption("WriteBatch has wrong count")
-                .with("count", self.count)
-                .with("entries", self.found))
-        })
-    }
 }
 
 impl<'a> Iterator for BatchIter<'a> {
@@ -386,23 +402,10 @@ impl<'a> Iterator for BatchIter<'a> {
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         if let Some(op) = self.fast() {
-            self.found = self.found.wrapping_add(1);
+            self.found += 1;
             return Some(Ok(op));
         }
-        if self.rest.is_empty() {
-            return self.finish();
-        }
-        match self.slow() {
-            Ok(op) => {
-                self.found = self.found.wrapping_add(u32::from(op.is_counted()));
-                Some(Ok(op))
-            }
-            Err(error) => {
-                self.rest = &[];
-                self.done = true;
-                Some(Err(error))
-            }
-        }
+        self.next_slow()
     }
 }
 

@@ -361,11 +361,11 @@ fn random_bytes_never_panic_and_sound_ones_come_back() {
                 *b &= 0x1f;
             }
         }
-        let mut count = 0;
+        let mut count = 0u64;
         let mut entries = Vec::new();
         let mut iter = BatchIter::entries(&bytes);
         while let Some(Ok(op)) = iter.next() {
-            count += u32::from(op.is_counted());
+            count += u64::from(op.is_counted());
             entries.push(op);
         }
         assert!(entries.len() <= bytes.len());
