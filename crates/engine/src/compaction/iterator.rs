@@ -206,8 +206,10 @@ impl CompactionIter {
                 self.output_one = false;
             }
             let stripe = self.stripe_of(seqno);
-            if self.stripe == Some(stripe) {
-                // Hidden by a newer entry that the same snapshots see.
+            if self.stripe == Some(stripe) && byte != ValueType::SingleDeletion as u8 {
+                // Hidden by a newer entry that the same snapshots see. A single delete is not: it
+                // still has to cancel the put that may lie below, or that put comes back when the
+                // newer entry is cancelled in its turn.
                 self.step();
                 continue;
             }

@@ -9,6 +9,7 @@ use spanlith_base::Comparator;
 use spanlith_base::keys::user_key;
 use spanlith_table::Compression;
 use std::cmp::Ordering;
+use std::fmt;
 use std::sync::Arc;
 
 /// Why a compaction was picked. Names and texts are RocksDB's.
@@ -64,8 +65,6 @@ pub struct CompactionPlan {
     pub bottommost: bool,
     /// The inputs are listed in the output level as they are, nothing is rewritten.
     pub is_trivial_move: bool,
-    /// The inputs are removed, nothing is written.
-    pub is_deletion: bool,
     /// Why.
     pub reason: CompactionReason,
     /// Score of the level when the plan was made, 0 if it did not decide.
@@ -99,6 +98,31 @@ impl CompactionPlan {
         (
             low.unwrap_or_default().to_vec(),
             high.unwrap_or_default().to_vec(),
+        )
+    }
+}
+
+impl fmt::Display for CompactionPlan {
+    /// One line for the info log: what goes where, and why.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verb = if self.is_trivial_move {
+            "move"
+        } else {
+            "merge"
+        };
+        write!(f, "{verb} ")?;
+        for (i, (level, files)) in self.inputs.iter().enumerate() {
+            let plus = if i == 0 { "" } else { " + " };
+            let numbers: Vec<_> = files.iter().map(|f| f.number.to_string()).collect();
+            write!(f, "{plus}L{level}:{}", numbers.join(","))?;
+        }
+        write!(
+            f,
+            " -> L{} ({}, score {:.2}, base L{})",
+            self.output_level,
+            self.reason.name(),
+            self.score,
+            self.base_level
         )
     }
 }

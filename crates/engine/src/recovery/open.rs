@@ -205,8 +205,9 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
         replayed: replayed.first_sequence.map(|f| (f, replayed.last_sequence)),
     };
     finish(&engine, replayed, &logs)?;
+    engine.write_options_file()?;
     remove_obsolete(&engine, &explanation)?;
-    engine.start()?;
+    engine.start();
     Ok(engine)
 }
 
@@ -432,16 +433,14 @@ impl Engine {
             .dump_cf_options(&c.family.name, &c.family.options, &c.family.table_options);
     }
 
-    /// Writes the OPTIONS file and starts background work.
-    fn start(self: &Arc<Self>) -> Result<()> {
-        self.write_options_file()?;
+    /// Starts background work.
+    fn start(self: &Arc<Self>) {
         let executor = &self.c.env.executor;
         executor.reserve(JobClass::High, 1);
         executor.reserve(JobClass::Low, self.max_compactions());
         let mut state = self.state.lock();
         state.started = true;
         self.install_superversion(&mut state);
-        Ok(())
     }
 
     /// Temporary file, sync, rename, directory sync; two numbers, as RocksDB.

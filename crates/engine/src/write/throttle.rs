@@ -159,7 +159,6 @@ const REFILL_MICROS: u64 = 1000;
 pub struct DelayController {
     max_rate: u64,
     rate: u64,
-    low_priority_rate: u64,
     delayed: bool,
     stopped: bool,
     previous_debt: u64,
@@ -180,7 +179,6 @@ impl DelayController {
         Self {
             max_rate,
             rate: max_rate,
-            low_priority_rate: max_rate / 4,
             delayed: false,
             stopped: false,
             previous_debt: 0,
@@ -204,7 +202,6 @@ impl DelayController {
             }
             StallCondition::Normal => {
                 if self.delayed {
-                    self.low_priority_rate = self.rate / 4;
                     self.set_rate(scale(self.rate, RECOVERED));
                 }
                 self.stopped = false;
@@ -237,16 +234,6 @@ impl DelayController {
 
     fn set_rate(&mut self, rate: u64) {
         self.rate = rate.clamp(1, self.max_rate.max(1));
-    }
-
-    /// Changes the greatest rate; the current one starts over from it.
-    pub fn set_max_rate(&mut self, delayed_write_rate: u64) {
-        self.max_rate = if delayed_write_rate == 0 {
-            16 << 20
-        } else {
-            delayed_write_rate
-        };
-        self.rate = self.max_rate;
     }
 
     /// Time a write of `bytes` has to wait, beginning at `now_nanos` of a monotonic clock. Takes the
@@ -284,16 +271,6 @@ impl DelayController {
     /// Bytes per second writes are delayed to now; 0 if they are not.
     pub fn current_rate(&self) -> u64 {
         if self.delayed { self.rate } else { 0 }
-    }
-
-    /// Bytes per second of writes with low priority while compaction is sped up.
-    pub fn low_priority_rate(&self) -> u64 {
-        self.low_priority_rate
-    }
-
-    /// Whether writes are stopped.
-    pub fn is_stopped(&self) -> bool {
-        self.stopped
     }
 }
 

@@ -1,6 +1,9 @@
 //! Tests of the engine through its public API.
 
 mod basic;
+mod concurrency;
+mod damage;
 mod fault;
 mod golden;
+mod regressions;
 mod order;

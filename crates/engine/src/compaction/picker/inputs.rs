@@ -257,7 +257,6 @@ impl<'a> Picking<'a> {
             compression,
             bottommost,
             is_trivial_move,
-            is_deletion: false,
             reason: draft.reason,
             score: draft.score,
         }

@@ -14,7 +14,7 @@ mod manual;
 
 pub use inputs::{PickerInput, RunningCompaction};
 pub use leveled::{needs_compaction, pick_leveled};
-pub use manual::{ManualOutcome, ManualPick, ManualRange, pick_manual, pick_manual_range};
+pub use manual::pick_manual;
 
 #[cfg(test)]
 mod tests;

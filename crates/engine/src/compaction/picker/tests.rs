@@ -1,5 +1,6 @@
 //! Golden scripts of picks, and random trees that are compacted to the end.
 
+use super::manual::{ManualOutcome, ManualRange, pick_manual_range};
 use super::*;
 use crate::compaction::plan::{CompactionPlan, CompactionReason, OutputCutter};
 use crate::options::CompactionPri;

@@ -17,7 +17,6 @@ fn plan(grandparents: &str) -> CompactionPlan {
         compression: Compression::None,
         bottommost: false,
         is_trivial_move: false,
-        is_deletion: false,
         reason: CompactionReason::LevelMaxLevelSize,
         score: 1.0,
     }
@@ -158,5 +157,9 @@ fn ranges_of_a_plan_cover_all_inputs() {
     };
     let range = p.user_key_range(&Comparator::Bytewise);
     assert_eq!(range, (b"a".to_vec(), b"z".to_vec()));
-    assert_eq!((p.input_bytes(), p.input_files().count()), (9, 3));
+    assert_eq!(p.input_files().map(|f| f.size).sum::<u64>(), 9);
+    assert_eq!(
+        p.to_string(),
+        "merge L0:2,1 + L1:3 -> L1 (LevelMaxLevelSize, score 1.00, base L1)"
+    );
 }

@@ -1,3 +1,8 @@
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests read fixtures from the real file system"
+)]
+
 use super::*;
 use spanlith_testkit::{Rng, fixtures_dir, seed, test_name};
 use std::path::{Path, PathBuf};

@@ -1,0 +1,149 @@
+//! Several threads on one database: groups of writers, readers without locks, iterators and snapshots
+//! while memtables are sealed, flushed and compacted.
+
+use spanlith::options::CfOptions;
+use spanlith::{Db, ReadOptions, WriteBatch, WriteOptions};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+fn open(dir: &Path) -> Db {
+    let mut cf = CfOptions::default();
+    cf.write_buffer_size = 128 << 10;
+    cf.target_file_size_base = 64 << 10;
+    cf.max_bytes_for_level_base = 256 << 10;
+    cf.level0_file_num_compaction_trigger = 2;
+    Db::builder(dir)
+        .create_if_missing(true)
+        .cf_options(cf)
+        .open()
+        .unwrap()
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    u64::from_le_bytes(bytes[..8].try_into().unwrap())
+}
+
+#[test]
+fn readers_never_see_a_value_go_back_or_half_a_batch() {
+    const WRITERS: u64 = 3;
+    const ROUNDS: u64 = 4_000;
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let stop = AtomicBool::new(false);
+    let reads = AtomicU64::new(0);
+    std::thread::scope(|s| {
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|w| {
+                let db = &db;
+                s.spawn(move || {
+                    let mut batch = WriteBatch::new();
+                    for round in 1..=ROUNDS {
+                        // Two keys far apart, always equal; some values large, so that groups are
+                        // large enough to be applied in parallel.
+                        let mut value = round.to_le_bytes().to_vec();
+                        let pad = if round % 50 == 0 { 20_000 } else { 60 };
+                        value.resize(8 + pad, b'.');
+                        batch.clear();
+                        batch
+                            .put(format!("a{w}"), &value)
+                            .put(format!("z{w}"), &value);
+                        let sync = WriteOptions::new().sync(round % 500 == 0);
+                        db.write_opt(&batch, &sync).unwrap();
+                    }
+                })
+            })
+            .collect();
+        for r in 0..2u64 {
+            let (db, stop, reads) = (&db, &stop, &reads);
+            s.spawn(move || {
+                let cf = db.default_cf();
+                let mut last = [0u64; WRITERS as usize];
+                while !stop.load(Ordering::Relaxed) {
+                    for w in 0..WRITERS {
+                        let got = cf.get(format!("a{w}")).unwrap().map_or(0, |v| number(&v));
+                        assert!(got >= last[w as usize], "a value went back");
+                        last[w as usize] = got;
+                    }
+                    // One point in time: the two halves of a batch are equal in it.
+                    let snapshot = db.snapshot();
+                    let options = ReadOptions::new().snapshot(&snapshot);
+                    let mut halves = [[0u64; 2]; WRITERS as usize];
+                    if r == 0 {
+                        for entry in cf.iter_opt(options) {
+                            let (k, v) = entry.unwrap();
+                            let w = usize::from(k[1] - b'0');
+                            halves[w][usize::from(k[0] == b'z')] = number(&v);
+                        }
+                    } else {
+                        for w in 0..WRITERS as usize {
+                            for (half, side) in ["a", "z"].iter().enumerate() {
+                                let got = cf.get_opt(format!("{side}{w}"), &options).unwrap();
+                                halves[w][half] = got.map_or(0, |v| number(&v));
+                            }
+                        }
+                    }
+                    for [a, z] in halves {
+                        assert_eq!(a, z, "half a batch");
+                    }
+                    reads.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        s.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                db.flush(true).unwrap();
+                db.default_cf().compact_range(None, None).unwrap();
+                std::thread::yield_now();
+            }
+        });
+        for w in writers {
+            w.join().unwrap();
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert!(reads.load(Ordering::Relaxed) > 20);
+    let sequence = db.latest_sequence_number();
+    assert_eq!(sequence, WRITERS * ROUNDS * 2, "each entry took one number");
+    db.close().unwrap();
+    let db = open(dir.path());
+    for w in 0..WRITERS {
+        let v = db.default_cf().get(format!("z{w}")).unwrap().unwrap();
+        assert_eq!(number(&v), ROUNDS);
+    }
+}
+
+#[test]
+fn closing_while_others_write_refuses_them_and_loses_nothing_acknowledged() {
+    for round in 0..10 {
+        let dir = tempfile::tempdir().unwrap();
+        let db = open(dir.path());
+        let acked: Vec<u64> = std::thread::scope(|s| {
+            let threads: Vec<_> = (0..3)
+                .map(|t| {
+                    let cf = db.default_cf();
+                    s.spawn(move || {
+                        let mut n = 0u64;
+                        while cf.put(format!("{t}-{n:06}"), [b'x'; 200]).is_ok() {
+                            n += 1;
+                        }
+                        n
+                    })
+                })
+                .collect();
+            std::thread::yield_now();
+            while db.latest_sequence_number() < 200 * (round + 1) {
+                std::thread::yield_now();
+            }
+            db.clone().close().unwrap();
+            threads.into_iter().map(|t| t.join().unwrap()).collect()
+        });
+        drop(db);
+        let db = open(dir.path());
+        for (t, n) in acked.into_iter().enumerate() {
+            for i in 0..n {
+                let got = db.default_cf().get(format!("{t}-{i:06}")).unwrap();
+                assert!(got.is_some(), "write {i} of thread {t} lost");
+            }
+        }
+    }
+}
