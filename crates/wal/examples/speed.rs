@@ -1,6 +1,6 @@
 //! Nanoseconds per operation of the parts of the write path that belong to this crate.
 //!
-//! `cargo run --release -p spanlith-wal --example speed [part of a name]`: the best of 40 rounds, so
+//! `cargo run --release -p spanlith-wal --example speed [part of a name]`: the best of 300 short rounds, so
 //! that other load matters little.
 
 use spanlith_base::Result;
@@ -76,7 +76,7 @@ fn measure(name: &str, operations: u64, mut body: impl FnMut()) {
         return;
     }
     let mut best = f64::MAX;
-    for _ in 0..40 {
+    for _ in 0..300 {
         let start = Instant::now();
         body();
         best = best.min(start.elapsed().as_nanos() as f64 / operations as f64);
@@ -102,7 +102,7 @@ fn walk(rep: &[u8]) {
 }
 
 fn main() -> Result<()> {
-    const N: u64 = 200_000;
+    const N: u64 = 40_000;
     let (key, value) = ([7u8; 16], [9u8; 100]);
 
     let mut batch = WriteBatch::new();
@@ -146,6 +146,15 @@ fn main() -> Result<()> {
         for _ in 0..N {
             let (head, body) = black_box(&rep[..]).split_at(12);
             black_box(writer.add_record_parts(&[head, body]).is_ok());
+        }
+    });
+    measure("log: add_record_parts of a put, 4 parts", N, || {
+        let mut head = [1u8; 14];
+        for n in 0..N {
+            head[..8].copy_from_slice(&n.to_le_bytes());
+            head[13] = 16;
+            let parts: [&[u8]; 4] = [&head, black_box(&key), &[100], black_box(&value)];
+            black_box(writer.add_record_parts(&parts).is_ok());
         }
     });
     let big = vec![3u8; 100_000];
