@@ -27,6 +27,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 const ENTRIES: u64 = 1_000_000;
+const ROUNDS: usize = 5;
 
 #[derive(Default)]
 struct Sink(Arc<Mutex<Vec<u8>>>);
@@ -212,14 +213,17 @@ fn options(format_version: u32, compression: Compression) -> BuilderOptions {
     }
 }
 
-/// Runs `what` over `n` operations and prints the time per operation.
-fn report(name: &str, n: u64, what: impl FnOnce() -> u64) {
-    let start = Instant::now();
-    black_box(what());
-    println!(
-        "{name:12} {:8.1} ns",
-        start.elapsed().as_nanos() as f64 / n as f64
-    );
+/// Runs `what` over `n` operations five times and prints the best and the median time of one.
+fn report(name: &str, n: u64, what: impl Fn() -> u64) {
+    let mut times: Vec<f64> = (0..ROUNDS)
+        .map(|_| {
+            let start = Instant::now();
+            black_box(what());
+            start.elapsed().as_nanos() as f64 / n as f64
+        })
+        .collect();
+    times.sort_by(f64::total_cmp);
+    println!("{name:12} {:8.1} ns  (median {:.1})", times[0], times[ROUNDS / 2]);
 }
 
 fn main() {

@@ -113,33 +113,41 @@ impl TableIter {
     /// Goes to the next entry. Requires: valid.
     #[inline]
     pub fn next(&mut self) {
-        match self.cursor.next() {
-            Ok(true) => {}
-            Ok(false) => self.next_block(),
-            Err(e) => self.fail_in_block(e),
+        if !self.cursor.advance_short() {
+            self.next_slow();
         }
     }
 
     /// Goes to the previous entry. Requires: valid.
     #[inline]
     pub fn prev(&mut self) {
-        match self.cursor.prev() {
+        if !self.cursor.retreat_short() {
+            self.prev_slow();
+        }
+    }
+
+    #[inline(never)]
+    fn next_slow(&mut self) {
+        match self.cursor.advance() {
             Ok(true) => {}
-            Ok(false) => self.prev_block(),
+            Ok(false) => {
+                let done = self.first_from(self.block + 1);
+                self.finish(done);
+            }
             Err(e) => self.fail_in_block(e),
         }
     }
 
     #[inline(never)]
-    fn next_block(&mut self) {
-        let done = self.first_from(self.block + 1);
-        self.finish(done);
-    }
-
-    #[inline(never)]
-    fn prev_block(&mut self) {
-        let done = self.last_before(self.block);
-        self.finish(done);
+    fn prev_slow(&mut self) {
+        match self.cursor.prev() {
+            Ok(true) => {}
+            Ok(false) => {
+                let done = self.last_before(self.block);
+                self.finish(done);
+            }
+            Err(e) => self.fail_in_block(e),
+        }
     }
 
     #[cold]

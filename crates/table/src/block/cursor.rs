@@ -6,12 +6,21 @@
 
 use super::Block;
 use super::entry::{bad_entry, header};
-use super::seek::{check_type, compare};
+use super::seek::{Walk, check_type, compare, is_known_type};
 use spanlith_base::keys::{TAG_LEN, split_internal, tag};
 use spanlith_base::{Comparator, Pinned, Result};
 use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::Arc;
+
+/// Bytes copied at once for the rest of a key.
+const SLACK: usize = 24;
+
+/// Makes room for a key of `len` bytes and the slack behind it.
+#[cold]
+fn grow(keys: &mut Vec<u8>, len: usize) {
+    keys.resize((len + SLACK).next_power_of_two().max(64), 0);
+}
 
 /// An entry of the list of a backward walk.
 #[derive(Clone, Debug)]
@@ -28,7 +37,8 @@ pub(crate) struct BlockCursor {
     valid: bool,
     /// Offset of the current entry.
     offset: usize,
-    /// The current key is `keys[key]`.
+    /// The current key is `keys[key]`; outside a backward walk it starts at 0, and what is behind it
+    /// is leftover.
     keys: Vec<u8>,
     key: Range<usize>,
     /// The current value in the block; its end is the next entry.
@@ -53,7 +63,6 @@ impl BlockCursor {
     fn reset(&mut self) {
         self.valid = false;
         self.offset = 0;
-        self.keys.clear();
         self.key = 0..0;
         self.value = 0..0;
         self.back.clear();
@@ -97,36 +106,107 @@ impl BlockCursor {
     /// Goes to the next entry (to the first from before it); whether there is one.
     #[inline]
     pub(crate) fn next(&mut self) -> Result<bool> {
+        if self.advance_short() {
+            Ok(true)
+        } else {
+            self.advance()
+        }
+    }
+
+    /// The step to a usual entry: lengths below 128 (a value may have up to 16 KiB) and no more than
+    /// [`SLACK`] bytes of key of its own. Returns false, and changes nothing that matters, if the
+    /// next entry is not of that kind; [`Self::advance`] then decides.
+    #[inline]
+    pub(crate) fn advance_short(&mut self) -> bool {
+        let Some(block) = &self.block else {
+            return false;
+        };
+        let data = block.data.as_slice();
+        let at = self.value.end;
+        let Some(word) = data.get(at..).and_then(|rest| rest.first_chunk::<4>()) else {
+            return false;
+        };
+        let word = u32::from_le_bytes(*word);
+        let shared = (word & 0x7f) as usize;
+        let own = (word >> 8 & 0x7f) as usize;
+        let (key, value_len) = if word & 0x0080_8080 == 0 {
+            (at + 3, word >> 16 & 0x7f)
+        } else if word & 0x8080_8080 == 0x0080_0000 {
+            (at + 4, (word >> 16 & 0x7f) | (word >> 17 & 0x3f80))
+        } else {
+            return false;
+        };
+        let value = key + own;
+        let end = value + value_len as usize;
+        let len = shared + own;
+        let fits = end <= block.entries_end
+            && own <= SLACK
+            && len >= TAG_LEN
+            && shared <= self.key.end
+            && self.back.is_empty();
+        let from = data.get(key..).and_then(|rest| rest.first_chunk::<SLACK>());
+        let to = self
+            .keys
+            .get_mut(shared..)
+            .and_then(|rest| rest.first_chunk_mut::<SLACK>());
+        let (true, Some(from), Some(to)) = (fits, from, to) else {
+            return false;
+        };
+        *to = *from;
+        if !self
+            .keys
+            .get(len - TAG_LEN)
+            .is_some_and(|&kind| is_known_type(kind))
+        {
+            return false;
+        }
+        self.offset = at;
+        self.key.end = len;
+        self.value = value..end;
+        self.valid = true;
+        true
+    }
+
+    /// The step to any entry.
+    #[inline(never)]
+    pub(crate) fn advance(&mut self) -> Result<bool> {
+        if !self.back.is_empty() {
+            self.leave_back();
+        }
         let Some(block) = &self.block else {
             return Ok(false);
         };
-        if !self.back.is_empty() {
-            self.keys.copy_within(self.key.clone(), 0);
-            self.keys.truncate(self.key.end - self.key.start);
-            self.back.clear();
-        }
         let at = self.value.end;
         let entries = block.entries();
+        self.valid = false;
         if at >= entries.len() {
-            self.valid = false;
             return Ok(false);
         }
-        self.valid = false;
         let Some(h) = header(entries, at) else {
             return Err(bad_entry());
         };
         let len = h.shared + (h.value - h.key);
-        if h.shared > self.keys.len() || len < TAG_LEN {
+        if h.shared > self.key.end || len < TAG_LEN {
             return Err(bad_entry());
         }
-        self.keys.truncate(h.shared);
-        self.keys.extend_from_slice(&entries[h.key..h.value]);
-        check_type(tag(&self.keys))?;
+        if self.keys.len() < len + SLACK {
+            grow(&mut self.keys, len);
+        }
+        self.keys[h.shared..len].copy_from_slice(&entries[h.key..h.value]);
+        check_type(u64::from(self.keys[len - TAG_LEN]))?;
         self.offset = at;
         self.key = 0..len;
         self.value = h.value..h.end;
         self.valid = true;
         Ok(true)
+    }
+
+    /// Ends a backward walk: moves the current key to the front of the buffer.
+    #[cold]
+    fn leave_back(&mut self) {
+        self.keys.copy_within(self.key.clone(), 0);
+        self.key = 0..self.key.len();
+        self.back.clear();
     }
 
     /// Goes to the first entry not smaller than (`user`, `tag`); whether there is one.
@@ -138,9 +218,25 @@ impl BlockCursor {
         if block.entries_end == 0 {
             return Ok(false);
         }
-        let restart = block.seek_restart(cmp, user, tag)?;
-        let at = block.restart(restart);
-        self.value = at..at;
+        let start = block.restart(block.seek_restart(cmp, user, tag)?);
+        if !matches!(cmp, Comparator::User(_)) {
+            let reverse = matches!(cmp, Comparator::ReverseBytewise);
+            match block.walk(reverse, user, tag, start)? {
+                Walk::End => return Ok(false),
+                Walk::At { offset, header, .. } => {
+                    // The key up to `shared` is the target's: continue from there.
+                    if self.keys.len() < header.shared {
+                        grow(&mut self.keys, header.shared);
+                    }
+                    self.keys[..header.shared].copy_from_slice(&user[..header.shared]);
+                    self.key = 0..header.shared;
+                    self.value = offset..offset;
+                    return self.next();
+                }
+                Walk::Rebuild => {}
+            }
+        }
+        self.value = start..start;
         while self.next()? {
             let key = split_internal(self.key()).ok_or_else(bad_entry)?;
             if compare(cmp, key, (user, tag)) != Ordering::Less {
@@ -162,12 +258,22 @@ impl BlockCursor {
         self.load_back(block.num_restarts() - 1, block.entries_end)
     }
 
-    /// Goes to the previous entry; whether there is one. Requires: valid.
+    /// The step back within the list of a backward walk; false, and without effect, if the list is
+    /// at its start.
     #[inline]
+    pub(crate) fn retreat_short(&mut self) -> bool {
+        let Some(at) = self.back.len().checked_sub(2) else {
+            return false;
+        };
+        self.back.truncate(at + 1);
+        self.show_back();
+        true
+    }
+
+    /// Goes to the previous entry; whether there is one. Requires: valid.
     pub(crate) fn prev(&mut self) -> Result<bool> {
-        if self.back.len() > 1 {
-            self.back.pop();
-            return self.take_back();
+        if self.retreat_short() {
+            return Ok(true);
         }
         let Some(block) = &self.block else {
             return Ok(false);
@@ -201,6 +307,7 @@ impl BlockCursor {
             self.keys
                 .extend_from_within(previous.start..previous.start + h.shared);
             self.keys.extend_from_slice(&entries[h.key..h.value]);
+            check_type(tag(&self.keys))?;
             previous = start..start + len;
             self.back.push(Entry {
                 offset: at,
@@ -212,21 +319,18 @@ impl BlockCursor {
         if at != end {
             return Err(bad_entry());
         }
-        self.take_back()
+        self.show_back();
+        Ok(self.valid)
     }
 
     /// Makes the last entry of the list the current one.
     #[inline]
-    fn take_back(&mut self) -> Result<bool> {
-        self.valid = false;
-        let Some(entry) = self.back.last() else {
-            return Ok(false);
-        };
-        self.offset = entry.offset;
-        self.key = entry.key.clone();
-        self.value = entry.value.clone();
-        check_type(tag(self.key()))?;
-        self.valid = true;
-        Ok(true)
+    fn show_back(&mut self) {
+        if let Some(entry) = self.back.last() {
+            self.offset = entry.offset;
+            self.key = entry.key.clone();
+            self.value = entry.value.clone();
+            self.valid = true;
+        }
     }
 }

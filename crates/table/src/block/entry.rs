@@ -42,6 +42,21 @@ pub(crate) fn header(entries: &[u8], at: usize) -> Option<Header> {
                 end,
             });
         }
+        if word & 0x8080_8080 == 0x0080_0000 {
+            // A value of up to 16 KiB.
+            let key = at + 4;
+            let value = key + (word >> 8 & 0x7f) as usize;
+            let end = value + ((word >> 16 & 0x7f) | (word >> 17 & 0x3f80)) as usize;
+            if end > entries.len() {
+                return None;
+            }
+            return Some(Header {
+                shared: (word & 0x7f) as usize,
+                key,
+                value,
+                end,
+            });
+        }
     }
     long_header(entries, at)
 }

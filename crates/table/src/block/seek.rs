@@ -7,7 +7,7 @@
 //! to the walk that rebuilds keys, which is also its oracle in the tests.
 
 use super::Block;
-use super::entry::{bad_entry, header};
+use super::entry::{Header, bad_entry, header};
 use spanlith_base::keys::{TAG_LEN, append_internal, split_internal};
 use spanlith_base::{Comparator, Error, Result, ValueType};
 use std::cmp::Ordering;
@@ -60,22 +60,31 @@ pub(crate) fn tie_range(
     }
     let word = cmp.prefix(rest);
     let low = prefixes.partition_point(|&p| p < word);
+    if prefixes.get(low) != Some(&word) {
+        return low..low;
+    }
     let ties = prefixes[low..].partition_point(|&p| p == word);
     low..low + ties
+}
+
+/// Whether this build interprets entries of that type.
+#[inline(always)]
+pub(crate) fn is_known_type(kind: u8) -> bool {
+    const KNOWN: u64 = 1 << ValueType::Deletion as u8
+        | 1 << ValueType::Value as u8
+        | 1 << ValueType::Merge as u8
+        | 1 << ValueType::SingleDeletion as u8;
+    kind < 64 && KNOWN >> kind & 1 == 1
 }
 
 /// Refuses entry types this build does not interpret.
 #[inline]
 pub(crate) fn check_type(tag: u64) -> Result<()> {
-    const KNOWN: u64 = 1 << ValueType::Deletion as u8
-        | 1 << ValueType::Value as u8
-        | 1 << ValueType::Merge as u8
-        | 1 << ValueType::SingleDeletion as u8;
-    let kind = tag as u8;
-    if kind < 64 && KNOWN >> kind & 1 == 1 {
-        return Ok(());
+    if is_known_type(tag as u8) {
+        Ok(())
+    } else {
+        Err(bad_type(tag as u8))
     }
-    Err(bad_type(kind))
 }
 
 #[cold]
@@ -94,11 +103,17 @@ fn bad_type(kind: u8) -> Error {
 }
 
 /// How the walk without keys ended.
-enum Walk {
-    /// First entry not smaller than the target, with the same user key: tag, value, next entry.
-    At(u64, Range<usize>, usize),
-    /// A larger user key.
-    Larger,
+pub(super) enum Walk {
+    /// The first entry not smaller than the target. It shares the first `header.shared` bytes with
+    /// the target's user key.
+    At {
+        /// Offset of the entry.
+        offset: usize,
+        /// Its parts.
+        header: Header,
+        /// Its tag, if it has the target's user key.
+        equal: Option<u64>,
+    },
     /// No more entries.
     End,
     /// Undecided; rebuild keys.
@@ -170,16 +185,20 @@ impl Block {
         }
         let reverse = matches!(cmp, Comparator::ReverseBytewise);
         match self.walk(reverse, user, tag, start)? {
-            Walk::Larger => Ok(Lookup::Done),
+            Walk::At { equal: None, .. } => Ok(Lookup::Done),
             Walk::End => Ok(Lookup::Exhausted),
-            Walk::At(found, value, next) => {
+            Walk::At {
+                header: h,
+                equal: Some(found),
+                ..
+            } => {
                 check_type(found)?;
-                if sink(found, &self.data[value], self).is_break() {
+                if sink(found, &self.data[h.value..h.end], self).is_break() {
                     return Ok(Lookup::Done);
                 }
                 let mut key = Vec::new();
                 append_internal(&mut key, user, found);
-                self.lookup_rebuilding(cmp, (user, tag), next, key, sink)
+                self.lookup_rebuilding(cmp, (user, tag), h.end, key, sink)
             }
             Walk::Rebuild => self.lookup_rebuilding(cmp, (user, tag), start, Vec::new(), sink),
         }
@@ -187,14 +206,32 @@ impl Block {
 
     /// Walks from the restart point at `at` to the first entry not smaller than the target.
     #[inline]
-    fn walk(&self, reverse: bool, user: &[u8], tag: u64, mut at: usize) -> Result<Walk> {
+    pub(super) fn walk(&self, reverse: bool, user: &[u8], tag: u64, mut at: usize) -> Result<Walk> {
         let entries = self.entries();
         // Bytes the last passed user key shares with `user`, and its length.
         let mut matched = 0;
         let mut passed = 0;
+        // The byte of `user` behind the matched ones, -1 behind its end.
+        let mut sought_byte = byte_at(user, 0);
         while at < entries.len() {
             let h = header(entries, at).ok_or_else(bad_entry)?;
             let key_len = h.shared + (h.value - h.key);
+            if h.shared == matched && h.value - h.key > TAG_LEN {
+                // The usual entry: its first byte of its own decides.
+                let byte = i32::from(entries[h.key]);
+                if byte != sought_byte {
+                    if (byte < sought_byte) == reverse {
+                        return Ok(Walk::At {
+                            offset: at,
+                            header: h,
+                            equal: None,
+                        });
+                    }
+                    passed = key_len - TAG_LEN;
+                    at = h.end;
+                    continue;
+                }
+            }
             if key_len < TAG_LEN {
                 return Err(bad_entry());
             }
@@ -218,12 +255,17 @@ impl Block {
             let more = common_prefix(own, sought);
             matched = h.shared + more;
             passed = len;
+            sought_byte = byte_at(user, matched);
             let order = match (own.get(more), sought.get(more)) {
                 (None, None) => {
                     let bytes = entries[h.value - TAG_LEN..h.value].try_into();
                     let found = bytes.map(u64::from_le_bytes).unwrap_or_default();
                     if found <= tag {
-                        return Ok(Walk::At(found, h.value..h.end, h.end));
+                        return Ok(Walk::At {
+                            offset: at,
+                            header: h,
+                            equal: Some(found),
+                        });
                     }
                     at = h.end;
                     continue;
@@ -231,7 +273,11 @@ impl Block {
                 (a, b) => a < b,
             };
             if order == reverse {
-                return Ok(Walk::Larger);
+                return Ok(Walk::At {
+                    offset: at,
+                    header: h,
+                    equal: None,
+                });
             }
             at = h.end;
         }
@@ -274,6 +320,12 @@ impl Block {
         }
         Ok(Lookup::Exhausted)
     }
+}
+
+/// The byte at `at`, or -1 behind the end.
+#[inline(always)]
+fn byte_at(key: &[u8], at: usize) -> i32 {
+    key.get(at).map_or(-1, |&b| i32::from(b))
 }
 
 /// Order of two split internal keys (B1).

@@ -12,7 +12,7 @@
 use lz4_flex::block::{
     CompressTable, compress_into_with_table, decompress_into, get_maximum_output_size,
 };
-use spanlith_base::coding::{get_varint32, put_varint32};
+use spanlith_base::coding::{MAX_VARINT32, get_varint32, put_varint32};
 use spanlith_base::{Error, Result};
 
 /// Codec of a table being written.
@@ -137,6 +137,7 @@ pub(crate) struct Compressor {
     codec: Compression,
     max_per_kb: usize,
     table: Option<CompressTable>,
+    /// Never shortened, so that it is zeroed once.
     out: Vec<u8>,
 }
 
@@ -164,13 +165,15 @@ impl Compressor {
         let size = u32::try_from(raw.len())
             .ok()
             .filter(|&n| n < i32::MAX as u32)?;
-        self.out.clear();
-        put_varint32(&mut self.out, size);
-        let head = self.out.len();
-        self.out
-            .resize(head + get_maximum_output_size(raw.len()), 0);
-        let n = compress_into_with_table(raw, self.out.get_mut(head..)?, table).ok()?;
-        self.out.truncate(head + n);
-        (self.out.len() <= budget).then_some(self.out.as_slice())
+        let mut head = Vec::with_capacity(MAX_VARINT32);
+        put_varint32(&mut head, size);
+        let most = head.len() + get_maximum_output_size(raw.len());
+        if self.out.len() < most {
+            self.out.resize(most, 0);
+        }
+        let (front, back) = self.out.split_at_mut_checked(head.len())?;
+        front.copy_from_slice(&head);
+        let n = head.len() + compress_into_with_table(raw, back, table).ok()?;
+        if n <= budget { self.out.get(..n) } else { None }
     }
 }
