@@ -1,1 +1,97 @@
-//! placeholder
+//! RocksDB's C API, version 11.8, over Spanlith.
+//!
+//! One file per handle. A handle is a `Box` whose pointer the C program holds; what several of them
+//! share (database, cache, operators) is counted, so handles may be destroyed in any order, also
+//! after the database was closed. Nothing here decides anything about data: arguments, errors and
+//! results are converted, the engine does the rest.
+//!
+//! A function that is missing here is missing on purpose: what the engine cannot honour is not
+//! exported, or is stored and refused by name when the database is opened or the object is used.
+//! Nothing is accepted and ignored.
+//!
+//! # Errors
+//! Functions with an `errptr` leave `*errptr` alone on success and replace it with a `malloc`ed text
+//! on failure. Functions without one swallow errors, as RocksDB's do.
+//!
+//! # Panics (A1)
+//! A panic does not leave a function: with an `errptr` it is reported as `Operation aborted: …`,
+//! without one the process aborts.
+//!
+//! # Safety
+//! The promises of a C program, which every function relies on:
+//!
+//! - a handle comes from the function that makes its kind and was not destroyed since;
+//! - a pointer with a length is valid for that many bytes, or the length is 0;
+//! - a pointer without a length is a NUL-terminated string, or valid for the one value behind it;
+//! - an array has as many elements as its count says;
+//! - `errptr` is valid, and `*errptr` is NULL or comes from `malloc`;
+//! - handles that RocksDB wants used by one thread at a time are.
+//!
+//! NULL is allowed wherever RocksDB allows it, and for every `destroy`.
+#![allow(
+    non_camel_case_types,
+    reason = "types carry the names they have in RocksDB's header"
+)]
+
+#[macro_use]
+mod macros;
+mod batch;
+mod batch_iterate;
+mod cache;
+mod catalog;
+mod compaction_options;
+mod comparator;
+mod convert;
+mod db;
+mod env;
+mod family;
+mod ffi;
+mod filter_policy;
+mod get;
+mod iterator;
+mod job_options;
+mod maintenance;
+mod merge_operator;
+mod multi_get;
+mod options;
+mod options_presets;
+mod options_rows;
+mod options_text;
+mod pinned;
+mod property;
+mod read_options;
+mod snapshot;
+mod statistics;
+mod table_options;
+mod write;
+mod write_options;
+
+pub use batch::*;
+pub use batch_iterate::*;
+pub use cache::*;
+pub use catalog::*;
+pub use compaction_options::*;
+pub use comparator::*;
+pub use db::*;
+pub use env::*;
+pub use family::*;
+pub use ffi::{rocksdb_free, rocksdb_slice_t};
+pub use filter_policy::*;
+pub use get::*;
+pub use iterator::*;
+pub use job_options::*;
+pub use maintenance::*;
+pub use merge_operator::*;
+pub use multi_get::*;
+pub use options::*;
+pub use options_presets::*;
+pub use options_rows::*;
+pub use options_text::*;
+pub use pinned::*;
+pub use property::*;
+pub use read_options::*;
+pub use snapshot::*;
+pub use statistics::*;
+pub use table_options::*;
+pub use write::*;
+pub use write_options::*;

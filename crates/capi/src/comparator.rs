@@ -1,0 +1,81 @@
+//! `rocksdb_comparator_t`: orders of keys written in C.
+
+use crate::ffi::{boxed, text};
+use libc::{c_char, c_void};
+use spanlith_base::{Comparator, UserComparator};
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+/// An order of keys; shared with the options and databases that use it.
+pub struct rocksdb_comparator_t(pub(crate) Comparator);
+
+/// Compares two keys: negative, zero, positive.
+pub type CompareFn =
+    unsafe extern "C" fn(*mut c_void, *const c_char, usize, *const c_char, usize) -> i32;
+/// Ends the life of a state.
+pub type DestructorFn = unsafe extern "C" fn(*mut c_void);
+/// Name of an object.
+pub type NameFn = unsafe extern "C" fn(*mut c_void) -> *const c_char;
+
+/// A state of the C program, ended by its destructor.
+pub(crate) struct State {
+    pub(crate) state: *mut c_void,
+    destructor: Option<DestructorFn>,
+}
+
+// SAFETY: The C API demands that callbacks may be called from any thread, several at once.
+unsafe impl Send for State {}
+// SAFETY: As above.
+unsafe impl Sync for State {}
+
+impl State {
+    pub(crate) fn new(state: *mut c_void, destructor: Option<DestructorFn>) -> Self {
+        Self { state, destructor }
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        if let Some(destructor) = self.destructor {
+            // SAFETY: Runs once, when nobody uses the state any more.
+            unsafe { destructor(self.state) };
+        }
+    }
+}
+
+struct CComparator {
+    state: State,
+    compare: CompareFn,
+    name: String,
+}
+
+impl UserComparator for CComparator {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        let (pa, pb) = (a.as_ptr().cast(), b.as_ptr().cast());
+        // SAFETY: The pointers are valid for their lengths; the function is the C program's.
+        unsafe { (self.compare)(self.state.state, pa, a.len(), pb, b.len()) }.cmp(&0)
+    }
+}
+
+c_api! {
+    /// An order by callbacks. `destructor` runs when the handle and all its users are gone.
+    fn rocksdb_comparator_create(
+        state: *mut c_void,
+        destructor: Option<DestructorFn>,
+        compare: CompareFn,
+        name: NameFn,
+    ) -> *mut rocksdb_comparator_t {
+        let name = text(name(state)).into_owned();
+        let state = State::new(state, destructor);
+        let comparator = CComparator { state, compare, name };
+        boxed(rocksdb_comparator_t(Comparator::User(Arc::new(comparator))))
+    }
+}
+
+destroyers! {
+    rocksdb_comparator_destroy(rocksdb_comparator_t);
+}

@@ -1,0 +1,197 @@
+//! `rocksdb_t`: opening and closing.
+
+use crate::family::rocksdb_column_family_handle_t;
+use crate::ffi::{array, boxed, path, report, text, unbox};
+use crate::options::rocksdb_options_t;
+use libc::c_char;
+use spanlith::version::{FileKind, parse_file_name};
+use spanlith::{Cf, Db};
+use spanlith_base::stats::Statistics;
+use spanlith_base::{Error, Result};
+use spanlith_env::Env;
+use std::path::PathBuf;
+use std::ptr;
+use std::sync::Arc;
+
+/// An open database; a counted reference.
+pub struct rocksdb_t {
+    /// The default column family, and through it the database.
+    pub(crate) cf: Cf,
+    /// Counters, if they were enabled.
+    pub(crate) statistics: Option<Arc<Statistics>>,
+    /// The world it was opened in.
+    pub(crate) env: Env,
+}
+
+/// How to open.
+#[derive(Clone, Copy)]
+enum Mode {
+    ReadWrite,
+    ReadOnly,
+}
+
+/// Opens the families `names`, the default one with `cf_options`.
+fn open(
+    dir: PathBuf,
+    options: &rocksdb_options_t,
+    names: Vec<String>,
+    cf_options: &rocksdb_options_t,
+    mode: Mode,
+) -> Result<*mut rocksdb_t> {
+    options.check()?;
+    cf_options.check()?;
+    let mut builder = Db::builder(dir)
+        .options(options.db.clone())
+        .cf_options(cf_options.cf.clone())
+        .table_options(cf_options.table.clone())
+        .comparator(cf_options.comparator.clone())
+        .families(names)
+        .env(options.env());
+    if let Some(operator) = &cf_options.merge_operator {
+        builder = builder.merge_operator(operator.clone());
+    }
+    if let Some(cache) = &cf_options.block_cache {
+        builder = builder.block_cache(cache.clone());
+    }
+    let db = match mode {
+        Mode::ReadWrite => builder.open()?,
+        Mode::ReadOnly => builder.open_read_only()?,
+    };
+    Ok(boxed(rocksdb_t {
+        cf: db.default_cf(),
+        statistics: options.statistics.clone(),
+        env: options.env(),
+    }))
+}
+
+/// Opens families given as arrays, and makes a handle for each.
+///
+/// # Safety
+/// The arrays have `count` elements each.
+unsafe fn open_families(
+    dir: PathBuf,
+    options: &rocksdb_options_t,
+    (count, names, cf_options): (
+        i32,
+        *const *const c_char,
+        *const *const rocksdb_options_t,
+    ),
+    handles: *mut *mut rocksdb_column_family_handle_t,
+    mode: Mode,
+) -> Result<*mut rocksdb_t> {
+    let count = usize::try_from(count).unwrap_or(0);
+    // SAFETY: The caller says so; names are NUL-terminated.
+    let names: Vec<String> =
+        unsafe { array(names, count).iter().map(|n| text(*n).into_owned()).collect() };
+    // SAFETY: As above.
+    let cf_options = unsafe { array(cf_options, count) };
+    let default = names
+        .iter()
+        .position(|n| n == "default")
+        .ok_or_else(|| Error::invalid_argument("Default column family not specified"))?;
+    for o in cf_options {
+        // SAFETY: Each is a handle.
+        unsafe { &**o }.check()?;
+    }
+    // SAFETY: As above.
+    let cf_options = unsafe { &*cf_options[default] };
+    let db = open(dir, options, names, cf_options, mode)?;
+    for at in 0..count {
+        // SAFETY: The database was just opened; the array has room.
+        unsafe { handles.add(at).write(boxed(rocksdb_column_family_handle_t::of(&(*db).cf))) };
+    }
+    Ok(db)
+}
+
+c_api! {
+    /// Opens a database with its default column family.
+    fn rocksdb_open(
+        options: *const rocksdb_options_t,
+        name: *const c_char,
+        errptr: *mut *mut c_char,
+    ) -> *mut rocksdb_t {
+        let (o, families) = (&*options, vec!["default".to_string()]);
+        report(errptr, ptr::null_mut(), || open(path(name), o, families, o, Mode::ReadWrite))
+    }
+
+    /// Opens a database for reading. Logs are replayed into memory, whatever
+    /// `error_if_wal_file_exists` says, as RocksDB does.
+    fn rocksdb_open_for_read_only(
+        options: *const rocksdb_options_t,
+        name: *const c_char,
+        _error_if_wal_file_exists: u8,
+        errptr: *mut *mut c_char,
+    ) -> *mut rocksdb_t {
+        let (o, families) = (&*options, vec!["default".to_string()]);
+        report(errptr, ptr::null_mut(), || open(path(name), o, families, o, Mode::ReadOnly))
+    }
+
+    /// Opens a database with column families; a handle for each goes to `column_family_handles`.
+    fn rocksdb_open_column_families(
+        options: *const rocksdb_options_t,
+        name: *const c_char,
+        num_column_families: i32,
+        column_family_names: *const *const c_char,
+        column_family_options: *const *const rocksdb_options_t,
+        column_family_handles: *mut *mut rocksdb_column_family_handle_t,
+        errptr: *mut *mut c_char,
+    ) -> *mut rocksdb_t {
+        let families = (num_column_families, column_family_names, column_family_options);
+        report(errptr, ptr::null_mut(), || {
+            open_families(path(name), &*options, families, column_family_handles, Mode::ReadWrite)
+        })
+    }
+
+    /// Opens column families for reading.
+    fn rocksdb_open_for_read_only_column_families(
+        options: *const rocksdb_options_t,
+        name: *const c_char,
+        num_column_families: i32,
+        column_family_names: *const *const c_char,
+        column_family_options: *const *const rocksdb_options_t,
+        column_family_handles: *mut *mut rocksdb_column_family_handle_t,
+        error_if_wal_file_exists: u8,
+        errptr: *mut *mut c_char,
+    ) -> *mut rocksdb_t {
+        let families = (num_column_families, column_family_names, column_family_options);
+        report(errptr, ptr::null_mut(), || {
+            if error_if_wal_file_exists != 0 {
+                refuse_logs(&*options, &path(name))?;
+            }
+            open_families(path(name), &*options, families, column_family_handles, Mode::ReadOnly)
+        })
+    }
+
+    /// Closes a database: finishes background work and gives the LOCK back, also when iterators,
+    /// family handles or snapshots are still there. NULL is ignored.
+    fn rocksdb_close(db: *mut rocksdb_t) {
+        if let Some(db) = unbox(db) {
+            // Nobody can be told; the info log says what went wrong.
+            let _ = db.cf.db().clone().close();
+        }
+    }
+
+    /// Sequence number of the newest visible write.
+    fn rocksdb_get_latest_sequence_number(db: *mut rocksdb_t) -> u64 {
+        (*db).cf.db().latest_sequence_number()
+    }
+}
+
+/// Fails if there is a log with content.
+fn refuse_logs(options: &rocksdb_options_t, dir: &std::path::Path) -> Result<()> {
+    let fs = options.env().fs;
+    if fs.entry(dir)?.is_none() {
+        return Ok(());
+    }
+    for name in fs.list(dir)? {
+        if matches!(parse_file_name(&name), Some(FileKind::Log(_)))
+            && fs.size(&dir.join(&name))? > 0
+        {
+            return Err(Error::corruption(
+                "The db was opened in readonly mode with error_if_wal_file_exists flag but a \
+                 non-empty WAL file already exists",
+            ));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,95 @@
+//! `rocksdb_env_t`: the outside world, and its threads.
+
+use crate::ffi::{boxed, path, report};
+use libc::c_char;
+use spanlith_env::mem::MemFs;
+use spanlith_env::{Env, JobClass};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+/// An environment: the process's own, or one whose files are in memory.
+pub struct rocksdb_env_t(Env);
+
+impl rocksdb_env_t {
+    pub(crate) fn env(&self) -> Env {
+        self.0.clone()
+    }
+}
+
+/// Numbers of threads that were asked for, by class; for the getters only. Relaxed: they order
+/// nothing.
+static LOW: AtomicI32 = AtomicI32::new(1);
+static HIGH: AtomicI32 = AtomicI32::new(0);
+static BOTTOM: AtomicI32 = AtomicI32::new(0);
+
+fn asked_for(class: JobClass) -> &'static AtomicI32 {
+    match class {
+        JobClass::Low => &LOW,
+        JobClass::High => &HIGH,
+        JobClass::Bottom => &BOTTOM,
+    }
+}
+
+/// Makes at least `threads` threads available to a class; all databases share them.
+pub(crate) fn set_threads(class: JobClass, threads: i32) {
+    asked_for(class).store(threads, Ordering::Relaxed);
+    if let Ok(n @ 1..) = usize::try_from(threads) {
+        Env::system().executor.reserve(class, n);
+    }
+}
+
+fn threads(class: JobClass) -> i32 {
+    asked_for(class).load(Ordering::Relaxed)
+}
+
+macro_rules! pools {
+    ($($class:ident: $set:ident, $get:ident;)*) => {
+        c_api! {$(
+            /// Sets the number of threads of a class of background jobs; there are never fewer than
+            /// open databases need.
+            fn $set(_env: *mut rocksdb_env_t, n: i32) {
+                set_threads(JobClass::$class, n);
+            }
+
+            /// Number of threads that was asked for.
+            fn $get(_env: *mut rocksdb_env_t) -> i32 {
+                threads(JobClass::$class)
+            }
+        )*}
+    };
+}
+
+pools! {
+    Low: rocksdb_env_set_background_threads, rocksdb_env_get_background_threads;
+    Low: rocksdb_env_set_low_priority_background_threads,
+        rocksdb_env_get_low_priority_background_threads;
+    High: rocksdb_env_set_high_priority_background_threads,
+        rocksdb_env_get_high_priority_background_threads;
+    Bottom: rocksdb_env_set_bottom_priority_background_threads,
+        rocksdb_env_get_bottom_priority_background_threads;
+}
+
+c_api! {
+    /// The process's own environment.
+    fn rocksdb_create_default_env() -> *mut rocksdb_env_t {
+        boxed(rocksdb_env_t(Env::system()))
+    }
+
+    /// An environment whose files are in memory and go with the last user.
+    fn rocksdb_create_mem_env() -> *mut rocksdb_env_t {
+        boxed(rocksdb_env_t(Env { fs: Arc::new(MemFs::new()), ..Env::system() }))
+    }
+
+    /// Creates a directory if it is not there.
+    fn rocksdb_create_dir_if_missing(
+        env: *mut rocksdb_env_t,
+        name: *const c_char,
+        errptr: *mut *mut c_char,
+    ) {
+        report(errptr, (), || (*env).0.fs.create_dir_if_missing(&path(name)));
+    }
+}
+
+destroyers! {
+    rocksdb_env_destroy(rocksdb_env_t);
+}

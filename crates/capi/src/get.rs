@@ -1,0 +1,182 @@
+//! Reads of single keys.
+
+use crate::db::rocksdb_t;
+use crate::family::rocksdb_column_family_handle_t;
+use crate::ffi::{boxed, bytes, malloc_copy, report};
+use crate::pinned::{rocksdb_pinnable_handle_t, rocksdb_pinnableslice_t};
+use crate::read_options::rocksdb_readoptions_t;
+use libc::c_char;
+use spanlith::{Cf, Pinned};
+use spanlith_base::stats::{Histogram, Statistics, Ticker};
+use spanlith_base::Result;
+use std::ptr;
+
+#[cold]
+#[inline(never)]
+fn count(statistics: &Statistics, value: Option<&Pinned>) {
+    statistics.add(Ticker::NumberKeysRead, 1);
+    if let Some(value) = value {
+        let bytes = value.len() as u64;
+        statistics.add(Ticker::BytesRead, bytes);
+        statistics.record(Histogram::BytesPerRead, bytes);
+    }
+}
+
+/// The value of a key.
+#[inline(always)]
+fn get(
+    db: &rocksdb_t,
+    cf: &Cf,
+    options: &rocksdb_readoptions_t,
+    key: &[u8],
+) -> Result<Option<Pinned>> {
+    let value = cf.get_opt(key, options.for_get()?)?;
+    if let Some(statistics) = &db.statistics {
+        count(statistics, value.as_ref());
+    }
+    Ok(value)
+}
+
+/// A `malloc`ed copy of a value and its length; NULL and 0 if there is none.
+///
+/// # Safety
+/// `len` may be written.
+pub(crate) unsafe fn copied(value: Option<Pinned>, len: *mut usize) -> *mut c_char {
+    // SAFETY: The caller says so.
+    unsafe { *len = value.as_ref().map_or(0, |v| v.len()) };
+    value.map_or(ptr::null_mut(), |v| malloc_copy(&v))
+}
+
+/// What may be known about a key without reading files: whether it may exist, and its value if that
+/// is known.
+fn may_exist(
+    cf: &Cf,
+    options: &rocksdb_readoptions_t,
+    key: &[u8],
+) -> (bool, Option<Pinned>) {
+    let Ok(options) = options.for_get() else { return (true, None) };
+    let mut options = options.clone();
+    options.cache_only = true;
+    match cf.get_opt(key, &options) {
+        Ok(Some(value)) => (true, Some(value)),
+        Ok(None) => (false, None),
+        Err(_) => (true, None),
+    }
+}
+
+macro_rules! readers {
+    ($(
+        $get:ident, $pinned:ident, $handle:ident, $into:ident, $may_exist:ident,
+        ($($cf:ident: $cf_type:ty)?), |$db:ident| $family:expr;
+    )*) => {
+        c_api! {$(
+            /// The value, from `malloc`; NULL if there is none.
+            fn $get(
+                $db: *mut rocksdb_t,
+                options: *const rocksdb_readoptions_t,
+                $($cf: $cf_type,)?
+                key: *const c_char,
+                keylen: usize,
+                vallen: *mut usize,
+                errptr: *mut *mut c_char,
+            ) -> *mut c_char {
+                *vallen = 0;
+                report(errptr, ptr::null_mut(), || {
+                    let value = get(&*$db, $family, &*options, bytes(key, keylen))?;
+                    Ok(copied(value, vallen))
+                })
+            }
+
+            /// The value where it is; NULL if there is none.
+            fn $pinned(
+                $db: *mut rocksdb_t,
+                options: *const rocksdb_readoptions_t,
+                $($cf: $cf_type,)?
+                key: *const c_char,
+                keylen: usize,
+                errptr: *mut *mut c_char,
+            ) -> *mut rocksdb_pinnableslice_t {
+                report(errptr, ptr::null_mut(), || {
+                    let value = get(&*$db, $family, &*options, bytes(key, keylen))?;
+                    Ok(value.map_or(ptr::null_mut(), |v| boxed(rocksdb_pinnableslice_t(v))))
+                })
+            }
+
+            /// The value where it is; NULL if there is none.
+            fn $handle(
+                $db: *mut rocksdb_t,
+                options: *const rocksdb_readoptions_t,
+                $($cf: $cf_type,)?
+                key: *const c_char,
+                keylen: usize,
+                errptr: *mut *mut c_char,
+            ) -> *mut rocksdb_pinnable_handle_t {
+                report(errptr, ptr::null_mut(), || {
+                    let value = get(&*$db, $family, &*options, bytes(key, keylen))?;
+                    Ok(value.map_or(ptr::null_mut(), |v| boxed(rocksdb_pinnable_handle_t(v))))
+                })
+            }
+
+            /// Copies the value into the caller's buffer. Returns 1 if it was found and fits;
+            /// `vallen` is its length in any case.
+            fn $into(
+                $db: *mut rocksdb_t,
+                options: *const rocksdb_readoptions_t,
+                $($cf: $cf_type,)?
+                key: *const c_char,
+                keylen: usize,
+                buffer: *mut c_char,
+                buffer_size: usize,
+                vallen: *mut usize,
+                found: *mut u8,
+                errptr: *mut *mut c_char,
+            ) -> u8 {
+                (*vallen, *found) = (0, 0);
+                report(errptr, 0, || {
+                    let Some(value) = get(&*$db, $family, &*options, bytes(key, keylen))? else {
+                        return Ok(0);
+                    };
+                    (*vallen, *found) = (value.len(), 1);
+                    if value.len() > buffer_size {
+                        return Ok(0);
+                    }
+                    ptr::copy_nonoverlapping(value.as_ptr(), buffer.cast(), value.len());
+                    Ok(1)
+                })
+            }
+
+            /// 0 if the key does not exist, 1 if it may; reads no file. The value is given, from
+            /// `malloc`, where `value_found` says so.
+            fn $may_exist(
+                $db: *mut rocksdb_t,
+                options: *const rocksdb_readoptions_t,
+                $($cf: $cf_type,)?
+                key: *const c_char,
+                key_len: usize,
+                value: *mut *mut c_char,
+                val_len: *mut usize,
+                _timestamp: *const c_char,
+                _timestamp_len: usize,
+                value_found: *mut u8,
+            ) -> u8 {
+                let _ = $db;
+                let (may, known) = may_exist($family, &*options, bytes(key, key_len));
+                if let Some(value_found) = value_found.as_mut() {
+                    *value_found = known.is_some().into();
+                    if known.is_some() {
+                        *value = copied(known, val_len);
+                    }
+                }
+                may.into()
+            }
+        )*}
+    };
+}
+
+readers! {
+    rocksdb_get, rocksdb_get_pinned, rocksdb_get_pinned_v2, rocksdb_get_into_buffer,
+        rocksdb_key_may_exist, (), |db| &(*db).cf;
+    rocksdb_get_cf, rocksdb_get_pinned_cf, rocksdb_get_pinned_cf_v2, rocksdb_get_into_buffer_cf,
+        rocksdb_key_may_exist_cf,
+        (column_family: *mut rocksdb_column_family_handle_t), |db| &(*column_family).cf;
+}

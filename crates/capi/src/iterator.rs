@@ -1,0 +1,216 @@
+//! `rocksdb_iterator_t`.
+
+use crate::db::rocksdb_t;
+use crate::family::rocksdb_column_family_handle_t;
+use crate::ffi::{array, boxed, bytes, report, rocksdb_slice_t};
+use crate::read_options::rocksdb_readoptions_t;
+use libc::c_char;
+use spanlith::{Cf, Cursor, ReadOptions};
+use spanlith_base::stats::{Statistics, Ticker};
+use spanlith_base::{Error, Result};
+use std::sync::Arc;
+
+/// An iterator. It pins what it reads, also after the database was closed.
+pub struct rocksdb_iterator_t {
+    /// `Err` if its options were refused.
+    cursor: Result<Cursor>,
+    statistics: Option<Arc<Statistics>>,
+}
+
+impl rocksdb_iterator_t {
+    fn new(db: &rocksdb_t, cf: &Cf, options: Result<ReadOptions>) -> Self {
+        let statistics = db.statistics.clone();
+        if let Some(s) = &statistics {
+            s.add(Ticker::NumIteratorCreated, 1);
+        }
+        Self { cursor: options.map(|o| cf.cursor(o)), statistics }
+    }
+
+    #[inline(always)]
+    fn valid(&self) -> bool {
+        self.cursor.as_ref().is_ok_and(Cursor::valid)
+    }
+
+    #[inline(always)]
+    fn key(&self) -> &[u8] {
+        self.cursor.as_ref().map_or(&[], Cursor::key)
+    }
+
+    #[inline(always)]
+    fn value(&self) -> &[u8] {
+        self.cursor.as_ref().map_or(&[], Cursor::value)
+    }
+
+    /// Moves; the C program asks for validity and errors itself.
+    #[inline(always)]
+    fn step(&mut self, tickers: [Ticker; 2], step: impl FnOnce(&mut Cursor)) {
+        if let Ok(cursor) = &mut self.cursor {
+            step(cursor);
+        }
+        if self.statistics.is_some() {
+            self.count(tickers);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn count(&self, [moved, found]: [Ticker; 2]) {
+        let Some(statistics) = &self.statistics else { return };
+        statistics.add(moved, 1);
+        if self.valid() {
+            statistics.add(found, 1);
+            let bytes = self.key().len() + self.value().len();
+            statistics.add(Ticker::DbIterBytesRead, bytes as u64);
+        }
+    }
+
+    fn status(&self) -> Result<()> {
+        match &self.cursor {
+            Ok(cursor) => cursor.status(),
+            Err(e) => Err(e.clone()),
+        }
+    }
+}
+
+impl Drop for rocksdb_iterator_t {
+    fn drop(&mut self) {
+        if let Some(statistics) = &self.statistics {
+            statistics.add(Ticker::NumIteratorDeleted, 1);
+        }
+    }
+}
+
+const SEEK: [Ticker; 2] = [Ticker::NumberDbSeek, Ticker::NumberDbSeekFound];
+const NEXT: [Ticker; 2] = [Ticker::NumberDbNext, Ticker::NumberDbNextFound];
+const PREV: [Ticker; 2] = [Ticker::NumberDbPrev, Ticker::NumberDbPrevFound];
+
+c_api! {
+    /// An iterator over the default family. Bounds are copied.
+    fn rocksdb_create_iterator(
+        db: *mut rocksdb_t,
+        options: *const rocksdb_readoptions_t,
+    ) -> *mut rocksdb_iterator_t {
+        let db = &*db;
+        boxed(rocksdb_iterator_t::new(db, &db.cf, (*options).for_scan()))
+    }
+
+    /// An iterator over a family. Bounds are copied.
+    fn rocksdb_create_iterator_cf(
+        db: *mut rocksdb_t,
+        options: *const rocksdb_readoptions_t,
+        column_family: *mut rocksdb_column_family_handle_t,
+    ) -> *mut rocksdb_iterator_t {
+        boxed(rocksdb_iterator_t::new(&*db, &(*column_family).cf, (*options).for_scan()))
+    }
+
+    /// Iterators over several families, all at one point in time.
+    fn rocksdb_create_iterators(
+        db: *mut rocksdb_t,
+        options: *mut rocksdb_readoptions_t,
+        column_families: *mut *mut rocksdb_column_family_handle_t,
+        iterators: *mut *mut rocksdb_iterator_t,
+        size: usize,
+        errptr: *mut *mut c_char,
+    ) {
+        report(errptr, (), || {
+            let db = &*db;
+            let mut options = (*options).for_scan()?;
+            if size > 1 {
+                options.snapshot.get_or_insert_with(|| db.cf.db().snapshot());
+            }
+            for (at, family) in array(column_families, size).iter().enumerate() {
+                let i = rocksdb_iterator_t::new(db, &(**family).cf, Ok(options.clone()));
+                iterators.add(at).write(boxed(i));
+            }
+            Ok(())
+        });
+    }
+
+    /// Whether it stands on an entry.
+    fn rocksdb_iter_valid(iter: *const rocksdb_iterator_t) -> u8 {
+        (*iter).valid().into()
+    }
+
+    /// Moves to the first entry.
+    fn rocksdb_iter_seek_to_first(iter: *mut rocksdb_iterator_t) {
+        (*iter).step(SEEK, |c| drop(c.seek_to_first()));
+    }
+
+    /// Moves to the last entry.
+    fn rocksdb_iter_seek_to_last(iter: *mut rocksdb_iterator_t) {
+        (*iter).step(SEEK, |c| drop(c.seek_to_last()));
+    }
+
+    /// Moves to the first entry at or after a key.
+    fn rocksdb_iter_seek(iter: *mut rocksdb_iterator_t, k: *const c_char, klen: usize) {
+        (*iter).step(SEEK, |c| drop(c.seek(bytes(k, klen))));
+    }
+
+    /// Moves to the last entry at or before a key.
+    fn rocksdb_iter_seek_for_prev(iter: *mut rocksdb_iterator_t, k: *const c_char, klen: usize) {
+        (*iter).step(SEEK, |c| drop(c.seek_for_prev(bytes(k, klen))));
+    }
+
+    /// Moves to the next entry; stays nowhere if it stands nowhere.
+    fn rocksdb_iter_next(iter: *mut rocksdb_iterator_t) {
+        (*iter).step(NEXT, |c| drop(c.next()));
+    }
+
+    /// Moves to the entry before; stays nowhere if it stands nowhere.
+    fn rocksdb_iter_prev(iter: *mut rocksdb_iterator_t) {
+        (*iter).step(PREV, |c| drop(c.prev()));
+    }
+
+    /// Key, lent until the next move; length 0 if it stands nowhere.
+    fn rocksdb_iter_key(iter: *const rocksdb_iterator_t, klen: *mut usize) -> *const c_char {
+        let key = (*iter).key();
+        *klen = key.len();
+        key.as_ptr().cast()
+    }
+
+    /// Value, lent until the next move; length 0 if it stands nowhere.
+    fn rocksdb_iter_value(iter: *const rocksdb_iterator_t, vlen: *mut usize) -> *const c_char {
+        let value = (*iter).value();
+        *vlen = value.len();
+        value.as_ptr().cast()
+    }
+
+    /// Timestamp of the key: always empty, no family has timestamps.
+    fn rocksdb_iter_timestamp(_iter: *const rocksdb_iterator_t, tslen: *mut usize) -> *const c_char {
+        *tslen = 0;
+        c"".as_ptr()
+    }
+
+    /// Key, lent until the next move.
+    fn rocksdb_iter_key_slice(iter: *const rocksdb_iterator_t) -> rocksdb_slice_t {
+        rocksdb_slice_t::of((*iter).key())
+    }
+
+    /// Value, lent until the next move.
+    fn rocksdb_iter_value_slice(iter: *const rocksdb_iterator_t) -> rocksdb_slice_t {
+        rocksdb_slice_t::of((*iter).value())
+    }
+
+    /// Timestamp of the key: always empty.
+    fn rocksdb_iter_timestamp_slice(_iter: *const rocksdb_iterator_t) -> rocksdb_slice_t {
+        rocksdb_slice_t::of(b"")
+    }
+
+    /// Why it stands nowhere, if an error is the reason.
+    fn rocksdb_iter_get_error(iter: *const rocksdb_iterator_t, errptr: *mut *mut c_char) {
+        report(errptr, (), || (*iter).status());
+    }
+
+    /// Moves the view to now; the position is lost.
+    fn rocksdb_iter_refresh(iter: *const rocksdb_iterator_t, errptr: *mut *mut c_char) {
+        report(errptr, (), || {
+            // The header says const and means that the handle stays the same.
+            let iter = &mut *iter.cast_mut();
+            iter.cursor.as_mut().map_err(|e| Error::clone(e))?.refresh(None)
+        });
+    }
+}
+
+destroyers! {
+    rocksdb_iter_destroy(rocksdb_iterator_t);
+}

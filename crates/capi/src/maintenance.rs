@@ -1,0 +1,169 @@
+//! Flushes, log syncs, compactions, waiting.
+
+use crate::db::rocksdb_t;
+use crate::family::rocksdb_column_family_handle_t;
+use crate::ffi::{array, optional_bytes, report};
+use crate::job_options::{
+    rocksdb_compactoptions_t, rocksdb_flushoptions_t, rocksdb_flushwaloptions_t,
+    rocksdb_wait_for_compact_options_t,
+};
+use libc::c_char;
+use spanlith::{Cf, Db};
+use spanlith_base::{Error, Result};
+use spanlith_env::Env;
+use std::time::Duration;
+
+/// Makes logged writes durable if `sync`; without it nothing is left to do, because log bytes never
+/// stay in the process.
+fn flush_wal(db: &Db, sync: bool) -> Result<()> {
+    if db.is_read_only() {
+        return Err(Error::not_supported("Not supported operation in read only mode."));
+    }
+    if sync { db.sync() } else { Ok(()) }
+}
+
+fn compact(cf: &Cf, start: Option<&[u8]>, limit: Option<&[u8]>) {
+    // RocksDB's function reports nothing either, also when it fails.
+    let _ = cf.compact_range(start, limit);
+}
+
+/// Properties that are 0 when no background work runs or is due.
+const BUSY: [&str; 4] = [
+    "rocksdb.mem-table-flush-pending",
+    "rocksdb.num-running-flushes",
+    "rocksdb.compaction-pending",
+    "rocksdb.num-running-compactions",
+];
+
+/// Waits until no background work runs or is due.
+fn wait_for_compact(db: &Db, options: &rocksdb_wait_for_compact_options_t) -> Result<()> {
+    if options.flush {
+        db.flush(true)?;
+    }
+    let clock = Env::system().clock;
+    let begin = clock.monotonic_nanos();
+    while BUSY.iter().any(|p| db.int_property(p).is_some_and(|v| v > 0)) {
+        if db.int_property("rocksdb.background-errors").is_some_and(|n| n > 0) {
+            break;
+        }
+        let waited = (clock.monotonic_nanos() - begin) / 1000;
+        if options.timeout > 0 && waited >= options.timeout {
+            return Err(Error::new(spanlith_base::ErrorKind::TimedOut, ""));
+        }
+        clock.sleep(Duration::from_millis(1));
+    }
+    if options.close_db { db.clone().close() } else { Ok(()) }
+}
+
+c_api! {
+    /// Writes memtables out.
+    fn rocksdb_flush(
+        db: *mut rocksdb_t,
+        options: *const rocksdb_flushoptions_t,
+        errptr: *mut *mut c_char,
+    ) {
+        report(errptr, (), || (*db).cf.db().flush((*options).wait));
+    }
+
+    /// Writes the memtables of a family out.
+    fn rocksdb_flush_cf(
+        _db: *mut rocksdb_t,
+        options: *const rocksdb_flushoptions_t,
+        column_family: *mut rocksdb_column_family_handle_t,
+        errptr: *mut *mut c_char,
+    ) {
+        report(errptr, (), || (*column_family).cf.db().flush((*options).wait));
+    }
+
+    /// Writes the memtables of several families out.
+    fn rocksdb_flush_cfs(
+        _db: *mut rocksdb_t,
+        options: *const rocksdb_flushoptions_t,
+        column_families: *mut *mut rocksdb_column_family_handle_t,
+        num_column_families: i32,
+        errptr: *mut *mut c_char,
+    ) {
+        report(errptr, (), || {
+            let count = usize::try_from(num_column_families).unwrap_or(0);
+            let families = array(column_families, count);
+            families.iter().try_for_each(|f| (**f).cf.db().flush((*options).wait))
+        });
+    }
+
+    /// Hands the log to the operating system, and with `sync` to the disk.
+    fn rocksdb_flush_wal(db: *mut rocksdb_t, sync: u8, errptr: *mut *mut c_char) {
+        report(errptr, (), || flush_wal((*db).cf.db(), sync != 0));
+    }
+
+    /// Hands the log to the operating system, or to the disk. NULL options are the defaults.
+    fn rocksdb_flush_wal_with_options(
+        db: *mut rocksdb_t,
+        options: *const rocksdb_flushwaloptions_t,
+        errptr: *mut *mut c_char,
+    ) {
+        report(errptr, (), || {
+            flush_wal((*db).cf.db(), options.as_ref().is_some_and(|o| o.sync))
+        });
+    }
+
+    /// Compacts a range of keys; NULL is an open end.
+    fn rocksdb_compact_range(
+        db: *mut rocksdb_t,
+        start_key: *const c_char,
+        start_key_len: usize,
+        limit_key: *const c_char,
+        limit_key_len: usize,
+    ) {
+        let start = optional_bytes(start_key, start_key_len);
+        compact(&(*db).cf, start, optional_bytes(limit_key, limit_key_len));
+    }
+
+    /// Compacts a range of keys of a family; NULL is an open end.
+    fn rocksdb_compact_range_cf(
+        _db: *mut rocksdb_t,
+        column_family: *mut rocksdb_column_family_handle_t,
+        start_key: *const c_char,
+        start_key_len: usize,
+        limit_key: *const c_char,
+        limit_key_len: usize,
+    ) {
+        let start = optional_bytes(start_key, start_key_len);
+        compact(&(*column_family).cf, start, optional_bytes(limit_key, limit_key_len));
+    }
+
+    /// Compacts a range of keys; the options there are change nothing but speed.
+    fn rocksdb_compact_range_opt(
+        db: *mut rocksdb_t,
+        _options: *mut rocksdb_compactoptions_t,
+        start_key: *const c_char,
+        start_key_len: usize,
+        limit_key: *const c_char,
+        limit_key_len: usize,
+    ) {
+        let start = optional_bytes(start_key, start_key_len);
+        compact(&(*db).cf, start, optional_bytes(limit_key, limit_key_len));
+    }
+
+    /// Compacts a range of keys of a family; the options there are change nothing but speed.
+    fn rocksdb_compact_range_cf_opt(
+        _db: *mut rocksdb_t,
+        column_family: *mut rocksdb_column_family_handle_t,
+        _options: *mut rocksdb_compactoptions_t,
+        start_key: *const c_char,
+        start_key_len: usize,
+        limit_key: *const c_char,
+        limit_key_len: usize,
+    ) {
+        let start = optional_bytes(start_key, start_key_len);
+        compact(&(*column_family).cf, start, optional_bytes(limit_key, limit_key_len));
+    }
+
+    /// Waits until no flush or compaction runs or is due.
+    fn rocksdb_wait_for_compact(
+        db: *mut rocksdb_t,
+        options: *mut rocksdb_wait_for_compact_options_t,
+        errptr: *mut *mut c_char,
+    ) {
+        report(errptr, (), || wait_for_compact((*db).cf.db(), &*options));
+    }
+}

@@ -1,0 +1,148 @@
+//! `rocksdb_mergeoperator_t`: merge operators written in C.
+
+use crate::comparator::{DestructorFn, NameFn, State};
+use crate::ffi::{boxed, bytes, text};
+use libc::{c_char, c_void};
+use spanlith::MergeOperator;
+use std::ptr;
+use std::sync::Arc;
+
+/// A merge operator.
+pub struct rocksdb_mergeoperator_t(pub(crate) Arc<dyn MergeOperator>);
+
+/// State, key, existing value (NULL: none), operands oldest first, success, length of the result.
+pub type FullMergeFn = unsafe extern "C" fn(
+    *mut c_void,
+    *const c_char,
+    usize,
+    *const c_char,
+    usize,
+    *const *const c_char,
+    *const usize,
+    i32,
+    *mut u8,
+    *mut usize,
+) -> *mut c_char;
+/// State, key, operands oldest first, success, length of the result.
+pub type PartialMergeFn = unsafe extern "C" fn(
+    *mut c_void,
+    *const c_char,
+    usize,
+    *const *const c_char,
+    *const usize,
+    i32,
+    *mut u8,
+    *mut usize,
+) -> *mut c_char;
+/// Frees a result.
+pub type DeleteValueFn = unsafe extern "C" fn(*mut c_void, *const c_char, usize);
+
+struct CMergeOperator {
+    state: State,
+    full_merge: FullMergeFn,
+    partial_merge: Option<PartialMergeFn>,
+    delete_value: Option<DeleteValueFn>,
+    name: String,
+}
+
+impl CMergeOperator {
+    /// Hands operands to a callback and copies its result; the callback's buffer is given back also
+    /// when it failed.
+    fn call(
+        &self,
+        operands: &[&[u8]],
+        callback: impl FnOnce(
+            *const *const c_char,
+            *const usize,
+            i32,
+            *mut u8,
+            *mut usize,
+        ) -> *mut c_char,
+    ) -> Option<Vec<u8>> {
+        let pointers: Vec<*const c_char> = operands.iter().map(|o| o.as_ptr().cast()).collect();
+        let lengths: Vec<usize> = operands.iter().map(|o| o.len()).collect();
+        let count = i32::try_from(operands.len()).ok()?;
+        let (mut success, mut len) = (0u8, 0usize);
+        let result = callback(
+            pointers.as_ptr(),
+            lengths.as_ptr(),
+            count,
+            &raw mut success,
+            &raw mut len,
+        );
+        // SAFETY: A successful callback returns a buffer of the length it set.
+        let value = (success != 0).then(|| unsafe { bytes(result, len) }.to_vec());
+        // SAFETY: The buffer is the callback's, to be given back this way, once.
+        unsafe {
+            match self.delete_value {
+                Some(delete) => delete(self.state.state, result, len),
+                None => libc::free(result.cast()),
+            }
+        }
+        value
+    }
+}
+
+impl MergeOperator for CMergeOperator {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn full_merge(
+        &self,
+        key: &[u8],
+        existing: Option<&[u8]>,
+        operands: &[&[u8]],
+    ) -> Option<Vec<u8>> {
+        let state = self.state.state;
+        let (base, base_len) = existing.map_or((ptr::null(), 0), |e| (e.as_ptr().cast(), e.len()));
+        let key_at = key.as_ptr().cast();
+        self.call(operands, |list, lengths, count, success, len| {
+            // SAFETY: All pointers are valid for their lengths during the call.
+            unsafe {
+                (self.full_merge)(
+                    state, key_at, key.len(), base, base_len, list, lengths, count, success, len,
+                )
+            }
+        })
+    }
+
+    fn partial_merge(&self, key: &[u8], operands: &[&[u8]]) -> Option<Vec<u8>> {
+        let partial_merge = self.partial_merge?;
+        let state = self.state.state;
+        let key_at = key.as_ptr().cast();
+        self.call(operands, |list, lengths, count, success, len| {
+            // SAFETY: All pointers are valid for their lengths during the call.
+            unsafe {
+                partial_merge(state, key_at, key.len(), list, lengths, count, success, len)
+            }
+        })
+    }
+}
+
+c_api! {
+    /// A merge operator by callbacks; without `delete_value`, results are freed with `free`,
+    /// without `partial_merge`, operands stay apart.
+    fn rocksdb_mergeoperator_create(
+        state: *mut c_void,
+        destructor: Option<DestructorFn>,
+        full_merge: FullMergeFn,
+        partial_merge: Option<PartialMergeFn>,
+        delete_value: Option<DeleteValueFn>,
+        name: NameFn,
+    ) -> *mut rocksdb_mergeoperator_t {
+        let name = text(name(state)).into_owned();
+        let state = State::new(state, destructor);
+        boxed(rocksdb_mergeoperator_t(Arc::new(CMergeOperator {
+            state,
+            full_merge,
+            partial_merge,
+            delete_value,
+            name,
+        })))
+    }
+}
+
+destroyers! {
+    rocksdb_mergeoperator_destroy(rocksdb_mergeoperator_t);
+}

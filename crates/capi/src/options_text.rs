@@ -1,0 +1,111 @@
+//! Options from text: `rocksdb_get_options_from_string`.
+
+use crate::ffi::{report, text};
+use crate::options::rocksdb_options_t;
+use libc::c_char;
+use spanlith::options::text::split_pairs;
+use spanlith::options::values::OptionValue;
+use spanlith::options::{MergeOperatorChoice, apply_options_string, objects};
+use spanlith::{MergeOperator, StringAppend, UInt64Add};
+use spanlith_base::{Comparator, Error, Result};
+use spanlith_cache::Policy;
+use spanlith_table::BlockCache;
+use std::sync::Arc;
+
+c_api! {
+    /// `base_options`, changed by `opts_str`, into `new_options`.
+    fn rocksdb_get_options_from_string(
+        base_options: *const rocksdb_options_t,
+        opts_str: *const c_char,
+        new_options: *mut rocksdb_options_t,
+        errptr: *mut *mut c_char,
+    ) {
+        report(errptr, (), || {
+            let changed = (*base_options).changed_by(&text(opts_str))?;
+            let to = &mut *new_options;
+            // Strings that the target lent stay valid.
+            let texts = std::mem::take(&mut to.texts);
+            *to = changed;
+            to.texts = texts;
+            Ok(())
+        });
+    }
+}
+
+impl rocksdb_options_t {
+    /// A copy changed by `text`; objects named in it are made.
+    fn changed_by(&self, text: &str) -> Result<Self> {
+        let mut new = self.copy();
+        apply_options_string(text, &mut new.db, &mut new.cf, &mut new.table)
+            .map_err(|e| in_rocksdbs_words(&e))?;
+        if new.cf.comparator != self.cf.comparator {
+            let known = objects::id(&new.cf.comparator).and_then(Comparator::from_name);
+            match known {
+                Some(c) => new.comparator = c,
+                None => new.refuse("comparator", &new.cf.comparator.clone()),
+            }
+        }
+        if new.cf.merge_operator != self.cf.merge_operator {
+            match MergeOperatorChoice::parse(&new.cf.merge_operator) {
+                Some(choice) => new.merge_operator = operator(choice),
+                None => new.refuse("merge_operator", &new.cf.merge_operator.clone()),
+            }
+        }
+        if new.table.block_cache != self.table.block_cache {
+            new.block_cache = Some(block_cache(&new.table.block_cache)?);
+        }
+        Ok(new)
+    }
+
+    /// Remembers an object that does not exist; opening says so.
+    fn refuse(&mut self, option: &'static str, object: &str) {
+        let error = Error::not_supported(format!("{option} {object}"));
+        self.deferred.insert(option, error);
+    }
+}
+
+fn in_rocksdbs_words(e: &Error) -> Error {
+    match e.message().strip_prefix("Could not find option: : ") {
+        Some(name) => Error::invalid_argument(format!("Extra option not recognized: {name}")),
+        None => e.clone(),
+    }
+}
+
+fn operator(choice: MergeOperatorChoice) -> Option<Arc<dyn MergeOperator>> {
+    match choice {
+        MergeOperatorChoice::None => None,
+        MergeOperatorChoice::UInt64Add => Some(Arc::new(UInt64Add)),
+        MergeOperatorChoice::StringAppend { delimiter } => {
+            Some(Arc::new(StringAppend::new(delimiter.as_bytes())))
+        }
+    }
+}
+
+/// A cache by size (`64M`) or by properties (`{capacity=64M;num_shard_bits=4;}`).
+fn block_cache(text: &str) -> Result<BlockCache> {
+    let size = |name: &str, text: &str| {
+        let mut n = 0u64;
+        n.parse_into(text).map_err(|e| e.into_error(name))?;
+        usize::try_from(n).map_err(|_| Error::invalid_argument(format!("{name} is too large")))
+    };
+    if !text.trim_start().starts_with('{') {
+        return Ok(BlockCache::new(size("block_cache", text)?, Policy::Lru));
+    }
+    let (mut capacity, mut shard_bits, mut strict) = (None, None, false);
+    for (name, value) in split_pairs(text)? {
+        match name.as_str() {
+            "capacity" => capacity = Some(size("capacity", &value)?),
+            "num_shard_bits" => {
+                let mut bits = 0i32;
+                bits.parse_into(&value).map_err(|e| e.into_error("num_shard_bits"))?;
+                shard_bits = u32::try_from(bits).ok();
+            }
+            "strict_capacity_limit" => {
+                strict.parse_into(&value).map_err(|e| e.into_error("strict_capacity_limit"))?;
+            }
+            _ => return Err(Error::not_supported(format!("block_cache {name}"))),
+        }
+    }
+    let capacity = capacity.unwrap_or(8 << 20);
+    Ok(crate::cache::new_cache(capacity, Policy::Lru, shard_bits, strict))
+}

@@ -1,0 +1,348 @@
+//! `rocksdb_readoptions_t`.
+//!
+//! The engine's options stand ready; bounds are the caller's pointers until an iterator is made,
+//! which copies them. Settings that the engine does not have are kept and refuse the calls they
+//! would change, by name.
+
+use crate::ffi::{boxed, optional_bytes};
+use crate::snapshot::rocksdb_snapshot_t;
+use libc::c_char;
+use spanlith::ReadOptions;
+use spanlith_base::{Error, Result};
+use std::ptr;
+
+/// Options of reads.
+pub struct rocksdb_readoptions_t {
+    pub(crate) options: ReadOptions,
+    lower: (*const c_char, usize),
+    upper: (*const c_char, usize),
+    /// Bits of settings that reads by key cannot honour.
+    refuses_get: u32,
+    /// Bits of settings that iterators cannot honour.
+    refuses_scan: u32,
+    read_tier: i32,
+    deadline: u64,
+    io_timeout: u64,
+    value_size_soft_limit: u64,
+    rate_limiter_priority: i32,
+    /// Switches without effect here: hints, and parts of features that do not exist.
+    hints: Hints,
+}
+
+/// Switches that change no result.
+struct Hints {
+    async_io: bool,
+    optimize_multiget_for_io: bool,
+    total_order_seek: bool,
+    auto_prefix_mode: bool,
+    prefix_same_as_start: bool,
+    adaptive_readahead: bool,
+    background_purge_on_iterator_cleanup: bool,
+    auto_readahead_size: bool,
+    allow_unprepared_value: bool,
+    auto_refresh_iterator_with_snapshot: bool,
+}
+
+/// Settings that are refused, by bit.
+const REFUSED: &[&str] = &[
+    "read_tier",
+    "deadline",
+    "io_timeout",
+    "value_size_soft_limit",
+    "tailing",
+    "pin_data",
+    "ignore_range_deletions",
+];
+const READ_TIER: u32 = 1;
+const DEADLINE: u32 = 1 << 1;
+const IO_TIMEOUT: u32 = 1 << 2;
+const SOFT_LIMIT: u32 = 1 << 3;
+const TAILING: u32 = 1 << 4;
+const PIN_DATA: u32 = 1 << 5;
+const IGNORE_RANGE_DELETIONS: u32 = 1 << 6;
+
+#[cold]
+fn refusal(bits: u32) -> Error {
+    let names: Vec<&str> = REFUSED
+        .iter()
+        .enumerate()
+        .filter(|(bit, _)| bits & (1 << bit) != 0)
+        .map(|(_, name)| *name)
+        .collect();
+    Error::not_supported(names.join(", "))
+}
+
+impl rocksdb_readoptions_t {
+    fn new() -> Self {
+        Self {
+            options: ReadOptions::new(),
+            lower: (ptr::null(), 0),
+            upper: (ptr::null(), 0),
+            refuses_get: 0,
+            refuses_scan: 0,
+            read_tier: 0,
+            deadline: 0,
+            io_timeout: 0,
+            value_size_soft_limit: u64::MAX,
+            rate_limiter_priority: 4,
+            hints: Hints {
+                async_io: false,
+                optimize_multiget_for_io: true,
+                total_order_seek: false,
+                auto_prefix_mode: false,
+                prefix_same_as_start: false,
+                adaptive_readahead: false,
+                background_purge_on_iterator_cleanup: false,
+                auto_readahead_size: true,
+                allow_unprepared_value: false,
+                auto_refresh_iterator_with_snapshot: false,
+            },
+        }
+    }
+
+    /// The engine's options for reads by key.
+    #[inline(always)]
+    pub(crate) fn for_get(&self) -> Result<&ReadOptions> {
+        if self.refuses_get != 0 {
+            return Err(refusal(self.refuses_get));
+        }
+        Ok(&self.options)
+    }
+
+    /// The engine's options for an iterator, with copies of the bounds.
+    ///
+    /// # Safety
+    /// The bounds that were set are still valid.
+    pub(crate) unsafe fn for_scan(&self) -> Result<ReadOptions> {
+        if self.refuses_scan != 0 {
+            return Err(refusal(self.refuses_scan));
+        }
+        let mut options = self.options.clone();
+        // SAFETY: The caller says so.
+        unsafe {
+            options.lower = optional_bytes(self.lower.0, self.lower.1).map(<[u8]>::to_vec);
+            options.upper = optional_bytes(self.upper.0, self.upper.1).map(<[u8]>::to_vec);
+        }
+        Ok(options)
+    }
+
+    fn refuse(&mut self, refused: bool, get: u32, scan: u32) {
+        if refused {
+            self.refuses_get |= get;
+            self.refuses_scan |= scan;
+        } else {
+            self.refuses_get &= !get;
+            self.refuses_scan &= !scan;
+        }
+    }
+}
+
+c_api! {
+    /// RocksDB's defaults.
+    fn rocksdb_readoptions_create() -> *mut rocksdb_readoptions_t {
+        boxed(rocksdb_readoptions_t::new())
+    }
+
+    /// Reads at a snapshot; NULL means at the latest state.
+    fn rocksdb_readoptions_set_snapshot(
+        options: *mut rocksdb_readoptions_t,
+        snapshot: *const rocksdb_snapshot_t,
+    ) {
+        (*options).options.snapshot = snapshot.as_ref().map(|s| s.0.clone());
+    }
+
+    /// First key that iterators do not return any more; NULL means none.
+    fn rocksdb_readoptions_set_iterate_upper_bound(
+        options: *mut rocksdb_readoptions_t,
+        key: *const c_char,
+        keylen: usize,
+    ) {
+        (*options).upper = (key, keylen);
+    }
+
+    /// First key that iterators return; NULL means none.
+    fn rocksdb_readoptions_set_iterate_lower_bound(
+        options: *mut rocksdb_readoptions_t,
+        key: *const c_char,
+        keylen: usize,
+    ) {
+        (*options).lower = (key, keylen);
+    }
+
+    /// Where answers may come from: 0 everywhere, 1 memory only. Others are refused at reads.
+    fn rocksdb_readoptions_set_read_tier(options: *mut rocksdb_readoptions_t, value: i32) {
+        let o = &mut *options;
+        o.read_tier = value;
+        o.options.cache_only = value == 1;
+        o.refuse(!matches!(value, 0 | 1), READ_TIER, READ_TIER);
+    }
+
+    /// Where answers may come from.
+    fn rocksdb_readoptions_get_read_tier(options: *mut rocksdb_readoptions_t) -> i32 {
+        (*options).read_tier
+    }
+
+    /// Time after which a read fails; refused unless 0.
+    fn rocksdb_readoptions_set_deadline(options: *mut rocksdb_readoptions_t, microseconds: u64) {
+        let o = &mut *options;
+        o.deadline = microseconds;
+        o.refuse(microseconds != 0, DEADLINE, DEADLINE);
+    }
+
+    /// Time after which a read fails.
+    fn rocksdb_readoptions_get_deadline(options: *mut rocksdb_readoptions_t) -> u64 {
+        (*options).deadline
+    }
+
+    /// Time one file read may take; refused unless 0.
+    fn rocksdb_readoptions_set_io_timeout(options: *mut rocksdb_readoptions_t, microseconds: u64) {
+        let o = &mut *options;
+        o.io_timeout = microseconds;
+        o.refuse(microseconds != 0, IO_TIMEOUT, IO_TIMEOUT);
+    }
+
+    /// Time one file read may take.
+    fn rocksdb_readoptions_get_io_timeout(options: *mut rocksdb_readoptions_t) -> u64 {
+        (*options).io_timeout
+    }
+
+    /// Bytes of values after which a multi-get gives up; refused unless without limit.
+    fn rocksdb_readoptions_set_value_size_soft_limit(
+        options: *mut rocksdb_readoptions_t,
+        value: u64,
+    ) {
+        let o = &mut *options;
+        o.value_size_soft_limit = value;
+        o.refuse(value != u64::MAX, SOFT_LIMIT, 0);
+    }
+
+    /// Bytes of values after which a multi-get gives up.
+    fn rocksdb_readoptions_get_value_size_soft_limit(options: *mut rocksdb_readoptions_t) -> u64 {
+        (*options).value_size_soft_limit
+    }
+
+    /// Priority at the rate limiter. There is none, so it changes nothing.
+    fn rocksdb_readoptions_set_rate_limiter_priority(
+        options: *mut rocksdb_readoptions_t,
+        value: i32,
+    ) {
+        (*options).rate_limiter_priority = value;
+    }
+
+    /// Priority at the rate limiter.
+    fn rocksdb_readoptions_get_rate_limiter_priority(options: *mut rocksdb_readoptions_t) -> i32 {
+        (*options).rate_limiter_priority
+    }
+
+    /// Bytes that iterators read ahead; 0 lets them decide.
+    fn rocksdb_readoptions_set_readahead_size(options: *mut rocksdb_readoptions_t, value: usize) {
+        (*options).options.readahead = value;
+    }
+
+    /// Bytes that iterators read ahead.
+    fn rocksdb_readoptions_get_readahead_size(options: *mut rocksdb_readoptions_t) -> usize {
+        (*options).options.readahead
+    }
+
+    /// Hidden entries an iterator steps over in one move before it gives up; 0 is no limit.
+    fn rocksdb_readoptions_set_max_skippable_internal_keys(
+        options: *mut rocksdb_readoptions_t,
+        value: u64,
+    ) {
+        (*options).options.max_skipped = value;
+    }
+
+    /// Hidden entries an iterator steps over in one move before it gives up.
+    fn rocksdb_readoptions_get_max_skippable_internal_keys(
+        options: *mut rocksdb_readoptions_t,
+    ) -> u64 {
+        (*options).options.max_skipped
+    }
+}
+
+macro_rules! switches {
+    ($($(#[$meta:meta])* $($field:ident).+: $set:ident, $get:ident;)*) => {
+        c_api! {$(
+            $(#[$meta])*
+            fn $set(options: *mut rocksdb_readoptions_t, value: u8) {
+                (*options).$($field).+ = value != 0;
+            }
+
+            $(#[$meta])*
+            fn $get(options: *mut rocksdb_readoptions_t) -> u8 {
+                (*options).$($field).+.into()
+            }
+        )*}
+    };
+}
+
+switches! {
+    /// Whether checksums of blocks read from files are verified.
+    options.verify_checksums:
+        rocksdb_readoptions_set_verify_checksums, rocksdb_readoptions_get_verify_checksums;
+    /// Whether blocks read from files enter the block cache.
+    options.fill_cache: rocksdb_readoptions_set_fill_cache, rocksdb_readoptions_get_fill_cache;
+    /// Whether to read in the background; a hint.
+    hints.async_io: rocksdb_readoptions_set_async_io, rocksdb_readoptions_get_async_io;
+    /// Whether multi-gets read levels at once; a hint.
+    hints.optimize_multiget_for_io:
+        rocksdb_readoptions_set_optimize_multiget_for_io,
+        rocksdb_readoptions_get_optimize_multiget_for_io;
+    /// Whether prefixes are left alone; without a prefix extractor they always are.
+    hints.total_order_seek:
+        rocksdb_readoptions_set_total_order_seek, rocksdb_readoptions_get_total_order_seek;
+    /// Whether to use prefixes where that changes nothing.
+    hints.auto_prefix_mode:
+        rocksdb_readoptions_set_auto_prefix_mode, rocksdb_readoptions_get_auto_prefix_mode;
+    /// Whether to stay within a prefix; means nothing without a prefix extractor.
+    hints.prefix_same_as_start:
+        rocksdb_readoptions_set_prefix_same_as_start, rocksdb_readoptions_get_prefix_same_as_start;
+    /// Whether read-ahead adapts; a hint.
+    hints.adaptive_readahead:
+        rocksdb_readoptions_set_adaptive_readahead, rocksdb_readoptions_get_adaptive_readahead;
+    /// Whether files are deleted in the background; a hint.
+    hints.background_purge_on_iterator_cleanup:
+        rocksdb_readoptions_set_background_purge_on_iterator_cleanup,
+        rocksdb_readoptions_get_background_purge_on_iterator_cleanup;
+    /// Whether read-ahead stops at the upper bound; a hint.
+    hints.auto_readahead_size:
+        rocksdb_readoptions_set_auto_readahead_size, rocksdb_readoptions_get_auto_readahead_size;
+    /// Whether values may be prepared later; they are always prepared.
+    hints.allow_unprepared_value:
+        rocksdb_readoptions_set_allow_unprepared_value,
+        rocksdb_readoptions_get_allow_unprepared_value;
+    /// Whether iterators at a snapshot let go of obsolete files; a hint.
+    hints.auto_refresh_iterator_with_snapshot:
+        rocksdb_readoptions_set_auto_refresh_iterator_with_snapshot,
+        rocksdb_readoptions_get_auto_refresh_iterator_with_snapshot;
+}
+
+macro_rules! refused_switches {
+    ($($name:literal, $get_bit:expr, $scan_bit:expr => $set:ident, $get:ident;)*) => {
+        c_api! {$(
+            #[doc = concat!("Sets `", $name, "`; what it would change is refused.")]
+            fn $set(options: *mut rocksdb_readoptions_t, value: u8) {
+                (*options).refuse(value != 0, $get_bit, $scan_bit);
+            }
+
+            #[doc = concat!("Value of `", $name, "`.")]
+            fn $get(options: *mut rocksdb_readoptions_t) -> u8 {
+                ((*options).refuses_scan & $scan_bit != 0).into()
+            }
+        )*}
+    };
+}
+
+refused_switches! {
+    "tailing", 0, TAILING =>
+        rocksdb_readoptions_set_tailing, rocksdb_readoptions_get_tailing;
+    "pin_data", 0, PIN_DATA =>
+        rocksdb_readoptions_set_pin_data, rocksdb_readoptions_get_pin_data;
+    "ignore_range_deletions", IGNORE_RANGE_DELETIONS, IGNORE_RANGE_DELETIONS =>
+        rocksdb_readoptions_set_ignore_range_deletions,
+        rocksdb_readoptions_get_ignore_range_deletions;
+}
+
+destroyers! {
+    rocksdb_readoptions_destroy(rocksdb_readoptions_t);
+}
