@@ -7,11 +7,13 @@
 //! Exit codes: 0 success, 1 failure or damage found, 2 a command line that makes no sense.
 #![forbid(unsafe_code)]
 
+mod bench;
 mod bytes;
 mod db;
 mod dump;
 mod fail;
 mod inventory;
+mod rng;
 mod term;
 
 use clap::{Parser, Subcommand};
@@ -52,6 +54,8 @@ enum Noun {
     /// Shows a MANIFEST
     #[command(subcommand)]
     Manifest(dump::Manifest),
+    /// Measures: db_bench's benchmarks by their names
+    Bench(bench::Bench),
 }
 
 fn main() -> ExitCode {
@@ -60,6 +64,7 @@ fn main() -> ExitCode {
         Noun::Sst(verb) => dump::run_sst(verb),
         Noun::Wal(verb) => dump::run_wal(verb),
         Noun::Manifest(verb) => dump::run_manifest(verb),
+        Noun::Bench(bench) => bench.run(),
     };
     result.unwrap_or_else(|e| fail::report(&e))
 }
