@@ -3,10 +3,11 @@
 use super::engine::gate;
 use super::manifest::SnapshotFacts;
 use super::state::DbState;
+use super::throttle::{StallCondition, StallInput, stall_condition};
 use super::{Engine, SuperVersion};
-use crate::compaction::needs_compaction;
+use crate::picker::needs_compaction;
 use crate::version::{LevelTargets, PurgeSink, Version, VersionBuilder, VersionEdit, filenames};
-use crate::write::{StallCondition, StallInput, stall_condition};
+
 use spanlith_base::Result;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -36,6 +37,7 @@ impl Engine {
             .new_files
             .iter()
             .map(|f| f.largest_seqno)
+            .chain(edit.last_sequence)
             .fold(table_sequence, u64::max);
         let new_log = edit.log_number.unwrap_or(log_number).max(log_number);
         if edit.log_number.is_some() {
@@ -124,7 +126,6 @@ impl Engine {
             mem,
             imm: state.imm.iter().rev().map(|i| i.mem.clone()).collect(),
             version: state.version.clone(),
-            number: state.superversion_number,
         }));
         self.recompute(state);
         self.schedule(state);

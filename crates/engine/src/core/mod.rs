@@ -4,23 +4,31 @@
 //! The verbs live in the modules that own them (`write`, `read`, `flush`, `compaction`), as further
 //! `impl Engine` blocks.
 
+mod bounds;
 mod engine;
 mod install;
 mod manifest;
+mod opening;
 mod purge;
 mod request;
 mod schedule;
 mod settings;
 mod snapshots;
+mod stall;
 mod state;
 mod superversion;
+mod throttle;
 
 pub use snapshots::{Snapshot, SnapshotList};
 pub use superversion::SuperVersion;
+pub(crate) use throttle::DelayController;
 
+pub(crate) use bounds::FileBounds;
 pub(crate) use engine::{Components, Engine, Family, gate};
 pub(crate) use manifest::{ManifestState, write_current};
+pub(crate) use opening::Opening;
 pub(crate) use purge::PurgeQueue;
 pub(crate) use request::{Payload, Request};
 pub(crate) use settings::{level_options, table_options};
+pub(crate) use stall::Throttle;
 pub(crate) use state::{DbState, Immutable, LeaderState, rank};

@@ -1,6 +1,6 @@
 //! What the state mutex, the write leadership and the manifest token guard.
 
-use crate::compaction::RunningCompaction;
+use crate::picker::RunningCompaction;
 use crate::version::Version;
 use spanlith_base::{Error, FileNumber, SequenceNumber};
 use spanlith_memtable::MemTable;
@@ -27,6 +27,8 @@ pub(crate) struct Immutable {
     /// Number of the log that was opened when this memtable was sealed: once it is flushed, older
     /// logs hold nothing for the family.
     pub next_log: FileNumber,
+    /// Sequence number of the newest write when it was sealed.
+    pub last_sequence: SequenceNumber,
 }
 
 /// Guarded by the state mutex, which is held for bookkeeping only.
@@ -39,7 +41,7 @@ pub(crate) struct DbState {
     pub superversion_number: u64,
     /// Logs with a smaller number hold nothing unflushed.
     pub log_number: FileNumber,
-    /// Highest sequence number in tables, as recorded in the MANIFEST.
+    /// No log is needed for writes up to this sequence number; recorded in the MANIFEST.
     pub table_sequence: SequenceNumber,
     /// Logs on disk, oldest first; the last is being written.
     pub logs: VecDeque<FileNumber>,

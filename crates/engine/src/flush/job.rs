@@ -4,11 +4,11 @@
 //! version edit, install, and only then retire logs.
 
 use crate::compaction::{CompactionIter, IterSettings};
-use crate::core::{Engine, Immutable};
+use crate::core::{Engine, FileBounds, Immutable};
 use crate::info_log::EventValue;
 use crate::iter::{MergingIter, Source};
 use crate::version::{NewFile, VersionEdit, filenames};
-use spanlith_base::{Error, Result, keys};
+use spanlith_base::{Error, Result};
 use spanlith_env::IoActivity;
 use spanlith_memtable::MemTable;
 use spanlith_table::{BuilderOptions, Compression, TableBuilder};
@@ -91,6 +91,7 @@ impl Engine {
         let next_log = picked.last().map_or(0, |i| i.next_log);
         let mut edit = VersionEdit {
             log_number: Some(next_log),
+            last_sequence: picked.last().map(|i| i.last_sequence),
             ..VersionEdit::default()
         };
         let size = file.as_ref().map_or(0, |f| f.size);
@@ -190,58 +191,4 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewFile>>
     }
     let summary = builder.finish()?;
     Ok(Some(meta.into_new_file(0, r.number, &summary, now, now)))
-}
-
-/// Key and sequence bounds of a table while it is written.
-#[derive(Default)]
-pub(crate) struct FileBounds {
-    pub smallest: Vec<u8>,
-    pub largest: Vec<u8>,
-    pub smallest_seqno: u64,
-    pub largest_seqno: u64,
-    any: bool,
-}
-
-impl FileBounds {
-    /// Takes in the next key, in order.
-    #[inline]
-    pub(crate) fn add(&mut self, internal_key: &[u8]) {
-        let seqno = keys::tag_sequence(keys::tag(internal_key));
-        if self.any {
-            self.smallest_seqno = self.smallest_seqno.min(seqno);
-            self.largest_seqno = self.largest_seqno.max(seqno);
-        } else {
-            self.any = true;
-            self.smallest = internal_key.to_vec();
-            self.smallest_seqno = seqno;
-            self.largest_seqno = seqno;
-        }
-        self.largest.clear();
-        self.largest.extend_from_slice(internal_key);
-    }
-
-    /// The entry for a version edit.
-    pub(crate) fn into_new_file(
-        self,
-        level: u32,
-        number: u64,
-        summary: &spanlith_table::TableSummary,
-        ancester_time: u64,
-        creation_time: u64,
-    ) -> NewFile {
-        NewFile {
-            level,
-            number,
-            size: summary.file_size,
-            smallest: self.smallest,
-            largest: self.largest,
-            smallest_seqno: self.smallest_seqno,
-            largest_seqno: self.largest_seqno,
-            oldest_ancester_time: ancester_time,
-            file_creation_time: creation_time,
-            unique_id: summary.unique_id,
-            tail_size: summary.tail_size,
-            ..NewFile::default()
-        }
-    }
 }

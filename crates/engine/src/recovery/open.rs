@@ -9,15 +9,13 @@ use super::manifest::{Expectation, Recovered, read_manifest};
 use super::obsolete::{Explanation, remove_obsolete};
 use super::replay::{Replay, flush_recovered};
 use crate::core::{
-    Components, DbState, Engine, Family, LeaderState, ManifestState, PurgeQueue, SnapshotList,
-    level_options, table_options,
+    Components, DbState, DelayController, Engine, Family, LeaderState, ManifestState, PurgeQueue,
+    SnapshotList, Throttle, level_options, table_options,
 };
 use crate::info_log::InfoLog;
 use crate::merge::MergeOperator;
 use crate::options::{BlockBasedTableOptions, CfOptions, DbOptions};
 use crate::version::{FileKind, PurgeSink, TableCache, VersionEdit, filenames, parse_file_name};
-use crate::write::Throttle;
-use crate::write::throttle::DelayController;
 use spanlith_base::{Comparator, Error, Result};
 use spanlith_env::{Env, IoActivity, JobClass};
 use spanlith_memtable::MemTable;
@@ -193,7 +191,11 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
     if *read_only {
         let mut state = engine.state.lock();
         for mem in replayed.mems {
-            state.imm.push(crate::core::Immutable { mem, next_log: 0 });
+            state.imm.push(crate::core::Immutable {
+                mem,
+                next_log: 0,
+                last_sequence: replayed.last_sequence,
+            });
         }
         engine.install_superversion(&mut state);
         drop(state);
@@ -388,6 +390,7 @@ fn check_files(request: &OpenRequest, r: &Recovered, manifest: u64) -> Result<()
 fn finish(engine: &Arc<Engine>, replayed: super::replay::Replayed, logs: &[u64]) -> Result<()> {
     let mut edit = VersionEdit {
         new_files: replayed.tables,
+        last_sequence: Some(replayed.last_sequence),
         ..VersionEdit::default()
     };
     edit.new_files

@@ -1,12 +1,14 @@
 //! Replays write-ahead logs in the default mode (point in time), exactly as RocksDB 11.8: replay
 //! stops at the first irregularity, the rest of that log is dropped, and a later log counts only if
-//! its first batch continues the sequence without a gap (`docs/formats/log.md`).
+//! its first batch continues the sequence without a gap (`docs/formats/log.md`). On top of that, a log
+//! of ours names the log before it; if that one ended elsewhere or is missing, replay stops at the gap
+//! (see `core::opening`).
 //!
 //! Not left to the mode, because it would lose data that is whole: a batch that cannot be decoded, a
 //! merge without an operator, an entry of a kind this build does not execute, and a read error all
 //! fail the open.
 
-use crate::core::Engine;
+use crate::core::{Engine, Opening};
 use crate::flush::{TableRequest, build_table};
 use crate::version::{NewFile, filenames};
 use crate::write::not_executed;
@@ -39,6 +41,12 @@ pub(super) struct Replay<'a> {
     /// The sequence number a continuing log has to begin with, once replay has stopped.
     stopped: bool,
     next_sequence: Option<SequenceNumber>,
+    /// Logs below this are retired: all they held is in tables.
+    first_log: u64,
+    /// Number of the log replayed last, and where the records replayed end.
+    before: Option<(u64, u64)>,
+    /// End of the last record replayed of the current log.
+    end: u64,
 }
 
 enum Step {
@@ -49,6 +57,7 @@ enum Step {
 
 impl<'a> Replay<'a> {
     pub(super) fn new(engine: &'a Engine, last_sequence: u64, may_flush: bool) -> Self {
+        let first_log = engine.state.lock().log_number;
         Self {
             engine,
             may_flush,
@@ -62,6 +71,9 @@ impl<'a> Replay<'a> {
             },
             stopped: false,
             next_sequence: None,
+            first_log,
+            before: None,
+            end: 0,
         }
     }
 
@@ -69,10 +81,12 @@ impl<'a> Replay<'a> {
     pub(super) fn run(mut self, numbers: &[u64]) -> Result<Replayed> {
         for &n in numbers {
             let path = self.engine.path(filenames::log_file_name(n));
+            self.end = 0;
             if let Step::Stop(offset, why) = self.log(n, &path)? {
                 self.stopped = true;
                 self.out.dropped.push((n, offset, why));
             }
+            self.before = Some((n, self.end));
         }
         if !self.mem.is_empty() {
             self.out.mems.push(self.mem);
@@ -87,13 +101,14 @@ impl<'a> Replay<'a> {
         let mut first = true;
         loop {
             match reader.next_event()? {
-                ReadEvent::Record { offset, .. } => {
+                ReadEvent::Record { offset, end } => {
                     let step = self
                         .batch(reader.record(), offset, first)
                         .map_err(|e| at(e, offset))?;
                     if let Step::Stop(..) = step {
                         return Ok(step);
                     }
+                    self.end = end;
                     first = false;
                 }
                 ReadEvent::Corruption { offset, kind, .. } => {
@@ -111,6 +126,11 @@ impl<'a> Replay<'a> {
                 ReadEvent::Eof => return Ok(Step::GoOn),
             }
         }
+    }
+
+    /// Whether the log before ended where this one says it did.
+    fn continues(&self, opening: &Opening) -> bool {
+        opening.number < self.first_log || self.before == Some((opening.number, opening.size))
     }
 
     fn batch(&mut self, rep: &[u8], offset: u64, first: bool) -> Result<Step> {
@@ -147,7 +167,14 @@ impl<'a> Replay<'a> {
         let mut entries = Vec::new();
         for op in iter {
             let (kind, key, value): (_, _, &[u8]) = match op? {
-                BatchOp::LogData { .. } => continue,
+                BatchOp::LogData { blob } => {
+                    let opening = Opening::parse(blob, &self.engine.c.db_id);
+                    if first && opening.is_some_and(|o| !self.continues(&o)) {
+                        let why = "the log before it is missing or ended early".to_string();
+                        return Ok(Step::Stop(offset, why));
+                    }
+                    continue;
+                }
                 BatchOp::Put { cf: 0, key, value } => (ValueType::Value, key, value),
                 BatchOp::Delete { cf: 0, key } => (ValueType::Deletion, key, &[]),
                 BatchOp::SingleDelete { cf: 0, key } => (ValueType::SingleDeletion, key, &[]),

@@ -1,9 +1,7 @@
 //! Makes room before a group is written: refuses, delays or stops it, and seals a full memtable.
 
-use crate::core::{Engine, Immutable, LeaderState, rank};
+use crate::core::{Engine, Immutable, LeaderState, Opening};
 use crate::version::filenames;
-use crate::write::throttle::{DelayController, StallCondition, StallInput};
-use spanlith_base::sync::Mutex;
 use spanlith_base::{Error, Result};
 use spanlith_env::IoActivity;
 use spanlith_memtable::MemTable;
@@ -11,34 +9,6 @@ use spanlith_wal::LogWriter;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-
-/// The delay rate and who is waiting for it.
-pub(crate) struct Throttle {
-    controller: Mutex<DelayController>,
-}
-
-impl Throttle {
-    pub(crate) fn new(controller: DelayController) -> Self {
-        Self {
-            controller: Mutex::new(rank::LEAF, controller),
-        }
-    }
-
-    /// Takes in a new stall condition.
-    pub(crate) fn update(&self, condition: &StallCondition, input: &StallInput) {
-        self.controller.lock().update(condition, input);
-    }
-
-    /// Time a write of `bytes` has to wait now.
-    fn delay(&self, now_nanos: u64, bytes: usize) -> Duration {
-        self.controller.lock().delay_for(now_nanos, bytes as u64)
-    }
-
-    /// Bytes per second while delayed, else 0.
-    pub(crate) fn rate(&self) -> u64 {
-        self.controller.lock().current_rate()
-    }
-}
 
 /// Longest single sleep of a delayed writer, so that it notices soon that the delay is lifted.
 const SLICE: Duration = Duration::from_millis(1);
@@ -133,7 +103,16 @@ impl Engine {
             leader.log.as_ref().map_or(0, LogWriter::log_number)
         } else {
             let number = self.new_file_number();
-            let new = self.create_log(number)?;
+            let mut new = self.create_log(number)?;
+            if let Some(before) = &leader.log {
+                let opening = Opening {
+                    number: before.log_number(),
+                    size: before.len(),
+                    sequence: self.visible(),
+                };
+                let batch = opening.to_batch(&self.c.db_id)?;
+                new.add_record(batch.as_bytes())?;
+            }
             let old = leader.log.replace(new);
             leader.log_in_dir = false;
             leader.log_bytes = 0;
@@ -158,6 +137,7 @@ impl Engine {
         state.imm.push(Immutable {
             mem: sealed,
             next_log,
+            last_sequence: self.visible(),
         });
         self.install_with(&mut state, mem);
         Ok(())
