@@ -223,7 +223,11 @@ fn report(name: &str, n: u64, what: impl Fn() -> u64) {
         })
         .collect();
     times.sort_by(f64::total_cmp);
-    println!("{name:12} {:8.1} ns  (median {:.1})", times[0], times[ROUNDS / 2]);
+    println!(
+        "{name:12} {:8.1} ns  (median {:.1})",
+        times[0],
+        times[ROUNDS / 2]
+    );
 }
 
 fn main() {

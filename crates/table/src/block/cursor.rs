@@ -219,6 +219,7 @@ impl BlockCursor {
             return Ok(false);
         }
         let start = block.restart(block.seek_restart(cmp, user, tag)?);
+        block.prefetch_from(start);
         if !matches!(cmp, Comparator::User(_)) {
             let reverse = matches!(cmp, Comparator::ReverseBytewise);
             match block.walk(reverse, user, tag, start)? {

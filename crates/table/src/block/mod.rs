@@ -22,20 +22,28 @@ mod parse;
 pub(crate) use parse::parts;
 mod pin;
 pub(crate) mod seek;
+mod small;
 
 use crate::index::IndexTable;
+use small::Small;
 use spanlith_base::Comparator;
+
+/// Longest common prefix that is skipped before order words are taken. A longer one makes all words
+/// equal, and whole keys are compared.
+const COMMON_MAX: usize = 32;
 
 /// A block in its uncompressed form.
 pub struct Block {
     data: Vec<u8>,
     /// Where the entries end and the restart array begins.
     entries_end: usize,
-    restarts: Vec<u32>,
-    /// Position and length, in `data`, of the prefix common to all restart keys.
-    common: (u32, u32),
-    /// Order word of each restart key behind the common prefix; empty if not built.
-    prefixes: Vec<u64>,
+    restarts: Small<u32>,
+    /// The prefix common to all restart keys, as far as it is used.
+    common: [u8; COMMON_MAX],
+    /// Bytes of `common` in use.
+    common_len: usize,
+    /// Order word of each restart key behind `common`; empty if not built.
+    prefixes: Small<u64>,
     /// Present in index blocks.
     index: Option<Box<IndexTable>>,
 }
@@ -46,9 +54,10 @@ impl Block {
         Self {
             data,
             entries_end: 0,
-            restarts: Vec::new(),
-            common: (0, 0),
-            prefixes: Vec::new(),
+            restarts: Small::new(),
+            common: [0; COMMON_MAX],
+            common_len: 0,
+            prefixes: Small::new(),
             index: None,
         }
     }
@@ -78,22 +87,22 @@ impl Block {
 
     /// Number of restart points.
     pub fn num_restarts(&self) -> usize {
-        self.restarts.len()
+        self.restarts.as_slice().len()
     }
 
     /// Bytes of memory it occupies; the charge in the cache.
     pub fn memory_usage(&self) -> usize {
         size_of::<Self>()
             + self.data.capacity()
-            + self.restarts.capacity() * 4
-            + self.prefixes.capacity() * 8
+            + self.restarts.heap_usage()
+            + self.prefixes.heap_usage()
             + self.index.as_ref().map_or(0, |i| i.memory_usage())
     }
 
     /// Whether order words were built for `cmp`.
     #[inline]
     fn has_prefixes(&self, cmp: &Comparator) -> bool {
-        !matches!(cmp, Comparator::User(_)) && !self.prefixes.is_empty()
+        !matches!(cmp, Comparator::User(_)) && !self.prefixes.as_slice().is_empty()
     }
 }
 
@@ -101,7 +110,7 @@ impl std::fmt::Debug for Block {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Block")
             .field("bytes", &self.data.len())
-            .field("restarts", &self.restarts.len())
+            .field("restarts", &self.num_restarts())
             .finish()
     }
 }

@@ -6,9 +6,9 @@
     clippy::panic
 )]
 
-use super::Block;
 use super::entry::{bad_entry, header};
 use super::seek::common_prefix;
+use super::{Block, COMMON_MAX};
 use spanlith_base::coding::get_fixed32;
 use spanlith_base::keys::{TAG_LEN, split_internal};
 use spanlith_base::{Comparator, Error, Result};
@@ -83,7 +83,7 @@ impl Block {
     pub(crate) fn reparse(&mut self, cmp: &Comparator, arrays: bool) -> Result<()> {
         self.restarts.clear();
         self.prefixes.clear();
-        self.common = (0, 0);
+        self.common_len = 0;
         self.entries_end = 0;
         self.parse(cmp, arrays)
     }
@@ -105,10 +105,9 @@ impl Block {
             // One restart at 0 that names no entry.
             return Ok(());
         }
-        self.restarts.reserve_exact(parts.num_restarts);
         for chunk in tail.chunks_exact(4).take(parts.num_restarts) {
             let offset = chunk.try_into().map(u32::from_le_bytes).unwrap_or(u32::MAX);
-            let ordered = match self.restarts.last() {
+            let ordered = match self.restarts.as_slice().last() {
                 None => offset == 0,
                 Some(&before) => before < offset,
             };
@@ -117,7 +116,7 @@ impl Block {
             if !ordered || !whole {
                 return Err(bad());
             }
-            self.restarts.push(offset);
+            self.restarts.push(offset, parts.num_restarts);
         }
         if arrays && !matches!(cmp, Comparator::User(_)) {
             self.build_prefixes(cmp)?;
@@ -125,34 +124,27 @@ impl Block {
         Ok(())
     }
 
-    /// User key at a restart point.
-    fn restart_user_key(&self, restart: u32) -> Result<(usize, &[u8])> {
-        let entries = self.data.get(..self.entries_end).unwrap_or_default();
-        let h = header(entries, restart as usize).ok_or_else(bad_entry)?;
-        let key = entries
-            .get(h.key..h.value)
-            .and_then(split_internal)
-            .ok_or_else(bad_entry)?;
-        Ok((h.key, key.0))
-    }
-
     fn build_prefixes(&mut self, cmp: &Comparator) -> Result<()> {
-        let (Some(&first), Some(&last)) = (self.restarts.first(), self.restarts.last()) else {
+        let entries = self.data.get(..self.entries_end).unwrap_or_default();
+        let user_key = |restart: u32| {
+            let h = header(entries, restart as usize).ok_or_else(bad_entry)?;
+            let key = entries.get(h.key..h.value).and_then(split_internal);
+            key.map(|(user, _)| user).ok_or_else(bad_entry)
+        };
+        let restarts = self.restarts.as_slice();
+        let (Some(&first), Some(&last)) = (restarts.first(), restarts.last()) else {
             return Ok(());
         };
-        let (at, first) = self.restart_user_key(first)?;
-        let (_, last) = self.restart_user_key(last)?;
-        let common = common_prefix(first, last);
-        let mut prefixes = Vec::with_capacity(self.restarts.len());
-        for &restart in &self.restarts {
-            let (_, user) = self.restart_user_key(restart)?;
-            prefixes.push(cmp.prefix(user.get(common..).unwrap_or_default()));
+        let (first, last) = (user_key(first)?, user_key(last)?);
+        let common = common_prefix(first, last).min(COMMON_MAX);
+        for (to, from) in self.common.iter_mut().zip(first.iter().take(common)) {
+            *to = *from;
         }
-        self.common = (
-            u32::try_from(at).unwrap_or(0),
-            u32::try_from(common).unwrap_or(0),
-        );
-        self.prefixes = prefixes;
+        self.common_len = common;
+        for &restart in restarts {
+            let word = cmp.prefix(user_key(restart)?.get(common..).unwrap_or_default());
+            self.prefixes.push(word, restarts.len());
+        }
         Ok(())
     }
 }
