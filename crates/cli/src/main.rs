@@ -15,6 +15,7 @@ mod fail;
 mod inventory;
 mod rng;
 mod term;
+mod tour;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -56,6 +57,11 @@ enum Noun {
     Manifest(dump::Manifest),
     /// Measures: db_bench's benchmarks by their names
     Bench(bench::Bench),
+    /// Shows everything in two minutes, on real data
+    Tour(tour::Tour),
+    /// The child of the tour that is killed
+    #[command(hide = true)]
+    CrashWriter(tour::crash::Writer),
 }
 
 fn main() -> ExitCode {
@@ -65,6 +71,8 @@ fn main() -> ExitCode {
         Noun::Wal(verb) => dump::run_wal(verb),
         Noun::Manifest(verb) => dump::run_manifest(verb),
         Noun::Bench(bench) => bench.run(),
+        Noun::Tour(tour) => tour.run(),
+        Noun::CrashWriter(writer) => writer.run(),
     };
     result.unwrap_or_else(|e| fail::report(&e))
 }

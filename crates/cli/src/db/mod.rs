@@ -7,6 +7,8 @@ mod point;
 mod scan;
 pub mod verify;
 
+pub use info::place;
+
 use clap::{Args, Subcommand};
 use open::Target;
 use std::process::ExitCode;

@@ -1,0 +1,123 @@
+//! What the tour prints, and the summary it collects.
+
+use crate::term::Paint;
+use serde_json::{Map, Value, json};
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Prints steps and collects results. With JSON the text goes to standard error.
+pub struct Show {
+    json: bool,
+    paint: Paint,
+    steps: u32,
+    problems: Vec<String>,
+    summary: Map<String, Value>,
+}
+
+impl Show {
+    pub fn new(json: bool) -> Self {
+        let paint = if json {
+            Paint::stderr()
+        } else {
+            Paint::stdout()
+        };
+        Self {
+            json,
+            paint,
+            steps: 0,
+            problems: Vec::new(),
+            summary: Map::new(),
+        }
+    }
+
+    /// The colours in use.
+    pub fn paint(&self) -> Paint {
+        self.paint
+    }
+
+    fn put(&self, line: &str) {
+        // Nobody may be reading any more; the tour goes on for its own sake.
+        let _ = if self.json {
+            writeln!(std::io::stderr(), "{line}")
+        } else {
+            let mut out = std::io::stdout().lock();
+            writeln!(out, "{line}").and_then(|()| out.flush())
+        };
+    }
+
+    /// The first line.
+    pub fn title(&self, text: &str) {
+        self.put(&self.paint.bold(text));
+    }
+
+    /// Begins a step.
+    pub fn step(&mut self, title: &str) {
+        self.steps += 1;
+        self.put(&format!(
+            "\n{}",
+            self.paint.cyan(format!("{}. {title}", self.steps))
+        ));
+    }
+
+    /// A line of the step.
+    pub fn say(&self, text: &str) {
+        self.put(&format!("   {text}"));
+    }
+
+    /// A line in the background.
+    pub fn dim(&self, text: &str) {
+        self.put(&format!("   {}", self.paint.dim(text)));
+    }
+
+    /// A command to copy.
+    pub fn command(&self, what: &str, command: &str) {
+        self.put(&format!("   {what:14} {}", self.paint.bold(command)));
+    }
+
+    /// Something that must hold: `ok` or a problem.
+    pub fn verdict(&mut self, ok: bool, text: &str) {
+        if ok {
+            self.put(&format!("   {} {text}", self.paint.green("ok")));
+        } else {
+            self.wrong(text);
+        }
+    }
+
+    /// A problem.
+    pub fn wrong(&mut self, text: &str) {
+        self.put(&format!("   {} {text}", self.paint.red("WRONG")));
+        self.problems.push(text.to_string());
+    }
+
+    /// A result for the summary.
+    pub fn record(&mut self, name: &str, value: Value) {
+        self.summary.insert(name.to_string(), value);
+    }
+
+    /// The last line, the summary, the exit code.
+    pub fn finish(mut self, seconds: f64) -> anyhow::Result<ExitCode> {
+        let ok = self.problems.is_empty();
+        self.put(&if ok {
+            format!(
+                "\n{} in {seconds:.0} s",
+                self.paint.green("Everything is as it should be")
+            )
+        } else {
+            format!(
+                "\n{} in {seconds:.0} s",
+                self.paint.red(format!("{} problems", self.problems.len()))
+            )
+        });
+        if self.json {
+            self.record("ok", json!(ok));
+            let problems = json!(self.problems);
+            self.record("problems", problems);
+            writeln!(std::io::stdout(), "{}", Value::Object(self.summary))?;
+        }
+        Ok(if ok {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        })
+    }
+}
