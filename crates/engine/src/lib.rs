@@ -20,7 +20,8 @@
 //! ```
 //!
 //! Modules, from the user's side down; a module uses only those behind it:
-//! `db > recovery > write > read > flush > compaction > core > iter > version > merge > options`.
+//! `db > recovery > write > read > flush > compaction > core > picker > iter > version > info_log >
+//! merge > options`.
 #![deny(unsafe_code)]
 
 mod compaction;
@@ -31,6 +32,7 @@ mod info_log;
 mod iter;
 mod merge;
 pub mod options;
+mod picker;
 mod read;
 mod recovery;
 pub mod version;

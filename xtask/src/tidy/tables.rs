@@ -54,7 +54,7 @@ pub fn package(folder: &str) -> String {
 }
 
 /// The modules of `crates/engine`, highest first. A module may use itself and what comes after it.
-pub const MODULE_ORDER: [&str; 21] = [
+pub const MODULE_ORDER: [&str; 22] = [
     "api",
     "utilities",
     "txn",
@@ -69,6 +69,7 @@ pub const MODULE_ORDER: [&str; 21] = [
     "blob",
     "placement",
     "core",
+    "picker",
     "iter",
     "version",
     "jobs",

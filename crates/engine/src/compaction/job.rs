@@ -1,13 +1,10 @@
 //! Runs a plan: reads the inputs, writes the outputs, and swaps them in one version edit (C3).
 
-use crate::compaction::{
-    Below, CompactionIter, CompactionPlan, IterSettings, OutputCutter, PickerInput,
-    RunningCompaction, pick_leveled,
-};
-use crate::core::Engine;
-use crate::flush::FileBounds;
+use crate::compaction::{Below, CompactionIter, IterSettings};
+use crate::core::{Engine, FileBounds};
 use crate::info_log::EventValue;
 use crate::iter::{LevelIter, MergingIter, Source};
+use crate::picker::{CompactionPlan, OutputCutter, PickerInput, RunningCompaction, pick_leveled};
 use crate::version::{NewFile, VersionEdit, filenames};
 use spanlith_base::{Error, Result};
 use spanlith_env::IoActivity;

@@ -1,7 +1,7 @@
 //! `compact_range`: flushes, then compacts a key range level by level down to the deepest.
 
-use crate::compaction::pick_manual;
 use crate::core::Engine;
+use crate::picker::pick_manual;
 use spanlith_base::{Error, Result};
 use std::sync::Arc;
 

@@ -1,13 +1,13 @@
 //! The shared state of an open database.
 
 use super::purge::PurgeQueue;
+use super::stall::Throttle;
 use super::state::{DbState, LeaderState, rank};
 use super::{ManifestState, Request, SnapshotList, SuperVersion};
 use crate::info_log::InfoLog;
 use crate::merge::MergeOperator;
 use crate::options::{BlockBasedTableOptions, CfOptions, DbOptions};
 use crate::version::{LevelOptions, TableCache};
-use crate::write::Throttle;
 use spanlith_base::sync::{ArcCell, Condvar, GroupQueue, Mutex};
 use spanlith_base::{Comparator, Error, FileNumber, SequenceNumber};
 use spanlith_env::{Env, FileLock};
@@ -101,7 +101,6 @@ impl Engine {
             mem: leader.mem.clone(),
             imm: state.imm.iter().rev().map(|i| i.mem.clone()).collect(),
             version: state.version.clone(),
-            number: state.superversion_number,
         };
         let lock = c.lock.take();
         Arc::new(Self {

@@ -2,7 +2,7 @@
 
 use super::Engine;
 use super::state::DbState;
-use crate::write::throttle::{SpeedUpInput, wants_speed_up};
+use super::throttle::{SpeedUpInput, wants_speed_up};
 use spanlith_base::{Error, Result};
 use spanlith_env::JobClass;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -16,8 +16,6 @@ pub struct SuperVersion {
     pub imm: Vec<Arc<MemTable>>,
     /// The tables.
     pub version: Arc<Version>,
-    /// Counts installs.
-    pub number: u64,
 }
 
 impl SuperVersion {

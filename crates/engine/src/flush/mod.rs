@@ -2,4 +2,4 @@
 
 mod job;
 
-pub(crate) use job::{FileBounds, TableRequest, build_table};
+pub(crate) use job::{TableRequest, build_table};

@@ -5,10 +5,7 @@ mod options;
 mod pipeline;
 mod room;
 mod sync;
-pub mod throttle;
 
 pub use batch::WriteBatch;
 pub use options::WriteOptions;
 pub(crate) use pipeline::not_executed;
-pub(crate) use room::Throttle;
-pub use throttle::{StallCondition, StallInput, stall_condition};

@@ -3,7 +3,7 @@
 
 use spanlith::options::CfOptions;
 use spanlith::{Db, Result, WriteOptions};
-use spanlith_env::{Env, FaultFs, FaultRule, FileSystem, MemFs, OpClass};
+use spanlith_env::{Env, FaultFs, FaultRule, MemFs, OpClass};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;

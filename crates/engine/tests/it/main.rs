@@ -5,5 +5,5 @@ mod concurrency;
 mod damage;
 mod fault;
 mod golden;
-mod regressions;
 mod order;
+mod regressions;

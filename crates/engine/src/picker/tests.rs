@@ -1,8 +1,8 @@
 //! Golden scripts of picks, and random trees that are compacted to the end.
 
 use super::manual::{ManualOutcome, ManualRange, pick_manual_range};
+use super::plan::{CompactionPlan, CompactionReason, OutputCutter};
 use super::*;
-use crate::compaction::plan::{CompactionPlan, CompactionReason, OutputCutter};
 use crate::options::CompactionPri;
 use crate::version::testing::{parse_size, print_size, version_of};
 use crate::version::{LevelOptions, LevelTargets, Version};
@@ -176,7 +176,7 @@ fn print_plan(p: &CompactionPlan) -> String {
 
 fn run_script(name: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("src/compaction/picker/golden")
+        .join("src/picker/golden")
         .join(name);
     let mut script = Script {
         options: small_options(),

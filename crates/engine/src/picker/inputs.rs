@@ -1,6 +1,6 @@
 //! What pickers share: expanding inputs, finding conflicts, and turning inputs into a plan.
 
-use crate::compaction::plan::{CompactionPlan, CompactionReason};
+use super::plan::{CompactionPlan, CompactionReason};
 use crate::version::{FileMeta, LevelOptions, LevelTargets, Version};
 use spanlith_base::Comparator;
 use spanlith_base::keys::user_key;

@@ -5,7 +5,7 @@
 //! pick says where the next one begins.
 
 use super::inputs::{Draft, Files, PickerInput, Picking, any_busy};
-use crate::compaction::plan::{CompactionPlan, CompactionReason};
+use super::plan::{CompactionPlan, CompactionReason};
 
 /// The range and levels of a manual compaction.
 #[derive(Clone, Copy, Debug, Default)]

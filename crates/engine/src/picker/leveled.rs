@@ -8,7 +8,7 @@
 //! the next level least, relative to its own size.
 
 use super::inputs::{Draft, Files, PickerInput, Picking, any_busy};
-use crate::compaction::plan::{CompactionPlan, CompactionReason};
+use super::plan::{CompactionPlan, CompactionReason};
 use crate::options::CompactionPri;
 use crate::version::FileMeta;
 use crate::version::levels::multiply;

@@ -11,10 +11,12 @@
 mod inputs;
 mod leveled;
 mod manual;
+mod plan;
 
 pub use inputs::{PickerInput, RunningCompaction};
 pub use leveled::{needs_compaction, pick_leveled};
 pub use manual::pick_manual;
+pub use plan::{CompactionPlan, OutputCutter};
 
 #[cfg(test)]
 mod tests;
