@@ -31,4 +31,4 @@ pub(crate) use purge::PurgeQueue;
 pub(crate) use request::{Payload, Request};
 pub(crate) use settings::{level_options, table_options};
 pub(crate) use stall::Throttle;
-pub(crate) use state::{DbState, Immutable, LeaderState, rank};
+pub(crate) use state::{DbState, Immutable, LeaderState};

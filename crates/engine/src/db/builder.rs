@@ -1,12 +1,13 @@
 //! Collects what an open needs, checks it, opens.
 
 use super::Db;
-use crate::merge::{MergeOperator, operator_by_name};
+use crate::merge::{MergeOperator, StringAppend, UInt64Add};
 use crate::options::{
-    BlockBasedTableOptions, CfOptions, DbOptions, check_supported, sanitize_cf, sanitize_db,
+    BlockBasedTableOptions, CfOptions, DbOptions, MergeOperatorChoice, check_supported,
+    sanitize_cf, sanitize_db,
 };
 use crate::recovery::{self, OpenRequest};
-use spanlith_base::{Comparator, Result};
+use spanlith_base::{Comparator, Error, Result};
 use spanlith_env::Env;
 use spanlith_table::BlockCache;
 use std::path::{Path, PathBuf};
@@ -25,7 +26,7 @@ pub struct OpenBuilder {
     cf_options: CfOptions,
     table_options: BlockBasedTableOptions,
     families: Vec<String>,
-    comparator: Comparator,
+    comparator: Option<Comparator>,
     merge_operator: Option<Arc<dyn MergeOperator>>,
     block_cache: Option<BlockCache>,
     no_info_log: bool,
@@ -40,7 +41,7 @@ impl OpenBuilder {
             cf_options: CfOptions::default(),
             table_options: BlockBasedTableOptions::default(),
             families: vec!["default".to_string()],
-            comparator: Comparator::Bytewise,
+            comparator: None,
             merge_operator: None,
             block_cache: None,
             no_info_log: false,
@@ -86,7 +87,7 @@ impl OpenBuilder {
 
     /// Order of user keys.
     pub fn comparator(mut self, comparator: Comparator) -> Self {
-        self.comparator = comparator;
+        self.comparator = Some(comparator);
         self
     }
 
@@ -114,19 +115,44 @@ impl OpenBuilder {
         self
     }
 
-    fn request(mut self, read_only: bool) -> Result<OpenRequest> {
-        if let Some(m) = &self.merge_operator {
-            self.cf_options.merge_operator = m.name().to_string();
-        } else if let Some(m) = operator_by_name(&self.cf_options.merge_operator) {
-            self.merge_operator = Some(m);
+    /// The options as text alone: what a component decides is left out.
+    fn plain_cf_options(&self) -> CfOptions {
+        let mut cf = self.cf_options.clone();
+        let plain = CfOptions::default();
+        if self.comparator.is_some() {
+            cf.comparator = plain.comparator;
         }
-        self.cf_options.comparator = self.comparator.name().to_string();
+        if self.merge_operator.is_some() {
+            cf.merge_operator = plain.merge_operator;
+        }
+        cf
+    }
+
+    /// Reports invalid and unsupported options, before anything is touched.
+    ///
+    /// # Errors
+    /// `NotSupported` with the names of all options whose feature does not exist yet;
+    /// `InvalidArgument` if the default family is missing.
+    pub fn check(&self) -> Result<()> {
         if !self.families.iter().any(|f| f == "default") {
-            return Err(spanlith_base::Error::invalid_argument(
+            return Err(Error::invalid_argument(
                 "Default column family not specified",
             ));
         }
-        check_supported(&self.options, &self.cf_options, &self.table_options)?;
+        check_supported(&self.options, &self.plain_cf_options(), &self.table_options)
+    }
+
+    fn request(mut self, read_only: bool) -> Result<OpenRequest> {
+        self.check()?;
+        let comparator = match self.comparator.take() {
+            Some(c) => c,
+            None => Comparator::from_name(&self.cf_options.comparator).unwrap_or_default(),
+        };
+        self.cf_options.comparator = comparator.name().to_string();
+        match &self.merge_operator {
+            Some(m) => self.cf_options.merge_operator = m.name().to_string(),
+            None => self.merge_operator = operator_by_text(&self.cf_options.merge_operator),
+        }
         sanitize_db(&mut self.options);
         sanitize_cf(&mut self.cf_options);
         let block_cache = if self.table_options.no_block_cache {
@@ -143,17 +169,12 @@ impl OpenBuilder {
             families: self.families,
             cf_options: self.cf_options,
             table_options: self.table_options,
-            comparator: self.comparator,
+            comparator,
             merge_operator: self.merge_operator,
             block_cache,
             read_only,
             no_info_log: self.no_info_log || read_only,
         })
-    }
-
-    /// Reports invalid and unsupported options, before anything is touched.
-    pub fn check(&self) -> Result<()> {
-        check_supported(&self.options, &self.cf_options, &self.table_options)
     }
 
     /// Opens for reading and writing.
@@ -172,5 +193,16 @@ impl OpenBuilder {
     /// As [`Self::open`].
     pub fn open_read_only(self) -> Result<Db> {
         Ok(Db::from_engine(recovery::open(self.request(true)?)?))
+    }
+}
+
+/// The built-in operator that an option's text names.
+fn operator_by_text(text: &str) -> Option<Arc<dyn MergeOperator>> {
+    match MergeOperatorChoice::parse(text)? {
+        MergeOperatorChoice::None => None,
+        MergeOperatorChoice::UInt64Add => Some(Arc::new(UInt64Add)),
+        MergeOperatorChoice::StringAppend { delimiter } => {
+            Some(Arc::new(StringAppend::new(delimiter.as_bytes())))
+        }
     }
 }

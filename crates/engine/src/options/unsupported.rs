@@ -19,7 +19,6 @@ const DB_ANY: &[&str] = &[
     "create_missing_column_families",
     "error_if_exists",
     "paranoid_checks",
-    "max_open_files",
     "max_background_jobs",
     "max_background_flushes",
     "max_background_compactions",

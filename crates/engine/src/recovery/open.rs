@@ -258,7 +258,7 @@ fn assemble(request: &OpenRequest, counters: Counters, parts: Parts) -> Arc<Engi
     });
     let mem = Arc::new(MemTable::new(request.comparator.clone(), 64 << 10));
     let session_id = new_session_id(&env);
-    let host_id = host_name(&env);
+    let host_id = host_name(&env, &request.options.db_host_id);
     let components = Components {
         cache,
         purge: parts.purge,
@@ -322,7 +322,10 @@ fn assemble(request: &OpenRequest, counters: Counters, parts: Parts) -> Arc<Engi
 }
 
 /// Name recorded in tables, as RocksDB's `__hostname__`.
-fn host_name(env: &Env) -> String {
+fn host_name(env: &Env, option: &str) -> String {
+    if option != "__hostname__" {
+        return option.to_string();
+    }
     // Not there in a test world: recorded as unknown.
     let name = env
         .fs
