@@ -41,7 +41,9 @@ impl rocksdb_writebatch_t {
 
     /// RocksDB's representation.
     pub(crate) fn rep(&self) -> &[u8] {
-        self.short.as_deref().unwrap_or_else(|| self.batch.as_bytes())
+        self.short
+            .as_deref()
+            .unwrap_or_else(|| self.batch.as_bytes())
     }
 }
 
@@ -54,7 +56,12 @@ unsafe fn joined(count: i32, parts: *const *const c_char, sizes: *const usize) -
     // SAFETY: The caller says so.
     unsafe {
         let (parts, sizes) = (array(parts, count), array(sizes, count));
-        parts.iter().zip(sizes).flat_map(|(&p, &n)| bytes(p, n)).copied().collect()
+        parts
+            .iter()
+            .zip(sizes)
+            .flat_map(|(&p, &n)| bytes(p, n))
+            .copied()
+            .collect()
     }
 }
 

@@ -10,8 +10,7 @@ use libc::{c_char, c_void};
 use spanlith_wal::{BatchIter, BatchOp};
 
 /// State, key, value.
-pub type BatchPutFn =
-    unsafe extern "C" fn(*mut c_void, *const c_char, usize, *const c_char, usize);
+pub type BatchPutFn = unsafe extern "C" fn(*mut c_void, *const c_char, usize, *const c_char, usize);
 /// State, key.
 pub type BatchDeleteFn = unsafe extern "C" fn(*mut c_void, *const c_char, usize);
 /// State, family, key, value or operand.
@@ -30,11 +29,10 @@ enum Go {
 }
 
 /// Walks over the entries that are intact.
-fn walk(
-    batch: &rocksdb_writebatch_t,
-    mut entry: impl FnMut(BatchOp<'_>) -> Go,
-) {
-    let Ok(entries) = BatchIter::new(batch.rep()) else { return };
+fn walk(batch: &rocksdb_writebatch_t, mut entry: impl FnMut(BatchOp<'_>) -> Go) {
+    let Ok(entries) = BatchIter::new(batch.rep()) else {
+        return;
+    };
     for op in entries {
         // Damage ends the walk; there is no way to report it.
         let Ok(op) = op else { return };

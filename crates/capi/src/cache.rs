@@ -41,7 +41,9 @@ pub(crate) fn new_cache(
 
 fn handle(capacity: usize, policy: Policy, shard_bits: i32, strict: bool) -> *mut rocksdb_cache_t {
     let shard_bits = u32::try_from(shard_bits).ok();
-    boxed(rocksdb_cache_t(new_cache(capacity, policy, shard_bits, strict)))
+    boxed(rocksdb_cache_t(new_cache(
+        capacity, policy, shard_bits, strict,
+    )))
 }
 
 c_api! {

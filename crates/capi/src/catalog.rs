@@ -17,15 +17,19 @@ const SMALL_FILE: u64 = 64 << 10;
 
 /// Names of the families that the MANIFEST lists, by id.
 fn families(env: &Env, dir: &Path) -> Result<Vec<String>> {
-    let current = env.fs.read_all(&dir.join(filenames::CURRENT_FILE), SMALL_FILE)?;
-    let manifest = dir.join(filenames::manifest_file_name(filenames::parse_current(&current)?));
+    let current = env
+        .fs
+        .read_all(&dir.join(filenames::CURRENT_FILE), SMALL_FILE)?;
+    let manifest = dir.join(filenames::manifest_file_name(filenames::parse_current(
+        &current,
+    )?));
     let mut reader = LogReader::new(env.fs.open_sequential(&manifest)?, 0);
     let mut names = BTreeMap::from([(0, "default".to_string())]);
     loop {
         match reader.next_event()? {
             ReadEvent::Record { .. } => {
-                let edit = VersionEdit::decode(reader.record())
-                    .map_err(|e| e.with_path(&manifest))?;
+                let edit =
+                    VersionEdit::decode(reader.record()).map_err(|e| e.with_path(&manifest))?;
                 if let Some(name) = edit.column_family_add {
                     let name = String::from_utf8_lossy(&name).into_owned();
                     names.insert(edit.column_family, name);
@@ -38,7 +42,9 @@ fn families(env: &Env, dir: &Path) -> Result<Vec<String>> {
             // Records about logs say nothing about families.
             ReadEvent::TimestampSizes(_) | ReadEvent::Predecessor { .. } => {}
             event @ ReadEvent::Corruption { .. } => {
-                let e = event.into_error().unwrap_or_else(|| Error::corruption("MANIFEST"));
+                let e = event
+                    .into_error()
+                    .unwrap_or_else(|| Error::corruption("MANIFEST"));
                 return Err(e.with_path(&manifest));
             }
             ReadEvent::Eof { .. } => return Ok(names.into_values().collect()),

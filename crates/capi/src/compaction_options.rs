@@ -29,7 +29,8 @@ handle! {
 
 c_api! {
     /// RocksDB's defaults.
-    fn rocksdb_universal_compaction_options_create() -> *mut rocksdb_universal_compaction_options_t {
+    fn rocksdb_universal_compaction_options_create(
+    ) -> *mut rocksdb_universal_compaction_options_t {
         boxed(rocksdb_universal_compaction_options_t::default())
     }
 

@@ -79,3 +79,47 @@ c_api! {
 destroyers! {
     rocksdb_comparator_destroy(rocksdb_comparator_t);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ffi::unbox;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    unsafe extern "C" fn by_length(
+        _: *mut c_void,
+        _: *const c_char,
+        alen: usize,
+        _: *const c_char,
+        blen: usize,
+    ) -> i32 {
+        alen as i32 - blen as i32
+    }
+
+    unsafe extern "C" fn name(_: *mut c_void) -> *const c_char {
+        c"test.Length".as_ptr()
+    }
+
+    unsafe extern "C" fn count(state: *mut c_void) {
+        // SAFETY: The test's state is a counter.
+        unsafe { &*state.cast::<AtomicUsize>() }.fetch_add(1, Relaxed);
+    }
+
+    #[test]
+    fn the_destructor_runs_once_when_the_last_user_is_gone() {
+        let ended = AtomicUsize::new(0);
+        let state = (&raw const ended).cast_mut().cast();
+        // SAFETY: The callbacks fit, the state outlives the comparator.
+        let handle = unsafe { rocksdb_comparator_create(state, Some(count), by_length, name) };
+        // SAFETY: The handle was just made.
+        let shared = unsafe { &*handle }.0.clone();
+        assert_eq!(shared.name(), "test.Length");
+        assert_eq!(shared.compare(b"zz", b"aaa"), Ordering::Less);
+        assert_eq!(shared.compare(b"zz", b"aa"), Ordering::Equal);
+        // SAFETY: The handle is not used again.
+        drop(unsafe { unbox(handle) });
+        assert_eq!(ended.load(Relaxed), 0);
+        drop(shared);
+        assert_eq!(ended.load(Relaxed), 1);
+    }
+}

@@ -178,7 +178,10 @@ mod tests {
         assign(&mut style, 77, "compaction_style", &mut deferred);
         assert_eq!(style, CompactionStyle::Level);
         let text = first_complaint(&deferred).unwrap_err().to_string();
-        assert_eq!(text, "Invalid argument: option has no such value: type=CompactionStyle value=77");
+        assert_eq!(
+            text,
+            "Invalid argument: option has no such value: type=CompactionStyle value=77"
+        );
         assign(&mut style, 2, "compaction_style", &mut deferred);
         assert_eq!(style, CompactionStyle::Fifo);
         assert!(first_complaint(&deferred).is_ok());

@@ -4,6 +4,7 @@ use crate::family::rocksdb_column_family_handle_t;
 use crate::ffi::{array, boxed, path, report, text, unbox};
 use crate::options::rocksdb_options_t;
 use libc::c_char;
+use spanlith::options::CfOptions;
 use spanlith::version::{FileKind, parse_file_name};
 use spanlith::{Cf, Db};
 use spanlith_base::stats::Statistics;
@@ -40,9 +41,14 @@ fn open(
 ) -> Result<*mut rocksdb_t> {
     options.check()?;
     cf_options.check()?;
+    options.env.prepare(&dir)?;
+    let mut cf = cf_options.cf.clone();
+    // Attached as objects below; their names need not be known ones.
+    let defaults = CfOptions::default();
+    (cf.comparator, cf.merge_operator) = (defaults.comparator, defaults.merge_operator);
     let mut builder = Db::builder(dir)
         .options(options.db.clone())
-        .cf_options(cf_options.cf.clone())
+        .cf_options(cf)
         .table_options(cf_options.table.clone())
         .comparator(cf_options.comparator.clone())
         .families(names)
@@ -71,18 +77,18 @@ fn open(
 unsafe fn open_families(
     dir: PathBuf,
     options: &rocksdb_options_t,
-    (count, names, cf_options): (
-        i32,
-        *const *const c_char,
-        *const *const rocksdb_options_t,
-    ),
+    (count, names, cf_options): (i32, *const *const c_char, *const *const rocksdb_options_t),
     handles: *mut *mut rocksdb_column_family_handle_t,
     mode: Mode,
 ) -> Result<*mut rocksdb_t> {
     let count = usize::try_from(count).unwrap_or(0);
     // SAFETY: The caller says so; names are NUL-terminated.
-    let names: Vec<String> =
-        unsafe { array(names, count).iter().map(|n| text(*n).into_owned()).collect() };
+    let names: Vec<String> = unsafe {
+        array(names, count)
+            .iter()
+            .map(|n| text(*n).into_owned())
+            .collect()
+    };
     // SAFETY: As above.
     let cf_options = unsafe { array(cf_options, count) };
     let default = names
@@ -98,7 +104,11 @@ unsafe fn open_families(
     let db = open(dir, options, names, cf_options, mode)?;
     for at in 0..count {
         // SAFETY: The database was just opened; the array has room.
-        unsafe { handles.add(at).write(boxed(rocksdb_column_family_handle_t::of(&(*db).cf))) };
+        unsafe {
+            handles
+                .add(at)
+                .write(boxed(rocksdb_column_family_handle_t::of(&(*db).cf)))
+        };
     }
     Ok(db)
 }

@@ -2,23 +2,44 @@
 
 use crate::ffi::{boxed, path, report};
 use libc::c_char;
+use spanlith_base::Result;
 use spanlith_env::mem::MemFs;
 use spanlith_env::{Env, JobClass};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// An environment: the process's own, or one whose files are in memory.
-pub struct rocksdb_env_t(Env);
+/// An environment: the process's own, or one whose files are in memory. A counted reference.
+#[derive(Clone)]
+pub struct rocksdb_env_t {
+    pub(crate) env: Env,
+    in_memory: bool,
+}
+
+impl Default for rocksdb_env_t {
+    fn default() -> Self {
+        Self {
+            env: Env::system(),
+            in_memory: false,
+        }
+    }
+}
 
 impl rocksdb_env_t {
-    pub(crate) fn env(&self) -> Env {
-        self.0.clone()
+    /// In memory every directory above a database counts as there.
+    pub(crate) fn prepare(&self, dir: &Path) -> Result<()> {
+        let mut above: Vec<&Path> = dir.ancestors().skip(1).collect();
+        above.retain(|d| self.in_memory && !d.as_os_str().is_empty());
+        above
+            .iter()
+            .rev()
+            .try_for_each(|d| self.env.fs.create_dir_if_missing(d))
     }
 }
 
 /// Numbers of threads that were asked for, by class; for the getters only. Relaxed: they order
 /// nothing.
-static LOW: AtomicI32 = AtomicI32::new(1);
+static LOW: AtomicI32 = AtomicI32::new(0);
 static HIGH: AtomicI32 = AtomicI32::new(0);
 static BOTTOM: AtomicI32 = AtomicI32::new(0);
 
@@ -72,12 +93,13 @@ pools! {
 c_api! {
     /// The process's own environment.
     fn rocksdb_create_default_env() -> *mut rocksdb_env_t {
-        boxed(rocksdb_env_t(Env::system()))
+        boxed(rocksdb_env_t::default())
     }
 
     /// An environment whose files are in memory and go with the last user.
     fn rocksdb_create_mem_env() -> *mut rocksdb_env_t {
-        boxed(rocksdb_env_t(Env { fs: Arc::new(MemFs::new()), ..Env::system() }))
+        let env = Env { fs: Arc::new(MemFs::new()), ..Env::system() };
+        boxed(rocksdb_env_t { env, in_memory: true })
     }
 
     /// Creates a directory if it is not there.
@@ -86,7 +108,11 @@ c_api! {
         name: *const c_char,
         errptr: *mut *mut c_char,
     ) {
-        report(errptr, (), || (*env).0.fs.create_dir_if_missing(&path(name)));
+        report(errptr, (), || {
+            let (env, dir) = (&*env, path(name));
+            env.prepare(&dir)?;
+            env.env.fs.create_dir_if_missing(&dir)
+        });
     }
 }
 

@@ -24,7 +24,10 @@ impl rocksdb_slice_t {
     /// Borrows `bytes`; not NULL, even if there are none.
     #[inline]
     pub(crate) fn of(bytes: &[u8]) -> Self {
-        Self { data: bytes.as_ptr().cast(), size: bytes.len() }
+        Self {
+            data: bytes.as_ptr().cast(),
+            size: bytes.len(),
+        }
     }
 }
 
@@ -200,7 +203,10 @@ mod tests {
     fn failure_replaces_an_older_error_text() {
         let mut err = malloc_copy(b"older");
         // SAFETY: `err` is valid and from `malloc`.
-        assert_eq!(unsafe { report(&raw mut err, 0, || Err::<i32, _>(Error::busy(""))) }, 0);
+        assert_eq!(
+            unsafe { report(&raw mut err, 0, || Err::<i32, _>(Error::busy(""))) },
+            0
+        );
         assert_eq!(taken(&mut err), "Resource busy: ");
     }
 

@@ -7,8 +7,8 @@ use crate::pinned::{rocksdb_pinnable_handle_t, rocksdb_pinnableslice_t};
 use crate::read_options::rocksdb_readoptions_t;
 use libc::c_char;
 use spanlith::{Cf, Pinned};
-use spanlith_base::stats::{Histogram, Statistics, Ticker};
 use spanlith_base::Result;
+use spanlith_base::stats::{Histogram, Statistics, Ticker};
 use std::ptr;
 
 #[cold]
@@ -49,12 +49,10 @@ pub(crate) unsafe fn copied(value: Option<Pinned>, len: *mut usize) -> *mut c_ch
 
 /// What may be known about a key without reading files: whether it may exist, and its value if that
 /// is known.
-fn may_exist(
-    cf: &Cf,
-    options: &rocksdb_readoptions_t,
-    key: &[u8],
-) -> (bool, Option<Pinned>) {
-    let Ok(options) = options.for_get() else { return (true, None) };
+fn may_exist(cf: &Cf, options: &rocksdb_readoptions_t, key: &[u8]) -> (bool, Option<Pinned>) {
+    let Ok(options) = options.for_get() else {
+        return (true, None);
+    };
     let mut options = options.clone();
     options.cache_only = true;
     match cf.get_opt(key, &options) {

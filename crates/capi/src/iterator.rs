@@ -23,7 +23,10 @@ impl rocksdb_iterator_t {
         if let Some(s) = &statistics {
             s.add(Ticker::NumIteratorCreated, 1);
         }
-        Self { cursor: options.map(|o| cf.cursor(o)), statistics }
+        Self {
+            cursor: options.map(|o| cf.cursor(o)),
+            statistics,
+        }
     }
 
     #[inline(always)]
@@ -55,7 +58,9 @@ impl rocksdb_iterator_t {
     #[cold]
     #[inline(never)]
     fn count(&self, [moved, found]: [Ticker; 2]) {
-        let Some(statistics) = &self.statistics else { return };
+        let Some(statistics) = &self.statistics else {
+            return;
+        };
         statistics.add(moved, 1);
         if self.valid() {
             statistics.add(found, 1);
@@ -176,7 +181,10 @@ c_api! {
     }
 
     /// Timestamp of the key: always empty, no family has timestamps.
-    fn rocksdb_iter_timestamp(_iter: *const rocksdb_iterator_t, tslen: *mut usize) -> *const c_char {
+    fn rocksdb_iter_timestamp(
+        _iter: *const rocksdb_iterator_t,
+        tslen: *mut usize,
+    ) -> *const c_char {
         *tslen = 0;
         c"".as_ptr()
     }

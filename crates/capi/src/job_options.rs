@@ -153,7 +153,8 @@ switches! {
     rocksdb_wait_for_compact_options_t.flush:
         rocksdb_wait_for_compact_options_set_flush, rocksdb_wait_for_compact_options_get_flush;
     rocksdb_wait_for_compact_options_t.close_db:
-        rocksdb_wait_for_compact_options_set_close_db, rocksdb_wait_for_compact_options_get_close_db;
+        rocksdb_wait_for_compact_options_set_close_db,
+        rocksdb_wait_for_compact_options_get_close_db;
     rocksdb_wait_for_compact_options_t.wait_for_purge:
         rocksdb_wait_for_compact_options_set_wait_for_purge,
         rocksdb_wait_for_compact_options_get_wait_for_purge;

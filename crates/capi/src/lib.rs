@@ -10,8 +10,8 @@
 //! Nothing is accepted and ignored.
 //!
 //! # Errors
-//! Functions with an `errptr` leave `*errptr` alone on success and replace it with a `malloc`ed text
-//! on failure. Functions without one swallow errors, as RocksDB's do.
+//! Functions with an `errptr` leave `*errptr` alone on success and replace it with a text from
+//! `malloc` on failure. Functions without one swallow errors, as RocksDB's do.
 //!
 //! # Panics (A1)
 //! A panic does not leave a function: with an `errptr` it is reported as `Operation aborted: …`,

@@ -33,8 +33,8 @@ macro_rules! destroyers {
 }
 
 /// Declares setters and getters of fields, one line per field:
-/// `field.path: setter(c_type), getter -> c_type;`. A value that the field cannot hold is remembered
-/// in the handle's `deferred` and reported when the handle is used.
+/// `field.path: setter(c_type), getter -> c_type;`. A value that the field cannot hold is kept in
+/// the handle's `deferred` and reported when the handle is used.
 macro_rules! accessors {
     ($handle:ident { $(
         $($field:ident).+ : $set:ident($set_type:ty), $get:ident -> $get_type:ty;

@@ -17,7 +17,9 @@ use std::time::Duration;
 /// stay in the process.
 fn flush_wal(db: &Db, sync: bool) -> Result<()> {
     if db.is_read_only() {
-        return Err(Error::not_supported("Not supported operation in read only mode."));
+        return Err(Error::not_supported(
+            "Not supported operation in read only mode.",
+        ));
     }
     if sync { db.sync() } else { Ok(()) }
 }
@@ -42,8 +44,14 @@ fn wait_for_compact(db: &Db, options: &rocksdb_wait_for_compact_options_t) -> Re
     }
     let clock = Env::system().clock;
     let begin = clock.monotonic_nanos();
-    while BUSY.iter().any(|p| db.int_property(p).is_some_and(|v| v > 0)) {
-        if db.int_property("rocksdb.background-errors").is_some_and(|n| n > 0) {
+    while BUSY
+        .iter()
+        .any(|p| db.int_property(p).is_some_and(|v| v > 0))
+    {
+        if db
+            .int_property("rocksdb.background-errors")
+            .is_some_and(|n| n > 0)
+        {
             break;
         }
         let waited = (clock.monotonic_nanos() - begin) / 1000;
@@ -52,7 +60,11 @@ fn wait_for_compact(db: &Db, options: &rocksdb_wait_for_compact_options_t) -> Re
         }
         clock.sleep(Duration::from_millis(1));
     }
-    if options.close_db { db.clone().close() } else { Ok(()) }
+    if options.close_db {
+        db.clone().close()
+    } else {
+        Ok(())
+    }
 }
 
 c_api! {

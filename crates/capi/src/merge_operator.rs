@@ -101,7 +101,16 @@ impl MergeOperator for CMergeOperator {
             // SAFETY: All pointers are valid for their lengths during the call.
             unsafe {
                 (self.full_merge)(
-                    state, key_at, key.len(), base, base_len, list, lengths, count, success, len,
+                    state,
+                    key_at,
+                    key.len(),
+                    base,
+                    base_len,
+                    list,
+                    lengths,
+                    count,
+                    success,
+                    len,
                 )
             }
         })
@@ -113,9 +122,7 @@ impl MergeOperator for CMergeOperator {
         let key_at = key.as_ptr().cast();
         self.call(operands, |list, lengths, count, success, len| {
             // SAFETY: All pointers are valid for their lengths during the call.
-            unsafe {
-                partial_merge(state, key_at, key.len(), list, lengths, count, success, len)
-            }
+            unsafe { partial_merge(state, key_at, key.len(), list, lengths, count, success, len) }
         })
     }
 }
@@ -145,4 +152,63 @@ c_api! {
 
 destroyers! {
     rocksdb_mergeoperator_destroy(rocksdb_mergeoperator_t);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ffi::{array, malloc_copy, unbox};
+
+    /// Existing value and operands in brackets; fails for the key `bad`.
+    unsafe extern "C" fn list(
+        _: *mut c_void,
+        key: *const c_char,
+        key_len: usize,
+        existing: *const c_char,
+        existing_len: usize,
+        operands: *const *const c_char,
+        lengths: *const usize,
+        count: i32,
+        success: *mut u8,
+        len: *mut usize,
+    ) -> *mut c_char {
+        let n = usize::try_from(count).unwrap();
+        // SAFETY: The adapter passes valid pointers and lengths.
+        unsafe {
+            if bytes(key, key_len) == b"bad" {
+                *success = 0;
+                return ptr::null_mut();
+            }
+            let mut out = match existing.is_null() {
+                true => b"none".to_vec(),
+                false => bytes(existing, existing_len).to_vec(),
+            };
+            for (&o, &l) in array(operands, n).iter().zip(array(lengths, n)) {
+                out.extend_from_slice(b"[");
+                out.extend_from_slice(bytes(o, l));
+                out.extend_from_slice(b"]");
+            }
+            (*success, *len) = (1, out.len());
+            malloc_copy(&out)
+        }
+    }
+
+    unsafe extern "C" fn name(_: *mut c_void) -> *const c_char {
+        c"test.List".as_ptr()
+    }
+
+    #[test]
+    fn callbacks_get_operands_oldest_first_and_their_results_are_freed() {
+        let state = ptr::null_mut();
+        // SAFETY: The callbacks fit; results come from `malloc` and are freed with `free`.
+        let handle = unsafe { rocksdb_mergeoperator_create(state, None, list, None, None, name) };
+        // SAFETY: The handle was just made and is not used again.
+        let operator = unsafe { unbox(handle) }.unwrap().0;
+        assert_eq!(operator.name(), "test.List");
+        let merge = |key: &[u8], base| operator.full_merge(key, base, &[b"a", b""]);
+        assert_eq!(merge(b"k", None).unwrap(), b"none[a][]");
+        assert_eq!(merge(b"k", Some(b"")).unwrap(), b"[a][]");
+        assert_eq!(merge(b"bad", None), None);
+        assert_eq!(operator.partial_merge(b"k", &[b"a", b"b"]), None);
+    }
 }

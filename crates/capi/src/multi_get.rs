@@ -49,15 +49,14 @@ fn answers(
 
 /// # Safety
 /// The arrays have `count` elements, and each key its length.
-unsafe fn keys<'a>(
-    count: usize,
-    list: *const *const c_char,
-    sizes: *const usize,
-) -> Vec<&'a [u8]> {
+unsafe fn keys<'a>(count: usize, list: *const *const c_char, sizes: *const usize) -> Vec<&'a [u8]> {
     // SAFETY: The caller says so.
     unsafe {
         let (list, sizes) = (array(list, count), array(sizes, count));
-        list.iter().zip(sizes).map(|(&data, &len)| bytes(data, len)).collect()
+        list.iter()
+            .zip(sizes)
+            .map(|(&data, &len)| bytes(data, len))
+            .collect()
     }
 }
 
@@ -109,13 +108,20 @@ unsafe fn give_pinned(
 
 /// Reads each key from its own family, all at one point in time.
 fn get_each(cfs: &[&Cf], keys: &[&[u8]], options: &spanlith::ReadOptions) -> Vec<Answer> {
-    let Some(first) = cfs.first() else { return Vec::new() };
+    let Some(first) = cfs.first() else {
+        return Vec::new();
+    };
     if cfs.iter().all(|cf| cf.id() == first.id()) {
         return first.multi_get_opt(keys, options);
     }
     let mut options = options.clone();
-    options.snapshot.get_or_insert_with(|| first.db().snapshot());
-    cfs.iter().zip(keys).map(|(cf, key)| cf.get_opt(key, &options)).collect()
+    options
+        .snapshot
+        .get_or_insert_with(|| first.db().snapshot());
+    cfs.iter()
+        .zip(keys)
+        .map(|(cf, key)| cf.get_opt(key, &options))
+        .collect()
 }
 
 c_api! {

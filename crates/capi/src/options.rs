@@ -26,7 +26,7 @@ pub struct rocksdb_options_t {
     pub(crate) comparator: Comparator,
     pub(crate) merge_operator: Option<Arc<dyn MergeOperator>>,
     pub(crate) block_cache: Option<BlockCache>,
-    pub(crate) env: Option<Env>,
+    pub(crate) env: rocksdb_env_t,
     pub(crate) statistics: Option<Arc<Statistics>>,
     /// Values that did not fit their option; opening reports them.
     pub(crate) deferred: Deferred,
@@ -75,7 +75,7 @@ impl rocksdb_options_t {
 
     /// The outside world of databases opened with these options.
     pub(crate) fn env(&self) -> Env {
-        self.env.clone().unwrap_or_else(Env::system)
+        self.env.env.clone()
     }
 }
 
@@ -132,7 +132,7 @@ c_api! {
 
     /// The outside world; NULL means the default.
     fn rocksdb_options_set_env(options: *mut rocksdb_options_t, env: *mut rocksdb_env_t) {
-        (*options).env = env.as_ref().map(rocksdb_env_t::env);
+        (*options).env = env.as_ref().cloned().unwrap_or_default();
     }
 
     /// Codec of each level; the last counts for all deeper ones.
@@ -164,7 +164,10 @@ c_api! {
 }
 
 fn set_merge_operator(o: &mut rocksdb_options_t, operator: Option<Arc<dyn MergeOperator>>) {
-    o.cf.merge_operator = operator.as_ref().map_or("nullptr", |m| m.name()).to_string();
+    o.cf.merge_operator = operator
+        .as_ref()
+        .map_or("nullptr", |m| m.name())
+        .to_string();
     o.merge_operator = operator;
     o.deferred.remove("merge_operator");
 }

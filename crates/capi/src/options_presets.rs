@@ -2,9 +2,7 @@
 
 use crate::env::set_threads;
 use crate::options::rocksdb_options_t;
-use spanlith::options::{
-    CompactionStyle, CompressionOptions, CompressionType, DataBlockIndexType,
-};
+use spanlith::options::{CompactionStyle, CompressionOptions, CompressionType, DataBlockIndexType};
 use spanlith_cache::Policy;
 use spanlith_env::JobClass;
 use spanlith_table::BlockCache;
@@ -12,7 +10,13 @@ use spanlith_table::BlockCache;
 /// Plain blocks in levels above `first`, LZ4 from there on.
 fn compress_from(o: &mut rocksdb_options_t, first: i32) {
     o.cf.compression_per_level = (0..o.cf.num_levels)
-        .map(|level| if level < first { CompressionType::None } else { CompressionType::Lz4 })
+        .map(|level| {
+            if level < first {
+                CompressionType::None
+            } else {
+                CompressionType::Lz4
+            }
+        })
         .collect();
 }
 

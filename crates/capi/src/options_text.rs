@@ -97,15 +97,23 @@ fn block_cache(text: &str) -> Result<BlockCache> {
             "capacity" => capacity = Some(size("capacity", &value)?),
             "num_shard_bits" => {
                 let mut bits = 0i32;
-                bits.parse_into(&value).map_err(|e| e.into_error("num_shard_bits"))?;
+                bits.parse_into(&value)
+                    .map_err(|e| e.into_error("num_shard_bits"))?;
                 shard_bits = u32::try_from(bits).ok();
             }
             "strict_capacity_limit" => {
-                strict.parse_into(&value).map_err(|e| e.into_error("strict_capacity_limit"))?;
+                strict
+                    .parse_into(&value)
+                    .map_err(|e| e.into_error("strict_capacity_limit"))?;
             }
             _ => return Err(Error::not_supported(format!("block_cache {name}"))),
         }
     }
     let capacity = capacity.unwrap_or(8 << 20);
-    Ok(crate::cache::new_cache(capacity, Policy::Lru, shard_bits, strict))
+    Ok(crate::cache::new_cache(
+        capacity,
+        Policy::Lru,
+        shard_bits,
+        strict,
+    ))
 }

@@ -1,0 +1,180 @@
+//! Who owns what, and in which order it may go.
+
+use crate::support::*;
+use spanlith_capi::*;
+use std::ptr;
+
+#[test]
+fn destroying_null_does_nothing() {
+    macro_rules! destroy {
+        ($($f:ident),* $(,)?) => {
+            // SAFETY: NULL is allowed.
+            unsafe { $($f(ptr::null_mut());)* }
+        };
+    }
+    destroy!(
+        rocksdb_options_destroy,
+        rocksdb_block_based_options_destroy,
+        rocksdb_universal_compaction_options_destroy,
+        rocksdb_fifo_compaction_options_destroy,
+        rocksdb_cache_destroy,
+        rocksdb_lru_cache_options_destroy,
+        rocksdb_hyper_clock_cache_options_destroy,
+        rocksdb_env_destroy,
+        rocksdb_readoptions_destroy,
+        rocksdb_writeoptions_destroy,
+        rocksdb_flushoptions_destroy,
+        rocksdb_flushwaloptions_destroy,
+        rocksdb_compactoptions_destroy,
+        rocksdb_wait_for_compact_options_destroy,
+        rocksdb_writebatch_destroy,
+        rocksdb_pinnableslice_destroy,
+        rocksdb_pinnable_handle_destroy,
+        rocksdb_iter_destroy,
+        rocksdb_column_family_handle_destroy,
+        rocksdb_comparator_destroy,
+        rocksdb_mergeoperator_destroy,
+        rocksdb_filterpolicy_destroy,
+        rocksdb_statistics_histogram_data_destroy,
+        rocksdb_close,
+        rocksdb_free,
+    );
+}
+
+#[test]
+fn close_gives_the_lock_back_while_other_handles_live() {
+    let w = World::new();
+    let db = w.open().unwrap();
+    w.put(db, b"k", b"v").unwrap();
+    // SAFETY: All handles are live; the iterator and the value are used after the database was
+    // closed, which our handles allow.
+    unsafe {
+        let it = rocksdb_create_iterator(db, w.read);
+        let cf = rocksdb_get_default_column_family_handle(db);
+        let snapshot = rocksdb_create_snapshot(db);
+        let pinned = call(|e| rocksdb_get_pinned(db, w.read, p(b"k"), 1, e)).unwrap();
+        rocksdb_close(db);
+
+        let again = w.open().unwrap();
+        w.put(again, b"k", b"new").unwrap();
+        rocksdb_iter_seek_to_first(it);
+        assert_eq!(rocksdb_iter_valid(it), 1);
+        let mut len = 0;
+        let value = rocksdb_iter_value(it, &raw mut len);
+        assert_eq!(std::slice::from_raw_parts(value.cast::<u8>(), len), b"v");
+        let value = rocksdb_pinnableslice_value(pinned, &raw mut len);
+        assert_eq!(std::slice::from_raw_parts(value.cast::<u8>(), len), b"v");
+        assert_eq!(rocksdb_column_family_handle_get_id(cf), 0);
+
+        rocksdb_release_snapshot(again, snapshot);
+        rocksdb_column_family_handle_destroy(cf);
+        rocksdb_iter_destroy(it);
+        rocksdb_pinnableslice_destroy(pinned);
+        rocksdb_close(again);
+    }
+}
+
+#[test]
+fn writes_after_a_close_inside_wait_for_compact_are_refused() {
+    let w = World::new();
+    let db = w.open().unwrap();
+    w.put(db, b"k", b"v").unwrap();
+    // SAFETY: All handles are live.
+    unsafe {
+        let options = rocksdb_wait_for_compact_options_create();
+        rocksdb_wait_for_compact_options_set_close_db(options, 1);
+        call(|e| rocksdb_wait_for_compact(db, options, e)).unwrap();
+        rocksdb_wait_for_compact_options_destroy(options);
+    }
+    assert_eq!(w.put(db, b"k", b"v").unwrap_err(), "Shutdown in progress: ");
+    assert_eq!(w.flush(db).unwrap_err(), "Shutdown in progress: ");
+    // SAFETY: The handle is still to be destroyed.
+    unsafe { rocksdb_close(db) };
+}
+
+#[test]
+fn bounds_are_copied_when_an_iterator_is_made() {
+    let w = World::new();
+    let db = w.open().unwrap();
+    for k in [b"a", b"b", b"c", b"d"] {
+        w.put(db, k, b"v").unwrap();
+    }
+    // SAFETY: All handles are live; the bounds may go once the iterator is there.
+    unsafe {
+        let options = rocksdb_readoptions_create();
+        let (mut lower, mut upper) = (b"b".to_vec(), b"d".to_vec());
+        rocksdb_readoptions_set_iterate_lower_bound(options, p(&lower), 1);
+        rocksdb_readoptions_set_iterate_upper_bound(options, p(&upper), 1);
+        let it = rocksdb_create_iterator(db, options);
+        (lower[0], upper[0]) = (b'x', b'x');
+        rocksdb_readoptions_destroy(options);
+        drop((lower, upper));
+        let mut seen = Vec::new();
+        rocksdb_iter_seek_to_first(it);
+        while rocksdb_iter_valid(it) == 1 {
+            let key = rocksdb_iter_key_slice(it);
+            seen.extend_from_slice(std::slice::from_raw_parts(key.data.cast::<u8>(), key.size));
+            rocksdb_iter_next(it);
+        }
+        assert_eq!(seen, b"bc");
+        call(|e| rocksdb_iter_get_error(it, e)).unwrap();
+        rocksdb_iter_destroy(it);
+        rocksdb_close(db);
+    }
+}
+
+#[test]
+fn multi_get_overwrites_what_the_arrays_held() {
+    let w = World::new();
+    let db = w.open().unwrap();
+    w.put(db, b"a", b"1").unwrap();
+    w.put(db, b"empty", b"").unwrap();
+    let keys = [p(b"a"), p(b"none"), p(b"empty")];
+    let sizes = [1, 4, 5];
+    let garbage = ptr::dangling_mut();
+    let (mut values, mut lens, mut errs) = ([garbage; 3], [9usize; 3], [garbage; 3]);
+    // SAFETY: The arrays have three elements; garbage is overwritten, not freed.
+    unsafe {
+        rocksdb_multi_get(
+            db,
+            w.read,
+            3,
+            keys.as_ptr(),
+            sizes.as_ptr(),
+            values.as_mut_ptr(),
+            lens.as_mut_ptr(),
+            errs.as_mut_ptr(),
+        );
+        assert!(errs.iter().all(|e| e.is_null()));
+        assert_eq!(lens, [1, 0, 0]);
+        assert!(values[1].is_null());
+        assert!(!values[0].is_null());
+        assert!(!values[2].is_null(), "an empty value is not absence");
+        libc_free(values[0]);
+        libc_free(values[2]);
+        rocksdb_close(db);
+    }
+}
+
+#[test]
+fn a_snapshot_shows_the_past_until_it_is_unset() {
+    let w = World::new();
+    let db = w.open().unwrap();
+    w.put(db, b"k", b"old").unwrap();
+    // SAFETY: All handles are live.
+    unsafe {
+        let snapshot = rocksdb_create_snapshot(db);
+        w.put(db, b"k", b"new").unwrap();
+        w.flush(db).unwrap();
+        rocksdb_readoptions_set_snapshot(w.read, snapshot);
+        assert_eq!(w.get(db, b"k").unwrap().unwrap(), b"old");
+        rocksdb_readoptions_set_snapshot(w.read, ptr::null());
+        assert_eq!(w.get(db, b"k").unwrap().unwrap(), b"new");
+        rocksdb_release_snapshot(db, snapshot);
+        let mut live = 9;
+        let name = c"rocksdb.num-snapshots".as_ptr();
+        assert_eq!(rocksdb_property_int(db, name, &raw mut live), 0);
+        assert_eq!(live, 0);
+        rocksdb_close(db);
+    }
+}

@@ -1,0 +1,223 @@
+//! What becomes of settings.
+
+use crate::support::*;
+use spanlith_capi::*;
+use std::ffi::CStr;
+
+#[test]
+fn an_option_without_a_feature_is_kept_and_refused_at_open() {
+    let w = World::new();
+    // SAFETY: The handle lives as long as `w`.
+    unsafe {
+        rocksdb_options_set_enable_blob_files(w.options, 1);
+        assert_eq!(rocksdb_options_get_enable_blob_files(w.options), 1);
+        assert_eq!(w.open().unwrap_err(), "Not implemented: enable_blob_files");
+        rocksdb_options_set_enable_blob_files(w.options, 0);
+        rocksdb_close(w.open().unwrap());
+    }
+}
+
+#[test]
+fn a_value_that_no_option_can_have_is_refused_at_open() {
+    let w = World::new();
+    // SAFETY: The handle lives as long as `w`.
+    unsafe {
+        rocksdb_options_set_compression(w.options, 99);
+        let text = "Invalid argument: Using a CompressionType other than built-in ...";
+        assert_eq!(w.open().unwrap_err(), text);
+        let copy = rocksdb_options_create_copy(w.options);
+        rocksdb_options_set_compression(copy, 4);
+        assert_eq!(w.open().unwrap_err(), text);
+        let opened = call(|e| rocksdb_open(copy, w.path.as_ptr(), e)).unwrap();
+        rocksdb_close(opened);
+        rocksdb_options_destroy(copy);
+    }
+}
+
+#[test]
+fn table_options_are_copied_and_their_cache_is_shared() {
+    let w = World::new();
+    // SAFETY: Handles are live until they are destroyed; the cache handle is used after its users
+    // took their shares.
+    unsafe {
+        let table = rocksdb_block_based_options_create();
+        let cache = rocksdb_cache_create_lru(3 << 20);
+        rocksdb_block_based_options_set_block_cache(table, cache);
+        rocksdb_block_based_options_set_block_cache(table, std::ptr::null_mut());
+        rocksdb_block_based_options_set_filter_policy(
+            table,
+            rocksdb_filterpolicy_create_bloom(9.9),
+        );
+        rocksdb_options_set_block_based_table_factory(w.options, table);
+        rocksdb_block_based_options_set_block_size(table, 1);
+        rocksdb_block_based_options_destroy(table);
+        let db = w.open().unwrap();
+        for i in 0..1000u32 {
+            w.put(db, &i.to_be_bytes(), &[7; 100]).unwrap();
+        }
+        w.flush(db).unwrap();
+        assert_eq!(w.get(db, &5u32.to_be_bytes()).unwrap().unwrap(), [7; 100]);
+        assert!(rocksdb_cache_get_usage(cache) > 4096);
+        let mut capacity = 0;
+        let name = c"rocksdb.block-cache-capacity".as_ptr();
+        assert_eq!(rocksdb_property_int(db, name, &raw mut capacity), 0);
+        assert_eq!(capacity, 3 << 20);
+        rocksdb_cache_destroy(cache);
+        assert_eq!(w.get(db, &6u32.to_be_bytes()).unwrap().unwrap(), [7; 100]);
+        rocksdb_close(db);
+    }
+}
+
+#[test]
+fn strings_are_lent_for_the_life_of_the_options() {
+    let w = World::new();
+    // SAFETY: The handle lives as long as `w`.
+    unsafe {
+        let mut len = 9;
+        let first = rocksdb_options_get_db_host_id(w.options, &raw mut len);
+        assert_eq!(len, "__hostname__".len());
+        rocksdb_options_set_db_host_id(w.options, c"here".as_ptr());
+        let second = rocksdb_options_get_db_host_id(w.options, &raw mut len);
+        assert_eq!((CStr::from_ptr(second), len), (c"here", 4));
+        assert_eq!(CStr::from_ptr(first), c"__hostname__");
+    }
+}
+
+#[test]
+fn text_starts_from_the_base_not_from_the_target() {
+    // SAFETY: Handles are live until they are destroyed.
+    unsafe {
+        let (base, target) = (rocksdb_options_create(), rocksdb_options_create());
+        rocksdb_options_set_max_open_files(base, 100);
+        rocksdb_options_set_num_levels(target, 3);
+        let apply =
+            |text: &CStr| call(|e| rocksdb_get_options_from_string(base, text.as_ptr(), target, e));
+        apply(c"write_buffer_size=4M;block_based_table_factory={block_size=8K}").unwrap();
+        assert_eq!(rocksdb_options_get_write_buffer_size(target), 4 << 20);
+        assert_eq!(rocksdb_options_get_max_open_files(target), 100);
+        assert_eq!(rocksdb_options_get_num_levels(target), 7);
+
+        let refused = [
+            (
+                c"foo=1",
+                "Invalid argument: Extra option not recognized: foo",
+            ),
+            (
+                c"a",
+                "Invalid argument: Mismatched key value pair, '=' expected",
+            ),
+            (
+                c"write_buffer_size=abc",
+                "Invalid argument: Error parsing write_buffer_size:stoull",
+            ),
+        ];
+        for (text, want) in refused {
+            assert_eq!(apply(text).unwrap_err(), want);
+        }
+        assert_eq!(rocksdb_options_get_write_buffer_size(target), 4 << 20);
+        rocksdb_options_destroy(base);
+        rocksdb_options_destroy(target);
+    }
+}
+
+#[test]
+fn text_makes_the_objects_it_names() {
+    let w = World::new();
+    // SAFETY: All handles are live.
+    unsafe {
+        let text = c"comparator=rocksdb.ReverseBytewiseComparator;merge_operator={id=\
+                     StringAppendOperator;delimiter=|};block_based_table_factory={block_cache=\
+                     {capacity=5M;num_shard_bits=2}}";
+        call(|e| rocksdb_get_options_from_string(w.options, text.as_ptr(), w.options, e)).unwrap();
+        let db = w.open().unwrap();
+        for (key, operand) in [(b"a", b"1"), (b"a", b"2"), (b"b", b"3")] {
+            call(|e| rocksdb_merge(db, w.write, p(key), 1, p(operand), 1, e)).unwrap();
+        }
+        assert_eq!(w.get(db, b"a").unwrap().unwrap(), b"1|2");
+        let it = rocksdb_create_iterator(db, w.read);
+        rocksdb_iter_seek_to_first(it);
+        let key = rocksdb_iter_key_slice(it);
+        assert_eq!(
+            std::slice::from_raw_parts(key.data.cast::<u8>(), key.size),
+            b"b"
+        );
+        rocksdb_iter_destroy(it);
+        let mut capacity = 0;
+        let name = c"rocksdb.block-cache-capacity".as_ptr();
+        assert_eq!(rocksdb_property_int(db, name, &raw mut capacity), 0);
+        assert_eq!(capacity, 5 << 20);
+        rocksdb_close(db);
+
+        let unknown = c"comparator=no.such".as_ptr();
+        call(|e| rocksdb_get_options_from_string(w.options, unknown, w.options, e)).unwrap();
+        assert_eq!(w.open().unwrap_err(), "Not implemented: comparator no.such");
+    }
+}
+
+#[test]
+fn read_options_that_iterators_cannot_honour_fail_them_by_name() {
+    let w = World::new();
+    let db = w.open().unwrap();
+    w.put(db, b"k", b"v").unwrap();
+    // SAFETY: All handles are live.
+    unsafe {
+        rocksdb_readoptions_set_tailing(w.read, 1);
+        rocksdb_readoptions_set_pin_data(w.read, 1);
+        let it = rocksdb_create_iterator(db, w.read);
+        rocksdb_iter_seek_to_first(it);
+        rocksdb_iter_next(it);
+        assert_eq!(rocksdb_iter_valid(it), 0);
+        let refused = "Not implemented: tailing, pin_data";
+        assert_eq!(
+            call(|e| rocksdb_iter_get_error(it, e)).unwrap_err(),
+            refused
+        );
+        assert_eq!(call(|e| rocksdb_iter_refresh(it, e)).unwrap_err(), refused);
+        rocksdb_iter_destroy(it);
+        assert_eq!(w.get(db, b"k").unwrap().unwrap(), b"v");
+        rocksdb_readoptions_set_read_tier(w.read, 3);
+        assert_eq!(w.get(db, b"k").unwrap_err(), "Not implemented: read_tier");
+        rocksdb_close(db);
+    }
+}
+
+#[test]
+fn a_read_from_memory_only_says_so_when_a_file_is_needed() {
+    let w = World::new();
+    let db = w.open().unwrap();
+    w.put(db, b"k", b"v").unwrap();
+    w.flush(db).unwrap();
+    // SAFETY: All handles are live.
+    unsafe {
+        rocksdb_readoptions_set_read_tier(w.read, 1);
+        assert_eq!(
+            w.get(db, b"k").unwrap_err(),
+            "Result incomplete: no blocking io"
+        );
+        rocksdb_readoptions_set_read_tier(w.read, 0);
+        assert_eq!(w.get(db, b"k").unwrap().unwrap(), b"v");
+        rocksdb_close(db);
+    }
+}
+
+#[test]
+fn presets_set_rocksdbs_values() {
+    // SAFETY: Handles are live until they are destroyed.
+    unsafe {
+        let o = rocksdb_options_create();
+        rocksdb_options_increase_parallelism(o, 3);
+        assert_eq!(rocksdb_options_get_max_background_jobs(o), 3);
+        rocksdb_options_optimize_level_style_compaction(o, 512 << 20);
+        assert_eq!(rocksdb_options_get_write_buffer_size(o), 128 << 20);
+        assert_eq!(rocksdb_options_get_min_write_buffer_number_to_merge(o), 2);
+        assert_eq!(rocksdb_options_get_max_write_buffer_number(o), 6);
+        assert_eq!(rocksdb_options_get_level0_file_num_compaction_trigger(o), 2);
+        assert_eq!(rocksdb_options_get_target_file_size_base(o), 64 << 20);
+        assert_eq!(rocksdb_options_get_max_bytes_for_level_base(o), 512 << 20);
+        rocksdb_options_prepare_for_bulk_load(o);
+        assert_eq!(rocksdb_options_get_num_levels(o), 2);
+        assert_eq!(rocksdb_options_get_disable_auto_compactions(o), 1);
+        assert_eq!(rocksdb_options_get_max_compaction_bytes(o), 1 << 60);
+        rocksdb_options_destroy(o);
+    }
+}
