@@ -23,6 +23,10 @@
 //! `db > recovery > write > read > flush > compaction > core > picker > iter > version > info_log >
 //! merge > options`.
 #![deny(unsafe_code)]
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, reason = "tests read fixtures")
+)]
 
 mod compaction;
 mod core;

@@ -31,7 +31,10 @@ impl Engine {
         self.schedule(&mut state);
         // Done when everything sealed by now is gone; later memtables do not matter.
         let last = state.imm.last().map(|i| i.mem.clone());
-        while wait {
+        if !wait {
+            return Ok(());
+        }
+        loop {
             if let Some(e) = &state.error {
                 return Err(e.clone());
             }
@@ -39,14 +42,13 @@ impl Engine {
                 .as_ref()
                 .is_some_and(|l| state.imm.iter().any(|i| Arc::ptr_eq(&i.mem, l)));
             if !there {
-                break;
+                return Ok(());
             }
             if state.closing && !state.flush_scheduled {
                 return Err(Error::shutdown(""));
             }
             state = self.wait_changed(state);
         }
-        Ok(())
     }
 
     /// Refuses new work, finishes or abandons what runs, syncs the log, releases the lock file.

@@ -21,6 +21,7 @@ macro_rules! moves {
         /// # Errors
         /// `Corruption` or `Io` of a table; the cursor then stands nowhere.
         #[inline]
+        #[allow(clippy::should_implement_trait, reason = "moves say whether they arrived")]
         pub fn $name(&mut self $(, $arg: $ty)*) -> Result<bool> {
             let i = self.iter.as_mut().map_err(|e| e.clone())?;
             i.$name($($arg),*);

@@ -321,7 +321,11 @@ fn erase(payload: Payload<'_>) -> Payload<'static> {
 }
 
 /// The caller's own request.
-#[expect(unsafe_code, reason = "ownership is handed over by the queue")]
+#[expect(
+    unsafe_code,
+    clippy::mut_from_ref,
+    reason = "ownership is handed over by the queue"
+)]
 fn own<'a>(waiter: &'a Waiter<Request<'static>>) -> &'a mut Request<'static> {
     // SAFETY: Called by the leader for its own waiter while it walks no group, and by a follower in
     // role `Apply`, whose data is its own until it reports back.

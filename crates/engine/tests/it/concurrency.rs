@@ -75,10 +75,10 @@ fn readers_never_see_a_value_go_back_or_half_a_batch() {
                             halves[w][usize::from(k[0] == b'z')] = number(&v);
                         }
                     } else {
-                        for w in 0..WRITERS as usize {
+                        for (w, halves) in halves.iter_mut().enumerate() {
                             for (half, side) in ["a", "z"].iter().enumerate() {
                                 let got = cf.get_opt(format!("{side}{w}"), &options).unwrap();
-                                halves[w][half] = got.map_or(0, |v| number(&v));
+                                halves[half] = got.map_or(0, |v| number(&v));
                             }
                         }
                     }

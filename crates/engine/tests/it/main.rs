@@ -1,4 +1,5 @@
 //! Tests of the engine through its public API.
+#![allow(clippy::disallowed_methods, reason = "tests look at real files")]
 
 mod basic;
 mod concurrency;
