@@ -114,3 +114,6 @@ impl std::fmt::Debug for Block {
             .finish()
     }
 }
+
+#[cfg(test)]
+mod tests;

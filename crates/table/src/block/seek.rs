@@ -9,10 +9,10 @@
 //! Each step of a walk needs the header the step before led to, so that a block that is not in the
 //! processor's cache costs one miss after the other. The lines of the interval are therefore asked
 //! for at once before the walk (random lookups in 120 MB of cached blocks: 25 to 30 % less time).
-#![expect(unsafe_code, reason = "the prefetch instruction")]
 
 use super::Block;
 use super::entry::{Header, bad_entry, header};
+use crate::filter::prefetch;
 use spanlith_base::keys::{TAG_LEN, append_internal, split_internal};
 use spanlith_base::{Comparator, Error, Result, ValueType};
 use std::cmp::Ordering;
@@ -216,18 +216,7 @@ impl Block {
     /// Asks for the cache lines of the entries from `start` on.
     #[inline(always)]
     pub(super) fn prefetch_from(&self, start: usize) {
-        #[cfg(target_arch = "x86_64")]
-        {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            let first = self.data.as_ptr().wrapping_add(start).cast::<i8>();
-            for line in 0..PREFETCH_LINES {
-                // SAFETY: A prefetch reads and writes nothing, and does not fault on any address,
-                // so that the last lines may lie behind the block.
-                unsafe { _mm_prefetch(first.wrapping_add(64 * line), _MM_HINT_T0) };
-            }
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = start;
+        prefetch::<PREFETCH_LINES>(&self.data, start);
     }
 
     /// Walks from the restart point at `at` to the first entry not smaller than the target.

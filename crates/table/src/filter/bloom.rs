@@ -8,12 +8,15 @@
 //! line, the high half, multiplied on for each probe, nine bits of position in it.
 
 use super::hash::hash64;
+use super::probe::{line_of, prefetch};
 
 const MULTIPLIER: u32 = 0x9e37_79b9;
 /// Largest millibits per key for 1, 2, ... 12 probes.
 const PROBE_LIMITS: [u64; 12] = [
     2080, 3580, 5100, 6640, 8300, 10070, 11720, 14001, 16050, 18300, 22001, 25501,
 ];
+/// Keys between asking for a line and setting bits in it.
+const PREFETCH_DISTANCE: usize = 8;
 /// Largest filter.
 const MAX_LEN: u64 = 0xffff_ffc0;
 
@@ -97,11 +100,12 @@ impl FilterBuilder {
             probes = probes_for((len as u64 * 8000 / n).max(1));
         }
         let mut out = vec![0; size];
-        let (lines, _) = out[..len].as_chunks_mut::<64>();
-        let count = lines.len() as u64;
-        // The line of a later hash is fetched while the current one is set.
-        for &hash in &self.hashes {
-            let line = &mut lines[(((hash & 0xffff_ffff) * count) >> 32) as usize];
+        let lines = (len / 64) as u32;
+        for (i, &hash) in self.hashes.iter().enumerate() {
+            if let Some(&later) = self.hashes.get(i + PREFETCH_DISTANCE) {
+                prefetch::<1>(&out, line_of(later, lines));
+            }
+            let line = &mut out[line_of(hash, lines)..][..64];
             let mut x = (hash >> 32) as u32;
             for _ in 0..probes {
                 let bit = (x >> 23) as usize;

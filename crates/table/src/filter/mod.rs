@@ -11,6 +11,7 @@ mod probe;
 pub use bloom::{FilterBuilder, sanitize_bits};
 pub use hash::hash64;
 pub use probe::Filter;
+pub(crate) use probe::prefetch;
 
 /// Name of the full filter's block in the metaindex. All built-in policies share it.
 pub const FULL_FILTER_NAME: &str = "fullfilter.rocksdb.BuiltinBloomFilter";

@@ -1,4 +1,4 @@
-//! Recognises a filter block and queries it.
+//! Recognises a filter block and queries it; home of the crate's prefetch.
 #![expect(unsafe_code, reason = "the prefetch instruction")]
 
 use super::hash::hash64;
@@ -78,7 +78,7 @@ impl Filter {
     #[inline]
     pub fn prefetch(&self, hash: u64) {
         if let Kind::FastLocal { lines, .. } = self.kind {
-            prefetch(&self.bytes, line_of(hash, lines));
+            prefetch::<1>(&self.bytes, line_of(hash, lines));
         }
     }
 
@@ -94,9 +94,9 @@ impl Filter {
     }
 }
 
-/// Offset of the line of a hash.
+/// Offset of the line of a hash in a filter of that many lines.
 #[inline(always)]
-fn line_of(hash: u64, lines: u32) -> usize {
+pub(super) fn line_of(hash: u64, lines: u32) -> usize {
     (((hash & 0xffff_ffff) * u64::from(lines)) >> 32) as usize * 64
 }
 
@@ -122,13 +122,18 @@ fn query(kind: Kind, bytes: &[u8], hash: u64) -> bool {
     true
 }
 
+/// Starts loading `LINES` cache lines from the byte `at` of `bytes` on.
 #[inline(always)]
-fn prefetch(bytes: &[u8], at: usize) {
+pub(crate) fn prefetch<const LINES: usize>(bytes: &[u8], at: usize) {
     #[cfg(target_arch = "x86_64")]
-    if let Some(byte) = bytes.get(at) {
+    {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: A prefetch of any address has no effect on memory; this one is in bounds.
-        unsafe { _mm_prefetch(std::ptr::from_ref(byte).cast::<i8>(), _MM_HINT_T0) };
+        let first = bytes.as_ptr().wrapping_add(at).cast::<i8>();
+        for line in 0..LINES {
+            // SAFETY: A prefetch reads and writes nothing and does not fault on any address, so
+            // that lines behind `bytes` do no harm.
+            unsafe { _mm_prefetch(first.wrapping_add(64 * line), _MM_HINT_T0) };
+        }
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (bytes, at);
