@@ -1,12 +1,15 @@
 //! Replays a MANIFEST into a version.
 //!
 //! A torn last record is ignored; every other damage is `Corruption` (`docs/formats/manifest.md`).
+//! Torn is also a record whose end was never written, although the file has its full length: RocksDB
+//! refuses to open that, because the zeros it finds there do not fit the checksum.
 //! What milestone 1 does not have (further families, blob files, tracked logs) is refused by name,
 //! before anything is changed.
 
 use crate::version::{PurgeSink, Version, VersionBuilder, VersionEdit, filenames};
 use spanlith_base::{Comparator, Error, Result};
 use spanlith_env::Env;
+use spanlith_wal::record::HEADER_SIZE;
 use spanlith_wal::{LogReader, ReadEvent};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -22,6 +25,8 @@ pub(super) struct Recovered {
     pub last_sequence: u64,
     /// Tables that an edit of this MANIFEST removed: explained if they are still there.
     pub deleted: BTreeSet<u64>,
+    /// Where a torn append was dropped.
+    pub torn_at: Option<u64>,
 }
 
 /// What the caller expects to find.
@@ -60,6 +65,7 @@ pub(super) fn read_manifest(
     let file = env.fs.open_sequential(&path)?;
     let mut reader = LogReader::new(file, 0);
     let mut replay = Replay::new(expect);
+    let mut torn_at = None;
     loop {
         match reader.next_event()? {
             ReadEvent::Record { offset, .. } => replay
@@ -76,6 +82,10 @@ pub(super) fn read_manifest(
                     _ => e,
                 })?,
             ReadEvent::Corruption { tail: true, .. } | ReadEvent::OldRecord { .. } => {}
+            ReadEvent::Corruption { offset, .. } if is_torn_append(env, &path, offset)? => {
+                torn_at = Some(offset);
+                break;
+            }
             e @ ReadEvent::Corruption { .. } => {
                 let e = e
                     .into_error()
@@ -91,10 +101,39 @@ pub(super) fn read_manifest(
             ReadEvent::Eof => break,
         }
     }
-    replay.finish().map_err(|e| match e.kind() {
+    let recovered = replay.finish().map_err(|e| match e.kind() {
         spanlith_base::ErrorKind::Corruption => in_manifest(&e, &path),
         _ => e,
+    })?;
+    Ok(Recovered {
+        torn_at,
+        ..recovered
     })
+}
+
+/// Whether the unreadable record at `offset` is an append that a power loss cut short: the file has
+/// its length, but from somewhere inside the record on it holds only zeros. An edit ends in a byte
+/// that is not zero, so a whole record that was damaged later does not look like this.
+fn is_torn_append(env: &Env, path: &Path, offset: u64) -> Result<bool> {
+    let file = env.fs.open_random(path)?;
+    let mut header = [0u8; HEADER_SIZE];
+    file.read_at(offset, &mut header)?;
+    let len = u64::from(u16::from_le_bytes([header[4], header[5]]));
+    let record_end = offset + HEADER_SIZE as u64 + len;
+    // End of the last byte that is not zero, looked for from the end of the file.
+    let mut end = file.size();
+    let mut buf = [0u8; 4096];
+    while end > offset {
+        let from = end.saturating_sub(buf.len() as u64).max(offset);
+        let piece = &mut buf[..(end - from) as usize];
+        let n = file.read_at(from, piece)?;
+        if let Some(last) = piece[..n].iter().rposition(|&b| b != 0) {
+            end = from + last as u64 + 1;
+            break;
+        }
+        end = from;
+    }
+    Ok(end < file.size() && end < record_end)
 }
 
 struct Replay<'a> {
@@ -272,6 +311,7 @@ impl<'a> Replay<'a> {
             next_file,
             last_sequence,
             deleted: self.deleted,
+            torn_at: None,
         })
     }
 }

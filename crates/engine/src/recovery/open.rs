@@ -178,6 +178,11 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
     if !*read_only {
         engine.describe();
     }
+    if let Some(offset) = recovered.torn_at {
+        engine.c.log.warn(format_args!(
+            "MANIFEST {manifest_number:06} dropped from offset {offset} on: a torn append"
+        ));
+    }
     let replay = Replay::new(&engine, recovered.last_sequence, !read_only);
     let replayed = replay.run(&logs)?;
     for (n, offset, why) in &replayed.dropped {
@@ -280,6 +285,8 @@ fn assemble(request: &OpenRequest, counters: Counters, parts: Parts) -> Arc<Engi
         log_in_dir: false,
         mem,
         log_bytes: 0,
+        sync_group: 1,
+        sync_nanos: 0,
     };
     let state = DbState {
         imm: Vec::new(),

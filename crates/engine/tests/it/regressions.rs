@@ -16,6 +16,12 @@ fn names(fs: &MemFs, ending: &str) -> Vec<String> {
     names.into_iter().filter(|n| n.ends_with(ending)).collect()
 }
 
+fn names_of(fs: &MemFs, beginning: &str) -> Vec<String> {
+    let names = fs.list(Path::new("/db")).unwrap();
+    let names = names.into_iter();
+    names.filter(|n| n.starts_with(beginning)).collect()
+}
+
 /// A flush dropped a single delete because a newer pair of put and single delete stood above it; the
 /// put it was meant for lay in a table and came back. The shape: put below, then three toggles.
 #[test]
@@ -106,4 +112,37 @@ fn sequence_numbers_of_writes_that_left_no_table_are_not_used_again() {
         }
         assert!(names(&fs, ".sst").is_empty());
     }
+}
+
+/// A power loss left the MANIFEST with its full length and zeros for the end of its last record; open
+/// called it damage. RocksDB does too; here the edits before it count (it was never acknowledged).
+#[test]
+fn a_manifest_whose_last_append_was_torn_is_opened_without_it() {
+    let fs = MemFs::new();
+    let db = open_in(&fs);
+    db.default_cf().put("a", "1").unwrap();
+    let before = fs.process_crash_clone();
+    let manifest = Path::new("/db").join(&names_of(&fs, "MANIFEST-")[0]);
+    let short = fs.read_file(&manifest).unwrap().len();
+    db.flush(true).unwrap();
+    let whole = fs.read_file(&manifest).unwrap();
+    assert!(whole.len() > short && whole[whole.len() - 1] != 0);
+    for kept in short..whole.len() {
+        let torn = before.process_crash_clone();
+        let mut bytes = whole[..kept].to_vec();
+        bytes.resize(whole.len(), 0);
+        torn.write_file(&manifest, &bytes).unwrap();
+        let rows = open_in(&torn).default_cf().iter().count();
+        assert_eq!(rows, 1, "{kept} of {} bytes", whole.len());
+    }
+    // The same bytes, damaged but all there, are damage.
+    let mut bytes = whole.clone();
+    bytes[short + 8] ^= 1;
+    before.write_file(&manifest, &bytes).unwrap();
+    let (env, _, _) = Env::test(Arc::new(before.clone()), 1);
+    let e = Db::builder("/db").env(env).open().unwrap_err();
+    assert!(
+        e.to_string().starts_with("Corruption: checksum mismatch"),
+        "{e}"
+    );
 }
