@@ -1,0 +1,180 @@
+//! Command line of the stress programmes.
+#![forbid(unsafe_code)]
+
+use spanlith_stress::crash::{CrashPlan, run_crash};
+use spanlith_stress::model::program::Program;
+use spanlith_stress::model::run::{ModelPlan, reduce_program, run_model, run_program};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::Instant;
+
+struct Args {
+    words: Vec<String>,
+    flags: BTreeMap<String, String>,
+}
+
+impl Args {
+    fn read() -> Self {
+        let mut words = Vec::new();
+        let mut flags = BTreeMap::new();
+        let mut rest = std::env::args().skip(1);
+        while let Some(word) = rest.next() {
+            match word.strip_prefix("--") {
+                Some(name) => {
+                    flags.insert(name.to_string(), rest.next().unwrap_or_default());
+                }
+                None => words.push(word),
+            }
+        }
+        Self { words, flags }
+    }
+
+    fn number(&self, name: &str, default: u64) -> u64 {
+        match self.flags.get(name) {
+            None => default,
+            Some(text) => match text.parse() {
+                Ok(n) => n,
+                Err(_) => {
+                    eprintln!("--{name} {text}: not a number");
+                    std::process::exit(2);
+                }
+            },
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let args = Args::read();
+    // Panics are failures that are reported once, with their program.
+    std::panic::set_hook(Box::new(|_| {}));
+    match args.words.first().map(String::as_str) {
+        Some("model") => model(&args),
+        Some("crash") => crash(&args),
+        Some("replay") => replay(&args),
+        _ => {
+            eprintln!("usage: spanlith-stress model [--ops N] [--seed S] | replay FILE");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn model(args: &Args) -> ExitCode {
+    let mut plan = ModelPlan::new(args.number("seed", 1), args.number("ops", 1_000_000));
+    plan.real_one_in = args.number("real", plan.real_one_in);
+    let start = Instant::now();
+    let mut shown = Instant::now();
+    let result = run_model(&plan, |r| {
+        if shown.elapsed().as_secs() >= 2 {
+            shown = Instant::now();
+            eprint!(
+                "\rmodel: {} programs, {} operations ",
+                r.programs,
+                r.tally.get("operations")
+            );
+            let _ = std::io::stderr().flush();
+        }
+    });
+    eprintln!();
+    match result {
+        Ok(r) => {
+            println!(
+                "model: seed {}, {} programs, {:.1} s: no difference",
+                plan.seed,
+                r.programs,
+                start.elapsed().as_secs_f64()
+            );
+            for (what, n) in &r.tally.0 {
+                println!("  {what:20} {n}");
+            }
+            ExitCode::SUCCESS
+        }
+        Err(f) => {
+            print!("# seed {}\n{f}", plan.seed);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn crash(args: &Args) -> ExitCode {
+    let mut plan = CrashPlan::new(args.number("seed", 1), args.number("states", 20_000));
+    plan.images = args.number("images", plan.images as u64) as usize;
+    plan.double_one_in = args.number("double", plan.double_one_in);
+    plan.only = args.flags.get("workload").cloned();
+    let start = Instant::now();
+    let mut shown = Instant::now();
+    let r = run_crash(&plan, |r| {
+        if shown.elapsed().as_secs() >= 2 {
+            shown = Instant::now();
+            eprint!("\rcrash: {} workloads, {} states ", r.workloads, r.states);
+            let _ = std::io::stderr().flush();
+        }
+    });
+    eprintln!();
+    println!(
+        "crash: seed {}, {} workloads, {} changes, {} states and {} of a second crash ({} equal ones \
+         skipped), {:.1} s",
+        plan.seed,
+        r.workloads,
+        r.points,
+        r.states,
+        r.double_states,
+        r.equal,
+        start.elapsed().as_secs_f64()
+    );
+    println!(
+        "  lost {}, holes {}, unopenable {}, unstable {}, broken without a crash {}",
+        r.lost, r.holes, r.unopenable, r.unstable, r.broken
+    );
+    for f in &r.failures {
+        println!(
+            "# {} --seed {}: {}",
+            f.workload,
+            f.seed,
+            f.text.replace('\n', "\n# ")
+        );
+    }
+    let program = r.failures.iter().find_map(|f| f.program.as_ref());
+    if let Some(program) = program {
+        match run_program(program, None).0 {
+            Err(failure) => print!("{}", reduce_program(program, &failure, None, 2000)),
+            Ok(()) => println!("# as a program it does not fail"),
+        }
+    }
+    if r.is_clean() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+fn replay(args: &Args) -> ExitCode {
+    let Some(path) = args.words.get(1) else {
+        eprintln!("replay: give a file");
+        return ExitCode::from(2);
+    };
+    let program = match std::fs::read_to_string(path)
+        .map_err(|e| e.to_string())
+        .and_then(|t| Program::parse(&t))
+    {
+        Ok(p) => p,
+        Err(e) => {
+            eprintln!("{path}: {e}");
+            return ExitCode::from(2);
+        }
+    };
+    drop(std::panic::take_hook());
+    match run_program(&program, None).0 {
+        Ok(()) => {
+            println!("no difference");
+            ExitCode::SUCCESS
+        }
+        Err(f) => {
+            println!("operation {}: {}", f.op, f.text);
+            if let Some(op) = program.ops.get(f.op) {
+                println!("  {op}");
+            }
+            ExitCode::FAILURE
+        }
+    }
+}

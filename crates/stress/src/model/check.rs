@@ -1,0 +1,95 @@
+//! Comparing a database with the reference.
+
+use super::history::{Contents, History, difference, short};
+use spanlith::{Db, ReadOptions, Snapshot};
+
+/// What differed, in words.
+pub type Check = Result<(), String>;
+
+/// Read options at a snapshot, or now.
+pub fn options_at(snapshot: Option<&Snapshot>) -> ReadOptions {
+    let options = ReadOptions::new();
+    match snapshot {
+        Some(s) => options.snapshot(s),
+        None => options,
+    }
+}
+
+/// Contents of the database, read forward; the order is checked, and that a second scan, backward,
+/// and point reads find the same.
+///
+/// # Errors
+/// What differed, or the error of a read.
+pub fn read_all(db: &Db, history: &History) -> Result<Contents, String> {
+    let cf = db.default_cf();
+    let mut cursor = cf.cursor(ReadOptions::new());
+    let mut contents = Contents::new();
+    let mut last: Option<Vec<u8>> = None;
+    let mut on = cursor.seek_to_first().map_err(|e| format!("scan: {e}"))?;
+    while on {
+        let (k, v) = (cursor.key().to_vec(), cursor.value().to_vec());
+        if let Some(last) = &last
+            && !history.before(last, &k)
+        {
+            return Err(format!("scan: {} comes after {}", short(&k), short(last)));
+        }
+        contents.insert(k.clone(), v);
+        last = Some(k);
+        on = cursor.next().map_err(|e| format!("scan: {e}"))?;
+    }
+    let mut backward = Contents::new();
+    let mut on = cursor
+        .seek_to_last()
+        .map_err(|e| format!("scan back: {e}"))?;
+    while on {
+        let (k, v) = (cursor.key().to_vec(), cursor.value().to_vec());
+        if let Some(last) = &last
+            && !backward.is_empty()
+            && !history.before(&k, last)
+        {
+            return Err(format!("scan back: {} before {}", short(&k), short(last)));
+        }
+        backward.insert(k.clone(), v);
+        last = Some(k);
+        on = cursor.prev().map_err(|e| format!("scan back: {e}"))?;
+    }
+    if backward != contents {
+        return Err(format!(
+            "scans differ, forward wanted: {}",
+            difference(&contents, &backward)
+        ));
+    }
+    let known: Vec<&[u8]> = history.keys().collect();
+    let found = cf.multi_get_opt(&known, &ReadOptions::new());
+    for (key, multi) in known.iter().zip(found) {
+        let one = cf
+            .get(key)
+            .map_err(|e| format!("get {}: {e}", short(key)))?;
+        let multi = multi.map_err(|e| format!("multi-get {}: {e}", short(key)))?;
+        let want = contents.get(*key).map(Vec::as_slice);
+        if one.as_deref() != want || multi.as_deref() != want {
+            return Err(format!(
+                "point read of {}: scan says {:?}, get {:?}, multi-get {:?}",
+                short(key),
+                want.map(short),
+                one.as_deref().map(short),
+                multi.as_deref().map(short)
+            ));
+        }
+    }
+    Ok(contents)
+}
+
+/// Compares all contents with the reference at its newest sequence number.
+///
+/// # Errors
+/// What differs.
+pub fn compare_all(db: &Db, history: &History) -> Check {
+    let found = read_all(db, history)?;
+    let want = history.contents(history.seqno());
+    if found == want {
+        Ok(())
+    } else {
+        Err(format!("contents differ:{}", difference(&want, &found)))
+    }
+}

@@ -1,0 +1,303 @@
+//! What a program fixes for its whole life, and what every open may draw anew.
+//!
+//! Both have a one-line text form (`name=value` separated by spaces), so that a program is a text
+//! file. Every value is legal in RocksDB too.
+
+use spanlith::options::{
+    BlockBasedTableOptions, CfOptions, ChecksumType, CompactionPri, CompressionType, DbOptions,
+    IndexShorteningMode,
+};
+use spanlith_testkit::Rng;
+use std::fmt;
+
+/// Which merge operator the database has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MergeKind {
+    /// None: programs do not merge.
+    None,
+    /// `uint64add`.
+    Add,
+    /// `stringappend` with a comma.
+    Append,
+}
+
+/// Fixed for the life of a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Setup {
+    /// Keys are ordered by RocksDB's reverse bytewise comparator.
+    pub reverse: bool,
+    /// Merge operator.
+    pub merge: MergeKind,
+    /// Number of levels.
+    pub levels: i32,
+    /// Runs on real files with threads instead of in memory.
+    pub real: bool,
+    /// Seed of the world: ids and the like.
+    pub world_seed: u64,
+}
+
+impl Setup {
+    /// Draws one.
+    pub fn draw(rng: &mut Rng, real: bool) -> Self {
+        Self {
+            reverse: rng.one_in(5),
+            merge: *rng.pick(&[MergeKind::None, MergeKind::Add, MergeKind::Append]),
+            levels: *rng.pick(&[2, 3, 4, 7, 7, 7]),
+            real,
+            world_seed: rng.next_u64(),
+        }
+    }
+
+    /// Reads the text form.
+    ///
+    /// # Errors
+    /// A text naming what is wrong.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut s = Self {
+            reverse: false,
+            merge: MergeKind::None,
+            levels: 7,
+            real: false,
+            world_seed: 0,
+        };
+        for (name, value) in pairs(text)? {
+            match name {
+                "reverse" => s.reverse = number(value)? != 0,
+                "merge" => {
+                    s.merge = match value {
+                        "none" => MergeKind::None,
+                        "add" => MergeKind::Add,
+                        "append" => MergeKind::Append,
+                        _ => return Err(format!("merge={value}")),
+                    }
+                }
+                "levels" => s.levels = number(value)? as i32,
+                "real" => s.real = number(value)? != 0,
+                "world" => s.world_seed = number(value)?,
+                _ => return Err(format!("unknown setup {name}")),
+            }
+        }
+        Ok(s)
+    }
+}
+
+impl fmt::Display for Setup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let merge = match self.merge {
+            MergeKind::None => "none",
+            MergeKind::Add => "add",
+            MergeKind::Append => "append",
+        };
+        write!(
+            f,
+            "reverse={} merge={merge} levels={} real={} world={}",
+            u8::from(self.reverse),
+            self.levels,
+            u8::from(self.real),
+            self.world_seed
+        )
+    }
+}
+
+fn pairs(text: &str) -> Result<Vec<(&str, &str)>, String> {
+    text.split_ascii_whitespace()
+        .map(|w| w.split_once('=').ok_or_else(|| format!("no = in {w}")))
+        .collect()
+}
+
+fn number(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("not a number: {text}"))
+}
+
+macro_rules! tuning {
+    ($($(#[$doc:meta])* $name:ident = [$($value:expr),+];)*) => {
+        /// Options drawn at every open, by short names.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct Tuning { $($(#[$doc])* pub $name: u64,)* }
+
+        impl Tuning {
+            /// The first value of each row.
+            pub fn plain() -> Self {
+                Self { $($name: [$($value),+][0],)* }
+            }
+
+            /// Draws each row.
+            pub fn draw(rng: &mut Rng) -> Self {
+                Self { $($name: *rng.pick(&[$($value),+]),)* }
+            }
+
+            /// Reads the text form; what is left out is plain.
+            ///
+            /// # Errors
+            /// A text naming what is wrong.
+            pub fn parse(text: &str) -> Result<Self, String> {
+                let mut t = Self::plain();
+                for (name, value) in pairs(text)? {
+                    match name {
+                        $(stringify!($name) => t.$name = number(value)?,)*
+                        _ => return Err(format!("unknown option {name}")),
+                    }
+                }
+                Ok(t)
+            }
+        }
+
+        impl fmt::Display for Tuning {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let plain = Self::plain();
+                let mut gap = "";
+                $(if self.$name != plain.$name {
+                    write!(f, "{gap}{}={}", stringify!($name), self.$name)?;
+                    gap = " ";
+                })*
+                let _ = gap;
+                Ok(())
+            }
+        }
+    };
+}
+
+tuning! {
+    /// Bytes of a memtable.
+    buffer = [64 << 10, 64 << 10, 80 << 10, 256 << 10];
+    /// Memtables before writes stop.
+    buffers = [2, 3, 4, 6];
+    /// Memtables flushed together.
+    together = [1, 1, 2];
+    /// Files at which level 0 is compacted.
+    l0 = [4, 1, 2, 8];
+    /// Files in level 0 at which writes stop; the slowdown is half of it.
+    stop = [36, 6, 20];
+    /// Size of an output file.
+    file = [1 << 20, 4 << 10, 16 << 10, 64 << 10];
+    /// Size of level 1.
+    base = [1 << 20, 16 << 10, 64 << 10, 256 << 10];
+    /// Growth from level to level.
+    growth = [10, 2, 4];
+    /// Dynamic level sizes.
+    dynamic = [1, 0];
+    /// Bytes of a data block.
+    block = [4096, 64, 256, 1024, 1];
+    /// Keys between restart points.
+    restart = [16, 1, 2, 7];
+    /// The same in indexes.
+    index_restart = [1, 1, 4];
+    /// Table format.
+    format = [7, 5];
+    /// Block checksum: 1 CRC32C, 4 XXH3.
+    checksum = [4, 1];
+    /// Codec: 0 none, 4 LZ4.
+    codec = [4, 0];
+    /// Codec of the last level: 0 none, 4 LZ4, 255 as the others.
+    bottom = [255, 0, 4];
+    /// Bits per key of the Bloom filter; 0 is no filter.
+    bloom = [0, 10, 2];
+    /// Bytes of the block cache; 0 is no cache.
+    cache = [8 << 20, 0, 4 << 10, 64 << 10];
+    /// Index and filter live in the cache.
+    cache_index = [0, 1];
+    /// Threads of one compaction.
+    parts = [1, 1, 3];
+    /// Size at which the MANIFEST is written anew.
+    manifest = [1 << 30, 1 << 30, 100, 2000];
+    /// Automatic compactions.
+    auto = [1, 1, 1, 0];
+    /// Choice of files.
+    pri = [3, 0, 1, 2];
+    /// Index separators.
+    separators = [1, 0, 2];
+    /// Write-back of logs and tables while they are written.
+    write_back = [0, 0, 4096];
+    /// Hidden entries before an iterator seeks.
+    skip = [8, 0, 1, 3];
+}
+
+fn codec(n: u64) -> CompressionType {
+    match n {
+        4 => CompressionType::Lz4,
+        255 => CompressionType::Disable,
+        _ => CompressionType::None,
+    }
+}
+
+impl Tuning {
+    /// Options of the database.
+    pub fn db_options(&self) -> DbOptions {
+        let mut o = DbOptions::default();
+        o.create_if_missing = true;
+        o.max_subcompactions = self.parts as u32;
+        o.max_manifest_file_size = self.manifest;
+        o.bytes_per_sync = self.write_back;
+        o.wal_bytes_per_sync = self.write_back;
+        o
+    }
+
+    /// Options of the default family.
+    pub fn cf_options(&self, setup: &Setup) -> CfOptions {
+        let mut o = CfOptions::default();
+        o.write_buffer_size = self.buffer;
+        o.max_write_buffer_number = self.buffers as i32;
+        o.min_write_buffer_number_to_merge = self.together as i32;
+        o.level0_file_num_compaction_trigger = self.l0 as i32;
+        o.level0_stop_writes_trigger = self.stop as i32;
+        o.level0_slowdown_writes_trigger = (self.stop / 2) as i32;
+        o.target_file_size_base = self.file;
+        o.max_bytes_for_level_base = self.base;
+        o.max_bytes_for_level_multiplier = self.growth as f64;
+        o.level_compaction_dynamic_level_bytes = self.dynamic != 0;
+        o.num_levels = setup.levels;
+        o.compression = codec(self.codec);
+        o.bottommost_compression = codec(self.bottom);
+        o.disable_auto_compactions = self.auto == 0;
+        o.max_sequential_skip_in_iterations = self.skip;
+        o.compaction_pri = match self.pri {
+            0 => CompactionPri::ByCompensatedSize,
+            1 => CompactionPri::OldestLargestSeqFirst,
+            2 => CompactionPri::OldestSmallestSeqFirst,
+            _ => CompactionPri::MinOverlappingRatio,
+        };
+        o
+    }
+
+    /// Options of tables.
+    pub fn table_options(&self) -> BlockBasedTableOptions {
+        let mut o = BlockBasedTableOptions::default();
+        o.block_size = self.block;
+        o.block_restart_interval = self.restart as i32;
+        o.index_block_restart_interval = self.index_restart as i32;
+        o.format_version = self.format as u32;
+        o.checksum = match self.checksum {
+            1 => ChecksumType::Crc32c,
+            _ => ChecksumType::Xxh3,
+        };
+        if self.bloom > 0 {
+            o.filter_policy = format!("bloomfilter:{}:false", self.bloom);
+        }
+        o.no_block_cache = self.cache == 0;
+        o.cache_index_and_filter_blocks = self.cache_index != 0 && self.cache > 0;
+        o.index_shortening = match self.separators {
+            0 => IndexShorteningMode::NoShortening,
+            2 => IndexShorteningMode::ShortenSeparatorsAndSuccessor,
+            _ => IndexShorteningMode::ShortenSeparators,
+        };
+        o
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_of_a_setup_and_of_options_is_read_back_as_the_same() {
+        let mut rng = Rng::new(spanlith_testkit::seed(spanlith_testkit::test_name!()));
+        for _ in 0..50 {
+            let t = Tuning::draw(&mut rng);
+            assert_eq!(Tuning::parse(&t.to_string()), Ok(t));
+            let s = Setup::draw(&mut rng, false);
+            assert_eq!(Setup::parse(&s.to_string()), Ok(s));
+        }
+        assert!(Tuning::parse("nonsense=1").is_err());
+        assert!(Setup::parse("levels").is_err());
+    }
+}

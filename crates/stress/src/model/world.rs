@@ -1,0 +1,163 @@
+//! Where a program runs: in memory under a virtual clock, with background jobs that run when told to;
+//! or on real files with the threads of the process.
+
+use super::setup::{MergeKind, Setup, Tuning};
+use spanlith::{Comparator, Db, Result, StringAppend, UInt64Add};
+use spanlith_cache::Policy;
+use spanlith_env::{Env, FaultFs, FileSystem, ManualExecutor, MemFs};
+use spanlith_table::BlockCache;
+use spanlith_testkit::TempDir;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A fault plan is laid over the file system by this before each open. For planted bugs.
+pub type FaultPlan = Arc<dyn Fn(&FaultFs) + Send + Sync>;
+
+/// Directory of the database in a file system in memory.
+pub const MEM_DIR: &str = "/db";
+
+enum Place {
+    Mem(MemFs),
+    Real(TempDir),
+}
+
+/// A place for one database, and what runs there.
+pub struct World {
+    place: Place,
+    setup: Setup,
+    plan: Option<FaultPlan>,
+    executor: Option<Arc<ManualExecutor>>,
+    opens: u64,
+}
+
+impl World {
+    /// An empty place.
+    pub fn new(setup: &Setup, plan: Option<FaultPlan>) -> Self {
+        let place = if setup.real {
+            Place::Real(TempDir::new("stress"))
+        } else {
+            Place::Mem(MemFs::new())
+        };
+        Self {
+            place,
+            setup: *setup,
+            plan,
+            executor: None,
+            opens: 0,
+        }
+    }
+
+    /// A place with the given files.
+    pub fn on(setup: &Setup, fs: MemFs, plan: Option<FaultPlan>) -> Self {
+        Self {
+            place: Place::Mem(fs),
+            setup: *setup,
+            plan,
+            executor: None,
+            opens: 0,
+        }
+    }
+
+    /// The file system in memory, if that is where it runs.
+    pub fn mem(&self) -> Option<&MemFs> {
+        match &self.place {
+            Place::Mem(fs) => Some(fs),
+            Place::Real(_) => None,
+        }
+    }
+
+    /// Goes on with another file system in memory.
+    pub fn replace_mem(&mut self, fs: MemFs) {
+        self.executor = None;
+        self.place = Place::Mem(fs);
+    }
+
+    /// The directory of the database.
+    pub fn dir(&self) -> PathBuf {
+        match &self.place {
+            Place::Mem(_) => PathBuf::from(MEM_DIR),
+            Place::Real(temp) => temp.join("db"),
+        }
+    }
+
+    /// Opens the database.
+    ///
+    /// # Errors
+    /// Of the open.
+    pub fn open(&mut self, tuning: &Tuning) -> Result<Db> {
+        self.opens += 1;
+        let env = match &self.place {
+            Place::Mem(fs) => {
+                let fs = self.with_faults(Arc::new(fs.clone()));
+                let (env, executor, _) = Env::test(fs, self.setup.world_seed ^ self.opens);
+                self.executor = Some(executor);
+                env
+            }
+            Place::Real(_) => {
+                let mut env = Env::system();
+                env.fs = self.with_faults(env.fs);
+                env
+            }
+        };
+        open_with(&self.setup, tuning, env, &self.dir(), false)
+    }
+
+    fn with_faults(&self, fs: Arc<dyn FileSystem>) -> Arc<dyn FileSystem> {
+        match &self.plan {
+            None => fs,
+            Some(plan) => {
+                let fs = FaultFs::new(fs);
+                plan(&fs);
+                Arc::new(fs)
+            }
+        }
+    }
+
+    /// Runs up to `count` background jobs, if they do not run by themselves. Returns how many ran.
+    pub fn work(&self, count: u32) -> u32 {
+        let Some(executor) = &self.executor else {
+            return 0;
+        };
+        (0..count).take_while(|_| executor.run_one()).count() as u32
+    }
+}
+
+/// Opens a database with the components of `setup`.
+///
+/// # Errors
+/// Of the open.
+pub fn open_with(
+    setup: &Setup,
+    tuning: &Tuning,
+    env: Env,
+    dir: &Path,
+    read_only: bool,
+) -> Result<Db> {
+    let mut builder = Db::builder(dir)
+        .env(env)
+        .options(tuning.db_options())
+        .cf_options(tuning.cf_options(setup))
+        .table_options(tuning.table_options())
+        .block_cache(BlockCache::new(
+            tuning.cache.max(1) as usize,
+            if tuning.bloom == 0 {
+                Policy::Clock
+            } else {
+                Policy::Lru
+            },
+        ))
+        .no_info_log();
+    if setup.reverse {
+        builder = builder.comparator(Comparator::ReverseBytewise);
+    }
+    builder = match setup.merge {
+        MergeKind::None => builder,
+        MergeKind::Add => builder.merge_operator(Arc::new(UInt64Add)),
+        MergeKind::Append => builder.merge_operator(Arc::new(StringAppend::new(b","))),
+    };
+    if read_only {
+        builder.open_read_only()
+    } else {
+        builder.open()
+    }
+}
