@@ -224,35 +224,42 @@ impl<T: Send> GroupQueue<T> {
 
     /// The leader takes writers behind it, in order, as long as `take` says yes.
     #[inline]
-    pub fn form(
-        &self,
-        leader: &Waiter<T>,
-        mut take: impl FnMut(&mut T, &mut T) -> bool,
-    ) -> Group<T> {
+    pub fn form(&self, leader: &Waiter<T>, take: impl FnMut(&mut T, &mut T) -> bool) -> Group<T> {
         let me = std::ptr::from_ref(leader).cast_mut();
-        let newest = self.newest.load(Ordering::Acquire);
         let mut group = Group {
             leader: me,
             last: me,
             len: 1,
         };
-        if newest == me {
-            return group;
+        self.grow(&mut group, take);
+        group
+    }
+
+    /// Takes writers that have joined since, under the same rule. False if `take` said no: then the
+    /// group is closed, for whoever comes later stands behind the one that was left out.
+    #[inline]
+    pub fn grow(&self, group: &mut Group<T>, mut take: impl FnMut(&mut T, &mut T) -> bool) -> bool {
+        let newest = self.newest.load(Ordering::Acquire);
+        if newest == group.last {
+            return true;
         }
         Self::link(newest);
         while group.last != newest {
             // SAFETY: Waiters up to `newest` are alive and linked; their data belongs to the leader.
             let (next, ok) = unsafe {
                 let next = (*group.last).newer.load(Ordering::Relaxed);
-                (next, take(&mut *(*me).data.get(), &mut *(*next).data.get()))
+                (
+                    next,
+                    take(&mut *(*group.leader).data.get(), &mut *(*next).data.get()),
+                )
             };
             if !ok {
-                break;
+                return false;
             }
             group.last = next;
             group.len += 1;
         }
-        group
+        true
     }
 
     /// Sends all followers of the group to insert their own batches; they answer with `applied`.

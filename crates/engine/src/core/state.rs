@@ -91,4 +91,8 @@ pub(crate) struct LeaderState {
     pub mem: Arc<MemTable>,
     /// Bytes of batches appended to the current log.
     pub log_bytes: u64,
+    /// Writers in the last group that synced.
+    pub sync_group: usize,
+    /// Duration of a sync, smoothed, in nanoseconds.
+    pub sync_nanos: u64,
 }
