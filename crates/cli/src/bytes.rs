@@ -95,7 +95,7 @@ pub fn parse(text: &str, as_hex: bool) -> Result<Vec<u8>, Usage> {
 
 fn unhex(digits: &str) -> Option<Vec<u8>> {
     let digits = digits.as_bytes();
-    if digits.len() % 2 != 0 {
+    if !digits.len().is_multiple_of(2) {
         return None;
     }
     digits

@@ -92,7 +92,10 @@ pub fn way_out(e: &Error, dir: &Path) -> String {
         };
     }
     if message.contains("does not exist (create_if_missing is false)")
-        || (e.subcode() == Some(SubCode::PathNotFound) && message.contains("CURRENT"))
+        || (e.subcode() == Some(SubCode::PathNotFound)
+            && ["CURRENT", "opendir"]
+                .iter()
+                .any(|part| message.contains(part)))
     {
         return format!(
             "there is no database in {dir}: check the path, or make one with \

@@ -8,7 +8,7 @@
 use spanlith::options::ParsedOptions;
 use spanlith::options::ini::parse_options_file_with;
 use spanlith::version::{FileKind, NewFile, VersionEdit, filenames, parse_file_name};
-use spanlith::{Error, ErrorKind, Result, SubCode};
+use spanlith::{Comparator, Error, ErrorKind, Result, SubCode};
 use spanlith_env::{EntryKind, Env};
 use spanlith_wal::{LogReader, ReadEvent};
 use std::collections::{BTreeMap, BTreeSet};
@@ -192,7 +192,23 @@ impl Inventory {
         inventory.read_options(&env);
         inventory.find_logs(&env);
         inventory.read_manifest(&env);
+        inventory.complete_comparators();
         Ok(inventory)
+    }
+
+    /// A MANIFEST need not name a comparator; then the OPTIONS file does, or it is the default.
+    fn complete_comparators(&mut self) {
+        let parsed = self.options.as_ref().and_then(|o| o.parsed.as_ref().ok());
+        for family in self
+            .families
+            .values_mut()
+            .filter(|f| f.comparator.is_empty())
+        {
+            family.comparator = match parsed.and_then(|p| p.cf(&family.name)) {
+                Some(cf) => cf.options.comparator.clone(),
+                None => Comparator::Bytewise.name().to_string(),
+            };
+        }
     }
 
     /// The family called `name`.

@@ -168,19 +168,19 @@ impl Meter<'_> {
         self.refill(ops)
     }
 
+    /// Takes a share of the budget, in whole calls.
     #[cold]
     fn refill(&mut self, ops: u64) -> bool {
-        let want = ops.max(256);
-        let taken = self
-            .board
-            .budget
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
-                (left > 0).then(|| left.saturating_sub(want))
-            });
-        let Ok(left) = taken else { return false };
-        self.grant += left.min(want);
-        self.grant = self.grant.saturating_sub(ops);
-        true
+        let want = ops * (256 / ops).max(1);
+        let take = |left: u64| (left > 0).then(|| left.saturating_sub(want));
+        let budget = &self.board.budget;
+        match budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
+            Ok(left) => {
+                self.grant += left.min(want).next_multiple_of(ops) - ops;
+                true
+            }
+            Err(_) => false,
+        }
     }
 
     /// Notes that a call that looked for `keys` keys is over.
@@ -257,6 +257,17 @@ mod tests {
         assert_eq!(total.latency.count(), 10_000);
         assert_eq!(board.recent().ops, 10_000);
         assert_eq!(board.recent().ops, 0);
+    }
+
+    #[test]
+    fn the_last_call_is_made_whole() {
+        let board = Board::new(1, 2000);
+        let mut meter = board.meter(0);
+        let mut calls = 0;
+        while meter.go_on(32) {
+            calls += 1;
+        }
+        assert_eq!(calls, 63);
     }
 
     #[test]

@@ -117,7 +117,7 @@ impl Count {
             entries += 1;
             key_bytes += cursor.key().len() as u64;
             value_bytes += cursor.value().len() as u64;
-            if entries % TICK == 0 {
+            if entries.is_multiple_of(TICK) {
                 progress.set_position(entries);
             }
             on = cursor.next();

@@ -25,6 +25,8 @@ use serde_json::json;
 use show::Show;
 use spanlith::options::{BlockBasedTableOptions, CfOptions, DbOptions};
 use spanlith::{Db, OpenBuilder};
+use spanlith_cache::Policy;
+use spanlith_table::BlockCache;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -125,7 +127,7 @@ impl Tour {
 /// one watches.
 fn builder(dir: &Path) -> OpenBuilder {
     let mut cf = CfOptions::default();
-    cf.write_buffer_size = 16 << 20;
+    cf.write_buffer_size = 8 << 20;
     cf.target_file_size_base = 8 << 20;
     cf.max_bytes_for_level_base = 32 << 20;
     let mut table = BlockBasedTableOptions::default();
@@ -136,6 +138,7 @@ fn builder(dir: &Path) -> OpenBuilder {
         .options(DbOptions::default())
         .cf_options(cf)
         .table_options(table)
+        .block_cache(BlockCache::new(64 << 20, Policy::Clock))
 }
 
 /// Files per level: `L0 2 · L5 3 · L6 9`.

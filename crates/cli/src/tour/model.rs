@@ -124,7 +124,7 @@ impl Model {
         while on {
             let (k, v) = (cursor.key(), cursor.value());
             seen += 1;
-            if seen % (1 << 16) == 0 {
+            if seen.is_multiple_of(1 << 16) {
                 progress.set_position(seen);
             }
             if k.starts_with(SYNCED) {

@@ -1,0 +1,247 @@
+//! Round trips through the verbs of `db`.
+
+use crate::support::{contents, db, run, run_with_input};
+use serde_json::Value;
+use spanlith_testkit::{Rng, TempDir, adversarial_keys, hex, seed, test_name};
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"))
+}
+
+#[test]
+fn what_is_put_can_be_got_and_deleted() {
+    let temp = TempDir::new("cli points");
+    let dir = temp.join("db");
+    db("put", &dir, &["--create", "language", "Rust"]).ok();
+    db("put", &dir, &["--sync", "zero\\x00", "0x00ff"]).ok();
+    db("put", &dir, &["-minus", ""]).ok();
+    db("put", &dir, &["--hex", "00ff", "0a"]).ok();
+    assert_eq!(db("get", &dir, &["language"]).ok(), "Rust\n");
+    assert_eq!(db("get", &dir, &["zero\\x00"]).ok(), "\\x00\\xff\n");
+    assert_eq!(db("get", &dir, &["--hex", "7a65726f00"]).ok(), "00ff\n");
+    assert_eq!(db("get", &dir, &["-minus"]).ok(), "\n");
+    let all = "\\x00\\xff\t\\n\n-minus\t\nlanguage\tRust\nzero\\x00\t\\x00\\xff\n";
+    assert_eq!(db("scan", &dir, &[]).ok(), all);
+    db("delete", &dir, &["language"]).ok();
+    db("delete", &dir, &["never there"]).ok();
+    let missing = db("get", &dir, &["language"]);
+    assert!(
+        missing.err.starts_with("NotFound: no entry for language; "),
+        "{missing:?}"
+    );
+    assert_eq!((missing.code, missing.out.as_str()), (Some(1), ""));
+    assert_eq!(db("count", &dir, &[]).ok(), "3\n");
+    let found = json(&db("get", &dir, &["--json", "--hex", "00ff"]).ok());
+    assert_eq!(
+        (&found["found"], &found["value"]),
+        (&Value::from(true), &Value::from("0a"))
+    );
+    let missing = db("get", &dir, &["--json", "no"]);
+    assert_eq!(
+        (missing.code, json(&missing.out)["found"].as_bool()),
+        (Some(1), Some(false))
+    );
+}
+
+#[test]
+fn a_scan_keeps_to_its_range_in_both_directions() {
+    let temp = TempDir::new("cli range");
+    let dir = temp.join("db");
+    let lines: String = (0..10).map(|n| format!("k{n}\tv{n}\n")).collect();
+    let load = run_with_input(
+        ["db", "load", "--create", "--db", dir.to_str().unwrap()],
+        lines.as_bytes(),
+    );
+    assert!(
+        load.code == Some(0) && load.err.starts_with("10 entries loaded"),
+        "{load:?}"
+    );
+    let keys = |rest: &[&str]| db("scan", &dir, &[&["--keys-only"], rest].concat()).ok();
+    assert_eq!(keys(&["--from", "k3", "--to", "k6"]), "k3\nk4\nk5\n");
+    assert_eq!(
+        keys(&["--from", "k3", "--to", "k6", "--reverse"]),
+        "k5\nk4\nk3\n"
+    );
+    assert_eq!(keys(&["--from", "k8", "--limit", "1"]), "k8\n");
+    assert_eq!(keys(&["--reverse", "--limit", "2"]), "k9\nk8\n");
+    assert_eq!(keys(&["--hex", "--from", "6b39"]), "6b39\n");
+    for empty in [
+        ["--from", "k6", "--to", "k3"],
+        ["--from", "k3", "--to", "k3"],
+    ] {
+        assert_eq!(keys(&empty), "");
+        assert_eq!(keys(&[&empty[..], &["--reverse"]].concat()), "");
+        assert_eq!(db("count", &dir, &empty).ok(), "0\n");
+    }
+    assert_eq!(keys(&["--limit", "0"]), "");
+    assert_eq!(db("count", &dir, &["--from", "k5"]).ok(), "5\n");
+    let line = db("scan", &dir, &["--json", "--limit", "1"]).ok();
+    assert_eq!(line, "{\"key\":\"k0\",\"value\":\"v0\"}\n");
+}
+
+#[test]
+fn what_a_scan_prints_can_be_loaded_again() {
+    let temp = TempDir::new("cli load");
+    let mut rng = Rng::new(seed(test_name!()));
+    let mut entries: Vec<(Vec<u8>, Vec<u8>)> = adversarial_keys()
+        .into_iter()
+        .filter(|k| k.len() < 10_000)
+        .map(|k| (k.clone(), k))
+        .collect();
+    for _ in 0..3000 {
+        let key = rng.index(12);
+        let value = rng.index(300);
+        entries.push((rng.bytes(key), rng.bytes(value)));
+    }
+    let input: String = entries
+        .iter()
+        .map(|(k, v)| format!("{}\t{}\n", hex(k), hex(v)))
+        .collect();
+    let (first, second) = (temp.join("first"), temp.join("second"));
+    let file = temp.join("input.tsv");
+    std::fs::write(&file, &input).unwrap();
+    let load = db(
+        "load",
+        &first,
+        &["--create", "--hex", "--json", file.to_str().unwrap()],
+    )
+    .ok();
+    assert_eq!(json(&load)["entries"], entries.len());
+    let scan = db("scan", &first, &["--hex"]).ok();
+    let mut expected: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+    for (key, value) in entries {
+        expected.retain(|e| e.0 != key);
+        expected.push((key, value));
+    }
+    expected.sort();
+    let expected: String = expected
+        .iter()
+        .map(|(k, v)| format!("{}\t{}\n", hex(k), hex(v)))
+        .collect();
+    assert!(scan == expected, "the scan differs from the model");
+    for form in [&["--hex"][..], &[]] {
+        let text = db("scan", &first, form).ok();
+        let args = [
+            "db",
+            "load",
+            "--create",
+            "--batch-size",
+            "7",
+            "--db",
+            second.to_str().unwrap(),
+        ];
+        let load = run_with_input(args.iter().chain(form), text.as_bytes());
+        assert_eq!(load.code, Some(0), "{load:?}");
+        assert!(db("scan", &second, &["--hex"]).ok() == scan, "{form:?}");
+        std::fs::remove_dir_all(&second).unwrap();
+    }
+}
+
+#[test]
+fn a_bad_line_stops_a_load_and_says_where() {
+    let temp = TempDir::new("cli bad line");
+    let dir = temp.join("db");
+    let args = ["db", "load", "--create", "--db", dir.to_str().unwrap()];
+    let err = run_with_input(args, b"a\t1\nb\t2\nno tab here\nc\t3\n").fails(1);
+    assert!(
+        err.starts_with("error: line 3: no tab between key and value\n"),
+        "{err}"
+    );
+    assert!(
+        err.contains("the 2 lines before it are in") && err.contains("tail -n +3"),
+        "{err}"
+    );
+    assert_eq!(db("scan", &dir, &[]).ok(), "a\t1\nb\t2\n");
+}
+
+#[test]
+fn options_and_merge_operator_of_a_directory_survive_a_write() {
+    let temp = TempDir::new("cli options");
+    let case = spanlith_testkit::golden_case("golden-11.8", "multi-level-dynamic");
+    let dir = case.copy_to(temp.join("case"));
+    db("put", &dir, &["key", "value"]).ok();
+    let info = json(&db("info", &dir, &["--json"]).ok());
+    let options = &info["families"][0]["options"];
+    assert_eq!(options["target_file_size_base"], "2000", "{info}");
+    assert_eq!(options["compression"], "kNoCompression", "{info}");
+    assert_eq!(
+        db("count", &dir, &[]).ok(),
+        format!("{}\n", case.entries + 1)
+    );
+    assert_eq!(db("verify", &dir, &[]).code, Some(0));
+}
+
+#[test]
+fn options_this_build_lacks_are_refused_for_writing_until_told() {
+    let temp = TempDir::new("cli default options");
+    let case = spanlith_testkit::golden_case("golden-11.8", "direct-files");
+    let dir = case.copy_to(temp.join("case"));
+    let before = contents(&dir);
+    let err = db("put", &dir, &["key", "value"]).fails(1);
+    assert!(
+        err.starts_with("error: Not implemented: use_direct_"),
+        "{err}"
+    );
+    assert!(
+        err.contains("next:  ") && err.contains("--default-options"),
+        "{err}"
+    );
+    assert!(contents(&dir) == before);
+    db("put", &dir, &["--default-options", "key", "value"]).ok();
+    assert_eq!(db("get", &dir, &["key"]).ok(), "value\n");
+}
+
+#[test]
+fn info_describes_a_directory_completely() {
+    let temp = TempDir::new("cli info");
+    let case = spanlith_testkit::golden_case("golden-11.8", "multi-cf");
+    let dir = case.copy_to(temp.join("case"));
+    let info = json(&db("info", &dir, &["--json"]).ok());
+    assert_eq!(info["written_by"], "11.8.1");
+    let families: Vec<&str> = info["families"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|f| f["name"].as_str().unwrap())
+        .collect();
+    assert!(
+        families.contains(&"default") && families.contains(&"counters"),
+        "{families:?}"
+    );
+    let text = db("info", &dir, &["--files"]).ok();
+    assert!(text.contains("rocksdb.ReverseBytewiseComparator"), "{text}");
+    let one = db("info", &dir, &["--cf", "counters"]).ok();
+    assert!(
+        one.contains("counters (id ") && !one.contains("default (id "),
+        "{one}"
+    );
+    let err = db("info", &dir, &["--cf", "no"]).fails(1);
+    assert!(
+        err.contains("Column family not found: no") && err.contains("counters"),
+        "{err}"
+    );
+}
+
+#[test]
+fn a_reader_that_stops_early_is_no_failure() {
+    let temp = TempDir::new("cli pipe");
+    let dir = temp.join("db");
+    let lines: String = (0..20_000)
+        .map(|n| format!("key{n:06}\t{}\n", "v".repeat(50)))
+        .collect();
+    let args = ["db", "load", "--create", "--db", dir.to_str().unwrap()];
+    assert_eq!(run_with_input(args, lines.as_bytes()).code, Some(0));
+    let mut child = crate::support::command(["db", "scan", "--db", dir.to_str().unwrap()])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(output.stderr, b"");
+    assert_eq!(
+        run(["db", "count", "--db", dir.to_str().unwrap()]).ok(),
+        "20000\n"
+    );
+}

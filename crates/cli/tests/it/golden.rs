@@ -1,0 +1,181 @@
+//! Directories written by RocksDB.
+
+use crate::support::{contents, db, run};
+use spanlith_testkit::{GoldenCase, TempDir, golden_case, golden_cases, hex};
+use std::path::{Path, PathBuf};
+
+/// `KEYHEX TAB VALUEHEX` lines of the default family.
+fn expected_scan(case: &GoldenCase) -> String {
+    let families = case.expected_families();
+    let line = |(key, value): &(Vec<u8>, Vec<u8>)| format!("{}\t{}\n", hex(key), hex(value));
+    families[0].entries.iter().map(line).collect()
+}
+
+#[test]
+fn every_directory_of_the_first_milestone_reads_as_rocksdb_shows_it_and_stays_unchanged() {
+    let temp = TempDir::new("cli golden");
+    let cases: Vec<_> = golden_cases()
+        .into_iter()
+        .filter(|c| c.milestone == 1)
+        .collect();
+    assert!(cases.len() >= 27, "{} cases", cases.len());
+    for case in &cases {
+        let name = format!("{}/{}", case.directory, case.name);
+        let dir = case.copy_to(temp.join(&case.directory).join(&case.name));
+        let before = contents(&dir);
+        let expected = expected_scan(case);
+        assert_eq!(db("scan", &dir, &["--hex"]).ok(), expected, "{name}");
+        assert_eq!(
+            db("count", &dir, &[]).ok(),
+            format!("{}\n", case.entries),
+            "{name}"
+        );
+        if let Some(line) = expected.lines().last() {
+            let (key, value) = line.split_once('\t').unwrap();
+            assert_eq!(
+                db("get", &dir, &["--hex", key]).ok(),
+                format!("{value}\n"),
+                "{name}"
+            );
+        }
+        let info = db("info", &dir, &[]).ok();
+        assert!(
+            info.contains(&format!("RocksDB {}", case.written_by)),
+            "{name}: {info}"
+        );
+        let report = db("verify", &dir, &["--deep"]);
+        assert!(report.out.contains("ok: "), "{name}: {report:?}");
+        assert_eq!(report.code, Some(0), "{name}: {report:?}");
+        assert!(
+            contents(&dir) == before,
+            "{name}: reading changed the directory"
+        );
+    }
+}
+
+#[test]
+fn merge_operators_are_found_in_the_options_file() {
+    let temp = TempDir::new("cli merge");
+    let case = golden_case("golden-11.8", "merge-pending");
+    let dir = case.copy_to(temp.join("case"));
+    assert_eq!(db("scan", &dir, &["--hex"]).ok(), expected_scan(&case));
+    let err = db("scan", &dir, &["--merge-operator", "none"]).fails(1);
+    assert!(
+        err.starts_with("error: Invalid argument: merge_operator"),
+        "{err}"
+    );
+    assert!(
+        err.contains("next:  name the operator: --merge-operator uint64add"),
+        "{err}"
+    );
+}
+
+#[test]
+fn what_is_refused_is_refused_by_name_and_never_read_in_part() {
+    let temp = TempDir::new("cli refused");
+    for case in golden_cases().into_iter().filter(|c| c.milestone > 1) {
+        let name = format!("{}/{}", case.directory, case.name);
+        let dir = case.copy_to(temp.join(&case.directory).join(&case.name));
+        let before = contents(&dir);
+        let scan = db("scan", &dir, &["--hex"]);
+        match scan.code {
+            // What a TTL database hides is there for everybody else.
+            Some(0) if case.name == "ttl-db" => {}
+            Some(0) => assert_eq!(scan.out, expected_scan(&case), "{name}"),
+            _ => {
+                let err = scan.fails(1);
+                assert!(err.starts_with("error: "), "{name}: {err}");
+                assert!(
+                    err.lines().last().unwrap().starts_with("next: "),
+                    "{name}: {err}"
+                );
+            }
+        }
+        // Describing does not need the engine.
+        let info = db("info", &dir, &[]).ok();
+        assert!(info.contains("sequence number"), "{name}: {info}");
+        assert!(
+            contents(&dir) == before,
+            "{name}: reading changed the directory"
+        );
+    }
+}
+
+fn files(dir: &Path, out: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files(&path, out);
+        } else {
+            out.push(path);
+        }
+    }
+}
+
+#[test]
+fn every_manifest_and_log_can_be_dumped() {
+    let mut all = Vec::new();
+    files(&spanlith_testkit::fixtures_dir().join("golden"), &mut all);
+    let (mut manifests, mut logs) = (0, 0);
+    for path in all {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let text = path.to_str().unwrap();
+        if name.starts_with("MANIFEST-") {
+            manifests += 1;
+            let dump = run(["manifest", "dump", text]).ok();
+            assert!(dump.starts_with("edit\toffset=0\t"), "{text}: {dump}");
+            for line in run(["manifest", "dump", "--json", text]).ok().lines() {
+                serde_json::from_str::<serde_json::Value>(line).unwrap();
+            }
+        } else if name.ends_with(".log") && !text.contains("wal-zstd") {
+            logs += 1;
+            let dump = run(["wal", "dump", "--hex", text]);
+            assert!(
+                dump.code == Some(0) || dump.out.contains("damage\t"),
+                "{text}: {dump:?}"
+            );
+        }
+    }
+    assert!(manifests > 140 && logs > 170, "{manifests} {logs}");
+}
+
+#[test]
+fn a_dump_shows_every_record_of_a_file() {
+    let case = golden_case("golden-11.8", "default");
+    let file = |name: &str| {
+        case.source()
+            .join("db")
+            .join(name)
+            .to_str()
+            .unwrap()
+            .to_string()
+    };
+    let sst = run(["sst", "dump", &file("000012.sst")]).ok();
+    let count = |kind: &str| sst.lines().filter(|l| l.starts_with(kind)).count();
+    assert_eq!(count("table\t"), 1);
+    assert!(
+        sst.contains("property\tname=rocksdb.num.entries\tvalue="),
+        "{sst}"
+    );
+    let entries = sst
+        .lines()
+        .find_map(|l| l.strip_prefix("property\tname=rocksdb.num.entries\tvalue="));
+    assert_eq!(entries.unwrap().parse(), Ok(count("entry\t")));
+    assert!(count("data_block\t") > 0 && count("meta_block\t") >= 3);
+    let wal = run(["wal", "dump", "--json", &file("000013.log")]).ok();
+    let kinds: Vec<String> = wal
+        .lines()
+        .map(|l| serde_json::from_str::<serde_json::Value>(l).unwrap()["record"].to_string())
+        .collect();
+    assert!(kinds.contains(&"\"batch\"".to_string()), "{kinds:?}");
+    assert!(kinds.contains(&"\"put\"".to_string()), "{kinds:?}");
+    let manifest = run(["manifest", "dump", &file("MANIFEST-000005")]).ok();
+    assert!(
+        manifest.contains("comparator=leveldb.BytewiseComparator"),
+        "{manifest}"
+    );
+    assert!(
+        manifest.contains("add_file\tlevel=0\tnumber="),
+        "{manifest}"
+    );
+}

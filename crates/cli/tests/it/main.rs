@@ -1,0 +1,8 @@
+//! The binary from outside: golden directories, round trips, damage, bad usage, benchmarks, tour.
+
+mod damage;
+mod db;
+mod golden;
+mod programs;
+mod support;
+mod usage;

@@ -1,0 +1,142 @@
+//! `bench` and `tour`, small.
+
+use crate::support::{contents, db, run};
+use serde_json::Value;
+use spanlith_testkit::TempDir;
+
+#[test]
+fn every_benchmark_runs_and_reports() {
+    let names = "fillseq,fillrandom,fillbatch,fillsync,overwrite,readrandom,readmissing,readseq,\
+                 readreverse,seekrandom,multireadrandom,readwhilewriting,readrandomwriterandom,mixed,\
+                 deleterandom,flush,compact,waitforcompaction,stats";
+    let out = run([
+        "bench",
+        "--benchmarks",
+        names,
+        "--num",
+        "2000",
+        "--threads",
+        "2",
+        "--json",
+    ])
+    .ok();
+    let object: Value = serde_json::from_str(&out).unwrap();
+    let results = object["results"].as_array().unwrap();
+    assert_eq!(results.len(), names.split(',').count());
+    for r in results {
+        let name = r["name"].as_str().unwrap();
+        let ops = r["ops"].as_u64().unwrap();
+        let expected = match name {
+            "fillsync" => 2,
+            // What random keys left.
+            "readseq" | "readreverse" => ops,
+            "flush" | "compact" | "waitforcompaction" | "stats" => 1,
+            // In calls of 32.
+            "multireadrandom" => 2016,
+            _ => 2000,
+        };
+        assert_eq!(ops, expected, "{name}");
+        assert!(ops > 0, "{name}");
+        match name {
+            "readmissing" => assert_eq!(r["found"], 0),
+            "readrandom" => assert!(r["found"].as_u64().unwrap() > 0),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn a_benchmark_prints_the_line_of_db_bench_and_keeps_a_database_it_was_given() {
+    let temp = TempDir::new("cli bench");
+    let dir = temp.join("db");
+    let path = dir.to_str().unwrap();
+    let out = run(["bench", "fillseq", "readseq", "--num", "1000", "--db", path]).ok();
+    let line = out.lines().find(|l| l.starts_with("fillseq ")).unwrap();
+    for part in [
+        " : ",
+        " micros/op ",
+        " ops/sec ",
+        " seconds 1000 operations;",
+        " MB/s",
+    ] {
+        assert!(line.contains(part), "{line}");
+    }
+    assert!(out.contains("p99.9"), "{out}");
+    assert_eq!(db("count", &dir, &[]).ok(), "1000\n");
+    let before = contents(&dir);
+    let err = run(["bench", "fillseq", "--num", "10", "--db", path]).fails(1);
+    assert!(
+        err.contains("holds a database") && err.contains("--use-existing-db"),
+        "{err}"
+    );
+    assert!(contents(&dir) == before);
+    let args = [
+        "bench",
+        "readrandom",
+        "--num",
+        "1000",
+        "--use-existing-db",
+        "--json",
+        "--db",
+        path,
+    ];
+    let object: Value = serde_json::from_str(&run(args).ok()).unwrap();
+    assert_eq!(object["results"][0]["found"], 1000);
+    let args = [
+        "bench",
+        "fillseq",
+        "--num",
+        "10",
+        "--destroy",
+        "--json",
+        "--db",
+        path,
+    ];
+    run(args).ok();
+    assert_eq!(db("count", &dir, &[]).ok(), "10\n");
+}
+
+#[test]
+fn a_small_tour_ends_well_and_leaves_what_it_promises() {
+    let temp = TempDir::new("cli tour");
+    let dir = temp.join("tour");
+    let path = dir.to_str().unwrap();
+    let small = ["--entries", "20001", "--seconds", "1", "--acks", "40"];
+    let tour = run(["tour", "--json", "--dir", path].iter().chain(&small));
+    assert_eq!(tour.code, Some(0), "{tour:?}");
+    let summary: Value = serde_json::from_str(&tour.out).unwrap();
+    assert_eq!(summary["ok"], true, "{summary}");
+    assert_eq!(summary["crash"]["lost"], 0);
+    assert!(
+        summary["crash"]["acknowledged"].as_u64().unwrap() >= 40,
+        "{summary}"
+    );
+    assert_eq!(summary["rocksdb_directories"][0]["entries"], 377);
+    assert!(
+        tour.err.contains("Everything is as it should be"),
+        "{}",
+        tour.err
+    );
+    let entries = summary["check"]["entries"].as_u64().unwrap();
+    let synced = summary["check"]["synced_entries"].as_u64().unwrap();
+    let data = dir.join("data");
+    assert_eq!(
+        db("count", &data, &[]).ok(),
+        format!("{}\n", entries + synced)
+    );
+    for command in summary["next"].as_array().unwrap() {
+        let command = command.as_str().unwrap();
+        let Some(rest) = command.strip_prefix(crate::support::SPANLITH) else {
+            continue;
+        };
+        if rest.contains(" db ") {
+            let args = rest.split_whitespace().map(|a| a.trim_matches('\''));
+            assert_eq!(run(args).code, Some(0), "{command}");
+        }
+    }
+    let again = run(["tour", "--dir", path]).fails(1);
+    assert!(
+        again.contains("is not empty") && again.contains("rm -r "),
+        "{again}"
+    );
+}

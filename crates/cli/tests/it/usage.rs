@@ -1,0 +1,177 @@
+//! Bad input: exit code, message, way out; nothing made, nothing changed.
+
+use crate::support::{command, contents, db, run};
+use spanlith_testkit::{TempDir, golden_case};
+use std::io::Write;
+use std::process::Stdio;
+
+#[test]
+fn a_command_line_that_makes_no_sense_ends_with_2_and_a_hint() {
+    for (args, hint) in [
+        (&["dbb"][..], "a similar subcommand exists: 'db'"),
+        (&["db", "scn"], "a similar subcommand exists: 'scan'"),
+        (
+            &["db", "scan", "--limi", "--db", "x"],
+            "a similar argument exists: '--limit'",
+        ),
+        (&["db", "scan"], "--db <DIR>"),
+        (
+            &["db", "get", "--db", "x", "--hex", "xyz"],
+            "with --hex give an even number of digits",
+        ),
+        (
+            &["db", "get", "--db", "x", "0xz"],
+            "for the text itself write",
+        ),
+        (&["db", "get", "--db", "x", "a\\q"], "escapes are"),
+        (
+            &["db", "get", "--db", "x", "--comparator", "mine", "k"],
+            "known: bytewise, reverse",
+        ),
+        (
+            &["db", "get", "--db", "x", "--merge-operator", "mine", "k"],
+            "known: uint64add",
+        ),
+        (&["bench", "readrandm"], "did you mean readrandom?"),
+        (&["bench"], "for example: spanlith bench fillrandom"),
+        (&["bench", "fillseq", "--num", "0"], "--help"),
+        (
+            &["bench", "fillseq", "--options", "nonsense=1"],
+            "--options takes",
+        ),
+        (&[], "Examples:"),
+    ] {
+        let err = run(args).fails(2);
+        assert!(err.contains(hint), "{args:?}: {err}");
+    }
+}
+
+#[test]
+fn help_teaches_by_examples() {
+    for args in [
+        &["--help"][..],
+        &["db", "--help"],
+        &["bench", "--help"],
+        &["tour", "--help"],
+    ] {
+        let help = run(args).ok();
+        assert!(help.contains("Examples:"), "{args:?}: {help}");
+        assert!(!help.contains("crash-writer"), "{args:?}: {help}");
+    }
+    assert!(run(["--version"]).ok().starts_with("spanlith "));
+}
+
+#[test]
+fn a_directory_without_a_database_is_left_alone() {
+    let temp = TempDir::new("cli none");
+    let missing = temp.join("missing");
+    let empty = temp.join("empty");
+    std::fs::create_dir(&empty).unwrap();
+    std::fs::write(temp.join("file"), "text").unwrap();
+    for verb in [
+        &["get", "k"][..],
+        &["scan"],
+        &["count"],
+        &["info"],
+        &["verify"],
+        &["put", "k", "v"],
+    ] {
+        for dir in [&missing, &empty] {
+            let err = db(verb[0], dir, &verb[1..]).fails(1);
+            assert!(
+                err.contains("next:  there is no database in"),
+                "{verb:?}: {err}"
+            );
+            assert!(err.contains("put --create --db"), "{verb:?}: {err}");
+        }
+        let err = db(verb[0], &temp.join("file"), &verb[1..]).fails(1);
+        assert!(err.contains("next:  "), "{verb:?}: {err}");
+    }
+    assert!(!missing.exists());
+    assert!(
+        contents(&empty).keys().all(|n| n == "LOCK"),
+        "{:?}",
+        contents(&empty).keys()
+    );
+    let err = db("put", &temp.join("file/db"), &["--create", "k", "v"]).fails(1);
+    assert!(err.starts_with("error: IO error: "), "{err}");
+}
+
+#[test]
+fn a_wrong_comparator_is_refused_and_the_right_one_found() {
+    let temp = TempDir::new("cli comparator");
+    let dir = golden_case("golden-11.8", "default").copy_to(temp.join("case"));
+    let err = db("scan", &dir, &["--comparator", "reverse"]).fails(1);
+    let text = "error: Invalid argument: rocksdb.ReverseBytewiseComparator: does not match existing \
+                comparator leveldb.BytewiseComparator";
+    assert!(err.starts_with(text), "{err}");
+    assert!(err.contains("next:  leave --comparator out"), "{err}");
+
+    let own = temp.join("own");
+    db(
+        "put",
+        &own,
+        &["--create", "--comparator", "reverse", "a", "1"],
+    )
+    .ok();
+    db("put", &own, &["b", "2"]).ok();
+    assert_eq!(db("scan", &own, &[]).ok(), "b\t2\na\t1\n");
+    let err = db("scan", &own, &["--cf", "no"]).fails(1);
+    assert!(err.contains("Column family not found: no"), "{err}");
+    assert!(err.contains("families of this database: default"), "{err}");
+}
+
+#[test]
+fn the_process_that_holds_the_lock_is_named_and_reading_goes_on() {
+    let temp = TempDir::new("cli lock");
+    let dir = temp.join("db");
+    db("put", &dir, &["--create", "a", "1"]).ok();
+    let path = dir.to_str().unwrap();
+    let mut holder = command(["db", "load", "--batch-size", "1", "--db", path])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut input = holder.stdin.take().unwrap();
+    input.write_all(b"b\t2\n").unwrap();
+    // The holder has the database open once its entry can be read.
+    while db("get", &dir, &["b"]).code != Some(0) {
+        assert!(holder.try_wait().unwrap().is_none(), "the holder ended");
+        std::thread::yield_now();
+    }
+    let err = db("put", &dir, &["c", "3"]).fails(1);
+    assert!(
+        err.starts_with("error: IO error: While lock file: "),
+        "{err}"
+    );
+    let named = format!("next:  process {} has the database open", holder.id());
+    assert!(err.contains(&named), "{err}");
+    assert_eq!(db("scan", &dir, &[]).ok(), "a\t1\nb\t2\n");
+    drop(input);
+    assert!(holder.wait().unwrap().success());
+    db("put", &dir, &["c", "3"]).ok();
+}
+
+#[test]
+fn a_truncated_directory_fails_with_the_file_and_the_next_command() {
+    let temp = TempDir::new("cli truncated");
+    let case = golden_case("golden-11.8", "default");
+    for (n, name) in ["CURRENT", "MANIFEST-000005", "000012.sst", "000014.sst"]
+        .iter()
+        .enumerate()
+    {
+        let dir = case.copy_to(temp.join(n.to_string()));
+        let file = dir.join(name);
+        let bytes = std::fs::read(&file).unwrap();
+        std::fs::write(&file, &bytes[..bytes.len() / 2]).unwrap();
+        let before = contents(&dir);
+        let err = db("scan", &dir, &[]).fails(1);
+        assert!(err.starts_with("error: Corruption: "), "{name}: {err}");
+        assert!(
+            err.contains("next:  spanlith db verify --db "),
+            "{name}: {err}"
+        );
+        assert!(contents(&dir) == before, "{name}");
+    }
+}
