@@ -6,7 +6,7 @@ use crate::version::{FileMeta, TableCache};
 use spanlith_base::keys::{self, ValueType};
 use spanlith_base::{Comparator, Error, Pinned, Result, SequenceNumber};
 use spanlith_memtable::MemTable;
-use spanlith_table::{Block, ReadParams, TableReader};
+use spanlith_table::{ReadParams, TableReader};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -138,14 +138,6 @@ fn unsupported(kind: Option<ValueType>, byte: u8) -> Error {
 fn pin_memtable(value: &[u8], mem: &Arc<MemTable>) -> Pinned {
     // SAFETY: Entries of a memtable never move or change before it is dropped (M1).
     unsafe { Pinned::from_owner(value, mem.clone()) }
-}
-
-#[expect(unsafe_code, reason = "a value is returned without a copy")]
-#[inline]
-fn pin_block(value: &[u8], block: &Arc<Block>) -> Pinned {
-    // SAFETY: `TableReader::get` hands out values that lie in the block it names, and a block is
-    // immutable.
-    unsafe { Pinned::from_owner(value, block.clone()) }
 }
 
 impl SuperVersion {
