@@ -94,7 +94,7 @@ impl<'a> Lookup<'a> {
         let mut failed = None;
         let (key, snapshot) = (self.key, self.snapshot);
         table.get_hashed(key, hash, snapshot, params, |tag, value, block| match self
-            .visit(tag, || pin_block(value, block))
+            .visit(tag, || block.pin(value))
         {
             Ok(false) => ControlFlow::Continue(()),
             Ok(true) => ControlFlow::Break(()),
