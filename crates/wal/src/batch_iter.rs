@@ -219,13 +219,6 @@ impl<'a> BatchIter<'a> {
         u32::try_from(self.count).unwrap_or(0)
     }
 
-    /// As [`Self::header_count`]. On a value, `iter.count()` is the iterator's own method, which
-    /// walks to the end; hence the longer name.
-    #[inline]
-    pub fn count(&self) -> u32 {
-        self.header_count()
-    }
-
     /// Counted entries yielded so far.
     #[inline]
     pub fn found(&self) -> u64 {

@@ -347,8 +347,8 @@ fn read_logs(i: &Inventory) -> Vec<LogInfo> {
                             continue;
                         };
                         log.batches += 1;
-                        log.updates += u64::from(BatchIter::count(&batch));
-                        let last = batch.sequence() + u64::from(BatchIter::count(&batch));
+                        log.updates += u64::from(batch.header_count());
+                        let last = batch.sequence() + u64::from(batch.header_count());
                         log.last_sequence = log.last_sequence.max(last.saturating_sub(1));
                     }
                     ReadEvent::Eof => break,

@@ -138,7 +138,7 @@ impl<'a> Replay<'a> {
             return Ok(Step::Stop(offset, "log record too small".to_string()));
         }
         let iter = BatchIter::new(rep)?;
-        let (sequence, count) = (iter.sequence(), BatchIter::count(&iter));
+        let (sequence, count) = (iter.sequence(), iter.header_count());
         if self.stopped {
             if !first || self.next_sequence != Some(sequence) {
                 return Ok(Step::Stop(

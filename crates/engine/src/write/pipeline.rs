@@ -71,7 +71,7 @@ impl Engine {
     fn check_batch(&self, rep: &[u8]) -> Result<u32> {
         let mut entries = 0u32;
         let iter = BatchIter::new(rep)?;
-        let count = BatchIter::count(&iter);
+        let count = iter.header_count();
         for op in iter {
             let op = op?;
             if op.cf().is_some_and(|cf| cf != 0) {
