@@ -111,7 +111,7 @@ fn batch(
         .with("offset", offset)
         .with("bytes", bytes.len())
         .with("sequence", sequence)
-        .with("count", BatchIter::count(&ops))
+        .with("count", ops.header_count())
         .print(out, args.json)?;
     for op in ops {
         let op = match op {
