@@ -183,6 +183,13 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
             "MANIFEST {manifest_number:06} dropped from offset {offset} on: a torn append"
         ));
     }
+    // All tables are opened now, as RocksDB does: what this build cannot read is refused here, before
+    // anything is changed, and not in the middle of a scan or a compaction.
+    let tables = engine.state.lock().version.clone();
+    for (_, file) in tables.file_iter() {
+        engine.c.cache.reader(file)?;
+    }
+    drop(tables);
     let replay = Replay::new(&engine, recovered.last_sequence, !read_only);
     let replayed = replay.run(&logs)?;
     for (n, offset, why) in &replayed.dropped {
