@@ -391,7 +391,7 @@ class Operations:
             if "batch-delete" not in self.features:
                 inner = [op for op in inner if op[0] != "d"] or [["p", self.plain[0].hex(), ""]]
             return ["b", inner]
-        if dice < 0.25:
+        if dice < 0.25 and "ranges" in self.features:
             # Counters and single-deleted keys lie outside of the ranges.
             low, high = sorted(r.sample(range(640), 2))
             high = min(high, low + r.randrange(1, 40))
@@ -634,6 +634,8 @@ class Interop:
         for peer, form in self.a.peers:
             lacking = set(missing[subject[0]]) | set(missing[peer[0]])
             features = {f for f, needs in OPTIONAL.items() if not lacking & set(needs)}
+            if self.a.ranges:
+                features.add("ranges")
             for feature in sorted(OPTIONAL.keys() - features):
                 self.skipped.append(f"{subject[0]} and {peer[0]}: {feature}")
             for round_number in range(self.a.rounds):
@@ -698,6 +700,7 @@ def main():
     parser.add_argument("--work", help="scratch folder (default: a new one below the temporary directory)")
     parser.add_argument("--keep", action="store_true", help="keep the scratch folder")
     parser.add_argument("--tools", action="store_true", help="let ldb and sst_dump of 7.8.3 judge, too")
+    parser.add_argument("--ranges", action="store_true", help="range deletes, too (Spanlith: from milestone 2 on)")
     parser.add_argument("--plant", type=int, default=0, metavar="N", help="lose the N-th operation of each session")
     a = parser.parse_args()
     Process.planted = a.plant
