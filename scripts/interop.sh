@@ -32,5 +32,8 @@ planted=$(grep -cE '^FAIL .*(differ|gives)' <<<"$out") || { tail -n 5 <<<"$out" 
 rm -rf "$(sed -n 's/^ *directory kept: \(.*\)\/[^/]*$/\1/p' <<<"$out" | head -n 1)"
 echo "interop: a planted loss is noticed ($planted of 9 scenarios)"
 
+# The list of exported functions is part of the documents.
+scripts/capi-list.sh --check "$SUBJECT/librocksdb.so"
+
 exec python3 scripts/interop.py --subject "spanlith=$SUBJECT" --peer "rocksdb78=$peers/lib78:5" \
   --peer "rocksdb11=$peers/lib11:7" --tools --rounds 2 "$@"
