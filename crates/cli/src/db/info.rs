@@ -47,18 +47,7 @@ impl Info {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let mut inventory = Inventory::read(&self.db).at(&self.db)?;
         if let Some(name) = &self.cf {
-            if inventory.family(name).is_none() {
-                let names: Vec<_> = inventory
-                    .families
-                    .values()
-                    .map(|f| f.name.as_str())
-                    .collect();
-                return Err(crate::fail::Failure::new(
-                    format!("Invalid argument: Column family not found: {name}"),
-                    format!("families of this database: {}", names.join(", ")),
-                )
-                .into());
-            }
+            super::open::known_family(&inventory, name)?;
             inventory.families.retain(|_, f| f.name == *name);
         }
         let logs = read_logs(&inventory);

@@ -77,14 +77,18 @@ impl Load {
                 Err(why) => break Err(why),
             };
             if batch.len() as u64 >= self.batch_size || batch.size_bytes() >= BATCH_BYTES {
-                db.write_opt(&batch, &options).at(&target.db)?;
+                db.write_opt(&batch, &options)
+                    .at(&target.db)
+                    .with_context(|| format!("after {written} entries"))?;
                 written += batch.len() as u64;
                 batch.clear();
                 progress.set_position(bytes);
             }
         };
         if !batch.is_empty() {
-            db.write_opt(&batch, &options).at(&target.db)?;
+            db.write_opt(&batch, &options)
+                .at(&target.db)
+                .with_context(|| format!("after {written} entries"))?;
             written += batch.len() as u64;
         }
         progress.finish_and_clear();

@@ -100,24 +100,9 @@ impl Target {
         self.family(builder.open().at(&self.db)?)
     }
 
-    /// Refuses a family the directory does not have, and those this build does not open.
+    /// Refuses a family the directory does not have.
     fn check_family(&self, inventory: Option<&Inventory>) -> anyhow::Result<()> {
-        let Some(inventory) = inventory else {
-            return Ok(());
-        };
-        if inventory.family(&self.cf).is_none() {
-            let names: Vec<&str> = inventory
-                .families
-                .values()
-                .map(|f| f.name.as_str())
-                .collect();
-            return Err(Failure::new(
-                format!("Invalid argument: Column family not found: {}", self.cf),
-                format!("families of this database: {}", names.join(", ")),
-            )
-            .into());
-        }
-        Ok(())
+        inventory.map_or(Ok(()), |i| known_family(i, &self.cf))
     }
 
     fn family(&self, db: Db) -> anyhow::Result<Cf> {
@@ -155,6 +140,23 @@ impl Target {
             None => builder,
         })
     }
+}
+
+/// Refuses a family that is not there, and names those that are.
+pub fn known_family(inventory: &Inventory, name: &str) -> anyhow::Result<()> {
+    if inventory.family(name).is_some() {
+        return Ok(());
+    }
+    let names: Vec<&str> = inventory
+        .families
+        .values()
+        .map(|f| f.name.as_str())
+        .collect();
+    Err(Failure::new(
+        format!("Invalid argument: Column family not found: {name}"),
+        format!("families of this database: {}", names.join(", ")),
+    )
+    .into())
 }
 
 /// Options of the default family in the OPTIONS file.

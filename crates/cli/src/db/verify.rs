@@ -31,6 +31,9 @@ pub struct Verify {
     /// Directory of the database
     #[arg(long, value_name = "DIR")]
     db: PathBuf,
+    /// Only the tables of this column family; MANIFEST and logs are shared and checked all the same
+    #[arg(long, value_name = "NAME")]
+    cf: Option<String>,
     /// Also compares the order of keys, index, filter and properties with the entries
     #[arg(long)]
     deep: bool,
@@ -73,9 +76,14 @@ impl Verify {
         let inventory = Inventory::read(&self.db).at(&self.db)?;
         let total = inventory.table_bytes() + inventory.live_logs().map(|l| l.1).sum::<u64>();
         let progress = term::bar(total, "B", "verifying");
-        let report = check(inventory, self.deep, &mut |done| {
-            progress.set_position(done)
-        });
+        if let Some(name) = &self.cf {
+            super::open::known_family(&inventory, name)?;
+        }
+        let scope = Scope {
+            deep: self.deep,
+            family: self.cf.as_deref(),
+        };
+        let report = check(inventory, scope, &mut |done| progress.set_position(done));
         progress.finish_and_clear();
         let clean = report.is_clean();
         let seconds = start.elapsed().as_secs_f64();
@@ -135,8 +143,17 @@ pub fn summary(r: &Report) -> String {
     )
 }
 
+/// How much is checked.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Scope<'a> {
+    /// Compare the entries of tables with index, filter and properties.
+    pub deep: bool,
+    /// Only the tables of this family.
+    pub family: Option<&'a str>,
+}
+
 /// Checks everything the inventory names; `progress` receives the bytes done.
-pub fn check(mut i: Inventory, deep: bool, progress: &mut dyn FnMut(u64)) -> Report {
+pub fn check(mut i: Inventory, scope: Scope<'_>, progress: &mut dyn FnMut(u64)) -> Report {
     let mut report = Report {
         findings: std::mem::take(&mut i.findings),
         edits: i.edits,
@@ -152,9 +169,10 @@ pub fn check(mut i: Inventory, deep: bool, progress: &mut dyn FnMut(u64)) -> Rep
             .push(Finding::note(filenames::IDENTITY_FILE, None, what));
     }
     let mut done = 0;
-    for family in i.families.values() {
+    let wanted = |f: &&Family| scope.family.is_none_or(|name| name == f.name);
+    for family in i.families.values().filter(wanted) {
         for f in family.files.values() {
-            check_table(&i, family, f, deep, &mut report);
+            check_table(&i, family, f, scope.deep, &mut report);
             done += f.size;
             progress(done);
         }

@@ -1,6 +1,6 @@
 //! Dumps a MANIFEST: a line for each edit, then one for each file it adds or removes.
 
-use super::{Dump, Record};
+use super::{Dump, Record, folder, verify_hint};
 use crate::bytes::{hex as to_hex, show};
 use crate::fail::{At, Failure};
 use spanlith::version::edit::UNKNOWN_CHECKSUM_FUNCTION;
@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 pub fn run(args: &Dump) -> anyhow::Result<ExitCode> {
     let path = args.file.as_path();
-    let file = Env::system().fs.open_sequential(path).at(path)?;
+    let file = Env::system().fs.open_sequential(path).at(folder(path))?;
     let mut reader = LogReader::new(file, 0);
     let mut out = BufWriter::new(std::io::stdout().lock());
     let mut damaged = 0u64;
@@ -22,7 +22,7 @@ pub fn run(args: &Dump) -> anyhow::Result<ExitCode> {
             Ok(event) => event,
             Err(e) => {
                 out.flush()?;
-                return Err::<ExitCode, _>(e).at(path);
+                return Err::<ExitCode, _>(e).at(folder(path));
             }
         };
         let (offset, what) = match event {
@@ -60,7 +60,7 @@ pub fn run(args: &Dump) -> anyhow::Result<ExitCode> {
                 "{}: {damaged} damaged places, marked 'damage' above",
                 path.display()
             ),
-            "spanlith db verify --db DIR checks the whole database",
+            verify_hint(path),
         )
         .into());
     }

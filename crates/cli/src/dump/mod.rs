@@ -7,8 +7,9 @@ mod manifest;
 mod sst;
 mod wal;
 
+use crate::fail::shell_word;
 use clap::{Args, Subcommand};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Verbs of `sst`.
@@ -83,6 +84,20 @@ pub fn run_wal(verb: Wal) -> anyhow::Result<ExitCode> {
 pub fn run_manifest(verb: Manifest) -> anyhow::Result<ExitCode> {
     let Manifest::Dump(args) = verb;
     manifest::run(&args)
+}
+
+/// The directory of a file: that of its database.
+fn folder(file: &Path) -> &Path {
+    match file.parent() {
+        Some(dir) if !dir.as_os_str().is_empty() => dir,
+        _ => Path::new("."),
+    }
+}
+
+/// The next command after damage in one file.
+fn verify_hint(file: &Path) -> String {
+    let dir = shell_word(folder(file));
+    format!("spanlith db verify --db {dir} checks the whole database")
 }
 
 /// A record: its kind, then named fields.

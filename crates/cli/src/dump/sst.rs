@@ -1,6 +1,6 @@
 //! Dumps a table file.
 
-use super::{Record, SstDump, type_name};
+use super::{Record, SstDump, folder, type_name};
 use crate::bytes::show;
 use crate::db::verify::comparator_or_stand_in;
 use crate::fail::At;
@@ -20,8 +20,8 @@ const OUTPUT_BUFFER: usize = 256 << 10;
 pub fn run(args: &SstDump) -> anyhow::Result<ExitCode> {
     let path = args.dump.file.as_path();
     let (hex, json) = (args.dump.hex, args.dump.json);
-    let reader = open(path).at(path)?;
-    let dump = reader.dump().at(path)?;
+    let reader = open(path).at(folder(path))?;
+    let dump = reader.dump().at(folder(path))?;
     let mut out = BufWriter::with_capacity(OUTPUT_BUFFER, std::io::stdout().lock());
     let footer = &dump.footer;
     Record::new("table")
@@ -72,7 +72,7 @@ pub fn run(args: &SstDump) -> anyhow::Result<ExitCode> {
         && let Err(e) = entries(&reader, hex, json, &mut out)?
     {
         out.flush()?;
-        return Err::<ExitCode, Error>(e).at(path);
+        return Err::<ExitCode, Error>(e).at(folder(path));
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)

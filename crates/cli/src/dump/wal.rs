@@ -1,6 +1,6 @@
 //! Dumps a write-ahead log: a line for each batch, then one for each of its entries.
 
-use super::{Dump, Record};
+use super::{Dump, Record, folder, verify_hint};
 use crate::bytes::show;
 use crate::fail::{At, Failure};
 use spanlith::version::{FileKind, parse_file_name};
@@ -14,7 +14,7 @@ const OUTPUT_BUFFER: usize = 256 << 10;
 
 pub fn run(args: &Dump) -> anyhow::Result<ExitCode> {
     let path = args.file.as_path();
-    let file = Env::system().fs.open_sequential(path).at(path)?;
+    let file = Env::system().fs.open_sequential(path).at(folder(path))?;
     // Recyclable records carry the number of their log, which the name tells.
     let number = path
         .file_name()
@@ -29,7 +29,7 @@ pub fn run(args: &Dump) -> anyhow::Result<ExitCode> {
             Ok(event) => event,
             Err(e) => {
                 out.flush()?;
-                return Err::<ExitCode, _>(e).at(path);
+                return Err::<ExitCode, _>(e).at(folder(path));
             }
         };
         match event {
@@ -82,7 +82,7 @@ pub fn run(args: &Dump) -> anyhow::Result<ExitCode> {
                 "{}: {damaged} damaged places, marked 'damage' above",
                 path.display()
             ),
-            "spanlith db verify --db DIR checks the whole database",
+            verify_hint(path),
         )
         .into());
     }

@@ -16,7 +16,7 @@ mod mixed;
 mod model;
 mod show;
 
-use crate::db::verify;
+use crate::db::verify::{self, Scope};
 use crate::fail::{At, Failure, shell_word};
 use crate::inventory::Inventory;
 use crate::term;
@@ -190,9 +190,11 @@ fn check(
     for dir in foreign.iter().map(PathBuf::as_path).chain([data]) {
         let inventory = Inventory::read(dir).at(dir)?;
         let progress = term::bar(inventory.table_bytes(), "B", "verifying");
-        let report = verify::check(inventory, dir == data, &mut |done| {
-            progress.set_position(done)
-        });
+        let scope = Scope {
+            deep: dir == data,
+            family: None,
+        };
+        let report = verify::check(inventory, scope, &mut |done| progress.set_position(done));
         progress.finish_and_clear();
         blocks += report.blocks;
         let name = dir

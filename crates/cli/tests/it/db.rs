@@ -215,6 +215,12 @@ fn info_describes_a_directory_completely() {
         one.contains("counters (id ") && !one.contains("default (id "),
         "{one}"
     );
+    let counters = json(&db("verify", &dir, &["--json", "--cf", "counters"]).out);
+    let all = json(&db("verify", &dir, &["--json"]).out);
+    assert!(
+        counters["tables"].as_u64() < all["tables"].as_u64(),
+        "{counters} {all}"
+    );
     let err = db("info", &dir, &["--cf", "no"]).fails(1);
     assert!(
         err.contains("Column family not found: no") && err.contains("counters"),
