@@ -2,7 +2,7 @@
 
 use crate::core::Engine;
 use crate::picker::pick_manual;
-use spanlith_base::{Error, Result};
+use spanlith_base::{Error, MAX_SEQUENCE, Result, keys};
 use std::sync::Arc;
 
 impl Engine {
@@ -13,7 +13,9 @@ impl Engine {
         begin: Option<&[u8]>,
         end: Option<&[u8]>,
     ) -> Result<()> {
-        self.flush(true)?;
+        if self.in_memtables(begin, end) {
+            self.flush(true)?;
+        }
         {
             let mut state = self.state.lock();
             if state.closing {
@@ -31,6 +33,22 @@ impl Engine {
             self.c.log.info(format_args!("deleted table {n:06}"));
         }
         result
+    }
+
+    /// Whether a memtable holds a key of the range. A range open at either end counts as touched
+    /// without looking, as in RocksDB.
+    fn in_memtables(&self, begin: Option<&[u8]>, end: Option<&[u8]>) -> bool {
+        let (Some(begin), Some(end)) = (begin, end) else {
+            return true;
+        };
+        let from = keys::internal_key(begin, keys::seek_tag(MAX_SEQUENCE));
+        let view = self.superversion.load();
+        std::iter::once(&view.mem).chain(&view.imm).any(|mem| {
+            let mut iter = mem.iter();
+            iter.seek(&from);
+            let comparator = &self.c.family.comparator;
+            iter.valid() && comparator.compare(keys::user_key(iter.key()), end).is_le()
+        })
     }
 
     fn compact_levels(self: &Arc<Self>, begin: Option<&[u8]>, end: Option<&[u8]>) -> Result<()> {
