@@ -67,7 +67,7 @@ pub(super) fn read_manifest(
     let mut replay = Replay::new(expect);
     let mut torn_at = None;
     loop {
-        match reader.next_event()? {
+        match reader.next_event().map_err(|e| e.with_path(&path))? {
             ReadEvent::Record { offset, .. } => replay
                 .record(reader.record())
                 .map_err(|e| {
@@ -79,7 +79,7 @@ pub(super) fn read_manifest(
                 })
                 .map_err(|e| match e.kind() {
                     spanlith_base::ErrorKind::Corruption => in_manifest(&e, &path),
-                    _ => e,
+                    _ => e.with_path(&path),
                 })?,
             ReadEvent::Corruption { tail: true, .. } | ReadEvent::OldRecord { .. } => {}
             ReadEvent::Corruption { offset, .. } if is_torn_append(env, &path, offset)? => {
@@ -103,7 +103,7 @@ pub(super) fn read_manifest(
     }
     let recovered = replay.finish().map_err(|e| match e.kind() {
         spanlith_base::ErrorKind::Corruption => in_manifest(&e, &path),
-        _ => e,
+        _ => e.with_path(&path),
     })?;
     Ok(Recovered {
         torn_at,

@@ -101,7 +101,9 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
             ))
             .with_path(&current)
         };
-        if env.fs.entry(dir)?.is_none() {
+        // Before the lock file is made: a refusal leaves nothing behind.
+        let absent = env.fs.entry(dir)?.is_none() || env.fs.entry(&current)?.is_none();
+        if absent && !options.create_if_missing {
             return Err(missing());
         }
         lock = Some(env.fs.lock(&dir.join(filenames::LOCK_FILE))?);

@@ -100,7 +100,7 @@ impl<'a> Replay<'a> {
         let mut reader = LogReader::new(file, number);
         let mut first = true;
         loop {
-            match reader.next_event()? {
+            match reader.next_event().map_err(|e| e.with_path(path))? {
                 ReadEvent::Record { offset, end } => {
                     let step = self
                         .batch(reader.record(), offset, first)

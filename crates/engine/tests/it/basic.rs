@@ -186,3 +186,39 @@ fn writes_with_sync_and_without_log_are_kept_over_a_clean_close() {
     drop((db, cf));
     assert_eq!(contents(&open(dir.path())).len(), 2);
 }
+
+#[test]
+fn opening_what_is_not_there_names_current_and_leaves_nothing_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let e = Db::builder(dir.path()).open().unwrap_err();
+    let want = format!(
+        "Invalid argument: {}/CURRENT: does not exist (create_if_missing is false)",
+        dir.path().display()
+    );
+    assert_eq!(e.to_string(), want);
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    let e = Db::builder(dir.path().join("a/b"))
+        .create_if_missing(true)
+        .open()
+        .unwrap_err();
+    assert!(
+        e.to_string()
+            .starts_with("IO error: No such file or directory: While mkdir if missing: ")
+    );
+    let db = open(dir.path());
+    drop(db);
+    let e = Db::builder(dir.path()).must_be_new().open().unwrap_err();
+    let want = format!(
+        "Invalid argument: {}: exists (error_if_exists is true)",
+        dir.path().display()
+    );
+    assert_eq!(e.to_string(), want);
+    let e = Db::builder(dir.path())
+        .comparator(spanlith::Comparator::ReverseBytewise)
+        .open();
+    assert_eq!(
+        e.unwrap_err().to_string().split(": file").next().unwrap(),
+        "Invalid argument: rocksdb.ReverseBytewiseComparator: does not match existing comparator \
+         leveldb.BytewiseComparator"
+    );
+}
