@@ -47,6 +47,13 @@ impl Engine {
         let mut builder = VersionBuilder::new(&base).with_purge_sink(Arc::downgrade(&sink));
         builder.apply(&edit)?;
         let version = Arc::new(builder.build()?);
+        // A new table is opened before anything depends on it: what cannot be read back fails the
+        // job, and the first reader finds index and filter in place.
+        for new in &edit.new_files {
+            if let Some((level, at)) = version.locate(new.number) {
+                self.c.cache.reader(&version.levels[level].files[at])?;
+            }
+        }
 
         let roll = match &manifest.writer {
             None => true,

@@ -139,6 +139,16 @@ impl OpenBuilder {
                 "Default column family not specified",
             ));
         }
+        if self.options.keep_log_file_num == 0 {
+            return Err(Error::invalid_argument(
+                "keep_log_file_num must be greater than 0",
+            ));
+        }
+        if self.options.unordered_write && self.options.enable_pipelined_write {
+            return Err(Error::invalid_argument(
+                "unordered_write is incompatible with enable_pipelined_write",
+            ));
+        }
         check_supported(&self.options, &self.plain_cf_options(), &self.table_options)
     }
 

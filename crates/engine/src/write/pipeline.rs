@@ -110,13 +110,13 @@ impl Engine {
         payload: Payload<'_>,
         options: &WriteOptions,
     ) -> Result<SequenceNumber> {
-        if options.sync && options.disable_wal {
-            return Err(Error::invalid_argument("Sync writes has to enable WAL."));
-        }
         if self.c.read_only {
             return Err(Error::not_supported(
                 "Not supported operation in read only mode.",
             ));
+        }
+        if options.sync && options.disable_wal {
+            return Err(Error::invalid_argument("Sync writes has to enable WAL."));
         }
         let waiter = Waiter::new(Request {
             payload: erase(payload),

@@ -160,3 +160,20 @@ fn a_manual_compaction_flushes_only_what_its_range_touches() {
     cf.compact_range(Some(b"a"), Some(b"d")).unwrap();
     assert_eq!(names(&fs, ".sst").len(), 1);
 }
+
+/// Write options were checked before the mode: a read-only database has one answer to every write.
+#[test]
+fn a_read_only_database_refuses_a_write_whatever_its_options() {
+    let fs = MemFs::new();
+    drop(open_in(&fs));
+    let (env, _, _) = Env::test(Arc::new(fs), 1);
+    let db = Db::builder("/db").env(env).open_read_only().unwrap();
+    let both = WriteOptions::new().sync(true).disable_wal(true);
+    for options in [WriteOptions::new(), both] {
+        let e = db.default_cf().put_opt("k", "v", &options).unwrap_err();
+        assert_eq!(
+            e.to_string(),
+            "Not implemented: Not supported operation in read only mode."
+        );
+    }
+}
