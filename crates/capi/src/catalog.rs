@@ -47,7 +47,7 @@ fn families(env: &Env, dir: &Path) -> Result<Vec<String>> {
                     .unwrap_or_else(|| Error::corruption("MANIFEST"));
                 return Err(e.with_path(&manifest));
             }
-            ReadEvent::Eof { .. } => return Ok(names.into_values().collect()),
+            ReadEvent::Eof => return Ok(names.into_values().collect()),
         }
     }
 }

@@ -203,10 +203,8 @@ mod tests {
     fn failure_replaces_an_older_error_text() {
         let mut err = malloc_copy(b"older");
         // SAFETY: `err` is valid and from `malloc`.
-        assert_eq!(
-            unsafe { report(&raw mut err, 0, || Err::<i32, _>(Error::busy(""))) },
-            0
-        );
+        let result = unsafe { report(&raw mut err, 0, || Err::<i32, _>(Error::busy(""))) };
+        assert_eq!(result, 0);
         assert_eq!(taken(&mut err), "Resource busy: ");
     }
 

@@ -10,7 +10,6 @@ use crate::job_options::{
 use libc::c_char;
 use spanlith::{Cf, Db};
 use spanlith_base::{Error, Result};
-use spanlith_env::Env;
 use std::time::Duration;
 
 /// Makes logged writes durable if `sync`; without it nothing is left to do, because log bytes never
@@ -29,37 +28,13 @@ fn compact(cf: &Cf, start: Option<&[u8]>, limit: Option<&[u8]>) {
     let _ = cf.compact_range(start, limit);
 }
 
-/// Properties that are 0 when no background work runs or is due.
-const BUSY: [&str; 4] = [
-    "rocksdb.mem-table-flush-pending",
-    "rocksdb.num-running-flushes",
-    "rocksdb.compaction-pending",
-    "rocksdb.num-running-compactions",
-];
-
 /// Waits until no background work runs or is due.
 fn wait_for_compact(db: &Db, options: &rocksdb_wait_for_compact_options_t) -> Result<()> {
     if options.flush {
         db.flush(true)?;
     }
-    let clock = Env::system().clock;
-    let begin = clock.monotonic_nanos();
-    while BUSY
-        .iter()
-        .any(|p| db.int_property(p).is_some_and(|v| v > 0))
-    {
-        if db
-            .int_property("rocksdb.background-errors")
-            .is_some_and(|n| n > 0)
-        {
-            break;
-        }
-        let waited = (clock.monotonic_nanos() - begin) / 1000;
-        if options.timeout > 0 && waited >= options.timeout {
-            return Err(Error::new(spanlith_base::ErrorKind::TimedOut, ""));
-        }
-        clock.sleep(Duration::from_millis(1));
-    }
+    let limit = (options.timeout > 0).then(|| Duration::from_micros(options.timeout));
+    db.wait_idle(limit)?;
     if options.close_db {
         db.clone().close()
     } else {

@@ -1,9 +1,10 @@
 //! Flush on demand, and closing.
 
 use crate::core::Engine;
-use spanlith_base::{Error, Result};
+use spanlith_base::{Error, ErrorKind, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 impl Engine {
     /// Seals the mutable memtable and has all sealed ones flushed.
@@ -48,6 +49,40 @@ impl Engine {
                 return Err(Error::shutdown(""));
             }
             state = self.wait_changed(state);
+        }
+    }
+
+    /// Waits until no flush or compaction runs, is queued or is due.
+    pub(crate) fn wait_idle(&self, limit: Option<Duration>) -> Result<()> {
+        let clock = &self.c.env.clock;
+        let until = limit.map(|l| clock.monotonic_nanos() + l.as_nanos() as u64);
+        let mut state = self.state.lock();
+        loop {
+            if let Some(e) = &state.error {
+                return Err(e.clone());
+            }
+            if state.closing {
+                return Err(Error::shutdown(""));
+            }
+            let busy = state.flush_scheduled
+                || state.compactions_queued + state.compactions_running > 0
+                || state.compaction_due;
+            if !busy {
+                return Ok(());
+            }
+            match until {
+                None => state = self.wait_changed(state),
+                Some(until) => {
+                    let left = until.saturating_sub(clock.monotonic_nanos());
+                    if left == 0 {
+                        return Err(Error::new(ErrorKind::TimedOut, ""));
+                    }
+                    state = self
+                        .changed
+                        .wait_timeout(state, Duration::from_nanos(left))
+                        .0;
+                }
+            }
         }
     }
 

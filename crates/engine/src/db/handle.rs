@@ -118,6 +118,14 @@ impl Db {
         self.engine().flush(wait)
     }
 
+    /// Waits until no flush or compaction runs or is due, at most `limit`.
+    ///
+    /// # Errors
+    /// The background error that stopped the work; `TimedOut`; `ShutdownInProgress`.
+    pub fn wait_idle(&self, limit: Option<std::time::Duration>) -> Result<()> {
+        self.engine().wait_idle(limit)
+    }
+
     /// The newest visible sequence number.
     pub fn latest_sequence_number(&self) -> SequenceNumber {
         self.engine().visible()
