@@ -71,7 +71,8 @@ pub(super) fn read_manifest(
             ReadEvent::Record { offset, .. } => replay
                 .record(reader.record())
                 .map_err(|e| {
-                    if e.offset().is_some() {
+                    let plain = e.kind() == spanlith_base::ErrorKind::InvalidArgument;
+                    if plain || e.offset().is_some() {
                         e
                     } else {
                         e.with_offset(offset)
@@ -79,7 +80,8 @@ pub(super) fn read_manifest(
                 })
                 .map_err(|e| match e.kind() {
                     spanlith_base::ErrorKind::Corruption => in_manifest(&e, &path),
-                    _ => e.with_path(&path),
+                    spanlith_base::ErrorKind::NotSupported => e.with_path(&path),
+                    _ => e,
                 })?,
             ReadEvent::Corruption { tail: true, .. } | ReadEvent::OldRecord { .. } => {}
             ReadEvent::Corruption { offset, .. } if is_torn_append(env, &path, offset)? => {
@@ -103,7 +105,9 @@ pub(super) fn read_manifest(
     }
     let recovered = replay.finish().map_err(|e| match e.kind() {
         spanlith_base::ErrorKind::Corruption => in_manifest(&e, &path),
-        _ => e.with_path(&path),
+        spanlith_base::ErrorKind::NotSupported => e.with_path(&path),
+        // Clients split the list of families in this text: nothing may follow it.
+        _ => e,
     })?;
     Ok(Recovered {
         torn_at,
