@@ -140,3 +140,25 @@ fn a_scan_beside_inserts_sees_every_old_entry_in_order_loom() {
         assert_eq!(keys(&table), "bcdef");
     });
 }
+
+/// The engine publishes a write by storing its sequence number with Release after the insert; a
+/// reader loads it with Acquire and reads at it (W3, R1). Two entries of one batch are seen both or
+/// neither.
+#[test]
+fn what_is_published_is_found_and_a_batch_is_seen_as_a_whole_loom() {
+    use loom::sync::atomic::{AtomicU64, Ordering};
+    model(|| {
+        let table = table(&["b"]);
+        let visible = Arc::new(AtomicU64::new(1));
+        let (other, published) = (table.clone(), visible.clone());
+        let t = loom::thread::spawn(move || {
+            assert!(add(&other, 2, "a"));
+            assert!(add(&other, 3, "c"));
+            published.store(3, Ordering::Release);
+        });
+        let at = visible.load(Ordering::Acquire);
+        let seen = |key: &str| table.find(key.as_bytes(), at).is_some();
+        assert_eq!((seen("a"), seen("b"), seen("c")), (at == 3, true, at == 3));
+        t.join().unwrap();
+    });
+}
