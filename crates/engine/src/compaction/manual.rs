@@ -13,6 +13,11 @@ impl Engine {
         begin: Option<&[u8]>,
         end: Option<&[u8]>,
     ) -> Result<()> {
+        if let (Some(begin), Some(end)) = (begin, end)
+            && self.c.family.comparator.compare(begin, end).is_gt()
+        {
+            return Ok(());
+        }
         if self.in_memtables(begin, end) {
             self.flush(true)?;
         }

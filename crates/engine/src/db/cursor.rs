@@ -31,8 +31,11 @@ macro_rules! moves {
 }
 
 impl Cursor {
-    pub(super) fn new(engine: Arc<Engine>, options: ReadOptions) -> Self {
+    pub(super) fn new(engine: Arc<Engine>, mut options: ReadOptions) -> Self {
         let iter = engine.iterate(&options);
+        // The view holds what it needs; a snapshot kept here would keep compactions from dropping
+        // anything newer for as long as the cursor lives.
+        options.snapshot = None;
         Self {
             engine,
             options,
@@ -93,6 +96,7 @@ impl Cursor {
     pub fn refresh(&mut self, snapshot: Option<Snapshot>) -> Result<()> {
         self.options.snapshot = snapshot;
         self.iter = self.engine.iterate(&self.options);
+        self.options.snapshot = None;
         self.status()
     }
 }

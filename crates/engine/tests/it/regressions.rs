@@ -1,6 +1,6 @@
 //! Mistakes found by `spanlith-stress`, in their smallest form.
 
-use spanlith::{Db, WriteOptions};
+use spanlith::{Db, ReadOptions, WriteOptions};
 use spanlith_env::{Env, FileSystem, MemFs};
 use std::path::Path;
 use std::sync::Arc;
@@ -155,10 +155,16 @@ fn a_manual_compaction_flushes_only_what_its_range_touches() {
     let cf = db.default_cf();
     cf.put("d", "1").unwrap();
     cf.compact_range(Some(b"a"), Some(b"c")).unwrap();
-    cf.compact_range(Some(b"e"), Some(b"a")).unwrap();
     assert!(names(&fs, ".sst").is_empty());
     cf.compact_range(Some(b"a"), Some(b"d")).unwrap();
     assert_eq!(names(&fs, ".sst").len(), 1);
+    // A range that ends before it begins is empty.
+    let in_top = || db.property("rocksdb.num-files-at-level0").unwrap();
+    cf.put("a", "1").unwrap();
+    cf.put("e", "1").unwrap();
+    db.flush(true).unwrap();
+    cf.compact_range(Some(b"c"), Some(b"b")).unwrap();
+    assert_eq!(in_top(), "1");
 }
 
 /// Write options were checked before the mode: a read-only database has one answer to every write.
@@ -176,4 +182,21 @@ fn a_read_only_database_refuses_a_write_whatever_its_options() {
             "Not implemented: Not supported operation in read only mode."
         );
     }
+}
+
+/// A cursor kept its snapshot alive after the user had released it, and compactions kept everything.
+#[test]
+fn a_cursor_does_not_hold_the_snapshot_it_was_made_with() {
+    let fs = MemFs::new();
+    let db = open_in(&fs);
+    let cf = db.default_cf();
+    cf.put("k", "1").unwrap();
+    let snapshot = db.snapshot();
+    let mut cursor = cf.cursor(ReadOptions::new().snapshot(&snapshot));
+    cf.put("k", "2").unwrap();
+    drop(snapshot);
+    assert_eq!(db.int_property("rocksdb.num-snapshots"), Some(0));
+    cf.compact_range(None, None).unwrap();
+    assert!(cursor.seek_to_first().unwrap());
+    assert_eq!(cursor.value(), b"1");
 }
