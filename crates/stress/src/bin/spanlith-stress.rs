@@ -2,11 +2,13 @@
 #![forbid(unsafe_code)]
 
 use spanlith_stress::crash::{CrashPlan, run_crash};
+use spanlith_stress::diff::{DiffPlan, replay_diff, run_diff};
 use spanlith_stress::model::program::Program;
 use spanlith_stress::model::run::{ModelPlan, reduce_program, run_model, run_program};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::ExitCode;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 struct Args {
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
     match args.words.first().map(String::as_str) {
         Some("model") => model(&args),
         Some("crash") => crash(&args),
+        Some("diff") => diff(&args),
         Some("replay") => replay(&args),
         _ => {
             eprintln!("usage: spanlith-stress model [--ops N] [--seed S] | replay FILE");
@@ -145,6 +148,73 @@ fn crash(args: &Args) -> ExitCode {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
+    }
+}
+
+fn diff(args: &Args) -> ExitCode {
+    let path = |name: &str| args.flags.get(name).map(std::path::PathBuf::from);
+    let (Some(ours), Some(peer)) = (path("ours"), path("peer")) else {
+        eprintln!("diff: give --ours LIBRARY and --peer LIBRARY");
+        return ExitCode::from(2);
+    };
+    if let Some(file) = path("replay") {
+        let text = std::fs::read_to_string(&file).unwrap_or_default();
+        return match replay_diff(&ours, &peer, &text) {
+            Ok(Ok(())) => {
+                println!("no difference");
+                ExitCode::SUCCESS
+            }
+            Ok(Err(d)) => {
+                println!("line {}: {}", d.at, d.text);
+                ExitCode::FAILURE
+            }
+            Err(e) => {
+                eprintln!("{e}");
+                ExitCode::from(2)
+            }
+        };
+    }
+    let plan = DiffPlan {
+        ours,
+        peer,
+        programs: args.number("programs", 5000),
+        seed: args.number("seed", 1),
+        first: args.number("first", 0),
+        jobs: args.number("jobs", 1) as usize,
+        reduce_budget: args.number("reduce", 600) as usize,
+    };
+    let start = Instant::now();
+    let result = run_diff(&plan, |r| {
+        let done = r.programs.load(Ordering::Relaxed);
+        if done.is_multiple_of(50) {
+            eprint!("\rdiff: {done} programs ");
+            let _ = std::io::stderr().flush();
+        }
+    });
+    eprintln!();
+    match result {
+        Ok(r) => {
+            let get = |n: &std::sync::atomic::AtomicU64| n.load(Ordering::Relaxed);
+            println!(
+                "diff: seed {}, {} programs, {} lines compared, {} of them errors, {} openings of the \
+                 other's directory, {:.1} s: no difference",
+                plan.seed,
+                get(&r.programs),
+                get(&r.lines),
+                get(&r.errors),
+                get(&r.swaps),
+                start.elapsed().as_secs_f64()
+            );
+            ExitCode::SUCCESS
+        }
+        Err((_, Some(f))) => {
+            print!("# seed {}\n{f}", plan.seed);
+            ExitCode::FAILURE
+        }
+        Err((text, None)) => {
+            eprintln!("{text}");
+            ExitCode::from(2)
+        }
     }
 }
 

@@ -211,11 +211,11 @@ fn as_program(program: &Program, at: usize, image: &Image) -> Option<Program> {
 /// Runs one workload; every change is a crash point.
 pub fn run_workload(plan: &CrashPlan, name: &'static str, seed: u64, report: &mut CrashReport) {
     let program = workload(name, seed);
-    let mut rng = Rng::new(seed ^ 0x6372_6173_68);
+    let mut rng = Rng::new(seed ^ 0x0063_7261_7368);
     let mut player = Player::new(&program, plan.faults.clone());
     player.keep_history = true;
     report.workloads += 1;
-    let mut fail = |report: &mut CrashReport, text: String, program: Option<Program>| {
+    let fail = |report: &mut CrashReport, text: String, program: Option<Program>| {
         if report.failures.len() < 10 {
             report.failures.push(CrashFailure {
                 workload: name,

@@ -1,0 +1,938 @@
+/* Executes lines of a differential program against one shared library with RocksDB's C API.
+ *
+ *   runner LIBRARY      reads lines from standard input, prints one line per line.
+ *
+ * A line "=" ends a segment: everything is flushed and "=" is printed. Keys are hexadecimal ("-" is the
+ * empty key, "*" no key), values are sNUMBER.LENGTH (made from a number), uNUMBER (eight bytes) or hexadecimal.
+ * A line that makes no sense in the present state prints why and changes nothing, so that a program without
+ * some of its lines is a program too. An error prints "E" and its text.
+ *
+ * Written against the C API alone, as a user would; knows nothing about who made the library.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef void *H;
+typedef unsigned char U8;
+
+#define FUNCTIONS(X) \
+  X(H, options_create, (void)) \
+  X(void, options_destroy, (H)) \
+  X(void, options_set_comparator, (H, H)) \
+  X(void, options_set_merge_operator, (H, H)) \
+  X(void, options_set_uint64add_merge_operator, (H)) \
+  X(void, get_options_from_string, (H, const char *, H, char **)) \
+  X(H, comparator_create, (void *, void (*)(void *), int (*)(void *, const char *, size_t, const char *, size_t), const char *(*)(void *))) \
+  X(H, mergeoperator_create, (void *, void (*)(void *), \
+     char *(*)(void *, const char *, size_t, const char *, size_t, const char *const *, const size_t *, int, U8 *, size_t *), \
+     char *(*)(void *, const char *, size_t, const char *const *, const size_t *, int, U8 *, size_t *), \
+     void (*)(void *, const char *, size_t), const char *(*)(void *))) \
+  X(H, open, (H, const char *, char **)) \
+  X(H, open_for_read_only, (H, const char *, U8, char **)) \
+  X(H, open_column_families, (H, const char *, int, const char *const *, const H *, H *, char **)) \
+  X(void, close, (H)) \
+  X(void, destroy_db, (H, const char *, char **)) \
+  X(char **, list_column_families, (H, const char *, size_t *, char **)) \
+  X(void, list_column_families_destroy, (char **, size_t)) \
+  X(void, column_family_handle_destroy, (H)) \
+  X(H, get_default_column_family_handle, (H)) \
+  X(uint32_t, column_family_handle_get_id, (H)) \
+  X(char *, column_family_handle_get_name, (H, size_t *)) \
+  X(H, writeoptions_create, (void)) \
+  X(void, writeoptions_destroy, (H)) \
+  X(void, writeoptions_set_sync, (H, U8)) \
+  X(void, writeoptions_disable_WAL, (H, int)) \
+  X(void, put, (H, H, const char *, size_t, const char *, size_t, char **)) \
+  X(void, delete, (H, H, const char *, size_t, char **)) \
+  X(void, singledelete, (H, H, const char *, size_t, char **)) \
+  X(void, merge, (H, H, const char *, size_t, const char *, size_t, char **)) \
+  X(void, write, (H, H, H, char **)) \
+  X(H, writebatch_create, (void)) \
+  X(H, writebatch_create_from, (const char *, size_t)) \
+  X(void, writebatch_destroy, (H)) \
+  X(void, writebatch_clear, (H)) \
+  X(int, writebatch_count, (H)) \
+  X(void, writebatch_put, (H, const char *, size_t, const char *, size_t)) \
+  X(void, writebatch_putv, (H, int, const char *const *, const size_t *, int, const char *const *, const size_t *)) \
+  X(void, writebatch_delete, (H, const char *, size_t)) \
+  X(void, writebatch_deletev, (H, int, const char *const *, const size_t *)) \
+  X(void, writebatch_singledelete, (H, const char *, size_t)) \
+  X(void, writebatch_merge, (H, const char *, size_t, const char *, size_t)) \
+  X(void, writebatch_put_log_data, (H, const char *, size_t)) \
+  X(void, writebatch_delete_range, (H, const char *, size_t, const char *, size_t)) \
+  X(const char *, writebatch_data, (H, size_t *)) \
+  X(void, writebatch_iterate, (H, void *, void (*)(void *, const char *, size_t, const char *, size_t), void (*)(void *, const char *, size_t))) \
+  X(void, writebatch_set_save_point, (H)) \
+  X(void, writebatch_rollback_to_save_point, (H, char **)) \
+  X(void, writebatch_pop_save_point, (H, char **)) \
+  X(H, readoptions_create, (void)) \
+  X(void, readoptions_destroy, (H)) \
+  X(void, readoptions_set_snapshot, (H, H)) \
+  X(void, readoptions_set_fill_cache, (H, U8)) \
+  X(void, readoptions_set_verify_checksums, (H, U8)) \
+  X(void, readoptions_set_readahead_size, (H, size_t)) \
+  X(void, readoptions_set_iterate_lower_bound, (H, const char *, size_t)) \
+  X(void, readoptions_set_iterate_upper_bound, (H, const char *, size_t)) \
+  X(char *, get, (H, H, const char *, size_t, size_t *, char **)) \
+  X(char *, get_cf, (H, H, H, const char *, size_t, size_t *, char **)) \
+  X(H, get_pinned, (H, H, const char *, size_t, char **)) \
+  X(const char *, pinnableslice_value, (H, size_t *)) \
+  X(void, pinnableslice_destroy, (H)) \
+  X(U8, get_into_buffer, (H, H, const char *, size_t, char *, size_t, size_t *, U8 *, char **)) \
+  X(void, multi_get, (H, H, size_t, const char *const *, const size_t *, char **, size_t *, char **)) \
+  X(void, batched_multi_get_cf, (H, H, H, size_t, const char *const *, const size_t *, H *, char **, bool)) \
+  X(H, create_iterator, (H, H)) \
+  X(void, iter_destroy, (H)) \
+  X(U8, iter_valid, (H)) \
+  X(void, iter_seek_to_first, (H)) \
+  X(void, iter_seek_to_last, (H)) \
+  X(void, iter_seek, (H, const char *, size_t)) \
+  X(void, iter_seek_for_prev, (H, const char *, size_t)) \
+  X(void, iter_next, (H)) \
+  X(void, iter_prev, (H)) \
+  X(const char *, iter_key, (H, size_t *)) \
+  X(const char *, iter_value, (H, size_t *)) \
+  X(void, iter_get_error, (H, char **)) \
+  X(void, iter_refresh, (H, char **)) \
+  X(H, create_snapshot, (H)) \
+  X(void, release_snapshot, (H, H)) \
+  X(uint64_t, snapshot_get_sequence_number, (H)) \
+  X(uint64_t, get_latest_sequence_number, (H)) \
+  X(H, flushoptions_create, (void)) \
+  X(void, flushoptions_destroy, (H)) \
+  X(void, flushoptions_set_wait, (H, U8)) \
+  X(void, flush, (H, H, char **)) \
+  X(void, flush_wal, (H, U8, char **)) \
+  X(void, compact_range, (H, const char *, size_t, const char *, size_t)) \
+  X(H, wait_for_compact_options_create, (void)) \
+  X(void, wait_for_compact_options_destroy, (H)) \
+  X(void, wait_for_compact, (H, H, char **)) \
+  X(char *, property_value, (H, const char *)) \
+  X(int, property_int, (H, const char *, uint64_t *)) \
+  X(void, free, (void *))
+
+#define DECLARE(ret, name, args) static ret(*rdb_##name) args;
+FUNCTIONS(DECLARE)
+
+#define SLOTS 4
+
+static char dir[4096];
+static H db, cf_handle, iters[SLOTS], iter_ro[SLOTS], snaps[SLOTS], batches[SLOTS];
+static char *bounds[SLOTS][2];
+static int comparator_kind, merge_kind;
+static volatile long line_number;
+
+/* ---- output ---- */
+
+static char *out;
+static size_t out_len, out_cap;
+
+static void room(size_t n) {
+  if (out_len + n + 1 > out_cap) {
+    out_cap = (out_len + n + 1) * 2;
+    out = realloc(out, out_cap);
+  }
+}
+
+static void say(const char *format, ...) {
+  char text[8192];
+  va_list args;
+  va_start(args, format);
+  int n = vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  if (n >= (int)sizeof text) n = sizeof text - 1;
+  room(n);
+  memcpy(out + out_len, text, n);
+  out_len += n;
+}
+
+static void flush_out(void) {
+  size_t at = 0;
+  while (at < out_len) {
+    ssize_t n = write(1, out + at, out_len - at);
+    if (n <= 0) _exit(3);
+    at += n;
+  }
+  out_len = 0;
+}
+
+static void on_signal(int sig) {
+  say("CRASH signal %d in line %ld\n", sig, line_number);
+  flush_out();
+  _exit(4);
+}
+
+static uint64_t hash(uint64_t h, const char *p, size_t n) {
+  for (size_t i = 0; i < n; i++) h = (h ^ (U8)p[i]) * 0x100000001b3ULL;
+  return (h ^ n) * 0x100000001b3ULL;
+}
+
+/* Short bytes as they are, long ones by length and hash. */
+static void say_bytes(const char *p, size_t n) {
+  if (n == 0) {
+    say("-");
+  } else if (n <= 24) {
+    for (size_t i = 0; i < n; i++) say("%02x", (U8)p[i]);
+  } else {
+    for (size_t i = 0; i < 8; i++) say("%02x", (U8)p[i]);
+    say("..%zu#%016llx", n, (unsigned long long)hash(0xcbf29ce484222325ULL, p, n));
+  }
+}
+
+/* Prints and frees an error; 1 if there was one. */
+static int failed(char *err) {
+  if (!err) return 0;
+  for (char *p = err; *p; p++)
+    if (*p == '\n') *p = ' ';
+  say("E %s", err);
+  rdb_free(err);
+  return 1;
+}
+
+static void done(char *err) {
+  if (!failed(err)) say("ok");
+}
+
+/* ---- input ---- */
+
+typedef struct {
+  char *p;
+  size_t n;
+  int missing;
+} Bytes;
+
+static int digit(char c) { return c <= '9' ? c - '0' : (c | 32) - 'a' + 10; }
+
+static Bytes unhex(const char *text) {
+  Bytes b = {NULL, 0, 0};
+  size_t n = strlen(text);
+  if (!strcmp(text, "-")) n = 0;
+  b.p = malloc(n / 2 + 1);
+  for (size_t i = 0; i + 1 < n; i += 2) b.p[b.n++] = (char)(digit(text[i]) << 4 | digit(text[i + 1]));
+  return b;
+}
+
+static Bytes key_of(const char *text) {
+  if (!text) text = "-";
+  if (!strcmp(text, "*")) {
+    Bytes none = {NULL, 0, 1};
+    return none;
+  }
+  return unhex(text);
+}
+
+static Bytes value_of(const char *text) {
+  Bytes b = {NULL, 0, 0};
+  if (!text) text = "-";
+  if (text[0] == 's') {
+    char *dot;
+    uint64_t x = strtoull(text + 1, &dot, 10);
+    b.n = *dot ? strtoull(dot + 1, NULL, 10) : 0;
+    b.p = malloc(b.n + 8);
+    uint64_t s = x * 0x9e3779b97f4a7c15ULL + 1;
+    for (size_t i = 0; i < b.n; i++) {
+      if (i % 16 == 0) s = s * 6364136223846793005ULL + 1442695040888963407ULL;
+      /* Half of them compressible. */
+      b.p[i] = (char)(x & 1 ? s >> (8 * (i % 8)) : (s >> 60) + 'a');
+    }
+    return b;
+  }
+  if (text[0] == 'u') {
+    uint64_t x = strtoull(text + 1, NULL, 10);
+    b.p = malloc(8);
+    b.n = 8;
+    for (int i = 0; i < 8; i++) b.p[i] = (char)(x >> (8 * i));
+    return b;
+  }
+  return unhex(text);
+}
+
+#define WORDS_MAX 128
+static char *words[WORDS_MAX];
+static int word_count;
+
+static char *word(int i) { return i < word_count ? words[i] : NULL; }
+static long number(int i) { return i < word_count ? atol(words[i]) : 0; }
+static int slot(int i) { return (int)((unsigned long)number(i) % SLOTS); }
+
+/* ---- callbacks ---- */
+
+static void nothing(void *state) { (void)state; }
+
+static int compare_reverse(void *state, const char *a, size_t an, const char *b, size_t bn) {
+  (void)state;
+  int c = memcmp(b, a, an < bn ? an : bn);
+  return c ? c : an < bn ? 1 : an > bn ? -1 : 0;
+}
+
+static const char *name_reverse(void *state) {
+  (void)state;
+  return "stress.reverse";
+}
+
+static void append(char **to, size_t *n, const char *p, size_t len) {
+  *to = realloc(*to, *n + len + 1);
+  memcpy(*to + *n, p, len);
+  *n += len;
+}
+
+/* Joins with '|'; an operand that begins with 'F' 'A' fails. Folding in steps gives the same. */
+static char *full_merge(void *state, const char *key, size_t kn, const char *old, size_t oldn, const char *const *ops,
+                        const size_t *lens, int count, U8 *success, size_t *n) {
+  (void)state;
+  (void)key;
+  (void)kn;
+  char *v = malloc(1);
+  *n = 0;
+  *success = 1;
+  if (old) append(&v, n, old, oldn);
+  for (int i = 0; i < count; i++) {
+    if (lens[i] >= 2 && ops[i][0] == 'F' && ops[i][1] == 'A') *success = 0;
+    if (old || i > 0) append(&v, n, "|", 1);
+    append(&v, n, ops[i], lens[i]);
+  }
+  if (!*success) {
+    free(v);
+    *n = 0;
+    return NULL;
+  }
+  return v;
+}
+
+/* Not mergeable without a value. */
+static char *partial_merge(void *state, const char *key, size_t kn, const char *const *ops, const size_t *lens, int count,
+                           U8 *success, size_t *n) {
+  (void)state;
+  (void)key;
+  (void)kn;
+  (void)ops;
+  (void)lens;
+  (void)count;
+  *success = 0;
+  *n = 0;
+  return NULL;
+}
+
+static void delete_value(void *state, const char *v, size_t n) {
+  (void)state;
+  (void)n;
+  free((void *)v);
+}
+
+static const char *name_merge(void *state) {
+  (void)state;
+  return "stress.merge";
+}
+
+static H comparator(void) {
+  static H c;
+  if (!c) c = rdb_comparator_create(NULL, nothing, compare_reverse, name_reverse);
+  return c;
+}
+
+/* ---- verbs ---- */
+
+static void close_db(void) {
+  if (!db) return;
+  for (int i = 0; i < SLOTS; i++) {
+    if (iters[i]) rdb_iter_destroy(iters[i]);
+    if (iter_ro[i]) rdb_readoptions_destroy(iter_ro[i]);
+    if (snaps[i]) rdb_release_snapshot(db, snaps[i]);
+    iters[i] = iter_ro[i] = snaps[i] = NULL;
+  }
+  if (cf_handle) rdb_column_family_handle_destroy(cf_handle);
+  cf_handle = NULL;
+  rdb_close(db);
+  db = NULL;
+}
+
+/* Options made of "setup" and a string; NULL after printing the error. */
+static H make_options(const char *text) {
+  char *err = NULL;
+  H base = rdb_options_create(), o = rdb_options_create();
+  rdb_get_options_from_string(base, text, o, &err);
+  rdb_options_destroy(base);
+  if (failed(err)) {
+    rdb_options_destroy(o);
+    return NULL;
+  }
+  if (comparator_kind) rdb_options_set_comparator(o, comparator());
+  if (merge_kind == 1) rdb_options_set_uint64add_merge_operator(o);
+  if (merge_kind == 2)
+    rdb_options_set_merge_operator(
+        o, rdb_mergeoperator_create(NULL, nothing, full_merge, partial_merge, delete_value, name_merge));
+  return o;
+}
+
+/* open KIND OPTIONS */
+static void verb_open(char *rest) {
+  char *err = NULL;
+  if (db) {
+    say("already open");
+    return;
+  }
+  char *kind = strsep(&rest, " ");
+  H o = make_options(rest ? rest : "");
+  if (!o) return;
+  if (!strcmp(kind, "ro")) {
+    db = rdb_open_for_read_only(o, dir, 0, &err);
+  } else if (!strncmp(kind, "cf:", 3)) {
+    const char *names[8];
+    H each[8], handles[8];
+    int n = 0;
+    char *list = kind + 3, *name;
+    while (n < 8 && (name = strsep(&list, ","))) {
+      each[n] = o;
+      names[n++] = name;
+    }
+    db = rdb_open_column_families(o, dir, n, names, each, handles, &err);
+    if (db) {
+      cf_handle = handles[0];
+      for (int i = 1; i < n; i++) rdb_column_family_handle_destroy(handles[i]);
+    }
+  } else {
+    db = rdb_open(o, dir, &err);
+  }
+  rdb_options_destroy(o);
+  done(err);
+}
+
+static H write_options(long flags) {
+  H o = rdb_writeoptions_create();
+  if (flags & 1) rdb_writeoptions_set_sync(o, 1);
+  if (flags & 2) rdb_writeoptions_disable_WAL(o, 1);
+  return o;
+}
+
+static H read_options(const char *at) {
+  H o = rdb_readoptions_create();
+  if (at && *at >= '0' && *at <= '9') {
+    H s = snaps[atoi(at) % SLOTS];
+    if (s) rdb_readoptions_set_snapshot(o, s);
+  }
+  return o;
+}
+
+static void verb_write(const char *verb) {
+  char *err = NULL;
+  Bytes k = key_of(word(1)), v = {NULL, 0, 0};
+  if (!strcmp(verb, "put")) {
+    v = value_of(word(2));
+    H o = write_options(number(3));
+    rdb_put(db, o, k.p, k.n, v.p, v.n, &err);
+    rdb_writeoptions_destroy(o);
+  } else if (!strcmp(verb, "merge")) {
+    v = value_of(word(2));
+    H o = write_options(number(3));
+    rdb_merge(db, o, k.p, k.n, v.p, v.n, &err);
+    rdb_writeoptions_destroy(o);
+  } else if (!strcmp(verb, "del")) {
+    H o = write_options(number(2));
+    rdb_delete(db, o, k.p, k.n, &err);
+    rdb_writeoptions_destroy(o);
+  } else {
+    /* toggle: put if absent, else single delete */
+    size_t n;
+    H ro = rdb_readoptions_create(), o = write_options(number(3));
+    char *old = rdb_get(db, ro, k.p, k.n, &n, &err);
+    rdb_readoptions_destroy(ro);
+    v = value_of(word(2));
+    if (!err) {
+      if (old)
+        rdb_singledelete(db, o, k.p, k.n, &err);
+      else
+        rdb_put(db, o, k.p, k.n, v.p, v.n, &err);
+    }
+    say(old ? "single " : "put ");
+    rdb_free(old);
+    rdb_writeoptions_destroy(o);
+  }
+  free(k.p);
+  free(v.p);
+  done(err);
+}
+
+static void show_put(void *state, const char *k, size_t kn, const char *v, size_t vn) {
+  (void)state;
+  say(" put ");
+  say_bytes(k, kn);
+  say("=");
+  say_bytes(v, vn);
+}
+
+static void show_delete(void *state, const char *k, size_t kn) {
+  (void)state;
+  say(" del ");
+  say_bytes(k, kn);
+}
+
+/* b SLOT VERB ... */
+static void verb_batch(void) {
+  int s = slot(1);
+  const char *verb = word(2);
+  char *err = NULL;
+  if (!batches[s]) batches[s] = rdb_writebatch_create();
+  H b = batches[s];
+  if (!verb) {
+    say("no verb");
+    return;
+  }
+  Bytes k = {NULL, 0, 0}, v = {NULL, 0, 0};
+  if (!strcmp(verb, "put")) {
+    k = key_of(word(3)), v = value_of(word(4));
+    rdb_writebatch_put(b, k.p, k.n, v.p, v.n);
+  } else if (!strcmp(verb, "del")) {
+    k = key_of(word(3));
+    rdb_writebatch_delete(b, k.p, k.n);
+  } else if (!strcmp(verb, "sdel")) {
+    k = key_of(word(3));
+    rdb_writebatch_singledelete(b, k.p, k.n);
+  } else if (!strcmp(verb, "merge")) {
+    k = key_of(word(3)), v = value_of(word(4));
+    rdb_writebatch_merge(b, k.p, k.n, v.p, v.n);
+  } else if (!strcmp(verb, "log")) {
+    v = value_of(word(3));
+    rdb_writebatch_put_log_data(b, v.p, v.n);
+  } else if (!strcmp(verb, "range")) {
+    k = key_of(word(3)), v = key_of(word(4));
+    rdb_writebatch_delete_range(b, k.p, k.n, v.p, v.n);
+  } else if (!strcmp(verb, "putv")) {
+    Bytes a = key_of(word(3)), c = key_of(word(4));
+    k = value_of(word(5)), v = value_of(word(6));
+    const char *kp[2] = {a.p, c.p}, *vp[2] = {k.p, v.p};
+    size_t kl[2] = {a.n, c.n}, vl[2] = {k.n, v.n};
+    rdb_writebatch_putv(b, 2, kp, kl, 2, vp, vl);
+    free(a.p);
+    free(c.p);
+  } else if (!strcmp(verb, "delv")) {
+    k = key_of(word(3)), v = key_of(word(4));
+    const char *kp[2] = {k.p, v.p};
+    size_t kl[2] = {k.n, v.n};
+    rdb_writebatch_deletev(b, 2, kp, kl);
+  } else if (!strcmp(verb, "clear")) {
+    rdb_writebatch_clear(b);
+  } else if (!strcmp(verb, "save")) {
+    rdb_writebatch_set_save_point(b);
+  } else if (!strcmp(verb, "rollback")) {
+    rdb_writebatch_rollback_to_save_point(b, &err);
+  } else if (!strcmp(verb, "pop")) {
+    rdb_writebatch_pop_save_point(b, &err);
+  } else if (!strcmp(verb, "data")) {
+    size_t n;
+    const char *p = rdb_writebatch_data(b, &n);
+    say("data ");
+    /* Without the sequence number, which a write fills in. */
+    say_bytes(n > 8 ? p + 8 : p, n > 8 ? n - 8 : 0);
+    say(" ");
+  } else if (!strcmp(verb, "iterate")) {
+    rdb_writebatch_iterate(b, NULL, show_put, show_delete);
+    say(" ");
+  } else if (!strcmp(verb, "from")) {
+    k = unhex(word(3) ? word(3) : "-");
+    rdb_writebatch_destroy(b);
+    b = batches[s] = rdb_writebatch_create_from(k.p, k.n);
+    if (!b) {
+      say("null");
+      free(k.p);
+      return;
+    }
+  }
+  free(k.p);
+  free(v.p);
+  say("count %d ", rdb_writebatch_count(b));
+  done(err);
+}
+
+static void say_value(char *v, size_t n, char *err) {
+  if (failed(err)) return;
+  if (v)
+    say_bytes(v, n);
+  else
+    say("absent");
+}
+
+/* get METHOD AT KEY */
+static void verb_get(void) {
+  char *err = NULL, *v;
+  size_t n = 0;
+  long method = number(1);
+  Bytes k = key_of(word(3));
+  H o = read_options(word(2));
+  if (method == 1) {
+    H p = rdb_get_pinned(db, o, k.p, k.n, &err);
+    say_value(p ? (char *)rdb_pinnableslice_value(p, &n) : NULL, n, err);
+    if (p) rdb_pinnableslice_destroy(p);
+  } else if (method == 2) {
+    char buf[64];
+    U8 found = 9;
+    U8 fits = rdb_get_into_buffer(db, o, k.p, k.n, buf, sizeof buf, &n, &found, &err);
+    if (!failed(err)) {
+      say("fits %d found %d size %zu ", fits, found, found ? n : 0);
+      if (found && fits) say_bytes(buf, n);
+    }
+  } else if (method == 3) {
+    H cf = rdb_get_default_column_family_handle(db);
+    v = rdb_get_cf(db, o, cf, k.p, k.n, &n, &err);
+    say_value(v, n, err);
+    rdb_free(v);
+    rdb_column_family_handle_destroy(cf);
+  } else {
+    v = rdb_get(db, o, k.p, k.n, &n, &err);
+    say_value(v, n, err);
+    rdb_free(v);
+  }
+  rdb_readoptions_destroy(o);
+  free(k.p);
+}
+
+/* mget METHOD AT KEY... */
+static void verb_mget(void) {
+  Bytes k[WORDS_MAX];
+  const char *kp[WORDS_MAX];
+  size_t kl[WORDS_MAX], vl[WORDS_MAX];
+  char *v[WORDS_MAX], *errs[WORDS_MAX];
+  H pins[WORDS_MAX];
+  int n = word_count > 3 ? word_count - 3 : 0;
+  H o = read_options(word(2));
+  for (int i = 0; i < n; i++) {
+    k[i] = key_of(word(3 + i));
+    kp[i] = k[i].p, kl[i] = k[i].n;
+    v[i] = errs[i] = NULL, vl[i] = 0, pins[i] = NULL;
+  }
+  if (number(1) == 1) {
+    H cf = rdb_get_default_column_family_handle(db);
+    rdb_batched_multi_get_cf(db, o, cf, n, kp, kl, pins, errs, false);
+    rdb_column_family_handle_destroy(cf);
+  } else {
+    rdb_multi_get(db, o, n, kp, kl, v, vl, errs);
+  }
+  say("%d", n);
+  for (int i = 0; i < n; i++) {
+    say(" ");
+    if (pins[i]) {
+      size_t len;
+      const char *p = rdb_pinnableslice_value(pins[i], &len);
+      say_value((char *)p, len, errs[i]);
+      rdb_pinnableslice_destroy(pins[i]);
+    } else {
+      say_value(v[i], vl[i], errs[i]);
+      rdb_free(v[i]);
+    }
+    free(k[i].p);
+  }
+  rdb_readoptions_destroy(o);
+}
+
+static void say_position(H it) {
+  char *err = NULL;
+  size_t n;
+  if (rdb_iter_valid(it)) {
+    const char *p = rdb_iter_key(it, &n);
+    say_bytes(p, n);
+    say("=");
+    p = rdb_iter_value(it, &n);
+    say_bytes(p, n);
+    return;
+  }
+  rdb_iter_get_error(it, &err);
+  if (!failed(err)) say("end");
+}
+
+/* iter SLOT AT LOWER UPPER FLAGS */
+static void verb_iter(void) {
+  int s = slot(1);
+  if (iters[s]) rdb_iter_destroy(iters[s]);
+  if (iter_ro[s]) rdb_readoptions_destroy(iter_ro[s]);
+  H o = iter_ro[s] = read_options(word(2));
+  for (int i = 0; i < 2; i++) {
+    free(bounds[s][i]);
+    bounds[s][i] = NULL;
+    Bytes b = key_of(word(3 + i) ? word(3 + i) : "*");
+    if (b.missing) continue;
+    bounds[s][i] = b.p;
+    if (i == 0)
+      rdb_readoptions_set_iterate_lower_bound(o, b.p, b.n);
+    else
+      rdb_readoptions_set_iterate_upper_bound(o, b.p, b.n);
+  }
+  long flags = number(5);
+  if (flags & 1) rdb_readoptions_set_fill_cache(o, 0);
+  if (flags & 2) rdb_readoptions_set_verify_checksums(o, 0);
+  if (flags & 4) rdb_readoptions_set_readahead_size(o, 10000);
+  iters[s] = rdb_create_iterator(db, o);
+  rdb_readoptions_set_snapshot(o, NULL);
+  say_position(iters[s]);
+}
+
+static void verb_move(const char *verb) {
+  int s = slot(1);
+  H it = iters[s];
+  if (!it) {
+    say("no iterator");
+    return;
+  }
+  if (!strcmp(verb, "seek") || !strcmp(verb, "sfp")) {
+    Bytes k = key_of(word(2));
+    if (verb[1] == 'e')
+      rdb_iter_seek(it, k.p, k.n);
+    else
+      rdb_iter_seek_for_prev(it, k.p, k.n);
+    free(k.p);
+    say_position(it);
+  } else if (!strcmp(verb, "first")) {
+    rdb_iter_seek_to_first(it);
+    say_position(it);
+  } else if (!strcmp(verb, "last")) {
+    rdb_iter_seek_to_last(it);
+    say_position(it);
+  } else if (!strcmp(verb, "refresh")) {
+    char *err = NULL;
+    rdb_iter_refresh(it, &err);
+    if (!failed(err)) say_position(it);
+  } else if (!strcmp(verb, "iterdrop")) {
+    rdb_iter_destroy(it);
+    rdb_readoptions_destroy(iter_ro[s]);
+    iters[s] = iter_ro[s] = NULL;
+    say("ok");
+  } else {
+    for (long i = number(2); i > 0; i--) {
+      if (!rdb_iter_valid(it)) {
+        say(" stop");
+        break;
+      }
+      if (!strcmp(verb, "next"))
+        rdb_iter_next(it);
+      else
+        rdb_iter_prev(it);
+      say(" ");
+      say_position(it);
+    }
+  }
+}
+
+static void verb_dump(void) {
+  H o = rdb_readoptions_create();
+  H it = rdb_create_iterator(db, o);
+  uint64_t h = 0xcbf29ce484222325ULL, back = h;
+  size_t count = 0, count_back = 0, n;
+  char *err = NULL;
+  /* An order-free sum, so that the backward scan can be compared. */
+  uint64_t sum = 0, sum_back = 0;
+  for (rdb_iter_seek_to_first(it); rdb_iter_valid(it); rdb_iter_next(it)) {
+    const char *k = rdb_iter_key(it, &n);
+    uint64_t one = hash(0xcbf29ce484222325ULL, k, n);
+    h = hash(h, k, n);
+    const char *v = rdb_iter_value(it, &n);
+    h = hash(h, v, n);
+    sum += hash(one, v, n);
+    count++;
+  }
+  rdb_iter_get_error(it, &err);
+  if (!failed(err)) {
+    for (rdb_iter_seek_to_last(it); rdb_iter_valid(it); rdb_iter_prev(it)) {
+      const char *k = rdb_iter_key(it, &n);
+      back = hash(0xcbf29ce484222325ULL, k, n);
+      const char *v = rdb_iter_value(it, &n);
+      sum_back += hash(back, v, n);
+      count_back++;
+    }
+    rdb_iter_get_error(it, &err);
+    if (!failed(err)) {
+      say("%zu %016llx", count, (unsigned long long)h);
+      if (count_back != count || sum_back != sum) say(" backward %zu differs", count_back);
+    }
+  }
+  rdb_iter_destroy(it);
+  rdb_readoptions_destroy(o);
+}
+
+static void verb_list(void) {
+  char *err = NULL;
+  size_t n = 0;
+  H o = rdb_options_create();
+  char **names = rdb_list_column_families(o, dir, &n, &err);
+  if (!failed(err)) {
+    say("%zu", n);
+    for (size_t i = 0; i < n; i++) say(" %s", names[i]);
+    rdb_list_column_families_destroy(names, n);
+  }
+  rdb_options_destroy(o);
+}
+
+static void verb_property(const char *verb) {
+  const char *name = word(1) ? word(1) : "";
+  if (verb[4] == 'i') {
+    uint64_t v = 0;
+    int r = rdb_property_int(db, name, &v);
+    say("%d %llu", r, r ? 0ULL : (unsigned long long)v);
+  } else {
+    char *v = rdb_property_value(db, name);
+    say("%s", v ? v : "null");
+    rdb_free(v);
+  }
+}
+
+static void run_line(char *line) {
+  char *err = NULL;
+  if (!strncmp(line, "open ", 5)) {
+    verb_open(line + 5);
+    return;
+  }
+  if (!strncmp(line, "options ", 8)) {
+    H o = make_options(line + 8);
+    if (o) {
+      rdb_options_destroy(o);
+      say("ok");
+    }
+    return;
+  }
+  if (!strncmp(line, "dir ", 4)) {
+    snprintf(dir, sizeof dir, "%s", line + 4);
+    say("ok");
+    return;
+  }
+  word_count = 0;
+  for (char *w; word_count < WORDS_MAX && (w = strsep(&line, " "));)
+    if (*w) words[word_count++] = w;
+  const char *verb = word(0);
+  if (!verb) {
+    say("empty");
+  } else if (!strcmp(verb, "setup")) {
+    if (!db) comparator_kind = (int)number(1), merge_kind = (int)number(2);
+    say("ok");
+  } else if (!strcmp(verb, "close")) {
+    close_db();
+    for (int i = 0; i < SLOTS; i++) {
+      if (batches[i]) rdb_writebatch_destroy(batches[i]);
+      batches[i] = NULL;
+    }
+    say("ok");
+  } else if (!strcmp(verb, "listcf")) {
+    verb_list();
+  } else if (!strcmp(verb, "b")) {
+    verb_batch();
+  } else if (!strcmp(verb, "destroydb")) {
+    H o = rdb_options_create();
+    rdb_destroy_db(o, dir, &err);
+    rdb_options_destroy(o);
+    done(err);
+  } else if (!db) {
+    say("closed");
+  } else if (!strcmp(verb, "put") || !strcmp(verb, "del") || !strcmp(verb, "merge") || !strcmp(verb, "toggle")) {
+    verb_write(verb);
+  } else if (!strcmp(verb, "write")) {
+    int s = slot(1);
+    if (!batches[s]) batches[s] = rdb_writebatch_create();
+    H o = write_options(number(2));
+    rdb_write(db, o, batches[s], &err);
+    rdb_writeoptions_destroy(o);
+    done(err);
+  } else if (!strcmp(verb, "get")) {
+    verb_get();
+  } else if (!strcmp(verb, "mget")) {
+    verb_mget();
+  } else if (!strcmp(verb, "iter")) {
+    verb_iter();
+  } else if (!strcmp(verb, "seek") || !strcmp(verb, "sfp") || !strcmp(verb, "first") || !strcmp(verb, "last") ||
+             !strcmp(verb, "next") || !strcmp(verb, "prev") || !strcmp(verb, "refresh") || !strcmp(verb, "iterdrop")) {
+    verb_move(verb);
+  } else if (!strncmp(verb, "snap", 4)) {
+    int s = slot(1);
+    if (snaps[s]) rdb_release_snapshot(db, snaps[s]);
+    snaps[s] = rdb_create_snapshot(db);
+    if (verb[4])
+      say("ok");
+    else
+      say("%llu", snaps[s] ? (unsigned long long)rdb_snapshot_get_sequence_number(snaps[s]) : 0ULL);
+  } else if (!strcmp(verb, "release")) {
+    int s = slot(1);
+    if (snaps[s]) rdb_release_snapshot(db, snaps[s]);
+    snaps[s] = NULL;
+    say("ok");
+  } else if (!strcmp(verb, "seqno")) {
+    say("%llu", (unsigned long long)rdb_get_latest_sequence_number(db));
+  } else if (!strcmp(verb, "flush")) {
+    H o = rdb_flushoptions_create();
+    rdb_flushoptions_set_wait(o, number(1) != 0);
+    rdb_flush(db, o, &err);
+    rdb_flushoptions_destroy(o);
+    done(err);
+  } else if (!strcmp(verb, "flushwal")) {
+    rdb_flush_wal(db, number(1) != 0, &err);
+    done(err);
+  } else if (!strcmp(verb, "compact")) {
+    Bytes a = key_of(word(1)), b = key_of(word(2));
+    rdb_compact_range(db, a.p, a.n, b.p, b.n);
+    free(a.p);
+    free(b.p);
+    say("ok");
+  } else if (!strcmp(verb, "wait")) {
+    H o = rdb_wait_for_compact_options_create();
+    rdb_wait_for_compact(db, o, &err);
+    rdb_wait_for_compact_options_destroy(o);
+    done(err);
+  } else if (!strcmp(verb, "propint") || !strcmp(verb, "propval")) {
+    verb_property(verb);
+  } else if (!strcmp(verb, "family")) {
+    size_t n = 0;
+    H cf = rdb_get_default_column_family_handle(db);
+    char *name = rdb_column_family_handle_get_name(cf, &n);
+    say("%u %.*s", rdb_column_family_handle_get_id(cf), (int)n, name);
+    rdb_free(name);
+    rdb_column_family_handle_destroy(cf);
+  } else if (!strcmp(verb, "dump")) {
+    verb_dump();
+  } else {
+    say("unknown verb %s", verb);
+  }
+}
+
+int main(int argc, char **argv) {
+  if (argc < 2) return 2;
+  H lib = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
+  if (!lib) {
+    fprintf(stderr, "%s\n", dlerror());
+    return 2;
+  }
+#define LOAD(ret, name, args) \
+  *(void **)&rdb_##name = dlsym(lib, "rocksdb_" #name); \
+  if (!rdb_##name) { \
+    fprintf(stderr, "missing: rocksdb_" #name "\n"); \
+    return 2; \
+  }
+  FUNCTIONS(LOAD)
+  signal(SIGSEGV, on_signal);
+  signal(SIGBUS, on_signal);
+  signal(SIGABRT, on_signal);
+  signal(SIGFPE, on_signal);
+  signal(SIGILL, on_signal);
+  char *line = NULL;
+  size_t cap = 0;
+  ssize_t n;
+  while ((n = getline(&line, &cap, stdin)) > 0) {
+    if (line[n - 1] == '\n') line[--n] = 0;
+    line_number++;
+    if (!strcmp(line, "=")) {
+      say("=\n");
+      flush_out();
+      line_number = 0;
+    } else if (!strcmp(line, "abandon")) {
+      /* The process ends without closing anything. */
+      say("abandoned\n=\n");
+      flush_out();
+      _exit(0);
+    } else {
+      run_line(line);
+      say("\n");
+    }
+  }
+  return 0;
+}

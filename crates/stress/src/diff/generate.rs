@@ -1,0 +1,503 @@
+//! Draws differential programs: lines for the runner.
+//!
+//! Steers around what is undefined in RocksDB or differs from run to run: see `docs/compat.md` and
+//! the reference's known defects. Everything else is drawn, errors included.
+
+use crate::model::player::SLOTS;
+use spanlith_testkit::{KeyGen, KeyShape, Rng, hex};
+
+/// A program: lines for the runner, and `swap` and `abandon`, which end a segment.
+pub type Lines = Vec<String>;
+
+struct Maker<'a> {
+    rng: &'a mut Rng,
+    keys: KeyGen,
+    /// 0 none, 1 `uint64add`, 2 the runner's own.
+    merge: u64,
+    reverse: u64,
+    levels: u64,
+    /// Nothing happens in the background: counts can be compared.
+    exact: bool,
+    unlogged: bool,
+    /// Operands on which the operator fails. A flush or compaction that folds one may stop RocksDB's
+    /// writes, so such a program has none, and its database is destroyed at the end.
+    failing_merges: bool,
+    /// Single deletes. RocksDB forgets sequence numbers when a recovered log cancels out, so a program
+    /// with single deletes does not look at numbers.
+    singles: bool,
+    stamp: u64,
+    values: u64,
+    /// A write since the last flush is in no log.
+    exposed: bool,
+    out: Lines,
+}
+
+const PROPERTIES: &[&str] = &[
+    "num-snapshots",
+    "oldest-snapshot-sequence",
+    "background-errors",
+    "is-write-stopped",
+    "actual-delayed-write-rate",
+    "is-file-deletions-enabled",
+    "num-blob-files",
+    "total-blob-file-size",
+    "live-blob-file-size",
+    "num-files-at-level77",
+    "no-such-property",
+    "",
+];
+
+/// The same in both libraries when no background work interferes.
+const EXACT_PROPERTIES: &[&str] = &[
+    "num-entries-active-mem-table",
+    "num-entries-imm-mem-tables",
+    "num-deletes-active-mem-table",
+    "num-deletes-imm-mem-tables",
+    "num-immutable-mem-table",
+    "num-files-at-level0",
+];
+
+/// Draws a program.
+pub fn draw_lines(rng: &mut Rng) -> Lines {
+    let len = match rng.below(10) {
+        0..4 => rng.between(10, 60),
+        4..9 => rng.between(60, 300),
+        _ => rng.between(500, 1500),
+    };
+    let space = *rng.pick(&[3, 10, 40, 40, 150]);
+    let shape = *rng.pick(&[KeyShape::Uniform, KeyShape::Zipf, KeyShape::Adversarial]);
+    let failing_merges = rng.one_in(20);
+    let exact = failing_merges || rng.one_in(4);
+    let mut m = Maker {
+        keys: KeyGen::new(shape, space),
+        merge: if failing_merges { 2 } else { rng.below(3) },
+        reverse: u64::from(rng.one_in(5)),
+        levels: *rng.pick(&[7, 7, 7, 2, 3]),
+        exact,
+        unlogged: rng.one_in(5),
+        failing_merges,
+        singles: !failing_merges && rng.one_in(2),
+        stamp: 0,
+        values: rng.below(3),
+        exposed: false,
+        out: Vec::new(),
+        rng,
+    };
+    let setup = format!("setup {} {}", m.reverse, m.merge);
+    m.out.push(setup);
+    m.say(&["listcf"]);
+    m.open();
+    for _ in 0..len {
+        m.op();
+    }
+    m.say(&["dump", "close"]);
+    if failing_merges {
+        m.say(&["destroydb"]);
+    }
+    m.out
+}
+
+impl Maker<'_> {
+    fn say(&mut self, lines: &[&str]) {
+        self.out.extend(lines.iter().map(|l| (*l).to_string()));
+    }
+
+    fn key(&mut self) -> String {
+        loop {
+            let key = self.keys.draw(self.rng);
+            if key.len() <= 300 {
+                return text(&key);
+            }
+        }
+    }
+
+    fn maybe(&mut self) -> String {
+        if self.rng.one_in(2) {
+            return "*".to_string();
+        }
+        self.key()
+    }
+
+    fn value(&mut self) -> String {
+        self.stamp += 1;
+        let len = match self.values {
+            0 => self.rng.between(0, 30),
+            1 => self.rng.between(100, 900),
+            _ => self.rng.skewed(5000),
+        };
+        format!("s{}.{len}", self.stamp)
+    }
+
+    fn operand(&mut self) -> String {
+        self.stamp += 1;
+        match self.merge {
+            1 if self.rng.one_in(12) => format!("s{}.{}", self.stamp, self.rng.below(12)),
+            1 => format!("u{}", self.stamp),
+            _ if self.failing_merges && self.rng.one_in(8) => hex(b"FAIL"),
+            _ => format!("s{}.{}", self.stamp, self.rng.below(6)),
+        }
+    }
+
+    fn at(&mut self) -> String {
+        if self.rng.one_in(3) {
+            self.rng.index(SLOTS).to_string()
+        } else {
+            "now".to_string()
+        }
+    }
+
+    /// Write flags: 1 sync, 2 no log, 3 both, which is an error.
+    fn flags(&mut self) -> u64 {
+        match self.rng.below(40) {
+            0..6 => 1,
+            6 => 3,
+            7..20 if self.unlogged => {
+                self.exposed = true;
+                2
+            }
+            _ => 0,
+        }
+    }
+
+    fn options(&mut self) -> String {
+        let mut o = String::from(
+            "create_if_missing=true;stats_dump_period_sec=0;stats_persist_period_sec=0;max_open_files=-1;allow_fallocate=false;",
+        );
+        let mut add = |name: &str, value: String| o.push_str(&format!("{name}={value};"));
+        add("num_levels", self.levels.to_string());
+        let r = &mut *self.rng;
+        if self.exact {
+            add("disable_auto_compactions", "true".into());
+        } else {
+            let rows: &[(&str, &[&str])] = &[
+                ("write_buffer_size", &["65536", "100000", "300000"]),
+                ("max_write_buffer_number", &["2", "3", "6"]),
+                ("level0_file_num_compaction_trigger", &["1", "2", "4"]),
+                ("level0_stop_writes_trigger", &["36", "12"]),
+                ("target_file_size_base", &["4096", "65536", "1048576"]),
+                ("max_bytes_for_level_base", &["16384", "262144"]),
+                ("max_bytes_for_level_multiplier", &["2", "10"]),
+                ("disable_auto_compactions", &["false", "false", "true"]),
+                ("min_write_buffer_number_to_merge", &["1", "2"]),
+                ("max_subcompactions", &["1", "4"]),
+                ("max_background_jobs", &["2", "4"]),
+                ("arena_block_size", &["0", "8192"]),
+            ];
+            for (name, values) in rows {
+                if r.one_in(2) {
+                    add(name, (*r.pick(values)).into());
+                }
+            }
+        }
+        let rows: &[(&str, &[&str])] = &[
+            ("level_compaction_dynamic_level_bytes", &["true", "false"]),
+            ("compression", &["kNoCompression", "kLZ4Compression"]),
+            (
+                "bottommost_compression",
+                &[
+                    "kNoCompression",
+                    "kLZ4Compression",
+                    "kDisableCompressionOption",
+                ],
+            ),
+            (
+                "compaction_pri",
+                &[
+                    "kByCompensatedSize",
+                    "kOldestLargestSeqFirst",
+                    "kOldestSmallestSeqFirst",
+                ],
+            ),
+            ("max_sequential_skip_in_iterations", &["0", "1", "8"]),
+            ("max_manifest_file_size", &["100", "1073741824"]),
+            ("bytes_per_sync", &["0", "4096"]),
+            ("wal_bytes_per_sync", &["0", "4096"]),
+            ("allow_concurrent_memtable_write", &["true", "false"]),
+            ("paranoid_checks", &["true", "false"]),
+            ("use_fsync", &["true", "false"]),
+            ("report_bg_io_stats", &["true", "false"]),
+        ];
+        for (name, values) in rows {
+            if r.one_in(3) {
+                add(name, (*r.pick(values)).into());
+            }
+        }
+        let mut table = String::new();
+        let rows: &[(&str, &[&str])] = &[
+            ("block_size", &["1", "64", "400", "4096", "16384"]),
+            ("block_restart_interval", &["1", "3", "16"]),
+            ("index_block_restart_interval", &["1", "5"]),
+            ("format_version", &["5", "7"]),
+            ("checksum", &["kCRC32c", "kXXH3"]),
+            (
+                "filter_policy",
+                &["bloomfilter:10:false", "bloomfilter:3:false", "nullptr"],
+            ),
+            ("whole_key_filtering", &["true", "false"]),
+            ("no_block_cache", &["true", "false"]),
+            ("block_cache", &["4096", "1M"]),
+            ("cache_index_and_filter_blocks", &["false"]),
+            (
+                "index_shortening",
+                &[
+                    "kNoShortening",
+                    "kShortenSeparators",
+                    "kShortenSeparatorsAndSuccessor",
+                ],
+            ),
+            ("block_size_deviation", &["0", "10", "90"]),
+        ];
+        for (name, values) in rows {
+            if r.one_in(3) {
+                table.push_str(&format!("{name}={};", r.pick(values)));
+            }
+        }
+        o + &format!("block_based_table_factory={{{table}}};")
+    }
+
+    fn open(&mut self) {
+        let options = self.options();
+        if self.rng.one_in(30) {
+            let wrong = self.wrong_open(&options);
+            self.out.extend(wrong);
+        }
+        let kind = if self.rng.one_in(8) {
+            "cf:default"
+        } else {
+            "rw"
+        };
+        self.out.push(format!("open {kind} {options}"));
+        self.exposed = false;
+    }
+
+    /// Opens that fail and leave nothing behind.
+    fn wrong_open(&mut self, options: &str) -> Lines {
+        let must_exist = options.replace("create_if_missing=true", "create_if_missing=false");
+        match self.rng.below(7) {
+            0 => vec![format!("open cf:default,nope {options}"), "close".into()],
+            1 => vec![format!("open cf:nope {must_exist}"), "close".into()],
+            2 => vec![
+                format!("setup {} {}", 1 - self.reverse, self.merge),
+                format!("open rw {must_exist}"),
+                "close".into(),
+                format!("setup {} {}", self.reverse, self.merge),
+            ],
+            3 => vec![format!("open rw {options}no_such_option=1;")],
+            4 => vec![format!("open rw {options}write_buffer_size=many;")],
+            5 => vec![format!("open rw {options}broken")],
+            _ => vec![
+                format!("open ro {must_exist}"),
+                "dump".into(),
+                "close".into(),
+            ],
+        }
+    }
+
+    fn write(&mut self) {
+        let (key, flags) = (self.key(), self.flags());
+        let line = match self.rng.below(10) {
+            0 | 1 => format!("del {key} {flags}"),
+            2 | 3 => format!("merge {key} {} {flags}", self.operand()),
+            4 if self.singles && !self.unlogged => {
+                let key = text(format!("single{}", self.rng.below(6)).as_bytes());
+                format!("toggle {key} {} {}", self.value(), flags)
+            }
+            _ => {
+                // Values under a numeric operator are mostly numbers.
+                let value = if self.merge == 1 && !self.rng.one_in(5) {
+                    self.operand()
+                } else {
+                    self.value()
+                };
+                format!("put {key} {value} {flags}")
+            }
+        };
+        self.out.push(line);
+    }
+
+    fn batch(&mut self) {
+        let slot = self.rng.below(3);
+        for _ in 0..self.rng.skewed(12) {
+            let line = match self.rng.below(16) {
+                0..5 => format!("put {} {}", self.key(), self.value()),
+                5 | 6 => format!("del {}", self.key()),
+                7 if self.merge > 0 => format!("merge {} {}", self.key(), self.operand()),
+                8 => format!(
+                    "putv {} {} {} {}",
+                    self.key(),
+                    self.key(),
+                    self.value(),
+                    self.value()
+                ),
+                9 => format!("delv {} {}", self.key(), self.key()),
+                10 => format!("log {}", self.value()),
+                11 => "save".into(),
+                12 => "rollback".into(),
+                13 => "pop".into(),
+                14 => "data".into(),
+                _ => "iterate".into(),
+            };
+            self.out.push(format!("b {slot} {line}"));
+        }
+        let flags = self.flags();
+        self.out.push(format!("write {slot} {flags}"));
+        if self.rng.one_in(2) {
+            self.out.push(format!("b {slot} clear"));
+        }
+    }
+
+    /// A batch that is never written: what is built, decoded and iterated is compared.
+    fn scratch(&mut self) {
+        let line = match self.rng.below(8) {
+            0 => format!("range {} {}", self.key(), self.key()),
+            1 => format!("sdel {}", self.key()),
+            2 => format!("merge {} {}", self.key(), self.value()),
+            3 => {
+                // A whole representation, cut or changed at random; never shorter than its header.
+                let mut rep = vec![0u8; 8];
+                rep.extend_from_slice(&2u32.to_le_bytes());
+                rep.extend_from_slice(b"\x01\x03abc\x02de\x00\x01f");
+                let at = self.rng.index(rep.len());
+                if self.rng.one_in(2) {
+                    rep[at] ^= 1 << self.rng.below(8);
+                } else {
+                    rep.truncate(at.max(12));
+                }
+                self.out.push(format!("b 3 from {}", hex(&rep)));
+                "iterate".into()
+            }
+            4 => "clear".into(),
+            5 => "data".into(),
+            _ => format!("put {} {}", self.key(), self.value()),
+        };
+        self.out.push(format!("b 3 {line}"));
+    }
+
+    fn read(&mut self) {
+        let at = self.at();
+        let line = if self.rng.one_in(4) {
+            let n = self.rng.skewed(12);
+            let keys: Vec<String> = (0..n).map(|_| self.key()).collect();
+            format!("mget {} {at} {}", self.rng.below(2), keys.join(" "))
+        } else {
+            format!("get {} {at} {}", self.rng.below(4), self.key())
+        };
+        self.out.push(line.trim_end().to_string());
+    }
+
+    fn iterate(&mut self) {
+        let slot = self.rng.index(SLOTS);
+        let line = match self.rng.below(16) {
+            0 | 1 => {
+                let (at, lower, upper) = (self.at(), self.maybe(), self.maybe());
+                format!("iter {slot} {at} {lower} {upper} {}", self.rng.below(8))
+            }
+            2 => format!("first {slot}"),
+            3 => format!("last {slot}"),
+            4..7 => format!("seek {slot} {}", self.key()),
+            7..10 => format!("sfp {slot} {}", self.key()),
+            10..13 => format!("next {slot} {}", 1 + self.rng.skewed(10)),
+            13..15 => format!("prev {slot} {}", 1 + self.rng.skewed(10)),
+            _ if self.rng.one_in(2) => format!("refresh {slot}"),
+            _ => format!("iterdrop {slot}"),
+        };
+        self.out.push(line);
+    }
+
+    fn reopen(&mut self) {
+        let keep = !self.exposed;
+        match self.rng.below(6) {
+            0 | 1 if keep => self.say(&["abandon"]),
+            2 if keep => self.say(&["abandon", "swap"]),
+            0..4 => self.say(&["dump", "close", "swap"]),
+            4 if self.rng.one_in(4) => self.say(&["destroydb", "close", "destroydb", "listcf"]),
+            _ => self.say(&["close", "listcf"]),
+        }
+        if self.rng.one_in(8) {
+            let options = self.options();
+            self.out.push(format!("open ro {options}"));
+            for _ in 0..5 {
+                match self.rng.below(4) {
+                    0 => self.write(),
+                    1 => self.iterate(),
+                    2 => self.read(),
+                    _ => self.say(&["flush 1"]),
+                }
+            }
+            self.say(&["dump", "close"]);
+        }
+        self.open();
+        if self.rng.one_in(2) {
+            self.say(&["dump"]);
+        }
+    }
+
+    fn property(&mut self) {
+        let list = if self.exact && self.rng.one_in(2) {
+            EXACT_PROPERTIES
+        } else {
+            PROPERTIES
+        };
+        let name = *self.rng.pick(list);
+        if self.singles && name == "oldest-snapshot-sequence" {
+            return;
+        }
+        let verb = if self.rng.one_in(2) {
+            "propint"
+        } else {
+            "propval"
+        };
+        self.out.push(format!("{verb} rocksdb.{name}"));
+    }
+
+    fn op(&mut self) {
+        match self.rng.below(1000) {
+            0..430 => self.write(),
+            430..490 => self.batch(),
+            490..510 => self.scratch(),
+            510..640 => self.read(),
+            640..840 => self.iterate(),
+            840..860 => {
+                let slot = self.rng.index(SLOTS);
+                let verb = if self.singles { "snapq" } else { "snap" };
+                self.out.push(format!("{verb} {slot}"));
+            }
+            860..872 => {
+                let slot = self.rng.index(SLOTS);
+                self.out.push(format!("release {slot}"));
+            }
+            872..914 | 978.. if self.failing_merges => self.read(),
+            872..900 => {
+                let wait = u64::from(self.exact || !self.rng.one_in(4));
+                self.out.push(format!("flush {wait}"));
+                self.exposed &= wait == 0;
+            }
+            900..908 => {
+                let (a, b) = (self.maybe(), self.maybe());
+                self.out.push(format!("compact {a} {b}"));
+            }
+            908..914 => self.say(&["wait"]),
+            914..922 => {
+                let sync = self.rng.below(2);
+                self.out.push(format!("flushwal {sync}"));
+            }
+            922..955 => self.property(),
+            955..962 if !self.singles => self.say(&["seqno"]),
+            955..970 => self.say(&["family"]),
+            970..978 => self.say(&["dump"]),
+            978..982 => {
+                let options = self.options();
+                self.out.push(format!("options {options}"));
+            }
+            _ => self.reopen(),
+        }
+    }
+}
+
+fn text(key: &[u8]) -> String {
+    if key.is_empty() {
+        "-".to_string()
+    } else {
+        hex(key)
+    }
+}

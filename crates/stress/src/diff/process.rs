@@ -1,0 +1,144 @@
+//! The runner: a C program that executes lines against a library, one process per library.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// Source of the runner. Built against no header: it declares what it loads.
+const SOURCE: &str = include_str!("../../runner/runner.c");
+
+/// A segment that takes longer hangs.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Compiles the runner into `dir` with the system's C compiler (`CC`, else `cc`).
+///
+/// # Errors
+/// A text with the compiler's output.
+pub fn build_runner(dir: &Path) -> Result<PathBuf, String> {
+    let source = dir.join("runner.c");
+    let binary = dir.join("runner");
+    std::fs::write(&source, SOURCE).map_err(|e| format!("{}: {e}", source.display()))?;
+    let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_string());
+    let built = Command::new(&compiler)
+        .args(["-O1", "-std=gnu11", "-o"])
+        .arg(&binary)
+        .arg(&source)
+        .arg("-ldl")
+        .output()
+        .map_err(|e| format!("{compiler}: {e}"))?;
+    if built.status.success() {
+        Ok(binary)
+    } else {
+        Err(String::from_utf8_lossy(&built.stderr).into_owned())
+    }
+}
+
+struct Running {
+    child: Child,
+    input: ChildStdin,
+    /// Lines of one segment each, complete when they end in `=`.
+    output: Receiver<Vec<String>>,
+}
+
+/// One library; its process is started when needed.
+pub struct Library {
+    runner: PathBuf,
+    path: PathBuf,
+    running: Option<Running>,
+}
+
+impl Library {
+    /// `path`, executed by `runner`.
+    pub fn new(runner: &Path, path: &Path) -> Self {
+        Self {
+            runner: runner.to_path_buf(),
+            path: path.to_path_buf(),
+            running: None,
+        }
+    }
+
+    /// The same library, in a process of its own.
+    pub fn again(&self) -> Self {
+        Self::new(&self.runner, &self.path)
+    }
+
+    fn start(&self) -> Result<Running, String> {
+        let mut child = Command::new(&self.runner)
+            .arg(&self.path)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|e| format!("{}: {e}", self.runner.display()))?;
+        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err("no pipes".to_string());
+        };
+        let (tell, lines) = channel();
+        std::thread::spawn(move || {
+            let mut segment = Vec::new();
+            for line in BufReader::new(output).lines() {
+                let Ok(line) = line else { break };
+                let ends = line == "=";
+                segment.push(line);
+                if ends && tell.send(std::mem::take(&mut segment)).is_err() {
+                    return;
+                }
+            }
+            // The process has ended: what it said so far, without the end mark.
+            let _ = tell.send(segment);
+        });
+        Ok(Running {
+            child,
+            input,
+            output: lines,
+        })
+    }
+
+    /// Executes lines; one result each. A crash or a hang is a last line of its own.
+    ///
+    /// # Errors
+    /// If the runner cannot be started.
+    pub fn run(&mut self, lines: &[String]) -> Result<Vec<String>, String> {
+        let mut running = match self.running.take() {
+            Some(r) => r,
+            None => self.start()?,
+        };
+        let mut text = lines.join("\n");
+        text.push_str("\n=\n");
+        // A process that has died is noticed below.
+        let _ = running.input.write_all(text.as_bytes());
+        let _ = running.input.flush();
+        match running.output.recv_timeout(PATIENCE) {
+            Ok(mut results) if results.last().is_some_and(|l| l == "=") => {
+                results.pop();
+                if lines.last().is_some_and(|l| l == "abandon") {
+                    let _ = running.child.wait();
+                } else {
+                    self.running = Some(running);
+                }
+                Ok(results)
+            }
+            Ok(mut results) => {
+                let status = running.child.wait();
+                results.push(format!("CRASH {status:?}"));
+                Ok(results)
+            }
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                let _ = running.child.kill();
+                let _ = running.child.wait();
+                Ok(vec!["HANG".to_string()])
+            }
+        }
+    }
+}
+
+impl Drop for Library {
+    fn drop(&mut self) {
+        if let Some(mut running) = self.running.take() {
+            drop(running.input);
+            let _ = running.child.kill();
+            let _ = running.child.wait();
+        }
+    }
+}
