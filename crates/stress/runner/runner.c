@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 typedef void *H;
@@ -909,6 +910,8 @@ int main(int argc, char **argv) {
     return 2; \
   }
   FUNCTIONS(LOAD)
+  /* RUNNER_SLOW_MS=N tells on standard error which lines take that long. */
+  double slow_ms = getenv("RUNNER_SLOW_MS") ? atof(getenv("RUNNER_SLOW_MS")) : 0;
   signal(SIGSEGV, on_signal);
   signal(SIGBUS, on_signal);
   signal(SIGABRT, on_signal);
@@ -930,7 +933,14 @@ int main(int argc, char **argv) {
       flush_out();
       _exit(0);
     } else {
+      struct timespec before, after;
+      char copy[200];
+      snprintf(copy, sizeof copy, "%s", line);
+      clock_gettime(CLOCK_MONOTONIC, &before);
       run_line(line);
+      clock_gettime(CLOCK_MONOTONIC, &after);
+      double ms = (after.tv_sec - before.tv_sec) * 1e3 + (after.tv_nsec - before.tv_nsec) / 1e6;
+      if (slow_ms > 0 && ms >= slow_ms) fprintf(stderr, "%s: %.0f ms: %s\n", argv[1], ms, copy);
       say("\n");
     }
   }

@@ -181,7 +181,7 @@ fn diff(args: &Args) -> ExitCode {
         seed: args.number("seed", 1),
         first: args.number("first", 0),
         jobs: args.number("jobs", 1) as usize,
-        reduce_budget: args.number("reduce", 600) as usize,
+        reduce_budget: args.number("reduce", 300) as usize,
     };
     let start = Instant::now();
     let result = run_diff(&plan, |r| {
