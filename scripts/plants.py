@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""Plants bugs in a copy of the sources and counts which the programmes of `spanlith-stress` catch.
+
+  plants.py [--only N,...] [--seed N] [--work DIR]
+
+Each plant changes one place of the engine, builds `spanlith-stress` in a copy with a target folder of its
+own, and runs `model` and then `crash` until one reports a violation. The last line is a JSON summary; exit
+1 if a plant cannot be planted any more (the source changed) or if one was not caught.
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ENGINE = "crates/engine/src/"
+PLANTS = [
+    ("tombstones are dropped above older entries", ENGINE + "compaction/iterator.rs",
+     "if self.seen_by_all(seqno) && self.nothing_below() {", "if self.seen_by_all(seqno) {"),
+    ("version edits are not synced", ENGINE + "core/install.rs",
+     ".and_then(|()| writer.sync())", ""),
+    ("iterators return the upper bound", ENGINE + "read/db_iter.rs",
+     "self.parts.comparator.compare(user, upper) != Ordering::Less",
+     "self.parts.comparator.compare(user, upper) == Ordering::Greater"),
+    ("the filter is built from other keys", "crates/table/src/filter/bloom.rs",
+     "let hash = hash64(key);\n        if self.hashes",
+     "let hash = hash64(&key[..key.len().saturating_sub(1)]);\n        if self.hashes"),
+    ("flushes ignore snapshots", ENGINE + "flush/job.rs",
+     "snapshots: self.c.snapshots.sequences(),", "snapshots: Vec::new(),"),
+    ("level 0 is searched oldest first", ENGINE + "version/version.rs",
+     "b.epoch_number\n        .cmp(&a.epoch_number)", "a.epoch_number\n        .cmp(&b.epoch_number)"),
+    ("sequence numbers are zeroed although a snapshot needs them", ENGINE + "compaction/iterator.rs",
+     "self.s.bottommost && kind == ValueType::Value && self.seen_by_all(seqno)",
+     "self.s.bottommost && kind == ValueType::Value"),
+    ("merge operands are folded newest first", ENGINE + "merge/resolver.rs",
+     "newest_first.iter().rev()", "newest_first.iter()"),
+    ("a synced write does not sync the log", ENGINE + "write/sync.rs",
+     "        log.sync()?;\n", "        let _ = &log;\n"),
+    ("iterators miss the newest visible entry", ENGINE + "read/db_iter.rs",
+     "let visible = keys::tag_sequence(tag) <= self.parts.snapshot;",
+     "let visible = keys::tag_sequence(tag) < self.parts.snapshot;"),
+    ("the directory is not synced behind a new table", ENGINE + "flush/job.rs",
+     "Ok(Some(_)) => engine.c.env.fs.sync_dir(&engine.c.dir)?,", "Ok(Some(_)) => {}"),
+    ("logs are retired before the flush is recorded", ENGINE + "flush/job.rs",
+     "        let next_log = picked.last()", "        self.plant();\n        let next_log = picked.last()"),
+]
+# A plant that needs more than one place.
+EXTRA = {
+    "logs are retired before the flush is recorded": (
+        ENGINE + "flush/job.rs", "    /// Deletes logs that hold nothing unflushed (WAL3).",
+        "    fn plant(&self) {\n        let logs: Vec<u64> = self.state.lock().logs.iter().copied().collect();\n"
+        "        for n in &logs[..logs.len().saturating_sub(1)] {\n"
+        "            let _ = self.c.env.fs.delete(&self.path(filenames::log_file_name(*n)));\n        }\n    }\n\n"
+        "    /// Deletes logs that hold nothing unflushed (WAL3)."),
+}
+
+
+def change(root, path, old, new):
+    with open(os.path.join(root, path)) as f:
+        text = f.read()
+    if old not in text:
+        return None
+    with open(os.path.join(root, path), "w") as f:
+        f.write(text.replace(old, new))
+    return text
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--only", help="numbers of plants, from 1")
+    parser.add_argument("--seed", type=int, default=5)
+    parser.add_argument("--work")
+    a = parser.parse_args()
+    home = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    work = a.work or tempfile.mkdtemp(prefix="plants.")
+    root = os.path.join(work, "src")
+    shutil.rmtree(root, ignore_errors=True)
+    subprocess.run(["git", "clone", "-q", home, root], check=True)
+    env = dict(os.environ, CARGO_TARGET_DIR=os.path.join(work, "target"))
+    chosen = [int(n) for n in a.only.split(",")] if a.only else range(1, len(PLANTS) + 1)
+    caught, missed, broken = [], [], []
+    for number in chosen:
+        name, path, old, new = PLANTS[number - 1]
+        changes = [(path, old, new)] + ([EXTRA[name]] if name in EXTRA else [])
+        before = {}
+        for p, o, n in changes:
+            text = change(root, p, o, n)
+            if text is None:
+                broken.append(name)
+                break
+            before.setdefault(p, text)
+        if name not in broken:
+            build = subprocess.run(["cargo", "build", "-q", "--release", "-p", "spanlith-stress"], cwd=root, env=env,
+                                   stderr=subprocess.PIPE)
+            if build.returncode:
+                broken.append(name)
+                print(build.stderr.decode()[-2000:], file=sys.stderr)
+            else:
+                caught_by = hunt(os.path.join(work, "target/release/spanlith-stress"), a.seed)
+                (caught if caught_by else missed).append(name)
+                print(f"{number:2} {name}: {caught_by or 'NOT CAUGHT'}", flush=True)
+        for p, text in before.items():
+            with open(os.path.join(root, p), "w") as f:
+                f.write(text)
+    if not a.work:
+        shutil.rmtree(work, ignore_errors=True)
+    ok = not missed and not broken
+    print(json.dumps({"plants": "ok" if ok else "fail", "caught": len(caught), "missed": missed, "cannot": broken}))
+    sys.exit(0 if ok else 1)
+
+
+def hunt(program, seed):
+    for arguments in (["model", "--ops", "60000", "--seed", str(seed)], ["crash", "--states", "6000", "--seed", str(seed)]):
+        try:
+            run = subprocess.run([program] + arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=240)
+        except subprocess.TimeoutExpired:
+            return f"{arguments[0]} (hung)"
+        if run.returncode:
+            text = run.stdout.decode(errors="replace")
+            counts = re.findall(r"(\d+) (programs|states)", text)
+            return f"{arguments[0]}, after {' '.join(counts[-1]) if counts else 'the first program'}"
+    return None
+
+
+if __name__ == "__main__":
+    main()
