@@ -5,8 +5,10 @@
 //! | [`model`] | wrong answers, over any sequence of operations, reopenings and crashes |
 //! | [`crash`] | what is lost, invented or unopenable after a power loss at any change |
 //! | [`diff`] | results and files that differ from RocksDB's, through the C functions |
+//! | [`kill`] | what a killed process loses on a real disk |
 #![forbid(unsafe_code)]
 
 pub mod crash;
 pub mod diff;
+pub mod kill;
 pub mod model;

@@ -3,6 +3,7 @@
 
 use spanlith_stress::crash::{CrashPlan, run_crash};
 use spanlith_stress::diff::{DiffPlan, replay_diff, run_diff};
+use spanlith_stress::kill::{KillPlan, run_kill};
 use spanlith_stress::model::program::Program;
 use spanlith_stress::model::run::{ModelPlan, reduce_program, run_model, run_program};
 use std::collections::BTreeMap;
@@ -54,6 +55,8 @@ fn main() -> ExitCode {
         Some("model") => model(&args),
         Some("crash") => crash(&args),
         Some("diff") => diff(&args),
+        Some("kill") => kill(&args),
+        Some("kill-child") => kill_child(&args),
         Some("replay") => replay(&args),
         _ => {
             eprintln!("usage: spanlith-stress model [--ops N] [--seed S] | replay FILE");
@@ -214,6 +217,69 @@ fn diff(args: &Args) -> ExitCode {
         Err((text, None)) => {
             eprintln!("{text}");
             ExitCode::from(2)
+        }
+    }
+}
+
+fn kill(args: &Args) -> ExitCode {
+    let program = match std::env::current_exe() {
+        Ok(p) => p,
+        Err(e) => {
+            eprintln!("kill: cannot find myself: {e}");
+            return ExitCode::from(2);
+        }
+    };
+    let temp = spanlith_testkit::TempDir::new("stress-kill");
+    let dir = args.flags.get("dir").map(std::path::PathBuf::from);
+    let plan = KillPlan {
+        program,
+        dir: dir.unwrap_or_else(|| temp.join("db")),
+        seed: args.number("seed", 1),
+        rounds: args.number("rounds", 50),
+        writers: args.number("writers", 2),
+    };
+    let start = Instant::now();
+    let result = run_kill(&plan, |r| {
+        eprint!(
+            "\rkill: {} rounds, {} acknowledged ",
+            r.rounds, r.acknowledged
+        );
+        let _ = std::io::stderr().flush();
+    });
+    eprintln!();
+    match result {
+        Ok(r) => {
+            println!(
+                "kill: seed {}, {} kills ({} while opening), {} acknowledged writes ({} synced), {} \
+                 unacknowledged ones found, {:.1} s: nothing lost",
+                plan.seed,
+                r.rounds,
+                r.while_opening,
+                r.acknowledged,
+                r.synced,
+                r.unacknowledged,
+                start.elapsed().as_secs_f64()
+            );
+            ExitCode::SUCCESS
+        }
+        Err(text) => {
+            println!("kill: seed {}: {text}", plan.seed);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn kill_child(args: &Args) -> ExitCode {
+    let [_, dir, seed, round, writers] = args.words.as_slice() else {
+        return ExitCode::from(2);
+    };
+    let number = |text: &String| text.parse().unwrap_or(0);
+    let (seed, round, writers) = (number(seed), number(round), number(writers));
+    match spanlith_stress::kill::child(dir.as_ref(), seed, round, writers) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(text) => {
+            eprintln!("{text}");
+            ExitCode::FAILURE
         }
     }
 }

@@ -125,12 +125,29 @@ impl Library {
                 Ok(results)
             }
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                let stacks = stacks(running.child.id());
                 let _ = running.child.kill();
                 let _ = running.child.wait();
-                Ok(vec!["HANG".to_string()])
+                Ok(vec![format!("HANG {stacks}")])
             }
         }
     }
+}
+
+/// Where the threads of a process stand, as far as a debugger is there to tell.
+fn stacks(process: u32) -> String {
+    let output = Command::new("gdb")
+        .args(["-p", &process.to_string(), "-batch"])
+        .args(["-ex", "thread apply all bt 12"])
+        .stderr(Stdio::null())
+        .output();
+    let Ok(output) = output else {
+        return String::new();
+    };
+    String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .filter(|l| l.starts_with('#') || l.starts_with("Thread"))
+        .fold(String::new(), |all, l| all + "\n    " + l)
 }
 
 impl Drop for Library {
