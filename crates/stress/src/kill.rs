@@ -131,10 +131,10 @@ pub fn child(dir: &Path, seed: u64, round: u64, writers: u64) -> Result<(), Stri
                 })
             })
             .collect();
-        let results = handles.into_iter().map(|h| h.join());
-        results
-            .map(|r| r.unwrap_or_else(|_| Err("a writer panicked".to_string())))
-            .collect()
+        handles
+            .into_iter()
+            .map(|h| h.join())
+            .try_for_each(|r| r.unwrap_or_else(|_| Err("a writer panicked".to_string())))
     })
 }
 

@@ -6,11 +6,23 @@ use spanlith_stress::diff::{DiffPlan, replay_diff, run_diff};
 use spanlith_stress::kill::{KillPlan, run_kill};
 use spanlith_stress::model::program::Program;
 use spanlith_stress::model::run::{ModelPlan, reduce_program, run_model, run_program};
+use spanlith_stress::threads::{ThreadsPlan, run_threads};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
+
+const USAGE: &str = "\
+usage: spanlith-stress PROGRAMME [--seed S] ...
+  model    [--ops N] [--real N]         random programs against a reference
+  crash    [--states N] [--workload W]  power loss at every change
+  kill     [--rounds N] [--dir D]       real processes, killed
+  threads  [--rounds N] [--writers N]   writers and readers at once
+  diff     --ours LIB --peer LIB [--programs N] [--jobs N] [--replay FILE]
+                                        against RocksDB through the C functions
+  replay   FILE                         a program that model printed
+";
 
 struct Args {
     words: Vec<String>,
@@ -57,9 +69,10 @@ fn main() -> ExitCode {
         Some("diff") => diff(&args),
         Some("kill") => kill(&args),
         Some("kill-child") => kill_child(&args),
+        Some("threads") => threads(&args),
         Some("replay") => replay(&args),
         _ => {
-            eprintln!("usage: spanlith-stress model [--ops N] [--seed S] | replay FILE");
+            eprint!("{USAGE}");
             ExitCode::from(2)
         }
     }
@@ -200,12 +213,13 @@ fn diff(args: &Args) -> ExitCode {
             let get = |n: &std::sync::atomic::AtomicU64| n.load(Ordering::Relaxed);
             println!(
                 "diff: seed {}, {} programs, {} lines compared, {} of them errors, {} openings of the \
-                 other's directory, {:.1} s: no difference",
+                 other's directory, {} programs in which the peer hung, {:.1} s: no difference",
                 plan.seed,
                 get(&r.programs),
                 get(&r.lines),
                 get(&r.errors),
                 get(&r.swaps),
+                get(&r.peer_hangs),
                 start.elapsed().as_secs_f64()
             );
             ExitCode::SUCCESS
@@ -279,6 +293,31 @@ fn kill_child(args: &Args) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(text) => {
             eprintln!("{text}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn threads(args: &Args) -> ExitCode {
+    let mut plan = ThreadsPlan::new(args.number("seed", 1));
+    plan.rounds = args.number("rounds", plan.rounds);
+    plan.writers = args.number("writers", plan.writers);
+    plan.readers = args.number("readers", plan.readers);
+    let start = Instant::now();
+    match run_threads(&plan, |_| {}) {
+        Ok(r) => {
+            println!(
+                "threads: seed {}, {} rounds, {} writes, {} checks, {:.1} s: no difference",
+                plan.seed,
+                r.rounds,
+                r.writes,
+                r.checks,
+                start.elapsed().as_secs_f64()
+            );
+            ExitCode::SUCCESS
+        }
+        Err(text) => {
+            println!("threads: seed {}: {text}", plan.seed);
             ExitCode::FAILURE
         }
     }

@@ -49,6 +49,8 @@ pub struct DiffReport {
     pub errors: AtomicU64,
     /// Times a library opened the other's directory.
     pub swaps: AtomicU64,
+    /// Programs given up because the reference did not answer.
+    pub peer_hangs: AtomicU64,
 }
 
 /// Where two libraries differ.
@@ -200,6 +202,12 @@ impl Pair {
                 .to_string(),
             );
             let (x, y) = self.segment(&setup, &part, swapped)?;
+            let hung = |results: &[String]| results.iter().any(|r| r.starts_with("HANG"));
+            if hung(&y) && !hung(&x) {
+                report.peer_hangs.fetch_add(1, Ordering::Relaxed);
+                self.restart();
+                return Ok(Ok(()));
+            }
             if let Some(found) = compare(&part, at, &x, &y, report) {
                 // A process may hold files of a database it did not close.
                 self.restart();

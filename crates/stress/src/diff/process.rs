@@ -128,7 +128,8 @@ impl Library {
                 let stacks = stacks(running.child.id());
                 let _ = running.child.kill();
                 let _ = running.child.wait();
-                Ok(vec![format!("HANG {stacks}")])
+                // In the places of the directory and the setup, too.
+                Ok(vec![format!("HANG {stacks}"); 3])
             }
         }
     }

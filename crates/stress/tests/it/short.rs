@@ -1,0 +1,66 @@
+//! Short forms of the programmes; the long ones are commands of `spanlith-stress`.
+
+use spanlith_stress::crash::workloads::WORKLOADS;
+use spanlith_stress::crash::{CrashPlan, CrashReport, run_crash, run_workload};
+use spanlith_stress::model::run::{ModelPlan, run_model};
+use spanlith_stress::threads::{ThreadsPlan, run_threads};
+use spanlith_testkit::{seed, test_name};
+
+#[test]
+fn random_programs_agree_with_the_reference() {
+    let plan = ModelPlan::new(seed(test_name!()), 20_000);
+    match run_model(&plan, |_| {}) {
+        Ok(report) => {
+            for what in [
+                "power losses",
+                "kills",
+                "reopens",
+                "read-only opens",
+                "jobs",
+            ] {
+                assert!(report.tally.get(what) > 0, "{what}: {:?}", report.tally);
+            }
+        }
+        Err(failure) => panic!("{failure}"),
+    }
+}
+
+#[test]
+fn every_workload_keeps_its_promises_after_a_power_loss_at_any_change() {
+    let mut plan = CrashPlan::new(seed(test_name!()), 0);
+    // Few images of many changes, so that each workload has its turn.
+    plan.images = 3;
+    plan.double_one_in = 40;
+    let mut report = CrashReport::default();
+    for name in WORKLOADS {
+        let before = report.states;
+        run_workload(&plan, name, plan.seed, &mut report);
+        assert!(report.states > before, "{name} changes nothing");
+    }
+    assert!(report.is_clean(), "{:#?}", report.failures);
+    assert!(report.states >= 1000, "only {} states", report.states);
+    assert!(report.double_states >= 1000);
+}
+
+#[test]
+fn writers_and_readers_at_once_see_only_what_was_written() {
+    let plan = ThreadsPlan {
+        rounds: 3,
+        ..ThreadsPlan::new(seed(test_name!()))
+    };
+    match run_threads(&plan, |_| {}) {
+        Ok(report) => assert!(report.writes > 1000 && report.checks > 1000, "{report:?}"),
+        Err(text) => panic!("{text}"),
+    }
+}
+
+#[test]
+fn a_run_that_is_asked_for_so_many_states_opens_them() {
+    let plan = CrashPlan {
+        only: Some("create".to_string()),
+        ..CrashPlan::new(1, 50)
+    };
+    let report = run_crash(&plan, |_| {});
+    assert!(report.is_clean(), "{:#?}", report.failures);
+    assert!(report.states >= 50);
+}
