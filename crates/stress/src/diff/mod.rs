@@ -377,6 +377,8 @@ pub fn run_diff(
                 };
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
+                    // A program that the reference could not finish is made up for.
+                    let end = end + report.peer_hangs.load(Ordering::Relaxed);
                     if number >= end || stop.load(Ordering::Relaxed) {
                         return;
                     }
