@@ -12,6 +12,7 @@ pub mod comparator;
 pub mod error;
 pub mod keys;
 pub mod pinned;
+pub mod slice_transform;
 pub mod stats;
 pub mod sync;
 
@@ -19,3 +20,4 @@ pub use comparator::{Comparator, UserComparator};
 pub use error::{Error, ErrorKind, Result, Severity, SubCode};
 pub use keys::{FileNumber, MAX_SEQUENCE, SequenceNumber, ValueType};
 pub use pinned::Pinned;
+pub use slice_transform::{SliceTransform, UserSliceTransform};
