@@ -36,8 +36,7 @@ impl rocksdb_options_t {
     /// A copy changed by `text`; objects named in it are made.
     fn changed_by(&self, text: &str) -> Result<Self> {
         let mut new = self.copy();
-        apply_options_string(text, &mut new.db, &mut new.cf, &mut new.table)
-            .map_err(|e| in_rocksdbs_words(&e))?;
+        apply_options_string(text, &mut new.db, &mut new.cf, &mut new.table)?;
         if new.cf.comparator != self.cf.comparator {
             let known = objects::id(&new.cf.comparator).and_then(Comparator::from_name);
             match known {
@@ -61,13 +60,6 @@ impl rocksdb_options_t {
     fn refuse(&mut self, option: &'static str, object: &str) {
         let error = Error::not_supported(format!("{option} {object}"));
         self.deferred.insert(option, error);
-    }
-}
-
-fn in_rocksdbs_words(e: &Error) -> Error {
-    match e.message().strip_prefix("Could not find option: : ") {
-        Some(name) => Error::invalid_argument(format!("Extra option not recognized: {name}")),
-        None => e.clone(),
     }
 }
 

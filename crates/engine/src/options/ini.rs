@@ -25,6 +25,7 @@
     )
 )]
 
+use super::order;
 use super::table::OptionTable;
 use super::text::{set_cf_option, set_db_option};
 use super::{BlockBasedTableOptions, CfOptions, DbOptions};
@@ -77,14 +78,26 @@ pub fn write_options_file(
          \n\
          [Version]\n  rocksdb_version={major}.{minor}.{patch}\n  options_file_version=1.1\n"
     );
-    section(&mut out, "\n[DBOptions]", db.written());
+    section(
+        &mut out,
+        "\n[DBOptions]",
+        order::sorted(order::DB, db.written()),
+    );
     for (name, cf, table) in cfs {
         let name = escape(name, true);
-        section(&mut out, &format!("\n[CFOptions \"{name}\"]"), cf.written());
+        section(
+            &mut out,
+            &format!("\n[CFOptions \"{name}\"]"),
+            order::sorted(order::CF, cf.written()),
+        );
         let factory = super::objects::id(&cf.table_factory).unwrap_or_default();
         let title = format!("[TableOptions/{factory} \"{name}\"]");
         if factory == "BlockBasedTable" {
-            section(&mut out, &title, table.written());
+            section(
+                &mut out,
+                &title,
+                order::sorted(order::TABLE, table.written()),
+            );
         } else {
             section(&mut out, &title, std::iter::empty());
         }

@@ -6,6 +6,8 @@
 //!   defaults;
 //! - [`ini`], [`text`]: the OPTIONS file and the one-line form `a=b;c={d=e;}`;
 //! - [`objects`]: the few objects that are named by text (merge operator, filter policy …);
+//! - `changes`: options of an open database, changed by name;
+//! - [`OptionsFile`]: the newest OPTIONS file of a directory;
 //! - [`sanitize`]: the corrections RocksDB makes at open;
 //! - [`unsupported`]: what this build refuses.
 //!
@@ -15,11 +17,14 @@
 pub mod table;
 pub mod block_based;
 pub mod cf;
+mod changes;
 pub mod db;
 pub mod enums;
+mod file;
 pub mod ini;
 pub mod nested;
 pub mod objects;
+mod order;
 pub mod sanitize;
 #[cfg(test)]
 mod tests;
@@ -31,6 +36,7 @@ pub use block_based::BlockBasedTableOptions;
 pub use cf::CfOptions;
 pub use db::DbOptions;
 pub use enums::*;
+pub use file::{FamilyOptions, OptionsFile};
 pub use ini::{ParsedOptions, parse_options_file, write_options_file};
 pub use nested::{
     CompressionOptions, FifoCompactionOptions, MetadataCacheOptions, UniversalCompactionOptions,

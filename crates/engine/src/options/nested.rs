@@ -3,7 +3,6 @@
 use super::enums::{CompactionStopStyle, PinningTier};
 use super::table::{OptionTable, parse_nested, print_nested};
 use super::values::{OptionValue, ValueError};
-use spanlith_base::Error;
 
 options! {
     /// How a codec compresses.
@@ -145,11 +144,7 @@ impl OptionValue for CompressionOptions {
                 "max_dict_buffer_bytes",
                 "use_zstd_dict_trainer",
             ],
-            _ => {
-                return Err(ValueError::Other(Error::invalid_argument(format!(
-                    "unable to parse the specified CF option compression_opts: {text}"
-                ))));
-            }
+            _ => return Err(ValueError::Positions),
         };
         for (name, part) in names.iter().zip(parts) {
             self.set_option(name, part).map_err(ValueError::Other)?;

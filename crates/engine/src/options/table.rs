@@ -69,7 +69,7 @@ pub trait OptionTable: Default + 'static {
             && row.nested
         {
             return (row.set)(self, &format!("{{{field}={value}}}"))
-                .map_err(|e| e.into_error(name));
+                .map_err(|e| e.into_error(whole));
         }
         if Self::IGNORED.contains(&name) {
             return Ok(());
@@ -77,20 +77,6 @@ pub trait OptionTable: Default + 'static {
         Err(Error::invalid_argument(format!(
             "Could not find option: : {name}"
         )))
-    }
-
-    /// Sets an option of an open database.
-    ///
-    /// # Errors
-    /// As [`Self::set_option`], and `InvalidArgument` if it is not mutable.
-    fn change_option(&mut self, name: &str, value: &str) -> Result<()> {
-        let whole = name.split_once('.').map_or(name, |(whole, _)| whole);
-        match Self::row(name).or_else(|| Self::row(whole).filter(|r| r.nested)) {
-            Some(row) if !row.mutable => Err(Error::invalid_argument(format!(
-                "Option not changeable: {name}"
-            ))),
-            _ => self.set_option(name, value),
-        }
     }
 
     /// Names and printed values of all options that go into an OPTIONS file.
@@ -218,10 +204,7 @@ pub(crate) fn parse_nested<T: OptionTable>(
                 (row.set)(into, &value).map_err(|e| ValueError::Other(e.into_error(&name)))?;
             }
             None if T::IGNORED.contains(&name.as_str()) => {}
-            None => {
-                let text = format!("Unrecognized option: {name}");
-                return Err(ValueError::Other(Error::invalid_argument(text)));
-            }
+            None => return Err(ValueError::Field(name)),
         }
     }
     Ok(())

@@ -3,7 +3,7 @@
 use super::table::OptionTable;
 use super::values::OptionValue;
 use super::*;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 fn golden(case: &str) -> String {
@@ -23,49 +23,8 @@ fn rewrite(parsed: &ParsedOptions) -> String {
     write_options_file(&parsed.db, &cfs)
 }
 
-/// Options by section line.
-fn sections(text: &str) -> BTreeMap<String, BTreeSet<String>> {
-    let mut all: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    let mut title = String::new();
-    for line in text.lines().filter(|l| !l.starts_with('#')).map(str::trim) {
-        if line.starts_with('[') {
-            title = line.to_string();
-            assert!(all.insert(title.clone(), BTreeSet::new()).is_none());
-        } else if !line.is_empty() {
-            assert!(all.get_mut(&title).unwrap().insert(line.to_string()));
-        }
-    }
-    all
-}
-
 #[test]
-fn a_file_of_rocksdb_11_8_parses_and_is_written_again_line_for_line() {
-    for case in ["golden-11.8/default", "golden-11.8/options-variety"] {
-        let text = golden(case);
-        let parsed = parse_options_file(&text).unwrap();
-        assert_eq!(parsed.rocksdb_version, [11, 8, 1]);
-        let ours = rewrite(&parsed);
-        assert_eq!(sections(&ours), sections(&text), "{case}");
-        // The same number of blanks and empty lines, too.
-        let shape = |t: &str| {
-            t.lines()
-                .skip_while(|l| *l != "[Version]")
-                .map(|l| {
-                    (
-                        !l.trim().is_empty(),
-                        l.starts_with("  "),
-                        l.starts_with('['),
-                    )
-                })
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(shape(&ours), shape(&text), "{case}");
-        assert_eq!(parse_options_file(&ours).unwrap(), parsed);
-    }
-}
-
-#[test]
-fn every_golden_options_file_parses_and_round_trips() {
+fn every_golden_options_file_round_trips_and_those_of_11_8_byte_for_byte() {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/golden");
     let mut files = Vec::new();
     let mut folders = vec![root];
@@ -85,11 +44,19 @@ fn every_golden_options_file_parses_and_round_trips() {
         }
     }
     assert!(files.len() > 100, "{} files", files.len());
+    // The comment at the top is free text.
+    let body = |text: &str| text[text.find("[Version]").unwrap()..].to_string();
+    let mut equal = 0;
     for path in files {
         let text = std::fs::read_to_string(&path).unwrap();
         let parsed =
             parse_options_file(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        let again = parse_options_file(&rewrite(&parsed)).unwrap();
+        let ours = rewrite(&parsed);
+        if parsed.rocksdb_version == [11, 8, 1] {
+            assert_eq!(body(&ours), body(&text), "{}", path.display());
+            equal += 1;
+        }
+        let again = parse_options_file(&ours).unwrap();
         assert_eq!(
             (&again.db, &again.cfs),
             (&parsed.db, &parsed.cfs),
@@ -97,6 +64,7 @@ fn every_golden_options_file_parses_and_round_trips() {
             path.display()
         );
     }
+    assert!(equal > 90, "{equal} files of 11.8");
 }
 
 #[test]
@@ -218,14 +186,14 @@ fn values_parse_and_fail_as_rocksdb_does() {
         (
             "nosuch",
             "1",
-            "Invalid argument: Could not find option: : nosuch",
+            "Invalid argument: Extra option not recognized: nosuch",
         ),
         ("soft_rate_limit", "1", "set"),
         ("compression_opts.level", "4", "set"),
         (
             "compression_opts.nosuch",
             "4",
-            "Invalid argument: Unrecognized option: nosuch",
+            "Invalid argument: Unrecognized option: compression_opts.nosuch",
         ),
         (
             "block_based_table_factory",
@@ -235,7 +203,7 @@ fn values_parse_and_fail_as_rocksdb_does() {
         (
             "block_based_table_factory",
             "{nosuch=8k}",
-            "Invalid argument: Could not find option: : nosuch",
+            "Invalid argument: Extra option not recognized: block_based_table_factory",
         ),
         ("table_factory.block_size", "16384", "set"),
     ] {
@@ -285,7 +253,7 @@ fn a_string_of_options_is_applied_whole_or_not_at_all() {
     let e = apply_options_string(&format!("{text};bad=1"), &mut db, &mut cf, &mut table);
     assert_eq!(
         e.unwrap_err().to_string(),
-        "Invalid argument: Could not find option: : bad"
+        "Invalid argument: Extra option not recognized: bad"
     );
     assert_eq!((&db, &cf, &table), (&before.0, &before.1, &before.2));
     apply_options_string(text, &mut db, &mut cf, &mut table).unwrap();
@@ -319,30 +287,6 @@ fn a_string_of_options_is_applied_whole_or_not_at_all() {
         let e = apply_options_string(text, &mut db, &mut cf, &mut table).unwrap_err();
         assert_eq!(e.to_string(), want);
     }
-}
-
-#[test]
-fn only_mutable_options_change_on_an_open_database() {
-    let mut cf = CfOptions::default();
-    cf.change_option("write_buffer_size", "1000000").unwrap();
-    cf.change_option("compression_opts.level", "4").unwrap();
-    assert_eq!(
-        (cf.write_buffer_size, cf.compression_opts.level),
-        (1_000_000, 4)
-    );
-    for (name, want) in [
-        (
-            "num_levels",
-            "Invalid argument: Option not changeable: num_levels",
-        ),
-        (
-            "nosuch",
-            "Invalid argument: Could not find option: : nosuch",
-        ),
-    ] {
-        assert_eq!(cf.change_option(name, "4").unwrap_err().to_string(), want);
-    }
-    cf.change_option("soft_rate_limit", "4").unwrap();
 }
 
 /// Changes of a real file and what RocksDB says to them, from `options-file.md` section 10.

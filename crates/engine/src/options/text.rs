@@ -96,6 +96,14 @@ pub fn split_pairs(text: &str) -> Result<Vec<(String, String)>> {
     Ok(pairs)
 }
 
+/// Other names of options of a column family.
+pub(super) const CF_ALIASES: &[&str] = &[
+    "memtable",
+    "memtable_veirfy_per_key_checksum_on_seek",
+    "block_based_table_factory",
+    "plain_table_factory",
+];
+
 /// Sets one option of a database by name.
 ///
 /// # Errors
@@ -157,6 +165,27 @@ fn set_table_options(table: &mut BlockBasedTableOptions, value: &str) -> Result<
     Ok(())
 }
 
+/// Whether `name` (without the field of a struct) means something to a column family.
+pub(super) fn knows_cf_option(name: &str) -> bool {
+    CfOptions::row(name).is_some()
+        || CF_ALIASES.contains(&name)
+        || CfOptions::IGNORED.contains(&name)
+}
+
+/// RocksDB's words for a name that no struct of options has.
+pub(super) fn not_recognized(name: &str) -> Error {
+    Error::invalid_argument(format!("Extra option not recognized: {name}"))
+}
+
+/// An unknown table option is reported by the name of the factory it was meant for.
+pub(super) fn name_the_factory(error: Error, whole: &str) -> Error {
+    if whole.ends_with("table_factory") && error.message().starts_with("Could not find option") {
+        not_recognized(whole)
+    } else {
+        error
+    }
+}
+
 /// Applies `a=b;c=d` to whichever of database, column family and table knows each name.
 ///
 /// # Errors
@@ -168,15 +197,23 @@ pub fn apply_options_string(
     table: &mut BlockBasedTableOptions,
 ) -> Result<()> {
     let (mut new_db, mut new_cf, mut new_table) = (db.clone(), cf.clone(), table.clone());
+    let mut unknown = None;
     for (name, value) in split_pairs(text)? {
         let whole = name
             .split_once('.')
             .map_or(name.as_str(), |(whole, _)| whole);
         if DbOptions::row(whole).is_some() || DbOptions::IGNORED.contains(&name.as_str()) {
             new_db.set_option(&name, &value)?;
+        } else if knows_cf_option(whole) {
+            set_cf_option(&mut new_cf, &mut new_table, &name, &value)
+                .map_err(|e| name_the_factory(e, whole))?;
         } else {
-            set_cf_option(&mut new_cf, &mut new_table, &name, &value)?;
+            // RocksDB reports a bad value before an unknown name.
+            unknown.get_or_insert(name);
         }
+    }
+    if let Some(name) = unknown {
+        return Err(not_recognized(&name));
     }
     (*db, *cf, *table) = (new_db, new_cf, new_table);
     Ok(())

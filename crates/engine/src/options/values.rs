@@ -29,6 +29,10 @@ pub enum ValueError {
     Bool,
     /// Not a name of the enumeration.
     Enum,
+    /// A struct has no field of this name.
+    Field(String),
+    /// Not the positions of a struct.
+    Positions,
     /// Anything else.
     Other(Error),
 }
@@ -40,6 +44,12 @@ impl ValueError {
             Self::Number(what) => Error::invalid_argument(format!("Error parsing {name}:{what}")),
             Self::Bool => Error::invalid_argument(format!("Error parsing {name}:")),
             Self::Enum => Error::invalid_argument(format!("Error parsing:: {name}")),
+            Self::Field(field) => {
+                Error::invalid_argument(format!("Unrecognized option: {name}.{field}"))
+            }
+            Self::Positions => {
+                Error::invalid_argument(format!("unable to parse the specified CF option {name}"))
+            }
             Self::Other(error) => error,
         }
     }
