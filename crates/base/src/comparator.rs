@@ -1,9 +1,11 @@
 //! Order of user keys, and of internal keys on top of it.
 //!
 //! An enum with fast paths: the built-in orders are compared without an indirect call, and carry an
-//! eight-byte prefix that decides most comparisons from one machine word.
+//! eight-byte prefix that decides most comparisons from one machine word. Orders with timestamps
+//! ([`crate::timestamp`]) come as [`Comparator::User`], so that the fast paths need not know them.
 
 use crate::keys;
+use crate::timestamp::U64Timestamps;
 use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
@@ -21,6 +23,34 @@ pub trait UserComparator: Send + Sync {
     /// Whether keys that differ in bytes are never equal in order.
     fn can_keys_with_different_bytes_be_equal(&self) -> bool {
         true
+    }
+    /// Bytes of timestamp at the end of each user key; 0 without timestamps. [`Self::compare`] then
+    /// orders by key ascending, timestamp descending.
+    fn timestamp_size(&self) -> usize {
+        0
+    }
+    /// Order of two user keys whose timestamps do not count; `a_has` and `b_has` say which of them
+    /// carry one.
+    ///
+    /// By default both get the same timestamp and are compared, which costs two allocations.
+    fn compare_without_timestamp(&self, a: &[u8], a_has: bool, b: &[u8], b_has: bool) -> Ordering {
+        let size = self.timestamp_size();
+        if size == 0 {
+            return self.compare(a, b);
+        }
+        let with_zeros = |key: &[u8], has: bool| {
+            let key = if has { strip(key, size) } else { key };
+            let mut key = key.to_vec();
+            key.resize(key.len() + size, 0);
+            key
+        };
+        self.compare(&with_zeros(a, a_has), &with_zeros(b, b_has))
+    }
+    /// Order of two timestamps, older first.
+    ///
+    /// By default they are compared as the timestamps of the empty key.
+    fn compare_timestamp(&self, a: &[u8], b: &[u8]) -> Ordering {
+        self.compare(b, a)
     }
 }
 
@@ -62,7 +92,56 @@ impl Comparator {
         match name {
             "leveldb.BytewiseComparator" => Some(Self::Bytewise),
             "rocksdb.ReverseBytewiseComparator" => Some(Self::ReverseBytewise),
-            _ => None,
+            _ => U64Timestamps::from_name(name).map(|c| Self::User(Arc::new(c))),
+        }
+    }
+
+    /// Bytes of timestamp at the end of each user key; 0 without timestamps.
+    #[inline]
+    pub fn timestamp_size(&self) -> usize {
+        match self {
+            Self::Bytewise | Self::ReverseBytewise => 0,
+            Self::User(c) => c.timestamp_size(),
+        }
+    }
+
+    /// Splits a user key into key and timestamp; the latter is empty without timestamps.
+    ///
+    /// A key shorter than a timestamp is all timestamp: decoders check before they hand keys out.
+    #[inline]
+    pub fn split_timestamp<'a>(&self, key: &'a [u8]) -> (&'a [u8], &'a [u8]) {
+        key.split_at(key.len().saturating_sub(self.timestamp_size()))
+    }
+
+    /// A user key without its timestamp.
+    #[inline]
+    pub fn strip_timestamp<'a>(&self, key: &'a [u8]) -> &'a [u8] {
+        self.split_timestamp(key).0
+    }
+
+    /// Order of two user keys whose timestamps do not count; `a_has` and `b_has` say which of them
+    /// carry one. Without timestamps this is [`Self::compare`].
+    #[inline]
+    pub fn compare_without_timestamp(
+        &self,
+        a: &[u8],
+        a_has: bool,
+        b: &[u8],
+        b_has: bool,
+    ) -> Ordering {
+        match self {
+            Self::Bytewise => a.cmp(b),
+            Self::ReverseBytewise => b.cmp(a),
+            Self::User(c) => c.compare_without_timestamp(a, a_has, b, b_has),
+        }
+    }
+
+    /// Order of two timestamps, older first; equal without timestamps.
+    #[inline]
+    pub fn compare_timestamp(&self, a: &[u8], b: &[u8]) -> Ordering {
+        match self {
+            Self::Bytewise | Self::ReverseBytewise => Ordering::Equal,
+            Self::User(c) => c.compare_timestamp(a, b),
         }
     }
 
@@ -139,6 +218,11 @@ impl fmt::Debug for Comparator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
+}
+
+/// `key` without its last `size` bytes.
+pub(crate) fn strip(key: &[u8], size: usize) -> &[u8] {
+    &key[..key.len().saturating_sub(size)]
 }
 
 fn common_prefix(a: &[u8], b: &[u8]) -> usize {

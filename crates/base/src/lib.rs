@@ -12,9 +12,11 @@ pub mod comparator;
 pub mod error;
 pub mod keys;
 pub mod pinned;
+pub mod range_del;
 pub mod slice_transform;
 pub mod stats;
 pub mod sync;
+pub mod timestamp;
 
 pub use comparator::{Comparator, UserComparator};
 pub use error::{Error, ErrorKind, Result, Severity, SubCode};
