@@ -4,7 +4,7 @@
 //! and panics with the case's name where a promise of [`crate::traits`] is broken. Error texts are
 //! part of the promise, because clients match on them.
 
-use crate::traits::{EntryKind, FileSystem, IoActivity};
+use crate::traits::{Access, EntryKind, FileSystem, IoActivity, OpenHow, ReadRequest};
 use spanlith_base::{ErrorKind, Result, SubCode};
 use std::path::Path;
 
@@ -39,6 +39,19 @@ pub const CASES: &[Case] = &[
     ("a small file is read whole up to a limit", reading_all),
     ("many threads read one file", parallel_reading),
     ("places are absolute and have space", places),
+    (
+        "several reads are made at once, each with its result",
+        reading_many,
+    ),
+    (
+        "a reopened file is appended to behind what is there",
+        reopening,
+    ),
+    ("a file that is written can be cut and extended", truncating),
+    (
+        "direct files hold what was written, at any alignment",
+        direct,
+    ),
 ];
 
 /// Runs all cases on `fs` below the existing directory `root`.
@@ -412,6 +425,177 @@ fn parallel_reading(fs: &dyn FileSystem, dir: &Path) {
             });
         }
     });
+}
+
+fn reading_many(fs: &dyn FileSystem, dir: &Path) {
+    let path = dir.join("f");
+    let bytes: Vec<u8> = (0..50_000u32).flat_map(|i| i.to_le_bytes()).collect();
+    put(fs, &path, &bytes);
+    let file = fs.open_random(&path).unwrap();
+    for access in [
+        Access::Random,
+        Access::Sequential,
+        Access::NotNeeded,
+        Access::Normal,
+    ] {
+        file.advise(access);
+    }
+    // More than fit into one group; overlapping, empty, past the end.
+    let places: Vec<(u64, usize)> = (0..150u64)
+        .map(|i| (i * 1327, (i as usize * 37) % 3000))
+        .chain([
+            (0, 200_000),
+            (199_990, 100),
+            (200_000, 10),
+            (1 << 40, 10),
+            (5, 0),
+        ])
+        .collect();
+    for count in [0, 1, 2, places.len()] {
+        let places = &places[places.len() - count..];
+        let mut bufs: Vec<Vec<u8>> = places.iter().map(|(_, len)| vec![1; *len]).collect();
+        let mut requests: Vec<ReadRequest<'_>> = places
+            .iter()
+            .zip(&mut bufs)
+            .map(|((offset, _), buf)| ReadRequest::new(*offset, buf))
+            .collect();
+        file.read_many(&mut requests);
+        for (request, (offset, len)) in requests.iter().zip(places) {
+            let from = (*offset).min(bytes.len() as u64) as usize;
+            let want = &bytes[from..(from + len).min(bytes.len())];
+            assert_eq!(
+                *request.result.as_ref().unwrap(),
+                want.len(),
+                "{offset} {len}"
+            );
+            assert!(request.buf[..want.len()] == *want, "{offset} {len}");
+        }
+    }
+}
+
+fn reopening(fs: &dyn FileSystem, dir: &Path) {
+    let path = dir.join("f");
+    let mut file = fs.reopen(&path, IoActivity::Manifest).unwrap();
+    assert_eq!(file.len(), 0);
+    file.append(b"one").unwrap();
+    file.close().unwrap();
+    let mut file = fs.reopen(&path, IoActivity::Manifest).unwrap();
+    assert_eq!((file.len(), file.path()), (3, &*path));
+    file.append(b"two").unwrap();
+    assert_eq!(file.len(), 6);
+    file.sync().unwrap();
+    file.close().unwrap();
+    assert_eq!(get(fs, &path), b"onetwo");
+    assert_eq!(
+        fs.reopen(dir, IoActivity::Other).err().unwrap().os_error(),
+        Some(libc::EISDIR)
+    );
+    assert!(fs.reopen(&dir.join("no/such"), IoActivity::Other).is_err());
+}
+
+fn truncating(fs: &dyn FileSystem, dir: &Path) {
+    let path = dir.join("f");
+    let mut file = fs.create(&path, IoActivity::Wal).unwrap();
+    file.append(b"abcdef").unwrap();
+    file.append(b"ghi").unwrap();
+    file.truncate(7).unwrap();
+    assert_eq!((file.len(), get(fs, &path)), (7, b"abcdefg".to_vec()));
+    file.append(b"X").unwrap();
+    file.truncate(10).unwrap();
+    file.write_back_strictly(0, 8).unwrap();
+    file.append(b"Y").unwrap();
+    file.sync().unwrap();
+    assert_eq!(get(fs, &path), b"abcdefgX\0\0Y");
+    file.truncate(0).unwrap();
+    file.append(b"Z").unwrap();
+    file.close().unwrap();
+    assert_eq!(get(fs, &path), b"Z");
+    assert_eq!(
+        text(file.truncate(0)),
+        format!(
+            "IO error: While ftruncate file to size 0: {}: Bad file descriptor",
+            path.display()
+        )
+    );
+}
+
+fn direct(fs: &dyn FileSystem, dir: &Path) {
+    let path = dir.join("f");
+    put(fs, &path, b"probe");
+    let how = OpenHow { is_direct: true };
+    if let Err(e) = fs.check_direct(&path) {
+        // A file system without direct I/O: the open says what is wrong.
+        assert_eq!(
+            e.to_string(),
+            "Invalid argument: Direct I/O is not supported by the specified DB."
+        );
+        let e = fs.open_random_how(&path, how).err().unwrap();
+        assert_eq!(e.os_error(), Some(libc::EINVAL));
+        return;
+    }
+    assert_eq!(
+        text(fs.check_direct(&dir.join("missing")))
+            .split(':')
+            .next()
+            .unwrap(),
+        "Invalid argument"
+    );
+    let bytes: Vec<u8> = (0..700_001u32).flat_map(|i| i.to_le_bytes()).collect();
+    let mut file = fs.create_how(&path, IoActivity::Flush, how).unwrap();
+    let mut at = 0;
+    for (step, len) in [1, 4095, 4096, 100_000, 1 << 20, 7, 8192, 1 << 21]
+        .into_iter()
+        .enumerate()
+    {
+        let end = (at + len).min(bytes.len());
+        file.append(&bytes[at..end]).unwrap();
+        at = end;
+        assert_eq!(file.len(), at as u64);
+        if step % 2 == 1 {
+            // What was synced is there, and appends go on behind it.
+            file.sync().unwrap();
+            assert_eq!(fs.size(&path).unwrap(), at as u64);
+            assert!(get(fs, &path) == bytes[..at], "{step}");
+        }
+    }
+    assert_eq!(at, bytes.len());
+    file.close().unwrap();
+    assert!(get(fs, &path) == bytes);
+    assert!(file.append(b"x").is_err());
+
+    let reader = fs.open_random_how(&path, how).unwrap();
+    assert_eq!(reader.size(), bytes.len() as u64);
+    let mut buf = vec![0; 3 << 20];
+    for (offset, len) in [
+        (0, 4096),
+        (0, 10),
+        (4096, 8192),
+        (4095, 2),
+        (12_345, 100_000),
+        (0, 3 << 20),
+        (2_800_000, 4096),
+    ] {
+        let want = &bytes[offset..(offset + len).min(bytes.len())];
+        assert_eq!(
+            reader.read_at(offset as u64, &mut buf[..len]).unwrap(),
+            want.len()
+        );
+        assert!(buf[..want.len()] == *want, "{offset} {len}");
+    }
+    assert_eq!(
+        reader.read_at(bytes.len() as u64, &mut buf[..10]).unwrap(),
+        0
+    );
+    assert_eq!(reader.read_at(1 << 50, &mut buf[..10]).unwrap(), 0);
+
+    let mut file = fs.create_how(&path, IoActivity::Flush, how).unwrap();
+    file.append(&bytes[..10_000]).unwrap();
+    file.truncate(9_000).unwrap();
+    file.append(&bytes[9_000..9_100]).unwrap();
+    file.truncate(8_192).unwrap();
+    file.append(&bytes[8_192..9_000]).unwrap();
+    file.close().unwrap();
+    assert!(get(fs, &path) == bytes[..9_000]);
 }
 
 fn places(fs: &dyn FileSystem, dir: &Path) {

@@ -35,6 +35,10 @@ pub(crate) fn link_context(to: &Path) -> String {
     format!("while link file to {}", to.display())
 }
 
+pub(crate) fn truncate_context(len: u64) -> String {
+    format!("While ftruncate file to size {len}")
+}
+
 pub(crate) fn read_context(offset: u64, len: usize) -> String {
     format!("While pread offset {offset} len {len}")
 }

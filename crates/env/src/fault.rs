@@ -9,7 +9,8 @@
 
 use crate::errors::{self, Poison};
 use crate::traits::{
-    EntryKind, FileLock, FileSystem, IoActivity, RandomAccessFile, SequentialFile, WritableFile,
+    Access, EntryKind, FileLock, FileSystem, IoActivity, OpenHow, RandomAccessFile, SequentialFile,
+    WritableFile,
 };
 use spanlith_base::sync::Mutex;
 use spanlith_base::{Error, Result};
@@ -28,7 +29,9 @@ pub enum OpClass {
     Append,
     Sync,
     Close,
+    /// Creating a file, or opening one to append.
     Create,
+    Truncate,
     Rename,
     Delete,
     Link,
@@ -237,6 +240,15 @@ impl FaultFs {
         self.shared.plan.lock().fired
     }
 
+    fn writable(&self, file: Box<dyn WritableFile>) -> Box<dyn WritableFile> {
+        Box::new(FaultWritable {
+            shared: Arc::clone(&self.shared),
+            len: file.len(),
+            file,
+            poison: Poison::default(),
+        })
+    }
+
     /// Bytes appended so far, those of failed appends included.
     pub fn appended(&self) -> u64 {
         self.shared.plan.lock().appended
@@ -363,10 +375,14 @@ impl FileSystem for FaultFs {
     }
 
     fn open_random(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
+        self.open_random_how(path, OpenHow::default())
+    }
+
+    fn open_random_how(&self, path: &Path, how: OpenHow) -> Result<Arc<dyn RandomAccessFile>> {
         let file = self
             .shared
             .ask(OpClass::Open, errors::OPEN_RANDOM, path, |fs| {
-                fs.open_random(path)
+                fs.open_random_how(path, how)
             })?;
         Ok(Arc::new(FaultRandom {
             shared: Arc::clone(&self.shared),
@@ -375,17 +391,30 @@ impl FileSystem for FaultFs {
     }
 
     fn create(&self, path: &Path, activity: IoActivity) -> Result<Box<dyn WritableFile>> {
+        self.create_how(path, activity, OpenHow::default())
+    }
+
+    fn create_how(
+        &self,
+        path: &Path,
+        activity: IoActivity,
+        how: OpenHow,
+    ) -> Result<Box<dyn WritableFile>> {
         let file = self
             .shared
             .ask(OpClass::Create, errors::OPEN_WRITE, path, |fs| {
-                fs.create(path, activity)
+                fs.create_how(path, activity, how)
             })?;
-        Ok(Box::new(FaultWritable {
-            shared: Arc::clone(&self.shared),
-            file,
-            len: 0,
-            poison: Poison::default(),
-        }))
+        Ok(self.writable(file))
+    }
+
+    fn reopen(&self, path: &Path, activity: IoActivity) -> Result<Box<dyn WritableFile>> {
+        let file = self
+            .shared
+            .ask(OpClass::Create, errors::OPEN_WRITE, path, |fs| {
+                fs.reopen(path, activity)
+            })?;
+        Ok(self.writable(file))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
@@ -501,6 +530,10 @@ impl RandomAccessFile for FaultRandom {
         self.file.read_ahead(offset, len);
     }
 
+    fn advise(&self, access: Access) {
+        self.file.advise(access);
+    }
+
     fn path(&self) -> &Path {
         self.file.path()
     }
@@ -577,6 +610,21 @@ impl WritableFile for FaultWritable {
         self.poison.check()?;
         let result = self.file.write_back(offset, len);
         self.poison.keep(result)
+    }
+
+    fn write_back_strictly(&mut self, offset: u64, len: u64) -> Result<()> {
+        self.poison.check()?;
+        let result = self.file.write_back_strictly(offset, len);
+        self.poison.keep(result)
+    }
+
+    fn truncate(&mut self, len: u64) -> Result<()> {
+        self.poison.check()?;
+        let context = errors::truncate_context(len);
+        let result = self.by_plan(OpClass::Truncate, &context, |file| file.truncate(len));
+        self.poison.keep(result)?;
+        self.len = len;
+        Ok(())
     }
 
     fn preallocate(&mut self, len: u64) {

@@ -11,14 +11,18 @@
 //! Threads: the file system and random-access files are shared freely; a sequential or writable file
 //! belongs to one thread at a time.
 
+mod direct;
+
 use crate::errors::{self, Poison};
 use crate::traits::{
-    EntryKind, FileLock, FileSystem, IoActivity, RandomAccessFile, SequentialFile, WritableFile,
+    Access, EntryKind, FileLock, FileSystem, IoActivity, OpenHow, RandomAccessFile, ReadRequest,
+    SequentialFile, WritableFile,
 };
-use crate::{lock, sys};
+use crate::{lock, sys, uring};
+use direct::{DirectRandom, DirectWritable};
 use spanlith_base::{Error, Result};
 use std::fs::{File, OpenOptions};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -48,12 +52,31 @@ fn retry<T>(context: &str, path: &Path, mut call: impl FnMut() -> io::Result<T>)
 
 /// Opens for reading; a directory is refused here and not at the first read.
 fn open_for_reading(context: &str, path: &Path) -> Result<(File, u64)> {
-    let file = retry(context, path, || File::open(path))?;
+    open_with_flags(context, path, 0)
+}
+
+fn open_with_flags(context: &str, path: &Path, flags: i32) -> Result<(File, u64)> {
+    let file = retry(context, path, || {
+        OpenOptions::new().read(true).custom_flags(flags).open(path)
+    })?;
     let meta = retry(context, path, || file.metadata())?;
     if meta.is_dir() {
         return Err(errors::from_errno(context, path, libc::EISDIR));
     }
     Ok((file, meta.len()))
+}
+
+/// Opens a file to be written, created if it is missing.
+fn open_for_writing(path: &Path, is_cut: bool, flags: i32) -> Result<File> {
+    retry(errors::OPEN_WRITE, path, || {
+        OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(is_cut)
+            .mode(0o644)
+            .custom_flags(libc::O_NOFOLLOW | flags)
+            .open(path)
+    })
 }
 
 impl FileSystem for PosixFs {
@@ -75,22 +98,35 @@ impl FileSystem for PosixFs {
     }
 
     fn create(&self, path: &Path, _activity: IoActivity) -> Result<Box<dyn WritableFile>> {
-        let file = retry(errors::OPEN_WRITE, path, || {
-            OpenOptions::new()
-                .write(true)
-                .create(true)
-                .truncate(true)
-                .mode(0o644)
-                .custom_flags(libc::O_NOFOLLOW)
-                .open(path)
-        })?;
-        Ok(Box::new(PosixWritable {
-            file: Some(file),
-            path: path.to_path_buf(),
-            len: 0,
-            reserved: false,
-            poison: Poison::default(),
-        }))
+        let file = open_for_writing(path, true, 0)?;
+        Ok(Box::new(PosixWritable::new(file, path, 0)))
+    }
+
+    fn open_random_how(&self, path: &Path, how: OpenHow) -> Result<Arc<dyn RandomAccessFile>> {
+        if !how.is_direct {
+            return self.open_random(path);
+        }
+        let (file, size) = open_with_flags(errors::OPEN_RANDOM, path, sys::DIRECT)?;
+        Ok(Arc::new(DirectRandom::new(file, size, path)))
+    }
+
+    fn create_how(
+        &self,
+        path: &Path,
+        activity: IoActivity,
+        how: OpenHow,
+    ) -> Result<Box<dyn WritableFile>> {
+        if !how.is_direct {
+            return self.create(path, activity);
+        }
+        let file = open_for_writing(path, true, sys::DIRECT)?;
+        Ok(Box::new(DirectWritable::new(file, path)))
+    }
+
+    fn reopen(&self, path: &Path, _activity: IoActivity) -> Result<Box<dyn WritableFile>> {
+        let mut file = open_for_writing(path, false, 0)?;
+        let len = retry(errors::OPEN_WRITE, path, || file.seek(SeekFrom::End(0)))?;
+        Ok(Box::new(PosixWritable::new(file, path, len)))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
@@ -196,21 +232,56 @@ struct PosixRandom {
     path: PathBuf,
 }
 
-impl RandomAccessFile for PosixRandom {
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        let mut done = 0;
-        while let Some(rest) = buf.get_mut(done..).filter(|rest| !rest.is_empty()) {
-            match self.file.read_at(rest, offset.saturating_add(done as u64)) {
-                Ok(0) => break,
-                Ok(n) => done += n,
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e) => {
-                    let context = errors::read_context(offset, buf.len());
-                    return Err(Error::from_io(&context, &self.path, e));
-                }
+/// Reads at `offset` until `buf` is full or the file ends; `done` bytes are there already.
+fn read_rest(
+    file: &File,
+    path: &Path,
+    offset: u64,
+    buf: &mut [u8],
+    mut done: usize,
+) -> Result<usize> {
+    while let Some(rest) = buf.get_mut(done..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(rest, offset.saturating_add(done as u64)) {
+            Ok(0) => break,
+            Ok(n) => done += n,
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(e) => {
+                let context = errors::read_context(offset, buf.len());
+                return Err(Error::from_io(&context, path, e));
             }
         }
-        Ok(done)
+    }
+    Ok(done)
+}
+
+impl RandomAccessFile for PosixRandom {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        read_rest(&self.file, &self.path, offset, buf, 0)
+    }
+
+    fn read_many(&self, requests: &mut [ReadRequest<'_>]) {
+        // One read, or a kernel without the ring: as always.
+        if requests.len() < 2 || !uring::read_many(&self.file, requests) {
+            for request in requests {
+                request.result = self.read_at(request.offset, request.buf);
+            }
+            return;
+        }
+        for r in requests {
+            r.result = match &r.result {
+                // The ring may stop short; what is left is read as always.
+                Ok(done) if *done > 0 && *done < r.buf.len() => {
+                    read_rest(&self.file, &self.path, r.offset, r.buf, *done)
+                }
+                Ok(done) => Ok(*done),
+                // Told again by a call that knows the words for it, or mended by it.
+                Err(_) => self.read_at(r.offset, r.buf),
+            };
+        }
+    }
+
+    fn advise(&self, access: Access) {
+        sys::advise(&self.file, access);
     }
 
     fn size(&self) -> u64 {
@@ -238,6 +309,16 @@ struct PosixWritable {
 }
 
 impl PosixWritable {
+    fn new(file: File, path: &Path, len: u64) -> Self {
+        Self {
+            file: Some(file),
+            path: path.to_path_buf(),
+            len,
+            reserved: false,
+            poison: Poison::default(),
+        }
+    }
+
     /// Runs `call` on the open descriptor unless the file failed before; a failure is final.
     fn with_file<T>(
         &mut self,
@@ -283,6 +364,25 @@ impl WritableFile for PosixWritable {
         })
     }
 
+    fn write_back_strictly(&mut self, offset: u64, len: u64) -> Result<()> {
+        let context = format!("While sync_file_range offset 0 bytes {}", offset + len);
+        self.with_file(&context, |file| {
+            match sys::write_back_strictly(file, offset, len) {
+                Err(e) if is_unsupported(&e) => Ok(()),
+                other => other,
+            }
+        })
+    }
+
+    fn truncate(&mut self, len: u64) -> Result<()> {
+        self.with_file(&errors::truncate_context(len), |file| {
+            file.set_len(len)?;
+            file.seek(SeekFrom::Start(len)).map(drop)
+        })?;
+        self.len = len;
+        Ok(())
+    }
+
     fn preallocate(&mut self, len: u64) {
         let from = self.len;
         let context = format!("While fallocate offset {from} len {len}");
@@ -315,7 +415,7 @@ impl WritableFile for PosixWritable {
             Ok(())
         };
         let closed = sys::close(file);
-        let context = format!("While ftruncate file to size {}", self.len);
+        let context = errors::truncate_context(self.len);
         let result = cut
             .map_err(|e| Error::from_io(&context, &self.path, e))
             .and_then(|()| closed.map_err(|e| Error::from_io(errors::CLOSE, &self.path, e)));

@@ -5,6 +5,7 @@
 //! only, elsewhere it does nothing and says so.
 #![expect(unsafe_code, reason = "system calls without a wrapper in std")]
 
+use crate::traits::Access;
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
@@ -65,6 +66,48 @@ pub(crate) fn write_back(file: &File, from: u64, len: u64) -> io::Result<()> {
         Ok(())
     }
 }
+
+/// Waits for the write-back of `[0, from + len)` asked for before and starts that of the whole range.
+/// Nothing happens outside Linux.
+pub(crate) fn write_back_strictly(file: &File, from: u64, len: u64) -> io::Result<()> {
+    let len = offset(from.saturating_add(len))?;
+    #[cfg(target_os = "linux")]
+    {
+        let flags = libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE;
+        // SAFETY: The descriptor is open while `file` is borrowed; the call touches no memory.
+        check(unsafe { libc::sync_file_range(file.as_raw_fd(), 0, len, flags) })
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = (file, len);
+        Ok(())
+    }
+}
+
+/// Hints how the whole file is going to be read.
+pub(crate) fn advise(file: &File, access: Access) {
+    #[cfg(target_os = "linux")]
+    {
+        let advice = match access {
+            Access::Normal => libc::POSIX_FADV_NORMAL,
+            Access::Random => libc::POSIX_FADV_RANDOM,
+            Access::Sequential => libc::POSIX_FADV_SEQUENTIAL,
+            Access::NotNeeded => libc::POSIX_FADV_DONTNEED,
+        };
+        // SAFETY: The descriptor is open while `file` is borrowed; the call touches no memory. Its
+        // result cannot matter, because it is a hint.
+        unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, advice) };
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (file, access);
+}
+
+/// Flag that opens a file past the page cache.
+#[cfg(target_os = "linux")]
+pub(crate) const DIRECT: i32 = libc::O_DIRECT;
+/// Elsewhere the page cache is always in between.
+#[cfg(not(target_os = "linux"))]
+pub(crate) const DIRECT: i32 = 0;
 
 /// Hints that `[from, from + len)` will be read soon.
 pub(crate) fn will_need(file: &File, from: u64, len: u64) {

@@ -8,6 +8,7 @@
 //! rename 000005.dbtmp CURRENT      link 000007.sst backup/000007.sst
 //! delete 000004.log                syncdir .
 //! rmdir backup                     lock LOCK
+//! reopen 000004.log                truncate 000004.log 70
 //! ```
 //!
 //! Paths are told from the root given at construction, which is `.` itself; its parent is `..`, and
@@ -15,7 +16,8 @@
 //! Closing, hints and reads are not told: they change nothing that a crash could show.
 
 use crate::traits::{
-    EntryKind, FileLock, FileSystem, IoActivity, RandomAccessFile, SequentialFile, WritableFile,
+    EntryKind, FileLock, FileSystem, IoActivity, OpenHow, RandomAccessFile, SequentialFile,
+    WritableFile,
 };
 use spanlith_base::Result;
 use spanlith_base::sync::Mutex;
@@ -121,9 +123,33 @@ impl FileSystem for TraceFs {
         self.shared.inner.open_random(path)
     }
 
+    fn open_random_how(&self, path: &Path, how: OpenHow) -> Result<Arc<dyn RandomAccessFile>> {
+        self.shared.inner.open_random_how(path, how)
+    }
+
     fn create(&self, path: &Path, activity: IoActivity) -> Result<Box<dyn WritableFile>> {
+        self.create_how(path, activity, OpenHow::default())
+    }
+
+    fn reopen(&self, path: &Path, activity: IoActivity) -> Result<Box<dyn WritableFile>> {
         let name = self.shared.name(path);
-        let file = self.shared.inner.create(path, activity);
+        let file = self.shared.inner.reopen(path, activity);
+        let file = self.shared.tell(file, || format!("reopen {name}"))?;
+        Ok(Box::new(TraceWritable {
+            shared: Arc::clone(&self.shared),
+            file,
+            name,
+        }))
+    }
+
+    fn create_how(
+        &self,
+        path: &Path,
+        activity: IoActivity,
+        how: OpenHow,
+    ) -> Result<Box<dyn WritableFile>> {
+        let name = self.shared.name(path);
+        let file = self.shared.inner.create_how(path, activity, how);
         let file = self.shared.tell(file, || format!("create {name}"))?;
         Ok(Box::new(TraceWritable {
             shared: Arc::clone(&self.shared),
@@ -227,6 +253,16 @@ impl WritableFile for TraceWritable {
 
     fn write_back(&mut self, offset: u64, len: u64) -> Result<()> {
         self.file.write_back(offset, len)
+    }
+
+    fn write_back_strictly(&mut self, offset: u64, len: u64) -> Result<()> {
+        self.file.write_back_strictly(offset, len)
+    }
+
+    fn truncate(&mut self, len: u64) -> Result<()> {
+        let result = self.file.truncate(len);
+        self.shared
+            .tell(result, || format!("truncate {} {len}", self.name))
     }
 
     fn preallocate(&mut self, len: u64) {

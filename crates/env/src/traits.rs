@@ -29,12 +29,65 @@ pub trait SequentialFile: Send {
     fn read(&mut self, buf: &mut [u8]) -> Result<usize>;
 }
 
+/// One of several reads asked for together.
+#[derive(Debug)]
+pub struct ReadRequest<'a> {
+    /// Where to read.
+    pub offset: u64,
+    /// What to fill.
+    pub buf: &'a mut [u8],
+    /// Bytes read, as [`RandomAccessFile::read_at`] would say; set by
+    /// [`RandomAccessFile::read_many`].
+    pub result: Result<usize>,
+}
+
+impl<'a> ReadRequest<'a> {
+    /// A read that was not made yet.
+    pub fn new(offset: u64, buf: &'a mut [u8]) -> Self {
+        Self {
+            offset,
+            buf,
+            result: Ok(0),
+        }
+    }
+}
+
+/// How a file is going to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// No particular way.
+    Normal,
+    /// Here and there: reading ahead is wasted.
+    Random,
+    /// From front to back.
+    Sequential,
+    /// Not again: its pages may leave the cache.
+    NotNeeded,
+}
+
+/// How a file is opened, beyond its path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpenHow {
+    /// Past the page cache (`O_DIRECT`). Reads and appends of any size and place work; those that are
+    /// not aligned cost a copy. A file system without direct I/O fails the open with `InvalidArgument`
+    /// as error number; [`FileSystem::check_direct`] asks in advance.
+    pub is_direct: bool,
+}
+
 /// A file read at any offset, by many threads at once.
 pub trait RandomAccessFile: Send + Sync {
     /// Reads at `offset` until `buf` is full or the file ends; returns the bytes read.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize>;
+    /// Makes all of `requests`, at once where the system can; each has its own result.
+    fn read_many(&self, requests: &mut [ReadRequest<'_>]) {
+        for request in requests {
+            request.result = self.read_at(request.offset, request.buf);
+        }
+    }
     /// Size in bytes when the file was opened.
     fn size(&self) -> u64;
+    /// Hints how the file is going to be read. No effect is promised.
+    fn advise(&self, _access: Access) {}
     /// Hints that `[offset, offset + len)` will be read soon. No effect is promised.
     fn read_ahead(&self, _offset: u64, _len: usize) {}
     /// The path it was opened with, for messages.
@@ -42,7 +95,8 @@ pub trait RandomAccessFile: Send + Sync {
 }
 
 /// A file being written. Not buffered: `append` hands the bytes to the operating system, so that
-/// they survive a crash of the process.
+/// they survive a crash of the process. (A file opened for direct I/O holds back what fills no block;
+/// `sync` and `close` write it.)
 pub trait WritableFile: Send {
     /// Appends all of `data`.
     fn append(&mut self, data: &[u8]) -> Result<()>;
@@ -57,6 +111,18 @@ pub trait WritableFile: Send {
     /// Asks for write-back of `[offset, offset + len)` without waiting (sync_file_range).
     fn write_back(&mut self, _offset: u64, _len: u64) -> Result<()> {
         Ok(())
+    }
+    /// As [`Self::write_back`], and waits for what was asked for before.
+    fn write_back_strictly(&mut self, offset: u64, len: u64) -> Result<()> {
+        self.write_back(offset, len)
+    }
+    /// Cuts the file to `len` bytes, or extends it with zeros; appends go on there. Durable with the
+    /// next sync.
+    fn truncate(&mut self, _len: u64) -> Result<()> {
+        Err(
+            spanlith_base::Error::not_supported("truncating a file that is written")
+                .with_path(self.path()),
+        )
     }
     /// Reserves `len` bytes on disk without changing the size (fallocate KEEP_SIZE); a hint.
     fn preallocate(&mut self, _len: u64) {}
@@ -89,6 +155,43 @@ pub trait FileSystem: Send + Sync {
     fn open_random(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>>;
     /// Creates a file, cutting an existing one to nothing; context `While open a file for appending`.
     fn create(&self, path: &Path, activity: IoActivity) -> Result<Box<dyn WritableFile>>;
+    /// As [`Self::open_random`], opened in a certain way. Unless a file system says otherwise, `how`
+    /// changes nothing.
+    fn open_random_how(&self, path: &Path, _how: OpenHow) -> Result<Arc<dyn RandomAccessFile>> {
+        self.open_random(path)
+    }
+    /// As [`Self::create`], opened in a certain way. Unless a file system says otherwise, `how`
+    /// changes nothing.
+    fn create_how(
+        &self,
+        path: &Path,
+        activity: IoActivity,
+        _how: OpenHow,
+    ) -> Result<Box<dyn WritableFile>> {
+        self.create(path, activity)
+    }
+    /// Opens a file to append behind what is there, creating it if it is missing; context `While open
+    /// a file for appending`.
+    fn reopen(&self, path: &Path, _activity: IoActivity) -> Result<Box<dyn WritableFile>> {
+        Err(spanlith_base::Error::not_supported("reopening a file for writing").with_path(path))
+    }
+    /// Whether the file at `path` can be opened for direct I/O.
+    ///
+    /// # Errors
+    /// `InvalidArgument` in RocksDB's words if it can only be opened without, or not at all.
+    fn check_direct(&self, path: &Path) -> Result<()> {
+        let Err(direct) = self.open_random_how(path, OpenHow { is_direct: true }) else {
+            return Ok(());
+        };
+        Err(match self.open_random(path) {
+            Ok(_) => spanlith_base::Error::invalid_argument(
+                "Direct I/O is not supported by the specified DB.",
+            ),
+            Err(_) => spanlith_base::Error::invalid_argument(format!(
+                "Found options incompatible with filesystem: {direct}"
+            )),
+        })
+    }
     /// Renames, replacing the target.
     fn rename(&self, from: &Path, to: &Path) -> Result<()>;
     /// Unlinks a file.

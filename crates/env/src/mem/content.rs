@@ -165,6 +165,23 @@ impl Content {
         self.durable = 0;
     }
 
+    /// Cuts the file to `len` bytes or extends it with zeros, which is pending until the next sync.
+    pub(super) fn truncate(&mut self, len: u64) {
+        let before = self.pieces.len();
+        if len == 0 {
+            self.cut_to_nothing();
+        } else if len < before {
+            let durable_end = self.pieces.end_of(self.durable);
+            if len < durable_end && self.old.is_none() {
+                self.old = Some(self.pieces.prefix(self.durable));
+            }
+            self.pieces = self.pieces.cut(len);
+            self.durable = self.durable.min(self.pieces.count());
+        } else if len > before {
+            self.pieces.push(&vec![0; (len - before) as usize]);
+        }
+    }
+
     /// Flips one bit, in durable and pending state alike; false if the file is shorter.
     pub(super) fn flip_bit(&mut self, at: u64, bit: u8) -> bool {
         self.pieces.change(at, |byte| byte ^ (1 << (bit % 8)))

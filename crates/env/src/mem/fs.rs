@@ -32,6 +32,7 @@ const FREE_SPACE: u64 = 1 << 40;
 pub enum FsOp {
     Create { path: PathBuf },
     Append { path: PathBuf, len: usize },
+    Truncate { path: PathBuf, len: u64 },
     Sync { path: PathBuf },
     Rename { from: PathBuf, to: PathBuf },
     Delete { path: PathBuf },
@@ -239,6 +240,28 @@ impl FileSystem for MemFs {
             file: Some(file),
             path: path.to_path_buf(),
             len: 0,
+            poison: Poison::default(),
+        }))
+    }
+
+    fn reopen(&self, path: &Path, _activity: IoActivity) -> Result<Box<dyn WritableFile>> {
+        let missing = self.shared.tree.lock().find(path).is_err();
+        let now = if missing {
+            self.shared.observe(|| FsOp::Create {
+                path: path.to_path_buf(),
+            })
+        } else {
+            self.shared.now()
+        };
+        let file = self
+            .shared
+            .with(errors::OPEN_WRITE, path, |tree| tree.reopen(path, now))?;
+        let len = file.lock().pieces.len();
+        Ok(Box::new(MemWritable {
+            shared: Arc::clone(&self.shared),
+            file: Some(file),
+            path: path.to_path_buf(),
+            len,
             poison: Poison::default(),
         }))
     }
@@ -481,6 +504,21 @@ impl WritableFile for MemWritable {
             "While sync_file_range offset {offset} bytes {len}"
         ))
         .map(drop)
+    }
+
+    fn truncate(&mut self, len: u64) -> Result<()> {
+        let file = self.open_file(&errors::truncate_context(len))?;
+        let now = self.shared.observe(|| FsOp::Truncate {
+            path: self.path.clone(),
+            len,
+        });
+        let tree = self.shared.tree.lock();
+        let mut content = file.lock();
+        content.truncate(len);
+        content.modified = now;
+        drop((content, tree));
+        self.len = len;
+        Ok(())
     }
 
     fn close(&mut self) -> Result<()> {

@@ -276,6 +276,7 @@ fn the_observer_sees_every_change_before_it_happens() {
             FsOp::CreateDir { path } => format!("mkdir {}", path.display()),
             FsOp::DeleteDir { path } => format!("rmdir {}", path.display()),
             FsOp::SyncDir { path } => format!("syncdir {}", path.display()),
+            FsOp::Truncate { path, len } => format!("truncate {} {len}", path.display()),
         };
         let state = watched.crash_clone(&mut |n| n - 1);
         log.lock().push(format!("{shown}: {}", names(&state, "/d")));
@@ -433,4 +434,24 @@ fn what_was_synced_survives_every_power_loss() {
             }
         }
     }
+}
+
+#[test]
+fn a_truncation_is_pending_until_the_next_sync() {
+    let fs = MemFs::new();
+    let path = Path::new("/f");
+    fs.write_file(path, b"durable").unwrap();
+    let mut file = fs.reopen(path, IoActivity::Wal).unwrap();
+    file.truncate(3).unwrap();
+    file.append(b"new").unwrap();
+    let lost = fs.strict_clone();
+    assert_eq!(lost.read_file(path).unwrap(), b"durable");
+    let kept = fs.crash_clone(&mut |n| n - 1);
+    assert_eq!(kept.read_file(path).unwrap(), b"durnew");
+    // The cut arrived, the append did not.
+    let mut answers = [1, 0, 0].into_iter();
+    let torn = fs.crash_clone(&mut |_| answers.next().unwrap_or(0));
+    assert_eq!(torn.read_file(path).unwrap(), b"dur");
+    file.sync().unwrap();
+    assert_eq!(fs.strict_clone().read_file(path).unwrap(), b"durnew");
 }

@@ -203,6 +203,15 @@ impl Tree {
         }
     }
 
+    /// The file at `path`, created if it is missing.
+    pub(super) fn reopen(&mut self, path: &Path, now: u64) -> Result<FileRef, Errno> {
+        match self.find(path) {
+            Ok(Node::File(file)) => Ok(file),
+            Ok(Node::Dir(_)) => Err(libc::EISDIR),
+            Err(_) => self.create(path, now),
+        }
+    }
+
     pub(super) fn rename(&mut self, from: &Path, to: &Path) -> Result<(), Errno> {
         let (from_dir, from_name) = self.place(from)?;
         let node = self.named(from_dir, &from_name)?.ok_or(libc::ENOENT)?;
