@@ -13,11 +13,14 @@
 
 pub mod batch;
 pub mod batch_iter;
+pub mod compression;
+mod framer;
 pub mod reader;
 pub mod record;
 pub mod writer;
 
 pub use batch::{BATCH_HEADER_SIZE, ContentFlags, WriteBatch};
 pub use batch_iter::{BatchIter, BatchOp, PrepareKind};
+pub use compression::LogCompression;
 pub use reader::{CorruptionKind, LogReader, ReadEvent};
-pub use writer::LogWriter;
+pub use writer::{LogOptions, LogWriter};

@@ -28,6 +28,7 @@
     clippy::cast_possible_truncation
 )]
 
+use crate::compression::{Decompressor, ZSTD_TYPE};
 use crate::record::{
     BLOCK_SIZE, FIRST, FULL, HEADER_SIZE, LAST, MIDDLE, PREDECESSOR_WAL_INFO, RECYCLABLE_FIRST,
     RECYCLABLE_FULL, RECYCLABLE_HEADER_SIZE, RECYCLABLE_LAST, RECYCLABLE_MIDDLE,
@@ -72,8 +73,12 @@ pub enum CorruptionKind {
     UnknownType(u8),
     /// A compression record behind data.
     CompressionNotFirst,
+    /// A second compression record.
+    CompressionTwice,
     /// A compression record that does not decode.
     BadCompressionRecord,
+    /// Compressed data that does not decode.
+    BadCompressedData,
     /// A timestamp-size record between fragments.
     TimestampSizesInside,
     /// A timestamp-size record that does not decode.
@@ -110,6 +115,8 @@ impl fmt::Display for CorruptionKind {
             Self::LastWithoutFirst => "missing start of fragmented record(2)",
             Self::UnknownType(n) => return write!(f, "unknown record type {n}"),
             Self::CompressionNotFirst => "SetCompressionType not the first record",
+            Self::CompressionTwice => "read multiple SetCompressionType records",
+            Self::BadCompressedData => "could not decompress record",
             Self::BadCompressionRecord => "could not decode SetCompressionType record",
             Self::TimestampSizesInside => {
                 "user-defined timestamp size record interspersed partial record"
@@ -244,6 +251,8 @@ pub struct LogReader {
     data_seen: bool,
     recycled: bool,
     timestamped: BTreeSet<u32>,
+    /// Set once the log said that its data is compressed.
+    decompressor: Option<Decompressor>,
 }
 
 impl fmt::Debug for LogReader {
@@ -281,6 +290,7 @@ impl LogReader {
             data_seen: false,
             recycled: false,
             timestamped: BTreeSet::new(),
+            decompressor: None,
         }
     }
 
@@ -320,7 +330,7 @@ impl LogReader {
     ///
     /// # Errors
     /// Those of the file, which every later call repeats; `NotSupported` for a log whose data is
-    /// compressed (`wal_compression`).
+    /// compressed by a codec that RocksDB does not use for logs.
     pub fn next_event(&mut self) -> Result<ReadEvent> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
@@ -382,7 +392,18 @@ impl LogReader {
             FULL | RECYCLABLE_FULL => {
                 let broken = self.drop_open(CorruptionKind::PartialBeforeFull);
                 self.data_seen = true;
-                self.current = Current::Block(payload);
+                if self.decompressor.is_some() {
+                    self.restart_frame();
+                    if self.append(payload) != Some(true) {
+                        self.fragments.clear();
+                        let event = report(CorruptionKind::BadCompressedData);
+                        return Ok(event.and_then(|event| self.both(broken, event)));
+                    }
+                    self.returned = true;
+                    self.current = Current::Fragments;
+                } else {
+                    self.current = Current::Block(payload);
+                }
                 let record = ReadEvent::Record {
                     offset,
                     end: self.position(),
@@ -393,17 +414,28 @@ impl LogReader {
                 let broken = self.drop_open(CorruptionKind::PartialBeforeFirst);
                 self.open = true;
                 self.open_offset = offset;
-                self.append(payload);
+                self.restart_frame();
+                if self.append(payload).is_none() {
+                    self.close_open();
+                    let event = report(CorruptionKind::BadCompressedData);
+                    return Ok(event.and_then(|event| self.both(broken, event)));
+                }
                 broken
             }
             MIDDLE | RECYCLABLE_MIDDLE if !self.open => report(CorruptionKind::MiddleWithoutFirst),
-            MIDDLE | RECYCLABLE_MIDDLE => {
-                self.append(payload);
-                None
-            }
+            MIDDLE | RECYCLABLE_MIDDLE => match self.append(payload) {
+                Some(_) => None,
+                None => {
+                    self.close_open();
+                    report(CorruptionKind::BadCompressedData)
+                }
+            },
             LAST | RECYCLABLE_LAST if !self.open => report(CorruptionKind::LastWithoutFirst),
             LAST | RECYCLABLE_LAST => {
-                self.append(payload);
+                if self.append(payload) != Some(true) {
+                    self.close_open();
+                    return Ok(report(CorruptionKind::BadCompressedData));
+                }
                 self.open = false;
                 self.returned = true;
                 self.data_seen = true;
@@ -418,8 +450,14 @@ impl LogReader {
                 Some(_) if self.data_seen || self.open => {
                     report(CorruptionKind::CompressionNotFirst)
                 }
+                Some(_) if self.decompressor.is_some() => report(CorruptionKind::CompressionTwice),
+                Some(ZSTD_TYPE) => {
+                    self.decompressor = Some(Decompressor::new()?);
+                    None
+                }
+                Some(0) => None,
                 Some(kind) => {
-                    return Err(Error::not_supported("wal_compression")
+                    return Err(Error::not_supported("wal_compression other than ZSTD")
                         .with_offset(offset)
                         .with("type", kind));
                 }
@@ -522,9 +560,23 @@ impl LogReader {
         }
     }
 
-    fn append(&mut self, payload: Range<usize>) {
-        self.fragments
-            .extend_from_slice(self.block.get(payload).unwrap_or_default());
+    /// Adds a fragment, decompressed, to the record being assembled. Says whether a record may end
+    /// here; `None` for what does not decompress.
+    fn append(&mut self, payload: Range<usize>) -> Option<bool> {
+        let bytes = self.block.get(payload).unwrap_or_default();
+        match &mut self.decompressor {
+            None => {
+                self.fragments.extend_from_slice(bytes);
+                Some(true)
+            }
+            Some(decompressor) => decompressor.fragment(bytes, &mut self.fragments),
+        }
+    }
+
+    fn restart_frame(&mut self) {
+        if let Some(decompressor) = &mut self.decompressor {
+            decompressor.reset();
+        }
     }
 
     fn close_open(&mut self) {

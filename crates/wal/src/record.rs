@@ -58,3 +58,14 @@ pub fn is_recyclable(record_type: u8) -> bool {
             ..=RECYCLABLE_LAST | RECYCLABLE_TIMESTAMP_SIZE | RECYCLABLE_PREDECESSOR_WAL_INFO
     )
 }
+
+/// The type of a record with log number that is otherwise as `record_type`.
+#[inline]
+pub fn recyclable_type(record_type: u8) -> u8 {
+    match record_type {
+        FULL..=LAST => record_type + (RECYCLABLE_FULL - FULL),
+        TIMESTAMP_SIZE => RECYCLABLE_TIMESTAMP_SIZE,
+        PREDECESSOR_WAL_INFO => RECYCLABLE_PREDECESSOR_WAL_INFO,
+        other => other,
+    }
+}

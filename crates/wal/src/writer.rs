@@ -1,4 +1,4 @@
-//! Appends logical records to a log file, in legacy form (types 1 to 4).
+//! Appends logical records to a log file: in legacy form (types 1 to 4), or as [`LogOptions`] say.
 //!
 //! ```text
 //! payload parts ──copy once──► buffer: header | fragment [| header | fragment ...] ──► one append
@@ -12,18 +12,41 @@
 //!
 //! Invariants: WAL1 and E2 by way of the file: after a failed append or sync every later call fails
 //! with the same error, and the position does not advance. Threads: one owner at a time. Never
-//! syncs on its own, never reorders. Does not write recyclable, compressed or metadata records.
+//! syncs on its own, never reorders. What is not the legacy form stands in [`crate::framer`], behind
+//! one branch.
 
-use crate::record::{BLOCK_SIZE, FIRST, FULL, HEADER_SIZE, LAST, MIDDLE, TYPE_OFFSET};
-use spanlith_base::Result;
+use crate::compression::LogCompression;
+use crate::framer::{Framer, push_metadata, seal};
+use crate::record::{
+    BLOCK_SIZE, FIRST, FULL, HEADER_SIZE, LAST, MIDDLE, PREDECESSOR_WAL_INFO, TIMESTAMP_SIZE,
+    TYPE_OFFSET,
+};
 use spanlith_base::checksum::{crc32c, crc32c_append, mask};
+use spanlith_base::{Error, Result};
 use spanlith_env::WritableFile;
+use std::collections::BTreeSet;
 
 /// Bytes gathered before they are handed to the file, for records longer than this.
 pub const APPEND_LIMIT: usize = 1 << 20;
 
+/// Families in one record of timestamp sizes.
+const TIMESTAMP_SIZES_MAX: usize = 4096;
+
 /// CRC-32C of the type byte [`FULL`], with which the checksum of a whole record begins.
 const CRC_FULL: u32 = 0xA016_D052;
+
+/// The form of a log. The default is what every reader knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogOptions {
+    /// Put the log number into every record, so that the file may hold bytes of an earlier log
+    /// behind its end.
+    pub recyclable: bool,
+    /// Compress data records. Only for a log that starts empty.
+    pub compression: LogCompression,
+    /// Keep records in memory until [`LogWriter::flush`] or [`LogWriter::sync`], or until so many
+    /// bytes have gathered; 0 hands every record over at once.
+    pub buffer_size: usize,
+}
 
 /// Writes records to a write-ahead log or a MANIFEST.
 pub struct LogWriter {
@@ -35,6 +58,10 @@ pub struct LogWriter {
     synced_len: u64,
     /// Bytes of the record being framed; empty between calls.
     buffer: Vec<u8>,
+    /// What frames the records if they are not of the legacy form, or do not go out at once.
+    framer: Option<Box<Framer>>,
+    /// Families whose timestamp size stands in this log.
+    timestamped: BTreeSet<u32>,
 }
 
 impl std::fmt::Debug for LogWriter {
@@ -42,7 +69,7 @@ impl std::fmt::Debug for LogWriter {
         f.debug_struct("LogWriter")
             .field("path", &self.file.path())
             .field("log_number", &self.log_number)
-            .field("len", &self.file.len())
+            .field("len", &self.len())
             .finish()
     }
 }
@@ -58,15 +85,45 @@ impl LogWriter {
             log_number,
             block_offset,
             buffer: Vec::with_capacity(4096),
+            framer: None,
+            timestamped: BTreeSet::new(),
         }
     }
 
-    /// Appends one logical record. The bytes have reached the operating system when this returns.
+    /// Writes a log of the given form to `file`, from its present end on.
+    ///
+    /// # Errors
+    /// Those of the file; `InvalidArgument` for compression in a log that holds records already.
+    pub fn new_with(
+        file: Box<dyn WritableFile>,
+        log_number: u64,
+        options: LogOptions,
+    ) -> Result<Self> {
+        let mut log = Self::new(file, log_number);
+        if options == LogOptions::default() {
+            return Ok(log);
+        }
+        if options.compression != LogCompression::None && !log.file.is_empty() {
+            return Err(Error::invalid_argument(
+                "compression begins with the first record of a log",
+            ));
+        }
+        let mut framer = Framer::new(log.block_offset, log_number, options)?;
+        framer.begin(&mut *log.file)?;
+        log.framer = Some(Box::new(framer));
+        Ok(log)
+    }
+
+    /// Appends one logical record. The bytes have reached the operating system when this returns,
+    /// unless the log is buffered.
     ///
     /// # Errors
     /// Those of the file; the log is unusable afterwards.
     #[inline]
     pub fn add_record(&mut self, payload: &[u8]) -> Result<()> {
+        if self.framer.is_some() {
+            return self.add_framed(&[payload]);
+        }
         let room = BLOCK_SIZE - self.block_offset;
         if HEADER_SIZE + payload.len() > room {
             return self.add_fragmented(&[payload], payload.len());
@@ -84,6 +141,9 @@ impl LogWriter {
     /// Those of the file; the log is unusable afterwards.
     #[inline]
     pub fn add_record_parts(&mut self, parts: &[&[u8]]) -> Result<()> {
+        if self.framer.is_some() {
+            return self.add_framed(parts);
+        }
         let len: usize = parts.iter().map(|p| p.len()).sum();
         let room = BLOCK_SIZE - self.block_offset;
         if HEADER_SIZE + len > room {
@@ -97,6 +157,78 @@ impl LogWriter {
         }
         let crc = crc32c(&self.buffer[TYPE_OFFSET..]);
         self.finish_full(crc)
+    }
+
+    /// Appends one logical record in a form that is not the legacy one.
+    #[cold]
+    fn add_framed(&mut self, parts: &[&[u8]]) -> Result<()> {
+        match &mut self.framer {
+            None => Ok(()),
+            Some(framer) => framer.add(&mut *self.file, parts),
+        }
+    }
+
+    /// Records the sizes of the user timestamps of families (id, bytes) that were not recorded in
+    /// this log before; sizes of zero are left out. Must come before the records that need them.
+    ///
+    /// # Errors
+    /// Those of the file; the log is unusable afterwards.
+    pub fn add_timestamp_sizes(&mut self, sizes: &[(u32, u16)]) -> Result<()> {
+        let mut payload = Vec::with_capacity(6 * sizes.len());
+        for &(cf, size) in sizes {
+            if size != 0 && self.timestamped.insert(cf) {
+                payload.extend_from_slice(&cf.to_le_bytes());
+                payload.extend_from_slice(&size.to_le_bytes());
+            }
+        }
+        // A record of metadata is never fragmented.
+        for part in payload.chunks(TIMESTAMP_SIZES_MAX * 6) {
+            self.add_metadata(TIMESTAMP_SIZE, part)?;
+        }
+        Ok(())
+    }
+
+    /// Records number, size in bytes and last sequence number (0: no data) of the log before this.
+    ///
+    /// # Errors
+    /// Those of the file; the log is unusable afterwards.
+    pub fn add_predecessor(&mut self, number: u64, size: u64, last_sequence: u64) -> Result<()> {
+        let mut payload = [0; 24];
+        for (field, value) in payload
+            .chunks_exact_mut(8)
+            .zip([number, size, last_sequence])
+        {
+            field.copy_from_slice(&value.to_le_bytes());
+        }
+        self.add_metadata(PREDECESSOR_WAL_INFO, &payload)
+    }
+
+    fn add_metadata(&mut self, record_type: u8, payload: &[u8]) -> Result<()> {
+        if let Some(framer) = &mut self.framer {
+            return framer.add_metadata(&mut *self.file, record_type, payload);
+        }
+        self.buffer.clear();
+        let mut block_offset = self.block_offset;
+        push_metadata(
+            &mut self.buffer,
+            &mut block_offset,
+            None,
+            (record_type, payload),
+        );
+        self.file.append(&self.buffer)?;
+        self.block_offset = block_offset;
+        Ok(())
+    }
+
+    /// Hands buffered records to the operating system.
+    ///
+    /// # Errors
+    /// Those of the file; the log is unusable afterwards.
+    pub fn flush(&mut self) -> Result<()> {
+        match &mut self.framer {
+            None => Ok(()),
+            Some(framer) => framer.flush(&mut *self.file),
+        }
     }
 
     /// Completes the header of the one record in the buffer and hands it to the file.
@@ -152,7 +284,7 @@ impl LogWriter {
                 part = tail;
                 wanted -= head.len();
             }
-            seal(&mut self.buffer[start..]);
+            seal(&mut self.buffer[start..], HEADER_SIZE);
             block_offset += HEADER_SIZE + fragment;
             left -= fragment;
             first = false;
@@ -172,21 +304,36 @@ impl LogWriter {
     /// # Errors
     /// Those of the file; the log is unusable afterwards (E2).
     pub fn sync(&mut self) -> Result<()> {
+        self.flush()?;
+        self.sync_written()
+    }
+
+    /// Makes those records durable that have reached the operating system.
+    ///
+    /// # Errors
+    /// As [`Self::sync`].
+    pub fn sync_written(&mut self) -> Result<()> {
         let len = self.file.len();
         self.file.sync()?;
         self.synced_len = len;
         Ok(())
     }
 
-    /// Bytes in the file.
+    /// Bytes added, those that are still buffered included.
     #[inline]
     pub fn len(&self) -> u64 {
-        self.file.len()
+        self.file.len() + self.buffered()
     }
 
-    /// Whether the file holds nothing.
+    /// Whether nothing was added.
     pub fn is_empty(&self) -> bool {
-        self.file.is_empty()
+        self.len() == 0
+    }
+
+    /// Bytes that have not reached the operating system.
+    #[inline]
+    pub fn buffered(&self) -> u64 {
+        self.framer.as_ref().map_or(0, |f| f.buffered())
     }
 
     /// Bytes that the last successful sync covered.
@@ -196,7 +343,7 @@ impl LogWriter {
 
     /// Whether all records are durable.
     pub fn is_synced(&self) -> bool {
-        self.synced_len == self.file.len()
+        self.synced_len == self.len()
     }
 
     /// The number in the file's name; 0 for a MANIFEST.
@@ -216,23 +363,12 @@ impl LogWriter {
         &mut *self.file
     }
 
-    /// Closes the file. Does not sync.
+    /// Hands out buffered records and closes the file. Does not sync.
     ///
     /// # Errors
     /// Those of the file.
     pub fn close(&mut self) -> Result<()> {
+        self.flush()?;
         self.file.close()
     }
-}
-
-/// Fills in length and checksum of the one record that `record` is; its type is set.
-///
-/// Requires: at least a header, at most a block.
-#[inline]
-fn seal(record: &mut [u8]) {
-    debug_assert!((HEADER_SIZE..=BLOCK_SIZE).contains(&record.len()));
-    let len = (record.len() - HEADER_SIZE) as u16;
-    let crc = mask(crc32c(&record[TYPE_OFFSET..]));
-    record[..4].copy_from_slice(&crc.to_le_bytes());
-    record[4..TYPE_OFFSET].copy_from_slice(&len.to_le_bytes());
 }

@@ -3,7 +3,7 @@
 
 use spanlith_base::{Error, Result};
 use spanlith_env::{SequentialFile, WritableFile};
-use spanlith_wal::{LogReader, LogWriter, ReadEvent};
+use spanlith_wal::{LogOptions, LogReader, LogWriter, ReadEvent};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -30,6 +30,12 @@ impl MemFile {
     /// A writer at the end of this file.
     pub fn writer(&self) -> LogWriter {
         LogWriter::new(Box::new(Sink(self.clone(), PathBuf::from("000001.log"))), 1)
+    }
+
+    /// A writer of log `number` at the end of this file, in the given form.
+    pub fn writer_with(&self, number: u64, options: LogOptions) -> LogWriter {
+        let sink = Sink(self.clone(), PathBuf::from("000001.log"));
+        LogWriter::new_with(Box::new(sink), number, options).unwrap()
     }
 }
 
