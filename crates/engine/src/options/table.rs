@@ -81,10 +81,16 @@ pub trait OptionTable: Default + 'static {
 
     /// Names and printed values of all options that go into an OPTIONS file.
     fn written(&self) -> impl Iterator<Item = (&'static str, String)> + '_ {
+        // An empty text reads back as the default, so it is written as that.
+        let default = Self::default();
+        let text = move |row: &OptionRow<Self>| match (row.get)(self) {
+            value if value.is_empty() => (row.get)(&default),
+            value => value,
+        };
         Self::ROWS
             .iter()
             .filter(|r| r.written)
-            .map(|r| (r.name, (r.get)(self)))
+            .map(move |r| (r.name, text(r)))
             .filter(|(_, value)| !value.is_empty())
     }
 

@@ -1,0 +1,53 @@
+//! One function per decoder of untrusted bytes, for the fuzzer and for `cargo test`.
+//!
+//! A target takes any bytes, calls a decoder through the public interface of its crate, and panics
+//! if a promise is broken: B3 (a value or an error, no panic, no unwarranted allocation), what was
+//! decoded encodes to bytes that decode to the same, and walks end. Inputs that hold checksums have
+//! them mended first, so that mutations reach what lies behind.
+//!
+//! `fuzz/fuzz_targets/` wraps each for libFuzzer. The package `spanlith-stress` includes this folder
+//! as a module of its tests and runs every target over `fuzz/corpus-min/<target>/` and over the
+//! seeds made from `fixtures/`.
+
+pub mod assemble;
+pub mod database;
+pub mod log;
+pub mod manifest;
+pub mod names;
+pub mod options;
+pub mod seeds;
+pub mod table;
+
+/// A target: its name, and the function that judges one input.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// All targets. The names are those of the folders of inputs and of the libFuzzer programs.
+pub const TARGETS: &[Target] = &[
+    ("coding", names::coding),
+    ("current", names::current),
+    ("data_block", table::data_block),
+    ("database", database::database),
+    ("file_name", names::file_name),
+    ("filter", table::filter),
+    ("index_block", table::index_block),
+    ("log_reader", log::log_reader),
+    ("meta_block", table::meta_block),
+    ("options_file", options::options_file),
+    ("options_string", options::options_string),
+    ("properties", table::properties),
+    ("table", table::table),
+    ("unique_id", names::unique_id),
+    ("version_edit", manifest::version_edit),
+    ("write_batch", log::write_batch),
+];
+
+/// Runs the target `name` over `data`.
+///
+/// # Panics
+/// If there is no such target, or the input breaks a promise.
+#[allow(dead_code, reason = "the tests walk the list")]
+pub fn run(name: &str, data: &[u8]) {
+    let target = TARGETS.iter().find(|(n, _)| *n == name);
+    let (_, function) = target.unwrap_or_else(|| panic!("no fuzz target {name}"));
+    function(data);
+}
