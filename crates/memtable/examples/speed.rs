@@ -1,7 +1,7 @@
 //! Cost of memtable operations at 16-byte keys and 100-byte values.
 //!
-//! `speed [entries] [what…]`; what: random, sequential, many, many-sequential, find, miss, next,
-//! prev, threads. Under callgrind give a small number and one thing.
+//! `speed [entries] [what…]`; what: random, sequential, many, many-sequential, find, find-many,
+//! miss, next, prev, threads. Under callgrind give a small number and one thing.
 
 use spanlith_base::{Comparator, ValueType};
 use spanlith_memtable::{Entry, MemTable};
@@ -140,6 +140,21 @@ fn main() {
             black_box(table.find(key, entries).expect("added above").value()[0]);
         }
         print("find", start.elapsed());
+    }
+    if wanted("find-many") {
+        let start = Clock::now();
+        let mut found = [None; 32];
+        for first in (0..entries).step_by(32) {
+            let keys: [&[u8]; 32] =
+                std::array::from_fn(
+                    |i| &random[(mix(first + i as u64 + 77) % entries) as usize][..],
+                );
+            table.find_many(&keys, entries, &mut found);
+            for entry in &found {
+                black_box(entry.as_ref().expect("added above").value()[0]);
+            }
+        }
+        print("find-many", start.elapsed());
     }
     if wanted("miss") {
         let start = Clock::now();

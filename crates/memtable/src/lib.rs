@@ -6,16 +6,22 @@
 //! ```text
 //!   memtable   the public type: counters, the rule that says when it is full
 //!   tree       ordered set of entries: optimistic B+-tree, its readers and writers, batched inserts
+//!   range_dels range tombstones, which the tree does not hold
+//!   bloom      optional filter of keys or prefixes in front of the tree
 //!   arena      memory of the nodes: concurrent bump allocation in growing blocks
 //! ```
 //!
 //! Invariants: M1 (a linked entry is immutable and stays put until the memtable is dropped), M2 (no
-//! two entries share user key and sequence number). Range tombstones are the engine's business.
+//! two entries share user key and sequence number).
+//! Which entries the range tombstones delete is the reader's business.
 #![deny(unsafe_code)]
 
 mod arena;
+mod bloom;
 mod memtable;
+mod range_dels;
 mod tree;
 
-pub use memtable::{Entry, MemTable};
+pub use bloom::BloomOptions;
+pub use memtable::{Entry, MemTable, MemTableOptions};
 pub use tree::{EntryRef, MemTableIter};

@@ -4,14 +4,33 @@
 //! sequence number it reads at, not here.
 
 use crate::arena::ArenaUsage;
+use crate::bloom::{Bloom, BloomOptions};
+use crate::range_dels::RangeDels;
 use crate::tree::{EntryRef, MemTableIter, Tree};
+use spanlith_base::range_del::FragmentedTombstones;
 use spanlith_base::{Comparator, SequenceNumber, ValueType};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-/// In-memory entries of one column family, newest first for each key.
+/// In-memory entries of one column family, newest first for each key, and its range tombstones.
 pub struct MemTable {
     tree: Tree,
     arena_block_size: usize,
+    bloom: Option<Bloom>,
+    /// Made by the first range tombstone, so that memtables without one pay a single load. The cell
+    /// publishes it; a reader that may see a tombstone came after its write was published.
+    range_dels: OnceLock<Box<RangeDels>>,
+    range_dels_max: u64,
+}
+
+/// What a memtable is made of.
+#[derive(Clone, Debug)]
+pub struct MemTableOptions {
+    /// Memory comes in blocks that grow to about this many bytes (2 MiB if this is 1 MiB or more).
+    pub arena_block_size: usize,
+    /// A filter of keys or prefixes (`memtable_prefix_bloom_size_ratio`).
+    pub bloom: Option<BloomOptions>,
+    /// From this number of range tombstones on the memtable is full; 0 for no limit.
+    pub max_range_deletions: u32,
 }
 
 /// An entry to be added.
@@ -31,9 +50,30 @@ impl MemTable {
     /// An empty memtable. Memory comes in blocks that grow to about `arena_block_size` bytes (2 MiB
     /// if that is 1 MiB or more).
     pub fn new(comparator: Comparator, arena_block_size: usize) -> Self {
+        Self::with_options(
+            comparator,
+            &MemTableOptions {
+                arena_block_size,
+                bloom: None,
+                max_range_deletions: 0,
+            },
+        )
+    }
+
+    /// An empty memtable.
+    pub fn with_options(comparator: Comparator, options: &MemTableOptions) -> Self {
         Self {
-            tree: Tree::new(comparator, arena_block_size),
-            arena_block_size,
+            bloom: options
+                .bloom
+                .as_ref()
+                .and_then(|o| Bloom::new(o, &comparator)),
+            tree: Tree::new(comparator, options.arena_block_size),
+            arena_block_size: options.arena_block_size,
+            range_dels: OnceLock::new(),
+            range_dels_max: match options.max_range_deletions {
+                0 => u64::MAX,
+                n => u64::from(n),
+            },
         }
     }
 
@@ -44,19 +84,78 @@ impl MemTable {
     /// If key or value have 4 GiB or more.
     #[inline]
     pub fn add(&self, seqno: SequenceNumber, kind: ValueType, key: &[u8], value: &[u8]) -> bool {
+        if let Some(bloom) = &self.bloom {
+            bloom.add(key);
+        }
         self.tree.insert(seqno, kind, key, value)
     }
 
     /// Adds several entries, as [`Self::add`] does one by one but faster. An entry whose key and
     /// sequence number are taken is skipped.
     pub fn add_many(&self, entries: &[Entry<'_>]) {
+        if let Some(bloom) = &self.bloom {
+            entries.iter().for_each(|e| bloom.add(e.key));
+        }
         self.tree.insert_many(entries);
+    }
+
+    /// Adds a range tombstone: entries of keys from `start` up to, but excluding, `end` with smaller
+    /// sequence numbers are deleted. Keys carry timestamps where the family has them. Any number of
+    /// threads may add at once.
+    #[cold]
+    pub fn add_range_tombstone(&self, seqno: SequenceNumber, start: &[u8], end: &[u8]) {
+        self.range_dels
+            .get_or_init(|| Box::new(RangeDels::new(self.comparator().clone())))
+            .add(seqno, start, end);
+    }
+
+    /// The range tombstones, as fragments; `None` without any. Shared until one more is added.
+    #[inline]
+    pub fn range_tombstones(&self) -> Option<Arc<FragmentedTombstones>> {
+        self.range_dels.get().map(|r| r.list())
     }
 
     /// Newest entry of `key` with a sequence number of at most `snapshot`.
     #[inline]
     pub fn find(&self, key: &[u8], snapshot: SequenceNumber) -> Option<EntryRef<'_>> {
+        if let Some(bloom) = &self.bloom
+            && !bloom.may_hold_key(key)
+        {
+            return None;
+        }
         self.tree.find(key, snapshot)
+    }
+
+    /// Finds several keys as [`Self::find`] does one by one, but faster, because the searches wait
+    /// for memory together. `found` gets one result per key; the keys need no order.
+    ///
+    /// # Panics
+    /// If `found` is shorter than `keys`.
+    pub fn find_many<'a>(
+        &'a self,
+        keys: &[&[u8]],
+        snapshot: SequenceNumber,
+        found: &mut [Option<EntryRef<'a>>],
+    ) {
+        self.tree.find_many(keys, snapshot, found);
+    }
+
+    /// With timestamps: newest entry of a key, by timestamp and then sequence number, that is at most
+    /// as new as the timestamp at the end of `key` and has a sequence number of at most `snapshot`.
+    pub fn find_version(&self, key: &[u8], snapshot: SequenceNumber) -> Option<EntryRef<'_>> {
+        if let Some(bloom) = &self.bloom
+            && !bloom.may_hold_key(key)
+        {
+            return None;
+        }
+        self.tree.find_version(key, snapshot)
+    }
+
+    /// False if no key with the prefix of `key` was added, as far as a filter of prefixes tells.
+    pub fn may_hold_prefix_of(&self, key: &[u8]) -> bool {
+        self.bloom
+            .as_ref()
+            .is_none_or(|b| b.may_hold_prefix_of(key))
     }
 
     /// An iterator over all entries; not positioned.
@@ -64,14 +163,19 @@ impl MemTable {
         MemTableIter::new(self.clone())
     }
 
-    /// Number of entries.
+    /// Number of entries, without range tombstones.
     pub fn len(&self) -> u64 {
         self.tree.counts().entries
     }
 
-    /// Whether nothing was added.
+    /// Whether nothing was added, no range tombstone either.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.len() == 0 && self.range_deletes() == 0
+    }
+
+    /// Number of range tombstones.
+    pub fn range_deletes(&self) -> u64 {
+        self.range_dels.get().map_or(0, |r| r.len())
     }
 
     /// Number of point tombstones among the entries.
@@ -79,24 +183,32 @@ impl MemTable {
         self.tree.counts().deletes
     }
 
-    /// Bytes of internal keys and values.
+    /// Bytes of internal keys and values, those of range tombstones included.
     pub fn data_bytes(&self) -> u64 {
-        self.tree.counts().data_bytes
+        let of_ranges = self.range_dels.get().map_or(0, |r| r.data_bytes());
+        self.tree.counts().data_bytes + of_ranges
     }
 
     /// All memory held, used or not.
     pub fn memory_usage(&self) -> usize {
-        self.tree.memory_usage()
+        self.tree.memory_usage() + self.memory_beside_the_tree()
+    }
+
+    fn memory_beside_the_tree(&self) -> usize {
+        self.range_dels.get().map_or(0, |r| r.memory_usage())
+            + self.bloom.as_ref().map_or(0, Bloom::memory_usage)
     }
 
     /// Smallest sequence number added; `u64::MAX` while empty.
     pub fn first_seqno(&self) -> SequenceNumber {
-        self.tree.counts().smallest
+        let of_ranges = self.range_dels.get().map_or(u64::MAX, |r| r.smallest());
+        self.tree.counts().smallest.min(of_ranges)
     }
 
     /// Largest sequence number added; 0 while empty.
     pub fn largest_seqno(&self) -> SequenceNumber {
-        self.tree.counts().largest
+        let of_ranges = self.range_dels.get().map_or(0, |r| r.largest());
+        self.tree.counts().largest.max(of_ranges)
     }
 
     /// Order of its keys.
@@ -106,9 +218,13 @@ impl MemTable {
 
     /// Whether it is time to seal and flush, by RocksDB's rule: memory is allowed to pass
     /// `write_buffer_size` by less than 0.6 blocks, and a last block that is within that limit is
-    /// filled to three quarters first.
+    /// filled to three quarters first. Also with as many range tombstones as are allowed.
     pub fn should_flush(&self, write_buffer_size: usize) -> bool {
-        let arena = self.tree.arena_usage();
+        if self.range_deletes() >= self.range_dels_max {
+            return true;
+        }
+        let mut arena = self.tree.arena_usage();
+        arena.allocated += self.memory_beside_the_tree();
         is_full(&arena, self.arena_block_size, write_buffer_size) && !self.is_empty()
     }
 

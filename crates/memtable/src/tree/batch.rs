@@ -1,14 +1,17 @@
-//! Insertion of several entries with their searches interleaved.
+//! Several entries at once, with their searches interleaved.
 //!
 //! A search waits for memory at the lower levels. Eight searches that go down level by level
 //! together, each prefetching its next node, wait for all of them at once.
 
+use super::EntryRef;
 use super::insert::{Above, Pending, Place};
 use super::node::NodeRef;
 use super::record::Target;
-use super::search::Tree;
+use super::search::{Position, Tree};
 use super::totals::Counts;
 use crate::memtable::Entry;
+use spanlith_base::SequenceNumber;
+use spanlith_base::keys::seek_tag;
 
 /// Searches in flight.
 const LANES: usize = 8;
@@ -33,7 +36,8 @@ impl Tree {
     fn insert_chunk(&self, entries: &[Entry<'_>], counts: &mut Counts) {
         let mut leaves = [None; LANES];
         if entries.len() > 1 {
-            self.find_leaves(entries, &mut leaves);
+            let target = |i: usize| Target::for_insert(entries[i].key, entries[i].seqno);
+            self.find_leaves(entries.len(), target, &mut leaves);
         }
         for (i, entry) in entries.iter().enumerate() {
             let mut pending = Pending::new(entry.seqno, entry.kind, entry.key, entry.value);
@@ -66,20 +70,59 @@ impl Tree {
         }
     }
 
-    /// Leaves and versions for the entries; `None` where something changed on the way.
-    fn find_leaves<'a>(
+    /// Newest entries of `keys` with sequence numbers of at most `snapshot`.
+    pub(crate) fn find_many<'a>(
         &'a self,
-        entries: &[Entry<'_>],
+        keys: &[&[u8]],
+        snapshot: SequenceNumber,
+        found: &mut [Option<EntryRef<'a>>],
+    ) {
+        let found = &mut found[..keys.len()];
+        for (keys, found) in keys.chunks(LANES).zip(found.chunks_mut(LANES)) {
+            let target = |i: usize| Target::new(keys[i], seek_tag(snapshot));
+            let mut leaves = [None; LANES];
+            self.find_leaves(keys.len(), target, &mut leaves);
+            let mut positions = [None; LANES];
+            for (i, position) in positions.iter_mut().enumerate().take(keys.len()) {
+                let Some((leaf, version)) = leaves[i] else {
+                    continue;
+                };
+                let at = leaf.lower_bound(&target(i), &self.comparator);
+                if at < leaf.count()
+                    && let Some(record) = leaf.record(at)
+                    && leaf.is_unchanged(version)
+                {
+                    record.prefetch();
+                    *position = Some(Position {
+                        leaf,
+                        version,
+                        at,
+                        record,
+                    });
+                }
+            }
+            for (i, found) in found.iter_mut().enumerate() {
+                // What changed on the way, or lies in the next leaf, is searched alone.
+                let position = positions[i].or_else(|| self.find_at_or_after(&target(i)));
+                *found = position.and_then(|p| self.entry_of(p, &target(i)));
+            }
+        }
+    }
+
+    /// Leaves and versions for the first `count` targets; `None` where something changed on the way.
+    fn find_leaves<'a, 'k>(
+        &'a self,
+        count: usize,
+        target: impl Fn(usize) -> Target<'k>,
         leaves: &mut [Option<(NodeRef<'a>, u64)>; LANES],
     ) {
         let root = self.enter();
-        leaves[..entries.len()].fill(Some(root));
+        leaves[..count].fill(Some(root));
         for _ in 0..root.0.level() {
             let mut children = [None; LANES];
-            for ((lane, entry), child) in leaves.iter().zip(entries).zip(&mut children) {
-                let Some((node, _)) = lane else { continue };
-                let target = Target::for_insert(entry.key, entry.seqno);
-                *child = node.child(node.lower_bound(&target, &self.comparator));
+            for (i, child) in children.iter_mut().enumerate().take(count) {
+                let Some((node, _)) = leaves[i] else { continue };
+                *child = node.child(node.lower_bound(&target(i), &self.comparator));
                 if let Some(child) = child {
                     child.prefetch();
                 }

@@ -5,7 +5,7 @@ use super::record::{Record, RecordRef, Target};
 use super::search::{Position, Tree};
 use crate::memtable::MemTable;
 use spanlith_base::SequenceNumber;
-use spanlith_base::keys::{seek_tag, split_internal};
+use spanlith_base::keys::{seek_tag, split_internal, tag_sequence};
 use std::ptr::null_mut;
 use std::sync::Arc;
 
@@ -58,19 +58,70 @@ impl<'a> EntryRef<'a> {
     }
 }
 
+impl<'a> EntryRef<'a> {
+    /// With timestamps: the next entry of the same key, of the same timestamp or an older one.
+    pub fn next_version(&self) -> Option<EntryRef<'a>> {
+        let next = EntryRef {
+            tree: self.tree,
+            position: self.tree.after(&self.position)?,
+        };
+        self.tree
+            .is_version_of(&next, self.user_key())
+            .then_some(next)
+    }
+}
+
 impl Tree {
     /// Newest entry of `key` with a sequence number of at most `snapshot`.
     #[inline]
     pub(crate) fn find(&self, key: &[u8], snapshot: SequenceNumber) -> Option<EntryRef<'_>> {
         let target = Target::new(key, seek_tag(snapshot));
         let position = self.find_at_or_after(&target)?;
+        self.entry_of(position, &target)
+    }
+
+    /// The entry at `position` if it has the target's key.
+    #[inline]
+    pub(super) fn entry_of<'a>(
+        &'a self,
+        position: Position<'a>,
+        target: &Target<'_>,
+    ) -> Option<EntryRef<'a>> {
         position
             .record
-            .has_key_of(&target, &self.comparator)
+            .has_key_of(target, &self.comparator)
             .then_some(EntryRef {
                 tree: self,
                 position,
             })
+    }
+
+    /// Newest version of a key at the timestamp at the end of `key` or before it, with a sequence
+    /// number of at most `snapshot`.
+    pub(crate) fn find_version(
+        &self,
+        key: &[u8],
+        snapshot: SequenceNumber,
+    ) -> Option<EntryRef<'_>> {
+        let position = self.find_at_or_after(&Target::new(key, seek_tag(snapshot)))?;
+        let mut entry = EntryRef {
+            tree: self,
+            position,
+        };
+        if !self.is_version_of(&entry, key) {
+            return None;
+        }
+        // An older timestamp may have been written later.
+        while tag_sequence(entry.tag()) > snapshot {
+            entry = entry.next_version()?;
+        }
+        Some(entry)
+    }
+
+    fn is_version_of(&self, entry: &EntryRef<'_>, key: &[u8]) -> bool {
+        self.comparator
+            .compare_without_timestamp(entry.user_key(), true, key, true)
+            .is_eq()
     }
 }
 
