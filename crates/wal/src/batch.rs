@@ -14,7 +14,12 @@
     clippy::cast_possible_truncation
 )]
 
-use crate::batch_iter::{BatchIter, BatchOp, tag};
+mod markers;
+mod timestamps;
+
+pub use timestamps::reconcile_timestamps;
+
+use crate::batch_iter::{BatchIter, BatchOp, PrepareKind, tag};
 use spanlith_base::coding::{get_fixed32, get_fixed64, put_varint32, put_varint64};
 use spanlith_base::{Error, ErrorKind, Result, SubCode};
 
@@ -40,7 +45,16 @@ impl ContentFlags {
     const BLOB_INDEX: u16 = 1 << 6;
     const ENTITY: u16 = 1 << 7;
     const TIMED_PUT: u16 = 1 << 8;
-    const TWO_PHASE: u16 = 1 << 9;
+    const BEGIN_PREPARE: u16 = 1 << 9;
+    const END_PREPARE: u16 = 1 << 10;
+    const COMMIT: u16 = 1 << 11;
+    const ROLLBACK: u16 = 1 << 12;
+    const BEGIN_UNPREPARE: u16 = 1 << 13;
+    const TWO_PHASE: u16 = Self::BEGIN_PREPARE
+        | Self::END_PREPARE
+        | Self::COMMIT
+        | Self::ROLLBACK
+        | Self::BEGIN_UNPREPARE;
 
     fn of(op: &BatchOp<'_>) -> u16 {
         match op {
@@ -53,11 +67,11 @@ impl ContentFlags {
             BatchOp::BlobIndex { .. } => Self::BLOB_INDEX,
             BatchOp::WideColumnEntity { .. } => Self::ENTITY,
             BatchOp::ValuePreferredSeqno { .. } => Self::TIMED_PUT,
-            BatchOp::BeginPrepare(_)
-            | BatchOp::EndPrepare { .. }
-            | BatchOp::Commit { .. }
-            | BatchOp::CommitWithTimestamp { .. }
-            | BatchOp::Rollback { .. } => Self::TWO_PHASE,
+            BatchOp::BeginPrepare(PrepareKind::Unprepared) => Self::BEGIN_UNPREPARE,
+            BatchOp::BeginPrepare(_) => Self::BEGIN_PREPARE,
+            BatchOp::EndPrepare { .. } => Self::END_PREPARE,
+            BatchOp::Commit { .. } | BatchOp::CommitWithTimestamp { .. } => Self::COMMIT,
+            BatchOp::Rollback { .. } => Self::ROLLBACK,
             BatchOp::Noop => 0,
         }
     }
@@ -100,6 +114,16 @@ flag_getters! {
     has_value_preferred_seqno => TIMED_PUT;
     /// Whether it holds a marker of two-phase commit.
     has_two_phase => TWO_PHASE;
+    /// Whether it begins a prepared section.
+    has_begin_prepare => BEGIN_PREPARE;
+    /// Whether it begins a section of a transaction that is not prepared yet.
+    has_begin_unprepare => BEGIN_UNPREPARE;
+    /// Whether it ends a prepared section.
+    has_end_prepare => END_PREPARE;
+    /// Whether it commits a transaction.
+    has_commit => COMMIT;
+    /// Whether it rolls a transaction back.
+    has_rollback => ROLLBACK;
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,6 +142,8 @@ pub struct WriteBatch {
     save_points: Vec<SavePoint>,
     /// Largest `rep.len()` allowed; 0 means any.
     size_max: usize,
+    /// Up to where the batch goes to the log; all of it if `None`.
+    log_end: Option<SavePoint>,
 }
 
 impl Default for WriteBatch {
@@ -151,6 +177,7 @@ impl WriteBatch {
             flags: ContentFlags::default(),
             save_points: Vec::new(),
             size_max,
+            log_end: None,
         }
     }
 
@@ -170,6 +197,7 @@ impl WriteBatch {
             flags,
             save_points: Vec::new(),
             size_max: 0,
+            log_end: None,
         })
     }
 
@@ -191,6 +219,7 @@ impl WriteBatch {
             flags,
             save_points: Vec::new(),
             size_max: 0,
+            log_end: None,
         }
     }
 
@@ -305,6 +334,47 @@ impl WriteBatch {
         )
     }
 
+    /// Sets `key` to the wide columns that `entity` encodes.
+    ///
+    /// # Errors
+    /// As [`Self::put_cf`].
+    pub fn put_entity_cf(&mut self, cf: u32, key: &[u8], entity: &[u8]) -> Result<()> {
+        let (plain, with_cf) = (tag::WIDE_COLUMN_ENTITY, tag::CF_WIDE_COLUMN_ENTITY);
+        self.pair(cf, plain, with_cf, ContentFlags::ENTITY, key, entity)
+    }
+
+    /// Sets `key` to the value that the blob reference `index` names.
+    ///
+    /// # Errors
+    /// As [`Self::put_cf`].
+    pub fn put_blob_index_cf(&mut self, cf: u32, key: &[u8], index: &[u8]) -> Result<()> {
+        let (plain, with_cf) = (tag::BLOB_INDEX, tag::CF_BLOB_INDEX);
+        self.pair(cf, plain, with_cf, ContentFlags::BLOB_INDEX, key, index)
+    }
+
+    /// Sets `key` to `value`, which was written at `write_unix_time` (seconds): placement treats the
+    /// entry as that old.
+    ///
+    /// # Errors
+    /// As [`Self::put_cf`].
+    pub fn timed_put_cf(
+        &mut self,
+        cf: u32,
+        key: &[u8],
+        value: &[u8],
+        write_unix_time: u64,
+    ) -> Result<()> {
+        let mut packed = Vec::with_capacity(value.len() + 8);
+        packed.extend_from_slice(value);
+        packed.extend_from_slice(&write_unix_time.to_le_bytes());
+        self.packed_timed_put_cf(cf, key, &packed)
+    }
+
+    fn packed_timed_put_cf(&mut self, cf: u32, key: &[u8], packed: &[u8]) -> Result<()> {
+        let (plain, with_cf) = (tag::VALUE_PREFERRED_SEQNO, tag::CF_VALUE_PREFERRED_SEQNO);
+        self.pair(cf, plain, with_cf, ContentFlags::TIMED_PUT, key, packed)
+    }
+
     /// Adds a note that goes to the log only and is not counted.
     ///
     /// # Errors
@@ -408,16 +478,20 @@ impl WriteBatch {
     /// # Errors
     /// `Aborted` at this batch's limit, `InvalidArgument` if the counts do not fit; unchanged then.
     pub fn append(&mut self, other: &WriteBatch) -> Result<()> {
+        self.append_entries(other.body(), other.count(), other.flags)
+    }
+
+    fn append_entries(&mut self, body: &[u8], added: u32, flags: ContentFlags) -> Result<()> {
         let before = self.rep.len();
-        let Some(count) = self.count().checked_add(other.count()) else {
+        let Some(count) = self.count().checked_add(added) else {
             return Err(Error::invalid_argument(
                 "write batch holds too many entries",
             ));
         };
-        self.rep.extend_from_slice(other.body());
+        self.rep.extend_from_slice(body);
         self.check_limit(before)?;
         self.set_count(count);
-        self.flags.0 |= other.flags.0;
+        self.flags.0 |= flags.0;
         Ok(())
     }
 
@@ -427,6 +501,7 @@ impl WriteBatch {
         self.rep.resize(BATCH_HEADER_SIZE, 0);
         self.flags = ContentFlags::default();
         self.save_points.clear();
+        self.log_end = None;
     }
 
     /// Remembers the present contents.

@@ -19,7 +19,7 @@ pub mod reader;
 pub mod record;
 pub mod writer;
 
-pub use batch::{BATCH_HEADER_SIZE, ContentFlags, WriteBatch};
+pub use batch::{BATCH_HEADER_SIZE, ContentFlags, WriteBatch, reconcile_timestamps};
 pub use batch_iter::{BatchIter, BatchOp, PrepareKind};
 pub use compression::LogCompression;
 pub use reader::{CorruptionKind, LogReader, ReadEvent};
