@@ -17,8 +17,8 @@ use spanlith_base::{Error, Result};
 use spanlith_cache::Policy;
 use spanlith_env::{RandomAccessFile, WritableFile};
 use spanlith_table::{
-    BlockCache, BuilderOptions, Compression, ReadParams, ReaderOptions, TableBuilder, TableOptions,
-    TableReader,
+    BlockCache, BuilderOptions, Compression, FilterKind, ReadParams, ReaderOptions, TableBuilder,
+    TableOptions, TableReader,
 };
 use std::hint::black_box;
 use std::ops::ControlFlow;
@@ -200,7 +200,7 @@ fn options(format_version: u32, compression: Compression) -> BuilderOptions {
     BuilderOptions {
         table: TableOptions {
             format_version,
-            bloom_bits_per_key: Some(10.0),
+            filter: FilterKind::Bloom { bits: 10.0 },
             ..TableOptions::default()
         },
         compression,

@@ -9,15 +9,15 @@
 
 use crate::block::build::BlockBuilder;
 use crate::block::seek::common_prefix;
-use crate::filter::{FULL_FILTER_NAME, FilterBuilder, sanitize_bits};
+use crate::filter::{FULL_FILTER_NAME, FilterWriter, Finished, PARTITIONED_FILTER_NAME};
 use crate::format::{BlockHandle, ChecksumContext, Compressor, Footer, TRAILER_LEN};
-use crate::index::IndexBuilder;
+use crate::index::{FinishedIndex, IndexBuilder, TopLevel};
 use crate::options::{BuilderOptions, IndexShortening};
 use crate::properties::{self, TableProperties};
 use crate::{Compression, unique_id};
 use spanlith_base::checksum::{ChecksumKind, xxh3_64};
 use spanlith_base::keys::{self, TAG_LEN};
-use spanlith_base::{Comparator, Error, Result, ValueType};
+use spanlith_base::{Comparator, Error, Result, SliceTransform, ValueType};
 use spanlith_env::WritableFile;
 use std::cmp::Ordering;
 
@@ -108,7 +108,9 @@ pub struct TableBuilder {
     compressor: Compressor,
     compressed_any: bool,
     index: IndexBuilder,
-    filter: Option<FilterBuilder>,
+    /// The index wants to see every key.
+    index_wants_keys: bool,
+    filter: Option<FilterWriter>,
     /// Last internal key added; empty before the first.
     last_key: Vec<u8>,
     counters: Counters,
@@ -145,10 +147,12 @@ impl TableBuilder {
                     / 100
             }
         };
-        let bits = t.bloom_bits_per_key.and_then(sanitize_bits);
-        let filter = bits
-            .filter(|_| t.whole_key_filtering && !options.skip_filters)
-            .map(|bits| FilterBuilder::new(bits, t.optimize_filters_for_memory));
+        let delta = t.format_version >= 4;
+        let index = IndexBuilder::new(&options, delta);
+        if let Err(e) = IndexBuilder::check(&options) {
+            failed = Some(e);
+        }
+        let filter = FilterWriter::new(&options);
         Self {
             out: Output {
                 file,
@@ -163,7 +167,8 @@ impl TableBuilder {
             cut_limit,
             compressor: Compressor::new(options.compression, t.max_compressed_bytes_per_kb),
             compressed_any: false,
-            index: IndexBuilder::new(),
+            index_wants_keys: index.wants_keys(),
+            index,
             filter,
             last_key: Vec::new(),
             counters: Counters::default(),
@@ -208,11 +213,14 @@ impl TableBuilder {
         if !self.block.is_empty() && self.block_is_full(key.len(), value.len()) {
             self.cut_block(Some(key))?;
         }
+        if self.index_wants_keys {
+            self.index.key_added(key, self.block.is_empty());
+        }
         self.block.add(key, value, shared);
         self.last_key.truncate(shared);
         self.last_key.extend_from_slice(&key[shared..]);
         if let Some(filter) = &mut self.filter {
-            filter.add(user);
+            filter.add(user, &mut self.index);
         }
         self.count(tag, key.len(), value.len())
     }
@@ -315,7 +323,7 @@ impl TableBuilder {
 
     /// Bytes the finished file will have, about: [`Self::file_size`] plus filter and index.
     pub fn estimated_file_size(&self) -> u64 {
-        let filter = self.filter.as_ref().map_or(0, FilterBuilder::size);
+        let filter = self.filter.as_ref().map_or(0, FilterWriter::size);
         self.file_size() + filter + self.index.estimate() as u64
     }
 
@@ -342,29 +350,24 @@ impl TableBuilder {
         }
         let tail_start = self.out.offset();
         let mut metaindex: Vec<(&str, BlockHandle)> = Vec::new();
-        let mut filter_size = 0;
-        let mut filter_entries = 0;
-        if let Some(filter) = self.filter.take().filter(|f| !f.is_empty()) {
-            let contents = filter.finish();
-            filter_size = contents.len() as u64;
-            filter_entries = filter.len() as u64;
-            metaindex.push((FULL_FILTER_NAME, self.out.put(&contents, 0)?));
-        }
-        let (index, form) = self
-            .index
-            .finish(self.options.table.index_block_restart_interval);
-        let index_handle = self.put_index(&index)?;
+        let filter_entries = self.filter.as_ref().map_or(0, FilterWriter::num_entries);
+        let filter_size = self.put_filter(&mut metaindex)?;
+        let index = self.put_index()?;
+        metaindex.extend_from_slice(&index.meta);
         if self.options.table.format_version >= 6 {
-            metaindex.push(("rocksdb.index", index_handle));
+            metaindex.push(("rocksdb.index", index.handle));
         }
         let mut properties = self.properties(tail_start);
-        properties.index_size = (index.len() + TRAILER_LEN) as u64;
-        properties.index_key_is_user_key = form.user_keys;
-        properties.index_value_is_delta_encoded = form.delta;
+        properties.index_size = index.size + TRAILER_LEN as u64;
+        properties.index_partitions = index.partitions;
+        properties.top_level_index_size = index.top_level_size;
+        properties.index_key_is_user_key = index.user_keys;
+        properties.index_value_is_delta_encoded = index.delta;
         properties.filter_size = filter_size;
         properties.num_filter_entries = filter_entries;
         metaindex.push(("rocksdb.properties", self.out.put(&properties.encode(), 0)?));
 
+        metaindex.sort_by_key(|(name, _)| *name);
         let mut builder = BlockBuilder::new(1);
         for (name, handle) in metaindex {
             let mut value = Vec::new();
@@ -376,7 +379,7 @@ impl TableBuilder {
             format_version: self.options.table.format_version,
             checksum: self.out.checksum,
             metaindex,
-            index: Some(index_handle),
+            index: Some(index.handle),
             offset: self.out.offset(),
         };
         self.out.buffer.extend_from_slice(&footer.encode());
@@ -396,14 +399,44 @@ impl TableBuilder {
         })
     }
 
-    fn put_index(&mut self, index: &[u8]) -> Result<BlockHandle> {
-        if self.options.table.enable_index_compression
-            && let Some(packed) = self.compressor.compress(index)
-        {
-            self.compressed_any = true;
-            return self.out.put(packed, self.options.compression.as_byte());
+    /// Writes the filter; its bytes, without trailers.
+    fn put_filter(&mut self, metaindex: &mut Vec<(&'static str, BlockHandle)>) -> Result<u64> {
+        let Some(filter) = self.filter.take() else {
+            return Ok(0);
+        };
+        let mut size = 0;
+        match filter.finish(&self.index) {
+            Finished::Nothing => {}
+            Finished::Full(contents) => {
+                size = contents.len();
+                metaindex.push((FULL_FILTER_NAME, self.out.put(&contents, 0)?));
+            }
+            Finished::Partitioned(partitions) => {
+                let interval = self.options.table.index_block_restart_interval;
+                let mut top = TopLevel::new(interval, self.index.form_of_top());
+                for partition in partitions {
+                    size += partition.contents.len();
+                    top.add(&partition.key, self.out.put(&partition.contents, 0)?);
+                }
+                let top = top.finish();
+                size += top.len();
+                metaindex.push((PARTITIONED_FILTER_NAME, self.out.put(&top, 0)?));
+            }
         }
-        self.out.put(index, 0)
+        Ok(size as u64)
+    }
+
+    fn put_index(&mut self) -> Result<FinishedIndex> {
+        let index = std::mem::replace(&mut self.index, IndexBuilder::new(&self.options, false));
+        index.finish(&mut |block| {
+            if self.options.table.enable_index_compression
+                && let Some(packed) = self.compressor.compress(block)
+            {
+                self.compressed_any = true;
+                return self.out.put(packed, self.options.compression.as_byte());
+            }
+            self.out.put(block, 0)
+        })
     }
 
     /// Gives up: closes the file as it is. The caller deletes it.
@@ -417,12 +450,18 @@ impl TableBuilder {
         let flag = |b: bool| if b { b"1".to_vec() } else { b"0".to_vec() };
         let mut user_collected = std::collections::BTreeMap::new();
         let mut collect = |name: &str, value| user_collected.insert(name.to_string(), value);
-        collect(properties::INDEX_TYPE, vec![0; 4]);
+        collect(
+            properties::INDEX_TYPE,
+            (o.table.index_type as u32).to_le_bytes().to_vec(),
+        );
         collect(
             properties::WHOLE_KEY_FILTERING,
             flag(o.table.whole_key_filtering),
         );
-        collect(properties::PREFIX_FILTERING, flag(false));
+        collect(
+            properties::PREFIX_FILTERING,
+            flag(o.prefix_extractor.is_some()),
+        );
         if o.table.decouple_partitioned_filters {
             collect(properties::DECOUPLED_FILTERS, flag(true));
         }
@@ -448,12 +487,12 @@ impl TableBuilder {
             column_family_name: o.column_family_name.clone(),
             comparator_name: o.comparator.name().to_string(),
             merge_operator_name: or_none(&o.merge_operator_name),
-            prefix_extractor_name: or_none(""),
+            prefix_extractor_name: o
+                .prefix_extractor
+                .as_ref()
+                .map_or_else(|| or_none(""), SliceTransform::name),
             property_collectors_names: "[]".to_string(),
-            filter_policy_name: match o.table.bloom_bits_per_key {
-                Some(_) => "bloomfilter".to_string(),
-                None => String::new(),
-            },
+            filter_policy_name: o.table.filter.policy_name().to_string(),
             compression_name: self.compression_name(),
             compression_options: format!(
                 "window_bits=-14; level=32767; strategy=0; max_dict_bytes=0; \

@@ -6,7 +6,7 @@
 use crate::block::Block;
 use crate::block::cursor::BlockCursor;
 use crate::block::seek::compare;
-use crate::format::BlockKind;
+use crate::format::{BlockHandle, BlockKind};
 use crate::index::IndexTable;
 use crate::options::ReadParams;
 use crate::readahead::ReadAhead;
@@ -20,9 +20,13 @@ use std::sync::Arc;
 pub struct TableIter {
     reader: Arc<TableReader>,
     params: ReadParams,
-    /// The index, once it was needed.
+    /// The top level of a two-level index, once it was needed.
+    top: Option<Arc<Block>>,
+    /// Number of the partition that `index` is, if there are two levels.
+    partition: usize,
+    /// The index, or one of its partitions, once it was needed.
     index: Option<Arc<Block>>,
-    /// Number of the current data block.
+    /// Number of the current data block in `index`.
     block: usize,
     cursor: BlockCursor,
     readahead: ReadAhead,
@@ -34,6 +38,8 @@ impl TableIter {
         Self {
             reader,
             params,
+            top: None,
+            partition: usize::MAX,
             index: None,
             block: 0,
             cursor: BlockCursor::default(),
@@ -76,9 +82,15 @@ impl TableIter {
         }
     }
 
-    /// Number of the current data block, from 0. Requires: valid.
+    /// Number of the current data block, from 0; in its partition, if the index has two levels.
+    /// Requires: valid.
     pub fn block_number(&self) -> usize {
         self.block
+    }
+
+    /// Where the current data block is. Requires: valid.
+    pub(crate) fn block_handle(&self) -> Option<BlockHandle> {
+        self.index_table()?.handles().get(self.block).copied()
     }
 
     /// The table it reads.
@@ -88,13 +100,13 @@ impl TableIter {
 
     /// Goes to the first entry.
     pub fn seek_to_first(&mut self) {
-        let done = self.start().and_then(|()| self.first_from(0));
+        let done = self.start().and_then(|()| self.try_first());
         self.finish(done);
     }
 
     /// Goes to the last entry.
     pub fn seek_to_last(&mut self) {
-        let done = self.start().and_then(|()| self.last_before(self.blocks()));
+        let done = self.start().and_then(|()| self.try_last());
         self.finish(done);
     }
 
@@ -177,9 +189,57 @@ impl TableIter {
         self.failed = None;
         if self.index.is_none() {
             self.cursor.take_block();
-            self.index = Some(self.reader.shared_index(&self.params)?);
+            let index = self.reader.shared_index(&self.params)?;
+            if self.reader.has_two_levels() {
+                self.top = Some(index.clone());
+                self.partition = usize::MAX;
+            }
+            self.index = Some(index);
         }
         Ok(())
+    }
+
+    /// Number of partitions; 0 with one level.
+    fn partitions(&self) -> usize {
+        let top = self.top.as_deref().and_then(Block::index);
+        top.map_or(0, IndexTable::len)
+    }
+
+    /// Makes a partition of a two-level index the current one.
+    fn enter(&mut self, partition: usize) -> Result<()> {
+        if partition == self.partition {
+            return Ok(());
+        }
+        if let Some(top) = self.top.as_deref().and_then(Block::index) {
+            let index = self.reader.index_partition(top, partition, &self.params)?;
+            self.index = Some(index);
+            self.partition = partition;
+            // No block of this partition is loaded.
+            self.block = usize::MAX;
+        }
+        Ok(())
+    }
+
+    fn try_first(&mut self) -> Result<()> {
+        if self.top.is_some() {
+            if self.partitions() == 0 {
+                self.cursor.take_block();
+                return Ok(());
+            }
+            self.enter(0)?;
+        }
+        self.first_from(0)
+    }
+
+    fn try_last(&mut self) -> Result<()> {
+        if self.top.is_some() {
+            let Some(last) = self.partitions().checked_sub(1) else {
+                self.cursor.take_block();
+                return Ok(());
+            };
+            self.enter(last)?;
+        }
+        self.last_before(self.blocks())
     }
 
     fn index_table(&self) -> Option<&IndexTable> {
@@ -198,12 +258,19 @@ impl TableIter {
         };
         let reader = self.reader.clone();
         let cmp = &reader.options().comparator;
+        if let Some(top) = self.top.as_deref().and_then(Block::index) {
+            let partition = top.seek(cmp, user, tag);
+            if partition >= top.len() {
+                self.cursor.take_block();
+                return Ok(());
+            }
+            self.enter(partition)?;
+        }
         let block = self
             .index_table()
             .map_or(0, |index| index.seek(cmp, user, tag));
         if block >= self.blocks() {
-            self.cursor.take_block();
-            return Ok(());
+            return self.first_from(block);
         }
         self.load(block)?;
         match self.cursor.seek(cmp, user, tag) {
@@ -216,7 +283,7 @@ impl TableIter {
     fn try_seek_for_prev(&mut self, target: &[u8]) -> Result<()> {
         self.try_seek(target)?;
         if !self.valid() {
-            return self.last_before(self.blocks());
+            return self.try_last();
         }
         let at = split_internal(self.key()).zip(split_internal(target));
         let cmp = &self.reader.options().comparator;
@@ -230,28 +297,40 @@ impl TableIter {
 
     /// Goes to the first entry of the first block from `block` on that has one.
     fn first_from(&mut self, mut block: usize) -> Result<()> {
-        while block < self.blocks() {
-            self.load(block)?;
-            if self.cursor.seek_to_first().map_err(|e| self.located(e))? {
+        loop {
+            while block < self.blocks() {
+                self.load(block)?;
+                if self.cursor.seek_to_first().map_err(|e| self.located(e))? {
+                    return Ok(());
+                }
+                block += 1;
+            }
+            if self.top.is_none() || self.partition.saturating_add(1) >= self.partitions() {
+                self.cursor.take_block();
                 return Ok(());
             }
-            block += 1;
+            self.enter(self.partition + 1)?;
+            block = 0;
         }
-        self.cursor.take_block();
-        Ok(())
     }
 
     /// Goes to the last entry of the last block before `block` that has one.
     fn last_before(&mut self, mut block: usize) -> Result<()> {
-        while block > 0 {
-            block -= 1;
-            self.load(block)?;
-            if self.cursor.seek_to_last().map_err(|e| self.located(e))? {
+        loop {
+            while block > 0 {
+                block -= 1;
+                self.load(block)?;
+                if self.cursor.seek_to_last().map_err(|e| self.located(e))? {
+                    return Ok(());
+                }
+            }
+            if self.top.is_none() || self.partition == 0 || self.partition >= self.partitions() {
+                self.cursor.take_block();
                 return Ok(());
             }
+            self.enter(self.partition - 1)?;
+            block = self.blocks();
         }
-        self.cursor.take_block();
-        Ok(())
     }
 
     /// Makes `block` the current one.

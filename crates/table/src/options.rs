@@ -1,8 +1,10 @@
 //! What the writer and the readers of tables can be told.
 
+use crate::filter::FilterKind;
+use crate::index::IndexType;
 use crate::{BlockCache, Compression};
-use spanlith_base::Comparator;
 use spanlith_base::checksum::ChecksumKind;
+use spanlith_base::{Comparator, SliceTransform};
 
 /// How index keys are made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,11 +34,17 @@ pub struct TableOptions {
     pub format_version: u32,
     /// CRC-32C or XXH3.
     pub checksum: ChecksumKind,
-    /// Bits of Bloom filter per key; `None` (or below 0.5) writes no filter.
-    pub bloom_bits_per_key: Option<f64>,
-    /// Whether whole keys go into the filter. Without a prefix extractor there is nothing else, so
-    /// that `false` writes no filter.
+    /// The filter to write.
+    pub filter: FilterKind,
+    /// Whether whole keys go into the filter. Prefixes do if there is a prefix extractor; without
+    /// either no filter is written.
     pub whole_key_filtering: bool,
+    /// Structure of the index.
+    pub index_type: IndexType,
+    /// Bytes at which a partition of a two-level index, and of its filter, is cut.
+    pub metadata_block_size: usize,
+    /// Cut the filter into partitions; only with a two-level index.
+    pub partition_filters: bool,
     /// How index keys are made.
     pub index_shortening: IndexShortening,
     /// Choose the number of probes by the filter's real length.
@@ -45,7 +53,8 @@ pub struct TableOptions {
     pub enable_index_compression: bool,
     /// A block stays compressed if it needs at most this many of every 1024 bytes.
     pub max_compressed_bytes_per_kb: u32,
-    /// Only recorded as a property: partitioned filters are not written.
+    /// Cut filter partitions by their own size instead of along with those of the index. Recorded
+    /// as a property also where nothing is partitioned.
     pub decouple_partitioned_filters: bool,
 }
 
@@ -58,8 +67,11 @@ impl Default for TableOptions {
             index_block_restart_interval: 1,
             format_version: 7,
             checksum: ChecksumKind::Xxh3,
-            bloom_bits_per_key: None,
+            filter: FilterKind::None,
             whole_key_filtering: true,
+            index_type: IndexType::BinarySearch,
+            metadata_block_size: 4096,
+            partition_filters: false,
             index_shortening: IndexShortening::Separators,
             optimize_filters_for_memory: true,
             enable_index_compression: true,
@@ -103,8 +115,13 @@ pub struct BuilderOptions {
     pub newest_key_time: u64,
     /// Recorded if above 0.
     pub file_creation_time: u64,
-    /// Write no filter although bits per key are set.
+    /// Write no filter although there is a filter policy.
     pub skip_filters: bool,
+    /// The prefixes that go into filter and hash-search index.
+    pub prefix_extractor: Option<SliceTransform>,
+    /// The level that decides between Bloom and Ribbon: -1 for a flush, the output level of a
+    /// compaction, [`BOTTOMMOST`](crate::filter::BOTTOMMOST) if unknown.
+    pub filter_level: i32,
     /// Random number of the context checksums (format version 7); `None` derives one from session
     /// and file number. Zero is replaced.
     pub context_checksum_base: Option<u32>,
@@ -128,6 +145,8 @@ impl Default for BuilderOptions {
             newest_key_time: 0,
             file_creation_time: 0,
             skip_filters: false,
+            prefix_extractor: None,
+            filter_level: crate::filter::BOTTOMMOST,
             context_checksum_base: None,
         }
     }
@@ -153,6 +172,18 @@ pub struct ReaderOptions {
     pub level: i32,
     /// Keep index and filter in the cache instead of with the reader.
     pub cache_index_and_filter_blocks: bool,
+    /// Index and filter in the cache have high priority there.
+    pub cache_index_and_filter_blocks_with_high_priority: bool,
+    /// Keep index and filter with the reader all the same, partitions included, if the table is in
+    /// level 0.
+    pub pin_l0_filter_and_index_blocks_in_cache: bool,
+    /// Keep the top level of a partitioned index or filter with the reader all the same.
+    pub pin_top_level_index_and_filter: bool,
+    /// The prefix extractor in use. Prefixes in filters are asked for only if the table was written
+    /// with one of the same name.
+    pub prefix_extractor: Option<SliceTransform>,
+    /// Ask the filter for whole keys, if it has them.
+    pub whole_key_filtering: bool,
 }
 
 impl Default for ReaderOptions {
@@ -166,6 +197,11 @@ impl Default for ReaderOptions {
             file_number: 0,
             level: -1,
             cache_index_and_filter_blocks: false,
+            cache_index_and_filter_blocks_with_high_priority: true,
+            pin_l0_filter_and_index_blocks_in_cache: false,
+            pin_top_level_index_and_filter: true,
+            prefix_extractor: None,
+            whole_key_filtering: true,
         }
     }
 }

@@ -314,6 +314,13 @@ impl TableProperties {
             .is_none_or(|v| v.as_slice() != b"0")
     }
 
+    /// Whether prefixes are in the filter.
+    pub(crate) fn prefix_filtering(&self) -> bool {
+        self.user_collected
+            .get(PREFIX_FILTERING)
+            .is_none_or(|v| v.as_slice() != b"0")
+    }
+
     /// The unique id recorded in the MANIFEST.
     pub fn unique_id(&self) -> [u64; 2] {
         crate::unique_id::unique_id(&self.db_id, &self.db_session_id, self.orig_file_number)

@@ -8,8 +8,8 @@ use spanlith_base::keys::{MAX_SEQUENCE, internal_key, pack_tag, user_key};
 use spanlith_base::{Comparator, ErrorKind};
 use spanlith_cache::Policy;
 use spanlith_table::{
-    BlockCache, BuilderOptions, ReadParams, ReaderOptions, TableBuilder, TableIter, TableOptions,
-    TableReader,
+    BlockCache, BuilderOptions, FilterKind, ReadParams, ReaderOptions, TableBuilder, TableIter,
+    TableOptions, TableReader,
 };
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ fn numbered(n: u64) -> Entries {
 fn with_bloom() -> BuilderOptions {
     BuilderOptions {
         table: TableOptions {
-            bloom_bits_per_key: Some(10.0),
+            filter: FilterKind::Bloom { bits: 10.0 },
             ..TableOptions::default()
         },
         ..BuilderOptions::default()

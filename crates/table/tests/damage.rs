@@ -6,7 +6,9 @@ mod common;
 use common::{build, fixture, open, scan};
 use spanlith_base::Result;
 use spanlith_base::keys::{internal_key, pack_tag, split_internal};
-use spanlith_table::{BuilderOptions, Compression, ReadParams, ReaderOptions, TableOptions};
+use spanlith_table::{
+    BuilderOptions, Compression, FilterKind, ReadParams, ReaderOptions, TableOptions,
+};
 use std::ops::ControlFlow;
 
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
@@ -23,7 +25,7 @@ fn small(format_version: u32, compression: Compression) -> (Vec<u8>, Entries) {
             format_version,
             block_size: 200,
             block_restart_interval: 4,
-            bloom_bits_per_key: Some(10.0),
+            filter: FilterKind::Bloom { bits: 10.0 },
             ..TableOptions::default()
         },
         compression,

@@ -8,10 +8,10 @@ use spanlith_base::checksum::ChecksumKind;
 use spanlith_base::keys::{
     MAX_SEQUENCE, internal_key, pack_tag, seek_tag, split_internal, user_key,
 };
-use spanlith_base::{Comparator, UserComparator};
+use spanlith_base::{Comparator, SliceTransform, UserComparator};
 use spanlith_table::{
-    BlockCache, BuilderOptions, Compression, IndexShortening, ReadParams, ReaderOptions,
-    TableOptions, TableReader,
+    BlockCache, BuilderOptions, Compression, FilterKind, IndexShortening, IndexType, ReadParams,
+    ReaderOptions, TableOptions, TableReader,
 };
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
@@ -78,19 +78,49 @@ fn random_entries(random: &mut Random, cmp: &Comparator) -> Entries {
 
 fn random_options(random: &mut Random, cmp: &Comparator) -> BuilderOptions {
     let pick = |random: &mut Random, of: &[usize]| of[random.below(of.len() as u64) as usize];
+    let format_version = pick(random, &[5, 7]) as u32;
+    // Keys of a prefix must be neighbours.
+    let prefix_extractor = match (cmp, random.below(4)) {
+        (Comparator::User(_), _) | (_, 0 | 1) => None,
+        (_, 2) => Some(SliceTransform::FixedPrefix(2)),
+        _ => Some(SliceTransform::CappedPrefix(3)),
+    };
+    let mut index_types = vec![
+        IndexType::BinarySearch,
+        IndexType::TwoLevelIndexSearch,
+        IndexType::TwoLevelIndexSearch,
+        IndexType::BinarySearchWithFirstKey,
+    ];
+    if prefix_extractor.is_some() {
+        index_types.push(IndexType::HashSearch);
+    }
     BuilderOptions {
+        prefix_extractor,
         table: TableOptions {
             block_size: pick(random, &[1, 30, 100, 300, 1000, 4096]),
             block_size_deviation: pick(random, &[0, 10, 100]) as u32,
             block_restart_interval: pick(random, &[1, 2, 3, 16, 1000]),
             index_block_restart_interval: pick(random, &[1, 2, 7, 100]),
-            format_version: pick(random, &[5, 7]) as u32,
+            format_version,
             checksum: if random.below(2) == 0 {
                 ChecksumKind::Xxh3
             } else {
                 ChecksumKind::Crc32c
             },
-            bloom_bits_per_key: [None, Some(10.0), Some(1.0)][random.below(3) as usize],
+            filter: [
+                FilterKind::None,
+                FilterKind::Bloom { bits: 10.0 },
+                FilterKind::Bloom { bits: 1.0 },
+                FilterKind::Ribbon {
+                    bits: 8.0,
+                    bloom_before_level: 0,
+                },
+            ][random.below(4) as usize],
+            whole_key_filtering: random.below(4) > 0,
+            index_type: index_types[random.below(index_types.len() as u64) as usize],
+            metadata_block_size: pick(random, &[1, 50, 200, 4096]),
+            partition_filters: random.below(2) == 0,
+            decouple_partitioned_filters: random.below(2) == 0,
             index_shortening: [
                 IndexShortening::None,
                 IndexShortening::Separators,
@@ -235,6 +265,7 @@ fn tables_behave_as_sorted_vectors() {
         let entries = random_entries(&mut random, &cmp);
         let options = random_options(&mut random, &cmp);
         let context = format!("SEED={seed} round {round}: {options:?}");
+        let prefix_extractor = options.prefix_extractor.clone();
         let bytes = build(options, &entries);
         let with_cache = random.below(2) == 0;
         let cache = with_cache.then(|| {
@@ -250,6 +281,10 @@ fn tables_behave_as_sorted_vectors() {
                 comparator: cmp.clone(),
                 cache,
                 cache_index_and_filter_blocks: random.below(2) == 0,
+                pin_top_level_index_and_filter: random.below(2) == 0,
+                pin_l0_filter_and_index_blocks_in_cache: random.below(2) == 0,
+                level: random.below(2) as i32,
+                prefix_extractor,
                 ..ReaderOptions::default()
             },
         )

@@ -10,8 +10,8 @@ use common::{build, expected, fixture, open};
 use spanlith_base::Comparator;
 use spanlith_base::checksum::ChecksumKind;
 use spanlith_table::{
-    BuilderOptions, Compression, IndexShortening, ReaderOptions, TableDump, TableOptions,
-    TableReader,
+    BuilderOptions, Compression, FilterKind, IndexShortening, ReaderOptions, TableDump,
+    TableOptions, TableReader,
 };
 use std::sync::Arc;
 
@@ -63,6 +63,7 @@ fn options_of(reader: &Arc<TableReader>) -> BuilderOptions {
         file_creation_time: p.file_creation_time,
         skip_filters: false,
         context_checksum_base: Some(reader.footer().checksum.base),
+        ..BuilderOptions::default()
     }
 }
 
@@ -97,7 +98,7 @@ fn uncompressed_tables_are_rebuilt_byte_for_byte() {
         let reader = open(original.clone(), reader_options(table.contains("reverse"))).unwrap();
         let mut options = options_of(&reader);
         options.table.block_size = block_size;
-        options.table.bloom_bits_per_key = bits;
+        options.table.filter = bits.map_or(FilterKind::None, |bits| FilterKind::Bloom { bits });
         let rebuilt = build(options, &expected(contents));
         assert_eq!(
             difference(&rebuilt, &original),
@@ -170,7 +171,7 @@ fn compressed_tables_are_rebuilt_block_for_block() {
         let original = open(original_bytes.clone(), reader_options(false)).unwrap();
         let mut options = options_of(&original);
         options.table.block_size = block_size;
-        options.table.bloom_bits_per_key = bits;
+        options.table.filter = bits.map_or(FilterKind::None, |bits| FilterKind::Bloom { bits });
         if table.contains("no-shortening") {
             options.table.index_shortening = IndexShortening::None;
         }
@@ -245,7 +246,7 @@ fn data_blocks_filter_and_index_before_a_range_tombstone_are_identical() {
                 checksum: ChecksumKind::Xxh3,
                 block_size,
                 index_block_restart_interval: interval,
-                bloom_bits_per_key: Some(10.0),
+                filter: FilterKind::Bloom { bits: 10.0 },
                 optimize_filters_for_memory: false,
                 ..TableOptions::default()
             },

@@ -6,7 +6,7 @@ use crate::options::{
 };
 use crate::version::LevelOptions;
 use spanlith_base::checksum::ChecksumKind;
-use spanlith_table::{Compression, IndexShortening, TableOptions};
+use spanlith_table::{Compression, FilterKind, IndexShortening, TableOptions};
 
 /// The codec of a supported compression type; others were refused before.
 fn codec(t: CompressionType) -> Compression {
@@ -54,9 +54,11 @@ pub(crate) fn table_options(o: &BlockBasedTableOptions) -> TableOptions {
             ChecksumType::Crc32c => ChecksumKind::Crc32c,
             _ => ChecksumKind::Xxh3,
         },
-        bloom_bits_per_key: match FilterPolicyChoice::parse(&o.filter_policy) {
-            Some(FilterPolicyChoice::Bloom { bits_per_key }) => Some(bits_per_key),
-            _ => None,
+        filter: match FilterPolicyChoice::parse(&o.filter_policy) {
+            Some(FilterPolicyChoice::Bloom { bits_per_key }) => {
+                FilterKind::Bloom { bits: bits_per_key }
+            }
+            _ => FilterKind::None,
         },
         whole_key_filtering: o.whole_key_filtering,
         index_shortening: match o.index_shortening {

@@ -63,6 +63,7 @@ impl TableCache {
                 file_number: file.number,
                 level: -1,
                 cache_index_and_filter_blocks: self.cache_index_and_filter_blocks,
+                ..ReaderOptions::default()
             },
         )?;
         // Two threads may open the same file at once; the first reader stays.

@@ -62,6 +62,11 @@ impl BlockBuilder {
             + restart
     }
 
+    /// Whether the next entry opens a restart interval.
+    pub(crate) fn restart_is_due(&self) -> bool {
+        self.since_restart >= self.interval
+    }
+
     /// Appends an entry. `shared` is what `key` and the previous key have in common; it is not used
     /// at a restart point.
     #[inline]

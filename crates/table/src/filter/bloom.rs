@@ -9,40 +9,56 @@
 
 use super::hash::hash64;
 use super::probe::{line_of, prefetch};
+use super::rate::{millibits, probes_for};
 
 const MULTIPLIER: u32 = 0x9e37_79b9;
-/// Largest millibits per key for 1, 2, ... 12 probes.
-const PROBE_LIMITS: [u64; 12] = [
-    2080, 3580, 5100, 6640, 8300, 10070, 11720, 14001, 16050, 18300, 22001, 25501,
-];
 /// Keys between asking for a line and setting bits in it.
 const PREFETCH_DISTANCE: usize = 8;
 /// Largest filter.
 const MAX_LEN: u64 = 0xffff_ffc0;
 
-/// Bits per key as RocksDB takes them: `None` below 0.5, else between 1 and 100.
-pub fn sanitize_bits(bits: f64) -> Option<f64> {
-    if bits < 0.5 {
-        None
-    } else if bits < 1.0 {
-        Some(1.0)
-    } else if bits < 100.0 {
-        Some(bits)
-    } else {
-        // NaN too.
-        Some(100.0)
-    }
+/// Bytes of the lines of a filter over `entries` hashes.
+fn len_for(entries: u64, millibits: u64) -> u64 {
+    let bytes = entries.saturating_mul(millibits).div_ceil(8000);
+    (bytes.min(MAX_LEN) + 63) & !63
 }
 
-fn probes_for(millibits: u64) -> u8 {
-    if let Some(i) = PROBE_LIMITS.iter().position(|&limit| millibits <= limit) {
-        return i as u8 + 1;
+/// Size of a filter over `entries` hashes, in bytes.
+pub(super) fn size(entries: u64, millibits: u64) -> u64 {
+    len_for(entries, millibits) + 5
+}
+
+/// The most hashes whose filter has at most `bytes`; 0 if not even one fits.
+pub(super) fn capacity(bytes: u64, millibits: u64) -> u64 {
+    let len = (bytes.saturating_sub(5) & !63).min(MAX_LEN);
+    len * 8000 / millibits.max(1)
+}
+
+/// The filter over `hashes`. With `optimize_for_memory` the probes follow the real length instead
+/// of the wanted one.
+pub(super) fn build(hashes: &[u64], millibits: u64, optimize_for_memory: bool) -> Vec<u8> {
+    let n = hashes.len() as u64;
+    let len = len_for(n, millibits) as usize;
+    let mut probes = probes_for(millibits);
+    if optimize_for_memory && n > 0 {
+        probes = probes_for((len as u64 * 8000 / n).max(1));
     }
-    if millibits <= 50_000 {
-        ((millibits - 1) / 2000 - 1) as u8
-    } else {
-        24
+    let mut out = vec![0; len + 5];
+    let lines = (len / 64) as u32;
+    for (i, &hash) in hashes.iter().enumerate() {
+        if let Some(&later) = hashes.get(i + PREFETCH_DISTANCE) {
+            prefetch::<1>(&out, line_of(later, lines));
+        }
+        let line = &mut out[line_of(hash, lines)..][..64];
+        let mut x = (hash >> 32) as u32;
+        for _ in 0..probes {
+            let bit = (x >> 23) as usize;
+            line[bit >> 3] |= 1 << (bit & 7);
+            x = x.wrapping_mul(MULTIPLIER);
+        }
     }
+    out[len..].copy_from_slice(&[0xff, 0, probes, 0, 0]);
+    out
 }
 
 /// Gathers key hashes and builds the filter from them.
@@ -56,7 +72,7 @@ pub struct FilterBuilder {
 impl FilterBuilder {
     /// A builder for `bits_per_key`, which must come from [`sanitize_bits`].
     pub fn new(bits_per_key: f64, optimize_for_memory: bool) -> Self {
-        let millibits = (bits_per_key * 1000.0 + 0.500_001) as u64;
+        let millibits = millibits(bits_per_key);
         Self {
             millibits,
             optimize_for_memory,
@@ -85,36 +101,12 @@ impl FilterBuilder {
 
     /// Size of the finished filter.
     pub fn size(&self) -> u64 {
-        let n = self.hashes.len() as u64;
-        let bytes = (n * self.millibits).div_ceil(8000).min(MAX_LEN);
-        ((bytes + 63) & !63) + 5
+        size(self.hashes.len() as u64, self.millibits)
     }
 
     /// The filter's block.
     pub fn finish(&self) -> Vec<u8> {
-        let n = self.hashes.len() as u64;
-        let size = self.size() as usize;
-        let len = size - 5;
-        let mut probes = probes_for(self.millibits);
-        if self.optimize_for_memory && n > 0 {
-            probes = probes_for((len as u64 * 8000 / n).max(1));
-        }
-        let mut out = vec![0; size];
-        let lines = (len / 64) as u32;
-        for (i, &hash) in self.hashes.iter().enumerate() {
-            if let Some(&later) = self.hashes.get(i + PREFETCH_DISTANCE) {
-                prefetch::<1>(&out, line_of(later, lines));
-            }
-            let line = &mut out[line_of(hash, lines)..][..64];
-            let mut x = (hash >> 32) as u32;
-            for _ in 0..probes {
-                let bit = (x >> 23) as usize;
-                line[bit >> 3] |= 1 << (bit & 7);
-                x = x.wrapping_mul(MULTIPLIER);
-            }
-        }
-        out[len..].copy_from_slice(&[0xff, 0, probes, 0, 0]);
-        out
+        build(&self.hashes, self.millibits, self.optimize_for_memory)
     }
 }
 
@@ -134,15 +126,6 @@ mod tests {
         assert_eq!(f[64..], [0xff, 0, 6, 0, 0]);
         let set: Vec<usize> = (0..512).filter(|i| f[i / 8] >> (i % 8) & 1 == 1).collect();
         assert_eq!(set, [1, 50, 110, 261, 273, 289]);
-    }
-
-    #[test]
-    fn probe_counts_follow_the_table() {
-        let got = [1000, 2080, 2081, 10000, 10071, 25501, 25502, 50000, 50001].map(probes_for);
-        assert_eq!(got, [1, 1, 2, 6, 7, 12, 11, 23, 24]);
-        assert_eq!(sanitize_bits(0.4), None);
-        assert_eq!(sanitize_bits(0.7), Some(1.0));
-        assert_eq!(sanitize_bits(f64::NAN), Some(100.0));
     }
 
     #[test]

@@ -2,6 +2,8 @@
 #![expect(unsafe_code, reason = "the prefetch instruction")]
 
 use super::hash::hash64;
+use super::hash32::bloom_hash;
+use super::{legacy, ribbon};
 
 const MULTIPLIER: u32 = 0x9e37_79b9;
 
@@ -14,6 +16,10 @@ enum Kind {
     Always,
     /// Fast local Bloom.
     FastLocal { lines: u32, probes: u8 },
+    /// Ribbon.
+    Ribbon(ribbon::Layout),
+    /// Legacy Bloom, over another hash than the others.
+    Legacy(legacy::Layout),
 }
 
 /// A full filter.
@@ -35,7 +41,15 @@ fn recognise(bytes: &[u8]) -> Kind {
                 _ => Kind::Always,
             }
         }
-        // Legacy Bloom, Ribbon, reserved markers.
+        [0xfe, seed, a, b, c] => {
+            let blocks = u32::from_le_bytes([a, b, c, 0]);
+            ribbon::Layout::new(len, seed, blocks).map_or(Kind::Always, Kind::Ribbon)
+        }
+        [probes @ 1..=0x7f, a, b, c, d] => {
+            let lines = u32::from_le_bytes([a, b, c, d]);
+            legacy::Layout::new(len, probes, lines).map_or(Kind::Always, Kind::Legacy)
+        }
+        // Reserved markers.
         _ => Kind::Always,
     }
 }
@@ -65,10 +79,15 @@ impl Filter {
     /// Whether `key` may have been added.
     #[inline]
     pub fn may_match(&self, key: &[u8]) -> bool {
-        self.may_match_hash(hash64(key))
+        query_key(self.kind, &self.bytes, key)
     }
 
-    /// Whether a key with that [`hash64`] may have been added.
+    /// Whether [`Self::may_match_hash`] decides. A legacy filter has another hash, and needs the key.
+    pub fn is_asked_by_hash(&self) -> bool {
+        !matches!(self.kind, Kind::Legacy(_))
+    }
+
+    /// Whether a key with that [`hash64`] may have been added. Always, for a legacy filter.
     #[inline]
     pub fn may_match_hash(&self, hash: u64) -> bool {
         query(self.kind, &self.bytes, hash)
@@ -77,8 +96,10 @@ impl Filter {
     /// Starts loading the cache line that [`Self::may_match_hash`] will read.
     #[inline]
     pub fn prefetch(&self, hash: u64) {
-        if let Kind::FastLocal { lines, .. } = self.kind {
-            prefetch::<1>(&self.bytes, line_of(hash, lines));
+        match self.kind {
+            Kind::FastLocal { lines, .. } => prefetch::<1>(&self.bytes, line_of(hash, lines)),
+            Kind::Ribbon(layout) => prefetch::<4>(&self.bytes, layout.offset_of(hash)),
+            _ => {}
         }
     }
 
@@ -86,6 +107,11 @@ impl Filter {
     #[inline]
     pub fn query_bytes(bytes: &[u8], hash: u64) -> bool {
         query(recognise(bytes), bytes, hash)
+    }
+
+    /// Queries the filter in `bytes`, of whatever kind, for a key.
+    pub fn query_bytes_for(bytes: &[u8], key: &[u8]) -> bool {
+        query_key(recognise(bytes), bytes, key)
     }
 
     /// Bytes of memory it occupies.
@@ -106,6 +132,8 @@ fn query(kind: Kind, bytes: &[u8], hash: u64) -> bool {
         Kind::FastLocal { lines, probes } => (lines, probes),
         Kind::Always => return true,
         Kind::Never => return false,
+        Kind::Ribbon(layout) => return layout.query(bytes, hash),
+        Kind::Legacy(_) => return true,
     };
     let at = line_of(hash, lines);
     let Some(line) = bytes.get(at..at + 64).and_then(|l| l.first_chunk::<64>()) else {
@@ -120,6 +148,14 @@ fn query(kind: Kind, bytes: &[u8], hash: u64) -> bool {
         x = x.wrapping_mul(MULTIPLIER);
     }
     true
+}
+
+/// Asks a filter of any kind.
+fn query_key(kind: Kind, bytes: &[u8], key: &[u8]) -> bool {
+    match kind {
+        Kind::Legacy(layout) => layout.query(bytes, bloom_hash(key)),
+        kind => query(kind, bytes, hash64(key)),
+    }
 }
 
 /// Starts loading `LINES` cache lines from the byte `at` of `bytes` on.
@@ -159,8 +195,9 @@ mod tests {
             filled([0xff, 0, 31, 0, 0]),
             filled([0xff, 0, 0x26, 0, 0]),
             filled([0xff, 0, 6, 1, 0]),
-            filled([6, 1, 0, 0, 0]),
-            filled([0xfe, 0, 2, 0, 0]),
+            filled([6, 0, 0, 0, 0]),
+            filled([6, 3, 0, 0, 0]),
+            filled([0xfe, 0, 1, 0, 0]),
             vec![0, 0xff, 0, 6, 0, 0],
         ];
         for bytes in always {
@@ -168,5 +205,8 @@ mod tests {
         }
         assert!(!Filter::parse(filled([0xff, 0, 6, 0, 0])).may_match(b"k"));
         assert!(!Filter::parse(filled([0xff, 0, 30, 0, 0])).may_match(b"k"));
+        let legacy = Filter::parse(filled([6, 1, 0, 0, 0]));
+        assert!(!legacy.may_match(b"k"));
+        assert!(!legacy.is_asked_by_hash() && legacy.may_match_hash(1));
     }
 }

@@ -6,11 +6,9 @@
     clippy::panic
 )]
 
-use super::{IndexRef, TableReader};
+use super::TableReader;
 use crate::block::Block;
-use crate::filter::Filter;
 use crate::format::{BlockHandle, BlockKind, Compression, TRAILER_LEN, decompress};
-use crate::index::IndexTable;
 use crate::options::ReadParams;
 use spanlith_base::{Error, Result};
 use spanlith_cache::{CacheKey, Priority};
@@ -177,65 +175,18 @@ impl TableReader {
         Ok(block)
     }
 
-    /// Reads and parses the index.
-    pub(super) fn load_index(&self, verify: bool) -> Result<Block> {
-        let handle = self.index_handle;
-        let bytes = self.read(handle, BlockKind::Index, verify)?;
-        let limit = self.footer.offset;
-        let table = IndexTable::parse(&bytes, self.index_form, limit, &self.options.comparator)
-            .map_err(|e| self.at(e, handle))?;
-        Ok(Block::from_index(table))
-    }
-
-    /// The index, with the reader or in the cache.
+    /// A block of index or filter in the cache.
     #[inline]
-    pub(super) fn index(&self, params: &ReadParams) -> Result<IndexRef<'_>> {
-        match &self.index {
-            Some(block) => Ok(IndexRef::Resident(block)),
-            None => Ok(IndexRef::Cached(self.cached_index(params)?)),
-        }
+    pub(super) fn cached_meta(&self, handle: BlockHandle) -> Option<Arc<Block>> {
+        self.options.cache.as_ref()?.lookup(&self.cache_key(handle))
     }
 
-    /// The index with a share in it, for iterators.
-    pub(crate) fn shared_index(&self, params: &ReadParams) -> Result<Arc<Block>> {
-        match &self.index {
-            Some(block) => Ok(block.clone()),
-            None => self.cached_index(params),
-        }
-    }
-
-    fn cached_index(&self, params: &ReadParams) -> Result<Arc<Block>> {
-        let key = self.cache_key(self.index_handle);
-        if let Some(block) = self.options.cache.as_ref().and_then(|c| c.lookup(&key)) {
-            return Ok(block);
-        }
-        Self::may_read(params)?;
-        let block = Arc::new(self.load_index(params.verify_checksums)?);
-        self.insert(self.index_handle, &block, Priority::High)?;
-        Ok(block)
-    }
-
-    /// Asks a filter that lives in the cache. What cannot be read matches.
-    pub(super) fn cached_filter_matches(
-        &self,
-        handle: BlockHandle,
-        hash: u64,
-        params: &ReadParams,
-    ) -> bool {
-        let key = self.cache_key(handle);
-        if let Some(block) = self.options.cache.as_ref().and_then(|c| c.lookup(&key)) {
-            return Filter::query_bytes(block.bytes(), hash);
-        }
-        if params.cache_only {
-            return true;
-        }
-        let Ok(bytes) = self.read(handle, BlockKind::Filter, params.verify_checksums) else {
-            return true;
-        };
-        let block = Arc::new(Block::raw(bytes));
-        let matches = Filter::query_bytes(block.bytes(), hash);
-        // A full cache only means that the filter is read again.
-        let _ = self.insert(handle, &block, Priority::High);
-        matches
+    /// Puts a block of index or filter into the cache.
+    pub(super) fn insert_meta(&self, handle: BlockHandle, block: &Arc<Block>) -> Result<()> {
+        let high = self
+            .options
+            .cache_index_and_filter_blocks_with_high_priority;
+        let priority = if high { Priority::High } else { Priority::Low };
+        self.insert(handle, block, priority)
     }
 }

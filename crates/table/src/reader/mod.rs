@@ -11,55 +11,30 @@
 //! Threads: shared freely; nothing changes after `open`.
 
 mod fetch;
+mod filter;
+mod index;
 mod open;
 mod verify;
 
 use crate::block::Block;
 use crate::block::seek::Lookup;
-use crate::filter::{Filter, hash64};
+use crate::filter::hash64;
 use crate::format::{BlockHandle, Footer};
-use crate::index::{IndexForm, IndexTable};
+use crate::index::IndexTable;
 use crate::iter::TableIter;
 use crate::options::{ReadParams, ReaderOptions};
 use crate::properties::TableProperties;
-use spanlith_base::keys::{seek_tag, split_internal};
+use filter::{FilterPlace, Prefixes};
+use index::IndexShape;
+use spanlith_base::keys::{MAX_SEQUENCE, seek_tag, split_internal};
 use spanlith_base::{Result, SequenceNumber};
 use spanlith_env::RandomAccessFile;
-use std::ops::{ControlFlow, Deref};
+use std::cmp::Ordering;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
+pub use filter::PrefixSeek;
 pub use verify::TableDump;
-
-/// Where the filter is.
-enum FilterPlace {
-    /// There is none, or it cannot be used for whole keys.
-    Absent,
-    /// With the reader.
-    Resident(Filter),
-    /// In the cache, to be read from here when missing.
-    Cached(BlockHandle),
-}
-
-/// The index, held for a moment.
-enum IndexRef<'a> {
-    Resident(&'a Block),
-    Cached(Arc<Block>),
-}
-
-/// An index without blocks, for blocks that are none.
-static NO_INDEX: IndexTable = IndexTable::empty();
-
-impl Deref for IndexRef<'_> {
-    type Target = IndexTable;
-    #[inline]
-    fn deref(&self) -> &IndexTable {
-        let block = match self {
-            Self::Resident(block) => *block,
-            Self::Cached(block) => block,
-        };
-        block.index().unwrap_or(&NO_INDEX)
-    }
-}
 
 /// An open table.
 pub struct TableReader {
@@ -73,10 +48,14 @@ pub struct TableReader {
     /// The properties promise that no block is compressed.
     no_compression: bool,
     index_handle: BlockHandle,
-    index_form: IndexForm,
-    /// `None` if the index lives in the cache.
+    index_shape: IndexShape,
+    /// The index, or the top level of two; `None` if it lives in the cache.
     index: Option<Arc<Block>>,
+    /// All partitions of a two-level index, if they stay with the reader.
+    index_partitions: Vec<Arc<Block>>,
     filter: FilterPlace,
+    /// Set if the filter has prefixes of a known extractor.
+    prefixes: Option<Prefixes>,
     /// This table's part of cache keys.
     cache_id: u64,
 }
@@ -112,7 +91,12 @@ impl TableReader {
     /// # Errors
     /// Those of reading the index.
     pub fn num_data_blocks(&self) -> Result<usize> {
-        Ok(self.index(&ReadParams::default())?.len())
+        let mut blocks = 0;
+        self.for_each_index(&ReadParams::default(), |index| {
+            blocks += index.len();
+            Ok(())
+        })?;
+        Ok(blocks)
     }
 
     /// The hash that [`Self::may_match_hash`] and [`Self::prefetch_filter`] take; the same for all
@@ -124,15 +108,22 @@ impl TableReader {
 
     /// Whether the filter lets `user_key` pass.
     pub fn may_match(&self, user_key: &[u8]) -> bool {
-        self.may_match_hash(hash64(user_key))
+        match &self.filter {
+            FilterPlace::Keyed(keyed) => {
+                let key = (user_key, seek_tag(MAX_SEQUENCE));
+                self.keyed_filter_matches(keyed, key, &ReadParams::default())
+            }
+            _ => self.may_match_hash(hash64(user_key)),
+        }
     }
 
-    /// Whether the filter lets a key with that hash pass.
+    /// Whether the filter lets a key with that hash pass. Always, if the filter must be asked with
+    /// the key ([`Self::may_match`], [`Self::get_hashed`]).
     #[inline]
     pub fn may_match_hash(&self, hash: u64) -> bool {
         match &self.filter {
             FilterPlace::Resident(filter) => filter.may_match_hash(hash),
-            FilterPlace::Absent => true,
+            FilterPlace::Absent | FilterPlace::Keyed(_) => true,
             FilterPlace::Cached(handle) => {
                 self.cached_filter_matches(*handle, hash, &ReadParams::default())
             }
@@ -192,6 +183,9 @@ impl TableReader {
             FilterPlace::Resident(filter) => filter.may_match_hash(hash),
             FilterPlace::Absent => true,
             FilterPlace::Cached(handle) => self.cached_filter_matches(*handle, hash, params),
+            FilterPlace::Keyed(keyed) => {
+                self.keyed_filter_matches(keyed, (user_key, seek_tag(snapshot)), params)
+            }
         };
         if !passes {
             return Ok(());
@@ -213,21 +207,69 @@ impl TableReader {
     where
         F: FnMut(u64, &[u8], &Arc<Block>) -> ControlFlow<()>,
     {
-        let cmp = &self.options.comparator;
         let tag = seek_tag(snapshot);
         let index = self.index(params)?;
+        if self.has_two_levels() {
+            return self.get_below(&index, (user_key, tag), params, &mut sink);
+        }
+        self.get_through(&index, (user_key, tag), params, &mut sink)?;
+        Ok(())
+    }
+
+    /// The lookup through one index block.
+    #[inline]
+    fn get_through<F>(
+        &self,
+        index: &IndexTable,
+        (user_key, tag): (&[u8], u64),
+        params: &ReadParams,
+        sink: &mut F,
+    ) -> Result<Lookup>
+    where
+        F: FnMut(u64, &[u8], &Arc<Block>) -> ControlFlow<()>,
+    {
+        let cmp = &self.options.comparator;
         let mut i = index.seek(cmp, user_key, tag);
         while i < index.len() {
+            if let Some((first, _)) = index.first_key(i).and_then(split_internal)
+                && cmp.compare(first, user_key) == Ordering::Greater
+            {
+                return Ok(Lookup::Done);
+            }
             let handle = index.handle(i);
             let block = self.data_block(handle, params)?;
             let found = block
-                .lookup(cmp, user_key, tag, &mut sink)
+                .lookup(cmp, user_key, tag, sink)
                 .map_err(|e| self.at(e, handle))?;
             // With user-key separators no key goes on in the next block.
             if found == Lookup::Done || index.has_user_keys() {
-                break;
+                return Ok(Lookup::Done);
             }
             i += 1;
+        }
+        Ok(Lookup::Exhausted)
+    }
+
+    /// The lookup through the partitions below a top level.
+    #[inline(never)]
+    fn get_below<F>(
+        &self,
+        top: &IndexTable,
+        key: (&[u8], u64),
+        params: &ReadParams,
+        sink: &mut F,
+    ) -> Result<()>
+    where
+        F: FnMut(u64, &[u8], &Arc<Block>) -> ControlFlow<()>,
+    {
+        let start = top.seek(&self.options.comparator, key.0, key.1);
+        for i in start..top.len() {
+            let partition = self.index_partition(top, i, params)?;
+            if let Some(index) = partition.index()
+                && self.get_through(index, key, params, sink)? == Lookup::Done
+            {
+                break;
+            }
         }
         Ok(())
     }
@@ -244,26 +286,19 @@ impl TableReader {
         let Some((user, tag)) = split_internal(internal_key) else {
             return end;
         };
-        match self.index(&ReadParams::default()) {
-            Ok(index) => {
-                let i = index.seek(&self.options.comparator, user, tag);
-                if i < index.len() {
-                    index.handle(i).offset
-                } else {
-                    end
-                }
-            }
-            Err(_) => end,
+        match self.find_block(user, tag, &ReadParams::default()) {
+            Ok(Some(handle)) => handle.offset,
+            Ok(None) | Err(_) => end,
         }
     }
 
     /// Bytes of memory the reader occupies, without what is in the cache.
     pub fn memory_usage(&self) -> usize {
-        let filter = match &self.filter {
-            FilterPlace::Resident(filter) => filter.memory_usage(),
-            _ => 0,
-        };
-        size_of::<Self>() + filter + self.index.as_ref().map_or(0, |i| i.memory_usage())
+        let partitions = self.index_partitions.iter();
+        size_of::<Self>()
+            + self.filter.memory_usage()
+            + self.index.as_ref().map_or(0, |i| i.memory_usage())
+            + partitions.map(|i| i.memory_usage()).sum::<usize>()
     }
 }
 

@@ -6,11 +6,13 @@
     clippy::panic
 )]
 
-use super::{FilterPlace, TableReader};
+use super::TableReader;
+use super::filter::FilterPlace;
+use super::index::IndexShape;
 use crate::block::{entry, parts};
-use crate::filter::{FULL_FILTER_NAME, Filter};
+use crate::filter::PARTITIONED_FILTER_NAME;
 use crate::format::{BlockHandle, BlockKind, Footer};
-use crate::index::IndexForm;
+use crate::index::{IndexForm, IndexType};
 use crate::options::{ReadParams, ReaderOptions};
 use crate::properties::{self, TableProperties};
 use spanlith_base::{Error, Result};
@@ -90,12 +92,18 @@ impl TableReader {
             properties: TableProperties::default(),
             no_compression: false,
             index_handle: footer.index.unwrap_or_default(),
-            index_form: IndexForm {
-                user_keys: false,
-                delta: false,
+            index_shape: IndexShape {
+                kind: IndexType::BinarySearch,
+                form: IndexForm {
+                    user_keys: false,
+                    delta: false,
+                    first_keys: false,
+                },
             },
             index: None,
+            index_partitions: Vec::new(),
             filter: FilterPlace::Absent,
+            prefixes: None,
             cache_id: options.cache.as_ref().map_or(0, |c| c.new_id()),
             options,
         };
@@ -129,9 +137,15 @@ impl TableReader {
                 .meta(INDEX)
                 .ok_or_else(|| Error::corruption("metaindex does not name the index"))?;
         }
-        self.index_form = IndexForm {
-            user_keys: self.properties.index_key_is_user_key,
-            delta: self.properties.index_value_is_delta_encoded,
+        let kind = self.properties.index_type();
+        let kind = kind.and_then(IndexType::from_number).unwrap_or_default();
+        self.index_shape = IndexShape {
+            kind,
+            form: IndexForm {
+                user_keys: self.properties.index_key_is_user_key,
+                delta: self.properties.index_value_is_delta_encoded,
+                first_keys: kind == IndexType::BinarySearchWithFirstKey,
+            },
         };
         self.load_index_and_filter(verify)
     }
@@ -156,7 +170,7 @@ impl TableReader {
     }
 
     /// The meta block of that name.
-    fn meta(&self, name: &str) -> Option<BlockHandle> {
+    pub(super) fn meta(&self, name: &str) -> Option<BlockHandle> {
         self.metaindex
             .iter()
             .find(|(n, _)| n == name)
@@ -174,18 +188,8 @@ impl TableReader {
         if self.meta("rocksdb.compression_dict").is_some() && !self.no_compression {
             return refuse("compression dictionary in a table");
         }
-        if self
-            .metaindex
-            .iter()
-            .any(|(name, _)| name.starts_with("partitionedfilter."))
-        {
-            return refuse("partitioned filter");
-        }
         match p.index_type() {
-            Some(0) => {}
-            Some(1) => return refuse("hash-search index (index type 1)"),
-            Some(2) => return refuse("partitioned index (index type 2)"),
-            Some(3) => return refuse("index with first keys (index type 3)"),
+            Some(0..=3) => {}
             Some(n) => return refuse(&format!("index type {n}")),
             None => return Err(Error::corruption("Missing index type property")),
         }
@@ -227,32 +231,34 @@ impl TableReader {
     }
 
     fn load_index_and_filter(&mut self, verify: bool) -> Result<()> {
-        let in_cache = self.options.cache_index_and_filter_blocks && self.options.cache.is_some();
-        if in_cache {
+        let o = &self.options;
+        let pinned = o.pin_l0_filter_and_index_blocks_in_cache && o.level == 0;
+        let in_cache = o.cache_index_and_filter_blocks && o.cache.is_some() && !pinned;
+        // Partitions stay with the reader only if there is no other place for them.
+        let partitions_in_cache = o.cache.is_some() && !pinned;
+        let top_in_cache = in_cache && !o.pin_top_level_index_and_filter;
+        let two_levels = self.has_two_levels();
+        if if two_levels { top_in_cache } else { in_cache } {
             let params = ReadParams {
                 verify_checksums: verify,
                 ..ReadParams::default()
             };
             self.shared_index(&params)?;
         } else {
-            self.index = Some(Arc::new(self.load_index(verify)?));
+            let (handle, form) = (self.index_handle, self.index_shape.form);
+            let index = self.load_index(handle, form, BlockKind::Index, verify)?;
+            self.index = Some(Arc::new(index));
         }
-        let Some(handle) = self.meta(FULL_FILTER_NAME) else {
-            return Ok(());
-        };
-        if !self.properties.whole_key_filtering() {
-            return Ok(());
+        if two_levels && !partitions_in_cache {
+            self.index_partitions = self.load_index_partitions(verify)?;
         }
-        self.filter = if in_cache {
-            FilterPlace::Cached(handle)
+        let partitioned = self.meta(PARTITIONED_FILTER_NAME).is_some();
+        let filter_in_cache = if partitioned {
+            partitions_in_cache
         } else {
-            match self.read(handle, BlockKind::Filter, verify) {
-                Ok(bytes) => Some(Filter::parse(bytes)).filter(Filter::is_understood),
-                // RocksDB reads on without a filter it cannot read.
-                Err(_) => None,
-            }
-            .map_or(FilterPlace::Absent, FilterPlace::Resident)
+            in_cache
         };
+        self.open_filter(filter_in_cache, top_in_cache, verify);
         Ok(())
     }
 }

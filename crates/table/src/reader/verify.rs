@@ -1,8 +1,9 @@
 //! Reads a whole table to check or show it.
 
-use super::TableReader;
+use super::{PrefixSeek, TableReader};
 use crate::block::Block;
 use crate::format::{BlockHandle, BlockKind, Footer};
+use crate::index::IndexTable;
 use crate::options::ReadParams;
 use crate::properties::TableProperties;
 use spanlith_base::keys::{split_internal, tag_sequence};
@@ -25,6 +26,10 @@ pub struct TableDump {
     pub index_keys_are_user_keys: bool,
     /// Separator and place of each data block.
     pub index: Vec<(Vec<u8>, BlockHandle)>,
+    /// Separator and place of each partition of a two-level index.
+    pub index_partitions: Vec<(Vec<u8>, BlockHandle)>,
+    /// Separator and place of each partition of a partitioned filter.
+    pub filter_partitions: Vec<(Vec<u8>, BlockHandle)>,
 }
 
 impl TableReader {
@@ -47,7 +52,9 @@ impl TableReader {
         for (name, handle) in &self.metaindex {
             let kind = match name.as_str() {
                 "rocksdb.properties" => BlockKind::Properties,
-                "rocksdb.index" => BlockKind::Index,
+                "rocksdb.index" | "rocksdb.hashindex.prefixes" | "rocksdb.hashindex.metadata" => {
+                    BlockKind::Index
+                }
                 _ => BlockKind::Filter,
             };
             check(*handle, kind)?;
@@ -57,11 +64,27 @@ impl TableReader {
             check(self.index_handle, BlockKind::Index)?;
             blocks += 1;
         }
-        // Reads the index again if it is not resident.
-        for &handle in self.index(&ReadParams::default())?.handles() {
-            check(handle, BlockKind::Data)?;
-            blocks += 1;
+        if let Some(top) = self.load_filter_top()? {
+            for &handle in top.index().map_or(&[][..], IndexTable::handles) {
+                check(handle, BlockKind::Filter)?;
+                blocks += 1;
+            }
         }
+        let params = ReadParams::default();
+        // Reads the index again if it is not resident.
+        if self.has_two_levels() {
+            for &handle in self.index(&params)?.handles() {
+                check(handle, BlockKind::Index)?;
+                blocks += 1;
+            }
+        }
+        self.for_each_index(&params, |index| {
+            for &handle in index.handles() {
+                check(handle, BlockKind::Data)?;
+                blocks += 1;
+            }
+            Ok(())
+        })?;
         Ok(blocks)
     }
 
@@ -74,7 +97,6 @@ impl TableReader {
         let cmp = &self.options.comparator;
         let broken =
             |what: &str| Error::corruption(format!("T1: {what}")).with_path(self.file.path());
-        let index = self.shared_index(&ReadParams::default())?;
         let params = ReadParams {
             bypass_cache: true,
             readahead: 1 << 20,
@@ -94,12 +116,19 @@ impl TableReader {
                 return Err(broken("key without a tag"));
             };
             // The index must lead to the block the entry is in.
-            let found = index.index().map(|i| i.seek(cmp, user, tag));
-            if found != Some(iter.block_number()) {
+            let found = self.find_block(user, tag, &ReadParams::default())?;
+            if found != iter.block_handle() {
                 return Err(broken("index key contradicts a block").with("key", key.escape_ascii()));
             }
             if !self.may_match(user) {
                 return Err(broken("filter denies a key").with("key", key.escape_ascii()));
+            }
+            let seek = PrefixSeek {
+                key: user,
+                ..PrefixSeek::default()
+            };
+            if !self.prefix_may_match(seek, &ReadParams::default()) {
+                return Err(broken("filter denies a prefix").with("key", key.escape_ascii()));
             }
             entries += 1;
             key_bytes += key.len() as u64;
@@ -135,16 +164,32 @@ impl TableReader {
     /// # Errors
     /// Those of reading the index.
     pub fn dump(&self) -> Result<TableDump> {
-        let index = self.index(&ReadParams::default())?;
+        let entries_of = |table: &IndexTable| -> Vec<_> {
+            (0..table.len())
+                .map(|i| (table.key(i).to_vec(), table.handle(i)))
+                .collect()
+        };
+        let params = ReadParams::default();
+        let mut index = Vec::new();
+        self.for_each_index(&params, |table| {
+            index.extend(entries_of(table));
+            Ok(())
+        })?;
+        let mut index_partitions = Vec::new();
+        if self.has_two_levels() {
+            index_partitions = entries_of(&*self.index(&params)?);
+        }
+        let filter_top = self.load_filter_top()?;
+        let filter_top = filter_top.as_ref().and_then(Block::index);
         Ok(TableDump {
             footer: self.footer,
             metaindex: self.metaindex.clone(),
             properties: self.properties.clone(),
             index_handle: self.index_handle,
-            index_keys_are_user_keys: index.has_user_keys(),
-            index: (0..index.len())
-                .map(|i| (index.key(i).to_vec(), index.handle(i)))
-                .collect(),
+            index_keys_are_user_keys: self.index_shape.form.user_keys,
+            index,
+            index_partitions,
+            filter_partitions: filter_top.map(entries_of).unwrap_or_default(),
         })
     }
 

@@ -1,20 +1,12 @@
-//! The index of a table: which block holds which keys.
-//!
-//! The index block has one entry per data block; its key `s` satisfies
-//! `last key of the block <= s < first key of the next`. At open it is parsed into flat arrays; the
-//! block of a target is the first whose `s` is not smaller.
-//!
-//! Keys are user keys if no user key spans two blocks, internal keys otherwise. Values are handles,
-//! either plain or as differences to the previous one; two properties say which.
+//! An index block in the form that is searched: flat arrays of separators, order words and handles.
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use crate::block::build::BlockBuilder;
 use crate::block::entry::{bad_entry, header, index_header};
 use crate::block::parts;
 use crate::block::seek::{common_prefix, compare, tie_range};
-use crate::format::{BlockHandle, TRAILER_LEN};
-use spanlith_base::coding::{get_varint64, put_varint64};
-use spanlith_base::keys::{MAX_SEQUENCE, SEEK_TYPE, pack_tag, split_internal, user_key};
+use crate::format::BlockHandle;
+use spanlith_base::coding::{get_varint32, get_varint64};
+use spanlith_base::keys::{TAG_LEN, split_internal};
 use spanlith_base::{Comparator, Error, Result};
 use std::cmp::Ordering;
 
@@ -25,6 +17,8 @@ pub(crate) struct IndexForm {
     pub(crate) user_keys: bool,
     /// Values are delta-encoded.
     pub(crate) delta: bool,
+    /// Values hold the first key of their block.
+    pub(crate) first_keys: bool,
 }
 
 /// A parsed index.
@@ -39,6 +33,15 @@ pub(crate) struct IndexTable {
     common: usize,
     /// Order word of each separator behind the common prefix; empty for user comparators.
     prefixes: Vec<u64>,
+    /// First internal key of each block, if the index has them.
+    first: Option<Box<FirstKeys>>,
+}
+
+/// First keys, one behind the other, and the end of each.
+#[derive(Default)]
+struct FirstKeys {
+    keys: Vec<u8>,
+    ends: Vec<u32>,
 }
 
 impl IndexTable {
@@ -51,6 +54,7 @@ impl IndexTable {
             handles: Vec::new(),
             common: 0,
             prefixes: Vec::new(),
+            first: None,
         }
     }
 
@@ -68,13 +72,21 @@ impl IndexTable {
         let entries = block.get(..parts.entries_end).ok_or_else(bad_entry)?;
         let mut table = Self {
             user_keys: form.user_keys,
+            first: form.first_keys.then(Box::default),
             ..Self::empty()
         };
         let mut previous = BlockHandle::default();
         let mut at = 0;
         let mut last = 0..0;
         while at < entries.len() {
-            let (shared, key, value, handle, end) = index_entry(entries, at, form, previous)?;
+            let IndexEntry {
+                shared,
+                key,
+                value,
+                handle,
+                first,
+                end,
+            } = index_entry(entries, at, form, previous)?;
             let start = table.keys.len();
             if shared > last.len() {
                 return Err(bad_entry());
@@ -100,6 +112,11 @@ impl IndexTable {
                 .ends
                 .push(u32::try_from(last.end).map_err(|_| bad_entry())?);
             table.handles.push(handle);
+            if let Some(firsts) = &mut table.first {
+                firsts.keys.extend_from_slice(first);
+                let end = u32::try_from(firsts.keys.len()).map_err(|_| bad_entry())?;
+                firsts.ends.push(end);
+            }
             previous = handle;
             at = end;
         }
@@ -149,6 +166,17 @@ impl IndexTable {
         &self.keys[start..self.ends[i] as usize]
     }
 
+    /// First internal key of a block, if the index knows it.
+    #[inline]
+    pub(crate) fn first_key(&self, i: usize) -> Option<&[u8]> {
+        let firsts = self.first.as_deref()?;
+        let start = match i.checked_sub(1) {
+            Some(before) => *firsts.ends.get(before)? as usize,
+            None => 0,
+        };
+        firsts.keys.get(start..*firsts.ends.get(i)? as usize)
+    }
+
     /// Separator as (user key, tag); a user-key separator stands behind all entries of its key.
     #[inline]
     fn split(&self, i: usize) -> (&[u8], u64) {
@@ -186,28 +214,42 @@ impl IndexTable {
             + self.ends.capacity() * 4
             + self.handles.capacity() * size_of::<BlockHandle>()
             + self.prefixes.capacity() * 8
+            + self.first.as_ref().map_or(0, |first| {
+                size_of::<FirstKeys>() + first.keys.capacity() + first.ends.capacity() * 4
+            })
     }
 }
 
-/// Decodes one index entry: shared length, offsets of key and value, handle, offset of the next.
+/// A decoded index entry.
+struct IndexEntry<'a> {
+    /// Bytes shared with the previous key.
+    shared: usize,
+    /// Offsets of the key's own bytes and of the value.
+    key: usize,
+    value: usize,
+    handle: BlockHandle,
+    /// First key of the block; empty if the form has none.
+    first: &'a [u8],
+    /// Offset of the next entry.
+    end: usize,
+}
+
+/// Decodes one index entry.
 fn index_entry(
     entries: &[u8],
     at: usize,
     form: IndexForm,
     previous: BlockHandle,
-) -> Result<(usize, usize, usize, BlockHandle, usize)> {
-    if !form.delta {
+) -> Result<IndexEntry<'_>> {
+    let (shared, key, value, end) = if form.delta {
+        let (shared, key, value) = index_header(entries, at).ok_or_else(bad_entry)?;
+        (shared, key, value, entries.len())
+    } else {
         let h = header(entries, at).ok_or_else(bad_entry)?;
-        let value = entries.get(h.value..h.end).ok_or_else(bad_entry)?;
-        let handle = match BlockHandle::decode(value) {
-            Some((handle, [])) => handle,
-            _ => return Err(bad_entry()),
-        };
-        return Ok((h.shared, h.key, h.value, handle, h.end));
-    }
-    let (shared, key, value) = index_header(entries, at).ok_or_else(bad_entry)?;
-    let rest = entries.get(value..).ok_or_else(bad_entry)?;
-    let (handle, rest) = if shared == 0 {
+        (h.shared, h.key, h.value, h.end)
+    };
+    let rest = entries.get(value..end).ok_or_else(bad_entry)?;
+    let (handle, rest) = if !form.delta || shared == 0 {
         BlockHandle::decode(rest).ok_or_else(bad_entry)?
     } else {
         let (zigzag, rest) = get_varint64(rest).ok_or_else(bad_entry)?;
@@ -220,102 +262,25 @@ fn index_entry(
         });
         (handle.ok_or_else(bad_entry)?, rest)
     };
-    Ok((shared, key, value, handle, entries.len() - rest.len()))
-}
-
-/// Collects separators while data blocks are written, and encodes the index at the end, when it is
-/// known whether user keys suffice.
-pub(crate) struct IndexBuilder {
-    /// Internal-key separators, one behind the other.
-    keys: Vec<u8>,
-    /// End of each separator, and the handle of its block.
-    entries: Vec<(usize, BlockHandle)>,
-    /// Some user key spans two data blocks.
-    spans: bool,
-    /// Scratch for the shortened key.
-    short: Vec<u8>,
-}
-
-/// Shortest tag of a separator that is not a key of the table.
-const SEPARATOR_TAG: u64 = pack_tag(MAX_SEQUENCE, SEEK_TYPE);
-
-impl IndexBuilder {
-    pub(crate) fn new() -> Self {
-        Self {
-            keys: Vec::new(),
-            entries: Vec::new(),
-            spans: false,
-            short: Vec::new(),
+    let (first, rest): (&[u8], _) = if form.first_keys {
+        let (len, rest) = get_varint32(rest).ok_or_else(bad_entry)?;
+        let (first, rest) = rest.split_at_checked(len as usize).ok_or_else(bad_entry)?;
+        if first.len() < TAG_LEN {
+            return Err(bad_entry());
         }
+        (first, rest)
+    } else {
+        (&[], rest)
+    };
+    if !form.delta && !rest.is_empty() {
+        return Err(bad_entry());
     }
-
-    /// Adds the block that ends with the internal key `last`. `next` is the first key of the next
-    /// block, `None` behind the last. With `shorten` the separator is made as short as possible.
-    pub(crate) fn add(
-        &mut self,
-        cmp: &Comparator,
-        last: &[u8],
-        next: Option<&[u8]>,
-        shorten: bool,
-        handle: BlockHandle,
-    ) {
-        let user = user_key(last);
-        if next.is_some_and(|next| cmp.equal(user, user_key(next))) {
-            self.spans = true;
-        }
-        let mut found = false;
-        if shorten {
-            self.short.clear();
-            self.short.extend_from_slice(user);
-            match next {
-                Some(next) => cmp.shortest_separator(&mut self.short, user_key(next)),
-                None => cmp.short_successor(&mut self.short),
-            }
-            found =
-                self.short.len() <= user.len() && cmp.compare(user, &self.short) == Ordering::Less;
-        }
-        if found {
-            self.keys.extend_from_slice(&self.short);
-            self.keys.extend_from_slice(&SEPARATOR_TAG.to_le_bytes());
-        } else {
-            self.keys.extend_from_slice(last);
-        }
-        self.entries.push((self.keys.len(), handle));
-    }
-
-    /// Approximate size of the encoded index.
-    pub(crate) fn estimate(&self) -> usize {
-        self.keys.len() + self.entries.len() * 12
-    }
-
-    /// The index block, and its form.
-    pub(crate) fn finish(&self, interval: usize) -> (Vec<u8>, IndexForm) {
-        let form = IndexForm {
-            user_keys: !self.spans,
-            delta: true,
-        };
-        let mut builder = BlockBuilder::new(interval);
-        let mut previous: &[u8] = &[];
-        let mut before = BlockHandle::default();
-        let mut start = 0;
-        let (mut full, mut delta) = (Vec::new(), Vec::new());
-        for &(end, handle) in &self.entries {
-            let key = &self.keys[start..end];
-            let key = if form.user_keys { user_key(key) } else { key };
-            full.clear();
-            handle.encode(&mut full);
-            let change = handle.size.wrapping_sub(before.size) as i64;
-            delta.clear();
-            put_varint64(&mut delta, ((change << 1) ^ (change >> 63)) as u64);
-            debug_assert!(
-                self.entries.first().is_some_and(|f| f.1 == handle)
-                    || before.offset + before.size + TRAILER_LEN as u64 == handle.offset
-            );
-            builder.add_delta(previous, key, &full, &delta);
-            previous = key;
-            before = handle;
-            start = end;
-        }
-        (builder.finish().to_vec(), form)
-    }
+    Ok(IndexEntry {
+        shared,
+        key,
+        value,
+        handle,
+        first,
+        end: end - rest.len(),
+    })
 }

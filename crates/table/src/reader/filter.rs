@@ -1,0 +1,388 @@
+//! The filter of an open table: where it is, and what it is asked.
+//!
+//! The usual filter, one block of whole keys asked by their 64-bit hash, has a path of its own. All
+//! others are asked with the key: legacy filters have another hash, prefix filters want the prefix,
+//! and of a partitioned filter the key says which partition. What cannot be read matches.
+#![deny(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic
+)]
+
+use super::TableReader;
+use crate::block::Block;
+use crate::filter::{FULL_FILTER_NAME, Filter, PARTITIONED_FILTER_NAME};
+use crate::format::{BlockHandle, BlockKind};
+use crate::options::ReadParams;
+use spanlith_base::keys::{MAX_SEQUENCE, seek_tag};
+use spanlith_base::{Comparator, Result, SliceTransform};
+use std::sync::Arc;
+
+/// Where the filter is.
+pub(super) enum FilterPlace {
+    /// There is none, or it cannot be used.
+    Absent,
+    /// With the reader, asked by the hash of whole keys.
+    Resident(Filter),
+    /// In the cache, to be read from here when missing; asked by the hash of whole keys.
+    Cached(BlockHandle),
+    /// Asked with the key.
+    Keyed(Box<KeyedFilter>),
+}
+
+/// A filter that is asked with the key.
+pub(super) struct KeyedFilter {
+    blocks: FilterBlocks,
+    /// It holds whole keys, and they are to be asked for.
+    whole_keys: bool,
+}
+
+/// The blocks of a filter that is asked with the key.
+enum FilterBlocks {
+    /// One, with the reader.
+    Resident(Filter),
+    /// One, in the cache.
+    Cached(BlockHandle),
+    /// Partitions.
+    Partitioned {
+        /// The top level, in the cache if it is not here.
+        top: Option<Arc<Block>>,
+        top_handle: BlockHandle,
+        /// All partitions, if they stay with the reader.
+        partitions: Vec<Filter>,
+    },
+}
+
+/// Prefixes in the filter.
+pub(super) struct Prefixes {
+    /// The extractor the table was written with.
+    extractor: SliceTransform,
+    /// It is the one in use now.
+    is_current: bool,
+}
+
+/// What is known about a seek for which a prefix filter may be asked.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PrefixSeek<'a> {
+    /// The user key sought.
+    pub key: &'a [u8],
+    /// The exclusive upper bound of the iterator. It lets a table be asked whose prefix extractor is
+    /// not the one in use.
+    pub upper_bound: Option<&'a [u8]>,
+    /// The iterator finds out by itself whether prefixes apply (`auto_prefix_mode`), so that the
+    /// filter may be asked only if the upper bound shows that nothing beyond the prefix is wanted.
+    pub needs_bound: bool,
+}
+
+impl FilterPlace {
+    /// Bytes of memory with the reader.
+    pub(super) fn memory_usage(&self) -> usize {
+        match self {
+            Self::Absent | Self::Cached(_) => 0,
+            Self::Resident(filter) => filter.memory_usage(),
+            Self::Keyed(keyed) => match &keyed.blocks {
+                FilterBlocks::Resident(filter) => filter.memory_usage(),
+                FilterBlocks::Cached(_) => 0,
+                FilterBlocks::Partitioned {
+                    top, partitions, ..
+                } => {
+                    top.as_ref().map_or(0, |top| top.memory_usage())
+                        + partitions.iter().map(Filter::memory_usage).sum::<usize>()
+                }
+            },
+        }
+    }
+}
+
+impl TableReader {
+    /// Whether the filter lets prefix seeks for `seek.key` pass: false only if no key of the table
+    /// at or behind it has its prefix. True whenever the filter has no answer.
+    pub fn prefix_may_match(&self, seek: PrefixSeek<'_>, params: &ReadParams) -> bool {
+        let Some(prefixes) = &self.prefixes else {
+            return true;
+        };
+        let Some(prefix) = prefixes.extractor.prefix(seek.key) else {
+            return true;
+        };
+        if (seek.needs_bound || !prefixes.is_current) && !self.is_bounded(prefixes, prefix, seek) {
+            return true;
+        }
+        let tag = seek_tag(MAX_SEQUENCE);
+        match &self.filter {
+            FilterPlace::Absent => true,
+            FilterPlace::Resident(filter) => filter.may_match(prefix),
+            FilterPlace::Cached(handle) => self.cached_filter(*handle, prefix, params),
+            FilterPlace::Keyed(keyed) => {
+                self.ask_blocks(&keyed.blocks, (seek.key, tag), prefix, params)
+            }
+        }
+    }
+
+    /// Whether the upper bound keeps a seek within the prefix of its key.
+    fn is_bounded(&self, prefixes: &Prefixes, prefix: &[u8], seek: PrefixSeek<'_>) -> bool {
+        let Some(bound) = seek.upper_bound else {
+            return false;
+        };
+        if prefixes.extractor.prefix(bound) == Some(prefix) {
+            return true;
+        }
+        // Or it is the first key behind all of the prefix.
+        matches!(self.options.comparator, Comparator::Bytewise)
+            && prefixes.extractor.full_length() == Some(prefix.len())
+            && is_successor(prefix, bound)
+    }
+
+    /// Whether a prefix extractor and a filter with prefixes are there to be asked.
+    pub fn has_prefix_filter(&self) -> bool {
+        self.prefixes.is_some() && !matches!(self.filter, FilterPlace::Absent)
+    }
+
+    /// Asks a filter of [`FilterPlace::Keyed`] for a point lookup.
+    #[inline(never)]
+    pub(super) fn keyed_filter_matches(
+        &self,
+        keyed: &KeyedFilter,
+        key: (&[u8], u64),
+        params: &ReadParams,
+    ) -> bool {
+        let entry = if keyed.whole_keys {
+            Some(key.0)
+        } else {
+            self.prefixes
+                .as_ref()
+                .filter(|p| p.is_current)
+                .and_then(|p| p.extractor.prefix(key.0))
+        };
+        entry.is_none_or(|entry| self.ask_blocks(&keyed.blocks, key, entry, params))
+    }
+
+    /// Asks for `entry` where the key (user key, tag) belongs.
+    fn ask_blocks(
+        &self,
+        blocks: &FilterBlocks,
+        key: (&[u8], u64),
+        entry: &[u8],
+        params: &ReadParams,
+    ) -> bool {
+        match blocks {
+            FilterBlocks::Resident(filter) => filter.may_match(entry),
+            FilterBlocks::Cached(handle) => self.cached_filter(*handle, entry, params),
+            FilterBlocks::Partitioned {
+                top,
+                top_handle,
+                partitions,
+            } => {
+                let cached;
+                let top = match top {
+                    Some(top) => top,
+                    None => match self.cached_filter_top(*top_handle, params) {
+                        Ok(block) => {
+                            cached = block;
+                            &cached
+                        }
+                        Err(_) => return true,
+                    },
+                };
+                let Some(top) = top.index().filter(|top| top.len() > 0) else {
+                    return true;
+                };
+                // Behind the last partition the last one answers.
+                let at = top.seek(&self.options.comparator, key.0, key.1);
+                let at = at.min(top.len() - 1);
+                if let Some(filter) = partitions.get(at) {
+                    return filter.may_match(entry);
+                }
+                match top.handles().get(at) {
+                    Some(&handle) => self.cached_filter(handle, entry, params),
+                    None => true,
+                }
+            }
+        }
+    }
+
+    /// The top level of a partitioned filter in the cache, read if it is not there.
+    fn cached_filter_top(&self, handle: BlockHandle, params: &ReadParams) -> Result<Arc<Block>> {
+        if let Some(block) = self.cached_meta(handle) {
+            return Ok(block);
+        }
+        Self::may_read(params)?;
+        let verify = params.verify_checksums;
+        let block = self.load_index(handle, self.top_form(), BlockKind::Filter, verify)?;
+        let block = Arc::new(block);
+        self.insert_meta(handle, &block)?;
+        Ok(block)
+    }
+
+    /// Asks a filter block that lives in the cache. What cannot be read matches.
+    fn cached_filter(&self, handle: BlockHandle, entry: &[u8], params: &ReadParams) -> bool {
+        self.cached_filter_block(handle, params)
+            .is_none_or(|block| Filter::query_bytes_for(block.bytes(), entry))
+    }
+
+    /// Asks a filter block in the cache by hash.
+    pub(super) fn cached_filter_matches(
+        &self,
+        handle: BlockHandle,
+        hash: u64,
+        params: &ReadParams,
+    ) -> bool {
+        self.cached_filter_block(handle, params)
+            .is_none_or(|block| Filter::query_bytes(block.bytes(), hash))
+    }
+
+    fn cached_filter_block(&self, handle: BlockHandle, params: &ReadParams) -> Option<Arc<Block>> {
+        if let Some(block) = self.cached_meta(handle) {
+            return Some(block);
+        }
+        if params.cache_only {
+            return None;
+        }
+        let bytes = self.read(handle, BlockKind::Filter, params.verify_checksums);
+        let block = Arc::new(Block::raw(bytes.ok()?));
+        // A full cache only means that the filter is read again.
+        let _ = self.insert_meta(handle, &block);
+        Some(block)
+    }
+
+    /// Finds out where the filter is, and reads what stays with the reader.
+    pub(super) fn open_filter(&mut self, in_cache: bool, top_in_cache: bool, verify: bool) {
+        let p = &self.properties;
+        let whole_keys = self.options.whole_key_filtering && p.whole_key_filtering();
+        let prefixes = p.prefix_filtering().then(|| self.file_prefixes()).flatten();
+        if !whole_keys && prefixes.is_none() {
+            return;
+        }
+        let blocks = if let Some(handle) = self.meta(FULL_FILTER_NAME) {
+            // Only formats before 5 have filters with another hash.
+            let by_hash = whole_keys && self.footer.format_version >= 5;
+            if in_cache {
+                if by_hash {
+                    self.filter = FilterPlace::Cached(handle);
+                    self.prefixes = prefixes;
+                    return;
+                }
+                FilterBlocks::Cached(handle)
+            } else {
+                // RocksDB reads on without a filter it cannot read.
+                let Ok(bytes) = self.read(handle, BlockKind::Filter, verify) else {
+                    return;
+                };
+                let filter = Filter::parse(bytes);
+                if !filter.is_understood() {
+                    return;
+                }
+                if whole_keys && filter.is_asked_by_hash() {
+                    self.filter = FilterPlace::Resident(filter);
+                    self.prefixes = prefixes;
+                    return;
+                }
+                FilterBlocks::Resident(filter)
+            }
+        } else if let Some(top_handle) = self.meta(PARTITIONED_FILTER_NAME) {
+            let Some(blocks) = self.open_partitions(top_handle, in_cache, top_in_cache, verify)
+            else {
+                return;
+            };
+            blocks
+        } else {
+            return;
+        };
+        self.prefixes = prefixes;
+        self.filter = FilterPlace::Keyed(Box::new(KeyedFilter { blocks, whole_keys }));
+    }
+
+    fn open_partitions(
+        &self,
+        top_handle: BlockHandle,
+        in_cache: bool,
+        top_in_cache: bool,
+        verify: bool,
+    ) -> Option<FilterBlocks> {
+        if top_handle.size == 0 {
+            return None;
+        }
+        let mut top = None;
+        let mut partitions = Vec::new();
+        if !top_in_cache {
+            let form = self.top_form();
+            let block = self.load_index(top_handle, form, BlockKind::Filter, verify);
+            let block = block.ok()?;
+            if !in_cache {
+                for &handle in block.index()?.handles() {
+                    // A partition that cannot be read matches.
+                    let bytes = self.read(handle, BlockKind::Filter, verify);
+                    partitions.push(Filter::parse(bytes.unwrap_or_else(|_| vec![0; 6])));
+                }
+            }
+            top = Some(Arc::new(block));
+        }
+        Some(FilterBlocks::Partitioned {
+            top,
+            top_handle,
+            partitions,
+        })
+    }
+
+    /// The extractor of the table's prefixes, if it is known here.
+    fn file_prefixes(&self) -> Option<Prefixes> {
+        let name = self.properties.prefix_extractor_name.as_str();
+        let current = self.options.prefix_extractor.as_ref();
+        if let Some(current) = current.filter(|c| c.is_named(name)) {
+            return Some(Prefixes {
+                extractor: current.clone(),
+                is_current: true,
+            });
+        }
+        Some(Prefixes {
+            extractor: SliceTransform::from_text(name)?,
+            is_current: false,
+        })
+    }
+
+    /// The top level of a partitioned filter, read for verification; `None` if there is none.
+    ///
+    /// # Errors
+    /// Those of reading it.
+    pub(super) fn load_filter_top(&self) -> Result<Option<Block>> {
+        let Some(handle) = self.meta(PARTITIONED_FILTER_NAME).filter(|h| h.size > 0) else {
+            return Ok(None);
+        };
+        self.load_index(handle, self.top_form(), BlockKind::Filter, true)
+            .map(Some)
+    }
+}
+
+/// Whether `bound` is the first key behind all keys that begin with `prefix`.
+fn is_successor(prefix: &[u8], bound: &[u8]) -> bool {
+    let Some(last) = prefix.iter().rposition(|&b| b != 0xff) else {
+        return false;
+    };
+    let mut next = prefix.get(..=last).unwrap_or_default().to_vec();
+    if let Some(byte) = next.last_mut() {
+        *byte += 1;
+    }
+    // The bound may have the full length, or be cut behind the byte that was raised.
+    bound == next
+        || (bound.len() == prefix.len()
+            && bound.starts_with(&next)
+            && bound
+                .get(next.len()..)
+                .is_some_and(|rest| rest.iter().all(|&b| b == 0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_successor_of_a_prefix_is_recognised() {
+        assert!(is_successor(b"abc", b"abd"));
+        assert!(is_successor(b"ab\xff", b"ac"));
+        assert!(is_successor(b"ab\xff", b"ac\0"));
+        for bound in [&b"abe"[..], b"abc", b"abd0", b"ab", b""] {
+            assert!(!is_successor(b"abc", bound), "{bound:?}");
+        }
+        assert!(!is_successor(b"\xff\xff", b"\xff\xff\xff"));
+    }
+}

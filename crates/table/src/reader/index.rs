@@ -1,0 +1,182 @@
+//! The index of an open table, with one level or two.
+//!
+//! The index, or the top level of two, stays with the reader or lives in the cache. Partitions are
+//! read through the cache when they are needed; without a cache, and in level 0 if it is to be
+//! pinned, they stay with the reader as well.
+#![deny(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic
+)]
+
+use super::TableReader;
+use crate::block::Block;
+use crate::block::entry::bad_entry;
+use crate::format::{BlockHandle, BlockKind};
+use crate::index::{IndexForm, IndexTable, IndexType};
+use crate::options::ReadParams;
+use spanlith_base::Result;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// The index, held for a moment.
+pub(super) enum IndexRef<'a> {
+    Resident(&'a Block),
+    Cached(Arc<Block>),
+}
+
+/// An index without blocks, for blocks that are none.
+static NO_INDEX: IndexTable = IndexTable::empty();
+
+impl Deref for IndexRef<'_> {
+    type Target = IndexTable;
+    #[inline]
+    fn deref(&self) -> &IndexTable {
+        let block = match self {
+            Self::Resident(block) => *block,
+            Self::Cached(block) => block,
+        };
+        block.index().unwrap_or(&NO_INDEX)
+    }
+}
+
+/// Shape of a table's index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct IndexShape {
+    pub(super) kind: IndexType,
+    pub(super) form: IndexForm,
+}
+
+impl TableReader {
+    /// Whether the index is the top level over partitions.
+    #[inline]
+    pub(crate) fn has_two_levels(&self) -> bool {
+        self.index_shape.kind == IndexType::TwoLevelIndexSearch
+    }
+
+    /// How the index, or the top level of two, is encoded.
+    pub(super) fn top_form(&self) -> IndexForm {
+        IndexForm {
+            first_keys: false,
+            ..self.index_shape.form
+        }
+    }
+
+    /// Reads and parses an index block.
+    pub(super) fn load_index(
+        &self,
+        handle: BlockHandle,
+        form: IndexForm,
+        kind: BlockKind,
+        verify: bool,
+    ) -> Result<Block> {
+        let bytes = self.read(handle, kind, verify)?;
+        let limit = self.footer.offset;
+        let table = IndexTable::parse(&bytes, form, limit, &self.options.comparator)
+            .map_err(|e| self.at(e, handle))?;
+        Ok(Block::from_index(table))
+    }
+
+    /// The index, or the top level of two, with the reader or in the cache.
+    #[inline]
+    pub(super) fn index(&self, params: &ReadParams) -> Result<IndexRef<'_>> {
+        match &self.index {
+            Some(block) => Ok(IndexRef::Resident(block)),
+            None => Ok(IndexRef::Cached(self.cached_top(params)?)),
+        }
+    }
+
+    /// [`Self::index`] with a share in it, for iterators.
+    pub(crate) fn shared_index(&self, params: &ReadParams) -> Result<Arc<Block>> {
+        match &self.index {
+            Some(block) => Ok(block.clone()),
+            None => self.cached_top(params),
+        }
+    }
+
+    fn cached_top(&self, params: &ReadParams) -> Result<Arc<Block>> {
+        self.cached_index(self.index_handle, params)
+    }
+
+    /// An index block in the cache, read if it is not there.
+    pub(super) fn cached_index(
+        &self,
+        handle: BlockHandle,
+        params: &ReadParams,
+    ) -> Result<Arc<Block>> {
+        if let Some(block) = self.cached_meta(handle) {
+            return Ok(block);
+        }
+        Self::may_read(params)?;
+        let (form, verify) = (self.index_shape.form, params.verify_checksums);
+        let block = Arc::new(self.load_index(handle, form, BlockKind::Index, verify)?);
+        self.insert_meta(handle, &block)?;
+        Ok(block)
+    }
+
+    /// Partition number `i` below the top level.
+    pub(crate) fn index_partition(
+        &self,
+        top: &IndexTable,
+        i: usize,
+        params: &ReadParams,
+    ) -> Result<Arc<Block>> {
+        if let Some(block) = self.index_partitions.get(i) {
+            return Ok(block.clone());
+        }
+        let handle = top.handles().get(i).copied().ok_or_else(bad_entry)?;
+        self.cached_index(handle, params)
+    }
+
+    /// Reads all partitions, to stay with the reader.
+    pub(super) fn load_index_partitions(&self, verify: bool) -> Result<Vec<Arc<Block>>> {
+        let params = ReadParams {
+            verify_checksums: verify,
+            ..ReadParams::default()
+        };
+        let top = self.index(&params)?;
+        let form = self.index_shape.form;
+        let load = |&handle: &BlockHandle| {
+            let block = self.load_index(handle, form, BlockKind::Index, verify)?;
+            Ok(Arc::new(block))
+        };
+        top.handles().iter().map(load).collect()
+    }
+
+    /// Calls `each` with the index, or with its partitions in order.
+    pub(super) fn for_each_index(
+        &self,
+        params: &ReadParams,
+        mut each: impl FnMut(&IndexTable) -> Result<()>,
+    ) -> Result<()> {
+        let top = self.index(params)?;
+        if !self.has_two_levels() {
+            return each(&top);
+        }
+        for i in 0..top.len() {
+            let partition = self.index_partition(&top, i, params)?;
+            each(partition.index().unwrap_or(&NO_INDEX))?;
+        }
+        Ok(())
+    }
+
+    /// The data block that holds a key, or would; `None` behind the last.
+    pub(super) fn find_block(
+        &self,
+        user: &[u8],
+        tag: u64,
+        params: &ReadParams,
+    ) -> Result<Option<BlockHandle>> {
+        let cmp = &self.options.comparator;
+        let top = self.index(params)?;
+        let at = top.seek(cmp, user, tag);
+        let handle = top.handles().get(at).copied();
+        if handle.is_none() || !self.has_two_levels() {
+            return Ok(handle);
+        }
+        let partition = self.index_partition(&top, at, params)?;
+        let index = partition.index().unwrap_or(&NO_INDEX);
+        Ok(index.handles().get(index.seek(cmp, user, tag)).copied())
+    }
+}

@@ -1,0 +1,274 @@
+//! Filters and indexes of every kind: byte for byte those of RocksDB, and read back by all paths.
+
+mod common;
+
+use common::{MemFile, build, expected, fixture, open};
+use spanlith_base::keys::user_key;
+use spanlith_base::{ErrorKind, SliceTransform};
+use spanlith_table::filter::FilterPolicy;
+use spanlith_table::{
+    BuilderOptions, FilterKind, IndexType, ReaderOptions, TableBuilder, TableOptions,
+};
+
+const BLOOM: FilterKind = FilterKind::Bloom { bits: 10.0 };
+const RIBBON: FilterKind = FilterKind::Ribbon {
+    bits: 10.0,
+    bloom_before_level: 0,
+};
+
+fn shape(format_version: u32, filter: FilterKind) -> BuilderOptions {
+    BuilderOptions {
+        table: TableOptions {
+            format_version,
+            filter,
+            optimize_filters_for_memory: false,
+            ..TableOptions::default()
+        },
+        ..BuilderOptions::default()
+    }
+}
+
+fn partitioned(mut o: BuilderOptions, block_size: usize, metadata: usize) -> BuilderOptions {
+    o.table.index_type = IndexType::TwoLevelIndexSearch;
+    o.table.partition_filters = true;
+    o.table.block_size = block_size;
+    o.table.metadata_block_size = metadata;
+    o
+}
+
+/// The extractor of the vectors with prefixes.
+const FOUR: SliceTransform = SliceTransform::FixedPrefix(4);
+
+#[test]
+fn partitioned_filters_are_cut_and_built_as_by_rocksdb() {
+    let bits = |bits| FilterKind::Bloom { bits };
+    // File, entries, partitions, version, filter, block and partition size, prefixes, whole keys.
+    let cases = [
+        (
+            "r118-v7-part-both.sst",
+            "dataset-c.tsv",
+            7,
+            7,
+            BLOOM,
+            256,
+            128,
+            true,
+            true,
+        ),
+        (
+            "r118-v7-part-both-coupled.sst",
+            "dataset-c.tsv",
+            9,
+            7,
+            BLOOM,
+            256,
+            128,
+            true,
+            true,
+        ),
+        (
+            "r118-v7-part-prefixonly.sst",
+            "dataset-c.tsv",
+            2,
+            7,
+            bits(50.0),
+            256,
+            128,
+            true,
+            false,
+        ),
+        (
+            "r118-v7-part-ribbon.sst",
+            "dataset-e.tsv",
+            5,
+            7,
+            RIBBON,
+            256,
+            300,
+            false,
+            true,
+        ),
+        (
+            "r118-v7-twolevel.sst",
+            "dataset-a.tsv",
+            2,
+            7,
+            BLOOM,
+            400,
+            160,
+            false,
+            true,
+        ),
+        (
+            "r78-v5-twolevel.sst",
+            "dataset-a.tsv",
+            2,
+            5,
+            BLOOM,
+            400,
+            160,
+            false,
+            true,
+        ),
+    ];
+    for (file, contents, partitions, version, filter, block, metadata, prefixes, whole) in cases {
+        let mut o = partitioned(shape(version, filter), block, metadata);
+        o.table.decouple_partitioned_filters =
+            !file.contains("coupled") && !file.starts_with("r78");
+        o.table.whole_key_filtering = whole;
+        o.prefix_extractor = prefixes.then_some(FOUR);
+        let bytes = build(o, &expected(contents));
+        let reader = open(bytes.clone(), ReaderOptions::default()).unwrap();
+        let dump = reader.dump().unwrap();
+        assert_eq!(dump.filter_partitions.len(), partitions, "{file}");
+        let original = fixture(file);
+        let mut behind = 0;
+        for (i, (_, handle)) in dump.filter_partitions.iter().enumerate() {
+            let filter = &bytes[handle.offset as usize..][..handle.size as usize];
+            let found = original[behind..]
+                .windows(filter.len())
+                .position(|part| part == filter);
+            let at = found.unwrap_or_else(|| panic!("{file}: partition {i} differs"));
+            behind += at + filter.len();
+        }
+    }
+}
+
+#[test]
+fn full_filters_are_built_as_by_rocksdb() {
+    let bloom = |bits| FilterKind::Bloom { bits };
+    let ribbon = |bits| FilterKind::Ribbon {
+        bits,
+        bloom_before_level: 0,
+    };
+    let capped = SliceTransform::CappedPrefix(4);
+    let cases = [
+        (
+            "r78-v4-legacybloom400.sst",
+            "dataset-b.tsv",
+            4,
+            bloom(10.0),
+            None,
+            true,
+        ),
+        (
+            "r78-v4-legacy-23bit.sst",
+            "dataset-c.tsv",
+            4,
+            bloom(23.0),
+            None,
+            true,
+        ),
+        (
+            "r118-v7-ribbon400.sst",
+            "dataset-b.tsv",
+            7,
+            ribbon(10.0),
+            None,
+            true,
+        ),
+        (
+            "r118-v7-ribbon1000.sst",
+            "dataset-e.tsv",
+            7,
+            ribbon(12.3),
+            None,
+            true,
+        ),
+        (
+            "r118-v7-longkeys-ribbon.sst",
+            "dataset-d.tsv",
+            7,
+            ribbon(10.0),
+            None,
+            true,
+        ),
+        (
+            "r118-v7-full-both-capped.sst",
+            "dataset-c.tsv",
+            7,
+            bloom(9.5),
+            Some(capped),
+            true,
+        ),
+        (
+            "r118-v7-full-prefixonly-fixed.sst",
+            "dataset-c.tsv",
+            7,
+            bloom(10.0),
+            Some(FOUR),
+            false,
+        ),
+    ];
+    for (file, contents, version, filter, extractor, whole) in cases {
+        if version < 5 {
+            let policy = FilterPolicy::new(filter, version, 0, false).unwrap();
+            let keys = expected(contents);
+            let hashes: Vec<u64> = keys.iter().map(|(k, _)| policy.hash(user_key(k))).collect();
+            let filter = policy.build(&hashes);
+            let found = fixture(file)
+                .windows(filter.len())
+                .any(|part| part == filter);
+            assert!(found, "{file}: the filter block is not in the file");
+            continue;
+        }
+        let mut o = shape(version, filter);
+        o.table.whole_key_filtering = whole;
+        o.prefix_extractor = extractor;
+        let bytes = build(o, &expected(contents));
+        let reader = open(bytes.clone(), ReaderOptions::default()).unwrap();
+        let dump = reader.dump().unwrap();
+        let (_, handle) = dump
+            .metaindex
+            .iter()
+            .find(|(name, _)| name.starts_with("fullfilter."))
+            .unwrap_or_else(|| panic!("{file}: no filter"));
+        let filter = &bytes[handle.offset as usize..][..handle.size as usize];
+        let found = fixture(file)
+            .windows(filter.len())
+            .any(|part| part == filter);
+        assert!(found, "{file}: the filter block is not in the file");
+    }
+}
+
+/// Up to its index a table with a range tombstone is as any other.
+#[test]
+fn indexes_of_every_type_are_encoded_as_by_rocksdb() {
+    let cases = [
+        ("r78-v5-hashsearch.sst", IndexType::HashSearch),
+        ("r78-v5-firstkey.sst", IndexType::BinarySearchWithFirstKey),
+        ("r78-v5-twolevel.sst", IndexType::TwoLevelIndexSearch),
+    ];
+    for (file, index_type) in cases {
+        let mut o = partitioned(shape(5, BLOOM), 400, 160);
+        o.table.index_type = index_type;
+        o.table.decouple_partitioned_filters = false;
+        if index_type == IndexType::BinarySearchWithFirstKey {
+            o.table.index_block_restart_interval = 2;
+        }
+        if index_type == IndexType::HashSearch {
+            o.prefix_extractor = Some(FOUR);
+        }
+        let bytes = build(o, &expected("dataset-a.tsv"));
+        let reader = open(bytes.clone(), ReaderOptions::default()).unwrap();
+        let handle = reader.dump().unwrap().index_handle;
+        let end = (handle.offset + handle.size + 5) as usize;
+        let original = fixture(file);
+        let differs = (0..end).find(|&i| original.get(i) != Some(&bytes[i]));
+        assert_eq!(differs, None, "{file}: first difference before {end}");
+    }
+}
+
+#[test]
+fn a_hash_search_index_needs_a_prefix_extractor() {
+    let mut o = shape(7, FilterKind::None);
+    o.table.index_type = IndexType::HashSearch;
+    let (file, _) = MemFile::create();
+    let mut builder = TableBuilder::new(o, file);
+    let e = builder.add(b"key\x01\0\0\0\0\0\0\0", b"").unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::InvalidArgument);
+    assert!(
+        e.to_string().contains("prefix_extractor is not given"),
+        "{e}"
+    );
+}
