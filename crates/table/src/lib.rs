@@ -41,7 +41,7 @@ pub use index::IndexType;
 pub use iter::TableIter;
 pub use options::{BuilderOptions, IndexShortening, ReadParams, ReaderOptions, TableOptions};
 pub use properties::TableProperties;
-pub use reader::{PrefixSeek, TableDump, TableReader};
+pub use reader::{PrefixSeek, TableDump, TableGet, TableReader};
 
 /// The cache of blocks in their uncompressed form, with the search arrays beside the bytes.
 pub type BlockCache = spanlith_cache::Cache<Block>;

@@ -11,7 +11,7 @@ use spanlith_base::keys::{
 use spanlith_base::{Comparator, SliceTransform, UserComparator};
 use spanlith_table::{
     BlockCache, BuilderOptions, Compression, FilterKind, IndexShortening, IndexType, ReadParams,
-    ReaderOptions, TableOptions, TableReader,
+    ReaderOptions, TableGet, TableOptions, TableReader,
 };
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
@@ -149,6 +149,53 @@ fn visible<'a>(
         }
     }
     found
+}
+
+/// A batch of present and absent keys finds what single lookups must find.
+fn check_batches(
+    reader: &TableReader,
+    entries: &Entries,
+    cmp: &Comparator,
+    random: &mut Random,
+    params: &ReadParams,
+    context: &str,
+) {
+    let mut keys: Vec<Vec<u8>> = Vec::new();
+    for (key, _) in entries {
+        if random.below(3) == 0 {
+            keys.push(user_key(key).to_vec());
+        }
+        if random.below(6) == 0 {
+            let mut absent = user_key(key).to_vec();
+            absent.push(random.below(256) as u8);
+            keys.push(absent);
+        }
+    }
+    keys.sort_by(|a, b| cmp.compare(a, b));
+    let snapshot = [MAX_SEQUENCE, random.below(200)][random.below(2) as usize];
+    let newest_only = random.below(2) == 0;
+    let mut batch: Vec<TableGet<'_>> = keys
+        .iter()
+        .map(|key| TableGet::new(key, TableReader::filter_hash(key)))
+        .collect();
+    let mut found: Vec<Vec<(u64, Vec<u8>)>> = vec![Vec::new(); keys.len()];
+    reader.multi_get(&mut batch, snapshot, params, |n, tag, value, _| {
+        found[n].push((tag, value.to_vec()));
+        if newest_only {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    });
+    for (n, key) in keys.iter().enumerate() {
+        assert!(batch[n].result.is_ok(), "{context}");
+        let mut want = visible(entries, cmp, key, snapshot);
+        if newest_only {
+            want.truncate(1);
+        }
+        let got: Vec<_> = found[n].iter().map(|(tag, v)| (*tag, &v[..])).collect();
+        assert_eq!(got, want, "{context}: key {key:?} at {snapshot}");
+    }
 }
 
 fn check_lookups(
@@ -305,6 +352,7 @@ fn tables_behave_as_sorted_vectors() {
         for (key, _) in &entries {
             assert!(reader.may_match(user_key(key)), "{context}");
         }
+        check_batches(&reader, &entries, &cmp, &mut random, &params, &context);
         let mut last = 0;
         for (key, _) in &entries {
             let offset = reader.approximate_offset(key);

@@ -54,6 +54,13 @@ enum FilterBlocks {
     },
 }
 
+/// Blocks of a filter that were fetched for the key before.
+#[derive(Default)]
+pub(super) struct FilterMemo {
+    top: Option<Arc<Block>>,
+    block: Option<(BlockHandle, Arc<Block>)>,
+}
+
 /// Prefixes in the filter.
 pub(super) struct Prefixes {
     /// The extractor the table was written with.
@@ -114,7 +121,8 @@ impl TableReader {
             FilterPlace::Resident(filter) => filter.may_match(prefix),
             FilterPlace::Cached(handle) => self.cached_filter(*handle, prefix, params),
             FilterPlace::Keyed(keyed) => {
-                self.ask_blocks(&keyed.blocks, (seek.key, tag), prefix, params)
+                let mut memo = FilterMemo::default();
+                self.ask_blocks(&keyed.blocks, (seek.key, tag), prefix, (params, &mut memo))
             }
         }
     }
@@ -145,6 +153,7 @@ impl TableReader {
         keyed: &KeyedFilter,
         key: (&[u8], u64),
         params: &ReadParams,
+        memo: &mut FilterMemo,
     ) -> bool {
         let entry = if keyed.whole_keys {
             Some(key.0)
@@ -154,7 +163,7 @@ impl TableReader {
                 .filter(|p| p.is_current)
                 .and_then(|p| p.extractor.prefix(key.0))
         };
-        entry.is_none_or(|entry| self.ask_blocks(&keyed.blocks, key, entry, params))
+        entry.is_none_or(|entry| self.ask_blocks(&keyed.blocks, key, entry, (params, memo)))
     }
 
     /// Asks for `entry` where the key (user key, tag) belongs.
@@ -163,28 +172,22 @@ impl TableReader {
         blocks: &FilterBlocks,
         key: (&[u8], u64),
         entry: &[u8],
-        params: &ReadParams,
+        (params, memo): (&ReadParams, &mut FilterMemo),
     ) -> bool {
         match blocks {
             FilterBlocks::Resident(filter) => filter.may_match(entry),
-            FilterBlocks::Cached(handle) => self.cached_filter(*handle, entry, params),
+            FilterBlocks::Cached(handle) => self.ask_cached(*handle, entry, params, memo),
             FilterBlocks::Partitioned {
                 top,
                 top_handle,
                 partitions,
             } => {
-                let cached;
-                let top = match top {
-                    Some(top) => top,
-                    None => match self.cached_filter_top(*top_handle, params) {
-                        Ok(block) => {
-                            cached = block;
-                            &cached
-                        }
-                        Err(_) => return true,
-                    },
-                };
-                let Some(top) = top.index().filter(|top| top.len() > 0) else {
+                if top.is_none() && memo.top.is_none() {
+                    memo.top = self.cached_filter_top(*top_handle, params).ok();
+                }
+                let top = top.as_ref().or(memo.top.as_ref());
+                let top = top.and_then(|top| top.index());
+                let Some(top) = top.filter(|top| top.len() > 0) else {
                     return true;
                 };
                 // Behind the last partition the last one answers.
@@ -193,12 +196,33 @@ impl TableReader {
                 if let Some(filter) = partitions.get(at) {
                     return filter.may_match(entry);
                 }
-                match top.handles().get(at) {
-                    Some(&handle) => self.cached_filter(handle, entry, params),
+                match top.handles().get(at).copied() {
+                    Some(handle) => self.ask_cached(handle, entry, params, memo),
                     None => true,
                 }
             }
         }
+    }
+
+    /// Asks a filter block that lives in the cache, or is still held from the key before.
+    fn ask_cached(
+        &self,
+        handle: BlockHandle,
+        entry: &[u8],
+        params: &ReadParams,
+        memo: &mut FilterMemo,
+    ) -> bool {
+        if let Some((last, block)) = &memo.block
+            && *last == handle
+        {
+            return Filter::query_bytes_for(block.bytes(), entry);
+        }
+        let Some(block) = self.cached_filter_block(handle, params) else {
+            return true;
+        };
+        let matches = Filter::query_bytes_for(block.bytes(), entry);
+        memo.block = Some((handle, block));
+        matches
     }
 
     /// The top level of a partitioned filter in the cache, read if it is not there.
@@ -231,7 +255,11 @@ impl TableReader {
             .is_none_or(|block| Filter::query_bytes(block.bytes(), hash))
     }
 
-    fn cached_filter_block(&self, handle: BlockHandle, params: &ReadParams) -> Option<Arc<Block>> {
+    pub(super) fn cached_filter_block(
+        &self,
+        handle: BlockHandle,
+        params: &ReadParams,
+    ) -> Option<Arc<Block>> {
         if let Some(block) = self.cached_meta(handle) {
             return Some(block);
         }

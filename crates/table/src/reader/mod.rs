@@ -10,6 +10,7 @@
 //!
 //! Threads: shared freely; nothing changes after `open`.
 
+mod batch;
 mod fetch;
 mod filter;
 mod index;
@@ -24,7 +25,7 @@ use crate::index::IndexTable;
 use crate::iter::TableIter;
 use crate::options::{ReadParams, ReaderOptions};
 use crate::properties::TableProperties;
-use filter::{FilterPlace, Prefixes};
+use filter::{FilterMemo, FilterPlace, Prefixes};
 use index::IndexShape;
 use spanlith_base::keys::{MAX_SEQUENCE, seek_tag, split_internal};
 use spanlith_base::{Result, SequenceNumber};
@@ -33,6 +34,7 @@ use std::cmp::Ordering;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+pub use batch::TableGet;
 pub use filter::PrefixSeek;
 pub use verify::TableDump;
 
@@ -111,7 +113,8 @@ impl TableReader {
         match &self.filter {
             FilterPlace::Keyed(keyed) => {
                 let key = (user_key, seek_tag(MAX_SEQUENCE));
-                self.keyed_filter_matches(keyed, key, &ReadParams::default())
+                let mut memo = FilterMemo::default();
+                self.keyed_filter_matches(keyed, key, &ReadParams::default(), &mut memo)
             }
             _ => self.may_match_hash(hash64(user_key)),
         }
@@ -184,7 +187,8 @@ impl TableReader {
             FilterPlace::Absent => true,
             FilterPlace::Cached(handle) => self.cached_filter_matches(*handle, hash, params),
             FilterPlace::Keyed(keyed) => {
-                self.keyed_filter_matches(keyed, (user_key, seek_tag(snapshot)), params)
+                let key = (user_key, seek_tag(snapshot));
+                self.keyed_filter_matches(keyed, key, params, &mut FilterMemo::default())
             }
         };
         if !passes {
@@ -212,20 +216,22 @@ impl TableReader {
         if self.has_two_levels() {
             return self.get_below(&index, (user_key, tag), params, &mut sink);
         }
-        self.get_through(&index, (user_key, tag), params, &mut sink)?;
+        let mut fetch = |handle| self.data_block(handle, params);
+        self.get_through(&index, (user_key, tag), &mut fetch, &mut sink)?;
         Ok(())
     }
 
     /// The lookup through one index block.
     #[inline]
-    fn get_through<F>(
+    fn get_through<B, F>(
         &self,
         index: &IndexTable,
         (user_key, tag): (&[u8], u64),
-        params: &ReadParams,
+        fetch: &mut B,
         sink: &mut F,
     ) -> Result<Lookup>
     where
+        B: FnMut(BlockHandle) -> Result<Arc<Block>>,
         F: FnMut(u64, &[u8], &Arc<Block>) -> ControlFlow<()>,
     {
         let cmp = &self.options.comparator;
@@ -237,7 +243,7 @@ impl TableReader {
                 return Ok(Lookup::Done);
             }
             let handle = index.handle(i);
-            let block = self.data_block(handle, params)?;
+            let block = fetch(handle)?;
             let found = block
                 .lookup(cmp, user_key, tag, sink)
                 .map_err(|e| self.at(e, handle))?;
@@ -262,11 +268,12 @@ impl TableReader {
     where
         F: FnMut(u64, &[u8], &Arc<Block>) -> ControlFlow<()>,
     {
+        let mut fetch = |handle| self.data_block(handle, params);
         let start = top.seek(&self.options.comparator, key.0, key.1);
         for i in start..top.len() {
             let partition = self.index_partition(top, i, params)?;
             if let Some(index) = partition.index()
-                && self.get_through(index, key, params, sink)? == Lookup::Done
+                && self.get_through(index, key, &mut fetch, sink)? == Lookup::Done
             {
                 break;
             }

@@ -1,0 +1,167 @@
+//! Looks up a sorted run of keys at once: each filter partition, index partition and data block is
+//! fetched once for all neighbours that need it.
+#![deny(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic
+)]
+
+use super::TableReader;
+use super::filter::{FilterMemo, FilterPlace};
+use crate::block::Block;
+use crate::block::seek::Lookup;
+use crate::filter::Filter;
+use crate::format::BlockHandle;
+use crate::index::IndexTable;
+use crate::options::ReadParams;
+use spanlith_base::keys::seek_tag;
+use spanlith_base::{Result, SequenceNumber};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// One key of a batch.
+#[derive(Debug)]
+pub struct TableGet<'a> {
+    /// The user key.
+    pub user_key: &'a [u8],
+    /// Its [`TableReader::filter_hash`].
+    pub hash: u64,
+    /// How its lookup ended. An error concerns this key only.
+    pub result: Result<()>,
+    /// The filter lets it pass.
+    passes: bool,
+}
+
+impl<'a> TableGet<'a> {
+    /// A key to look up, with its [`TableReader::filter_hash`].
+    pub fn new(user_key: &'a [u8], hash: u64) -> Self {
+        Self {
+            user_key,
+            hash,
+            result: Ok(()),
+            passes: true,
+        }
+    }
+}
+
+/// The blocks of the key before.
+#[derive(Default)]
+struct Memo {
+    partition: Option<(usize, Arc<Block>)>,
+    data: Option<(BlockHandle, Arc<Block>)>,
+}
+
+impl TableReader {
+    /// [`Self::get_hashed`] for several keys, which must be in order. `sink` gets the number of the
+    /// key in `keys`, then what the sink of [`Self::get_hashed`] gets; breaking ends that key only.
+    /// Errors go into [`TableGet::result`].
+    pub fn multi_get<F>(
+        &self,
+        keys: &mut [TableGet<'_>],
+        snapshot: SequenceNumber,
+        params: &ReadParams,
+        mut sink: F,
+    ) where
+        F: FnMut(usize, u64, &[u8], &Arc<Block>) -> ControlFlow<()>,
+    {
+        let tag = seek_tag(snapshot);
+        if !self.filter_batch(keys, tag, params) {
+            return;
+        }
+        let top = match self.index(params) {
+            Ok(top) => top,
+            Err(e) => {
+                for key in keys.iter_mut().filter(|key| key.passes) {
+                    key.result = Err(e.clone());
+                }
+                return;
+            }
+        };
+        let mut memo = Memo::default();
+        for (n, key) in keys.iter_mut().enumerate().filter(|(_, key)| key.passes) {
+            let mut sink = |tag: u64, value: &[u8], block: &Arc<Block>| sink(n, tag, value, block);
+            let sought = (key.user_key, tag);
+            key.result = self.get_remembering(&top, sought, params, &mut memo, &mut sink);
+        }
+    }
+
+    /// Asks the filter for all keys; whether any passes.
+    fn filter_batch(&self, keys: &mut [TableGet<'_>], tag: u64, params: &ReadParams) -> bool {
+        match &self.filter {
+            FilterPlace::Absent => {
+                for key in keys.iter_mut() {
+                    key.passes = true;
+                }
+            }
+            FilterPlace::Resident(filter) => {
+                for key in keys.iter() {
+                    filter.prefetch(key.hash);
+                }
+                for key in keys.iter_mut() {
+                    key.passes = filter.may_match_hash(key.hash);
+                }
+            }
+            FilterPlace::Cached(handle) => {
+                let block = self.cached_filter_block(*handle, params);
+                for key in keys.iter_mut() {
+                    key.passes = block
+                        .as_ref()
+                        .is_none_or(|block| Filter::query_bytes(block.bytes(), key.hash));
+                }
+            }
+            FilterPlace::Keyed(keyed) => {
+                let mut memo = FilterMemo::default();
+                for key in keys.iter_mut() {
+                    let sought = (key.user_key, tag);
+                    key.passes = self.keyed_filter_matches(keyed, sought, params, &mut memo);
+                }
+            }
+        }
+        keys.iter().any(|key| key.passes)
+    }
+
+    /// One lookup that takes blocks from the one before.
+    fn get_remembering<F>(
+        &self,
+        top: &IndexTable,
+        key: (&[u8], u64),
+        params: &ReadParams,
+        memo: &mut Memo,
+        sink: &mut F,
+    ) -> Result<()>
+    where
+        F: FnMut(u64, &[u8], &Arc<Block>) -> ControlFlow<()>,
+    {
+        let Memo { partition, data } = memo;
+        let mut fetch = |handle: BlockHandle| match data {
+            Some((last, block)) if *last == handle => Ok(block.clone()),
+            _ => {
+                let block = self.data_block(handle, params)?;
+                *data = Some((handle, block.clone()));
+                Ok(block)
+            }
+        };
+        if !self.has_two_levels() {
+            self.get_through(top, key, &mut fetch, sink)?;
+            return Ok(());
+        }
+        let start = top.seek(&self.options.comparator, key.0, key.1);
+        for i in start..top.len() {
+            let block = match partition {
+                Some((last, block)) if *last == i => block.clone(),
+                _ => {
+                    let block = self.index_partition(top, i, params)?;
+                    *partition = Some((i, block.clone()));
+                    block
+                }
+            };
+            if let Some(index) = block.index()
+                && self.get_through(index, key, &mut fetch, sink)? == Lookup::Done
+            {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
