@@ -43,7 +43,7 @@ pub mod version;
 mod write;
 
 pub use crate::core::Snapshot;
-pub use db::{Cf, Cursor, Db, Iter, OpenBuilder};
+pub use db::{Cf, Cursor, Db, FamilyOptions, Iter, OpenBuilder};
 pub use merge::{MergeOperator, StringAppend, UInt64Add, operator_by_name};
 pub use read::ReadOptions;
 pub use spanlith_base::{

@@ -1,12 +1,12 @@
 //! Runs a plan: reads the inputs, writes the outputs, and swaps them in one version edit (C3).
 
 use crate::compaction::{Below, CompactionIter, IterSettings};
-use crate::core::{Engine, FileBounds};
+use crate::core::{DbState, Engine, Family, FamilySettings, FamilyState, FileBounds};
 use crate::info_log::EventValue;
 use crate::iter::{LevelIter, MergingIter, Source};
 use crate::picker::{CompactionPlan, OutputCutter, PickerInput, RunningCompaction, pick_leveled};
-use crate::version::{NewFile, VersionEdit, filenames};
-use spanlith_base::{Error, Result};
+use crate::version::{NewFile, VersionEdit};
+use spanlith_base::{Error, ErrorKind, Result};
 use spanlith_env::IoActivity;
 use spanlith_table::{ReadParams, TableBuilder};
 use std::sync::Arc;
@@ -18,37 +18,38 @@ const READAHEAD: usize = 512 << 10;
 /// Entries between two looks at whether the database closes.
 const CHECK_EVERY: u64 = 1024;
 
+/// A plan that is being carried out.
+pub(crate) struct CompactionJob {
+    pub family: Arc<Family>,
+    pub settings: Arc<FamilySettings>,
+    pub plan: CompactionPlan,
+    pub id: u64,
+}
+
 impl Engine {
     /// Body of a background compaction job: picks, runs, and asks for the next.
     pub(crate) fn background_compaction(self: &Arc<Self>) {
-        let plan = {
+        let job = {
             let mut state = self.state.lock();
             state.compactions_queued -= 1;
-            let free = state.manual == 0 && state.error.is_none() && !state.closing;
-            let plan = if free {
-                let input = self.picker_input(&state);
-                pick_leveled(&input)
-            } else {
-                None
-            };
-            match plan {
-                Some(p) => Some(self.start_plan(&mut state, p)),
-                None => {
-                    // Nothing can run now; what is due is looked at again after the next install.
-                    state.compaction_due = false;
-                    drop(state);
-                    self.changed.notify_all();
-                    return;
-                }
+            let job = self.next_job(&mut state);
+            if job.is_none() {
+                drop(state);
+                self.changed.notify_all();
+                return;
             }
+            // While this one runs, another family may be next.
+            self.schedule(&mut state);
+            job
         };
-        if let Some((plan, id)) = plan {
-            let result = self.run_plan(&plan);
-            self.end_plan(&plan, id);
-            if let Err(e) = result
-                && !self.stopping()
-            {
-                self.set_error("a compaction", &e);
+        if let Some(job) = job {
+            let result = self.run_plan(&job);
+            self.end_plan(&job);
+            match result {
+                Ok(()) => {}
+                Err(e) if e.kind() == ErrorKind::ColumnFamilyDropped => {}
+                Err(_) if self.stopping() => {}
+                Err(e) => self.set_error("a compaction", &e),
             }
         }
         for n in self.c.purge.run() {
@@ -56,59 +57,87 @@ impl Engine {
         }
     }
 
-    pub(crate) fn picker_input<'a>(&'a self, state: &'a crate::core::DbState) -> PickerInput<'a> {
+    /// The next compaction of the family that has waited longest.
+    fn next_job(&self, state: &mut DbState) -> Option<CompactionJob> {
+        if state.manual > 0 || state.error.is_some() || state.closing {
+            return None;
+        }
+        while let Some(id) = state.compaction_queue.pop_front() {
+            let Some(f) = state.family_mut(id) else {
+                continue;
+            };
+            f.compaction_queued = false;
+            match pick_leveled(&self.picker_input(f)) {
+                Some(plan) => return self.start_plan(state, id, plan),
+                // Nothing can run now; what is due is looked at again after the next install.
+                None => f.compaction_due = false,
+            }
+        }
+        None
+    }
+
+    pub(crate) fn picker_input<'a>(&self, f: &'a FamilyState) -> PickerInput<'a> {
         PickerInput {
-            version: &state.version,
-            options: &self.c.family.levels,
-            running: &state.running,
+            version: &f.version,
+            options: &f.settings.levels,
+            running: &f.running,
             oldest_snapshot: self.c.snapshots.oldest().map(|o| o.0),
             now: self.c.env.clock.now_seconds(),
         }
     }
 
-    /// Marks the inputs and registers the output range. Requires: the state mutex.
+    /// Marks the inputs and registers the output range. Requires: the state mutex. `None` if the
+    /// family was dropped.
     pub(crate) fn start_plan(
         &self,
-        state: &mut crate::core::DbState,
+        state: &mut DbState,
+        family: u32,
         plan: CompactionPlan,
-    ) -> (CompactionPlan, u64) {
-        for (_, files) in &plan.inputs {
-            for f in files {
-                f.being_compacted.store(true, Ordering::Relaxed);
-            }
-        }
+    ) -> Option<CompactionJob> {
         state.next_job += 1;
         let id = state.next_job;
-        let (begin, end) = plan.user_key_range(&self.c.family.comparator);
-        state.running.push(RunningCompaction {
+        let f = state.family_mut(family)?;
+        for file in plan.input_files() {
+            file.being_compacted.store(true, Ordering::Relaxed);
+        }
+        let (smallest, largest) = plan.user_key_range(&f.family.comparator);
+        f.running.push(RunningCompaction {
             id,
             output_level: plan.output_level,
-            smallest: begin,
-            largest: end,
+            smallest,
+            largest,
             input_levels: plan.inputs.iter().map(|i| i.0).collect(),
         });
+        let job = CompactionJob {
+            family: f.family.clone(),
+            settings: f.settings.clone(),
+            plan,
+            id,
+        };
         state.compactions_running += 1;
-        (plan, id)
+        Some(job)
     }
 
     /// Takes back what `start_plan` did, and looks for more work.
-    pub(crate) fn end_plan(self: &Arc<Self>, plan: &CompactionPlan, id: u64) {
+    pub(crate) fn end_plan(self: &Arc<Self>, job: &CompactionJob) {
         let mut state = self.state.lock();
-        for (_, files) in &plan.inputs {
-            for f in files {
-                f.being_compacted.store(false, Ordering::Relaxed);
-            }
+        for file in job.plan.input_files() {
+            file.being_compacted.store(false, Ordering::Relaxed);
         }
-        state.running.retain(|r| r.id != id);
         state.compactions_running -= 1;
+        if let Some(f) = state.family_mut(job.family.id) {
+            f.running.retain(|r| r.id != job.id);
+        }
         // Scores exclude what is being compacted: they change now.
-        self.install_superversion(&mut state);
+        self.install_superversion(&mut state, job.family.id);
+        self.schedule(&mut state);
         drop(state);
         self.changed.notify_all();
     }
 
     /// Carries a plan out. On error nothing is installed and the outputs are removed.
-    pub(crate) fn run_plan(self: &Arc<Self>, plan: &CompactionPlan) -> Result<()> {
+    pub(crate) fn run_plan(self: &Arc<Self>, job: &CompactionJob) -> Result<()> {
+        let (family, plan) = (&job.family, &job.plan);
         let mut edit = VersionEdit::default();
         for (level, files) in &plan.inputs {
             edit.deleted_files
@@ -120,7 +149,7 @@ impl Engine {
                     edit.new_files.push(f.to_new_file(plan.output_level as u32));
                 }
             }
-            self.log_and_apply(edit, |_| {})?;
+            self.log_and_apply(family, edit, |_| {})?;
             let fields = [
                 ("files", EventValue::U64(plan.input_files().count() as u64)),
                 ("total_files_size", EventValue::U64(plan.input_bytes())),
@@ -133,8 +162,8 @@ impl Engine {
             return Ok(());
         }
         let started = self.c.env.clock.monotonic_nanos();
-        let mut outputs = Outputs::new(self, plan);
-        let result = self.rewrite(plan, &mut outputs).and_then(|()| {
+        let mut outputs = Outputs::new(self, job);
+        let result = self.rewrite(job, &mut outputs).and_then(|()| {
             if outputs.done.is_empty() {
                 Ok(())
             } else {
@@ -148,7 +177,7 @@ impl Engine {
         // From here on the outputs stay: an edit that failed half way may still be read by the next
         // open. If it is not, that open finds them explained and removes them.
         edit.new_files.clone_from(&outputs.done);
-        self.log_and_apply(edit, |_| {})?;
+        self.log_and_apply(family, edit, |_| {})?;
         let micros = (self.c.env.clock.monotonic_nanos() - started) / 1000;
         let fields = [
             ("compaction_reason", EventValue::Str(plan.reason.name())),
@@ -172,8 +201,9 @@ impl Engine {
         Ok(())
     }
 
-    fn rewrite(self: &Arc<Self>, plan: &CompactionPlan, outputs: &mut Outputs<'_>) -> Result<()> {
-        let c = &self.c;
+    fn rewrite(self: &Arc<Self>, job: &CompactionJob, outputs: &mut Outputs<'_>) -> Result<()> {
+        let (family, plan) = (&job.family, &job.plan);
+        let cache = &family.cache;
         let params = ReadParams {
             fill_cache: false,
             verify_checksums: true,
@@ -185,29 +215,29 @@ impl Engine {
         let mut expected = 0;
         for (level, files) in &plan.inputs {
             for f in files {
-                expected += c.cache.reader(f)?.properties().num_entries;
+                expected += cache.reader(f)?.properties().num_entries;
             }
             if *level == 0 {
                 // Newest first, as the version lists them.
                 for f in files {
-                    let reader = c.cache.reader(f)?;
+                    let reader = cache.reader(f)?;
                     sources.push(Source::Table(Box::new(reader.iter(params))));
                 }
             } else if !files.is_empty() {
                 sources.push(Source::Level(Box::new(LevelIter::over(
                     files.clone(),
-                    c.family.comparator.clone(),
-                    c.cache.clone(),
+                    family.comparator.clone(),
+                    cache.clone(),
                     params,
                 ))));
             }
         }
-        let input = MergingIter::new(c.family.comparator.clone(), sources);
-        let version = self.superversion.load().version.clone();
+        let input = MergingIter::new(family.comparator.clone(), sources);
+        let version = family.superversion.load().version.clone();
         let settings = IterSettings {
-            comparator: c.family.comparator.clone(),
-            merge_operator: c.family.merge_operator.clone(),
-            snapshots: c.snapshots.sequences(),
+            comparator: family.comparator.clone(),
+            merge_operator: family.merge_operator.clone(),
+            snapshots: self.c.snapshots.sequences(),
             bottommost: plan.bottommost,
             below: Some(Below::new(version, plan.output_level)),
         };
@@ -223,7 +253,7 @@ impl Engine {
             }
         }
         outputs.finish_file()?;
-        if iter.input_entries() != expected && c.options.compaction_verify_record_count {
+        if iter.input_entries() != expected && self.c.options.compaction_verify_record_count {
             return Err(
                 Error::corruption("Compaction number of input keys does not match")
                     .with("expected", expected)
@@ -243,7 +273,7 @@ impl Engine {
 /// The tables a compaction writes, one after the other.
 struct Outputs<'a> {
     engine: &'a Engine,
-    plan: &'a CompactionPlan,
+    job: &'a CompactionJob,
     cutter: OutputCutter,
     open: Option<(TableBuilder, FileBounds, u64)>,
     done: Vec<NewFile>,
@@ -253,7 +283,8 @@ struct Outputs<'a> {
 }
 
 impl<'a> Outputs<'a> {
-    fn new(engine: &'a Engine, plan: &'a CompactionPlan) -> Self {
+    fn new(engine: &'a Engine, job: &'a CompactionJob) -> Self {
+        let plan = &job.plan;
         let files = || plan.inputs.iter().flat_map(|i| &i.1);
         let ancester_time = files()
             .map(|f| f.oldest_ancester_time)
@@ -263,8 +294,8 @@ impl<'a> Outputs<'a> {
         let epoch = files().map(|f| f.epoch_number).min().unwrap_or(0);
         Self {
             engine,
-            plan,
-            cutter: OutputCutter::new(plan, engine.c.family.comparator.clone()),
+            job,
+            cutter: OutputCutter::new(plan, job.family.comparator.clone()),
             open: None,
             done: Vec::new(),
             created: Vec::new(),
@@ -290,12 +321,17 @@ impl<'a> Outputs<'a> {
 
     fn start_file(&mut self) -> Result<()> {
         let number = self.engine.new_file_number();
-        let path = self.engine.path(filenames::table_file_name(number));
+        let path = self.job.family.table_path(number, 0);
         let file = self.engine.c.env.fs.create(&path, IoActivity::Compaction)?;
         self.created.push(number);
         let options =
-            self.engine
-                .builder_options(number, self.plan.compression, self.ancester_time);
+            self.engine.builder_options(
+                &self.job.family,
+                &self.job.settings,
+                number,
+                self.job.plan.compression,
+                self.ancester_time,
+            );
         self.open = Some((
             TableBuilder::new(options, file),
             FileBounds::default(),
@@ -310,7 +346,7 @@ impl<'a> Outputs<'a> {
         };
         let summary = builder.finish()?;
         let now = self.engine.c.env.clock.now_seconds();
-        let level = self.plan.output_level as u32;
+        let level = self.job.plan.output_level as u32;
         let mut file = bounds.into_new_file(level, number, &summary, self.ancester_time, now);
         file.epoch_number = self.epoch;
         self.done.push(file);
@@ -328,7 +364,7 @@ impl<'a> Outputs<'a> {
                 .c
                 .env
                 .fs
-                .delete(&self.engine.path(filenames::table_file_name(*n)));
+                .delete(&self.job.family.table_path(*n, 0));
         }
     }
 }

@@ -1,7 +1,8 @@
 //! `compact_range`: flushes, then compacts a key range level by level down to the deepest.
 
-use crate::core::Engine;
+use crate::core::{Engine, Family};
 use crate::picker::pick_manual;
+use crate::version::LevelTargets;
 use spanlith_base::{Error, MAX_SEQUENCE, Result, keys};
 use std::sync::Arc;
 
@@ -10,16 +11,18 @@ impl Engine {
     /// holds any, as RocksDB: the bottommost level itself is not rewritten.
     pub(crate) fn compact_range(
         self: &Arc<Self>,
+        family: &Arc<Family>,
         begin: Option<&[u8]>,
         end: Option<&[u8]>,
     ) -> Result<()> {
+        self.writable()?;
         if let (Some(begin), Some(end)) = (begin, end)
-            && self.c.family.comparator.compare(begin, end).is_gt()
+            && family.comparator.compare(begin, end).is_gt()
         {
             return Ok(());
         }
-        if self.in_memtables(begin, end) {
-            self.flush(true)?;
+        if in_memtables(family, begin, end) {
+            self.flush(&[family.clone()], true)?;
         }
         {
             let mut state = self.state.lock();
@@ -28,7 +31,7 @@ impl Engine {
             }
             state.manual += 1;
         }
-        let result = self.compact_levels(begin, end);
+        let result = self.compact_levels(family, begin, end);
         let mut state = self.state.lock();
         state.manual -= 1;
         self.schedule(&mut state);
@@ -40,29 +43,19 @@ impl Engine {
         result
     }
 
-    /// Whether a memtable holds a key of the range. A range open at either end counts as touched
-    /// without looking, as in RocksDB.
-    fn in_memtables(&self, begin: Option<&[u8]>, end: Option<&[u8]>) -> bool {
-        let (Some(begin), Some(end)) = (begin, end) else {
-            return true;
-        };
-        let from = keys::internal_key(begin, keys::seek_tag(MAX_SEQUENCE));
-        let view = self.superversion.load();
-        std::iter::once(&view.mem).chain(&view.imm).any(|mem| {
-            let mut iter = mem.iter();
-            iter.seek(&from);
-            let comparator = &self.c.family.comparator;
-            iter.valid() && comparator.compare(keys::user_key(iter.key()), end).is_le()
-        })
-    }
-
-    fn compact_levels(self: &Arc<Self>, begin: Option<&[u8]>, end: Option<&[u8]>) -> Result<()> {
-        let last = self.c.family.levels.num_levels as usize - 1;
+    fn compact_levels(
+        self: &Arc<Self>,
+        family: &Arc<Family>,
+        begin: Option<&[u8]>,
+        end: Option<&[u8]>,
+    ) -> Result<()> {
+        let last = family.superversion.load().version.num_levels() - 1;
         let mut level = 0;
         while level < last {
             let output = {
                 let state = self.state.lock();
-                let v = &state.version;
+                let f = state.alive(family.id)?;
+                let v = &f.version;
                 let deepest = (0..v.levels.len())
                     .rev()
                     .find(|&l| !v.overlapping(l, begin, end).is_empty());
@@ -73,12 +66,12 @@ impl Engine {
                     return Ok(());
                 }
                 if level == 0 {
-                    self.targets(v).base_level
+                    LevelTargets::compute(v, &f.settings.levels).base_level
                 } else {
                     level + 1
                 }
             };
-            self.compact_level(level, output, begin, end)?;
+            self.compact_level(family, level, output, begin, end)?;
             level = output;
         }
         Ok(())
@@ -87,6 +80,7 @@ impl Engine {
     /// Compacts what the range holds in one level into another.
     fn compact_level(
         self: &Arc<Self>,
+        family: &Arc<Family>,
         level: usize,
         output: usize,
         begin: Option<&[u8]>,
@@ -106,19 +100,37 @@ impl Engine {
                 drop(self.wait_changed(state));
                 continue;
             }
-            let input = self.picker_input(&state);
+            let input = self.picker_input(state.alive(family.id)?);
             let Some(picked) = pick_manual(&input, level, output, from.as_deref(), end) else {
                 return Ok(());
             };
-            let (plan, id) = self.start_plan(&mut state, picked.plan);
+            let job = self.start_plan(&mut state, family.id, picked.plan);
             drop(state);
-            let result = self.run_plan(&plan);
-            self.end_plan(&plan, id);
-            result?;
+            if let Some(job) = job {
+                let result = self.run_plan(&job);
+                self.end_plan(&job);
+                result?;
+            }
             match picked.next_begin {
                 Some(next) => from = Some(next),
                 None => return Ok(()),
             }
         }
     }
+}
+
+/// Whether a memtable holds a key of the range. A range open at either end counts as touched
+/// without looking, as in RocksDB.
+fn in_memtables(family: &Family, begin: Option<&[u8]>, end: Option<&[u8]>) -> bool {
+    let (Some(begin), Some(end)) = (begin, end) else {
+        return true;
+    };
+    let from = keys::internal_key(begin, keys::seek_tag(MAX_SEQUENCE));
+    let view = family.superversion.load();
+    std::iter::once(&view.mem).chain(&view.imm).any(|mem| {
+        let mut iter = mem.iter();
+        iter.seek(&from);
+        let comparator = &family.comparator;
+        iter.valid() && comparator.compare(keys::user_key(iter.key()), end).is_le()
+    })
 }

@@ -3,38 +3,22 @@
 use super::purge::PurgeQueue;
 use super::stall::Throttle;
 use super::state::{DbState, LeaderState, rank};
-use super::{ManifestState, Request, SnapshotList, SuperVersion};
+use super::{Family, FamilySet, ManifestState, Request, SnapshotList};
 use crate::info_log::InfoLog;
-use crate::merge::MergeOperator;
-use crate::options::{BlockBasedTableOptions, CfOptions, DbOptions};
-use crate::version::{LevelOptions, TableCache};
+use crate::options::DbOptions;
 use spanlith_base::sync::{ArcCell, Condvar, GroupQueue, Mutex};
-use spanlith_base::{Comparator, Error, FileNumber, SequenceNumber};
+use spanlith_base::{Error, FileNumber, Result, SequenceNumber};
 use spanlith_env::{Env, FileLock};
-use spanlith_table::TableOptions;
+use spanlith_wal::LogWriter;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
-
-/// What belongs to one column family. Milestone 1 knows one.
-pub(crate) struct Family {
-    pub id: u32,
-    pub name: String,
-    pub comparator: Comparator,
-    pub merge_operator: Option<Arc<dyn MergeOperator>>,
-    pub options: CfOptions,
-    pub table_options: BlockBasedTableOptions,
-    pub table: TableOptions,
-    pub levels: LevelOptions,
-}
 
 /// What an engine is made of, once recovery has read the directory.
 pub(crate) struct Components {
     pub env: Env,
     pub dir: PathBuf,
     pub options: DbOptions,
-    pub family: Family,
-    pub cache: Arc<TableCache>,
     pub purge: Arc<PurgeQueue>,
     pub log: Arc<InfoLog>,
     pub snapshots: Arc<SnapshotList>,
@@ -48,8 +32,12 @@ pub(crate) struct Components {
 /// An open database.
 pub(crate) struct Engine {
     pub c: Components,
-    /// What readers use; replaced under the state mutex.
-    pub superversion: ArcCell<SuperVersion>,
+    /// Copy of `LeaderState::generation` for those who are not leaders.
+    pub generation: AtomicU64,
+    /// The default family.
+    pub default: Arc<Family>,
+    /// All families that were not dropped; replaced under leadership and the state mutex.
+    pub families: ArcCell<FamilySet>,
     /// Publishes applied writes: stored with Release by the leader after the memtable inserts,
     /// loaded with Acquire by readers after the superversion (W3).
     pub visible: AtomicU64,
@@ -58,6 +46,9 @@ pub(crate) struct Engine {
     /// counted down with Release, awaited with Acquire.
     pub apply_left: AtomicUsize,
     pub leader: Mutex<LeaderState>,
+    /// Closed logs with bytes that were not synced, oldest first. A descriptor that wrote is the one
+    /// that syncs.
+    pub old_logs: Mutex<Vec<LogWriter>>,
     pub manifest: Mutex<ManifestState>,
     pub state: Mutex<DbState>,
     /// Background work finished, an error was set, or close began.
@@ -97,19 +88,19 @@ impl Engine {
         next_file: FileNumber,
         throttle: Throttle,
     ) -> Arc<Self> {
-        let first = SuperVersion {
-            mem: leader.mem.clone(),
-            imm: state.imm.iter().rev().map(|i| i.mem.clone()).collect(),
-            version: state.version.clone(),
-        };
+        let families: Vec<_> = state.families.values().map(|f| f.family.clone()).collect();
+        let families = FamilySet::new(families);
         let lock = c.lock.take();
         Arc::new(Self {
             c,
-            superversion: ArcCell::new(Arc::new(first)),
+            default: families.get(0).expect("the default family is always there").clone(),
+            families: ArcCell::new(Arc::new(families)),
+            generation: AtomicU64::new(0),
             visible: AtomicU64::new(visible),
             queue: GroupQueue::new(),
             apply_left: AtomicUsize::new(0),
             leader: Mutex::new(rank::LEADER, leader),
+            old_logs: Mutex::new(rank::OLD_LOGS, Vec::new()),
             manifest_number: AtomicU64::new(manifest.number),
             manifest: Mutex::new(rank::MANIFEST, manifest),
             state: Mutex::new(rank::STATE, state),
@@ -153,6 +144,21 @@ impl Engine {
         self.c
             .log
             .warn(format_args!("{what} failed, writes stop: {error}"));
+    }
+
+    /// A family by id.
+    pub(crate) fn family(&self, id: u32) -> Option<Arc<Family>> {
+        self.families.load().get(id).cloned()
+    }
+
+    /// Refuses what changes the database when it was opened for reading only.
+    pub(crate) fn writable(&self) -> Result<()> {
+        if self.c.read_only {
+            return Err(Error::not_supported(
+                "Not supported operation in read only mode.",
+            ));
+        }
+        Ok(())
     }
 
     /// The error that refuses writes, if any.

@@ -1,60 +1,157 @@
 //! Version edits and superversions: written, synced, installed, in this order (V3).
 
 use super::engine::gate;
-use super::manifest::SnapshotFacts;
 use super::state::DbState;
 use super::throttle::{StallCondition, StallInput, stall_condition};
-use super::{Engine, SuperVersion};
+use super::{Engine, Family, ManifestState, SuperVersion};
 use crate::picker::needs_compaction;
-use crate::version::{LevelTargets, PurgeSink, Version, VersionBuilder, VersionEdit, filenames};
+use crate::version::{LevelTargets, Version, VersionBuilder, VersionEdit, filenames};
 
 use spanlith_base::Result;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+/// What one edit changes, and in which family.
+pub(crate) struct FamilyEdit {
+    pub family: Arc<Family>,
+    pub edit: VersionEdit,
+}
+
+/// A family whose next version was built.
+struct Next {
+    family: Arc<Family>,
+    base: Arc<Version>,
+    builder: VersionBuilder,
+    version: Arc<Version>,
+    log_number: u64,
+}
+
 impl Engine {
-    /// Logs `edit`, then installs the version it leads to. `with_state` runs under the state mutex
-    /// together with the installation, so that what it changes becomes visible in the same step.
+    /// Logs one edit; see [`Self::log_and_apply_all`].
     ///
     /// # Errors
-    /// The edit is not installed. The MANIFEST is started anew by the next edit (E2); the caller
-    /// decides what else the error means.
+    /// As there.
     pub(crate) fn log_and_apply(
         self: &Arc<Self>,
-        mut edit: VersionEdit,
+        family: &Arc<Family>,
+        edit: VersionEdit,
+        with_state: impl FnOnce(&mut DbState),
+    ) -> Result<()> {
+        let family = family.clone();
+        self.log_and_apply_all(vec![FamilyEdit { family, edit }], with_state)
+    }
+
+    /// Logs the edits, of different families, as one atomic group if there are several, then
+    /// installs the versions they lead to. `with_state` runs under the state mutex together with
+    /// the installation, so that what it changes becomes visible in the same step.
+    ///
+    /// # Errors
+    /// Nothing is installed. The MANIFEST is started anew by the next edit (E2); the caller decides
+    /// what else the error means. `ColumnFamilyDropped` if a family is gone: nothing was written.
+    pub(crate) fn log_and_apply_all(
+        self: &Arc<Self>,
+        edits: Vec<FamilyEdit>,
         with_state: impl FnOnce(&mut DbState),
     ) -> Result<()> {
         let mut manifest = self.manifest.lock();
-        let (base, log_number, table_sequence) = {
-            let state = self.state.lock();
-            (
-                state.version.clone(),
-                state.log_number,
-                state.table_sequence,
-            )
-        };
-        let new_sequence = edit
-            .new_files
-            .iter()
-            .map(|f| f.largest_seqno)
-            .chain(edit.last_sequence)
-            .fold(table_sequence, u64::max);
-        let new_log = edit.log_number.unwrap_or(log_number).max(log_number);
-        if edit.log_number.is_some() {
-            edit.min_log_number_to_keep = Some(new_log);
+        let (next, records, new_sequence) = self.prepare_edits(edits)?;
+        let kept_log = records.iter().filter_map(|e| e.min_log_number_to_keep);
+        let kept_log = kept_log.max().unwrap_or(0);
+        self.write_edits(&mut manifest, records)?;
+
+        let mut state = self.state.lock();
+        state.table_sequence = state.table_sequence.max(new_sequence);
+        state.kept_log = state.kept_log.max(kept_log);
+        let mut changed = Vec::with_capacity(next.len());
+        let mut kept = Vec::with_capacity(next.len());
+        for n in next {
+            for file in n.builder.removed_files() {
+                file.mark_obsolete();
+            }
+            if let Some(f) = state.family_mut(n.family.id) {
+                f.version = n.version;
+                f.log_number = f.log_number.max(n.log_number);
+                changed.push(n.family.id);
+            }
+            // Dropped outside the lock: the last reference to a version frees files.
+            kept.push((n.base, n.builder));
         }
-        let sink: Arc<dyn PurgeSink> = self.c.purge.clone();
-        let mut builder = VersionBuilder::new(&base).with_purge_sink(Arc::downgrade(&sink));
-        builder.apply(&edit)?;
-        let version = Arc::new(builder.build()?);
-        // A new table is opened before anything depends on it: what cannot be read back fails the
-        // job, and the first reader finds index and filter in place.
-        for new in &edit.new_files {
-            if let Some((level, at)) = version.locate(new.number) {
-                self.c.cache.reader(&version.levels[level].files[at])?;
+        with_state(&mut state);
+        for id in changed {
+            self.install_superversion(&mut state, id);
+        }
+        drop(state);
+        drop(manifest);
+        drop(kept);
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    /// Builds the versions that `edits` lead to and completes the records. Requires: the manifest
+    /// token.
+    fn prepare_edits(&self, edits: Vec<FamilyEdit>) -> Result<(Vec<Next>, Vec<VersionEdit>, u64)> {
+        let (bases, mut sequence, others_need) = {
+            let state = self.state.lock();
+            let mut bases = Vec::with_capacity(edits.len());
+            for e in &edits {
+                let f = state.alive(e.family.id)?;
+                bases.push((f.version.clone(), f.log_number));
+            }
+            let of_edits: BTreeSet<u32> = edits.iter().map(|e| e.family.id).collect();
+            let others = state.families.iter().filter(|f| !of_edits.contains(f.0));
+            let others = others.map(|(_, f)| f.log_number).min();
+            (bases, state.table_sequence, others.unwrap_or(u64::MAX))
+        };
+        let mut next = Vec::with_capacity(edits.len());
+        let mut records = Vec::with_capacity(edits.len());
+        for (FamilyEdit { family, mut edit }, (base, log_number)) in edits.into_iter().zip(bases) {
+            let largest = edit.new_files.iter().map(|f| f.largest_seqno);
+            sequence = largest.chain(edit.last_sequence).fold(sequence, u64::max);
+            let log_number = edit.log_number.unwrap_or(log_number).max(log_number);
+            let mut builder = VersionBuilder::new(&base).with_purge_sink(family.sink());
+            builder.apply(&edit)?;
+            let version = Arc::new(builder.build()?);
+            // A new table is opened before anything depends on it: what cannot be read back fails
+            // the job, and the first reader finds index and filter in place.
+            for new in &edit.new_files {
+                if let Some((level, at)) = version.locate(new.number) {
+                    family.cache.reader(&version.levels[level].files[at])?;
+                }
+            }
+            edit.column_family = family.id;
+            edit.prev_log_number = Some(0);
+            edit.last_sequence = Some(sequence);
+            records.push(edit);
+            next.push(Next {
+                family,
+                base,
+                builder,
+                version,
+                log_number,
+            });
+        }
+        let of_these = next.iter().map(|n| n.log_number).min();
+        let min_log = others_need.min(of_these.unwrap_or(u64::MAX));
+        let left = records.len();
+        for (i, edit) in records.iter_mut().enumerate() {
+            if edit.log_number.is_some() {
+                edit.min_log_number_to_keep = Some(min_log);
+            }
+            if left > 1 {
+                edit.remaining_in_atomic_group = Some((left - 1 - i) as u32);
             }
         }
+        Ok((next, records, sequence))
+    }
 
+    /// Appends records to the MANIFEST and syncs it, or starts a new MANIFEST with them. Requires:
+    /// the manifest token.
+    pub(super) fn write_edits(
+        &self,
+        manifest: &mut ManifestState,
+        mut records: Vec<VersionEdit>,
+    ) -> Result<()> {
         let roll = match &manifest.writer {
             None => true,
             Some(w) => w.len() > self.c.options.max_manifest_file_size,
@@ -64,19 +161,20 @@ impl Engine {
         } else {
             manifest.number
         };
-        edit.prev_log_number = Some(0);
-        edit.next_file_number = Some(self.next_file.load(Ordering::Relaxed));
-        edit.last_sequence = Some(new_sequence);
+        let next_file = self.next_file.load(Ordering::Relaxed);
+        for edit in &mut records {
+            edit.next_file_number = Some(next_file);
+        }
         let written = if roll {
-            let facts = SnapshotFacts {
-                version: &base,
-                comparator: self.c.family.comparator.name(),
-                db_id: &self.c.db_id,
-                log_number,
-                min_log_number: log_number,
-                table_sequence,
-            };
-            self.roll_manifest(number, &facts, &edit).map(|w| {
+            let facts = self.snapshot_facts();
+            if let Some(first) = records.first_mut()
+                && facts.max_family > 0
+            {
+                // Ids of families that were dropped are not used again.
+                let max = first.max_column_family.unwrap_or(0).max(facts.max_family);
+                first.max_column_family = Some(max);
+            }
+            self.roll_manifest(number, &facts, &records).map(|w| {
                 let old = std::mem::replace(&mut manifest.number, number);
                 if old != number && old != 0 {
                     // The new MANIFEST is current; a failure leaves a file for the next open.
@@ -91,86 +189,79 @@ impl Engine {
             })
         } else {
             let writer = manifest.writer.as_mut().expect("checked above");
-            writer
-                .add_record(&edit.encode())
+            records
+                .iter()
+                .try_for_each(|edit| writer.add_record(&edit.encode()))
                 .and_then(|()| writer.sync())
         };
-        if let Err(e) = written {
-            manifest.writer = None;
-            return Err(e);
-        }
-
-        let mut state = self.state.lock();
-        for file in builder.removed_files() {
-            file.mark_obsolete();
-        }
-        state.version = version;
-        state.log_number = new_log;
-        state.table_sequence = new_sequence;
-        with_state(&mut state);
-        self.install_superversion(&mut state);
-        drop(state);
-        drop(manifest);
-        drop((base, builder));
-        self.changed.notify_all();
-        Ok(())
+        written.inspect_err(|_| manifest.writer = None)
     }
 
-    /// Publishes the state's memtables and version to readers, and recomputes stalls and scores.
-    pub(crate) fn install_superversion(self: &Arc<Self>, state: &mut DbState) {
-        let mem = self.superversion.load().mem.clone();
-        self.install_with(state, mem);
-    }
-
-    /// As [`Self::install_superversion`], with a new mutable memtable.
-    pub(crate) fn install_with(
-        self: &Arc<Self>,
-        state: &mut DbState,
-        mem: Arc<spanlith_memtable::MemTable>,
-    ) {
-        state.superversion_number += 1;
-        self.superversion.replace(Arc::new(SuperVersion {
-            mem,
-            imm: state.imm.iter().rev().map(|i| i.mem.clone()).collect(),
-            version: state.version.clone(),
+    /// Publishes a family's memtables and version to readers, and recomputes stalls and scores.
+    /// Nothing happens if the family was dropped.
+    pub(crate) fn install_superversion(self: &Arc<Self>, state: &mut DbState, id: u32) {
+        let Some(f) = state.family_mut(id) else {
+            return;
+        };
+        f.superversion_number += 1;
+        f.family.superversion.replace(Arc::new(SuperVersion {
+            mem: f.mem.clone(),
+            imm: f.imm.iter().rev().map(|i| i.mem.clone()).collect(),
+            version: f.version.clone(),
+            settings: f.settings.clone(),
         }));
-        self.recompute(state);
+        self.recompute(state, id);
         self.schedule(state);
     }
 
     /// Scores and stall condition of the installed version.
-    fn recompute(&self, state: &mut DbState) {
-        let f = &self.c.family;
-        let targets = self.targets(&state.version);
-        state.pending_compaction_bytes = targets.pending_compaction_bytes;
-        state.compaction_due =
-            !f.options.disable_auto_compactions && needs_compaction(&self.picker_input(state));
-        let o = &f.options;
+    fn recompute(&self, state: &mut DbState, id: u32) {
+        let Some(f) = state.family_mut(id) else {
+            return;
+        };
+        let o = &f.settings.options;
+        let targets = LevelTargets::compute(&f.version, &f.settings.levels);
+        f.pending_compaction_bytes = targets.pending_compaction_bytes;
+        f.compaction_due =
+            !o.disable_auto_compactions && needs_compaction(&self.picker_input(f));
         let input = StallInput {
-            immutable_count: state.imm.len(),
+            immutable_count: f.imm.len(),
             max_write_buffer_number: o.max_write_buffer_number,
             min_write_buffer_number_to_merge: o.min_write_buffer_number_to_merge,
-            l0_files: state.version.num_files(0),
+            l0_files: f.version.num_files(0),
             level0_slowdown_writes_trigger: o.level0_slowdown_writes_trigger,
             level0_stop_writes_trigger: o.level0_stop_writes_trigger,
-            pending_compaction_bytes: state.pending_compaction_bytes,
+            pending_compaction_bytes: f.pending_compaction_bytes,
             soft_pending_compaction_bytes_limit: o.soft_pending_compaction_bytes_limit,
             hard_pending_compaction_bytes_limit: o.hard_pending_compaction_bytes_limit,
             disable_auto_compactions: o.disable_auto_compactions,
         };
-        let condition = stall_condition(&input);
-        self.throttle.update(&condition, &input);
-        let bits = match condition {
+        f.stall = stall_condition(&input);
+        let own = f.stall;
+        let worst = worst_stall(state);
+        // The rate follows the family that is worst off.
+        if own.severity() == worst.severity() {
+            self.throttle.update(&own, &input);
+        }
+        self.set_gate(worst);
+    }
+
+    /// Opens or narrows the gate of writers.
+    pub(super) fn set_gate(&self, worst: StallCondition) {
+        let bits = match worst {
             StallCondition::Normal => 0,
             StallCondition::Delayed(_) => gate::DELAY,
             StallCondition::Stopped(_) => gate::STOP,
         };
-        let keep = self.write_gate.load(Ordering::Relaxed) & gate::REFUSE;
+        let others = !(gate::DELAY | gate::STOP);
+        let keep = self.write_gate.load(Ordering::Relaxed) & others;
         self.write_gate.store(keep | bits, Ordering::Relaxed);
     }
+}
 
-    /// Level targets, scores and debt of a version.
-    pub(crate) fn targets(&self, version: &Version) -> LevelTargets {
-        LevelTargets::compute(version, &self.c.family.levels)
-    }
+/// The condition that holds for all writers: that of the family that is worst off.
+pub(super) fn worst_stall(state: &DbState) -> StallCondition {
+    let all = state.families.values().map(|f| f.stall);
+    all.max_by_key(|s| s.severity())
+        .unwrap_or(StallCondition::Normal)
 }

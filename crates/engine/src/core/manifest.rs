@@ -6,6 +6,7 @@ use spanlith_base::{FileNumber, Result, SequenceNumber};
 use spanlith_env::{Env, IoActivity};
 use spanlith_wal::LogWriter;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Guarded by the manifest token.
 pub(crate) struct ManifestState {
@@ -15,36 +16,50 @@ pub(crate) struct ManifestState {
     pub number: FileNumber,
 }
 
-/// Counters that a snapshot of the version set records.
-pub(crate) struct SnapshotFacts<'a> {
-    pub version: &'a Version,
-    pub comparator: &'a str,
-    pub db_id: &'a str,
+/// What a new MANIFEST says of one family.
+pub(crate) struct FamilyFacts {
+    pub id: u32,
+    pub name: String,
+    pub comparator: String,
+    pub version: Arc<Version>,
     pub log_number: FileNumber,
+}
+
+/// What a snapshot of the version set records.
+pub(crate) struct SnapshotFacts {
+    pub db_id: String,
+    pub families: Vec<FamilyFacts>,
+    pub max_family: u32,
     pub min_log_number: FileNumber,
     pub table_sequence: SequenceNumber,
 }
 
 /// The records a new MANIFEST begins with (`docs/formats/manifest.md`, "snapshot").
-pub(crate) fn snapshot_edits(f: &SnapshotFacts<'_>) -> Vec<VersionEdit> {
-    let first = VersionEdit {
-        db_id: Some(f.db_id.into()),
+pub(crate) fn snapshot_edits(f: &SnapshotFacts) -> Vec<VersionEdit> {
+    let mut edits = vec![VersionEdit {
+        db_id: Some(f.db_id.as_str().into()),
         ..VersionEdit::default()
-    };
-    let names = VersionEdit {
-        comparator: Some(f.comparator.into()),
-        persist_user_defined_timestamps: Some(true),
-        ..VersionEdit::default()
-    };
-    let mut files = VersionEdit {
-        log_number: Some(f.log_number),
-        last_sequence: Some(f.table_sequence),
-        ..f.version.to_edit()
-    };
-    if f.min_log_number > 0 {
-        files.min_log_number_to_keep = Some(f.min_log_number);
+    }];
+    for c in &f.families {
+        edits.push(VersionEdit {
+            column_family: c.id,
+            column_family_add: (c.id != 0).then(|| c.name.as_str().into()),
+            comparator: Some(c.comparator.as_str().into()),
+            persist_user_defined_timestamps: Some(true),
+            ..VersionEdit::default()
+        });
+        let mut files = VersionEdit {
+            column_family: c.id,
+            log_number: Some(c.log_number),
+            last_sequence: Some(f.table_sequence),
+            ..c.version.to_edit()
+        };
+        if c.id == 0 && f.min_log_number > 0 {
+            files.min_log_number_to_keep = Some(f.min_log_number);
+        }
+        edits.push(files);
     }
-    vec![first, names, files]
+    edits
 }
 
 /// Installs `CURRENT` naming MANIFEST `number`: temporary file, sync, rename, directory sync.
@@ -59,21 +74,39 @@ pub(crate) fn write_current(env: &Env, dir: &Path, number: FileNumber) -> Result
 }
 
 impl Engine {
-    /// Starts MANIFEST `number` with a snapshot of the installed version and `edit`, synced, and
+    /// The installed versions and counters.
+    pub(super) fn snapshot_facts(&self) -> SnapshotFacts {
+        let state = self.state.lock();
+        let families = state.families.values().map(|f| FamilyFacts {
+            id: f.family.id,
+            name: f.family.name.clone(),
+            comparator: f.family.comparator.name().to_string(),
+            version: f.version.clone(),
+            log_number: f.log_number,
+        });
+        SnapshotFacts {
+            db_id: self.c.db_id.clone(),
+            families: families.collect(),
+            max_family: state.max_family,
+            min_log_number: state.min_log_number(),
+            table_sequence: state.table_sequence,
+        }
+    }
+
+    /// Starts MANIFEST `number` with a snapshot of the installed versions and `edits`, synced, and
     /// makes it current.
     pub(super) fn roll_manifest(
         &self,
         number: FileNumber,
-        facts: &SnapshotFacts<'_>,
-        edit: &VersionEdit,
+        facts: &SnapshotFacts,
+        edits: &[VersionEdit],
     ) -> Result<LogWriter> {
         let env = &self.c.env;
         let path = self.path(filenames::manifest_file_name(number));
         let mut writer = LogWriter::new(env.fs.create(&path, IoActivity::Manifest)?, 0);
-        for e in snapshot_edits(facts) {
+        for e in snapshot_edits(facts).iter().chain(edits) {
             writer.add_record(&e.encode())?;
         }
-        writer.add_record(&edit.encode())?;
         writer.sync()?;
         env.fs.sync_dir(&self.c.dir)?;
         write_current(env, &self.c.dir, number)?;

@@ -6,6 +6,8 @@
 
 mod bounds;
 mod engine;
+mod families;
+mod family;
 mod install;
 mod manifest;
 mod opening;
@@ -24,11 +26,14 @@ pub use superversion::SuperVersion;
 pub(crate) use throttle::DelayController;
 
 pub(crate) use bounds::FileBounds;
-pub(crate) use engine::{Components, Engine, Family, gate};
+pub(crate) use engine::{Components, Engine, gate};
+pub(crate) use families::{FamilyRequest, family_paths};
+pub(crate) use family::{Family, FamilyParts, FamilySet, FamilySettings};
+pub(crate) use install::{FamilyEdit, worst_stall};
 pub(crate) use manifest::{ManifestState, write_current};
 pub(crate) use opening::Opening;
 pub(crate) use purge::PurgeQueue;
 pub(crate) use request::{Payload, Request};
 pub(crate) use settings::{level_options, table_options};
 pub(crate) use stall::Throttle;
-pub(crate) use state::{DbState, Immutable, LeaderState};
+pub(crate) use state::{DbState, FamilyState, Immutable, LeaderState, MemSlot, slot_of};

@@ -4,7 +4,7 @@
 //! jobs and the end of iterators empty the queue outside all locks.
 
 use super::state::rank;
-use crate::version::{PurgeSink, filenames};
+use crate::version::{FilePaths, PurgeSink};
 use spanlith_base::sync::Mutex;
 use spanlith_env::FileSystem;
 use std::path::PathBuf;
@@ -12,34 +12,38 @@ use std::sync::Arc;
 
 /// Obsolete tables that are not yet unlinked.
 pub(crate) struct PurgeQueue {
-    dir: PathBuf,
     fs: Arc<dyn FileSystem>,
-    queue: Mutex<Vec<u64>>,
+    queue: Mutex<Vec<(u64, PathBuf)>>,
 }
 
 impl PurgeQueue {
-    pub(crate) fn new(dir: PathBuf, fs: Arc<dyn FileSystem>) -> Self {
+    pub(crate) fn new(fs: Arc<dyn FileSystem>) -> Self {
         Self {
-            dir,
             fs,
             queue: Mutex::new(rank::LEAF, Vec::new()),
         }
     }
 
-    /// Unlinks what is queued. A file that cannot be unlinked is found again at the next open.
+    /// Unlinks what is queued and returns the numbers. A file that cannot be unlinked is found again
+    /// at the next open.
     pub(crate) fn run(&self) -> Vec<u64> {
-        let numbers = std::mem::take(&mut *self.queue.lock());
-        for &n in &numbers {
-            let _ = self
-                .fs
-                .delete(&self.dir.join(filenames::table_file_name(n)));
+        let files = std::mem::take(&mut *self.queue.lock());
+        for (_, path) in &files {
+            let _ = self.fs.delete(path);
         }
-        numbers
+        files.into_iter().map(|f| f.0).collect()
     }
 }
 
-impl PurgeSink for PurgeQueue {
-    fn file_obsolete(&self, number: u64, _path_id: u32) {
-        self.queue.lock().push(number);
+/// Where the files of one family report.
+pub(super) struct FamilySink {
+    pub queue: Arc<PurgeQueue>,
+    pub paths: FilePaths,
+}
+
+impl PurgeSink for FamilySink {
+    fn file_obsolete(&self, number: u64, path_id: u32) {
+        let path = self.paths.table(number, path_id);
+        self.queue.queue.lock().push((number, path));
     }
 }

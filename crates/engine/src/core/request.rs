@@ -5,14 +5,20 @@ use spanlith_base::{Error, SequenceNumber, ValueType};
 /// What is written.
 #[derive(Clone, Copy)]
 pub(crate) enum Payload<'a> {
-    /// One entry of the default family, without a batch around it.
+    /// One entry, without a batch around it.
     One {
+        cf: u32,
         kind: ValueType,
         key: &'a [u8],
         value: &'a [u8],
     },
     /// The entries of a batch, without its header; decodable, checked before it got here.
-    Batch { body: &'a [u8], count: u32 },
+    Batch {
+        body: &'a [u8],
+        count: u32,
+        /// Some entry belongs to another family than the default one.
+        families: bool,
+    },
 }
 
 impl Payload<'_> {
@@ -27,7 +33,7 @@ impl Payload<'_> {
     /// Bytes it adds to the log, roughly.
     pub(crate) fn bytes(&self) -> usize {
         match self {
-            Self::One { key, value, .. } => key.len() + value.len() + 11,
+            Self::One { key, value, .. } => key.len() + value.len() + 16,
             Self::Batch { body, .. } => body.len(),
         }
     }
@@ -39,6 +45,8 @@ pub(crate) struct Request<'a> {
     pub sync: bool,
     pub disable_wal: bool,
     pub no_slowdown: bool,
+    /// `LeaderState::generation` when its families were checked.
+    pub generation: u64,
     /// First sequence number; set by the leader.
     pub seqno: SequenceNumber,
     /// Set by the leader; `None` is success.

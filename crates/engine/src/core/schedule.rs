@@ -1,7 +1,7 @@
 //! Decides, under the state mutex, which background jobs to queue.
 
 use super::Engine;
-use super::state::DbState;
+use super::state::{DbState, FamilyState};
 use super::throttle::{SpeedUpInput, wants_speed_up};
 use spanlith_base::{Error, Result};
 use spanlith_env::JobClass;
@@ -22,60 +22,67 @@ impl Engine {
         wanted.max(1) as usize
     }
 
-    /// Queues a flush and compactions as far as there is work and room for them.
+    /// Flush jobs that may run at once: RocksDB's split of `max_background_jobs`.
+    pub(crate) fn max_flushes(&self) -> usize {
+        let o = &self.c.options;
+        let wanted = if o.max_background_compactions == -1 && o.max_background_flushes == -1 {
+            o.max_background_jobs.max(1) / 4
+        } else {
+            o.max_background_flushes
+        };
+        wanted.max(1) as usize
+    }
+
+    /// Queues flushes and compactions as far as there is work and room for them.
     pub(crate) fn schedule(self: &Arc<Self>, state: &mut DbState) {
         if !state.started || state.closing || state.error.is_some() || self.c.read_only {
             return;
         }
-        if self.flush_is_due(state) && !state.flush_scheduled {
-            state.flush_scheduled = true;
-            let me = self.clone();
-            self.spawn(JobClass::High, "flush", move || me.background_flush());
+        let mut due = Vec::new();
+        let atomic = self.c.options.atomic_flush;
+        if atomic && state.families.values().any(FamilyState::flush_is_due) {
+            // One job flushes all families; the default family's flags stand for it.
+            let f = state.family_mut(0).expect("always there");
+            if !f.flush_scheduled {
+                f.flush_scheduled = true;
+                due.push(f.family.clone());
+            }
         }
-        let o = &self.c.family.options;
-        if o.disable_auto_compactions || state.manual > 0 {
+        for f in state.families.values_mut() {
+            if !atomic && !f.flush_scheduled && f.flush_is_due() {
+                f.flush_scheduled = true;
+                due.push(f.family.clone());
+            }
+            let idle = f.compaction_queued || !f.compaction_due;
+            if !idle && !f.settings.options.disable_auto_compactions {
+                f.compaction_queued = true;
+                state.compaction_queue.push_back(f.family.id);
+            }
+        }
+        for family in due {
+            let me = self.clone();
+            self.spawn(JobClass::High, "flush", move || {
+                me.background_flush(&family)
+            });
+        }
+        if state.manual > 0 {
             return;
         }
         let busy = state.compactions_queued + state.compactions_running;
-        // One job at a time unless the tree is behind, as RocksDB; each finished job asks again.
-        let limit = if self.write_gate.load(Ordering::Relaxed) != 0 || self.wants_speed_up(state) {
+        // One job at a time unless some tree is behind, as RocksDB; each finished job asks again.
+        let behind = || state.families.values().any(|f| wants_more(f));
+        let limit = if self.write_gate.load(Ordering::Relaxed) != 0 || behind() {
             self.max_compactions()
         } else {
             1
         };
-        if busy < limit && state.compactions_queued == 0 && state.compaction_due {
+        if busy < limit && state.compactions_queued == 0 && !state.compaction_queue.is_empty() {
             state.compactions_queued += 1;
             let me = self.clone();
             self.spawn(JobClass::Low, "compaction", move || {
                 me.background_compaction()
             });
         }
-    }
-
-    /// Whether sealed memtables are to be flushed now.
-    pub(crate) fn flush_is_due(&self, state: &DbState) -> bool {
-        let merge_at = self
-            .c
-            .family
-            .options
-            .min_write_buffer_number_to_merge
-            .max(1) as usize;
-        state.imm.len() >= merge_at || (state.flush_requested && !state.imm.is_empty())
-    }
-
-    fn wants_speed_up(&self, state: &DbState) -> bool {
-        let o = &self.c.family.options;
-        let bottom = state.version.num_non_empty_levels().saturating_sub(1);
-        wants_speed_up(&SpeedUpInput {
-            l0_files: state.version.num_files(0),
-            level0_file_num_compaction_trigger: o.level0_file_num_compaction_trigger,
-            level0_slowdown_writes_trigger: o.level0_slowdown_writes_trigger,
-            pending_compaction_bytes: state.pending_compaction_bytes,
-            soft_pending_compaction_bytes_limit: o.soft_pending_compaction_bytes_limit,
-            bottommost_bytes: state.version.level_bytes(bottom),
-            max_bytes_for_level_base: o.max_bytes_for_level_base,
-            marked_files: 0,
-        })
     }
 
     /// Queues a job whose panic becomes a fatal background error.
@@ -94,8 +101,10 @@ impl Engine {
                     me.set_error(what, &e);
                     let mut state = me.state.lock();
                     // The job cannot give back what it took; nothing new starts after an error.
-                    state.flush_scheduled = false;
-                    state.flush_running = false;
+                    for f in state.families.values_mut() {
+                        f.flush_scheduled = false;
+                        f.flush_running = false;
+                    }
                     state.compactions_queued = 0;
                     state.compactions_running = 0;
                     drop(state);
@@ -108,9 +117,25 @@ impl Engine {
     /// Waits until no job runs or is queued.
     pub(crate) fn drain(&self) -> Result<()> {
         let mut state = self.state.lock();
-        while state.flush_scheduled || state.compactions_queued + state.compactions_running > 0 {
+        while !state.no_jobs() {
             state = self.wait_changed(state);
         }
         Ok(())
     }
+}
+
+/// Whether one compaction job is not enough for a family.
+fn wants_more(f: &FamilyState) -> bool {
+    let o = &f.settings.options;
+    let bottom = f.version.num_non_empty_levels().saturating_sub(1);
+    wants_speed_up(&SpeedUpInput {
+        l0_files: f.version.num_files(0),
+        level0_file_num_compaction_trigger: o.level0_file_num_compaction_trigger,
+        level0_slowdown_writes_trigger: o.level0_slowdown_writes_trigger,
+        pending_compaction_bytes: f.pending_compaction_bytes,
+        soft_pending_compaction_bytes_limit: o.soft_pending_compaction_bytes_limit,
+        bottommost_bytes: f.version.level_bytes(bottom),
+        max_bytes_for_level_base: o.max_bytes_for_level_base,
+        marked_files: 0,
+    })
 }

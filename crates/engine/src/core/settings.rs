@@ -43,7 +43,7 @@ pub(crate) fn level_options(cf: &CfOptions) -> LevelOptions {
 }
 
 /// Shape of new tables.
-pub(crate) fn table_options(o: &BlockBasedTableOptions) -> TableOptions {
+pub(crate) fn table_options(_cf: &CfOptions, o: &BlockBasedTableOptions) -> TableOptions {
     TableOptions {
         block_size: o.block_size.clamp(1, u64::from(u32::MAX)) as usize,
         block_size_deviation: o.block_size_deviation.clamp(0, 100) as u32,

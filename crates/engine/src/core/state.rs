@@ -1,17 +1,21 @@
 //! What the state mutex, the write leadership and the manifest token guard.
 
+use super::throttle::StallCondition;
+use super::{Family, FamilySettings};
 use crate::picker::RunningCompaction;
 use crate::version::Version;
-use spanlith_base::{Error, FileNumber, SequenceNumber};
+use spanlith_base::{Error, ErrorKind, FileNumber, Result, SequenceNumber};
 use spanlith_memtable::MemTable;
 use spanlith_wal::LogWriter;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// Places in the lock order (architecture, section 9).
 pub(crate) mod rank {
     /// Write leadership: group formation, sequence assignment, the current log.
     pub const LEADER: u8 = 10;
+    /// Closed logs that are not synced yet. Held across I/O.
+    pub const OLD_LOGS: u8 = 15;
     /// Manifest writer: order of version edits. Held across I/O, like leadership.
     pub const MANIFEST: u8 = 20;
     /// `DbState`.
@@ -31,33 +35,98 @@ pub(crate) struct Immutable {
     pub last_sequence: SequenceNumber,
 }
 
-/// Guarded by the state mutex, which is held for bookkeeping only.
-pub(crate) struct DbState {
+/// The part of one family.
+pub(crate) struct FamilyState {
+    pub family: Arc<Family>,
+    /// Options in force.
+    pub settings: Arc<FamilySettings>,
+    /// The mutable memtable; the same as in the leader's slot.
+    pub mem: Arc<MemTable>,
     /// Sealed memtables, oldest first.
     pub imm: Vec<Immutable>,
     /// The installed version.
     pub version: Arc<Version>,
     /// Counts superversions.
     pub superversion_number: u64,
-    /// Logs with a smaller number hold nothing unflushed.
+    /// Logs with a smaller number hold nothing unflushed of this family.
     pub log_number: FileNumber,
-    /// No log is needed for writes up to this sequence number; recorded in the MANIFEST.
-    pub table_sequence: SequenceNumber,
-    /// Logs on disk, oldest first; the last is being written.
-    pub logs: VecDeque<FileNumber>,
     /// A flush job is queued or running.
     pub flush_scheduled: bool,
     /// The flush job is running.
     pub flush_running: bool,
     /// Someone waits for all sealed memtables, however few.
     pub flush_requested: bool,
+    /// It waits in `DbState::compaction_queue`.
+    pub compaction_queued: bool,
+    /// Output ranges of running compactions.
+    pub running: Vec<RunningCompaction>,
+    /// Bytes the tree is behind, for stalls.
+    pub pending_compaction_bytes: u64,
+    /// The tree asks for a compaction that is not yet running.
+    pub compaction_due: bool,
+    /// Whether its writes are delayed or stopped, and why.
+    pub stall: StallCondition,
+}
+
+impl FamilyState {
+    pub(crate) fn new(
+        family: Arc<Family>,
+        settings: Arc<FamilySettings>,
+        mem: Arc<MemTable>,
+        version: Arc<Version>,
+        log_number: FileNumber,
+    ) -> Self {
+        Self {
+            family,
+            settings,
+            mem,
+            imm: Vec::new(),
+            version,
+            superversion_number: 0,
+            log_number,
+            flush_scheduled: false,
+            flush_running: false,
+            flush_requested: false,
+            compaction_queued: false,
+            running: Vec::new(),
+            pending_compaction_bytes: 0,
+            compaction_due: false,
+            stall: StallCondition::Normal,
+        }
+    }
+
+    /// Whether everything written to it is in tables.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.imm.is_empty() && self.mem.is_empty()
+    }
+
+    /// Whether sealed memtables are to be flushed now.
+    pub(crate) fn flush_is_due(&self) -> bool {
+        let merge_at = self.settings.options.min_write_buffer_number_to_merge;
+        self.imm.len() >= merge_at.max(1) as usize || (self.flush_requested && !self.imm.is_empty())
+    }
+}
+
+/// Guarded by the state mutex, which is held for bookkeeping only.
+pub(crate) struct DbState {
+    /// Families that were not dropped, by id. The default family, id 0, is always there.
+    pub families: BTreeMap<u32, FamilyState>,
+    /// Highest id a family ever had; ids are not used twice.
+    pub max_family: u32,
+    /// No log is needed for writes up to this sequence number by any family that has tables;
+    /// recorded in the MANIFEST.
+    pub table_sequence: SequenceNumber,
+    /// Logs below this number may go: the MANIFEST says that nobody needs them (WAL3).
+    pub kept_log: FileNumber,
+    /// Logs on disk, oldest first; the last is being written.
+    pub logs: VecDeque<FileNumber>,
+    /// Families whose tree asks for a compaction, in the order of asking.
+    pub compaction_queue: VecDeque<u32>,
     /// Compaction jobs queued, not yet started.
     pub compactions_queued: usize,
     /// Compaction jobs that found work.
     pub compactions_running: usize,
-    /// Output ranges of running compactions.
-    pub running: Vec<RunningCompaction>,
-    /// Manual compactions in progress; automatic ones stay away from their levels meanwhile.
+    /// Manual compactions in progress; automatic ones stay away meanwhile.
     pub manual: usize,
     /// The first fatal background error. Writes are refused while it is set.
     pub error: Option<Error>,
@@ -72,27 +141,107 @@ pub(crate) struct DbState {
     pub closed: bool,
     /// Identity for running compactions.
     pub next_job: u64,
-    /// Bytes the tree is behind, for stalls.
-    pub pending_compaction_bytes: u64,
-    /// The tree asks for a compaction that is not yet running.
-    pub compaction_due: bool,
+}
+
+impl DbState {
+    pub(crate) fn new(families: BTreeMap<u32, FamilyState>, table_sequence: u64) -> Self {
+        Self {
+            max_family: families.keys().max().copied().unwrap_or(0),
+            families,
+            table_sequence,
+            kept_log: 0,
+            logs: VecDeque::new(),
+            compaction_queue: VecDeque::new(),
+            compactions_queued: 0,
+            compactions_running: 0,
+            manual: 0,
+            error: None,
+            error_count: 0,
+            started: false,
+            closing: false,
+            closed: false,
+            next_job: 0,
+        }
+    }
+
+    /// A family's part; `None` once it was dropped.
+    #[inline]
+    pub(crate) fn family(&self, id: u32) -> Option<&FamilyState> {
+        self.families.get(&id)
+    }
+
+    #[inline]
+    pub(crate) fn family_mut(&mut self, id: u32) -> Option<&mut FamilyState> {
+        self.families.get_mut(&id)
+    }
+
+    /// The family's part, or the error that says it was dropped.
+    pub(crate) fn alive(&self, id: u32) -> Result<&FamilyState> {
+        self.family(id)
+            .ok_or_else(|| Error::new(ErrorKind::ColumnFamilyDropped, ""))
+    }
+
+    /// Number of the oldest log that some family needs (WAL3).
+    pub(crate) fn min_log_number(&self) -> FileNumber {
+        let numbers = self.families.values().map(|f| f.log_number);
+        numbers.min().unwrap_or(0)
+    }
+
+    /// Flush jobs queued or running.
+    pub(crate) fn flushes(&self) -> usize {
+        let busy = self.families.values().filter(|f| f.flush_scheduled);
+        busy.count()
+    }
+
+    /// Whether no job runs or is queued.
+    pub(crate) fn no_jobs(&self) -> bool {
+        self.compactions_queued + self.compactions_running == 0 && self.flushes() == 0
+    }
+}
+
+/// The mutable memtable of one family, as the leader sees it.
+pub(crate) struct MemSlot {
+    pub family: Arc<Family>,
+    pub mem: Arc<MemTable>,
+    /// `write_buffer_size`.
+    pub limit: usize,
 }
 
 /// Guarded by write leadership.
 pub(crate) struct LeaderState {
     /// The log being written; `None` after close or a failed creation.
     pub log: Option<LogWriter>,
-    /// Earlier logs with bytes that were not synced, oldest first. A descriptor that wrote is the one
-    /// that syncs.
-    pub older: Vec<LogWriter>,
     /// Whether the directory entry of the current log is durable.
     pub log_in_dir: bool,
-    /// The mutable memtable.
-    pub mem: Arc<MemTable>,
+    /// Mutable memtables by ascending family id; the first belongs to the default family.
+    pub slots: Vec<MemSlot>,
+    /// Slots, besides the first, that took entries since they were last looked at. Sealing one may
+    /// be due.
+    pub touched: Vec<usize>,
+    /// Counts removals of families: a request that was checked before one is checked again.
+    pub generation: u64,
     /// Bytes of batches appended to the current log.
     pub log_bytes: u64,
     /// Writers in the last group that synced.
     pub sync_group: usize,
     /// Duration of a sync, smoothed, in nanoseconds.
     pub sync_nanos: u64,
+}
+
+impl LeaderState {
+    /// Where the slot of a family is.
+    #[inline]
+    pub(crate) fn slot(&self, id: u32) -> Option<usize> {
+        slot_of(&self.slots, id)
+    }
+}
+
+/// Where the slot of family `id` is in slots of ascending id.
+#[inline]
+pub(crate) fn slot_of(slots: &[MemSlot], id: u32) -> Option<usize> {
+    let at = id as usize;
+    if slots.get(at).is_some_and(|s| s.family.id == id) {
+        return Some(at);
+    }
+    slots.binary_search_by_key(&id, |s| s.family.id).ok()
 }

@@ -1,6 +1,7 @@
 //! What a read needs, as one immutable counted value (R2): the mutable memtable, the immutable ones
 //! newest first, and the version.
 
+use super::FamilySettings;
 use crate::iter::{LevelIter, MergingIter, Source};
 use crate::version::{TableCache, Version};
 use spanlith_base::{Comparator, Result};
@@ -16,6 +17,8 @@ pub struct SuperVersion {
     pub imm: Vec<Arc<MemTable>>,
     /// The tables.
     pub version: Arc<Version>,
+    /// Options in force.
+    pub(crate) settings: Arc<FamilySettings>,
 }
 
 impl SuperVersion {

@@ -34,6 +34,17 @@ pub enum StallCondition {
     Stopped(StallCause),
 }
 
+impl StallCondition {
+    /// 0 for none, 1 for delayed, 2 for stopped.
+    pub fn severity(self) -> u8 {
+        match self {
+            Self::Normal => 0,
+            Self::Delayed(_) => 1,
+            Self::Stopped(_) => 2,
+        }
+    }
+}
+
 /// State and limits of a family that decide about stalls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StallInput {

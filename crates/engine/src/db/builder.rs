@@ -1,20 +1,17 @@
 //! Collects what an open needs, checks it, opens.
 
-use super::Db;
-use crate::merge::{MergeOperator, StringAppend, UInt64Add};
+use super::{Db, FamilyOptions};
+use crate::merge::MergeOperator;
 use crate::options::{
-    BlockBasedTableOptions, CfOptions, DbOptions, MergeOperatorChoice, check_supported,
-    sanitize_cf, sanitize_db,
+    BlockBasedTableOptions, CfOptions, DbOptions, OptionsFile, sanitize_db,
 };
 use crate::recovery::{self, OpenRequest};
+use crate::version::filenames;
 use spanlith_base::{Comparator, Error, Result};
 use spanlith_env::Env;
 use spanlith_table::BlockCache;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// Capacity of the block cache that a database gets when none is given: RocksDB's 32 MiB.
-const DEFAULT_CACHE_BYTES: usize = 32 << 20;
 
 /// How to open a database. Settings are plain data; components are attached here and persisted by
 /// name only.
@@ -23,12 +20,9 @@ pub struct OpenBuilder {
     dir: PathBuf,
     env: Option<Env>,
     options: DbOptions,
-    cf_options: CfOptions,
-    table_options: BlockBasedTableOptions,
-    families: Vec<String>,
-    comparator: Option<Comparator>,
-    merge_operator: Option<Arc<dyn MergeOperator>>,
-    block_cache: Option<BlockCache>,
+    /// The first is the default family.
+    families: Vec<FamilyOptions>,
+    all_families: bool,
     no_info_log: bool,
 }
 
@@ -38,12 +32,8 @@ impl OpenBuilder {
             dir: dir.to_path_buf(),
             env: None,
             options: DbOptions::default(),
-            cf_options: CfOptions::default(),
-            table_options: BlockBasedTableOptions::default(),
-            families: vec!["default".to_string()],
-            comparator: None,
-            merge_operator: None,
-            block_cache: None,
+            families: vec![FamilyOptions::new("default")],
+            all_families: false,
             no_info_log: false,
         }
     }
@@ -67,39 +57,52 @@ impl OpenBuilder {
         self
     }
 
-    /// Options of the default column family.
-    pub fn cf_options(mut self, options: CfOptions) -> Self {
-        self.cf_options = options;
+    fn change_default(mut self, change: impl FnOnce(FamilyOptions) -> FamilyOptions) -> Self {
+        let default = self.families.remove(0);
+        self.families.insert(0, change(default));
         self
+    }
+
+    /// Options of the default column family.
+    pub fn cf_options(self, options: CfOptions) -> Self {
+        self.change_default(|f| f.options(options))
     }
 
     /// Options of its tables.
-    pub fn table_options(mut self, options: BlockBasedTableOptions) -> Self {
-        self.table_options = options;
+    pub fn table_options(self, options: BlockBasedTableOptions) -> Self {
+        self.change_default(|f| f.table_options(options))
+    }
+
+    /// Order of its user keys.
+    pub fn comparator(self, comparator: Comparator) -> Self {
+        self.change_default(|f| f.comparator(comparator))
+    }
+
+    /// Its merge operator.
+    pub fn merge_operator(self, operator: Arc<dyn MergeOperator>) -> Self {
+        self.change_default(|f| f.merge_operator(operator))
+    }
+
+    /// Its cache for blocks; may be shared by several families and databases.
+    pub fn block_cache(self, cache: BlockCache) -> Self {
+        self.change_default(|f| f.block_cache(cache))
+    }
+
+    /// A column family to open, the default one included; the last word on a name counts. All
+    /// families of a database must be named to open it for writing, unless
+    /// [`Self::all_families`] is set.
+    pub fn family(mut self, family: FamilyOptions) -> Self {
+        match self.families.iter_mut().find(|f| f.name() == family.name()) {
+            Some(f) => *f = family,
+            None => self.families.push(family),
+        }
         self
     }
 
-    /// The column families to open; must contain `default`.
-    pub fn families(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.families = names.into_iter().map(Into::into).collect();
-        self
-    }
-
-    /// Order of user keys.
-    pub fn comparator(mut self, comparator: Comparator) -> Self {
-        self.comparator = Some(comparator);
-        self
-    }
-
-    /// Merge operator of the default family.
-    pub fn merge_operator(mut self, operator: Arc<dyn MergeOperator>) -> Self {
-        self.merge_operator = Some(operator);
-        self
-    }
-
-    /// Cache for blocks; may be shared by several databases.
-    pub fn block_cache(mut self, cache: BlockCache) -> Self {
-        self.block_cache = Some(cache);
+    /// Opens families that were not named, too, with the options the directory's newest OPTIONS file
+    /// has for them.
+    pub fn all_families(mut self) -> Self {
+        self.all_families = true;
         self
     }
 
@@ -115,30 +118,11 @@ impl OpenBuilder {
         self
     }
 
-    /// The options as text alone: what a component decides is left out.
-    fn plain_cf_options(&self) -> CfOptions {
-        let mut cf = self.cf_options.clone();
-        let plain = CfOptions::default();
-        if self.comparator.is_some() {
-            cf.comparator = plain.comparator;
-        }
-        if self.merge_operator.is_some() {
-            cf.merge_operator = plain.merge_operator;
-        }
-        cf
-    }
-
     /// Reports invalid and unsupported options, before anything is touched.
     ///
     /// # Errors
-    /// `NotSupported` with the names of all options whose feature does not exist yet;
-    /// `InvalidArgument` if the default family is missing.
+    /// `NotSupported` with the names of all options whose feature does not exist yet.
     pub fn check(&self) -> Result<()> {
-        if !self.families.iter().any(|f| f == "default") {
-            return Err(Error::invalid_argument(
-                "Default column family not specified",
-            ));
-        }
         if self.options.keep_log_file_num == 0 {
             return Err(Error::invalid_argument(
                 "keep_log_file_num must be greater than 0",
@@ -149,39 +133,48 @@ impl OpenBuilder {
                 "unordered_write is incompatible with enable_pipelined_write",
             ));
         }
-        check_supported(&self.options, &self.plain_cf_options(), &self.table_options)
+        self.families
+            .iter()
+            .try_for_each(|f| f.check(&self.options))
+    }
+
+    /// Adds the families of the directory that were not named.
+    fn add_families(&mut self, env: &Env) -> Result<()> {
+        let current = self.dir.join(filenames::CURRENT_FILE);
+        if env.fs.entry(&self.dir)?.is_none() || env.fs.entry(&current)?.is_none() {
+            return Ok(());
+        }
+        let names = recovery::list_families(env, &self.dir)?;
+        // Without an OPTIONS file, or with one of another release, the defaults have to do.
+        let persisted = OptionsFile::load(env, &self.dir).ok();
+        for name in names {
+            if self.families.iter().any(|f| f.name() == name) {
+                continue;
+            }
+            let mut family = FamilyOptions::new(&name);
+            let mut known = persisted.iter().flat_map(|p| &p.families);
+            if let Some((_, options, table)) = known.find(|f| f.0 == name) {
+                family = family.options(options.clone());
+                family = family.table_options(table.clone());
+            }
+            self.families.push(family);
+        }
+        Ok(())
     }
 
     fn request(mut self, read_only: bool) -> Result<OpenRequest> {
-        self.check()?;
-        let comparator = match self.comparator.take() {
-            Some(c) => c,
-            None => Comparator::from_name(&self.cf_options.comparator).unwrap_or_default(),
-        };
-        self.cf_options.comparator = comparator.name().to_string();
-        match &self.merge_operator {
-            Some(m) => self.cf_options.merge_operator = m.name().to_string(),
-            None => self.merge_operator = operator_by_text(&self.cf_options.merge_operator),
+        let env = self.env.take().unwrap_or_else(Env::system);
+        if self.all_families {
+            self.add_families(&env)?;
         }
+        self.check()?;
         sanitize_db(&mut self.options);
-        sanitize_cf(&mut self.cf_options);
-        let block_cache = if self.table_options.no_block_cache {
-            None
-        } else {
-            Some(self.block_cache.unwrap_or_else(|| {
-                BlockCache::new(DEFAULT_CACHE_BYTES, spanlith_cache::Policy::Clock)
-            }))
-        };
+        let families = self.families.into_iter().map(FamilyOptions::into_request);
         Ok(OpenRequest {
             dir: self.dir,
-            env: self.env.unwrap_or_else(Env::system),
+            env,
             options: self.options,
-            families: self.families,
-            cf_options: self.cf_options,
-            table_options: self.table_options,
-            comparator,
-            merge_operator: self.merge_operator,
-            block_cache,
+            families: families.collect(),
             read_only,
             no_info_log: self.no_info_log || read_only,
         })
@@ -203,16 +196,5 @@ impl OpenBuilder {
     /// As [`Self::open`].
     pub fn open_read_only(self) -> Result<Db> {
         Ok(Db::from_engine(recovery::open(self.request(true)?)?))
-    }
-}
-
-/// The built-in operator that an option's text names.
-fn operator_by_text(text: &str) -> Option<Arc<dyn MergeOperator>> {
-    match MergeOperatorChoice::parse(text)? {
-        MergeOperatorChoice::None => None,
-        MergeOperatorChoice::UInt64Add => Some(Arc::new(UInt64Add)),
-        MergeOperatorChoice::StringAppend { delimiter } => {
-            Some(Arc::new(StringAppend::new(delimiter.as_bytes())))
-        }
     }
 }

@@ -1,37 +1,52 @@
 //! Flush on demand, and closing.
 
-use crate::core::Engine;
+use crate::core::{Engine, Family};
 use spanlith_base::{Error, ErrorKind, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 impl Engine {
-    /// Seals the mutable memtable and has all sealed ones flushed.
-    pub(crate) fn flush(self: &Arc<Self>, wait: bool) -> Result<()> {
-        if self.c.read_only {
-            return Err(Error::not_supported(
-                "Not supported operation in read only mode.",
-            ));
+    /// Seals the mutable memtables of the families and has all sealed ones flushed. With atomic
+    /// flushes, all families are flushed.
+    pub(crate) fn flush(self: &Arc<Self>, families: &[Arc<Family>], wait: bool) -> Result<()> {
+        self.writable()?;
+        let all;
+        let families = if self.c.options.atomic_flush {
+            all = self.families.load().iter().cloned().collect::<Vec<_>>();
+            &all[..]
+        } else {
+            families
+        };
+        if families.iter().any(|f| f.is_dropped()) {
+            return Err(Error::new(ErrorKind::ColumnFamilyDropped, ""));
         }
         {
             let mut leader = self.leader.lock();
             if let Some(e) = self.refusal() {
                 return Err(e);
             }
-            if !leader.mem.is_empty() {
-                self.switch_memtable(&mut leader)
+            let slots = families.iter().filter_map(|f| leader.slot(f.id));
+            let filled: Vec<usize> = slots
+                .filter(|&at| !leader.slots[at].mem.is_empty())
+                .collect();
+            if !filled.is_empty() {
+                self.switch_memtables(&mut leader, &filled)
                     .inspect_err(|e| self.set_error("sealing a memtable", e))?;
             }
         }
         let mut state = self.state.lock();
-        if state.imm.is_empty() {
-            return Ok(());
-        }
-        state.flush_requested = true;
-        self.schedule(&mut state);
         // Done when everything sealed by now is gone; later memtables do not matter.
-        let last = state.imm.last().map(|i| i.mem.clone());
+        let mut last = Vec::new();
+        for family in families {
+            if let Some(f) = state.family_mut(family.id)
+                && let Some(newest) = f.imm.last()
+            {
+                last.push((family.id, newest.mem.clone()));
+                f.flush_requested = true;
+            }
+        }
+        self.schedule(&mut state);
         if !wait {
             return Ok(());
         }
@@ -39,13 +54,14 @@ impl Engine {
             if let Some(e) = &state.error {
                 return Err(e.clone());
             }
-            let there = last
-                .as_ref()
-                .is_some_and(|l| state.imm.iter().any(|i| Arc::ptr_eq(&i.mem, l)));
+            let there = last.iter().any(|(id, mem)| {
+                let f = state.family(*id);
+                f.is_some_and(|f| f.imm.iter().any(|i| Arc::ptr_eq(&i.mem, mem)))
+            });
             if !there {
                 return Ok(());
             }
-            if state.closing && !state.flush_scheduled {
+            if state.closing && state.flushes() == 0 {
                 return Err(Error::shutdown(""));
             }
             state = self.wait_changed(state);
@@ -64,10 +80,8 @@ impl Engine {
             if state.closing {
                 return Err(Error::shutdown(""));
             }
-            let busy = state.flush_scheduled
-                || state.compactions_queued + state.compactions_running > 0
-                || state.compaction_due;
-            if !busy {
+            let due = state.families.values().any(|f| f.compaction_due);
+            if state.no_jobs() && !due {
                 return Ok(());
             }
             match until {
@@ -103,7 +117,8 @@ impl Engine {
         let mut first: Result<()> = Ok(());
         let failed = self.state.lock().error.clone();
         if unlogged && failed.is_none() && !self.c.options.avoid_flush_during_shutdown {
-            first = self.flush(true);
+            let all: Vec<_> = self.families.load().iter().cloned().collect();
+            first = self.flush(&all, true);
         }
         {
             let mut state = self.state.lock();
@@ -128,7 +143,9 @@ impl Engine {
         if failed.is_none() && leader.log.is_some() {
             // A log that was written is made durable (D12).
             let synced =
-                if leader.log.as_ref().is_some_and(|l| l.is_synced()) && leader.older.is_empty() {
+                if leader.log.as_ref().is_some_and(|l| l.is_synced())
+                    && self.old_logs.lock().is_empty()
+                {
                     Ok(())
                 } else {
                     self.sync_logs(&mut leader)
@@ -141,7 +158,7 @@ impl Engine {
                 first = first.and(closed);
             }
         }
-        leader.older.clear();
+        self.old_logs.lock().clear();
         drop(leader);
         let mut manifest = self.manifest.lock();
         if let Some(mut w) = manifest.writer.take() {

@@ -1,6 +1,6 @@
 //! Iterators for users: `Cursor` lends entries, `Iter` yields owned ones.
 
-use crate::core::{Engine, Snapshot};
+use crate::core::{Engine, Family, Snapshot};
 use crate::read::{DbIter, ReadOptions};
 use spanlith_base::{Error, Pinned, Result};
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use std::sync::Arc;
 /// first positioning it stands nowhere.
 pub struct Cursor {
     engine: Arc<Engine>,
+    family: Arc<Family>,
     options: ReadOptions,
     /// `Err` if the view could not be built.
     iter: Result<DbIter>,
@@ -31,13 +32,14 @@ macro_rules! moves {
 }
 
 impl Cursor {
-    pub(super) fn new(engine: Arc<Engine>, mut options: ReadOptions) -> Self {
-        let iter = engine.iterate(&options);
+    pub(super) fn new(engine: Arc<Engine>, family: Arc<Family>, mut options: ReadOptions) -> Self {
+        let iter = engine.iterate(&family, &options);
         // The view holds what it needs; a snapshot kept here would keep compactions from dropping
         // anything newer for as long as the cursor lives.
         options.snapshot = None;
         Self {
             engine,
+            family,
             options,
             iter,
         }
@@ -95,7 +97,7 @@ impl Cursor {
     /// Of opening tables.
     pub fn refresh(&mut self, snapshot: Option<Snapshot>) -> Result<()> {
         self.options.snapshot = snapshot;
-        self.iter = self.engine.iterate(&self.options);
+        self.iter = self.engine.iterate(&self.family, &self.options);
         self.options.snapshot = None;
         self.status()
     }

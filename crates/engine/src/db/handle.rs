@@ -1,12 +1,13 @@
 //! `Db` and `Cf`: cheap handles to an open database.
 
-use super::OpenBuilder;
+use super::{FamilyOptions, OpenBuilder};
 use super::cursor::{Cursor, Iter};
-use crate::core::{Engine, Snapshot};
+use crate::core::{Engine, Family, Snapshot};
 use crate::read::ReadOptions;
 use crate::write::{WriteBatch, WriteOptions};
-use spanlith_base::{Pinned, Result, SequenceNumber, ValueType};
+use spanlith_base::{Comparator, Pinned, Result, SequenceNumber, ValueType};
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -61,9 +62,58 @@ impl Db {
         &self.0.engine.c.dir
     }
 
+    fn handle(&self, family: &Arc<Family>) -> Cf {
+        Cf {
+            db: self.clone(),
+            family: family.clone(),
+        }
+    }
+
     /// The default column family.
     pub fn default_cf(&self) -> Cf {
-        Cf(self.clone())
+        self.handle(&self.engine().default)
+    }
+
+    /// The column family of that name.
+    pub fn cf(&self, name: &str) -> Option<Cf> {
+        let set = self.engine().families.load();
+        set.by_name(name).map(|f| self.handle(f))
+    }
+
+    /// All column families, by ascending id.
+    pub fn cfs(&self) -> Vec<Cf> {
+        let set = self.engine().families.load();
+        set.iter().map(|f| self.handle(f)).collect()
+    }
+
+    /// Creates a column family; it is durable when this returns.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if it exists or an option is invalid; `NotSupported` with the names of the
+    /// options whose feature does not exist; `Io`.
+    pub fn create_cf(&self, family: FamilyOptions) -> Result<Cf> {
+        let family = family.request(self.engine())?;
+        let made = self.engine().create_family(&family)?;
+        self.engine().write_options_file()?;
+        Ok(self.handle(&made))
+    }
+
+    /// Drops a column family; it is gone from disk when the last handle and iterator are.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for the default family, and if it was dropped before; `Io`.
+    pub fn drop_cf(&self, cf: &Cf) -> Result<()> {
+        self.engine().drop_family(&cf.family)?;
+        self.engine().write_options_file()
+    }
+
+    /// Writes the memtables of several families out; with `wait`, returns when they are in tables.
+    ///
+    /// # Errors
+    /// As [`Self::flush`].
+    pub fn flush_cfs(&self, cfs: &[&Cf], wait: bool) -> Result<()> {
+        let families: Vec<_> = cfs.iter().map(|c| c.family.clone()).collect();
+        self.engine().flush(&families, wait)
     }
 
     /// Applies a batch: all of it or nothing. Leaves the batch as it is.
@@ -110,12 +160,13 @@ impl Db {
         self.engine().sync_wal()
     }
 
-    /// Writes the memtables out; with `wait`, returns when they are in tables.
+    /// Writes the memtables of all families out; with `wait`, returns when they are in tables.
     ///
     /// # Errors
     /// Of the flush, or the background error that stops writes.
     pub fn flush(&self, wait: bool) -> Result<()> {
-        self.engine().flush(wait)
+        let all: Vec<_> = self.engine().families.load().iter().cloned().collect();
+        self.engine().flush(&all, wait)
     }
 
     /// Waits until no flush or compaction runs or is due, at most `limit`.
@@ -146,28 +197,70 @@ impl Db {
     }
 }
 
-/// A column family: an owned handle without lifetime.
-#[derive(Clone, Debug)]
-pub struct Cf(pub(super) Db);
+/// A column family: an owned handle without lifetime. After the family was dropped it still reads;
+/// its writes fail.
+#[derive(Clone)]
+pub struct Cf {
+    pub(super) db: Db,
+    pub(super) family: Arc<Family>,
+}
+
+impl fmt::Debug for Cf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Cf").field(&self.family.name).finish()
+    }
+}
+
+impl PartialEq for Cf {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.family, &other.family)
+    }
+}
+
+impl Eq for Cf {}
+
+impl Hash for Cf {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        Arc::as_ptr(&self.family).hash(state);
+    }
+}
 
 impl Cf {
     /// Its name.
     pub fn name(&self) -> &str {
-        &self.engine().c.family.name
+        &self.family.name
     }
 
     /// Its id.
     pub fn id(&self) -> u32 {
-        self.engine().c.family.id
+        self.family.id
     }
 
     /// Its database.
     pub fn db(&self) -> &Db {
-        &self.0
+        &self.db
+    }
+
+    /// Order of its user keys.
+    pub fn comparator(&self) -> &Comparator {
+        &self.family.comparator
+    }
+
+    /// Whether it was dropped.
+    pub fn is_dropped(&self) -> bool {
+        self.family.is_dropped()
     }
 
     fn engine(&self) -> &Arc<Engine> {
-        self.0.engine()
+        self.db.engine()
+    }
+
+    /// Writes its memtables out; with `wait`, returns when they are in tables.
+    ///
+    /// # Errors
+    /// `ColumnFamilyDropped`; else as [`Db::flush`].
+    pub fn flush(&self, wait: bool) -> Result<()> {
+        self.engine().flush(std::slice::from_ref(&self.family), wait)
     }
 
     /// The value of a key; `None` if absent.
@@ -175,7 +268,7 @@ impl Cf {
     /// # Errors
     /// `Corruption` or `Io` of a table that had to be read.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Pinned>> {
-        self.engine().get(key.as_ref(), &ReadOptions::default())
+        self.engine().get(&self.family, key.as_ref(), &ReadOptions::default())
     }
 
     /// As [`Self::get`], with options.
@@ -183,7 +276,7 @@ impl Cf {
     /// # Errors
     /// As [`Self::get`]; `Incomplete` if `cache_only` and a file is needed.
     pub fn get_opt(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<Option<Pinned>> {
-        self.engine().get(key.as_ref(), options)
+        self.engine().get(&self.family, key.as_ref(), options)
     }
 
     /// Many values at one consistent point, in the order of the keys.
@@ -192,7 +285,7 @@ impl Cf {
         keys: &[&[u8]],
         options: &ReadOptions,
     ) -> Vec<Result<Option<Pinned>>> {
-        self.engine().multi_get(keys, options)
+        self.engine().multi_get(&self.family, keys, options)
     }
 
     /// Many values at one consistent point, in the order of the keys.
@@ -224,7 +317,7 @@ impl Cf {
         options: &WriteOptions,
     ) -> Result<()> {
         self.engine()
-            .write_one(ValueType::Value, key.as_ref(), value.as_ref(), options)
+            .write_one(&self.family, ValueType::Value, key.as_ref(), value.as_ref(), options)
     }
 
     /// Removes a key; fine if it is absent.
@@ -241,7 +334,7 @@ impl Cf {
     /// As [`Db::write`].
     pub fn delete_opt(&self, key: impl AsRef<[u8]>, options: &WriteOptions) -> Result<()> {
         self.engine()
-            .write_one(ValueType::Deletion, key.as_ref(), &[], options)
+            .write_one(&self.family, ValueType::Deletion, key.as_ref(), &[], options)
     }
 
     /// Removes a key that was put at most once since its last removal.
@@ -250,7 +343,7 @@ impl Cf {
     /// As [`Db::write`].
     pub fn single_delete_opt(&self, key: impl AsRef<[u8]>, options: &WriteOptions) -> Result<()> {
         self.engine()
-            .write_one(ValueType::SingleDeletion, key.as_ref(), &[], options)
+            .write_one(&self.family, ValueType::SingleDeletion, key.as_ref(), &[], options)
     }
 
     /// Adds a merge operand.
@@ -272,7 +365,7 @@ impl Cf {
         options: &WriteOptions,
     ) -> Result<()> {
         self.engine()
-            .write_one(ValueType::Merge, key.as_ref(), operand.as_ref(), options)
+            .write_one(&self.family, ValueType::Merge, key.as_ref(), operand.as_ref(), options)
     }
 
     /// All entries in key order.
@@ -287,7 +380,7 @@ impl Cf {
 
     /// The raw iterator.
     pub fn cursor(&self, options: ReadOptions) -> Cursor {
-        Cursor::new(self.engine().clone(), options)
+        Cursor::new(self.engine().clone(), self.family.clone(), options)
     }
 
     /// Compacts all entries with `begin ≤ key ≤ end`; `None` is unbounded.
@@ -295,6 +388,6 @@ impl Cf {
     /// # Errors
     /// Of the flush and the compactions.
     pub fn compact_range(&self, begin: Option<&[u8]>, end: Option<&[u8]>) -> Result<()> {
-        self.engine().compact_range(begin, end)
+        self.engine().compact_range(&self.family, begin, end)
     }
 }

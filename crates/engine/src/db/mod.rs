@@ -3,9 +3,11 @@
 mod builder;
 mod close;
 mod cursor;
+mod family_options;
 mod handle;
 mod properties;
 
 pub use builder::OpenBuilder;
 pub use cursor::{Cursor, Iter};
+pub use family_options::FamilyOptions;
 pub use handle::{Cf, Db};

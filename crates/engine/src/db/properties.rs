@@ -1,106 +1,110 @@
 //! Properties: a table of name → function, with RocksDB's names and forms.
 
-use super::Db;
-use crate::core::{DbState, Engine};
+use super::{Cf, Db};
+use crate::core::{DbState, Engine, Family, FamilyState};
+use crate::version::LevelTargets;
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
 
-type IntProperty = fn(&Engine, &DbState) -> u64;
+/// What a property looks at.
+struct At<'a> {
+    e: &'a Engine,
+    s: &'a DbState,
+    f: &'a FamilyState,
+}
+
+type IntProperty = fn(&At<'_>) -> u64;
 
 /// Integer properties, without the prefix `rocksdb.`.
 const INTEGERS: &[(&str, IntProperty)] = &[
-    ("num-immutable-mem-table", |_, s| s.imm.len() as u64),
-    ("num-immutable-mem-table-flushed", |_, _| 0),
-    ("mem-table-flush-pending", |_, s| {
-        u64::from(s.flush_scheduled && !s.flush_running)
+    ("num-immutable-mem-table", |p| p.f.imm.len() as u64),
+    ("num-immutable-mem-table-flushed", |_| 0),
+    ("mem-table-flush-pending", |p| {
+        u64::from(p.f.flush_scheduled && !p.f.flush_running)
     }),
-    ("num-running-flushes", |_, s| u64::from(s.flush_running)),
-    ("compaction-pending", |_, s| {
+    ("num-running-flushes", |p| u64::from(p.f.flush_running)),
+    ("compaction-pending", |p| {
         // Queued but not started, and due but not yet queued.
-        let due = s.compaction_due && s.error.is_none() && s.compactions_running == 0;
-        u64::from(s.compactions_queued > 0 || due)
+        let due = p.f.compaction_due && p.s.error.is_none() && p.s.compactions_running == 0;
+        u64::from(p.s.compactions_queued > 0 || due)
     }),
-    ("num-running-compactions", |_, s| {
-        s.compactions_running as u64
+    ("num-running-compactions", |p| {
+        p.s.compactions_running as u64
     }),
-    ("background-errors", |_, s| s.error_count),
-    ("cur-size-active-mem-table", |e, _| {
-        e.superversion.load().mem.memory_usage() as u64
+    ("background-errors", |p| p.s.error_count),
+    ("cur-size-active-mem-table", |p| {
+        p.f.mem.memory_usage() as u64
     }),
-    ("cur-size-all-mem-tables", |e, s| all_memtables(e, s)),
-    ("size-all-mem-tables", |e, s| all_memtables(e, s)),
-    ("num-entries-active-mem-table", |e, _| {
-        e.superversion.load().mem.len()
+    ("cur-size-all-mem-tables", |p| all_memtables(p.f)),
+    ("size-all-mem-tables", |p| all_memtables(p.f)),
+    ("num-entries-active-mem-table", |p| {
+        p.f.mem.len()
     }),
-    ("num-entries-imm-mem-tables", |_, s| {
-        s.imm.iter().map(|i| i.mem.len()).sum()
+    ("num-entries-imm-mem-tables", |p| {
+        p.f.imm.iter().map(|i| i.mem.len()).sum()
     }),
-    ("num-deletes-active-mem-table", |e, _| {
-        e.superversion.load().mem.deletes()
+    ("num-deletes-active-mem-table", |p| {
+        p.f.mem.deletes()
     }),
-    ("num-deletes-imm-mem-tables", |_, s| {
-        s.imm.iter().map(|i| i.mem.deletes()).sum()
+    ("num-deletes-imm-mem-tables", |p| {
+        p.f.imm.iter().map(|i| i.mem.deletes()).sum()
     }),
     ("estimate-num-keys", estimate_num_keys),
-    ("estimate-table-readers-mem", |_, s| {
-        let open = s.version.file_iter().filter_map(|(_, f)| f.reader.get());
+    ("estimate-table-readers-mem", |p| {
+        let open = p.f.version.file_iter().filter_map(|(_, f)| f.reader.get());
         open.map(|r| r.memory_usage() as u64).sum()
     }),
-    ("is-file-deletions-enabled", |_, _| 1),
-    ("num-snapshots", |e, _| e.c.snapshots.len() as u64),
-    ("oldest-snapshot-time", |e, _| {
-        e.c.snapshots.oldest().map_or(0, |o| o.1)
+    ("is-file-deletions-enabled", |_| 1),
+    ("num-snapshots", |p| p.e.c.snapshots.len() as u64),
+    ("oldest-snapshot-time", |p| {
+        p.e.c.snapshots.oldest().map_or(0, |o| o.1)
     }),
-    ("oldest-snapshot-sequence", |e, _| {
-        e.c.snapshots.oldest().map_or(0, |o| o.0)
+    ("oldest-snapshot-sequence", |p| {
+        p.e.c.snapshots.oldest().map_or(0, |o| o.0)
     }),
-    ("current-super-version-number", |_, s| s.superversion_number),
-    ("min-log-number-to-keep", |_, s| s.log_number),
-    ("total-sst-files-size", |_, s| s.version.total_size()),
-    ("live-sst-files-size", |_, s| s.version.total_size()),
-    ("base-level", |e, s| e.targets(&s.version).base_level as u64),
-    ("estimate-pending-compaction-bytes", |_, s| {
-        s.pending_compaction_bytes
+    ("current-super-version-number", |p| p.f.superversion_number),
+    ("min-log-number-to-keep", |p| p.f.log_number),
+    ("total-sst-files-size", |p| p.f.version.total_size()),
+    ("live-sst-files-size", |p| p.f.version.total_size()),
+    ("base-level", |p| LevelTargets::compute(&p.f.version, &p.f.settings.levels).base_level as u64),
+    ("estimate-pending-compaction-bytes", |p| {
+        p.f.pending_compaction_bytes
     }),
-    ("actual-delayed-write-rate", |e, _| {
-        let delayed = e.write_gate.load(Ordering::Relaxed) & crate::core::gate::DELAY != 0;
-        if delayed { e.throttle.rate() } else { 0 }
+    ("actual-delayed-write-rate", |p| {
+        let delayed = p.e.write_gate.load(Ordering::Relaxed) & crate::core::gate::DELAY != 0;
+        if delayed { p.e.throttle.rate() } else { 0 }
     }),
-    ("is-write-stopped", |e, _| {
-        u64::from(e.write_gate.load(Ordering::Relaxed) & crate::core::gate::STOP != 0)
+    ("is-write-stopped", |p| {
+        u64::from(p.e.write_gate.load(Ordering::Relaxed) & crate::core::gate::STOP != 0)
     }),
-    ("block-cache-capacity", |e, _| {
-        cache(e, |c| c.capacity() as u64)
+    ("block-cache-capacity", |p| {
+        cache(p.f, |c| c.capacity() as u64)
     }),
-    ("block-cache-usage", |e, _| cache(e, |c| c.usage() as u64)),
-    ("block-cache-pinned-usage", |e, _| {
-        cache(e, |c| c.pinned_usage() as u64)
+    ("block-cache-usage", |p| cache(p.f, |c| c.usage() as u64)),
+    ("block-cache-pinned-usage", |p| {
+        cache(p.f, |c| c.pinned_usage() as u64)
     }),
-    ("num-blob-files", |_, _| 0),
-    ("total-blob-file-size", |_, _| 0),
-    ("live-blob-file-size", |_, _| 0),
-    ("live-blob-file-garbage-size", |_, _| 0),
+    ("num-blob-files", |_| 0),
+    ("total-blob-file-size", |_| 0),
+    ("live-blob-file-size", |_| 0),
+    ("live-blob-file-garbage-size", |_| 0),
 ];
 
-fn cache(e: &Engine, f: impl Fn(&spanlith_table::BlockCache) -> u64) -> u64 {
-    e.c.cache.block_cache.as_ref().map_or(0, f)
+fn cache(f: &FamilyState, of: impl Fn(&spanlith_table::BlockCache) -> u64) -> u64 {
+    f.family.cache.block_cache.as_ref().map_or(0, of)
 }
 
-fn all_memtables(e: &Engine, s: &DbState) -> u64 {
-    let active = e.superversion.load().mem.memory_usage() as u64;
-    active
-        + s.imm
-            .iter()
-            .map(|i| i.mem.memory_usage() as u64)
-            .sum::<u64>()
+fn all_memtables(f: &FamilyState) -> u64 {
+    let sealed = f.imm.iter().map(|i| i.mem.memory_usage() as u64);
+    f.mem.memory_usage() as u64 + sealed.sum::<u64>()
 }
 
 /// Entries minus twice the deletions, in memtables and opened tables, extended to the others by
 /// size.
-fn estimate_num_keys(e: &Engine, s: &DbState) -> u64 {
-    let sv = e.superversion.load();
-    let mut entries = sv.mem.len() + s.imm.iter().map(|i| i.mem.len()).sum::<u64>();
-    let mut deletes = sv.mem.deletes() + s.imm.iter().map(|i| i.mem.deletes()).sum::<u64>();
+fn estimate_num_keys(p: &At<'_>) -> u64 {
+    let s = p.f;
+    let mut entries = s.mem.len() + s.imm.iter().map(|i| i.mem.len()).sum::<u64>();
+    let mut deletes = s.mem.deletes() + s.imm.iter().map(|i| i.mem.deletes()).sum::<u64>();
     let (mut known, mut known_bytes, mut bytes) = (0u64, 0u64, 0u64);
     for (_, f) in s.version.file_iter() {
         bytes += f.size;
@@ -117,19 +121,25 @@ fn estimate_num_keys(e: &Engine, s: &DbState) -> u64 {
 }
 
 impl Engine {
-    /// An integer property by its full name.
-    pub(crate) fn int_property(&self, name: &str) -> Option<u64> {
+    /// An integer property of a family by its full name; `None` if it is unknown, or the family was
+    /// dropped.
+    pub(crate) fn int_property(&self, family: &Family, name: &str) -> Option<u64> {
         let name = name.strip_prefix("rocksdb.")?;
         let f = INTEGERS.iter().find(|p| p.0 == name)?.1;
-        Some(f(self, &self.state.lock()))
+        let state = self.state.lock();
+        Some(f(&At {
+            e: self,
+            s: &state,
+            f: state.family(family.id)?,
+        }))
     }
 
     /// Any property by its full name, as text.
-    pub(crate) fn property(&self, name: &str) -> Option<String> {
-        if let Some(v) = self.int_property(name) {
+    pub(crate) fn property(&self, family: &Family, name: &str) -> Option<String> {
+        if let Some(v) = self.int_property(family, name) {
             return Some(v.to_string());
         }
-        let version = self.state.lock().version.clone();
+        let version = family.superversion.load().version.clone();
         let name = name.strip_prefix("rocksdb.")?;
         if let Some(level) = name.strip_prefix("num-files-at-level") {
             let level: usize = level.parse().ok()?;
@@ -138,19 +148,16 @@ impl Engine {
         match name {
             "levelstats" => Some(levelstats(&version)),
             "sstables" => Some(sstables(&version)),
-            "stats" => Some(self.stats_text()),
+            "stats" => Some(stats_text(family, &version)),
             _ => None,
         }
     }
+}
 
-    fn stats_text(&self) -> String {
-        let state = self.state.lock();
-        let version = state.version.clone();
-        drop(state);
-        let mut out = String::from("\n** Compaction Stats [default] **\n");
-        out.push_str(&levelstats(&version));
-        out
-    }
+fn stats_text(family: &Family, version: &crate::version::Version) -> String {
+    let mut out = format!("\n** Compaction Stats [{}] **\n", family.name);
+    out.push_str(&levelstats(version));
+    out
 }
 
 fn levelstats(version: &crate::version::Version) -> String {
@@ -197,13 +204,25 @@ fn sstables(version: &crate::version::Version) -> String {
 }
 
 impl Db {
+    /// An integer property of the default family by RocksDB's name (`rocksdb.…`).
+    pub fn int_property(&self, name: &str) -> Option<u64> {
+        self.default_cf().int_property(name)
+    }
+
+    /// A property of the default family by RocksDB's name, as text.
+    pub fn property(&self, name: &str) -> Option<String> {
+        self.default_cf().property(name)
+    }
+}
+
+impl Cf {
     /// An integer property by RocksDB's name (`rocksdb.…`).
     pub fn int_property(&self, name: &str) -> Option<u64> {
-        self.engine().int_property(name)
+        self.db.engine().int_property(&self.family, name)
     }
 
     /// A property by RocksDB's name, as text.
     pub fn property(&self, name: &str) -> Option<String> {
-        self.engine().property(name)
+        self.db.engine().property(&self.family, name)
     }
 }

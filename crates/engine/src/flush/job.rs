@@ -4,11 +4,13 @@
 //! version edit, install, and only then retire logs.
 
 use crate::compaction::{CompactionIter, IterSettings};
-use crate::core::{Engine, FileBounds, Immutable};
+use crate::core::{
+    DbState, Engine, Family, FamilyEdit, FamilySettings, FamilyState, FileBounds, Immutable,
+};
 use crate::info_log::EventValue;
 use crate::iter::{MergingIter, Source};
 use crate::version::{NewFile, VersionEdit, filenames};
-use spanlith_base::{Error, Result};
+use spanlith_base::{Error, ErrorKind, Result};
 use spanlith_env::IoActivity;
 use spanlith_memtable::MemTable;
 use spanlith_table::{BuilderOptions, Compression, TableBuilder};
@@ -16,31 +18,41 @@ use std::sync::Arc;
 
 /// What a new table is built from.
 pub(crate) struct TableRequest<'a> {
+    pub family: &'a Arc<Family>,
+    pub settings: &'a FamilySettings,
     pub number: u64,
     pub mems: &'a [Arc<MemTable>],
     pub snapshots: Vec<u64>,
 }
 
+/// Sealed memtables of one family that are flushed together, oldest first.
+struct Picked {
+    family: Arc<Family>,
+    settings: Arc<FamilySettings>,
+    imm: Vec<Immutable>,
+}
+
 impl Engine {
-    /// Options of a table that becomes file `number`.
+    /// Options of a table of `family` that becomes file `number`.
     pub(crate) fn builder_options(
         &self,
+        family: &Family,
+        settings: &FamilySettings,
         number: u64,
         compression: Compression,
         ancester_time: u64,
     ) -> BuilderOptions {
-        let f = &self.c.family;
         BuilderOptions {
-            table: f.table.clone(),
-            comparator: f.comparator.clone(),
+            table: settings.table.clone(),
+            comparator: family.comparator.clone(),
             compression,
-            column_family_id: f.id,
-            column_family_name: f.name.clone(),
+            column_family_id: family.id,
+            column_family_name: family.name.clone(),
             file_number: number,
             db_id: self.c.db_id.clone(),
             db_session_id: self.c.session_id.clone(),
             db_host_id: self.c.host_id.clone(),
-            merge_operator_name: f
+            merge_operator_name: family
                 .merge_operator
                 .as_ref()
                 .map_or_else(|| "nullptr".to_string(), |m| m.name().to_string()),
@@ -51,25 +63,34 @@ impl Engine {
         }
     }
 
-    /// Body of the background flush job.
-    pub(crate) fn background_flush(self: &Arc<Self>) {
+    /// Body of the background flush job of a family; of all families if flushes are atomic.
+    pub(crate) fn background_flush(self: &Arc<Self>, family: &Arc<Family>) {
         loop {
             let picked = {
                 let mut state = self.state.lock();
                 let stop = state.error.is_some() || self.stopping();
-                if stop || !self.flush_is_due(&state) {
-                    state.flush_scheduled = false;
-                    state.flush_running = false;
-                    state.flush_requested = false;
+                let picked = if stop {
+                    Vec::new()
+                } else {
+                    self.pick_flush(&mut state, family)
+                };
+                if picked.is_empty() {
+                    if let Some(f) = state.family_mut(family.id) {
+                        f.flush_scheduled = false;
+                        f.flush_running = false;
+                        f.flush_requested = false;
+                    }
                     drop(state);
                     self.changed.notify_all();
                     return;
                 }
-                state.flush_running = true;
-                state.imm.clone()
+                picked
             };
-            if let Err(e) = self.flush_memtables(&picked) {
-                self.set_error("a flush", &e);
+            match self.flush_memtables(&picked) {
+                Ok(()) => {}
+                // What is left of a dropped family is of no use to anyone.
+                Err(e) if e.kind() == ErrorKind::ColumnFamilyDropped => {}
+                Err(e) => self.set_error("a flush", &e),
             }
             for n in self.c.purge.run() {
                 self.c.log.info(format_args!("deleted table {n:06}"));
@@ -77,40 +98,89 @@ impl Engine {
         }
     }
 
-    /// Flushes `picked`, oldest first, into one table.
-    fn flush_memtables(self: &Arc<Self>, picked: &[Immutable]) -> Result<()> {
-        let number = self.new_file_number();
-        let started = self.c.env.clock.monotonic_nanos();
-        let mems: Vec<Arc<MemTable>> = picked.iter().map(|i| i.mem.clone()).collect();
-        let request = TableRequest {
-            number,
-            mems: &mems,
-            snapshots: self.c.snapshots.sequences(),
+    /// What the job of `family` flushes now; nothing if none is due.
+    fn pick_flush(&self, state: &mut DbState, family: &Arc<Family>) -> Vec<Picked> {
+        let pick = |f: &mut FamilyState| {
+            f.flush_running = true;
+            Picked {
+                family: f.family.clone(),
+                settings: f.settings.clone(),
+                imm: f.imm.clone(),
+            }
         };
-        let file = build_table(self, &request)?;
-        let next_log = picked.last().map_or(0, |i| i.next_log);
-        let mut edit = VersionEdit {
-            log_number: Some(next_log),
-            last_sequence: picked.last().map(|i| i.last_sequence),
-            ..VersionEdit::default()
-        };
-        let size = file.as_ref().map_or(0, |f| f.size);
-        if let Some(mut f) = file {
-            f.epoch_number = self.state.lock().version.max_epoch_number() + 1;
-            edit.new_files.push(f);
+        if self.c.options.atomic_flush {
+            if !state.families.values().any(FamilyState::flush_is_due) {
+                for f in state.families.values_mut() {
+                    f.flush_requested = false;
+                    f.flush_running = false;
+                }
+                return Vec::new();
+            }
+            // All that is sealed was sealed together: one consistent cut.
+            let some = state.families.values_mut().filter(|f| !f.imm.is_empty());
+            return some.map(pick).collect();
         }
-        let count = picked.len();
-        self.log_and_apply(edit, |state| {
-            state.imm.drain(..count);
+        match state.family_mut(family.id) {
+            Some(f) if f.flush_is_due() => vec![pick(f)],
+            _ => Vec::new(),
+        }
+    }
+
+    /// Flushes each family's memtables into one table, and installs all of them in one step.
+    fn flush_memtables(self: &Arc<Self>, picked: &[Picked]) -> Result<()> {
+        let started = self.c.env.clock.monotonic_nanos();
+        let mut edits = Vec::with_capacity(picked.len());
+        let mut done = Vec::with_capacity(picked.len());
+        for p in picked {
+            let number = self.new_file_number();
+            let mems: Vec<Arc<MemTable>> = p.imm.iter().map(|i| i.mem.clone()).collect();
+            let request = TableRequest {
+                family: &p.family,
+                settings: &p.settings,
+                number,
+                mems: &mems,
+                snapshots: self.c.snapshots.sequences(),
+            };
+            let file = build_table(self, &request)?;
+            let mut edit = VersionEdit {
+                log_number: Some(p.imm.last().map_or(0, |i| i.next_log)),
+                last_sequence: p.imm.last().map(|i| i.last_sequence),
+                ..VersionEdit::default()
+            };
+            done.push((number, file.as_ref().map_or(0, |f| f.size), p.imm.len()));
+            if let Some(mut f) = file {
+                let state = self.state.lock();
+                f.epoch_number = state.alive(p.family.id)?.version.max_epoch_number() + 1;
+                edit.new_files.push(f);
+            }
+            edits.push(FamilyEdit {
+                family: p.family.clone(),
+                edit,
+            });
+        }
+        // With several families, writes of one become durable here while earlier writes of another
+        // are only in the log: the log must not lose them (F2).
+        if self.families.load().len() > 1 {
+            self.sync_old_logs()?;
+        }
+        self.log_and_apply_all(edits, |state| {
+            for p in picked {
+                if let Some(f) = state.family_mut(p.family.id) {
+                    f.imm.drain(..p.imm.len());
+                }
+            }
         })?;
         let micros = (self.c.env.clock.monotonic_nanos() - started) / 1000;
-        let fields = [
-            ("file_number", EventValue::U64(number)),
-            ("file_size", EventValue::U64(size)),
-            ("num_memtables", EventValue::U64(count as u64)),
-            ("micros", EventValue::U64(micros)),
-        ];
-        self.c.log.event(None, "flush_finished", &fields);
+        for (p, (number, size, count)) in picked.iter().zip(done) {
+            let fields = [
+                ("cf_name", EventValue::Str(&p.family.name)),
+                ("file_number", EventValue::U64(number)),
+                ("file_size", EventValue::U64(size)),
+                ("num_memtables", EventValue::U64(count as u64)),
+                ("micros", EventValue::U64(micros)),
+            ];
+            self.c.log.event(None, "flush_finished", &fields);
+        }
         self.retire_logs();
         Ok(())
     }
@@ -119,12 +189,12 @@ impl Engine {
     pub(crate) fn retire_logs(&self) {
         let dead: Vec<u64> = {
             let mut state = self.state.lock();
-            let keep = state.log_number;
+            let keep = state.kept_log;
             let n = state.logs.iter().take_while(|&&l| l < keep).count();
             state.logs.drain(..n).collect()
         };
         for n in dead {
-            // A log that cannot be unlinked is older than the family's log number: the next open
+            // A log that cannot be unlinked is older than any family's log number: the next open
             // ignores and deletes it.
             let _ = self
                 .c
@@ -138,7 +208,7 @@ impl Engine {
 /// Writes the table of a request; `None` if nothing is left to write. The file and its directory
 /// entry are durable when this returns.
 pub(crate) fn build_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewFile>> {
-    let path = engine.path(filenames::table_file_name(r.number));
+    let path = r.family.table_path(r.number, 0);
     let built = write_table(engine, r);
     match &built {
         Ok(Some(_)) => engine.c.env.fs.sync_dir(&engine.c.dir)?,
@@ -150,16 +220,17 @@ pub(crate) fn build_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Optio
 
 fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewFile>> {
     let c = &engine.c;
-    let path = engine.path(filenames::table_file_name(r.number));
+    let (family, settings) = (r.family, r.settings);
+    let path = family.table_path(r.number, 0);
     // Newer memtables first.
     let sources = r.mems.iter().rev().map(|m| Source::Mem(m.iter())).collect();
-    let input = MergingIter::new(c.family.comparator.clone(), sources);
+    let input = MergingIter::new(family.comparator.clone(), sources);
     let expected: u64 = r.mems.iter().map(|m| m.len()).sum();
     let mut iter = CompactionIter::new(
         input,
         IterSettings {
-            comparator: c.family.comparator.clone(),
-            merge_operator: c.family.merge_operator.clone(),
+            comparator: family.comparator.clone(),
+            merge_operator: family.merge_operator.clone(),
             snapshots: r.snapshots.clone(),
             bottommost: false,
             below: None,
@@ -167,9 +238,12 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewFile>>
     );
     iter.seek_to_first()?;
     let now = c.env.clock.now_seconds();
-    let compression = c.family.levels.compression_for(0);
+    let compression = settings.levels.compression_for(0);
     let file = c.env.fs.create(&path, IoActivity::Flush)?;
-    let mut builder = TableBuilder::new(engine.builder_options(r.number, compression, now), file);
+    let mut builder = {
+        let o = engine.builder_options(family, settings, r.number, compression, now);
+        TableBuilder::new(o, file)
+    };
     let mut meta = FileBounds::default();
     while iter.valid() {
         builder.add(iter.key(), iter.value())?;

@@ -3,16 +3,16 @@
 use super::ReadOptions;
 use super::db_iter::{DbIter, DbIterParts};
 use super::get::ReadContext;
-use crate::core::Engine;
+use crate::core::{Engine, Family};
 use spanlith_base::{Pinned, Result, SequenceNumber};
 
 impl Engine {
     #[inline]
-    fn context(&self, options: &ReadOptions) -> ReadContext<'_> {
+    fn context<'a>(&self, family: &'a Family, options: &ReadOptions) -> ReadContext<'a> {
         ReadContext {
-            comparator: &self.c.family.comparator,
-            cache: &self.c.cache,
-            merge_operator: self.c.family.merge_operator.as_ref(),
+            comparator: &family.comparator,
+            cache: &family.cache,
+            merge_operator: family.merge_operator.as_ref(),
             params: options.params(),
         }
     }
@@ -29,33 +29,41 @@ impl Engine {
 
     /// The value of a key.
     #[inline]
-    pub(crate) fn get(&self, key: &[u8], options: &ReadOptions) -> Result<Option<Pinned>> {
-        let sv = self.superversion.load();
-        sv.get(key, self.read_sequence(options), &self.context(options))
+    pub(crate) fn get(
+        &self,
+        family: &Family,
+        key: &[u8],
+        options: &ReadOptions,
+    ) -> Result<Option<Pinned>> {
+        let sv = family.superversion.load();
+        let context = self.context(family, options);
+        sv.get(key, self.read_sequence(options), &context)
     }
 
     /// Many values at one consistent point.
     pub(crate) fn multi_get(
         &self,
+        family: &Family,
         keys: &[&[u8]],
         options: &ReadOptions,
     ) -> Vec<Result<Option<Pinned>>> {
-        let sv = self.superversion.load();
-        sv.multi_get(keys, self.read_sequence(options), &self.context(options))
+        let sv = family.superversion.load();
+        let context = self.context(family, options);
+        sv.multi_get(keys, self.read_sequence(options), &context)
     }
 
     /// An iterator over the state of now, or of the snapshot.
-    pub(crate) fn iterate(&self, options: &ReadOptions) -> Result<DbIter> {
-        let superversion = self.superversion.load_full();
+    pub(crate) fn iterate(&self, family: &Family, options: &ReadOptions) -> Result<DbIter> {
+        let superversion = family.superversion.load_full();
         let snapshot = self.read_sequence(options);
         let inner =
-            superversion.merged(&self.c.family.comparator, &self.c.cache, options.params())?;
+            superversion.merged(&family.comparator, &family.cache, options.params())?;
         Ok(DbIter::new(DbIterParts {
             inner,
             pin: superversion,
             snapshot,
-            comparator: self.c.family.comparator.clone(),
-            merge_operator: self.c.family.merge_operator.clone(),
+            comparator: family.comparator.clone(),
+            merge_operator: family.merge_operator.clone(),
             lower: options.lower.clone(),
             upper: options.upper.clone(),
             max_skipped: options.max_skipped,

@@ -3,42 +3,58 @@
 //! A torn last record is ignored; every other damage is `Corruption` (`docs/formats/manifest.md`).
 //! Torn is also a record whose end was never written, although the file has its full length: RocksDB
 //! refuses to open that, because the zeros it finds there do not fit the checksum.
-//! What milestone 1 does not have (further families, blob files, tracked logs) is refused by name,
-//! before anything is changed.
+//! What this build does not have (blob files, tracked logs) is refused by name, before anything is
+//! changed.
 
+use crate::core::{Family, FamilyRequest, PurgeQueue, family_paths};
 use crate::version::{PurgeSink, Version, VersionBuilder, VersionEdit, filenames};
-use spanlith_base::{Comparator, Error, Result};
+use spanlith_base::{Error, Result};
 use spanlith_env::Env;
 use spanlith_wal::record::HEADER_SIZE;
 use spanlith_wal::{LogReader, ReadEvent};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
+
+/// What a MANIFEST says of a family that is opened.
+pub(super) struct RecoveredFamily {
+    pub id: u32,
+    pub request: FamilyRequest,
+    pub version: Version,
+    /// Where the files of `version` report.
+    pub sink: Arc<dyn PurgeSink>,
+    pub log_number: u64,
+    /// Tables that an edit of this MANIFEST removed: explained if they are still there.
+    pub deleted: BTreeSet<u64>,
+}
 
 /// What a MANIFEST says.
 pub(super) struct Recovered {
-    pub version: Version,
+    /// By ascending id.
+    pub families: Vec<RecoveredFamily>,
+    /// Requested, but not there.
+    pub missing: Vec<FamilyRequest>,
+    pub max_family: u32,
     pub db_id: Option<String>,
-    pub log_number: u64,
     pub min_log_number: u64,
     pub next_file: u64,
     pub last_sequence: u64,
-    /// Tables that an edit of this MANIFEST removed: explained if they are still there.
-    pub deleted: BTreeSet<u64>,
     /// Where a torn append was dropped.
     pub torn_at: Option<u64>,
 }
 
 /// What the caller expects to find.
 pub(super) struct Expectation<'a> {
-    pub comparator: &'a Comparator,
-    pub num_levels: usize,
-    /// Names of the families the caller opens.
-    pub families: &'a [String],
+    /// The families the caller opens.
+    pub families: &'a [FamilyRequest],
     /// Other families may be left out.
     pub read_only: bool,
-    pub sink: Weak<dyn PurgeSink>,
+    pub dir: &'a Path,
+    pub purge: &'a Arc<PurgeQueue>,
 }
+
+/// The family RocksDB keeps statistics in; opened although nobody asks for it.
+const STATS_FAMILY: &str = "___rocksdb_stats_history___";
 
 /// Adds what RocksDB adds to every complaint about a MANIFEST.
 fn in_manifest(e: &Error, path: &Path) -> Error {
@@ -57,17 +73,35 @@ fn in_manifest(e: &Error, path: &Path) -> Error {
 /// Reads MANIFEST `number`.
 pub(super) fn read_manifest(
     env: &Env,
-    dir: &Path,
     number: u64,
     expect: &Expectation<'_>,
 ) -> Result<Recovered> {
-    let path = dir.join(filenames::manifest_file_name(number));
-    let file = env.fs.open_sequential(&path)?;
+    let path = expect.dir.join(filenames::manifest_file_name(number));
+    let (replay, torn_at) = replay_manifest(env, &path, expect)?;
+    let recovered = replay.finish().map_err(|e| match e.kind() {
+        spanlith_base::ErrorKind::Corruption => in_manifest(&e, &path),
+        spanlith_base::ErrorKind::NotSupported => e.with_path(&path),
+        // Clients split the list of families in this text: nothing may follow it.
+        _ => e,
+    })?;
+    Ok(Recovered {
+        torn_at,
+        ..recovered
+    })
+}
+
+/// Applies the records of a MANIFEST. The second value is where a torn append was dropped.
+fn replay_manifest<'a>(
+    env: &Env,
+    path: &Path,
+    expect: &'a Expectation<'a>,
+) -> Result<(Replay<'a>, Option<u64>)> {
+    let file = env.fs.open_sequential(path)?;
     let mut reader = LogReader::new(file, 0);
     let mut replay = Replay::new(expect);
     let mut torn_at = None;
     loop {
-        match reader.next_event().map_err(|e| e.with_path(&path))? {
+        match reader.next_event().map_err(|e| e.with_path(path))? {
             ReadEvent::Record { offset, .. } => replay
                 .record(reader.record())
                 .map_err(|e| {
@@ -79,12 +113,12 @@ pub(super) fn read_manifest(
                     }
                 })
                 .map_err(|e| match e.kind() {
-                    spanlith_base::ErrorKind::Corruption => in_manifest(&e, &path),
-                    spanlith_base::ErrorKind::NotSupported => e.with_path(&path),
+                    spanlith_base::ErrorKind::Corruption => in_manifest(&e, path),
+                    spanlith_base::ErrorKind::NotSupported => e.with_path(path),
                     _ => e,
                 })?,
             ReadEvent::Corruption { tail: true, .. } | ReadEvent::OldRecord { .. } => {}
-            ReadEvent::Corruption { offset, .. } if is_torn_append(env, &path, offset)? => {
+            ReadEvent::Corruption { offset, .. } if is_torn_append(env, path, offset)? => {
                 torn_at = Some(offset);
                 break;
             }
@@ -92,27 +126,18 @@ pub(super) fn read_manifest(
                 let e = e
                     .into_error()
                     .unwrap_or_else(|| Error::corruption("MANIFEST"));
-                return Err(in_manifest(&e, &path));
+                return Err(in_manifest(&e, path));
             }
             ReadEvent::TimestampSizes(_) | ReadEvent::Predecessor { .. } => {
                 return Err(
                     Error::corruption("log record of a write-ahead log in a MANIFEST")
-                        .with_path(&path),
+                        .with_path(path),
                 );
             }
             ReadEvent::Eof => break,
         }
     }
-    let recovered = replay.finish().map_err(|e| match e.kind() {
-        spanlith_base::ErrorKind::Corruption => in_manifest(&e, &path),
-        spanlith_base::ErrorKind::NotSupported => e.with_path(&path),
-        // Clients split the list of families in this text: nothing may follow it.
-        _ => e,
-    })?;
-    Ok(Recovered {
-        torn_at,
-        ..recovered
-    })
+    Ok((replay, torn_at))
 }
 
 /// Whether the unreadable record at `offset` is an append that a power loss cut short: the file has
@@ -140,39 +165,81 @@ fn is_torn_append(env: &Env, path: &Path, offset: u64) -> Result<bool> {
     Ok(end < file.size() && end < record_end)
 }
 
+/// A family that exists, while edits are replayed.
+struct Replayed {
+    name: String,
+    /// `None` if it is not opened: its edits are parsed, its files ignored.
+    opened: Option<Opened>,
+    log_number: Option<u64>,
+}
+
+struct Opened {
+    request: FamilyRequest,
+    builder: VersionBuilder,
+    sink: Arc<dyn PurgeSink>,
+    deleted: BTreeSet<u64>,
+}
+
 struct Replay<'a> {
     expect: &'a Expectation<'a>,
-    builder: VersionBuilder,
     /// Families that exist now, by id.
-    families: BTreeMap<u32, String>,
+    families: BTreeMap<u32, Replayed>,
     dropped: BTreeSet<u32>,
     group: Vec<VersionEdit>,
     db_id: Option<String>,
-    log_number: Option<u64>,
+    max_family: u32,
     min_log_number: u64,
     next_file: Option<u64>,
     last_sequence: Option<u64>,
-    deleted: BTreeSet<u64>,
     tracked_logs: bool,
 }
 
 impl<'a> Replay<'a> {
     fn new(expect: &'a Expectation<'a>) -> Self {
-        let base = Arc::new(Version::empty(expect.comparator.clone(), expect.num_levels));
-        Self {
+        let mut me = Self {
             expect,
-            builder: VersionBuilder::new(&base).with_purge_sink(expect.sink.clone()),
-            families: BTreeMap::from([(0, "default".to_string())]),
+            families: BTreeMap::new(),
             dropped: BTreeSet::new(),
             group: Vec::new(),
             db_id: None,
-            log_number: None,
+            max_family: 0,
             min_log_number: 0,
             next_file: None,
             last_sequence: None,
-            deleted: BTreeSet::new(),
             tracked_logs: false,
-        }
+        };
+        me.add_family(0, "default".to_string());
+        me
+    }
+
+    fn add_family(&mut self, id: u32, name: String) {
+        let wanted = self.expect.families.iter().find(|f| f.name == name);
+        let request = match wanted {
+            Some(r) => Some(r.clone()),
+            None if name == STATS_FAMILY && !self.expect.read_only => {
+                Some(FamilyRequest::plain(&name))
+            }
+            None => None,
+        };
+        let opened = request.map(|request| {
+            let levels = request.options.num_levels.max(1) as usize;
+            let base = Arc::new(Version::empty(request.comparator.clone(), levels));
+            let paths = family_paths(self.expect.dir, &request);
+            let sink = Family::new_sink(self.expect.purge, paths);
+            Opened {
+                builder: VersionBuilder::new(&base).with_purge_sink(Arc::downgrade(&sink)),
+                request,
+                sink,
+                deleted: BTreeSet::new(),
+            }
+        });
+        let family = Replayed {
+            name,
+            opened,
+            log_number: None,
+        };
+        self.families.insert(id, family);
+        self.max_family = self.max_family.max(id);
     }
 
     fn record(&mut self, bytes: &[u8]) -> Result<()> {
@@ -208,19 +275,18 @@ impl<'a> Replay<'a> {
         if e.wal_deletion.is_some() && e.wal_additions.is_empty() {
             self.tracked_logs = false;
         }
+        self.max_family = e.max_column_family.unwrap_or(0).max(self.max_family);
         let id = e.column_family;
         if let Some(name) = &e.column_family_add {
             let name = String::from_utf8_lossy(name).into_owned();
-            let known = self.families.values().any(|n| *n == name);
+            let known = self.families.values().any(|f| f.name == name);
             if self.families.contains_key(&id) || known || self.dropped.contains(&id) {
                 return Err(Error::corruption(
                     "MANIFEST adding the same column family twice",
                 ));
             }
-            self.families.insert(id, name);
-            return Ok(());
-        }
-        if e.column_family_drop {
+            self.add_family(id, name);
+        } else if e.column_family_drop {
             if self.families.remove(&id).is_none() {
                 return Err(Error::corruption(
                     "MANIFEST - dropping non-existing column family",
@@ -229,40 +295,40 @@ impl<'a> Replay<'a> {
             self.dropped.insert(id);
             return Ok(());
         }
-        if !self.families.contains_key(&id) {
+        let Some(family) = self.families.get_mut(&id) else {
             return Err(Error::corruption(
                 "MANIFEST record referencing unknown column family",
             ));
+        };
+        if let Some(log) = e.log_number {
+            family.log_number = Some(family.log_number.unwrap_or(0).max(log));
         }
-        if id != 0 {
-            // Of a family that is not opened: parsed, files ignored.
+        let Some(opened) = &mut family.opened else {
             return Ok(());
-        }
+        };
         if let Some(name) = &e.comparator {
             let name = String::from_utf8_lossy(name);
-            if name != self.expect.comparator.name() {
+            let ours = opened.request.comparator.name();
+            if name != ours {
                 return Err(Error::invalid_argument(format!(
-                    "{}: does not match existing comparator {name}",
-                    self.expect.comparator.name()
+                    "{ours}: does not match existing comparator {name}"
                 )));
             }
-        }
-        if let Some(log) = e.log_number {
-            self.log_number = Some(self.log_number.unwrap_or(0).max(log));
         }
         if !e.blob_file_additions.is_empty() {
             return Err(Error::not_supported("blob files"));
         }
-        self.deleted.extend(e.deleted_files.iter().map(|d| d.1));
-        self.builder.apply(e)
+        opened.deleted.extend(e.deleted_files.iter().map(|d| d.1));
+        opened.builder.apply(e)
     }
 
     fn finish(self) -> Result<Recovered> {
-        let (Some(log_number), Some(next_file), Some(last_sequence)) =
-            (self.log_number, self.next_file, self.last_sequence)
+        let log_number = self.families.get(&0).and_then(|f| f.log_number);
+        let (Some(_), Some(next_file), Some(last_sequence)) =
+            (log_number, self.next_file, self.last_sequence)
         else {
             let missing: Vec<&str> = [
-                (self.log_number.is_none(), "log_file_number"),
+                (log_number.is_none(), "log_file_number"),
                 (self.next_file.is_none(), "next_file_number"),
                 (self.last_sequence.is_none(), "last_sequence"),
             ]
@@ -275,47 +341,57 @@ impl<'a> Replay<'a> {
                 missing.join(", ")
             )));
         };
-        let others: Vec<String> = self
-            .families
-            .iter()
-            .filter(|(id, n)| **id != 0 && !self.expect.families.contains(n))
-            .map(|(_, n)| n.clone())
-            .filter(|n| n != "___rocksdb_stats_history___")
-            .collect();
-        if !others.is_empty() && !self.expect.read_only {
+        let left_out = self.families.values().filter(|f| f.opened.is_none());
+        let left_out: Vec<&str> = left_out.map(|f| f.name.as_str()).collect();
+        if !left_out.is_empty() && !self.expect.read_only {
             return Err(Error::invalid_argument(format!(
                 "Column families not opened: {}",
-                others.join(", ")
+                left_out.join(", ")
             )));
         }
-        for name in self.expect.families {
-            if name != "default" && !self.families.values().any(|n| n == name) {
-                return Err(Error::invalid_argument(format!(
-                    "Column family not found: {name}"
-                )));
-            }
-        }
-        if self.families.len() > 1 {
-            return Err(Error::not_supported("column families other than default"));
-        }
-        if !self.dropped.is_empty() {
-            // Its records may still stand in the logs.
-            return Err(Error::not_supported(
-                "a database with dropped column families",
-            ));
-        }
+        let there = |name: &str| self.families.values().any(|f| f.name == name);
+        let wanted = self.expect.families.iter();
+        let missing = wanted.filter(|f| !there(&f.name)).cloned().collect();
         if self.tracked_logs {
             return Err(Error::not_supported("track_and_verify_wals_in_manifest"));
         }
+        let mut families = Vec::new();
+        for (id, f) in self.families {
+            let Some(o) = f.opened else {
+                continue;
+            };
+            families.push(RecoveredFamily {
+                id,
+                request: o.request,
+                version: o.builder.build()?,
+                sink: o.sink,
+                log_number: f.log_number.unwrap_or(0),
+                deleted: o.deleted,
+            });
+        }
         Ok(Recovered {
-            version: self.builder.build()?,
+            families,
+            missing,
+            max_family: self.max_family,
             db_id: self.db_id,
-            log_number,
             min_log_number: self.min_log_number,
             next_file,
             last_sequence,
-            deleted: self.deleted,
             torn_at: None,
         })
     }
+}
+
+/// Names of the families a MANIFEST holds, in the order of their creation.
+pub(super) fn read_family_names(env: &Env, dir: &Path, number: u64) -> Result<Vec<String>> {
+    let purge = Arc::new(PurgeQueue::new(env.fs.clone()));
+    let expect = Expectation {
+        families: &[],
+        read_only: true,
+        dir,
+        purge: &purge,
+    };
+    let path = dir.join(filenames::manifest_file_name(number));
+    let (replay, _) = replay_manifest(env, &path, &expect)?;
+    Ok(replay.families.into_values().map(|f| f.name).collect())
 }

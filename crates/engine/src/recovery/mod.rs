@@ -8,4 +8,4 @@ mod open;
 mod replay;
 
 pub use open::OpenRequest;
-pub(crate) use open::open;
+pub(crate) use open::{list_families, open};

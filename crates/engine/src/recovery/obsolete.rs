@@ -11,45 +11,95 @@
 //! Everything else stays where it is and is named in the info log: a shortened MANIFEST must not
 //! destroy tables (reliability, section 2.5).
 
+use super::manifest::Recovered;
+use super::replay::Replayed;
 use crate::core::Engine;
-use crate::version::{FileKind, Version, filenames, parse_file_name};
+use crate::version::{FileKind, filenames, parse_file_name};
 use spanlith_base::{Error, ErrorKind, Result, keys};
 use spanlith_table::{ReadParams, ReaderOptions, TableReader};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Last eight bytes of a finished block-based table.
 const TABLE_MAGIC: u64 = 0x88e2_41b7_85f4_cff7;
 
+/// Facts of one family.
+struct FamilyFacts {
+    /// Tables that edits of the MANIFEST removed.
+    deleted: BTreeSet<u64>,
+    /// Highest sequence number in its tables: what is older has been flushed.
+    flushed: u64,
+}
+
 /// Facts from recovery that explain files.
 pub(super) struct Explanation {
-    /// Tables that edits of the MANIFEST removed.
-    pub deleted: BTreeSet<u64>,
+    /// By id.
+    families: BTreeMap<u32, FamilyFacts>,
     /// Highest sequence number in tables, by the MANIFEST.
-    pub manifest_sequence: u64,
+    manifest_sequence: u64,
+    /// Highest id a family ever had.
+    max_family: u32,
     /// First and last sequence number replayed from logs.
-    pub replayed: Option<(u64, u64)>,
+    replayed: Option<(u64, u64)>,
 }
 
 impl Explanation {
-    fn covers(&self, smallest: u64, largest: u64) -> bool {
-        if largest <= self.manifest_sequence {
+    /// What the MANIFEST says.
+    pub(super) fn new(recovered: &Recovered) -> Self {
+        let families = recovered.families.iter().map(|f| {
+            let facts = FamilyFacts {
+                deleted: f.deleted.clone(),
+                flushed: f.version.max_seqno(),
+            };
+            (f.id, facts)
+        });
+        Self {
+            families: families.collect(),
+            manifest_sequence: recovered.last_sequence,
+            max_family: recovered.max_family,
+            replayed: None,
+        }
+    }
+
+    /// Adds what was replayed.
+    pub(super) fn with_replayed(mut self, replayed: &Replayed) -> Self {
+        let first = replayed.first_sequence;
+        self.replayed = first.map(|first| (first, replayed.last_sequence));
+        self
+    }
+
+    fn was_deleted(&self, number: u64) -> bool {
+        let mut all = self.families.values();
+        all.any(|f| f.deleted.contains(&number))
+    }
+
+    /// Whether all that a table of `family` holds, by its sequence numbers, is elsewhere.
+    fn covers(&self, family: u32, smallest: u64, largest: u64) -> bool {
+        // With one family, what the MANIFEST says has reached tables has reached its tables. With
+        // several, only its own tables tell. A family that is gone needs nothing.
+        let reached = match self.families.get(&family) {
+            Some(_) if self.families.len() == 1 => self.manifest_sequence,
+            Some(f) => f.flushed,
+            None => return family <= self.max_family,
+        };
+        if largest <= reached {
             return true;
         }
         let Some((first, last)) = self.replayed else {
             return false;
         };
-        largest <= last && (smallest >= first || first <= self.manifest_sequence + 1)
+        largest <= last && (smallest >= first || first <= reached + 1)
     }
 }
 
 /// Deletes obsolete files of the database directory after a successful recovery.
 pub(super) fn remove_obsolete(engine: &Engine, explanation: &Explanation) -> Result<()> {
-    let (version, log_number) = {
+    let (versions, log_number) = {
         let state = engine.state.lock();
-        (state.version.clone(), state.log_number)
+        let versions = state.families.values().map(|f| f.version.clone());
+        (versions.collect::<Vec<_>>(), state.kept_log)
     };
     let manifest = engine.manifest.lock().number;
-    let live = |v: &Version, n: u64| v.locate(n).is_some();
+    let live = |n: u64| versions.iter().any(|v| v.locate(n).is_some());
     let names = engine.c.env.fs.list(&engine.c.dir)?;
     let mut options: Vec<u64> = Vec::new();
     for name in &names {
@@ -61,7 +111,7 @@ pub(super) fn remove_obsolete(engine: &Engine, explanation: &Explanation) -> Res
                 options.push(n);
                 false
             }
-            Some(FileKind::Table(n)) if !live(&version, n) => match explain(engine, n, explanation)
+            Some(FileKind::Table(n)) if !live(n) => match explain(engine, n, explanation)
             {
                 Ok(true) => true,
                 Ok(false) => {
@@ -99,7 +149,7 @@ pub(super) fn remove_obsolete(engine: &Engine, explanation: &Explanation) -> Res
 
 /// Whether table `number`, which no version names, may go.
 fn explain(engine: &Engine, number: u64, x: &Explanation) -> Result<bool> {
-    if x.deleted.contains(&number) {
+    if x.was_deleted(number) {
         return Ok(true);
     }
     let path = engine.path(filenames::table_file_name(number));
@@ -115,7 +165,6 @@ fn explain(engine: &Engine, number: u64, x: &Explanation) -> Result<bool> {
         file,
         size,
         ReaderOptions {
-            comparator: engine.c.family.comparator.clone(),
             verify_checksums: true,
             file_number: number,
             ..ReaderOptions::default()
@@ -141,5 +190,6 @@ fn explain(engine: &Engine, number: u64, x: &Explanation) -> Result<bool> {
         iter.next();
     }
     iter.status()?;
-    Ok(x.covers(smallest, largest))
+    let family = reader.properties().column_family_id;
+    Ok(x.covers(family, smallest, largest))
 }

@@ -5,23 +5,22 @@
 
 use super::create::{create_database, new_db_id, write_identity};
 use super::current::{read_current, read_identity};
-use super::manifest::{Expectation, Recovered, read_manifest};
+use super::manifest::{
+    Expectation, Recovered, RecoveredFamily, read_family_names, read_manifest,
+};
 use super::obsolete::{Explanation, remove_obsolete};
-use super::replay::{Replay, flush_recovered};
+use super::replay::Replay;
 use crate::core::{
-    Components, DbState, DelayController, Engine, Family, LeaderState, ManifestState, PurgeQueue,
-    SnapshotList, Throttle, level_options, table_options,
+    Components, DbState, DelayController, Engine, FamilyEdit, FamilyRequest, LeaderState,
+    ManifestState, MemSlot, PurgeQueue, SnapshotList, Throttle, family_paths,
 };
 use crate::info_log::InfoLog;
-use crate::merge::MergeOperator;
-use crate::options::{BlockBasedTableOptions, CfOptions, DbOptions};
-use crate::version::{FileKind, PurgeSink, TableCache, VersionEdit, filenames, parse_file_name};
-use spanlith_base::{Comparator, Error, Result};
+use crate::options::DbOptions;
+use crate::version::{FileKind, VersionEdit, filenames, parse_file_name};
+use spanlith_base::{Error, Result};
 use spanlith_env::{Env, IoActivity, JobClass};
-use spanlith_memtable::MemTable;
-use spanlith_table::BlockCache;
-use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -33,18 +32,8 @@ pub struct OpenRequest {
     pub env: Env,
     /// Options of the database.
     pub options: DbOptions,
-    /// Names of the families to open; contains `default`.
-    pub families: Vec<String>,
-    /// Options of the default family.
-    pub cf_options: CfOptions,
-    /// Its table options.
-    pub table_options: BlockBasedTableOptions,
-    /// Order of its user keys.
-    pub comparator: Comparator,
-    /// Its merge operator.
-    pub merge_operator: Option<Arc<dyn MergeOperator>>,
-    /// Its block cache.
-    pub block_cache: Option<BlockCache>,
+    /// The families to open; contains `default`.
+    pub(crate) families: Vec<FamilyRequest>,
     /// Change nothing on disk.
     pub read_only: bool,
     /// Write no `LOG` file.
@@ -117,7 +106,7 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
                     )
                     .with_path(&dir.join(filenames::log_file_name(logs[0]))));
                 }
-                create_database(env, dir, request.comparator.name())?;
+                create_database(env, dir, request.default_family().comparator.name())?;
             }
             Some(_) if options.error_if_exists => {
                 return Err(Error::invalid_argument(format!(
@@ -133,16 +122,20 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
         }
     }
     let manifest_number = read_current(env, dir)?;
-    let purge = Arc::new(PurgeQueue::new(dir.clone(), env.fs.clone()));
-    let sink: Arc<dyn PurgeSink> = purge.clone();
+    let purge = Arc::new(PurgeQueue::new(env.fs.clone()));
     let expect = Expectation {
-        comparator: &request.comparator,
-        num_levels: request.cf_options.num_levels.max(1) as usize,
         families: &request.families,
         read_only: *read_only,
-        sink: Arc::downgrade(&sink),
+        dir,
+        purge: &purge,
     };
-    let recovered = read_manifest(env, dir, manifest_number, &expect)?;
+    let recovered = read_manifest(env, manifest_number, &expect)?;
+    if !options.create_missing_column_families || *read_only {
+        if let Some(f) = recovered.missing.first() {
+            let text = format!("Column family not found: {}", f.name);
+            return Err(Error::invalid_argument(text));
+        }
+    }
     check_files(&request, &recovered, manifest_number)?;
     let db_id = match (&recovered.db_id, read_identity(env, dir)?) {
         (Some(id), file) => {
@@ -161,12 +154,17 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
         }
     };
     let (highest, mut logs) = list_numbers(env, dir)?;
-    let first_log = recovered.log_number.max(recovered.min_log_number);
-    let next_file = recovered.next_file.max(recovered.log_number).max(highest) + 1;
+    let oldest = recovered.families.iter().map(|f| f.log_number).min();
+    let first_log = oldest.unwrap_or(0).max(recovered.min_log_number);
+    let newest = recovered.families.iter().map(|f| f.log_number).max();
+    let next_file = recovered.next_file.max(newest.unwrap_or(0)).max(highest) + 1;
     logs.retain(|&n| n >= first_log);
+    let (last_sequence, max_family) = (recovered.last_sequence, recovered.max_family);
+    let explanation = Explanation::new(&recovered);
+    let (missing, torn_at) = (recovered.missing, recovered.torn_at);
     let engine = assemble(
         &request,
-        recovered_parts(&recovered, first_log),
+        recovered.families,
         Parts {
             purge,
             log,
@@ -174,25 +172,28 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
             db_id,
             manifest_number,
             next_file,
-            version: recovered.version,
+            first_log,
+            last_sequence,
+            max_family,
         },
     );
     if !*read_only {
         engine.describe();
     }
-    if let Some(offset) = recovered.torn_at {
+    if let Some(offset) = torn_at {
         engine.c.log.warn(format_args!(
             "MANIFEST {manifest_number:06} dropped from offset {offset} on: a torn append"
         ));
     }
     // All tables are opened now, as RocksDB does: what this build cannot read is refused here, before
     // anything is changed, and not in the middle of a scan or a compaction.
-    let tables = engine.state.lock().version.clone();
-    for (_, file) in tables.file_iter() {
-        engine.c.cache.reader(file)?;
+    for family in engine.families.load().iter() {
+        let version = family.superversion.load().version.clone();
+        for (_, file) in version.file_iter() {
+            family.cache.reader(file)?;
+        }
     }
-    drop(tables);
-    let replay = Replay::new(&engine, recovered.last_sequence, !read_only);
+    let replay = Replay::new(&engine, last_sequence, !read_only);
     let replayed = replay.run(&logs)?;
     for (n, offset, why) in &replayed.dropped {
         engine.c.log.warn(format_args!(
@@ -204,27 +205,46 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
         .store(replayed.last_sequence, Ordering::Release);
     if *read_only {
         let mut state = engine.state.lock();
-        for mem in replayed.mems {
-            state.imm.push(crate::core::Immutable {
-                mem,
-                next_log: 0,
-                last_sequence: replayed.last_sequence,
-            });
+        for (id, recovering) in replayed.families {
+            let Some(f) = state.family_mut(id) else {
+                continue;
+            };
+            for mem in recovering.mems {
+                f.imm.push(crate::core::Immutable {
+                    mem,
+                    next_log: 0,
+                    last_sequence: replayed.last_sequence,
+                });
+            }
+            engine.install_superversion(&mut state, id);
         }
-        engine.install_superversion(&mut state);
         drop(state);
         return Ok(engine);
     }
-    let explanation = Explanation {
-        deleted: recovered.deleted,
-        manifest_sequence: recovered.last_sequence,
-        replayed: replayed.first_sequence.map(|f| (f, replayed.last_sequence)),
-    };
+    let explanation = explanation.with_replayed(&replayed);
     finish(&engine, replayed, &logs)?;
+    for family in &missing {
+        engine.create_family(family)?;
+    }
     engine.write_options_file()?;
     remove_obsolete(&engine, &explanation)?;
     engine.start();
     Ok(engine)
+}
+
+/// Names of the column families of a database, in the order of their creation.
+///
+/// # Errors
+/// `Io` and `Corruption` of CURRENT and the MANIFEST.
+pub(crate) fn list_families(env: &Env, dir: &Path) -> Result<Vec<String>> {
+    read_family_names(env, dir, read_current(env, dir)?)
+}
+
+impl OpenRequest {
+    fn default_family(&self) -> &FamilyRequest {
+        let named = self.families.iter().find(|f| f.name == "default");
+        named.expect("checked by the builder")
+    }
 }
 
 struct Parts {
@@ -234,47 +254,16 @@ struct Parts {
     db_id: String,
     manifest_number: u64,
     next_file: u64,
-    version: crate::version::Version,
+    first_log: u64,
+    last_sequence: u64,
+    max_family: u32,
 }
 
-/// Counters the state starts with.
-struct Counters {
-    log_number: u64,
-    table_sequence: u64,
-}
-
-fn recovered_parts(r: &Recovered, first_log: u64) -> Counters {
-    Counters {
-        log_number: first_log,
-        table_sequence: r.last_sequence,
-    }
-}
-
-fn assemble(request: &OpenRequest, counters: Counters, parts: Parts) -> Arc<Engine> {
+fn assemble(request: &OpenRequest, families: Vec<RecoveredFamily>, parts: Parts) -> Arc<Engine> {
     let env = request.env.clone();
-    let family = Family {
-        id: 0,
-        name: "default".to_string(),
-        comparator: request.comparator.clone(),
-        merge_operator: request.merge_operator.clone(),
-        table: table_options(&request.table_options),
-        levels: level_options(&request.cf_options),
-        options: request.cf_options.clone(),
-        table_options: request.table_options.clone(),
-    };
-    let cache = Arc::new(TableCache {
-        fs: env.fs.clone(),
-        dir: request.dir.clone(),
-        comparator: request.comparator.clone(),
-        block_cache: request.block_cache.clone(),
-        cache_index_and_filter_blocks: request.table_options.cache_index_and_filter_blocks,
-        verify_unique_id: request.options.verify_sst_unique_id_in_manifest,
-    });
-    let mem = Arc::new(MemTable::new(request.comparator.clone(), 64 << 10));
     let session_id = new_session_id(&env);
     let host_id = host_name(&env, &request.options.db_host_id);
     let components = Components {
-        cache,
         purge: parts.purge,
         log: parts.log,
         snapshots: Arc::new(SnapshotList::default()),
@@ -286,40 +275,38 @@ fn assemble(request: &OpenRequest, counters: Counters, parts: Parts) -> Arc<Engi
         env,
         dir: request.dir.clone(),
         options: request.options.clone(),
-        family,
     };
+    let mut slots = Vec::with_capacity(families.len());
+    let mut states = BTreeMap::new();
+    for f in families {
+        let state = Engine::new_family(
+            &components,
+            f.id,
+            &f.request,
+            f.version,
+            f.sink,
+            f.log_number,
+        );
+        slots.push(MemSlot {
+            family: state.family.clone(),
+            mem: state.mem.clone(),
+            limit: state.settings.options.write_buffer_size as usize,
+        });
+        states.insert(f.id, state);
+    }
     let leader = LeaderState {
         log: None,
-        older: Vec::new(),
         log_in_dir: false,
-        mem,
+        slots,
+        touched: Vec::new(),
+        generation: 0,
         log_bytes: 0,
         sync_group: 1,
         sync_nanos: 0,
     };
-    let state = DbState {
-        imm: Vec::new(),
-        version: Arc::new(parts.version),
-        superversion_number: 0,
-        log_number: counters.log_number,
-        table_sequence: counters.table_sequence,
-        logs: VecDeque::new(),
-        flush_scheduled: false,
-        flush_running: false,
-        flush_requested: false,
-        compactions_queued: 0,
-        compactions_running: 0,
-        running: Vec::new(),
-        manual: 0,
-        error: None,
-        error_count: 0,
-        started: false,
-        closing: false,
-        closed: false,
-        next_job: 0,
-        pending_compaction_bytes: 0,
-        compaction_due: false,
-    };
+    let mut state = DbState::new(states, parts.last_sequence);
+    state.kept_log = parts.first_log;
+    state.max_family = parts.max_family;
     let manifest = ManifestState {
         writer: None,
         number: parts.manifest_number,
@@ -368,7 +355,6 @@ fn list_numbers(env: &Env, dir: &std::path::Path) -> Result<(u64, Vec<u64>)> {
 
 /// Every table that the MANIFEST names is there and has its size.
 fn check_files(request: &OpenRequest, r: &Recovered, manifest: u64) -> Result<()> {
-    let path_of = |n| request.dir.join(filenames::table_file_name(n));
     let suffix = format!(
         "  The file {} may be corrupted.",
         request
@@ -376,11 +362,16 @@ fn check_files(request: &OpenRequest, r: &Recovered, manifest: u64) -> Result<()
             .join(filenames::manifest_file_name(manifest))
             .display()
     );
-    for (_, f) in r.version.file_iter() {
+    let files = r.families.iter().flat_map(|family| {
+        let paths = family_paths(&request.dir, &family.request);
+        let files = family.version.file_iter().map(|f| f.1.clone());
+        files.map(move |f| (paths.clone(), f))
+    });
+    for (paths, f) in files {
         if f.path_id != 0 {
             return Err(Error::not_supported("db_paths").with("file", f.number));
         }
-        let path = path_of(f.number);
+        let path = paths.table(f.number, f.path_id);
         let size = match request.env.fs.size(&path) {
             Ok(s) => s,
             Err(e) if e.subcode() == Some(spanlith_base::SubCode::PathNotFound) => {
@@ -407,42 +398,39 @@ fn check_files(request: &OpenRequest, r: &Recovered, manifest: u64) -> Result<()
 
 /// Makes what was recovered durable: tables, a new log, a new MANIFEST.
 fn finish(engine: &Arc<Engine>, replayed: super::replay::Replayed, logs: &[u64]) -> Result<()> {
-    let mut edit = VersionEdit {
-        new_files: replayed.tables,
-        last_sequence: Some(replayed.last_sequence),
-        ..VersionEdit::default()
-    };
-    edit.new_files
-        .extend(flush_recovered_all(engine, &replayed.mems)?);
-    let mut epoch = engine.state.lock().version.max_epoch_number();
-    for f in &mut edit.new_files {
-        epoch += 1;
-        f.epoch_number = epoch;
-    }
     let number = engine.new_file_number();
-    let log = engine.create_log(number)?;
     let beyond = logs.last().map_or(0, |n| n + 1);
-    let log_number = engine.state.lock().log_number.max(beyond);
-    edit.log_number = Some(log_number);
+    let mut edits = Vec::with_capacity(replayed.families.len());
+    for recovering in replayed.families.into_values() {
+        let last = recovering.flush(engine, &recovering.mems)?;
+        let mut edit = VersionEdit {
+            new_files: recovering.tables,
+            last_sequence: Some(replayed.last_sequence),
+            ..VersionEdit::default()
+        };
+        edit.new_files.extend(last);
+        let state = engine.state.lock();
+        let f = state.alive(recovering.family.id)?;
+        edit.log_number = Some(f.log_number.max(beyond));
+        let mut epoch = f.version.max_epoch_number();
+        for f in &mut edit.new_files {
+            epoch += 1;
+            f.epoch_number = epoch;
+        }
+        drop(state);
+        edits.push(FamilyEdit {
+            family: recovering.family,
+            edit,
+        });
+    }
+    let log = engine.create_log(number)?;
     {
         let mut leader = engine.leader.lock();
         leader.log = Some(log);
         let mut state = engine.state.lock();
         state.logs.push_back(number);
     }
-    engine.log_and_apply(edit, |_| {})?;
-    Ok(())
-}
-
-fn flush_recovered_all(
-    engine: &Arc<Engine>,
-    mems: &[Arc<MemTable>],
-) -> Result<Option<crate::version::NewFile>> {
-    if mems.is_empty() {
-        Ok(None)
-    } else {
-        flush_recovered(engine, mems)
-    }
+    engine.log_and_apply_all(edits, |_| {})
 }
 
 impl Engine {
@@ -451,27 +439,34 @@ impl Engine {
         let c = &self.c;
         c.log.summary(&c.dir, &c.session_id);
         c.log.dump_db_options(&c.options);
-        c.log
-            .dump_cf_options(&c.family.name, &c.family.options, &c.family.table_options);
+        for f in self.families.load().iter() {
+            let s = f.settings();
+            c.log.dump_cf_options(&f.name, &s.options, &s.table_options);
+        }
     }
 
     /// Starts background work.
     fn start(self: &Arc<Self>) {
         let executor = &self.c.env.executor;
-        executor.reserve(JobClass::High, 1);
+        executor.reserve(JobClass::High, self.max_flushes());
         executor.reserve(JobClass::Low, self.max_compactions());
         let mut state = self.state.lock();
         state.started = true;
-        self.install_superversion(&mut state);
+        let ids: Vec<u32> = state.families.keys().copied().collect();
+        for id in ids {
+            self.install_superversion(&mut state, id);
+        }
     }
 
     /// Temporary file, sync, rename, directory sync; two numbers, as RocksDB.
-    fn write_options_file(&self) -> Result<()> {
-        let f = &self.c.family;
-        let text = crate::options::write_options_file(
-            &self.c.options,
-            &[(f.name.clone(), f.options.clone(), f.table_options.clone())],
-        );
+    pub(crate) fn write_options_file(&self) -> Result<()> {
+        let families = self.families.load_full();
+        let families = families.iter().map(|f| {
+            let s = f.settings();
+            (f.name.clone(), s.options.clone(), s.table_options.clone())
+        });
+        let families: Vec<_> = families.collect();
+        let text = crate::options::write_options_file(&self.c.options, &families);
         let temp = self.path(filenames::options_temp_file_name(self.new_file_number()));
         let fs = &self.c.env.fs;
         let mut file = fs.create(&temp, IoActivity::Other)?;

@@ -8,22 +8,21 @@
 //! merge without an operator, an entry of a kind this build does not execute, and a read error all
 //! fail the open.
 
-use crate::core::{Engine, Opening};
+use crate::core::{Engine, Family, FamilySettings, Opening};
 use crate::flush::{TableRequest, build_table};
 use crate::version::{NewFile, filenames};
 use crate::write::not_executed;
 use spanlith_base::{Error, Result, SequenceNumber, ValueType};
 use spanlith_memtable::MemTable;
 use spanlith_wal::{BATCH_HEADER_SIZE, BatchIter, BatchOp, LogReader, ReadEvent};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 /// What the logs held.
 pub(super) struct Replayed {
-    /// Tables written because memtables filled up, oldest first.
-    pub tables: Vec<NewFile>,
-    /// Memtables with what was not written, oldest first.
-    pub mems: Vec<Arc<MemTable>>,
+    /// What each family got, by id.
+    pub families: BTreeMap<u32, Recovering>,
     /// Highest sequence number seen, or what recovery began with.
     pub last_sequence: SequenceNumber,
     /// Sequence number of the first batch replayed.
@@ -32,11 +31,23 @@ pub(super) struct Replayed {
     pub dropped: Vec<(u64, u64, String)>,
 }
 
+/// What the logs held for one family.
+pub(super) struct Recovering {
+    pub family: Arc<Family>,
+    pub settings: Arc<FamilySettings>,
+    /// Older logs hold nothing for it.
+    log_number: u64,
+    mem: Arc<MemTable>,
+    /// Tables written because memtables filled up, oldest first.
+    pub tables: Vec<NewFile>,
+    /// Memtables with what was not written, oldest first.
+    pub mems: Vec<Arc<MemTable>>,
+}
+
 pub(super) struct Replay<'a> {
     engine: &'a Engine,
     /// Write tables when memtables fill up (else keep them all).
     may_flush: bool,
-    mem: Arc<MemTable>,
     out: Replayed,
     /// The sequence number a continuing log has to begin with, once replay has stopped.
     stopped: bool,
@@ -57,21 +68,27 @@ enum Step {
 
 impl<'a> Replay<'a> {
     pub(super) fn new(engine: &'a Engine, last_sequence: u64, may_flush: bool) -> Self {
-        let first_log = engine.state.lock().log_number;
+        let state = engine.state.lock();
+        let families = state.families.values().map(|f| Recovering {
+            family: f.family.clone(),
+            settings: f.settings.clone(),
+            log_number: f.log_number,
+            mem: new_memtable(&f.family, &f.settings),
+            tables: Vec::new(),
+            mems: Vec::new(),
+        });
         Self {
             engine,
             may_flush,
-            mem: new_memtable(engine),
             out: Replayed {
-                tables: Vec::new(),
-                mems: Vec::new(),
+                families: families.map(|f| (f.family.id, f)).collect(),
                 last_sequence,
                 first_sequence: None,
                 dropped: Vec::new(),
             },
             stopped: false,
             next_sequence: None,
-            first_log,
+            first_log: state.kept_log,
             before: None,
             end: 0,
         }
@@ -88,8 +105,10 @@ impl<'a> Replay<'a> {
             }
             self.before = Some((n, self.end));
         }
-        if !self.mem.is_empty() {
-            self.out.mems.push(self.mem);
+        for f in self.out.families.values_mut() {
+            if !f.mem.is_empty() {
+                f.mems.push(f.mem.clone());
+            }
         }
         Ok(self.out)
     }
@@ -103,7 +122,7 @@ impl<'a> Replay<'a> {
             match reader.next_event().map_err(|e| e.with_path(path))? {
                 ReadEvent::Record { offset, end } => {
                     let step = self
-                        .batch(reader.record(), offset, first)
+                        .batch(reader.record(), number, offset, first)
                         .map_err(|e| at(e, offset))?;
                     if let Step::Stop(..) = step {
                         return Ok(step);
@@ -133,7 +152,7 @@ impl<'a> Replay<'a> {
         opening.number < self.first_log || self.before == Some((opening.number, opening.size))
     }
 
-    fn batch(&mut self, rep: &[u8], offset: u64, first: bool) -> Result<Step> {
+    fn batch(&mut self, rep: &[u8], log: u64, offset: u64, first: bool) -> Result<Step> {
         if rep.len() < BATCH_HEADER_SIZE {
             return Ok(Step::Stop(offset, "log record too small".to_string()));
         }
@@ -166,20 +185,29 @@ impl<'a> Replay<'a> {
         let mut found = 0u32;
         let mut entries = Vec::new();
         for op in iter {
-            let (kind, key, value): (_, _, &[u8]) = match op? {
-                BatchOp::LogData { blob } => {
-                    let opening = Opening::parse(blob, &self.engine.c.db_id);
-                    if first && opening.is_some_and(|o| !self.continues(&o)) {
-                        let why = "the log before it is missing or ended early".to_string();
-                        return Ok(Step::Stop(offset, why));
-                    }
-                    continue;
+            let op = op?;
+            if let BatchOp::LogData { blob } = op {
+                let opening = Opening::parse(blob, &self.engine.c.db_id);
+                if first && opening.is_some_and(|o| !self.continues(&o)) {
+                    let why = "the log before it is missing or ended early".to_string();
+                    return Ok(Step::Stop(offset, why));
                 }
-                BatchOp::Put { cf: 0, key, value } => (ValueType::Value, key, value),
-                BatchOp::Delete { cf: 0, key } => (ValueType::Deletion, key, &[]),
-                BatchOp::SingleDelete { cf: 0, key } => (ValueType::SingleDeletion, key, &[]),
-                BatchOp::Merge { cf: 0, key, value } => {
-                    if self.engine.c.family.merge_operator.is_none() {
+                continue;
+            }
+            // A family that was dropped, or is not opened, or has everything in tables.
+            let cf = op.cf().unwrap_or(0);
+            let family = self.out.families.get(&cf);
+            let Some(family) = family.filter(|f| log >= f.log_number) else {
+                seqno += 1;
+                found += 1;
+                continue;
+            };
+            let (kind, key, value): (_, _, &[u8]) = match op {
+                BatchOp::Put { key, value, .. } => (ValueType::Value, key, value),
+                BatchOp::Delete { key, .. } => (ValueType::Deletion, key, &[]),
+                BatchOp::SingleDelete { key, .. } => (ValueType::SingleDeletion, key, &[]),
+                BatchOp::Merge { key, value, .. } => {
+                    if family.family.merge_operator.is_none() {
                         return Err(Error::invalid_argument(
                             "merge_operator is not properly initialized. The log holds merge \
                              records: open with the operator they were written with",
@@ -187,8 +215,8 @@ impl<'a> Replay<'a> {
                     }
                     (ValueType::Merge, key, value)
                 }
-                BatchOp::DeleteRange { cf: 0, begin, end } => {
-                    match self.engine.c.family.comparator.compare(begin, end) {
+                BatchOp::DeleteRange { begin, end, .. } => {
+                    match family.family.comparator.compare(begin, end) {
                         // Counted, but neither inserted nor given a number.
                         std::cmp::Ordering::Equal => {
                             found += 1;
@@ -203,12 +231,9 @@ impl<'a> Replay<'a> {
                         }
                     }
                 }
-                op if op.cf().is_some_and(|cf| cf != 0) => {
-                    return Err(Error::not_supported("column families other than default"));
-                }
                 other => return Err(not_executed(&other)),
             };
-            entries.push((seqno, kind, key, value));
+            entries.push((cf, seqno, kind, key, value));
             seqno += 1;
             found += 1;
         }
@@ -222,48 +247,64 @@ impl<'a> Replay<'a> {
             ));
         }
         self.out.first_sequence.get_or_insert(sequence);
-        for (seqno, kind, key, value) in entries {
-            if !self.mem.add(seqno, kind, key, value) {
+        for (cf, seqno, kind, key, value) in entries {
+            let Some(family) = self.out.families.get(&cf) else {
+                continue;
+            };
+            if !family.mem.add(seqno, kind, key, value) {
                 return Err(Error::corruption("the log holds one sequence number twice")
                     .with("seqno", seqno));
             }
         }
         self.next_sequence = Some(seqno);
         self.out.last_sequence = self.out.last_sequence.max(seqno.saturating_sub(1));
-        self.seal_if_full()?;
+        for family in self.out.families.values_mut() {
+            family.seal_if_full(self.engine, self.may_flush)?;
+        }
         Ok(Step::GoOn)
     }
+}
 
+impl Recovering {
     /// A full memtable becomes a table at once, so that replay needs no more memory than writing did.
-    fn seal_if_full(&mut self) -> Result<()> {
-        let limit = self.engine.c.family.options.write_buffer_size as usize;
+    fn seal_if_full(&mut self, engine: &Engine, may_flush: bool) -> Result<()> {
+        let limit = self.settings.options.write_buffer_size as usize;
         if !self.mem.should_flush(limit) {
             return Ok(());
         }
-        let full = std::mem::replace(&mut self.mem, new_memtable(self.engine));
-        if self.may_flush {
-            self.out
-                .tables
-                .extend(flush_recovered(self.engine, &[full])?);
+        let fresh = new_memtable(&self.family, &self.settings);
+        let full = std::mem::replace(&mut self.mem, fresh);
+        if may_flush {
+            let table = self.flush(engine, &[full])?;
+            self.tables.extend(table);
         } else {
-            self.out.mems.push(full);
+            self.mems.push(full);
         }
         Ok(())
     }
+
+    /// Writes recovered memtables as one table.
+    pub(super) fn flush(
+        &self,
+        engine: &Engine,
+        mems: &[Arc<MemTable>],
+    ) -> Result<Option<NewFile>> {
+        if mems.is_empty() {
+            return Ok(None);
+        }
+        let number = engine.new_file_number();
+        let request = TableRequest {
+            family: &self.family,
+            settings: &self.settings,
+            number,
+            mems,
+            snapshots: Vec::new(),
+        };
+        build_table(engine, &request)
+    }
 }
 
-fn new_memtable(engine: &Engine) -> Arc<MemTable> {
-    let c = engine.c.family.comparator.clone();
-    Arc::new(MemTable::new(c, engine.arena_block_size()))
-}
-
-/// Writes recovered memtables as one table.
-pub(super) fn flush_recovered(engine: &Engine, mems: &[Arc<MemTable>]) -> Result<Option<NewFile>> {
-    let number = engine.new_file_number();
-    let request = TableRequest {
-        number,
-        mems,
-        snapshots: Vec::new(),
-    };
-    build_table(engine, &request)
+fn new_memtable(family: &Family, settings: &FamilySettings) -> Arc<MemTable> {
+    let c = family.comparator.clone();
+    Arc::new(MemTable::new(c, settings.arena_block_size()))
 }

@@ -6,6 +6,7 @@
 //! - [`version`]: the files of all levels at one moment, immutable and searchable.
 //! - [`builder`]: a version plus edits gives the next version.
 //! - [`levels`]: target sizes, compaction scores and debt of a version.
+//! - [`FilePaths`]: the directories tables lie in.
 //!
 //! Everything here is computation on memory: no I/O, no locks, no clock.
 
@@ -14,6 +15,7 @@ pub mod edit;
 pub mod file_meta;
 pub mod filenames;
 pub mod levels;
+mod paths;
 mod table_cache;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -25,5 +27,6 @@ pub use edit::{NewFile, VersionEdit};
 pub use file_meta::{FileMeta, FileStats, PurgeSink};
 pub use filenames::{FileKind, parse_file_name};
 pub use levels::{LevelOptions, LevelTargets};
+pub use paths::FilePaths;
 pub use table_cache::TableCache;
 pub use version::{Level, Version};

@@ -1,10 +1,9 @@
 //! Opens tables once and keeps the reader with the file's metadata.
 
-use super::{FileMeta, filenames};
+use super::{FileMeta, FilePaths};
 use spanlith_base::{Comparator, Error, Result};
 use spanlith_env::FileSystem;
 use spanlith_table::{BlockCache, ReaderOptions, TableReader};
-use std::path::PathBuf;
 use std::sync::Arc;
 
 /// How tables of a family are opened.
@@ -12,7 +11,7 @@ pub struct TableCache {
     /// File system.
     pub fs: Arc<dyn FileSystem>,
     /// Where tables lie.
-    pub dir: PathBuf,
+    pub paths: FilePaths,
     /// Order of user keys.
     pub comparator: Comparator,
     /// Cache of their blocks, if any.
@@ -38,7 +37,7 @@ impl TableCache {
 
     #[cold]
     fn open<'a>(&self, file: &'a FileMeta) -> Result<&'a Arc<TableReader>> {
-        let path = self.dir.join(filenames::table_file_name(file.number));
+        let path = self.paths.table(file.number, file.path_id);
         let handle = self.fs.open_random(&path)?;
         if handle.size() != file.size {
             return Err(Error::corruption(format!(

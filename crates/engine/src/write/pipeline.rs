@@ -9,7 +9,7 @@
 //! written before the memtable, in sequence order, one record per group, and the visible sequence
 //! rises only after all inserts of the group.
 
-use crate::core::{Engine, LeaderState, Payload, Request};
+use crate::core::{Engine, Family, LeaderState, MemSlot, Payload, Request, slot_of};
 use crate::write::WriteOptions;
 use spanlith_base::coding::varint_len;
 use spanlith_base::keys::MAX_SEQUENCE;
@@ -28,9 +28,10 @@ const PARALLEL_BYTES: usize = 32 << 10;
 const KEY_MAX: usize = u32::MAX as usize - 8;
 
 impl Engine {
-    /// Writes one entry of the default family.
+    /// Writes one entry.
     pub(crate) fn write_one(
         self: &Arc<Self>,
+        family: &Family,
         kind: ValueType,
         key: &[u8],
         value: &[u8],
@@ -42,13 +43,22 @@ impl Engine {
         if u32::try_from(value.len()).is_err() {
             return Err(Error::invalid_argument("value is too large").with("length", value.len()));
         }
-        if kind == ValueType::Merge && self.c.family.merge_operator.is_none() {
+        if kind == ValueType::Merge && family.merge_operator.is_none() {
             return Err(Error::not_supported(
                 "Provide a merge_operator when opening DB",
             ));
         }
-        self.submit(Payload::One { kind, key, value }, options)
-            .map(drop)
+        if family.is_dropped() {
+            return Err(no_such_family());
+        }
+        let cf = family.id;
+        let payload = Payload::One {
+            cf,
+            kind,
+            key,
+            value,
+        };
+        self.submit(payload, options).map(drop)
     }
 
     /// Writes a batch; returns the sequence number of its first entry.
@@ -57,32 +67,39 @@ impl Engine {
         batch: &spanlith_wal::WriteBatch,
         options: &WriteOptions,
     ) -> Result<SequenceNumber> {
-        let count = self.check_batch(batch.as_bytes())?;
+        let (count, families) = self.check_batch(batch.as_bytes())?;
         self.submit(
             Payload::Batch {
                 body: &batch.as_bytes()[BATCH_HEADER_SIZE..],
                 count,
+                families,
             },
             options,
         )
     }
 
-    /// Refuses a batch that could not be applied. Returns its number of entries.
-    fn check_batch(&self, rep: &[u8]) -> Result<u32> {
+    /// Refuses a batch that could not be applied. Returns its number of entries, and whether some
+    /// belong to another family than the default one.
+    fn check_batch(&self, rep: &[u8]) -> Result<(u32, bool)> {
         let mut entries = 0u32;
+        let mut families = false;
+        let mut set = None;
         let iter = BatchIter::new(rep)?;
         let count = iter.header_count();
         for op in iter {
             let op = op?;
-            if op.cf().is_some_and(|cf| cf != 0) {
-                return Err(Error::invalid_argument(
-                    "Invalid column family specified in write batch",
-                ));
-            }
+            let family = match op.cf() {
+                None | Some(0) => &self.default,
+                Some(cf) => {
+                    families = true;
+                    let set = &*set.get_or_insert_with(|| self.families.load_full());
+                    set.get(cf).ok_or_else(no_such_family)?
+                }
+            };
             match op {
                 BatchOp::Put { .. } | BatchOp::Delete { .. } | BatchOp::SingleDelete { .. } => {}
                 BatchOp::Merge { .. } => {
-                    if self.c.family.merge_operator.is_none() {
+                    if family.merge_operator.is_none() {
                         return Err(Error::invalid_argument(
                             "Merge requires `ColumnFamilyOptions::merge_operator != nullptr`",
                         ));
@@ -90,7 +107,7 @@ impl Engine {
                 }
                 BatchOp::LogData { .. } => continue,
                 BatchOp::DeleteRange { begin, end, .. } => {
-                    if self.c.family.comparator.compare(begin, end).is_gt() {
+                    if family.comparator.compare(begin, end).is_gt() {
                         return Err(Error::invalid_argument("end key comes before start key"));
                     }
                     return Err(Error::not_supported("range deletion"));
@@ -102,7 +119,7 @@ impl Engine {
         if entries != count {
             return Err(Error::corruption("WriteBatch has wrong count"));
         }
-        Ok(count)
+        Ok((count, families))
     }
 
     fn submit(
@@ -110,11 +127,7 @@ impl Engine {
         payload: Payload<'_>,
         options: &WriteOptions,
     ) -> Result<SequenceNumber> {
-        if self.c.read_only {
-            return Err(Error::not_supported(
-                "Not supported operation in read only mode.",
-            ));
-        }
+        self.writable()?;
         if options.sync && options.disable_wal {
             return Err(Error::invalid_argument("Sync writes has to enable WAL."));
         }
@@ -123,6 +136,7 @@ impl Engine {
             sync: options.sync,
             disable_wal: options.disable_wal,
             no_slowdown: options.no_slowdown,
+            generation: self.generation.load(Ordering::Relaxed),
             seqno: 0,
             error: None,
         });
@@ -159,7 +173,7 @@ impl Engine {
         }
         let done = room.and_then(|()| self.carry(waiter, &mut leader, &mut group));
         if let Err(e) = done {
-            group.for_each(|r| r.error = Some(e.clone()));
+            group.for_each(|r| r.error = Some(r.error.take().unwrap_or_else(|| e.clone())));
         }
         drop(leader);
         self.queue.finish(&group);
@@ -205,13 +219,24 @@ impl Engine {
         let base = self.visible.load(Ordering::Relaxed) + 1;
         let mut next = base;
         let (mut sync, mut disable_wal, mut bytes) = (false, false, 0);
+        let mut refused = 0;
         group.for_each(|r| {
             r.seqno = next;
-            next += u64::from(r.payload.count());
             sync |= r.sync;
             disable_wal |= r.disable_wal;
+            if r.generation != leader.generation
+                && let Err(e) = check_families(leader, &r.payload)
+            {
+                r.error = Some(e);
+                refused += 1;
+                return;
+            }
+            next += u64::from(r.payload.count());
             bytes += r.payload.bytes();
         });
+        if refused == group.len() {
+            return Ok(());
+        }
         if next > MAX_SEQUENCE {
             return Err(Error::aborted("sequence numbers are used up"));
         }
@@ -227,12 +252,20 @@ impl Engine {
             && bytes >= PARALLEL_BYTES
             && self.c.options.allow_concurrent_memtable_write;
         let applied = if parallel {
-            self.apply_in_parallel(waiter, &leader.mem, group)
+            // Nobody says which memtables the followers fill.
+            if leader.slots.len() > 1 {
+                leader.touched = (1..leader.slots.len()).collect();
+            }
+            self.apply_in_parallel(waiter, leader, group)
         } else {
             let mut result = Ok(());
+            let mut to = Slots {
+                slots: &leader.slots,
+                touched: &mut leader.touched,
+            };
             group.for_each(|r| {
-                if result.is_ok() {
-                    result = apply(&leader.mem, r);
+                if result.is_ok() && r.error.is_none() {
+                    result = apply(&mut to, r);
                 }
             });
             result
@@ -260,11 +293,16 @@ impl Engine {
         header[..8].copy_from_slice(&base.to_le_bytes());
         header[8..].copy_from_slice(&count.to_le_bytes());
         if group.len() == 1 {
-            let mut result = Ok(());
+            let mut result = Ok(()); 
             group.for_each(|r| {
                 result = match r.payload {
-                    Payload::One { kind, key, value } => {
-                        let (head, tail) = frame(&header, kind, key, value);
+                    Payload::One {
+                        cf,
+                        kind,
+                        key,
+                        value,
+                    } => {
+                        let (head, tail) = frame(&header, cf, kind, key, value);
                         if kind_has_value(kind) {
                             log.add_record_parts(&[head.bytes(), key, tail.bytes(), value])
                         } else {
@@ -279,8 +317,14 @@ impl Engine {
             let mut body = Vec::with_capacity(BATCH_HEADER_SIZE + 4096);
             body.extend_from_slice(&header);
             group.for_each(|r| match r.payload {
-                Payload::One { kind, key, value } => {
-                    let (head, tail) = frame(&[], kind, key, value);
+                _ if r.error.is_some() => {}
+                Payload::One {
+                    cf,
+                    kind,
+                    key,
+                    value,
+                } => {
+                    let (head, tail) = frame(&[], cf, kind, key, value);
                     body.extend_from_slice(head.bytes());
                     body.extend_from_slice(key);
                     if kind_has_value(kind) {
@@ -308,13 +352,21 @@ impl Engine {
     fn apply_in_parallel(
         &self,
         waiter: &Waiter<Request<'static>>,
-        mem: &Arc<MemTable>,
+        leader: &mut LeaderState,
         group: &mut Group<Request<'static>>,
     ) -> Result<()> {
         // Published to the followers by `start_apply`.
         self.apply_left.store(group.len() - 1, Ordering::Relaxed);
         self.queue.start_apply(group);
-        let mut result = apply(mem, own(waiter));
+        let mut to = Slots {
+            slots: &leader.slots,
+            touched: &mut leader.touched,
+        };
+        let first = own(waiter);
+        let mut result = match first.error {
+            Some(_) => Ok(()),
+            None => apply(&mut to, first),
+        };
         let mut round = 0u32;
         // Acquire: pairs with the Release in `follow`; the followers' inserts and errors are seen.
         while self.apply_left.load(Ordering::Acquire) != 0 {
@@ -326,8 +378,11 @@ impl Engine {
             }
         }
         group.for_each(|r| {
-            if let Some(e) = r.error.take() {
-                result = Err(e);
+            // A follower that could not insert; a refused one fails alone.
+            if let Some(e) = &r.error
+                && e.severity() == Severity::Fatal
+            {
+                result = Err(e.clone());
             }
         });
         result
@@ -335,10 +390,16 @@ impl Engine {
 
     /// A follower's part of `apply_in_parallel`.
     fn follow(&self, waiter: &Waiter<Request<'static>>) {
-        // The leader holds leadership until all followers are done: the memtable is not switched.
-        let mem = self.superversion.load().mem.clone();
+        // The leader holds leadership until all followers are done: no memtable is switched and no
+        // family dropped.
         let request = own(waiter);
-        request.error = apply(&mem, request).err();
+        if request.error.is_none() {
+            let mut to = Published {
+                engine: self,
+                last: None,
+            };
+            request.error = apply(&mut to, request).err();
+        }
         self.apply_left.fetch_sub(1, Ordering::Release);
         self.queue.applied(waiter);
     }
@@ -364,22 +425,105 @@ fn own<'a>(waiter: &'a Waiter<Request<'static>>) -> &'a mut Request<'static> {
     unsafe { waiter.own_data() }
 }
 
+/// Refuses what names a family that was dropped after the request was checked.
+#[cold]
+fn check_families(leader: &LeaderState, payload: &Payload<'_>) -> Result<()> {
+    let known = |cf: u32| leader.slot(cf).is_some();
+    let all_known = match *payload {
+        Payload::One { cf, .. } => known(cf),
+        Payload::Batch {
+            families: false, ..
+        } => true,
+        Payload::Batch { body, .. } => BatchIter::entries(body).all(|op| {
+            let cf = op.ok().and_then(|op| op.cf());
+            cf.is_none_or(known)
+        }),
+    };
+    if all_known {
+        Ok(())
+    } else {
+        Err(no_such_family())
+    }
+}
+
+#[cold]
+fn no_such_family() -> Error {
+    Error::invalid_argument("Invalid column family specified in write batch")
+}
+
+/// Memtables by family.
+trait Memtables {
+    /// The mutable memtable of a family that is known to exist.
+    fn of(&mut self, cf: u32) -> Result<&MemTable>;
+}
+
+/// The leader's.
+struct Slots<'a> {
+    slots: &'a [MemSlot],
+    touched: &'a mut Vec<usize>,
+}
+
+impl Memtables for Slots<'_> {
+    #[inline]
+    fn of(&mut self, cf: u32) -> Result<&MemTable> {
+        if cf == 0 {
+            return Ok(&self.slots[0].mem);
+        }
+        let at = slot_of(self.slots, cf).ok_or_else(unknown_family)?;
+        if self.touched.last() != Some(&at) {
+            self.touched.push(at);
+        }
+        Ok(&self.slots[at].mem)
+    }
+}
+
+/// A follower's, found through the superversions.
+struct Published<'a> {
+    engine: &'a Engine,
+    last: Option<(u32, Arc<MemTable>)>,
+}
+
+impl Memtables for Published<'_> {
+    fn of(&mut self, cf: u32) -> Result<&MemTable> {
+        if self.last.as_ref().is_none_or(|l| l.0 != cf) {
+            let set = self.engine.families.load();
+            let family = set.get(cf).ok_or_else(unknown_family)?;
+            self.last = Some((cf, family.superversion.load().mem.clone()));
+        }
+        match &self.last {
+            Some((_, mem)) => Ok(mem),
+            None => Err(unknown_family()),
+        }
+    }
+}
+
+#[cold]
+fn unknown_family() -> Error {
+    Error::corruption("W4: a checked write names an unknown column family")
+        .with_severity(Severity::Fatal)
+}
+
 /// Inserts the entries of one request. Fails only on a broken promise.
-fn apply(mem: &Arc<MemTable>, r: &Request<'_>) -> Result<()> {
+fn apply(to: &mut impl Memtables, r: &Request<'_>) -> Result<()> {
     let mut seqno = r.seqno;
     match r.payload {
-        Payload::One { kind, key, value } => insert(mem, seqno, kind, key, value),
+        Payload::One {
+            cf,
+            kind,
+            key,
+            value,
+        } => insert(to.of(cf)?, seqno, kind, key, value),
         Payload::Batch { body, .. } => {
             for op in BatchIter::entries(body) {
-                let (kind, key, value): (_, _, &[u8]) = match op? {
-                    BatchOp::Put { key, value, .. } => (ValueType::Value, key, value),
-                    BatchOp::Delete { key, .. } => (ValueType::Deletion, key, &[]),
-                    BatchOp::SingleDelete { key, .. } => (ValueType::SingleDeletion, key, &[]),
-                    BatchOp::Merge { key, value, .. } => (ValueType::Merge, key, value),
+                let (cf, kind, key, value): (_, _, _, &[u8]) = match op? {
+                    BatchOp::Put { cf, key, value } => (cf, ValueType::Value, key, value),
+                    BatchOp::Delete { cf, key } => (cf, ValueType::Deletion, key, &[]),
+                    BatchOp::SingleDelete { cf, key } => (cf, ValueType::SingleDeletion, key, &[]),
+                    BatchOp::Merge { cf, key, value } => (cf, ValueType::Merge, key, value),
                     BatchOp::LogData { .. } => continue,
                     other => return Err(not_executed(&other)),
                 };
-                insert(mem, seqno, kind, key, value)?;
+                insert(to.of(cf)?, seqno, kind, key, value)?;
                 seqno += 1;
             }
             Ok(())
@@ -418,6 +562,17 @@ pub(crate) fn not_executed(op: &BatchOp<'_>) -> Error {
     Error::not_supported(name)
 }
 
+/// The tag of an update that names its family.
+fn family_tag(kind: ValueType) -> u8 {
+    match kind {
+        ValueType::Deletion => 0x04,
+        ValueType::Value => 0x05,
+        ValueType::Merge => 0x06,
+        ValueType::SingleDeletion => 0x08,
+        other => other as u8,
+    }
+}
+
 fn kind_has_value(kind: ValueType) -> bool {
     matches!(kind, ValueType::Value | ValueType::Merge)
 }
@@ -447,14 +602,20 @@ impl Small {
 
 /// What stands before the key (batch header, tag, key length) and between key and value.
 #[inline]
-fn frame(header: &[u8], kind: ValueType, key: &[u8], value: &[u8]) -> (Small, Small) {
+fn frame(header: &[u8], cf: u32, kind: ValueType, key: &[u8], value: &[u8]) -> (Small, Small) {
     let mut head = Small {
         bytes: [0; 32],
         len: header.len(),
     };
     head.bytes[..header.len()].copy_from_slice(header);
-    head.bytes[head.len] = kind as u8;
-    head.len += 1;
+    if cf == 0 {
+        head.bytes[head.len] = kind as u8;
+        head.len += 1;
+    } else {
+        head.bytes[head.len] = family_tag(kind);
+        head.len += 1;
+        head.push_varint(u64::from(cf));
+    }
     head.push_varint(key.len() as u64);
     let mut tail = Small {
         bytes: [0; 32],

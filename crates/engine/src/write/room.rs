@@ -25,18 +25,43 @@ impl Engine {
         if self.write_gate.load(Ordering::Relaxed) != 0 {
             self.wait_for_gate(no_slowdown, bytes)?;
         }
-        if leader
-            .mem
-            .should_flush(self.c.family.options.write_buffer_size as usize)
-        {
-            return self.seal(leader, no_slowdown);
+        let first = &leader.slots[0];
+        if first.mem.should_flush(first.limit) || !leader.touched.is_empty() {
+            return self.seal_full(leader, no_slowdown);
         }
         Ok(())
     }
 
+    /// Seals the memtables that are full.
+    fn seal_full(self: &Arc<Self>, leader: &mut LeaderState, no_slowdown: bool) -> Result<()> {
+        let mut full = Vec::new();
+        let mut touched = std::mem::take(&mut leader.touched);
+        touched.push(0);
+        touched.sort_unstable();
+        touched.dedup();
+        for &at in &touched {
+            if let Some(slot) = leader.slots.get(at)
+                && slot.mem.should_flush(slot.limit)
+            {
+                full.push(at);
+            }
+        }
+        touched.clear();
+        leader.touched = touched;
+        if full.is_empty() {
+            return Ok(());
+        }
+        self.seal(leader, no_slowdown, &full)
+    }
+
     #[cold]
-    fn seal(self: &Arc<Self>, leader: &mut LeaderState, no_slowdown: bool) -> Result<()> {
-        self.switch_memtable(leader)
+    fn seal(
+        self: &Arc<Self>,
+        leader: &mut LeaderState,
+        no_slowdown: bool,
+        slots: &[usize],
+    ) -> Result<()> {
+        self.switch_memtables(leader, slots)
             .inspect_err(|e| self.set_error("sealing a memtable", e))?;
         // The sealed memtable may be the one too many.
         if self.write_gate.load(Ordering::Relaxed) & crate::core::gate::STOP != 0 {
@@ -89,68 +114,86 @@ impl Engine {
         let mut file = self.c.env.fs.create(&path, IoActivity::Wal)?;
         let o = &self.c.options;
         if o.allow_fallocate {
-            let size = self.c.family.options.write_buffer_size;
+            let size = self.default.settings().options.write_buffer_size;
             file.preallocate(size + size / 10);
         }
         Ok(LogWriter::new(file, number))
     }
 
-    /// Seals the mutable memtable and starts a new one, and a new log unless the current one is
-    /// empty. Requires: leadership.
-    pub(crate) fn switch_memtable(self: &Arc<Self>, leader: &mut LeaderState) -> Result<()> {
+    /// Starts a new log, which names the one before. Requires: leadership.
+    fn switch_log(&self, leader: &mut LeaderState) -> Result<u64> {
+        let number = self.new_file_number();
+        let mut new = self.create_log(number)?;
+        if let Some(before) = &leader.log {
+            let opening = Opening {
+                number: before.log_number(),
+                size: before.len(),
+                sequence: self.visible(),
+            };
+            let batch = opening.to_batch(&self.c.db_id)?;
+            new.add_record(batch.as_bytes())?;
+        }
+        let old = leader.log.replace(new);
+        leader.log_in_dir = false;
+        leader.log_bytes = 0;
+        let keep_from = self.state.lock().kept_log;
+        let mut old_logs = self.old_logs.lock();
+        old_logs.retain(|l| l.log_number() >= keep_from);
+        if let Some(mut old) = old {
+            if old.is_synced() {
+                old.close()?;
+            } else {
+                old_logs.push(old);
+            }
+        }
+        Ok(number)
+    }
+
+    /// Seals the mutable memtables of the given slots (with atomic flushes, of all that are not
+    /// empty) and starts new ones, and a new log unless the current one is empty. Requires:
+    /// leadership.
+    pub(crate) fn switch_memtables(
+        self: &Arc<Self>,
+        leader: &mut LeaderState,
+        slots: &[usize],
+    ) -> Result<()> {
         let reuse = leader.log.as_ref().is_some_and(LogWriter::is_empty);
         let next_log = if reuse {
             leader.log.as_ref().map_or(0, LogWriter::log_number)
         } else {
-            let number = self.new_file_number();
-            let mut new = self.create_log(number)?;
-            if let Some(before) = &leader.log {
-                let opening = Opening {
-                    number: before.log_number(),
-                    size: before.len(),
-                    sequence: self.visible(),
-                };
-                let batch = opening.to_batch(&self.c.db_id)?;
-                new.add_record(batch.as_bytes())?;
-            }
-            let old = leader.log.replace(new);
-            leader.log_in_dir = false;
-            leader.log_bytes = 0;
-            let keep_from = self.state.lock().log_number;
-            leader.older.retain(|l| l.log_number() >= keep_from);
-            if let Some(mut old) = old {
-                if old.is_synced() {
-                    old.close()?;
-                } else {
-                    leader.older.push(old);
-                }
-            }
-            number
+            self.switch_log(leader)?
         };
-        let arena_block = self.arena_block_size();
-        let mem = Arc::new(MemTable::new(self.c.family.comparator.clone(), arena_block));
-        let sealed = std::mem::replace(&mut leader.mem, mem.clone());
+        let mut all: Vec<usize> = slots.to_vec();
+        if self.c.options.atomic_flush {
+            let filled = (0..leader.slots.len()).filter(|&i| !leader.slots[i].mem.is_empty());
+            all = filled.collect();
+        }
+        let last_sequence = self.visible();
         let mut state = self.state.lock();
         if !reuse {
             state.logs.push_back(next_log);
         }
-        state.imm.push(Immutable {
-            mem: sealed,
-            next_log,
-            last_sequence: self.visible(),
-        });
-        self.install_with(&mut state, mem);
+        for at in all {
+            let slot = &mut leader.slots[at];
+            let Some(f) = state.family_mut(slot.family.id) else {
+                continue;
+            };
+            let arena = f.settings.arena_block_size();
+            let mem = Arc::new(MemTable::new(slot.family.comparator.clone(), arena));
+            slot.mem = mem.clone();
+            let sealed = std::mem::replace(&mut f.mem, mem);
+            f.imm.push(Immutable {
+                mem: sealed,
+                next_log,
+                last_sequence,
+            });
+            let id = f.family.id;
+            self.install_superversion(&mut state, id);
+        }
+        // Families without anything in memory need no log before this one.
+        for f in state.families.values_mut().filter(|f| f.is_idle()) {
+            f.log_number = f.log_number.max(next_log);
+        }
         Ok(())
-    }
-
-    /// RocksDB's default: an eighth of the write buffer, at most 1 MiB, in whole 4 KiB.
-    pub(crate) fn arena_block_size(&self) -> usize {
-        let o = &self.c.family.options;
-        let set = if o.arena_block_size == 0 {
-            (o.write_buffer_size / 8).min(1 << 20)
-        } else {
-            o.arena_block_size
-        };
-        (set as usize).next_multiple_of(4096)
     }
 }

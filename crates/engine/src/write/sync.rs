@@ -5,14 +5,21 @@ use spanlith_base::{Error, Result};
 use std::sync::Arc;
 
 impl Engine {
+    /// Syncs and closes the logs before the current one, oldest first.
+    pub(crate) fn sync_old_logs(&self) -> Result<()> {
+        let mut old = self.old_logs.lock();
+        while let Some(first) = old.first_mut() {
+            first.sync()?;
+            first.close()?;
+            old.remove(0);
+        }
+        Ok(())
+    }
+
     /// Syncs everything logged so far: earlier logs first, then the current one, then, once per log,
     /// the directory (reliability 2.6). Requires: leadership.
     pub(crate) fn sync_logs(&self, leader: &mut LeaderState) -> Result<()> {
-        while let Some(old) = leader.older.first_mut() {
-            old.sync()?;
-            old.close()?;
-            leader.older.remove(0);
-        }
+        self.sync_old_logs()?;
         let log = leader
             .log
             .as_mut()

@@ -1,0 +1,210 @@
+//! Creating and dropping column families.
+
+use super::family::{Family, FamilyParts, FamilySettings};
+use super::state::{FamilyState, MemSlot};
+use super::{Engine, SuperVersion, worst_stall};
+use crate::merge::MergeOperator;
+use crate::options::{BlockBasedTableOptions, CfOptions};
+use crate::version::{FilePaths, PurgeSink, TableCache, Version, VersionEdit};
+use spanlith_base::{Comparator, Error, Result};
+use spanlith_memtable::MemTable;
+use spanlith_table::BlockCache;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// A family's name, options and components, as the caller gives them. Options are validated.
+#[derive(Clone)]
+pub(crate) struct FamilyRequest {
+    pub name: String,
+    pub options: CfOptions,
+    pub table_options: BlockBasedTableOptions,
+    pub comparator: Comparator,
+    pub merge_operator: Option<Arc<dyn MergeOperator>>,
+    pub block_cache: Option<BlockCache>,
+}
+
+impl FamilyRequest {
+    /// A family with default options.
+    pub(crate) fn plain(name: &str) -> Self {
+        Self {
+            name: name.to_string(),
+            options: CfOptions::default(),
+            table_options: BlockBasedTableOptions::default(),
+            comparator: Comparator::default(),
+            merge_operator: None,
+            block_cache: None,
+        }
+    }
+}
+
+/// Directories of a family's tables.
+pub(crate) fn family_paths(dir: &Path, _request: &FamilyRequest) -> FilePaths {
+    FilePaths::one(dir)
+}
+
+impl Engine {
+    /// Puts a family together, with an empty memtable.
+    pub(crate) fn new_family(
+        c: &super::Components,
+        id: u32,
+        request: &FamilyRequest,
+        version: Version,
+        sink: Arc<dyn PurgeSink>,
+        log_number: u64,
+    ) -> FamilyState {
+        let options = &request.options;
+        let settings = FamilySettings::new(options.clone(), request.table_options.clone());
+        let settings = Arc::new(settings);
+        let cache = Arc::new(TableCache {
+            fs: c.env.fs.clone(),
+            paths: family_paths(&c.dir, request),
+            comparator: request.comparator.clone(),
+            block_cache: request.block_cache.clone(),
+            cache_index_and_filter_blocks: request.table_options.cache_index_and_filter_blocks,
+            verify_unique_id: c.options.verify_sst_unique_id_in_manifest,
+        });
+        let arena = settings.arena_block_size();
+        let mem = Arc::new(MemTable::new(request.comparator.clone(), arena));
+        let version = Arc::new(version);
+        let superversion = SuperVersion {
+            mem: mem.clone(),
+            imm: Vec::new(),
+            version: version.clone(),
+            settings: settings.clone(),
+        };
+        let family = Family::new(FamilyParts {
+            id,
+            name: request.name.clone(),
+            comparator: request.comparator.clone(),
+            merge_operator: request.merge_operator.clone(),
+            cache,
+            superversion,
+            sink,
+        });
+        FamilyState::new(family, settings, mem, version, log_number)
+    }
+
+    /// Creates a family; durable when this returns.
+    pub(crate) fn create_family(self: &Arc<Self>, request: &FamilyRequest) -> Result<Arc<Family>> {
+        self.writable()?;
+        let mut leader = self.leader.lock();
+        if let Some(e) = self.refusal() {
+            return Err(e);
+        }
+        if self.families.load().by_name(&request.name).is_some() {
+            return Err(Error::invalid_argument("Column family already exists"));
+        }
+        let mut manifest = self.manifest.lock();
+        let (id, log_number, sequence) = {
+            let state = self.state.lock();
+            let id = state.max_family.checked_add(1);
+            let id = id.ok_or_else(|| Error::aborted("family ids are used up"))?;
+            let log = state.logs.back().copied().unwrap_or(0);
+            (id, log, state.table_sequence)
+        };
+        let levels = request.options.num_levels.max(1) as usize;
+        let version = Version::empty(request.comparator.clone(), levels);
+        let sink = Family::new_sink(&self.c.purge, family_paths(&self.c.dir, request));
+        let made = Self::new_family(&self.c, id, request, version, sink, log_number);
+        let family = made.family.clone();
+        let edit = VersionEdit {
+            column_family: id,
+            column_family_add: Some(request.name.as_str().into()),
+            comparator: Some(request.comparator.name().into()),
+            log_number: Some(log_number),
+            persist_user_defined_timestamps: Some(true),
+            max_column_family: Some(id),
+            last_sequence: Some(sequence),
+            ..VersionEdit::default()
+        };
+        self.write_edits(&mut manifest, vec![edit])?;
+        leader.slots.push(MemSlot {
+            family: family.clone(),
+            mem: made.mem.clone(),
+            limit: made.settings.options.write_buffer_size as usize,
+        });
+        let mut state = self.state.lock();
+        state.max_family = id;
+        state.families.insert(id, made);
+        let set = self.families.load().with(family.clone());
+        self.families.replace(Arc::new(set));
+        self.install_superversion(&mut state, id);
+        drop(state);
+        drop(manifest);
+        drop(leader);
+        Ok(family)
+    }
+
+    /// Drops a family; durable when this returns. Handles and iterators go on reading.
+    pub(crate) fn drop_family(self: &Arc<Self>, family: &Arc<Family>) -> Result<()> {
+        self.writable()?;
+        if family.id == 0 {
+            return Err(Error::invalid_argument("Can't drop default column family"));
+        }
+        let mut leader = self.leader.lock();
+        if let Some(e) = self.refusal() {
+            return Err(e);
+        }
+        let mut manifest = self.manifest.lock();
+        let gone = || Error::invalid_argument("Column family already dropped!\n");
+        let (max_family, sequence, kept_log) = {
+            let state = self.state.lock();
+            if !state.families.contains_key(&family.id) {
+                return Err(gone());
+            }
+            let others = state.families.values().filter(|f| f.family.id != family.id);
+            let kept = others.map(|f| f.log_number).min().unwrap_or(0);
+            (state.max_family, state.table_sequence, kept)
+        };
+        let edit = VersionEdit {
+            column_family: family.id,
+            column_family_drop: true,
+            max_column_family: Some(max_family),
+            last_sequence: Some(sequence),
+            min_log_number_to_keep: Some(kept_log),
+            ..VersionEdit::default()
+        };
+        self.write_edits(&mut manifest, vec![edit])?;
+        family.set_dropped();
+        leader.generation += 1;
+        // Relaxed: a request that still carries the old number is checked once more.
+        self.generation.store(leader.generation, Ordering::Relaxed);
+        leader.slots.retain(|s| s.family.id != family.id);
+        // Positions shifted: the next group looks at all slots.
+        leader.touched = (1..leader.slots.len()).collect();
+        let mut state = self.state.lock();
+        let removed = state.families.remove(&family.id);
+        state.kept_log = state.kept_log.max(kept_log);
+        state.compaction_queue.retain(|&id| id != family.id);
+        let set = self.families.load().without(family.id);
+        self.families.replace(Arc::new(set));
+        if let Some(f) = &removed {
+            for (_, file) in f.version.file_iter() {
+                file.mark_obsolete();
+            }
+        }
+        self.set_gate(worst_stall(&state));
+        drop(state);
+        drop(manifest);
+        drop(leader);
+        drop(removed);
+        self.changed.notify_all();
+        self.retire_logs();
+        self.c.purge.run();
+        Ok(())
+    }
+
+    /// The directories that hold tables.
+    pub(crate) fn table_dirs(&self) -> Vec<PathBuf> {
+        let mut dirs: Vec<PathBuf> = Vec::new();
+        for f in self.families.load().iter() {
+            for d in f.cache.paths.dirs() {
+                if !dirs.contains(d) {
+                    dirs.push(d.clone());
+                }
+            }
+        }
+        dirs
+    }
+}

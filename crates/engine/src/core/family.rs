@@ -1,0 +1,165 @@
+//! A column family: what stays the same while it is open, and its options, which may be replaced.
+
+use super::SuperVersion;
+use super::purge::{FamilySink, PurgeQueue};
+use crate::merge::MergeOperator;
+use crate::options::{BlockBasedTableOptions, CfOptions};
+use crate::version::{FilePaths, LevelOptions, PurgeSink, TableCache};
+use spanlith_base::Comparator;
+use spanlith_base::sync::ArcCell;
+use spanlith_table::TableOptions;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+
+/// Options of a family, as set and in the form its parts take them. Replaced as a whole when options
+/// change at run time; readers see them through the superversion.
+pub(crate) struct FamilySettings {
+    pub options: CfOptions,
+    pub table_options: BlockBasedTableOptions,
+    pub table: TableOptions,
+    pub levels: LevelOptions,
+}
+
+impl FamilySettings {
+    pub(crate) fn new(options: CfOptions, table_options: BlockBasedTableOptions) -> Self {
+        Self {
+            table: super::table_options(&options, &table_options),
+            levels: super::level_options(&options),
+            options,
+            table_options,
+        }
+    }
+
+    /// RocksDB's default: an eighth of the write buffer, at most 1 MiB, in whole 4 KiB.
+    pub(crate) fn arena_block_size(&self) -> usize {
+        let o = &self.options;
+        let set = if o.arena_block_size == 0 {
+            (o.write_buffer_size / 8).min(1 << 20)
+        } else {
+            o.arena_block_size
+        };
+        (set as usize).next_multiple_of(4096)
+    }
+}
+
+/// A column family. Handles, iterators and jobs share it; it outlives its removal as long as one of
+/// them does.
+pub(crate) struct Family {
+    pub id: u32,
+    pub name: String,
+    pub comparator: Comparator,
+    pub merge_operator: Option<Arc<dyn MergeOperator>>,
+    pub cache: Arc<TableCache>,
+    /// What readers use; replaced under the state mutex.
+    pub superversion: ArcCell<SuperVersion>,
+    /// Set once the removal is durable.
+    dropped: AtomicBool,
+    // Last: files reported by what is dropped above still find it.
+    sink: Arc<dyn PurgeSink>,
+}
+
+/// What [`Family::new`] needs.
+pub(crate) struct FamilyParts {
+    pub id: u32,
+    pub name: String,
+    pub comparator: Comparator,
+    pub merge_operator: Option<Arc<dyn MergeOperator>>,
+    pub cache: Arc<TableCache>,
+    pub superversion: SuperVersion,
+    pub sink: Arc<dyn PurgeSink>,
+}
+
+impl Family {
+    pub(crate) fn new(p: FamilyParts) -> Arc<Self> {
+        Arc::new(Self {
+            id: p.id,
+            name: p.name,
+            comparator: p.comparator,
+            merge_operator: p.merge_operator,
+            cache: p.cache,
+            superversion: ArcCell::new(Arc::new(p.superversion)),
+            dropped: AtomicBool::new(false),
+            sink: p.sink,
+        })
+    }
+
+    /// Where its files report that they may be deleted.
+    pub(crate) fn sink(&self) -> Weak<dyn PurgeSink> {
+        Arc::downgrade(&self.sink)
+    }
+
+    /// A sink that deletes files of the given directories.
+    pub(crate) fn new_sink(queue: &Arc<PurgeQueue>, paths: FilePaths) -> Arc<dyn PurgeSink> {
+        Arc::new(FamilySink {
+            queue: queue.clone(),
+            paths,
+        })
+    }
+
+    /// Path of one of its tables.
+    pub(crate) fn table_path(&self, number: u64, path_id: u32) -> PathBuf {
+        self.cache.paths.table(number, path_id)
+    }
+
+    /// Current options.
+    pub(crate) fn settings(&self) -> Arc<FamilySettings> {
+        self.superversion.load().settings.clone()
+    }
+
+    /// Whether it was removed.
+    pub(crate) fn is_dropped(&self) -> bool {
+        self.dropped.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_dropped(&self) {
+        self.dropped.store(true, Ordering::Release);
+    }
+}
+
+/// The families of a database by id, immutable: replaced when one is created or dropped.
+pub(crate) struct FamilySet {
+    /// Ascending ids; the first is the default family.
+    families: Vec<Arc<Family>>,
+}
+
+impl FamilySet {
+    pub(crate) fn new(mut families: Vec<Arc<Family>>) -> Self {
+        families.sort_by_key(|f| f.id);
+        Self { families }
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, id: u32) -> Option<&Arc<Family>> {
+        match self.families.get(id as usize) {
+            Some(f) if f.id == id => Some(f),
+            _ => {
+                let at = self.families.binary_search_by_key(&id, |f| f.id).ok()?;
+                self.families.get(at)
+            }
+        }
+    }
+
+    pub(crate) fn by_name(&self, name: &str) -> Option<&Arc<Family>> {
+        self.families.iter().find(|f| f.name == name)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Family>> {
+        self.families.iter()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.families.len()
+    }
+
+    pub(crate) fn with(&self, family: Arc<Family>) -> Self {
+        let mut families = self.families.clone();
+        families.push(family);
+        Self::new(families)
+    }
+
+    pub(crate) fn without(&self, id: u32) -> Self {
+        let families = self.families.iter().filter(|f| f.id != id);
+        Self::new(families.cloned().collect())
+    }
+}

@@ -1,0 +1,149 @@
+//! Options and components of one column family, checked before anything is touched.
+
+use crate::core::{Engine, FamilyRequest};
+use crate::merge::{MergeOperator, StringAppend, UInt64Add};
+use crate::options::{
+    BlockBasedTableOptions, CfOptions, DbOptions, MergeOperatorChoice, check_supported, sanitize_cf,
+};
+use spanlith_base::{Comparator, Result};
+use spanlith_table::BlockCache;
+use std::sync::Arc;
+
+/// Capacity of the block cache that a family gets when none is given: RocksDB's 32 MiB.
+const DEFAULT_CACHE_BYTES: usize = 32 << 20;
+
+/// How a column family is opened or created. Settings are plain data; components are attached here
+/// and persisted by name only.
+#[derive(Clone)]
+#[must_use]
+pub struct FamilyOptions {
+    name: String,
+    options: CfOptions,
+    table: BlockBasedTableOptions,
+    comparator: Option<Comparator>,
+    merge_operator: Option<Arc<dyn MergeOperator>>,
+    block_cache: Option<BlockCache>,
+}
+
+impl FamilyOptions {
+    /// A family of that name with default options.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            options: CfOptions::default(),
+            table: BlockBasedTableOptions::default(),
+            comparator: None,
+            merge_operator: None,
+            block_cache: None,
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its options.
+    pub fn options(mut self, options: CfOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Options of its tables.
+    pub fn table_options(mut self, options: BlockBasedTableOptions) -> Self {
+        self.table = options;
+        self
+    }
+
+    /// Order of user keys.
+    pub fn comparator(mut self, comparator: Comparator) -> Self {
+        self.comparator = Some(comparator);
+        self
+    }
+
+    /// Merge operator.
+    pub fn merge_operator(mut self, operator: Arc<dyn MergeOperator>) -> Self {
+        self.merge_operator = Some(operator);
+        self
+    }
+
+    /// Cache for blocks; may be shared by families and databases.
+    pub fn block_cache(mut self, cache: BlockCache) -> Self {
+        self.block_cache = Some(cache);
+        self
+    }
+
+    /// The options as text alone: what a component decides is left out.
+    fn plain(&self) -> CfOptions {
+        let mut cf = self.options.clone();
+        let plain = CfOptions::default();
+        if self.comparator.is_some() {
+            cf.comparator = plain.comparator;
+        }
+        if self.merge_operator.is_some() {
+            cf.merge_operator = plain.merge_operator;
+        }
+        cf
+    }
+
+    /// Reports unsupported options of the family and of the database.
+    ///
+    /// # Errors
+    /// `NotSupported` with the names of all options whose feature does not exist.
+    pub(super) fn check(&self, db: &DbOptions) -> Result<()> {
+        check_supported(db, &self.plain(), &self.table)
+    }
+
+    /// The family as the engine takes it.
+    pub(super) fn into_request(mut self) -> FamilyRequest {
+        let comparator = match self.comparator.take() {
+            Some(c) => c,
+            None => Comparator::from_name(&self.options.comparator).unwrap_or_default(),
+        };
+        self.options.comparator = comparator.name().to_string();
+        match &self.merge_operator {
+            Some(m) => self.options.merge_operator = m.name().to_string(),
+            None => self.merge_operator = operator_by_text(&self.options.merge_operator),
+        }
+        sanitize_cf(&mut self.options);
+        let block_cache = if self.table.no_block_cache {
+            None
+        } else {
+            Some(self.block_cache.unwrap_or_else(|| {
+                BlockCache::new(DEFAULT_CACHE_BYTES, spanlith_cache::Policy::Clock)
+            }))
+        };
+        FamilyRequest {
+            name: self.name,
+            options: self.options,
+            table_options: self.table,
+            comparator,
+            merge_operator: self.merge_operator,
+            block_cache,
+        }
+    }
+
+    /// The family as an open database takes it.
+    ///
+    /// # Errors
+    /// As [`Self::check`].
+    pub(super) fn request(self, engine: &Engine) -> Result<FamilyRequest> {
+        self.check(&engine.c.options)?;
+        Ok(self.into_request())
+    }
+
+    pub(super) fn options_mut(&mut self) -> &mut CfOptions {
+        &mut self.options
+    }
+}
+
+/// The built-in operator that an option's text names.
+fn operator_by_text(text: &str) -> Option<Arc<dyn MergeOperator>> {
+    match MergeOperatorChoice::parse(text)? {
+        MergeOperatorChoice::None => None,
+        MergeOperatorChoice::UInt64Add => Some(Arc::new(UInt64Add)),
+        MergeOperatorChoice::StringAppend { delimiter } => {
+            Some(Arc::new(StringAppend::new(delimiter.as_bytes())))
+        }
+    }
+}
