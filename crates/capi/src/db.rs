@@ -6,7 +6,7 @@ use crate::options::rocksdb_options_t;
 use libc::c_char;
 use spanlith::options::CfOptions;
 use spanlith::version::{FileKind, parse_file_name};
-use spanlith::{Cf, Db};
+use spanlith::{Cf, Db, FamilyOptions};
 use spanlith_base::stats::Statistics;
 use spanlith_base::{Error, Result};
 use spanlith_env::Env;
@@ -31,33 +31,40 @@ enum Mode {
     ReadOnly,
 }
 
-/// Opens the families `names`, the default one with `cf_options`.
-fn open(
-    dir: PathBuf,
-    options: &rocksdb_options_t,
-    names: Vec<String>,
-    cf_options: &rocksdb_options_t,
-    mode: Mode,
-) -> Result<*mut rocksdb_t> {
+/// A family with the options of a handle.
+pub(crate) fn family_options(name: &str, options: &rocksdb_options_t) -> Result<FamilyOptions> {
     options.check()?;
-    cf_options.check()?;
-    options.env.prepare(&dir)?;
-    let mut cf = cf_options.cf.clone();
+    let mut cf = options.cf.clone();
     // Attached as objects below; their names need not be known ones.
     let defaults = CfOptions::default();
     (cf.comparator, cf.merge_operator) = (defaults.comparator, defaults.merge_operator);
+    let mut family = FamilyOptions::new(name)
+        .options(cf)
+        .table_options(options.table.clone())
+        .comparator(options.comparator.clone());
+    if let Some(operator) = &options.merge_operator {
+        family = family.merge_operator(operator.clone());
+    }
+    if let Some(cache) = &options.block_cache {
+        family = family.block_cache(cache.clone());
+    }
+    Ok(family)
+}
+
+/// Opens the given families.
+fn open(
+    dir: PathBuf,
+    options: &rocksdb_options_t,
+    families: Vec<FamilyOptions>,
+    mode: Mode,
+) -> Result<*mut rocksdb_t> {
+    options.check()?;
+    options.env.prepare(&dir)?;
     let mut builder = Db::builder(dir)
         .options(options.db.clone())
-        .cf_options(cf)
-        .table_options(cf_options.table.clone())
-        .comparator(cf_options.comparator.clone())
-        .families(names)
         .env(options.env());
-    if let Some(operator) = &cf_options.merge_operator {
-        builder = builder.merge_operator(operator.clone());
-    }
-    if let Some(cache) = &cf_options.block_cache {
-        builder = builder.block_cache(cache.clone());
+    for family in families {
+        builder = builder.family(family);
     }
     let db = match mode {
         Mode::ReadWrite => builder.open()?,
@@ -68,6 +75,16 @@ fn open(
         statistics: options.statistics.clone(),
         env: options.env(),
     }))
+}
+
+/// Opens a database with one family.
+fn open_default(dir: PathBuf, options: &rocksdb_options_t, mode: Mode) -> Result<*mut rocksdb_t> {
+    open(
+        dir,
+        options,
+        vec![family_options("default", options)?],
+        mode,
+    )
 }
 
 /// Opens families given as arrays, and makes a handle for each.
@@ -91,23 +108,24 @@ unsafe fn open_families(
     };
     // SAFETY: As above.
     let cf_options = unsafe { array(cf_options, count) };
-    let default = names
-        .iter()
-        .position(|n| n == "default")
-        .ok_or_else(|| Error::invalid_argument("Default column family not specified"))?;
-    for o in cf_options {
-        // SAFETY: Each is a handle.
-        unsafe { &**o }.check()?;
+    if !names.iter().any(|n| n == "default") {
+        return Err(Error::invalid_argument(
+            "Default column family not specified",
+        ));
     }
-    // SAFETY: As above.
-    let cf_options = unsafe { &*cf_options[default] };
-    let db = open(dir, options, names, cf_options, mode)?;
-    for at in 0..count {
+    let mut families = Vec::with_capacity(count);
+    for (name, o) in names.iter().zip(cf_options) {
+        // SAFETY: Each is a handle.
+        families.push(family_options(name, unsafe { &**o })?);
+    }
+    let db = open(dir, options, families, mode)?;
+    for (at, name) in names.iter().enumerate() {
         // SAFETY: The database was just opened; the array has room.
         unsafe {
+            let cf = (*db).cf.db().cf(name).expect("opened above");
             handles
                 .add(at)
-                .write(boxed(rocksdb_column_family_handle_t::of(&(*db).cf)))
+                .write(boxed(rocksdb_column_family_handle_t::of(&cf)));
         };
     }
     Ok(db)
@@ -120,8 +138,7 @@ c_api! {
         name: *const c_char,
         errptr: *mut *mut c_char,
     ) -> *mut rocksdb_t {
-        let (o, families) = (&*options, vec!["default".to_string()]);
-        report(errptr, ptr::null_mut(), || open(path(name), o, families, o, Mode::ReadWrite))
+        report(errptr, ptr::null_mut(), || open_default(path(name), &*options, Mode::ReadWrite))
     }
 
     /// Opens a database for reading. Logs are replayed into memory, whatever
@@ -132,8 +149,7 @@ c_api! {
         _error_if_wal_file_exists: u8,
         errptr: *mut *mut c_char,
     ) -> *mut rocksdb_t {
-        let (o, families) = (&*options, vec!["default".to_string()]);
-        report(errptr, ptr::null_mut(), || open(path(name), o, families, o, Mode::ReadOnly))
+        report(errptr, ptr::null_mut(), || open_default(path(name), &*options, Mode::ReadOnly))
     }
 
     /// Opens a database with column families; a handle for each goes to `column_family_handles`.

@@ -93,7 +93,10 @@ impl Engine {
         let lock = c.lock.take();
         Arc::new(Self {
             c,
-            default: families.get(0).expect("the default family is always there").clone(),
+            default: families
+                .get(0)
+                .expect("the default family is always there")
+                .clone(),
             families: ArcCell::new(Arc::new(families)),
             generation: AtomicU64::new(0),
             visible: AtomicU64::new(visible),
@@ -144,11 +147,6 @@ impl Engine {
         self.c
             .log
             .warn(format_args!("{what} failed, writes stop: {error}"));
-    }
-
-    /// A family by id.
-    pub(crate) fn family(&self, id: u32) -> Option<Arc<Family>> {
-        self.families.load().get(id).cloned()
     }
 
     /// Refuses what changes the database when it was opened for reading only.

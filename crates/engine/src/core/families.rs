@@ -9,7 +9,7 @@ use crate::version::{FilePaths, PurgeSink, TableCache, Version, VersionEdit};
 use spanlith_base::{Comparator, Error, Result};
 use spanlith_memtable::MemTable;
 use spanlith_table::BlockCache;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -193,18 +193,5 @@ impl Engine {
         self.retire_logs();
         self.c.purge.run();
         Ok(())
-    }
-
-    /// The directories that hold tables.
-    pub(crate) fn table_dirs(&self) -> Vec<PathBuf> {
-        let mut dirs: Vec<PathBuf> = Vec::new();
-        for f in self.families.load().iter() {
-            for d in f.cache.paths.dirs() {
-                if !dirs.contains(d) {
-                    dirs.push(d.clone());
-                }
-            }
-        }
-        dirs
     }
 }

@@ -222,8 +222,7 @@ impl Engine {
         let o = &f.settings.options;
         let targets = LevelTargets::compute(&f.version, &f.settings.levels);
         f.pending_compaction_bytes = targets.pending_compaction_bytes;
-        f.compaction_due =
-            !o.disable_auto_compactions && needs_compaction(&self.picker_input(f));
+        f.compaction_due = !o.disable_auto_compactions && needs_compaction(&self.picker_input(f));
         let input = StallInput {
             immutable_count: f.imm.len(),
             max_write_buffer_number: o.max_write_buffer_number,
@@ -260,7 +259,7 @@ impl Engine {
 }
 
 /// The condition that holds for all writers: that of the family that is worst off.
-pub(super) fn worst_stall(state: &DbState) -> StallCondition {
+pub(crate) fn worst_stall(state: &DbState) -> StallCondition {
     let all = state.families.values().map(|f| f.stall);
     all.max_by_key(|s| s.severity())
         .unwrap_or(StallCondition::Normal)

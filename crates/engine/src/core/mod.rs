@@ -28,7 +28,7 @@ pub(crate) use throttle::DelayController;
 pub(crate) use bounds::FileBounds;
 pub(crate) use engine::{Components, Engine, gate};
 pub(crate) use families::{FamilyRequest, family_paths};
-pub(crate) use family::{Family, FamilyParts, FamilySet, FamilySettings};
+pub(crate) use family::{Family, FamilySet, FamilySettings};
 pub(crate) use install::{FamilyEdit, worst_stall};
 pub(crate) use manifest::{ManifestState, write_current};
 pub(crate) use opening::Opening;

@@ -2,9 +2,7 @@
 
 use super::{Db, FamilyOptions};
 use crate::merge::MergeOperator;
-use crate::options::{
-    BlockBasedTableOptions, CfOptions, DbOptions, OptionsFile, sanitize_db,
-};
+use crate::options::{BlockBasedTableOptions, CfOptions, DbOptions, OptionsFile, sanitize_db};
 use crate::recovery::{self, OpenRequest};
 use crate::version::filenames;
 use spanlith_base::{Comparator, Error, Result};

@@ -142,14 +142,13 @@ impl Engine {
         let mut leader = self.leader.lock();
         if failed.is_none() && leader.log.is_some() {
             // A log that was written is made durable (D12).
-            let synced =
-                if leader.log.as_ref().is_some_and(|l| l.is_synced())
-                    && self.old_logs.lock().is_empty()
-                {
-                    Ok(())
-                } else {
-                    self.sync_logs(&mut leader)
-                };
+            let synced = if leader.log.as_ref().is_some_and(|l| l.is_synced())
+                && self.old_logs.lock().is_empty()
+            {
+                Ok(())
+            } else {
+                self.sync_logs(&mut leader)
+            };
             first = first.and(synced);
         }
         if let Some(mut log) = leader.log.take() {

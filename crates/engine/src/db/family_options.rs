@@ -131,10 +131,6 @@ impl FamilyOptions {
         self.check(&engine.c.options)?;
         Ok(self.into_request())
     }
-
-    pub(super) fn options_mut(&mut self) -> &mut CfOptions {
-        &mut self.options
-    }
 }
 
 /// The built-in operator that an option's text names.

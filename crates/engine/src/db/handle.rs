@@ -1,7 +1,7 @@
 //! `Db` and `Cf`: cheap handles to an open database.
 
-use super::{FamilyOptions, OpenBuilder};
 use super::cursor::{Cursor, Iter};
+use super::{FamilyOptions, OpenBuilder};
 use crate::core::{Engine, Family, Snapshot};
 use crate::read::ReadOptions;
 use crate::write::{WriteBatch, WriteOptions};
@@ -260,7 +260,8 @@ impl Cf {
     /// # Errors
     /// `ColumnFamilyDropped`; else as [`Db::flush`].
     pub fn flush(&self, wait: bool) -> Result<()> {
-        self.engine().flush(std::slice::from_ref(&self.family), wait)
+        self.engine()
+            .flush(std::slice::from_ref(&self.family), wait)
     }
 
     /// The value of a key; `None` if absent.
@@ -268,7 +269,8 @@ impl Cf {
     /// # Errors
     /// `Corruption` or `Io` of a table that had to be read.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Pinned>> {
-        self.engine().get(&self.family, key.as_ref(), &ReadOptions::default())
+        self.engine()
+            .get(&self.family, key.as_ref(), &ReadOptions::default())
     }
 
     /// As [`Self::get`], with options.
@@ -316,8 +318,13 @@ impl Cf {
         value: impl AsRef<[u8]>,
         options: &WriteOptions,
     ) -> Result<()> {
-        self.engine()
-            .write_one(&self.family, ValueType::Value, key.as_ref(), value.as_ref(), options)
+        self.engine().write_one(
+            &self.family,
+            ValueType::Value,
+            key.as_ref(),
+            value.as_ref(),
+            options,
+        )
     }
 
     /// Removes a key; fine if it is absent.
@@ -333,8 +340,13 @@ impl Cf {
     /// # Errors
     /// As [`Db::write`].
     pub fn delete_opt(&self, key: impl AsRef<[u8]>, options: &WriteOptions) -> Result<()> {
-        self.engine()
-            .write_one(&self.family, ValueType::Deletion, key.as_ref(), &[], options)
+        self.engine().write_one(
+            &self.family,
+            ValueType::Deletion,
+            key.as_ref(),
+            &[],
+            options,
+        )
     }
 
     /// Removes a key that was put at most once since its last removal.
@@ -342,8 +354,13 @@ impl Cf {
     /// # Errors
     /// As [`Db::write`].
     pub fn single_delete_opt(&self, key: impl AsRef<[u8]>, options: &WriteOptions) -> Result<()> {
-        self.engine()
-            .write_one(&self.family, ValueType::SingleDeletion, key.as_ref(), &[], options)
+        self.engine().write_one(
+            &self.family,
+            ValueType::SingleDeletion,
+            key.as_ref(),
+            &[],
+            options,
+        )
     }
 
     /// Adds a merge operand.
@@ -364,8 +381,13 @@ impl Cf {
         operand: impl AsRef<[u8]>,
         options: &WriteOptions,
     ) -> Result<()> {
-        self.engine()
-            .write_one(&self.family, ValueType::Merge, key.as_ref(), operand.as_ref(), options)
+        self.engine().write_one(
+            &self.family,
+            ValueType::Merge,
+            key.as_ref(),
+            operand.as_ref(),
+            options,
+        )
     }
 
     /// All entries in key order.

@@ -37,15 +37,11 @@ const INTEGERS: &[(&str, IntProperty)] = &[
     }),
     ("cur-size-all-mem-tables", |p| all_memtables(p.f)),
     ("size-all-mem-tables", |p| all_memtables(p.f)),
-    ("num-entries-active-mem-table", |p| {
-        p.f.mem.len()
-    }),
+    ("num-entries-active-mem-table", |p| p.f.mem.len()),
     ("num-entries-imm-mem-tables", |p| {
         p.f.imm.iter().map(|i| i.mem.len()).sum()
     }),
-    ("num-deletes-active-mem-table", |p| {
-        p.f.mem.deletes()
-    }),
+    ("num-deletes-active-mem-table", |p| p.f.mem.deletes()),
     ("num-deletes-imm-mem-tables", |p| {
         p.f.imm.iter().map(|i| i.mem.deletes()).sum()
     }),
@@ -66,7 +62,9 @@ const INTEGERS: &[(&str, IntProperty)] = &[
     ("min-log-number-to-keep", |p| p.f.log_number),
     ("total-sst-files-size", |p| p.f.version.total_size()),
     ("live-sst-files-size", |p| p.f.version.total_size()),
-    ("base-level", |p| LevelTargets::compute(&p.f.version, &p.f.settings.levels).base_level as u64),
+    ("base-level", |p| {
+        LevelTargets::compute(&p.f.version, &p.f.settings.levels).base_level as u64
+    }),
     ("estimate-pending-compaction-bytes", |p| {
         p.f.pending_compaction_bytes
     }),

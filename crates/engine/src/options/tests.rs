@@ -582,8 +582,8 @@ fn what_does_not_exist_is_refused_all_at_once_by_name() {
             "index_type, partition_filters",
         ),
         (
-            "enable_blob_files=true;max_total_wal_size=1;atomic_flush=1",
-            "max_total_wal_size, atomic_flush, enable_blob_files",
+            "enable_blob_files=true;max_total_wal_size=1;allow_2pc=1",
+            "max_total_wal_size, allow_2pc, enable_blob_files",
         ),
         ("prefix_extractor=fixed:4", "prefix_extractor"),
         ("merge_operator=max", "merge_operator"),

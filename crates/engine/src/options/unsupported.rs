@@ -19,6 +19,7 @@ const DB_ANY: &[&str] = &[
     "create_missing_column_families",
     "error_if_exists",
     "paranoid_checks",
+    "atomic_flush",
     "max_background_jobs",
     "max_background_flushes",
     "max_background_compactions",

@@ -56,8 +56,7 @@ impl Engine {
     pub(crate) fn iterate(&self, family: &Family, options: &ReadOptions) -> Result<DbIter> {
         let superversion = family.superversion.load_full();
         let snapshot = self.read_sequence(options);
-        let inner =
-            superversion.merged(&family.comparator, &family.cache, options.params())?;
+        let inner = superversion.merged(&family.comparator, &family.cache, options.params())?;
         Ok(DbIter::new(DbIterParts {
             inner,
             pin: superversion,

@@ -71,11 +71,7 @@ fn in_manifest(e: &Error, path: &Path) -> Error {
 }
 
 /// Reads MANIFEST `number`.
-pub(super) fn read_manifest(
-    env: &Env,
-    number: u64,
-    expect: &Expectation<'_>,
-) -> Result<Recovered> {
+pub(super) fn read_manifest(env: &Env, number: u64, expect: &Expectation<'_>) -> Result<Recovered> {
     let path = expect.dir.join(filenames::manifest_file_name(number));
     let (replay, torn_at) = replay_manifest(env, &path, expect)?;
     let recovered = replay.finish().map_err(|e| match e.kind() {

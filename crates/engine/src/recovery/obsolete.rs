@@ -111,8 +111,7 @@ pub(super) fn remove_obsolete(engine: &Engine, explanation: &Explanation) -> Res
                 options.push(n);
                 false
             }
-            Some(FileKind::Table(n)) if !live(n) => match explain(engine, n, explanation)
-            {
+            Some(FileKind::Table(n)) if !live(n) => match explain(engine, n, explanation) {
                 Ok(true) => true,
                 Ok(false) => {
                     engine.c.log.warn(format_args!(
@@ -190,6 +189,7 @@ fn explain(engine: &Engine, number: u64, x: &Explanation) -> Result<bool> {
         iter.next();
     }
     iter.status()?;
-    let family = reader.properties().column_family_id;
+    // A larger id is nobody's.
+    let family = u32::try_from(reader.properties().column_family_id).unwrap_or(u32::MAX);
     Ok(x.covers(family, smallest, largest))
 }

@@ -5,9 +5,7 @@
 
 use super::create::{create_database, new_db_id, write_identity};
 use super::current::{read_current, read_identity};
-use super::manifest::{
-    Expectation, Recovered, RecoveredFamily, read_family_names, read_manifest,
-};
+use super::manifest::{Expectation, Recovered, RecoveredFamily, read_family_names, read_manifest};
 use super::obsolete::{Explanation, remove_obsolete};
 use super::replay::Replay;
 use crate::core::{
@@ -398,7 +396,6 @@ fn check_files(request: &OpenRequest, r: &Recovered, manifest: u64) -> Result<()
 
 /// Makes what was recovered durable: tables, a new log, a new MANIFEST.
 fn finish(engine: &Arc<Engine>, replayed: super::replay::Replayed, logs: &[u64]) -> Result<()> {
-    let number = engine.new_file_number();
     let beyond = logs.last().map_or(0, |n| n + 1);
     let mut edits = Vec::with_capacity(replayed.families.len());
     for recovering in replayed.families.into_values() {
@@ -423,6 +420,7 @@ fn finish(engine: &Arc<Engine>, replayed: super::replay::Replayed, logs: &[u64])
             edit,
         });
     }
+    let number = engine.new_file_number();
     let log = engine.create_log(number)?;
     {
         let mut leader = engine.leader.lock();

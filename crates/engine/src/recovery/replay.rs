@@ -284,11 +284,7 @@ impl Recovering {
     }
 
     /// Writes recovered memtables as one table.
-    pub(super) fn flush(
-        &self,
-        engine: &Engine,
-        mems: &[Arc<MemTable>],
-    ) -> Result<Option<NewFile>> {
+    pub(super) fn flush(&self, engine: &Engine, mems: &[Arc<MemTable>]) -> Result<Option<NewFile>> {
         if mems.is_empty() {
             return Ok(None);
         }

@@ -62,6 +62,18 @@ impl WriteBatch {
         self.note(r)
     }
 
+    /// As [`Self::put`], in the column family of that id.
+    pub fn put_cf(&mut self, cf: u32, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> &mut Self {
+        let r = self.raw.put_cf(cf, key.as_ref(), value.as_ref());
+        self.note(r)
+    }
+
+    /// As [`Self::delete`], in the column family of that id.
+    pub fn delete_cf(&mut self, cf: u32, key: impl AsRef<[u8]>) -> &mut Self {
+        let r = self.raw.delete_cf(cf, key.as_ref());
+        self.note(r)
+    }
+
     /// Number of updates.
     pub fn len(&self) -> usize {
         self.raw.count() as usize

@@ -293,7 +293,7 @@ impl Engine {
         header[..8].copy_from_slice(&base.to_le_bytes());
         header[8..].copy_from_slice(&count.to_le_bytes());
         if group.len() == 1 {
-            let mut result = Ok(()); 
+            let mut result = Ok(());
             group.for_each(|r| {
                 result = match r.payload {
                     Payload::One {

@@ -4,6 +4,7 @@
 mod basic;
 mod concurrency;
 mod damage;
+mod families;
 mod fault;
 mod golden;
 mod order;

@@ -1,0 +1,259 @@
+//! Column families: created, written together, dropped, recovered.
+
+use spanlith::options::CfOptions;
+use spanlith::{Cf, Db, ErrorKind, FamilyOptions, WriteBatch};
+use spanlith_env::{Env, MemFs};
+use std::path::Path;
+use std::sync::Arc;
+
+const DIR: &str = "/db";
+
+fn world() -> (Env, MemFs) {
+    let fs = MemFs::new();
+    (on(&fs), fs)
+}
+
+/// A world of threads on a file system in memory.
+fn on(fs: &MemFs) -> Env {
+    let mut env = Env::system();
+    env.fs = Arc::new(fs.clone());
+    env
+}
+
+/// What a power loss leaves.
+fn crash(fs: &MemFs, seed: u64) -> MemFs {
+    let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    fs.crash_clone(&mut |n| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        if n == 0 { 0 } else { random % n }
+    })
+}
+
+fn open(env: &Env, names: &[&str]) -> spanlith::Result<Db> {
+    let mut builder = Db::builder(Path::new(DIR))
+        .create_if_missing(true)
+        .env(env.clone())
+        .no_info_log();
+    for name in names {
+        builder = builder.family(FamilyOptions::new(*name));
+    }
+    builder.open()
+}
+
+fn cf(db: &Db, name: &str) -> Cf {
+    db.cf(name).expect("opened")
+}
+
+fn text(value: Option<spanlith::Pinned>) -> String {
+    value.map_or("-".to_string(), |v| {
+        String::from_utf8_lossy(&v).into_owned()
+    })
+}
+
+#[test]
+fn families_keep_their_keys_apart_over_flush_and_reopen() {
+    let (env, _) = world();
+    let db = open(&env, &[]).unwrap();
+    let one = db.create_cf(FamilyOptions::new("one")).unwrap();
+    let two = db.create_cf(FamilyOptions::new("two")).unwrap();
+    let mut batch = WriteBatch::new();
+    batch.put("k", "default");
+    batch.put_cf(one.id(), "k", "of one");
+    batch.put_cf(two.id(), "k", "of two");
+    batch.delete_cf(two.id(), "k");
+    db.write(&batch).unwrap();
+    one.put("only", "in one").unwrap();
+    for round in 0..3 {
+        let db = if round == 0 {
+            db.clone()
+        } else {
+            open(&env, &["one", "two"]).unwrap()
+        };
+        let names: Vec<_> = db.cfs().iter().map(|c| c.name().to_string()).collect();
+        assert_eq!(names, ["default", "one", "two"]);
+        assert_eq!(text(db.default_cf().get("k").unwrap()), "default");
+        assert_eq!(text(cf(&db, "one").get("k").unwrap()), "of one");
+        assert_eq!(text(cf(&db, "two").get("k").unwrap()), "-");
+        assert_eq!(text(cf(&db, "one").get("only").unwrap()), "in one");
+        assert_eq!(text(db.default_cf().get("only").unwrap()), "-");
+        assert_eq!(cf(&db, "one").iter().count(), 2);
+        if round == 1 {
+            cf(&db, "one").flush(true).unwrap();
+        }
+        db.close().unwrap();
+    }
+}
+
+#[test]
+fn all_families_must_be_named_to_write_but_not_to_read() {
+    let (env, _) = world();
+    let db = open(&env, &[]).unwrap();
+    db.create_cf(FamilyOptions::new("a")).unwrap();
+    db.create_cf(FamilyOptions::new("b")).unwrap();
+    let twice = db.create_cf(FamilyOptions::new("a")).unwrap_err();
+    assert_eq!(twice.kind(), ErrorKind::InvalidArgument);
+    db.close().unwrap();
+    let e = open(&env, &[]).unwrap_err();
+    assert_eq!(
+        e.to_string(),
+        "Invalid argument: Column families not opened: a, b"
+    );
+    let e = open(&env, &["a", "b", "c"]).unwrap_err();
+    assert_eq!(
+        e.to_string(),
+        "Invalid argument: Column family not found: c"
+    );
+    let db = Db::builder(Path::new(DIR)).env(env.clone());
+    assert_eq!(db.open_read_only().unwrap().cfs().len(), 1);
+    let db = Db::builder(Path::new(DIR)).env(env.clone()).all_families();
+    assert_eq!(db.open().unwrap().cfs().len(), 3);
+}
+
+#[test]
+fn a_dropped_family_still_reads_but_takes_no_writes_and_leaves_no_files() {
+    let (env, _) = world();
+    let db = open(&env, &[]).unwrap();
+    let gone = db.create_cf(FamilyOptions::new("gone")).unwrap();
+    gone.put("k", "v").unwrap();
+    gone.flush(true).unwrap();
+    db.default_cf().put("stay", "here").unwrap();
+    let tables = |env: &Env| {
+        let names = env.fs.list(Path::new(DIR)).unwrap();
+        names.iter().filter(|n| n.ends_with(".sst")).count()
+    };
+    assert_eq!(tables(&env), 1);
+    let mut cursor = gone.cursor(spanlith::ReadOptions::new());
+    db.drop_cf(&gone).unwrap();
+    assert!(gone.is_dropped());
+    assert_eq!(text(gone.get("k").unwrap()), "v");
+    assert!(cursor.seek_to_first().unwrap());
+    let e = gone.put("k", "w").unwrap_err();
+    assert_eq!(
+        e.to_string(),
+        "Invalid argument: Invalid column family specified in write batch"
+    );
+    let mut batch = WriteBatch::new();
+    batch.put("a", "1");
+    batch.put_cf(gone.id(), "k", "w");
+    assert_eq!(
+        db.write(&batch).unwrap_err().kind(),
+        ErrorKind::InvalidArgument
+    );
+    assert_eq!(text(db.default_cf().get("a").unwrap()), "-");
+    let e = gone.flush(true).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::ColumnFamilyDropped);
+    assert!(db.drop_cf(&gone).is_err());
+    assert!(db.drop_cf(&db.default_cf()).is_err());
+    drop((cursor, gone));
+    db.default_cf().put("x", "y").unwrap();
+    db.flush(true).unwrap();
+    assert_eq!(tables(&env), 1);
+    // The name is free again, the id is not.
+    let again = db.create_cf(FamilyOptions::new("gone")).unwrap();
+    assert_eq!(again.id(), 2);
+    assert_eq!(text(again.get("k").unwrap()), "-");
+    db.close().unwrap();
+    let db = open(&env, &["gone"]).unwrap();
+    assert_eq!(cf(&db, "gone").id(), 2);
+    assert_eq!(db.create_cf(FamilyOptions::new("next")).unwrap().id(), 3);
+}
+
+#[test]
+fn a_log_stays_as_long_as_one_family_needs_it() {
+    let (env, fs) = world();
+    let db = open(&env, &[]).unwrap();
+    let slow = db.create_cf(FamilyOptions::new("slow")).unwrap();
+    slow.put("old", "only in the log").unwrap();
+    for i in 0..5 {
+        db.default_cf().put(format!("k{i}"), "v").unwrap();
+        db.default_cf().flush(true).unwrap();
+    }
+    db.sync().unwrap();
+    let after = crash(&fs, 1);
+    let env = on(&after);
+    let db = open(&env, &["slow"]).unwrap();
+    assert_eq!(text(cf(&db, "slow").get("old").unwrap()), "only in the log");
+    assert_eq!(db.default_cf().iter().count(), 5);
+    // Idle families do not hold logs back.
+    for i in 0..5 {
+        db.default_cf().put(format!("k{i}"), "w").unwrap();
+        db.default_cf().flush(true).unwrap();
+    }
+    let names = env.fs.list(Path::new(DIR)).unwrap();
+    let logs = names.iter().filter(|n| n.ends_with(".log")).count();
+    assert_eq!(logs, 1, "{names:?}");
+}
+
+/// A flush makes writes of one family durable; what was written before to another must be, too.
+#[test]
+fn a_power_loss_never_leaves_a_later_write_without_an_earlier_one_of_another_family() {
+    for seed in 0..20 {
+        let (env, fs) = world();
+        let db = open(&env, &[]).unwrap();
+        let other = db.create_cf(FamilyOptions::new("other")).unwrap();
+        other.put("first", "1").unwrap();
+        db.default_cf().put("second", "2").unwrap();
+        db.default_cf().flush(true).unwrap();
+        let after = crash(&fs, seed);
+        let db = open(&on(&after), &["other"]).unwrap();
+        assert_eq!(text(db.default_cf().get("second").unwrap()), "2");
+        assert_eq!(text(cf(&db, "other").get("first").unwrap()), "1");
+    }
+}
+
+#[test]
+fn an_atomic_flush_takes_unlogged_writes_of_all_families_or_of_none() {
+    for seed in 0..20 {
+        let (env, fs) = world();
+        let mut options = spanlith::options::DbOptions::default();
+        (options.create_if_missing, options.atomic_flush) = (true, true);
+        let builder = Db::builder(Path::new(DIR))
+            .options(options)
+            .env(env.clone())
+            .no_info_log();
+        let db = builder.open().unwrap();
+        let mut small = CfOptions::default();
+        small.write_buffer_size = 64 << 10;
+        let a = db
+            .create_cf(FamilyOptions::new("a").options(small))
+            .unwrap();
+        let b = db.create_cf(FamilyOptions::new("b")).unwrap();
+        let unlogged = spanlith::WriteOptions::new().disable_wal(true);
+        let mut last = 0;
+        for i in 0..400u32 {
+            let mut batch = WriteBatch::new();
+            batch.put_cf(a.id(), format!("{i:05}"), vec![b'x'; 1000]);
+            batch.put_cf(b.id(), format!("{i:05}"), "y");
+            db.write_opt(&batch, &unlogged).unwrap();
+            last = i;
+        }
+        a.flush(true).unwrap();
+        let after = crash(&fs, seed);
+        let db = open(&on(&after), &["a", "b"]).unwrap();
+        let (in_a, in_b) = (cf(&db, "a").iter().count(), cf(&db, "b").iter().count());
+        assert_eq!((in_a, in_b), (last as usize + 1, last as usize + 1));
+    }
+}
+
+#[test]
+fn a_snapshot_of_the_manifest_holds_all_families_and_the_highest_id() {
+    let (env, _) = world();
+    let db = open(&env, &[]).unwrap();
+    for name in ["a", "b", "c"] {
+        let f = db.create_cf(FamilyOptions::new(name)).unwrap();
+        f.put(name, name).unwrap();
+    }
+    let c = cf(&db, "c");
+    db.drop_cf(&c).unwrap();
+    db.close().unwrap();
+    // Every open starts a MANIFEST with a snapshot.
+    for _ in 0..3 {
+        let db = open(&env, &["a", "b"]).unwrap();
+        assert_eq!(text(cf(&db, "a").get("a").unwrap()), "a");
+        db.close().unwrap();
+    }
+    let db = open(&env, &["a", "b"]).unwrap();
+    assert_eq!(db.create_cf(FamilyOptions::new("d")).unwrap().id(), 4);
+}
