@@ -8,36 +8,14 @@
 //! histograms are shared. Reading sums up while others record: each number is exact for some moment,
 //! numbers of one snapshot need not belong together.
 
+use crate::histogram::Distribution;
+pub use crate::histogram::HistogramData;
 use std::cell::Cell;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 /// Number of copies of each ticker.
 const STRIPES: usize = 8;
-/// Buckets of a histogram: limits grow by half up to 2^64.
-const BUCKETS: usize = 109;
-
-/// Upper limits of the buckets: 1, 2, then each half as much again, cut to two digits.
-static LIMITS: [u64; BUCKETS] = bucket_limits();
-
-const fn bucket_limits() -> [u64; BUCKETS] {
-    let mut limits = [0u64; BUCKETS];
-    limits[0] = 1;
-    limits[1] = 2;
-    let mut exact = 2.0f64;
-    let mut at = 2;
-    while at < BUCKETS {
-        exact *= 1.5;
-        let (mut limit, mut scale) = (exact as u64, 1);
-        while limit / 10 > 10 {
-            limit /= 10;
-            scale *= 10;
-        }
-        limits[at] = limit * scale;
-        at += 1;
-    }
-    limits
-}
 
 macro_rules! numbered {
     ($(#[$meta:meta])* $Name:ident { $($Variant:ident, $text:literal;)* }) => {
@@ -118,122 +96,6 @@ impl StatsLevel {
 #[repr(align(128))]
 struct Stripe([AtomicU64; Ticker::ALL.len()]);
 
-struct Distribution {
-    min: AtomicU64,
-    max: AtomicU64,
-    count: AtomicU64,
-    sum: AtomicU64,
-    sum_squares: AtomicU64,
-    buckets: [AtomicU64; BUCKETS],
-}
-
-impl Default for Distribution {
-    fn default() -> Self {
-        Self {
-            min: AtomicU64::new(u64::MAX),
-            max: AtomicU64::new(0),
-            count: AtomicU64::new(0),
-            sum: AtomicU64::new(0),
-            sum_squares: AtomicU64::new(0),
-            buckets: [const { AtomicU64::new(0) }; BUCKETS],
-        }
-    }
-}
-
-impl Distribution {
-    fn record(&self, value: u64) {
-        let bucket = LIMITS
-            .partition_point(|&limit| limit < value)
-            .min(BUCKETS - 1);
-        // Relaxed: independent counters, nothing is published through them.
-        self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
-        if value < self.min.load(Ordering::Relaxed) {
-            self.min.fetch_min(value, Ordering::Relaxed);
-        }
-        if value > self.max.load(Ordering::Relaxed) {
-            self.max.fetch_max(value, Ordering::Relaxed);
-        }
-        self.count.fetch_add(1, Ordering::Relaxed);
-        self.sum.fetch_add(value, Ordering::Relaxed);
-        self.sum_squares
-            .fetch_add(value.wrapping_mul(value), Ordering::Relaxed);
-    }
-
-    fn summary(&self) -> HistogramData {
-        let buckets: Vec<u64> = self
-            .buckets
-            .iter()
-            .map(|b| b.load(Ordering::Relaxed))
-            .collect();
-        let count: u64 = buckets.iter().sum();
-        if count == 0 {
-            return HistogramData::default();
-        }
-        let min = self.min.load(Ordering::Relaxed);
-        let max = self.max.load(Ordering::Relaxed);
-        let sum = self.sum.load(Ordering::Relaxed);
-        let percentile = |p| percentile(&buckets, count, (min, max), p);
-        let (n, s) = (count as f64, sum as f64);
-        let squares = self.sum_squares.load(Ordering::Relaxed) as f64;
-        let variance = (squares * n - s * s) / (n * n);
-        HistogramData {
-            median: percentile(50.0),
-            p95: percentile(95.0),
-            p99: percentile(99.0),
-            average: s / n,
-            std_dev: variance.max(0.0).sqrt(),
-            max: max as f64,
-            count,
-            sum,
-            min: min as f64,
-        }
-    }
-}
-
-/// The value below which `p` per cent lie, interpolated inside its bucket.
-fn percentile(buckets: &[u64], count: u64, (min, max): (u64, u64), p: f64) -> f64 {
-    let threshold = count as f64 * (p / 100.0);
-    let mut below = 0u64;
-    for (at, &held) in buckets.iter().enumerate() {
-        let upto = below + held;
-        if upto as f64 >= threshold {
-            let left = if at == 0 { 0 } else { LIMITS[at - 1] };
-            let width = (LIMITS[at] - left) as f64;
-            let share = if held == 0 {
-                0.0
-            } else {
-                (threshold - below as f64) / held as f64
-            };
-            return (left as f64 + width * share).clamp(min as f64, max as f64);
-        }
-        below = upto;
-    }
-    max as f64
-}
-
-/// What a histogram says.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct HistogramData {
-    /// Half of the values are not larger; interpolated, as all percentiles.
-    pub median: f64,
-    /// 95 per cent of the values are not larger.
-    pub p95: f64,
-    /// 99 per cent of the values are not larger.
-    pub p99: f64,
-    /// Mean.
-    pub average: f64,
-    /// Standard deviation.
-    pub std_dev: f64,
-    /// Largest value.
-    pub max: f64,
-    /// Number of values.
-    pub count: u64,
-    /// Their sum.
-    pub sum: u64,
-    /// Smallest value.
-    pub min: f64,
-}
-
 /// All tickers and histograms of a database, or of several that share them.
 pub struct Statistics {
     level: AtomicU8,
@@ -309,6 +171,48 @@ impl Statistics {
         if self.level.load(Ordering::Relaxed) > StatsLevel::ExceptHistogramOrTimers as u8 {
             self.histograms[histogram as usize].record(value);
         }
+    }
+
+    /// Whether times are recorded; who does not ask a clock for nothing looks first.
+    #[inline]
+    pub fn wants_times(&self) -> bool {
+        self.level.load(Ordering::Relaxed) > StatsLevel::ExceptTimers as u8
+    }
+
+    /// Records a time, usually in microseconds.
+    #[inline]
+    pub fn record_time(&self, histogram: Histogram, time: u64) {
+        if self.wants_times() {
+            self.histograms[histogram as usize].record(time);
+        }
+    }
+
+    /// Sets a ticker, whatever the level.
+    pub fn set_ticker(&self, ticker: Ticker, count: u64) {
+        for (at, stripe) in self.stripes.iter().enumerate() {
+            let share = if at == 0 { count } else { 0 };
+            stripe.0[ticker as usize].store(share, Ordering::Relaxed);
+        }
+    }
+
+    /// Value of a ticker, which becomes zero. What other threads add meanwhile is in this answer or in
+    /// the next.
+    pub fn take_ticker(&self, ticker: Ticker) -> u64 {
+        let of = |s: &Stripe| s.0[ticker as usize].swap(0, Ordering::Relaxed);
+        self.stripes.iter().map(of).fold(0, u64::wrapping_add)
+    }
+
+    /// Forgets everything; the level stays.
+    pub fn reset(&self) {
+        for &ticker in Ticker::ALL {
+            self.set_ticker(ticker, 0);
+        }
+        self.histograms.iter().for_each(Distribution::reset);
+    }
+
+    /// RocksDB's text about one histogram, with a line per bucket in use.
+    pub fn histogram_text(&self, histogram: Histogram) -> String {
+        self.histograms[histogram as usize].text()
     }
 
     /// Value of a ticker.
@@ -721,16 +625,6 @@ mod tests {
     }
 
     #[test]
-    fn bucket_limits_keep_two_digits() {
-        let first = [
-            1, 2, 3, 4, 6, 10, 15, 22, 34, 51, 76, 110, 170, 250, 380, 580,
-        ];
-        assert_eq!(LIMITS[..first.len()], first);
-        assert!(LIMITS.windows(2).all(|w| w[0] < w[1]));
-        assert_eq!(LIMITS[BUCKETS - 1], 13_000_000_000_000_000_000);
-    }
-
-    #[test]
     fn a_histogram_interpolates_in_its_bucket_and_stays_between_its_extremes() {
         let s = Statistics::new();
         assert_eq!(
@@ -776,6 +670,29 @@ mod tests {
         }
         assert_eq!(s.level(), StatsLevel::All);
         assert_eq!(s.ticker(Ticker::BytesRead), 2);
+        assert_eq!(s.histogram(Histogram::BytesPerRead).count, 1);
+    }
+
+    #[test]
+    fn tickers_are_set_and_taken_and_everything_can_be_forgotten() {
+        let s = Statistics::new();
+        s.add(Ticker::BytesRead, 5);
+        s.set_ticker(Ticker::BytesRead, 7);
+        assert_eq!(s.take_ticker(Ticker::BytesRead), 7);
+        assert_eq!(s.ticker(Ticker::BytesRead), 0);
+        s.add(Ticker::BytesWritten, 5);
+        s.record_time(Histogram::DbGetMicros, 5);
+        assert_eq!(s.histogram(Histogram::DbGetMicros).count, 1);
+        s.reset();
+        assert_eq!(s.ticker(Ticker::BytesWritten), 0);
+        assert_eq!(
+            s.histogram(Histogram::DbGetMicros),
+            HistogramData::default()
+        );
+        s.set_level(StatsLevel::ExceptTimers);
+        s.record_time(Histogram::DbGetMicros, 5);
+        s.record(Histogram::BytesPerRead, 5);
+        assert_eq!(s.histogram(Histogram::DbGetMicros).count, 0);
         assert_eq!(s.histogram(Histogram::BytesPerRead).count, 1);
     }
 
