@@ -20,9 +20,11 @@ pub mod slice_transform;
 pub mod stats;
 pub mod sync;
 pub mod timestamp;
+pub mod write_buffer_manager;
 
 pub use comparator::{Comparator, UserComparator};
 pub use error::{Error, ErrorKind, Result, Severity, SubCode};
 pub use keys::{FileNumber, MAX_SEQUENCE, SequenceNumber, ValueType};
 pub use pinned::Pinned;
 pub use slice_transform::{SliceTransform, UserSliceTransform};
+pub use write_buffer_manager::WriteBufferManager;
