@@ -281,13 +281,17 @@ fn linking(fs: &dyn FileSystem, dir: &Path) {
     let (a, b) = (dir.join("a"), dir.join("b"));
     let mut file = fs.create(&a, IoActivity::Other).unwrap();
     file.append(b"one").unwrap();
+    assert_eq!(fs.link_count(&a).unwrap(), 1);
     fs.link(&a, &b).unwrap();
+    assert_eq!(fs.link_count(&b).unwrap(), 2);
     file.append(b"two").unwrap();
     file.close().unwrap();
     assert_eq!(get(fs, &b), b"onetwo");
     assert_eq!(fs.link(&a, &b).unwrap_err().os_error(), Some(libc::EEXIST));
     fs.delete(&a).unwrap();
     assert_eq!(get(fs, &b), b"onetwo");
+    assert_eq!(fs.link_count(&b).unwrap(), 1);
+    assert!(fs.link_count(&a).is_err());
 }
 
 fn directories(fs: &dyn FileSystem, dir: &Path) {

@@ -434,6 +434,11 @@ impl FileSystem for FaultFs {
             .act(OpClass::Link, &context, from, |fs| fs.link(from, to))
     }
 
+    fn link_count(&self, path: &Path) -> Result<u64> {
+        self.shared
+            .ask(OpClass::Stat, errors::ENTRY, path, |fs| fs.link_count(path))
+    }
+
     fn create_dir_if_missing(&self, path: &Path) -> Result<()> {
         self.shared.act(OpClass::Dir, errors::MKDIR, path, |fs| {
             fs.create_dir_if_missing(path)

@@ -23,7 +23,7 @@ use direct::{DirectRandom, DirectWritable};
 use spanlith_base::{Error, Result};
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
@@ -142,6 +142,10 @@ impl FileSystem for PosixFs {
             Some(libc::EXDEV) => errors::cross_device_link(),
             _ => Error::from_io(&errors::link_context(to), from, e),
         })
+    }
+
+    fn link_count(&self, path: &Path) -> Result<u64> {
+        retry(errors::ENTRY, path, || std::fs::metadata(path)).map(|meta| meta.nlink())
     }
 
     fn create_dir_if_missing(&self, path: &Path) -> Result<()> {

@@ -177,6 +177,10 @@ impl FileSystem for TraceFs {
         })
     }
 
+    fn link_count(&self, path: &Path) -> Result<u64> {
+        self.shared.inner.link_count(path)
+    }
+
     fn create_dir_if_missing(&self, path: &Path) -> Result<()> {
         let s = &self.shared;
         if matches!(s.inner.entry(path), Ok(Some(EntryKind::Dir))) {

@@ -198,6 +198,10 @@ pub trait FileSystem: Send + Sync {
     fn delete(&self, path: &Path) -> Result<()>;
     /// Hard link.
     fn link(&self, from: &Path, to: &Path) -> Result<()>;
+    /// Number of names the file has; `NotSupported` where that is not known.
+    fn link_count(&self, path: &Path) -> Result<u64> {
+        Err(spanlith_base::Error::not_supported("counting the names of a file").with_path(path))
+    }
     /// Creates one directory level; fine if it exists. Context `While mkdir if missing`; if a file
     /// is there: ``IO error: `DIR' exists but is not a directory``.
     fn create_dir_if_missing(&self, path: &Path) -> Result<()>;

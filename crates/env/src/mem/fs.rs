@@ -293,6 +293,11 @@ impl FileSystem for MemFs {
             .with(&errors::link_context(to), from, |tree| tree.link(from, to))
     }
 
+    fn link_count(&self, path: &Path) -> Result<u64> {
+        self.shared
+            .with(errors::ENTRY, path, |tree| tree.link_count(path))
+    }
+
     fn create_dir_if_missing(&self, path: &Path) -> Result<()> {
         let there = self.shared.tree.lock().find(path);
         match there {

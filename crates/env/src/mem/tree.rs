@@ -263,6 +263,14 @@ impl Tree {
         self.set(dir, name, Some(Node::File(file)))
     }
 
+    /// Number of names of the file at `path`.
+    pub(super) fn link_count(&self, path: &Path) -> Result<u64, Errno> {
+        let file = self.find_file(path)?;
+        let is_it = |node: &&Node| matches!(node, Node::File(other) if Arc::ptr_eq(other, &file));
+        let names = self.dirs.values().flat_map(|dir| dir.names.values());
+        Ok(names.filter(is_it).count() as u64)
+    }
+
     /// Creates one level; `EEXIST` if anything is there.
     pub(super) fn create_dir(&mut self, path: &Path) -> Result<(), Errno> {
         if normal(path).parent().is_none() {
