@@ -20,7 +20,7 @@ use crate::options::table::OptionTable;
 use crate::options::{BlockBasedTableOptions, CfOptions, DbOptions, InfoLogLevel};
 use spanlith_base::Result;
 use spanlith_base::sync::Mutex;
-use spanlith_env::{Env, IoActivity, WritableFile};
+use spanlith_env::{Clock, Env, IoActivity, WritableFile};
 use std::fmt::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -52,13 +52,26 @@ pub enum EventValue<'a> {
     Bool(bool),
     Str(&'a str),
     List(&'a [u64]),
+    Object(&'a [(&'a str, EventValue<'a>)]),
+}
+
+/// Takes the lines of the info log instead of the file `LOG`.
+///
+/// Called on the thread that has something to say, perhaps with locks of the database held: it must
+/// neither use the database nor wait for somebody who does.
+pub trait Logger: Send + Sync {
+    /// One line without time, thread and line feed. What belongs to an event begins with
+    /// `EVENT_LOG_v1`.
+    fn log(&self, level: InfoLogLevel, line: &str);
 }
 
 /// Writes the info log.
 pub struct InfoLog {
     level: InfoLogLevel,
-    /// `None` for a log that goes nowhere.
+    /// `None` for a log that goes nowhere, or to a logger.
     sink: Option<Sink>,
+    /// Takes the lines instead of the sink; with the clock for events.
+    logger: Option<(Arc<dyn Logger>, Arc<dyn Clock>)>,
 }
 
 struct Sink {
@@ -105,6 +118,20 @@ impl InfoLog {
         Arc::new(Self {
             level: InfoLogLevel::Header,
             sink: None,
+            logger: None,
+        })
+    }
+
+    /// A log whose lines from `level` on go to `logger`; there is no file.
+    #[allow(
+        dead_code,
+        reason = "the database is opened with a logger once its builder takes one"
+    )]
+    pub fn to_logger(env: &Env, logger: Arc<dyn Logger>, level: InfoLogLevel) -> Arc<Self> {
+        Arc::new(Self {
+            level,
+            sink: None,
+            logger: Some((logger, Arc::clone(&env.clock))),
         })
     }
 
@@ -151,13 +178,19 @@ impl InfoLog {
         Ok(Arc::new(Self {
             level: options.info_log_level,
             sink: Some(sink),
+            logger: None,
         }))
     }
 
     /// Whether lines of `level` are written.
     #[allow(dead_code, reason = "all levels exist, though not all are used yet")]
     pub fn is_enabled(&self, level: InfoLogLevel) -> bool {
-        self.sink.is_some() && level >= self.level
+        self.is_heard() && level >= self.level
+    }
+
+    /// Whether lines go anywhere.
+    fn is_heard(&self) -> bool {
+        self.sink.is_some() || self.logger.is_some()
     }
 
     /// Writes a line that is repeated at the start of each piece, whatever the level.
@@ -189,14 +222,29 @@ impl InfoLog {
 
     /// Writes an event as one line of JSON, at level INFO: time, job if there is one, name, fields.
     pub fn event(&self, job: Option<u64>, event: &str, fields: &[(&str, EventValue<'_>)]) {
-        let Some(sink) = self
-            .sink
-            .as_ref()
-            .filter(|_| InfoLogLevel::Info >= self.level)
-        else {
+        self.event_after(&[], job, event, fields);
+    }
+
+    /// As [`Self::event`], with fields that stand before the job.
+    fn event_after(
+        &self,
+        lead: &[(&str, EventValue<'_>)],
+        job: Option<u64>,
+        event: &str,
+        fields: &[(&str, EventValue<'_>)],
+    ) {
+        if InfoLogLevel::Info < self.level {
             return;
+        }
+        let clock = match (&self.sink, &self.logger) {
+            (_, Some((_, clock))) => clock,
+            (Some(sink), None) => &sink.env.clock,
+            (None, None) => return,
         };
-        let mut json = format!("{{\"time_micros\": {}", sink.env.clock.now_micros());
+        let mut json = format!("{{\"time_micros\": {}", clock.now_micros());
+        for (name, value) in lead {
+            push_field(&mut json, name, *value);
+        }
         if let Some(job) = job {
             // Writing to a string cannot fail.
             let _ = write!(json, ", \"job\": {job}");
@@ -206,7 +254,7 @@ impl InfoLog {
             push_field(&mut json, name, *value);
         }
         json.push('}');
-        sink.write(InfoLogLevel::Info, format_args!("EVENT_LOG_v1 {json}"));
+        self.write(InfoLogLevel::Info, format_args!("EVENT_LOG_v1 {json}"));
     }
 
     /// Writes the first lines of a log as RocksDB's readers expect them: version, session, files.
@@ -256,14 +304,14 @@ impl InfoLog {
 
     /// Writes all options of the database.
     pub fn dump_db_options(&self, options: &DbOptions) {
-        if self.sink.is_some() {
+        if self.is_heard() {
             self.dump(options, "Options.");
         }
     }
 
     /// Writes all options of a column family and its tables.
     pub fn dump_cf_options(&self, name: &str, cf: &CfOptions, table: &BlockBasedTableOptions) {
-        if self.sink.is_none() {
+        if !self.is_heard() {
             return;
         }
         self.header(format_args!(
@@ -290,9 +338,13 @@ impl InfoLog {
     }
 
     fn write(&self, level: InfoLogLevel, message: fmt::Arguments<'_>) {
-        if let Some(sink) = &self.sink
-            && level >= self.level
-        {
+        if level < self.level {
+            return;
+        }
+        if let Some((logger, _)) = &self.logger {
+            let line = message.to_string();
+            logger.log(level, line.trim_end_matches('\n'));
+        } else if let Some(sink) = &self.sink {
             sink.write(level, message);
         }
     }
@@ -527,6 +579,10 @@ fn thread_number() -> u64 {
 
 fn push_field(json: &mut String, name: &str, value: EventValue<'_>) {
     json.push_str(", ");
+    push_member(json, name, value);
+}
+
+fn push_member(json: &mut String, name: &str, value: EventValue<'_>) {
     push_json_string(json, name);
     json.push_str(": ");
     // Writing to a string cannot fail.
@@ -538,6 +594,15 @@ fn push_field(json: &mut String, name: &str, value: EventValue<'_>) {
         EventValue::Bool(b) => write!(json, "{}", u8::from(b)),
         EventValue::Str(s) => {
             push_json_string(json, s);
+            Ok(())
+        }
+        EventValue::Object(members) => {
+            json.push('{');
+            for (n, (name, value)) in members.iter().enumerate() {
+                json.push_str(if n > 0 { ", " } else { "" });
+                push_member(json, name, *value);
+            }
+            json.push('}');
             Ok(())
         }
         EventValue::List(numbers) => {
@@ -567,5 +632,6 @@ fn push_json_string(json: &mut String, text: &str) {
     json.push('"');
 }
 
+pub mod events;
 #[cfg(test)]
 mod tests;

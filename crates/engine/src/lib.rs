@@ -34,6 +34,7 @@ mod db;
 mod flush;
 mod info_log;
 mod iter;
+pub mod listener;
 mod merge;
 pub mod options;
 mod picker;
@@ -44,6 +45,8 @@ mod write;
 
 pub use crate::core::Snapshot;
 pub use db::{Cf, Cursor, Db, FamilyOptions, Iter, OpenBuilder};
+pub use info_log::Logger;
+pub use listener::EventListener;
 pub use merge::{MergeOperator, StringAppend, UInt64Add, operator_by_name};
 pub use read::ReadOptions;
 pub use spanlith_base::{

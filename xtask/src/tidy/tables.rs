@@ -54,7 +54,7 @@ pub fn package(folder: &str) -> String {
 }
 
 /// The modules of `crates/engine`, highest first. A module may use itself and what comes after it.
-pub const MODULE_ORDER: [&str; 22] = [
+pub const MODULE_ORDER: [&str; 23] = [
     "api",
     "utilities",
     "txn",
@@ -75,6 +75,7 @@ pub const MODULE_ORDER: [&str; 22] = [
     "jobs",
     "merge",
     "trace",
+    "listener",
     "info_log",
     "options",
 ];

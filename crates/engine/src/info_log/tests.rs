@@ -6,13 +6,13 @@ use std::time::Duration;
 
 const TIME: u64 = 1_795_305_599_123_456;
 
-struct Rig {
+pub(super) struct Rig {
     env: Env,
     clock: Arc<VirtualClock>,
     faults: Arc<FaultFs>,
 }
 
-fn rig() -> Rig {
+pub(super) fn rig() -> Rig {
     let clock = Arc::new(VirtualClock::at(TIME));
     let faults = Arc::new(FaultFs::new(Arc::new(MemFs::new())));
     let env = Env {
@@ -25,11 +25,11 @@ fn rig() -> Rig {
 }
 
 impl Rig {
-    fn open(&self, options: &DbOptions) -> Arc<InfoLog> {
+    pub(super) fn open(&self, options: &DbOptions) -> Arc<InfoLog> {
         InfoLog::open(&self.env, Path::new("/db"), options).unwrap()
     }
 
-    fn read(&self, name: &str) -> String {
+    pub(super) fn read(&self, name: &str) -> String {
         String::from_utf8(
             self.env
                 .fs
@@ -269,4 +269,33 @@ fn the_summary_and_the_dump_read_like_rocksdbs() {
     assert!(trimmed.contains(&"Options.create_if_missing: 0"));
     assert!(trimmed.contains(&"Options.compression: kLZ4Compression"));
     assert!(trimmed.contains(&"table_factory options: block_size: 4096"));
+}
+
+#[test]
+fn a_logger_gets_the_lines_of_its_level_and_there_is_no_file() {
+    #[derive(Default)]
+    struct Keep(std::sync::Mutex<Vec<(InfoLogLevel, String)>>);
+    impl Logger for Keep {
+        fn log(&self, level: InfoLogLevel, line: &str) {
+            self.0.lock().unwrap().push((level, line.to_string()));
+        }
+    }
+    let rig = rig();
+    let kept = Arc::new(Keep::default());
+    let log = InfoLog::to_logger(&rig.env, kept.clone(), InfoLogLevel::Info);
+    log.debug(format_args!("hidden"));
+    log.warn(format_args!("odd\n"));
+    log.header(format_args!("head"));
+    log.event(Some(4), "e", &[]);
+    assert!(log.is_enabled(InfoLogLevel::Info) && !log.is_enabled(InfoLogLevel::Debug));
+    let event = format!("EVENT_LOG_v1 {{\"time_micros\": {TIME}, \"job\": 4, \"event\": \"e\"}}");
+    assert_eq!(
+        *kept.0.lock().unwrap(),
+        [
+            (InfoLogLevel::Warn, "odd".to_string()),
+            (InfoLogLevel::Header, "head".to_string()),
+            (InfoLogLevel::Info, event),
+        ]
+    );
+    assert!(rig.env.fs.entry(Path::new("/db")).unwrap().is_none());
 }
