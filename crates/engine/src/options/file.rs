@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 const BYTES_MAX: u64 = 256 << 20;
 
 /// One column family's options: its name, its options, and those of its tables.
-pub type FamilyOptions = (String, CfOptions, BlockBasedTableOptions);
+pub type FamilySection = (String, CfOptions, BlockBasedTableOptions);
 
 /// Options of a database and all its families, as an OPTIONS file holds them.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,7 +18,7 @@ pub struct OptionsFile {
     /// Options of the database.
     pub db: DbOptions,
     /// Families in the order of the file; the first is `default`.
-    pub families: Vec<FamilyOptions>,
+    pub families: Vec<FamilySection>,
 }
 
 impl OptionsFile {

@@ -36,7 +36,7 @@ pub use block_based::BlockBasedTableOptions;
 pub use cf::CfOptions;
 pub use db::DbOptions;
 pub use enums::*;
-pub use file::{FamilyOptions, OptionsFile};
+pub use file::{FamilySection, OptionsFile};
 pub use ini::{ParsedOptions, parse_options_file, write_options_file};
 pub use nested::{
     CompressionOptions, FifoCompactionOptions, MetadataCacheOptions, UniversalCompactionOptions,
