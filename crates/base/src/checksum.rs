@@ -1,6 +1,7 @@
-//! CRC-32C with RocksDB's mask, and XXH3.
+//! CRC-32C with RocksDB's mask, and the xxHash family.
 
 use crate::{Error, Result};
+use std::hash::Hasher;
 
 const MASK_DELTA: u32 = 0xa282_ead8;
 
@@ -47,9 +48,9 @@ pub enum ChecksumKind {
     None,
     /// Masked CRC-32C.
     Crc32c,
-    /// XXH32; not written, not yet read.
+    /// XXH32.
     XxHash,
-    /// Low half of XXH64; not yet read.
+    /// Low half of XXH64.
     XxHash64,
     /// XXH3 with RocksDB's last-byte rule; the default.
     Xxh3,
@@ -83,16 +84,33 @@ impl ChecksumKind {
     }
 
     /// Checksum over `data` followed by `last`, where `last` is the trailer's compression byte
-    /// (or the last byte of a footer). `None` for kinds this build does not compute.
+    /// (or the last byte of a footer).
     #[inline]
-    pub fn compute(self, data: &[u8], last: u8) -> Option<u32> {
-        Some(match self {
+    pub fn compute(self, data: &[u8], last: u8) -> u32 {
+        match self {
             Self::None => 0,
             Self::Crc32c => mask(crc32c_append(crc32c(data), &[last])),
             Self::Xxh3 => (xxh3_64(data) as u32) ^ u32::from(last).wrapping_mul(0x6b90_83d9),
-            Self::XxHash | Self::XxHash64 => return None,
-        })
+            Self::XxHash => xxh32(data, last),
+            Self::XxHash64 => xxh64(data, last),
+        }
     }
+}
+
+#[inline(never)]
+fn xxh32(data: &[u8], last: u8) -> u32 {
+    let mut hash = twox_hash::XxHash32::with_seed(0);
+    hash.write(data);
+    hash.write(&[last]);
+    hash.finish_32()
+}
+
+#[inline(never)]
+fn xxh64(data: &[u8], last: u8) -> u32 {
+    let mut hash = twox_hash::XxHash64::with_seed(0);
+    hash.write(data);
+    hash.write(&[last]);
+    hash.finish() as u32
 }
 
 #[cfg(test)]

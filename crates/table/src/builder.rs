@@ -15,7 +15,7 @@ use crate::index::{FinishedIndex, IndexBuilder, TopLevel};
 use crate::options::{BuilderOptions, IndexShortening};
 use crate::properties::{self, TableProperties};
 use crate::{Compression, unique_id};
-use spanlith_base::checksum::{ChecksumKind, xxh3_64};
+use spanlith_base::checksum::xxh3_64;
 use spanlith_base::keys::{self, TAG_LEN};
 use spanlith_base::{Comparator, Error, Result, SliceTransform, ValueType};
 use spanlith_env::WritableFile;
@@ -71,9 +71,7 @@ impl Output {
     /// Appends a block and its trailer.
     fn put(&mut self, contents: &[u8], compression: u8) -> Result<BlockHandle> {
         let offset = self.offset();
-        let Some(trailer) = self.checksum.trailer(contents, compression, offset) else {
-            return Err(Error::not_supported("writing this checksum kind"));
-        };
+        let trailer = self.checksum.trailer(contents, compression, offset);
         self.buffer.extend_from_slice(contents);
         self.buffer.extend_from_slice(&trailer);
         if self.buffer.len() >= WRITE_STEP {
@@ -124,14 +122,19 @@ impl TableBuilder {
     pub fn new(options: BuilderOptions, file: Box<dyn WritableFile>) -> Self {
         let t = &options.table;
         let mut failed = None;
-        if !matches!(t.format_version, 5 | 7) {
+        if !matches!(t.format_version, 2..=7) {
             let e = Error::not_supported("writing this table format version");
             failed = Some(e.with("format_version", t.format_version));
         }
-        if !matches!(t.checksum, ChecksumKind::Crc32c | ChecksumKind::Xxh3) {
-            let e = Error::not_supported("writing this table checksum kind");
-            failed = Some(e.with("type", t.checksum.as_byte()));
-        }
+        let made = Compressor::new(
+            options.compression,
+            &options.compression_options,
+            t.max_compressed_bytes_per_kb,
+        );
+        let compressor = made.unwrap_or_else(|e| {
+            failed = Some(e);
+            Compressor::off()
+        });
         let base = if t.format_version >= 6 {
             context_base(&options)
         } else {
@@ -165,7 +168,7 @@ impl TableBuilder {
             },
             block: BlockBuilder::new(t.block_restart_interval),
             cut_limit,
-            compressor: Compressor::new(options.compression, t.max_compressed_bytes_per_kb),
+            compressor,
             compressed_any: false,
             index_wants_keys: index.wants_keys(),
             index,
@@ -261,8 +264,15 @@ impl TableBuilder {
     fn count(&mut self, tag: u64, key_len: usize, value_len: usize) -> Result<()> {
         let c = &mut self.counters;
         match ValueType::from_byte(keys::tag_type(tag)) {
-            Some(ValueType::Value) => {}
-            Some(ValueType::Deletion | ValueType::SingleDeletion) => c.deletions += 1,
+            Some(
+                ValueType::Value
+                | ValueType::BlobIndex
+                | ValueType::WideColumnEntity
+                | ValueType::ValuePreferredSeqno,
+            ) => {}
+            Some(
+                ValueType::Deletion | ValueType::SingleDeletion | ValueType::DeletionWithTimestamp,
+            ) => c.deletions += 1,
             Some(ValueType::Merge) => c.merges += 1,
             other => {
                 return Err(Error::not_supported("writing this entry type")
@@ -289,7 +299,7 @@ impl TableBuilder {
             None => {
                 match self.compressor.codec() {
                     Compression::None => self.counters.bypassed += 1,
-                    Compression::Lz4 => self.counters.rejected += 1,
+                    _ => self.counters.rejected += 1,
                 }
                 self.out.put(raw, 0)?
             }
@@ -494,13 +504,9 @@ impl TableBuilder {
             property_collectors_names: "[]".to_string(),
             filter_policy_name: o.table.filter.policy_name().to_string(),
             compression_name: self.compression_name(),
-            compression_options: format!(
-                "window_bits=-14; level=32767; strategy=0; max_dict_bytes=0; \
-                 zstd_max_train_bytes=0; enabled=0; max_dict_buffer_bytes=0; \
-                 use_zstd_dict_trainer=1; max_compressed_bytes_per_kb={}; checksum=0; _type={}; ",
-                o.table.max_compressed_bytes_per_kb,
-                o.compression.as_byte(),
-            ),
+            compression_options: o
+                .compression_options
+                .property(o.table.max_compressed_bytes_per_kb, o.compression),
             creation_time: o.creation_time,
             oldest_key_time: o.oldest_key_time,
             newest_key_time: o.newest_key_time,

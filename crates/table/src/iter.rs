@@ -374,8 +374,9 @@ impl TableIter {
         }
         if let Some(fresh) = Arc::get_mut(&mut found) {
             reader.unpack(stored, handle, BlockKind::Data, verify, fresh.data_mut())?;
-            fresh
-                .reparse(cmp, arrays)
+            reader
+                .adapt(fresh.data_mut(), verify)
+                .and_then(|()| fresh.reparse(cmp, arrays))
                 .map_err(|e| reader.at(e, handle))?;
         }
         reader.fill(handle, &found, &self.params)?;

@@ -36,12 +36,12 @@ mod readahead;
 pub use block::Block;
 pub use builder::{TableBuilder, TableSummary};
 pub use filter::FilterKind;
-pub use format::Compression;
+pub use format::{Compression, CompressionOptions, Compressor};
 pub use index::IndexType;
 pub use iter::TableIter;
 pub use options::{BuilderOptions, IndexShortening, ReadParams, ReaderOptions, TableOptions};
 pub use properties::TableProperties;
-pub use reader::{PrefixSeek, TableDump, TableGet, TableReader};
+pub use reader::{PrefixSeek, RangeTombstone, TableDump, TableGet, TableReader};
 
 /// The cache of blocks in their uncompressed form, with the search arrays beside the bytes.
 pub type BlockCache = spanlith_cache::Cache<Block>;

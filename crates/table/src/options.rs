@@ -2,7 +2,7 @@
 
 use crate::filter::FilterKind;
 use crate::index::IndexType;
-use crate::{BlockCache, Compression};
+use crate::{BlockCache, Compression, CompressionOptions};
 use spanlith_base::checksum::ChecksumKind;
 use spanlith_base::{Comparator, SliceTransform};
 
@@ -30,9 +30,9 @@ pub struct TableOptions {
     pub block_restart_interval: usize,
     /// Entries per restart point in the index.
     pub index_block_restart_interval: usize,
-    /// 5 or 7.
+    /// 2 to 7.
     pub format_version: u32,
-    /// CRC-32C or XXH3.
+    /// How blocks are checked.
     pub checksum: ChecksumKind,
     /// The filter to write.
     pub filter: FilterKind,
@@ -93,6 +93,8 @@ pub struct BuilderOptions {
     pub comparator: Comparator,
     /// Codec of data blocks, and of the index if enabled.
     pub compression: Compression,
+    /// How the codec goes about it.
+    pub compression_options: CompressionOptions,
     /// Recorded.
     pub column_family_id: u32,
     /// Recorded if not empty.
@@ -133,6 +135,7 @@ impl Default for BuilderOptions {
             table: TableOptions::default(),
             comparator: Comparator::Bytewise,
             compression: Compression::None,
+            compression_options: CompressionOptions::default(),
             column_family_id: UNKNOWN_COLUMN_FAMILY,
             column_family_name: String::new(),
             file_number: 0,
@@ -163,8 +166,8 @@ pub struct ReaderOptions {
     pub verify_checksums: bool,
     /// Unique id the MANIFEST records; `None` or zeros check nothing.
     pub expected_unique_id: Option<[u64; 2]>,
-    /// Largest sequence number in the table according to the MANIFEST. Not used: tables with a
-    /// global sequence number are refused.
+    /// Largest sequence number in the table according to the MANIFEST, 0 if unknown: the number of
+    /// all entries of a table that was made for ingestion.
     pub largest_seqno: u64,
     /// Number of the file.
     pub file_number: u64,

@@ -27,6 +27,8 @@ pub(crate) const DECOUPLED_FILTERS: &str =
     "rocksdb.block.based.table.decoupled.partitioned.filters";
 /// Present in files made for ingestion.
 pub(crate) const EXTERNAL_VERSION: &str = "rocksdb.external_sst_file.version";
+/// Sequence number of all entries of such a file (fixed64); 0 leaves it to the MANIFEST.
+pub(crate) const GLOBAL_SEQNO: &str = "rocksdb.external_sst_file.global_seqno";
 /// Present in files with blobs of their own.
 pub(crate) const EMBEDDED_BLOBS: &str = "rocksdb.embedded.blob.stats";
 

@@ -50,6 +50,7 @@ fn options_of(reader: &Arc<TableReader>) -> BuilderOptions {
             ";;" | "NoCompression" => Compression::None,
             _ => Compression::Lz4,
         },
+        compression_options: Default::default(),
         column_family_id: p.column_family_id as u32,
         column_family_name: p.column_family_name.clone(),
         file_number: p.orig_file_number,

@@ -65,6 +65,10 @@ impl TableCache {
                 ..ReaderOptions::default()
             },
         )?;
+        // Reads and compactions do not apply them yet: without them deleted keys would come back.
+        if reader.has_range_tombstones() {
+            return Err(Error::not_supported("range deletions in a table").with_path(&path));
+        }
         // Two threads may open the same file at once; the first reader stays.
         let _ = file.reader.set(reader);
         file.note_stats();

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! A key repeats `shared` bytes of its predecessor; at a restart point `shared` is 0. Bit 31 of the
-//! packed footer announces a data-block hash index (accepted and skipped), bit 29 a hint about key
-//! spacing (skipped), bit 28 separated keys and values (refused).
+//! packed footer announces a data-block hash index, bit 29 a hint about key spacing (skipped), bit
+//! 28 separated keys and values (rewritten when the block is loaded).
 //!
 //! Beside the bytes a block keeps, for the built-in comparators, eight bytes of each restart key
 //! behind the prefix that all restart keys share, so that a seek is a search over one small array.
@@ -20,13 +20,17 @@ pub(crate) mod cursor;
 pub(crate) mod entry;
 mod parse;
 pub(crate) use parse::parts;
+pub(crate) use rewrite::rewrite;
+mod hash_index;
 mod pin;
+mod rewrite;
 pub(crate) mod seek;
 mod small;
 
 use crate::index::IndexTable;
 use small::Small;
 use spanlith_base::Comparator;
+use std::ops::Range;
 
 /// Longest common prefix that is skipped before order words are taken. A longer one makes all words
 /// equal, and whole keys are compared.
@@ -44,6 +48,8 @@ pub struct Block {
     common_len: usize,
     /// Order word of each restart key behind `common`; empty if not built.
     prefixes: Small<u64>,
+    /// Buckets of the hash index; empty if there is none or the comparator cannot use it.
+    buckets: Range<usize>,
     /// Present in index blocks.
     index: Option<Box<IndexTable>>,
 }
@@ -58,6 +64,7 @@ impl Block {
             common: [0; COMMON_MAX],
             common_len: 0,
             prefixes: Small::new(),
+            buckets: 0..0,
             index: None,
         }
     }

@@ -7,21 +7,29 @@
 )]
 
 use super::entry::{bad_entry, header};
+use super::rewrite::rewrite;
 use super::seek::common_prefix;
 use super::{Block, COMMON_MAX};
 use spanlith_base::coding::get_fixed32;
 use spanlith_base::keys::{TAG_LEN, split_internal};
 use spanlith_base::{Comparator, Error, Result};
+use std::ops::Range;
 
-const HASH_INDEX: u32 = 1 << 31;
+pub(super) const HASH_INDEX: u32 = 1 << 31;
 const RESERVED: u32 = 1 << 30;
-const SEPARATED: u32 = 1 << 28;
+pub(super) const SEPARATED: u32 = 1 << 28;
 
 /// Where the parts of a generic block are.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Parts {
-    /// End of the entries: where the restart array begins.
+    /// End of the entries: where the restart array begins, or the values if they are separated.
     pub(crate) entries_end: usize,
+    /// Where the restart array begins.
+    pub(crate) restarts: usize,
+    /// Whether values are kept apart from the keys.
+    pub(crate) separated: bool,
+    /// Buckets of the hash index; empty if there is none.
+    pub(crate) buckets: Range<usize>,
     /// Number of restart points.
     pub(crate) num_restarts: usize,
 }
@@ -29,8 +37,7 @@ pub(crate) struct Parts {
 /// Finds the parts of a generic block.
 ///
 /// # Errors
-/// `Corruption` if the block is too small for what its footer says; `NotSupported` for separated
-/// keys and values.
+/// `Corruption` if the block is too small for what its footer says.
 pub(crate) fn parts(data: &[u8]) -> Result<Parts> {
     let bad = || Error::corruption("bad block contents");
     let mut end = data.len().checked_sub(4).ok_or_else(bad)?;
@@ -38,11 +45,13 @@ pub(crate) fn parts(data: &[u8]) -> Result<Parts> {
     if packed & RESERVED != 0 {
         return Err(bad());
     }
-    if packed & SEPARATED != 0 {
-        return Err(Error::not_supported(
-            "separated key/value storage in a data block",
-        ));
+    let separated = packed & SEPARATED != 0;
+    let mut values = 0;
+    if separated {
+        end = end.checked_sub(4).ok_or_else(bad)?;
+        values = get_fixed32(data, end).ok_or_else(bad)? as usize;
     }
+    let mut buckets = 0..0;
     if packed & HASH_INDEX != 0 {
         let at = end.checked_sub(2).ok_or_else(bad)?;
         let Some(&[a, b]) = data.get(at..end) else {
@@ -51,15 +60,20 @@ pub(crate) fn parts(data: &[u8]) -> Result<Parts> {
         end = at
             .checked_sub(usize::from(u16::from_le_bytes([a, b])))
             .ok_or_else(bad)?;
+        buckets = end..at;
     }
     let num_restarts = (packed & (SEPARATED - 1)) as usize;
     let bytes = num_restarts.checked_mul(4).ok_or_else(bad)?;
-    let entries_end = end.checked_sub(bytes).ok_or_else(bad)?;
-    if num_restarts == 0 {
+    let restarts = end.checked_sub(bytes).ok_or_else(bad)?;
+    let entries_end = if separated { values } else { restarts };
+    if num_restarts == 0 || entries_end > restarts {
         return Err(bad());
     }
     Ok(Parts {
         entries_end,
+        restarts,
+        separated,
+        buckets,
         num_restarts,
     })
 }
@@ -68,8 +82,7 @@ impl Block {
     /// A data block from its uncompressed bytes; with `arrays` the order words are built too.
     ///
     /// # Errors
-    /// `Corruption` if restart points and entries contradict each other; `NotSupported` for
-    /// separated keys and values.
+    /// `Corruption` if restart points and entries contradict each other.
     pub(crate) fn data(data: Vec<u8>, cmp: &Comparator, arrays: bool) -> Result<Self> {
         let mut block = Self::raw(data);
         block.parse(cmp, arrays)?;
@@ -85,6 +98,7 @@ impl Block {
         self.prefixes.clear();
         self.common_len = 0;
         self.entries_end = 0;
+        self.buckets = 0..0;
         self.parse(cmp, arrays)
     }
 
@@ -95,8 +109,15 @@ impl Block {
 
     fn parse(&mut self, cmp: &Comparator, arrays: bool) -> Result<()> {
         let bad = || Error::corruption("bad restart point in block");
-        let parts = parts(&self.data)?;
+        let mut parts = parts(&self.data)?;
+        if parts.separated {
+            self.data = rewrite(&self.data, |_, value| Ok(value.into()))?;
+            parts = super::parse::parts(&self.data)?;
+        }
         self.entries_end = parts.entries_end;
+        if !matches!(cmp, Comparator::User(_)) {
+            self.buckets = parts.buckets;
+        }
         let (entries, tail) = self
             .data
             .split_at_checked(parts.entries_end)

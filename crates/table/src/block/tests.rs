@@ -46,7 +46,7 @@ fn block(entries: &[Vec<u8>], restarts: &[u32]) -> Vec<u8> {
 }
 
 #[test]
-fn a_hash_index_behind_the_restarts_is_skipped() {
+fn a_hash_index_behind_the_restarts_is_no_entry() {
     let file = include_bytes!("../../../../fixtures/table/r78-v5-datahash.sst");
     // First data block of the table: 468 bytes, bit 31 set.
     let got = entries(parse(&file[..468]).unwrap()).unwrap();
@@ -55,15 +55,54 @@ fn a_hash_index_behind_the_restarts_is_skipped() {
 }
 
 #[test]
-fn separated_keys_and_values_are_refused_by_name() {
-    let mut bytes = block(&[entry(0, &internal_key(b"a", 1 << 8 | 1), b"v")], &[0]);
-    let at = bytes.len() - 1;
-    bytes[at] |= 0x10;
-    let e = parse(&bytes).unwrap_err();
-    assert_eq!(e.kind(), ErrorKind::NotSupported);
-    assert!(e.message().contains("separated key/value storage"), "{e}");
-    bytes[at] = 0x40;
-    assert_eq!(parse(&bytes).unwrap_err().kind(), ErrorKind::Corruption);
+fn separated_keys_and_values_are_brought_together() {
+    let (a, b) = (
+        internal_key(b"a", 1 << 8 | 1),
+        internal_key(b"b", 1 << 8 | 1),
+    );
+    // Two entries of nine bytes of key; the first says that its value begins at byte 1.
+    let mut bytes = vec![0, 9, 2, 1];
+    bytes.extend_from_slice(&a);
+    bytes.extend_from_slice(&[0, 9, 3]);
+    bytes.extend_from_slice(&b);
+    let values = bytes.len() as u32;
+    bytes.extend_from_slice(b"-onetwo");
+    bytes.extend_from_slice(&[0; 4]);
+    bytes.extend_from_slice(&values.to_le_bytes());
+    bytes.extend_from_slice(&(1u32 | 1 << 28).to_le_bytes());
+    let want = [(a, b"on".to_vec()), (b, b"etw".to_vec())];
+    assert_eq!(entries(parse(&bytes).unwrap()).unwrap(), want);
+    // The values do not reach that far, the entries do not begin behind them, a bit is reserved.
+    for (at, value) in [(3, 7), (bytes.len() - 8, 0xff), (bytes.len() - 1, 0x50)] {
+        let mut bad = bytes.clone();
+        bad[at] = value;
+        assert_eq!(parse(&bad).unwrap_err().kind(), ErrorKind::Corruption);
+    }
+}
+
+#[test]
+fn a_hash_index_finds_what_a_search_finds() {
+    let file = include_bytes!("../../../../fixtures/table/r78-v5-datahash.sst");
+    let hashed = Arc::new(parse(&file[..468]).unwrap());
+    let keys = entries(parse(&file[..468]).unwrap()).unwrap();
+    for (key, value) in &keys {
+        let mut found = None;
+        let mut sink = |_: u64, v: &[u8], _: &Arc<Block>| {
+            found = Some(v.to_vec());
+            ControlFlow::Break(())
+        };
+        let user = &key[..key.len() - 8];
+        let end = hashed
+            .lookup(&CMP, user, seek_tag(1 << 40), &mut sink)
+            .unwrap();
+        assert_eq!((end, found.as_ref()), (Lookup::Done, Some(value)));
+    }
+    for absent in [b"bin".as_slice(), b"bin0005", b"zzz"] {
+        let mut sink = |_: u64, _: &[u8], _: &Arc<Block>| panic!("there is no such key");
+        hashed
+            .lookup(&CMP, absent, seek_tag(1 << 40), &mut sink)
+            .unwrap();
+    }
 }
 
 #[test]

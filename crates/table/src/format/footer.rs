@@ -1,4 +1,4 @@
-//! The last 53 bytes of a table.
+//! The last 53 bytes of a table (48 in format version 0).
 //!
 //! ```text
 //! versions 1..5                            versions 6, 7
@@ -13,6 +13,7 @@
 //! ```
 //!
 //! From version 6 on the metaindex ends where the footer begins, and the index is found in it.
+//! Version 0 has the two handles from byte 0 on, the legacy magic at byte 40, and CRC-32C.
 #![deny(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -20,7 +21,7 @@
     clippy::panic
 )]
 
-use super::trailer::{unsupported_checksum, word};
+use super::trailer::word;
 use super::{BlockHandle, ChecksumContext, TRAILER_LEN};
 use spanlith_base::checksum::ChecksumKind;
 use spanlith_base::coding::get_fixed64;
@@ -29,6 +30,8 @@ use std::path::Path;
 
 /// Bytes of the footer of versions 1 and later.
 pub const FOOTER_LEN: usize = 53;
+/// Bytes of the footer of version 0.
+const LEGACY_LEN: usize = 48;
 const MAGIC: u64 = 0x88e2_41b7_85f4_cff7;
 const LEGACY_MAGIC: u64 = 0xdb47_7524_8b80_fb57;
 const PLAIN_MAGICS: [u64; 2] = [0x8242_2296_63bf_9564, 0x4f34_18eb_7a8f_13b8];
@@ -38,7 +41,7 @@ const EXTENDED_MAGIC: [u8; 4] = [0x3e, 0x00, 0x7a, 0x00];
 /// What the footer says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Footer {
-    /// Format version, 5 or 7.
+    /// Format version, 0 to 7.
     pub format_version: u32,
     /// How blocks are checked.
     pub checksum: ChecksumContext,
@@ -51,8 +54,8 @@ pub struct Footer {
 }
 
 impl Footer {
-    /// The encoded footer. Requires: a checksum kind that this build computes, version 5 or 7, and
-    /// for version 7 a metaindex that ends at `self.offset`.
+    /// The encoded footer. Requires: version 1 to 7, and from version 6 on a metaindex that ends at
+    /// `self.offset`.
     pub fn encode(&self) -> [u8; FOOTER_LEN] {
         let mut v = Vec::with_capacity(FOOTER_LEN);
         v.push(self.checksum.kind.as_byte());
@@ -71,7 +74,7 @@ impl Footer {
         let mut out = [0; FOOTER_LEN];
         out.copy_from_slice(&v);
         if self.format_version >= 6 {
-            let sum = footer_checksum(self.checksum, &out, self.offset).unwrap_or_default();
+            let sum = footer_checksum(self.checksum, &out, self.offset);
             if let Some(field) = out.get_mut(5..9) {
                 field.copy_from_slice(&sum.to_le_bytes());
             }
@@ -89,13 +92,20 @@ impl Footer {
             .len()
             .checked_sub(8)
             .and_then(|at| get_fixed64(tail, at));
-        let Some(magic) = magic.filter(|_| tail.len() >= 48) else {
+        let Some(magic) = magic.filter(|_| tail.len() >= LEGACY_LEN) else {
             return Err(Error::corruption(format!(
                 "file is too short ({file_size} bytes) to be an sstable: {}",
                 path.display()
             ))
             .with_path(path));
         };
+        if magic == LEGACY_MAGIC {
+            let at = tail.len().saturating_sub(LEGACY_LEN);
+            let f = tail.get(at..).unwrap_or_default();
+            let offset = file_size.saturating_sub(LEGACY_LEN as u64);
+            return Self::with_handles(f, 0, ChecksumKind::Crc32c, offset)
+                .map_err(|e| e.with_path(path));
+        }
         if magic != MAGIC {
             return Err(wrong_magic(magic, path));
         }
@@ -108,48 +118,45 @@ impl Footer {
             .with_path(path));
         };
         let offset = file_size.saturating_sub(FOOTER_LEN as u64);
-        Self::parse(f, offset, path).map_err(|e| e.with_path(path))
+        Self::parse(f, offset).map_err(|e| e.with_path(path))
     }
 
-    fn parse(f: &[u8], offset: u64, path: &Path) -> Result<Self> {
+    /// A footer of version 0 to 5, whose handles begin `f`.
+    fn with_handles(
+        f: &[u8],
+        format_version: u32,
+        kind: ChecksumKind,
+        offset: u64,
+    ) -> Result<Self> {
+        let handles = BlockHandle::decode(f.get(..40).unwrap_or_default())
+            .and_then(|(meta, rest)| Some((meta, BlockHandle::decode(rest)?.0)));
+        let (metaindex, index) =
+            handles.ok_or_else(|| Error::corruption("bad block handle in table footer"))?;
+        Ok(Self {
+            format_version,
+            checksum: ChecksumContext { kind, base: 0 },
+            metaindex,
+            index: Some(index),
+            offset,
+        })
+    }
+
+    fn parse(f: &[u8], offset: u64) -> Result<Self> {
         let format_version = word(f, 41)?;
-        match format_version {
-            5 | 7 => {}
-            0..=4 | 6 => {
-                return Err(Error::not_supported(format!(
-                    "table format version {format_version}"
-                )));
-            }
-            _ => {
-                return Err(Error::not_supported(format!(
-                    "table format version {format_version} is unknown"
-                )));
-            }
+        if format_version == 0 {
+            return Err(Error::corruption(
+                "table footer of version 0 without its magic number",
+            ));
+        }
+        if format_version > 7 {
+            return Err(Error::not_supported(format!(
+                "table format version {format_version} is unknown"
+            )));
         }
         let kind = ChecksumKind::from_byte(f.first().copied().unwrap_or(u8::MAX))?;
-        match kind {
-            ChecksumKind::Crc32c | ChecksumKind::Xxh3 => {}
-            ChecksumKind::None => {
-                return Err(Error::not_supported(
-                    "table without checksums (kNoChecksum)",
-                ));
-            }
-            _ => return Err(unsupported_checksum(kind, path)),
-        }
         if format_version < 6 {
-            let rest = f.get(1..41).unwrap_or_default();
-            let handles = BlockHandle::decode(rest)
-                .and_then(|(meta, rest)| Some((meta, BlockHandle::decode(rest)?.0)));
-            let (metaindex, index) =
-                handles.ok_or_else(|| Error::corruption("bad block handle in table footer"))?;
-            let checksum = ChecksumContext { kind, base: 0 };
-            return Ok(Self {
-                format_version,
-                checksum,
-                metaindex,
-                index: Some(index),
-                offset,
-            });
+            let handles = f.get(1..).unwrap_or_default();
+            return Self::with_handles(handles, format_version, kind, offset);
         }
         if f.get(1..5) != Some(&EXTENDED_MAGIC) {
             return Err(Error::corruption(
@@ -170,10 +177,9 @@ impl Footer {
         }
         let computed = footer_checksum(checksum, &copy, offset);
         let stored = word(f, 5)?;
-        if computed != Some(stored) {
+        if computed != stored {
             return Err(Error::corruption(format!(
-                "footer at {offset} checksum mismatch: stored = {stored}, computed = {}",
-                computed.unwrap_or_default()
+                "footer at {offset} checksum mismatch: stored = {stored}, computed = {computed}"
             )));
         }
         if f.get(33..41).is_none_or(|r| r.iter().any(|&b| b != 0)) {
@@ -202,21 +208,16 @@ impl Footer {
 
 /// Checksum over the 53 bytes with the checksum field zeroed; the last byte plays the part of a
 /// trailer's compression type.
-fn footer_checksum(context: ChecksumContext, f: &[u8; FOOTER_LEN], offset: u64) -> Option<u32> {
-    let (last, rest) = f.split_last()?;
-    Some(
-        context
-            .kind
-            .compute(rest, *last)?
-            .wrapping_add(context.modifier(offset)),
-    )
+fn footer_checksum(context: ChecksumContext, f: &[u8; FOOTER_LEN], offset: u64) -> u32 {
+    let [rest @ .., last] = f;
+    context
+        .kind
+        .compute(rest, *last)
+        .wrapping_add(context.modifier(offset))
 }
 
 #[cold]
 fn wrong_magic(magic: u64, path: &Path) -> Error {
-    if magic == LEGACY_MAGIC {
-        return Error::not_supported("table format version 0").with_path(path);
-    }
     if PLAIN_MAGICS.contains(&magic) {
         return Error::not_supported("plain table format").with_path(path);
     }

@@ -1,12 +1,16 @@
 //! Bytes around the blocks: handles, trailers, compression, the footer.
 
-mod compression;
+mod codec;
+mod compress;
+mod decompress;
 mod footer;
 mod handle;
 mod trailer;
 
-pub use compression::{Compression, CompressionType};
-pub(crate) use compression::{Compressor, decompress};
+pub use codec::{Compression, CompressionOptions, CompressionType, DEFAULT_LEVEL};
+pub use compress::Compressor;
+pub use decompress::decompress;
+pub(crate) use decompress::{Decompressor, Dictionary};
 pub use footer::{FOOTER_LEN, Footer};
 pub use handle::BlockHandle;
 pub use trailer::{BlockKind, ChecksumContext, TRAILER_LEN};

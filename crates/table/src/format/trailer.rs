@@ -32,6 +32,9 @@ pub enum BlockKind {
     Index,
     Properties,
     MetaIndex,
+    RangeDeletion,
+    CompressionDictionary,
+    Blob,
 }
 
 impl BlockKind {
@@ -43,6 +46,9 @@ impl BlockKind {
             Self::Index => "Index",
             Self::Properties => "Properties",
             Self::MetaIndex => "MetaIndex",
+            Self::RangeDeletion => "RangeDeletion",
+            Self::CompressionDictionary => "CompressionDictionary",
+            Self::Blob => "Blob",
         }
     }
 }
@@ -66,17 +72,12 @@ impl ChecksumContext {
         self.base ^ (offset as u32).wrapping_add((offset >> 32) as u32)
     }
 
-    /// The trailer of a block. `None` if the checksum kind is not computed by this build.
+    /// The trailer of a block.
     #[inline]
-    pub fn trailer(
-        self,
-        contents: &[u8],
-        compression: u8,
-        offset: u64,
-    ) -> Option<[u8; TRAILER_LEN]> {
-        let sum = self.kind.compute(contents, compression)?;
+    pub fn trailer(self, contents: &[u8], compression: u8, offset: u64) -> [u8; TRAILER_LEN] {
+        let sum = self.kind.compute(contents, compression);
         let [a, b, c, d] = sum.wrapping_add(self.modifier(offset)).to_le_bytes();
-        Some([compression, a, b, c, d])
+        [compression, a, b, c, d]
     }
 
     /// Splits a stored block of `handle.size` bytes plus trailer and, if `verify`, checks it (T2).
@@ -100,9 +101,7 @@ impl ChecksumContext {
         if verify {
             let stored = u32::from_le_bytes([a, b, c, d]);
             let modifier = self.modifier(handle.offset);
-            let Some(computed) = self.kind.compute(contents, compression) else {
-                return Err(unsupported_checksum(self.kind, path));
-            };
+            let computed = self.kind.compute(contents, compression);
             let stored = stored.wrapping_sub(modifier);
             if stored != computed {
                 return Err(mismatch(self, stored, computed, handle, kind, path));
@@ -116,17 +115,6 @@ impl ChecksumContext {
         })?;
         Ok((contents, compression))
     }
-}
-
-/// Refuses a checksum kind that is known but not computed.
-#[cold]
-pub(super) fn unsupported_checksum(kind: ChecksumKind, path: &Path) -> Error {
-    let name = match kind {
-        ChecksumKind::XxHash => "kxxHash",
-        ChecksumKind::XxHash64 => "kxxHash64",
-        _ => "of this kind",
-    };
-    Error::not_supported(format!("table checksum {name}")).with_path(path)
 }
 
 #[cold]

@@ -8,7 +8,7 @@
 
 use super::TableReader;
 use crate::block::Block;
-use crate::format::{BlockHandle, BlockKind, Compression, TRAILER_LEN, decompress};
+use crate::format::{BlockHandle, BlockKind, Compression, TRAILER_LEN};
 use crate::options::ReadParams;
 use spanlith_base::{Error, Result};
 use spanlith_cache::{CacheKey, Priority};
@@ -70,7 +70,9 @@ impl TableReader {
         out: &mut Vec<u8>,
     ) -> Result<()> {
         let (contents, codec) = self.contents(stored, handle, kind, verify)?;
-        decompress(codec, contents, out).map_err(|e| self.at(e, handle))
+        self.decompressor
+            .decompress(codec, contents, kind == BlockKind::Data, out)
+            .map_err(|e| self.at(e, handle))
     }
 
     /// The verified contents of a stored block, and its codec.
@@ -110,7 +112,9 @@ impl TableReader {
             return Ok(stored);
         }
         let mut out = Vec::new();
-        decompress(codec, contents, &mut out).map_err(|e| self.at(e, handle))?;
+        self.decompressor
+            .decompress(codec, contents, kind == BlockKind::Data, &mut out)
+            .map_err(|e| self.at(e, handle))?;
         Ok(out)
     }
 
@@ -168,7 +172,9 @@ impl TableReader {
     #[inline(never)]
     fn load_data_block(&self, handle: BlockHandle, params: &ReadParams) -> Result<Arc<Block>> {
         Self::may_read(params)?;
-        let bytes = self.read(handle, BlockKind::Data, params.verify_checksums)?;
+        let mut bytes = self.read(handle, BlockKind::Data, params.verify_checksums)?;
+        self.adapt(&mut bytes, params.verify_checksums)
+            .map_err(|e| self.at(e, handle))?;
         let block = Block::data(bytes, &self.options.comparator, !params.bypass_cache);
         let block = Arc::new(block.map_err(|e| self.at(e, handle))?);
         self.fill(handle, &block, params)?;

@@ -10,6 +10,7 @@
 //!
 //! Threads: shared freely; nothing changes after `open`.
 
+mod adapt;
 mod batch;
 mod fetch;
 mod filter;
@@ -20,7 +21,7 @@ mod verify;
 use crate::block::Block;
 use crate::block::seek::Lookup;
 use crate::filter::hash64;
-use crate::format::{BlockHandle, Footer};
+use crate::format::{BlockHandle, Decompressor, Footer};
 use crate::index::IndexTable;
 use crate::iter::TableIter;
 use crate::options::{ReadParams, ReaderOptions};
@@ -34,6 +35,8 @@ use std::cmp::Ordering;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use adapt::Adaptation;
+pub use adapt::RangeTombstone;
 pub use batch::TableGet;
 pub use filter::PrefixSeek;
 pub use verify::TableDump;
@@ -49,6 +52,9 @@ pub struct TableReader {
     properties: TableProperties,
     /// The properties promise that no block is compressed.
     no_compression: bool,
+    decompressor: Decompressor,
+    /// `None` for ordinary tables.
+    adaptation: Option<Box<Adaptation>>,
     index_handle: BlockHandle,
     index_shape: IndexShape,
     /// The index, or the top level of two; `None` if it lives in the cache.

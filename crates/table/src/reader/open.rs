@@ -7,14 +7,17 @@
 )]
 
 use super::TableReader;
+use super::adapt::Adaptation;
 use super::filter::FilterPlace;
 use super::index::IndexShape;
 use crate::block::{entry, parts};
 use crate::filter::PARTITIONED_FILTER_NAME;
-use crate::format::{BlockHandle, BlockKind, Footer};
+use crate::format::{
+    BlockHandle, BlockKind, Compression, CompressionType, Decompressor, Dictionary, Footer,
+};
 use crate::index::{IndexForm, IndexType};
 use crate::options::{ReadParams, ReaderOptions};
-use crate::properties::{self, TableProperties};
+use crate::properties::TableProperties;
 use spanlith_base::{Error, Result};
 use spanlith_env::RandomAccessFile;
 use std::path::{Path, PathBuf};
@@ -24,6 +27,7 @@ use std::sync::Arc;
 const TAIL_READ: u64 = 16 << 10;
 const PROPERTIES: &str = "rocksdb.properties";
 const INDEX: &str = "rocksdb.index";
+const COMPRESSION_DICTIONARY: &str = "rocksdb.compression_dict";
 
 /// The file with its last bytes in memory, so that opening needs few reads.
 struct TailFile {
@@ -91,6 +95,8 @@ impl TableReader {
             metaindex: Vec::new(),
             properties: TableProperties::default(),
             no_compression: false,
+            decompressor: Decompressor::default(),
+            adaptation: None,
             index_handle: footer.index.unwrap_or_default(),
             index_shape: IndexShape {
                 kind: IndexType::BinarySearch,
@@ -118,20 +124,12 @@ impl TableReader {
         let handle = self
             .meta(PROPERTIES)
             .ok_or_else(|| Error::corruption("table has no properties block"))?;
-        self.properties = match self.read(handle, BlockKind::Properties, verify) {
-            Ok(block) => TableProperties::decode(&block).map_err(|e| self.at(e, handle))?,
-            // RocksDB 7.8 patches the sequence number of an ingested file into this block and leaves
-            // its checksum as it was: such a file is refused by name, not as damaged.
-            Err(e) => match self.read(handle, BlockKind::Properties, false) {
-                Ok(block) => match TableProperties::decode(&block) {
-                    Ok(p) if p.user_collected.contains_key(properties::EXTERNAL_VERSION) => p,
-                    _ => return Err(e),
-                },
-                Err(_) => return Err(e),
-            },
-        };
+        let block = self.read_properties(handle, verify)?;
+        self.properties = TableProperties::decode(&block).map_err(|e| self.at(e, handle))?;
         self.check_features()?;
         self.check_identity()?;
+        self.adaptation = Adaptation::of(&self.properties, self.options.largest_seqno)?;
+        self.load_dictionary(verify)?;
         if self.footer.index.is_none() {
             self.index_handle = self
                 .meta(INDEX)
@@ -148,6 +146,36 @@ impl TableReader {
             },
         };
         self.load_index_and_filter(verify)
+    }
+
+    /// Sets up decompression, with the table's dictionary if it has one.
+    fn load_dictionary(&mut self, verify: bool) -> Result<()> {
+        self.decompressor.old_sizes = self.footer.format_version < 2;
+        if self.no_compression {
+            return Ok(());
+        }
+        let Some(handle) = self.meta(COMPRESSION_DICTIONARY) else {
+            return Ok(());
+        };
+        let raw = self.read(handle, BlockKind::CompressionDictionary, verify)?;
+        if raw.is_empty() {
+            return Err(self.at(Error::corruption("empty compression dictionary"), handle));
+        }
+        let dictionary = Dictionary::new(raw, self.may_hold_zstd())
+            .ok_or_else(|| self.at(Error::corruption("bad compression dictionary"), handle))?;
+        self.decompressor.dictionary = Some(dictionary);
+        Ok(())
+    }
+
+    /// Whether the properties allow for blocks that zstd compressed.
+    fn may_hold_zstd(&self) -> bool {
+        let name = &self.properties.compression_name;
+        match name.split(';').nth(1) {
+            Some(types) => types.as_bytes().chunks(2).any(|t| t == b"07"),
+            None => !CompressionType::from_name(name)
+                .and_then(|t| t.codec().ok())
+                .is_some_and(|c| c != Compression::Zstd),
+        }
     }
 
     fn load_metaindex(&mut self, verify: bool) -> Result<()> {
@@ -182,31 +210,15 @@ impl TableReader {
         let p = &self.properties;
         let refuse = |what: &str| Err(Error::not_supported(what));
         self.no_compression = check_compression(p, self.footer.format_version)?;
-        if self.meta("rocksdb.range_del").is_some() || p.num_range_deletions > 0 {
-            return refuse("range deletions in a table");
-        }
-        if self.meta("rocksdb.compression_dict").is_some() && !self.no_compression {
-            return refuse("compression dictionary in a table");
-        }
         match p.index_type() {
             Some(0..=3) => {}
             Some(n) => return refuse(&format!("index type {n}")),
             None => return Err(Error::corruption("Missing index type property")),
         }
-        if p.user_collected.contains_key(properties::EMBEDDED_BLOBS) {
-            return refuse("embedded blobs in a table");
-        }
-        if p.user_collected.contains_key(properties::EXTERNAL_VERSION) {
-            return refuse("external table file with a global sequence number");
-        }
-        if p.separate_key_value_in_data_block != 0 {
-            return refuse("separated key/value storage in data blocks");
-        }
-        let stripped = p.user_defined_timestamps_persisted == Some(0);
-        if stripped || p.comparator_name.ends_with(".u64ts") {
+        let ours = self.options.comparator.name();
+        if p.comparator_name.ends_with(".u64ts") && p.comparator_name != ours {
             return refuse("user-defined timestamps");
         }
-        let ours = self.options.comparator.name();
         if !p.comparator_name.is_empty() && p.comparator_name != ours {
             return Err(
                 Error::invalid_argument("table was written with another comparator")
@@ -258,6 +270,10 @@ impl TableReader {
         } else {
             in_cache
         };
+        // Filters hold keys without their timestamps, which lookups do not cut off yet.
+        if self.properties.comparator_name.ends_with(".u64ts") {
+            return Ok(());
+        }
         self.open_filter(filter_in_cache, top_in_cache, verify);
         Ok(())
     }
@@ -269,8 +285,12 @@ fn check_compression(p: &TableProperties, format_version: u32) -> Result<bool> {
     if format_version < 7 {
         return match name {
             "NoCompression" => Ok(true),
-            "LZ4" | "" => Ok(false),
-            other => Err(Error::not_supported(format!("{other} compression"))),
+            "" => Ok(false),
+            // An unknown name is no reason to refuse: the blocks say what they are.
+            other => match CompressionType::from_name(other) {
+                Some(known) => known.codec().map(|_| false),
+                None => Ok(false),
+            },
         };
     }
     let mut fields = name.split(';');
@@ -285,7 +305,7 @@ fn check_compression(p: &TableProperties, format_version: u32) -> Result<bool> {
         let hex = std::str::from_utf8(pair)
             .ok()
             .and_then(|s| u8::from_str_radix(s, 16).ok());
-        let known = hex.and_then(crate::format::CompressionType::from_byte);
+        let known = hex.and_then(CompressionType::from_byte);
         known
             .ok_or_else(|| Error::corruption("bad compression property").with("value", name))?
             .codec()?;

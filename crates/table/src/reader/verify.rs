@@ -6,7 +6,7 @@ use crate::format::{BlockHandle, BlockKind, Footer};
 use crate::index::IndexTable;
 use crate::options::ReadParams;
 use crate::properties::TableProperties;
-use spanlith_base::keys::{split_internal, tag_sequence};
+use spanlith_base::keys::{TAG_LEN, split_internal, tag_sequence};
 use spanlith_base::{Error, Result};
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -51,7 +51,13 @@ impl TableReader {
         check(self.footer.metaindex, BlockKind::MetaIndex)?;
         for (name, handle) in &self.metaindex {
             let kind = match name.as_str() {
-                "rocksdb.properties" => BlockKind::Properties,
+                "rocksdb.properties" => {
+                    self.read_properties(*handle, true)?;
+                    blocks += 1;
+                    continue;
+                }
+                "rocksdb.range_del" => BlockKind::RangeDeletion,
+                "rocksdb.compression_dict" => BlockKind::CompressionDictionary,
                 "rocksdb.index" | "rocksdb.hashindex.prefixes" | "rocksdb.hashindex.metadata" => {
                     BlockKind::Index
                 }
@@ -89,7 +95,7 @@ impl TableReader {
     }
 
     /// Reads all entries and compares them with order, index and properties (T1); the number of
-    /// entries.
+    /// point entries.
     ///
     /// # Errors
     /// `Corruption` for the first contradiction.
@@ -141,16 +147,28 @@ impl TableReader {
         }
         iter.status()?;
         let p = &self.properties;
-        let recorded = (p.num_entries, p.raw_key_size, p.raw_value_size);
-        if recorded != (entries, key_bytes, value_bytes) {
+        let tombstones = self.range_tombstones()?;
+        for (start, end, _) in &tombstones {
+            key_bytes += (start.len() + TAG_LEN) as u64;
+            value_bytes += end.len() as u64;
+        }
+        let counted = entries + tombstones.len() as u64;
+        let mut recorded = (p.num_entries, p.raw_key_size, p.raw_value_size);
+        if self.is_adapted() {
+            // Sizes are recorded as stored.
+            recorded = (p.num_entries, key_bytes, value_bytes);
+        }
+        if recorded != (counted, key_bytes, value_bytes) {
             return Err(broken("properties contradict the contents")
                 .with("recorded", format!("{recorded:?}"))
                 .with(
                     "counted",
-                    format!("{:?}", (entries, key_bytes, value_bytes)),
+                    format!("{:?}", (counted, key_bytes, value_bytes)),
                 ));
         }
         if entries > 0
+            && tombstones.is_empty()
+            && !self.is_adapted()
             && (p.key_smallest_seqno.is_some_and(|s| s != smallest)
                 || p.key_largest_seqno.is_some_and(|s| s != largest))
         {

@@ -157,6 +157,17 @@ pub fn expected(name: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
     out
 }
 
+/// Range tombstones of an expectation file (start, end, sequence number), in file order.
+pub fn expected_tombstones(name: &str) -> Vec<(Vec<u8>, Vec<u8>, u64)> {
+    let text = String::from_utf8(fixture(name)).unwrap();
+    let rows = text.lines().filter_map(|line| {
+        let fields: Vec<&str> = line.split('\t').collect();
+        let seqno = || fields[2].parse().unwrap();
+        (fields[0] == "R").then(|| (unhex(fields[1]), unhex(fields[4]), seqno()))
+    });
+    rows.collect()
+}
+
 /// A small random number generator; the seed goes into every message.
 pub struct Random(pub u64);
 

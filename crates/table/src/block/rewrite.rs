@@ -1,0 +1,152 @@
+//! Turns blocks of unusual form into ordinary ones before they are used.
+//!
+//! ```text
+//! keys ... | values ... | restart array | [hash index] | fixed32 start of the values | footer
+//! entry: varint32 shared, varint32 non_shared, varint32 value_len, [varint32 value_offset], key
+//! ```
+//!
+//! Blocks with separated keys and values (bit 28 of the footer) say where a value begins only at
+//! restart points; elsewhere it begins where the value before it ended. Other blocks are rewritten
+//! because their table changes what its entries mean: sequence numbers that the MANIFEST knows,
+//! timestamps that were left out, values that lie elsewhere in the file. All of them keep their
+//! restart points, and with them the hash index. Searching then knows one form only, which keeps
+//! the ordinary path as short as it is; the price is one pass over each such block that is loaded.
+#![deny(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic
+)]
+
+use super::entry::bad_entry;
+use super::parse::{Parts, parts};
+use super::seek::common_prefix;
+use spanlith_base::coding::{get_varint32, put_fixed32, put_varint32};
+use spanlith_base::{Error, Result};
+use std::borrow::Cow;
+
+/// An ordinary block with the entries of `data`, each changed by `change`, which may alter the key
+/// and returns the value to store.
+///
+/// # Errors
+/// `Corruption` for bad entries; what `change` returns.
+pub(crate) fn rewrite<F>(data: &[u8], mut change: F) -> Result<Vec<u8>>
+where
+    F: for<'a> FnMut(&mut Vec<u8>, &'a [u8]) -> Result<Cow<'a, [u8]>>,
+{
+    let parts = parts(data)?;
+    let mut source = Source::new(data, &parts)?;
+    let mut out = Vec::with_capacity(data.len() + data.len() / 8);
+    let mut restarts = Vec::new();
+    let mut key = Vec::new();
+    let mut last = Vec::new();
+    while let Some((is_restart, value)) = source.next()? {
+        key.clear();
+        key.extend_from_slice(&source.key);
+        let value = change(&mut key, value)?;
+        let shared = if is_restart {
+            restarts.push(u32::try_from(out.len()).map_err(|_| bad_entry())?);
+            0
+        } else {
+            common_prefix(&last, &key)
+        };
+        let own = key.get(shared..).unwrap_or_default();
+        put_varint32(&mut out, shared as u32);
+        put_varint32(&mut out, own.len() as u32);
+        put_varint32(
+            &mut out,
+            u32::try_from(value.len()).map_err(|_| bad_entry())?,
+        );
+        out.extend_from_slice(own);
+        out.extend_from_slice(&value);
+        std::mem::swap(&mut last, &mut key);
+    }
+    if restarts.is_empty() {
+        restarts.push(0);
+    }
+    if restarts.len() != parts.num_restarts {
+        return Err(Error::corruption("bad restart point in block"));
+    }
+    for &restart in &restarts {
+        put_fixed32(&mut out, restart);
+    }
+    let mut footer = restarts.len() as u32;
+    if let Some(buckets) = data.get(parts.buckets).filter(|b| !b.is_empty()) {
+        out.extend_from_slice(buckets);
+        out.extend_from_slice(&(buckets.len() as u16).to_le_bytes());
+        footer |= super::parse::HASH_INDEX;
+    }
+    put_fixed32(&mut out, footer);
+    Ok(out)
+}
+
+/// Walks the entries of a block of either form.
+struct Source<'a> {
+    keys: &'a [u8],
+    /// The values, if they are separated.
+    values: Option<&'a [u8]>,
+    /// The restart array.
+    restarts: &'a [u8],
+    at: usize,
+    value_at: usize,
+    key: Vec<u8>,
+}
+
+impl<'a> Source<'a> {
+    fn new(data: &'a [u8], parts: &Parts) -> Result<Self> {
+        Ok(Self {
+            keys: data.get(..parts.entries_end).ok_or_else(bad_entry)?,
+            values: match parts.separated {
+                true => Some(
+                    data.get(parts.entries_end..parts.restarts)
+                        .ok_or_else(bad_entry)?,
+                ),
+                false => None,
+            },
+            restarts: data.get(parts.restarts..).ok_or_else(bad_entry)?,
+            at: 0,
+            value_at: 0,
+            key: Vec::new(),
+        })
+    }
+
+    /// The next entry: whether it is a restart point, and its value. Its key is `self.key`.
+    fn next(&mut self) -> Result<Option<(bool, &'a [u8])>> {
+        let Some(rest) = self.keys.get(self.at..).filter(|rest| !rest.is_empty()) else {
+            return Ok(None);
+        };
+        let next_restart = self.restarts.split_first_chunk::<4>();
+        let is_restart =
+            next_restart.is_some_and(|(r, _)| u32::from_le_bytes(*r) as usize == self.at);
+        if let (true, Some((_, later))) = (is_restart, next_restart) {
+            self.restarts = later;
+        }
+        let (shared, rest) = get_varint32(rest).ok_or_else(bad_entry)?;
+        let (own, rest) = get_varint32(rest).ok_or_else(bad_entry)?;
+        let (value_len, mut rest) = get_varint32(rest).ok_or_else(bad_entry)?;
+        if self.values.is_some() && is_restart {
+            let (value_at, behind) = get_varint32(rest).ok_or_else(bad_entry)?;
+            self.value_at = value_at as usize;
+            rest = behind;
+        }
+        let shared = shared as usize;
+        if shared > self.key.len() || (is_restart && shared != 0) {
+            return Err(bad_entry());
+        }
+        let (own, rest) = rest.split_at_checked(own as usize).ok_or_else(bad_entry)?;
+        self.key.truncate(shared);
+        self.key.extend_from_slice(own);
+        let value_len = value_len as usize;
+        let (value, rest) = match self.values {
+            None => rest.split_at_checked(value_len).ok_or_else(bad_entry)?,
+            Some(values) => {
+                let end = self.value_at.checked_add(value_len).ok_or_else(bad_entry)?;
+                let value = values.get(self.value_at..end).ok_or_else(bad_entry)?;
+                self.value_at = end;
+                (value, rest)
+            }
+        };
+        self.at = self.keys.len() - rest.len();
+        Ok(Some((is_restart, value)))
+    }
+}

@@ -1,0 +1,260 @@
+//! Compresses block after block with one context and one buffer per table.
+//!
+//! The stored form is RocksDB's second one (format version 2 and later): `varint32 uncompressed
+//! size` in front of what the codec produces, except for Snappy, which has its own.
+#![deny(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic
+)]
+
+use super::codec::{Compression, CompressionOptions, DEFAULT_LEVEL};
+use lz4_flex::block::{
+    CompressTable, compress_into_with_dict, compress_into_with_table, get_maximum_output_size,
+};
+use spanlith_base::coding::MAX_VARINT32;
+use spanlith_base::{Error, Result};
+use zstd_safe::{CCtx, CParameter};
+
+/// The most of a dictionary that LZ4 can refer to.
+const LZ4_DICTIONARY_MAX: usize = 64 << 10;
+/// bzip2 works on blocks of this many 100,000 bytes, as in RocksDB.
+const BZIP2_BLOCK: u32 = 1;
+/// bzip2's threshold for its slow sorting, as in RocksDB.
+const BZIP2_WORK_FACTOR: u32 = 30;
+
+/// What a codec keeps between blocks.
+enum State {
+    Off,
+    Snappy(snap::raw::Encoder),
+    Zlib(flate2::Compress),
+    Bzip2,
+    Lz4(CompressTable),
+    Lz4Dictionary,
+    Zstd(CCtx<'static>),
+}
+
+/// Compresses blocks; one thread at a time.
+pub struct Compressor {
+    codec: Compression,
+    /// A result is kept if it needs at most this many of every 1024 bytes.
+    max_per_kb: u64,
+    state: State,
+    dictionary: Vec<u8>,
+    /// Never shortened, so that it is zeroed once.
+    out: Vec<u8>,
+}
+
+impl Compressor {
+    /// A compressor that keeps a result only if it fits `max_per_kb` / 1024 of the input (at most
+    /// 1023).
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a level that the codec does not know.
+    pub fn new(codec: Compression, options: &CompressionOptions, max_per_kb: u32) -> Result<Self> {
+        Self::make(codec, options, max_per_kb.min(1023).into(), Vec::new())
+    }
+
+    /// A compressor that compresses nothing.
+    pub(crate) fn off() -> Self {
+        Self {
+            codec: Compression::None,
+            max_per_kb: 0,
+            state: State::Off,
+            dictionary: Vec::new(),
+            out: Vec::new(),
+        }
+    }
+
+    /// A compressor whose results are kept however large they are (blob files).
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn unlimited(codec: Compression, options: &CompressionOptions) -> Result<Self> {
+        Self::make(codec, options, 1 << 20, Vec::new())
+    }
+
+    /// A compressor of blocks that refer to `dictionary`. Codecs that know no dictionaries ignore
+    /// it.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub(crate) fn with_dictionary(
+        codec: Compression,
+        options: &CompressionOptions,
+        max_per_kb: u32,
+        dictionary: &[u8],
+    ) -> Result<Self> {
+        Self::make(
+            codec,
+            options,
+            max_per_kb.min(1023).into(),
+            dictionary.to_vec(),
+        )
+    }
+
+    fn make(
+        codec: Compression,
+        options: &CompressionOptions,
+        max_per_kb: u64,
+        dictionary: Vec<u8>,
+    ) -> Result<Self> {
+        let state = match codec {
+            Compression::None => State::Off,
+            Compression::Snappy => State::Snappy(snap::raw::Encoder::new()),
+            Compression::Zlib => State::Zlib(deflate(options)?),
+            Compression::Bzip2 => State::Bzip2,
+            Compression::Lz4 | Compression::Lz4hc if dictionary.is_empty() => {
+                State::Lz4(CompressTable::default())
+            }
+            Compression::Lz4 | Compression::Lz4hc => State::Lz4Dictionary,
+            Compression::Zstd => State::Zstd(zstd(options, &dictionary)?),
+        };
+        Ok(Self {
+            codec,
+            max_per_kb,
+            state,
+            dictionary,
+            out: Vec::new(),
+        })
+    }
+
+    /// The codec it was made for.
+    pub fn codec(&self) -> Compression {
+        self.codec
+    }
+
+    /// The stored form of `raw`; `None` if it does not shrink enough or compression is off.
+    pub fn compress(&mut self, raw: &[u8]) -> Option<&[u8]> {
+        if matches!(self.state, State::Off) {
+            return None;
+        }
+        // Larger blocks are stored raw, as in RocksDB.
+        let size = u32::try_from(raw.len())
+            .ok()
+            .filter(|&n| n < i32::MAX as u32)?;
+        let budget = (u64::from(size) * self.max_per_kb / 1024) as usize;
+        let (head, head_len) = varint(size);
+        let head = match self.codec {
+            Compression::Snappy => &[],
+            _ => head.get(..head_len)?,
+        };
+        let most = head.len() + most(self.codec, raw.len());
+        if self.out.len() < most {
+            self.out.resize(most, 0);
+        }
+        let (front, back) = self.out.split_at_mut_checked(head.len())?;
+        front.copy_from_slice(head);
+        let n = match &mut self.state {
+            State::Off => None,
+            State::Snappy(encoder) => encoder.compress(raw, back).ok(),
+            State::Zlib(stream) => zlib_into(stream, &self.dictionary, raw, back),
+            State::Bzip2 => bzip2_into(raw, back),
+            State::Lz4(table) => compress_into_with_table(raw, back, table).ok(),
+            State::Lz4Dictionary => {
+                let from = self.dictionary.len().saturating_sub(LZ4_DICTIONARY_MAX);
+                compress_into_with_dict(raw, back, self.dictionary.get(from..)?).ok()
+            }
+            State::Zstd(context) => context.compress2(back, raw).ok(),
+        };
+        let n = head.len() + n?;
+        if n <= budget { self.out.get(..n) } else { None }
+    }
+}
+
+/// Bytes a codec may need for `len` bytes.
+fn most(codec: Compression, len: usize) -> usize {
+    match codec {
+        Compression::None => 0,
+        Compression::Snappy => snap::raw::max_compress_len(len),
+        // Stored blocks of deflate cost five bytes per 16 KiB at the worst; bzip2 promises one
+        // percent and 600 bytes.
+        Compression::Zlib => len + len / 1000 + 64,
+        Compression::Bzip2 => len + len / 100 + 600,
+        Compression::Lz4 | Compression::Lz4hc => get_maximum_output_size(len),
+        Compression::Zstd => zstd_safe::compress_bound(len),
+    }
+}
+
+fn varint(mut v: u32) -> ([u8; MAX_VARINT32], usize) {
+    let mut out = [0; MAX_VARINT32];
+    let mut len = 0;
+    for byte in &mut out {
+        len += 1;
+        if v < 0x80 {
+            *byte = v as u8;
+            break;
+        }
+        *byte = v as u8 | 0x80;
+        v >>= 7;
+    }
+    (out, len)
+}
+
+fn deflate(options: &CompressionOptions) -> Result<flate2::Compress> {
+    let level = match options.level {
+        DEFAULT_LEVEL | -1 => 6,
+        level @ 0..=9 => level as u32,
+        level => return Err(bad_level("zlib", level)),
+    };
+    // zlib itself turns a window of 2^8 bytes into one of 2^9.
+    let bits = options.window_bits.unsigned_abs().clamp(9, 15) as u8;
+    let level = flate2::Compression::new(level);
+    Ok(flate2::Compress::new_with_window_bits(level, false, bits))
+}
+
+fn zstd(options: &CompressionOptions, dictionary: &[u8]) -> Result<CCtx<'static>> {
+    let failed = |code| {
+        Error::invalid_argument(format!(
+            "zstd refuses its options: {}",
+            zstd_safe::get_error_name(code)
+        ))
+    };
+    let level = match options.level {
+        DEFAULT_LEVEL => 3,
+        level => level,
+    };
+    let mut context = CCtx::try_create().ok_or_else(|| Error::io("zstd has no memory"))?;
+    context
+        .set_parameter(CParameter::CompressionLevel(level))
+        .map_err(failed)?;
+    context
+        .set_parameter(CParameter::ChecksumFlag(options.checksum))
+        .map_err(failed)?;
+    if !dictionary.is_empty() {
+        // Digested with the first block and kept for all others.
+        context.load_dictionary(dictionary).map_err(failed)?;
+    }
+    Ok(context)
+}
+
+#[cold]
+fn bad_level(codec: &str, level: i32) -> Error {
+    Error::invalid_argument(format!("{codec} has no such compression level")).with("level", level)
+}
+
+fn zlib_into(
+    stream: &mut flate2::Compress,
+    dictionary: &[u8],
+    raw: &[u8],
+    out: &mut [u8],
+) -> Option<usize> {
+    stream.reset();
+    if !dictionary.is_empty() {
+        stream.set_dictionary(dictionary).ok()?;
+    }
+    match stream.compress(raw, out, flate2::FlushCompress::Finish) {
+        Ok(flate2::Status::StreamEnd) => usize::try_from(stream.total_out()).ok(),
+        _ => None,
+    }
+}
+
+fn bzip2_into(raw: &[u8], out: &mut [u8]) -> Option<usize> {
+    let level = bzip2::Compression::new(BZIP2_BLOCK);
+    let mut stream = bzip2::Compress::new(level, BZIP2_WORK_FACTOR);
+    match stream.compress(raw, out, bzip2::Action::Finish) {
+        Ok(bzip2::Status::StreamEnd) => usize::try_from(stream.total_out()).ok(),
+        _ => None,
+    }
+}
