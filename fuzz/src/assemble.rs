@@ -52,7 +52,7 @@ fn modifier(version: u32, offset: u64) -> u32 {
 
 /// Checksum kind 4 over `bytes` and `last`.
 fn checksum(bytes: &[u8], last: u8) -> u32 {
-    ChecksumKind::Xxh3.compute(bytes, last).unwrap_or_default()
+    ChecksumKind::Xxh3.compute(bytes, last)
 }
 
 impl Assembler {
