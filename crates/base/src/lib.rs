@@ -20,6 +20,7 @@ pub mod slice_transform;
 pub mod stats;
 pub mod sync;
 pub mod timestamp;
+pub mod wide_columns;
 pub mod write_buffer_manager;
 
 pub use comparator::{Comparator, UserComparator};

@@ -6,11 +6,9 @@ use libc::c_char;
 use spanlith::options::text::split_pairs;
 use spanlith::options::values::OptionValue;
 use spanlith::options::{MergeOperatorChoice, apply_options_string, objects};
-use spanlith::{MergeOperator, StringAppend, UInt64Add};
 use spanlith_base::{Comparator, Error, Result};
 use spanlith_cache::Policy;
 use spanlith_table::BlockCache;
-use std::sync::Arc;
 
 c_api! {
     /// `base_options`, changed by `opts_str`, into `new_options`.
@@ -46,7 +44,7 @@ impl rocksdb_options_t {
         }
         if new.cf.merge_operator != self.cf.merge_operator {
             match MergeOperatorChoice::parse(&new.cf.merge_operator) {
-                Some(choice) => new.merge_operator = operator(choice),
+                Some(choice) => new.merge_operator = spanlith::operator_of(&choice),
                 None => new.refuse("merge_operator", &new.cf.merge_operator.clone()),
             }
         }
@@ -60,16 +58,6 @@ impl rocksdb_options_t {
     fn refuse(&mut self, option: &'static str, object: &str) {
         let error = Error::not_supported(format!("{option} {object}"));
         self.deferred.insert(option, error);
-    }
-}
-
-fn operator(choice: MergeOperatorChoice) -> Option<Arc<dyn MergeOperator>> {
-    match choice {
-        MergeOperatorChoice::None => None,
-        MergeOperatorChoice::UInt64Add => Some(Arc::new(UInt64Add)),
-        MergeOperatorChoice::StringAppend { delimiter } => {
-            Some(Arc::new(StringAppend::new(delimiter.as_bytes())))
-        }
     }
 }
 

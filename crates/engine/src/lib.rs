@@ -20,7 +20,7 @@
 //! ```
 //!
 //! Modules, from the user's side down; a module uses only those behind it:
-//! `db > recovery > write > read > flush > compaction > core > picker > iter > version > info_log >
+//! `db > recovery > write > read > flush > compaction > blob > core > picker > iter > version > info_log >
 //! merge > options`.
 #![deny(unsafe_code)]
 #![cfg_attr(
@@ -28,6 +28,7 @@
     allow(clippy::disallowed_methods, reason = "tests read fixtures")
 )]
 
+pub mod blob;
 mod compaction;
 mod core;
 mod db;
@@ -47,7 +48,10 @@ pub use crate::core::Snapshot;
 pub use db::{Cf, Cursor, Db, FamilyOptions, Iter, OpenBuilder};
 pub use info_log::Logger;
 pub use listener::EventListener;
-pub use merge::{MergeOperator, StringAppend, UInt64Add, operator_by_name};
+pub use merge::{
+    BytesXor, Max, MergeBase, MergeOperator, MergeResult, Put, SortList, StringAppend,
+    StringAppendTest, UInt64Add, operator_by_name, operator_of,
+};
 pub use read::ReadOptions;
 pub use spanlith_base::{
     Comparator, Error, ErrorKind, Pinned, Result, SequenceNumber, Severity, SubCode, UserComparator,

@@ -8,9 +8,7 @@ use crate::fail::{At, Failure, Usage};
 use crate::inventory::Inventory;
 use clap::Args;
 use spanlith::options::{CfOptions, DbOptions, MergeOperatorChoice};
-use spanlith::{
-    Cf, Comparator, Db, ErrorKind, MergeOperator, OpenBuilder, StringAppend, UInt64Add,
-};
+use spanlith::{Cf, Comparator, Db, ErrorKind, MergeOperator, OpenBuilder, StringAppend};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -166,13 +164,7 @@ fn options_of(inventory: Option<&Inventory>) -> Option<&CfOptions> {
 }
 
 fn operator(choice: &MergeOperatorChoice) -> Option<Arc<dyn MergeOperator>> {
-    match choice {
-        MergeOperatorChoice::None => None,
-        MergeOperatorChoice::UInt64Add => Some(Arc::new(UInt64Add)),
-        MergeOperatorChoice::StringAppend { delimiter } => {
-            Some(Arc::new(StringAppend::new(delimiter.as_bytes())))
-        }
-    }
+    spanlith::operator_of(choice)
 }
 
 fn parse_comparator(name: &str) -> Result<Comparator, Usage> {

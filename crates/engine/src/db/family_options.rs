@@ -1,10 +1,8 @@
 //! Options and components of one column family, checked before anything is touched.
 
 use crate::core::{Engine, FamilyRequest};
-use crate::merge::{MergeOperator, StringAppend, UInt64Add};
-use crate::options::{
-    BlockBasedTableOptions, CfOptions, DbOptions, MergeOperatorChoice, check_supported, sanitize_cf,
-};
+use crate::merge::{MergeOperator, operator_by_name};
+use crate::options::{BlockBasedTableOptions, CfOptions, DbOptions, check_supported, sanitize_cf};
 use spanlith_base::{Comparator, Result};
 use spanlith_table::BlockCache;
 use std::sync::Arc;
@@ -103,7 +101,7 @@ impl FamilyOptions {
         self.options.comparator = comparator.name().to_string();
         match &self.merge_operator {
             Some(m) => self.options.merge_operator = m.name().to_string(),
-            None => self.merge_operator = operator_by_text(&self.options.merge_operator),
+            None => self.merge_operator = operator_by_name(&self.options.merge_operator),
         }
         sanitize_cf(&mut self.options);
         let block_cache = if self.table.no_block_cache {
@@ -130,16 +128,5 @@ impl FamilyOptions {
     pub(super) fn request(self, engine: &Engine) -> Result<FamilyRequest> {
         self.check(&engine.c.options)?;
         Ok(self.into_request())
-    }
-}
-
-/// The built-in operator that an option's text names.
-fn operator_by_text(text: &str) -> Option<Arc<dyn MergeOperator>> {
-    match MergeOperatorChoice::parse(text)? {
-        MergeOperatorChoice::None => None,
-        MergeOperatorChoice::UInt64Add => Some(Arc::new(UInt64Add)),
-        MergeOperatorChoice::StringAppend { delimiter } => {
-            Some(Arc::new(StringAppend::new(delimiter.as_bytes())))
-        }
     }
 }

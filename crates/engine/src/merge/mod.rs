@@ -1,7 +1,14 @@
 //! Merge operators: read-modify-write without the read.
 
+mod builtin;
 mod operator;
 mod resolver;
 
-pub use operator::{MergeOperator, StringAppend, UInt64Add, operator_by_name};
+pub use builtin::{
+    BytesXor, Max, Put, SortList, StringAppend, StringAppendTest, UInt64Add, operator_by_name,
+    operator_of,
+};
+pub use operator::{MergeBase, MergeOperator, MergeResult};
+#[allow(unused_imports, reason = "for reads and compactions of entities")]
+pub use resolver::full_merge_onto;
 pub use resolver::{MergeState, full_merge};

@@ -1,6 +1,6 @@
-//! The merge operator interface and the built-in operators of RocksDB that milestone 1 carries.
+//! The merge operator interface.
 
-use std::sync::Arc;
+use spanlith_base::wide_columns::{ColumnKind, WideColumns};
 
 /// Folds operands into a value. Must be deterministic: it runs in reads, flushes and compactions.
 pub trait MergeOperator: Send + Sync {
@@ -20,72 +20,61 @@ pub trait MergeOperator: Send + Sync {
     fn partial_merge(&self, _key: &[u8], _operands: &[&[u8]]) -> Option<Vec<u8>> {
         None
     }
-}
 
-/// `uint64add`: values and operands are little-endian u64; wrong sizes count as zero.
-#[derive(Debug, Default)]
-pub struct UInt64Add;
-
-fn decode_u64(bytes: &[u8]) -> u64 {
-    bytes.try_into().map_or(0, u64::from_le_bytes)
-}
-
-impl MergeOperator for UInt64Add {
-    fn name(&self) -> &str {
-        "UInt64AddOperator"
-    }
-
-    fn full_merge(&self, _: &[u8], existing: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
-        let base = existing.map_or(0, decode_u64);
-        let sum = operands
-            .iter()
-            .fold(base, |sum, o| sum.wrapping_add(decode_u64(o)));
-        Some(sum.to_le_bytes().to_vec())
-    }
-
-    fn partial_merge(&self, key: &[u8], operands: &[&[u8]]) -> Option<Vec<u8>> {
-        self.full_merge(key, None, operands)
-    }
-}
-
-/// `stringappend`: joins with a delimiter.
-#[derive(Debug)]
-pub struct StringAppend {
-    delimiter: Vec<u8>,
-}
-
-impl StringAppend {
-    /// Joins with `delimiter` (RocksDB's default is a comma).
-    pub fn new(delimiter: &[u8]) -> Self {
-        Self {
-            delimiter: delimiter.to_vec(),
+    /// As [`Self::full_merge`], for operators that know entities.
+    ///
+    /// By default an entity's default column is the existing value (empty if there is none) and
+    /// takes the result; the other columns stay. Requires: the default column is no blob; callers
+    /// fetch it first.
+    fn full_merge_v3(
+        &self,
+        key: &[u8],
+        existing: MergeBase<'_>,
+        operands: &[&[u8]],
+    ) -> Option<MergeResult> {
+        let merged = |existing| self.full_merge(key, existing, operands);
+        match existing {
+            MergeBase::None => merged(None).map(MergeResult::Value),
+            MergeBase::Value(value) => merged(Some(value)).map(MergeResult::Value),
+            MergeBase::Entity(columns) => {
+                let default = columns.default_column();
+                if default.is_some_and(|c| c.kind == ColumnKind::Blob) {
+                    return None;
+                }
+                let value = merged(Some(default.map_or(&[][..], |c| c.value)))?;
+                let entity = columns.with_default_value(&value).ok()?;
+                Some(MergeResult::Entity(entity))
+            }
         }
     }
-}
 
-impl MergeOperator for StringAppend {
-    fn name(&self) -> &str {
-        "StringAppendOperator"
+    /// Whether [`Self::partial_merge`] may be asked with a single operand.
+    fn allow_single_operand(&self) -> bool {
+        false
     }
 
-    fn full_merge(&self, _: &[u8], existing: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
-        let parts: Vec<&[u8]> = existing
-            .into_iter()
-            .chain(operands.iter().copied())
-            .collect();
-        Some(parts.join(&self.delimiter[..]))
-    }
-
-    fn partial_merge(&self, key: &[u8], operands: &[&[u8]]) -> Option<Vec<u8>> {
-        self.full_merge(key, None, operands)
+    /// Whether a read that has met these operands, newest first, need not look for older ones.
+    fn should_merge(&self, _newest_first: &[&[u8]]) -> bool {
+        false
     }
 }
 
-/// The built-in operator of a name as it stands in OPTIONS files, or of a nick name.
-pub fn operator_by_name(name: &str) -> Option<Arc<dyn MergeOperator>> {
-    match name {
-        "UInt64AddOperator" | "uint64add" => Some(Arc::new(UInt64Add)),
-        "StringAppendOperator" | "stringappend" => Some(Arc::new(StringAppend::new(b","))),
-        _ => None,
-    }
+/// What operands are applied to.
+#[derive(Clone, Copy, Debug)]
+pub enum MergeBase<'a> {
+    /// The key was absent or deleted.
+    None,
+    /// A value.
+    Value(&'a [u8]),
+    /// An entity.
+    Entity(WideColumns<'a>),
+}
+
+/// What a merge makes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MergeResult {
+    /// A value.
+    Value(Vec<u8>),
+    /// An encoded entity.
+    Entity(Vec<u8>),
 }

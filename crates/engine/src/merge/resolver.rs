@@ -1,6 +1,6 @@
 //! Collects the operands of one key, newest first, and folds them when the base is known.
 
-use super::MergeOperator;
+use super::{MergeBase, MergeOperator, MergeResult};
 use spanlith_base::{Error, Pinned, Result, SubCode};
 use std::sync::Arc;
 
@@ -20,6 +20,25 @@ pub fn full_merge(
     let operands: Vec<&[u8]> = newest_first.iter().rev().map(|p| &**p).collect();
     operator
         .full_merge(key, base, &operands)
+        .ok_or_else(|| Error::corruption("").with_subcode(SubCode::MergeOperatorFailed))
+}
+
+/// As [`full_merge`], onto a base that may be an entity; the result is one then too.
+///
+/// # Errors
+/// As there.
+#[allow(dead_code, reason = "for reads and compactions of entities")]
+pub fn full_merge_onto(
+    operator: Option<&Arc<dyn MergeOperator>>,
+    key: &[u8],
+    base: MergeBase<'_>,
+    newest_first: &[Pinned],
+) -> Result<MergeResult> {
+    let operator = operator
+        .ok_or_else(|| Error::invalid_argument("merge_operator is not properly initialized."))?;
+    let operands: Vec<&[u8]> = newest_first.iter().rev().map(|p| &**p).collect();
+    operator
+        .full_merge_v3(key, base, &operands)
         .ok_or_else(|| Error::corruption("").with_subcode(SubCode::MergeOperatorFailed))
 }
 
@@ -43,5 +62,70 @@ impl MergeState {
     /// The operands, newest first.
     pub fn operands(&self) -> &[Pinned] {
         &self.operands
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::merge::operator_by_name;
+    use spanlith_base::wide_columns::{ColumnKind, WideColumn, WideColumns, encode_entity};
+
+    fn entity(columns: &[WideColumn<'_>]) -> Vec<u8> {
+        let mut out = Vec::new();
+        encode_entity(&mut columns.to_vec(), &mut out).unwrap();
+        out
+    }
+
+    fn merge_onto(bytes: &[u8]) -> Result<MergeResult> {
+        let base = MergeBase::Entity(WideColumns::decode(bytes).unwrap());
+        let operands = [Pinned::from_static(b"new"), Pinned::from_static(b"old")];
+        full_merge_onto(
+            operator_by_name("stringappend").as_ref(),
+            b"k",
+            base,
+            &operands,
+        )
+    }
+
+    #[test]
+    fn operands_on_an_entity_change_its_default_column() {
+        let other = WideColumn::new(b"c", b"stays");
+        let bytes = entity(&[other, WideColumn::new(b"", b"base")]);
+        let expected = entity(&[other, WideColumn::new(b"", b"base,old,new")]);
+        assert_eq!(merge_onto(&bytes).unwrap(), MergeResult::Entity(expected));
+        // Without a default column the base is empty, not absent.
+        let expected = entity(&[other, WideColumn::new(b"", b",old,new")]);
+        assert_eq!(
+            merge_onto(&entity(&[other])).unwrap(),
+            MergeResult::Entity(expected)
+        );
+    }
+
+    #[test]
+    fn a_default_column_in_a_blob_file_is_not_mistaken_for_the_value() {
+        let blob = WideColumn {
+            kind: ColumnKind::Blob,
+            ..WideColumn::new(b"", b"index")
+        };
+        let e = merge_onto(&entity(&[blob])).unwrap_err();
+        assert_eq!(e.subcode(), Some(SubCode::MergeOperatorFailed));
+    }
+
+    #[test]
+    fn plain_bases_make_plain_values() {
+        let operator = operator_by_name("max");
+        let operands = [Pinned::from_static(b"m")];
+        let merge = |base| full_merge_onto(operator.as_ref(), b"k", base, &operands).unwrap();
+        assert_eq!(merge(MergeBase::None), MergeResult::Value(b"m".to_vec()));
+        assert_eq!(
+            merge(MergeBase::Value(b"z")),
+            MergeResult::Value(b"z".to_vec())
+        );
+        let e = full_merge_onto(None, b"k", MergeBase::None, &operands).unwrap_err();
+        assert_eq!(
+            e.to_string(),
+            "Invalid argument: merge_operator is not properly initialized."
+        );
     }
 }

@@ -46,11 +46,31 @@ pub fn is_null(text: &str) -> bool {
     matches!(text.trim(), "" | "nullptr" | "{}")
 }
 
+/// Text with its escapes resolved: `\\n`, `\\r`, and `\\` before anything else.
+fn unescape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        out.push(match c {
+            '\\' => match chars.next() {
+                Some('n') => '\n',
+                Some('r') => '\r',
+                Some(other) => other,
+                None => c,
+            },
+            _ => c,
+        });
+    }
+    out
+}
+
 /// A merge operator this build has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MergeOperatorChoice {
     /// None set.
     None,
+    /// The newest operand replaces all.
+    Put,
     /// Adds 64-bit little-endian integers.
     UInt64Add,
     /// Joins with a delimiter.
@@ -58,6 +78,17 @@ pub enum MergeOperatorChoice {
         /// What stands between operands.
         delimiter: String,
     },
+    /// Joins with a delimiter, never in part.
+    StringAppendTest {
+        /// What stands between operands.
+        delimiter: String,
+    },
+    /// The largest, bytewise.
+    Max,
+    /// Exclusive or.
+    BytesXor,
+    /// Sorted lists of integers.
+    SortList,
 }
 
 impl MergeOperatorChoice {
@@ -66,12 +97,19 @@ impl MergeOperatorChoice {
         if is_null(text) {
             return Some(Self::None);
         }
-        let delimiter = || property(text, "delimiter").unwrap_or_else(|| ",".to_string());
+        let delimiter = || property(text, "delimiter").map_or(",".to_string(), |d| unescape(&d));
         match id(text)? {
             "uint64add" | "UInt64AddOperator" => Some(Self::UInt64Add),
             "stringappend" | "StringAppendOperator" => Some(Self::StringAppend {
                 delimiter: delimiter(),
             }),
+            "stringappendtest" | "StringAppendTESTOperator" => Some(Self::StringAppendTest {
+                delimiter: delimiter(),
+            }),
+            "put" | "put_v1" | "PutOperator" => Some(Self::Put),
+            "max" | "MaxOperator" => Some(Self::Max),
+            "bytesxor" | "BytesXOR" => Some(Self::BytesXor),
+            "sortlist" | "MergeSortOperator" => Some(Self::SortList),
             _ => None,
         }
     }

@@ -586,7 +586,7 @@ fn what_does_not_exist_is_refused_all_at_once_by_name() {
             "max_total_wal_size, allow_2pc, enable_blob_files",
         ),
         ("prefix_extractor=fixed:4", "prefix_extractor"),
-        ("merge_operator=max", "merge_operator"),
+        ("merge_operator=cassandra", "merge_operator"),
         ("comparator=my.cmp", "comparator"),
         (
             "ttl=100;periodic_compaction_seconds=5",

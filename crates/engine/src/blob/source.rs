@@ -1,0 +1,159 @@
+//! Values by blob index, over all blob files of a family.
+//!
+//! Open files are kept, the least recently used go first when there are too many. A read that finds
+//! damage opens the file anew and tries once more, as RocksDB does: what was read may have come from
+//! a handle gone bad. Shared freely by threads.
+
+use super::index::{BlobIndex, BlobPointer};
+use super::reader::{BlobFileReader, ExpectedFamily};
+use crate::version::{Version, filenames};
+use spanlith_base::sync::Mutex;
+use spanlith_base::{Error, ErrorKind, FileNumber, Pinned, Result};
+use spanlith_env::FileSystem;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Rank of a lock under which nothing else is taken.
+const RANK: u8 = 90;
+
+/// How a blob is read.
+#[derive(Clone, Copy, Debug)]
+pub struct BlobRead {
+    /// Whether the record around the value is read and checked.
+    pub verify_checksums: bool,
+    /// Whether the file system may be asked.
+    pub may_read: bool,
+}
+
+impl Default for BlobRead {
+    fn default() -> Self {
+        Self {
+            verify_checksums: true,
+            may_read: true,
+        }
+    }
+}
+
+/// The blob files of a family.
+pub struct BlobSource {
+    fs: Arc<dyn FileSystem>,
+    dir: PathBuf,
+    family: ExpectedFamily,
+    open_max: usize,
+    open: Mutex<OpenFiles>,
+}
+
+/// Readers by file number, with the time of their last use.
+#[derive(Default)]
+struct OpenFiles {
+    readers: HashMap<FileNumber, (Arc<BlobFileReader>, u64)>,
+    uses: u64,
+}
+
+impl BlobSource {
+    /// Blob files in `dir`, of which at most `open_max` (at least one) are kept open.
+    pub fn new(
+        fs: Arc<dyn FileSystem>,
+        dir: PathBuf,
+        family: ExpectedFamily,
+        open_max: usize,
+    ) -> Self {
+        Self {
+            fs,
+            dir,
+            family,
+            open_max: open_max.max(1),
+            open: Mutex::new(RANK, OpenFiles::default()),
+        }
+    }
+
+    /// The value that a table's entry for `user_key` (with its timestamp) refers to by the blob
+    /// index in `index`.
+    ///
+    /// # Errors
+    /// `Corruption` if the index is damaged or names a file that `version` does not hold; as
+    /// [`Self::get`].
+    pub fn resolve(
+        &self,
+        version: &Version,
+        user_key: &[u8],
+        index: &[u8],
+        how: BlobRead,
+    ) -> Result<Pinned> {
+        let pointer = BlobIndex::decode(index)?.pointer()?;
+        if !version.blob_files.contains_key(&pointer.file) {
+            return Err(
+                Error::corruption("Invalid blob file number").with("blob_file", pointer.file)
+            );
+        }
+        self.get(user_key, &pointer, how)
+    }
+
+    /// The value of `user_key` (with its timestamp) at `pointer`, uncompressed.
+    ///
+    /// # Errors
+    /// `Incomplete` if the file system must not be asked; of the file; `Corruption` if the pointer
+    /// leads elsewhere or the record is damaged.
+    pub fn get(&self, user_key: &[u8], pointer: &BlobPointer, how: BlobRead) -> Result<Pinned> {
+        if !how.may_read {
+            return Err(Error::incomplete(
+                "Cannot read blob(s): no disk I/O allowed",
+            ));
+        }
+        let reader = self.reader(pointer.file)?;
+        match reader.get(user_key, pointer, how.verify_checksums) {
+            Err(e) if e.kind() == ErrorKind::Corruption => {
+                self.forget(pointer.file);
+                let again = self.reader(pointer.file)?;
+                again.get(user_key, pointer, how.verify_checksums)
+            }
+            result => result,
+        }
+    }
+
+    /// The reader of a file, opened at first use.
+    ///
+    /// # Errors
+    /// As [`BlobFileReader::open`].
+    pub fn reader(&self, number: FileNumber) -> Result<Arc<BlobFileReader>> {
+        {
+            let mut open = self.open.lock();
+            open.uses += 1;
+            let now = open.uses;
+            if let Some((reader, used)) = open.readers.get_mut(&number) {
+                *used = now;
+                return Ok(Arc::clone(reader));
+            }
+        }
+        // Without the lock; of two threads that open the same file the first one's reader stays.
+        let path = self.dir.join(filenames::blob_file_name(number));
+        let opened = BlobFileReader::open(self.fs.open_random(&path)?, self.family)?;
+        let opened = Arc::new(opened);
+        let mut closed = None;
+        let mut open = self.open.lock();
+        if open.readers.len() >= self.open_max && !open.readers.contains_key(&number) {
+            let oldest = open.readers.iter().min_by_key(|(_, (_, used))| *used);
+            let oldest = oldest.map(|(&number, _)| number);
+            closed = oldest.and_then(|n| open.readers.remove(&n));
+        }
+        let now = open.uses;
+        let (reader, _) = open.readers.entry(number).or_insert((opened, now));
+        let reader = Arc::clone(reader);
+        drop(open);
+        // Closing is work for the system, hence behind the lock.
+        drop(closed);
+        Ok(reader)
+    }
+
+    /// Closes a file, because it is deleted or may be damaged.
+    pub fn forget(&self, number: FileNumber) {
+        let closed = self.open.lock().readers.remove(&number);
+        drop(closed);
+    }
+
+    /// Number of files open.
+    pub fn open_files(&self) -> usize {
+        self.open.lock().readers.len()
+    }
+}
