@@ -3,12 +3,14 @@
 mod common;
 
 use common::{MemFile, build, expected, fixture, open};
-use spanlith_base::keys::user_key;
+use spanlith_base::keys::{internal_key, pack_tag, user_key};
 use spanlith_base::{ErrorKind, SliceTransform};
 use spanlith_table::filter::FilterPolicy;
 use spanlith_table::{
-    BuilderOptions, FilterKind, IndexType, ReaderOptions, TableBuilder, TableOptions,
+    BuilderOptions, FilterKind, IndexType, PrefixSeek, ReadParams, ReaderOptions, TableBuilder,
+    TableOptions, TableReader,
 };
+use std::ops::ControlFlow;
 
 const BLOOM: FilterKind = FilterKind::Bloom { bits: 10.0 };
 const RIBBON: FilterKind = FilterKind::Ribbon {
@@ -271,4 +273,140 @@ fn a_hash_search_index_needs_a_prefix_extractor() {
         e.to_string().contains("prefix_extractor is not given"),
         "{e}"
     );
+}
+
+/// Keys of 300 prefixes of four bytes, a few of each, with gaps between the prefixes.
+fn grouped() -> Vec<(Vec<u8>, Vec<u8>)> {
+    (0..300)
+        .flat_map(|group| (0..3).map(move |i| format!("{:04}-{i}", 2 * group)))
+        .map(|key| (internal_key(key.as_bytes(), pack_tag(7, 1)), b"v".to_vec()))
+        .collect()
+}
+
+fn prefix_options(extractor: Option<SliceTransform>) -> ReaderOptions {
+    ReaderOptions {
+        prefix_extractor: extractor,
+        ..ReaderOptions::default()
+    }
+}
+
+#[test]
+fn prefix_filters_exclude_seeks_to_absent_prefixes_and_no_others() {
+    for (partitions, whole) in [(false, true), (false, false), (true, true), (true, false)] {
+        let mut o = shape(7, FilterKind::Bloom { bits: 16.0 });
+        if partitions {
+            o = partitioned(o, 200, 300);
+        }
+        o.table.whole_key_filtering = whole;
+        o.prefix_extractor = Some(FOUR);
+        let bytes = build(o, &grouped());
+        let reader = open(bytes.clone(), prefix_options(Some(FOUR))).unwrap();
+        let case = format!("partitions {partitions}, whole keys {whole}");
+        assert!(reader.has_prefix_filter(), "{case}");
+        let params = ReadParams::default();
+        let ask = |reader: &TableReader, key: &[u8], upper_bound: Option<&[u8]>| {
+            let seek = PrefixSeek {
+                key,
+                upper_bound,
+                needs_bound: false,
+            };
+            reader.prefix_may_match(seek, &params)
+        };
+        let mut passed = 0;
+        for group in 0..300 {
+            // From before, within and behind the keys of the prefix.
+            for tail in ["", "-1", "-9"] {
+                let present = format!("{:04}{tail}", 2 * group);
+                assert!(ask(&reader, present.as_bytes(), None), "{case}: {present}");
+            }
+            let absent = format!("{:04}-1", 2 * group + 1);
+            passed += usize::from(ask(&reader, absent.as_bytes(), None));
+        }
+        assert!(passed < 15, "{case}: {passed} of 300 absent prefixes pass");
+        assert!(ask(&reader, b"abc", None), "{case}: no prefix");
+        let passed =
+            (0..300).filter(|i| reader.may_match(format!("{:04}-1", 2 * i + 1).as_bytes()));
+        assert!(passed.count() < 15, "{case}: lookups");
+
+        // With another extractor only a bound makes the filter usable.
+        for other in [None, Some(SliceTransform::FixedPrefix(3))] {
+            let reader = open(bytes.clone(), prefix_options(other)).unwrap();
+            assert!(ask(&reader, b"0001-1", None), "{case}");
+            assert!(ask(&reader, b"0001-1", Some(b"0003")), "{case}");
+            let asked = |i: u32| format!("{:04}-1", 2 * i + 1);
+            for bound in [
+                |i: u32| format!("{:04}-5", 2 * i + 1),
+                |i| format!("{:04}", 2 * i + 2),
+            ] {
+                // A bound that is no successor in bytes ("0009" and "0010") proves nothing.
+                let passed = (0..300)
+                    .filter(|&i| i % 5 != 4)
+                    .filter(|&i| ask(&reader, asked(i).as_bytes(), Some(bound(i).as_bytes())));
+                assert!(passed.count() < 15, "{case}");
+            }
+            let present = (0..300).map(|i| format!("{:04}-1", 2 * i));
+            for key in present {
+                assert!(ask(&reader, key.as_bytes(), Some(b"9999")), "{case}: {key}");
+                assert!(
+                    ask(&reader, key.as_bytes(), Some(key.as_bytes())),
+                    "{case}: {key}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn damage_to_indexes_and_filters_of_every_kind_is_found_or_harmless() {
+    let entries = grouped();
+    let kinds = [
+        (IndexType::TwoLevelIndexSearch, RIBBON),
+        (IndexType::BinarySearchWithFirstKey, BLOOM),
+        (IndexType::HashSearch, RIBBON),
+    ];
+    for (index_type, filter) in kinds {
+        let mut o = partitioned(shape(7, filter), 500, 300);
+        o.table.index_type = index_type;
+        o.prefix_extractor = Some(FOUR);
+        let bytes = build(o, &entries);
+        for at in (0..bytes.len()).step_by(13) {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 0x41;
+            for verify in [true, false] {
+                let params = ReadParams {
+                    verify_checksums: verify,
+                    ..ReadParams::default()
+                };
+                let options = ReaderOptions {
+                    verify_checksums: verify,
+                    ..prefix_options(Some(FOUR))
+                };
+                let Ok(reader) = open(damaged.clone(), options) else {
+                    continue;
+                };
+                let mut iter = reader.iter(params);
+                let mut seen = 0;
+                for (key, _) in entries.iter().step_by(90) {
+                    iter.seek(key);
+                    let mut steps = 0;
+                    while iter.valid() && steps < 10_000 {
+                        seen += usize::from(iter.key() == key);
+                        iter.next();
+                        steps += 1;
+                    }
+                    assert!(steps < 10_000, "{index_type:?}: byte {at}: no end");
+                    let sound = iter.status().is_ok();
+                    let mut found = false;
+                    let got = reader.get(user_key(key), 100, &params, |_, _, _| {
+                        found = true;
+                        ControlFlow::Break(())
+                    });
+                    if verify {
+                        assert!(got.is_err() || found, "{index_type:?}: byte {at}: lost");
+                        assert!(!sound || seen > 0, "{index_type:?}: byte {at}: skipped");
+                    }
+                }
+            }
+        }
+    }
 }

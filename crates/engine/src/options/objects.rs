@@ -120,10 +120,17 @@ impl MergeOperatorChoice {
 pub enum FilterPolicyChoice {
     /// No filters.
     None,
-    /// Full Bloom filters.
+    /// Bloom filters.
     Bloom {
         /// Bits per key.
         bits_per_key: f64,
+    },
+    /// Ribbon filters.
+    Ribbon {
+        /// Bits per key of the Bloom filter with the same rate of false positives.
+        bits_per_key: f64,
+        /// Bloom filters in levels below this one; a flush counts as -1.
+        bloom_before_level: i32,
     },
 }
 
@@ -134,14 +141,34 @@ impl FilterPolicyChoice {
             return Some(Self::None);
         }
         let name = id(text)?;
-        let bits = match name.strip_prefix("bloomfilter:") {
-            Some(arguments) => arguments.split(':').next()?.to_string(),
-            None if matches!(name, "bloomfilter" | "rocksdb.BloomFilter") => {
-                property(text, "bits_per_key")?
-            }
-            None => return None,
+        let (kind, arguments) = name.split_once(':').unwrap_or((name, ""));
+        let mut arguments = arguments.split(':').filter(|a| !a.is_empty());
+        let ribbon = match kind {
+            "bloomfilter" | "rocksdb.BloomFilter" => false,
+            "ribbonfilter" | "rocksdb.RibbonFilter" => true,
+            _ => return None,
+        };
+        let bits = match arguments.next() {
+            Some(bits) => bits.to_string(),
+            None => property(text, "bits_per_key")?,
         };
         let bits_per_key: f64 = bits.parse().ok()?;
-        (bits_per_key.is_finite() && bits_per_key >= 0.0).then_some(Self::Bloom { bits_per_key })
+        if !(bits_per_key.is_finite() && bits_per_key >= 0.0) {
+            return None;
+        }
+        if !ribbon {
+            return Some(Self::Bloom { bits_per_key });
+        }
+        let level = match arguments.next() {
+            Some(level) => Some(level.to_string()),
+            None => property(text, "bloom_before_level"),
+        };
+        Some(Self::Ribbon {
+            bits_per_key,
+            bloom_before_level: match level {
+                Some(level) => level.parse().ok()?,
+                None => 0,
+            },
+        })
     }
 }
