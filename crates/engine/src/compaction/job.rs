@@ -324,13 +324,14 @@ impl<'a> Outputs<'a> {
         let path = self.job.family.table_path(number, 0);
         let file = self.engine.c.env.fs.create(&path, IoActivity::Compaction)?;
         self.created.push(number);
-        let options = self.engine.builder_options(
+        let mut options = self.engine.builder_options(
             &self.job.family,
             &self.job.settings,
             number,
             self.job.plan.compression,
             self.ancester_time,
         );
+        options.filter_level = self.job.plan.output_level as i32;
         self.open = Some((
             TableBuilder::new(options, file),
             FileBounds::default(),

@@ -2,11 +2,13 @@
 
 use crate::options::{
     BlockBasedTableOptions, CfOptions, ChecksumType, CompressionType, FilterPolicyChoice,
-    IndexShorteningMode,
+    IndexShorteningMode, IndexType,
 };
 use crate::version::LevelOptions;
 use spanlith_base::checksum::ChecksumKind;
-use spanlith_table::{Compression, FilterKind, IndexShortening, TableOptions};
+use spanlith_table::{
+    Compression, FilterKind, IndexShortening, IndexType as TableIndexType, TableOptions,
+};
 
 /// The codec of a supported compression type; others were refused before.
 fn codec(t: CompressionType) -> Compression {
@@ -58,8 +60,24 @@ pub(crate) fn table_options(_cf: &CfOptions, o: &BlockBasedTableOptions) -> Tabl
             Some(FilterPolicyChoice::Bloom { bits_per_key }) => {
                 FilterKind::Bloom { bits: bits_per_key }
             }
-            _ => FilterKind::None,
+            Some(FilterPolicyChoice::Ribbon {
+                bits_per_key,
+                bloom_before_level,
+            }) => FilterKind::Ribbon {
+                bits: bits_per_key,
+                bloom_before_level,
+            },
+            Some(FilterPolicyChoice::None) | None => FilterKind::None,
         },
+        index_type: match o.index_type {
+            IndexType::BinarySearch => TableIndexType::BinarySearch,
+            IndexType::HashSearch => TableIndexType::HashSearch,
+            IndexType::TwoLevelIndexSearch => TableIndexType::TwoLevelIndexSearch,
+            IndexType::BinarySearchWithFirstKey => TableIndexType::BinarySearchWithFirstKey,
+        },
+        metadata_block_size: o.metadata_block_size.clamp(1, u64::from(u32::MAX)) as usize,
+        partition_filters: o.partition_filters,
+        decouple_partitioned_filters: o.decouple_partitioned_filters,
         whole_key_filtering: o.whole_key_filtering,
         index_shortening: match o.index_shortening {
             IndexShorteningMode::NoShortening => IndexShortening::None,

@@ -33,7 +33,7 @@ struct Picked {
 }
 
 impl Engine {
-    /// Options of a table of `family` that becomes file `number`.
+    /// Options of a table of `family` that becomes file `number`. Filters are those of a flush.
     pub(crate) fn builder_options(
         &self,
         family: &Family,
@@ -59,6 +59,7 @@ impl Engine {
             creation_time: ancester_time,
             oldest_key_time: ancester_time,
             file_creation_time: self.c.env.clock.now_seconds(),
+            filter_level: -1,
             ..BuilderOptions::default()
         }
     }

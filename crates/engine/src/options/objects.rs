@@ -172,3 +172,41 @@ impl FilterPolicyChoice {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filter_policies_of_both_kinds_are_understood() {
+        let ribbon = |bits_per_key, bloom_before_level| {
+            Some(FilterPolicyChoice::Ribbon {
+                bits_per_key,
+                bloom_before_level,
+            })
+        };
+        let cases = [
+            ("nullptr", Some(FilterPolicyChoice::None)),
+            (
+                "bloomfilter:9.5:false",
+                Some(FilterPolicyChoice::Bloom { bits_per_key: 9.5 }),
+            ),
+            (
+                "rocksdb.BloomFilter:10",
+                Some(FilterPolicyChoice::Bloom { bits_per_key: 10.0 }),
+            ),
+            ("ribbonfilter:10", ribbon(10.0, 0)),
+            ("ribbonfilter:12.5:-1", ribbon(12.5, -1)),
+            ("rocksdb.RibbonFilter:10:2147483647", ribbon(10.0, i32::MAX)),
+            (
+                "{id=ribbonfilter;bits_per_key=8;bloom_before_level=2;}",
+                ribbon(8.0, 2),
+            ),
+            ("ribbonfilter:10:x", None),
+            ("plainfilter:10", None),
+        ];
+        for (text, want) in cases {
+            assert_eq!(FilterPolicyChoice::parse(text), want, "{text}");
+        }
+    }
+}

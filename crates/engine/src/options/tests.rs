@@ -574,12 +574,12 @@ fn what_does_not_exist_is_refused_all_at_once_by_name() {
         ),
         ("block_based_table_factory={checksum=kxxHash64}", "checksum"),
         (
-            "block_based_table_factory={filter_policy=ribbonfilter:10}",
+            "block_based_table_factory={filter_policy=plainfilter:10}",
             "filter_policy",
         ),
         (
-            "block_based_table_factory={index_type=kTwoLevelIndexSearch;partition_filters=true}",
-            "index_type, partition_filters",
+            "block_based_table_factory={index_type=kHashSearch;partition_filters=true}",
+            "index_type",
         ),
         (
             "enable_blob_files=true;max_total_wal_size=1;allow_2pc=1",

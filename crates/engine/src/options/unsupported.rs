@@ -9,7 +9,7 @@ use super::objects::{FilterPolicyChoice, MergeOperatorChoice, id};
 use super::table::OptionTable;
 use super::{
     BlockBasedTableOptions, CfOptions, ChecksumType, CompactionPri, CompressionOptions,
-    CompressionType, DbOptions, WalRecoveryMode,
+    CompressionType, DbOptions, IndexType, WalRecoveryMode,
 };
 use spanlith_base::{Error, Result};
 
@@ -136,10 +136,11 @@ const TABLE_ANY: &[&str] = &[
     "max_auto_readahead_size",
     "num_file_reads_for_auto_readahead",
     "optimize_filters_for_memory",
-    // Parts of features that do not exist: hash indexes, partitions, super blocks.
-    "data_block_hash_table_util_ratio",
     "decouple_partitioned_filters",
     "metadata_block_size",
+    "partition_filters",
+    // Parts of features that do not exist: hash indexes, super blocks.
+    "data_block_hash_table_util_ratio",
     "super_block_alignment_space_overhead_ratio",
 ];
 
@@ -267,6 +268,8 @@ fn table_value(table: &BlockBasedTableOptions, name: &str) -> bool {
         "checksum" => matches!(table.checksum, ChecksumType::Crc32c | ChecksumType::Xxh3),
         "filter_policy" => FilterPolicyChoice::parse(&table.filter_policy).is_some(),
         "format_version" => matches!(table.format_version, 5 | 7),
+        // A hash index needs a prefix extractor.
+        "index_type" => table.index_type != IndexType::HashSearch,
         "user_defined_index_factory" => super::objects::is_null(&table.user_defined_index_factory),
         _ => false,
     }
