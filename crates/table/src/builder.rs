@@ -10,9 +10,9 @@
 use crate::block::build::BlockBuilder;
 use crate::block::seek::common_prefix;
 use crate::filter::{FULL_FILTER_NAME, FilterWriter, Finished, PARTITIONED_FILTER_NAME};
-use crate::format::{BlockHandle, ChecksumContext, Compressor, Footer, TRAILER_LEN};
+use crate::format::{BlockHandle, ChecksumContext, Compressor, Footer, TRAILER_LEN, dictionary};
 use crate::index::{FinishedIndex, IndexBuilder, TopLevel};
-use crate::options::{BuilderOptions, IndexShortening};
+use crate::options::{BuilderOptions, IndexShortening, TableOptions};
 use crate::properties::{self, TableProperties};
 use crate::{Compression, unique_id};
 use spanlith_base::checksum::xxh3_64;
@@ -21,6 +21,8 @@ use spanlith_base::{Comparator, Error, Result, SliceTransform, ValueType};
 use spanlith_env::WritableFile;
 use std::cmp::Ordering;
 
+/// Largest unit of aligned blocks.
+const ALIGNMENT_MAX: usize = 4096;
 /// Bytes handed to the file at once.
 const WRITE_STEP: usize = 1 << 20;
 
@@ -42,6 +44,7 @@ pub struct TableSummary {
 struct Counters {
     entries: u64,
     deletions: u64,
+    range_deletions: u64,
     merges: u64,
     key_bytes: u64,
     value_bytes: u64,
@@ -83,6 +86,36 @@ impl Output {
         })
     }
 
+    /// Pads before a data block of `len` bytes that would cross a super block.
+    #[inline]
+    fn align(&mut self, options: &TableOptions, len: usize) {
+        match options.super_block_alignment_size as u64 {
+            0 => {}
+            size => self.align_super_block(size, options, len as u64 + TRAILER_LEN as u64),
+        }
+    }
+
+    #[inline(never)]
+    fn align_super_block(&mut self, size: u64, options: &TableOptions, len: u64) {
+        let ratio = options.super_block_alignment_space_overhead_ratio.max(1) as u64;
+        let left = size - self.offset() % size;
+        if len > left && left < size / ratio {
+            let padded = self.buffer.len() + left as usize;
+            self.buffer.resize(padded, 0);
+        }
+    }
+
+    /// Pads behind a data block of a table with aligned blocks.
+    #[inline]
+    fn pad_behind(&mut self, options: &TableOptions) {
+        if options.block_align {
+            let unit = options.block_size.clamp(1, ALIGNMENT_MAX) as u64;
+            let padded =
+                self.buffer.len() + (self.offset().next_multiple_of(unit) - self.offset()) as usize;
+            self.buffer.resize(padded, 0);
+        }
+    }
+
     fn flush(&mut self) -> Result<()> {
         if self.buffer.is_empty() {
             return Ok(());
@@ -96,6 +129,36 @@ impl Output {
     }
 }
 
+/// Data blocks held back, so that a dictionary can be made from them.
+#[derive(Default)]
+struct Held {
+    blocks: Vec<HeldBlock>,
+    bytes: u64,
+    /// Bytes above which no more are held back.
+    limit: u64,
+}
+
+struct HeldBlock {
+    raw: Vec<u8>,
+    last: Vec<u8>,
+    next: Option<Vec<u8>>,
+}
+
+impl Held {
+    fn of(options: &BuilderOptions) -> Option<Self> {
+        let o = &options.compression_options;
+        if o.max_dict_bytes == 0 || !options.compression.uses_dictionary() {
+            return None;
+        }
+        let limits = [o.max_dict_buffer_bytes, options.target_file_size];
+        let limit = limits.into_iter().filter(|&n| n > 0).min();
+        Some(Self {
+            limit: limit.unwrap_or(u64::MAX),
+            ..Self::default()
+        })
+    }
+}
+
 /// Writes one table.
 pub struct TableBuilder {
     options: BuilderOptions,
@@ -105,6 +168,11 @@ pub struct TableBuilder {
     cut_limit: usize,
     compressor: Compressor,
     compressed_any: bool,
+    /// Data blocks that wait for a dictionary; `None` once it is made, or without one.
+    held: Option<Held>,
+    /// Compresses data blocks, if there is a dictionary.
+    dictionary: Option<(Vec<u8>, Compressor)>,
+    range_deletions: Option<BlockBuilder>,
     index: IndexBuilder,
     /// The index wants to see every key.
     index_wants_keys: bool,
@@ -150,7 +218,13 @@ impl TableBuilder {
                     / 100
             }
         };
-        let delta = t.format_version >= 4;
+        // Differences presume that data blocks follow each other.
+        let delta = t.format_version >= 4 && !t.block_align;
+        if t.block_align && options.compression != Compression::None {
+            failed = Some(Error::invalid_argument(
+                "Enable block_align, but compression enabled",
+            ));
+        }
         let index = IndexBuilder::new(&options, delta);
         if let Err(e) = IndexBuilder::check(&options) {
             failed = Some(e);
@@ -166,10 +240,17 @@ impl TableBuilder {
                     base,
                 },
             },
-            block: BlockBuilder::new(t.block_restart_interval),
+            block: BlockBuilder::with_extras(
+                t.block_restart_interval,
+                t.separate_key_value_in_data_block,
+                t.data_block_hash_index,
+            ),
             cut_limit,
             compressor,
             compressed_any: false,
+            held: Held::of(&options),
+            dictionary: None,
+            range_deletions: None,
             index_wants_keys: index.wants_keys(),
             index,
             filter,
@@ -195,6 +276,37 @@ impl TableBuilder {
             self.failed = Some(e.clone());
         }
         done
+    }
+
+    /// Adds a range tombstone: every key from the user key in `start` (an internal key of type
+    /// `RangeDeletion`) up to but not including `end` is deleted for older entries. In any order.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a key of another type. After an error the builder only repeats it.
+    pub fn add_range_tombstone(&mut self, start: &[u8], end: &[u8]) -> Result<()> {
+        if let Some(e) = &self.failed {
+            return Err(e.clone());
+        }
+        let kind = keys::split_internal(start).map(|(_, tag)| keys::tag_type(tag));
+        if kind != Some(ValueType::RangeDeletion as u8) {
+            let e = Error::invalid_argument("not the start of a range tombstone")
+                .with("key", start.escape_ascii());
+            self.failed = Some(e.clone());
+            return Err(e);
+        }
+        self.range_deletions
+            .get_or_insert_with(|| BlockBuilder::new(1))
+            .add(start, end, 0);
+        let c = &mut self.counters;
+        c.range_deletions += 1;
+        c.deletions += 1;
+        c.entries += 1;
+        c.key_bytes += start.len() as u64;
+        c.value_bytes += end.len() as u64;
+        let seqno = keys::tag_sequence(keys::tag(start));
+        c.smallest_seqno = Some(c.smallest_seqno.map_or(seqno, |s| s.min(seqno)));
+        c.largest_seqno = Some(c.largest_seqno.map_or(seqno, |s| s.max(seqno)));
+        Ok(())
     }
 
     #[inline]
@@ -256,6 +368,10 @@ impl TableBuilder {
     fn block_is_full(&self, key_len: usize, value_len: usize) -> bool {
         let now = self.block.size();
         let target = self.options.table.block_size;
+        if self.options.table.block_align {
+            let next = self.block.size_of_next(key_len, value_len);
+            return now >= target || now + next + TRAILER_LEN > target;
+        }
         now >= target
             || (now > self.cut_limit && now + self.block.size_of_next(key_len, value_len) > target)
     }
@@ -290,10 +406,29 @@ impl TableBuilder {
 
     /// Ends the open data block. `next` is the first key behind it.
     fn cut_block(&mut self, next: Option<&[u8]>) -> Result<()> {
+        if let Some(held) = &mut self.held {
+            let raw = self.block.finish().to_vec();
+            self.block.clear();
+            held.bytes += raw.len() as u64;
+            held.blocks.push(HeldBlock {
+                raw,
+                last: self.last_key.clone(),
+                next: next.map(<[u8]>::to_vec),
+            });
+            return match held.bytes > held.limit {
+                true => self.release(),
+                false => Ok(()),
+            };
+        }
         let raw = self.block.finish();
-        let handle = match self.compressor.compress(raw) {
+        let compressor = match &mut self.dictionary {
+            None => &mut self.compressor,
+            Some((_, compressor)) => compressor,
+        };
+        let handle = match compressor.compress(raw) {
             Some(packed) => {
                 self.compressed_any = true;
+                self.out.align(&self.options.table, packed.len());
                 self.out.put(packed, self.options.compression.as_byte())?
             }
             None => {
@@ -301,23 +436,66 @@ impl TableBuilder {
                     Compression::None => self.counters.bypassed += 1,
                     _ => self.counters.rejected += 1,
                 }
+                self.out.align(&self.options.table, raw.len());
                 self.out.put(raw, 0)?
             }
         };
+        self.out.pad_behind(&self.options.table);
         self.counters.data_blocks += 1;
         self.block.clear();
+        let last = std::mem::take(&mut self.last_key);
+        self.index_block(&last, next, handle);
+        self.last_key = last;
+        Ok(())
+    }
+
+    fn index_block(&mut self, last: &[u8], next: Option<&[u8]>, handle: BlockHandle) {
         let shorten = match self.options.table.index_shortening {
             IndexShortening::None => false,
             IndexShortening::Separators => next.is_some(),
             IndexShortening::SeparatorsAndSuccessor => true,
         };
-        self.index.add(
-            &self.options.comparator,
-            &self.last_key,
-            next,
-            shorten,
-            handle,
-        );
+        let cmp = &self.options.comparator;
+        self.index.add(cmp, last, next, shorten, handle);
+    }
+
+    /// Makes the dictionary and writes the blocks that waited for it. Like RocksDB 11.8, the
+    /// properties do not count them.
+    fn release(&mut self) -> Result<()> {
+        let Some(held) = self.held.take() else {
+            return Ok(());
+        };
+        let options = &self.options.compression_options;
+        let raws: Vec<&[u8]> = held.blocks.iter().map(|b| b.raw.as_slice()).collect();
+        let dictionary = dictionary::make(options, &raws)?;
+        if !dictionary.is_empty() {
+            let compressor = Compressor::with_dictionary(
+                self.options.compression,
+                options,
+                self.options.table.max_compressed_bytes_per_kb,
+                &dictionary,
+            )?;
+            self.dictionary = Some((dictionary, compressor));
+        }
+        for block in held.blocks {
+            let compressor = match &mut self.dictionary {
+                None => &mut self.compressor,
+                Some((_, compressor)) => compressor,
+            };
+            let handle = match compressor.compress(&block.raw) {
+                Some(packed) => {
+                    self.compressed_any = true;
+                    self.out.align(&self.options.table, packed.len());
+                    self.out.put(packed, self.options.compression.as_byte())?
+                }
+                None => {
+                    self.counters.rejected += 1;
+                    self.out.align(&self.options.table, block.raw.len());
+                    self.out.put(&block.raw, 0)?
+                }
+            };
+            self.index_block(&block.last, block.next.as_deref(), handle);
+        }
         Ok(())
     }
 
@@ -328,7 +506,8 @@ impl TableBuilder {
         } else {
             self.block.size() + TRAILER_LEN
         };
-        self.out.offset() + open as u64
+        let held = self.held.as_ref().map_or(0, |held| held.bytes);
+        self.out.offset() + held + open as u64
     }
 
     /// Bytes the finished file will have, about: [`Self::file_size`] plus filter and index.
@@ -358,6 +537,7 @@ impl TableBuilder {
         if !self.block.is_empty() {
             self.cut_block(None)?;
         }
+        self.release()?;
         let tail_start = self.out.offset();
         let mut metaindex: Vec<(&str, BlockHandle)> = Vec::new();
         let filter_entries = self.filter.as_ref().map_or(0, FilterWriter::num_entries);
@@ -366,6 +546,13 @@ impl TableBuilder {
         metaindex.extend_from_slice(&index.meta);
         if self.options.table.format_version >= 6 {
             metaindex.push(("rocksdb.index", index.handle));
+        }
+        if let Some((dictionary, _)) = self.dictionary.take() {
+            let handle = self.out.put(&dictionary, 0)?;
+            metaindex.push(("rocksdb.compression_dict", handle));
+        }
+        if let Some(mut block) = self.range_deletions.take() {
+            metaindex.push(("rocksdb.range_del", self.out.put(block.finish(), 0)?));
         }
         let mut properties = self.properties(tail_start);
         properties.index_size = index.size + TRAILER_LEN as u64;
@@ -492,6 +679,8 @@ impl TableBuilder {
             num_entries: c.entries,
             num_deletions: c.deletions,
             num_merge_operands: c.merges,
+            num_range_deletions: c.range_deletions,
+            separate_key_value_in_data_block: o.table.separate_key_value_in_data_block.into(),
             format_version: o.table.format_version.into(),
             column_family_id: o.column_family_id.into(),
             column_family_name: o.column_family_name.clone(),

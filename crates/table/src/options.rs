@@ -49,6 +49,17 @@ pub struct TableOptions {
     pub index_shortening: IndexShortening,
     /// Choose the number of probes by the filter's real length.
     pub optimize_filters_for_memory: bool,
+    /// Add a hash index to data blocks, with this share of its buckets in use.
+    pub data_block_hash_index: Option<f64>,
+    /// Keep the values of a data block apart from its keys.
+    pub separate_key_value_in_data_block: bool,
+    /// Pad every data block to a multiple of the block size, but at most 4096 bytes. Only without
+    /// compression.
+    pub block_align: bool,
+    /// Pad before a data block that would cross a multiple of this size; 0 does not.
+    pub super_block_alignment_size: usize,
+    /// Pad only if that takes less than the alignment divided by this.
+    pub super_block_alignment_space_overhead_ratio: usize,
     /// Compress the index block like data blocks.
     pub enable_index_compression: bool,
     /// A block stays compressed if it needs at most this many of every 1024 bytes.
@@ -74,6 +85,11 @@ impl Default for TableOptions {
             partition_filters: false,
             index_shortening: IndexShortening::Separators,
             optimize_filters_for_memory: true,
+            data_block_hash_index: None,
+            separate_key_value_in_data_block: false,
+            block_align: false,
+            super_block_alignment_size: 0,
+            super_block_alignment_space_overhead_ratio: 128,
             enable_index_compression: true,
             max_compressed_bytes_per_kb: 896,
             decouple_partitioned_filters: true,
@@ -95,6 +111,9 @@ pub struct BuilderOptions {
     pub compression: Compression,
     /// How the codec goes about it.
     pub compression_options: CompressionOptions,
+    /// Bytes of data that are held back at most while a compression dictionary is to be made; 0
+    /// sets no limit.
+    pub target_file_size: u64,
     /// Recorded.
     pub column_family_id: u32,
     /// Recorded if not empty.
@@ -136,6 +155,7 @@ impl Default for BuilderOptions {
             comparator: Comparator::Bytewise,
             compression: Compression::None,
             compression_options: CompressionOptions::default(),
+            target_file_size: 0,
             column_family_id: UNKNOWN_COLUMN_FAMILY,
             column_family_name: String::new(),
             file_number: 0,

@@ -1,10 +1,20 @@
 //! Encodes the entries of one block after another into a reused buffer.
 
+use super::hash_index::HashIndexBuilder;
+use super::parse::{HASH_INDEX, SEPARATED};
 use super::seek::common_prefix;
 use spanlith_base::coding::{put_fixed32, put_varint32, varint_len};
+use spanlith_base::keys::user_key;
 
 /// Restart interval of blocks with a single restart point.
 pub(crate) const ONE_RESTART: usize = i32::MAX as usize;
+
+/// What a block has beside ordinary entries.
+struct Extras {
+    /// The values, if they are kept apart from the keys.
+    values: Option<Vec<u8>>,
+    hash: Option<HashIndexBuilder>,
+}
 
 /// Builds one block at a time.
 pub(crate) struct BlockBuilder {
@@ -13,6 +23,8 @@ pub(crate) struct BlockBuilder {
     restarts: Vec<u32>,
     /// Entries since the last restart point.
     since_restart: usize,
+    /// `None` for ordinary blocks.
+    extras: Option<Box<Extras>>,
 }
 
 impl BlockBuilder {
@@ -23,11 +35,33 @@ impl BlockBuilder {
             data: Vec::new(),
             restarts: vec![0],
             since_restart: 0,
+            extras: None,
         }
+    }
+
+    /// An empty data block, with values kept apart from the keys, and with a hash index of that
+    /// fill ratio, if wanted. Keys are then internal keys.
+    pub(crate) fn with_extras(interval: usize, separated: bool, hash_ratio: Option<f64>) -> Self {
+        let mut builder = Self::new(interval);
+        if separated || hash_ratio.is_some() {
+            builder.extras = Some(Box::new(Extras {
+                values: separated.then(Vec::new),
+                hash: hash_ratio.map(HashIndexBuilder::new),
+            }));
+        }
+        builder
     }
 
     /// Starts the next block.
     pub(crate) fn clear(&mut self) {
+        if let Some(extras) = &mut self.extras {
+            if let Some(values) = &mut extras.values {
+                values.clear();
+            }
+            if let Some(hash) = &mut extras.hash {
+                hash.clear();
+            }
+        }
         self.data.clear();
         self.restarts.truncate(1);
         self.since_restart = 0;
@@ -42,7 +76,11 @@ impl BlockBuilder {
     /// Bytes of the block if it were finished now.
     #[inline]
     pub(crate) fn size(&self) -> usize {
-        self.data.len() + 4 * self.restarts.len() + 4
+        let size = self.data.len() + 4 * self.restarts.len() + 4;
+        match &self.extras {
+            None => size,
+            Some(extras) => size + extras.size(),
+        }
     }
 
     /// What RocksDB expects an entry to add to the block (7.2 of the format notes: the length of
@@ -60,6 +98,18 @@ impl BlockBuilder {
             + varint_len(key_len as u64)
             + varint_len(value_len as u64)
             + restart
+            + self.extra_size_of_next()
+    }
+
+    /// At a restart point of a block with separated values an entry says where its value is.
+    #[inline]
+    fn extra_size_of_next(&self) -> usize {
+        match self.extras.as_ref().and_then(|e| e.values.as_ref()) {
+            Some(values) if self.data.is_empty() || self.since_restart >= self.interval => {
+                varint_len(values.len() as u64)
+            }
+            _ => 0,
+        }
     }
 
     /// Whether the next entry opens a restart interval.
@@ -71,6 +121,9 @@ impl BlockBuilder {
     /// at a restart point.
     #[inline]
     pub(crate) fn add(&mut self, key: &[u8], value: &[u8], shared: usize) {
+        if self.extras.is_some() {
+            return self.add_with_extras(key, value, shared);
+        }
         let shared = self.next_shared(shared);
         let rest = &key[shared..];
         if (shared | rest.len() | value.len()) < 0x80 {
@@ -83,6 +136,35 @@ impl BlockBuilder {
         }
         self.data.extend_from_slice(rest);
         self.data.extend_from_slice(value);
+    }
+
+    #[inline(never)]
+    fn add_with_extras(&mut self, key: &[u8], value: &[u8], shared: usize) {
+        let shared = self.next_shared(shared);
+        let is_restart = self.since_restart == 1;
+        let rest = &key[shared..];
+        put_varint32(&mut self.data, shared as u32);
+        put_varint32(&mut self.data, rest.len() as u32);
+        put_varint32(&mut self.data, value.len() as u32);
+        let Some(extras) = &mut self.extras else {
+            return;
+        };
+        if let Some(hash) = &mut extras.hash {
+            hash.add(user_key(key), self.restarts.len() - 1);
+        }
+        match &mut extras.values {
+            Some(values) => {
+                if is_restart {
+                    put_varint32(&mut self.data, values.len() as u32);
+                }
+                self.data.extend_from_slice(rest);
+                values.extend_from_slice(value);
+            }
+            None => {
+                self.data.extend_from_slice(rest);
+                self.data.extend_from_slice(value);
+            }
+        }
     }
 
     /// Appends an entry of a block whose keys the caller keeps.
@@ -116,10 +198,33 @@ impl BlockBuilder {
 
     /// Appends restart array and footer; the block's bytes.
     pub(crate) fn finish(&mut self) -> &[u8] {
+        let mut footer = self.restarts.len() as u32;
+        let mut values_at = None;
+        if let Some(values) = self.extras.as_ref().and_then(|e| e.values.as_ref()) {
+            values_at = Some(self.data.len() as u32);
+            self.data.extend_from_slice(values);
+            footer |= SEPARATED;
+        }
         for &offset in &self.restarts {
             put_fixed32(&mut self.data, offset);
         }
-        put_fixed32(&mut self.data, self.restarts.len() as u32);
+        if let Some(hash) = self.extras.as_ref().and_then(|e| e.hash.as_ref())
+            && hash.finish(&mut self.data)
+        {
+            footer |= HASH_INDEX;
+        }
+        if let Some(values_at) = values_at {
+            put_fixed32(&mut self.data, values_at);
+        }
+        put_fixed32(&mut self.data, footer);
         &self.data
+    }
+}
+
+impl Extras {
+    /// Bytes beside entries, restart array and footer.
+    fn size(&self) -> usize {
+        let values = self.values.as_ref().map_or(0, |values| values.len() + 4);
+        values + self.hash.as_ref().map_or(0, HashIndexBuilder::size)
     }
 }

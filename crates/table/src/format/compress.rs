@@ -27,7 +27,7 @@ const BZIP2_WORK_FACTOR: u32 = 30;
 /// What a codec keeps between blocks.
 enum State {
     Off,
-    Snappy(snap::raw::Encoder),
+    Snappy(Box<snap::raw::Encoder>),
     Zlib(flate2::Compress),
     Bzip2,
     Lz4(CompressTable),
@@ -102,7 +102,7 @@ impl Compressor {
     ) -> Result<Self> {
         let state = match codec {
             Compression::None => State::Off,
-            Compression::Snappy => State::Snappy(snap::raw::Encoder::new()),
+            Compression::Snappy => State::Snappy(Box::new(snap::raw::Encoder::new())),
             Compression::Zlib => State::Zlib(deflate(options)?),
             Compression::Bzip2 => State::Bzip2,
             Compression::Lz4 | Compression::Lz4hc if dictionary.is_empty() => {
@@ -156,7 +156,12 @@ impl Compressor {
                 let from = self.dictionary.len().saturating_sub(LZ4_DICTIONARY_MAX);
                 compress_into_with_dict(raw, back, self.dictionary.get(from..)?).ok()
             }
-            State::Zstd(context) => context.compress2(back, raw).ok(),
+            // As in RocksDB 11.8 the frame must come about within the budget: zstd gives up on some
+            // that would just fit.
+            State::Zstd(context) => {
+                let room = budget.checked_sub(head.len())?.min(back.len());
+                context.compress2(back.get_mut(..room)?, raw).ok()
+            }
         };
         let n = head.len() + n?;
         if n <= budget { self.out.get(..n) } else { None }

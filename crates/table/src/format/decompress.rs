@@ -78,6 +78,11 @@ pub(crate) struct Decompressor {
 }
 
 impl Decompressor {
+    /// Bytes of memory it occupies.
+    pub(crate) fn memory_usage(&self) -> usize {
+        self.dictionary.as_ref().map_or(0, Dictionary::memory_usage)
+    }
+
     /// Replaces `out` by the uncompressed form of `contents`.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 mod codec;
 mod compress;
 mod decompress;
+pub(crate) mod dictionary;
 mod footer;
 mod handle;
 mod trailer;

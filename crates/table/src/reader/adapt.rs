@@ -2,7 +2,6 @@
 //!
 //! * Files made for ingestion hold sequence number 0 everywhere; their entries count as written at
 //!   a number that the MANIFEST, or a patched property, knows.
-//! * Files with stripped timestamps leave out the timestamp of every user key; it reads as zeros.
 //! * Files with embedded blobs hold references to values elsewhere in the same file; readers see
 //!   the values.
 //!
@@ -25,8 +24,6 @@ use spanlith_base::keys::{self, TAG_LEN, pack_tag, split_internal};
 use spanlith_base::{Error, Result, SequenceNumber, ValueType};
 use std::borrow::Cow;
 
-/// Bytes of a timestamp of the built-in comparators.
-const TIMESTAMP_LEN: usize = 8;
 const RANGE_DELETIONS: &str = "rocksdb.range_del";
 
 /// A range tombstone: first user key, user key behind the last, sequence number.
@@ -36,8 +33,6 @@ pub type RangeTombstone = (Vec<u8>, Vec<u8>, SequenceNumber);
 pub(super) struct Adaptation {
     /// Sequence number of all entries.
     seqno: Option<SequenceNumber>,
-    /// Bytes of timestamp to insert into every user key.
-    timestamp_len: usize,
     /// Values may be references into the same file.
     blobs: bool,
 }
@@ -47,19 +42,14 @@ impl Adaptation {
     /// number of the file according to the MANIFEST, 0 if unknown.
     pub(super) fn of(p: &TableProperties, largest: SequenceNumber) -> Result<Option<Box<Self>>> {
         let seqno = global_seqno(p, largest)?;
-        let timestamp_len = match p.user_defined_timestamps_persisted {
-            Some(0) => return Err(Error::not_supported("stripped user-defined timestamps")),
-            _ => 0,
-        };
+        if p.user_defined_timestamps_persisted == Some(0) {
+            return Err(Error::not_supported("stripped user-defined timestamps"));
+        }
         let blobs = p.user_collected.contains_key(properties::EMBEDDED_BLOBS);
-        if seqno.is_none() && timestamp_len == 0 && !blobs {
+        if seqno.is_none() && !blobs {
             return Ok(None);
         }
-        Ok(Some(Box::new(Self {
-            seqno,
-            timestamp_len,
-            blobs,
-        })))
+        Ok(Some(Box::new(Self { seqno, blobs })))
     }
 
     /// Changes an internal key.
@@ -69,11 +59,6 @@ impl Adaptation {
         };
         if let Some(seqno) = self.seqno {
             set_tag(key, pack_tag(seqno, keys::tag_type(tag)));
-        }
-        if self.timestamp_len > 0 {
-            let at = key.len().saturating_sub(TAG_LEN);
-            let zeros = std::iter::repeat_n(0, self.timestamp_len);
-            key.splice(at..at, zeros);
         }
         Ok(())
     }
@@ -298,7 +283,6 @@ impl TableReader {
     fn parse_tombstones(&self, block: &[u8]) -> Result<Vec<RangeTombstone>> {
         let entries = block.get(..parts(block)?.entries_end).unwrap_or_default();
         let adaptation = self.adaptation.as_deref();
-        let timestamp = vec![0; adaptation.map_or(0, |a| a.timestamp_len)];
         let mut out = Vec::new();
         entry::for_each(entries, |key, end| {
             let (start, tag) = split_internal(key).ok_or_else(entry::bad_entry)?;
@@ -310,8 +294,7 @@ impl TableReader {
             }
             let own = keys::tag_sequence(tag);
             let seqno = adaptation.and_then(|a| a.seqno).unwrap_or(own);
-            let with_timestamp = |key: &[u8]| [key, &timestamp].concat();
-            out.push((with_timestamp(start), with_timestamp(end), seqno));
+            out.push((start.to_vec(), end.to_vec(), seqno));
             Ok(())
         })?;
         Ok(out)

@@ -310,6 +310,7 @@ impl TableReader {
         let partitions = self.index_partitions.iter();
         size_of::<Self>()
             + self.filter.memory_usage()
+            + self.decompressor.memory_usage()
             + self.index.as_ref().map_or(0, |i| i.memory_usage())
             + partitions.map(|i| i.memory_usage()).sum::<usize>()
     }
