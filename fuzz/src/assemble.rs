@@ -56,7 +56,7 @@ fn checksum(bytes: &[u8], last: u8) -> u32 {
 }
 
 impl Assembler {
-    /// An empty file of format version `version`, which is 2 to 7.
+    /// An empty file of format version `version`, which is 1 to 7.
     pub fn new(version: u32) -> Self {
         Self {
             version,

@@ -10,11 +10,13 @@
 //! seeds made from `fixtures/`.
 
 pub mod assemble;
+pub mod blob;
 pub mod database;
 pub mod log;
 pub mod manifest;
 pub mod names;
 pub mod options;
+pub mod range;
 pub mod seeds;
 pub mod table;
 
@@ -23,7 +25,10 @@ pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets. The names are those of the folders of inputs and of the libFuzzer programs.
 pub const TARGETS: &[Target] = &[
+    ("blob_file", blob::blob_file),
+    ("blob_index", blob::blob_index),
     ("coding", names::coding),
+    ("compression", table::compression),
     ("current", names::current),
     ("data_block", table::data_block),
     ("database", database::database),
@@ -35,9 +40,11 @@ pub const TARGETS: &[Target] = &[
     ("options_file", options::options_file),
     ("options_string", options::options_string),
     ("properties", table::properties),
+    ("range_tombstones", range::range_tombstones),
     ("table", table::table),
     ("unique_id", names::unique_id),
     ("version_edit", manifest::version_edit),
+    ("wide_columns", blob::wide_columns),
     ("write_batch", log::write_batch),
 ];
 

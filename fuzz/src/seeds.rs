@@ -26,6 +26,10 @@ pub fn seeds(fixtures: &Path, per_target: usize) -> Vec<Seed> {
         from_file(path, bytes, &mut all);
     }
     all.extend(database::seeds().into_iter().map(|(_, b)| ("database", b)));
+    all.push((
+        "range_tombstones",
+        b"\x01\x05\x09\x03\x04\x0a\x02\x09\x04".to_vec(),
+    ));
     all.push(("unique_id", b"a-db-id\nABCDEFGHIJKLMNOPQRST\n12".to_vec()));
     let strings = "write_buffer_size=1M;block_based_table_factory={block_size=4K;filter_policy=bloomfilter:10:false};max_open_files=-1";
     all.push(("options_string", strings.into()));
@@ -74,6 +78,8 @@ fn from_file(path: &Path, bytes: Vec<u8>, all: &mut Vec<Seed>) {
         records(&bytes, "write_batch", all);
         let number: u64 = name.trim_end_matches(".log").parse().unwrap_or(0);
         all.push(("log_reader", with_flags((number as u8 & 0x7f) << 1, &bytes)));
+    } else if name.ends_with(".blob") {
+        all.push(("blob_file", with_flags(0, &bytes)));
     } else if name.ends_with(".sst") {
         all.push(("table", with_flags(0, &bytes)));
         blocks(&bytes, all);
@@ -113,12 +119,23 @@ fn blocks(file: &[u8], all: &mut Vec<Seed>) {
     let new = u8::from(dump.footer.format_version >= 6);
     let index_flags = u8::from(!dump.index_keys_are_user_keys) << 1
         | u8::from(!dump.properties.index_value_is_delta_encoded) << 2;
+    let index_type = dump
+        .properties
+        .user_collected
+        .get("rocksdb.block.based.table.index.type");
+    let index_type = index_type.and_then(|t| t.first()).copied().unwrap_or(0);
+    let index_flags = index_flags | (index_type & 15) << 4;
     if let Some((contents, 0)) = stored(dump.index_handle.offset, dump.index_handle.size) {
         all.push(("index_block", with_flags(new | index_flags, contents)));
     }
     for (_, handle) in dump.index.iter().take(2) {
         if let Some((contents, kind)) = stored(handle.offset, handle.size) {
             all.push(("data_block", with_flags(new | kind << 4, contents)));
+            if kind != 0 {
+                let version = dump.footer.format_version.min(7) as u8;
+                let head = [kind & 15 | version << 4, 0];
+                all.push(("compression", [&head, contents].concat()));
+            }
         }
     }
     for (name, handle) in &dump.metaindex {

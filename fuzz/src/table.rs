@@ -2,6 +2,7 @@
 
 use super::assemble::{Assembler, MemoryFile, handle_bytes, mend_footer, plain_block};
 use spanlith_base::keys::{internal_key, pack_tag, split_internal};
+use spanlith_base::range_del::{FragmentedTombstones, RangeTombstone};
 use spanlith_base::{Comparator, ErrorKind};
 use spanlith_table::filter::Filter;
 use spanlith_table::{ReadParams, ReaderOptions, TableProperties, TableReader};
@@ -40,6 +41,32 @@ pub fn data_block(data: &[u8]) {
         last
     };
     table.meta("rocksdb.properties", &sound_properties(!whole).encode(), 0);
+    read_all(
+        table.finish(&plain_block(&[(key, handle_bytes(handle))])),
+        true,
+    );
+}
+
+/// A compressed data block. Byte 0: bits 0..4 the compression type, bits 4..8 the format version; byte 1
+/// the length of a dictionary, which follows; then the block as stored.
+pub fn compression(data: &[u8]) {
+    let [kind, dictionary, rest @ ..] = data else {
+        return;
+    };
+    let (dictionary, block) = rest.split_at(rest.len().min(usize::from(*dictionary)));
+    let version = u32::from(kind >> 4).clamp(1, 7);
+    let mut table = Assembler::new(version);
+    let handle = table.block(block, kind & 15);
+    if !dictionary.is_empty() {
+        table.meta("rocksdb.compression_dict", dictionary, 0);
+    }
+    let key = internal_key(&[0xff; 24], pack_tag(0, 0));
+    let mut properties = sound_properties(false);
+    properties.compression_name = match version {
+        7 => format!("BuiltinV2;{:02X};", kind & 15),
+        _ => String::new(),
+    };
+    table.meta("rocksdb.properties", &properties.encode(), 0);
     read_all(
         table.finish(&plain_block(&[(key, handle_bytes(handle))])),
         true,
@@ -214,6 +241,15 @@ fn read_table(reader: &Arc<TableReader>, verify: bool) {
                 }
             });
         }
+    }
+    if let Ok(tombstones) = reader.range_tombstones() {
+        let list = tombstones.iter().map(|(start, end, seqno)| RangeTombstone {
+            start,
+            end,
+            seqno: *seqno,
+        });
+        let comparator = &reader.options().comparator;
+        let _ = FragmentedTombstones::build_bounded(comparator, list, STEPS);
     }
     if verify {
         let _ = reader.verify_checksums();
