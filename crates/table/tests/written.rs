@@ -30,8 +30,7 @@ fn write(
         builder.add_range_tombstone(&key, end).unwrap();
     }
     builder.finish().unwrap();
-    let bytes = bytes.lock().unwrap().clone();
-    bytes
+    std::mem::take(&mut bytes.lock().unwrap())
 }
 
 /// Options that RocksDB had when it wrote `table`, as far as the table records them.

@@ -34,6 +34,6 @@ pub(crate) use manifest::{ManifestState, write_current};
 pub(crate) use opening::Opening;
 pub(crate) use purge::PurgeQueue;
 pub(crate) use request::{Payload, Request};
-pub(crate) use settings::{level_options, table_options};
+pub(crate) use settings::{compression_options, level_options, table_options};
 pub(crate) use stall::Throttle;
 pub(crate) use state::{DbState, FamilyState, Immutable, LeaderState, MemSlot, slot_of};

@@ -1,20 +1,43 @@
 //! Options of a family, in the form its parts take them.
 
 use crate::options::{
-    BlockBasedTableOptions, CfOptions, ChecksumType, CompressionType, FilterPolicyChoice,
-    IndexShorteningMode, IndexType,
+    BlockBasedTableOptions, CfOptions, ChecksumType, CompressionType, DataBlockIndexType,
+    FilterPolicyChoice, IndexShorteningMode, IndexType,
 };
 use crate::version::LevelOptions;
 use spanlith_base::checksum::ChecksumKind;
 use spanlith_table::{
-    Compression, FilterKind, IndexShortening, IndexType as TableIndexType, TableOptions,
+    Compression, CompressionOptions as TableCompressionOptions, FilterKind, IndexShortening,
+    IndexType as TableIndexType, TableOptions,
 };
 
 /// The codec of a supported compression type; others were refused before.
 fn codec(t: CompressionType) -> Compression {
     match t {
+        CompressionType::Snappy => Compression::Snappy,
+        CompressionType::Zlib => Compression::Zlib,
+        CompressionType::Bzip2 => Compression::Bzip2,
         CompressionType::Lz4 => Compression::Lz4,
+        CompressionType::Lz4Hc => Compression::Lz4hc,
+        CompressionType::Zstd => Compression::Zstd,
         _ => Compression::None,
+    }
+}
+
+/// How codecs of new tables go about it.
+pub(crate) fn compression_options(cf: &CfOptions) -> TableCompressionOptions {
+    let o = &cf.compression_opts;
+    TableCompressionOptions {
+        window_bits: o.window_bits,
+        level: o.level,
+        strategy: o.strategy,
+        max_dict_bytes: o.max_dict_bytes,
+        zstd_max_train_bytes: o.zstd_max_train_bytes,
+        enabled: o.enabled,
+        max_dict_buffer_bytes: o.max_dict_buffer_bytes,
+        use_zstd_dict_trainer: o.use_zstd_dict_trainer,
+        parallel_threads: o.parallel_threads,
+        checksum: o.checksum,
     }
 }
 
@@ -45,7 +68,7 @@ pub(crate) fn level_options(cf: &CfOptions) -> LevelOptions {
 }
 
 /// Shape of new tables.
-pub(crate) fn table_options(_cf: &CfOptions, o: &BlockBasedTableOptions) -> TableOptions {
+pub(crate) fn table_options(cf: &CfOptions, o: &BlockBasedTableOptions) -> TableOptions {
     TableOptions {
         block_size: o.block_size.clamp(1, u64::from(u32::MAX)) as usize,
         block_size_deviation: o.block_size_deviation.clamp(0, 100) as u32,
@@ -53,8 +76,11 @@ pub(crate) fn table_options(_cf: &CfOptions, o: &BlockBasedTableOptions) -> Tabl
         index_block_restart_interval: o.index_block_restart_interval.max(1) as usize,
         format_version: o.format_version,
         checksum: match o.checksum {
+            ChecksumType::None => ChecksumKind::None,
             ChecksumType::Crc32c => ChecksumKind::Crc32c,
-            _ => ChecksumKind::Xxh3,
+            ChecksumType::XxHash => ChecksumKind::XxHash,
+            ChecksumType::XxHash64 => ChecksumKind::XxHash64,
+            ChecksumType::Xxh3 => ChecksumKind::Xxh3,
         },
         filter: match FilterPolicyChoice::parse(&o.filter_policy) {
             Some(FilterPolicyChoice::Bloom { bits_per_key }) => {
@@ -86,6 +112,18 @@ pub(crate) fn table_options(_cf: &CfOptions, o: &BlockBasedTableOptions) -> Tabl
         },
         optimize_filters_for_memory: o.optimize_filters_for_memory,
         enable_index_compression: o.enable_index_compression,
+        max_compressed_bytes_per_kb: cf
+            .compression_opts
+            .max_compressed_bytes_per_kb
+            .clamp(0, 1023) as u32,
+        data_block_hash_index: (o.data_block_index_type == DataBlockIndexType::BinaryAndHash)
+            .then_some(o.data_block_hash_table_util_ratio),
+        separate_key_value_in_data_block: o.separate_key_value_in_data_block,
+        block_align: o.block_align,
+        super_block_alignment_size: o.super_block_alignment_size.min(1 << 30) as usize,
+        super_block_alignment_space_overhead_ratio: o
+            .super_block_alignment_space_overhead_ratio
+            .min(1 << 30) as usize,
         ..TableOptions::default()
     }
 }

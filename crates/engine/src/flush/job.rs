@@ -46,6 +46,8 @@ impl Engine {
             table: settings.table.clone(),
             comparator: family.comparator.clone(),
             compression,
+            compression_options: crate::core::compression_options(&settings.options),
+            target_file_size: settings.options.target_file_size_base,
             column_family_id: family.id,
             column_family_name: family.name.clone(),
             file_number: number,

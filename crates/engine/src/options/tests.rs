@@ -536,6 +536,10 @@ fn what_the_benchmark_sets_is_supported() {
         "block_based_table_factory={format_version=5;checksum=kCRC32c;whole_key_filtering=false}",
         "merge_operator=uint64add;max_subcompactions=4;ttl=0;compression_opts={window_bits=-12;strategy=2;level=9}",
         "merge_operator={id=StringAppendOperator;delimiter=,;};memtable=skip_list:16",
+        "compression=kZSTD;compression_opts={max_dict_bytes=4096;zstd_max_train_bytes=65536;level=-3}",
+        "compression=kSnappyCompression;bottommost_compression=kZlibCompression",
+        "compression=kNoCompression;block_based_table_factory={block_align=true;format_version=2}",
+        "block_based_table_factory={checksum=kxxHash64;data_block_index_type=kDataBlockBinaryAndHash}",
     ] {
         assert_eq!(refused(text), "", "{text}");
     }
@@ -545,19 +549,29 @@ fn what_the_benchmark_sets_is_supported() {
 fn what_does_not_exist_is_refused_all_at_once_by_name() {
     for (text, want) in [
         (
-            "compression=kSnappyCompression",
-            "compression kSnappyCompression",
+            "compression=kXpressCompression",
+            "compression kXpressCompression",
         ),
         (
-            "compression_per_level=kNoCompression:kZSTD",
-            "compression_per_level kZSTD",
+            "compression_per_level=kNoCompression:kXpressCompression",
+            "compression_per_level kXpressCompression",
         ),
         (
-            "bottommost_compression=kZSTD",
-            "bottommost_compression kZSTD",
+            "bottommost_compression=kXpressCompression",
+            "bottommost_compression kXpressCompression",
         ),
-        ("compression_opts={max_dict_bytes=4096}", "compression_opts"),
-        ("compression_opts.level=-3", "compression_opts"),
+        (
+            "bottommost_compression=kZSTD;bottommost_compression_opts={enabled=true;level=7}",
+            "bottommost_compression_opts",
+        ),
+        (
+            "compression=kZlibCompression;compression_opts.level=12",
+            "compression_opts",
+        ),
+        (
+            "compression=kZSTD;block_based_table_factory={block_align=true}",
+            "block_align",
+        ),
         ("wal_dir=/x", "wal_dir"),
         (
             "wal_recovery_mode=kAbsoluteConsistency",
@@ -569,10 +583,9 @@ fn what_does_not_exist_is_refused_all_at_once_by_name() {
         ),
         ("compaction_pri=kRoundRobin", "compaction_pri"),
         (
-            "block_based_table_factory={format_version=6}",
+            "block_based_table_factory={format_version=1}",
             "format_version",
         ),
-        ("block_based_table_factory={checksum=kxxHash64}", "checksum"),
         (
             "block_based_table_factory={filter_policy=plainfilter:10}",
             "filter_policy",

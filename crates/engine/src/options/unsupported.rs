@@ -8,8 +8,8 @@ use super::cf::DEFAULT_SECONDS;
 use super::objects::{FilterPolicyChoice, MergeOperatorChoice, id};
 use super::table::OptionTable;
 use super::{
-    BlockBasedTableOptions, CfOptions, ChecksumType, CompactionPri, CompressionOptions,
-    CompressionType, DbOptions, IndexType, WalRecoveryMode,
+    BlockBasedTableOptions, CfOptions, CompactionPri, CompressionOptions, CompressionType,
+    DbOptions, IndexType, WalRecoveryMode,
 };
 use spanlith_base::{Error, Result};
 
@@ -130,6 +130,12 @@ const TABLE_ANY: &[&str] = &[
     "pin_top_level_index_and_filter",
     "metadata_cache_options",
     "whole_key_filtering",
+    "checksum",
+    "data_block_index_type",
+    "data_block_hash_table_util_ratio",
+    "separate_key_value_in_data_block",
+    "super_block_alignment_size",
+    "super_block_alignment_space_overhead_ratio",
     // Hints.
     "cache_index_and_filter_blocks_with_high_priority",
     "initial_auto_readahead_size",
@@ -139,9 +145,6 @@ const TABLE_ANY: &[&str] = &[
     "decouple_partitioned_filters",
     "metadata_block_size",
     "partition_filters",
-    // Parts of features that do not exist: hash indexes, super blocks.
-    "data_block_hash_table_util_ratio",
-    "super_block_alignment_space_overhead_ratio",
 ];
 
 /// Refuses what this build does not do, all of it at once.
@@ -171,7 +174,8 @@ pub fn check_supported(
     }
     if cf.table_factory == "BlockBasedTable" {
         for name in table.changed() {
-            if !TABLE_ANY.contains(&name) && !table_value(table, name) {
+            let aligned = name == "block_align" && may_align(cf);
+            if !aligned && !TABLE_ANY.contains(&name) && !table_value(table, name) {
                 refused.push(name.to_string());
             }
         }
@@ -193,7 +197,27 @@ fn db_value(db: &DbOptions, name: &str) -> bool {
 }
 
 fn has_codec(codec: CompressionType) -> bool {
-    matches!(codec, CompressionType::None | CompressionType::Lz4)
+    !matches!(
+        codec,
+        CompressionType::Xpress
+            | CompressionType::ZstdNotFinal
+            | CompressionType::Custom(_)
+            | CompressionType::Disable
+    )
+}
+
+/// Whether some table may be written with the codec.
+fn may_use(cf: &CfOptions, wanted: impl Fn(CompressionType) -> bool) -> bool {
+    wanted(cf.compression)
+        || wanted(cf.bottommost_compression)
+        || cf.compression_per_level.iter().any(|c| wanted(*c))
+}
+
+/// Aligned blocks are not compressed.
+fn may_align(cf: &CfOptions) -> bool {
+    !may_use(cf, |c| {
+        !matches!(c, CompressionType::None | CompressionType::Disable)
+    })
 }
 
 fn refused_codec(cf: &CfOptions, name: &str) -> String {
@@ -210,13 +234,14 @@ fn refused_codec(cf: &CfOptions, name: &str) -> String {
     }
 }
 
-/// Whether LZ4 honours the options: everything that is zstd's or zlib's has no effect on it.
-fn lz4_honours(o: &CompressionOptions) -> bool {
-    let default = CompressionOptions::default();
-    o.max_dict_bytes == 0
-        && o.max_compressed_bytes_per_kb == default.max_compressed_bytes_per_kb
-        && o.parallel_threads == 1
-        && o.level >= 0
+/// Whether the codecs of a family honour the options; what only changes ratio or speed they may
+/// ignore.
+fn codecs_honour(cf: &CfOptions, o: &CompressionOptions) -> bool {
+    let zlib = may_use(cf, |c| c == CompressionType::Zlib);
+    let zlib_level = matches!(o.level, -1..=9 | 32767);
+    // A dictionary that zstd finishes without training.
+    let finished = o.max_dict_bytes > 0 && o.zstd_max_train_bytes > 0 && !o.use_zstd_dict_trainer;
+    !finished && (!zlib || zlib_level)
 }
 
 /// Values of family options, other than defaults, that are honoured.
@@ -238,9 +263,14 @@ fn cf_value(cf: &CfOptions, name: &str) -> bool {
                 || cf.bottommost_compression == CompressionType::Disable
         }
         "compression_per_level" => cf.compression_per_level.iter().all(|c| has_codec(*c)),
-        "compression_opts" => lz4_honours(&cf.compression_opts),
+        "compression_opts" => codecs_honour(cf, &cf.compression_opts),
         "bottommost_compression_opts" => {
-            !cf.bottommost_compression_opts.enabled || lz4_honours(&cf.bottommost_compression_opts)
+            // One set of options serves all levels.
+            let same = CompressionOptions {
+                enabled: cf.compression_opts.enabled,
+                ..cf.bottommost_compression_opts.clone()
+            };
+            !cf.bottommost_compression_opts.enabled || same == cf.compression_opts
         }
         "compaction_pri" => cf.compaction_pri != CompactionPri::RoundRobin,
         // No file is compacted for its age; the default asks for that after 30 days.
@@ -265,9 +295,8 @@ fn cf_value(cf: &CfOptions, name: &str) -> bool {
 /// Values of table options, other than defaults, that are honoured.
 fn table_value(table: &BlockBasedTableOptions, name: &str) -> bool {
     match name {
-        "checksum" => matches!(table.checksum, ChecksumType::Crc32c | ChecksumType::Xxh3),
         "filter_policy" => FilterPolicyChoice::parse(&table.filter_policy).is_some(),
-        "format_version" => matches!(table.format_version, 5 | 7),
+        "format_version" => matches!(table.format_version, 2..=7),
         // A hash index needs a prefix extractor.
         "index_type" => table.index_type != IndexType::HashSearch,
         "user_defined_index_factory" => super::objects::is_null(&table.user_defined_index_factory),
