@@ -2,6 +2,7 @@
 
 mod create;
 mod current;
+mod decide;
 mod manifest;
 mod obsolete;
 mod open;

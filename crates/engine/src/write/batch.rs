@@ -1,7 +1,7 @@
 //! The user's batch: updates applied together or not at all.
 
 use spanlith_base::{Error, Result};
-use spanlith_wal::BatchOp;
+use spanlith_wal::{BatchOp, ContentFlags, PrepareKind};
 
 /// Updates applied together or not at all. Reusable after `clear`.
 ///
@@ -27,6 +27,15 @@ impl WriteBatch {
             raw: spanlith_wal::WriteBatch::from_bytes(bytes)?,
             error: None,
         })
+    }
+
+    /// An empty batch with room for `reserved_bytes`, which refuses to grow over `size_max` bytes
+    /// (0: no limit).
+    pub fn with_limits(reserved_bytes: usize, size_max: usize) -> Self {
+        Self {
+            raw: spanlith_wal::WriteBatch::with_limits(reserved_bytes, size_max),
+            error: None,
+        }
     }
 
     fn note(&mut self, result: Result<()>) -> &mut Self {
@@ -62,16 +71,162 @@ impl WriteBatch {
         self.note(r)
     }
 
-    /// As [`Self::put`], in the column family of that id.
+    /// Removes the keys from `begin` up to, not including, `end`.
+    pub fn delete_range(&mut self, begin: impl AsRef<[u8]>, end: impl AsRef<[u8]>) -> &mut Self {
+        self.delete_range_cf(0, begin, end)
+    }
+
+    /// Sets a key of family `cf`.
     pub fn put_cf(&mut self, cf: u32, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> &mut Self {
         let r = self.raw.put_cf(cf, key.as_ref(), value.as_ref());
         self.note(r)
     }
 
-    /// As [`Self::delete`], in the column family of that id.
+    /// Removes a key of family `cf`.
     pub fn delete_cf(&mut self, cf: u32, key: impl AsRef<[u8]>) -> &mut Self {
         let r = self.raw.delete_cf(cf, key.as_ref());
         self.note(r)
+    }
+
+    /// Removes a key of family `cf` that was put at most once since its last removal.
+    pub fn single_delete_cf(&mut self, cf: u32, key: impl AsRef<[u8]>) -> &mut Self {
+        let r = self.raw.single_delete_cf(cf, key.as_ref());
+        self.note(r)
+    }
+
+    /// Adds a merge operand in family `cf`.
+    pub fn merge_cf(
+        &mut self,
+        cf: u32,
+        key: impl AsRef<[u8]>,
+        operand: impl AsRef<[u8]>,
+    ) -> &mut Self {
+        let r = self.raw.merge_cf(cf, key.as_ref(), operand.as_ref());
+        self.note(r)
+    }
+
+    /// Removes the keys of family `cf` from `begin` up to, not including, `end`.
+    pub fn delete_range_cf(
+        &mut self,
+        cf: u32,
+        begin: impl AsRef<[u8]>,
+        end: impl AsRef<[u8]>,
+    ) -> &mut Self {
+        let r = self.raw.delete_range_cf(cf, begin.as_ref(), end.as_ref());
+        self.note(r)
+    }
+
+    /// Sets a key of family `cf` to wide columns in their encoded form.
+    pub fn put_entity_cf(
+        &mut self,
+        cf: u32,
+        key: impl AsRef<[u8]>,
+        entity: impl AsRef<[u8]>,
+    ) -> &mut Self {
+        let r = self.raw.put_entity_cf(cf, key.as_ref(), entity.as_ref());
+        self.note(r)
+    }
+
+    /// Sets a key of family `cf` to a value that counts as written at `write_unix_time` (seconds).
+    pub fn timed_put_cf(
+        &mut self,
+        cf: u32,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        write_unix_time: u64,
+    ) -> &mut Self {
+        let (key, value) = (key.as_ref(), value.as_ref());
+        let r = self.raw.timed_put_cf(cf, key, value, write_unix_time);
+        self.note(r)
+    }
+
+    /// Adds a note that goes to the log only.
+    pub fn put_log_data(&mut self, blob: impl AsRef<[u8]>) -> &mut Self {
+        let r = self.raw.put_log_data(blob.as_ref());
+        self.note(r)
+    }
+
+    /// Appends the updates of another batch.
+    pub fn append(&mut self, other: &WriteBatch) -> &mut Self {
+        let r = other.raw().and_then(|raw| self.raw.append(raw));
+        self.note(r)
+    }
+
+    /// Remembers the present contents.
+    pub fn set_save_point(&mut self) {
+        self.raw.set_save_point();
+    }
+
+    /// Returns to the latest save point and removes it.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none.
+    pub fn rollback_to_save_point(&mut self) -> Result<()> {
+        self.raw.rollback_to_save_point()
+    }
+
+    /// Removes the latest save point and keeps the contents.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none.
+    pub fn pop_save_point(&mut self) -> Result<()> {
+        self.raw.pop_save_point()
+    }
+
+    /// Overwrites the timestamps at the ends of all keys, for families for which `size_of` says
+    /// their size in bytes; 0 leaves a family alone.
+    ///
+    /// # Errors
+    /// `NotFound` for a family that `size_of` does not know, `InvalidArgument` for one whose size
+    /// is not that of `ts`. The batch is unchanged then.
+    pub fn update_timestamps(
+        &mut self,
+        ts: &[u8],
+        size_of: impl Fn(u32) -> Option<usize>,
+    ) -> Result<()> {
+        self.raw.update_timestamps(ts, size_of)
+    }
+
+    /// Adds an entry that does nothing; the first entry of a batch that is to be prepared.
+    pub fn mark_noop(&mut self) -> &mut Self {
+        self.raw.mark_noop();
+        self
+    }
+
+    /// Makes the batch, which begins with a no-op, the prepared section of transaction `xid`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if it begins otherwise.
+    pub fn mark_prepared(&mut self, xid: &[u8], kind: PrepareKind) -> Result<()> {
+        self.raw.mark_prepared(xid, kind)
+    }
+
+    /// Adds the marker that commits transaction `xid`.
+    pub fn mark_commit(&mut self, xid: &[u8]) -> &mut Self {
+        let r = self.raw.mark_commit(xid);
+        self.note(r)
+    }
+
+    /// Adds the marker that commits transaction `xid`, whose entries get timestamp `ts`.
+    pub fn mark_commit_with_timestamp(&mut self, xid: &[u8], ts: &[u8]) -> &mut Self {
+        let r = self.raw.mark_commit_with_timestamp(xid, ts);
+        self.note(r)
+    }
+
+    /// Adds the marker that rolls transaction `xid` back.
+    pub fn mark_rollback(&mut self, xid: &[u8]) -> &mut Self {
+        let r = self.raw.mark_rollback(xid);
+        self.note(r)
+    }
+
+    /// Which kinds of entries it holds.
+    pub fn flags(&self) -> ContentFlags {
+        self.raw.flags()
+    }
+
+    /// Sets the limit of [`Self::size_bytes`]; 0 means none.
+    pub fn set_size_max(&mut self, size_max: usize) {
+        self.raw.set_size_max(size_max);
     }
 
     /// Number of updates.
