@@ -12,15 +12,14 @@ use spanlith::{Cf, Db};
 use spanlith_base::{Error, Result};
 use std::time::Duration;
 
-/// Makes logged writes durable if `sync`; without it nothing is left to do, because log bytes never
-/// stay in the process.
+/// Hands held-back log records to the operating system, and makes them durable if `sync`.
 fn flush_wal(db: &Db, sync: bool) -> Result<()> {
     if db.is_read_only() {
         return Err(Error::not_supported(
             "Not supported operation in read only mode.",
         ));
     }
-    if sync { db.sync() } else { Ok(()) }
+    db.flush_wal(sync)
 }
 
 fn compact(cf: &Cf, start: Option<&[u8]>, limit: Option<&[u8]>) {

@@ -18,6 +18,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 pub(crate) struct Components {
     pub env: Env,
     pub dir: PathBuf,
+    /// Where logs are; the same as `dir` unless the options name another.
+    pub wal_dir: PathBuf,
     pub options: DbOptions,
     pub purge: Arc<PurgeQueue>,
     pub log: Arc<InfoLog>,
@@ -132,6 +134,13 @@ impl Engine {
     /// Path of a file in the database directory.
     pub(crate) fn path(&self, name: impl AsRef<std::path::Path>) -> PathBuf {
         self.c.dir.join(name)
+    }
+
+    /// Path of the log of that number.
+    pub(crate) fn log_path(&self, number: FileNumber) -> PathBuf {
+        self.c
+            .wal_dir
+            .join(crate::version::filenames::log_file_name(number))
     }
 
     /// Records a background error: the first one stays, writes are refused from now on (W5).

@@ -101,7 +101,8 @@ impl Engine {
             let of_edits: BTreeSet<u32> = edits.iter().map(|e| e.family.id).collect();
             let others = state.families.iter().filter(|f| !of_edits.contains(f.0));
             let others = others.map(|(_, f)| f.log_number).min();
-            (bases, state.table_sequence, others.unwrap_or(u64::MAX))
+            let others = others.unwrap_or(u64::MAX).min(state.min_prepared_log());
+            (bases, state.table_sequence, others)
         };
         let mut next = Vec::with_capacity(edits.len());
         let mut records = Vec::with_capacity(edits.len());

@@ -36,4 +36,6 @@ pub(crate) use purge::PurgeQueue;
 pub(crate) use request::{Payload, Request};
 pub(crate) use settings::{compression_options, level_options, table_options};
 pub(crate) use stall::Throttle;
-pub(crate) use state::{DbState, FamilyState, Immutable, LeaderState, MemSlot, slot_of};
+pub(crate) use state::{
+    DbState, FamilyState, Immutable, LeaderState, MemSlot, PreparedSection, slot_of,
+};

@@ -35,6 +35,15 @@ pub(crate) struct Immutable {
     pub last_sequence: SequenceNumber,
 }
 
+/// The entries of a transaction that was prepared and not decided yet.
+#[derive(Clone, Debug)]
+pub(crate) struct PreparedSection {
+    /// Number of the log that holds it.
+    pub log: FileNumber,
+    /// Its entries, encoded as in a batch.
+    pub entries: Vec<u8>,
+}
+
 /// The part of one family.
 pub(crate) struct FamilyState {
     pub family: Arc<Family>,
@@ -120,6 +129,8 @@ pub(crate) struct DbState {
     pub kept_log: FileNumber,
     /// Logs on disk, oldest first; the last is being written.
     pub logs: VecDeque<FileNumber>,
+    /// Prepared transactions that recovery found, by name. Their logs are kept (WAL3).
+    pub prepared: BTreeMap<Vec<u8>, PreparedSection>,
     /// Families whose tree asks for a compaction, in the order of asking.
     pub compaction_queue: VecDeque<u32>,
     /// Compaction jobs queued, not yet started.
@@ -151,6 +162,7 @@ impl DbState {
             table_sequence,
             kept_log: 0,
             logs: VecDeque::new(),
+            prepared: BTreeMap::new(),
             compaction_queue: VecDeque::new(),
             compactions_queued: 0,
             compactions_running: 0,
@@ -181,10 +193,16 @@ impl DbState {
             .ok_or_else(|| Error::new(ErrorKind::ColumnFamilyDropped, ""))
     }
 
-    /// Number of the oldest log that some family needs (WAL3).
+    /// Number of the oldest log that some family or prepared transaction needs (WAL3).
     pub(crate) fn min_log_number(&self) -> FileNumber {
         let numbers = self.families.values().map(|f| f.log_number);
-        numbers.min().unwrap_or(0)
+        numbers.min().unwrap_or(0).min(self.min_prepared_log())
+    }
+
+    /// Number of the oldest log that holds a prepared transaction; the largest number if none does.
+    pub(crate) fn min_prepared_log(&self) -> FileNumber {
+        let logs = self.prepared.values().map(|p| p.log);
+        logs.min().unwrap_or(FileNumber::MAX)
     }
 
     /// Flush jobs queued or running.
@@ -222,6 +240,8 @@ pub(crate) struct LeaderState {
     pub generation: u64,
     /// Bytes of batches appended to the current log.
     pub log_bytes: u64,
+    /// Sequence number that the last record of the current log begins with; 0 if it has none.
+    pub last_record: SequenceNumber,
     /// Writers in the last group that synced.
     pub sync_group: usize,
     /// Duration of a sync, smoothed, in nanoseconds.

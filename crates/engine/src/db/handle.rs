@@ -160,6 +160,15 @@ impl Db {
         self.engine().sync_wal()
     }
 
+    /// Hands log records that the option `manual_wal_flush` holds back to the operating system, so
+    /// that they survive the process; with `sync`, as [`Self::sync`].
+    ///
+    /// # Errors
+    /// `Io`; the log is then poisoned and writes are refused.
+    pub fn flush_wal(&self, sync: bool) -> Result<()> {
+        self.engine().flush_wal(sync)
+    }
+
     /// Writes the memtables of all families out; with `wait`, returns when they are in tables.
     ///
     /// # Errors

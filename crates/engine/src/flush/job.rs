@@ -9,7 +9,7 @@ use crate::core::{
 };
 use crate::info_log::EventValue;
 use crate::iter::{MergingIter, Source};
-use crate::version::{NewFile, VersionEdit, filenames};
+use crate::version::{NewFile, VersionEdit};
 use spanlith_base::{Error, ErrorKind, Result};
 use spanlith_env::IoActivity;
 use spanlith_memtable::MemTable;
@@ -199,11 +199,7 @@ impl Engine {
         for n in dead {
             // A log that cannot be unlinked is older than any family's log number: the next open
             // ignores and deletes it.
-            let _ = self
-                .c
-                .env
-                .fs
-                .delete(&self.path(filenames::log_file_name(n)));
+            let _ = self.c.env.fs.delete(&self.log_path(n));
         }
     }
 }

@@ -572,11 +572,6 @@ fn what_does_not_exist_is_refused_all_at_once_by_name() {
             "compression=kZSTD;block_based_table_factory={block_align=true}",
             "block_align",
         ),
-        ("wal_dir=/x", "wal_dir"),
-        (
-            "wal_recovery_mode=kAbsoluteConsistency",
-            "wal_recovery_mode",
-        ),
         (
             "compaction_style=kCompactionStyleUniversal;level_compaction_dynamic_level_bytes=false",
             "compaction_style",
@@ -595,8 +590,8 @@ fn what_does_not_exist_is_refused_all_at_once_by_name() {
             "index_type",
         ),
         (
-            "enable_blob_files=true;max_total_wal_size=1;allow_2pc=1",
-            "max_total_wal_size, allow_2pc, enable_blob_files",
+            "enable_blob_files=true;max_total_wal_size=1;two_write_queues=1",
+            "max_total_wal_size, two_write_queues, enable_blob_files",
         ),
         ("prefix_extractor=fixed:4", "prefix_extractor"),
         ("merge_operator=cassandra", "merge_operator"),
@@ -608,7 +603,7 @@ fn what_does_not_exist_is_refused_all_at_once_by_name() {
         ("memtable=vector", "memtable_factory"),
         ("table_factory=PlainTable", "table_factory"),
         (
-            "wal_compression=kZSTD;recycle_log_file_num=2",
+            "wal_compression=kLZ4Compression;recycle_log_file_num=2",
             "recycle_log_file_num, wal_compression",
         ),
     ] {

@@ -9,7 +9,7 @@ use super::objects::{FilterPolicyChoice, MergeOperatorChoice, id};
 use super::table::OptionTable;
 use super::{
     BlockBasedTableOptions, CfOptions, CompactionPri, CompressionOptions, CompressionType,
-    DbOptions, IndexType, WalRecoveryMode,
+    DbOptions, IndexType,
 };
 use spanlith_base::{Error, Result};
 
@@ -20,6 +20,11 @@ const DB_ANY: &[&str] = &[
     "error_if_exists",
     "paranoid_checks",
     "atomic_flush",
+    "allow_2pc",
+    "wal_dir",
+    "wal_recovery_mode",
+    "track_and_verify_wals",
+    "manual_wal_flush",
     "max_background_jobs",
     "max_background_flushes",
     "max_background_compactions",
@@ -190,7 +195,12 @@ pub fn check_supported(
 /// Values of database options, other than defaults, that are honoured.
 fn db_value(db: &DbOptions, name: &str) -> bool {
     match name {
-        "wal_recovery_mode" => db.wal_recovery_mode == WalRecoveryMode::PointInTimeRecovery,
+        "wal_compression" => {
+            matches!(
+                db.wal_compression,
+                CompressionType::None | CompressionType::Zstd
+            )
+        }
         "listeners" => super::objects::is_null(&db.listeners),
         _ => false,
     }

@@ -25,8 +25,8 @@ use spanlith_wal::ReadEvent;
 pub(super) enum Verdict {
     /// A record: replay it. An event: go on reading.
     GoOn,
-    /// A record: leave it out and go on reading.
-    Skip,
+    /// Leave it out, for this reason, and go on reading.
+    Skip(String),
     /// Drop the rest of this log and go on with the next.
     NextLog(String),
 }
@@ -38,7 +38,7 @@ pub(super) struct WalInfo {
     pub number: u64,
     /// Its size in bytes.
     pub size: u64,
-    /// Its last sequence number; 0 if it holds no data.
+    /// Sequence number that its last batch begins with; 0 if it holds none.
     pub last_sequence: SequenceNumber,
 }
 
@@ -55,10 +55,8 @@ pub(super) struct Decider {
     stopped: Option<u64>,
     next_sequence: Option<SequenceNumber>,
     log: u64,
-    /// Whether the present log began as a recycled one, as far as is known.
-    recycled: bool,
     before: Option<WalInfo>,
-    /// Last sequence number recorded in the present log.
+    /// Sequence number that the last batch of the present log begins with.
     last_in_log: SequenceNumber,
 }
 
@@ -73,7 +71,6 @@ impl Decider {
             stopped: None,
             next_sequence: None,
             log: 0,
-            recycled: false,
             before: None,
             last_in_log: 0,
         }
@@ -82,7 +79,6 @@ impl Decider {
     /// Log `number` comes next.
     pub(super) fn begin_log(&mut self, number: u64) {
         self.log = number;
-        self.recycled = false;
         self.last_in_log = 0;
     }
 
@@ -95,19 +91,24 @@ impl Decider {
         });
     }
 
+    /// The log that ended last.
+    pub(super) fn last_log(&self) -> Option<WalInfo> {
+        self.before
+    }
+
     /// The sequence number that a continuing batch has; `None` before the first.
+    #[cfg(test)]
     pub(super) fn next_sequence(&self) -> Option<SequenceNumber> {
         self.next_sequence
     }
 
     /// An event that is no record. `recycled` is what the reader says of its file.
     pub(super) fn event(&mut self, event: &ReadEvent, recycled: bool) -> Result<Verdict> {
-        self.recycled = recycled;
         match event {
             ReadEvent::Corruption { kind, tail, .. } => {
                 let tolerate = self.mode == WalRecoveryMode::TolerateCorruptedTailRecords;
                 if tolerate && *tail {
-                    return Ok(Verdict::Skip);
+                    return Ok(Verdict::Skip(kind.to_string()));
                 }
                 if tolerate && recycled && kind.ends_recycled() {
                     return Ok(Verdict::NextLog(kind.to_string()));
@@ -208,9 +209,23 @@ impl Decider {
                  bug or a data corruption. Prev next seqno: {before}, current next seqno: {next}"
             )));
         }
-        self.last_in_log = self.last_in_log.max(next.saturating_sub(1)).max(sequence);
+        self.last_in_log = sequence;
         self.next_sequence = Some(next);
         Ok(())
+    }
+
+    /// A log of ours begins with a note about the log before it, which is missing or ended early. Only
+    /// the modes that let nothing go unnoticed mind.
+    ///
+    /// # Errors
+    /// `Corruption` if the mode is absolute consistency.
+    pub(super) fn gap(&mut self) -> Result<Verdict> {
+        let why = "the log before it is missing or ended early";
+        match self.mode {
+            WalRecoveryMode::PointInTimeRecovery => Ok(self.stop(why.to_string())),
+            WalRecoveryMode::AbsoluteConsistency => Err(Error::corruption(why)),
+            _ => Ok(Verdict::GoOn),
+        }
     }
 
     /// Something that decodes cannot be replayed, or bytes are damaged.
@@ -219,8 +234,8 @@ impl Decider {
     /// `error` itself where the mode does not allow to go on.
     pub(super) fn damage(&mut self, error: Error) -> Result<Verdict> {
         match self.mode {
-            WalRecoveryMode::SkipAnyCorruptedRecords => Ok(Verdict::Skip),
-            _ if !self.paranoid => Ok(Verdict::Skip),
+            WalRecoveryMode::SkipAnyCorruptedRecords => Ok(Verdict::Skip(error.to_string())),
+            _ if !self.paranoid => Ok(Verdict::Skip(error.to_string())),
             WalRecoveryMode::PointInTimeRecovery => Ok(self.stop(error.to_string())),
             _ => Err(error),
         }

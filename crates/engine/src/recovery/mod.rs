@@ -6,6 +6,7 @@ mod decide;
 mod manifest;
 mod obsolete;
 mod open;
+mod prepared;
 mod replay;
 
 pub use open::OpenRequest;

@@ -104,7 +104,7 @@ pub(super) fn remove_obsolete(engine: &Engine, explanation: &Explanation) -> Res
     let mut options: Vec<u64> = Vec::new();
     for name in &names {
         let delete = match parse_file_name(name) {
-            Some(FileKind::Log(n)) => n < log_number,
+            Some(FileKind::Log(n)) => n < log_number && engine.c.wal_dir == engine.c.dir,
             Some(FileKind::Manifest(n)) => n < manifest,
             Some(FileKind::Temp(_) | FileKind::OptionsTemp(_)) => true,
             Some(FileKind::Options(n)) => {
@@ -131,6 +131,14 @@ pub(super) fn remove_obsolete(engine: &Engine, explanation: &Explanation) -> Res
                 Ok(()) => engine.c.log.info(format_args!("deleted obsolete {name}")),
                 // Found again at the next open.
                 Err(e) => engine.c.log.warn(format_args!("cannot delete {name}: {e}")),
+            }
+        }
+    }
+    if engine.c.wal_dir != engine.c.dir {
+        for name in engine.c.env.fs.list(&engine.c.wal_dir)? {
+            if matches!(parse_file_name(&name), Some(FileKind::Log(n)) if n < log_number) {
+                // As above.
+                let _ = engine.c.env.fs.delete(&engine.c.wal_dir.join(&name));
             }
         }
     }

@@ -68,10 +68,12 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
     } = &request;
     let mut lock = None;
     let mut log = InfoLog::none();
+    let mut created = false;
     if !read_only {
         let existed = env.fs.entry(dir)?.is_some();
         if options.create_if_missing || existed {
             env.fs.create_dir_if_missing(dir)?;
+            env.fs.create_dir_if_missing(&wal_dir(&request))?;
         }
         if !existed
             && options.create_if_missing
@@ -97,14 +99,15 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
         match env.fs.entry(&current)? {
             None if !options.create_if_missing => return Err(missing()),
             None => {
-                let logs = list_numbers(env, dir)?.1;
+                let logs = list_numbers(&request)?.1;
                 if !logs.is_empty() {
                     return Err(Error::corruption(
                         "While creating a new Db, wal_dir contains existing log file",
                     )
-                    .with_path(&dir.join(filenames::log_file_name(logs[0]))));
+                    .with_path(&wal_dir(&request).join(filenames::log_file_name(logs[0]))));
                 }
                 create_database(env, dir, request.default_family().comparator.name())?;
+                created = true;
             }
             Some(_) if options.error_if_exists => {
                 return Err(Error::invalid_argument(format!(
@@ -151,9 +154,18 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
             id
         }
     };
-    let (highest, mut logs) = list_numbers(env, dir)?;
+    let (highest, mut logs) = list_numbers(&request)?;
+    if logs.is_empty() && options.track_and_verify_wals && !created {
+        return Err(Error::corruption(
+            "Opening an existing DB with no WAL files",
+        ));
+    }
     let oldest = recovered.families.iter().map(|f| f.log_number).min();
-    let first_log = oldest.unwrap_or(0).max(recovered.min_log_number);
+    let first_log = match options.allow_2pc {
+        // A log that holds only a prepared transaction is needed by no family.
+        true => recovered.min_log_number,
+        false => oldest.unwrap_or(0).max(recovered.min_log_number),
+    };
     let newest = recovered.families.iter().map(|f| f.log_number).max();
     let next_file = recovered.next_file.max(newest.unwrap_or(0)).max(highest) + 1;
     logs.retain(|&n| n >= first_log);
@@ -195,7 +207,8 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
     let replayed = replay.run(&logs)?;
     for (n, offset, why) in &replayed.dropped {
         engine.c.log.warn(format_args!(
-            "log {n:06} dropped from offset {offset} on: {why}; recovery mode is kPointInTimeRecovery"
+            "log {n:06} dropped at offset {offset}: {why}; recovery mode is {}",
+            options.wal_recovery_mode
         ));
     }
     engine
@@ -272,6 +285,7 @@ fn assemble(request: &OpenRequest, families: Vec<RecoveredFamily>, parts: Parts)
         read_only: request.read_only,
         env,
         dir: request.dir.clone(),
+        wal_dir: wal_dir(request),
         options: request.options.clone(),
     };
     let mut slots = Vec::with_capacity(families.len());
@@ -299,6 +313,7 @@ fn assemble(request: &OpenRequest, families: Vec<RecoveredFamily>, parts: Parts)
         touched: Vec::new(),
         generation: 0,
         log_bytes: 0,
+        last_record: 0,
         sync_group: 1,
         sync_nanos: 0,
     };
@@ -335,14 +350,34 @@ fn host_name(env: &Env, option: &str) -> String {
     name.unwrap_or_default()
 }
 
+/// The directory of the logs.
+fn wal_dir(request: &OpenRequest) -> PathBuf {
+    match request.options.wal_dir.as_str() {
+        "" => request.dir.clone(),
+        other => PathBuf::from(other),
+    }
+}
+
 /// Highest number of any file, and the numbers of all logs, ascending.
-fn list_numbers(env: &Env, dir: &std::path::Path) -> Result<(u64, Vec<u64>)> {
+fn list_numbers(request: &OpenRequest) -> Result<(u64, Vec<u64>)> {
+    let fs = &request.env.fs;
     let mut highest = 0;
     let mut logs = Vec::new();
-    for name in env.fs.list(dir)? {
+    let wal_dir = wal_dir(request);
+    for name in fs.list(&request.dir)? {
         if let Some(kind) = parse_file_name(&name) {
             highest = highest.max(kind.number().unwrap_or(0));
-            if let FileKind::Log(n) = kind {
+            if let FileKind::Log(n) = kind
+                && wal_dir == request.dir
+            {
+                logs.push(n);
+            }
+        }
+    }
+    if wal_dir != request.dir && fs.entry(&wal_dir)?.is_some() {
+        for name in fs.list(&wal_dir)? {
+            if let Some(FileKind::Log(n)) = parse_file_name(&name) {
+                highest = highest.max(n);
                 logs.push(n);
             }
         }
@@ -421,12 +456,20 @@ fn finish(engine: &Arc<Engine>, replayed: super::replay::Replayed, logs: &[u64])
         });
     }
     let number = engine.new_file_number();
-    let log = engine.create_log(number)?;
+    let mut log = engine.create_log(number)?;
+    if engine.c.options.track_and_verify_wals
+        && let Some(before) = replayed.last_log
+    {
+        log.add_predecessor(before.number, before.size, before.last_sequence)?;
+    }
     {
         let mut leader = engine.leader.lock();
         leader.log = Some(log);
         let mut state = engine.state.lock();
+        // Those that hold prepared transactions stay; the others go when the edits are written.
+        state.logs.extend(logs);
         state.logs.push_back(number);
+        state.prepared = replayed.prepared;
     }
     engine.log_and_apply_all(edits, |_| {})
 }

@@ -1,20 +1,25 @@
-//! Replays write-ahead logs in the default mode (point in time), exactly as RocksDB 11.8: replay
-//! stops at the first irregularity, the rest of that log is dropped, and a later log counts only if
-//! its first batch continues the sequence without a gap (`docs/formats/log.md`). On top of that, a log
-//! of ours names the log before it; if that one ended elsewhere or is missing, replay stops at the gap
-//! (see `core::opening`).
+//! Replays write-ahead logs. What damage means is decided in [`super::decide`]; what RocksDB 11.8
+//! recovers is recovered (`docs/formats/log.md`). On top of that, a log of ours names the log before
+//! it; if that one ended elsewhere or is missing, the modes that let nothing go unnoticed stop at the
+//! gap (see `core::opening`).
 //!
 //! Not left to the mode, because it would lose data that is whole: a batch that cannot be decoded, a
 //! merge without an operator, an entry of a kind this build does not execute, and a read error all
 //! fail the open.
 
-use crate::core::{Engine, Family, FamilySettings, Opening};
+use super::decide::{Decider, Verdict, WalInfo};
+use super::prepared::{Prepared, Sections, with_timestamp};
+use crate::core::{Engine, Family, FamilySettings, Opening, PreparedSection};
 use crate::flush::{TableRequest, build_table};
-use crate::version::{NewFile, filenames};
+use crate::version::NewFile;
 use crate::write::not_executed;
+use spanlith_base::coding::get_fixed64;
 use spanlith_base::{Error, Result, SequenceNumber, ValueType};
 use spanlith_memtable::MemTable;
-use spanlith_wal::{BATCH_HEADER_SIZE, BatchIter, BatchOp, LogReader, ReadEvent};
+use spanlith_wal::{
+    BATCH_HEADER_SIZE, BatchIter, BatchOp, LogReader, ReadEvent, reconcile_timestamps,
+};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -27,8 +32,12 @@ pub(super) struct Replayed {
     pub last_sequence: SequenceNumber,
     /// Sequence number of the first batch replayed.
     pub first_sequence: Option<SequenceNumber>,
-    /// Dropped tails: log, offset, reason.
+    /// What was dropped: log, offset, reason.
     pub dropped: Vec<(u64, u64, String)>,
+    /// Prepared sections that nobody decided about, by name of the transaction.
+    pub prepared: BTreeMap<Vec<u8>, PreparedSection>,
+    /// The log replayed last.
+    pub last_log: Option<WalInfo>,
 }
 
 /// What the logs held for one family.
@@ -37,6 +46,8 @@ pub(super) struct Recovering {
     pub settings: Arc<FamilySettings>,
     /// Older logs hold nothing for it.
     log_number: u64,
+    /// Whether the MANIFEST names tables of it.
+    has_tables: bool,
     mem: Arc<MemTable>,
     /// Tables written because memtables filled up, oldest first.
     pub tables: Vec<NewFile>,
@@ -49,21 +60,28 @@ pub(super) struct Replay<'a> {
     /// Write tables when memtables fill up (else keep them all).
     may_flush: bool,
     out: Replayed,
-    /// The sequence number a continuing log has to begin with, once replay has stopped.
-    stopped: bool,
-    next_sequence: Option<SequenceNumber>,
+    decider: Decider,
+    prepared: Prepared,
     /// Logs below this are retired: all they held is in tables.
     first_log: u64,
     /// Number of the log replayed last, and where the records replayed end.
     before: Option<(u64, u64)>,
     /// End of the last record replayed of the current log.
     end: u64,
+    /// Sizes of user timestamps that the current log records, by family.
+    recorded: BTreeMap<u32, usize>,
+    /// Whether any family has user timestamps.
+    has_timestamps: bool,
 }
 
-enum Step {
-    GoOn,
-    /// The rest of this log is dropped.
-    Stop(u64, String),
+/// An entry to insert: family, sequence number, kind, key, value.
+type Entry<'e> = (u32, SequenceNumber, ValueType, &'e [u8], &'e [u8]);
+
+/// What a batch comes to.
+enum Inserted<'e> {
+    Entries(Vec<Entry<'e>>),
+    /// It decodes but cannot be inserted.
+    Refused(Error),
 }
 
 impl<'a> Replay<'a> {
@@ -73,76 +91,112 @@ impl<'a> Replay<'a> {
             family: f.family.clone(),
             settings: f.settings.clone(),
             log_number: f.log_number,
+            has_tables: f.version.file_iter().next().is_some(),
             mem: new_memtable(&f.family, &f.settings),
             tables: Vec::new(),
             mems: Vec::new(),
         });
+        let families: BTreeMap<u32, Recovering> = families.map(|f| (f.family.id, f)).collect();
+        let mut comparators = families.values().map(|f| &f.family.comparator);
+        let o = &engine.c.options;
         Self {
             engine,
             may_flush,
+            has_timestamps: comparators.any(|c| c.timestamp_size() > 0),
             out: Replayed {
-                families: families.map(|f| (f.family.id, f)).collect(),
+                families,
                 last_sequence,
                 first_sequence: None,
                 dropped: Vec::new(),
+                prepared: BTreeMap::new(),
+                last_log: None,
             },
-            stopped: false,
-            next_sequence: None,
+            decider: Decider::new(
+                o.wal_recovery_mode,
+                o.paranoid_checks,
+                o.track_and_verify_wals,
+                state.kept_log,
+            ),
+            prepared: Prepared::default(),
             first_log: state.kept_log,
             before: None,
             end: 0,
+            recorded: BTreeMap::new(),
         }
     }
 
     /// Replays the logs `numbers`, ascending.
     pub(super) fn run(mut self, numbers: &[u64]) -> Result<Replayed> {
         for &n in numbers {
-            let path = self.engine.path(filenames::log_file_name(n));
+            let path = self.engine.log_path(n);
             self.end = 0;
-            if let Step::Stop(offset, why) = self.log(n, &path)? {
-                self.stopped = true;
-                self.out.dropped.push((n, offset, why));
-            }
+            self.recorded.clear();
+            self.decider.begin_log(n);
+            self.log(n, &path)?;
+            self.decider.end_log(self.engine.c.env.fs.size(&path)?);
             self.before = Some((n, self.end));
         }
+        let families = self.out.families.values();
+        let facts = families.map(|f| (&*f.family.name, f.log_number, f.has_tables));
+        self.decider.finish(facts)?;
         for f in self.out.families.values_mut() {
             if !f.mem.is_empty() {
                 f.mems.push(f.mem.clone());
             }
         }
+        self.out.prepared = self.prepared.into_inner();
+        self.out.last_log = self.decider.last_log();
         Ok(self.out)
     }
 
-    fn log(&mut self, number: u64, path: &Path) -> Result<Step> {
+    fn log(&mut self, number: u64, path: &Path) -> Result<()> {
         let at = |e: Error, offset: u64| e.with_path(path).with_offset(offset);
         let file = self.engine.c.env.fs.open_sequential(path)?;
         let mut reader = LogReader::new(file, number);
         let mut first = true;
         loop {
-            match reader.next_event().map_err(|e| e.with_path(path))? {
-                ReadEvent::Record { offset, end } => {
-                    let step = self
-                        .batch(reader.record(), number, offset, first)
+            let event = reader.next_event().map_err(|e| e.with_path(path))?;
+            let offset = match &event {
+                ReadEvent::Record { offset, .. }
+                | ReadEvent::Corruption { offset, .. }
+                | ReadEvent::OldRecord { offset } => *offset,
+                _ => 0,
+            };
+            let verdict = match event {
+                ReadEvent::Record { end, .. } => {
+                    let verdict = self
+                        .batch(reader.record(), number, first)
                         .map_err(|e| at(e, offset))?;
-                    if let Step::Stop(..) = step {
-                        return Ok(step);
+                    if verdict == Verdict::GoOn {
+                        self.end = end;
                     }
-                    self.end = end;
                     first = false;
+                    verdict
                 }
-                ReadEvent::Corruption { offset, kind, .. } => {
-                    return Ok(Step::Stop(offset, kind.to_string()));
+                ReadEvent::Eof => return Ok(()),
+                ReadEvent::TimestampSizes(sizes) => {
+                    let sizes = sizes.iter().map(|&(cf, size)| (cf, usize::from(size)));
+                    self.recorded.extend(sizes);
+                    Verdict::GoOn
                 }
-                ReadEvent::OldRecord { offset } => {
-                    return Ok(Step::Stop(offset, "record of an older log".to_string()));
+                event => self
+                    .decider
+                    .event(&event, reader.is_recycled())
+                    .map_err(|e| {
+                        if e.offset().is_some() {
+                            e.with_path(path)
+                        } else {
+                            at(e, offset)
+                        }
+                    })?,
+            };
+            match verdict {
+                Verdict::GoOn => {}
+                Verdict::Skip(why) => self.out.dropped.push((number, offset, why)),
+                Verdict::NextLog(why) => {
+                    self.out.dropped.push((number, offset, why));
+                    return Ok(());
                 }
-                ReadEvent::TimestampSizes(_) => {
-                    return Err(at(Error::not_supported("user-defined timestamps"), 0));
-                }
-                ReadEvent::Predecessor { .. } => {
-                    return Err(at(Error::not_supported("track_and_verify_wals"), 0));
-                }
-                ReadEvent::Eof => return Ok(Step::GoOn),
             }
         }
     }
@@ -152,54 +206,103 @@ impl<'a> Replay<'a> {
         opening.number < self.first_log || self.before == Some((opening.number, opening.size))
     }
 
-    fn batch(&mut self, rep: &[u8], log: u64, offset: u64, first: bool) -> Result<Step> {
-        if rep.len() < BATCH_HEADER_SIZE {
-            return Ok(Step::Stop(offset, "log record too small".to_string()));
+    fn batch(&mut self, rep: &[u8], log: u64, first: bool) -> Result<Verdict> {
+        let sequence = get_fixed64(rep, 0).filter(|_| rep.len() >= BATCH_HEADER_SIZE);
+        match self.decider.record(sequence)? {
+            Verdict::GoOn => {}
+            other => return Ok(other),
         }
-        let iter = BatchIter::new(rep)?;
-        let (sequence, count) = (iter.sequence(), iter.header_count());
-        if self.stopped {
-            if !first || self.next_sequence != Some(sequence) {
-                return Ok(Step::Stop(
-                    offset,
-                    "does not continue the sequence".to_string(),
-                ));
+        let sequence = sequence.unwrap_or(0);
+        let changed = if self.has_timestamps || !self.recorded.is_empty() {
+            self.reconcile(rep)?
+        } else {
+            None
+        };
+        let rep = changed.as_ref().map_or(rep, |batch| batch.as_bytes());
+        let allow_2pc = self.engine.c.options.allow_2pc;
+        let (runs, sections) = plan(rep, &self.prepared, &self.out.families, allow_2pc)?;
+        if first && self.is_behind_a_gap(rep)? {
+            match self.decider.gap()? {
+                Verdict::GoOn => {}
+                other => return Ok(other),
             }
-            self.stopped = false;
         }
-        if sequence > spanlith_base::MAX_SEQUENCE {
-            return Ok(Step::Stop(
-                offset,
-                "sequence number out of range".to_string(),
-            ));
+        // Everything is looked at before anything is inserted: a batch is recovered whole or not at
+        // all.
+        let mut next = sequence;
+        let entries = match self.entries(&runs, log, &mut next)? {
+            Inserted::Entries(entries) => entries,
+            Inserted::Refused(error) => return self.decider.damage(error),
+        };
+        if next > spanlith_base::MAX_SEQUENCE {
+            let error = Error::corruption("sequence number out of range");
+            return self.decider.damage(error);
         }
-        if self.next_sequence.is_some_and(|next| sequence < next) {
-            return Err(Error::corruption(format!(
-                "Sequence number is being set backwards during recovery, expected at least {}",
-                self.next_sequence.unwrap_or(0)
-            ))
-            .with("sequence", sequence));
-        }
-        // Decode everything before anything is inserted: a batch is recovered whole or not at all.
-        let mut seqno = sequence;
-        let mut found = 0u32;
-        let mut entries = Vec::new();
-        for op in iter {
-            let op = op?;
-            if let BatchOp::LogData { blob } = op {
-                let opening = Opening::parse(blob, &self.engine.c.db_id);
-                if first && opening.is_some_and(|o| !self.continues(&o)) {
-                    let why = "the log before it is missing or ended early".to_string();
-                    return Ok(Step::Stop(offset, why));
-                }
+        self.decider.accept(sequence, next)?;
+        self.out.first_sequence.get_or_insert(sequence);
+        for (cf, seqno, kind, key, value) in entries {
+            let Some(family) = self.out.families.get(&cf) else {
                 continue;
+            };
+            if !family.mem.add(seqno, kind, key, value) {
+                return Err(Error::corruption("the log holds one sequence number twice")
+                    .with("seqno", seqno));
             }
+        }
+        drop(runs);
+        self.prepared.take(sections, log);
+        self.out.last_sequence = self.out.last_sequence.max(next.saturating_sub(1));
+        for family in self.out.families.values_mut() {
+            family.seal_if_full(self.engine, self.may_flush)?;
+        }
+        Ok(Verdict::GoOn)
+    }
+
+    /// The batch with keys as long as timestamps are now; `None` if they are.
+    fn reconcile(&self, rep: &[u8]) -> Result<Option<spanlith_wal::WriteBatch>> {
+        let running = |cf: u32| {
+            let family = self.out.families.get(&cf)?;
+            Some(family.family.comparator.timestamp_size())
+        };
+        // Releases before 8 record no sizes. Timestamps that are stored in tables cannot be switched
+        // on or off, so a log that is silent about such a family has them as they are now.
+        let stored = |cf: u32| {
+            let family = self.out.families.get(&cf)?;
+            let persists = family.settings.options.persist_user_defined_timestamps;
+            running(cf).filter(|&size| persists && size > 0)
+        };
+        let recorded = |cf: u32| self.recorded.get(&cf).copied().or_else(|| stored(cf));
+        reconcile_timestamps(rep, recorded, running)
+    }
+
+    /// Whether the batch is the note of ours that something is missing before this log.
+    fn is_behind_a_gap(&self, rep: &[u8]) -> Result<bool> {
+        for op in BatchIter::new(rep)? {
+            if let BatchOp::LogData { blob } = op? {
+                let opening = Opening::parse(blob, &self.engine.c.db_id);
+                if opening.is_some_and(|o| !self.continues(&o)) {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// The entries of `runs`, numbered from `next` on, that are not in tables yet.
+    fn entries<'e>(
+        &self,
+        runs: &'e [Cow<'_, [u8]>],
+        log: u64,
+        next: &mut SequenceNumber,
+    ) -> Result<Inserted<'e>> {
+        let mut entries = Vec::new();
+        for op in runs.iter().flat_map(|run| BatchIter::entries(run)) {
+            let op = op?;
+            let Some(cf) = op.cf() else { continue };
             // A family that was dropped, or is not opened, or has everything in tables.
-            let cf = op.cf().unwrap_or(0);
             let family = self.out.families.get(&cf);
             let Some(family) = family.filter(|f| log >= f.log_number) else {
-                seqno += 1;
-                found += 1;
+                *next += 1;
                 continue;
             };
             let (kind, key, value): (_, _, &[u8]) = match op {
@@ -218,13 +321,10 @@ impl<'a> Replay<'a> {
                 BatchOp::DeleteRange { begin, end, .. } => {
                     match family.family.comparator.compare(begin, end) {
                         // Counted, but neither inserted nor given a number.
-                        std::cmp::Ordering::Equal => {
-                            found += 1;
-                            continue;
-                        }
+                        std::cmp::Ordering::Equal => continue,
                         std::cmp::Ordering::Greater => {
-                            let why = "end key comes before start key".to_string();
-                            return Ok(Step::Stop(offset, why));
+                            let text = "end key comes before start key";
+                            return Ok(Inserted::Refused(Error::invalid_argument(text)));
                         }
                         std::cmp::Ordering::Less => {
                             return Err(Error::not_supported("range deletion"));
@@ -233,36 +333,65 @@ impl<'a> Replay<'a> {
                 }
                 other => return Err(not_executed(&other)),
             };
-            entries.push((cf, seqno, kind, key, value));
-            seqno += 1;
-            found += 1;
+            entries.push((cf, *next, kind, key, value));
+            *next += 1;
         }
-        if found != count {
-            return Err(Error::corruption("WriteBatch has wrong count"));
-        }
-        if seqno > spanlith_base::MAX_SEQUENCE {
-            return Ok(Step::Stop(
-                offset,
-                "sequence number out of range".to_string(),
-            ));
-        }
-        self.out.first_sequence.get_or_insert(sequence);
-        for (cf, seqno, kind, key, value) in entries {
-            let Some(family) = self.out.families.get(&cf) else {
-                continue;
-            };
-            if !family.mem.add(seqno, kind, key, value) {
-                return Err(Error::corruption("the log holds one sequence number twice")
-                    .with("seqno", seqno));
-            }
-        }
-        self.next_sequence = Some(seqno);
-        self.out.last_sequence = self.out.last_sequence.max(seqno.saturating_sub(1));
-        for family in self.out.families.values_mut() {
-            family.seal_if_full(self.engine, self.may_flush)?;
-        }
-        Ok(Step::GoOn)
+        Ok(Inserted::Entries(entries))
     }
+}
+
+/// Walks a batch whole and says what is to be inserted, as runs of entries in order, and what it
+/// says about transactions.
+fn plan<'x, 'r: 'x>(
+    rep: &'r [u8],
+    known: &'x Prepared,
+    families: &BTreeMap<u32, Recovering>,
+    allow_2pc: bool,
+) -> Result<(Vec<Cow<'x, [u8]>>, Sections<'r>)> {
+    let size_of = |cf: u32| {
+        let family = families.get(&cf);
+        Some(family.map_or(0, |f| f.family.comparator.timestamp_size()))
+    };
+    let mut runs: Vec<Cow<'x, [u8]>> = Vec::new();
+    let mut sections = Sections::default();
+    let mut iter = BatchIter::new(rep)?;
+    // Where the present run begins, and what is not walked yet.
+    let (mut from, mut rest) = (iter.rest(), iter.rest());
+    while let Some(op) = iter.next() {
+        let before = std::mem::replace(&mut rest, iter.rest());
+        let own = &from[..from.len() - before.len()];
+        match op? {
+            BatchOp::BeginPrepare(kind) => {
+                runs.push(own.into());
+                sections.begin(kind, rest, allow_2pc)?;
+            }
+            BatchOp::EndPrepare { xid } => sections.end(xid, before)?,
+            BatchOp::Commit { xid } => {
+                runs.push(own.into());
+                let entries = sections.find(known, xid);
+                runs.extend(entries.map(Cow::from));
+                sections.decide(xid);
+            }
+            BatchOp::CommitWithTimestamp { ts, xid } => {
+                runs.push(own.into());
+                if let Some(entries) = sections.find(known, xid) {
+                    runs.push(with_timestamp(entries, ts, size_of)?.into());
+                }
+                sections.decide(xid);
+            }
+            BatchOp::Rollback { xid } => {
+                runs.push(own.into());
+                sections.decide(xid);
+            }
+            _ => continue,
+        }
+        from = rest;
+    }
+    if sections.is_open() {
+        return Err(Error::corruption("prepared section without end"));
+    }
+    runs.push(from.into());
+    Ok((runs, sections))
 }
 
 impl Recovering {

@@ -244,6 +244,7 @@ impl Engine {
             self.log_group(leader, group, base, (next - base) as u32, sync)
                 .inspect_err(|e| self.set_error("a write to the log", e))?;
             leader.log_bytes += bytes as u64;
+            leader.last_record = base;
         } else {
             self.has_unlogged.store(true, Ordering::Relaxed);
         }

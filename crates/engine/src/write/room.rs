@@ -1,11 +1,11 @@
 //! Makes room before a group is written: refuses, delays or stops it, and seals a full memtable.
 
 use crate::core::{Engine, Immutable, LeaderState, Opening};
-use crate::version::filenames;
+use crate::options::CompressionType;
 use spanlith_base::{Error, Result};
 use spanlith_env::IoActivity;
 use spanlith_memtable::MemTable;
-use spanlith_wal::LogWriter;
+use spanlith_wal::{LogCompression, LogOptions, LogWriter};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -110,21 +110,37 @@ impl Engine {
 
     /// Creates the log file of `number`.
     pub(crate) fn create_log(&self, number: u64) -> Result<LogWriter> {
-        let path = self.path(filenames::log_file_name(number));
+        let path = self.log_path(number);
         let mut file = self.c.env.fs.create(&path, IoActivity::Wal)?;
         let o = &self.c.options;
         if o.allow_fallocate {
             let size = self.default.settings().options.write_buffer_size;
             file.preallocate(size + size / 10);
         }
-        Ok(LogWriter::new(file, number))
+        let compression = match o.wal_compression {
+            CompressionType::Zstd => LogCompression::Zstd,
+            _ => LogCompression::None,
+        };
+        let form = LogOptions {
+            compression,
+            buffer_size: match o.manual_wal_flush {
+                true => o.writable_file_max_buffer_size as usize,
+                false => 0,
+            },
+            ..LogOptions::default()
+        };
+        LogWriter::new_with(file, number, form)
     }
 
     /// Starts a new log, which names the one before. Requires: leadership.
     fn switch_log(&self, leader: &mut LeaderState) -> Result<u64> {
         let number = self.new_file_number();
         let mut new = self.create_log(number)?;
+        let last_record = std::mem::take(&mut leader.last_record);
         if let Some(before) = &leader.log {
+            if self.c.options.track_and_verify_wals {
+                new.add_predecessor(before.log_number(), before.len(), last_record)?;
+            }
             let opening = Opening {
                 number: before.log_number(),
                 size: before.len(),
@@ -132,6 +148,7 @@ impl Engine {
             };
             let batch = opening.to_batch(&self.c.db_id)?;
             new.add_record(batch.as_bytes())?;
+            leader.last_record = batch.sequence();
         }
         let old = leader.log.replace(new);
         leader.log_in_dir = false;
@@ -140,6 +157,7 @@ impl Engine {
         let mut old_logs = self.old_logs.lock();
         old_logs.retain(|l| l.log_number() >= keep_from);
         if let Some(mut old) = old {
+            old.flush()?;
             if old.is_synced() {
                 old.close()?;
             } else {

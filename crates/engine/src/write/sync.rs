@@ -26,10 +26,27 @@ impl Engine {
             .ok_or_else(|| Error::io("the log is not open"))?;
         log.sync()?;
         if !leader.log_in_dir {
-            self.c.env.fs.sync_dir(&self.c.dir)?;
+            self.c.env.fs.sync_dir(&self.c.wal_dir)?;
             leader.log_in_dir = true;
         }
         Ok(())
+    }
+
+    /// Hands log records that `manual_wal_flush` holds back to the operating system, and makes them
+    /// survive a power cut if `sync`.
+    pub(crate) fn flush_wal(self: &Arc<Self>, sync: bool) -> Result<()> {
+        if sync {
+            return self.sync_wal();
+        }
+        let mut leader = self.leader.lock();
+        if let Some(e) = self.refusal() {
+            return Err(e);
+        }
+        let flushed = match &mut leader.log {
+            None => Ok(()),
+            Some(log) => log.flush(),
+        };
+        flushed.inspect_err(|e| self.set_error("a write to the log", e))
     }
 
     /// Makes every write so far survive a power cut.

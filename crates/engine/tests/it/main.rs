@@ -9,3 +9,5 @@ mod fault;
 mod golden;
 mod order;
 mod regressions;
+mod wal_forms;
+mod wal_recovery;

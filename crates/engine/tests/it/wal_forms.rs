@@ -1,0 +1,183 @@
+//! Logs of other forms and places: compressed, held back, in a directory of their own, with
+//! predecessors; and prepared transactions that recovery keeps.
+
+use spanlith::Db;
+use spanlith::options::{CompressionType, DbOptions, WalRecoveryMode};
+use spanlith_testkit::{TempDir, golden_cases};
+use std::path::Path;
+
+fn logs(dir: &Path) -> Vec<std::path::PathBuf> {
+    let mut found: Vec<_> = std::fs::read_dir(dir)
+        .unwrap()
+        .map(|e| e.unwrap().path())
+        .filter(|p| p.extension().is_some_and(|e| e == "log"))
+        .collect();
+    found.sort();
+    found
+}
+
+fn with(change: impl FnOnce(&mut DbOptions)) -> DbOptions {
+    let mut options = DbOptions::default();
+    options.create_if_missing = true;
+    change(&mut options);
+    options
+}
+
+fn open(dir: &Path, options: DbOptions) -> spanlith::Result<Db> {
+    Db::builder(dir).options(options).no_info_log().open()
+}
+
+#[test]
+fn a_compressed_log_is_smaller_and_comes_back() {
+    let temp = TempDir::new("wal-forms");
+    let options = with(|o| {
+        o.wal_compression = CompressionType::Zstd;
+    });
+    let db = open(temp.path(), options.clone()).unwrap();
+    for n in 0..50 {
+        db.default_cf()
+            .put(format!("k{n}"), vec![b'v'; 20_000])
+            .unwrap();
+    }
+    drop(db);
+    let size: u64 = logs(temp.path())
+        .iter()
+        .map(|p| p.metadata().unwrap().len())
+        .sum();
+    assert!(size < 100_000, "{size}");
+    // Any later open reads it.
+    let db = open(temp.path(), DbOptions::default()).unwrap();
+    assert_eq!(db.default_cf().get("k49").unwrap().unwrap().len(), 20_000);
+}
+
+#[test]
+fn records_that_are_held_back_reach_the_file_when_asked_for() {
+    let temp = TempDir::new("wal-forms");
+    let options = with(|o| {
+        o.manual_wal_flush = true;
+    });
+    let db = open(temp.path(), options).unwrap();
+    let size = || logs(temp.path())[0].metadata().unwrap().len();
+    db.default_cf().put("a", "1").unwrap();
+    assert_eq!(size(), 0);
+    db.flush_wal(false).unwrap();
+    let first = size();
+    assert!(first > 0);
+    db.default_cf().put("b", "2").unwrap();
+    assert_eq!(size(), first);
+    db.flush_wal(true).unwrap();
+    assert!(size() > first);
+    db.default_cf().put("c", "3").unwrap();
+    db.close().unwrap();
+    let db = open(temp.path(), DbOptions::default()).unwrap();
+    assert_eq!(&*db.default_cf().get("c").unwrap().unwrap(), b"3");
+}
+
+#[test]
+fn logs_may_have_a_directory_of_their_own() {
+    let temp = TempDir::new("wal-forms");
+    let (dir, wal) = (temp.path().join("db"), temp.path().join("wal"));
+    let options = || {
+        with(|o| {
+            o.wal_dir = wal.to_str().unwrap().to_string();
+        })
+    };
+    for round in 0..3 {
+        let db = open(&dir, options()).unwrap();
+        for before in 0..round {
+            assert!(db.default_cf().get(format!("k{before}")).unwrap().is_some());
+        }
+        db.default_cf().put(format!("k{round}"), "v").unwrap();
+        if round == 1 {
+            db.flush(true).unwrap();
+            db.default_cf().put("more", "v").unwrap();
+        }
+        drop(db);
+        assert_eq!(logs(&dir).len(), 0);
+        assert_eq!(logs(&wal).len(), 1);
+    }
+}
+
+#[test]
+fn a_log_that_is_missing_or_shorter_than_its_successor_says_is_noticed() {
+    let options = |mode| {
+        with(|o| {
+            o.track_and_verify_wals = true;
+            o.wal_recovery_mode = mode;
+        })
+    };
+    let absolute = WalRecoveryMode::AbsoluteConsistency;
+    let case = golden_cases()
+        .into_iter()
+        .find(|c| c.directory.ends_with("11.8") && c.name == "wal-verified")
+        .unwrap();
+    let build = || {
+        let temp = TempDir::new("wal-forms");
+        let dir = case.copy_to(temp.path());
+        (temp, dir)
+    };
+    let try_open = |dir: &Path, mode| {
+        Db::builder(dir)
+            .options(options(mode))
+            .all_families()
+            .no_info_log()
+            .open()
+            .map(drop)
+    };
+    let (_temp, dir) = build();
+    try_open(&dir, absolute).unwrap();
+    try_open(&dir, absolute).unwrap();
+
+    let (_temp, dir) = build();
+    std::fs::remove_file(&logs(&dir)[1]).unwrap();
+    let text = try_open(&dir, absolute).unwrap_err().to_string();
+    let want = "Corruption: Mismatched predecessor log number of WAL file 000010.log Recorded 8. Observed 4";
+    assert!(text.starts_with(want), "{text}");
+
+    let (_temp, dir) = build();
+    for log in logs(&dir) {
+        std::fs::remove_file(log).unwrap();
+    }
+    let text = try_open(&dir, absolute).unwrap_err().to_string();
+    assert_eq!(text, "Corruption: Opening an existing DB with no WAL files");
+}
+
+#[test]
+fn prepared_transactions_are_refused_by_name_or_kept_with_their_logs() {
+    for directory in ["golden-7.8", "golden-11.8"] {
+        let name = ["wal-2pc", "txn-prepared"][usize::from(directory == "golden-11.8")];
+        let case = golden_cases()
+            .into_iter()
+            .find(|c| c.directory.ends_with(directory) && c.name == name)
+            .unwrap();
+        let temp = TempDir::new("wal-forms");
+        let dir = case.copy_to(temp.path());
+        let text = open(&dir, DbOptions::default()).err().unwrap().to_string();
+        let want =
+            "Not implemented: WAL contains prepared transactions. Open with TransactionDB::Open().";
+        assert!(text.starts_with(want), "{text}");
+
+        let options = || {
+            with(|o| {
+                o.allow_2pc = true;
+            })
+        };
+        let want = case.expected_families().remove(0).entries;
+        let before = logs(&dir);
+        for round in 0..3 {
+            let db = open(&dir, options()).unwrap();
+            let rows: Vec<_> = db
+                .default_cf()
+                .iter()
+                .map(|e| e.map(|(k, v)| (k.into_vec(), v.into_vec())).unwrap())
+                .filter(|row| !row.0.starts_with(b"zz"))
+                .collect();
+            assert_eq!(rows, want, "{name} {round}");
+            db.default_cf().put(format!("zz{round}"), "v").unwrap();
+            db.flush(true).unwrap();
+            drop(db);
+            // The log with what is undecided stays.
+            assert!(logs(&dir).contains(&before[0]), "{name} {round}");
+        }
+    }
+}
