@@ -55,10 +55,20 @@ impl Engine {
         with_state: impl FnOnce(&mut DbState),
     ) -> Result<()> {
         let mut manifest = self.manifest.lock();
-        let (next, records, new_sequence) = self.prepare_edits(edits)?;
+        let (next, mut records, new_sequence) = self.prepare_edits(edits)?;
         let kept_log = records.iter().filter_map(|e| e.min_log_number_to_keep);
         let kept_log = kept_log.max().unwrap_or(0);
+        if manifest.tracked.range(..kept_log).next().is_some() {
+            // Never in one record with files.
+            records.push(VersionEdit {
+                wal_deletion: Some(kept_log),
+                prev_log_number: Some(0),
+                last_sequence: Some(new_sequence),
+                ..VersionEdit::default()
+            });
+        }
         self.write_edits(&mut manifest, records)?;
+        manifest.tracked.retain(|&n, _| n >= kept_log);
 
         let mut state = self.state.lock();
         state.table_sequence = state.table_sequence.max(new_sequence);
@@ -167,7 +177,7 @@ impl Engine {
             edit.next_file_number = Some(next_file);
         }
         let written = if roll {
-            let facts = self.snapshot_facts();
+            let facts = self.snapshot_facts(manifest);
             if let Some(first) = records.first_mut()
                 && facts.max_family > 0
             {

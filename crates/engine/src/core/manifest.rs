@@ -1,10 +1,12 @@
 //! Writing the MANIFEST: the durable truth about which files make up the database.
 
 use super::Engine;
+use crate::version::edit::WalAddition;
 use crate::version::{Version, VersionEdit, filenames};
 use spanlith_base::{FileNumber, Result, SequenceNumber};
 use spanlith_env::{Env, IoActivity};
 use spanlith_wal::LogWriter;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,6 +16,8 @@ pub(crate) struct ManifestState {
     pub writer: Option<LogWriter>,
     /// Number of the file named by CURRENT.
     pub number: FileNumber,
+    /// Logs that it tracks (`track_and_verify_wals_in_manifest`), and their synced bytes.
+    pub tracked: BTreeMap<FileNumber, u64>,
 }
 
 /// What a new MANIFEST says of one family.
@@ -32,6 +36,8 @@ pub(crate) struct SnapshotFacts {
     pub max_family: u32,
     pub min_log_number: FileNumber,
     pub table_sequence: SequenceNumber,
+    /// Tracked logs and their synced bytes.
+    pub tracked: BTreeMap<FileNumber, u64>,
 }
 
 /// The records a new MANIFEST begins with (`docs/formats/manifest.md`, "snapshot").
@@ -40,6 +46,17 @@ pub(crate) fn snapshot_edits(f: &SnapshotFacts) -> Vec<VersionEdit> {
         db_id: Some(f.db_id.as_str().into()),
         ..VersionEdit::default()
     }];
+    if !f.tracked.is_empty() {
+        let tracked = f.tracked.iter();
+        let additions = tracked.map(|(&number, &size)| WalAddition {
+            number,
+            synced_size: Some(size),
+        });
+        edits.push(VersionEdit {
+            wal_additions: additions.collect(),
+            ..VersionEdit::default()
+        });
+    }
     for c in &f.families {
         edits.push(VersionEdit {
             column_family: c.id,
@@ -74,8 +91,35 @@ pub(crate) fn write_current(env: &Env, dir: &Path, number: FileNumber) -> Result
 }
 
 impl Engine {
+    /// Records that closed logs, number and bytes, were synced, if the options ask for it.
+    ///
+    /// # Errors
+    /// Those of the MANIFEST, which is started anew by the next edit.
+    pub(crate) fn track_synced_logs(&self, synced: &[(FileNumber, u64)]) -> Result<()> {
+        let synced = synced.iter().filter(|l| l.1 > 0);
+        let synced: Vec<(FileNumber, u64)> = synced.copied().collect();
+        if !self.c.options.track_and_verify_wals_in_manifest || synced.is_empty() {
+            return Ok(());
+        }
+        let mut manifest = self.manifest.lock();
+        let additions = synced.iter().map(|&(number, size)| WalAddition {
+            number,
+            synced_size: Some(size),
+        });
+        let sequence = self.state.lock().table_sequence;
+        let edit = VersionEdit {
+            wal_additions: additions.collect(),
+            prev_log_number: Some(0),
+            last_sequence: Some(sequence),
+            ..VersionEdit::default()
+        };
+        self.write_edits(&mut manifest, vec![edit])?;
+        manifest.tracked.extend(synced);
+        Ok(())
+    }
+
     /// The installed versions and counters.
-    pub(super) fn snapshot_facts(&self) -> SnapshotFacts {
+    pub(super) fn snapshot_facts(&self, manifest: &ManifestState) -> SnapshotFacts {
         let state = self.state.lock();
         let families = state.families.values().map(|f| FamilyFacts {
             id: f.family.id,
@@ -90,6 +134,7 @@ impl Engine {
             max_family: state.max_family,
             min_log_number: state.min_log_number(),
             table_sequence: state.table_sequence,
+            tracked: manifest.tracked.clone(),
         }
     }
 

@@ -24,6 +24,7 @@ const DB_ANY: &[&str] = &[
     "wal_dir",
     "wal_recovery_mode",
     "track_and_verify_wals",
+    "track_and_verify_wals_in_manifest",
     "manual_wal_flush",
     "max_background_jobs",
     "max_background_flushes",

@@ -39,6 +39,8 @@ pub(super) struct Recovered {
     pub min_log_number: u64,
     pub next_file: u64,
     pub last_sequence: u64,
+    /// Tracked logs and how many bytes of them were synced.
+    pub tracked_logs: BTreeMap<u64, Option<u64>>,
     /// Where a torn append was dropped.
     pub torn_at: Option<u64>,
 }
@@ -187,7 +189,10 @@ struct Replay<'a> {
     min_log_number: u64,
     next_file: Option<u64>,
     last_sequence: Option<u64>,
-    tracked_logs: bool,
+    /// Tracked logs and how much of them was synced.
+    tracked_logs: BTreeMap<u64, Option<u64>>,
+    /// Logs below this number are not tracked any more.
+    untracked_below: u64,
 }
 
 impl<'a> Replay<'a> {
@@ -202,7 +207,8 @@ impl<'a> Replay<'a> {
             min_log_number: 0,
             next_file: None,
             last_sequence: None,
-            tracked_logs: false,
+            tracked_logs: BTreeMap::new(),
+            untracked_below: 0,
         };
         me.add_family(0, "default".to_string());
         me
@@ -259,6 +265,31 @@ impl<'a> Replay<'a> {
         }
     }
 
+    /// Takes in what an edit says about tracked logs.
+    fn track(&mut self, e: &VersionEdit) -> Result<()> {
+        for wal in &e.wal_additions {
+            // Additions below a deletion, also of an earlier record, do not matter.
+            if wal.number < self.untracked_below {
+                continue;
+            }
+            match (self.tracked_logs.get(&wal.number), wal.synced_size) {
+                (Some(_), None) => {
+                    let text = format!("WAL {} is created more than once", wal.number);
+                    return Err(Error::corruption(text));
+                }
+                (Some(&known), size) if size <= known => {}
+                (_, size) => {
+                    self.tracked_logs.insert(wal.number, size);
+                }
+            }
+        }
+        if let Some(below) = e.wal_deletion {
+            self.untracked_below = self.untracked_below.max(below);
+            self.tracked_logs.retain(|&n, _| n >= below);
+        }
+        Ok(())
+    }
+
     fn apply(&mut self, e: &VersionEdit) -> Result<()> {
         if let Some(id) = &e.db_id {
             self.db_id = Some(String::from_utf8_lossy(id).into_owned());
@@ -266,11 +297,7 @@ impl<'a> Replay<'a> {
         self.next_file = e.next_file_number.or(self.next_file);
         self.last_sequence = e.last_sequence.or(self.last_sequence);
         self.min_log_number = e.min_log_number_to_keep.unwrap_or(self.min_log_number);
-        // Additions below a later deletion no longer matter.
-        self.tracked_logs |= !e.wal_additions.is_empty();
-        if e.wal_deletion.is_some() && e.wal_additions.is_empty() {
-            self.tracked_logs = false;
-        }
+        self.track(e)?;
         self.max_family = e.max_column_family.unwrap_or(0).max(self.max_family);
         let id = e.column_family;
         if let Some(name) = &e.column_family_add {
@@ -348,9 +375,6 @@ impl<'a> Replay<'a> {
         let there = |name: &str| self.families.values().any(|f| f.name == name);
         let wanted = self.expect.families.iter();
         let missing = wanted.filter(|f| !there(&f.name)).cloned().collect();
-        if self.tracked_logs {
-            return Err(Error::not_supported("track_and_verify_wals_in_manifest"));
-        }
         let mut families = Vec::new();
         for (id, f) in self.families {
             let Some(o) = f.opened else {
@@ -373,6 +397,7 @@ impl<'a> Replay<'a> {
             min_log_number: self.min_log_number,
             next_file,
             last_sequence,
+            tracked_logs: self.tracked_logs,
             torn_at: None,
         })
     }

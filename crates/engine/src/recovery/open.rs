@@ -131,11 +131,11 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
         purge: &purge,
     };
     let recovered = read_manifest(env, manifest_number, &expect)?;
-    if !options.create_missing_column_families || *read_only {
-        if let Some(f) = recovered.missing.first() {
-            let text = format!("Column family not found: {}", f.name);
-            return Err(Error::invalid_argument(text));
-        }
+    if (!options.create_missing_column_families || *read_only)
+        && let Some(f) = recovered.missing.first()
+    {
+        let text = format!("Column family not found: {}", f.name);
+        return Err(Error::invalid_argument(text));
     }
     check_files(&request, &recovered, manifest_number)?;
     let db_id = match (&recovered.db_id, read_identity(env, dir)?) {
@@ -169,6 +169,9 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
     let newest = recovered.families.iter().map(|f| f.log_number).max();
     let next_file = recovered.next_file.max(newest.unwrap_or(0)).max(highest) + 1;
     logs.retain(|&n| n >= first_log);
+    if options.track_and_verify_wals_in_manifest {
+        check_tracked(&request, &recovered.tracked_logs, first_log, &logs)?;
+    }
     let (last_sequence, max_family) = (recovered.last_sequence, recovered.max_family);
     let explanation = Explanation::new(&recovered);
     let (missing, torn_at) = (recovered.missing, recovered.torn_at);
@@ -323,6 +326,9 @@ fn assemble(request: &OpenRequest, families: Vec<RecoveredFamily>, parts: Parts)
     let manifest = ManifestState {
         writer: None,
         number: parts.manifest_number,
+        // What older logs were is checked above; they are replayed and gone when the next MANIFEST
+        // begins.
+        tracked: BTreeMap::new(),
     };
     let rate = request.options.delayed_write_rate;
     let throttle = Throttle::new(DelayController::new(rate));
@@ -384,6 +390,31 @@ fn list_numbers(request: &OpenRequest) -> Result<(u64, Vec<u64>)> {
     }
     logs.sort_unstable();
     Ok((highest, logs))
+}
+
+/// Every log that the MANIFEST tracks and recovery needs is there and as long as was synced.
+fn check_tracked(
+    request: &OpenRequest,
+    tracked: &BTreeMap<u64, Option<u64>>,
+    first_log: u64,
+    logs: &[u64],
+) -> Result<()> {
+    for (&n, &synced) in tracked.range(first_log..) {
+        if !logs.contains(&n) {
+            let text = format!("Missing WAL with log number: {n}.");
+            return Err(Error::corruption(text));
+        }
+        let path = wal_dir(request).join(filenames::log_file_name(n));
+        let size = request.env.fs.size(&path)?;
+        if let Some(synced) = synced.filter(|&synced| size < synced) {
+            return Err(Error::corruption(format!(
+                "Size mismatch: WAL (log number: {n}) in MANIFEST is {synced} bytes , but actually \
+                 is {size} bytes on disk."
+            ))
+            .with_path(&path));
+        }
+    }
+    Ok(())
 }
 
 /// Every table that the MANIFEST names is there and has its size.

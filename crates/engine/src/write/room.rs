@@ -160,6 +160,7 @@ impl Engine {
             old.flush()?;
             if old.is_synced() {
                 old.close()?;
+                self.track_synced_logs(&[(old.log_number(), old.len())])?;
             } else {
                 old_logs.push(old);
             }

@@ -8,12 +8,14 @@ impl Engine {
     /// Syncs and closes the logs before the current one, oldest first.
     pub(crate) fn sync_old_logs(&self) -> Result<()> {
         let mut old = self.old_logs.lock();
+        let mut synced = Vec::new();
         while let Some(first) = old.first_mut() {
             first.sync()?;
             first.close()?;
+            synced.push((first.log_number(), first.len()));
             old.remove(0);
         }
-        Ok(())
+        self.track_synced_logs(&synced)
     }
 
     /// Syncs everything logged so far: earlier logs first, then the current one, then, once per log,

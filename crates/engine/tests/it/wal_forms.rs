@@ -181,3 +181,72 @@ fn prepared_transactions_are_refused_by_name_or_kept_with_their_logs() {
         }
     }
 }
+
+#[test]
+fn a_tracked_log_that_is_missing_or_too_short_is_noticed() {
+    let tracked = |dir: &Path| {
+        let options = with(|o| o.track_and_verify_wals_in_manifest = true);
+        Db::builder(dir)
+            .options(options)
+            .all_families()
+            .no_info_log()
+            .open()
+    };
+    let case = golden_cases()
+        .into_iter()
+        .find(|c| c.directory.ends_with("11.8") && c.name == "wal-tracked")
+        .unwrap();
+    // Logs of RocksDB, and the same written by us.
+    for ours in [false, true] {
+        let build = || {
+            let temp = TempDir::new("wal-forms");
+            if !ours {
+                let dir = case.copy_to(temp.path());
+                return (temp, dir);
+            }
+            let dir = temp.path().to_path_buf();
+            let db = tracked(&dir).unwrap();
+            let other = db.create_cf(spanlith::FamilyOptions::new("other")).unwrap();
+            for n in 0..3 {
+                // A flush of one family keeps the logs of the other, and syncs them.
+                db.default_cf().put(format!("k{n}"), "v").unwrap();
+                other.put(format!("k{n}"), "v").unwrap();
+                other.flush(true).unwrap();
+            }
+            db.default_cf().put("last", "v").unwrap();
+            drop((other, db));
+            (temp, dir)
+        };
+        let (_temp, dir) = build();
+        assert!(logs(&dir).len() > 2);
+        drop(tracked(&dir).unwrap());
+        drop(tracked(&dir).unwrap());
+
+        let (_temp, dir) = build();
+        let gone = &logs(&dir)[1];
+        std::fs::remove_file(gone).unwrap();
+        let number: u64 = gone.file_stem().unwrap().to_string_lossy().parse().unwrap();
+        let text = tracked(&dir).err().unwrap().to_string();
+        let want = format!("Corruption: Missing WAL with log number: {number}.");
+        assert!(text.starts_with(&want), "{text}");
+
+        let (_temp, dir) = build();
+        let cut = &logs(&dir)[1];
+        let file = std::fs::File::options().write(true).open(cut).unwrap();
+        let len = file.metadata().unwrap().len();
+        file.set_len(len - 1).unwrap();
+        let text = tracked(&dir).err().unwrap().to_string();
+        let want = format!(
+            "Corruption: Size mismatch: WAL (log number: {number}) in MANIFEST is {len} bytes , but \
+             actually is {} bytes on disk.",
+            len - 1
+        );
+        assert!(text.starts_with(&want), "{text}");
+        // Nobody asks: it opens, and nothing is tracked any more.
+        let skip = with(|o| o.wal_recovery_mode = WalRecoveryMode::SkipAnyCorruptedRecords);
+        let plain = Db::builder(&dir).options(skip).all_families();
+        let plain = plain.no_info_log().open();
+        drop(plain.unwrap());
+        drop(tracked(&dir).unwrap());
+    }
+}
