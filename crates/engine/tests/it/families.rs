@@ -181,6 +181,8 @@ fn a_log_stays_as_long_as_one_family_needs_it() {
         db.default_cf().put(format!("k{i}"), "w").unwrap();
         db.default_cf().flush(true).unwrap();
     }
+    // The job that flushed deletes the log after the flush is over.
+    db.wait_idle(None).unwrap();
     let names = env.fs.list(Path::new(DIR)).unwrap();
     let logs = names.iter().filter(|n| n.ends_with(".log")).count();
     assert_eq!(logs, 1, "{names:?}");
