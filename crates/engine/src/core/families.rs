@@ -5,9 +5,9 @@ use super::state::{FamilyState, MemSlot};
 use super::{Engine, SuperVersion, worst_stall};
 use crate::merge::MergeOperator;
 use crate::options::{BlockBasedTableOptions, CfOptions};
-use crate::version::{FilePaths, PurgeSink, TableCache, Version, VersionEdit};
+use crate::version::{FilePaths, MetadataBlocks, PurgeSink, TableCache, Version, VersionEdit};
+use spanlith_base::slice_transform::SliceTransform;
 use spanlith_base::{Comparator, Error, Result};
-use spanlith_memtable::MemTable;
 use spanlith_table::BlockCache;
 use std::path::Path;
 use std::sync::Arc;
@@ -21,6 +21,8 @@ pub(crate) struct FamilyRequest {
     pub table_options: BlockBasedTableOptions,
     pub comparator: Comparator,
     pub merge_operator: Option<Arc<dyn MergeOperator>>,
+    /// An extractor of the user's; `None` is what the options name.
+    pub prefix_extractor: Option<SliceTransform>,
     pub block_cache: Option<BlockCache>,
 }
 
@@ -33,6 +35,7 @@ impl FamilyRequest {
             table_options: BlockBasedTableOptions::default(),
             comparator: Comparator::default(),
             merge_operator: None,
+            prefix_extractor: None,
             block_cache: None,
         }
     }
@@ -55,17 +58,25 @@ impl Engine {
     ) -> FamilyState {
         let options = &request.options;
         let settings = FamilySettings::new(options.clone(), request.table_options.clone());
+        let settings = settings.with_prefix_extractor(request.prefix_extractor.clone());
         let settings = Arc::new(settings);
+        let table = &request.table_options;
         let cache = Arc::new(TableCache {
             fs: c.env.fs.clone(),
             paths: family_paths(&c.dir, request),
             comparator: request.comparator.clone(),
             block_cache: request.block_cache.clone(),
-            cache_index_and_filter_blocks: request.table_options.cache_index_and_filter_blocks,
+            metadata: MetadataBlocks {
+                cached: table.cache_index_and_filter_blocks,
+                high_priority: table.cache_index_and_filter_blocks_with_high_priority,
+                pin_l0: table.pin_l0_filter_and_index_blocks_in_cache,
+                pin_top_level: table.pin_top_level_index_and_filter,
+            },
+            prefix_extractor: settings.prefix_extractor.clone(),
+            whole_key_filtering: table.whole_key_filtering,
             verify_unique_id: c.options.verify_sst_unique_id_in_manifest,
         });
-        let arena = settings.arena_block_size();
-        let mem = Arc::new(MemTable::new(request.comparator.clone(), arena));
+        let mem = settings.new_memtable(&request.comparator);
         let version = Arc::new(version);
         let superversion = SuperVersion {
             mem: mem.clone(),

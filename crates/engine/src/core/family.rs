@@ -6,11 +6,16 @@ use crate::merge::MergeOperator;
 use crate::options::{BlockBasedTableOptions, CfOptions};
 use crate::version::{FilePaths, LevelOptions, PurgeSink, TableCache};
 use spanlith_base::Comparator;
+use spanlith_base::slice_transform::SliceTransform;
 use spanlith_base::sync::ArcCell;
+use spanlith_memtable::{BloomOptions, MemTable, MemTableOptions};
 use spanlith_table::TableOptions;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
+
+/// Largest part of the write buffer that a memtable's filter takes; RocksDB's.
+const BLOOM_SHARE_MAX: f64 = 0.25;
 
 /// Options of a family, as set and in the form its parts take them. Replaced as a whole when options
 /// change at run time; readers see them through the superversion.
@@ -19,6 +24,8 @@ pub(crate) struct FamilySettings {
     pub table_options: BlockBasedTableOptions,
     pub table: TableOptions,
     pub levels: LevelOptions,
+    /// What of a key is its prefix.
+    pub prefix_extractor: Option<SliceTransform>,
 }
 
 impl FamilySettings {
@@ -26,9 +33,37 @@ impl FamilySettings {
         Self {
             table: super::table_options(&options, &table_options),
             levels: super::level_options(&options),
+            prefix_extractor: SliceTransform::from_text(&options.prefix_extractor),
             options,
             table_options,
         }
+    }
+
+    /// With an extractor of the user's, which no text can name; `None` changes nothing.
+    pub(crate) fn with_prefix_extractor(mut self, extractor: Option<SliceTransform>) -> Self {
+        if extractor.is_some() {
+            self.prefix_extractor = extractor;
+        }
+        self
+    }
+
+    /// An empty memtable of the family.
+    pub(crate) fn new_memtable(&self, comparator: &Comparator) -> Arc<MemTable> {
+        let o = &self.options;
+        let share = o
+            .memtable_prefix_bloom_size_ratio
+            .clamp(0.0, BLOOM_SHARE_MAX);
+        let bloom = (share > 0.0).then(|| BloomOptions {
+            size_bytes: (o.write_buffer_size as f64 * share) as usize,
+            whole_keys: o.memtable_whole_key_filtering,
+            prefixes: self.prefix_extractor.clone(),
+        });
+        let options = MemTableOptions {
+            arena_block_size: self.arena_block_size(),
+            bloom,
+            max_range_deletions: 0,
+        };
+        Arc::new(MemTable::with_options(comparator.clone(), &options))
     }
 
     /// RocksDB's default: an eighth of the write buffer, at most 1 MiB, in whole 4 KiB.

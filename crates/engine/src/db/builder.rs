@@ -5,6 +5,7 @@ use crate::merge::MergeOperator;
 use crate::options::{BlockBasedTableOptions, CfOptions, DbOptions, OptionsFile, sanitize_db};
 use crate::recovery::{self, OpenRequest};
 use crate::version::filenames;
+use spanlith_base::slice_transform::SliceTransform;
 use spanlith_base::{Comparator, Error, Result};
 use spanlith_env::Env;
 use spanlith_table::BlockCache;
@@ -79,6 +80,11 @@ impl OpenBuilder {
     /// Its merge operator.
     pub fn merge_operator(self, operator: Arc<dyn MergeOperator>) -> Self {
         self.change_default(|f| f.merge_operator(operator))
+    }
+
+    /// What of its keys is their prefix.
+    pub fn prefix_extractor(self, extractor: SliceTransform) -> Self {
+        self.change_default(|f| f.prefix_extractor(extractor))
     }
 
     /// Its cache for blocks; may be shared by several families and databases.

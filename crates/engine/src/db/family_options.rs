@@ -2,8 +2,11 @@
 
 use crate::core::{Engine, FamilyRequest};
 use crate::merge::{MergeOperator, operator_by_name};
-use crate::options::{BlockBasedTableOptions, CfOptions, DbOptions, check_supported, sanitize_cf};
-use spanlith_base::{Comparator, Result};
+use crate::options::{
+    BlockBasedTableOptions, CfOptions, DbOptions, IndexType, check_supported, sanitize_cf,
+};
+use spanlith_base::slice_transform::SliceTransform;
+use spanlith_base::{Comparator, Error, Result};
 use spanlith_table::BlockCache;
 use std::sync::Arc;
 
@@ -20,6 +23,7 @@ pub struct FamilyOptions {
     table: BlockBasedTableOptions,
     comparator: Option<Comparator>,
     merge_operator: Option<Arc<dyn MergeOperator>>,
+    prefix_extractor: Option<SliceTransform>,
     block_cache: Option<BlockCache>,
 }
 
@@ -32,6 +36,7 @@ impl FamilyOptions {
             table: BlockBasedTableOptions::default(),
             comparator: None,
             merge_operator: None,
+            prefix_extractor: None,
             block_cache: None,
         }
     }
@@ -65,6 +70,12 @@ impl FamilyOptions {
         self
     }
 
+    /// What of a key is its prefix, for filters and prefix scans.
+    pub fn prefix_extractor(mut self, extractor: SliceTransform) -> Self {
+        self.prefix_extractor = Some(extractor);
+        self
+    }
+
     /// Cache for blocks; may be shared by families and databases.
     pub fn block_cache(mut self, cache: BlockCache) -> Self {
         self.block_cache = Some(cache);
@@ -81,14 +92,25 @@ impl FamilyOptions {
         if self.merge_operator.is_some() {
             cf.merge_operator = plain.merge_operator;
         }
+        if self.prefix_extractor.is_some() {
+            cf.prefix_extractor = plain.prefix_extractor;
+        }
         cf
     }
 
     /// Reports unsupported options of the family and of the database.
     ///
     /// # Errors
-    /// `NotSupported` with the names of all options whose feature does not exist.
+    /// `NotSupported` with the names of all options whose feature does not exist; `InvalidArgument`
+    /// for a hash index without prefixes.
     pub(super) fn check(&self, db: &DbOptions) -> Result<()> {
+        let no_extractor = self.prefix_extractor.is_none()
+            && SliceTransform::from_text(&self.options.prefix_extractor).is_none();
+        if self.table.index_type == IndexType::HashSearch && no_extractor {
+            return Err(Error::invalid_argument(
+                "Hash index is specified for block-based table, but prefix_extractor is not given",
+            ));
+        }
         check_supported(db, &self.plain(), &self.table)
     }
 
@@ -102,6 +124,9 @@ impl FamilyOptions {
         match &self.merge_operator {
             Some(m) => self.options.merge_operator = m.name().to_string(),
             None => self.merge_operator = operator_by_name(&self.options.merge_operator),
+        }
+        if let Some(extractor) = &self.prefix_extractor {
+            self.options.prefix_extractor = extractor.name();
         }
         sanitize_cf(&mut self.options);
         let block_cache = if self.table.no_block_cache {
@@ -117,6 +142,7 @@ impl FamilyOptions {
             table_options: self.table,
             comparator,
             merge_operator: self.merge_operator,
+            prefix_extractor: self.prefix_extractor,
             block_cache,
         }
     }

@@ -62,6 +62,7 @@ impl Engine {
             oldest_key_time: ancester_time,
             file_creation_time: self.c.env.clock.now_seconds(),
             filter_level: -1,
+            prefix_extractor: settings.prefix_extractor.clone(),
             ..BuilderOptions::default()
         }
     }

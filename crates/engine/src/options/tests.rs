@@ -586,21 +586,17 @@ fn what_does_not_exist_is_refused_all_at_once_by_name() {
             "filter_policy",
         ),
         (
-            "block_based_table_factory={index_type=kHashSearch;partition_filters=true}",
-            "index_type",
-        ),
-        (
             "enable_blob_files=true;max_total_wal_size=1;two_write_queues=1",
             "max_total_wal_size, two_write_queues, enable_blob_files",
         ),
-        ("prefix_extractor=fixed:4", "prefix_extractor"),
+        ("prefix_extractor=mine", "prefix_extractor"),
         ("merge_operator=cassandra", "merge_operator"),
         ("comparator=my.cmp", "comparator"),
         (
             "ttl=100;periodic_compaction_seconds=5",
             "ttl, periodic_compaction_seconds",
         ),
-        ("memtable=vector", "memtable_factory"),
+        ("memtable=cuckoo", "memtable_factory"),
         ("table_factory=PlainTable", "table_factory"),
         (
             "wal_compression=kLZ4Compression;recycle_log_file_num=2",

@@ -9,8 +9,9 @@ use super::objects::{FilterPolicyChoice, MergeOperatorChoice, id};
 use super::table::OptionTable;
 use super::{
     BlockBasedTableOptions, CfOptions, CompactionPri, CompressionOptions, CompressionType,
-    DbOptions, IndexType,
+    DbOptions,
 };
+use spanlith_base::slice_transform::SliceTransform;
 use spanlith_base::{Error, Result};
 
 /// Database options of which any value is honoured.
@@ -101,10 +102,11 @@ const CF_ANY: &[&str] = &[
     "memtable_batch_lookup_optimization",
     "report_bg_io_stats",
     "uncache_aggressiveness",
-    // Parts of features that do not exist: in-place updates, memtable filters, limits on merges,
+    // Parts of features that do not exist: in-place updates, limits on merges,
     // other compaction styles, blob files.
     "inplace_update_num_locks",
     "bloom_locality",
+    "memtable_prefix_bloom_size_ratio",
     "memtable_whole_key_filtering",
     "strict_max_successive_merges",
     "compaction_options_universal",
@@ -131,6 +133,7 @@ const TABLE_ANY: &[&str] = &[
     "cache_index_and_filter_blocks",
     "index_block_restart_interval",
     "index_shortening",
+    "index_type",
     "no_block_cache",
     "pin_l0_filter_and_index_blocks_in_cache",
     "pin_top_level_index_and_filter",
@@ -266,8 +269,25 @@ fn cf_value(cf: &CfOptions, name: &str) -> bool {
         }
         "merge_operator" => MergeOperatorChoice::parse(&cf.merge_operator).is_some(),
         "memtable_factory" => id(&cf.memtable_factory).is_some_and(|id| {
-            matches!(id.split(':').next(), Some("SkipListFactory" | "skip_list"))
+            // What differs between them cannot be seen from outside.
+            matches!(
+                id.split(':').next(),
+                Some(
+                    "SkipListFactory"
+                        | "skip_list"
+                        | "VectorRepFactory"
+                        | "vector"
+                        | "HashSkipListRepFactory"
+                        | "prefix_hash"
+                        | "HashLinkListRepFactory"
+                        | "hash_linkedlist"
+                )
+            )
         }),
+        "prefix_extractor" => {
+            super::objects::is_null(&cf.prefix_extractor)
+                || SliceTransform::from_text(&cf.prefix_extractor).is_some()
+        }
         "compression" => has_codec(cf.compression),
         "bottommost_compression" => {
             has_codec(cf.bottommost_compression)
@@ -291,7 +311,6 @@ fn cf_value(cf: &CfOptions, name: &str) -> bool {
         }
         "compaction_filter"
         | "compaction_filter_factory"
-        | "prefix_extractor"
         | "memtable_insert_with_hint_prefix_extractor"
         | "sst_partitioner_factory"
         | "compression_manager"
@@ -308,8 +327,6 @@ fn table_value(table: &BlockBasedTableOptions, name: &str) -> bool {
     match name {
         "filter_policy" => FilterPolicyChoice::parse(&table.filter_policy).is_some(),
         "format_version" => matches!(table.format_version, 2..=7),
-        // A hash index needs a prefix extractor.
-        "index_type" => table.index_type != IndexType::HashSearch,
         "user_defined_index_factory" => super::objects::is_null(&table.user_defined_index_factory),
         _ => false,
     }

@@ -430,6 +430,5 @@ impl Recovering {
 }
 
 fn new_memtable(family: &Family, settings: &FamilySettings) -> Arc<MemTable> {
-    let c = family.comparator.clone();
-    Arc::new(MemTable::new(c, settings.arena_block_size()))
+    settings.new_memtable(&family.comparator)
 }

@@ -45,6 +45,8 @@ pub struct FileStats {
 pub struct FileMeta {
     /// File number.
     pub number: u64,
+    /// Level it was in when it was described; a hint for how to open it.
+    pub level: u32,
     /// Index into the family's list of paths.
     pub path_id: u32,
     /// Size of the file in bytes.
@@ -105,6 +107,7 @@ impl FileMeta {
         let f = f.clone();
         Self {
             number: f.number,
+            level: f.level,
             path_id: f.path_id,
             size: f.size,
             smallest: f.smallest,

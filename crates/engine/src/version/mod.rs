@@ -28,5 +28,5 @@ pub use file_meta::{FileMeta, FileStats, PurgeSink};
 pub use filenames::{FileKind, parse_file_name};
 pub use levels::{LevelOptions, LevelTargets};
 pub use paths::FilePaths;
-pub use table_cache::TableCache;
+pub use table_cache::{MetadataBlocks, TableCache};
 pub use version::{Level, Version};

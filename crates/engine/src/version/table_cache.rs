@@ -1,6 +1,7 @@
 //! Opens tables once and keeps the reader with the file's metadata.
 
 use super::{FileMeta, FilePaths};
+use spanlith_base::slice_transform::SliceTransform;
 use spanlith_base::{Comparator, Error, Result};
 use spanlith_env::FileSystem;
 use spanlith_table::{BlockCache, ReaderOptions, TableReader};
@@ -16,10 +17,27 @@ pub struct TableCache {
     pub comparator: Comparator,
     /// Cache of their blocks, if any.
     pub block_cache: Option<BlockCache>,
-    /// Whether index and filter blocks live in the block cache.
-    pub cache_index_and_filter_blocks: bool,
+    /// Where index and filter blocks live.
+    pub metadata: MetadataBlocks,
+    /// The prefix extractor in use.
+    pub prefix_extractor: Option<SliceTransform>,
+    /// Whether filters are asked for whole keys.
+    pub whole_key_filtering: bool,
     /// Whether the unique id in the MANIFEST is compared with the file's.
     pub verify_unique_id: bool,
+}
+
+/// Where index and filter blocks of tables live.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MetadataBlocks {
+    /// In the block cache, instead of with the reader.
+    pub cached: bool,
+    /// With high priority there.
+    pub high_priority: bool,
+    /// Those of level 0 with the reader all the same.
+    pub pin_l0: bool,
+    /// The top level of partitioned ones with the reader all the same.
+    pub pin_top_level: bool,
 }
 
 impl TableCache {
@@ -60,8 +78,13 @@ impl TableCache {
                 expected_unique_id,
                 largest_seqno: file.largest_seqno,
                 file_number: file.number,
-                level: -1,
-                cache_index_and_filter_blocks: self.cache_index_and_filter_blocks,
+                level: file.level as i32,
+                cache_index_and_filter_blocks: self.metadata.cached,
+                cache_index_and_filter_blocks_with_high_priority: self.metadata.high_priority,
+                pin_l0_filter_and_index_blocks_in_cache: self.metadata.pin_l0,
+                pin_top_level_index_and_filter: self.metadata.pin_top_level,
+                prefix_extractor: self.prefix_extractor.clone(),
+                whole_key_filtering: self.whole_key_filtering,
                 ..ReaderOptions::default()
             },
         )?;

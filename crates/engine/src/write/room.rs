@@ -4,7 +4,6 @@ use crate::core::{Engine, Immutable, LeaderState, Opening};
 use crate::options::CompressionType;
 use spanlith_base::{Error, Result};
 use spanlith_env::IoActivity;
-use spanlith_memtable::MemTable;
 use spanlith_wal::{LogCompression, LogOptions, LogWriter};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -197,8 +196,7 @@ impl Engine {
             let Some(f) = state.family_mut(slot.family.id) else {
                 continue;
             };
-            let arena = f.settings.arena_block_size();
-            let mem = Arc::new(MemTable::new(slot.family.comparator.clone(), arena));
+            let mem = f.settings.new_memtable(&slot.family.comparator);
             slot.mem = mem.clone();
             let sealed = std::mem::replace(&mut f.mem, mem);
             f.imm.push(Immutable {
