@@ -149,6 +149,49 @@ impl CoverageCursor {
         end.map(PlaceBuf::from)
     }
 
+    /// The mirror of [`Self::skip_to`] for a reader that goes backward: where the ranges begin that
+    /// sources newer than slot `older` delete without a gap, ending at the entry given. `None` if
+    /// they do not delete it.
+    pub fn skip_back_to(
+        &mut self,
+        older: usize,
+        user_key: &[u8],
+        seqno: SequenceNumber,
+    ) -> Option<PlaceBuf> {
+        self.locate(&Place::At(user_key, keys::pack_tag(seqno, 0)));
+        let Self {
+            slots,
+            comparator,
+            bound,
+            ..
+        } = self;
+        let mut start: Option<Place<'_>> = None;
+        for slot in &slots[..older.min(slots.len())] {
+            let Some(tombstones) = &slot.tombstones else {
+                continue;
+            };
+            if slot.newest == 0 {
+                continue;
+            }
+            let mut at = slot.at;
+            while at > 0
+                && tombstones
+                    .end(at - 1)
+                    .compare(&tombstones.start(at), comparator)
+                    == Ordering::Equal
+                && tombstones
+                    .get(at - 1)
+                    .visible(bound.snapshot, bound.timestamp.as_deref(), comparator)
+                    .is_some()
+            {
+                at -= 1;
+            }
+            let here = tombstones.start(at);
+            start = Some(start.map_or(here, |s| s.earlier(here, comparator)));
+        }
+        start.map(PlaceBuf::from)
+    }
+
     /// How often the span was left; the rest of the questions were answered from it.
     pub fn spans(&self) -> u64 {
         self.spans

@@ -9,6 +9,7 @@ use crate::compaction::Below;
 use crate::iter::MergingIter;
 use crate::merge::{MergeOperator, full_merge};
 use spanlith_base::keys::{self, ValueType};
+use spanlith_base::range_del::CompactionRangeDels;
 use spanlith_base::{Comparator, Error, Pinned, Result, SequenceNumber};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,6 +24,8 @@ pub(crate) struct IterSettings {
     pub bottommost: bool,
     /// Answers whether a key can exist below the output; `None` for flushes: it can.
     pub below: Option<Below>,
+    /// Range tombstones of the inputs.
+    pub ranges: CompactionRangeDels,
 }
 
 /// Where the current output entry is.
@@ -214,6 +217,14 @@ impl CompactionIter {
                 continue;
             }
             self.stripe = Some(stripe);
+            // A single delete stays: it cancels the put below it, which is deleted as well.
+            if !self.s.ranges.is_empty()
+                && byte != ValueType::SingleDeletion as u8
+                && self.is_covered(seqno)
+            {
+                self.step();
+                continue;
+            }
             match ValueType::from_byte(byte) {
                 Some(ValueType::Value) => {
                     self.emit_input(ValueType::Value, seqno);
@@ -235,6 +246,18 @@ impl CompactionIter {
                 }
             }
         }
+    }
+
+    /// Whether a range tombstone deletes the input's entry for all that would see it.
+    #[cold]
+    fn is_covered(&mut self, seqno: SequenceNumber) -> bool {
+        let user = keys::user_key(self.input.key());
+        self.s.ranges.should_drop(user, seqno)
+    }
+
+    /// The range tombstones of the inputs.
+    pub(crate) fn ranges(&self) -> &CompactionRangeDels {
+        &self.s.ranges
     }
 
     /// Handles a deletion; true if it is the current output entry.
@@ -299,10 +322,16 @@ impl CompactionIter {
         let mut operands: Vec<Pinned> = Vec::new();
         let mut seqnos: Vec<SequenceNumber> = Vec::new();
         let mut base: Option<(ValueType, SequenceNumber, Pinned)> = None;
+        // A range tombstone ends the history, and itself stays in the output.
+        let mut ended = false;
         while self.on_user_key() {
             let tag = keys::tag(self.input.key());
             let seqno = keys::tag_sequence(tag);
             if self.stripe_of(seqno) != stripe {
+                break;
+            }
+            if !self.s.ranges.is_empty() && self.is_covered(seqno) {
+                ended = true;
                 break;
             }
             match ValueType::from_byte(keys::tag_type(tag)) {
@@ -326,8 +355,8 @@ impl CompactionIter {
             ));
         };
         // The beginning of history counts as a deletion.
-        let at_beginning = base.is_none() && !self.on_user_key() && self.nothing_below();
-        if base.is_some() || at_beginning {
+        let at_beginning = base.is_none() && !ended && !self.on_user_key() && self.nothing_below();
+        if base.is_some() || at_beginning || ended {
             let existing = match &base {
                 Some((ValueType::Value, _, v)) => Some(&**v),
                 _ => None,

@@ -1,12 +1,13 @@
 //! Runs a plan: reads the inputs, writes the outputs, and swaps them in one version edit (C3).
 
 use crate::compaction::{Below, CompactionIter, IterSettings};
-use crate::core::{DbState, Engine, Family, FamilySettings, FamilyState, FileBounds};
+use crate::core::{CutSides, DbState, Engine, Family, FamilySettings, FamilyState, FileBounds};
 use crate::info_log::EventValue;
 use crate::iter::{LevelIter, MergingIter, Source};
 use crate::picker::{CompactionPlan, OutputCutter, PickerInput, RunningCompaction, pick_leveled};
 use crate::version::{NewFile, VersionEdit};
-use spanlith_base::{Error, ErrorKind, Result};
+use spanlith_base::range_del::{CompactionRangeDels, OutputBounds};
+use spanlith_base::{Error, ErrorKind, MAX_SEQUENCE, Result, SequenceNumber, keys};
 use spanlith_env::IoActivity;
 use spanlith_table::{ReadParams, TableBuilder};
 use std::sync::Arc;
@@ -211,11 +212,21 @@ impl Engine {
             readahead: READAHEAD,
             bypass_cache: true,
         };
+        let snapshots = self.c.snapshots.sequences();
+        let mut ranges = CompactionRangeDels::new(family.comparator.clone(), snapshots.clone());
+        if plan.bottommost {
+            outputs.drop_up_to = Some(snapshots.first().copied().unwrap_or(MAX_SEQUENCE));
+        }
         let mut sources = Vec::new();
         let mut expected = 0;
         for (level, files) in &plan.inputs {
             for f in files {
-                expected += cache.reader(f)?.properties().num_entries;
+                let p = cache.reader(f)?.properties();
+                // Range tombstones are counted, but do not stand among the entries.
+                expected += p.num_entries.saturating_sub(p.num_range_deletions);
+                if let Some(tombstones) = f.truncated_tombstones() {
+                    ranges.add(tombstones);
+                }
             }
             if *level == 0 {
                 // Newest first, as the version lists them.
@@ -237,22 +248,23 @@ impl Engine {
         let settings = IterSettings {
             comparator: family.comparator.clone(),
             merge_operator: family.merge_operator.clone(),
-            snapshots: self.c.snapshots.sequences(),
+            snapshots,
             bottommost: plan.bottommost,
             below: Some(Below::new(version, plan.output_level)),
+            ranges,
         };
         let mut iter = CompactionIter::new(input, settings);
         iter.seek_to_first()?;
         let mut n = 0u64;
         while iter.valid() {
-            outputs.add(iter.key(), iter.value())?;
+            outputs.add(iter.key(), iter.value(), iter.ranges())?;
             iter.next()?;
             n += 1;
             if n.is_multiple_of(CHECK_EVERY) && self.stopping() {
                 return Err(Error::shutdown("compaction abandoned"));
             }
         }
-        outputs.finish_file()?;
+        outputs.finish(iter.ranges())?;
         if iter.input_entries() != expected && self.c.options.compaction_verify_record_count {
             return Err(
                 Error::corruption("Compaction number of input keys does not match")
@@ -280,6 +292,13 @@ struct Outputs<'a> {
     created: Vec<u64>,
     ancester_time: u64,
     epoch: u64,
+    /// User key at which the open output begins to be responsible for range tombstones; `None` for
+    /// the first.
+    lower: Option<Vec<u8>>,
+    /// The output before ends with a newer version of that user key.
+    shares_lower: bool,
+    /// Range tombstones up to this number hide nothing that is left.
+    drop_up_to: Option<SequenceNumber>,
 }
 
 impl<'a> Outputs<'a> {
@@ -301,14 +320,17 @@ impl<'a> Outputs<'a> {
             created: Vec::new(),
             ancester_time,
             epoch,
+            lower: None,
+            shares_lower: false,
+            drop_up_to: None,
         }
     }
 
     #[inline]
-    fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+    fn add(&mut self, key: &[u8], value: &[u8], ranges: &CompactionRangeDels) -> Result<()> {
         let size = self.open.as_ref().map_or(0, |o| o.0.file_size());
         if self.cutter.should_cut_before(key, size) && self.open.is_some() {
-            self.finish_file()?;
+            self.finish_file(ranges, Some(keys::user_key(key)))?;
         }
         if self.open.is_none() {
             self.start_file()?;
@@ -340,10 +362,45 @@ impl<'a> Outputs<'a> {
         Ok(())
     }
 
-    fn finish_file(&mut self) -> Result<()> {
-        let Some((builder, bounds, number)) = self.open.take() else {
+    /// Ends the last output; makes one for range tombstones if there is none but for them.
+    fn finish(&mut self, ranges: &CompactionRangeDels) -> Result<()> {
+        if self.open.is_none() && !ranges.is_empty() {
+            let all = OutputBounds {
+                drop_up_to: self.drop_up_to,
+                ..OutputBounds::default()
+            };
+            if !ranges.output(&all).is_empty() {
+                self.start_file()?;
+            }
+        }
+        self.finish_file(ranges, None)
+    }
+
+    /// Ends the open output with the range tombstones up to where the next begins, if one does.
+    fn finish_file(&mut self, ranges: &CompactionRangeDels, next: Option<&[u8]>) -> Result<()> {
+        let Some((mut builder, mut bounds, number)) = self.open.take() else {
             return Ok(());
         };
+        if !ranges.is_empty() {
+            let comparator = &self.job.family.comparator;
+            let sides = CutSides {
+                shares_lower: self.shares_lower,
+                shares_upper: next
+                    .is_some_and(|next| comparator.equal(next, keys::user_key(&bounds.largest))),
+            };
+            let part = OutputBounds {
+                lower: self.lower.as_deref(),
+                upper: next,
+                shares_upper: sides.shares_upper,
+                drop_up_to: self.drop_up_to,
+            };
+            for t in ranges.output(&part) {
+                builder.add_range_tombstone(&t.smallest(), &t.end)?;
+                bounds.add_tombstone(comparator, &t, &sides);
+            }
+            self.lower = next.map(<[u8]>::to_vec);
+            self.shares_lower = sides.shares_upper;
+        }
         let summary = builder.finish()?;
         let now = self.engine.c.env.clock.now_seconds();
         let level = self.job.plan.output_level as u32;

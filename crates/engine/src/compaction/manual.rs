@@ -128,6 +128,10 @@ fn in_memtables(family: &Family, begin: Option<&[u8]>, end: Option<&[u8]>) -> bo
     let from = keys::internal_key(begin, keys::seek_tag(MAX_SEQUENCE));
     let view = family.superversion.load();
     std::iter::once(&view.mem).chain(&view.imm).any(|mem| {
+        let ranges = mem.range_tombstones();
+        if ranges.is_some_and(|r| r.overlaps(Some(begin), Some(end))) {
+            return true;
+        }
         let mut iter = mem.iter();
         iter.seek(&from);
         let comparator = &family.comparator;

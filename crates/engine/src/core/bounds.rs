@@ -1,7 +1,15 @@
 //! What a version edit needs to know of a table, gathered while it is written.
 
 use crate::version::NewFile;
-use spanlith_base::keys;
+use spanlith_base::range_del::OutputTombstone;
+use spanlith_base::{Comparator, keys};
+
+/// Whether a table shares the user key at its lower or upper bound with its neighbour.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CutSides {
+    pub shares_lower: bool,
+    pub shares_upper: bool,
+}
 
 /// Key and sequence bounds of a table while it is written.
 #[derive(Default)]
@@ -29,6 +37,37 @@ impl FileBounds {
         }
         self.largest.clear();
         self.largest.extend_from_slice(internal_key);
+    }
+
+    /// Takes in a range tombstone of the table, after all entries. A cut between versions of one
+    /// user key, at either side, leaves the bound to the entry that stands there.
+    pub(crate) fn add_tombstone(
+        &mut self,
+        comparator: &Comparator,
+        tombstone: &OutputTombstone,
+        cut: &CutSides,
+    ) {
+        let (smallest, largest) = (tombstone.smallest(), tombstone.largest());
+        if !self.any {
+            self.any = true;
+            self.smallest = smallest;
+            self.largest = largest;
+            self.smallest_seqno = tombstone.seqno;
+            self.largest_seqno = tombstone.seqno;
+            return;
+        }
+        self.smallest_seqno = self.smallest_seqno.min(tombstone.seqno);
+        self.largest_seqno = self.largest_seqno.max(tombstone.seqno);
+        if !cut.shares_lower
+            && comparator
+                .compare_internal(&smallest, &self.smallest)
+                .is_lt()
+        {
+            self.smallest = smallest;
+        }
+        if !cut.shares_upper && comparator.compare_internal(&largest, &self.largest).is_gt() {
+            self.largest = largest;
+        }
     }
 
     /// The entry for a version edit.

@@ -25,7 +25,7 @@ pub use snapshots::{Snapshot, SnapshotList};
 pub use superversion::SuperVersion;
 pub(crate) use throttle::DelayController;
 
-pub(crate) use bounds::FileBounds;
+pub(crate) use bounds::{CutSides, FileBounds};
 pub(crate) use engine::{Components, Engine, gate};
 pub(crate) use families::{FamilyRequest, family_paths};
 pub(crate) use family::{Family, FamilySet, FamilySettings};

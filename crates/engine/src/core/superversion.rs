@@ -2,9 +2,10 @@
 //! newest first, and the version.
 
 use super::FamilySettings;
-use crate::iter::{LevelIter, MergingIter, Source};
+use crate::iter::{Coverage, LevelIter, MergingIter, RangeWatch, Source};
 use crate::version::{TableCache, Version};
-use spanlith_base::{Comparator, Result};
+use spanlith_base::range_del::TruncatedTombstones;
+use spanlith_base::{Comparator, Result, SequenceNumber};
 use spanlith_memtable::MemTable;
 use spanlith_table::ReadParams;
 use std::sync::Arc;
@@ -28,14 +29,22 @@ impl SuperVersion {
         comparator: &Comparator,
         cache: &Arc<TableCache>,
         params: ReadParams,
+        ranges: &RangeWatch,
     ) -> Result<MergingIter> {
         let mut sources = Vec::with_capacity(2 + self.imm.len() + 8);
-        sources.push(Source::Mem(self.mem.iter()));
-        sources.extend(self.imm.iter().map(|m| Source::Mem(m.iter())));
+        for mem in std::iter::once(&self.mem).chain(&self.imm) {
+            sources.push(Source::Mem(mem.iter()));
+            if mem.range_deletes() > 0 {
+                ranges.note();
+            }
+        }
         for (n, level) in self.version.levels.iter().enumerate() {
             if n == 0 {
                 for file in &level.files {
                     let reader = cache.reader(file)?;
+                    if file.tombstones.get().is_some() {
+                        ranges.note();
+                    }
                     sources.push(Source::Table(Box::new(reader.iter(params))));
                 }
             } else if !level.files.is_empty() {
@@ -45,10 +54,40 @@ impl SuperVersion {
                     comparator.clone(),
                     cache.clone(),
                     params,
-                );
+                )
+                .watched(ranges.clone());
                 sources.push(Source::Level(Box::new(i)));
             }
         }
         Ok(MergingIter::new(comparator.clone(), sources))
+    }
+
+    /// Answers which entries of [`Self::merged`] range tombstones delete for readers at `snapshot`.
+    /// The slots are those of the streams merged there. Requires: the tables of level 0 are open.
+    pub(crate) fn coverage(
+        &self,
+        comparator: &Comparator,
+        cache: &Arc<TableCache>,
+        snapshot: SequenceNumber,
+    ) -> Coverage {
+        let mut coverage = Coverage::new(
+            comparator.clone(),
+            self.version.clone(),
+            cache.clone(),
+            snapshot,
+        );
+        for mem in std::iter::once(&self.mem).chain(&self.imm) {
+            coverage.push(mem.range_tombstones().map(TruncatedTombstones::whole));
+        }
+        for (n, level) in self.version.levels.iter().enumerate() {
+            if n == 0 {
+                for file in &level.files {
+                    coverage.push(file.truncated_tombstones());
+                }
+            } else if !level.files.is_empty() {
+                coverage.push_level(n);
+            }
+        }
+        coverage
     }
 }

@@ -5,7 +5,7 @@ use super::{FamilyOptions, OpenBuilder};
 use crate::core::{Engine, Family, Snapshot};
 use crate::read::ReadOptions;
 use crate::write::{WriteBatch, WriteOptions};
-use spanlith_base::{Comparator, Pinned, Result, SequenceNumber, ValueType};
+use spanlith_base::{Comparator, Error, ErrorKind, Pinned, Result, SequenceNumber, ValueType};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::path::Path;
@@ -334,6 +334,33 @@ impl Cf {
             value.as_ref(),
             options,
         )
+    }
+
+    /// Removes all keys from `begin` up to, but not including, `end`, in one step whose cost does
+    /// not depend on their number. An empty range removes nothing.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if `end` comes before `begin`; else as [`Db::write`].
+    pub fn delete_range(&self, begin: impl AsRef<[u8]>, end: impl AsRef<[u8]>) -> Result<()> {
+        self.delete_range_opt(begin, end, &WriteOptions::default())
+    }
+
+    /// As [`Self::delete_range`], with options.
+    ///
+    /// # Errors
+    /// As [`Self::delete_range`].
+    pub fn delete_range_opt(
+        &self,
+        begin: impl AsRef<[u8]>,
+        end: impl AsRef<[u8]>,
+        options: &WriteOptions,
+    ) -> Result<()> {
+        if self.family.is_dropped() {
+            return Err(Error::new(ErrorKind::ColumnFamilyDropped, ""));
+        }
+        let mut batch = spanlith_wal::WriteBatch::new();
+        batch.delete_range_cf(self.family.id, begin.as_ref(), end.as_ref())?;
+        self.engine().write_batch(&batch, options).map(drop)
     }
 
     /// Removes a key; fine if it is absent.

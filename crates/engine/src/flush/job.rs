@@ -5,11 +5,13 @@
 
 use crate::compaction::{CompactionIter, IterSettings};
 use crate::core::{
-    DbState, Engine, Family, FamilyEdit, FamilySettings, FamilyState, FileBounds, Immutable,
+    CutSides, DbState, Engine, Family, FamilyEdit, FamilySettings, FamilyState, FileBounds,
+    Immutable,
 };
 use crate::info_log::EventValue;
 use crate::iter::{MergingIter, Source};
 use crate::version::{NewFile, VersionEdit};
+use spanlith_base::range_del::{CompactionRangeDels, OutputBounds, TruncatedTombstones};
 use spanlith_base::{Error, ErrorKind, Result};
 use spanlith_env::IoActivity;
 use spanlith_memtable::MemTable;
@@ -226,6 +228,10 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewFile>>
     let sources = r.mems.iter().rev().map(|m| Source::Mem(m.iter())).collect();
     let input = MergingIter::new(family.comparator.clone(), sources);
     let expected: u64 = r.mems.iter().map(|m| m.len()).sum();
+    let mut ranges = CompactionRangeDels::new(family.comparator.clone(), r.snapshots.clone());
+    for list in r.mems.iter().filter_map(|m| m.range_tombstones()) {
+        ranges.add(TruncatedTombstones::whole(list));
+    }
     let mut iter = CompactionIter::new(
         input,
         IterSettings {
@@ -234,6 +240,7 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewFile>>
             snapshots: r.snapshots.clone(),
             bottommost: false,
             below: None,
+            ranges,
         },
     );
     iter.seek_to_first()?;
@@ -258,6 +265,10 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewFile>>
                 .with("expected", expected)
                 .with("read", seen),
         );
+    }
+    for t in iter.ranges().output(&OutputBounds::default()) {
+        builder.add_range_tombstone(&t.smallest(), &t.end)?;
+        meta.add_tombstone(&family.comparator, &t, &CutSides::default());
     }
     if builder.num_entries() == 0 {
         builder.abandon();

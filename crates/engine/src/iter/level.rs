@@ -1,6 +1,7 @@
 //! The tables of one level ≥ 1 as a single stream: disjoint and sorted (V1), so one is open at a
 //! time.
 
+use super::RangeWatch;
 use crate::version::{FileMeta, TableCache, Version};
 use spanlith_base::{Comparator, Error, Pinned, Result};
 use spanlith_table::{ReadParams, TableIter};
@@ -25,6 +26,8 @@ pub struct LevelIter {
     index: usize,
     current: Option<TableIter>,
     error: Option<Error>,
+    /// Told when a table with range tombstones is opened.
+    ranges: Option<RangeWatch>,
 }
 
 impl LevelIter {
@@ -44,6 +47,7 @@ impl LevelIter {
             index: 0,
             current: None,
             error: None,
+            ranges: None,
         }
     }
 
@@ -62,7 +66,15 @@ impl LevelIter {
             index: 0,
             current: None,
             error: None,
+            ranges: None,
         }
+    }
+
+    /// Tells `ranges` when the stream comes to a table with range tombstones.
+    #[must_use]
+    pub fn watched(mut self, ranges: RangeWatch) -> Self {
+        self.ranges = Some(ranges);
+        self
     }
 
     fn files(&self) -> &[Arc<FileMeta>] {
@@ -83,6 +95,11 @@ impl LevelIter {
         };
         match self.cache.reader(&file) {
             Ok(reader) => {
+                if let Some(ranges) = &self.ranges
+                    && file.tombstones.get().is_some()
+                {
+                    ranges.note();
+                }
                 self.current = Some(reader.iter(self.params));
                 self.index = index;
                 true

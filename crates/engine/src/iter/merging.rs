@@ -157,6 +157,35 @@ impl MergingIter {
         self.top().value()
     }
 
+    /// Index of the stream that holds the current entry, in the order they were given. Requires:
+    /// `valid`.
+    #[inline]
+    pub fn top_index(&self) -> usize {
+        self.heap[0] as usize
+    }
+
+    /// Moves the stream of the current entry to its first entry at or after `key`, and stands on the
+    /// first entry of all. Requires: `valid`, and `key` not before the current entry.
+    pub fn seek_top(&mut self, key: &[u8]) {
+        if !self.forward {
+            self.turn(true);
+        }
+        let top = self.top_index();
+        self.children[top].source.seek(key);
+        self.top_moved();
+    }
+
+    /// Moves the stream of the current entry to its last entry at or before `key`, and stands on
+    /// the last entry of all. Requires: `valid`, and `key` not behind the current entry.
+    pub fn seek_top_for_prev(&mut self, key: &[u8]) {
+        if self.forward {
+            self.turn(false);
+        }
+        let top = self.top_index();
+        self.children[top].source.seek_for_prev(key);
+        self.top_moved();
+    }
+
     /// Value that outlives the position.
     pub fn value_pinned(&self) -> Pinned {
         self.top().value_pinned()

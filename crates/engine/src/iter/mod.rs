@@ -1,9 +1,11 @@
 //! Sorted streams of internal keys and their merge.
 
+mod coverage;
 mod level;
 mod merging;
 mod source;
 
+pub use coverage::{Coverage, RangeWatch};
 pub use level::LevelIter;
 pub use merging::MergingIter;
 pub use source::Source;

@@ -4,10 +4,14 @@
 //! Forward, the merged stream stands *on* the current entry (except for merge results, which are
 //! built aside). Backward, it stands *before* all versions of the current key, whose value was
 //! copied while passing over it.
+//!
+//! Entries under range tombstones are passed over like deleted ones; a stream whose entries newer
+//! places delete is moved past the whole range.
 
 use crate::core::SuperVersion;
-use crate::iter::MergingIter;
+use crate::iter::{Coverage, MergingIter, RangeWatch};
 use crate::merge::{MergeOperator, full_merge};
+use crate::version::TableCache;
 use spanlith_base::keys::{self, MAX_SEQUENCE, ValueType};
 use spanlith_base::{Comparator, Error, Pinned, Result, SequenceNumber};
 use std::cmp::Ordering;
@@ -16,12 +20,17 @@ use std::sync::Arc;
 /// Hidden versions of one key passed by stepping before a seek is tried.
 const RESEEK_AFTER: u32 = 8;
 
+/// Entries under range tombstones passed by stepping before a stream is moved past the range.
+const SKIP_RANGE_AFTER: u32 = 4;
+
 /// What a [`DbIter`] is made of.
 pub(crate) struct DbIterParts {
     pub inner: MergingIter,
     /// Keeps memtables and tables alive.
-    #[expect(dead_code, reason = "held for its drop")]
     pub pin: Arc<SuperVersion>,
+    pub cache: Arc<TableCache>,
+    /// Whether `inner` has come to range tombstones.
+    pub ranges: RangeWatch,
     pub snapshot: SequenceNumber,
     pub comparator: Comparator,
     pub merge_operator: Option<Arc<dyn MergeOperator>>,
@@ -51,6 +60,8 @@ pub struct DbIter {
     error: Option<Error>,
     skipped: u64,
     seek_key: Vec<u8>,
+    /// Made when the first range tombstones are met.
+    coverage: Option<Box<Coverage>>,
 }
 
 impl DbIter {
@@ -63,6 +74,7 @@ impl DbIter {
             error: None,
             skipped: 0,
             seek_key: Vec::new(),
+            coverage: None,
         }
     }
 
@@ -252,11 +264,79 @@ impl DbIter {
         true
     }
 
+    /// Whether a range tombstone deletes the merged stream's entry; `None` after an error.
+    #[cold]
+    fn covered(&mut self) -> Option<bool> {
+        let parts = &self.parts;
+        let coverage = self.coverage.get_or_insert_with(|| {
+            let pin = &parts.pin;
+            Box::new(pin.coverage(&parts.comparator, &parts.cache, parts.snapshot))
+        });
+        let key = parts.inner.key();
+        match coverage.covers(keys::user_key(key), keys::tag_sequence(keys::tag(key))) {
+            Ok(covered) => Some(covered),
+            Err(e) => {
+                self.fail(e);
+                None
+            }
+        }
+    }
+
+    /// Moves on from an entry that [`Self::covered`] said is deleted, the `run`-th in a row; false
+    /// after an error.
+    fn pass_covered(&mut self, run: u32) -> bool {
+        if run > SKIP_RANGE_AFTER
+            && let Some(coverage) = &mut self.coverage
+        {
+            let inner = &mut self.parts.inner;
+            let key = inner.key();
+            let seqno = keys::tag_sequence(keys::tag(key));
+            let (user, older) = (keys::user_key(key), inner.top_index());
+            match coverage.skip_to(older, user, seqno, &mut self.seek_key) {
+                Ok(true) => {
+                    inner.seek_top(&self.seek_key);
+                    return true;
+                }
+                Ok(false) => {}
+                Err(e) => {
+                    self.fail(e);
+                    return false;
+                }
+            }
+        }
+        self.parts.inner.next();
+        true
+    }
+
+    /// Backward: moves the stream of an entry that is deleted to before the range, if newer places
+    /// delete all it holds there. False if nothing moved.
+    fn pass_covered_back(&mut self) -> bool {
+        let Some(coverage) = &mut self.coverage else {
+            return false;
+        };
+        let inner = &mut self.parts.inner;
+        let key = inner.key();
+        let seqno = keys::tag_sequence(keys::tag(key));
+        let (user, older) = (keys::user_key(key), inner.top_index());
+        match coverage.skip_back_to(older, user, seqno, &mut self.seek_key) {
+            Ok(true) => {
+                inner.seek_top_for_prev(&self.seek_key);
+                true
+            }
+            Ok(false) => false,
+            Err(e) => {
+                self.fail(e);
+                false
+            }
+        }
+    }
+
     /// Finds the next visible entry from where the merged stream stands. With `skipping`, versions
     /// of `self.key` are passed over.
     #[inline]
     fn find_forward(&mut self, mut skipping: bool) {
         let mut hidden = 0;
+        let mut covered_run = 0;
         while self.parts.inner.valid() {
             let (user, tag) = {
                 let k = self.parts.inner.key();
@@ -271,6 +351,19 @@ impl DbIter {
             let visible = keys::tag_sequence(tag) <= self.parts.snapshot;
             let same = skipping && self.parts.comparator.equal(user, &self.key);
             if visible && !same {
+                if self.parts.ranges.met() {
+                    match self.covered() {
+                        Some(false) => covered_run = 0,
+                        Some(true) => {
+                            covered_run += 1;
+                            if !self.pass_covered(covered_run) {
+                                return;
+                            }
+                            continue;
+                        }
+                        None => return,
+                    }
+                }
                 match ValueType::from_byte(keys::tag_type(tag)) {
                     Some(ValueType::Value) => {
                         self.at = At::Inner;
@@ -278,6 +371,7 @@ impl DbIter {
                     }
                     Some(ValueType::Deletion | ValueType::SingleDeletion) => {
                         self.key.clear();
+                        let user = keys::user_key(self.parts.inner.key());
                         self.key.extend_from_slice(user);
                         skipping = true;
                         hidden = 0;
@@ -347,6 +441,14 @@ impl DbIter {
         let mut operands: Vec<Pinned> = Vec::new();
         let mut base: Option<Pinned> = None;
         while self.parts.inner.valid() && self.on_saved_key() {
+            if self.parts.ranges.met() {
+                match self.covered() {
+                    Some(false) => {}
+                    // The end of the history, as a deletion would be.
+                    Some(true) => break,
+                    None => return,
+                }
+            }
             let tag = keys::tag(self.parts.inner.key());
             match ValueType::from_byte(keys::tag_type(tag)) {
                 Some(ValueType::Merge) => operands.push(self.parts.inner.value_pinned()),
@@ -383,6 +485,7 @@ impl DbIter {
 
     /// Finds the visible entry of the largest key at or before where the merged stream stands.
     fn find_backward(&mut self) {
+        let mut covered_run = 0;
         while self.parts.inner.valid() {
             let user = keys::user_key(self.parts.inner.key());
             if let Some(lower) = &self.parts.lower
@@ -391,7 +494,23 @@ impl DbIter {
                 self.at = At::None;
                 return;
             }
+            if self.parts.ranges.met() {
+                match self.covered() {
+                    Some(false) => covered_run = 0,
+                    Some(true) => {
+                        covered_run += 1;
+                        if covered_run > SKIP_RANGE_AFTER && self.pass_covered_back() {
+                            continue;
+                        }
+                    }
+                    None => {}
+                }
+                if self.error.is_some() {
+                    return;
+                }
+            }
             self.key.clear();
+            let user = keys::user_key(self.parts.inner.key());
             self.key.extend_from_slice(user);
             if self.value_of_saved_key() || self.error.is_some() {
                 return;
@@ -409,7 +528,14 @@ impl DbIter {
         while self.parts.inner.valid() && self.on_saved_key() {
             let tag = keys::tag(self.parts.inner.key());
             if keys::tag_sequence(tag) <= self.parts.snapshot {
-                let kind = ValueType::from_byte(keys::tag_type(tag));
+                let mut kind = ValueType::from_byte(keys::tag_type(tag));
+                if self.parts.ranges.met() {
+                    match self.covered() {
+                        Some(false) => {}
+                        Some(true) => kind = Some(ValueType::Deletion),
+                        None => return false,
+                    }
+                }
                 match kind {
                     Some(ValueType::Value) => {
                         operands.clear();

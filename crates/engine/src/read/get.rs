@@ -4,6 +4,7 @@ use crate::core::SuperVersion;
 use crate::merge::{MergeOperator, MergeState, full_merge};
 use crate::version::{FileMeta, TableCache};
 use spanlith_base::keys::{self, ValueType};
+use spanlith_base::range_del::FragmentedTombstones;
 use spanlith_base::{Comparator, Error, Pinned, Result, SequenceNumber};
 use spanlith_memtable::MemTable;
 use spanlith_table::{ReadParams, TableReader};
@@ -21,6 +22,8 @@ pub(crate) struct ReadContext<'a> {
     pub cache: &'a TableCache,
     pub merge_operator: Option<&'a Arc<dyn MergeOperator>>,
     pub params: ReadParams,
+    /// Read as if no range tombstone existed.
+    pub ignore_ranges: bool,
 }
 
 /// Where a lookup stands.
@@ -38,15 +41,20 @@ pub(super) struct Lookup<'a> {
     snapshot: SequenceNumber,
     answer: Answer,
     merge: MergeState,
+    /// Newest visible range tombstone over the key so far; 0 if none. All older entries are gone.
+    covering: SequenceNumber,
+    ignore_ranges: bool,
 }
 
 impl<'a> Lookup<'a> {
-    pub(super) fn new(key: &'a [u8], snapshot: SequenceNumber) -> Self {
+    pub(super) fn new(key: &'a [u8], snapshot: SequenceNumber, ignore_ranges: bool) -> Self {
         Self {
             key,
             snapshot,
             answer: Answer::Open,
             merge: MergeState::default(),
+            covering: 0,
+            ignore_ranges,
         }
     }
 
@@ -57,6 +65,10 @@ impl<'a> Lookup<'a> {
     /// Takes in one entry; true when older ones do not matter.
     #[inline]
     fn visit(&mut self, tag: u64, pin: impl FnOnce() -> Pinned) -> Result<bool> {
+        if keys::tag_sequence(tag) < self.covering {
+            self.answer = Answer::Deleted;
+            return Ok(true);
+        }
         match ValueType::from_byte(keys::tag_type(tag)) {
             Some(ValueType::Value) => self.answer = Answer::Found(pin()),
             Some(ValueType::Deletion | ValueType::SingleDeletion) => self.answer = Answer::Deleted,
@@ -69,8 +81,29 @@ impl<'a> Lookup<'a> {
         Ok(true)
     }
 
+    /// Takes in the range tombstones of a place, before its entries.
+    #[cold]
+    fn note_ranges(&mut self, list: &FragmentedTombstones) {
+        if !self.ignore_ranges {
+            let here = list.max_covering(self.key, self.snapshot);
+            self.covering = self.covering.max(here);
+        }
+    }
+
+    /// After the entries of a place: under a tombstone of this place, older places hold nothing
+    /// that counts (V2).
+    #[inline]
+    fn end_place(&mut self) {
+        if self.covering != 0 && !self.done() {
+            self.answer = Answer::Deleted;
+        }
+    }
+
     #[inline]
     pub(super) fn in_memtable(&mut self, mem: &Arc<MemTable>) -> Result<()> {
+        if let Some(list) = mem.range_tombstones() {
+            self.note_ranges(&list);
+        }
         let mut entry = mem.find(self.key, self.snapshot);
         while let Some(e) = entry {
             let pin = || {
@@ -86,6 +119,7 @@ impl<'a> Lookup<'a> {
             }
             entry = e.next_older();
         }
+        self.end_place();
         Ok(())
     }
 
@@ -103,6 +137,7 @@ impl<'a> Lookup<'a> {
                 ControlFlow::Break(())
             }
         })?;
+        self.end_place();
         failed.map_or(Ok(()), Err)
     }
 
@@ -148,7 +183,7 @@ impl SuperVersion {
         snapshot: SequenceNumber,
         ctx: &ReadContext<'_>,
     ) -> Result<Option<Pinned>> {
-        let mut lookup = Lookup::new(key, snapshot);
+        let mut lookup = Lookup::new(key, snapshot, ctx.ignore_ranges);
         lookup.in_memtable(&self.mem)?;
         if !lookup.done() {
             for mem in &self.imm {
@@ -248,7 +283,11 @@ fn ask(
     ctx: &ReadContext<'_>,
 ) -> Result<()> {
     for file in some.files[..std::mem::take(&mut some.len)].iter().flatten() {
-        lookup.in_table(ctx.cache.reader(file)?, hash, &ctx.params)?;
+        let reader = ctx.cache.reader(file)?;
+        if let Some(list) = file.tombstones.get() {
+            lookup.note_ranges(list);
+        }
+        lookup.in_table(reader, hash, &ctx.params)?;
         if lookup.done() {
             break;
         }

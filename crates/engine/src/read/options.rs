@@ -24,6 +24,9 @@ pub struct ReadOptions {
     /// Iterators give up with `Result incomplete` after skipping that many internal keys in one
     /// move; 0 is no limit.
     pub max_skipped: u64,
+    /// Reads as if no range of keys had ever been deleted: correct only where no deleted range holds
+    /// a key, and then cheaper.
+    pub ignore_range_deletions: bool,
 }
 
 impl Default for ReadOptions {
@@ -37,6 +40,7 @@ impl Default for ReadOptions {
             upper: None,
             readahead: 0,
             max_skipped: 0,
+            ignore_range_deletions: false,
         }
     }
 }

@@ -4,6 +4,7 @@ use super::ReadOptions;
 use super::db_iter::{DbIter, DbIterParts};
 use super::get::ReadContext;
 use crate::core::{Engine, Family};
+use crate::iter::RangeWatch;
 use spanlith_base::{Pinned, Result, SequenceNumber};
 
 impl Engine {
@@ -14,6 +15,7 @@ impl Engine {
             cache: &family.cache,
             merge_operator: family.merge_operator.as_ref(),
             params: options.params(),
+            ignore_ranges: options.ignore_range_deletions,
         }
     }
 
@@ -56,10 +58,14 @@ impl Engine {
     pub(crate) fn iterate(&self, family: &Family, options: &ReadOptions) -> Result<DbIter> {
         let superversion = family.superversion.load_full();
         let snapshot = self.read_sequence(options);
-        let inner = superversion.merged(&family.comparator, &family.cache, options.params())?;
+        let ranges = RangeWatch::new(!options.ignore_range_deletions);
+        let inner =
+            superversion.merged(&family.comparator, &family.cache, options.params(), &ranges)?;
         Ok(DbIter::new(DbIterParts {
             inner,
             pin: superversion,
+            cache: family.cache.clone(),
+            ranges,
             snapshot,
             comparator: family.comparator.clone(),
             merge_operator: family.merge_operator.clone(),

@@ -197,6 +197,10 @@ fn explain(engine: &Engine, number: u64, x: &Explanation) -> Result<bool> {
         iter.next();
     }
     iter.status()?;
+    for (_, _, seqno) in reader.range_tombstones()? {
+        smallest = smallest.min(seqno);
+        largest = largest.max(seqno);
+    }
     // A larger id is nobody's.
     let family = u32::try_from(reader.properties().column_family_id).unwrap_or(u32::MAX);
     Ok(x.covers(family, smallest, largest))

@@ -244,7 +244,9 @@ impl<'a> Replay<'a> {
             let Some(family) = self.out.families.get(&cf) else {
                 continue;
             };
-            if !family.mem.add(seqno, kind, key, value) {
+            if kind == ValueType::RangeDeletion {
+                family.mem.add_range_tombstone(seqno, key, value);
+            } else if !family.mem.add(seqno, kind, key, value) {
                 return Err(Error::corruption("the log holds one sequence number twice")
                     .with("seqno", seqno));
             }
@@ -326,9 +328,7 @@ impl<'a> Replay<'a> {
                             let text = "end key comes before start key";
                             return Ok(Inserted::Refused(Error::invalid_argument(text)));
                         }
-                        std::cmp::Ordering::Less => {
-                            return Err(Error::not_supported("range deletion"));
-                        }
+                        std::cmp::Ordering::Less => (ValueType::RangeDeletion, begin, end),
                     }
                 }
                 other => return Err(not_executed(&other)),

@@ -14,6 +14,7 @@
 //! final read follows all drops because it sits in an `Arc`.
 
 use super::edit::NewFile;
+use spanlith_base::range_del::{FragmentedTombstones, TruncatedTombstones};
 use spanlith_table::TableReader;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -95,6 +96,8 @@ pub struct FileMeta {
     pub being_compacted: AtomicBool,
     /// The open table. Filled at most once.
     pub reader: OnceLock<Arc<TableReader>>,
+    /// Range tombstones of the table; filled before `reader` if it has any.
+    pub tombstones: OnceLock<Arc<FragmentedTombstones>>,
     /// The newest version does not hold the file any more. Shared by all descriptions of the file.
     pub obsolete: Arc<AtomicBool>,
     /// Where to report the number when the last holder of an obsolete file lets go.
@@ -132,6 +135,7 @@ impl FileMeta {
             stats: OnceLock::new(),
             being_compacted: AtomicBool::new(false),
             reader: OnceLock::new(),
+            tombstones: OnceLock::new(),
             obsolete: Arc::new(AtomicBool::new(false)),
             sink,
         }
@@ -174,7 +178,11 @@ impl FileMeta {
         if let Some(stats) = self.stats.get() {
             new.stats = OnceLock::from(*stats);
         }
+        // In this order: who finds the reader finds the tombstones too.
         if let Some(reader) = self.reader.get() {
+            if let Some(list) = self.tombstones.get() {
+                new.tombstones = OnceLock::from(Arc::clone(list));
+            }
             new.reader = OnceLock::from(Arc::clone(reader));
         }
         new.being_compacted = AtomicBool::new(self.is_being_compacted());
@@ -196,6 +204,17 @@ impl FileMeta {
             raw_key_size: p.raw_key_size,
             raw_value_size: p.raw_value_size,
         });
+    }
+
+    /// The range tombstones of the open table, cut to the bounds of the file; `None` without any.
+    /// Requires: the table was opened.
+    pub fn truncated_tombstones(&self) -> Option<TruncatedTombstones> {
+        let list = self.tombstones.get()?.clone();
+        Some(TruncatedTombstones::of_file(
+            list,
+            &self.smallest,
+            &self.largest,
+        ))
     }
 
     /// Smallest user key.

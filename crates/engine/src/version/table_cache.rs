@@ -1,11 +1,16 @@
 //! Opens tables once and keeps the reader with the file's metadata.
 
 use super::{FileMeta, FilePaths};
+use spanlith_base::range_del::{FragmentedTombstones, RangeTombstone};
 use spanlith_base::slice_transform::SliceTransform;
 use spanlith_base::{Comparator, Error, Result};
 use spanlith_env::FileSystem;
 use spanlith_table::{BlockCache, ReaderOptions, TableReader};
 use std::sync::Arc;
+
+/// Sequence numbers that the fragments of one table may hold on top of four per tombstone. Flushes
+/// and compactions write disjoint tombstones, which need one each; tables made by hand may nest them.
+const NESTED_MAX: usize = 1 << 22;
 
 /// How tables of a family are opened.
 pub struct TableCache {
@@ -88,13 +93,28 @@ impl TableCache {
                 ..ReaderOptions::default()
             },
         )?;
-        // Reads and compactions do not apply them yet: without them deleted keys would come back.
         if reader.has_range_tombstones() {
-            return Err(Error::not_supported("range deletions in a table").with_path(&path));
+            let tombstones = self
+                .load_tombstones(&reader)
+                .map_err(|e| e.with_path(&path))?;
+            // As below, and before it: who finds the reader finds the tombstones too.
+            let _ = file.tombstones.set(tombstones);
         }
         // Two threads may open the same file at once; the first reader stays.
         let _ = file.reader.set(reader);
         file.note_stats();
         Ok(file.reader.get().expect("set above"))
+    }
+
+    /// The range tombstones of a table, as fragments.
+    fn load_tombstones(&self, reader: &TableReader) -> Result<Arc<FragmentedTombstones>> {
+        let stored = reader.range_tombstones()?;
+        let tombstones = stored.iter().map(|(start, end, seqno)| RangeTombstone {
+            start,
+            end,
+            seqno: *seqno,
+        });
+        let seqnos_max = NESTED_MAX + stored.len().saturating_mul(4);
+        FragmentedTombstones::build_bounded(&self.comparator, tombstones, seqnos_max).map(Arc::new)
     }
 }

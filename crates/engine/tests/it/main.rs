@@ -8,6 +8,7 @@ mod families;
 mod fault;
 mod golden;
 mod order;
+mod ranges;
 mod regressions;
 mod wal_forms;
 mod wal_recovery;

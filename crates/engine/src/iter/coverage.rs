@@ -1,0 +1,210 @@
+//! Which entries of a merged stream are deleted by range tombstones.
+//!
+//! Memtables and level-0 tables act everywhere within their bounds. Of a deeper level one file at a
+//! time holds the position; its tombstones take the level's slot while the position is within the
+//! *window* that no level leaves its file in. A position that an iterator comes to lies in files its
+//! streams have opened, so moving the window reads nothing in general.
+//!
+//! A scan that meets no place with tombstones does not create one: [`RangeWatch`] tells.
+
+use crate::version::{TableCache, Version};
+use spanlith_base::range_del::{CoverageCursor, Place, PlaceBuf, TruncatedTombstones};
+use spanlith_base::{Comparator, Result, SequenceNumber, keys};
+use std::cmp::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering as Memory};
+
+/// Whether a merged stream has come to a place that holds range tombstones.
+#[derive(Clone, Debug)]
+pub struct RangeWatch {
+    enabled: bool,
+    // Relaxed: used by the one thread that moves the iterator.
+    met: Arc<AtomicBool>,
+}
+
+impl RangeWatch {
+    /// Nothing met yet. If not `enabled`, nothing ever will be.
+    pub fn new(enabled: bool) -> Self {
+        Self {
+            enabled,
+            met: Arc::new(AtomicBool::new(false)),
+        }
+    }
+
+    /// A place with range tombstones takes part from now on.
+    pub fn note(&self) {
+        if self.enabled {
+            self.met.store(true, Memory::Relaxed);
+        }
+    }
+
+    /// Whether one was met.
+    #[inline]
+    pub fn met(&self) -> bool {
+        self.met.load(Memory::Relaxed)
+    }
+}
+
+/// Answers which entries are deleted, for a reader at one sequence number.
+pub struct Coverage {
+    comparator: Comparator,
+    version: Arc<Version>,
+    cache: Arc<TableCache>,
+    cursor: CoverageCursor,
+    /// Level and its slot in the cursor.
+    levels: Vec<(usize, usize)>,
+    /// Whether the window is known; then where it begins and ends, `None` where open.
+    known: bool,
+    from: Option<PlaceBuf>,
+    to: Option<PlaceBuf>,
+}
+
+impl Coverage {
+    /// Without any place yet.
+    pub fn new(
+        comparator: Comparator,
+        version: Arc<Version>,
+        cache: Arc<TableCache>,
+        snapshot: SequenceNumber,
+    ) -> Self {
+        Self {
+            cursor: CoverageCursor::new(comparator.clone(), snapshot),
+            comparator,
+            version,
+            cache,
+            levels: Vec::new(),
+            known: false,
+            from: None,
+            to: None,
+        }
+    }
+
+    /// Adds a memtable or a table, older than what is there.
+    pub fn push(&mut self, tombstones: Option<TruncatedTombstones>) {
+        self.cursor.push(tombstones);
+    }
+
+    /// Adds a level, older than what is there.
+    pub fn push_level(&mut self, level: usize) {
+        let slot = self.cursor.push(None);
+        self.levels.push((level, slot));
+    }
+
+    /// Whether an entry is deleted.
+    ///
+    /// # Errors
+    /// Of a table that has to be opened.
+    #[inline]
+    pub fn covers(&mut self, user_key: &[u8], seqno: SequenceNumber) -> Result<bool> {
+        self.locate(user_key, seqno)?;
+        Ok(self.cursor.covers(user_key, seqno))
+    }
+
+    /// Writes the internal key to which the stream of slot `older`, standing on the entry given, may
+    /// be moved forward because newer places delete all it holds before; false if they do not.
+    ///
+    /// # Errors
+    /// As [`Self::covers`].
+    pub fn skip_to(
+        &mut self,
+        older: usize,
+        user_key: &[u8],
+        seqno: SequenceNumber,
+        target: &mut Vec<u8>,
+    ) -> Result<bool> {
+        self.locate(user_key, seqno)?;
+        let place = self.cursor.skip_to(older, user_key, seqno);
+        Ok(self.write_target(place, target))
+    }
+
+    /// As [`Self::skip_to`], backward.
+    ///
+    /// # Errors
+    /// As [`Self::covers`].
+    pub fn skip_back_to(
+        &mut self,
+        older: usize,
+        user_key: &[u8],
+        seqno: SequenceNumber,
+        target: &mut Vec<u8>,
+    ) -> Result<bool> {
+        self.locate(user_key, seqno)?;
+        let place = self.cursor.skip_back_to(older, user_key, seqno);
+        Ok(self.write_target(place, target))
+    }
+
+    fn write_target(&self, place: Option<PlaceBuf>, target: &mut Vec<u8>) -> bool {
+        // With timestamps a bound alone is no user key; such a scan steps.
+        let Some(place) = place.filter(|_| self.comparator.timestamp_size() == 0) else {
+            return false;
+        };
+        let (user_key, tag) = match place.get() {
+            Place::Before(key) => (key, keys::seek_tag(keys::MAX_SEQUENCE)),
+            Place::At(key, tag) => (key, tag),
+        };
+        target.clear();
+        keys::append_internal(target, user_key, tag);
+        true
+    }
+
+    #[inline]
+    fn locate(&mut self, user_key: &[u8], seqno: SequenceNumber) -> Result<()> {
+        let place = Place::At(user_key, keys::pack_tag(seqno, 0));
+        if self.is_within(&place) {
+            return Ok(());
+        }
+        self.move_window(&place)
+    }
+
+    #[inline]
+    fn is_within(&self, place: &Place<'_>) -> bool {
+        let order = |end: &PlaceBuf| end.get().compare(place, &self.comparator);
+        self.known
+            && (self.to.as_ref()).is_none_or(|to| order(to) == Ordering::Greater)
+            && (self.from.as_ref()).is_none_or(|from| order(from) != Ordering::Greater)
+    }
+
+    /// Puts the tombstones of the files that hold `place` into the slots of their levels.
+    #[cold]
+    fn move_window(&mut self, place: &Place<'_>) -> Result<()> {
+        self.known = false;
+        let c = &self.comparator;
+        let (mut from, mut to): (Option<Place<'_>>, Option<Place<'_>>) = (None, None);
+        for &(level, slot) in &self.levels {
+            let files = &self.version.levels[level].files;
+            let end_of = |i: usize| Place::of_largest(&files[i].largest, c);
+            let at = files.partition_point(|f| {
+                Place::of_largest(&f.largest, c).compare(place, c) != Ordering::Greater
+            });
+            let mut tombstones = None;
+            if let Some(file) = files.get(at) {
+                let start = Place::of_smallest(&file.smallest);
+                if start.compare(place, c) == Ordering::Greater {
+                    narrow(&mut to, start, c, Ordering::Greater);
+                    if at > 0 {
+                        narrow(&mut from, end_of(at - 1), c, Ordering::Less);
+                    }
+                } else {
+                    self.cache.reader(file)?;
+                    tombstones = file.truncated_tombstones();
+                    narrow(&mut from, start, c, Ordering::Less);
+                    narrow(&mut to, end_of(at), c, Ordering::Greater);
+                }
+            } else if at > 0 {
+                narrow(&mut from, end_of(at - 1), c, Ordering::Less);
+            }
+            self.cursor.set(slot, tombstones);
+        }
+        self.from = from.map(PlaceBuf::from);
+        self.to = to.map(PlaceBuf::from);
+        self.known = true;
+        Ok(())
+    }
+}
+
+/// Replaces `bound` by `at` if it is open or compares to `at` as `when`.
+fn narrow<'a>(bound: &mut Option<Place<'a>>, at: Place<'a>, c: &Comparator, when: Ordering) {
+    if bound.is_none_or(|b| b.compare(&at, c) == when) {
+        *bound = Some(at);
+    }
+}

@@ -1,0 +1,366 @@
+//! Range deletion: reads at every snapshot, in both directions, over memtables, tables and levels,
+//! through flushes, compactions and reopening.
+
+use spanlith::options::CfOptions;
+use spanlith::{Db, ErrorKind, ReadOptions, Snapshot, StringAppend, WriteBatch};
+use spanlith_testkit::{Rng, seed, test_name};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::path::Path;
+use std::sync::Arc;
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Tables and levels so small that tombstones span several of them.
+fn open(dir: &Path) -> Db {
+    let mut cf = CfOptions::default();
+    cf.write_buffer_size = 16 << 10;
+    cf.target_file_size_base = 4 << 10;
+    cf.max_bytes_for_level_base = 16 << 10;
+    cf.max_bytes_for_level_multiplier = 3.0;
+    cf.level0_file_num_compaction_trigger = 3;
+    Db::builder(dir)
+        .create_if_missing(true)
+        .cf_options(cf)
+        .merge_operator(Arc::new(StringAppend::new(b",")))
+        .open()
+        .unwrap()
+}
+
+fn key(n: u64) -> Vec<u8> {
+    format!("k{n:04}").into_bytes()
+}
+
+fn erase(model: &mut Model, begin: &[u8], end: &[u8]) {
+    let doomed = model.range::<[u8], _>((Bound::Included(begin), Bound::Excluded(end)));
+    let doomed: Vec<Vec<u8>> = doomed.map(|e| e.0.clone()).collect();
+    for k in doomed {
+        model.remove(&k);
+    }
+}
+
+fn append(model: &mut Model, key: &[u8], operand: &[u8]) {
+    let value = model.entry(key.to_vec()).or_default();
+    if !value.is_empty() {
+        value.push(b',');
+    }
+    value.extend_from_slice(operand);
+}
+
+/// Everything that can be read agrees with the model.
+fn check(db: &Db, model: &Model, at: Option<&Snapshot>, rng: &mut Rng) {
+    let options = || {
+        let o = ReadOptions::new();
+        at.map_or(o.clone(), |s| o.snapshot(s))
+    };
+    let cf = db.default_cf();
+    let rows: Model = cf
+        .iter_opt(options())
+        .map(|e| e.map(|(k, v)| (k.into_vec(), v.into_vec())).unwrap())
+        .collect();
+    assert_eq!(rows, *model);
+    let mut cursor = cf.cursor(options());
+    let mut back = Vec::new();
+    cursor.seek_to_last().unwrap();
+    while cursor.valid() {
+        back.push((cursor.key().to_vec(), cursor.value().to_vec()));
+        cursor.prev().unwrap();
+    }
+    cursor.status().unwrap();
+    back.reverse();
+    let forward: Vec<_> = model.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
+    assert_eq!(back, forward);
+    for _ in 0..60 {
+        let k = key(rng.below(KEYS + 2));
+        let found = cf.get_opt(&k, &options()).unwrap().map(|v| v.to_vec());
+        assert_eq!(found.as_ref(), model.get(&k), "{}", k.escape_ascii());
+    }
+    walk(&mut cursor, model, rng);
+}
+
+/// A walk with changes of direction, also inside ranges that are deleted.
+fn walk(cursor: &mut spanlith::Cursor, model: &Model, rng: &mut Rng) {
+    for _ in 0..12 {
+        let from = key(rng.below(KEYS));
+        let mut expected = if rng.one_in(2) {
+            cursor.seek(&from).unwrap();
+            model.range(from..).next()
+        } else {
+            cursor.seek_for_prev(&from).unwrap();
+            model.range(..=from).next_back()
+        };
+        for _ in 0..8 {
+            cursor.status().unwrap();
+            let now = cursor.valid().then(|| (cursor.key(), cursor.value()));
+            assert_eq!(now, expected.map(|(k, v)| (&k[..], &v[..])));
+            let Some((k, _)) = expected else { break };
+            expected = if rng.one_in(2) {
+                cursor.next().unwrap();
+                let behind = (Bound::Excluded(k), Bound::Unbounded);
+                model.range::<Vec<u8>, _>(behind).next()
+            } else {
+                cursor.prev().unwrap();
+                model.range::<Vec<u8>, _>(..k).next_back()
+            };
+        }
+    }
+}
+
+const KEYS: u64 = 300;
+
+#[test]
+fn reads_agree_with_a_model_through_range_deletions_flushes_and_compactions() {
+    let mut rng = Rng::new(seed(test_name!()));
+    let dir = tempfile::tempdir().unwrap();
+    let mut db = open(dir.path());
+    let mut model = Model::new();
+    let mut snapshots: Vec<(Snapshot, Model)> = Vec::new();
+    for step in 0..1_500 {
+        let k = key(rng.below(KEYS));
+        let cf = db.default_cf();
+        match rng.weighted(&[60, 8, 14, 8, 3, 2, 3, 2, 1]) {
+            0 => {
+                let v = format!("{step}-{}", "x".repeat(rng.index(60))).into_bytes();
+                cf.put(&k, &v).unwrap();
+                model.insert(k, v);
+            }
+            1 => {
+                cf.delete(&k).unwrap();
+                model.remove(&k);
+            }
+            2 => {
+                let operand = format!("{step}");
+                cf.merge(&k, &operand).unwrap();
+                append(&mut model, &k, operand.as_bytes());
+            }
+            3 => {
+                let n = rng.below(KEYS);
+                let (b, e) = (key(n), key(n + rng.skewed(KEYS / 2)));
+                cf.delete_range(&b, &e).unwrap();
+                erase(&mut model, &b, &e);
+            }
+            4 => {
+                // In one batch, later updates are newer.
+                let n = rng.below(KEYS);
+                let (b, e) = (key(n), key(n + 20));
+                let mut batch = spanlith_wal::WriteBatch::new();
+                batch.put(&k, b"before").unwrap();
+                batch.delete_range(&k, &k).unwrap();
+                batch.delete_range(&b, &e).unwrap();
+                batch.merge(&b, b"after").unwrap();
+                db.write_raw(&batch, &Default::default()).unwrap();
+                model.insert(k, b"before".to_vec());
+                erase(&mut model, &b, &e);
+                append(&mut model, &b, b"after");
+            }
+            5 => cf.flush(true).unwrap(),
+            6 => {
+                snapshots.push((db.snapshot(), model.clone()));
+                if snapshots.len() > 4 {
+                    let at = rng.index(snapshots.len());
+                    snapshots.swap_remove(at);
+                }
+            }
+            7 => {
+                let n = rng.below(KEYS);
+                let (b, e) = (key(n), key(n + 60));
+                cf.compact_range(Some(&b), Some(&e)).unwrap();
+            }
+            _ => {
+                snapshots.clear();
+                drop(cf);
+                db.close().unwrap();
+                db = open(dir.path());
+            }
+        }
+        if step % 40 == 0 {
+            check(&db, &model, None, &mut rng);
+            for (snapshot, then) in &snapshots {
+                check(&db, then, Some(snapshot), &mut rng);
+            }
+        }
+    }
+    snapshots.clear();
+    db.default_cf().compact_range(None, None).unwrap();
+    check(&db, &model, None, &mut rng);
+}
+
+fn rows(db: &Db, options: ReadOptions) -> Vec<String> {
+    let rows = db.default_cf().iter_opt(options);
+    rows.map(|e| String::from_utf8(e.unwrap().0.into_vec()).unwrap())
+        .collect()
+}
+
+#[test]
+fn a_range_whose_end_comes_first_is_refused_and_an_empty_one_removes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let cf = db.default_cf();
+    cf.put("b", "1").unwrap();
+    let e = cf.delete_range("c", "a").unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::InvalidArgument);
+    assert!(
+        e.to_string()
+            .starts_with("Invalid argument: end key comes before start key")
+    );
+    let before = db.latest_sequence_number();
+    cf.delete_range("b", "b").unwrap();
+    assert_eq!(db.latest_sequence_number(), before + 1);
+    assert_eq!(rows(&db, ReadOptions::new()), ["b"]);
+}
+
+#[test]
+fn a_range_deleted_is_gone_for_reads_without_a_snapshot_from_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let cf = db.default_cf();
+    for k in ["a", "b", "c", "d"] {
+        cf.put(k, "1").unwrap();
+    }
+    let before = db.snapshot();
+    cf.delete_range("b", "d").unwrap();
+    cf.put("c", "2").unwrap();
+    for round in 0..4 {
+        assert_eq!(rows(&db, ReadOptions::new()), ["a", "c", "d"], "{round}");
+        let old = ReadOptions::new().snapshot(&before);
+        assert_eq!(rows(&db, old.clone()), ["a", "b", "c", "d"], "{round}");
+        assert_eq!(cf.get_opt("c", &old).unwrap().as_deref(), Some(&b"1"[..]));
+        assert_eq!(cf.get("b").unwrap(), None);
+        assert_eq!(
+            cf.multi_get(["b", "c"])[1].as_ref().unwrap().as_deref(),
+            Some(&b"2"[..])
+        );
+        let mut blind = ReadOptions::new();
+        blind.ignore_range_deletions = true;
+        assert_eq!(rows(&db, blind.clone()), ["a", "b", "c", "d"], "{round}");
+        assert_eq!(cf.get_opt("b", &blind).unwrap().as_deref(), Some(&b"1"[..]));
+        match round {
+            0 => cf.flush(true).unwrap(),
+            1 => cf.compact_range(None, None).unwrap(),
+            _ => {
+                // A second file with a tombstone of its own over the same keys.
+                cf.delete_range("b", "c").unwrap();
+                cf.flush(true).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn merge_operands_under_a_deleted_range_are_forgotten() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let cf = db.default_cf();
+    let value = || cf.get("k").unwrap().map(|v| v.to_vec());
+    for flushes in [false, true] {
+        let step = || {
+            if flushes {
+                cf.flush(true).unwrap();
+            }
+        };
+        cf.put("k", "base").unwrap();
+        cf.merge("k", "1").unwrap();
+        step();
+        cf.delete_range("a", "z").unwrap();
+        assert_eq!(value(), None);
+        step();
+        cf.merge("k", "2").unwrap();
+        cf.merge("k", "3").unwrap();
+        assert_eq!(value().unwrap(), b"2,3");
+        let mut cursor = cf.cursor(ReadOptions::new());
+        cursor.seek_to_last().unwrap();
+        assert_eq!(cursor.value(), b"2,3");
+        cursor.seek_to_first().unwrap();
+        assert_eq!(cursor.value(), b"2,3");
+        drop(cursor);
+        step();
+        cf.compact_range(None, None).unwrap();
+        assert_eq!(value().unwrap(), b"2,3");
+    }
+}
+
+#[test]
+fn a_flush_of_nothing_but_a_range_deletion_writes_a_table_that_acts_and_is_compacted_away() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let cf = db.default_cf();
+    for n in 0..200 {
+        cf.put(key(n), vec![b'v'; 100]).unwrap();
+    }
+    cf.compact_range(None, None).unwrap();
+    cf.delete_range(key(10), key(190)).unwrap();
+    cf.flush(true).unwrap();
+    assert_eq!(rows(&db, ReadOptions::new()).len(), 20);
+    cf.compact_range(None, None).unwrap();
+    assert_eq!(rows(&db, ReadOptions::new()).len(), 20);
+    cf.delete_range(key(0), key(999)).unwrap();
+    cf.compact_range(None, None).unwrap();
+    db.wait_idle(None).unwrap();
+    assert_eq!(rows(&db, ReadOptions::new()).len(), 0);
+    let files = db.int_property("rocksdb.total-sst-files-size");
+    assert_eq!(
+        files,
+        Some(0),
+        "tombstones at the bottom go with what they hid"
+    );
+}
+
+#[test]
+fn a_tombstone_over_many_outputs_protects_snapshots_and_hides_the_rest() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let cf = db.default_cf();
+    for n in 0..300 {
+        cf.put(key(n), vec![b'a'; 100]).unwrap();
+    }
+    cf.compact_range(None, None).unwrap();
+    let snapshot = db.snapshot();
+    cf.delete_range(key(5), key(295)).unwrap();
+    for n in (0..300).step_by(3) {
+        cf.put(key(n), vec![b'b'; 100]).unwrap();
+    }
+    cf.compact_range(None, None).unwrap();
+    let old = ReadOptions::new().snapshot(&snapshot);
+    assert_eq!(rows(&db, old.clone()).len(), 300);
+    assert_eq!(rows(&db, ReadOptions::new()).len(), 107);
+    for n in 0..300 {
+        let gone = (5..295).contains(&n) && n % 3 != 0;
+        assert_eq!(cf.get(key(n)).unwrap().is_none(), gone, "{n}");
+        assert!(cf.get_opt(key(n), &old).unwrap().is_some());
+    }
+    drop((old, snapshot));
+    // The files' entries are rewritten once no snapshot needs them.
+    cf.put(key(0), "c").unwrap();
+    cf.put(key(299), "c").unwrap();
+    cf.compact_range(None, None).unwrap();
+    assert_eq!(rows(&db, ReadOptions::new()).len(), 107);
+}
+
+#[test]
+fn range_deletions_in_the_log_are_recovered_also_read_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let cf = db.default_cf();
+    cf.put("a", "1").unwrap();
+    cf.put("b", "1").unwrap();
+    cf.flush(true).unwrap();
+    cf.delete_range("a", "b").unwrap();
+    db.sync().unwrap();
+    drop(cf);
+    // Not closed: the log holds the deletion.
+    std::mem::forget(db);
+    let copy = tempfile::tempdir().unwrap();
+    for e in std::fs::read_dir(dir.path()).unwrap() {
+        let e = e.unwrap();
+        std::fs::copy(e.path(), copy.path().join(e.file_name())).unwrap();
+    }
+    let db = Db::builder(copy.path()).open_read_only().unwrap();
+    assert_eq!(rows(&db, ReadOptions::new()), ["b"]);
+    drop(db);
+    let db = open(copy.path());
+    assert_eq!(rows(&db, ReadOptions::new()), ["b"]);
+    let mut batch = WriteBatch::new();
+    batch.put("a", "2");
+    db.write(&batch).unwrap();
+    assert_eq!(rows(&db, ReadOptions::new()), ["a", "b"]);
+}
