@@ -10,6 +10,7 @@ use spanlith::options::ini::parse_options_file_with;
 use spanlith::version::{FileKind, NewFile, VersionEdit, filenames, parse_file_name};
 use spanlith::{Comparator, Error, ErrorKind, Result, SubCode};
 use spanlith_env::{EntryKind, Env};
+use spanlith_table::TableProperties;
 use spanlith_wal::{LogReader, ReadEvent};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -121,6 +122,8 @@ pub struct Inventory {
     pub dir: PathBuf,
     /// Where the logs are.
     pub wal_dir: PathBuf,
+    /// Where they should be and are not: they are nowhere.
+    pub missing_wal_dir: Option<PathBuf>,
     /// Name of the live MANIFEST.
     pub manifest: String,
     /// Records of the MANIFEST.
@@ -157,6 +160,14 @@ impl Inventory {
     /// # Errors
     /// Of listing the directory and of CURRENT; everything else becomes a finding.
     pub fn read(dir: &Path) -> Result<Self> {
+        Self::read_with_logs(dir, None)
+    }
+
+    /// As [`Self::read`]; the logs are in `wal_dir` if it is given.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_with_logs(dir: &Path, wal_dir: Option<&Path>) -> Result<Self> {
         let env = Env::system();
         let fs = &env.fs;
         let listing = sizes(&env, dir)?;
@@ -167,6 +178,7 @@ impl Inventory {
         let mut inventory = Self {
             dir: dir.to_path_buf(),
             wal_dir: dir.to_path_buf(),
+            missing_wal_dir: None,
             manifest_bytes: listing.get(&manifest).copied().unwrap_or(0),
             manifest,
             edits: 0,
@@ -190,8 +202,8 @@ impl Inventory {
         };
         inventory.read_identity(&env);
         inventory.read_options(&env);
-        inventory.find_logs(&env);
         inventory.read_manifest(&env);
+        inventory.find_logs(&env, wal_dir);
         inventory.complete_comparators();
         Ok(inventory)
     }
@@ -214,6 +226,17 @@ impl Inventory {
     /// The family called `name`.
     pub fn family(&self, name: &str) -> Option<&Family> {
         self.families.values().find(|f| f.name == name)
+    }
+
+    /// Properties of a family's newest table that can be read.
+    pub fn table_properties(&self, family: &str) -> Option<TableProperties> {
+        let mut files: Vec<&NewFile> = self.family(family)?.files.values().collect();
+        files.sort_by_key(|f| std::cmp::Reverse(f.number));
+        files.into_iter().find_map(|f| {
+            let path = self.dir.join(filenames::table_file_name(f.number));
+            let reader = crate::dump::open_table(&path).ok()?;
+            Some(reader.properties().clone())
+        })
     }
 
     /// Number of the oldest log that recovery reads.
@@ -285,29 +308,46 @@ impl Inventory {
         self.options = Some(OptionsFile { name, parsed });
     }
 
-    fn find_logs(&mut self, env: &Env) {
+    /// The logs are where the caller says, else in the directory, else where the options say: a
+    /// directory that was copied with its logs may name the place of the original.
+    fn find_logs(&mut self, env: &Env, told: Option<&Path>) {
+        if let Some(dir) = told {
+            return self.take_logs(env, dir);
+        }
+        for (name, &size) in &self.listing {
+            if let Some(FileKind::Log(n)) = parse_file_name(name) {
+                self.logs.insert(n, size);
+            }
+        }
         let elsewhere = self
             .options
             .as_ref()
             .and_then(|o| o.parsed.as_ref().ok())
             .map(|p| PathBuf::from(&p.db.wal_dir))
-            .filter(|d| !d.as_os_str().is_empty() && *d != self.dir && d.is_dir());
-        let mut there = None;
-        if let Some(wal_dir) = elsewhere {
-            match sizes(env, &wal_dir) {
-                Ok(listing) => {
-                    there = Some(listing);
-                    self.wal_dir = wal_dir;
-                }
-                Err(e) => {
-                    let name = wal_dir.display().to_string();
-                    self.findings.push(Finding::from_error(&name, None, &e));
+            .filter(|d| !d.as_os_str().is_empty() && *d != self.dir);
+        let Some(dir) = elsewhere.filter(|_| self.live_logs().next().is_none()) else {
+            return;
+        };
+        if dir.is_dir() {
+            self.take_logs(env, &dir);
+        } else {
+            self.missing_wal_dir = Some(dir);
+        }
+    }
+
+    fn take_logs(&mut self, env: &Env, dir: &Path) {
+        self.wal_dir = dir.to_path_buf();
+        match sizes(env, dir) {
+            Ok(listing) => {
+                for (name, size) in listing {
+                    if let Some(FileKind::Log(n)) = parse_file_name(&name) {
+                        self.logs.insert(n, size);
+                    }
                 }
             }
-        }
-        for (name, &size) in there.as_ref().unwrap_or(&self.listing) {
-            if let Some(FileKind::Log(n)) = parse_file_name(name) {
-                self.logs.insert(n, size);
+            Err(e) => {
+                let name = dir.display().to_string();
+                self.findings.push(Finding::from_error(&name, None, &e));
             }
         }
     }

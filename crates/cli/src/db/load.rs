@@ -73,7 +73,7 @@ impl Load {
             bytes += n as u64;
             read += 1;
             match entry(&line, *hex) {
-                Ok((key, value)) => batch.put(key, value),
+                Ok((key, value)) => batch.put_cf(cf.id(), key, target.stored(value)),
                 Err(why) => break Err(why),
             };
             if batch.len() as u64 >= self.batch_size || batch.size_bytes() >= BATCH_BYTES {

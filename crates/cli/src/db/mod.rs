@@ -1,5 +1,6 @@
 //! `spanlith db`: one database, one verb.
 
+mod components;
 mod info;
 mod load;
 pub mod open;

@@ -1,15 +1,21 @@
 //! Opens the database that the command line names.
 //!
-//! Comparator and merge operator come from the MANIFEST and the newest OPTIONS file unless flags
-//! name them. For reading the other options are defaults, because they change no result; for writing
-//! the OPTIONS file is followed, so that the tool does not change how the directory is written.
+//! Comparators, merge operators and the directory of the logs are found in the MANIFEST, the newest
+//! OPTIONS file and, where that is missing or not understood, in the properties of the tables; flags
+//! have the last word. For reading only the family asked for is opened (and the default one, which
+//! every open needs), with default options, because those change no result. For writing all families
+//! are opened as the OPTIONS file says, so that the tool does not change how they are written.
 
+use super::components::{ComparatorFlag, MergeFlag, TimedMerge, without_time};
 use crate::fail::{At, Failure, Usage};
 use crate::inventory::Inventory;
 use clap::Args;
-use spanlith::options::{CfOptions, DbOptions, MergeOperatorChoice};
-use spanlith::{Cf, Comparator, Db, ErrorKind, MergeOperator, OpenBuilder, StringAppend};
-use std::path::PathBuf;
+use spanlith::options::ini::ParsedCf;
+use spanlith::options::{DbOptions, MergeOperatorChoice, ParsedOptions};
+use spanlith::{Cf, Comparator, Db, ErrorKind, FamilyOptions, MergeOperator};
+use spanlith_env::Env;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::sync::Arc;
 
 /// Which database and family, and what a program would have to say to open it.
@@ -21,18 +27,33 @@ pub struct Target {
     /// Column family
     #[arg(long, value_name = "NAME", default_value = "default")]
     pub cf: String,
-    /// Order of keys if not as the directory says: bytewise, reverse, or a full name
-    #[arg(long, value_name = "NAME")]
-    comparator: Option<String>,
-    /// Merge operator if not as the directory says: uint64add, stringappend[:DELIMITER], none
-    #[arg(long, value_name = "NAME")]
-    merge_operator: Option<String>,
+    #[command(flatten)]
+    pub how: How,
+}
+
+/// What the files do not say, or say wrong.
+#[derive(Debug, Args)]
+pub struct How {
+    /// Order of keys if not as the directory says: bytewise, reverse, or a full name; NAME=bytewise
+    /// says how the comparator recorded as NAME orders (may be repeated)
+    #[arg(long, value_name = "[NAME=]KIND")]
+    comparator: Vec<String>,
+    /// Merge operator if not as the directory says: uint64add, stringappend[:DELIMITER], max, …,
+    /// none; NAME=uint64add says what the operator recorded as NAME does (may be repeated)
+    #[arg(long, value_name = "[NAME=]KIND")]
+    merge_operator: Vec<String>,
+    /// Directory of the logs if they are neither in the database's nor where its options say
+    #[arg(long, value_name = "DIR")]
+    wal_dir: Option<PathBuf>,
+    /// Values end in four bytes of time, as a TTL database writes them
+    #[arg(long)]
+    pub ttl: bool,
 }
 
 /// Flags of the verbs that write.
 #[derive(Debug, Args)]
 pub struct WriteFlags {
-    /// Makes the database if there is none
+    /// Makes the database, or the column family, if there is none
     #[arg(long)]
     pub create: bool,
     /// Opens with default options instead of those in the OPTIONS file
@@ -40,28 +61,90 @@ pub struct WriteFlags {
     pub default_options: bool,
 }
 
+/// What a directory says about its options.
+struct Known<'a> {
+    dir: &'a Path,
+    inventory: Option<Inventory>,
+    comparators: Vec<ComparatorFlag>,
+    merges: Vec<MergeFlag>,
+}
+
+impl Known<'_> {
+    fn parsed(&self) -> Option<&ParsedOptions> {
+        let options = self.inventory.as_ref()?.options.as_ref()?;
+        options.parsed.as_ref().ok()
+    }
+
+    fn cf(&self, family: &str) -> Option<&ParsedCf> {
+        self.parsed()?.cf(family)
+    }
+
+    /// Name of the comparator; empty if nobody says.
+    fn comparator(&self, family: &str) -> &str {
+        let found = self.inventory.as_ref().and_then(|i| i.family(family));
+        found.map_or("", |f| &f.comparator)
+    }
+
+    /// Text of the merge operator; empty if there is none or nobody says.
+    fn merge_operator(&self, family: &str) -> String {
+        if let Some(cf) = self.cf(family) {
+            return cf.options.merge_operator.clone();
+        }
+        let from_tables = self.inventory.as_ref().and_then(|i| {
+            let properties = i.table_properties(family)?;
+            Some(properties.merge_operator_name)
+        });
+        from_tables.unwrap_or_default()
+    }
+}
+
 impl Target {
     /// Opens for reading; changes nothing on disk.
     pub fn open_read_only(&self) -> anyhow::Result<Cf> {
-        let inventory = Inventory::read(&self.db).ok();
-        self.check_family(inventory.as_ref())?;
-        let mut cf_options = CfOptions::default();
-        if let Some(cf) = options_of(inventory.as_ref()) {
-            cf_options.num_levels = cf.num_levels;
+        let known = self.known(false)?;
+        let mut options = DbOptions::default();
+        options.wal_dir = self.wal_dir(&known)?;
+        // Sections that a transaction left undecided are set aside. That replays older logs, too,
+        // so where the options are known they decide.
+        options.allow_2pc = known.parsed().is_none_or(|p| p.db.allow_2pc);
+        if let Some(p) = known.parsed() {
+            options.wal_recovery_mode = p.db.wal_recovery_mode;
         }
-        let builder = Db::builder(&self.db).cf_options(cf_options);
-        let builder = self.components(builder, inventory.as_ref())?;
-        self.family(builder.open_read_only().at(&self.db)?)
+        loop {
+            let mut builder = Db::builder(&self.db).options(options.clone());
+            for name in ["default", self.cf.as_str()] {
+                let mut family = FamilyOptions::new(name);
+                if let Some(cf) = known.cf(name) {
+                    let mut o = spanlith::options::CfOptions::default();
+                    o.num_levels = cf.options.num_levels;
+                    o.persist_user_defined_timestamps = cf.options.persist_user_defined_timestamps;
+                    family = family.options(o);
+                }
+                // Of the default family only the order matters if another one is asked for.
+                let lenient = name != self.cf;
+                builder = builder.family(self.components(family, &known, lenient)?);
+            }
+            match builder.open_read_only() {
+                Err(e)
+                    if e.kind() == ErrorKind::NotSupported
+                        && e.message().contains("prepared transactions")
+                        && !options.allow_2pc =>
+                {
+                    options.allow_2pc = true;
+                }
+                other => return self.family(&other.at(&self.db)?),
+            }
+        }
     }
 
     /// Opens for reading and writing.
     pub fn open_read_write(&self, flags: &WriteFlags) -> anyhow::Result<Cf> {
-        let inventory = Inventory::read(&self.db).ok();
-        self.check_family(inventory.as_ref())?;
+        let known = self.known(flags.create)?;
         let mut builder = Db::builder(&self.db);
         let mut followed = false;
+        let mut options = DbOptions::default();
         if !flags.default_options
-            && let Some(file) = inventory.as_ref().and_then(|i| i.options.as_ref())
+            && let Some(file) = known.inventory.as_ref().and_then(|i| i.options.as_ref())
         {
             let parsed = file.parsed.as_ref().map_err(|e| {
                 Failure::new(
@@ -69,21 +152,27 @@ impl Target {
                     "--default-options opens without the OPTIONS file",
                 )
             })?;
-            let mut db = parsed.db.clone();
-            db.error_if_exists = false;
-            db.create_missing_column_families = false;
-            builder = builder.options(db);
-            if let Some(cf) = parsed.cf("default") {
-                builder = builder
-                    .cf_options(cf.options.clone())
-                    .table_options(cf.table.clone());
-            }
+            options = parsed.db.clone();
+            options.error_if_exists = false;
+            options.create_missing_column_families = false;
             followed = true;
-        } else {
-            builder = builder.options(DbOptions::default());
         }
-        builder = builder.create_if_missing(flags.create);
-        builder = self.components(builder, inventory.as_ref())?;
+        options.wal_dir = self.wal_dir(&known)?;
+        builder = builder.options(options).create_if_missing(flags.create);
+        let families = known.inventory.iter().flat_map(|i| i.families.values());
+        let names: Vec<&str> = families.map(|f| f.name.as_str()).collect();
+        for name in names {
+            let mut family = FamilyOptions::new(name);
+            if let Some(cf) = known.cf(name).filter(|_| followed) {
+                family = family.options(cf.options.clone());
+                family = family.table_options(cf.table.clone());
+            }
+            builder = builder.family(self.components(family, &known, false)?);
+        }
+        if known.inventory.is_none() {
+            let default = FamilyOptions::new("default");
+            builder = builder.family(self.components(default, &known, false)?);
+        }
         if let Err(e) = builder.check()
             && followed
             && e.kind() == ErrorKind::NotSupported
@@ -95,49 +184,152 @@ impl Target {
             )
             .into());
         }
-        self.family(builder.open().at(&self.db)?)
-    }
-
-    /// Refuses a family the directory does not have.
-    fn check_family(&self, inventory: Option<&Inventory>) -> anyhow::Result<()> {
-        inventory.map_or(Ok(()), |i| known_family(i, &self.cf))
-    }
-
-    fn family(&self, db: Db) -> anyhow::Result<Cf> {
-        let cf = db.default_cf();
-        if cf.name() == self.cf {
-            return Ok(cf);
+        let db = builder.open().at(&self.db)?;
+        if flags.create && db.cf(&self.cf).is_none() {
+            let family = self.components(FamilyOptions::new(&self.cf), &known, false)?;
+            return db.create_cf(family).at(&self.db);
         }
-        Err(Failure::new(
-            format!("Invalid argument: Column family not found: {}", self.cf),
-            "leave --cf out for the default family",
-        )
-        .into())
+        self.family(&db)
     }
 
-    fn components(
-        &self,
-        builder: OpenBuilder,
-        inventory: Option<&Inventory>,
-    ) -> anyhow::Result<OpenBuilder> {
-        let comparator = match &self.comparator {
-            Some(name) => parse_comparator(name)?,
-            None => inventory
-                .and_then(|i| Comparator::from_name(&i.family(&self.cf)?.comparator))
-                .unwrap_or_default(),
-        };
-        let merge = match &self.merge_operator {
-            Some(text) => parse_merge_operator(text)?,
-            None => options_of(inventory)
-                .and_then(|o| MergeOperatorChoice::parse(&o.merge_operator))
-                .and_then(|choice| operator(&choice)),
-        };
-        let builder = builder.comparator(comparator);
-        Ok(match merge {
-            Some(m) => builder.merge_operator(m),
-            None => builder,
+    /// Reads what the directory says; refuses a family it does not have, unless it may be made.
+    fn known(&self, may_create: bool) -> anyhow::Result<Known<'_>> {
+        // A command line that makes no sense is refused first.
+        let comparators = parse_all(&self.how.comparator)?;
+        let merges = parse_all(&self.how.merge_operator)?;
+        let inventory = Inventory::read_with_logs(&self.db, self.how.wal_dir.as_deref()).ok();
+        if let Some(i) = inventory.as_ref().filter(|_| !may_create) {
+            known_family(i, &self.cf)?;
+        }
+        Ok(Known {
+            dir: &self.db,
+            inventory,
+            comparators,
+            merges,
         })
     }
+
+    /// A value as the program gave it.
+    pub fn value<'v>(&self, stored: &'v [u8]) -> &'v [u8] {
+        if self.how.ttl {
+            without_time(stored)
+        } else {
+            stored
+        }
+    }
+
+    /// A value as it is stored.
+    pub fn stored(&self, mut value: Vec<u8>) -> Vec<u8> {
+        if self.how.ttl {
+            let now = Env::system().clock.now_seconds();
+            let now = u32::try_from(now).unwrap_or(u32::MAX);
+            value.extend_from_slice(&now.to_le_bytes());
+        }
+        value
+    }
+
+    fn family(&self, db: &Db) -> anyhow::Result<Cf> {
+        db.cf(&self.cf).ok_or_else(|| {
+            Failure::new(
+                format!("Invalid argument: Column family not found: {}", self.cf),
+                "leave --cf out for the default family",
+            )
+            .into()
+        })
+    }
+
+    /// The directory of the logs as an option; empty for that of the database.
+    fn wal_dir(&self, known: &Known<'_>) -> anyhow::Result<String> {
+        if let Some(dir) = &self.how.wal_dir {
+            return Ok(dir.display().to_string());
+        }
+        let Some(i) = &known.inventory else {
+            return Ok(String::new());
+        };
+        if let Some(missing) = &i.missing_wal_dir {
+            return Err(Failure::new(
+                format!(
+                    "{}: the logs are not there, nor in {}",
+                    missing.display(),
+                    known.dir.display()
+                ),
+                "--wal-dir DIR names the directory of the logs",
+            )
+            .into());
+        }
+        if i.wal_dir == known.dir {
+            return Ok(String::new());
+        }
+        Ok(i.wal_dir.display().to_string())
+    }
+
+    /// Attaches comparator and merge operator. A `lenient` family is not read: what is not known of
+    /// it does not matter.
+    fn components(
+        &self,
+        mut family: FamilyOptions,
+        known: &Known<'_>,
+        lenient: bool,
+    ) -> anyhow::Result<FamilyOptions> {
+        let name = family.name().to_string();
+        let asked_for = name == self.cf;
+        let recorded = known.comparator(&name);
+        let flag = known.comparators.iter().rev().find(|f| match &f.recorded {
+            Some(r) => r == recorded,
+            None => asked_for,
+        });
+        let comparator = match flag {
+            Some(flag) => flag.comparator(),
+            None if recorded.is_empty() => Comparator::Bytewise,
+            None => match Comparator::from_name(recorded) {
+                Some(c) => c,
+                None if lenient => super::verify::comparator_or_stand_in(recorded),
+                None => {
+                    return Err(Failure::new(
+                        format!("Invalid argument: family {name}: unknown comparator {recorded}"),
+                        format!(
+                            "--comparator {recorded}=bytewise (or =reverse) if it orders like \
+                             that; else only the program that defines it can open the family"
+                        ),
+                    )
+                    .into());
+                }
+            },
+        };
+        family = family.comparator(comparator);
+        let merge = self.merge_operator(&name, known, lenient);
+        Ok(match merge {
+            Some(m) if self.how.ttl => family.merge_operator(Arc::new(TimedMerge(m))),
+            Some(m) => family.merge_operator(m),
+            None => family,
+        })
+    }
+
+    fn merge_operator(
+        &self,
+        family: &str,
+        known: &Known<'_>,
+        lenient: bool,
+    ) -> Option<Arc<dyn MergeOperator>> {
+        let text = known.merge_operator(family);
+        let recorded = spanlith::options::objects::id(&text).unwrap_or("");
+        let flag = known.merges.iter().rev().find(|f| match &f.recorded {
+            Some(r) => r == recorded,
+            None => family == self.cf,
+        });
+        match flag {
+            Some(flag) => flag.operator(),
+            None => match MergeOperatorChoice::parse(&text) {
+                Some(choice) => spanlith::operator_of(&choice),
+                None if lenient => Some(Arc::new(spanlith::Put)),
+                None => None,
+            },
+        }
+    }
+}
+
+fn parse_all<T: FromStr<Err = Usage>>(texts: &[String]) -> Result<Vec<T>, Usage> {
+    texts.iter().map(|text| text.parse()).collect()
 }
 
 /// Refuses a family that is not there, and names those that are.
@@ -155,44 +347,4 @@ pub fn known_family(inventory: &Inventory, name: &str) -> anyhow::Result<()> {
         format!("families of this database: {}", names.join(", ")),
     )
     .into())
-}
-
-/// Options of the default family in the OPTIONS file.
-fn options_of(inventory: Option<&Inventory>) -> Option<&CfOptions> {
-    let parsed = inventory?.options.as_ref()?.parsed.as_ref().ok()?;
-    Some(&parsed.cf("default")?.options)
-}
-
-fn operator(choice: &MergeOperatorChoice) -> Option<Arc<dyn MergeOperator>> {
-    spanlith::operator_of(choice)
-}
-
-fn parse_comparator(name: &str) -> Result<Comparator, Usage> {
-    match name {
-        "bytewise" => Ok(Comparator::Bytewise),
-        "reverse" => Ok(Comparator::ReverseBytewise),
-        full => Comparator::from_name(full).ok_or_else(|| {
-            Usage::new(
-                format!("unknown comparator '{full}'"),
-                "known: bytewise, reverse, leveldb.BytewiseComparator, \
-                 rocksdb.ReverseBytewiseComparator",
-            )
-        }),
-    }
-}
-
-fn parse_merge_operator(text: &str) -> Result<Option<Arc<dyn MergeOperator>>, Usage> {
-    if text == "none" {
-        return Ok(None);
-    }
-    if let Some(delimiter) = text.strip_prefix("stringappend:") {
-        return Ok(Some(Arc::new(StringAppend::new(delimiter.as_bytes()))));
-    }
-    match MergeOperatorChoice::parse(text) {
-        Some(choice) => Ok(operator(&choice)),
-        None => Err(Usage::new(
-            format!("unknown merge operator '{text}'"),
-            "known: uint64add, stringappend, stringappend:DELIMITER, none",
-        )),
-    }
 }

@@ -54,7 +54,8 @@ impl Put {
         let Common { target, hex, json } = &self.common;
         let (key, value) = (parse(&self.key, *hex)?, parse(&self.value, *hex)?);
         let cf = target.open_read_write(&self.flags)?;
-        cf.put_opt(&key, &value, &WriteOptions::new().sync(self.sync))
+        let stored = target.stored(value);
+        cf.put_opt(&key, &stored, &WriteOptions::new().sync(self.sync))
             .at(&target.db)?;
         let sequence = cf.db().latest_sequence_number();
         cf.db().clone().close().at(&target.db)?;
@@ -74,12 +75,12 @@ impl Get {
         let value = cf.get(&key).at(&target.db)?;
         let mut out = std::io::stdout().lock();
         if *json {
-            let value = value.as_deref().map(|v| show(v, *hex));
+            let value = value.as_deref().map(|v| show(target.value(v), *hex));
             let line = json!({ "key": show(&key, *hex), "found": value.is_some(), "value": value });
             writeln!(out, "{line}")?;
         } else if let Some(value) = &value {
             let mut line = Vec::new();
-            push(&mut line, value, *hex);
+            push(&mut line, target.value(value), *hex);
             line.push(b'\n');
             out.write_all(&line)?;
         } else {

@@ -82,14 +82,14 @@ impl Scan {
             if *json {
                 let mut object = json!({ "key": show(cursor.key(), *hex) });
                 if !self.keys_only {
-                    object["value"] = show(cursor.value(), *hex).into();
+                    object["value"] = show(target.value(cursor.value()), *hex).into();
                 }
                 line.extend_from_slice(object.to_string().as_bytes());
             } else {
                 push(&mut line, cursor.key(), *hex);
                 if !self.keys_only {
                     line.push(b'\t');
-                    push(&mut line, cursor.value(), *hex);
+                    push(&mut line, target.value(cursor.value()), *hex);
                 }
             }
             line.push(b'\n');
@@ -116,7 +116,7 @@ impl Count {
         while on.at(&target.db)? {
             entries += 1;
             key_bytes += cursor.key().len() as u64;
-            value_bytes += cursor.value().len() as u64;
+            value_bytes += target.value(cursor.value()).len() as u64;
             if entries.is_multiple_of(TICK) {
                 progress.set_position(entries);
             }

@@ -7,6 +7,8 @@ mod manifest;
 mod sst;
 mod wal;
 
+pub use sst::open as open_table;
+
 use crate::fail::shell_word;
 use clap::{Args, Subcommand};
 use std::path::{Path, PathBuf};

@@ -109,7 +109,7 @@ fn entries(
 }
 
 /// Opens a table of any order: dumping compares no keys.
-fn open(path: &Path) -> Result<Arc<TableReader>> {
+pub fn open(path: &Path) -> Result<Arc<TableReader>> {
     let file = Env::system().fs.open_random(path)?;
     match open_with(&file, Comparator::Bytewise) {
         Err(e) if e.kind() == ErrorKind::InvalidArgument => {

@@ -53,7 +53,10 @@ pub fn run<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Run {
 
 /// Runs the binary with something to read.
 pub fn run_with_input<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>, input: &[u8]) -> Run {
-    let mut command = command(args);
+    finish(command(args), input)
+}
+
+fn finish(mut command: Command, input: &[u8]) -> Run {
     command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -78,6 +81,14 @@ pub fn run_with_input<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>, input:
 pub fn db(verb: &str, dir: &Path, rest: &[&str]) -> Run {
     let dir = dir.to_str().expect("temporary paths are text");
     run(["db", verb, "--db", dir].iter().chain(rest))
+}
+
+/// As [`db`], with `at` as the current directory.
+pub fn db_in(at: &Path, verb: &str, dir: &Path, rest: &[&str]) -> Run {
+    let dir = dir.to_str().expect("temporary paths are text");
+    let mut command = command(["db", verb, "--db", dir].iter().chain(rest));
+    command.current_dir(at);
+    finish(command, b"")
 }
 
 /// Names and contents of all files below a directory.

@@ -1,0 +1,223 @@
+//! What no data file holds: how a named comparator orders and a named merge operator merges.
+//!
+//! A directory records names only. Names of RocksDB's own components are known; of others a flag
+//! says which known component they behave like: `acme.Order=bytewise`.
+
+use crate::fail::Usage;
+use spanlith::options::MergeOperatorChoice;
+use spanlith::{Comparator, MergeOperator, StringAppend, UserComparator};
+use std::cmp::Ordering;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// A comparator flag: `KIND` for the family asked for, or `NAME=KIND` for all families whose
+/// comparator is recorded as NAME.
+#[derive(Clone, Debug)]
+pub struct ComparatorFlag {
+    /// The recorded name; without one the family asked for is meant.
+    pub recorded: Option<String>,
+    kind: String,
+}
+
+/// A merge operator flag, of the same forms.
+#[derive(Clone, Debug)]
+pub struct MergeFlag {
+    /// The recorded name; without one the family asked for is meant.
+    pub recorded: Option<String>,
+    kind: String,
+}
+
+/// A known order under another name.
+struct Renamed {
+    name: String,
+    order: Comparator,
+}
+
+impl UserComparator for Renamed {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        self.order.compare(a, b)
+    }
+
+    fn shortest_separator(&self, start: &mut Vec<u8>, limit: &[u8]) {
+        self.order.shortest_separator(start, limit);
+    }
+
+    fn short_successor(&self, key: &mut Vec<u8>) {
+        self.order.short_successor(key);
+    }
+
+    fn can_keys_with_different_bytes_be_equal(&self) -> bool {
+        false
+    }
+
+    fn timestamp_size(&self) -> usize {
+        self.order.timestamp_size()
+    }
+
+    fn compare_without_timestamp(&self, a: &[u8], a_has: bool, b: &[u8], b_has: bool) -> Ordering {
+        self.order.compare_without_timestamp(a, a_has, b, b_has)
+    }
+
+    fn compare_timestamp(&self, a: &[u8], b: &[u8]) -> Ordering {
+        self.order.compare_timestamp(a, b)
+    }
+}
+
+/// Splits `NAME=KIND`; a KIND alone has no `=` before its first `:`.
+fn split(text: &str) -> (Option<String>, &str) {
+    let head = text.split(':').next().unwrap_or(text).len();
+    match text[..head].rfind('=') {
+        Some(at) => (Some(text[..at].to_string()), &text[at + 1..]),
+        None => (None, text),
+    }
+}
+
+/// The order that a word or a full name stands for.
+fn order(kind: &str) -> Option<Comparator> {
+    match kind {
+        "bytewise" => Some(Comparator::Bytewise),
+        "reverse" => Some(Comparator::ReverseBytewise),
+        full => Comparator::from_name(full),
+    }
+}
+
+impl FromStr for ComparatorFlag {
+    type Err = Usage;
+
+    fn from_str(text: &str) -> Result<Self, Usage> {
+        let (recorded, kind) = split(text);
+        if order(kind).is_none() {
+            return Err(Usage::new(
+                format!("unknown comparator '{kind}'"),
+                "known: bytewise, reverse, leveldb.BytewiseComparator, \
+                 rocksdb.ReverseBytewiseComparator, each also with .u64ts; NAME=bytewise says how \
+                 the comparator recorded as NAME orders",
+            ));
+        }
+        let kind = kind.to_string();
+        Ok(Self { recorded, kind })
+    }
+}
+
+impl ComparatorFlag {
+    /// The comparator; under the recorded name if there is one.
+    pub fn comparator(&self) -> Comparator {
+        let order = order(&self.kind).unwrap_or_default();
+        match &self.recorded {
+            Some(name) if name != order.name() => Comparator::User(Arc::new(Renamed {
+                name: name.clone(),
+                order,
+            })),
+            _ => order,
+        }
+    }
+}
+
+/// The operator of a flag: `none`, a name, or `stringappend:DELIMITER`.
+fn operator(kind: &str) -> Option<Option<Arc<dyn MergeOperator>>> {
+    if kind == "none" {
+        return Some(None);
+    }
+    if let Some(delimiter) = kind.strip_prefix("stringappend:") {
+        return Some(Some(Arc::new(StringAppend::new(delimiter.as_bytes()))));
+    }
+    MergeOperatorChoice::parse(kind).map(|choice| spanlith::operator_of(&choice))
+}
+
+impl FromStr for MergeFlag {
+    type Err = Usage;
+
+    fn from_str(text: &str) -> Result<Self, Usage> {
+        let (recorded, kind) = split(text);
+        if operator(kind).is_none() {
+            return Err(Usage::new(
+                format!("unknown merge operator '{kind}'"),
+                "known: uint64add, stringappend, stringappend:DELIMITER, stringappendtest, put, \
+                 max, bytesxor, sortlist, none; NAME=uint64add says what the operator recorded as \
+                 NAME does",
+            ));
+        }
+        let kind = kind.to_string();
+        Ok(Self { recorded, kind })
+    }
+}
+
+impl MergeFlag {
+    /// The operator; `None` means that the family has none.
+    pub fn operator(&self) -> Option<Arc<dyn MergeOperator>> {
+        operator(&self.kind).flatten()
+    }
+}
+
+/// A merge operator of a database whose values end in four bytes of time.
+pub struct TimedMerge(pub Arc<dyn MergeOperator>);
+
+/// Bytes of time behind a value of such a database.
+pub const TIME_SIZE: usize = 4;
+
+/// A value without its time; shorter ones have none.
+pub fn without_time(value: &[u8]) -> &[u8] {
+    value
+        .split_at_checked(value.len().wrapping_sub(TIME_SIZE))
+        .map_or(value, |(value, _)| value)
+}
+
+impl MergeOperator for TimedMerge {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn full_merge(&self, key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
+        let newest = *operands.last()?;
+        let time = newest.len().checked_sub(TIME_SIZE)?;
+        let plain: Vec<&[u8]> = operands.iter().map(|o| without_time(o)).collect();
+        let mut merged = self.0.full_merge(key, base.map(without_time), &plain)?;
+        merged.extend_from_slice(&newest[time..]);
+        Some(merged)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flag_names_a_kind_or_a_recorded_name_and_its_kind() {
+        let c: ComparatorFlag = "acme.Order=reverse".parse().unwrap();
+        assert_eq!(c.recorded.as_deref(), Some("acme.Order"));
+        assert_eq!(c.comparator().name(), "acme.Order");
+        assert_eq!(c.comparator().compare(b"a", b"b"), Ordering::Greater);
+        let c: ComparatorFlag = "leveldb.BytewiseComparator.u64ts".parse().unwrap();
+        assert_eq!(
+            (c.recorded.is_none(), c.comparator().timestamp_size()),
+            (true, 8)
+        );
+        let m: MergeFlag = "acme.Add=uint64add".parse().unwrap();
+        assert_eq!(m.operator().unwrap().name(), "UInt64AddOperator");
+        let m: MergeFlag = "stringappend:=".parse().unwrap();
+        assert!(m.recorded.is_none());
+        let joined = m.operator().unwrap().full_merge(b"k", Some(b"a"), &[b"b"]);
+        assert_eq!(joined.as_deref(), Some(&b"a=b"[..]));
+        assert!("none".parse::<MergeFlag>().unwrap().operator().is_none());
+        assert!("acme.Order=acme".parse::<ComparatorFlag>().is_err());
+        assert!("sideways".parse::<MergeFlag>().is_err());
+    }
+
+    #[test]
+    fn times_are_taken_off_before_merging_and_the_newest_is_put_back() {
+        let merge = TimedMerge(Arc::new(StringAppend::new(b",")));
+        let merged = merge.full_merge(
+            b"k",
+            Some(b"a\x01\0\0\0"),
+            &[b"b\x02\0\0\0", b"c\x03\0\0\0"],
+        );
+        assert_eq!(merged.as_deref(), Some(&b"a,b,c\x03\0\0\0"[..]));
+        assert_eq!(merge.full_merge(b"k", None, &[b"c"]), None);
+        assert_eq!(without_time(b"abc"), b"abc");
+        assert_eq!(without_time(b"abcd"), b"");
+    }
+}
