@@ -56,4 +56,5 @@ pub use read::ReadOptions;
 pub use spanlith_base::{
     Comparator, Error, ErrorKind, Pinned, Result, SequenceNumber, Severity, SubCode, UserComparator,
 };
+pub use version::DbPath;
 pub use write::{WriteBatch, WriteOptions};

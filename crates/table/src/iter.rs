@@ -360,7 +360,7 @@ impl TableIter {
         let limit = reader.footer().offset;
         let stored = self
             .readahead
-            .read(reader.file(), handle, self.params.readahead, limit)
+            .read(reader, handle, &self.params, limit)
             .map_err(|e| reader.at(e, handle))?;
         let verify = self.params.verify_checksums;
         let cmp = &reader.options().comparator;

@@ -39,7 +39,9 @@ pub use filter::FilterKind;
 pub use format::{Compression, CompressionOptions, Compressor};
 pub use index::IndexType;
 pub use iter::TableIter;
-pub use options::{BuilderOptions, IndexShortening, ReadParams, ReaderOptions, TableOptions};
+pub use options::{
+    AutoReadahead, BuilderOptions, IndexShortening, ReadParams, ReaderOptions, TableOptions,
+};
 pub use properties::TableProperties;
 pub use reader::{PrefixSeek, RangeTombstone, TableDump, TableGet, TableReader};
 

@@ -5,6 +5,8 @@ use crate::index::IndexType;
 use crate::{BlockCache, Compression, CompressionOptions};
 use spanlith_base::checksum::ChecksumKind;
 use spanlith_base::{Comparator, SliceTransform};
+use spanlith_env::{IoPriority, RateLimiter};
+use std::sync::Arc;
 
 /// How index keys are made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -207,6 +209,33 @@ pub struct ReaderOptions {
     pub prefix_extractor: Option<SliceTransform>,
     /// Ask the filter for whole keys, if it has them.
     pub whole_key_filtering: bool,
+    /// The table's id in the cache, from [`spanlith_cache::Cache::new_id`]; `None` asks for a new one.
+    pub cache_id: Option<u64>,
+    /// How iterators read ahead on their own.
+    pub auto_readahead: AutoReadahead,
+    /// Asked before reads that have a priority ([`ReadParams::rate_priority`]), if it limits reads.
+    pub rate_limiter: Option<Arc<RateLimiter>>,
+}
+
+/// How an iterator reads ahead when nobody tells it how much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AutoReadahead {
+    /// Bytes of the first read ahead; 0 turns reading ahead off.
+    pub initial: usize,
+    /// Most bytes of one; each is twice the one before.
+    pub max: usize,
+    /// Blocks read in sequence before it begins.
+    pub after_reads: u32,
+}
+
+impl Default for AutoReadahead {
+    fn default() -> Self {
+        Self {
+            initial: 8 << 10,
+            max: 256 << 10,
+            after_reads: 2,
+        }
+    }
 }
 
 impl Default for ReaderOptions {
@@ -225,6 +254,9 @@ impl Default for ReaderOptions {
             pin_top_level_index_and_filter: true,
             prefix_extractor: None,
             whole_key_filtering: true,
+            cache_id: None,
+            auto_readahead: AutoReadahead::default(),
+            rate_limiter: None,
         }
     }
 }
@@ -242,6 +274,10 @@ pub struct ReadParams {
     pub readahead: usize,
     /// Neither look into the cache nor fill it (compactions).
     pub bypass_cache: bool,
+    /// Tell the system of the stretch behind the one that is read (`async_io`).
+    pub prefetch: bool,
+    /// Priority with the rate limiter; `None` does not ask it.
+    pub rate_priority: Option<IoPriority>,
 }
 
 impl Default for ReadParams {
@@ -252,6 +288,8 @@ impl Default for ReadParams {
             cache_only: false,
             readahead: 0,
             bypass_cache: false,
+            prefetch: false,
+            rate_priority: None,
         }
     }
 }

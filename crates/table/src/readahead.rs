@@ -1,8 +1,10 @@
 //! Reads of a scan: one file read serves many blocks.
 //!
 //! A buffer holds a stretch of the file. A block inside it costs no read. With a fixed size every
-//! miss reads that much from the block on; without one, the third read in sequence starts with 8 KiB
-//! and each further one doubles, up to 256 KiB, so that random seeks read only what they need.
+//! miss reads that much from the block on; without one, reading ahead begins after a number of blocks
+//! in sequence (two) with a small read (8 KiB) and each further one doubles up to a bound (256 KiB), so
+//! that random seeks read only what they need. While one stretch is consumed the system is told of the
+//! next, so that a scan does not wait for the disk every time.
 #![deny(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -11,13 +13,9 @@
 )]
 
 use crate::format::{BlockHandle, TRAILER_LEN};
+use crate::options::{AutoReadahead, ReadParams};
+use crate::reader::TableReader;
 use spanlith_base::{Error, Result};
-use spanlith_env::RandomAccessFile;
-
-const FIRST: usize = 8 << 10;
-const LARGEST: usize = 256 << 10;
-/// Sequential reads before reading ahead begins.
-const SEQUENTIAL: u32 = 2;
 
 /// The buffer of one iterator.
 #[derive(Default)]
@@ -34,13 +32,13 @@ pub(crate) struct ReadAhead {
 }
 
 impl ReadAhead {
-    /// The stored bytes of a block with its trailer; fewer if the file ends early. `fixed` is the
-    /// size of reads, 0 for automatic; nothing is read beyond `limit` except the block itself.
+    /// The stored bytes of a block with its trailer; fewer if the file ends early. Nothing is read
+    /// beyond `limit` except the block itself.
     pub(crate) fn read(
         &mut self,
-        file: &dyn RandomAccessFile,
+        reader: &TableReader,
         handle: BlockHandle,
-        fixed: usize,
+        params: &ReadParams,
         limit: u64,
     ) -> Result<&[u8]> {
         let outside = || Error::corruption("block handle points outside the file");
@@ -62,7 +60,7 @@ impl ReadAhead {
         let at = match inside {
             Some(at) => at,
             None => {
-                self.refill(file, handle.offset, len, fixed, limit)?;
+                self.refill(reader, (handle.offset, len), params, limit)?;
                 0
             }
         };
@@ -70,30 +68,42 @@ impl ReadAhead {
         Ok(self.buffer.get(at..end).unwrap_or_default())
     }
 
+    /// Bytes to read from a block of `len` on.
+    fn wanted(&mut self, params: &ReadParams, auto: AutoReadahead) -> usize {
+        if params.readahead > 0 {
+            return params.readahead;
+        }
+        if self.run < auto.after_reads || auto.max == 0 {
+            self.size = 0;
+            return 0;
+        }
+        let first = auto.initial.min(auto.max);
+        self.size = (self.size * 2).clamp(first, auto.max);
+        self.size
+    }
+
     fn refill(
         &mut self,
-        file: &dyn RandomAccessFile,
-        offset: u64,
-        len: usize,
-        fixed: usize,
+        reader: &TableReader,
+        (offset, len): (u64, usize),
+        params: &ReadParams,
         limit: u64,
     ) -> Result<()> {
-        let wanted = if fixed > 0 {
-            fixed
-        } else if self.run >= SEQUENTIAL {
-            self.size = (self.size * 2).clamp(FIRST, LARGEST);
-            self.size
-        } else {
-            self.size = 0;
-            0
-        };
+        let wanted = self.wanted(params, reader.options().auto_readahead);
         let most = usize::try_from(limit - offset).unwrap_or(usize::MAX);
         let size = wanted.max(len).min(most);
+        reader.pace(params, size as u64);
         self.start = offset;
         self.buffer.resize(size, 0);
+        let file = reader.file();
         match file.read_at(offset, &mut self.buffer) {
             Ok(n) => {
                 self.buffer.truncate(n);
+                let next = offset + n as u64;
+                if params.prefetch && wanted > len && next < limit {
+                    let ahead = usize::try_from(limit - next).unwrap_or(usize::MAX);
+                    file.read_ahead(next, wanted.min(ahead));
+                }
                 Ok(())
             }
             Err(e) => {

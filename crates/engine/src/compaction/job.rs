@@ -1,20 +1,23 @@
 //! Runs a plan: reads the inputs, writes the outputs, and swaps them in one version edit (C3).
 
 use crate::compaction::{Below, CompactionIter, IterSettings};
-use crate::core::{CutSides, DbState, Engine, Family, FamilySettings, FamilyState, FileBounds};
+use crate::core::{
+    CutSides, DbState, Engine, Family, FamilySettings, FamilyState, FileBounds, gate,
+};
 use crate::info_log::EventValue;
 use crate::iter::{LevelIter, MergingIter, Source};
 use crate::picker::{CompactionPlan, OutputCutter, PickerInput, RunningCompaction, pick_leveled};
 use crate::version::{NewFile, VersionEdit};
 use spanlith_base::range_del::{CompactionRangeDels, OutputBounds};
 use spanlith_base::{Error, ErrorKind, MAX_SEQUENCE, Result, SequenceNumber, keys};
-use spanlith_env::IoActivity;
+use spanlith_env::{IoActivity, IoPriority};
 use spanlith_table::{ReadParams, TableBuilder};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Bytes read at a time from each input.
-const READAHEAD: usize = 512 << 10;
+/// Bytes read at a time from each input at most, whatever `compaction_readahead_size` says: a larger
+/// read gains nothing and leaves the processor's cache.
+const READAHEAD_MAX: u64 = 512 << 10;
 
 /// Entries between two looks at whether the database closes.
 const CHECK_EVERY: u64 = 1024;
@@ -168,7 +171,10 @@ impl Engine {
             if outputs.done.is_empty() {
                 Ok(())
             } else {
-                self.c.env.fs.sync_dir(&self.c.dir)
+                self.c
+                    .env
+                    .fs
+                    .sync_dir(family.cache.paths.dir(outputs.path_id))
             }
         });
         if let Err(e) = result {
@@ -209,8 +215,10 @@ impl Engine {
             fill_cache: false,
             verify_checksums: true,
             cache_only: false,
-            readahead: READAHEAD,
+            readahead: self.compaction_readahead(),
             bypass_cache: true,
+            prefetch: true,
+            rate_priority: Some(self.compaction_priority()),
         };
         let snapshots = self.c.snapshots.sequences();
         let mut ranges = CompactionRangeDels::new(family.comparator.clone(), snapshots.clone());
@@ -275,6 +283,25 @@ impl Engine {
         Ok(())
     }
 
+    /// Bytes read at a time from each input of a compaction; 0 for one block after the other, growing.
+    fn compaction_readahead(&self) -> usize {
+        self.c.options.compaction_readahead_size.min(READAHEAD_MAX) as usize
+    }
+
+    /// Priority of a compaction's reads and writes with the rate limiter.
+    fn compaction_priority(&self) -> IoPriority {
+        if self.is_held_up() {
+            IoPriority::User
+        } else {
+            IoPriority::Low
+        }
+    }
+
+    /// Whether writers are delayed or stopped: then background work is urgent.
+    pub(crate) fn is_held_up(&self) -> bool {
+        self.write_gate.load(Ordering::Relaxed) & (gate::DELAY | gate::STOP) != 0
+    }
+
     /// Whether close began.
     #[inline]
     pub(crate) fn stopping(&self) -> bool {
@@ -299,6 +326,8 @@ struct Outputs<'a> {
     shares_lower: bool,
     /// Range tombstones up to this number hide nothing that is left.
     drop_up_to: Option<SequenceNumber>,
+    /// Directory of the outputs.
+    path_id: u32,
 }
 
 impl<'a> Outputs<'a> {
@@ -323,6 +352,7 @@ impl<'a> Outputs<'a> {
             lower: None,
             shares_lower: false,
             drop_up_to: None,
+            path_id: job.settings.levels.output_path(plan.output_level),
         }
     }
 
@@ -343,8 +373,12 @@ impl<'a> Outputs<'a> {
 
     fn start_file(&mut self) -> Result<()> {
         let number = self.engine.new_file_number();
-        let path = self.job.family.table_path(number, 0);
-        let file = self.engine.c.env.fs.create(&path, IoActivity::Compaction)?;
+        let path = self.job.family.table_path(number, self.path_id);
+        let engine = self.engine;
+        let file = engine
+            .c
+            .io
+            .create_table(&path, IoActivity::Compaction, engine.is_held_up())?;
         self.created.push(number);
         let mut options = self.engine.builder_options(
             &self.job.family,
@@ -406,6 +440,7 @@ impl<'a> Outputs<'a> {
         let level = self.job.plan.output_level as u32;
         let mut file = bounds.into_new_file(level, number, &summary, self.ancester_time, now);
         file.epoch_number = self.epoch;
+        file.path_id = self.path_id;
         self.done.push(file);
         Ok(())
     }
@@ -421,7 +456,7 @@ impl<'a> Outputs<'a> {
                 .c
                 .env
                 .fs
-                .delete(&self.job.family.table_path(*n, 0));
+                .delete(&self.job.family.table_path(*n, self.path_id));
         }
     }
 }

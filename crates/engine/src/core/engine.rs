@@ -3,9 +3,10 @@
 use super::purge::PurgeQueue;
 use super::stall::Throttle;
 use super::state::{DbState, LeaderState, rank};
-use super::{Family, FamilySet, ManifestState, Request, SnapshotList};
+use super::{Family, FamilySet, ManifestState, Request, Resources, SnapshotList};
 use crate::info_log::InfoLog;
 use crate::options::DbOptions;
+use crate::version::TableIo;
 use spanlith_base::sync::{ArcCell, Condvar, GroupQueue, Mutex};
 use spanlith_base::{Error, FileNumber, Result, SequenceNumber};
 use spanlith_env::{Env, FileLock};
@@ -22,6 +23,10 @@ pub(crate) struct Components {
     pub wal_dir: PathBuf,
     pub options: DbOptions,
     pub purge: Arc<PurgeQueue>,
+    /// How tables are opened and written.
+    pub io: Arc<TableIo>,
+    /// Budgets and limits shared with other databases.
+    pub resources: Resources,
     pub log: Arc<InfoLog>,
     pub snapshots: Arc<SnapshotList>,
     pub lock: Option<Box<dyn FileLock>>,

@@ -5,10 +5,10 @@ use super::state::{FamilyState, MemSlot};
 use super::{Engine, SuperVersion, worst_stall};
 use crate::merge::MergeOperator;
 use crate::options::{BlockBasedTableOptions, CfOptions};
-use crate::version::{FilePaths, MetadataBlocks, PurgeSink, TableCache, Version, VersionEdit};
+use crate::version::{DbPath, FilePaths, PurgeSink, TableCache, Version, VersionEdit};
 use spanlith_base::slice_transform::SliceTransform;
 use spanlith_base::{Comparator, Error, Result};
-use spanlith_table::BlockCache;
+use spanlith_table::{BlockCache, ReaderOptions};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -24,6 +24,8 @@ pub(crate) struct FamilyRequest {
     /// An extractor of the user's; `None` is what the options name.
     pub prefix_extractor: Option<SliceTransform>,
     pub block_cache: Option<BlockCache>,
+    /// Directories of its tables; empty means the database directory.
+    pub paths: Vec<DbPath>,
 }
 
 impl FamilyRequest {
@@ -37,13 +39,18 @@ impl FamilyRequest {
             merge_operator: None,
             prefix_extractor: None,
             block_cache: None,
+            paths: Vec::new(),
         }
     }
 }
 
 /// Directories of a family's tables.
-pub(crate) fn family_paths(dir: &Path, _request: &FamilyRequest) -> FilePaths {
-    FilePaths::one(dir)
+pub(crate) fn family_paths(dir: &Path, request: &FamilyRequest) -> FilePaths {
+    if request.paths.is_empty() {
+        FilePaths::one(dir)
+    } else {
+        FilePaths::new(request.paths.clone())
+    }
 }
 
 impl Engine {
@@ -57,23 +64,17 @@ impl Engine {
         log_number: u64,
     ) -> FamilyState {
         let options = &request.options;
-        let settings = FamilySettings::new(options.clone(), request.table_options.clone());
+        let paths = family_paths(&c.dir, request);
+        let settings = FamilySettings::new(options.clone(), request.table_options.clone(), &paths);
         let settings = settings.with_prefix_extractor(request.prefix_extractor.clone());
         let settings = Arc::new(settings);
-        let table = &request.table_options;
         let cache = Arc::new(TableCache {
-            fs: c.env.fs.clone(),
-            paths: family_paths(&c.dir, request),
-            comparator: request.comparator.clone(),
-            block_cache: request.block_cache.clone(),
-            metadata: MetadataBlocks {
-                cached: table.cache_index_and_filter_blocks,
-                high_priority: table.cache_index_and_filter_blocks_with_high_priority,
-                pin_l0: table.pin_l0_filter_and_index_blocks_in_cache,
-                pin_top_level: table.pin_top_level_index_and_filter,
+            io: c.io.clone(),
+            paths,
+            readers: ReaderOptions {
+                prefix_extractor: settings.prefix_extractor.clone(),
+                ..super::reader_options(request, &c.io)
             },
-            prefix_extractor: settings.prefix_extractor.clone(),
-            whole_key_filtering: table.whole_key_filtering,
             verify_unique_id: c.options.verify_sst_unique_id_in_manifest,
         });
         let mem = settings.new_memtable(&request.comparator);

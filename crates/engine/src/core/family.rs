@@ -29,10 +29,15 @@ pub(crate) struct FamilySettings {
 }
 
 impl FamilySettings {
-    pub(crate) fn new(options: CfOptions, table_options: BlockBasedTableOptions) -> Self {
+    /// `paths` are the directories of the family's tables.
+    pub(crate) fn new(
+        options: CfOptions,
+        table_options: BlockBasedTableOptions,
+        paths: &FilePaths,
+    ) -> Self {
         Self {
             table: super::table_options(&options, &table_options),
-            levels: super::level_options(&options),
+            levels: super::level_options(&options, paths),
             prefix_extractor: SliceTransform::from_text(&options.prefix_extractor),
             options,
             table_options,

@@ -13,6 +13,7 @@ mod manifest;
 mod opening;
 mod purge;
 mod request;
+mod resources;
 mod schedule;
 mod settings;
 mod snapshots;
@@ -34,7 +35,8 @@ pub(crate) use manifest::{ManifestState, write_current};
 pub(crate) use opening::Opening;
 pub(crate) use purge::PurgeQueue;
 pub(crate) use request::{Payload, Request};
-pub(crate) use settings::{compression_options, level_options, table_options};
+pub(crate) use resources::Resources;
+pub(crate) use settings::{compression_options, level_options, reader_options, table_options};
 pub(crate) use stall::Throttle;
 pub(crate) use state::{
     DbState, FamilyState, Immutable, LeaderState, MemSlot, PreparedSection, slot_of,

@@ -4,22 +4,26 @@
 //! jobs and the end of iterators empty the queue outside all locks.
 
 use super::state::rank;
-use crate::version::{FilePaths, PurgeSink};
+use crate::version::{FilePaths, PurgeSink, TableIo};
+use spanlith_base::Result;
 use spanlith_base::sync::Mutex;
-use spanlith_env::FileSystem;
-use std::path::PathBuf;
+use spanlith_env::SstFileManager;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Obsolete tables that are not yet unlinked.
 pub(crate) struct PurgeQueue {
-    fs: Arc<dyn FileSystem>,
+    io: Arc<TableIo>,
+    sst_files: Option<Arc<SstFileManager>>,
     queue: Mutex<Vec<(u64, PathBuf)>>,
 }
 
 impl PurgeQueue {
-    pub(crate) fn new(fs: Arc<dyn FileSystem>) -> Self {
+    /// Deletes through `sst_files` if there is such a manager.
+    pub(crate) fn new(io: Arc<TableIo>, sst_files: Option<Arc<SstFileManager>>) -> Self {
         Self {
-            fs,
+            io,
+            sst_files,
             queue: Mutex::new(rank::LEAF, Vec::new()),
         }
     }
@@ -28,10 +32,19 @@ impl PurgeQueue {
     /// at the next open.
     pub(crate) fn run(&self) -> Vec<u64> {
         let files = std::mem::take(&mut *self.queue.lock());
-        for (_, path) in &files {
-            let _ = self.fs.delete(path);
+        for (number, path) in &files {
+            self.io.forget(*number);
+            let _ = self.delete(path);
         }
         files.into_iter().map(|f| f.0).collect()
+    }
+
+    /// Deletes a table: at once, or at the rate of the manager.
+    pub(crate) fn delete(&self, path: &Path) -> Result<()> {
+        match &self.sst_files {
+            Some(manager) => manager.delete(path),
+            None => self.io.fs().delete(path),
+        }
     }
 }
 

@@ -1,14 +1,15 @@
 //! Options of a family, in the form its parts take them.
 
+use super::FamilyRequest;
 use crate::options::{
     BlockBasedTableOptions, CfOptions, ChecksumType, CompressionType, DataBlockIndexType,
     FilterPolicyChoice, IndexShorteningMode, IndexType,
 };
-use crate::version::LevelOptions;
+use crate::version::{FilePaths, LevelOptions, TableIo};
 use spanlith_base::checksum::ChecksumKind;
 use spanlith_table::{
-    Compression, CompressionOptions as TableCompressionOptions, FilterKind, IndexShortening,
-    IndexType as TableIndexType, TableOptions,
+    AutoReadahead, Compression, CompressionOptions as TableCompressionOptions, FilterKind,
+    IndexShortening, IndexType as TableIndexType, ReaderOptions, TableOptions,
 };
 
 /// The codec of a supported compression type; others were refused before.
@@ -42,7 +43,7 @@ pub(crate) fn compression_options(cf: &CfOptions) -> TableCompressionOptions {
 }
 
 /// What level compaction needs to know.
-pub(crate) fn level_options(cf: &CfOptions) -> LevelOptions {
+pub(crate) fn level_options(cf: &CfOptions, paths: &FilePaths) -> LevelOptions {
     LevelOptions {
         num_levels: cf.num_levels.max(1) as u32,
         level_compaction_dynamic_level_bytes: cf.level_compaction_dynamic_level_bytes,
@@ -62,7 +63,8 @@ pub(crate) fn level_options(cf: &CfOptions) -> LevelOptions {
             CompressionType::Disable => None,
             c => Some(codec(c)),
         },
-        path_count: 1,
+        path_count: paths.count(),
+        path_targets: paths.targets(),
         has_compaction_filter: false,
     }
 }
@@ -125,5 +127,32 @@ pub(crate) fn table_options(cf: &CfOptions, o: &BlockBasedTableOptions) -> Table
             .super_block_alignment_space_overhead_ratio
             .min(1 << 30) as usize,
         ..TableOptions::default()
+    }
+}
+
+/// A size in bytes of this machine.
+fn bytes(n: u64) -> usize {
+    usize::try_from(n).unwrap_or(usize::MAX)
+}
+
+/// How the tables of a family are opened; what differs by file is left at its default.
+pub(crate) fn reader_options(request: &FamilyRequest, io: &TableIo) -> ReaderOptions {
+    let o = &request.table_options;
+    ReaderOptions {
+        comparator: request.comparator.clone(),
+        cache: request.block_cache.clone(),
+        cache_index_and_filter_blocks: o.cache_index_and_filter_blocks,
+        cache_index_and_filter_blocks_with_high_priority: o
+            .cache_index_and_filter_blocks_with_high_priority,
+        pin_l0_filter_and_index_blocks_in_cache: o.pin_l0_filter_and_index_blocks_in_cache,
+        pin_top_level_index_and_filter: o.pin_top_level_index_and_filter,
+        whole_key_filtering: o.whole_key_filtering,
+        auto_readahead: AutoReadahead {
+            initial: bytes(o.initial_auto_readahead_size),
+            max: bytes(o.max_auto_readahead_size),
+            after_reads: u32::try_from(o.num_file_reads_for_auto_readahead).unwrap_or(u32::MAX),
+        },
+        rate_limiter: io.rate_limiter().cloned(),
+        ..ReaderOptions::default()
     }
 }

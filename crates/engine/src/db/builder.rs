@@ -1,13 +1,14 @@
 //! Collects what an open needs, checks it, opens.
 
 use super::{Db, FamilyOptions};
+use crate::core::Resources;
 use crate::merge::MergeOperator;
 use crate::options::{BlockBasedTableOptions, CfOptions, DbOptions, OptionsFile, sanitize_db};
 use crate::recovery::{self, OpenRequest};
-use crate::version::filenames;
+use crate::version::{DbPath, PATHS_MAX, filenames};
 use spanlith_base::slice_transform::SliceTransform;
-use spanlith_base::{Comparator, Error, Result};
-use spanlith_env::Env;
+use spanlith_base::{Comparator, Error, Result, WriteBufferManager};
+use spanlith_env::{Env, RateLimiter, SstFileManager};
 use spanlith_table::BlockCache;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,6 +24,7 @@ pub struct OpenBuilder {
     families: Vec<FamilyOptions>,
     all_families: bool,
     no_info_log: bool,
+    resources: Resources,
 }
 
 impl OpenBuilder {
@@ -34,6 +36,7 @@ impl OpenBuilder {
             families: vec![FamilyOptions::new("default")],
             all_families: false,
             no_info_log: false,
+            resources: Resources::default(),
         }
     }
 
@@ -116,6 +119,33 @@ impl OpenBuilder {
         self
     }
 
+    /// Limits the writes of flushes and compactions, and the reads that have a priority. May be shared
+    /// by several databases.
+    pub fn rate_limiter(mut self, limiter: Arc<RateLimiter>) -> Self {
+        self.resources.rate_limiter = Some(limiter);
+        self
+    }
+
+    /// Adds up the sizes of tables, limits them, and deletes tables at a rate. May be shared by several
+    /// databases; whoever made it starts its thread ([`SstFileManager::start`]).
+    pub fn sst_file_manager(mut self, manager: Arc<SstFileManager>) -> Self {
+        self.resources.sst_files = Some(manager);
+        self
+    }
+
+    /// One budget for the memtables of all families, and of all databases that share the manager.
+    pub fn write_buffer_manager(mut self, manager: Arc<WriteBufferManager>) -> Self {
+        self.resources.write_buffers = Some(manager);
+        self
+    }
+
+    /// Directories of the tables of families that have no own ones; at most four. No file of the
+    /// database names them: they must be given whenever it is opened.
+    pub fn db_paths(mut self, paths: Vec<DbPath>) -> Self {
+        self.resources.paths = paths;
+        self
+    }
+
     /// Writes no `LOG` file.
     pub fn no_info_log(mut self) -> Self {
         self.no_info_log = true;
@@ -137,6 +167,7 @@ impl OpenBuilder {
                 "unordered_write is incompatible with enable_pipelined_write",
             ));
         }
+        check_files(&self.options, &self.resources)?;
         self.families
             .iter()
             .try_for_each(|f| f.check(&self.options))
@@ -173,12 +204,16 @@ impl OpenBuilder {
         }
         self.check()?;
         sanitize_db(&mut self.options);
-        let families = self.families.into_iter().map(FamilyOptions::into_request);
+        self.resources.complete(&env, &mut self.options);
+        let db_paths = &self.resources.paths;
+        let families = self.families.into_iter().map(|f| f.into_request(db_paths));
+        let families = families.collect();
         Ok(OpenRequest {
             dir: self.dir,
             env,
             options: self.options,
-            families: families.collect(),
+            families,
+            resources: self.resources,
             read_only,
             no_info_log: self.no_info_log || read_only,
         })
@@ -201,4 +236,22 @@ impl OpenBuilder {
     pub fn open_read_only(self) -> Result<Db> {
         Ok(Db::from_engine(recovery::open(self.request(true)?)?))
     }
+}
+
+/// Refuses what RocksDB refuses about files.
+fn check_files(o: &DbOptions, resources: &Resources) -> Result<()> {
+    if resources.paths.len() > PATHS_MAX {
+        let text = "More than four DB paths are not supported yet. ";
+        return Err(Error::not_supported(text));
+    }
+    let what = if o.allow_mmap_reads && o.use_direct_reads {
+        "If memory mapped reads (allow_mmap_reads) are enabled then direct I/O reads \
+         (use_direct_reads) must be disabled. "
+    } else if o.allow_mmap_writes && o.use_direct_io_for_flush_and_compaction {
+        "If memory mapped writes (allow_mmap_writes) are enabled then direct I/O writes \
+         (use_direct_io_for_flush_and_compaction) must be disabled. "
+    } else {
+        return Ok(());
+    };
+    Err(Error::not_supported(what))
 }

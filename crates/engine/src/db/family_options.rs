@@ -5,6 +5,7 @@ use crate::merge::{MergeOperator, operator_by_name};
 use crate::options::{
     BlockBasedTableOptions, CfOptions, DbOptions, IndexType, check_supported, sanitize_cf,
 };
+use crate::version::{DbPath, PATHS_MAX};
 use spanlith_base::slice_transform::SliceTransform;
 use spanlith_base::{Comparator, Error, Result};
 use spanlith_table::BlockCache;
@@ -25,6 +26,7 @@ pub struct FamilyOptions {
     merge_operator: Option<Arc<dyn MergeOperator>>,
     prefix_extractor: Option<SliceTransform>,
     block_cache: Option<BlockCache>,
+    paths: Vec<DbPath>,
 }
 
 impl FamilyOptions {
@@ -38,6 +40,7 @@ impl FamilyOptions {
             merge_operator: None,
             prefix_extractor: None,
             block_cache: None,
+            paths: Vec::new(),
         }
     }
 
@@ -82,6 +85,13 @@ impl FamilyOptions {
         self
     }
 
+    /// Directories of its tables (`cf_paths`); without any, those of the database. At most four. No
+    /// file of the database names them: they must be given whenever it is opened.
+    pub fn paths(mut self, paths: Vec<DbPath>) -> Self {
+        self.paths = paths;
+        self
+    }
+
     /// The options as text alone: what a component decides is left out.
     fn plain(&self) -> CfOptions {
         let mut cf = self.options.clone();
@@ -104,6 +114,10 @@ impl FamilyOptions {
     /// `NotSupported` with the names of all options whose feature does not exist; `InvalidArgument`
     /// for a hash index without prefixes.
     pub(super) fn check(&self, db: &DbOptions) -> Result<()> {
+        if self.paths.len() > PATHS_MAX {
+            let text = "More than four CF paths are not supported yet. ";
+            return Err(Error::not_supported(text));
+        }
         let no_extractor = self.prefix_extractor.is_none()
             && SliceTransform::from_text(&self.options.prefix_extractor).is_none();
         if self.table.index_type == IndexType::HashSearch && no_extractor {
@@ -115,7 +129,13 @@ impl FamilyOptions {
     }
 
     /// The family as the engine takes it.
-    pub(super) fn into_request(mut self) -> FamilyRequest {
+    pub(super) fn into_request(mut self, db_paths: &[DbPath]) -> FamilyRequest {
+        if self.paths.is_empty() {
+            self.paths = db_paths.to_vec();
+        }
+        if self.paths.len() > 1 {
+            self.options.level_compaction_dynamic_level_bytes = false;
+        }
         let comparator = match self.comparator.take() {
             Some(c) => c,
             None => Comparator::from_name(&self.options.comparator).unwrap_or_default(),
@@ -144,6 +164,7 @@ impl FamilyOptions {
             merge_operator: self.merge_operator,
             prefix_extractor: self.prefix_extractor,
             block_cache,
+            paths: self.paths,
         }
     }
 
@@ -153,6 +174,6 @@ impl FamilyOptions {
     /// As [`Self::check`].
     pub(super) fn request(self, engine: &Engine) -> Result<FamilyRequest> {
         self.check(&engine.c.options)?;
-        Ok(self.into_request())
+        Ok(self.into_request(&engine.c.resources.paths))
     }
 }

@@ -89,7 +89,7 @@ const INTEGERS: &[(&str, IntProperty)] = &[
 ];
 
 fn cache(f: &FamilyState, of: impl Fn(&spanlith_table::BlockCache) -> u64) -> u64 {
-    f.family.cache.block_cache.as_ref().map_or(0, of)
+    f.family.cache.readers.cache.as_ref().map_or(0, of)
 }
 
 fn all_memtables(f: &FamilyState) -> u64 {

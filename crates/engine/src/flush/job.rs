@@ -213,7 +213,7 @@ pub(crate) fn build_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Optio
     let path = r.family.table_path(r.number, 0);
     let built = write_table(engine, r);
     match &built {
-        Ok(Some(_)) => engine.c.env.fs.sync_dir(&engine.c.dir)?,
+        Ok(Some(_)) => engine.c.env.fs.sync_dir(r.family.cache.paths.dir(0))?,
         // Nothing refers to what was written: an error here changes nothing.
         Ok(None) | Err(_) => drop(engine.c.env.fs.delete(&path)),
     }
@@ -246,7 +246,8 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewFile>>
     iter.seek_to_first()?;
     let now = c.env.clock.now_seconds();
     let compression = settings.levels.compression_for(0);
-    let file = c.env.fs.create(&path, IoActivity::Flush)?;
+    let file =
+        c.io.create_table(&path, IoActivity::Flush, engine.is_held_up())?;
     let mut builder = {
         let o = engine.builder_options(family, settings, r.number, compression, now);
         TableBuilder::new(o, file)

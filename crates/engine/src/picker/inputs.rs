@@ -295,7 +295,8 @@ impl<'a> Picking<'a> {
         }
         let base = self.targets.base_level;
         let codec = |level| o.output_compression(self.version(), level, base);
-        if codec(level) != codec(output) || files.iter().any(|f| f.path_id != 0) {
+        let path = o.output_path(output);
+        if codec(level) != codec(output) || files.iter().any(|f| f.path_id != path) {
             return false;
         }
         // A move must not leave a file whose next compaction would be very large.

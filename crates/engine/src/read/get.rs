@@ -283,7 +283,14 @@ fn ask(
     ctx: &ReadContext<'_>,
 ) -> Result<()> {
     for file in some.files[..std::mem::take(&mut some.len)].iter().flatten() {
-        let reader = ctx.cache.reader(file)?;
+        let opened;
+        let reader = match file.reader.get() {
+            Some(reader) => reader,
+            None => {
+                opened = ctx.cache.reader(file)?;
+                &*opened
+            }
+        };
         if let Some(list) = file.tombstones.get() {
             lookup.note_ranges(list);
         }

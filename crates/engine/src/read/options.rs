@@ -86,6 +86,7 @@ impl ReadOptions {
             cache_only: self.cache_only,
             readahead: self.readahead,
             bypass_cache: false,
+            ..ReadParams::default()
         }
     }
 }

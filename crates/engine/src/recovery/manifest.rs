@@ -7,7 +7,9 @@
 //! changed.
 
 use crate::core::{Family, FamilyRequest, PurgeQueue, family_paths};
-use crate::version::{PurgeSink, Version, VersionBuilder, VersionEdit, filenames};
+use crate::version::{
+    PurgeSink, TableIo, TableIoOptions, Version, VersionBuilder, VersionEdit, filenames,
+};
 use spanlith_base::{Error, Result};
 use spanlith_env::Env;
 use spanlith_wal::record::HEADER_SIZE;
@@ -405,7 +407,10 @@ impl<'a> Replay<'a> {
 
 /// Names of the families a MANIFEST holds, in the order of their creation.
 pub(super) fn read_family_names(env: &Env, dir: &Path, number: u64) -> Result<Vec<String>> {
-    let purge = Arc::new(PurgeQueue::new(env.fs.clone()));
+    let purge = Arc::new(PurgeQueue::new(
+        TableIo::new(env.fs.clone(), TableIoOptions::default()),
+        None,
+    ));
     let expect = Expectation {
         families: &[],
         read_only: true,

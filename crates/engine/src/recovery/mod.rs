@@ -6,6 +6,7 @@ mod decide;
 mod manifest;
 mod obsolete;
 mod open;
+mod open_tables;
 mod prepared;
 mod replay;
 

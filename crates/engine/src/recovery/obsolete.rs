@@ -18,6 +18,7 @@ use crate::version::{FileKind, filenames, parse_file_name};
 use spanlith_base::{Error, ErrorKind, Result, keys};
 use spanlith_table::{ReadParams, ReaderOptions, TableReader};
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 /// Last eight bytes of a finished block-based table.
 const TABLE_MAGIC: u64 = 0x88e2_41b7_85f4_cff7;
@@ -100,10 +101,21 @@ pub(super) fn remove_obsolete(engine: &Engine, explanation: &Explanation) -> Res
     };
     let manifest = engine.manifest.lock().number;
     let live = |n: u64| versions.iter().any(|v| v.locate(n).is_some());
-    let names = engine.c.env.fs.list(&engine.c.dir)?;
+    let fs = &engine.c.env.fs;
+    let names = fs.list(&engine.c.dir)?;
+    let mut files: Vec<(PathBuf, String)> = Vec::new();
+    for dir in other_dirs(engine) {
+        for name in fs.list(&dir)? {
+            files.push((dir.join(&name), name));
+        }
+    }
+    let own = names.into_iter();
+    files.extend(own.map(|name| (engine.path(&name), name)));
     let mut options: Vec<u64> = Vec::new();
-    for name in &names {
+    for (path, name) in &files {
+        let is_own = path.parent() == Some(&engine.c.dir);
         let delete = match parse_file_name(name) {
+            Some(kind) if !is_own && !matches!(kind, FileKind::Table(_)) => false,
             Some(FileKind::Log(n)) => n < log_number && engine.c.wal_dir == engine.c.dir,
             Some(FileKind::Manifest(n)) => n < manifest,
             Some(FileKind::Temp(_) | FileKind::OptionsTemp(_)) => true,
@@ -111,7 +123,7 @@ pub(super) fn remove_obsolete(engine: &Engine, explanation: &Explanation) -> Res
                 options.push(n);
                 false
             }
-            Some(FileKind::Table(n)) if !live(n) => match explain(engine, n, explanation) {
+            Some(FileKind::Table(n)) if !live(n) => match explain(engine, n, path, explanation) {
                 Ok(true) => true,
                 Ok(false) => {
                     engine.c.log.warn(format_args!(
@@ -127,7 +139,7 @@ pub(super) fn remove_obsolete(engine: &Engine, explanation: &Explanation) -> Res
             _ => false,
         };
         if delete {
-            match engine.c.env.fs.delete(&engine.path(name)) {
+            match engine.c.env.fs.delete(path) {
                 Ok(()) => engine.c.log.info(format_args!("deleted obsolete {name}")),
                 // Found again at the next open.
                 Err(e) => engine.c.log.warn(format_args!("cannot delete {name}: {e}")),
@@ -154,13 +166,20 @@ pub(super) fn remove_obsolete(engine: &Engine, explanation: &Explanation) -> Res
     Ok(())
 }
 
+/// Directories of tables other than the database directory.
+fn other_dirs(engine: &Engine) -> BTreeSet<PathBuf> {
+    let families = engine.families.load_full();
+    let dirs = families.iter().flat_map(|f| f.cache.paths.dirs());
+    let others = dirs.filter(|dir| *dir != engine.c.dir);
+    others.map(Path::to_path_buf).collect()
+}
+
 /// Whether table `number`, which no version names, may go.
-fn explain(engine: &Engine, number: u64, x: &Explanation) -> Result<bool> {
+fn explain(engine: &Engine, number: u64, path: &Path, x: &Explanation) -> Result<bool> {
     if x.was_deleted(number) {
         return Ok(true);
     }
-    let path = engine.path(filenames::table_file_name(number));
-    let file = engine.c.env.fs.open_random(&path)?;
+    let file = engine.c.env.fs.open_random(path)?;
     let size = file.size();
     let magic_at = size.saturating_sub(8);
     let mut magic = [0u8; 8];

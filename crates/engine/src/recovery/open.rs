@@ -7,14 +7,15 @@ use super::create::{create_database, new_db_id, write_identity};
 use super::current::{read_current, read_identity};
 use super::manifest::{Expectation, Recovered, RecoveredFamily, read_family_names, read_manifest};
 use super::obsolete::{Explanation, remove_obsolete};
+use super::open_tables::{create_table_dirs, highest_table, open_tables, open_tables_later};
 use super::replay::Replay;
 use crate::core::{
     Components, DbState, DelayController, Engine, FamilyEdit, FamilyRequest, LeaderState,
-    ManifestState, MemSlot, PurgeQueue, SnapshotList, Throttle, family_paths,
+    ManifestState, MemSlot, PurgeQueue, Resources, SnapshotList, Throttle, family_paths,
 };
 use crate::info_log::InfoLog;
 use crate::options::DbOptions;
-use crate::version::{FileKind, VersionEdit, filenames, parse_file_name};
+use crate::version::{FileKind, TableIo, VersionEdit, filenames, parse_file_name};
 use spanlith_base::{Error, Result};
 use spanlith_env::{Env, IoActivity, JobClass};
 use std::collections::BTreeMap;
@@ -32,6 +33,8 @@ pub struct OpenRequest {
     pub options: DbOptions,
     /// The families to open; contains `default`.
     pub(crate) families: Vec<FamilyRequest>,
+    /// Budgets and limits shared with other databases.
+    pub(crate) resources: Resources,
     /// Change nothing on disk.
     pub read_only: bool,
     /// Write no `LOG` file.
@@ -66,6 +69,7 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
         read_only,
         ..
     } = &request;
+    let io = request.resources.table_io(env, options);
     let mut lock = None;
     let mut log = InfoLog::none();
     let mut created = false;
@@ -122,8 +126,17 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
             log = InfoLog::open(env, dir, options).unwrap_or_else(|_| InfoLog::none());
         }
     }
+    if !read_only {
+        create_table_dirs(&request)?;
+    }
+    if options.use_direct_reads || options.use_direct_io_for_flush_and_compaction {
+        env.fs.check_direct(&dir.join(filenames::CURRENT_FILE))?;
+    }
     let manifest_number = read_current(env, dir)?;
-    let purge = Arc::new(PurgeQueue::new(env.fs.clone()));
+    let purge = Arc::new(PurgeQueue::new(
+        io.clone(),
+        request.resources.sst_files.clone(),
+    ));
     let expect = Expectation {
         families: &request.families,
         read_only: *read_only,
@@ -154,12 +167,13 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
             id
         }
     };
-    let (highest, mut logs) = list_numbers(&request)?;
+    let (mut highest, mut logs) = list_numbers(&request)?;
     if logs.is_empty() && options.track_and_verify_wals && !created {
         return Err(Error::corruption(
             "Opening an existing DB with no WAL files",
         ));
     }
+    highest = highest.max(highest_table(&request)?);
     let oldest = recovered.families.iter().map(|f| f.log_number).min();
     let first_log = match options.allow_2pc {
         // A log that holds only a prepared transaction is needed by no family.
@@ -180,6 +194,7 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
         recovered.families,
         Parts {
             purge,
+            io,
             log,
             lock,
             db_id,
@@ -199,12 +214,11 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
         ));
     }
     // All tables are opened now, as RocksDB does: what this build cannot read is refused here, before
-    // anything is changed, and not in the middle of a scan or a compaction.
-    for family in engine.families.load().iter() {
-        let version = family.superversion.load().version.clone();
-        for (_, file) in version.file_iter() {
-            family.cache.reader(file)?;
-        }
+    // anything is changed, and not in the middle of a scan or a compaction. With a limit of open files,
+    // only some are, and with `open_files_async` they are opened later.
+    let later = options.open_files_async && !*read_only;
+    if !later {
+        open_tables(&engine)?;
     }
     let replay = Replay::new(&engine, last_sequence, !read_only);
     let replayed = replay.run(&logs)?;
@@ -242,7 +256,11 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
     }
     engine.write_options_file()?;
     remove_obsolete(&engine, &explanation)?;
+    engine.track_tables()?;
     engine.start();
+    if later {
+        open_tables_later(&engine);
+    }
     Ok(engine)
 }
 
@@ -263,6 +281,7 @@ impl OpenRequest {
 
 struct Parts {
     purge: Arc<PurgeQueue>,
+    io: Arc<TableIo>,
     log: Arc<InfoLog>,
     lock: Option<Box<dyn spanlith_env::FileLock>>,
     db_id: String,
@@ -279,6 +298,8 @@ fn assemble(request: &OpenRequest, families: Vec<RecoveredFamily>, parts: Parts)
     let host_id = host_name(&env, &request.options.db_host_id);
     let components = Components {
         purge: parts.purge,
+        io: parts.io,
+        resources: request.resources.clone(),
         log: parts.log,
         snapshots: Arc::new(SnapshotList::default()),
         lock: parts.lock,
@@ -432,9 +453,6 @@ fn check_files(request: &OpenRequest, r: &Recovered, manifest: u64) -> Result<()
         files.map(move |f| (paths.clone(), f))
     });
     for (paths, f) in files {
-        if f.path_id != 0 {
-            return Err(Error::not_supported("db_paths").with("file", f.number));
-        }
         let path = paths.table(f.number, f.path_id);
         let size = match request.env.fs.size(&path) {
             Ok(s) => s,

@@ -98,6 +98,8 @@ pub struct FileMeta {
     pub reader: OnceLock<Arc<TableReader>>,
     /// Range tombstones of the table; filled before `reader` if it has any.
     pub tombstones: OnceLock<Arc<FragmentedTombstones>>,
+    /// Its id in the family's block cache; given when it is first opened.
+    pub cache_id: OnceLock<u64>,
     /// The newest version does not hold the file any more. Shared by all descriptions of the file.
     pub obsolete: Arc<AtomicBool>,
     /// Where to report the number when the last holder of an obsolete file lets go.
@@ -136,6 +138,7 @@ impl FileMeta {
             being_compacted: AtomicBool::new(false),
             reader: OnceLock::new(),
             tombstones: OnceLock::new(),
+            cache_id: OnceLock::new(),
             obsolete: Arc::new(AtomicBool::new(false)),
             sink,
         }
@@ -185,16 +188,16 @@ impl FileMeta {
             }
             new.reader = OnceLock::from(Arc::clone(reader));
         }
+        if let Some(id) = self.cache_id.get() {
+            new.cache_id = OnceLock::from(*id);
+        }
         new.being_compacted = AtomicBool::new(self.is_being_compacted());
         new.obsolete = Arc::clone(&self.obsolete);
         new
     }
 
     /// Takes the statistics from the open table's properties.
-    pub fn note_stats(&self) {
-        let Some(reader) = self.reader.get() else {
-            return;
-        };
+    pub fn note_stats(&self, reader: &TableReader) {
         let p = reader.properties();
         // Always the same values, whoever comes first.
         let _ = self.stats.set(FileStats {

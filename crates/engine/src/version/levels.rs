@@ -59,6 +59,8 @@ pub struct LevelOptions {
     pub bottommost_compression: Option<Compression>,
     /// Number of paths the family's tables are spread over.
     pub path_count: usize,
+    /// How much each path should hold, in bytes; empty with one path.
+    pub path_targets: Vec<u64>,
     /// A compaction filter must see what manual compactions touch.
     pub has_compaction_filter: bool,
 }
@@ -80,6 +82,7 @@ impl Default for LevelOptions {
             compression_per_level: Vec::new(),
             bottommost_compression: None,
             path_count: 1,
+            path_targets: Vec::new(),
             has_compaction_filter: false,
         }
     }
@@ -92,6 +95,11 @@ impl LevelOptions {
             0 => self.target_file_size_base.saturating_mul(25),
             set => set,
         }
+    }
+
+    /// Path id of tables that a compaction writes to `level`.
+    pub fn output_path(&self, level: usize) -> u32 {
+        super::paths::output_path(self, level)
     }
 
     /// Size at which outputs to `level` are cut.

@@ -8,7 +8,8 @@
 //! - [`levels`]: target sizes, compaction scores and debt of a version.
 //! - [`FilePaths`]: the directories tables lie in.
 //!
-//! Everything here is computation on memory: no I/O, no locks, no clock.
+//! Everything here is computation on memory: no I/O, no locks, no clock; except that [`TableCache`] and
+//! [`TableIo`] open files.
 
 pub mod builder;
 pub mod edit;
@@ -17,6 +18,7 @@ pub mod filenames;
 pub mod levels;
 mod paths;
 mod table_cache;
+mod table_io;
 #[cfg(test)]
 pub(crate) mod testing;
 #[allow(clippy::module_inception)]
@@ -27,6 +29,7 @@ pub use edit::{NewFile, VersionEdit};
 pub use file_meta::{FileMeta, FileStats, PurgeSink};
 pub use filenames::{FileKind, parse_file_name};
 pub use levels::{LevelOptions, LevelTargets};
-pub use paths::FilePaths;
-pub use table_cache::{MetadataBlocks, TableCache};
+pub use paths::{DbPath, FilePaths, PATHS_MAX};
+pub use table_cache::{ReaderRef, TableCache};
+pub use table_io::{TableIo, TableIoOptions};
 pub use version::{Level, Version};

@@ -1,12 +1,16 @@
-//! Opens tables once and keeps the reader with the file's metadata.
+//! Opens the tables of a family once and keeps the reader: with the file's metadata, or in the cache of
+//! open tables if the number of open files is limited ([`TableIo`]).
 
-use super::{FileMeta, FilePaths};
+use super::{FileMeta, FilePaths, TableIo};
 use spanlith_base::range_del::{FragmentedTombstones, RangeTombstone};
-use spanlith_base::slice_transform::SliceTransform;
-use spanlith_base::{Comparator, Error, Result};
-use spanlith_env::FileSystem;
-use spanlith_table::{BlockCache, ReaderOptions, TableReader};
+use spanlith_base::{Error, Result};
+use spanlith_table::{ReaderOptions, TableReader};
+use std::ops::Deref;
+use std::path::Path;
 use std::sync::Arc;
+
+/// Level of a table whose reader does not care.
+const ANY_LEVEL: i32 = -1;
 
 /// Sequence numbers that the fragments of one table may hold on top of four per tombstone. Flushes
 /// and compactions write disjoint tombstones, which need one each; tables made by hand may nest them.
@@ -14,83 +18,86 @@ const NESTED_MAX: usize = 1 << 22;
 
 /// How tables of a family are opened.
 pub struct TableCache {
-    /// File system.
-    pub fs: Arc<dyn FileSystem>,
+    /// How files are opened, and how many.
+    pub io: Arc<TableIo>,
     /// Where tables lie.
     pub paths: FilePaths,
-    /// Order of user keys.
-    pub comparator: Comparator,
-    /// Cache of their blocks, if any.
-    pub block_cache: Option<BlockCache>,
-    /// Where index and filter blocks live.
-    pub metadata: MetadataBlocks,
-    /// The prefix extractor in use.
-    pub prefix_extractor: Option<SliceTransform>,
-    /// Whether filters are asked for whole keys.
-    pub whole_key_filtering: bool,
+    /// Comparator, block cache and the like; what differs by file is filled in.
+    pub readers: ReaderOptions,
     /// Whether the unique id in the MANIFEST is compared with the file's.
     pub verify_unique_id: bool,
 }
 
-/// Where index and filter blocks of tables live.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct MetadataBlocks {
-    /// In the block cache, instead of with the reader.
-    pub cached: bool,
-    /// With high priority there.
-    pub high_priority: bool,
-    /// Those of level 0 with the reader all the same.
-    pub pin_l0: bool,
-    /// The top level of partitioned ones with the reader all the same.
-    pub pin_top_level: bool,
+/// An open table, for as long as it is in use.
+pub enum ReaderRef<'a> {
+    /// Stays open with the file's metadata.
+    Held(&'a Arc<TableReader>),
+    /// Stays open as long as somebody holds it or the limit of open files allows.
+    Shared(Arc<TableReader>),
+}
+
+impl Deref for ReaderRef<'_> {
+    type Target = Arc<TableReader>;
+    #[inline]
+    fn deref(&self) -> &Arc<TableReader> {
+        match self {
+            Self::Held(reader) => reader,
+            Self::Shared(reader) => reader,
+        }
+    }
 }
 
 impl TableCache {
-    /// The reader of a file, opened at first use. Later calls cost one load.
+    /// The reader of a file, opened at first use. Later calls cost one load if the number of open files
+    /// is not limited, else one lookup.
     ///
     /// # Errors
     /// Of the file system; `Corruption` if the file is not the one the MANIFEST describes.
     #[inline]
-    pub fn reader<'a>(&self, file: &'a FileMeta) -> Result<&'a Arc<TableReader>> {
+    pub fn reader<'a>(&self, file: &'a FileMeta) -> Result<ReaderRef<'a>> {
         match file.reader.get() {
-            Some(r) => Ok(r),
-            None => self.open(file),
+            Some(r) => Ok(ReaderRef::Held(r)),
+            None => self.find(file),
         }
     }
 
     #[cold]
-    fn open<'a>(&self, file: &'a FileMeta) -> Result<&'a Arc<TableReader>> {
+    fn find<'a>(&self, file: &'a FileMeta) -> Result<ReaderRef<'a>> {
+        if self.io.is_limited() {
+            if let Some(reader) = self.io.cached(file.number) {
+                return Ok(ReaderRef::Shared(reader));
+            }
+            let reader = self.open(file)?;
+            self.io.keep(file.number, &reader);
+            return Ok(ReaderRef::Shared(reader));
+        }
+        let reader = self.open(file)?;
+        // Two threads may open the same file at once; the first reader stays.
+        let _ = file.reader.set(reader);
+        Ok(ReaderRef::Held(file.reader.get().expect("set above")))
+    }
+
+    fn open(&self, file: &FileMeta) -> Result<Arc<TableReader>> {
         let path = self.paths.table(file.number, file.path_id);
-        let handle = self.fs.open_random(&path)?;
+        let handle = self.io.open_table(&path)?;
         if handle.size() != file.size {
-            return Err(Error::corruption(format!(
-                "Sst file size mismatch between expected {} and file system {} sstable: {}",
-                file.size,
-                handle.size(),
-                path.display()
-            ))
-            .with_path(&path));
+            return Err(size_mismatch(file.size, handle.size(), &path));
         }
         let expected_unique_id =
             (self.verify_unique_id && file.unique_id != [0, 0]).then_some(file.unique_id);
+        let cache = self.readers.cache.as_ref();
+        // Opened again, a table finds its blocks in the cache.
+        let cache_id = cache.map(|c| *file.cache_id.get_or_init(|| c.new_id()));
         let reader = TableReader::open(
             handle,
             file.size,
             ReaderOptions {
-                comparator: self.comparator.clone(),
-                cache: self.block_cache.clone(),
-                verify_checksums: true,
                 expected_unique_id,
                 largest_seqno: file.largest_seqno,
                 file_number: file.number,
-                level: file.level as i32,
-                cache_index_and_filter_blocks: self.metadata.cached,
-                cache_index_and_filter_blocks_with_high_priority: self.metadata.high_priority,
-                pin_l0_filter_and_index_blocks_in_cache: self.metadata.pin_l0,
-                pin_top_level_index_and_filter: self.metadata.pin_top_level,
-                prefix_extractor: self.prefix_extractor.clone(),
-                whole_key_filtering: self.whole_key_filtering,
-                ..ReaderOptions::default()
+                level: i32::try_from(file.level).unwrap_or(ANY_LEVEL),
+                cache_id,
+                ..self.readers.clone()
             },
         )?;
         if reader.has_range_tombstones() {
@@ -100,10 +107,8 @@ impl TableCache {
             // As below, and before it: who finds the reader finds the tombstones too.
             let _ = file.tombstones.set(tombstones);
         }
-        // Two threads may open the same file at once; the first reader stays.
-        let _ = file.reader.set(reader);
-        file.note_stats();
-        Ok(file.reader.get().expect("set above"))
+        file.note_stats(&reader);
+        Ok(reader)
     }
 
     /// The range tombstones of a table, as fragments.
@@ -115,6 +120,16 @@ impl TableCache {
             seqno: *seqno,
         });
         let seqnos_max = NESTED_MAX + stored.len().saturating_mul(4);
-        FragmentedTombstones::build_bounded(&self.comparator, tombstones, seqnos_max).map(Arc::new)
+        FragmentedTombstones::build_bounded(&self.readers.comparator, tombstones, seqnos_max)
+            .map(Arc::new)
     }
+}
+
+#[cold]
+fn size_mismatch(expected: u64, actual: u64, path: &Path) -> Error {
+    Error::corruption(format!(
+        "Sst file size mismatch between expected {expected} and file system {actual} sstable: {}",
+        path.display()
+    ))
+    .with_path(path)
 }

@@ -3,7 +3,7 @@
 use crate::core::{Engine, Immutable, LeaderState, Opening};
 use crate::options::CompressionType;
 use spanlith_base::{Error, Result};
-use spanlith_env::IoActivity;
+use spanlith_env::{IoActivity, PacedFile, SyncPace};
 use spanlith_wal::{LogCompression, LogOptions, LogWriter};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -115,6 +115,13 @@ impl Engine {
         if o.allow_fallocate {
             let size = self.default.settings().options.write_buffer_size;
             file.preallocate(size + size / 10);
+        }
+        if o.wal_bytes_per_sync > 0 {
+            let pace = SyncPace {
+                bytes_per_sync: o.wal_bytes_per_sync,
+                is_strict: o.strict_bytes_per_sync,
+            };
+            file = Box::new(PacedFile::new(file, None, pace));
         }
         let compression = match o.wal_compression {
             CompressionType::Zstd => LogCompression::Zstd,

@@ -6,6 +6,7 @@ mod concurrency;
 mod damage;
 mod families;
 mod fault;
+mod files;
 mod golden;
 mod order;
 mod ranges;

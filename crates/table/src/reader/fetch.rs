@@ -12,6 +12,7 @@ use crate::format::{BlockHandle, BlockKind, Compression, TRAILER_LEN};
 use crate::options::ReadParams;
 use spanlith_base::{Error, Result};
 use spanlith_cache::{CacheKey, Priority};
+use spanlith_env::{IoDirection, IoPriority, RateLimiter};
 use std::sync::Arc;
 
 impl TableReader {
@@ -41,6 +42,15 @@ impl TableReader {
             Err(Error::incomplete("no blocking io"))
         } else {
             Ok(())
+        }
+    }
+
+    /// Asks the rate limiter for a read of `bytes`, if the read has a priority there.
+    #[inline]
+    pub(crate) fn pace(&self, params: &ReadParams, bytes: u64) {
+        if let (Some(priority), Some(limiter)) = (params.rate_priority, &self.options.rate_limiter)
+        {
+            pace(limiter, priority, bytes);
         }
     }
 
@@ -172,6 +182,7 @@ impl TableReader {
     #[inline(never)]
     fn load_data_block(&self, handle: BlockHandle, params: &ReadParams) -> Result<Arc<Block>> {
         Self::may_read(params)?;
+        self.pace(params, handle.size);
         let mut bytes = self.read(handle, BlockKind::Data, params.verify_checksums)?;
         self.adapt(&mut bytes, params.verify_checksums)
             .map_err(|e| self.at(e, handle))?;
@@ -194,5 +205,20 @@ impl TableReader {
             .cache_index_and_filter_blocks_with_high_priority;
         let priority = if high { Priority::High } else { Priority::Low };
         self.insert(handle, block, priority)
+    }
+}
+
+/// Waits until the limiter lets `bytes` pass, in parts of what it grants at once.
+#[cold]
+fn pace(limiter: &RateLimiter, priority: IoPriority, bytes: u64) {
+    if !limiter.limits(IoDirection::Read) {
+        return;
+    }
+    let burst = limiter.single_burst_bytes().max(1);
+    let mut left = bytes;
+    while left > 0 {
+        let part = left.min(burst);
+        limiter.request(part, priority, IoDirection::Read);
+        left -= part;
     }
 }

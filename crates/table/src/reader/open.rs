@@ -110,7 +110,11 @@ impl TableReader {
             index_partitions: Vec::new(),
             filter: FilterPlace::Absent,
             prefixes: None,
-            cache_id: options.cache.as_ref().map_or(0, |c| c.new_id()),
+            cache_id: match (options.cache_id, &options.cache) {
+                (Some(id), _) => id,
+                (None, Some(cache)) => cache.new_id(),
+                (None, None) => 0,
+            },
             options,
         };
         reader.load().map_err(|e| e.with_path(file.path()))?;

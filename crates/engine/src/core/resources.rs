@@ -1,0 +1,56 @@
+//! What a database shares with others of the process: budgets and limits that the caller attaches.
+
+use crate::options::DbOptions;
+use crate::version::{DbPath, TableIo, TableIoOptions};
+use spanlith_base::WriteBufferManager;
+use spanlith_env::{Env, RateLimiter, RateLimiterOptions, SstFileManager};
+use std::sync::Arc;
+
+/// Attached to a database when it is opened.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Resources {
+    /// Limits flushes and compactions.
+    pub rate_limiter: Option<Arc<RateLimiter>>,
+    /// Adds up table files and deletes them at a rate.
+    pub sst_files: Option<Arc<SstFileManager>>,
+    /// Budget of the memtables.
+    pub write_buffers: Option<Arc<WriteBufferManager>>,
+    /// `db_paths`: directories of the tables of families without own ones; empty means the database
+    /// directory.
+    pub paths: Vec<DbPath>,
+}
+
+impl Resources {
+    /// Makes what options ask for and nobody attached.
+    pub(crate) fn complete(&mut self, env: &Env, options: &mut DbOptions) {
+        if self.rate_limiter.is_none() && options.rate_limiter_bytes_per_sec > 0 {
+            let o = RateLimiterOptions::new(options.rate_limiter_bytes_per_sec);
+            self.rate_limiter = Some(Arc::new(RateLimiter::new(&o, env.clock.clone())));
+        }
+        if self.rate_limiter.is_some() && options.bytes_per_sync == 0 {
+            // As RocksDB: what is limited is written back steadily, too.
+            options.bytes_per_sync = 1 << 20;
+        }
+        if self.write_buffers.is_none() && options.db_write_buffer_size > 0 {
+            let limit = options.db_write_buffer_size;
+            self.write_buffers = Some(Arc::new(WriteBufferManager::new(limit, None, false)));
+        }
+    }
+
+    /// How the database opens and writes its tables.
+    pub(crate) fn table_io(&self, env: &Env, o: &DbOptions) -> Arc<TableIo> {
+        TableIo::new(
+            env.fs.clone(),
+            TableIoOptions {
+                max_open_files: o.max_open_files,
+                shard_bits: u32::try_from(o.table_cache_numshardbits).unwrap_or(0),
+                direct_reads: o.use_direct_reads,
+                direct_writes: o.use_direct_io_for_flush_and_compaction,
+                advise_random: o.advise_random_on_open,
+                bytes_per_sync: o.bytes_per_sync,
+                strict_bytes_per_sync: o.strict_bytes_per_sync,
+                rate_limiter: self.rate_limiter.clone(),
+            },
+        )
+    }
+}

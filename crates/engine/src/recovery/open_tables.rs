@@ -1,0 +1,211 @@
+//! Directories of tables when a database is opened: made, searched for numbers, their tables opened,
+//! several at a time, and the manager of table files told which there are.
+
+use super::OpenRequest;
+use crate::core::{Engine, Family, family_paths};
+use crate::version::{FileMeta, parse_file_name};
+use spanlith_base::sync::{Condvar, Mutex};
+use spanlith_base::{Error, Result};
+use spanlith_env::JobClass;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Fewer tables than this are opened by one thread.
+const PARALLEL_MIN: usize = 32;
+/// A leaf among the engine's locks.
+const RANK: u8 = 90;
+
+/// One table to open.
+struct Task {
+    family: Arc<Family>,
+    file: Arc<FileMeta>,
+}
+
+/// Tables that several threads open.
+struct Tasks {
+    list: Vec<Task>,
+    /// The next one that nobody took.
+    next: AtomicUsize,
+    progress: Mutex<Progress>,
+    finished: Condvar,
+}
+
+struct Progress {
+    opened: usize,
+    error: Option<Error>,
+}
+
+impl Tasks {
+    /// Opens tables until none is left, or one failed.
+    fn work(&self) {
+        while let Some(task) = self.list.get(self.next.fetch_add(1, Ordering::Relaxed)) {
+            let cache = &task.family.cache;
+            let result = cache.reader(&task.file).map(drop);
+            let mut progress = self.progress.lock();
+            progress.opened += 1;
+            if let Err(e) = result {
+                progress.error.get_or_insert(e);
+                // What nobody took yet needs no opening any more.
+                let rest = self.next.swap(self.list.len(), Ordering::Relaxed);
+                progress.opened += self.list.len().saturating_sub(rest);
+            }
+            if progress.opened >= self.list.len() {
+                self.finished.notify_all();
+            }
+        }
+    }
+
+    /// Waits until all tables are open.
+    fn wait(&self) -> Result<()> {
+        let mut progress = self.progress.lock();
+        while progress.opened < self.list.len() {
+            progress = self.finished.wait(progress);
+        }
+        progress.error.take().map_or(Ok(()), Err)
+    }
+}
+
+/// The tables to open now: upper levels first, since they are asked first.
+fn tasks(engine: &Engine) -> Vec<Task> {
+    let mut list = Vec::new();
+    for family in engine.families.load_full().iter() {
+        let version = family.superversion.load().version.clone();
+        list.extend(version.file_iter().map(|(_, file)| Task {
+            family: family.clone(),
+            file: file.clone(),
+        }));
+    }
+    let most = engine.c.io.open_at_start();
+    if list.len() > most {
+        list.sort_by_key(|t| t.file.level);
+        list.truncate(most);
+    }
+    list
+}
+
+/// Opens as many tables as may be open.
+///
+/// # Errors
+/// The first that a table failed to open with.
+pub(super) fn open_tables(engine: &Engine) -> Result<()> {
+    let list = tasks(engine);
+    let executor = &engine.c.env.executor;
+    let threads = usize::try_from(engine.c.options.max_file_opening_threads).unwrap_or(1);
+    if list.len() < PARALLEL_MIN || threads < 2 || executor.is_manual() {
+        return list.iter().try_for_each(|t| {
+            let cache = &t.family.cache;
+            cache.reader(&t.file).map(drop)
+        });
+    }
+    let threads = threads.min(list.len() / (PARALLEL_MIN / 2));
+    let tasks = Arc::new(Tasks {
+        list,
+        next: AtomicUsize::new(0),
+        progress: Mutex::new(
+            RANK,
+            Progress {
+                opened: 0,
+                error: None,
+            },
+        ),
+        finished: Condvar::new(),
+    });
+    // A class that nothing else of the engine uses.
+    executor.reserve(JobClass::Bottom, threads - 1);
+    for _ in 1..threads {
+        let tasks = tasks.clone();
+        executor.spawn(JobClass::Bottom, Box::new(move || tasks.work()));
+    }
+    tasks.work();
+    tasks.wait()
+}
+
+/// Opens tables in the background (`open_files_async`). One that cannot be opened fails the reads that
+/// need it, and is named in the info log now.
+pub(super) fn open_tables_later(engine: &Arc<Engine>) {
+    let weak = Arc::downgrade(engine);
+    let executor = &engine.c.env.executor;
+    executor.reserve(JobClass::Bottom, 1);
+    executor.spawn(
+        JobClass::Bottom,
+        Box::new(move || {
+            let Some(list) = weak.upgrade().map(|e| tasks(&e)) else {
+                return;
+            };
+            for task in list {
+                // Not held for longer than one table takes: the database may be closed meanwhile.
+                let Some(engine) = weak.upgrade().filter(|e| !e.stopping()) else {
+                    return;
+                };
+                let cache = &task.family.cache;
+                if let Err(e) = cache.reader(&task.file) {
+                    let number = task.file.number;
+                    engine
+                        .c
+                        .log
+                        .warn(format_args!("table {number:06} cannot be opened: {e}"));
+                }
+            }
+        }),
+    );
+}
+
+/// Directories of tables other than the database directory, each once.
+fn table_dirs(request: &OpenRequest) -> Vec<PathBuf> {
+    let mut dirs: Vec<PathBuf> = Vec::new();
+    for family in &request.families {
+        for dir in family_paths(&request.dir, family).dirs() {
+            if dir != request.dir && !dirs.iter().any(|d| d == dir) {
+                dirs.push(dir.to_path_buf());
+            }
+        }
+    }
+    dirs
+}
+
+/// Creates the directories of tables that are missing.
+pub(super) fn create_table_dirs(request: &OpenRequest) -> Result<()> {
+    let fs = &request.env.fs;
+    for dir in table_dirs(request) {
+        fs.create_dir_if_missing(&dir)?;
+    }
+    Ok(())
+}
+
+/// Highest number of a file in the directories of tables, without the database directory (V4).
+pub(super) fn highest_table(request: &OpenRequest) -> Result<u64> {
+    let fs = &request.env.fs;
+    let mut highest = 0;
+    for dir in table_dirs(request) {
+        if fs.entry(&dir)?.is_none() {
+            continue;
+        }
+        for name in fs.list(&dir)? {
+            let number = parse_file_name(&name).and_then(|kind| kind.number());
+            highest = highest.max(number.unwrap_or(0));
+        }
+    }
+    Ok(highest)
+}
+
+impl Engine {
+    /// Tells the manager of table files which there are, and of trash that an earlier process left.
+    pub(super) fn track_tables(&self) -> Result<()> {
+        let Some(manager) = &self.c.resources.sst_files else {
+            return Ok(());
+        };
+        for family in self.families.load_full().iter() {
+            for dir in family.cache.paths.dirs() {
+                manager.adopt_trash(dir)?;
+            }
+            let version = family.superversion.load().version.clone();
+            for (_, file) in version.file_iter() {
+                let path = family.table_path(file.number, file.path_id);
+                // Beyond the limit the database opens all the same; its next flush says so.
+                let _ = manager.add(&path, file.size);
+            }
+        }
+        Ok(())
+    }
+}

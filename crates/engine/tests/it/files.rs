@@ -1,0 +1,278 @@
+//! Files of a database: how many are open, where they lie, how they are read and written.
+
+use spanlith::options::{CfOptions, DbOptions};
+use spanlith::{Db, DbPath, FamilyOptions, OpenBuilder};
+use spanlith_env::{Env, MemFs};
+use spanlith_testkit::TempDir;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+fn builder(dir: &Path, change: impl FnOnce(&mut DbOptions)) -> OpenBuilder {
+    let mut options = DbOptions::default();
+    options.create_if_missing = true;
+    change(&mut options);
+    Db::builder(dir).options(options)
+}
+
+/// Level 0 only: every flush stays a table.
+fn flat() -> CfOptions {
+    let mut o = CfOptions::default();
+    o.disable_auto_compactions = true;
+    o.level0_slowdown_writes_trigger = 10_000;
+    o.level0_stop_writes_trigger = 10_000;
+    o
+}
+
+/// Tables of one key each.
+fn fill(db: &Db, tables: usize) {
+    for n in 0..tables {
+        db.default_cf()
+            .put(format!("k{n:05}"), format!("v{n}"))
+            .unwrap();
+        db.flush(true).unwrap();
+    }
+}
+
+fn check_keys(db: &Db, tables: usize) {
+    for n in (0..tables).rev() {
+        let value = db.default_cf().get(format!("k{n:05}")).unwrap().unwrap();
+        assert_eq!(value.as_ref(), format!("v{n}").as_bytes());
+    }
+}
+
+fn check(db: &Db, tables: usize) {
+    check_keys(db, tables);
+    let rows = db.default_cf().iter().map(|e| e.unwrap().0.into_vec());
+    assert_eq!(rows.count(), tables);
+}
+
+/// Tables this process has open below `dir`.
+fn open_tables(dir: &Path) -> usize {
+    let dir = dir.canonicalize().unwrap();
+    let links = std::fs::read_dir("/proc/self/fd").unwrap();
+    let open = links.filter_map(|l| std::fs::read_link(l.ok()?.path()).ok());
+    open.filter(|p| p.starts_with(&dir) && p.extension().is_some_and(|e| e == "sst"))
+        .count()
+}
+
+#[test]
+fn no_more_tables_are_open_than_the_limit_of_files_allows() {
+    let temp = TempDir::new("files");
+    let dir = temp.path().join("db");
+    let open = |files| {
+        let b = builder(&dir, |o| o.max_open_files = files);
+        b.cf_options(flat()).open().unwrap()
+    };
+    let db = open(30);
+    fill(&db, 100);
+    assert!(open_tables(&dir) <= 20, "{}", open_tables(&dir));
+    check(&db, 100);
+    // An iterator over level 0 needs all of them while it lives; later reads notice that it is gone.
+    for _ in 0..5 {
+        check_keys(&db, 100);
+    }
+    assert!(open_tables(&dir) <= 21, "{}", open_tables(&dir));
+    db.close().unwrap();
+    let db = open(50);
+    assert_eq!(open_tables(&dir), 10, "a quarter of forty at first");
+    for n in 0..100 {
+        db.default_cf().get(format!("k{n:05}")).unwrap().unwrap();
+    }
+    assert_eq!(open_tables(&dir), 40);
+    db.default_cf().compact_range(None, None).unwrap();
+    check(&db, 100);
+    assert!(open_tables(&dir) <= 40);
+    db.close().unwrap();
+    let db = open(-1);
+    check(&db, 100);
+    db.close().unwrap();
+}
+
+#[test]
+fn many_tables_are_opened_by_several_threads_or_later() {
+    let temp = TempDir::new("files");
+    let dir = temp.path().join("db");
+    let db = builder(&dir, |_| {}).cf_options(flat()).open().unwrap();
+    fill(&db, 70);
+    db.close().unwrap();
+    let db = builder(&dir, |_| {}).cf_options(flat()).open().unwrap();
+    assert_eq!(open_tables(&dir), 70);
+    check(&db, 70);
+    db.close().unwrap();
+    // Whatever the background has opened by then.
+    let later = builder(&dir, |o| o.open_files_async = true);
+    let db = later.cf_options(flat()).open().unwrap();
+    check(&db, 70);
+    db.close().unwrap();
+    // A table that is gone fails the open, whichever thread finds it.
+    let table = std::fs::read_dir(&dir).unwrap();
+    let mut tables = table.filter_map(|e| Some(e.ok()?.path()));
+    let table = tables
+        .find(|p| p.extension().is_some_and(|e| e == "sst"))
+        .unwrap();
+    let bytes = std::fs::read(&table).unwrap();
+    std::fs::write(&table, vec![0xa5; bytes.len()]).unwrap();
+    let e = builder(&dir, |_| {}).cf_options(flat()).open().unwrap_err();
+    assert!(e.to_string().starts_with("Corruption: "), "{e}");
+}
+
+fn tables_in(dir: &Path) -> usize {
+    let files = std::fs::read_dir(dir).unwrap();
+    files
+        .filter(|f| {
+            let path = f.as_ref().unwrap().path();
+            path.extension().is_some_and(|e| e == "sst")
+        })
+        .count()
+}
+
+#[test]
+fn tables_lie_in_the_directories_given_and_deeper_levels_in_later_ones() {
+    let temp = TempDir::new("files");
+    let at = |name: &str| temp.path().join(name);
+    let paths = || {
+        vec![
+            DbPath::new(at("fast"), 60 << 10),
+            DbPath::new(at("slow"), 0),
+        ]
+    };
+    let mut small = CfOptions::default();
+    small.write_buffer_size = 64 << 10;
+    small.target_file_size_base = 64 << 10;
+    small.max_bytes_for_level_base = 50 << 10;
+    let open = || {
+        builder(&at("db"), |o| o.create_missing_column_families = true)
+            .db_paths(paths())
+            .cf_options(small.clone())
+            .family(
+                FamilyOptions::new("apart")
+                    .options(small.clone())
+                    .paths(vec![DbPath::new(at("own"), 1 << 30)]),
+            )
+    };
+    let db = open().open().unwrap();
+    let apart = db.cf("apart").unwrap();
+    let mut want = BTreeMap::new();
+    for n in 0..4000u32 {
+        let (key, value) = (
+            format!("{:08}", n.wrapping_mul(7919) % 10_000),
+            [n as u8; 100],
+        );
+        db.default_cf().put(&key, value).unwrap();
+        apart.put(&key, value).unwrap();
+        want.insert(key, value);
+    }
+    db.flush(true).unwrap();
+    apart.flush(true).unwrap();
+    db.default_cf().compact_range(None, None).unwrap();
+    let check = |db: &Db| {
+        for cf in [db.default_cf(), db.cf("apart").unwrap()] {
+            for (key, value) in &want {
+                assert_eq!(cf.get(key).unwrap().unwrap().as_ref(), value);
+            }
+        }
+    };
+    check(&db);
+    assert_eq!(tables_in(&at("db")), 0);
+    assert!(tables_in(&at("slow")) > 0 && tables_in(&at("own")) > 0);
+    db.default_cf().put("new", "table").unwrap();
+    db.flush(true).unwrap();
+    assert_eq!(tables_in(&at("fast")), 1, "a flush goes to the first");
+    db.close().unwrap();
+    // Left by a crash: unfinished tables go, what is no table stays.
+    for dir in ["fast", "slow", "own"] {
+        std::fs::write(at(dir).join("000900.sst"), b"cut").unwrap();
+        std::fs::write(at(dir).join("000001.log"), b"not ours").unwrap();
+    }
+    let db = open().open().unwrap();
+    check(&db);
+    for dir in ["fast", "slow", "own"] {
+        assert!(!at(dir).join("000900.sst").exists(), "{dir}");
+        assert!(at(dir).join("000001.log").exists(), "{dir}");
+    }
+    // Numbers of files elsewhere are not used again.
+    db.default_cf().put("another", "table").unwrap();
+    db.flush(true).unwrap();
+    assert!(tables_in(&at("fast")) == 2);
+    db.close().unwrap();
+    let e = builder(&at("db"), |_| {})
+        .all_families()
+        .open()
+        .unwrap_err();
+    assert!(e.to_string().contains("No such file or directory"), "{e}");
+    let five = vec![DbPath::new("x", 1); 5];
+    let e = Db::builder(at("db")).db_paths(five).open().unwrap_err();
+    assert_eq!(
+        e.to_string(),
+        "Not implemented: More than four DB paths are not supported yet. "
+    );
+}
+
+#[test]
+fn direct_io_serves_the_same_database_and_is_refused_where_it_does_not_work() {
+    let temp = TempDir::new("files");
+    let dir = temp.path().join("db");
+    let direct = |o: &mut DbOptions| {
+        o.use_direct_reads = true;
+        o.use_direct_io_for_flush_and_compaction = true;
+    };
+    let opened = builder(&dir, direct).cf_options(flat()).open();
+    match opened {
+        Ok(db) => {
+            fill(&db, 10);
+            db.default_cf().compact_range(None, None).unwrap();
+            check(&db, 10);
+            db.close().unwrap();
+            let db = builder(&dir, |_| {}).cf_options(flat()).open().unwrap();
+            check(&db, 10);
+        }
+        // Where the temporary directory has no direct I/O.
+        Err(e) => assert_eq!(
+            e.to_string(),
+            "Invalid argument: Direct I/O is not supported by the specified DB."
+        ),
+    }
+    let both = |o: &mut DbOptions| {
+        o.use_direct_reads = true;
+        o.allow_mmap_reads = true;
+    };
+    assert_eq!(
+        builder(&dir, both).open().unwrap_err().to_string(),
+        "Not implemented: If memory mapped reads (allow_mmap_reads) are enabled then direct I/O \
+         reads (use_direct_reads) must be disabled. "
+    );
+}
+
+#[test]
+fn writes_of_flushes_and_reads_of_compactions_pass_the_rate_limiter() {
+    use spanlith_env::{IoPriority, RateLimiter, RateLimiterMode, RateLimiterOptions};
+    let (env, _, clock) = Env::test(Arc::new(MemFs::new()), 7);
+    let limits = RateLimiterOptions {
+        mode: RateLimiterMode::All,
+        ..RateLimiterOptions::new(1 << 20)
+    };
+    let limiter = Arc::new(RateLimiter::new(&limits, clock));
+    let db = builder(&PathBuf::from("/db"), |_| {})
+        .env(env)
+        .rate_limiter(limiter.clone())
+        .open()
+        .unwrap();
+    for round in 0..2 {
+        for n in 0..1000 {
+            db.default_cf()
+                .put(format!("k{n}"), vec![round; 100])
+                .unwrap();
+        }
+        db.flush(true).unwrap();
+    }
+    let bytes = |p| limiter.total_bytes(Some(p));
+    assert!(bytes(IoPriority::High) > 10_000, "flushes");
+    assert_eq!(bytes(IoPriority::Low), 0);
+    db.default_cf().compact_range(None, None).unwrap();
+    let low = bytes(IoPriority::Low);
+    assert!(low > bytes(IoPriority::High), "read twice, written once");
+    db.default_cf().iter().for_each(drop);
+    assert_eq!(bytes(IoPriority::Low), low, "users are not limited");
+    assert_eq!(bytes(IoPriority::User), 0);
+}
