@@ -87,7 +87,6 @@ fn entries(
 ) -> std::io::Result<Result<()>> {
     let params = ReadParams {
         bypass_cache: true,
-        ..ReadParams::default()
         readahead: 1 << 20,
         ..ReadParams::default()
     };
