@@ -229,7 +229,8 @@ impl Engine {
         let mut expected = 0;
         for (level, files) in &plan.inputs {
             for f in files {
-                let p = cache.reader(f)?.properties();
+                let reader = cache.reader(f)?;
+                let p = reader.properties();
                 // Range tombstones are counted, but do not stand among the entries.
                 expected += p.num_entries.saturating_sub(p.num_range_deletions);
                 if let Some(tombstones) = f.truncated_tombstones() {
