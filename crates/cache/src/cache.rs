@@ -113,6 +113,11 @@ impl<V: Send + Sync + 'static> Cache<V> {
         }
     }
 
+    /// Whether both are handles on one cache.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
     /// The shard of a key, and the part of its hash that the shard uses.
     #[inline]
     fn shard(&self, key: &CacheKey) -> (&Mutex<Shard<V>>, u32) {

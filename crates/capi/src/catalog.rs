@@ -1,56 +1,18 @@
 //! Databases that are not open: their families, their identity, their end.
 
 use crate::db::rocksdb_t;
-use crate::ffi::{array, malloc_copy, path, report};
+use crate::ffi::{array, malloc_array, malloc_copy, path, report};
 use crate::options::rocksdb_options_t;
 use libc::{c_char, c_void};
-use spanlith::version::{FileKind, VersionEdit, filenames, parse_file_name};
-use spanlith_base::{Error, Result, SubCode};
-use spanlith_env::{Env, FileSystem};
-use spanlith_wal::{LogReader, ReadEvent};
-use std::collections::BTreeMap;
+use spanlith::Db;
+use spanlith::version::{FileKind, filenames, parse_file_name};
+use spanlith_base::{Result, SubCode};
+use spanlith_env::FileSystem;
 use std::path::Path;
 use std::ptr;
 
 /// Most bytes of CURRENT and IDENTITY.
 const SMALL_FILE: u64 = 64 << 10;
-
-/// Names of the families that the MANIFEST lists, by id.
-fn families(env: &Env, dir: &Path) -> Result<Vec<String>> {
-    let current = env
-        .fs
-        .read_all(&dir.join(filenames::CURRENT_FILE), SMALL_FILE)?;
-    let manifest = dir.join(filenames::manifest_file_name(filenames::parse_current(
-        &current,
-    )?));
-    let mut reader = LogReader::new(env.fs.open_sequential(&manifest)?, 0);
-    let mut names = BTreeMap::from([(0, "default".to_string())]);
-    loop {
-        match reader.next_event()? {
-            ReadEvent::Record { .. } => {
-                let edit =
-                    VersionEdit::decode(reader.record()).map_err(|e| e.with_path(&manifest))?;
-                if let Some(name) = edit.column_family_add {
-                    let name = String::from_utf8_lossy(&name).into_owned();
-                    names.insert(edit.column_family, name);
-                } else if edit.column_family_drop {
-                    names.remove(&edit.column_family);
-                }
-            }
-            // A torn end is what a crash leaves.
-            ReadEvent::Corruption { tail: true, .. } | ReadEvent::OldRecord { .. } => {}
-            // Records about logs say nothing about families.
-            ReadEvent::TimestampSizes(_) | ReadEvent::Predecessor { .. } => {}
-            event @ ReadEvent::Corruption { .. } => {
-                let e = event
-                    .into_error()
-                    .unwrap_or_else(|| Error::corruption("MANIFEST"));
-                return Err(e.with_path(&manifest));
-            }
-            ReadEvent::Eof => return Ok(names.into_values().collect()),
-        }
-    }
-}
 
 /// Whether it failed because nothing is there.
 fn is_missing<T>(result: &Result<T>) -> bool {
@@ -92,17 +54,10 @@ c_api! {
         lencf: *mut usize,
         errptr: *mut *mut c_char,
     ) -> *mut *mut c_char {
-        let names = report(errptr, Vec::new(), || families(&(*options).env(), &path(name)));
-        let list = libc::malloc(size_of::<*mut c_char>() * names.len().max(1))
-            .cast::<*mut c_char>();
-        if list.is_null() {
-            std::process::abort();
-        }
-        for (at, name) in names.iter().enumerate() {
-            list.add(at).write(malloc_copy(name.as_bytes()));
-        }
-        *lencf = names.len();
-        list
+        let names = report(errptr, Vec::new(), || Db::list_families(path(name), &(*options).env()));
+        let copies: Vec<*mut c_char> = names.iter().map(|n| malloc_copy(n.as_bytes())).collect();
+        *lencf = copies.len();
+        malloc_array(&copies)
     }
 
     /// Frees a list of names.

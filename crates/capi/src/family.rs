@@ -1,9 +1,12 @@
 //! `rocksdb_column_family_handle_t`.
 
-use crate::db::rocksdb_t;
-use crate::ffi::{boxed, malloc_copy};
-use libc::c_char;
+use crate::db::{family_options, rocksdb_t};
+use crate::ffi::{array, boxed, malloc_array, malloc_copy, report, text};
+use crate::options::rocksdb_options_t;
+use libc::{c_char, c_void};
 use spanlith::Cf;
+use spanlith_base::Result;
+use std::ptr;
 
 /// A column family; a counted reference, good also after the database was closed.
 pub struct rocksdb_column_family_handle_t {
@@ -16,7 +19,65 @@ impl rocksdb_column_family_handle_t {
     }
 }
 
+/// Creates a family with the options of a handle.
+fn create(
+    db: &rocksdb_t,
+    options: &rocksdb_options_t,
+    name: &str,
+) -> Result<*mut rocksdb_column_family_handle_t> {
+    let cf = db.cf.db().create_cf(family_options(name, options)?)?;
+    Ok(boxed(rocksdb_column_family_handle_t { cf }))
+}
+
 c_api! {
+    /// Creates a column family; NULL if that fails.
+    fn rocksdb_create_column_family(
+        db: *mut rocksdb_t,
+        column_family_options: *const rocksdb_options_t,
+        column_family_name: *const c_char,
+        errptr: *mut *mut c_char,
+    ) -> *mut rocksdb_column_family_handle_t {
+        report(errptr, ptr::null_mut(), || {
+            create(&*db, &*column_family_options, &text(column_family_name))
+        })
+    }
+
+    /// Creates column families with the same options. The array is from `malloc`; if one fails, it
+    /// holds those before, and `lencfs` says how many.
+    fn rocksdb_create_column_families(
+        db: *mut rocksdb_t,
+        column_family_options: *const rocksdb_options_t,
+        num_column_families: i32,
+        column_family_names: *const *const c_char,
+        lencfs: *mut usize,
+        errptr: *mut *mut c_char,
+    ) -> *mut *mut rocksdb_column_family_handle_t {
+        let count = usize::try_from(num_column_families).unwrap_or(0);
+        let mut made = Vec::with_capacity(count);
+        report(errptr, (), || {
+            for name in array(column_family_names, count) {
+                made.push(create(&*db, &*column_family_options, &text(*name))?);
+            }
+            Ok(())
+        });
+        *lencfs = made.len();
+        malloc_array(&made)
+    }
+
+    /// Frees an array of handles, not the handles.
+    fn rocksdb_create_column_families_destroy(list: *mut *mut rocksdb_column_family_handle_t) {
+        libc::free(list.cast::<c_void>());
+    }
+
+    /// Drops a column family; the handle still reads.
+    fn rocksdb_drop_column_family(
+        db: *mut rocksdb_t,
+        handle: *mut rocksdb_column_family_handle_t,
+        errptr: *mut *mut c_char,
+    ) {
+        report(errptr, (), || (*db).cf.db().drop_cf(&(*handle).cf));
+    }
+
     /// A new handle of the default column family.
     fn rocksdb_get_default_column_family_handle(
         db: *mut rocksdb_t,

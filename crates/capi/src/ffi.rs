@@ -112,6 +112,18 @@ pub(crate) fn malloc_copy(bytes: &[u8]) -> *mut c_char {
     to.cast()
 }
 
+/// An array from `malloc`. Never NULL.
+pub(crate) fn malloc_array<T: Copy>(values: &[T]) -> *mut T {
+    // SAFETY: `malloc` may be called with any size.
+    let to = unsafe { libc::malloc(size_of_val(values).max(1)) }.cast::<T>();
+    if to.is_null() {
+        std::alloc::handle_alloc_error(std::alloc::Layout::for_value(values));
+    }
+    // SAFETY: The block was just allocated with room for all values, aligned for any of them.
+    unsafe { ptr::copy_nonoverlapping(values.as_ptr(), to, values.len()) };
+    to
+}
+
 /// The text of an error from `malloc`.
 #[cold]
 pub(crate) fn malloc_error(error: &Error) -> *mut c_char {

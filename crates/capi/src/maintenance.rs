@@ -7,6 +7,7 @@ use crate::job_options::{
     rocksdb_compactoptions_t, rocksdb_flushoptions_t, rocksdb_flushwaloptions_t,
     rocksdb_wait_for_compact_options_t,
 };
+use crate::read_options::rocksdb_readoptions_t;
 use libc::c_char;
 use spanlith::{Cf, Db};
 use spanlith_base::{Error, Result};
@@ -42,13 +43,13 @@ fn wait_for_compact(db: &Db, options: &rocksdb_wait_for_compact_options_t) -> Re
 }
 
 c_api! {
-    /// Writes memtables out.
+    /// Writes the memtables of the default family out.
     fn rocksdb_flush(
         db: *mut rocksdb_t,
         options: *const rocksdb_flushoptions_t,
         errptr: *mut *mut c_char,
     ) {
-        report(errptr, (), || (*db).cf.db().flush((*options).wait));
+        report(errptr, (), || (*db).cf.flush((*options).wait));
     }
 
     /// Writes the memtables of a family out.
@@ -58,12 +59,12 @@ c_api! {
         column_family: *mut rocksdb_column_family_handle_t,
         errptr: *mut *mut c_char,
     ) {
-        report(errptr, (), || (*column_family).cf.db().flush((*options).wait));
+        report(errptr, (), || (*column_family).cf.flush((*options).wait));
     }
 
     /// Writes the memtables of several families out.
     fn rocksdb_flush_cfs(
-        _db: *mut rocksdb_t,
+        db: *mut rocksdb_t,
         options: *const rocksdb_flushoptions_t,
         column_families: *mut *mut rocksdb_column_family_handle_t,
         num_column_families: i32,
@@ -71,8 +72,9 @@ c_api! {
     ) {
         report(errptr, (), || {
             let count = usize::try_from(num_column_families).unwrap_or(0);
-            let families = array(column_families, count);
-            families.iter().try_for_each(|f| (**f).cf.db().flush((*options).wait))
+            let families: Vec<&Cf> =
+                array(column_families, count).iter().map(|f| &(**f).cf).collect();
+            (*db).cf.db().flush_cfs(&families, (*options).wait)
         });
     }
 
@@ -151,5 +153,19 @@ c_api! {
         errptr: *mut *mut c_char,
     ) {
         report(errptr, (), || wait_for_compact((*db).cf.db(), &*options));
+    }
+
+    /// Reads every block of every table and verifies its checksum.
+    fn rocksdb_verify_checksum(db: *mut rocksdb_t, errptr: *mut *mut c_char) {
+        report(errptr, (), || (*db).cf.db().verify_checksums());
+    }
+
+    /// Reads every block of every table and verifies its checksum, whatever the options say.
+    fn rocksdb_verify_checksum_with_options(
+        db: *mut rocksdb_t,
+        _options: *const rocksdb_readoptions_t,
+        errptr: *mut *mut c_char,
+    ) {
+        report(errptr, (), || (*db).cf.db().verify_checksums());
     }
 }

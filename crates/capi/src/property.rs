@@ -14,7 +14,7 @@ fn value(db: &rocksdb_t, cf: &Cf, name: &str) -> *mut c_char {
     let value = if name == STATISTICS {
         db.statistics.as_ref().map(|s| s.text())
     } else {
-        cf.db().property(name)
+        cf.property(name)
     };
     value.map_or(ptr::null_mut(), |v| malloc_copy(v.as_bytes()))
 }
@@ -22,7 +22,7 @@ fn value(db: &rocksdb_t, cf: &Cf, name: &str) -> *mut c_char {
 /// # Safety
 /// `out` may be written.
 unsafe fn int(cf: &Cf, name: &str, out: *mut u64) -> i32 {
-    match cf.db().int_property(name) {
+    match cf.int_property(name) {
         Some(value) => {
             // SAFETY: The caller says so.
             unsafe { *out = value };

@@ -45,7 +45,7 @@ pub mod version;
 mod write;
 
 pub use crate::core::Snapshot;
-pub use db::{Cf, Cursor, Db, FamilyOptions, Iter, OpenBuilder};
+pub use db::{Cf, Cursor, Db, FamilyOptions, Iter, LiveFile, OpenBuilder, SizeOf};
 pub use info_log::Logger;
 pub use listener::EventListener;
 pub use merge::{

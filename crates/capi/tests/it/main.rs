@@ -1,6 +1,7 @@
 //! Drives the C functions as a C program does.
 
 mod database;
+mod families;
 mod handles;
 mod options;
 mod support;

@@ -100,6 +100,11 @@ impl Engine {
     /// Creates a family; durable when this returns.
     pub(crate) fn create_family(self: &Arc<Self>, request: &FamilyRequest) -> Result<Arc<Family>> {
         self.writable()?;
+        if request.name.is_empty() {
+            return Err(Error::invalid_argument(
+                "Column family name cannot be the empty string",
+            ));
+        }
         let mut leader = self.leader.lock();
         if let Some(e) = self.refusal() {
             return Err(e);

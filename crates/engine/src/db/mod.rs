@@ -4,10 +4,12 @@ mod builder;
 mod close;
 mod cursor;
 mod family_options;
+mod files;
 mod handle;
 mod properties;
 
 pub use builder::OpenBuilder;
 pub use cursor::{Cursor, Iter};
 pub use family_options::FamilyOptions;
+pub use files::{LiveFile, SizeOf};
 pub use handle::{Cf, Db};

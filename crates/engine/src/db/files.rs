@@ -1,0 +1,188 @@
+//! What the tables of a database are, how much of them lies in a range, and whether they are intact.
+//!
+//! All of it looks at one superversion, without a lock of the database.
+
+use super::{Cf, Db};
+use crate::core::SuperVersion;
+use crate::version::FileMeta;
+use spanlith_base::keys::internal_key;
+use spanlith_base::{Result, SequenceNumber};
+use std::cmp::Ordering;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A table of a column family at one moment. Its file may be gone any time later.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LiveFile {
+    /// Name of the family.
+    pub cf_name: String,
+    /// Number of the file.
+    pub number: u64,
+    /// The file.
+    pub path: PathBuf,
+    /// Its level.
+    pub level: usize,
+    /// Bytes.
+    pub size: u64,
+    /// Smallest user key, with its timestamp.
+    pub smallest: Vec<u8>,
+    /// Largest user key, with its timestamp.
+    pub largest: Vec<u8>,
+    /// Smallest sequence number.
+    pub smallest_seqno: SequenceNumber,
+    /// Largest sequence number.
+    pub largest_seqno: SequenceNumber,
+    /// Entries, deletions included; 0 as long as the table was not opened.
+    pub entries: u64,
+    /// Deletions; 0 as long as the table was not opened.
+    pub deletions: u64,
+    /// Whether a compaction works on it.
+    pub being_compacted: bool,
+}
+
+/// What counts for the size of a range.
+#[derive(Clone, Copy, Debug)]
+pub struct SizeOf {
+    /// Tables, by the bytes of their files.
+    pub files: bool,
+    /// Memtables, by the bytes of keys and values. Costs a walk over the range.
+    pub memtables: bool,
+}
+
+impl Default for SizeOf {
+    /// Tables only.
+    fn default() -> Self {
+        Self {
+            files: true,
+            memtables: false,
+        }
+    }
+}
+
+impl Db {
+    /// The tables of all families: by family, by level, newest first in level 0, else by key.
+    pub fn live_files(&self) -> Vec<LiveFile> {
+        self.cfs().iter().flat_map(Cf::live_files).collect()
+    }
+
+    /// Reads every block of every table and verifies its checksum.
+    ///
+    /// # Errors
+    /// The first mismatch or failure to read.
+    pub fn verify_checksums(&self) -> Result<()> {
+        self.cfs().iter().try_for_each(Cf::verify_checksums)
+    }
+
+    /// Names of the column families of a database that need not be open, in the order of their
+    /// creation.
+    ///
+    /// # Errors
+    /// `Io` and `Corruption` of CURRENT and the MANIFEST.
+    pub fn list_families(path: impl AsRef<Path>, env: &spanlith_env::Env) -> Result<Vec<String>> {
+        crate::recovery::list_families(env, path.as_ref())
+    }
+}
+
+impl Cf {
+    /// Number of levels.
+    pub fn num_levels(&self) -> usize {
+        self.family.superversion.load().version.num_levels()
+    }
+
+    /// Its tables: by level, newest first in level 0, else by key.
+    pub fn live_files(&self) -> Vec<LiveFile> {
+        let version = self.family.superversion.load().version.clone();
+        let file = |(level, f): (usize, &Arc<FileMeta>)| {
+            let stats = f.stats.get().copied().unwrap_or_default();
+            LiveFile {
+                cf_name: self.family.name.clone(),
+                number: f.number,
+                path: self.family.table_path(f.number, f.path_id),
+                level,
+                size: f.size,
+                smallest: f.smallest_user_key().to_vec(),
+                largest: f.largest_user_key().to_vec(),
+                smallest_seqno: f.smallest_seqno,
+                largest_seqno: f.largest_seqno,
+                entries: stats.num_entries,
+                deletions: stats.num_deletions,
+                being_compacted: f.is_being_compacted(),
+            }
+        };
+        version.file_iter().map(file).collect()
+    }
+
+    /// About how many bytes the entries with `begin ≤ key < end` take; 0 if `end` is not behind
+    /// `begin`.
+    ///
+    /// # Errors
+    /// `Corruption` or `Io` of a table at an end of the range.
+    pub fn approximate_size(&self, begin: &[u8], end: &[u8], of: SizeOf) -> Result<u64> {
+        if self.comparator().compare(begin, end) != Ordering::Less {
+            return Ok(0);
+        }
+        let superversion = self.family.superversion.load_full();
+        let mut bytes = 0;
+        if of.files {
+            bytes += self.size_of_files(&superversion, begin, end)?;
+        }
+        if of.memtables {
+            bytes += size_of_memtables(&superversion, begin, end);
+        }
+        Ok(bytes)
+    }
+
+    fn size_of_files(&self, sv: &SuperVersion, begin: &[u8], end: &[u8]) -> Result<u64> {
+        let mut bytes = 0;
+        for (_, file) in sv.version.file_iter() {
+            bytes += self.offset(file, end)? - self.offset(file, begin)?;
+        }
+        Ok(bytes)
+    }
+
+    /// Bytes of a table before a user key.
+    fn offset(&self, file: &FileMeta, key: &[u8]) -> Result<u64> {
+        let comparator = self.comparator();
+        if comparator.compare(key, file.smallest_user_key()) != Ordering::Greater {
+            return Ok(0);
+        }
+        if comparator.compare(key, file.largest_user_key()) == Ordering::Greater {
+            return Ok(file.size);
+        }
+        let reader = self.family.cache.reader(file)?;
+        let offset = reader.approximate_offset(&internal_key(key, u64::MAX));
+        Ok(offset.min(file.size))
+    }
+
+    /// Reads every block of every table and verifies its checksum.
+    ///
+    /// # Errors
+    /// The first mismatch or failure to read.
+    pub fn verify_checksums(&self) -> Result<()> {
+        let superversion = self.family.superversion.load_full();
+        for (_, file) in superversion.version.file_iter() {
+            self.family.cache.reader(file)?.verify_checksums()?;
+        }
+        Ok(())
+    }
+}
+
+fn size_of_memtables(sv: &SuperVersion, begin: &[u8], end: &[u8]) -> u64 {
+    let mut bytes = 0;
+    let from = internal_key(begin, u64::MAX);
+    for mem in std::iter::once(&sv.mem).chain(&sv.imm) {
+        let comparator = mem.comparator().clone();
+        let mut entries = mem.iter();
+        entries.seek(&from);
+        while entries.valid() {
+            let key = spanlith_base::keys::user_key(entries.key());
+            if comparator.compare(key, end) != Ordering::Less {
+                break;
+            }
+            bytes += (entries.key().len() + entries.value().len()) as u64;
+            entries.next();
+        }
+    }
+    bytes
+}
