@@ -5,7 +5,8 @@
 
 use crate::family::rocksdb_column_family_handle_t;
 use crate::ffi::{array, boxed, bytes, report};
-use libc::c_char;
+use libc::{c_char, c_void};
+use spanlith::Cf;
 use spanlith_base::{Error, Result};
 use spanlith_wal::{BATCH_HEADER_SIZE, WriteBatch};
 
@@ -69,6 +70,17 @@ unsafe fn joined(count: i32, parts: *const *const c_char, sizes: *const usize) -
 /// unchanged if it failed.
 #[inline]
 fn add(_: Result<()>) {}
+
+/// State, family: bytes of its timestamps, `SIZE_MAX` for an unknown family.
+pub type TimestampSizeFn = unsafe extern "C" fn(*mut c_void, u32) -> usize;
+
+/// Whether a timestamp fits a family.
+fn check_timestamp(cf: &Cf, ts: &[u8]) -> Result<()> {
+    match cf.comparator().timestamp_size() {
+        size if size == ts.len() => Ok(()),
+        _ => Err(Error::invalid_argument("timestamp size mismatch")),
+    }
+}
 
 c_api! {
     /// An empty batch.
@@ -359,6 +371,81 @@ c_api! {
         len: usize,
     ) {
         add((*batch).changed().put_log_data(bytes(blob, len)));
+    }
+
+    /// Sets a key at a timestamp.
+    fn rocksdb_writebatch_put_cf_with_ts(
+        batch: *mut rocksdb_writebatch_t,
+        column_family: *mut rocksdb_column_family_handle_t,
+        key: *const c_char,
+        klen: usize,
+        ts: *const c_char,
+        tslen: usize,
+        val: *const c_char,
+        vlen: usize,
+    ) {
+        let (cf, ts) = (&(*column_family).cf, bytes(ts, tslen));
+        let (key, value) = (bytes(key, klen), bytes(val, vlen));
+        add(check_timestamp(cf, ts).and_then(|()| {
+            (*batch).changed().put_cf_at(cf.id(), key, ts, value)
+        }));
+    }
+
+    /// Removes a key as of a timestamp.
+    fn rocksdb_writebatch_delete_cf_with_ts(
+        batch: *mut rocksdb_writebatch_t,
+        column_family: *mut rocksdb_column_family_handle_t,
+        key: *const c_char,
+        klen: usize,
+        ts: *const c_char,
+        tslen: usize,
+    ) {
+        let (cf, ts) = (&(*column_family).cf, bytes(ts, tslen));
+        add(check_timestamp(cf, ts).and_then(|()| {
+            (*batch).changed().delete_cf_at(cf.id(), bytes(key, klen), ts)
+        }));
+    }
+
+    /// Removes a key that was put at most once since its last removal, as of a timestamp.
+    fn rocksdb_writebatch_singledelete_cf_with_ts(
+        batch: *mut rocksdb_writebatch_t,
+        column_family: *mut rocksdb_column_family_handle_t,
+        key: *const c_char,
+        klen: usize,
+        ts: *const c_char,
+        tslen: usize,
+    ) {
+        let (cf, ts) = (&(*column_family).cf, bytes(ts, tslen));
+        add(check_timestamp(cf, ts).and_then(|()| {
+            (*batch).changed().single_delete_cf_at(cf.id(), bytes(key, klen), ts)
+        }));
+    }
+
+    /// Overwrites the timestamps of all entries whose family has timestamps; `get_ts_size` tells how
+    /// long they are.
+    fn rocksdb_writebatch_update_timestamps(
+        batch: *mut rocksdb_writebatch_t,
+        ts: *const c_char,
+        tslen: usize,
+        state: *mut c_void,
+        get_ts_size: TimestampSizeFn,
+        errptr: *mut *mut c_char,
+    ) {
+        report(errptr, (), || {
+            let size_of = |cf| match get_ts_size(state, cf) {
+                usize::MAX => None,
+                size => Some(size),
+            };
+            (*batch).changed().update_timestamps(bytes(ts, tslen), size_of)
+        });
+    }
+
+    /// Compares entries with their checksums; batches here have none.
+    fn rocksdb_writebatch_verify_checksum(
+        batch: *mut rocksdb_writebatch_t,
+        errptr: *mut *mut c_char,
+    ) {
+        report(errptr, (), || (*batch).checked().map(drop));
     }
 
     /// Remembers the current state.

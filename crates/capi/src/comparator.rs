@@ -43,10 +43,29 @@ impl Drop for State {
     }
 }
 
+/// Compares two keys, which have timestamps or not, without them.
+pub type CompareWithoutTimestampFn =
+    unsafe extern "C" fn(*mut c_void, *const c_char, usize, u8, *const c_char, usize, u8) -> i32;
+
 struct CComparator {
     state: State,
     compare: CompareFn,
     name: String,
+    timestamps: Option<Timestamps>,
+}
+
+struct Timestamps {
+    size: usize,
+    compare: CompareFn,
+    compare_without: Option<CompareWithoutTimestampFn>,
+}
+
+impl CComparator {
+    fn call(&self, compare: CompareFn, a: &[u8], b: &[u8]) -> Ordering {
+        let (pa, pb) = (a.as_ptr().cast(), b.as_ptr().cast());
+        // SAFETY: The pointers are valid for their lengths; the function is the C program's.
+        unsafe { compare(self.state.state, pa, a.len(), pb, b.len()) }.cmp(&0)
+    }
 }
 
 impl UserComparator for CComparator {
@@ -55,9 +74,28 @@ impl UserComparator for CComparator {
     }
 
     fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        self.call(self.compare, a, b)
+    }
+
+    fn timestamp_size(&self) -> usize {
+        self.timestamps.as_ref().map_or(0, |t| t.size)
+    }
+
+    fn compare_without_timestamp(&self, a: &[u8], a_has: bool, b: &[u8], b_has: bool) -> Ordering {
+        let Some(compare) = self.timestamps.as_ref().and_then(|t| t.compare_without) else {
+            return self.compare(a, b);
+        };
         let (pa, pb) = (a.as_ptr().cast(), b.as_ptr().cast());
-        // SAFETY: The pointers are valid for their lengths; the function is the C program's.
-        unsafe { (self.compare)(self.state.state, pa, a.len(), pb, b.len()) }.cmp(&0)
+        let (a_has, b_has) = (a_has.into(), b_has.into());
+        // SAFETY: As in `call`.
+        unsafe { compare(self.state.state, pa, a.len(), a_has, pb, b.len(), b_has) }.cmp(&0)
+    }
+
+    fn compare_timestamp(&self, a: &[u8], b: &[u8]) -> Ordering {
+        match &self.timestamps {
+            Some(t) => self.call(t.compare, a, b),
+            None => Ordering::Equal,
+        }
     }
 }
 
@@ -71,7 +109,28 @@ c_api! {
     ) -> *mut rocksdb_comparator_t {
         let name = text(name(state)).into_owned();
         let state = State::new(state, destructor);
-        let comparator = CComparator { state, compare, name };
+        let comparator = CComparator { state, compare, name, timestamps: None };
+        boxed(rocksdb_comparator_t(Comparator::User(Arc::new(comparator))))
+    }
+
+    /// An order by callbacks of keys that end in timestamps of `timestamp_size` bytes.
+    fn rocksdb_comparator_with_ts_create(
+        state: *mut c_void,
+        destructor: Option<DestructorFn>,
+        compare: CompareFn,
+        compare_ts: CompareFn,
+        compare_without_ts: Option<CompareWithoutTimestampFn>,
+        name: NameFn,
+        timestamp_size: usize,
+    ) -> *mut rocksdb_comparator_t {
+        let name = text(name(state)).into_owned();
+        let state = State::new(state, destructor);
+        let timestamps = Some(Timestamps {
+            size: timestamp_size,
+            compare: compare_ts,
+            compare_without: compare_without_ts,
+        });
+        let comparator = CComparator { state, compare, name, timestamps };
         boxed(rocksdb_comparator_t(Comparator::User(Arc::new(comparator))))
     }
 }

@@ -38,12 +38,21 @@ pub(crate) fn family_options(name: &str, options: &rocksdb_options_t) -> Result<
     // Attached as objects below; their names need not be known ones.
     let defaults = CfOptions::default();
     (cf.comparator, cf.merge_operator) = (defaults.comparator, defaults.merge_operator);
+    if options.comparator.timestamp_size() > 0 {
+        return Err(Error::not_supported("user-defined timestamps"));
+    }
+    if options.prefix_extractor.is_some() {
+        cf.prefix_extractor = defaults.prefix_extractor;
+    }
     let mut family = FamilyOptions::new(name)
         .options(cf)
         .table_options(options.table.clone())
         .comparator(options.comparator.clone());
     if let Some(operator) = &options.merge_operator {
         family = family.merge_operator(operator.clone());
+    }
+    if let Some(extractor) = &options.prefix_extractor {
+        family = family.prefix_extractor(extractor.clone());
     }
     if let Some(cache) = &options.block_cache {
         family = family.block_cache(cache.clone());

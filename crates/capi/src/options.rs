@@ -11,7 +11,7 @@ use libc::c_char;
 use spanlith::options::{BlockBasedTableOptions, CfOptions, CompressionType, DbOptions};
 use spanlith::{MergeOperator, UInt64Add};
 use spanlith_base::stats::Statistics;
-use spanlith_base::{Comparator, Result};
+use spanlith_base::{Comparator, Result, SliceTransform};
 use spanlith_env::Env;
 use spanlith_table::BlockCache;
 use std::ffi::CString;
@@ -25,6 +25,7 @@ pub struct rocksdb_options_t {
     pub(crate) table: BlockBasedTableOptions,
     pub(crate) comparator: Comparator,
     pub(crate) merge_operator: Option<Arc<dyn MergeOperator>>,
+    pub(crate) prefix_extractor: Option<SliceTransform>,
     pub(crate) block_cache: Option<BlockCache>,
     pub(crate) env: rocksdb_env_t,
     pub(crate) statistics: Option<Arc<Statistics>>,
@@ -60,6 +61,7 @@ impl rocksdb_options_t {
             table: self.table.clone(),
             comparator: self.comparator.clone(),
             merge_operator: self.merge_operator.clone(),
+            prefix_extractor: self.prefix_extractor.clone(),
             block_cache: self.block_cache.clone(),
             env: self.env.clone(),
             statistics: self.statistics.clone(),

@@ -5,7 +5,10 @@ use crate::options::rocksdb_options_t;
 use libc::c_char;
 use spanlith::options::text::split_pairs;
 use spanlith::options::values::OptionValue;
-use spanlith::options::{MergeOperatorChoice, apply_options_string, objects};
+use spanlith::options::{
+    BlockBasedTableOptions, CfOptions, DbOptions, MergeOperatorChoice, apply_options_string,
+    objects,
+};
 use spanlith_base::{Comparator, Error, Result};
 use spanlith_cache::Policy;
 use spanlith_table::BlockCache;
@@ -33,8 +36,20 @@ c_api! {
 impl rocksdb_options_t {
     /// A copy changed by `text`; objects named in it are made.
     fn changed_by(&self, text: &str) -> Result<Self> {
+        let (mut db, mut cf, mut table) = (self.db.clone(), self.cf.clone(), self.table.clone());
+        apply_options_string(text, &mut db, &mut cf, &mut table)?;
+        self.named(db, cf, table)
+    }
+
+    /// A copy with other options; objects that they name, and that were not named before, are made.
+    pub(crate) fn named(
+        &self,
+        db: DbOptions,
+        cf: CfOptions,
+        table: BlockBasedTableOptions,
+    ) -> Result<Self> {
         let mut new = self.copy();
-        apply_options_string(text, &mut new.db, &mut new.cf, &mut new.table)?;
+        (new.db, new.cf, new.table) = (db, cf, table);
         if new.cf.comparator != self.cf.comparator {
             let known = objects::id(&new.cf.comparator).and_then(Comparator::from_name);
             match known {
@@ -47,6 +62,10 @@ impl rocksdb_options_t {
                 Some(choice) => new.merge_operator = spanlith::operator_of(&choice),
                 None => new.refuse("merge_operator", &new.cf.merge_operator.clone()),
             }
+        }
+        if new.cf.prefix_extractor != self.cf.prefix_extractor {
+            // The engine understands the text, or says so.
+            new.prefix_extractor = None;
         }
         if new.table.block_cache != self.table.block_cache {
             new.block_cache = Some(block_cache(&new.table.block_cache)?);

@@ -51,7 +51,6 @@ const REFUSED: &[&str] = &[
     "value_size_soft_limit",
     "tailing",
     "pin_data",
-    "ignore_range_deletions",
 ];
 const READ_TIER: u32 = 1;
 const DEADLINE: u32 = 1 << 1;
@@ -59,7 +58,6 @@ const IO_TIMEOUT: u32 = 1 << 2;
 const SOFT_LIMIT: u32 = 1 << 3;
 const TAILING: u32 = 1 << 4;
 const PIN_DATA: u32 = 1 << 5;
-const IGNORE_RANGE_DELETIONS: u32 = 1 << 6;
 
 #[cold]
 fn refusal(bits: u32) -> Error {
@@ -282,6 +280,10 @@ switches! {
         rocksdb_readoptions_set_verify_checksums, rocksdb_readoptions_get_verify_checksums;
     /// Whether blocks read from files enter the block cache.
     options.fill_cache: rocksdb_readoptions_set_fill_cache, rocksdb_readoptions_get_fill_cache;
+    /// Whether to read as if no range of keys had ever been deleted.
+    options.ignore_range_deletions:
+        rocksdb_readoptions_set_ignore_range_deletions,
+        rocksdb_readoptions_get_ignore_range_deletions;
     /// Whether to read in the background; a hint.
     hints.async_io: rocksdb_readoptions_set_async_io, rocksdb_readoptions_get_async_io;
     /// Whether multi-gets read levels at once; a hint.
@@ -338,9 +340,6 @@ refused_switches! {
         rocksdb_readoptions_set_tailing, rocksdb_readoptions_get_tailing;
     "pin_data", 0, PIN_DATA =>
         rocksdb_readoptions_set_pin_data, rocksdb_readoptions_get_pin_data;
-    "ignore_range_deletions", IGNORE_RANGE_DELETIONS, IGNORE_RANGE_DELETIONS =>
-        rocksdb_readoptions_set_ignore_range_deletions,
-        rocksdb_readoptions_get_ignore_range_deletions;
 }
 
 destroyers! {
