@@ -116,6 +116,7 @@ pub fn child(dir: &Path, seed: u64, round: u64, writers: u64) -> Result<(), Stri
                                 Change::Put(v) => batch.put(key, v),
                                 Change::Merge(v) => batch.merge(key, v),
                                 Change::Delete | Change::SingleDelete => batch.delete(key),
+                                Change::DeleteRange(end) => batch.delete_range(key, end),
                             };
                         }
                         db.write_opt(&batch, &WriteOptions::new().sync(synced))

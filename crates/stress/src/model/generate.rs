@@ -23,6 +23,7 @@ enum Kind {
     Delete,
     Toggle,
     Merge,
+    DeleteRange,
     Batch,
     Get,
     MultiGet,
@@ -47,6 +48,7 @@ const KINDS: &[(Kind, u32, bool)] = &[
     (Kind::Delete, 80, true),
     (Kind::Toggle, 60, true),
     (Kind::Merge, 100, true),
+    (Kind::DeleteRange, 8, true),
     (Kind::Batch, 60, true),
     (Kind::Get, 120, false),
     (Kind::MultiGet, 20, true),
@@ -181,6 +183,15 @@ impl Swarm {
         // The key is drawn from the class that the kind may touch.
         match kind {
             Kind::Delete => Update::Delete(self.keys.draw(rng)),
+            Kind::DeleteRange => {
+                let begin = self.maybe(rng, 1).unwrap_or_default();
+                let mut end = self.maybe(rng, 1).unwrap_or_default();
+                if end == begin {
+                    // RocksDB counts an empty range when it is written, but not when it is replayed.
+                    end.push(0);
+                }
+                Update::DeleteRange(begin, end)
+            }
             Kind::Toggle => Update::Toggle(self.single(rng), self.value(rng)),
             Kind::Merge => Update::Merge(self.keys.draw(rng), self.operand(rng)),
             _ => Update::Put(self.keys.draw(rng), self.value(rng)),
@@ -204,7 +215,10 @@ impl Swarm {
     }
 
     fn write_kinds(&self) -> Vec<(Kind, u32)> {
-        let is_write = |k: Kind| matches!(k, Kind::Put | Kind::Delete | Kind::Toggle | Kind::Merge);
+        let is_write = |k: Kind| {
+            use Kind::{Delete, DeleteRange, Merge, Put, Toggle};
+            matches!(k, Put | Delete | Toggle | Merge | DeleteRange)
+        };
         let kinds = self.weights.iter().copied();
         kinds.filter(|(k, _)| is_write(*k)).collect()
     }
@@ -214,7 +228,7 @@ impl Swarm {
         let kind = self.weights[rng.weighted(&weights)].0;
         let slot = rng.index(SLOTS) as u8;
         match kind {
-            Kind::Put | Kind::Delete | Kind::Toggle | Kind::Merge => {
+            Kind::Put | Kind::Delete | Kind::Toggle | Kind::Merge | Kind::DeleteRange => {
                 let update = self.update(kind, rng);
                 Op::Write(update, self.durability(rng))
             }

@@ -27,6 +27,9 @@ pub enum Change {
     SingleDelete,
     /// Adds an operand.
     Merge(Rc<[u8]>),
+    /// Removes all keys from its key up to, but not including, this one, in the order of the
+    /// database.
+    DeleteRange(Rc<[u8]>),
 }
 
 /// A batch, as committed.
@@ -91,6 +94,20 @@ fn fold(merge: MergeKind, existing: Option<&[u8]>, newest_first: &[Rc<[u8]>]) ->
     }
 }
 
+/// Keys from `begin` up to `end`, in the order of the database, as a range of bytes.
+fn range<'a>(reverse: bool, begin: &'a [u8], end: &'a [u8]) -> (Bound<&'a [u8]>, Bound<&'a [u8]>) {
+    let empty = if reverse { begin <= end } else { begin >= end };
+    if empty {
+        // A range that is valid and empty.
+        return (Bound::Included(begin), Bound::Excluded(begin));
+    }
+    if reverse {
+        (Bound::Excluded(end), Bound::Included(begin))
+    } else {
+        (Bound::Included(begin), Bound::Excluded(end))
+    }
+}
+
 fn digest_of(key: &[u8], value: &[u8]) -> u64 {
     let mut h = DefaultHasher::new();
     h.write_u64(key.len() as u64);
@@ -102,16 +119,18 @@ fn digest_of(key: &[u8], value: &[u8]) -> u64 {
 /// Contents with a digest that is kept up to date.
 #[derive(Clone)]
 struct Tracked {
+    reverse: bool,
     contents: Contents,
     digest: u64,
 }
 
 impl Tracked {
-    fn of(contents: &Contents) -> Self {
+    fn of(contents: &Contents, reverse: bool) -> Self {
         let digest = contents
             .iter()
             .fold(0u64, |d, (k, v)| d.wrapping_add(digest_of(k, v)));
         Self {
+            reverse,
             contents: contents.clone(),
             digest,
         }
@@ -119,13 +138,25 @@ impl Tracked {
 
     fn apply(&mut self, merge: MergeKind, commit: &Commit) {
         for (key, change) in &commit.changes {
+            if let Change::DeleteRange(end) = change {
+                let doomed = self
+                    .contents
+                    .range::<[u8], _>(range(self.reverse, key, end));
+                let doomed: Vec<Vec<u8>> = doomed.map(|e| e.0.clone()).collect();
+                for key in doomed {
+                    if let Some(old) = self.contents.remove(&key) {
+                        self.digest = self.digest.wrapping_sub(digest_of(&key, &old));
+                    }
+                }
+                continue;
+            }
             let old = self.contents.get(key).map(Vec::as_slice);
             if let Some(old) = old {
                 self.digest = self.digest.wrapping_sub(digest_of(key, old));
             }
             let new = match change {
                 Change::Put(v) => Some(v.to_vec()),
-                Change::Delete | Change::SingleDelete => None,
+                Change::Delete | Change::SingleDelete | Change::DeleteRange(_) => None,
                 Change::Merge(o) => Some(fold(merge, old, std::slice::from_ref(o))),
             };
             match new {
@@ -171,6 +202,13 @@ impl History {
     pub fn commit(&mut self, changes: Vec<(Vec<u8>, Change)>, logged: bool) {
         for (key, change) in &changes {
             self.seqno += 1;
+            if let Change::DeleteRange(end) = change {
+                let doomed = range(self.reverse, key, end);
+                for (_, list) in self.versions.range_mut::<[u8], _>(doomed) {
+                    list.push((self.seqno, Change::Delete));
+                }
+                continue;
+            }
             let list = self.versions.entry(key.clone()).or_default();
             list.push((self.seqno, change.clone()));
         }
@@ -208,7 +246,7 @@ impl History {
             match change {
                 Change::Put(v) if operands.is_empty() => return Some(v.to_vec()),
                 Change::Put(v) => return Some(fold(self.merge, Some(v), &operands)),
-                Change::Delete | Change::SingleDelete => break,
+                Change::Delete | Change::SingleDelete | Change::DeleteRange(_) => break,
                 Change::Merge(o) => operands.push(o.clone()),
             }
         }
@@ -269,9 +307,9 @@ impl History {
     /// # Errors
     /// What is lost, or invented, seen from the nearest prefix.
     pub fn explain(&self, found: &Contents, bounds: Bounds) -> Result<usize, String> {
-        let target = Tracked::of(found);
+        let target = Tracked::of(found, self.reverse);
         let all_logged = self.commits[..bounds.issued].iter().all(|c| c.logged);
-        let mut tables = Tracked::of(&self.base);
+        let mut tables = Tracked::of(&self.base, self.reverse);
         let first = if all_logged { 0 } else { bounds.flushed };
         let mut at = 0;
         for flushed in first..=bounds.issued {
@@ -300,7 +338,7 @@ impl History {
 
     /// Why nothing explains what was found.
     fn describe(&self, found: &Contents, bounds: Bounds) -> String {
-        let mut state = Tracked::of(&self.base);
+        let mut state = Tracked::of(&self.base, self.reverse);
         let mut nearest = (0, usize::MAX, Contents::new());
         for prefix in 0..=bounds.issued {
             if prefix > 0 {
@@ -319,8 +357,8 @@ impl History {
         );
         text.push_str(&difference(&nearest.2, found));
         // Whether an earlier prefix than allowed explains it: a loss, not a hole.
-        let mut early = Tracked::of(&self.base);
-        let target = Tracked::of(found);
+        let mut early = Tracked::of(&self.base, self.reverse);
+        let target = Tracked::of(found, self.reverse);
         for p in 0..=bounds.issued {
             if p > 0 {
                 early.apply(self.merge, &self.commits[p - 1]);

@@ -368,15 +368,32 @@ impl Player {
             Update::Delete(k) => (k.clone(), Change::Delete),
             Update::Merge(k, v) => (k.clone(), Change::Merge(v.bytes().into())),
             Update::Toggle(k, v) => (k.clone(), Change::Put(v.bytes().into())),
+            // The end that comes first in the order of the database begins the range.
+            Update::DeleteRange(a, b) if self.history.before(b, a) => {
+                (b.clone(), Change::DeleteRange(a.as_slice().into()))
+            }
+            Update::DeleteRange(a, b) => (a.clone(), Change::DeleteRange(b.as_slice().into())),
         };
+        let mut ranges: Vec<(Vec<u8>, std::rc::Rc<[u8]>)> = Vec::new();
         let mut out = Vec::with_capacity(updates.len());
         for update in updates {
             let mut change = one(update);
+            if let (begin, Change::DeleteRange(end)) = &change {
+                let h = &self.history;
+                let within = |k: &[u8]| !h.before(k, begin) && h.before(k, end);
+                for (_, there) in toggled.iter_mut().filter(|t| within(t.0)) {
+                    *there = false;
+                }
+                ranges.push((begin.clone(), end.clone()));
+            }
             if let Update::Toggle(k, _) = update {
                 let seqno = self.history.seqno();
-                let there = toggled
-                    .entry(k)
-                    .or_insert_with(|| self.history.get(k, seqno).is_some());
+                let there = toggled.entry(k).or_insert_with(|| {
+                    let h = &self.history;
+                    let gone =
+                        |r: &(Vec<u8>, std::rc::Rc<[u8]>)| !h.before(k, &r.0) && h.before(k, &r.1);
+                    h.get(k, seqno).is_some() && !ranges.iter().any(gone)
+                });
                 if *there {
                     change.1 = Change::SingleDelete;
                 }
@@ -419,6 +436,7 @@ impl Player {
             Change::Delete => cf.delete_opt(&key, &o),
             Change::SingleDelete => cf.single_delete_opt(&key, &o),
             Change::Merge(v) => cf.merge_opt(&key, v, &o),
+            Change::DeleteRange(end) => cf.delete_range_opt(&key, end, &o),
         };
         say("write", done)?;
         self.acknowledged(d)
@@ -433,6 +451,7 @@ impl Player {
                 Change::Delete => batch.delete(key),
                 Change::SingleDelete => batch.single_delete(key),
                 Change::Merge(v) => batch.merge(key, v),
+                Change::DeleteRange(end) => batch.delete_range(key, end),
             };
         }
         let o = self.issue(changes, d);

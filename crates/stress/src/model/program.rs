@@ -57,6 +57,8 @@ pub enum Update {
     Toggle(Vec<u8>, ValueSpec),
     /// Adds an operand.
     Merge(Vec<u8>, ValueSpec),
+    /// Removes the keys between two, the first in the order of the database included.
+    DeleteRange(Vec<u8>, Vec<u8>),
 }
 
 /// A point in time to read at: now, or a snapshot's slot.
@@ -160,6 +162,7 @@ impl fmt::Display for Update {
             Self::Delete(k) => write!(f, "delete {}", key_text(k)),
             Self::Toggle(k, v) => write!(f, "toggle {} {v}", key_text(k)),
             Self::Merge(k, v) => write!(f, "merge {} {v}", key_text(k)),
+            Self::DeleteRange(a, b) => write!(f, "deleterange {} {}", key_text(a), key_text(b)),
         }
     }
 }
@@ -308,6 +311,7 @@ impl<'a> Words<'a> {
             "delete" => Update::Delete(self.key()?),
             "toggle" => Update::Toggle(self.key()?, self.value()?),
             "merge" => Update::Merge(self.key()?, self.value()?),
+            "deleterange" => Update::DeleteRange(self.key()?, self.key()?),
             other => return Err(format!("unknown update {other}")),
         })
     }
