@@ -700,7 +700,7 @@ def main():
     parser.add_argument("--work", help="scratch folder (default: a new one below the temporary directory)")
     parser.add_argument("--keep", action="store_true", help="keep the scratch folder")
     parser.add_argument("--tools", action="store_true", help="let ldb and sst_dump of 7.8.3 judge, too")
-    parser.add_argument("--ranges", action="store_true", help="range deletes, too (Spanlith: from milestone 2 on)")
+    parser.add_argument("--ranges", action=argparse.BooleanOptionalAction, default=True, help="range deletes, too")
     parser.add_argument("--plant", type=int, default=0, metavar="N", help="lose the N-th operation of each session")
     a = parser.parse_args()
     Process.planted = a.plant

@@ -66,7 +66,7 @@ impl FamilySettings {
         let options = MemTableOptions {
             arena_block_size: self.arena_block_size(),
             bloom,
-            max_range_deletions: 0,
+            max_range_deletions: o.memtable_max_range_deletions,
         };
         Arc::new(MemTable::with_options(comparator.clone(), &options))
     }

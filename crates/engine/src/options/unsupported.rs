@@ -115,6 +115,7 @@ const CF_ANY: &[&str] = &[
     // other compaction styles, blob files.
     "inplace_update_num_locks",
     "bloom_locality",
+    "memtable_max_range_deletions",
     "memtable_prefix_bloom_size_ratio",
     "memtable_whole_key_filtering",
     "strict_max_successive_merges",

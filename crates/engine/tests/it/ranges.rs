@@ -364,3 +364,26 @@ fn range_deletions_in_the_log_are_recovered_also_read_only() {
     db.write(&batch).unwrap();
     assert_eq!(rows(&db, ReadOptions::new()), ["a", "b"]);
 }
+
+#[test]
+fn a_memtable_with_as_many_range_deletions_as_are_allowed_is_flushed() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut cf = CfOptions::default();
+    cf.memtable_max_range_deletions = 3;
+    let db = Db::builder(dir.path())
+        .create_if_missing(true)
+        .cf_options(cf)
+        .open()
+        .unwrap();
+    let tables = || db.int_property("rocksdb.live-sst-files-size").unwrap();
+    let erase = |n| db.default_cf().delete_range(key(n), key(n + 1)).unwrap();
+    for n in 0..3 {
+        erase(n);
+    }
+    db.wait_idle(None).unwrap();
+    assert_eq!(tables(), 0);
+    // The next write finds it full.
+    erase(3);
+    db.wait_idle(None).unwrap();
+    assert!(tables() > 0);
+}
