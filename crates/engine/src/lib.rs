@@ -21,7 +21,7 @@
 //!
 //! Modules, from the user's side down; a module uses only those behind it:
 //! `db > recovery > write > read > flush > compaction > blob > core > picker > iter > version > info_log >
-//! merge > options`.
+//! merge > options > filter`.
 #![deny(unsafe_code)]
 #![cfg_attr(
     test,
@@ -32,6 +32,7 @@ pub mod blob;
 mod compaction;
 mod core;
 mod db;
+mod filter;
 mod flush;
 mod info_log;
 mod iter;
@@ -44,8 +45,13 @@ mod recovery;
 pub mod version;
 mod write;
 
-pub use crate::core::Snapshot;
+pub use crate::compaction::{BottommostCompaction, CompactFilesOptions, CompactRangeOptions};
+pub use crate::core::{CompactionStats, LevelStats, Snapshot};
 pub use db::{Cf, Cursor, Db, FamilyOptions, Iter, LiveFile, OpenBuilder, SizeOf};
+pub use filter::{
+    CompactionFilter, CompactionFilterFactory, FilterContext, FilterDecision, FilterValue,
+    RemoveEmptyValues, TableCreation, filter_by_name,
+};
 pub use info_log::Logger;
 pub use listener::EventListener;
 pub use merge::{

@@ -43,7 +43,7 @@ pub use options::{
     AutoReadahead, BuilderOptions, IndexShortening, ReadParams, ReaderOptions, TableOptions,
 };
 pub use properties::TableProperties;
-pub use reader::{PrefixSeek, RangeTombstone, TableDump, TableGet, TableReader};
+pub use reader::{KeyAnchor, PrefixSeek, RangeTombstone, TableDump, TableGet, TableReader};
 
 /// The cache of blocks in their uncompressed form, with the search arrays beside the bytes.
 pub type BlockCache = spanlith_cache::Cache<Block>;

@@ -6,11 +6,12 @@
 //! merge operands are folded. Rules: `docs/formats/semantics.md`, "what may be dropped".
 
 use crate::compaction::Below;
+use crate::filter::{FilterDecision, FilterValue, JobFilter};
 use crate::iter::MergingIter;
 use crate::merge::{MergeOperator, full_merge};
 use spanlith_base::keys::{self, ValueType};
 use spanlith_base::range_del::CompactionRangeDels;
-use spanlith_base::{Comparator, Error, Pinned, Result, SequenceNumber};
+use spanlith_base::{Comparator, Error, MAX_SEQUENCE, Pinned, Result, SequenceNumber};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -26,6 +27,10 @@ pub(crate) struct IterSettings {
     pub below: Option<Below>,
     /// Range tombstones of the inputs.
     pub ranges: CompactionRangeDels,
+    /// User code that decides over entries, and the level its compaction starts from.
+    pub filter: Option<(JobFilter, usize)>,
+    /// User key at which the output ends; `None` is open.
+    pub end: Option<Vec<u8>>,
 }
 
 /// Where the current output entry is.
@@ -55,6 +60,8 @@ pub(crate) struct CompactionIter {
     /// Whether an entry of `user` was output.
     output_one: bool,
     entries: u64,
+    /// The filter skipped entries, so that `entries` says nothing.
+    skipped: bool,
 }
 
 impl CompactionIter {
@@ -70,12 +77,20 @@ impl CompactionIter {
             stripe: None,
             output_one: false,
             entries: 0,
+            skipped: false,
         }
     }
 
     /// Moves to the first output entry.
     pub(crate) fn seek_to_first(&mut self) -> Result<()> {
         self.input.seek_to_first();
+        self.find()
+    }
+
+    /// Moves to the first output entry whose user key is not smaller.
+    pub(crate) fn seek(&mut self, user_key: &[u8]) -> Result<()> {
+        self.input
+            .seek(&keys::internal_key(user_key, keys::seek_tag(MAX_SEQUENCE)));
         self.find()
     }
 
@@ -119,9 +134,9 @@ impl CompactionIter {
         self.find()
     }
 
-    /// Entries read so far.
-    pub(crate) fn input_entries(&self) -> u64 {
-        self.entries
+    /// Entries read so far; `None` if a filter skipped some unseen.
+    pub(crate) fn input_entries(&self) -> Option<u64> {
+        (!self.skipped).then_some(self.entries)
     }
 
     #[inline]
@@ -202,11 +217,20 @@ impl CompactionIter {
             let seqno = keys::tag_sequence(tag);
             let byte = keys::tag_type(tag);
             if !self.has_user || !self.s.comparator.equal(user, &self.user) {
+                if let Some(end) = &self.s.end
+                    && self.s.comparator.compare(user, end).is_ge()
+                {
+                    self.at = At::End;
+                    return Ok(());
+                }
                 self.user.clear();
                 self.user.extend_from_slice(user);
                 self.has_user = true;
                 self.stripe = None;
                 self.output_one = false;
+                if self.s.filter.is_some() && self.filter_newest(byte, seqno)? {
+                    continue;
+                }
             }
             let stripe = self.stripe_of(seqno);
             if self.stripe == Some(stripe) && byte != ValueType::SingleDeletion as u8 {
@@ -258,6 +282,90 @@ impl CompactionIter {
     /// The range tombstones of the inputs.
     pub(crate) fn ranges(&self) -> &CompactionRangeDels {
         &self.s.ranges
+    }
+
+    /// Asks the filter about the newest entry of a key. True if the entry has been dealt with.
+    fn filter_newest(&mut self, byte: u8, seqno: SequenceNumber) -> Result<bool> {
+        let Some((filter, level)) = &self.s.filter else {
+            return Ok(false);
+        };
+        let value = match ValueType::from_byte(byte) {
+            Some(ValueType::Value) => FilterValue::Value(self.input.value()),
+            Some(ValueType::WideColumnEntity) => FilterValue::Entity(self.input.value()),
+            _ => return Ok(false),
+        };
+        let decision = filter.filter(*level, &self.user, value);
+        let stripe = self.stripe_of(seqno);
+        match decision {
+            FilterDecision::Keep => return Ok(false),
+            FilterDecision::Remove => {
+                self.stripe = Some(stripe);
+                let gone = self.seen_by_all(seqno) && self.nothing_below();
+                if gone || self.s.bottommost {
+                    let is_output = self.deletion(seqno, stripe);
+                    debug_assert!(!is_output, "the input's entry is no deletion");
+                } else {
+                    self.step();
+                    self.enqueue(ValueType::Deletion, seqno, Pinned::default());
+                }
+            }
+            FilterDecision::Purge => {
+                self.stripe = Some(stripe);
+                self.single_deletion(seqno, stripe)?;
+            }
+            FilterDecision::ChangeValue(new) => {
+                self.stripe = Some(stripe);
+                self.step();
+                self.enqueue(ValueType::Value, seqno, Pinned::from_vec(new));
+            }
+            FilterDecision::ChangeEntity(new) => {
+                self.stripe = Some(stripe);
+                self.step();
+                self.enqueue(ValueType::WideColumnEntity, seqno, Pinned::from_vec(new));
+            }
+            FilterDecision::RemoveAndSkipUntil(until) => return Ok(self.skip_until(&until)),
+        }
+        Ok(true)
+    }
+
+    /// Asks the filter about an operand. `Err` holds the key to skip to.
+    fn filter_operand(
+        &self,
+        seqno: SequenceNumber,
+        operand: Pinned,
+    ) -> std::result::Result<Option<Pinned>, Vec<u8>> {
+        let Some((filter, level)) = &self.s.filter else {
+            return Ok(Some(operand));
+        };
+        if self.s.snapshots.last().is_some_and(|&s| seqno <= s) {
+            // A snapshot may need it to fold the same value as before.
+            return Ok(Some(operand));
+        }
+        match filter.filter(*level, &self.user, FilterValue::Operand(&operand)) {
+            FilterDecision::Keep | FilterDecision::Purge | FilterDecision::ChangeEntity(_) => {
+                Ok(Some(operand))
+            }
+            FilterDecision::Remove => Ok(None),
+            FilterDecision::ChangeValue(new) => Ok(Some(Pinned::from_vec(new))),
+            FilterDecision::RemoveAndSkipUntil(until) => {
+                if self.s.comparator.compare(&until, &self.user).is_gt() {
+                    Err(until)
+                } else {
+                    Ok(Some(operand))
+                }
+            }
+        }
+    }
+
+    /// Leaves out everything before `until`, if that lies ahead.
+    fn skip_until(&mut self, until: &[u8]) -> bool {
+        if !self.s.comparator.compare(until, &self.user).is_gt() {
+            return false;
+        }
+        self.skipped = true;
+        self.input
+            .seek(&keys::internal_key(until, keys::seek_tag(MAX_SEQUENCE)));
+        true
     }
 
     /// Handles a deletion; true if it is the current output entry.
@@ -336,9 +444,23 @@ impl CompactionIter {
             }
             match ValueType::from_byte(keys::tag_type(tag)) {
                 Some(ValueType::Merge) => {
-                    operands.push(self.input.value_pinned());
-                    seqnos.push(seqno);
+                    match self.filter_operand(seqno, self.input.value_pinned()) {
+                        Ok(Some(operand)) => {
+                            operands.push(operand);
+                            seqnos.push(seqno);
+                        }
+                        Ok(None) => {}
+                        Err(until) => {
+                            self.skip_until(&until);
+                            return Ok(());
+                        }
+                    }
                     self.step();
+                }
+                Some(_) if operands.is_empty() => {
+                    // The filter left no operand: what lies below is the newest of its stripe.
+                    self.stripe = None;
+                    return Ok(());
                 }
                 Some(k @ (ValueType::Value | ValueType::Deletion | ValueType::SingleDeletion)) => {
                     base = Some((k, seqno, self.input.value_pinned()));
@@ -349,6 +471,9 @@ impl CompactionIter {
             }
         }
         self.input.status()?;
+        if operands.is_empty() && self.s.filter.is_some() {
+            return Ok(());
+        }
         let Some(operator) = self.s.merge_operator.clone() else {
             return Err(Error::invalid_argument(
                 "merge_operator is not properly initialized.",

@@ -1,19 +1,21 @@
 //! Runs a plan: reads the inputs, writes the outputs, and swaps them in one version edit (C3).
 
+use super::outputs::Outputs;
 use crate::compaction::{Below, CompactionIter, IterSettings};
-use crate::core::{
-    CutSides, DbState, Engine, Family, FamilySettings, FamilyState, FileBounds, gate,
-};
+use crate::core::{DbState, Engine, Family, FamilySettings, FamilyState, LevelStats, gate};
+use crate::filter::{FilterContext, TableCreation, protective_filter};
 use crate::info_log::EventValue;
 use crate::iter::{LevelIter, MergingIter, Source};
-use crate::picker::{CompactionPlan, OutputCutter, PickerInput, RunningCompaction, pick_leveled};
+use crate::picker::{
+    CompactionPlan, CompactionReason, PickerInput, RunningCompaction, pick_leveled,
+};
 use crate::version::{NewFile, VersionEdit};
-use spanlith_base::range_del::{CompactionRangeDels, OutputBounds};
-use spanlith_base::{Error, ErrorKind, MAX_SEQUENCE, Result, SequenceNumber, keys};
-use spanlith_env::{IoActivity, IoPriority};
-use spanlith_table::{ReadParams, TableBuilder};
+use spanlith_base::range_del::CompactionRangeDels;
+use spanlith_base::{Error, ErrorKind, MAX_SEQUENCE, Result, SubCode};
+use spanlith_env::IoPriority;
+use spanlith_table::ReadParams;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Bytes read at a time from each input at most, whatever `compaction_readahead_size` says: a larger
 /// read gains nothing and leaves the processor's cache.
@@ -28,6 +30,22 @@ pub(crate) struct CompactionJob {
     pub settings: Arc<FamilySettings>,
     pub plan: CompactionPlan,
     pub id: u64,
+    /// Ranges the job may be split into; 0 means as the database says.
+    pub max_subcompactions: u32,
+    /// Set by a caller who does not want it any more.
+    pub canceled: Option<Arc<AtomicBool>>,
+}
+
+/// Takes in what a job has done. Requires: the state mutex.
+fn count_work(state: &mut DbState, job: &CompactionJob, work: &LevelStats) {
+    if let Some(f) = state.family_mut(job.family.id) {
+        f.compaction_stats.add(job.plan.output_level, work);
+    }
+}
+
+/// The outcome of a manual compaction that was called off.
+pub(crate) fn manual_paused() -> Error {
+    Error::new(ErrorKind::Incomplete, "").with_subcode(SubCode::ManualCompactionPaused)
 }
 
 impl Engine {
@@ -50,7 +68,7 @@ impl Engine {
             let result = self.run_plan(&job);
             self.end_plan(&job);
             match result {
-                Ok(()) => {}
+                Ok(_) => {}
                 Err(e) if e.kind() == ErrorKind::ColumnFamilyDropped => {}
                 Err(_) if self.stopping() => {}
                 Err(e) => self.set_error("a compaction", &e),
@@ -63,7 +81,7 @@ impl Engine {
 
     /// The next compaction of the family that has waited longest.
     fn next_job(&self, state: &mut DbState) -> Option<CompactionJob> {
-        if state.manual > 0 || state.error.is_some() || state.closing {
+        if state.manual > 0 || state.paused > 0 || state.error.is_some() || state.closing {
             return None;
         }
         while let Some(id) = state.compaction_queue.pop_front() {
@@ -85,7 +103,7 @@ impl Engine {
             version: &f.version,
             options: &f.settings.levels,
             running: &f.running,
-            oldest_snapshot: self.c.snapshots.oldest().map(|o| o.0),
+            oldest_snapshot: (f.oldest_snapshot > 0).then_some(f.oldest_snapshot),
             now: self.c.env.clock.now_seconds(),
         }
     }
@@ -117,6 +135,8 @@ impl Engine {
             settings: f.settings.clone(),
             plan,
             id,
+            max_subcompactions: 0,
+            canceled: None,
         };
         state.compactions_running += 1;
         Some(job)
@@ -139,21 +159,28 @@ impl Engine {
         self.changed.notify_all();
     }
 
-    /// Carries a plan out. On error nothing is installed and the outputs are removed.
-    pub(crate) fn run_plan(self: &Arc<Self>, job: &CompactionJob) -> Result<()> {
+    /// Carries a plan out and returns the numbers of the files in the output level. On error nothing
+    /// is installed and the outputs are removed.
+    pub(crate) fn run_plan(self: &Arc<Self>, job: &CompactionJob) -> Result<Vec<u64>> {
         let (family, plan) = (&job.family, &job.plan);
         let mut edit = VersionEdit::default();
         for (level, files) in &plan.inputs {
             edit.deleted_files
                 .extend(files.iter().map(|f| (*level as u32, f.number)));
         }
+        edit.compact_cursors.extend(plan.next_cursor.clone());
         if plan.is_trivial_move {
+            let moved = LevelStats {
+                count: 1,
+                bytes_moved: plan.input_bytes(),
+                ..LevelStats::default()
+            };
             for (_, files) in &plan.inputs {
                 for f in files {
                     edit.new_files.push(f.to_new_file(plan.output_level as u32));
                 }
             }
-            self.log_and_apply(family, edit, |_| {})?;
+            self.log_and_apply(family, edit, |state| count_work(state, job, &moved))?;
             let fields = [
                 ("files", EventValue::U64(plan.input_files().count() as u64)),
                 ("total_files_size", EventValue::U64(plan.input_bytes())),
@@ -163,29 +190,24 @@ impl Engine {
                 ),
             ];
             self.c.log.event(None, "trivial_move", &fields);
-            return Ok(());
+            return Ok(plan.input_files().map(|f| f.number).collect());
         }
+        let mut work = LevelStats::of_inputs(plan);
         let started = self.c.env.clock.monotonic_nanos();
-        let mut outputs = Outputs::new(self, job);
-        let result = self.rewrite(job, &mut outputs).and_then(|()| {
-            if outputs.done.is_empty() {
-                Ok(())
-            } else {
-                self.c
-                    .env
-                    .fs
-                    .sync_dir(family.cache.paths.dir(outputs.path_id))
-            }
-        });
-        if let Err(e) = result {
-            outputs.remove_all();
-            return Err(e);
-        }
+        let done = self.rewrite(job)?;
+        let micros = (self.c.env.clock.monotonic_nanos() - started) / 1000;
+        let total_size = done.files.iter().map(|f| f.size).sum();
+        work.micros = micros;
+        work.bytes_written = total_size;
+        work.files_written = done.files.len() as u64;
+        work.records_in = done.entries_in;
+        work.records_out = done.entries_out;
+        work.records_dropped = done.entries_in.saturating_sub(done.entries_out);
         // From here on the outputs stay: an edit that failed half way may still be read by the next
         // open. If it is not, that open finds them explained and removes them.
-        edit.new_files.clone_from(&outputs.done);
-        self.log_and_apply(family, edit, |_| {})?;
-        let micros = (self.c.env.clock.monotonic_nanos() - started) / 1000;
+        edit.new_files = done.files;
+        let numbers: Vec<u64> = edit.new_files.iter().map(|f| f.number).collect();
+        self.log_and_apply(family, edit, |state| count_work(state, job, &work))?;
         let fields = [
             ("compaction_reason", EventValue::Str(plan.reason.name())),
             ("output_level", EventValue::U64(plan.output_level as u64)),
@@ -193,23 +215,147 @@ impl Engine {
                 "num_input_files",
                 EventValue::U64(plan.input_files().count() as u64),
             ),
-            (
-                "num_output_files",
-                EventValue::U64(outputs.done.len() as u64),
-            ),
+            ("num_output_files", EventValue::U64(numbers.len() as u64)),
             ("input_data_size", EventValue::U64(plan.input_bytes())),
-            (
-                "total_output_size",
-                EventValue::U64(outputs.done.iter().map(|f| f.size).sum()),
-            ),
+            ("total_output_size", EventValue::U64(total_size)),
             ("compaction_time_micros", EventValue::U64(micros)),
         ];
         self.c.log.event(None, "compaction_finished", &fields);
-        Ok(())
+        Ok(numbers)
     }
 
-    fn rewrite(self: &Arc<Self>, job: &CompactionJob, outputs: &mut Outputs<'_>) -> Result<()> {
+    /// Merges the inputs into outputs, in several ranges at once if the job is split.
+    fn rewrite<'a>(self: &'a Arc<Self>, job: &'a CompactionJob) -> Result<Rewritten> {
+        let mut expected = 0;
+        for f in job.plan.input_files() {
+            let reader = job.family.cache.reader(f)?;
+            let p = reader.properties();
+            // Range tombstones are counted, but do not stand among the entries.
+            expected += p.num_entries.saturating_sub(p.num_range_deletions);
+        }
+        let keys = self.split_keys(job)?;
+        let start = |i: usize| i.checked_sub(1).and_then(|i| keys.get(i)).map(|k| &k[..]);
+        let mut ranges: Vec<_> = (0..=keys.len())
+            .map(|i| Range {
+                start: start(i),
+                end: keys.get(i).map(|k| &k[..]),
+                outputs: Outputs::new(self, job, start(i), keys.get(i).map(|k| &k[..])),
+            })
+            .collect();
+        let results: Vec<Result<Option<u64>>> =
+            if ranges.len() == 1 || self.c.env.executor.is_manual() {
+                let all = ranges.iter_mut();
+                all.map(|r| self.rewrite_range(job, r)).collect()
+            } else {
+                std::thread::scope(|scope| {
+                    let threads: Vec<_> = ranges
+                        .iter_mut()
+                        .map(|r| scope.spawn(|| self.rewrite_range(job, r)))
+                        .collect();
+                    let panicked = || Err(Error::aborted("panic in a part of a compaction"));
+                    let join = threads.into_iter().map(|t| t.join());
+                    join.map(|r| r.unwrap_or_else(|_| panicked())).collect()
+                })
+            };
+        let mut read = Some(0);
+        let mut failed = None;
+        for result in results {
+            match result {
+                Ok(entries) => read = read.zip(entries).map(|(a, b)| a + b),
+                Err(e) => failed = failed.or(Some(e)),
+            }
+        }
+        if let Some(read) = read
+            && failed.is_none()
+            && read != expected
+            && self.c.options.compaction_verify_record_count
+        {
+            failed = Some(
+                Error::corruption("Compaction number of input keys does not match")
+                    .with("expected", expected)
+                    .with("read", read),
+            );
+        }
+        if failed.is_none() && ranges.iter().any(|r| !r.outputs.done.is_empty()) {
+            let path_id = job.settings.levels.output_path(job.plan.output_level);
+            let dir = job.family.cache.paths.dir(path_id);
+            failed = self.c.env.fs.sync_dir(dir).err();
+        }
+        if let Some(e) = failed {
+            for r in ranges {
+                r.outputs.remove_all();
+            }
+            return Err(e);
+        }
+        let entries_out = ranges.iter().map(|r| r.outputs.entries).sum();
+        Ok(Rewritten {
+            files: ranges.into_iter().flat_map(|r| r.outputs.done).collect(),
+            entries_in: read.unwrap_or(expected),
+            entries_out,
+        })
+    }
+
+    /// Works on one range; returns the number of entries read if it is known.
+    fn rewrite_range(
+        self: &Arc<Self>,
+        job: &CompactionJob,
+        range: &mut Range<'_>,
+    ) -> Result<Option<u64>> {
         let (family, plan) = (&job.family, &job.plan);
+        let input = MergingIter::new(family.comparator.clone(), self.sources(job)?);
+        let snapshots = self.c.snapshots.sequences();
+        let mut ranges = CompactionRangeDels::new(family.comparator.clone(), snapshots.clone());
+        for tombstones in plan.input_files().filter_map(|f| f.truncated_tombstones()) {
+            ranges.add(tombstones);
+        }
+        if plan.bottommost {
+            let oldest = snapshots.first().copied().unwrap_or(MAX_SEQUENCE);
+            range.outputs.drop_up_to = Some(oldest);
+        }
+        let version = family.superversion.load().version.clone();
+        let start_level = plan.inputs.first().map_or(0, |i| i.0);
+        let filter = family.filters.make(&FilterContext {
+            creation: TableCreation::Compaction,
+            is_full_compaction: plan.is_full,
+            is_manual_compaction: plan.reason.is_manual(),
+            start_level,
+            column_family_id: family.id,
+        });
+        if filter.as_ref().is_some_and(|f| !f.ignore_snapshots()) {
+            return Err(protective_filter());
+        }
+        let settings = IterSettings {
+            comparator: family.comparator.clone(),
+            merge_operator: family.merge_operator.clone(),
+            snapshots,
+            bottommost: plan.bottommost,
+            below: Some(Below::new(version, plan.output_level)),
+            ranges,
+            filter: filter.map(|f| (f, start_level)),
+            end: range.end.map(<[u8]>::to_vec),
+        };
+        let mut iter = CompactionIter::new(input, settings);
+        match range.start {
+            None => iter.seek_to_first()?,
+            Some(key) => iter.seek(key)?,
+        }
+        let outputs = &mut range.outputs;
+        let mut n = 0u64;
+        while iter.valid() {
+            outputs.add(iter.key(), iter.value(), iter.ranges())?;
+            iter.next()?;
+            n += 1;
+            if n.is_multiple_of(CHECK_EVERY) {
+                self.check_on(job)?;
+            }
+        }
+        outputs.finish(iter.ranges())?;
+        Ok(iter.input_entries())
+    }
+
+    /// The inputs of a job as streams, newer ones first.
+    fn sources(&self, job: &CompactionJob) -> Result<Vec<Source>> {
+        let family = &job.family;
         let cache = &family.cache;
         let params = ReadParams {
             fill_cache: false,
@@ -220,23 +366,8 @@ impl Engine {
             prefetch: true,
             rate_priority: Some(self.compaction_priority()),
         };
-        let snapshots = self.c.snapshots.sequences();
-        let mut ranges = CompactionRangeDels::new(family.comparator.clone(), snapshots.clone());
-        if plan.bottommost {
-            outputs.drop_up_to = Some(snapshots.first().copied().unwrap_or(MAX_SEQUENCE));
-        }
         let mut sources = Vec::new();
-        let mut expected = 0;
-        for (level, files) in &plan.inputs {
-            for f in files {
-                let reader = cache.reader(f)?;
-                let p = reader.properties();
-                // Range tombstones are counted, but do not stand among the entries.
-                expected += p.num_entries.saturating_sub(p.num_range_deletions);
-                if let Some(tombstones) = f.truncated_tombstones() {
-                    ranges.add(tombstones);
-                }
-            }
+        for (level, files) in &job.plan.inputs {
             if *level == 0 {
                 // Newest first, as the version lists them.
                 for f in files {
@@ -252,34 +383,18 @@ impl Engine {
                 ))));
             }
         }
-        let input = MergingIter::new(family.comparator.clone(), sources);
-        let version = family.superversion.load().version.clone();
-        let settings = IterSettings {
-            comparator: family.comparator.clone(),
-            merge_operator: family.merge_operator.clone(),
-            snapshots,
-            bottommost: plan.bottommost,
-            below: Some(Below::new(version, plan.output_level)),
-            ranges,
-        };
-        let mut iter = CompactionIter::new(input, settings);
-        iter.seek_to_first()?;
-        let mut n = 0u64;
-        while iter.valid() {
-            outputs.add(iter.key(), iter.value(), iter.ranges())?;
-            iter.next()?;
-            n += 1;
-            if n.is_multiple_of(CHECK_EVERY) && self.stopping() {
-                return Err(Error::shutdown("compaction abandoned"));
-            }
+        Ok(sources)
+    }
+
+    /// Whether a job is to be given up: the database closes, or a caller does not want it any more.
+    fn check_on(&self, job: &CompactionJob) -> Result<()> {
+        if self.stopping() {
+            return Err(Error::shutdown("compaction abandoned"));
         }
-        outputs.finish(iter.ranges())?;
-        if iter.input_entries() != expected && self.c.options.compaction_verify_record_count {
-            return Err(
-                Error::corruption("Compaction number of input keys does not match")
-                    .with("expected", expected)
-                    .with("read", iter.input_entries()),
-            );
+        if job.plan.reason == CompactionReason::ManualCompaction
+            && self.manual_is_off(job.canceled.as_deref())
+        {
+            return Err(manual_paused());
         }
         Ok(())
     }
@@ -310,154 +425,17 @@ impl Engine {
     }
 }
 
-/// The tables a compaction writes, one after the other.
-struct Outputs<'a> {
-    engine: &'a Engine,
-    job: &'a CompactionJob,
-    cutter: OutputCutter,
-    open: Option<(TableBuilder, FileBounds, u64)>,
-    done: Vec<NewFile>,
-    created: Vec<u64>,
-    ancester_time: u64,
-    epoch: u64,
-    /// User key at which the open output begins to be responsible for range tombstones; `None` for
-    /// the first.
-    lower: Option<Vec<u8>>,
-    /// The output before ends with a newer version of that user key.
-    shares_lower: bool,
-    /// Range tombstones up to this number hide nothing that is left.
-    drop_up_to: Option<SequenceNumber>,
-    /// Directory of the outputs.
-    path_id: u32,
+/// One range of user keys of a job.
+struct Range<'a> {
+    start: Option<&'a [u8]>,
+    /// Exclusive.
+    end: Option<&'a [u8]>,
+    outputs: Outputs<'a>,
 }
 
-impl<'a> Outputs<'a> {
-    fn new(engine: &'a Engine, job: &'a CompactionJob) -> Self {
-        let plan = &job.plan;
-        let files = || plan.inputs.iter().flat_map(|i| &i.1);
-        let ancester_time = files()
-            .map(|f| f.oldest_ancester_time)
-            .filter(|&t| t > 0)
-            .min()
-            .unwrap_or_else(|| engine.c.env.clock.now_seconds());
-        let epoch = files().map(|f| f.epoch_number).min().unwrap_or(0);
-        Self {
-            engine,
-            job,
-            cutter: OutputCutter::new(plan, job.family.comparator.clone()),
-            open: None,
-            done: Vec::new(),
-            created: Vec::new(),
-            ancester_time,
-            epoch,
-            lower: None,
-            shares_lower: false,
-            drop_up_to: None,
-            path_id: job.settings.levels.output_path(plan.output_level),
-        }
-    }
-
-    #[inline]
-    fn add(&mut self, key: &[u8], value: &[u8], ranges: &CompactionRangeDels) -> Result<()> {
-        let size = self.open.as_ref().map_or(0, |o| o.0.file_size());
-        if self.cutter.should_cut_before(key, size) && self.open.is_some() {
-            self.finish_file(ranges, Some(keys::user_key(key)))?;
-        }
-        if self.open.is_none() {
-            self.start_file()?;
-        }
-        let (builder, bounds, _) = self.open.as_mut().expect("opened above");
-        builder.add(key, value)?;
-        bounds.add(key);
-        Ok(())
-    }
-
-    fn start_file(&mut self) -> Result<()> {
-        let number = self.engine.new_file_number();
-        let path = self.job.family.table_path(number, self.path_id);
-        let engine = self.engine;
-        let file = engine
-            .c
-            .io
-            .create_table(&path, IoActivity::Compaction, engine.is_held_up())?;
-        self.created.push(number);
-        let mut options = self.engine.builder_options(
-            &self.job.family,
-            &self.job.settings,
-            number,
-            self.job.plan.compression,
-            self.ancester_time,
-        );
-        options.filter_level = self.job.plan.output_level as i32;
-        self.open = Some((
-            TableBuilder::new(options, file),
-            FileBounds::default(),
-            number,
-        ));
-        Ok(())
-    }
-
-    /// Ends the last output; makes one for range tombstones if there is none but for them.
-    fn finish(&mut self, ranges: &CompactionRangeDels) -> Result<()> {
-        if self.open.is_none() && !ranges.is_empty() {
-            let all = OutputBounds {
-                drop_up_to: self.drop_up_to,
-                ..OutputBounds::default()
-            };
-            if !ranges.output(&all).is_empty() {
-                self.start_file()?;
-            }
-        }
-        self.finish_file(ranges, None)
-    }
-
-    /// Ends the open output with the range tombstones up to where the next begins, if one does.
-    fn finish_file(&mut self, ranges: &CompactionRangeDels, next: Option<&[u8]>) -> Result<()> {
-        let Some((mut builder, mut bounds, number)) = self.open.take() else {
-            return Ok(());
-        };
-        if !ranges.is_empty() {
-            let comparator = &self.job.family.comparator;
-            let sides = CutSides {
-                shares_lower: self.shares_lower,
-                shares_upper: next
-                    .is_some_and(|next| comparator.equal(next, keys::user_key(&bounds.largest))),
-            };
-            let part = OutputBounds {
-                lower: self.lower.as_deref(),
-                upper: next,
-                shares_upper: sides.shares_upper,
-                drop_up_to: self.drop_up_to,
-            };
-            for t in ranges.output(&part) {
-                builder.add_range_tombstone(&t.smallest(), &t.end)?;
-                bounds.add_tombstone(comparator, &t, &sides);
-            }
-            self.lower = next.map(<[u8]>::to_vec);
-            self.shares_lower = sides.shares_upper;
-        }
-        let summary = builder.finish()?;
-        let now = self.engine.c.env.clock.now_seconds();
-        let level = self.job.plan.output_level as u32;
-        let mut file = bounds.into_new_file(level, number, &summary, self.ancester_time, now);
-        file.epoch_number = self.epoch;
-        file.path_id = self.path_id;
-        self.done.push(file);
-        Ok(())
-    }
-
-    /// Deletes everything written; nothing refers to it.
-    fn remove_all(mut self) {
-        if let Some((builder, ..)) = self.open.take() {
-            builder.abandon();
-        }
-        for n in &self.created {
-            let _ = self
-                .engine
-                .c
-                .env
-                .fs
-                .delete(&self.job.family.table_path(*n, self.path_id));
-        }
-    }
+/// What a job wrote.
+struct Rewritten {
+    files: Vec<NewFile>,
+    entries_in: u64,
+    entries_out: u64,
 }

@@ -1,92 +1,272 @@
 //! `compact_range`: flushes, then compacts a key range level by level down to the deepest.
 
-use crate::core::{Engine, Family};
-use crate::picker::pick_manual;
-use crate::version::LevelTargets;
+use super::job::{CompactionJob, manual_paused};
+use crate::core::{Engine, Family, wait_would_help};
+use crate::picker::{ManualOutcome, ManualRange, pick_manual_range};
+use crate::version::{LevelTargets, Version};
 use spanlith_base::{Error, MAX_SEQUENCE, Result, keys};
+use spanlith_table::ReadParams;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether the deepest level is rewritten where it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BottommostCompaction {
+    /// No.
+    Skip,
+    /// If there is a compaction filter, which must see it.
+    #[default]
+    IfHaveCompactionFilter,
+    /// Yes.
+    Force,
+    /// Yes, but not files that this very compaction has made.
+    ForceOptimized,
+}
+
+/// How a key range is compacted.
+#[derive(Clone, Debug)]
+pub struct CompactRangeOptions {
+    /// No other compaction runs meanwhile.
+    pub exclusive: bool,
+    /// Afterwards the files are listed in another level.
+    pub change_level: bool,
+    /// That level; `None` is the highest one they fit into.
+    pub target_level: Option<usize>,
+    /// Index of the directory the outputs go to.
+    pub target_path_id: u32,
+    /// Whether the deepest level is rewritten.
+    pub bottommost: BottommostCompaction,
+    /// Flushes at once, although writes may be delayed or stopped by that.
+    pub allow_write_stall: bool,
+    /// Ranges a compaction may be split into; 0 means as the database says.
+    pub max_subcompactions: u32,
+    /// Timestamps below this are given up. Refused: needs timestamps.
+    pub full_history_ts_low: Option<Vec<u8>>,
+    /// Set to give up.
+    pub canceled: Option<Arc<AtomicBool>>,
+}
+
+impl Default for CompactRangeOptions {
+    fn default() -> Self {
+        Self {
+            exclusive: false,
+            change_level: false,
+            target_level: None,
+            target_path_id: 0,
+            bottommost: BottommostCompaction::default(),
+            allow_write_stall: false,
+            max_subcompactions: 0,
+            full_history_ts_low: None,
+            canceled: None,
+        }
+    }
+}
+
+/// A manual compaction in progress.
+struct Manual<'a> {
+    family: &'a Arc<Family>,
+    options: &'a CompactRangeOptions,
+    begin: Option<&'a [u8]>,
+    end: Option<&'a [u8]>,
+}
+
+/// Where one pass of a manual compaction leads.
+#[derive(Clone, Copy)]
+enum Output {
+    Level(usize),
+    /// Wherever level 0 goes.
+    Base,
+}
 
 impl Engine {
-    /// Compacts all entries with `begin ≤ key ≤ end` (`None`: unbounded) into the deepest level that
-    /// holds any, as RocksDB: the bottommost level itself is not rewritten.
+    /// Compacts all entries with `begin ≤ key ≤ end` (`None`: unbounded) into the deepest level.
     pub(crate) fn compact_range(
         self: &Arc<Self>,
         family: &Arc<Family>,
         begin: Option<&[u8]>,
         end: Option<&[u8]>,
+        options: &CompactRangeOptions,
     ) -> Result<()> {
         self.writable()?;
+        if self.manual_is_off(options.canceled.as_deref()) {
+            return Err(manual_paused());
+        }
+        if options.target_path_id > 0 {
+            return Err(Error::invalid_argument("Invalid target path ID"));
+        }
+        if options.full_history_ts_low.is_some() {
+            return Err(Error::not_supported("full_history_ts_low of a compaction"));
+        }
         if let (Some(begin), Some(end)) = (begin, end)
             && family.comparator.compare(begin, end).is_gt()
         {
             return Ok(());
         }
         if in_memtables(family, begin, end) {
+            if !options.allow_write_stall {
+                self.wait_for_calm(family)?;
+            }
             self.flush(&[family.clone()], true)?;
         }
+        let manual = Manual {
+            family,
+            options,
+            begin,
+            end,
+        };
         {
             let mut state = self.state.lock();
             if state.closing {
                 return Err(Error::shutdown(""));
             }
-            state.manual += 1;
+            state.manual_running += 1;
+            state.manual += usize::from(options.exclusive);
         }
-        let result = self.compact_levels(family, begin, end);
-        let mut state = self.state.lock();
-        state.manual -= 1;
-        self.schedule(&mut state);
-        drop(state);
+        let result = self.compact_levels(&manual);
+        {
+            let mut state = self.state.lock();
+            state.manual_running -= 1;
+            state.manual -= usize::from(options.exclusive);
+            self.schedule(&mut state);
+        }
         self.changed.notify_all();
-        for n in self.c.purge.run() {
-            self.c.log.info(format_args!("deleted table {n:06}"));
-        }
-        result
-    }
-
-    fn compact_levels(
-        self: &Arc<Self>,
-        family: &Arc<Family>,
-        begin: Option<&[u8]>,
-        end: Option<&[u8]>,
-    ) -> Result<()> {
-        let last = family.superversion.load().version.num_levels() - 1;
-        let mut level = 0;
-        while level < last {
-            let output = {
-                let state = self.state.lock();
-                let f = state.alive(family.id)?;
-                let v = &f.version;
-                let deepest = (0..v.levels.len())
-                    .rev()
-                    .find(|&l| !v.overlapping(l, begin, end).is_empty());
-                let Some(deepest) = deepest else {
-                    return Ok(());
-                };
-                if level > 0 && level >= deepest {
-                    return Ok(());
-                }
-                if level == 0 {
-                    LevelTargets::compute(v, &f.settings.levels).base_level
-                } else {
-                    level + 1
-                }
-            };
-            self.compact_level(family, level, output, begin, end)?;
-            level = output;
+        self.purge_and_log();
+        let Some(level) = result? else {
+            return Ok(());
+        };
+        if options.change_level {
+            self.disable_manual_compaction();
+            let moved = self.pause_background_work().and_then(|()| {
+                let moved = self.refit_level(family, level, options.target_level);
+                self.continue_background_work()?;
+                moved
+            });
+            self.enable_manual_compaction();
+            moved?;
         }
         Ok(())
     }
 
-    /// Compacts what the range holds in one level into another.
+    /// Waits until one more sealed memtable and one more file of level 0 would not delay writes, as
+    /// far as waiting helps.
+    fn wait_for_calm(&self, family: &Arc<Family>) -> Result<()> {
+        let mut state = self.state.lock();
+        let mem = state.alive(family.id)?.mem.clone();
+        loop {
+            if state.closing {
+                return Err(Error::shutdown(""));
+            }
+            if let Some(e) = &state.error {
+                return Err(e.clone());
+            }
+            let f = state.alive(family.id)?;
+            // Flushed by somebody else meanwhile, or a wait would not end.
+            if !Arc::ptr_eq(&mem, &f.mem) || !wait_would_help(f) || state.no_jobs() {
+                return Ok(());
+            }
+            state = self.wait_changed(state);
+        }
+    }
+
+    /// Compacts down level by level; returns the last level, `None` if the range holds nothing.
+    fn compact_levels(self: &Arc<Self>, manual: &Manual<'_>) -> Result<Option<usize>> {
+        let view = manual.family.superversion.load();
+        let version = view.version.clone();
+        let dynamic = view.settings.levels.level_compaction_dynamic_level_bytes;
+        drop(view);
+        let levels = version.num_levels();
+        let mut first = None;
+        for level in 0..version.num_non_empty_levels() {
+            if self.has_keys(manual, &version, level)? {
+                first = Some(level);
+                break;
+            }
+        }
+        drop(version);
+        let Some(mut level) = first else {
+            return Ok(None);
+        };
+        let own_from = self.next_file.load(Ordering::Relaxed);
+        loop {
+            if level > 0 {
+                let deepest = if dynamic {
+                    levels
+                } else {
+                    let state = self.state.lock();
+                    state
+                        .alive(manual.family.id)?
+                        .version
+                        .num_non_empty_levels()
+                };
+                if level + 1 >= deepest {
+                    break;
+                }
+            }
+            let output = if level == 0 && dynamic {
+                Output::Base
+            } else {
+                Output::Level(level + 1)
+            };
+            level = self.compact_level(manual, level, output, None)?;
+        }
+        let again = match manual.options.bottommost {
+            BottommostCompaction::Skip => false,
+            BottommostCompaction::IfHaveCompactionFilter => manual.family.filters.is_set(),
+            BottommostCompaction::Force | BottommostCompaction::ForceOptimized => true,
+        };
+        if again {
+            let keep_own = manual.options.bottommost != BottommostCompaction::Force;
+            let own_from = keep_own.then_some(own_from);
+            self.compact_level(manual, level, Output::Level(level), own_from)?;
+        }
+        Ok(Some(level))
+    }
+
+    /// Whether a level holds entries of the range. Only with both ends given, tables are looked into.
+    fn has_keys(&self, manual: &Manual<'_>, version: &Version, level: usize) -> Result<bool> {
+        let files = version.overlapping(level, manual.begin, manual.end);
+        let (Some(begin), Some(end)) = (manual.begin, manual.end) else {
+            return Ok(!files.is_empty());
+        };
+        let family = manual.family;
+        let partition = family.settings().levels.partition_prefix;
+        if let Some(len) = partition
+            && files.iter().any(|f| {
+                let (low, high) = (f.smallest_user_key(), f.largest_user_key());
+                low[..len.min(low.len())] != high[..len.min(high.len())]
+            })
+        {
+            // It may be the partitioner the caller is after.
+            return Ok(true);
+        }
+        let from = keys::internal_key(begin, keys::seek_tag(MAX_SEQUENCE));
+        let c = &family.comparator;
+        for f in &files {
+            let reader = family.cache.reader(f)?;
+            if reader.has_range_tombstones() {
+                // Their ends are bounds of the file: it overlaps.
+                return Ok(true);
+            }
+            let mut iter = reader.iter(ReadParams::default());
+            iter.seek(&from);
+            iter.status()?;
+            if iter.valid() && c.compare(keys::user_key(iter.key()), end).is_le() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Compacts what the range holds in one level into another; returns the other.
     fn compact_level(
         self: &Arc<Self>,
-        family: &Arc<Family>,
+        manual: &Manual<'_>,
         level: usize,
-        output: usize,
-        begin: Option<&[u8]>,
-        end: Option<&[u8]>,
-    ) -> Result<()> {
-        let mut from = begin.map(<[u8]>::to_vec);
+        output: Output,
+        first_own_file: Option<u64>,
+    ) -> Result<usize> {
+        let (family, options) = (manual.family, manual.options);
+        let mut from = manual.begin.map(<[u8]>::to_vec);
         loop {
             let mut state = self.state.lock();
             if state.closing {
@@ -95,25 +275,53 @@ impl Engine {
             if let Some(e) = &state.error {
                 return Err(e.clone());
             }
-            if state.compactions_running > 0 {
-                // Automatic jobs that began before; no new ones start while `manual` counts.
+            if self.manual_is_off(options.canceled.as_deref()) {
+                return Err(manual_paused());
+            }
+            let excluded = state.manual > 0 && !options.exclusive;
+            if (options.exclusive || excluded) && state.compactions_running > 0 {
+                // Jobs that began before; no automatic ones start while `manual` counts.
                 drop(self.wait_changed(state));
                 continue;
             }
             let input = self.picker_input(state.alive(family.id)?);
-            let Some(picked) = pick_manual(&input, level, output, from.as_deref(), end) else {
-                return Ok(());
+            let output_level = match output {
+                Output::Level(output) => output,
+                Output::Base => LevelTargets::compute(input.version, input.options).base_level,
+            };
+            let range = ManualRange {
+                level,
+                output_level,
+                begin: from.as_deref(),
+                end: manual.end,
+                first_own_file,
+            };
+            let picked = match pick_manual_range(&input, &range) {
+                ManualOutcome::Nothing => return Ok(output_level),
+                ManualOutcome::Conflict if state.compactions_running > 0 => {
+                    drop(self.wait_changed(state));
+                    continue;
+                }
+                ManualOutcome::Conflict => {
+                    return Err(Error::aborted("files of the range are in use"));
+                }
+                ManualOutcome::Pick(pick) => *pick,
             };
             let job = self.start_plan(&mut state, family.id, picked.plan);
             drop(state);
             if let Some(job) = job {
+                let job = CompactionJob {
+                    max_subcompactions: options.max_subcompactions,
+                    canceled: options.canceled.clone(),
+                    ..job
+                };
                 let result = self.run_plan(&job);
                 self.end_plan(&job);
                 result?;
             }
             match picked.next_begin {
                 Some(next) => from = Some(next),
-                None => return Ok(()),
+                None => return Ok(output_level),
             }
         }
     }
@@ -130,6 +338,10 @@ fn in_memtables(family: &Family, begin: Option<&[u8]>, end: Option<&[u8]>) -> bo
     std::iter::once(&view.mem).chain(&view.imm).any(|mem| {
         let ranges = mem.range_tombstones();
         if ranges.is_some_and(|r| r.overlaps(Some(begin), Some(end))) {
+            return true;
+        }
+        if mem.range_tombstones().is_some() {
+            // Somewhere: looking where costs more than it saves.
             return true;
         }
         let mut iter = mem.iter();

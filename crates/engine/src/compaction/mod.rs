@@ -1,9 +1,16 @@
 //! Chooses tables and rewrites them.
 
 mod below;
+mod files;
 mod iterator;
 mod job;
 mod manual;
+mod outputs;
+mod pause;
+mod refit;
+mod split;
 
 pub(crate) use below::Below;
+pub use files::CompactFilesOptions;
 pub(crate) use iterator::{CompactionIter, IterSettings};
+pub use manual::{BottommostCompaction, CompactRangeOptions};

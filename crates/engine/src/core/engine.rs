@@ -67,11 +67,15 @@ pub(crate) struct Engine {
     pub throttle: Throttle,
     /// Some write was not logged: close flushes.
     pub has_unlogged: AtomicBool,
+    /// How often manual compactions were disabled and not enabled; those that run look at it.
+    pub manual_disabled: AtomicUsize,
     /// Set when close began; long jobs look at it.
     pub stopping: AtomicBool,
     pub manifest_number: AtomicU64,
     pub lock: std::sync::Mutex<Option<Box<dyn FileLock>>>,
     pub timer: std::sync::Mutex<Option<Box<dyn Send + Sync>>>,
+    /// Looks for files that have become old.
+    pub age_timer: std::sync::Mutex<Option<Box<dyn Send + Sync>>>,
 }
 
 /// Bits of `write_gate`.
@@ -119,9 +123,11 @@ impl Engine {
             write_gate: AtomicU8::new(0),
             throttle,
             has_unlogged: AtomicBool::new(false),
+            manual_disabled: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
             lock: std::sync::Mutex::new(lock),
             timer: std::sync::Mutex::new(None),
+            age_timer: std::sync::Mutex::new(None),
         })
     }
 

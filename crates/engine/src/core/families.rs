@@ -3,6 +3,7 @@
 use super::family::{Family, FamilyParts, FamilySettings};
 use super::state::{FamilyState, MemSlot};
 use super::{Engine, SuperVersion, worst_stall};
+use crate::filter::FilterSource;
 use crate::merge::MergeOperator;
 use crate::options::{BlockBasedTableOptions, CfOptions};
 use crate::version::{DbPath, FilePaths, PurgeSink, TableCache, Version, VersionEdit};
@@ -23,6 +24,7 @@ pub(crate) struct FamilyRequest {
     pub merge_operator: Option<Arc<dyn MergeOperator>>,
     /// An extractor of the user's; `None` is what the options name.
     pub prefix_extractor: Option<SliceTransform>,
+    pub filters: FilterSource,
     pub block_cache: Option<BlockCache>,
     /// Directories of its tables; empty means the database directory.
     pub paths: Vec<DbPath>,
@@ -38,6 +40,7 @@ impl FamilyRequest {
             comparator: Comparator::default(),
             merge_operator: None,
             prefix_extractor: None,
+            filters: FilterSource::default(),
             block_cache: None,
             paths: Vec::new(),
         }
@@ -66,7 +69,8 @@ impl Engine {
         let options = &request.options;
         let paths = family_paths(&c.dir, request);
         let settings = FamilySettings::new(options.clone(), request.table_options.clone(), &paths);
-        let settings = settings.with_prefix_extractor(request.prefix_extractor.clone());
+        let mut settings = settings.with_prefix_extractor(request.prefix_extractor.clone());
+        settings.levels.has_compaction_filter = request.filters.is_set();
         let settings = Arc::new(settings);
         let cache = Arc::new(TableCache {
             io: c.io.clone(),
@@ -90,6 +94,7 @@ impl Engine {
             name: request.name.clone(),
             comparator: request.comparator.clone(),
             merge_operator: request.merge_operator.clone(),
+            filters: request.filters.clone(),
             cache,
             superversion,
             sink,

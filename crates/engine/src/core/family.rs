@@ -2,6 +2,7 @@
 
 use super::SuperVersion;
 use super::purge::{FamilySink, PurgeQueue};
+use crate::filter::FilterSource;
 use crate::merge::MergeOperator;
 use crate::options::{BlockBasedTableOptions, CfOptions};
 use crate::version::{FilePaths, LevelOptions, PurgeSink, TableCache};
@@ -90,6 +91,8 @@ pub(crate) struct Family {
     pub name: String,
     pub comparator: Comparator,
     pub merge_operator: Option<Arc<dyn MergeOperator>>,
+    /// Where its jobs get their filters.
+    pub filters: FilterSource,
     pub cache: Arc<TableCache>,
     /// What readers use; replaced under the state mutex.
     pub superversion: ArcCell<SuperVersion>,
@@ -105,6 +108,7 @@ pub(crate) struct FamilyParts {
     pub name: String,
     pub comparator: Comparator,
     pub merge_operator: Option<Arc<dyn MergeOperator>>,
+    pub filters: FilterSource,
     pub cache: Arc<TableCache>,
     pub superversion: SuperVersion,
     pub sink: Arc<dyn PurgeSink>,
@@ -117,6 +121,7 @@ impl Family {
             name: p.name,
             comparator: p.comparator,
             merge_operator: p.merge_operator,
+            filters: p.filters,
             cache: p.cache,
             superversion: ArcCell::new(Arc::new(p.superversion)),
             dropped: AtomicBool::new(false),

@@ -1,7 +1,7 @@
 //! Version edits and superversions: written, synced, installed, in this order (V3).
 
 use super::engine::gate;
-use super::state::DbState;
+use super::state::{DbState, FamilyState};
 use super::throttle::{StallCondition, StallInput, stall_condition};
 use super::{Engine, Family, ManifestState, SuperVersion};
 use crate::picker::needs_compaction;
@@ -11,6 +11,10 @@ use spanlith_base::Result;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How often files are looked at for their age: RocksDB's period.
+const AGE_PERIOD: Duration = Duration::from_secs(12 * 60 * 60);
 
 /// What one edit changes, and in which family.
 pub(crate) struct FamilyEdit {
@@ -185,9 +189,10 @@ impl Engine {
                 let max = first.max_column_family.unwrap_or(0).max(facts.max_family);
                 first.max_column_family = Some(max);
             }
+            let keep_old = self.c.purge.is_disabled();
             self.roll_manifest(number, &facts, &records).map(|w| {
                 let old = std::mem::replace(&mut manifest.number, number);
-                if old != number && old != 0 {
+                if old != number && old != 0 && !keep_old {
                     // The new MANIFEST is current; a failure leaves a file for the next open.
                     let _ = self
                         .c
@@ -230,30 +235,79 @@ impl Engine {
         let Some(f) = state.family_mut(id) else {
             return;
         };
-        let o = &f.settings.options;
         let targets = LevelTargets::compute(&f.version, &f.settings.levels);
         f.pending_compaction_bytes = targets.pending_compaction_bytes;
-        f.compaction_due = !o.disable_auto_compactions && needs_compaction(&self.picker_input(f));
-        let input = StallInput {
-            immutable_count: f.imm.len(),
-            max_write_buffer_number: o.max_write_buffer_number,
-            min_write_buffer_number_to_merge: o.min_write_buffer_number_to_merge,
-            l0_files: f.version.num_files(0),
-            level0_slowdown_writes_trigger: o.level0_slowdown_writes_trigger,
-            level0_stop_writes_trigger: o.level0_stop_writes_trigger,
-            pending_compaction_bytes: f.pending_compaction_bytes,
-            soft_pending_compaction_bytes_limit: o.soft_pending_compaction_bytes_limit,
-            hard_pending_compaction_bytes_limit: o.hard_pending_compaction_bytes_limit,
-            disable_auto_compactions: o.disable_auto_compactions,
-        };
+        f.compaction_due =
+            !f.settings.options.disable_auto_compactions && needs_compaction(&self.picker_input(f));
+        let input = stall_input(f);
         f.stall = stall_condition(&input);
+        f.mark_threshold = mark_threshold(f);
         let own = f.stall;
+        let threshold = state.families.values().map(|f| f.mark_threshold).min();
+        self.c
+            .snapshots
+            .set_threshold(threshold.unwrap_or(u64::MAX));
         let worst = worst_stall(state);
         // The rate follows the family that is worst off.
         if own.severity() == worst.severity() {
             self.throttle.update(&own, &input);
         }
         self.set_gate(worst);
+    }
+
+    /// Has releases of snapshots, and the passing of time, start compactions.
+    pub(crate) fn watch_snapshots_and_ages(self: &Arc<Self>) {
+        let me = Arc::downgrade(self);
+        self.c.snapshots.set_watch(Box::new(move |oldest| {
+            if let Some(me) = me.upgrade() {
+                me.snapshot_released(oldest);
+            }
+        }));
+        let me = Arc::downgrade(self);
+        let tick = Box::new(move || {
+            let me = me.upgrade();
+            me.inspect(|me| me.look_at_ages()).is_some()
+        });
+        let timer = self.c.env.executor.periodic("ages", AGE_PERIOD, tick);
+        *self
+            .age_timer
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner) = Some(timer);
+    }
+
+    /// A snapshot was released and `oldest` is left: bottommost files whose entries nothing protects
+    /// any more become worth rewriting.
+    pub(crate) fn snapshot_released(self: &Arc<Self>, oldest: Option<u64>) {
+        let oldest = oldest.unwrap_or_else(|| self.visible());
+        let mut state = self.state.lock();
+        if state.closing {
+            return;
+        }
+        let passed = state
+            .families
+            .values()
+            .filter(|f| oldest > f.mark_threshold);
+        let passed: Vec<u32> = passed.map(|f| f.family.id).collect();
+        for id in passed {
+            if let Some(f) = state.family_mut(id) {
+                f.oldest_snapshot = f.oldest_snapshot.max(oldest);
+            }
+            self.recompute(&mut state, id);
+        }
+        self.schedule(&mut state);
+    }
+
+    /// Looks at all files again: some may have become too old.
+    pub(crate) fn look_at_ages(self: &Arc<Self>) {
+        let mut state = self.state.lock();
+        if state.closing {
+            return;
+        }
+        let ids: Vec<u32> = state.families.keys().copied().collect();
+        for id in ids {
+            self.recompute(&mut state, id);
+        }
+        self.schedule(&mut state);
     }
 
     /// Opens or narrows the gate of writers.
@@ -267,6 +321,45 @@ impl Engine {
         let keep = self.write_gate.load(Ordering::Relaxed) & others;
         self.write_gate.store(keep | bits, Ordering::Relaxed);
     }
+}
+
+/// What a family's stall condition depends on.
+fn stall_input(f: &FamilyState) -> StallInput {
+    let o = &f.settings.options;
+    StallInput {
+        immutable_count: f.imm.len(),
+        max_write_buffer_number: o.max_write_buffer_number,
+        min_write_buffer_number_to_merge: o.min_write_buffer_number_to_merge,
+        l0_files: f.version.num_files(0),
+        level0_slowdown_writes_trigger: o.level0_slowdown_writes_trigger,
+        level0_stop_writes_trigger: o.level0_stop_writes_trigger,
+        pending_compaction_bytes: f.pending_compaction_bytes,
+        soft_pending_compaction_bytes_limit: o.soft_pending_compaction_bytes_limit,
+        hard_pending_compaction_bytes_limit: o.hard_pending_compaction_bytes_limit,
+        disable_auto_compactions: o.disable_auto_compactions,
+    }
+}
+
+/// Whether one more memtable or file of level 0 would delay writes to a family, and background work
+/// will change that.
+pub(crate) fn wait_would_help(f: &FamilyState) -> bool {
+    let mut input = stall_input(f);
+    let o = &f.settings.options;
+    let due = f.imm.len() >= o.min_write_buffer_number_to_merge.max(1) as usize
+        || input.l0_files >= o.level0_file_num_compaction_trigger.max(0) as usize;
+    input.immutable_count += 1;
+    input.l0_files += 1;
+    due && stall_condition(&input) != StallCondition::Normal
+}
+
+/// See `FamilyState::mark_threshold`.
+fn mark_threshold(f: &FamilyState) -> u64 {
+    let files = f.version.bottommost_files().iter();
+    files
+        .map(|&(level, at)| f.version.files(level)[at].largest_seqno)
+        .filter(|&seqno| seqno != 0 && seqno >= f.oldest_snapshot)
+        .min()
+        .unwrap_or(u64::MAX)
 }
 
 /// The condition that holds for all writers: that of the family that is worst off.

@@ -5,6 +5,7 @@
 //! `impl Engine` blocks.
 
 mod bounds;
+mod compaction_stats;
 mod engine;
 mod families;
 mod family;
@@ -22,6 +23,7 @@ mod state;
 mod superversion;
 mod throttle;
 
+pub use compaction_stats::{CompactionStats, LevelStats};
 pub use snapshots::{Snapshot, SnapshotList};
 pub use superversion::SuperVersion;
 pub(crate) use throttle::DelayController;
@@ -30,13 +32,16 @@ pub(crate) use bounds::{CutSides, FileBounds};
 pub(crate) use engine::{Components, Engine, gate};
 pub(crate) use families::{FamilyRequest, family_paths};
 pub(crate) use family::{Family, FamilySet, FamilySettings};
-pub(crate) use install::{FamilyEdit, worst_stall};
+pub(crate) use install::{FamilyEdit, wait_would_help, worst_stall};
 pub(crate) use manifest::{ManifestState, write_current};
 pub(crate) use opening::Opening;
 pub(crate) use purge::PurgeQueue;
 pub(crate) use request::{Payload, Request};
 pub(crate) use resources::Resources;
-pub(crate) use settings::{compression_options, level_options, reader_options, table_options};
+pub(crate) use settings::{
+    bottommost_compression_options, compression_options, level_options, reader_options,
+    table_options,
+};
 pub(crate) use stall::Throttle;
 pub(crate) use state::{
     DbState, FamilyState, Immutable, LeaderState, MemSlot, PreparedSection, slot_of,

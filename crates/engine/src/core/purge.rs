@@ -10,12 +10,15 @@ use spanlith_base::sync::Mutex;
 use spanlith_env::SstFileManager;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Obsolete tables that are not yet unlinked.
 pub(crate) struct PurgeQueue {
     io: Arc<TableIo>,
     sst_files: Option<Arc<SstFileManager>>,
     queue: Mutex<Vec<(u64, PathBuf)>>,
+    /// How often deletions were disabled and not enabled.
+    disabled: AtomicUsize,
 }
 
 impl PurgeQueue {
@@ -25,13 +28,43 @@ impl PurgeQueue {
             io,
             sst_files,
             queue: Mutex::new(rank::LEAF, Vec::new()),
+            disabled: AtomicUsize::new(0),
         }
+    }
+
+    /// Keeps files from now on, until enabled as often as this was called.
+    pub(crate) fn disable(&self) {
+        // Acquire and Release order deletions that began before: whoever holds the queue's lock next
+        // sees the count.
+        let _queue = self.queue.lock();
+        self.disabled.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Takes back one call of [`Self::disable`], if there was one; what is queued goes at the next
+    /// [`Self::run`].
+    pub(crate) fn enable(&self) {
+        let less = |n: usize| n.checked_sub(1);
+        // Nothing to take back: RocksDB ignores that, too.
+        let _ = self
+            .disabled
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
+    }
+
+    /// Whether files are kept.
+    pub(crate) fn is_disabled(&self) -> bool {
+        self.disabled.load(Ordering::Acquire) > 0
     }
 
     /// Unlinks what is queued and returns the numbers. A file that cannot be unlinked is found again
     /// at the next open.
     pub(crate) fn run(&self) -> Vec<u64> {
-        let files = std::mem::take(&mut *self.queue.lock());
+        let files = {
+            let mut queue = self.queue.lock();
+            if self.is_disabled() {
+                return Vec::new();
+            }
+            std::mem::take(&mut *queue)
+        };
         for (number, path) in &files {
             self.io.forget(*number);
             let _ = self.delete(path);

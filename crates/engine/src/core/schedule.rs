@@ -35,7 +35,8 @@ impl Engine {
 
     /// Queues flushes and compactions as far as there is work and room for them.
     pub(crate) fn schedule(self: &Arc<Self>, state: &mut DbState) {
-        if !state.started || state.closing || state.error.is_some() || self.c.read_only {
+        let stopped = state.closing || state.paused > 0 || state.error.is_some();
+        if !state.started || stopped || self.c.read_only {
             return;
         }
         let mut due = Vec::new();

@@ -2,8 +2,8 @@
 
 use super::FamilyRequest;
 use crate::options::{
-    BlockBasedTableOptions, CfOptions, ChecksumType, CompressionType, DataBlockIndexType,
-    FilterPolicyChoice, IndexShorteningMode, IndexType,
+    BlockBasedTableOptions, CfOptions, ChecksumType, CompressionOptions, CompressionType,
+    DataBlockIndexType, FilterPolicyChoice, IndexShorteningMode, IndexType, partition_prefix,
 };
 use crate::version::{FilePaths, LevelOptions, TableIo};
 use spanlith_base::checksum::ChecksumKind;
@@ -27,7 +27,19 @@ fn codec(t: CompressionType) -> Compression {
 
 /// How codecs of new tables go about it.
 pub(crate) fn compression_options(cf: &CfOptions) -> TableCompressionOptions {
-    let o = &cf.compression_opts;
+    table_form(&cf.compression_opts)
+}
+
+/// How the codec of tables in the deepest level with data goes about it.
+pub(crate) fn bottommost_compression_options(cf: &CfOptions) -> TableCompressionOptions {
+    if cf.bottommost_compression_opts.enabled {
+        table_form(&cf.bottommost_compression_opts)
+    } else {
+        compression_options(cf)
+    }
+}
+
+fn table_form(o: &CompressionOptions) -> TableCompressionOptions {
     TableCompressionOptions {
         window_bits: o.window_bits,
         level: o.level,
@@ -66,6 +78,10 @@ pub(crate) fn level_options(cf: &CfOptions, paths: &FilePaths) -> LevelOptions {
         path_count: paths.count(),
         path_targets: paths.targets(),
         has_compaction_filter: false,
+        ttl: cf.ttl,
+        periodic_compaction_seconds: cf.periodic_compaction_seconds,
+        bottommost_file_compaction_delay: u64::from(cf.bottommost_file_compaction_delay),
+        partition_prefix: partition_prefix(&cf.sst_partitioner_factory),
     }
 }
 

@@ -4,8 +4,8 @@ use spanlith_base::SequenceNumber;
 use spanlith_base::sync::Mutex;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// Rank of the list's lock: a leaf.
 const RANK: u8 = 90;
@@ -15,13 +15,23 @@ pub struct SnapshotList {
     /// (sequence, serial) → seconds since the epoch.
     live: Mutex<BTreeMap<(SequenceNumber, u64), u64>>,
     serial: AtomicU64,
+    /// Whoever waits for snapshots to go.
+    watch: OnceLock<Box<ReleaseWatch>>,
+    /// The watch is called when nothing below a larger number is protected any more. Relaxed: a
+    /// release that misses a change is made up for by the next.
+    threshold: AtomicU64,
 }
+
+/// Called without locks after a release, with the oldest snapshot that is left.
+pub type ReleaseWatch = dyn Fn(Option<SequenceNumber>) + Send + Sync;
 
 impl Default for SnapshotList {
     fn default() -> Self {
         Self {
             live: Mutex::new(RANK, BTreeMap::new()),
             serial: AtomicU64::new(0),
+            watch: OnceLock::new(),
+            threshold: AtomicU64::new(u64::MAX),
         }
     }
 }
@@ -44,6 +54,18 @@ impl SnapshotList {
             seqno,
             serial,
         }))
+    }
+
+    /// Sets who is told of releases, once.
+    pub fn set_watch(&self, watch: Box<ReleaseWatch>) {
+        // A second watch would be a bug of the caller; the first one stays.
+        let first = self.watch.set(watch).is_ok();
+        debug_assert!(first, "one watch per list");
+    }
+
+    /// Sets from which release on the watch is called.
+    pub fn set_threshold(&self, seqno: SequenceNumber) {
+        self.threshold.store(seqno, Ordering::Relaxed);
     }
 
     /// Distinct sequence numbers of live snapshots, ascending.
@@ -72,7 +94,15 @@ struct Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.list.live.lock().remove(&(self.seqno, self.serial));
+        let oldest = {
+            let mut live = self.list.live.lock();
+            live.remove(&(self.seqno, self.serial));
+            live.first_key_value().map(|(k, _)| k.0)
+        };
+        let passed = oldest.unwrap_or(u64::MAX) > self.list.threshold.load(Ordering::Relaxed);
+        if passed && let Some(watch) = self.list.watch.get() {
+            watch(oldest);
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! What the state mutex, the write leadership and the manifest token guard.
 
 use super::throttle::StallCondition;
-use super::{Family, FamilySettings};
+use super::{CompactionStats, Family, FamilySettings};
 use crate::picker::RunningCompaction;
 use crate::version::Version;
 use spanlith_base::{Error, ErrorKind, FileNumber, Result, SequenceNumber};
@@ -73,6 +73,13 @@ pub(crate) struct FamilyState {
     pub pending_compaction_bytes: u64,
     /// The tree asks for a compaction that is not yet running.
     pub compaction_due: bool,
+    /// Sequence number below which nothing was protected when a snapshot was last released; 0 before.
+    pub oldest_snapshot: u64,
+    /// Smallest sequence number a snapshot's release has to pass for a bottommost file to become
+    /// worth rewriting; `u64::MAX` if there is no such file.
+    pub mark_threshold: u64,
+    /// Work done since the database was opened.
+    pub compaction_stats: CompactionStats,
     /// Whether its writes are delayed or stopped, and why.
     pub stall: StallCondition,
 }
@@ -100,6 +107,9 @@ impl FamilyState {
             running: Vec::new(),
             pending_compaction_bytes: 0,
             compaction_due: false,
+            oldest_snapshot: 0,
+            mark_threshold: u64::MAX,
+            compaction_stats: CompactionStats::default(),
             stall: StallCondition::Normal,
         }
     }
@@ -137,8 +147,14 @@ pub(crate) struct DbState {
     pub compactions_queued: usize,
     /// Compaction jobs that found work.
     pub compactions_running: usize,
-    /// Manual compactions in progress; automatic ones stay away meanwhile.
+    /// Exclusive manual compactions in progress; automatic ones stay away meanwhile.
     pub manual: usize,
+    /// Manual compactions in progress, of any kind.
+    pub manual_running: usize,
+    /// How often background work was paused and not continued.
+    pub paused: usize,
+    /// The files of a level are being listed in another one.
+    pub refitting: bool,
     /// The first fatal background error. Writes are refused while it is set.
     pub error: Option<Error>,
     /// Number of background errors so far.
@@ -167,6 +183,9 @@ impl DbState {
             compactions_queued: 0,
             compactions_running: 0,
             manual: 0,
+            manual_running: 0,
+            paused: 0,
+            refitting: false,
             error: None,
             error_count: 0,
             started: false,

@@ -2,6 +2,7 @@
 
 use super::{Db, FamilyOptions};
 use crate::core::Resources;
+use crate::filter::{CompactionFilter, CompactionFilterFactory};
 use crate::merge::MergeOperator;
 use crate::options::{BlockBasedTableOptions, CfOptions, DbOptions, OptionsFile, sanitize_db};
 use crate::recovery::{self, OpenRequest};
@@ -88,6 +89,16 @@ impl OpenBuilder {
     /// What of its keys is their prefix.
     pub fn prefix_extractor(self, extractor: SliceTransform) -> Self {
         self.change_default(|f| f.prefix_extractor(extractor))
+    }
+
+    /// Its compaction filter.
+    pub fn compaction_filter(self, filter: Arc<dyn CompactionFilter>) -> Self {
+        self.change_default(|f| f.compaction_filter(filter))
+    }
+
+    /// Its maker of compaction filters.
+    pub fn compaction_filter_factory(self, factory: Arc<dyn CompactionFilterFactory>) -> Self {
+        self.change_default(|f| f.compaction_filter_factory(factory))
     }
 
     /// Its cache for blocks; may be shared by several families and databases.

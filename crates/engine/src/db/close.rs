@@ -114,6 +114,8 @@ impl Engine {
             drop(state);
             self.has_unlogged.load(Ordering::Relaxed)
         };
+        // A pause would keep the last flush waiting.
+        self.state.lock().paused = 0;
         let mut first: Result<()> = Ok(());
         let failed = self.state.lock().error.clone();
         if unlogged && failed.is_none() && !self.c.options.avoid_flush_during_shutdown {
@@ -131,12 +133,14 @@ impl Engine {
             .fetch_or(crate::core::gate::REFUSE, Ordering::Relaxed);
         self.stopping.store(true, Ordering::Relaxed);
         self.changed.notify_all();
-        drop(
-            self.timer
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner)
-                .take(),
-        );
+        for timer in [&self.timer, &self.age_timer] {
+            drop(
+                timer
+                    .lock()
+                    .unwrap_or_else(std::sync::PoisonError::into_inner)
+                    .take(),
+            );
+        }
         let drained = self.drain();
         first = first.and(drained);
         let mut leader = self.leader.lock();

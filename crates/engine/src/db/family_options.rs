@@ -1,9 +1,11 @@
 //! Options and components of one column family, checked before anything is touched.
 
 use crate::core::{Engine, FamilyRequest};
+use crate::filter::{CompactionFilter, CompactionFilterFactory, FilterSource, filter_by_name};
 use crate::merge::{MergeOperator, operator_by_name};
 use crate::options::{
-    BlockBasedTableOptions, CfOptions, DbOptions, IndexType, check_supported, sanitize_cf,
+    BlockBasedTableOptions, CfOptions, DbOptions, IndexType, check_supported, object_id,
+    sanitize_cf,
 };
 use crate::version::{DbPath, PATHS_MAX};
 use spanlith_base::slice_transform::SliceTransform;
@@ -25,6 +27,7 @@ pub struct FamilyOptions {
     comparator: Option<Comparator>,
     merge_operator: Option<Arc<dyn MergeOperator>>,
     prefix_extractor: Option<SliceTransform>,
+    filters: FilterSource,
     block_cache: Option<BlockCache>,
     paths: Vec<DbPath>,
 }
@@ -39,6 +42,7 @@ impl FamilyOptions {
             comparator: None,
             merge_operator: None,
             prefix_extractor: None,
+            filters: FilterSource::default(),
             block_cache: None,
             paths: Vec::new(),
         }
@@ -79,6 +83,18 @@ impl FamilyOptions {
         self
     }
 
+    /// Compaction filter that all compactions share. Goes before a factory.
+    pub fn compaction_filter(mut self, filter: Arc<dyn CompactionFilter>) -> Self {
+        self.filters.filter = Some(filter);
+        self
+    }
+
+    /// Maker of a compaction filter for each job.
+    pub fn compaction_filter_factory(mut self, factory: Arc<dyn CompactionFilterFactory>) -> Self {
+        self.filters.factory = Some(factory);
+        self
+    }
+
     /// Cache for blocks; may be shared by families and databases.
     pub fn block_cache(mut self, cache: BlockCache) -> Self {
         self.block_cache = Some(cache);
@@ -104,6 +120,12 @@ impl FamilyOptions {
         }
         if self.prefix_extractor.is_some() {
             cf.prefix_extractor = plain.prefix_extractor;
+        }
+        if self.filters.filter.is_some() {
+            cf.compaction_filter = plain.compaction_filter;
+        }
+        if self.filters.factory.is_some() {
+            cf.compaction_filter_factory = plain.compaction_filter_factory;
         }
         cf
     }
@@ -148,6 +170,16 @@ impl FamilyOptions {
         if let Some(extractor) = &self.prefix_extractor {
             self.options.prefix_extractor = extractor.name();
         }
+        match &self.filters.filter {
+            Some(f) => self.options.compaction_filter = f.name().to_string(),
+            None => {
+                self.filters.filter =
+                    object_id(&self.options.compaction_filter).and_then(filter_by_name);
+            }
+        }
+        if let Some(f) = &self.filters.factory {
+            self.options.compaction_filter_factory = f.name().to_string();
+        }
         sanitize_cf(&mut self.options);
         let block_cache = if self.table.no_block_cache {
             None
@@ -163,6 +195,7 @@ impl FamilyOptions {
             comparator,
             merge_operator: self.merge_operator,
             prefix_extractor: self.prefix_extractor,
+            filters: self.filters,
             block_cache,
             paths: self.paths,
         }

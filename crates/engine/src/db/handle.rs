@@ -2,10 +2,13 @@
 
 use super::cursor::{Cursor, Iter};
 use super::{FamilyOptions, OpenBuilder};
-use crate::core::{Engine, Family, Snapshot};
+use crate::compaction::{CompactFilesOptions, CompactRangeOptions};
+use crate::core::{CompactionStats, Engine, Family, Snapshot};
 use crate::read::ReadOptions;
+use crate::version::FileMeta;
 use crate::write::{WriteBatch, WriteOptions};
 use spanlith_base::{Comparator, Error, ErrorKind, Pinned, Result, SequenceNumber, ValueType};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::path::Path;
@@ -184,6 +187,43 @@ impl Db {
     /// The background error that stopped the work; `TimedOut`; `ShutdownInProgress`.
     pub fn wait_idle(&self, limit: Option<std::time::Duration>) -> Result<()> {
         self.engine().wait_idle(limit)
+    }
+
+    /// Starts no flush or compaction any more and waits for those that run. Counts: must be
+    /// continued as often.
+    ///
+    /// # Errors
+    /// `ShutdownInProgress`.
+    pub fn pause_background_work(&self) -> Result<()> {
+        self.engine().pause_background_work()
+    }
+
+    /// Takes back [`Self::pause_background_work`].
+    ///
+    /// # Errors
+    /// `InvalidArgument` if work is not paused.
+    pub fn continue_background_work(&self) -> Result<()> {
+        self.engine().continue_background_work()
+    }
+
+    /// Calls off manual compactions and refuses new ones with `Incomplete`. Counts.
+    pub fn disable_manual_compaction(&self) {
+        self.engine().disable_manual_compaction();
+    }
+
+    /// Takes back [`Self::disable_manual_compaction`].
+    pub fn enable_manual_compaction(&self) {
+        self.engine().enable_manual_compaction();
+    }
+
+    /// Keeps files that nothing needs any more. Counts.
+    pub fn disable_file_deletions(&self) {
+        self.engine().disable_file_deletions();
+    }
+
+    /// Takes back [`Self::disable_file_deletions`]; the last one deletes what was kept.
+    pub fn enable_file_deletions(&self) {
+        self.engine().enable_file_deletions();
     }
 
     /// The newest visible sequence number.
@@ -446,6 +486,82 @@ impl Cf {
     /// # Errors
     /// Of the flush and the compactions.
     pub fn compact_range(&self, begin: Option<&[u8]>, end: Option<&[u8]>) -> Result<()> {
-        self.engine().compact_range(&self.family, begin, end)
+        self.compact_range_opt(begin, end, &CompactRangeOptions::default())
+    }
+
+    /// As [`Self::compact_range`], with options.
+    ///
+    /// # Errors
+    /// As [`Self::compact_range`]; `Incomplete` if manual compactions are disabled or this one was
+    /// called off; `InvalidArgument` and `NotSupported` for options that cannot be followed.
+    pub fn compact_range_opt(
+        &self,
+        begin: Option<&[u8]>,
+        end: Option<&[u8]>,
+        options: &CompactRangeOptions,
+    ) -> Result<()> {
+        let engine = self.engine();
+        engine.compact_range(&self.family, begin, end, options)
+    }
+
+    /// Compacts tables by number, and what must go with them, into `output_level`; returns the
+    /// numbers of the new tables.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if a table is not there or lies too deep; `Aborted` if a compaction that
+    /// runs is in the way; else as [`Self::compact_range`].
+    pub fn compact_files(
+        &self,
+        numbers: &[u64],
+        output_level: usize,
+        options: &CompactFilesOptions,
+    ) -> Result<Vec<u64>> {
+        self.engine()
+            .compact_files(&self.family, numbers, output_level, options)
+    }
+
+    /// Asks background compactions to take the files of a range down; `None` is unbounded.
+    ///
+    /// # Errors
+    /// `ColumnFamilyDropped`.
+    pub fn suggest_compact_range(&self, begin: Option<&[u8]>, end: Option<&[u8]>) -> Result<()> {
+        self.engine()
+            .suggest_compact_range(&self.family, begin, end)
+    }
+
+    /// Drops the tables that lie wholly in one of the ranges, except those of level 0, without
+    /// looking at snapshots. `include_end` says whether the ranges' ends belong to them.
+    ///
+    /// # Errors
+    /// `ColumnFamilyDropped`, `Io`.
+    pub fn delete_files_in_ranges(
+        &self,
+        ranges: &[(Option<&[u8]>, Option<&[u8]>)],
+        include_end: bool,
+    ) -> Result<()> {
+        self.engine()
+            .delete_files_in_ranges(&self.family, ranges, include_end)
+    }
+
+    /// Level and description of all its tables, from level 0 down, each level in its order.
+    pub fn tables(&self) -> Vec<(usize, Arc<FileMeta>)> {
+        let view = self.family.superversion.load();
+        let files = view.version.file_iter();
+        files.map(|(level, f)| (level, f.clone())).collect()
+    }
+
+    /// Where round-robin compactions go on, by level: internal keys.
+    pub fn compact_cursors(&self) -> BTreeMap<u32, Vec<u8>> {
+        let view = self.family.superversion.load();
+        view.version.compact_cursors.clone()
+    }
+
+    /// What flushes and compactions of the family have done since the database was opened.
+    ///
+    /// # Errors
+    /// `ColumnFamilyDropped`.
+    pub fn compaction_stats(&self) -> Result<CompactionStats> {
+        let state = self.engine().state.lock();
+        Ok(state.alive(self.family.id)?.compaction_stats.clone())
     }
 }

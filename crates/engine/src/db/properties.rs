@@ -50,7 +50,9 @@ const INTEGERS: &[(&str, IntProperty)] = &[
         let open = p.f.version.file_iter().filter_map(|(_, f)| f.reader.get());
         open.map(|r| r.memory_usage() as u64).sum()
     }),
-    ("is-file-deletions-enabled", |_| 1),
+    ("is-file-deletions-enabled", |p| {
+        u64::from(!p.e.c.purge.is_disabled())
+    }),
     ("num-snapshots", |p| p.e.c.snapshots.len() as u64),
     ("oldest-snapshot-time", |p| {
         p.e.c.snapshots.oldest().map_or(0, |o| o.1)

@@ -8,6 +8,7 @@ use crate::core::{
     CutSides, DbState, Engine, Family, FamilyEdit, FamilySettings, FamilyState, FileBounds,
     Immutable,
 };
+use crate::filter::{FilterContext, TableCreation, protective_filter};
 use crate::info_log::EventValue;
 use crate::iter::{MergingIter, Source};
 use crate::version::{NewFile, VersionEdit};
@@ -25,6 +26,7 @@ pub(crate) struct TableRequest<'a> {
     pub number: u64,
     pub mems: &'a [Arc<MemTable>],
     pub snapshots: Vec<u64>,
+    pub creation: TableCreation,
 }
 
 /// Sealed memtables of one family that are flushed together, oldest first.
@@ -146,6 +148,7 @@ impl Engine {
                 number,
                 mems: &mems,
                 snapshots: self.c.snapshots.sequences(),
+                creation: TableCreation::Flush,
             };
             let file = build_table(self, &request)?;
             let mut edit = VersionEdit {
@@ -169,10 +172,13 @@ impl Engine {
         if self.families.load().len() > 1 {
             self.sync_old_logs()?;
         }
+        let micros = (self.c.env.clock.monotonic_nanos() - started) / 1000;
         self.log_and_apply_all(edits, |state| {
-            for p in picked {
+            for (p, &(_, size, _)) in picked.iter().zip(&done) {
                 if let Some(f) = state.family_mut(p.family.id) {
                     f.imm.drain(..p.imm.len());
+                    f.compaction_stats
+                        .add_flush(micros, size, u64::from(size > 0));
                 }
             }
         })?;
@@ -193,6 +199,9 @@ impl Engine {
 
     /// Deletes logs that hold nothing unflushed (WAL3).
     pub(crate) fn retire_logs(&self) {
+        if self.c.purge.is_disabled() {
+            return;
+        }
         let dead: Vec<u64> = {
             let mut state = self.state.lock();
             let keep = state.kept_log;
@@ -232,6 +241,16 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewFile>>
     for list in r.mems.iter().filter_map(|m| m.range_tombstones()) {
         ranges.add(TruncatedTombstones::whole(list));
     }
+    let filter = family.filters.make(&FilterContext {
+        creation: r.creation,
+        is_full_compaction: false,
+        is_manual_compaction: false,
+        start_level: 0,
+        column_family_id: family.id,
+    });
+    if filter.as_ref().is_some_and(|f| !f.ignore_snapshots()) {
+        return Err(protective_filter());
+    }
     let mut iter = CompactionIter::new(
         input,
         IterSettings {
@@ -241,6 +260,8 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewFile>>
             bottommost: false,
             below: None,
             ranges,
+            filter: filter.map(|f| (f, 0)),
+            end: None,
         },
     );
     iter.seek_to_first()?;
@@ -258,7 +279,7 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewFile>>
         meta.add(iter.key());
         iter.next()?;
     }
-    let seen = iter.input_entries();
+    let seen = iter.input_entries().unwrap_or(expected);
     if seen != expected && c.options.flush_verify_memtable_count {
         builder.abandon();
         return Err(

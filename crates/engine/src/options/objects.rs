@@ -115,6 +115,15 @@ impl MergeOperatorChoice {
     }
 }
 
+/// Length of the prefix at which tables are cut, as the text of `sst_partitioner_factory` says;
+/// `None` if it names no partitioner, or one this build does not have.
+pub fn partition_prefix(text: &str) -> Option<usize> {
+    if id(text)? != "SstPartitionerFixedPrefixFactory" {
+        return None;
+    }
+    property(text, "length").map_or(Some(0), |len| len.parse().ok())
+}
+
 /// A filter policy this build has.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FilterPolicyChoice {

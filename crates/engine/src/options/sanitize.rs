@@ -6,6 +6,7 @@
 //! repeated here.
 
 use super::cf::DEFAULT_SECONDS;
+use super::objects::is_null;
 use super::{CfOptions, CompactionStyle, DbOptions};
 
 const THIRTY_DAYS: u64 = 30 * 24 * 60 * 60;
@@ -103,7 +104,15 @@ pub fn sanitize_cf(cf: &mut CfOptions) -> Vec<String> {
         };
     }
     if cf.periodic_compaction_seconds == DEFAULT_SECONDS {
-        cf.periodic_compaction_seconds = 0;
+        // So that a filter gets to see everything some time.
+        let filtered = !is_null(&cf.compaction_filter) || !is_null(&cf.compaction_filter_factory);
+        let level = cf.compaction_style == CompactionStyle::Level;
+        let usual = cf.table_factory == "BlockBasedTable";
+        cf.periodic_compaction_seconds = if filtered && level && usual {
+            THIRTY_DAYS
+        } else {
+            0
+        };
     }
     notes
 }

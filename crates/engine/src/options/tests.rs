@@ -576,7 +576,6 @@ fn what_does_not_exist_is_refused_all_at_once_by_name() {
             "compaction_style=kCompactionStyleUniversal;level_compaction_dynamic_level_bytes=false",
             "compaction_style",
         ),
-        ("compaction_pri=kRoundRobin", "compaction_pri"),
         (
             "block_based_table_factory={format_version=1}",
             "format_version",
@@ -593,8 +592,12 @@ fn what_does_not_exist_is_refused_all_at_once_by_name() {
         ("merge_operator=cassandra", "merge_operator"),
         ("comparator=my.cmp", "comparator"),
         (
-            "ttl=100;periodic_compaction_seconds=5",
-            "ttl, periodic_compaction_seconds",
+            "preserve_internal_time_seconds=100;preclude_last_level_data_seconds=5",
+            "preclude_last_level_data_seconds, preserve_internal_time_seconds",
+        ),
+        (
+            "compaction_filter=my.Filter;sst_partitioner_factory=my.Partitioner",
+            "compaction_filter, sst_partitioner_factory",
         ),
         ("memtable=cuckoo", "memtable_factory"),
         ("table_factory=PlainTable", "table_factory"),

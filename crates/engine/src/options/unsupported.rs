@@ -4,13 +4,10 @@
 //! so a new row is refused until somebody implements it. Nothing is accepted and ignored, except
 //! where ignoring cannot be observed: hints, and parts of features that are themselves refused.
 
-use super::cf::DEFAULT_SECONDS;
 use super::objects::{FilterPolicyChoice, MergeOperatorChoice, id};
 use super::table::OptionTable;
-use super::{
-    BlockBasedTableOptions, CfOptions, CompactionPri, CompressionOptions, CompressionType,
-    DbOptions,
-};
+use super::{BlockBasedTableOptions, CfOptions, CompressionOptions, CompressionType, DbOptions};
+use crate::filter::filter_by_name;
 use spanlith_base::slice_transform::SliceTransform;
 use spanlith_base::{Error, Result};
 
@@ -105,6 +102,10 @@ const CF_ANY: &[&str] = &[
     "soft_pending_compaction_bytes_limit",
     "hard_pending_compaction_bytes_limit",
     "disable_auto_compactions",
+    "compaction_pri",
+    "ttl",
+    "periodic_compaction_seconds",
+    "bottommost_file_compaction_delay",
     // Hints and statistics.
     "max_sequential_skip_in_iterations",
     "memtable_huge_page_size",
@@ -306,23 +307,19 @@ fn cf_value(cf: &CfOptions, name: &str) -> bool {
         "compression_per_level" => cf.compression_per_level.iter().all(|c| has_codec(*c)),
         "compression_opts" => codecs_honour(cf, &cf.compression_opts),
         "bottommost_compression_opts" => {
-            // One set of options serves all levels.
-            let same = CompressionOptions {
-                enabled: cf.compression_opts.enabled,
-                ..cf.bottommost_compression_opts.clone()
-            };
-            !cf.bottommost_compression_opts.enabled || same == cf.compression_opts
+            let own = &cf.bottommost_compression_opts;
+            !own.enabled || codecs_honour(cf, own)
         }
-        "compaction_pri" => cf.compaction_pri != CompactionPri::RoundRobin,
-        // No file is compacted for its age; the default asks for that after 30 days.
-        "ttl" => matches!(cf.ttl, 0 | 2_592_000 | DEFAULT_SECONDS),
-        "periodic_compaction_seconds" => {
-            matches!(cf.periodic_compaction_seconds, 0 | DEFAULT_SECONDS)
+        "compaction_filter" => {
+            super::objects::is_null(&cf.compaction_filter)
+                || id(&cf.compaction_filter).is_some_and(|name| filter_by_name(name).is_some())
         }
-        "compaction_filter"
-        | "compaction_filter_factory"
+        "sst_partitioner_factory" => {
+            super::objects::is_null(&cf.sst_partitioner_factory)
+                || super::partition_prefix(&cf.sst_partitioner_factory).is_some()
+        }
+        "compaction_filter_factory"
         | "memtable_insert_with_hint_prefix_extractor"
-        | "sst_partitioner_factory"
         | "compression_manager"
         | "table_properties_collectors"
         | "blob_cache" => cf

@@ -1,6 +1,8 @@
 //! What pickers share: expanding inputs, finding conflicts, and turning inputs into a plan.
 
+use super::files::files_within;
 use super::plan::{CompactionPlan, CompactionReason};
+use crate::options::CompactionPri;
 use crate::version::{FileMeta, LevelOptions, LevelTargets, Version};
 use spanlith_base::Comparator;
 use spanlith_base::keys::user_key;
@@ -32,8 +34,8 @@ pub struct PickerInput<'a> {
     /// Plans that are being carried out.
     pub running: &'a [RunningCompaction],
     /// Entries with smaller sequence numbers are protected by no snapshot: bottommost files whose
-    /// sequence numbers are all smaller are rewritten to get rid of them. RocksDB looks at this
-    /// whenever a snapshot is released; `None` until then.
+    /// sequence numbers are all smaller are rewritten to get rid of them. As RocksDB this is what
+    /// held when a snapshot was last released; `None` until then.
     pub oldest_snapshot: Option<u64>,
     /// Unix seconds. Also varies which marked file is tried first.
     pub now: u64,
@@ -137,6 +139,7 @@ impl<'a> Picking<'a> {
         level: usize,
         inputs: Files,
         output_level: usize,
+        growth: Growth,
     ) -> Option<(Files, Files)> {
         if level == output_level {
             return Some((inputs, Files::new()));
@@ -151,7 +154,7 @@ impl<'a> Picking<'a> {
             return None;
         }
         let outputs = self.clean_cut(output_level, outputs)?;
-        let grown = self.grown_inputs(level, &inputs, output_level, &outputs);
+        let grown = self.grown_inputs(level, &inputs, (output_level, &outputs), growth);
         Some((grown.unwrap_or(inputs), outputs))
     }
 
@@ -161,14 +164,17 @@ impl<'a> Picking<'a> {
         &self,
         level: usize,
         inputs: &[Arc<FileMeta>],
-        output_level: usize,
-        outputs: &[Arc<FileMeta>],
+        (output_level, outputs): (usize, &[Arc<FileMeta>]),
+        growth: Growth,
     ) -> Option<Files> {
         let limit =
             crate::version::levels::multiply(self.input.options.compaction_bytes_limit(), 2.0);
         let output_bytes = total_size(outputs);
-        let sets = [inputs, outputs];
-        let (low, high) = self.range(&sets);
+        let (sets, own) = ([inputs, outputs], [inputs]);
+        let (mut low, high) = self.range(&sets);
+        if growth == Growth::Rightwards {
+            low = self.range(&own).0;
+        }
         let fits = |files: &Files| {
             files.len() > inputs.len()
                 && !any_busy(files)
@@ -191,35 +197,17 @@ impl<'a> Picking<'a> {
         Some(self.clean_within(level, low, high)).filter(fits)
     }
 
-    /// Files of a sorted level that lie wholly inside a range and share no user key with files that
-    /// do not.
+    /// See [`files_within`].
     fn clean_within(&self, level: usize, low: &[u8], high: &[u8]) -> Files {
-        let c = self.comparator();
         if level == 0 {
             return Files::new();
         }
-        let files = self.version().files(level);
-        let inside = |f: &FileMeta| {
-            c.compare(f.smallest_user_key(), user_key(low)) != Ordering::Less
-                && c.compare(f.largest_user_key(), user_key(high)) != Ordering::Greater
-        };
-        let touches = |a: &FileMeta, b: &FileMeta| {
-            crate::version::version::sstable_key_compare(c, &a.largest, &b.smallest).is_eq()
-        };
-        let overlap = self.version().levels[level].overlapping_range(Some(low), Some(high));
-        let (mut begin, mut end) = (overlap.start, overlap.end);
-        while begin < end
-            && (!inside(&files[begin]) || (begin > 0 && touches(&files[begin - 1], &files[begin])))
-        {
-            begin += 1;
-        }
-        while begin < end
-            && (!inside(&files[end - 1])
-                || (end < files.len() && touches(&files[end - 1], &files[end])))
-        {
-            end -= 1;
-        }
-        files[begin..end].to_vec()
+        files_within(
+            self.version(),
+            level,
+            Some(user_key(low)),
+            Some(user_key(high)),
+        )
     }
 
     /// Files below the output level that the plan's range overlaps, in the first level that has any.
@@ -246,7 +234,24 @@ impl<'a> Picking<'a> {
             _ => target.saturating_mul(2),
         };
         let is_trivial_move = self.is_trivial_move(&draft);
+        let is_manual = draft.reason.is_manual();
+        let round_robin = o.compaction_pri == CompactionPri::RoundRobin;
+        let start_level = draft.inputs.first().map_or(0, |i| i.0);
+        let input_files: usize = draft.inputs.iter().map(|i| i.1.len()).sum();
+        let cursors = &self.version().compact_cursors;
+        let cursor = u32::try_from(level).ok().and_then(|l| cursors.get(&l));
         CompactionPlan {
+            is_last_data_level: level + 1 >= self.version().num_non_empty_levels(),
+            old_files: if bottommost {
+                Files::new()
+            } else {
+                self.old_outputs(&draft)
+            },
+            partition_prefix: o.partition_prefix,
+            split_key: cursor.filter(|_| round_robin).cloned(),
+            next_cursor: None,
+            may_split: level > 0 && (round_robin || start_level == 0 || is_manual),
+            is_full: input_files == self.version().total_files(),
             inputs: draft.inputs,
             output_level: level,
             base_level: base,
@@ -260,6 +265,21 @@ impl<'a> Picking<'a> {
             reason: draft.reason,
             score: draft.score,
         }
+    }
+
+    /// Files of the output level in the plan that are old and not small: they are to stay apart.
+    fn old_outputs(&self, draft: &Draft) -> Files {
+        let o = self.input.options;
+        let usual = o.compaction_pri == CompactionPri::MinOverlappingRatio;
+        if !usual || o.ttl == 0 || draft.inputs.len() < 2 || self.input.now < o.ttl {
+            return Files::new();
+        }
+        let old_before = self.input.now - o.ttl / 2;
+        let is_old = |f: &&Arc<FileMeta>| {
+            f.ancester_time() < old_before && f.size > o.target_file_size_base / 2
+        };
+        let outputs = draft.inputs.last().map_or(&[][..], |i| &i.1[..]);
+        outputs.iter().filter(is_old).cloned().collect()
     }
 
     fn is_bottommost(&self, draft: &Draft) -> bool {
@@ -286,7 +306,7 @@ impl<'a> Picking<'a> {
             return false;
         };
         let (level, output) = (*level, draft.output_level);
-        let manual = draft.reason == CompactionReason::ManualCompaction;
+        let manual = draft.reason.is_manual();
         if level == output || (manual && o.has_compaction_filter) {
             return false;
         }
@@ -304,9 +324,14 @@ impl<'a> Picking<'a> {
             return true;
         }
         let limit = o.compaction_bytes_limit();
+        let one_part = |f: &FileMeta| {
+            let (low, high) = (f.smallest_user_key(), f.largest_user_key());
+            o.partition_prefix
+                .is_none_or(|len| low[..len.min(low.len())] == high[..len.min(high.len())])
+        };
         files.iter().all(|f| {
             let below = self.overlapping(output + 1, &f.smallest, &f.largest);
-            f.size.saturating_add(total_size(&below)) <= limit
+            f.size.saturating_add(total_size(&below)) <= limit && one_part(f)
         })
     }
 
@@ -320,6 +345,14 @@ impl<'a> Picking<'a> {
                 .is_lt()
         })
     }
+}
+
+/// Where inputs may grow by neighbours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Growth {
+    BothWays,
+    /// Towards larger keys: files that take turns were compacted before on the left.
+    Rightwards,
 }
 
 /// A plan before its derived fields are known.

@@ -4,10 +4,13 @@
 //! the base level or, when that is blocked, into level 0 itself; any other level into the next);
 //! files whose writer asked for compaction; bottommost files that are protected by nothing any more.
 //!
+//! Then come files whose data is older than `ttl`, and files that are older than
+//! `periodic_compaction_seconds`.
+//!
 //! In a level that is due, files are tried by `compaction_pri`: by default the file that overlaps
 //! the next level least, relative to its own size.
 
-use super::inputs::{Draft, Files, PickerInput, Picking, any_busy};
+use super::inputs::{Draft, Files, Growth, PickerInput, Picking, any_busy, total_size};
 use super::plan::{CompactionPlan, CompactionReason};
 use crate::options::CompactionPri;
 use crate::version::FileMeta;
@@ -51,13 +54,61 @@ pub fn pick_leveled(input: &PickerInput<'_>) -> Option<CompactionPlan> {
     if let Some(start) = picking.marked_start() {
         return start;
     }
-    picking.bottommost_start()
+    let marked = picking.bottommost_marked();
+    if let Some(start) = picking.start_of(marked, Target::Same, CompactionReason::BottommostFiles) {
+        return start;
+    }
+    let o = input.options;
+    let expired = || picking.expired();
+    if o.compaction_pri == CompactionPri::RoundRobin
+        && let Some((level, _)) = expired().next()
+        && level > 0
+        && let Some(files) = picking.pick_by_priority(level, level + 1)
+    {
+        return picking.finish(Start {
+            level,
+            output_level: level + 1,
+            files,
+            reason: CompactionReason::RoundRobinTtl,
+            score: 0.0,
+            level0_move: false,
+        });
+    }
+    if let Some(start) = picking.start_of(expired(), Target::NotFromLast, CompactionReason::Ttl) {
+        return start;
+    }
+    let target = if o.level_compaction_dynamic_level_bytes {
+        Target::Next
+    } else {
+        Target::Same
+    };
+    picking
+        .start_of(
+            picking.periodic(),
+            target,
+            CompactionReason::PeriodicCompaction,
+        )
+        .flatten()
 }
 
 /// Whether [`pick_leveled`] would look for something to do: a level is due, or a file is marked.
 pub fn needs_compaction(input: &PickerInput<'_>) -> bool {
     let picking = Picking::new(input);
-    picking.targets.top_score() >= 1.0 || picking.bottommost_marked().next().is_some()
+    picking.targets.top_score() >= 1.0
+        || picking.bottommost_marked().next().is_some()
+        || picking.expired().next().is_some()
+        || picking.periodic().next().is_some()
+}
+
+/// Where a file goes that is compacted for its own sake.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Target {
+    /// It is rewritten where it is.
+    Same,
+    /// A level down; where it is if it lies in the deepest level with data.
+    Next,
+    /// A level down; not at all if it lies in the deepest level with data.
+    NotFromLast,
 }
 
 /// Where files of a level start, before files of the output level are added.
@@ -108,31 +159,133 @@ impl Picking<'_> {
 
     /// The first file by priority that can be compacted now, with what must go with it.
     fn pick_by_priority(&self, level: usize, output_level: usize) -> Option<Files> {
+        let order = self.by_priority(level);
+        // Files that take turns wait for their turn: only the first one counts.
+        let tried = match self.input.options.compaction_pri {
+            CompactionPri::RoundRobin => 1,
+            _ => order.len(),
+        };
+        let mut order = order.into_iter().take(tried);
+        order.find_map(|index| self.startable(level, index, output_level))
+    }
+
+    /// File `index` of a level and what must go with it, if they can be compacted now.
+    fn startable(&self, level: usize, index: usize, output_level: usize) -> Option<Files> {
         let files = self.version().files(level);
-        for index in self.by_priority(level) {
-            if files[index].is_being_compacted() {
-                continue;
+        if files[index].is_being_compacted() {
+            return None;
+        }
+        let inputs = self.clean_cut(level, vec![Arc::clone(&files[index])])?;
+        let sets = [&inputs[..]];
+        if self.output_conflicts(output_level, &sets) {
+            return None;
+        }
+        let (low, high) = self.range(&sets);
+        let outputs = self.overlapping(output_level, low, high);
+        if outputs.is_empty() {
+            if level > 0 && inputs.len() == 1 {
+                return Some(self.more_to_move(level, index, output_level));
             }
-            let Some(inputs) = self.clean_cut(level, vec![Arc::clone(&files[index])]) else {
-                continue;
+            return Some(inputs);
+        }
+        self.clean_cut(output_level, outputs)?;
+        Some(inputs)
+    }
+
+    /// As many files from the first in turn on as bring the level back to its target, while the
+    /// whole stays within the limit of a compaction.
+    fn more_in_turn(&self, level: usize, output_level: usize, start: Files) -> Files {
+        let files = self.version().files(level);
+        let Some(&first) = self.by_priority(level).first() else {
+            return start;
+        };
+        let sets = [&start[..]];
+        let (low, high) = self.range(&sets);
+        if self.overlapping(output_level, low, high).is_empty() && start.len() > 1 {
+            // A move: it was extended when it was picked.
+            return start;
+        }
+        let free = files.iter().filter(|f| !f.is_being_compacted());
+        let bytes: u64 = free.map(|f| f.size).sum();
+        let wanted = bytes.saturating_sub(self.targets.max_bytes[level]);
+        if start.first().is_none_or(|f| f.size >= wanted) {
+            return start;
+        }
+        let limit = self.input.options.compaction_bytes_limit();
+        let (mut best, mut grown) = (start.clone(), start);
+        for file in &files[first + 1..] {
+            if file.is_being_compacted() {
+                return best;
+            }
+            if !grown.iter().any(|f| f.number == file.number) {
+                grown.push(Arc::clone(file));
+            }
+            let Some(clean) = self.clean_cut(level, grown) else {
+                return best;
             };
-            let sets = [&inputs[..]];
+            grown = clean;
+            let sets = [&grown[..]];
             if self.output_conflicts(output_level, &sets) {
-                continue;
+                return best;
             }
             let (low, high) = self.range(&sets);
-            let outputs = self.overlapping(output_level, low, high);
-            if outputs.is_empty() {
-                if level > 0 && inputs.len() == 1 {
-                    return Some(self.more_to_move(level, index, output_level));
+            let mut outputs = self.overlapping(output_level, low, high);
+            if !outputs.is_empty() {
+                match self.clean_cut(output_level, outputs) {
+                    Some(clean) => outputs = clean,
+                    None => return best,
                 }
-                return Some(inputs);
             }
-            if self.clean_cut(output_level, outputs).is_some() {
-                return Some(inputs);
+            let own_bytes = total_size(&grown);
+            if own_bytes.saturating_add(total_size(&outputs)) > limit {
+                return best;
+            }
+            best.clone_from(&grown);
+            if own_bytes > wanted {
+                return best;
             }
         }
-        None
+        best
+    }
+
+    /// Where round robin goes on behind `taken` files of a level.
+    fn next_cursor(&self, level: usize, taken: usize) -> Option<(u32, Vec<u8>)> {
+        let order = self.by_priority(level);
+        let next = order.get(taken).or(order.first())?;
+        let key = self.version().files(level).get(*next)?.smallest.clone();
+        Some((u32::try_from(level).ok()?, key))
+    }
+
+    /// Indices of the files of a level from the one on whose turn it is.
+    fn in_turn(&self, level: usize) -> Vec<usize> {
+        let files = self.version().files(level);
+        let cursors = &self.version().compact_cursors;
+        let cursor = u32::try_from(level).ok().and_then(|l| cursors.get(&l));
+        let c = self.comparator();
+        let first = cursor.map_or(0, |cursor| {
+            files.partition_point(|f| c.compare_internal(&f.smallest, cursor).is_lt())
+        });
+        let first = if first == files.len() { 0 } else { first };
+        (first..files.len()).chain(0..first).collect()
+    }
+
+    /// How much more urgent a file is for the age of its data, the more the deeper it lies.
+    fn age_boost(&self, level: usize, file: &FileMeta) -> u64 {
+        let (ttl, now) = (self.input.options.ttl, self.input.now);
+        let deepest = self.version().num_non_empty_levels().saturating_sub(1);
+        if ttl == 0 || level == 0 || level >= deepest {
+            return 1;
+        }
+        let all_start = ttl / 2;
+        let range = ((ttl / 32 * 31).saturating_sub(all_start)) >> (deepest - level);
+        let start = all_start + range;
+        let step = (range / 16).max(1);
+        let age = now.saturating_sub(file.ancester_time());
+        if age > start {
+            (age - start) / step + 1
+        } else {
+            1
+        }
     }
 
     /// Indices of the files of a level, the most urgent first.
@@ -153,12 +306,18 @@ impl Picking<'_> {
             CompactionPri::OldestSmallestSeqFirst => {
                 order.sort_by_key(|&i| files[i].smallest_seqno);
             }
-            // Round robin is refused with the options; its order needs a cursor nobody keeps yet.
-            CompactionPri::MinOverlappingRatio | CompactionPri::RoundRobin => {
+            CompactionPri::RoundRobin if level == 0 => {
+                order.sort_by_key(|&i| files[i].smallest_seqno);
+            }
+            CompactionPri::RoundRobin => order = self.in_turn(level),
+            CompactionPri::MinOverlappingRatio => {
                 let overlap = self.version().overlap_bytes(level);
-                let ratio = |i: usize| overlap[i].wrapping_mul(1024) / size(i).max(1);
+                let ratio = |i: usize| {
+                    let plain = overlap[i].wrapping_mul(1024) / size(i).max(1);
+                    plain / self.age_boost(level, &files[i])
+                };
                 let keys: Vec<_> = (0..files.len())
-                    .map(|i| (Reverse(files[i].marked_for_compaction), ratio(i)))
+                    .map(|i| (Reverse(files[i].is_marked()), ratio(i)))
                     .collect();
                 sort_front(&mut order, |a, b| {
                     keys[*a].cmp(&keys[*b]).then_with(|| smallest_first(a, b))
@@ -289,7 +448,8 @@ impl Picking<'_> {
             }
             taken.end += 1;
         }
-        while taken.len() < MAX_MOVED_FILES && taken.start > 0 {
+        let in_turn = o.compaction_pri == CompactionPri::RoundRobin;
+        while !in_turn && taken.len() < MAX_MOVED_FILES && taken.start > 0 {
             let next = &files[taken.start - 1];
             let clean = taken.start < 2 || !shares_key(&files[taken.start - 2], next);
             if !extends(next, &next.smallest, &first.largest, clean) {
@@ -310,7 +470,7 @@ impl Picking<'_> {
             .version()
             .file_iter()
             .take_while(|(level, _)| *level < deepest)
-            .filter(|(_, f)| f.marked_for_compaction && !f.is_being_compacted())
+            .filter(|(_, f)| f.is_marked() && !f.is_being_compacted())
             .collect();
         // Starting anywhere keeps one file that cannot be compacted from blocking the others.
         let first = usize::try_from(self.input.now % marked.len().max(1) as u64).unwrap_or(0);
@@ -337,6 +497,8 @@ impl Picking<'_> {
     fn bottommost_marked(&self) -> impl Iterator<Item = (usize, &Arc<FileMeta>)> {
         let version = self.version();
         let threshold = self.input.oldest_snapshot.unwrap_or(0);
+        let delay = self.input.options.bottommost_file_compaction_delay;
+        let now = self.input.now;
         let candidates = if threshold == 0 {
             &[][..]
         } else {
@@ -348,23 +510,71 @@ impl Picking<'_> {
             .filter(move |(_, f)| {
                 f.largest_seqno != 0 && f.largest_seqno < threshold && !f.is_being_compacted()
             })
+            .filter(move |(_, f)| delay == 0 || f.made_at().saturating_add(delay) <= now)
     }
 
-    /// A plan that rewrites one of them where it is.
-    fn bottommost_start(&self) -> Option<CompactionPlan> {
-        for (level, file) in self.bottommost_marked() {
-            if level == 0 && self.level0_is_busy() {
+    /// Files of all levels but the last whose data is older than `ttl`.
+    fn expired(&self) -> impl Iterator<Item = (usize, &Arc<FileMeta>)> {
+        let (ttl, now) = (self.input.options.ttl, self.input.now);
+        let levels = if ttl == 0 || ttl > now {
+            0
+        } else {
+            self.version().num_levels() - 1
+        };
+        self.version()
+            .file_iter()
+            .take_while(move |(level, _)| *level < levels)
+            .filter(move |(_, f)| {
+                let time = f.ancester_time();
+                time > 0 && time < now - ttl && !f.is_being_compacted()
+            })
+    }
+
+    /// Files that are older than `periodic_compaction_seconds`.
+    fn periodic(&self) -> impl Iterator<Item = (usize, &Arc<FileMeta>)> {
+        let period = self.input.options.periodic_compaction_seconds;
+        let now = self.input.now;
+        let levels = if period == 0 || period > now {
+            0
+        } else {
+            self.version().num_levels()
+        };
+        self.version()
+            .file_iter()
+            .take_while(move |(level, _)| *level < levels)
+            .filter(move |(_, f)| {
+                let time = f.made_at();
+                time > 0 && time < now - period && !f.is_being_compacted()
+            })
+    }
+
+    /// A plan for the first of some files that can be compacted now. Outer `None`: there is none.
+    fn start_of<'f>(
+        &self,
+        files: impl Iterator<Item = (usize, &'f Arc<FileMeta>)>,
+        target: Target,
+        reason: CompactionReason,
+    ) -> Option<Option<CompactionPlan>> {
+        let deepest = self.version().num_non_empty_levels().saturating_sub(1);
+        for (level, file) in files {
+            let stays = level >= deepest;
+            if (level == 0 && self.level0_is_busy()) || (target == Target::NotFromLast && stays) {
                 continue;
             }
+            let output_level = if target == Target::Same || stays {
+                level
+            } else {
+                self.next_level(level)
+            };
             if let Some(files) = self.clean_cut(level, vec![Arc::clone(file)]) {
-                return self.finish(Start {
+                return Some(self.finish(Start {
                     level,
-                    output_level: level,
+                    output_level,
                     files,
-                    reason: CompactionReason::BottommostFiles,
+                    reason,
                     score: 0.0,
                     level0_move: false,
-                });
+                }));
             }
         }
         None
@@ -408,10 +618,20 @@ impl Picking<'_> {
             }
             files = all;
         }
+        let in_turn = self.input.options.compaction_pri == CompactionPri::RoundRobin && level > 0;
+        let expands = in_turn && reason == CompactionReason::LevelMaxLevelSize;
+        if expands {
+            files = self.more_in_turn(level, output_level, files);
+        }
+        let growth = if expands {
+            Growth::Rightwards
+        } else {
+            Growth::BothWays
+        };
         let (files, outputs) = if level0_move {
             (files, Files::new())
         } else {
-            self.with_output_level(level, files, output_level)?
+            self.with_output_level(level, files, output_level, growth)?
         };
         let sets = [&files[..], &outputs[..]];
         if self.output_conflicts(output_level, &sets) {
@@ -422,18 +642,23 @@ impl Picking<'_> {
         } else {
             self.grandparents(output_level, &sets)
         };
+        let taken = files.len();
         let mut inputs = vec![(level, files)];
         if !outputs.is_empty() {
             inputs.push((output_level, outputs));
         }
-        Some(self.plan(Draft {
+        let mut plan = self.plan(Draft {
             inputs,
             output_level,
             grandparents,
             reason,
             score,
             level0_inputs_are_apart: level0_move,
-        }))
+        });
+        if expands || (in_turn && reason == CompactionReason::RoundRobinTtl) {
+            plan.next_cursor = self.next_cursor(level, taken);
+        }
+        Some(plan)
     }
 }
 

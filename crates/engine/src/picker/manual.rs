@@ -4,7 +4,7 @@
 //! taken as a whole; in other levels a step ends when its input reaches the compaction limit, and the
 //! pick says where the next one begins.
 
-use super::inputs::{Draft, Files, PickerInput, Picking, any_busy};
+use super::inputs::{Draft, Files, Growth, PickerInput, Picking};
 use super::plan::{CompactionPlan, CompactionReason};
 
 /// The range and levels of a manual compaction.
@@ -41,30 +41,6 @@ pub enum ManualOutcome {
     Conflict,
     /// A step.
     Pick(Box<ManualPick>),
-}
-
-/// The next step of compacting the files of `level` between two user keys into `output_level`;
-/// `None` if there is nothing to do, or if a running plan is in the way.
-///
-/// Callers that allow other plans to run meanwhile use [`pick_manual_range`] to tell these apart.
-pub fn pick_manual(
-    input: &PickerInput<'_>,
-    level: usize,
-    output_level: usize,
-    begin: Option<&[u8]>,
-    end: Option<&[u8]>,
-) -> Option<ManualPick> {
-    let range = ManualRange {
-        level,
-        output_level,
-        begin,
-        end,
-        first_own_file: None,
-    };
-    match pick_manual_range(input, &range) {
-        ManualOutcome::Pick(pick) => Some(*pick),
-        ManualOutcome::Nothing | ManualOutcome::Conflict => None,
-    }
 }
 
 /// The next step of a manual compaction.
@@ -141,9 +117,10 @@ impl Picking<'_> {
     fn manual_plan(&self, range: &ManualRange<'_>, files: Files) -> Option<CompactionPlan> {
         let (level, output_level) = (range.level, range.output_level);
         let files = self.clean_cut(level, files)?;
-        let (files, outputs) = self.with_output_level(level, files, output_level)?;
+        let (files, outputs) =
+            self.with_output_level(level, files, output_level, Growth::BothWays)?;
         let sets = [&files[..], &outputs[..]];
-        if any_busy(&files) || any_busy(&outputs) || self.output_conflicts(output_level, &sets) {
+        if !self.is_free(output_level, &sets) {
             return None;
         }
         let grandparents = self.grandparents(output_level, &sets);

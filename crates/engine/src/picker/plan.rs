@@ -3,6 +3,7 @@
 //! A plan is data. The pickers make it, the job carries it out, the caller of both sets and clears
 //! the flags of the input files (C2).
 
+use super::forced_cuts::ForcedCuts;
 use crate::version::FileMeta;
 use crate::version::version::sstable_key_compare;
 use spanlith_base::Comparator;
@@ -26,9 +27,22 @@ pub enum CompactionReason {
     FilesMarkedForCompaction,
     /// Nothing protects sequence numbers and tombstones of a bottommost file any more.
     BottommostFiles,
+    /// A file's data is older than `ttl`.
+    Ttl,
+    /// A file is older than `periodic_compaction_seconds`.
+    PeriodicCompaction,
+    /// Some data is older than `ttl`, and files take their turn.
+    RoundRobinTtl,
+    /// A caller named the files.
+    ManualFiles,
 }
 
 impl CompactionReason {
+    /// Whether a caller asked for it.
+    pub fn is_manual(self) -> bool {
+        matches!(self, Self::ManualCompaction | Self::ManualFiles)
+    }
+
     /// RocksDB's name, as events print it.
     pub fn name(self) -> &'static str {
         match self {
@@ -37,6 +51,11 @@ impl CompactionReason {
             Self::ManualCompaction => "ManualCompaction",
             Self::FilesMarkedForCompaction => "FilesMarkedForCompaction",
             Self::BottommostFiles => "BottommostFiles",
+            Self::Ttl => "Ttl",
+            Self::PeriodicCompaction => "PeriodicCompaction",
+            Self::RoundRobinTtl => "RoundRobinTtl",
+            // RocksDB does not tell the two kinds of manual compactions apart.
+            Self::ManualFiles => "ManualCompaction",
         }
     }
 }
@@ -61,6 +80,21 @@ pub struct CompactionPlan {
     pub max_compaction_bytes: u64,
     /// Codec of the outputs.
     pub compression: Compression,
+    /// The outputs lie in the deepest level that holds data: its codec's options count.
+    pub is_last_data_level: bool,
+    /// Files of the output level that are old and not small: outputs end where they begin and end,
+    /// so that old data stays apart and can go on sinking.
+    pub old_files: Vec<Arc<FileMeta>>,
+    /// Outputs are cut where this many leading bytes of the user key change.
+    pub partition_prefix: Option<usize>,
+    /// Internal key before which an output ends: where round robin goes on in the output level.
+    pub split_key: Option<Vec<u8>>,
+    /// Level and internal key where round robin goes on.
+    pub next_cursor: Option<(u32, Vec<u8>)>,
+    /// The work may be split into ranges that run at once.
+    pub may_split: bool,
+    /// All files of the family are inputs.
+    pub is_full: bool,
     /// Nothing older lies below the outputs.
     pub bottommost: bool,
     /// The inputs are listed in the output level as they are, nothing is rewritten.
@@ -154,6 +188,8 @@ pub struct OutputCutter {
     boundaries: usize,
     /// Keys whose word is smaller cross no boundary.
     next_word: u64,
+    /// Further places to cut; most plans have none.
+    forced: Option<Box<ForcedCuts>>,
 }
 
 impl OutputCutter {
@@ -172,6 +208,7 @@ impl OutputCutter {
             overlapped_bytes: 0,
             boundaries: 0,
             next_word: 0,
+            forced: ForcedCuts::new(plan),
         }
     }
 
@@ -180,6 +217,22 @@ impl OutputCutter {
     /// Never true for the first key.
     #[inline]
     pub fn should_cut_before(&mut self, internal_key: &[u8], current_size: u64) -> bool {
+        if self.forced.is_none() {
+            return self.cut_by_size(internal_key, current_size);
+        }
+        let first = !self.started;
+        let comparator = &self.comparator;
+        let forced = self.forced.as_mut();
+        let forced = forced.is_some_and(|f| f.should_cut_before(comparator, internal_key));
+        let cut = self.cut_by_size(internal_key, current_size);
+        if forced && !cut && !first {
+            self.start_output(internal_key);
+        }
+        (forced || cut) && !first
+    }
+
+    #[inline]
+    fn cut_by_size(&mut self, internal_key: &[u8], current_size: u64) -> bool {
         if self.started
             && (self.index >= self.grandparents.len()
                 || self.comparator.prefix(user_key(internal_key)) < self.next_word)

@@ -540,6 +540,7 @@ impl Engine {
         let executor = &self.c.env.executor;
         executor.reserve(JobClass::High, self.max_flushes());
         executor.reserve(JobClass::Low, self.max_compactions());
+        self.watch_snapshots_and_ages();
         let mut state = self.state.lock();
         state.started = true;
         let ids: Vec<u32> = state.families.keys().copied().collect();

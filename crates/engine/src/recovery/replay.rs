@@ -10,6 +10,7 @@
 use super::decide::{Decider, Verdict, WalInfo};
 use super::prepared::{Prepared, Sections, with_timestamp};
 use crate::core::{Engine, Family, FamilySettings, Opening, PreparedSection};
+use crate::filter::TableCreation;
 use crate::flush::{TableRequest, build_table};
 use crate::version::NewFile;
 use crate::write::not_executed;
@@ -424,6 +425,7 @@ impl Recovering {
             number,
             mems,
             snapshots: Vec::new(),
+            creation: TableCreation::Recovery,
         };
         build_table(engine, &request)
     }

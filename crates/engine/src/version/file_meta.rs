@@ -78,6 +78,8 @@ pub struct FileMeta {
     pub file_checksum_func_name: Vec<u8>,
     /// A table property collector asked for compaction.
     pub marked_for_compaction: bool,
+    /// A caller asked for compaction since.
+    pub suggested: AtomicBool,
     /// Oldest blob file the table refers to, 0 for none.
     pub oldest_blob_file_number: u64,
     /// Bytes below that the range tombstones of the file cover, by estimate.
@@ -128,6 +130,7 @@ impl FileMeta {
             file_checksum: f.file_checksum,
             file_checksum_func_name: f.file_checksum_func_name,
             marked_for_compaction: f.marked_for_compaction,
+            suggested: AtomicBool::new(false),
             oldest_blob_file_number: f.oldest_blob_file_number,
             compensated_range_deletion_size: f.compensated_range_deletion_size,
             user_defined_timestamps_persisted: f.user_defined_timestamps_persisted,
@@ -155,7 +158,7 @@ impl FileMeta {
             largest: self.largest.clone(),
             smallest_seqno: self.smallest_seqno,
             largest_seqno: self.largest_seqno,
-            marked_for_compaction: self.marked_for_compaction,
+            marked_for_compaction: self.is_marked(),
             oldest_blob_file_number: self.oldest_blob_file_number,
             oldest_ancester_time: self.oldest_ancester_time,
             file_creation_time: self.file_creation_time,
@@ -218,6 +221,38 @@ impl FileMeta {
             &self.smallest,
             &self.largest,
         ))
+    }
+
+    /// Whether the writer of the file or a caller asked for compaction.
+    #[inline]
+    pub fn is_marked(&self) -> bool {
+        self.marked_for_compaction || self.suggested.load(Ordering::Relaxed)
+    }
+
+    /// Asks for compaction.
+    pub fn suggest(&self) {
+        self.suggested.store(true, Ordering::Relaxed);
+    }
+
+    /// Unix seconds of the oldest data, from the table if the MANIFEST does not say; 0 for unknown.
+    pub fn ancester_time(&self) -> u64 {
+        match (self.oldest_ancester_time, self.reader.get()) {
+            (0, Some(reader)) => reader.properties().creation_time,
+            (known, _) => known,
+        }
+    }
+
+    /// Unix seconds when the file was made, as far as anybody knows; 0 for unknown.
+    pub fn made_at(&self) -> u64 {
+        let known = match (self.file_creation_time, self.reader.get()) {
+            (0, Some(reader)) => reader.properties().file_creation_time,
+            (known, _) => known,
+        };
+        if known == 0 {
+            self.ancester_time()
+        } else {
+            known
+        }
     }
 
     /// Smallest user key.

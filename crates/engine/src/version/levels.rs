@@ -49,7 +49,7 @@ pub struct LevelOptions {
     /// Limit of a compaction's input and of an output's overlap with the next level; 0 means 25
     /// files of `target_file_size_base`.
     pub max_compaction_bytes: u64,
-    /// Which file of a level goes first. Round robin is refused when options are validated.
+    /// Which file of a level goes first.
     pub compaction_pri: CompactionPri,
     /// Codec of tables.
     pub compression: Compression,
@@ -63,6 +63,14 @@ pub struct LevelOptions {
     pub path_targets: Vec<u64>,
     /// A compaction filter must see what manual compactions touch.
     pub has_compaction_filter: bool,
+    /// Seconds after which the data of a file moves a level down; 0 means never.
+    pub ttl: u64,
+    /// Seconds after which a file is rewritten; 0 means never.
+    pub periodic_compaction_seconds: u64,
+    /// Seconds a bottommost file is left alone before it is rewritten to drop what snapshots kept.
+    pub bottommost_file_compaction_delay: u64,
+    /// Outputs are cut where this many leading bytes of the user key change.
+    pub partition_prefix: Option<usize>,
 }
 
 impl Default for LevelOptions {
@@ -84,6 +92,10 @@ impl Default for LevelOptions {
             path_count: 1,
             path_targets: Vec::new(),
             has_compaction_filter: false,
+            ttl: 0,
+            periodic_compaction_seconds: 0,
+            bottommost_file_compaction_delay: 0,
+            partition_prefix: None,
         }
     }
 }
@@ -183,7 +195,7 @@ impl LevelTargets {
         targets.marked_files = version
             .file_iter()
             .take_while(|(level, _)| level + 1 < version.num_non_empty_levels())
-            .filter(|(_, f)| f.marked_for_compaction && !f.is_being_compacted())
+            .filter(|(_, f)| f.is_marked() && !f.is_being_compacted())
             .count();
         targets
     }

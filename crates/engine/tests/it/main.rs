@@ -2,6 +2,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests look at real files")]
 
 mod basic;
+mod compaction;
 mod concurrency;
 mod damage;
 mod families;

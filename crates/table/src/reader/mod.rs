@@ -11,6 +11,7 @@
 //! Threads: shared freely; nothing changes after `open`.
 
 mod adapt;
+mod anchors;
 mod batch;
 mod fetch;
 mod filter;
@@ -37,6 +38,7 @@ use std::sync::Arc;
 
 use adapt::Adaptation;
 pub use adapt::RangeTombstone;
+pub use anchors::KeyAnchor;
 pub use batch::TableGet;
 pub use filter::PrefixSeek;
 pub use verify::TableDump;

@@ -1,0 +1,143 @@
+//! Compacting files that a caller names, and dropping the files of key ranges.
+
+use super::job::CompactionJob;
+use crate::core::{Engine, Family};
+use crate::picker::{NamedFiles, files_within, pick_files};
+use crate::version::VersionEdit;
+use spanlith_base::{Error, Result};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// How named files are compacted.
+#[derive(Clone, Debug)]
+pub struct CompactFilesOptions {
+    /// Bytes at which outputs are cut; `u64::MAX` for any.
+    pub output_file_size_limit: u64,
+    /// Ranges the work may be split into; 0 means as the database says.
+    pub max_subcompactions: u32,
+    /// Set to give up.
+    pub canceled: Option<Arc<AtomicBool>>,
+}
+
+impl Default for CompactFilesOptions {
+    fn default() -> Self {
+        Self {
+            output_file_size_limit: u64::MAX,
+            max_subcompactions: 0,
+            canceled: None,
+        }
+    }
+}
+
+impl Engine {
+    /// Compacts the named tables, and what must go with them, into `output_level`; returns the
+    /// numbers of the new tables.
+    pub(crate) fn compact_files(
+        self: &Arc<Self>,
+        family: &Arc<Family>,
+        numbers: &[u64],
+        output_level: usize,
+        options: &CompactFilesOptions,
+    ) -> Result<Vec<u64>> {
+        self.writable()?;
+        let job = {
+            let mut state = self.state.lock();
+            if state.closing {
+                return Err(Error::shutdown(""));
+            }
+            if let Some(e) = &state.error {
+                return Err(e.clone());
+            }
+            if state.paused > 0 {
+                return Err(super::job::manual_paused());
+            }
+            let f = state.alive(family.id)?;
+            let named = NamedFiles {
+                numbers,
+                output_level,
+                output_file_size_limit: options.output_file_size_limit,
+                family: &family.name,
+            };
+            let plan = pick_files(&self.picker_input(f), &named)?;
+            let job = self.start_plan(&mut state, family.id, plan);
+            state.manual_running += 1;
+            job
+        };
+        let result = match job {
+            None => Ok(Vec::new()),
+            Some(job) => {
+                let job = CompactionJob {
+                    max_subcompactions: options.max_subcompactions,
+                    canceled: options.canceled.clone(),
+                    ..job
+                };
+                let result = self.run_plan(&job);
+                self.end_plan(&job);
+                result
+            }
+        };
+        self.state.lock().manual_running -= 1;
+        self.changed.notify_all();
+        self.purge_and_log();
+        result
+    }
+
+    /// Drops the tables below level 0 that lie wholly in one of the ranges of user keys, whatever
+    /// snapshots see in them. `None` is an open end.
+    pub(crate) fn delete_files_in_ranges(
+        self: &Arc<Self>,
+        family: &Arc<Family>,
+        ranges: &[(Option<&[u8]>, Option<&[u8]>)],
+        include_end: bool,
+    ) -> Result<()> {
+        self.writable()?;
+        let mut taken = Vec::new();
+        let mut edit = VersionEdit::default();
+        {
+            let state = self.state.lock();
+            let version = state.alive(family.id)?.version.clone();
+            let mut seen = BTreeSet::new();
+            for &(begin, end) in ranges {
+                for level in 1..version.num_levels() {
+                    for file in files_within(&version, level, begin, end) {
+                        let at_end = end.is_some_and(|end| {
+                            family.comparator.equal(file.largest_user_key(), end)
+                        });
+                        if file.is_being_compacted()
+                            || (at_end && !include_end)
+                            || !seen.insert(file.number)
+                        {
+                            continue;
+                        }
+                        edit.deleted_files.push((level as u32, file.number));
+                        taken.push(file);
+                    }
+                }
+            }
+            for file in &taken {
+                file.being_compacted.store(true, Ordering::Relaxed);
+            }
+        }
+        if taken.is_empty() {
+            return Ok(());
+        }
+        let done = self.log_and_apply(family, edit, |_| {});
+        {
+            let _state = self.state.lock();
+            for file in &taken {
+                file.being_compacted.store(false, Ordering::Relaxed);
+            }
+        }
+        drop(taken);
+        self.purge_and_log();
+        done
+    }
+
+    /// Unlinks what nothing refers to any more.
+    pub(super) fn purge_and_log(&self) {
+        for n in self.c.purge.run() {
+            self.c.log.info(format_args!("deleted table {n:06}"));
+        }
+    }
+}

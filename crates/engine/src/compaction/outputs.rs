@@ -1,0 +1,188 @@
+//! The tables a compaction writes, one after the other.
+
+use super::job::CompactionJob;
+use crate::core::{CutSides, Engine, FileBounds, bottommost_compression_options};
+use crate::picker::OutputCutter;
+use crate::version::NewFile;
+use spanlith_base::range_del::{CompactionRangeDels, OutputBounds};
+use spanlith_base::{Result, SequenceNumber, keys};
+use spanlith_env::IoActivity;
+use spanlith_table::TableBuilder;
+
+/// Outputs of a job, or of one range of a job that is split.
+pub(super) struct Outputs<'a> {
+    engine: &'a Engine,
+    job: &'a CompactionJob,
+    cutter: OutputCutter,
+    open: Option<(TableBuilder, FileBounds, u64)>,
+    pub done: Vec<NewFile>,
+    /// Entries written.
+    pub entries: u64,
+    created: Vec<u64>,
+    ancester_time: u64,
+    epoch: u64,
+    /// User key at which the open output begins to be responsible for range tombstones; `None` for
+    /// the first.
+    lower: Option<Vec<u8>>,
+    /// The output before ends with a newer version of that user key.
+    shares_lower: bool,
+    /// User key at which the last output ends to be responsible.
+    upper: Option<&'a [u8]>,
+    /// Range tombstones up to this number hide nothing that is left.
+    pub drop_up_to: Option<SequenceNumber>,
+    /// Directory of the outputs.
+    path_id: u32,
+}
+
+impl<'a> Outputs<'a> {
+    /// The outputs of the keys from `start` on and before `end`; `None` is open.
+    pub(super) fn new(
+        engine: &'a Engine,
+        job: &'a CompactionJob,
+        start: Option<&[u8]>,
+        end: Option<&'a [u8]>,
+    ) -> Self {
+        let plan = &job.plan;
+        let files = || plan.inputs.iter().flat_map(|i| &i.1);
+        let ancester_time = files()
+            .map(|f| f.ancester_time())
+            .filter(|&t| t > 0)
+            .min()
+            .unwrap_or_else(|| engine.c.env.clock.now_seconds());
+        let epoch = files().map(|f| f.epoch_number).min().unwrap_or(0);
+        Self {
+            engine,
+            job,
+            cutter: OutputCutter::new(plan, job.family.comparator.clone()),
+            open: None,
+            done: Vec::new(),
+            entries: 0,
+            created: Vec::new(),
+            ancester_time,
+            epoch,
+            lower: start.map(<[u8]>::to_vec),
+            shares_lower: false,
+            upper: end,
+            drop_up_to: None,
+            path_id: job.settings.levels.output_path(plan.output_level),
+        }
+    }
+
+    #[inline]
+    pub(super) fn add(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        ranges: &CompactionRangeDels,
+    ) -> Result<()> {
+        let size = self.open.as_ref().map_or(0, |o| o.0.file_size());
+        if self.cutter.should_cut_before(key, size) && self.open.is_some() {
+            self.finish_file(ranges, Some(keys::user_key(key)))?;
+        }
+        if self.open.is_none() {
+            self.start_file()?;
+        }
+        let (builder, bounds, _) = self.open.as_mut().expect("opened above");
+        builder.add(key, value)?;
+        bounds.add(key);
+        self.entries += 1;
+        Ok(())
+    }
+
+    fn start_file(&mut self) -> Result<()> {
+        let number = self.engine.new_file_number();
+        let path = self.job.family.table_path(number, self.path_id);
+        let engine = self.engine;
+        let file = engine
+            .c
+            .io
+            .create_table(&path, IoActivity::Compaction, engine.is_held_up())?;
+        self.created.push(number);
+        let mut options = self.engine.builder_options(
+            &self.job.family,
+            &self.job.settings,
+            number,
+            self.job.plan.compression,
+            self.ancester_time,
+        );
+        options.filter_level = self.job.plan.output_level as i32;
+        if self.job.plan.is_last_data_level {
+            options.compression_options =
+                bottommost_compression_options(&self.job.settings.options);
+        }
+        self.open = Some((
+            TableBuilder::new(options, file),
+            FileBounds::default(),
+            number,
+        ));
+        Ok(())
+    }
+
+    /// Ends the last output; makes one for range tombstones if there is none but for them.
+    pub(super) fn finish(&mut self, ranges: &CompactionRangeDels) -> Result<()> {
+        if self.open.is_none() && !ranges.is_empty() {
+            let all = OutputBounds {
+                lower: self.lower.as_deref(),
+                upper: self.upper,
+                drop_up_to: self.drop_up_to,
+                ..OutputBounds::default()
+            };
+            if !ranges.output(&all).is_empty() {
+                self.start_file()?;
+            }
+        }
+        self.finish_file(ranges, self.upper)
+    }
+
+    /// Ends the open output with the range tombstones up to where the next begins, if one does.
+    fn finish_file(&mut self, ranges: &CompactionRangeDels, next: Option<&[u8]>) -> Result<()> {
+        let Some((mut builder, mut bounds, number)) = self.open.take() else {
+            return Ok(());
+        };
+        if !ranges.is_empty() {
+            let comparator = &self.job.family.comparator;
+            let ends_with = |next| comparator.equal(next, keys::user_key(&bounds.largest));
+            let has_keys = !bounds.largest.is_empty();
+            let sides = CutSides {
+                shares_lower: self.shares_lower,
+                shares_upper: has_keys && next.is_some_and(ends_with),
+            };
+            let part = OutputBounds {
+                lower: self.lower.as_deref(),
+                upper: next,
+                shares_upper: sides.shares_upper,
+                drop_up_to: self.drop_up_to,
+            };
+            for t in ranges.output(&part) {
+                builder.add_range_tombstone(&t.smallest(), &t.end)?;
+                bounds.add_tombstone(comparator, &t, &sides);
+            }
+            self.lower = next.map(<[u8]>::to_vec);
+            self.shares_lower = sides.shares_upper;
+        }
+        let summary = builder.finish()?;
+        let now = self.engine.c.env.clock.now_seconds();
+        let level = self.job.plan.output_level as u32;
+        let mut file = bounds.into_new_file(level, number, &summary, self.ancester_time, now);
+        file.epoch_number = self.epoch;
+        file.path_id = self.path_id;
+        self.done.push(file);
+        Ok(())
+    }
+
+    /// Deletes everything written; nothing refers to it.
+    pub(super) fn remove_all(mut self) {
+        if let Some((builder, ..)) = self.open.take() {
+            builder.abandon();
+        }
+        for n in &self.created {
+            // Left-overs are found by the next open.
+            let _ = self
+                .engine
+                .c
+                .env
+                .fs
+                .delete(&self.job.family.table_path(*n, self.path_id));
+        }
+    }
+}

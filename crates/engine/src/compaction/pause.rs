@@ -1,0 +1,97 @@
+//! Holding background work back, and letting it go on.
+
+use crate::core::{Engine, Family};
+use spanlith_base::{Error, Result};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+impl Engine {
+    /// Starts no flush and no compaction any more, and waits for those that run. Counts.
+    pub(crate) fn pause_background_work(&self) -> Result<()> {
+        let mut state = self.state.lock();
+        state.paused += 1;
+        while !state.no_jobs() {
+            if state.closing {
+                return Err(Error::shutdown(""));
+            }
+            state = self.wait_changed(state);
+        }
+        Ok(())
+    }
+
+    /// Takes back one pause.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if there was none.
+    pub(crate) fn continue_background_work(self: &Arc<Self>) -> Result<()> {
+        let mut state = self.state.lock();
+        if state.paused == 0 {
+            return Err(Error::invalid_argument(""));
+        }
+        state.paused -= 1;
+        self.schedule(&mut state);
+        drop(state);
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    /// Calls off manual compactions, waits for those that run, and refuses new ones. Counts.
+    pub(crate) fn disable_manual_compaction(&self) {
+        // Release pairs with the Acquire in `manual_is_off`.
+        self.manual_disabled.fetch_add(1, Ordering::Release);
+        self.changed.notify_all();
+        let mut state = self.state.lock();
+        while state.manual_running > 0 {
+            state = self.wait_changed(state);
+        }
+    }
+
+    /// Takes back one call of [`Self::disable_manual_compaction`], if there was one.
+    pub(crate) fn enable_manual_compaction(&self) {
+        let less = |n: usize| n.checked_sub(1);
+        // Nothing to take back is no error in RocksDB's interface.
+        let _ = self
+            .manual_disabled
+            .fetch_update(Ordering::Release, Ordering::Relaxed, less);
+    }
+
+    /// Whether manual compactions are off, or this one is.
+    #[inline]
+    pub(crate) fn manual_is_off(&self, canceled: Option<&AtomicBool>) -> bool {
+        self.manual_disabled.load(Ordering::Acquire) > 0
+            || canceled.is_some_and(|c| c.load(Ordering::Acquire))
+    }
+
+    /// Keeps obsolete files on disk. Counts.
+    pub(crate) fn disable_file_deletions(&self) {
+        self.c.purge.disable();
+    }
+
+    /// Takes back one call of [`Self::disable_file_deletions`]; the last one deletes what was kept.
+    pub(crate) fn enable_file_deletions(&self) {
+        self.c.purge.enable();
+        if !self.c.purge.is_disabled() {
+            self.retire_logs();
+            self.c.purge.run();
+        }
+    }
+
+    /// Marks the files of a range, except those of the deepest level with data, so that compactions
+    /// take them down.
+    pub(crate) fn suggest_compact_range(
+        self: &Arc<Self>,
+        family: &Arc<Family>,
+        begin: Option<&[u8]>,
+        end: Option<&[u8]>,
+    ) -> Result<()> {
+        let mut state = self.state.lock();
+        let version = state.alive(family.id)?.version.clone();
+        for level in 0..version.num_non_empty_levels().saturating_sub(1) {
+            for file in version.overlapping(level, begin, end) {
+                file.suggest();
+            }
+        }
+        self.install_superversion(&mut state, family.id);
+        Ok(())
+    }
+}

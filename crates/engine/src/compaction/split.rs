@@ -1,0 +1,109 @@
+//! Splits a compaction into ranges of user keys that are worked on at once.
+//!
+//! Boundaries come from the indexes of the inputs: each table names about 128 keys that cut it into
+//! equal parts. All parts together are dealt out to ranges of equal size, none smaller than a file of
+//! the output level. Versions of one user key stay in one range.
+
+use super::job::CompactionJob;
+use crate::core::Engine;
+use crate::options::CompactionPri;
+use spanlith_base::Result;
+use spanlith_table::KeyAnchor;
+
+/// Parts into which one table is cut, about.
+const ANCHORS_PER_FILE: u64 = 128;
+
+impl Engine {
+    /// User keys at which the job is split, ascending; none if it stays whole.
+    pub(super) fn split_keys(&self, job: &CompactionJob) -> Result<Vec<Vec<u8>>> {
+        let ranges = self.ranges_wanted(job);
+        if ranges <= 1 {
+            return Ok(Vec::new());
+        }
+        let mut anchors = Vec::new();
+        for f in job.plan.input_files() {
+            let reader = job.family.cache.reader(f)?;
+            anchors.extend(reader.key_anchors(ANCHORS_PER_FILE)?);
+        }
+        let comparator = &job.family.comparator;
+        anchors.sort_by(|a: &KeyAnchor, b| comparator.compare(&a.user_key, &b.user_key));
+        anchors.dedup_by(|b, a| comparator.equal(&a.user_key, &b.user_key));
+        Ok(deal(&anchors, ranges, job.plan.target_file_size))
+    }
+
+    fn ranges_wanted(&self, job: &CompactionJob) -> u64 {
+        if !job.plan.may_split {
+            return 1;
+        }
+        let limit = match job.max_subcompactions {
+            0 => self.c.options.max_subcompactions,
+            own => own,
+        };
+        let limit = u64::from(limit.max(1));
+        if job.settings.levels.compaction_pri != CompactionPri::RoundRobin {
+            return limit;
+        }
+        // Files that take turns bring a range each, as far as jobs are free.
+        let files = job.plan.inputs.first().map_or(0, |i| i.1.len()) as u64;
+        let running = self.state.lock().compactions_running;
+        let free = self.max_compactions().saturating_sub(running) as u64;
+        limit.max(files.min(limit + free))
+    }
+}
+
+/// Keys that cut the parts into at most `ranges` ranges of equal size.
+fn deal(anchors: &[KeyAnchor], ranges: u64, fewest_bytes: u64) -> Vec<Vec<u8>> {
+    let total: u64 = anchors.iter().map(|a| a.size_bytes).sum();
+    let size = (total / ranges).max(fewest_bytes);
+    if size >= total {
+        return Vec::new();
+    }
+    let mut keys = Vec::new();
+    let (mut sum, mut next) = (0, size);
+    for anchor in anchors {
+        sum += anchor.size_bytes;
+        if sum > next {
+            next += size;
+            keys.push(anchor.user_key.clone());
+            if keys.len() as u64 + 1 == ranges {
+                break;
+            }
+        }
+    }
+    keys
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(sizes: &[u64]) -> Vec<KeyAnchor> {
+        let anchor = |(i, &size_bytes): (usize, &u64)| KeyAnchor {
+            user_key: vec![b'a' + i as u8],
+            size_bytes,
+        };
+        sizes.iter().enumerate().map(anchor).collect()
+    }
+
+    fn cut(sizes: &[u64], ranges: u64, fewest: u64) -> String {
+        let keys = deal(&parts(sizes), ranges, fewest);
+        keys.iter()
+            .map(|k| String::from_utf8_lossy(k).into_owned())
+            .collect()
+    }
+
+    #[test]
+    fn parts_are_dealt_out_to_ranges_of_equal_size() {
+        assert_eq!(cut(&[10; 8], 4, 1), "ceg");
+        assert_eq!(cut(&[10; 8], 2, 1), "e");
+        assert_eq!(cut(&[70, 10, 10, 10], 3, 1), "ab", "one part is large");
+    }
+
+    #[test]
+    fn no_range_is_smaller_than_a_file_of_the_output() {
+        assert_eq!(cut(&[10; 8], 4, 40), "e");
+        assert_eq!(cut(&[10; 8], 4, 80), "", "it fits one file");
+        assert_eq!(cut(&[10; 8], 1, 1), "");
+        assert_eq!(cut(&[], 4, 1), "");
+    }
+}

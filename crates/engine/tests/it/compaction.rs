@@ -1,0 +1,466 @@
+//! Filters, manual compactions and their options, subcompactions, files dropped by range.
+
+use spanlith::options::{CfOptions, CompactionPri, DbOptions};
+use spanlith::{
+    BottommostCompaction, Cf, CompactFilesOptions, CompactRangeOptions, CompactionFilter,
+    CompactionFilterFactory, Db, ErrorKind, FilterContext, FilterDecision, FilterValue,
+    RemoveEmptyValues, SubCode, TableCreation,
+};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+fn small() -> CfOptions {
+    let mut cf = CfOptions::default();
+    cf.write_buffer_size = 64 << 10;
+    cf.target_file_size_base = 16 << 10;
+    cf.max_bytes_for_level_base = 64 << 10;
+    cf.disable_auto_compactions = true;
+    cf
+}
+
+fn open_with(dir: &Path, cf: CfOptions) -> Db {
+    Db::builder(dir)
+        .create_if_missing(true)
+        .no_info_log()
+        .cf_options(cf)
+        .open()
+        .unwrap()
+}
+
+fn keys(cf: &Cf) -> String {
+    let all = cf.iter().map(|e| e.unwrap().0.into_vec());
+    all.map(|k| String::from_utf8(k).unwrap())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// Files per level, up to the deepest that has any.
+fn shape(cf: &Cf) -> String {
+    let counts: Vec<String> = (0..7)
+        .map(|l| {
+            let name = format!("rocksdb.num-files-at-level{l}");
+            cf.property(&name).unwrap()
+        })
+        .collect();
+    counts.join(" ").trim_end_matches(" 0").to_string()
+}
+
+fn force() -> CompactRangeOptions {
+    CompactRangeOptions {
+        bottommost: BottommostCompaction::Force,
+        ..CompactRangeOptions::default()
+    }
+}
+
+/// Says what the key says, and counts its calls.
+#[derive(Default)]
+struct ByKey(AtomicUsize);
+
+impl CompactionFilter for ByKey {
+    fn name(&self) -> &str {
+        "test.ByKey"
+    }
+
+    fn filter(&self, _level: usize, key: &[u8], value: FilterValue<'_>) -> FilterDecision {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        match (key, value) {
+            (_, FilterValue::Operand(b"drop")) => FilterDecision::Remove,
+            (b"drop", FilterValue::Value(_)) => FilterDecision::Remove,
+            (b"purge", FilterValue::Value(_)) => FilterDecision::Purge,
+            (b"change", FilterValue::Value(_)) => FilterDecision::ChangeValue(b"changed".to_vec()),
+            (b"skip", FilterValue::Value(_)) => FilterDecision::RemoveAndSkipUntil(b"t".to_vec()),
+            _ => FilterDecision::Keep,
+        }
+    }
+}
+
+#[test]
+fn a_filter_removes_changes_and_skips_what_a_compaction_rewrites() {
+    let dir = tempfile::tempdir().unwrap();
+    let filter = Arc::new(ByKey::default());
+    let open = || {
+        Db::builder(dir.path())
+            .create_if_missing(true)
+            .no_info_log()
+            .cf_options(small())
+            .merge_operator(Arc::new(spanlith::StringAppend::new(b",")))
+            .compaction_filter(filter.clone())
+            .open()
+            .unwrap()
+    };
+    let db = open();
+    let cf = db.default_cf();
+    for key in [
+        "a", "change", "drop", "keep", "purge", "skip", "skipped", "z",
+    ] {
+        cf.put(key, "v").unwrap();
+    }
+    for operand in ["x", "drop", "y"] {
+        cf.merge("m", operand).unwrap();
+    }
+    db.flush(true).unwrap();
+    assert_eq!(
+        filter.0.load(Ordering::Relaxed),
+        0,
+        "a flush is not filtered"
+    );
+    let snapshot = db.snapshot();
+    cf.put("keep", "new").unwrap();
+    cf.compact_range(None, None).unwrap();
+    assert_eq!(keys(&cf), "a change keep m z");
+    assert_eq!(cf.get("change").unwrap().as_deref(), Some(&b"changed"[..]));
+    assert_eq!(cf.get("keep").unwrap().as_deref(), Some(&b"new"[..]));
+    assert_eq!(
+        cf.get("m").unwrap().as_deref(),
+        Some(&b"x,drop,y"[..]),
+        "the snapshot protects operands, not values"
+    );
+    drop(snapshot);
+    drop((cf, db));
+    let db = open();
+    assert_eq!(keys(&db.default_cf()), "a change keep m z");
+}
+
+/// Drops everything, for the jobs it is told to.
+struct Everything {
+    when: TableCreation,
+    seen: Arc<AtomicUsize>,
+}
+
+impl CompactionFilter for Everything {
+    fn name(&self) -> &str {
+        "test.Everything"
+    }
+
+    fn filter(&self, _: usize, _: &[u8], _: FilterValue<'_>) -> FilterDecision {
+        FilterDecision::Remove
+    }
+}
+
+impl CompactionFilterFactory for Everything {
+    fn name(&self) -> &str {
+        "test.Everything"
+    }
+
+    fn create(&self, context: &FilterContext) -> Option<Box<dyn CompactionFilter>> {
+        assert_eq!(context.creation, self.when);
+        assert_eq!(
+            context.is_manual_compaction,
+            self.when == TableCreation::Compaction
+        );
+        self.seen.fetch_add(1, Ordering::Relaxed);
+        Some(Box::new(Self {
+            when: self.when,
+            seen: self.seen.clone(),
+        }))
+    }
+
+    fn should_filter(&self, creation: TableCreation) -> bool {
+        creation == self.when
+    }
+}
+
+#[test]
+fn a_factory_filters_the_kinds_of_jobs_it_asks_for() {
+    for when in [TableCreation::Flush, TableCreation::Compaction] {
+        let dir = tempfile::tempdir().unwrap();
+        let seen = Arc::new(AtomicUsize::new(0));
+        let factory = Everything {
+            when,
+            seen: seen.clone(),
+        };
+        let db = Db::builder(dir.path())
+            .create_if_missing(true)
+            .no_info_log()
+            .cf_options(small())
+            .compaction_filter_factory(Arc::new(factory))
+            .open()
+            .unwrap();
+        let cf = db.default_cf();
+        cf.put("a", "1").unwrap();
+        db.flush(true).unwrap();
+        let want = if when == TableCreation::Flush {
+            ""
+        } else {
+            "a"
+        };
+        assert_eq!(keys(&cf), want, "{when:?}");
+        cf.compact_range(None, None).unwrap();
+        assert_eq!(keys(&cf), "", "{when:?}");
+        assert_eq!(shape(&cf), "0 0 0 0 0 0".trim_end_matches(" 0"), "{when:?}");
+        assert!(seen.load(Ordering::Relaxed) > 0);
+    }
+}
+
+#[test]
+fn the_built_in_filter_is_found_by_its_name_and_drops_empty_values() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = small();
+    options.compaction_filter = RemoveEmptyValues::NAME.to_string();
+    let db = open_with(dir.path(), options);
+    let cf = db.default_cf();
+    cf.put("empty", "").unwrap();
+    cf.put("full", "v").unwrap();
+    db.flush(true).unwrap();
+    cf.compact_range(None, None).unwrap();
+    assert_eq!(keys(&cf), "full");
+}
+
+fn fill(cf: &Cf, rounds: u32, seed: &str) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let mut rng = spanlith_testkit::Rng::new(spanlith_testkit::seed(seed));
+    let mut model = BTreeMap::new();
+    for _ in 0..rounds {
+        for _ in 0..400 {
+            let key = format!("{:06}", rng.next_u64() % 5000).into_bytes();
+            let mut value = vec![0; 100];
+            for chunk in value.chunks_mut(8) {
+                chunk.copy_from_slice(&rng.next_u64().to_le_bytes()[..chunk.len()]);
+            }
+            cf.put(&key, &value).unwrap();
+            model.insert(key, value);
+        }
+        cf.flush(true).unwrap();
+    }
+    model
+}
+
+fn assert_same(cf: &Cf, model: &BTreeMap<Vec<u8>, Vec<u8>>) {
+    let got: Vec<_> = cf
+        .iter()
+        .map(|e| e.map(|(k, v)| (k.into_vec(), v.into_vec())).unwrap())
+        .collect();
+    let want: Vec<_> = model.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
+    assert!(got == want, "{} entries, want {}", got.len(), want.len());
+}
+
+#[test]
+fn a_split_compaction_writes_what_a_whole_one_does() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open_with(dir.path(), small());
+    let cf = db.default_cf();
+    let model = fill(&cf, 6, "a_split_compaction");
+    let options = CompactRangeOptions {
+        max_subcompactions: 4,
+        ..CompactRangeOptions::default()
+    };
+    cf.compact_range_opt(None, None, &options).unwrap();
+    assert_same(&cf, &model);
+    let stats = cf.compaction_stats().unwrap();
+    assert_eq!(stats.levels[6].count, 1);
+    assert_eq!(stats.levels[6].records_out, model.len() as u64);
+    assert_eq!(stats.levels[6].records_in, 2400);
+    assert_eq!(stats.levels[0].files_written, 6);
+    cf.compact_range_opt(None, None, &force()).unwrap();
+    assert_same(&cf, &model);
+}
+
+#[test]
+fn files_that_take_turns_are_remembered_in_the_manifest() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = small();
+    options.compaction_pri = CompactionPri::RoundRobin;
+    options.level_compaction_dynamic_level_bytes = false;
+    options.disable_auto_compactions = false;
+    options.level0_file_num_compaction_trigger = 2;
+    let open = || open_with(dir.path(), options.clone());
+    let db = open();
+    let cf = db.default_cf();
+    let model = fill(&cf, 12, "files_that_take_turns");
+    db.wait_idle(None).unwrap();
+    assert_same(&cf, &model);
+    let before = shape(&cf);
+    assert!(before.split(' ').count() > 2, "{before}");
+    drop((cf, db));
+    let db = open();
+    let cf = db.default_cf();
+    db.wait_idle(None).unwrap();
+    assert_eq!(shape(&cf), before);
+    let cursors = cf.compact_cursors();
+    assert!(cursors.contains_key(&1), "{cursors:?}");
+    assert_same(&cf, &model);
+}
+
+#[test]
+fn a_manual_compaction_can_leave_its_files_in_another_level() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open_with(dir.path(), small());
+    let cf = db.default_cf();
+    cf.put("a", "1").unwrap();
+    db.flush(true).unwrap();
+    let to = |target_level| CompactRangeOptions {
+        change_level: true,
+        target_level,
+        exclusive: true,
+        ..CompactRangeOptions::default()
+    };
+    cf.compact_range_opt(None, None, &to(Some(2))).unwrap();
+    assert_eq!(shape(&cf), "0 0 1");
+    let e = cf.compact_range_opt(None, None, &to(Some(9))).unwrap_err();
+    assert_eq!(
+        (e.kind(), e.message()),
+        (
+            ErrorKind::InvalidArgument,
+            "Target level exceeds number of levels"
+        )
+    );
+    assert_eq!(keys(&cf), "a");
+    drop((cf, db));
+    let db = open_with(dir.path(), small());
+    assert_eq!(keys(&db.default_cf()), "a");
+}
+
+#[test]
+fn a_manual_compaction_that_is_called_off_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open_with(dir.path(), small());
+    let cf = db.default_cf();
+    cf.put("a", "1").unwrap();
+    let paused = |result: spanlith::Result<()>| {
+        let e = result.unwrap_err();
+        (e.kind(), e.subcode()) == (ErrorKind::Incomplete, Some(SubCode::ManualCompactionPaused))
+    };
+    db.disable_manual_compaction();
+    assert!(paused(cf.compact_range(None, None)));
+    db.enable_manual_compaction();
+    let canceled = CompactRangeOptions {
+        canceled: Some(Arc::new(AtomicBool::new(true))),
+        ..CompactRangeOptions::default()
+    };
+    assert!(paused(cf.compact_range_opt(None, None, &canceled)));
+    cf.compact_range(None, None).unwrap();
+    assert_eq!(shape(&cf), "0 0 0 0 0 0 1");
+}
+
+#[test]
+fn named_files_are_compacted_together_with_what_must_go_along() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open_with(dir.path(), small());
+    let cf = db.default_cf();
+    for round in 0..3 {
+        cf.put("k", format!("{round}")).unwrap();
+        db.flush(true).unwrap();
+    }
+    let newest = cf.tables().iter().map(|f| f.1.number).max().unwrap();
+    let options = CompactFilesOptions::default();
+    let made = cf.compact_files(&[newest], 1, &options).unwrap();
+    assert_eq!(made.len(), 1);
+    assert_eq!(shape(&cf), "0 1", "older files of level 0 went along");
+    assert_eq!(cf.get("k").unwrap().as_deref(), Some(&b"2"[..]));
+    let e = cf.compact_files(&[newest], 1, &options).unwrap_err();
+    let name = format!("{newest:06}.sst");
+    assert_eq!(
+        (e.kind(), e.message()),
+        (
+            ErrorKind::InvalidArgument,
+            &*format!(
+                "Specified compaction input file {name} does not exist in column family default."
+            )
+        )
+    );
+    let e = cf.compact_files(&made, 0, &options).unwrap_err();
+    assert!(
+        e.message().starts_with("Cannot compact file to up level"),
+        "{e}"
+    );
+    let e = cf.compact_files(&made, 7, &options).unwrap_err();
+    assert_eq!(
+        e.message(),
+        "Output level for column family default must between [0, 6]."
+    );
+}
+
+#[test]
+fn files_wholly_in_a_range_are_dropped_without_looking_at_their_keys() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open_with(dir.path(), small());
+    let cf = db.default_cf();
+    let model = fill(&cf, 6, "files_wholly_in_a_range");
+    cf.compact_range(None, None).unwrap();
+    let before: u64 = shape(&cf)
+        .split(' ')
+        .map(|n| n.parse::<u64>().unwrap())
+        .sum();
+    db.disable_file_deletions();
+    cf.delete_files_in_ranges(&[(Some(b"001000"), Some(b"003000"))], true)
+        .unwrap();
+    let after: u64 = shape(&cf)
+        .split(' ')
+        .map(|n| n.parse::<u64>().unwrap())
+        .sum();
+    assert!(after > 0 && after + 2 < before, "{before} {after}");
+    let tables = || {
+        let names = std::fs::read_dir(dir.path()).unwrap();
+        let names = names.map(|e| e.unwrap().file_name().into_string().unwrap());
+        names.filter(|n| n.ends_with(".sst")).count() as u64
+    };
+    assert!(tables() > after, "deletions are disabled");
+    db.enable_file_deletions();
+    assert_eq!(tables(), after);
+    let outside = |k: &[u8]| k < b"001000" || k > b"003000";
+    for (key, value) in model.iter().filter(|(k, _)| outside(k)) {
+        assert_eq!(cf.get(key).unwrap().as_deref(), Some(&value[..]));
+    }
+}
+
+#[test]
+fn a_released_snapshot_lets_bottommost_files_shed_what_it_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = small();
+    options.disable_auto_compactions = false;
+    let db = open_with(dir.path(), options);
+    let cf = db.default_cf();
+    cf.put("k", "old").unwrap();
+    let snapshot = db.snapshot();
+    cf.put("k", "new").unwrap();
+    cf.compact_range(None, None).unwrap();
+    db.wait_idle(None).unwrap();
+    let entries = |cf: &Cf| cf.property("rocksdb.estimate-num-keys").unwrap();
+    assert_eq!(entries(&cf), "2");
+    drop(snapshot);
+    db.wait_idle(None).unwrap();
+    assert_eq!(entries(&cf), "1");
+}
+
+#[test]
+fn a_suggested_range_and_paused_work_go_on_when_they_are_let() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = small();
+    options.disable_auto_compactions = false;
+    let db = open_with(dir.path(), options);
+    let cf = db.default_cf();
+    cf.put("k", "1").unwrap();
+    cf.compact_range(None, None).unwrap();
+    cf.put("k", "2").unwrap();
+    db.flush(true).unwrap();
+    assert_eq!(shape(&cf), "1 0 0 0 0 0 1");
+    db.pause_background_work().unwrap();
+    cf.suggest_compact_range(None, None).unwrap();
+    assert_eq!(shape(&cf), "1 0 0 0 0 0 1");
+    db.continue_background_work().unwrap();
+    db.wait_idle(None).unwrap();
+    assert_eq!(shape(&cf), "0 0 0 0 0 0 1");
+    let e = db.continue_background_work().unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::InvalidArgument);
+}
+
+#[test]
+fn outputs_are_cut_where_the_partitioners_prefix_changes() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = small();
+    options.sst_partitioner_factory = "{id=SstPartitionerFixedPrefixFactory;length=1;}".to_string();
+    let db = Db::builder(dir.path())
+        .create_if_missing(true)
+        .options(DbOptions::default())
+        .no_info_log()
+        .cf_options(options)
+        .open()
+        .unwrap_or_else(|e| panic!("{e}"));
+    let cf = db.default_cf();
+    for key in ["a1", "a2", "b1", "c1", "c2"] {
+        cf.put(key, "v").unwrap();
+    }
+    cf.compact_range(None, None).unwrap();
+    assert_eq!(shape(&cf), "0 0 0 0 0 0 3");
+}
