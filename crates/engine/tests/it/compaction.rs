@@ -1,6 +1,6 @@
 //! Filters, manual compactions and their options, subcompactions, files dropped by range.
 
-use spanlith::options::{CfOptions, CompactionPri, DbOptions};
+use spanlith::options::{CfOptions, CompactionPri};
 use spanlith::{
     BottommostCompaction, Cf, CompactFilesOptions, CompactRangeOptions, CompactionFilter,
     CompactionFilterFactory, Db, ErrorKind, FilterContext, FilterDecision, FilterValue,
@@ -250,7 +250,12 @@ fn a_split_compaction_writes_what_a_whole_one_does() {
     let stats = cf.compaction_stats().unwrap();
     assert_eq!(stats.levels[6].count, 1);
     assert_eq!(stats.levels[6].records_out, model.len() as u64);
-    assert_eq!(stats.levels[6].records_in, 2400);
+    let bottom = &stats.levels[6];
+    assert!(bottom.records_dropped > 0);
+    assert_eq!(
+        bottom.records_in,
+        bottom.records_out + bottom.records_dropped
+    );
     assert_eq!(stats.levels[0].files_written, 6);
     cf.compact_range_opt(None, None, &force()).unwrap();
     assert_same(&cf, &model);
@@ -418,9 +423,12 @@ fn a_released_snapshot_lets_bottommost_files_shed_what_it_kept() {
     db.wait_idle(None).unwrap();
     let entries = |cf: &Cf| cf.property("rocksdb.estimate-num-keys").unwrap();
     assert_eq!(entries(&cf), "2");
+    // As RocksDB: what is visible must have passed the file.
+    cf.put("other", "1").unwrap();
     drop(snapshot);
     db.wait_idle(None).unwrap();
-    assert_eq!(entries(&cf), "1");
+    db.flush(true).unwrap();
+    assert_eq!(entries(&cf), "2", "one of each");
 }
 
 #[test]
@@ -450,13 +458,7 @@ fn outputs_are_cut_where_the_partitioners_prefix_changes() {
     let dir = tempfile::tempdir().unwrap();
     let mut options = small();
     options.sst_partitioner_factory = "{id=SstPartitionerFixedPrefixFactory;length=1;}".to_string();
-    let db = Db::builder(dir.path())
-        .create_if_missing(true)
-        .options(DbOptions::default())
-        .no_info_log()
-        .cf_options(options)
-        .open()
-        .unwrap_or_else(|e| panic!("{e}"));
+    let db = open_with(dir.path(), options);
     let cf = db.default_cf();
     for key in ["a1", "a2", "b1", "c1", "c2"] {
         cf.put(key, "v").unwrap();
