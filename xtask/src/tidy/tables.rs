@@ -78,6 +78,7 @@ pub const MODULE_ORDER: [&str; 23] = [
     "listener",
     "info_log",
     "options",
+    "filter",
 ];
 
 /// Crates whose root must forbid unsafe code.

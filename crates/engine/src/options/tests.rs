@@ -561,10 +561,6 @@ fn what_does_not_exist_is_refused_all_at_once_by_name() {
             "bottommost_compression kXpressCompression",
         ),
         (
-            "bottommost_compression=kZSTD;bottommost_compression_opts={enabled=true;level=7}",
-            "bottommost_compression_opts",
-        ),
-        (
             "compression=kZlibCompression;compression_opts.level=12",
             "compression_opts",
         ),
