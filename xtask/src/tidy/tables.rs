@@ -54,7 +54,7 @@ pub fn package(folder: &str) -> String {
 }
 
 /// The modules of `crates/engine`, highest first. A module may use itself and what comes after it.
-pub const MODULE_ORDER: [&str; 23] = [
+pub const MODULE_ORDER: [&str; 24] = [
     "api",
     "utilities",
     "txn",

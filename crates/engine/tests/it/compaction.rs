@@ -464,5 +464,7 @@ fn outputs_are_cut_where_the_partitioners_prefix_changes() {
         cf.put(key, "v").unwrap();
     }
     cf.compact_range(None, None).unwrap();
+    assert_eq!(shape(&cf), "0 0 0 0 0 0 1", "a move into the last level");
+    cf.compact_range_opt(None, None, &force()).unwrap();
     assert_eq!(shape(&cf), "0 0 0 0 0 0 3");
 }
