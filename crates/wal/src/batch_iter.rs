@@ -131,7 +131,7 @@ pub enum BatchOp<'a> {
     Noop,
 }
 
-impl BatchOp<'_> {
+impl<'a> BatchOp<'a> {
     /// Whether the entry counts in the header and takes a sequence number.
     #[inline]
     pub fn is_counted(&self) -> bool {
@@ -150,6 +150,28 @@ impl BatchOp<'_> {
             | Self::BlobIndex { cf, .. }
             | Self::WideColumnEntity { cf, .. }
             | Self::ValuePreferredSeqno { cf, .. } => Some(cf),
+            Self::LogData { .. }
+            | Self::BeginPrepare(_)
+            | Self::EndPrepare { .. }
+            | Self::Commit { .. }
+            | Self::CommitWithTimestamp { .. }
+            | Self::Rollback { .. }
+            | Self::Noop => None,
+        }
+    }
+
+    /// The key it writes to, the first one of a range; `None` for markers and notes.
+    #[inline]
+    pub fn key(&self) -> Option<&'a [u8]> {
+        match *self {
+            Self::Put { key, .. }
+            | Self::Delete { key, .. }
+            | Self::SingleDelete { key, .. }
+            | Self::Merge { key, .. }
+            | Self::DeleteRange { begin: key, .. }
+            | Self::BlobIndex { key, .. }
+            | Self::WideColumnEntity { key, .. }
+            | Self::ValuePreferredSeqno { key, .. } => Some(key),
             Self::LogData { .. }
             | Self::BeginPrepare(_)
             | Self::EndPrepare { .. }

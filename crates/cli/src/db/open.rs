@@ -110,8 +110,12 @@ impl Target {
         if let Some(p) = known.parsed() {
             options.wal_recovery_mode = p.db.wal_recovery_mode;
         }
+        let mut write_prepared = false;
         loop {
             let mut builder = Db::builder(&self.db).options(options.clone());
+            if write_prepared {
+                builder = builder.write_prepared();
+            }
             for name in ["default", self.cf.as_str()] {
                 let mut family = FamilyOptions::new(name);
                 if let Some(cf) = known.cf(name) {
@@ -131,6 +135,14 @@ impl Target {
                         && !options.allow_2pc =>
                 {
                     options.allow_2pc = true;
+                }
+                // No file names the policy but the kinds of records do.
+                Err(e)
+                    if e.kind() == ErrorKind::NotSupported
+                        && e.message().starts_with("WritePrepared")
+                        && !write_prepared =>
+                {
+                    write_prepared = true;
                 }
                 other => return self.family(&other.at(&self.db)?),
             }

@@ -40,6 +40,8 @@ pub(crate) struct Immutable {
 pub(crate) struct PreparedSection {
     /// Number of the log that holds it.
     pub log: FileNumber,
+    /// Sequence number of the batch that holds it.
+    pub sequence: SequenceNumber,
     /// Its entries, encoded as in a batch.
     pub entries: Vec<u8>,
 }

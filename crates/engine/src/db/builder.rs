@@ -26,6 +26,7 @@ pub struct OpenBuilder {
     all_families: bool,
     no_info_log: bool,
     resources: Resources,
+    write_prepared: bool,
 }
 
 impl OpenBuilder {
@@ -38,6 +39,7 @@ impl OpenBuilder {
             all_families: false,
             no_info_log: false,
             resources: Resources::default(),
+            write_prepared: false,
         }
     }
 
@@ -163,6 +165,13 @@ impl OpenBuilder {
         self
     }
 
+    /// The logs come from a transaction database with the policy write-prepared, which no file says.
+    /// Sections that were committed are visible, undecided ones are not. For reading only.
+    pub fn write_prepared(mut self) -> Self {
+        self.write_prepared = true;
+        self
+    }
+
     /// Reports invalid and unsupported options, before anything is touched.
     ///
     /// # Errors
@@ -213,6 +222,11 @@ impl OpenBuilder {
         if self.all_families {
             self.add_families(&env)?;
         }
+        if self.write_prepared && !read_only {
+            return Err(Error::not_supported(
+                "the policy write-prepared, except for reading only",
+            ));
+        }
         self.check()?;
         sanitize_db(&mut self.options);
         self.resources.complete(&env, &mut self.options);
@@ -227,6 +241,7 @@ impl OpenBuilder {
             resources: self.resources,
             read_only,
             no_info_log: self.no_info_log || read_only,
+            write_prepared: self.write_prepared,
         })
     }
 

@@ -4,6 +4,7 @@ mod create;
 mod current;
 mod decide;
 mod manifest;
+mod numbering;
 mod obsolete;
 mod open;
 mod open_tables;

@@ -39,6 +39,8 @@ pub struct OpenRequest {
     pub read_only: bool,
     /// Write no `LOG` file.
     pub no_info_log: bool,
+    /// Transactions in the logs were written under the policy write-prepared.
+    pub write_prepared: bool,
 }
 
 /// 20 base-36 digits from two random words, as RocksDB forms session ids.
@@ -220,7 +222,7 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
     if !later {
         open_tables(&engine)?;
     }
-    let replay = Replay::new(&engine, last_sequence, !read_only);
+    let replay = Replay::new(&engine, last_sequence, !read_only, request.write_prepared);
     let replayed = replay.run(&logs)?;
     for (n, offset, why) in &replayed.dropped {
         engine.c.log.warn(format_args!(

@@ -6,12 +6,25 @@
 //! about an unknown name is none: its section was in a log that is gone, so everything is in tables.
 //!
 //! Sections of the policies write-prepared and write-unprepared are refused by name, as RocksDB
-//! refuses them under its default policy.
+//! refuses them under its default policy, unless the caller says that the policy was write-prepared:
+//! see [`super::numbering`]. Entries of such a section that nobody decided about may be in tables
+//! already, where nothing tells them apart; then the open is refused.
 
 use crate::core::PreparedSection;
-use spanlith_base::{Error, Result};
+use spanlith_base::{Error, Result, SequenceNumber};
 use spanlith_wal::{PrepareKind, WriteBatch};
 use std::collections::BTreeMap;
+
+/// How transactions of the logs were written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Policy {
+    /// There are none; a prepared section is refused.
+    None,
+    /// Entries take effect with the commit, and get their numbers then.
+    WriteCommitted,
+    /// Entries got their numbers when they were prepared.
+    WritePrepared,
+}
 
 /// What one batch says about transactions, beside its own entries.
 #[derive(Default)]
@@ -39,22 +52,30 @@ impl<'r> Sections<'r> {
         &mut self,
         kind: PrepareKind,
         rest: &'r [u8],
-        allow_2pc: bool,
+        policy: Policy,
     ) -> Result<()> {
-        if !allow_2pc {
+        if policy == Policy::None {
             return Err(Error::not_supported(
                 "WAL contains prepared transactions. Open with TransactionDB::Open().",
             ));
         }
-        let tag = match kind {
-            PrepareKind::Committed => {
+        let tag = match (kind, policy) {
+            (PrepareKind::Committed, Policy::WriteCommitted)
+            | (PrepareKind::Prepared, Policy::WritePrepared) => {
                 if self.open.replace(rest).is_some() {
                     return Err(Error::corruption("prepared section within another"));
                 }
                 return Ok(());
             }
-            PrepareKind::Prepared => "WritePrepared/WriteUnprepared",
-            PrepareKind::Unprepared => "WriteUnprepared",
+            (PrepareKind::Committed, _) => {
+                return Err(Error::not_supported(
+                    "WriteCommitted txn tag when write_after_commit_ is disabled (in \
+                     WritePrepared/WriteUnprepared mode). If it is not due to corruption, the WAL \
+                     must be emptied before changing the WritePolicy.",
+                ));
+            }
+            (PrepareKind::Prepared, _) => "WritePrepared/WriteUnprepared",
+            (PrepareKind::Unprepared, _) => "WriteUnprepared",
         };
         Err(Error::not_supported(format!(
             "{tag} txn tag when write_after_commit_ is enabled (in default WriteCommitted mode). If \
@@ -81,13 +102,24 @@ impl<'r> Sections<'r> {
     }
 
     /// The entries prepared as `xid`, by this batch or an earlier one.
-    pub(super) fn find<'x>(&self, known: &'x Prepared, xid: &[u8]) -> Option<&'x [u8]>
+    pub(super) fn find<'x>(
+        &self,
+        known: &'x Prepared,
+        xid: &[u8],
+    ) -> Option<(&'x [u8], Option<&'x PreparedSection>)>
     where
         'r: 'x,
     {
         let own = self.prepared.iter().rev().find(|p| p.0 == xid);
-        own.map(|p| p.1)
-            .or_else(|| known.0.get(xid).map(|p| p.entries.as_slice()))
+        own.map(|p| (p.1, None)).or_else(|| {
+            let section = known.0.get(xid)?;
+            Some((section.entries.as_slice(), Some(section)))
+        })
+    }
+
+    /// The entries that this batch prepares, by section.
+    pub(super) fn entries(&self) -> impl Iterator<Item = &'r [u8]> + '_ {
+        self.prepared.iter().map(|p| p.1)
     }
 }
 
@@ -97,15 +129,26 @@ pub(super) struct Prepared(BTreeMap<Vec<u8>, PreparedSection>);
 
 impl Prepared {
     /// Takes in what a batch of `log` says, once it was replayed.
-    pub(super) fn take(&mut self, sections: Sections<'_>, log: u64) {
+    pub(super) fn take(&mut self, sections: Sections<'_>, log: u64, sequence: SequenceNumber) {
         for (xid, entries) in sections.prepared {
             let entries = entries.to_vec();
-            self.0
-                .insert(xid.to_vec(), PreparedSection { log, entries });
+            let section = PreparedSection {
+                log,
+                sequence,
+                entries,
+            };
+            self.0.insert(xid.to_vec(), section);
         }
         for xid in sections.decided {
             self.0.remove(xid);
         }
+    }
+
+    /// What is undecided, by name of the transaction.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], &PreparedSection)> {
+        self.0
+            .iter()
+            .map(|(xid, section)| (xid.as_slice(), section))
     }
 
     /// What is undecided.

@@ -8,7 +8,8 @@
 //! fail the open.
 
 use super::decide::{Decider, Verdict, WalInfo};
-use super::prepared::{Prepared, Sections, with_timestamp};
+use super::numbering::Numbering;
+use super::prepared::{Policy, Prepared, Sections, with_timestamp};
 use crate::core::{Engine, Family, FamilySettings, Opening, PreparedSection};
 use crate::filter::TableCreation;
 use crate::flush::{TableRequest, build_table};
@@ -63,6 +64,8 @@ pub(super) struct Replay<'a> {
     out: Replayed,
     decider: Decider,
     prepared: Prepared,
+    policy: Policy,
+    numbering: Numbering,
     /// Logs below this are retired: all they held is in tables.
     first_log: u64,
     /// Number of the log replayed last, and where the records replayed end.
@@ -78,6 +81,22 @@ pub(super) struct Replay<'a> {
 /// An entry to insert: family, sequence number, kind, key, value.
 type Entry<'e> = (u32, SequenceNumber, ValueType, &'e [u8], &'e [u8]);
 
+/// Entries that follow each other.
+struct Run<'e> {
+    entries: Cow<'e, [u8]>,
+    /// Sequence number and log of a section that is inserted where it was prepared.
+    prepared_at: Option<(SequenceNumber, u64)>,
+}
+
+impl<'e> Run<'e> {
+    fn new(entries: impl Into<Cow<'e, [u8]>>) -> Self {
+        Self {
+            entries: entries.into(),
+            prepared_at: None,
+        }
+    }
+}
+
 /// What a batch comes to.
 enum Inserted<'e> {
     Entries(Vec<Entry<'e>>),
@@ -86,7 +105,12 @@ enum Inserted<'e> {
 }
 
 impl<'a> Replay<'a> {
-    pub(super) fn new(engine: &'a Engine, last_sequence: u64, may_flush: bool) -> Self {
+    pub(super) fn new(
+        engine: &'a Engine,
+        last_sequence: u64,
+        may_flush: bool,
+        write_prepared: bool,
+    ) -> Self {
         let state = engine.state.lock();
         let families = state.families.values().map(|f| Recovering {
             family: f.family.clone(),
@@ -119,6 +143,12 @@ impl<'a> Replay<'a> {
                 state.kept_log,
             ),
             prepared: Prepared::default(),
+            policy: match (write_prepared, o.allow_2pc) {
+                (true, _) => Policy::WritePrepared,
+                (false, true) => Policy::WriteCommitted,
+                (false, false) => Policy::None,
+            },
+            numbering: Numbering::new(write_prepared),
             first_log: state.kept_log,
             before: None,
             end: 0,
@@ -144,6 +174,9 @@ impl<'a> Replay<'a> {
             if !f.mem.is_empty() {
                 f.mems.push(f.mem.clone());
             }
+        }
+        if self.policy == Policy::WritePrepared {
+            self.check_undecided()?;
         }
         self.out.prepared = self.prepared.into_inner();
         self.out.last_log = self.decider.last_log();
@@ -202,6 +235,22 @@ impl<'a> Replay<'a> {
         }
     }
 
+    /// Refuses sections whose entries are in tables though nobody decided about them.
+    fn check_undecided(&self) -> Result<()> {
+        for (xid, section) in self.prepared.iter() {
+            for op in BatchIter::entries(&section.entries) {
+                let family = op?.cf().and_then(|cf| self.out.families.get(&cf));
+                if family.is_some_and(|f| section.log < f.log_number) {
+                    return Err(Error::not_supported(
+                        "write-prepared transactions that are undecided and partly in tables",
+                    )
+                    .with("transaction", xid.escape_ascii()));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Whether the log before ended where this one says it did.
     fn continues(&self, opening: &Opening) -> bool {
         opening.number < self.first_log || self.before == Some((opening.number, opening.size))
@@ -220,8 +269,7 @@ impl<'a> Replay<'a> {
             None
         };
         let rep = changed.as_ref().map_or(rep, |batch| batch.as_bytes());
-        let allow_2pc = self.engine.c.options.allow_2pc;
-        let (runs, sections) = plan(rep, &self.prepared, &self.out.families, allow_2pc)?;
+        let (runs, sections) = plan(rep, &self.prepared, &self.out.families, self.policy)?;
         if first && self.is_behind_a_gap(rep)? {
             match self.decider.gap()? {
                 Verdict::GoOn => {}
@@ -231,7 +279,22 @@ impl<'a> Replay<'a> {
         // Everything is looked at before anything is inserted: a batch is recovered whole or not at
         // all.
         let mut next = sequence;
-        let entries = match self.entries(&runs, log, &mut next)? {
+        let mut numbering = std::mem::replace(&mut self.numbering, Numbering::new(false));
+        numbering.begin();
+        let inserted = self.entries(&runs, log, &mut numbering, &mut next);
+        if self.policy == Policy::WritePrepared {
+            // What is prepared takes its numbers now.
+            for entries in sections.entries() {
+                for op in BatchIter::entries(entries) {
+                    let op = op?;
+                    let Some(cf) = op.cf() else { continue };
+                    numbering.take(cf, op.key().unwrap_or_default(), &mut next);
+                }
+            }
+            numbering.end(&mut next);
+        }
+        self.numbering = numbering;
+        let entries = match inserted? {
             Inserted::Entries(entries) => entries,
             Inserted::Refused(error) => return self.decider.damage(error),
         };
@@ -253,7 +316,7 @@ impl<'a> Replay<'a> {
             }
         }
         drop(runs);
-        self.prepared.take(sections, log);
+        self.prepared.take(sections, log, sequence);
         self.out.last_sequence = self.out.last_sequence.max(next.saturating_sub(1));
         for family in self.out.families.values_mut() {
             family.seal_if_full(self.engine, self.may_flush)?;
@@ -294,48 +357,58 @@ impl<'a> Replay<'a> {
     /// The entries of `runs`, numbered from `next` on, that are not in tables yet.
     fn entries<'e>(
         &self,
-        runs: &'e [Cow<'_, [u8]>],
+        runs: &'e [Run<'_>],
         log: u64,
+        numbering: &mut Numbering,
         next: &mut SequenceNumber,
     ) -> Result<Inserted<'e>> {
         let mut entries = Vec::new();
-        for op in runs.iter().flat_map(|run| BatchIter::entries(run)) {
-            let op = op?;
-            let Some(cf) = op.cf() else { continue };
-            // A family that was dropped, or is not opened, or has everything in tables.
-            let family = self.out.families.get(&cf);
-            let Some(family) = family.filter(|f| log >= f.log_number) else {
-                *next += 1;
-                continue;
-            };
-            let (kind, key, value): (_, _, &[u8]) = match op {
-                BatchOp::Put { key, value, .. } => (ValueType::Value, key, value),
-                BatchOp::Delete { key, .. } => (ValueType::Deletion, key, &[]),
-                BatchOp::SingleDelete { key, .. } => (ValueType::SingleDeletion, key, &[]),
-                BatchOp::Merge { key, value, .. } => {
-                    if family.family.merge_operator.is_none() {
-                        return Err(Error::invalid_argument(
-                            "merge_operator is not properly initialized. The log holds merge \
+        let own_runs = runs.iter().map(|run| {
+            let own = run.prepared_at.map(|(at, _)| (Numbering::new(true), at));
+            (run, own, run.prepared_at.map_or(log, |(_, log)| log))
+        });
+        for (run, mut own, log) in own_runs {
+            for op in BatchIter::entries(&run.entries) {
+                let op = op?;
+                let Some(cf) = op.cf() else { continue };
+                let mut number = |key: &[u8]| match &mut own {
+                    Some((numbering, at)) => numbering.take(cf, key, at),
+                    None => numbering.take(cf, key, next),
+                };
+                // A family that was dropped, or is not opened, or has everything in tables.
+                let family = self.out.families.get(&cf);
+                let Some(family) = family.filter(|f| log >= f.log_number) else {
+                    number(op.key().unwrap_or_default());
+                    continue;
+                };
+                let (kind, key, value): (_, _, &[u8]) = match op {
+                    BatchOp::Put { key, value, .. } => (ValueType::Value, key, value),
+                    BatchOp::Delete { key, .. } => (ValueType::Deletion, key, &[]),
+                    BatchOp::SingleDelete { key, .. } => (ValueType::SingleDeletion, key, &[]),
+                    BatchOp::Merge { key, value, .. } => {
+                        if family.family.merge_operator.is_none() {
+                            return Err(Error::invalid_argument(
+                                "merge_operator is not properly initialized. The log holds merge \
                              records: open with the operator they were written with",
-                        ));
-                    }
-                    (ValueType::Merge, key, value)
-                }
-                BatchOp::DeleteRange { begin, end, .. } => {
-                    match family.family.comparator.compare(begin, end) {
-                        // Counted, but neither inserted nor given a number.
-                        std::cmp::Ordering::Equal => continue,
-                        std::cmp::Ordering::Greater => {
-                            let text = "end key comes before start key";
-                            return Ok(Inserted::Refused(Error::invalid_argument(text)));
+                            ));
                         }
-                        std::cmp::Ordering::Less => (ValueType::RangeDeletion, begin, end),
+                        (ValueType::Merge, key, value)
                     }
-                }
-                other => return Err(not_executed(&other)),
-            };
-            entries.push((cf, *next, kind, key, value));
-            *next += 1;
+                    BatchOp::DeleteRange { begin, end, .. } => {
+                        match family.family.comparator.compare(begin, end) {
+                            // Counted, but neither inserted nor given a number.
+                            std::cmp::Ordering::Equal => continue,
+                            std::cmp::Ordering::Greater => {
+                                let text = "end key comes before start key";
+                                return Ok(Inserted::Refused(Error::invalid_argument(text)));
+                            }
+                            std::cmp::Ordering::Less => (ValueType::RangeDeletion, begin, end),
+                        }
+                    }
+                    other => return Err(not_executed(&other)),
+                };
+                entries.push((cf, number(key), kind, key, value));
+            }
         }
         Ok(Inserted::Entries(entries))
     }
@@ -347,13 +420,13 @@ fn plan<'x, 'r: 'x>(
     rep: &'r [u8],
     known: &'x Prepared,
     families: &BTreeMap<u32, Recovering>,
-    allow_2pc: bool,
-) -> Result<(Vec<Cow<'x, [u8]>>, Sections<'r>)> {
+    policy: Policy,
+) -> Result<(Vec<Run<'x>>, Sections<'r>)> {
     let size_of = |cf: u32| {
         let family = families.get(&cf);
         Some(family.map_or(0, |f| f.family.comparator.timestamp_size()))
     };
-    let mut runs: Vec<Cow<'x, [u8]>> = Vec::new();
+    let mut runs: Vec<Run<'x>> = Vec::new();
     let mut sections = Sections::default();
     let mut iter = BatchIter::new(rep)?;
     // Where the present run begins, and what is not walked yet.
@@ -363,25 +436,30 @@ fn plan<'x, 'r: 'x>(
         let own = &from[..from.len() - before.len()];
         match op? {
             BatchOp::BeginPrepare(kind) => {
-                runs.push(own.into());
-                sections.begin(kind, rest, allow_2pc)?;
+                runs.push(Run::new(own));
+                sections.begin(kind, rest, policy)?;
             }
             BatchOp::EndPrepare { xid } => sections.end(xid, before)?,
             BatchOp::Commit { xid } => {
-                runs.push(own.into());
-                let entries = sections.find(known, xid);
-                runs.extend(entries.map(Cow::from));
+                runs.push(Run::new(own));
+                if let Some((entries, section)) = sections.find(known, xid) {
+                    let at = section.filter(|_| policy == Policy::WritePrepared);
+                    runs.push(Run {
+                        prepared_at: at.map(|s| (s.sequence, s.log)),
+                        ..Run::new(entries)
+                    });
+                }
                 sections.decide(xid);
             }
             BatchOp::CommitWithTimestamp { ts, xid } => {
-                runs.push(own.into());
-                if let Some(entries) = sections.find(known, xid) {
-                    runs.push(with_timestamp(entries, ts, size_of)?.into());
+                runs.push(Run::new(own));
+                if let Some((entries, _)) = sections.find(known, xid) {
+                    runs.push(Run::new(with_timestamp(entries, ts, size_of)?));
                 }
                 sections.decide(xid);
             }
             BatchOp::Rollback { xid } => {
-                runs.push(own.into());
+                runs.push(Run::new(own));
                 sections.decide(xid);
             }
             _ => continue,
@@ -391,7 +469,7 @@ fn plan<'x, 'r: 'x>(
     if sections.is_open() {
         return Err(Error::corruption("prepared section without end"));
     }
-    runs.push(from.into());
+    runs.push(Run::new(from));
     Ok((runs, sections))
 }
 
