@@ -59,6 +59,7 @@ pub use merge::{
     StringAppendTest, UInt64Add, operator_by_name, operator_of,
 };
 pub use read::ReadOptions;
+pub use spanlith_base::WriteBufferManager;
 pub use spanlith_base::{
     Comparator, Error, ErrorKind, Pinned, Result, SequenceNumber, Severity, SubCode, UserComparator,
 };

@@ -9,6 +9,7 @@ use crate::range_dels::RangeDels;
 use crate::tree::{EntryRef, MemTableIter, Tree};
 use spanlith_base::range_del::FragmentedTombstones;
 use spanlith_base::{Comparator, SequenceNumber, ValueType};
+use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
 /// In-memory entries of one column family, newest first for each key, and its range tombstones.
@@ -20,6 +21,8 @@ pub struct MemTable {
     /// publishes it; a reader that may see a tombstone came after its write was published.
     range_dels: OnceLock<Box<RangeDels>>,
     range_dels_max: u64,
+    /// Lives as long as the memtable.
+    companion: OnceLock<Box<dyn Any + Send + Sync>>,
 }
 
 /// What a memtable is made of.
@@ -74,7 +77,14 @@ impl MemTable {
                 0 => u64::MAX,
                 n => u64::from(n),
             },
+            companion: OnceLock::new(),
         }
+    }
+
+    /// Keeps `companion` until the memtable is dropped. The first one stays.
+    pub fn attach(&self, companion: Box<dyn Any + Send + Sync>) {
+        // A second one is dropped at once, as documented.
+        let _ = self.companion.set(companion);
     }
 
     /// Adds an entry; false, with nothing changed, if `key` has an entry with that sequence number

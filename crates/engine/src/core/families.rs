@@ -141,11 +141,8 @@ impl Engine {
             ..VersionEdit::default()
         };
         self.write_edits(&mut manifest, vec![edit])?;
-        leader.slots.push(MemSlot {
-            family: family.clone(),
-            mem: made.mem.clone(),
-            limit: made.settings.options.write_buffer_size as usize,
-        });
+        let budget = self.c.resources.write_buffers.as_ref();
+        leader.slots.push(MemSlot::new(&made, budget));
         let mut state = self.state.lock();
         state.max_family = id;
         state.families.insert(id, made);

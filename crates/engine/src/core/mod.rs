@@ -11,6 +11,7 @@ mod families;
 mod family;
 mod install;
 mod manifest;
+mod mem_charge;
 mod opening;
 mod purge;
 mod request;

@@ -1,10 +1,11 @@
 //! What the state mutex, the write leadership and the manifest token guard.
 
+use super::mem_charge::MemCharge;
 use super::throttle::StallCondition;
 use super::{CompactionStats, Family, FamilySettings};
 use crate::picker::RunningCompaction;
 use crate::version::Version;
-use spanlith_base::{Error, ErrorKind, FileNumber, Result, SequenceNumber};
+use spanlith_base::{Error, ErrorKind, FileNumber, Result, SequenceNumber, WriteBufferManager};
 use spanlith_memtable::MemTable;
 use spanlith_wal::LogWriter;
 use std::collections::{BTreeMap, VecDeque};
@@ -244,6 +245,34 @@ pub(crate) struct MemSlot {
     pub mem: Arc<MemTable>,
     /// `write_buffer_size`.
     pub limit: usize,
+    /// What `mem` holds of the budget, if there is one.
+    pub charge: Option<Arc<MemCharge>>,
+}
+
+impl MemSlot {
+    /// The slot of a family, with its mutable memtable.
+    pub(crate) fn new(f: &FamilyState, budget: Option<&Arc<WriteBufferManager>>) -> Self {
+        Self {
+            family: f.family.clone(),
+            mem: f.mem.clone(),
+            limit: f.settings.options.write_buffer_size as usize,
+            charge: budget.map(|m| MemCharge::of(&f.mem, m)),
+        }
+    }
+
+    /// Seals the memtable and begins with another.
+    pub(crate) fn replace(
+        &mut self,
+        mem: &Arc<MemTable>,
+        budget: Option<&Arc<WriteBufferManager>>,
+    ) {
+        if let Some(charge) = &self.charge {
+            charge.follow(self.mem.memory_usage() as u64);
+            charge.seal();
+        }
+        self.mem = mem.clone();
+        self.charge = budget.map(|m| MemCharge::of(mem, m));
+    }
 }
 
 /// Guarded by write leadership.

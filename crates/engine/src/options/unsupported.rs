@@ -42,6 +42,7 @@ const DB_ANY: &[&str] = &[
     "strict_bytes_per_sync",
     "max_open_files",
     "open_files_async",
+    "db_write_buffer_size",
     "use_direct_reads",
     "use_direct_io_for_flush_and_compaction",
     "rate_limiter_bytes_per_sec",

@@ -325,11 +325,8 @@ fn assemble(request: &OpenRequest, families: Vec<RecoveredFamily>, parts: Parts)
             f.sink,
             f.log_number,
         );
-        slots.push(MemSlot {
-            family: state.family.clone(),
-            mem: state.mem.clone(),
-            limit: state.settings.options.write_buffer_size as usize,
-        });
+        let budget = request.resources.write_buffers.as_ref();
+        slots.push(MemSlot::new(&state, budget));
         states.insert(f.id, state);
     }
     let leader = LeaderState {

@@ -1,6 +1,7 @@
 //! Order, log, apply, publish; refuse or slow writers.
 
 mod batch;
+mod budget;
 mod options;
 mod pipeline;
 mod room;

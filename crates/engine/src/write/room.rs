@@ -12,6 +12,11 @@ use std::time::Duration;
 /// Longest single sleep of a delayed writer, so that it notices soon that the delay is lifted.
 const SLICE: Duration = Duration::from_millis(1);
 
+/// What a writer is told who does not want to wait.
+pub(super) fn no_room() -> Error {
+    Error::incomplete("Write stall")
+}
+
 impl Engine {
     /// Called by the leader before it forms a group of at least `bytes`.
     #[inline]
@@ -25,7 +30,10 @@ impl Engine {
             self.wait_for_gate(no_slowdown, bytes)?;
         }
         let first = &leader.slots[0];
-        if first.mem.should_flush(first.limit) || !leader.touched.is_empty() {
+        if first.mem.should_flush(first.limit)
+            || !leader.touched.is_empty()
+            || first.charge.is_some()
+        {
             return self.seal_full(leader, no_slowdown);
         }
         Ok(())
@@ -45,12 +53,16 @@ impl Engine {
                 full.push(at);
             }
         }
+        if !full.is_empty() {
+            self.seal(leader, no_slowdown, &full)?;
+        }
+        let kept = match leader.slots[0].charge {
+            Some(_) => self.keep_budget(leader, &touched, no_slowdown),
+            None => Ok(()),
+        };
         touched.clear();
         leader.touched = touched;
-        if full.is_empty() {
-            return Ok(());
-        }
-        self.seal(leader, no_slowdown, &full)
+        kept
     }
 
     #[cold]
@@ -204,7 +216,7 @@ impl Engine {
                 continue;
             };
             let mem = f.settings.new_memtable(&slot.family.comparator);
-            slot.mem = mem.clone();
+            slot.replace(&mem, self.c.resources.write_buffers.as_ref());
             let sealed = std::mem::replace(&mut f.mem, mem);
             f.imm.push(Immutable {
                 mem: sealed,

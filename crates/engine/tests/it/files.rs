@@ -276,3 +276,52 @@ fn writes_of_flushes_and_reads_of_compactions_pass_the_rate_limiter() {
     assert_eq!(bytes(IoPriority::Low), low, "users are not limited");
     assert_eq!(bytes(IoPriority::User), 0);
 }
+
+#[test]
+fn memtables_of_all_families_stay_within_one_budget_and_the_oldest_is_flushed() {
+    use spanlith::WriteBufferManager;
+    let (env, executor, _) = Env::test(Arc::new(MemFs::new()), 7);
+    let manager = Arc::new(WriteBufferManager::new(1 << 20, None, false));
+    let db = builder(&PathBuf::from("/db"), |_| {})
+        .env(env)
+        .write_buffer_manager(manager.clone())
+        .open()
+        .unwrap();
+    let old = db.create_cf(FamilyOptions::new("old")).unwrap();
+    old.put("first", "here").unwrap();
+    let cf = db.default_cf();
+    for n in 0..20_000u32 {
+        cf.put(n.to_be_bytes(), [7; 100]).unwrap();
+        executor.run_until_idle();
+        assert!(manager.used() < (1 << 20) + (1 << 19), "{}", manager.used());
+    }
+    // 2 MB went through a budget of 1 MB: both families were flushed, the older entry first.
+    let tables = |cf: &spanlith::Cf| {
+        let n = cf.property("rocksdb.num-files-at-level0").unwrap();
+        n.parse::<u32>().unwrap()
+    };
+    assert_eq!(tables(&old), 1);
+    assert!(tables(&cf) > 0);
+    assert!(manager.mutable() > 0);
+    drop((cf, old));
+    db.close().unwrap();
+    assert_eq!((manager.used(), manager.mutable()), (0, 0));
+}
+
+#[test]
+fn a_budget_that_stalls_makes_writers_wait_for_flushes() {
+    use spanlith::WriteBufferManager;
+    let temp = TempDir::new("files");
+    let manager = Arc::new(WriteBufferManager::new(512 << 10, None, true));
+    let db = builder(&temp.path().join("db"), |_| {})
+        .write_buffer_manager(manager.clone())
+        .open()
+        .unwrap();
+    let cf = db.default_cf();
+    for n in 0..30_000u32 {
+        cf.put(n.to_be_bytes(), [7; 100]).unwrap();
+    }
+    assert!(manager.used() < 1 << 20);
+    assert_eq!(cf.iter().count(), 30_000);
+    db.close().unwrap();
+}

@@ -1,0 +1,82 @@
+//! Keeps the memtables within the budget of a write buffer manager, if the database has one.
+//!
+//! The leader tells the manager how much each memtable that took entries has grown before it forms the
+//! next group. If the manager asks for a flush, the memtable with the oldest entry is sealed and flushed,
+//! as RocksDB chooses; if it asks writers to wait, the leader waits, and all who follow it with it.
+
+use super::room::no_room;
+use crate::core::{Engine, LeaderState};
+use spanlith_base::{Error, Result};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Longest wait before looking whether the database is closing.
+const SLICE: Duration = Duration::from_millis(20);
+
+impl Engine {
+    /// Requires: leadership. `touched` are slots that may have grown.
+    #[cold]
+    pub(super) fn keep_budget(
+        self: &Arc<Self>,
+        leader: &mut LeaderState,
+        touched: &[usize],
+        no_slowdown: bool,
+    ) -> Result<()> {
+        let Some(manager) = &self.c.resources.write_buffers else {
+            return Ok(());
+        };
+        for &at in touched {
+            if let Some(slot) = leader.slots.get(at)
+                && let Some(charge) = &slot.charge
+            {
+                charge.follow(slot.mem.memory_usage() as u64);
+            }
+        }
+        if manager.should_flush() {
+            self.flush_oldest(leader)?;
+        }
+        let executor = &self.c.env.executor;
+        while manager.should_stall() {
+            if let Some(e) = self.refusal() {
+                return Err(e);
+            }
+            if no_slowdown {
+                return Err(no_room());
+            }
+            // The flush that was under way before may have ended without freeing enough.
+            self.flush_oldest(leader)?;
+            let helped = executor.is_manual() && executor.help();
+            if !helped {
+                manager.wait_for_room(SLICE);
+            }
+            if executor.is_manual() && !helped {
+                // Nobody is left to free anything.
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Seals and flushes the memtable with the oldest entry, unless that family already flushes.
+    fn flush_oldest(self: &Arc<Self>, leader: &mut LeaderState) -> Result<()> {
+        let oldest = {
+            let state = self.state.lock();
+            let filled = leader.slots.iter().enumerate().filter(|(_, slot)| {
+                let f = state.family(slot.family.id);
+                !slot.mem.is_empty() && f.is_some_and(|f| !f.flush_scheduled)
+            });
+            filled.min_by_key(|(_, slot)| slot.mem.first_seqno())
+        };
+        if let Some((at, _)) = oldest {
+            self.switch_memtables(leader, &[at])
+                .inspect_err(|e: &Error| self.set_error("sealing a memtable", e))?;
+        }
+        // What is sealed is flushed, however few memtables that are.
+        let mut state = self.state.lock();
+        for f in state.families.values_mut() {
+            f.flush_requested |= !f.imm.is_empty();
+        }
+        self.schedule(&mut state);
+        Ok(())
+    }
+}
