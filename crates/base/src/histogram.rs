@@ -75,6 +75,24 @@ impl Distribution {
             .fetch_add(value.wrapping_mul(value), Ordering::Relaxed);
     }
 
+    /// Adds the values of another.
+    pub fn add(&self, other: &Self) {
+        for (to, from) in self.buckets.iter().zip(&other.buckets) {
+            to.fetch_add(from.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        self.min
+            .fetch_min(other.min.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.max
+            .fetch_max(other.max.load(Ordering::Relaxed), Ordering::Relaxed);
+        for (to, from) in [
+            (&self.count, &other.count),
+            (&self.sum, &other.sum),
+            (&self.sum_squares, &other.sum_squares),
+        ] {
+            to.fetch_add(from.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+
     /// Forgets all values.
     pub fn reset(&self) {
         self.min.store(u64::MAX, Ordering::Relaxed);

@@ -279,6 +279,7 @@ thread_local! {
 }
 
 /// The calling thread's level.
+#[inline]
 pub fn level() -> u8 {
     LEVEL.get()
 }

@@ -118,6 +118,11 @@ impl<V: Send + Sync + 'static> Cache<V> {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
 
+    /// A number that all handles on this cache share, and no other cache that lives at the same time.
+    pub fn identity(&self) -> usize {
+        Arc::as_ptr(&self.inner).addr()
+    }
+
     /// The shard of a key, and the part of its hash that the shard uses.
     #[inline]
     fn shard(&self, key: &CacheKey) -> (&Mutex<Shard<V>>, u32) {

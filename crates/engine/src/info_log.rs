@@ -123,10 +123,6 @@ impl InfoLog {
     }
 
     /// A log whose lines from `level` on go to `logger`; there is no file.
-    #[allow(
-        dead_code,
-        reason = "the database is opened with a logger once its builder takes one"
-    )]
     pub fn to_logger(env: &Env, logger: Arc<dyn Logger>, level: InfoLogLevel) -> Arc<Self> {
         Arc::new(Self {
             level,
@@ -183,7 +179,6 @@ impl InfoLog {
     }
 
     /// Whether lines of `level` are written.
-    #[allow(dead_code, reason = "all levels exist, though not all are used yet")]
     pub fn is_enabled(&self, level: InfoLogLevel) -> bool {
         self.is_heard() && level >= self.level
     }

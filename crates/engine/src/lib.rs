@@ -46,7 +46,7 @@ pub mod version;
 mod write;
 
 pub use crate::compaction::{BottommostCompaction, CompactFilesOptions, CompactRangeOptions};
-pub use crate::core::{CompactionStats, LevelStats, Snapshot};
+pub use crate::core::{CompactionStats, LevelStats, Snapshot, StatsSlice};
 pub use db::{Cf, Cursor, Db, FamilyOptions, Iter, LiveFile, OpenBuilder, SizeOf};
 pub use filter::{
     CompactionFilter, CompactionFilterFactory, FilterContext, FilterDecision, FilterValue,

@@ -11,6 +11,7 @@ use crate::index::IndexTable;
 use crate::options::ReadParams;
 use crate::readahead::ReadAhead;
 use crate::reader::TableReader;
+use crate::reader::count::CachedKind;
 use spanlith_base::keys::split_internal;
 use spanlith_base::{Error, Pinned, Result};
 use std::cmp::Ordering;
@@ -353,6 +354,9 @@ impl TableIter {
         self.block = block;
         let reader = &*self.reader;
         if let Some(found) = reader.cached_block(handle, &self.params) {
+            if self.params.is_counted {
+                reader.count_hit(CachedKind::Data, found.memory_usage());
+            }
             self.cursor.set_block(found);
             return Ok(());
         }
@@ -380,6 +384,10 @@ impl TableIter {
                 .map_err(|e| reader.at(e, handle))?;
         }
         reader.fill(handle, &found, &self.params)?;
+        if self.params.is_counted {
+            reader.count_read(BlockKind::Data, handle.size, None);
+            reader.count_fill(CachedKind::Data, &found, &self.params);
+        }
         self.cursor.set_block(found);
         Ok(())
     }

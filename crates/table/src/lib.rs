@@ -40,7 +40,8 @@ pub use format::{Compression, CompressionOptions, Compressor};
 pub use index::IndexType;
 pub use iter::TableIter;
 pub use options::{
-    AutoReadahead, BuilderOptions, IndexShortening, ReadParams, ReaderOptions, TableOptions,
+    AutoReadahead, BuilderOptions, IndexShortening, ReadCounters, ReadParams, ReaderOptions,
+    TableOptions,
 };
 pub use properties::TableProperties;
 pub use reader::{KeyAnchor, PrefixSeek, RangeTombstone, TableDump, TableGet, TableReader};

@@ -4,8 +4,9 @@ use crate::filter::FilterKind;
 use crate::index::IndexType;
 use crate::{BlockCache, Compression, CompressionOptions};
 use spanlith_base::checksum::ChecksumKind;
+use spanlith_base::stats::Statistics;
 use spanlith_base::{Comparator, SliceTransform};
-use spanlith_env::{IoPriority, RateLimiter};
+use spanlith_env::{Clock, IoPriority, RateLimiter};
 use std::sync::Arc;
 
 /// How index keys are made.
@@ -177,6 +178,15 @@ impl Default for BuilderOptions {
     }
 }
 
+/// Who counts what reads of a table cost.
+#[derive(Clone)]
+pub struct ReadCounters {
+    /// Where it is counted, beside the perf context.
+    pub statistics: Option<Arc<Statistics>>,
+    /// Measures how long reads take.
+    pub clock: Arc<dyn Clock>,
+}
+
 /// How a table is opened.
 #[derive(Clone)]
 pub struct ReaderOptions {
@@ -215,6 +225,8 @@ pub struct ReaderOptions {
     pub auto_readahead: AutoReadahead,
     /// Asked before reads that have a priority ([`ReadParams::rate_priority`]), if it limits reads.
     pub rate_limiter: Option<Arc<RateLimiter>>,
+    /// Who counts; only reads with [`ReadParams::is_counted`] are.
+    pub counters: Option<ReadCounters>,
 }
 
 /// How an iterator reads ahead when nobody tells it how much.
@@ -257,6 +269,7 @@ impl Default for ReaderOptions {
             cache_id: None,
             auto_readahead: AutoReadahead::default(),
             rate_limiter: None,
+            counters: None,
         }
     }
 }
@@ -278,6 +291,9 @@ pub struct ReadParams {
     pub prefetch: bool,
     /// Priority with the rate limiter; `None` does not ask it.
     pub rate_priority: Option<IoPriority>,
+    /// Count what the read costs, in the statistics of the table's reader and in the perf context of
+    /// the calling thread.
+    pub is_counted: bool,
 }
 
 impl Default for ReadParams {
@@ -290,6 +306,7 @@ impl Default for ReadParams {
             bypass_cache: false,
             prefetch: false,
             rate_priority: None,
+            is_counted: false,
         }
     }
 }

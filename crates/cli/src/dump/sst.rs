@@ -87,6 +87,7 @@ fn entries(
 ) -> std::io::Result<Result<()>> {
     let params = ReadParams {
         bypass_cache: true,
+        is_counted: false,
         readahead: 1 << 20,
         ..ReadParams::default()
     };

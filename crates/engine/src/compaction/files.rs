@@ -137,7 +137,7 @@ impl Engine {
     /// Unlinks what nothing refers to any more.
     pub(super) fn purge_and_log(&self) {
         for n in self.c.purge.run() {
-            self.c.log.info(format_args!("deleted table {n:06}"));
+            self.note_deleted(n);
         }
     }
 }

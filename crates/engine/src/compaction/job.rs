@@ -4,7 +4,6 @@ use super::outputs::Outputs;
 use crate::compaction::{Below, CompactionIter, IterSettings};
 use crate::core::{DbState, Engine, Family, FamilySettings, FamilyState, LevelStats, gate};
 use crate::filter::{FilterContext, TableCreation, protective_filter};
-use crate::info_log::EventValue;
 use crate::iter::{LevelIter, MergingIter, Source};
 use crate::picker::{
     CompactionPlan, CompactionReason, PickerInput, RunningCompaction, pick_leveled,
@@ -75,7 +74,7 @@ impl Engine {
             }
         }
         for n in self.c.purge.run() {
-            self.c.log.info(format_args!("deleted table {n:06}"));
+            self.note_deleted(n);
         }
     }
 
@@ -157,6 +156,7 @@ impl Engine {
         self.schedule(&mut state);
         drop(state);
         self.changed.notify_all();
+        self.tell_news();
     }
 
     /// Carries a plan out and returns the numbers of the files in the output level. On error nothing
@@ -181,20 +181,15 @@ impl Engine {
                 }
             }
             self.log_and_apply(family, edit, |state| count_work(state, job, &moved))?;
-            let fields = [
-                ("files", EventValue::U64(plan.input_files().count() as u64)),
-                ("total_files_size", EventValue::U64(plan.input_bytes())),
-                (
-                    "destination_level",
-                    EventValue::U64(plan.output_level as u64),
-                ),
-            ];
-            self.c.log.event(None, "trivial_move", &fields);
+            self.note_move(job);
             return Ok(plan.input_files().map(|f| f.number).collect());
         }
         let mut work = LevelStats::of_inputs(plan);
+        self.note_compaction_begin(job);
         let started = self.c.env.clock.monotonic_nanos();
-        let done = self.rewrite(job)?;
+        let done = self
+            .rewrite(job)
+            .inspect_err(|e| self.note_compaction_failed(job, e))?;
         let micros = (self.c.env.clock.monotonic_nanos() - started) / 1000;
         let total_size = done.files.iter().map(|f| f.size).sum();
         work.micros = micros;
@@ -205,22 +200,10 @@ impl Engine {
         work.records_dropped = done.entries_in.saturating_sub(done.entries_out);
         // From here on the outputs stay: an edit that failed half way may still be read by the next
         // open. If it is not, that open finds them explained and removes them.
-        edit.new_files = done.files;
+        edit.new_files.clone_from(&done.files);
         let numbers: Vec<u64> = edit.new_files.iter().map(|f| f.number).collect();
         self.log_and_apply(family, edit, |state| count_work(state, job, &work))?;
-        let fields = [
-            ("compaction_reason", EventValue::Str(plan.reason.name())),
-            ("output_level", EventValue::U64(plan.output_level as u64)),
-            (
-                "num_input_files",
-                EventValue::U64(plan.input_files().count() as u64),
-            ),
-            ("num_output_files", EventValue::U64(numbers.len() as u64)),
-            ("input_data_size", EventValue::U64(plan.input_bytes())),
-            ("total_output_size", EventValue::U64(total_size)),
-            ("compaction_time_micros", EventValue::U64(micros)),
-        ];
-        self.c.log.event(None, "compaction_finished", &fields);
+        self.note_compaction_end(job, &done.files, micros);
         Ok(numbers)
     }
 
@@ -365,6 +348,7 @@ impl Engine {
             bypass_cache: true,
             prefetch: true,
             rate_priority: Some(self.compaction_priority()),
+            is_counted: false,
         };
         let mut sources = Vec::new();
         for (level, files) in &job.plan.inputs {

@@ -5,6 +5,7 @@ mod files;
 mod iterator;
 mod job;
 mod manual;
+mod notes;
 mod outputs;
 mod pause;
 mod refit;

@@ -1,13 +1,18 @@
 //! The shared state of an open database.
 
+use super::news::News;
 use super::purge::PurgeQueue;
 use super::stall::Throttle;
 use super::state::{DbState, LeaderState, rank};
-use super::{Family, FamilySet, ManifestState, Request, Resources, SnapshotList};
+use super::{
+    DbCounters, Family, FamilySet, ManifestState, Request, Resources, SnapshotList, StatsHistory,
+};
 use crate::info_log::InfoLog;
+use crate::listener::Listeners;
 use crate::options::DbOptions;
 use crate::version::TableIo;
-use spanlith_base::sync::{ArcCell, Condvar, GroupQueue, Mutex};
+use spanlith_base::stats::Statistics;
+use spanlith_base::sync::{ArcCell, Condvar, GroupQueue, Guard, Mutex};
 use spanlith_base::{Error, FileNumber, Result, SequenceNumber};
 use spanlith_env::{Env, FileLock};
 use spanlith_wal::LogWriter;
@@ -21,6 +26,7 @@ pub(crate) struct Components {
     pub dir: PathBuf,
     /// Where logs are; the same as `dir` unless the options name another.
     pub wal_dir: PathBuf,
+    /// Options as at open. Those that may change are read through [`Engine::options`].
     pub options: DbOptions,
     pub purge: Arc<PurgeQueue>,
     /// How tables are opened and written.
@@ -34,11 +40,21 @@ pub(crate) struct Components {
     pub session_id: String,
     pub host_id: String,
     pub read_only: bool,
+    /// Counters that somebody asked for.
+    pub statistics: Option<Arc<Statistics>>,
+    /// Who is told what happens.
+    pub listeners: Arc<Listeners>,
 }
 
 /// An open database.
 pub(crate) struct Engine {
     pub c: Components,
+    /// Options in force; replaced as a whole under the state mutex.
+    options: ArcCell<DbOptions>,
+    /// Order of OPTIONS files: who holds it writes what is in force.
+    pub options_file: Mutex<()>,
+    /// Work done so far.
+    pub counters: DbCounters,
     /// Copy of `LeaderState::generation` for those who are not leaders.
     pub generation: AtomicU64,
     /// The default family.
@@ -71,6 +87,10 @@ pub(crate) struct Engine {
     pub manual_disabled: AtomicUsize,
     /// Set when close began; long jobs look at it.
     pub stopping: AtomicBool,
+    /// What listeners are to be told once locks are released.
+    pub news: Mutex<Vec<News>>,
+    /// Counters at regular times.
+    pub history: Mutex<StatsHistory>,
     pub manifest_number: AtomicU64,
     pub lock: std::sync::Mutex<Option<Box<dyn FileLock>>>,
     pub timer: std::sync::Mutex<Option<Box<dyn Send + Sync>>>,
@@ -102,7 +122,11 @@ impl Engine {
         let families: Vec<_> = state.families.values().map(|f| f.family.clone()).collect();
         let families = FamilySet::new(families);
         let lock = c.lock.take();
+        let now = c.env.clock.monotonic_nanos();
         Arc::new(Self {
+            options: ArcCell::new(Arc::new(c.options.clone())),
+            options_file: Mutex::new(rank::OPTIONS, ()),
+            counters: DbCounters::new(now),
             c,
             default: families
                 .get(0)
@@ -125,10 +149,23 @@ impl Engine {
             has_unlogged: AtomicBool::new(false),
             manual_disabled: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
+            news: Mutex::new(rank::LEAF, Vec::new()),
+            history: Mutex::new(rank::LEAF, StatsHistory::default()),
             lock: std::sync::Mutex::new(lock),
             timer: std::sync::Mutex::new(None),
             age_timer: std::sync::Mutex::new(None),
         })
+    }
+
+    /// Options in force.
+    #[inline]
+    pub(crate) fn options(&self) -> Guard<'_, DbOptions> {
+        self.options.load()
+    }
+
+    /// Puts other options in force. Requires: the state mutex.
+    pub(crate) fn replace_options(&self, options: Arc<DbOptions>) {
+        self.options.replace(options);
     }
 
     /// A file number nobody has used.
@@ -156,6 +193,12 @@ impl Engine {
 
     /// Records a background error: the first one stays, writes are refused from now on (W5).
     pub(crate) fn set_error(&self, what: &str, error: &Error) {
+        let Some(error) = &self.tell_error(what, error) else {
+            self.c.log.warn(format_args!(
+                "{what} failed, a listener cleared the error: {error}"
+            ));
+            return;
+        };
         let mut state = self.state.lock();
         state.error_count += 1;
         if state.error.is_none() {

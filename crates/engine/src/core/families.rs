@@ -9,7 +9,7 @@ use crate::options::{BlockBasedTableOptions, CfOptions};
 use crate::version::{DbPath, FilePaths, PurgeSink, TableCache, Version, VersionEdit};
 use spanlith_base::slice_transform::SliceTransform;
 use spanlith_base::{Comparator, Error, Result};
-use spanlith_table::{BlockCache, ReaderOptions};
+use spanlith_table::{BlockCache, ReadCounters, ReaderOptions};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -77,6 +77,10 @@ impl Engine {
             paths,
             readers: ReaderOptions {
                 prefix_extractor: settings.prefix_extractor.clone(),
+                counters: Some(ReadCounters {
+                    statistics: c.statistics.clone(),
+                    clock: c.env.clock.clone(),
+                }),
                 ..super::reader_options(request, &c.io)
             },
             verify_unique_id: c.options.verify_sst_unique_id_in_manifest,

@@ -1,7 +1,7 @@
 //! A column family: what stays the same while it is open, and its options, which may be replaced.
 
-use super::SuperVersion;
 use super::purge::{FamilySink, PurgeQueue};
+use super::{FamilyCounters, SuperVersion};
 use crate::filter::FilterSource;
 use crate::merge::MergeOperator;
 use crate::options::{BlockBasedTableOptions, CfOptions};
@@ -96,6 +96,8 @@ pub(crate) struct Family {
     pub cache: Arc<TableCache>,
     /// What readers use; replaced under the state mutex.
     pub superversion: ArcCell<SuperVersion>,
+    /// Work done for it so far.
+    pub counters: FamilyCounters,
     /// Set once the removal is durable.
     dropped: AtomicBool,
     // Last: files reported by what is dropped above still find it.
@@ -123,6 +125,7 @@ impl Family {
             merge_operator: p.merge_operator,
             filters: p.filters,
             cache: p.cache,
+            counters: FamilyCounters::new(p.superversion.version.num_levels()),
             superversion: ArcCell::new(Arc::new(p.superversion)),
             dropped: AtomicBool::new(false),
             sink: p.sink,

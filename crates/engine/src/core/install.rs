@@ -99,6 +99,7 @@ impl Engine {
         drop(manifest);
         drop(kept);
         self.changed.notify_all();
+        self.tell_news();
         Ok(())
     }
 
@@ -169,7 +170,7 @@ impl Engine {
     ) -> Result<()> {
         let roll = match &manifest.writer {
             None => true,
-            Some(w) => w.len() > self.c.options.max_manifest_file_size,
+            Some(w) => w.len() > self.options().max_manifest_file_size,
         };
         let number = if roll {
             self.new_file_number()
@@ -220,6 +221,7 @@ impl Engine {
             return;
         };
         f.superversion_number += 1;
+        f.family.counters.note_version(&f.version);
         f.family.superversion.replace(Arc::new(SuperVersion {
             mem: f.mem.clone(),
             imm: f.imm.iter().rev().map(|i| i.mem.clone()).collect(),
@@ -240,7 +242,7 @@ impl Engine {
         f.compaction_due =
             !f.settings.options.disable_auto_compactions && needs_compaction(&self.picker_input(f));
         let input = stall_input(f);
-        f.stall = stall_condition(&input);
+        let before = std::mem::replace(&mut f.stall, stall_condition(&input));
         f.mark_threshold = mark_threshold(f);
         let own = f.stall;
         let threshold = state.families.values().map(|f| f.mark_threshold).min();
@@ -251,6 +253,9 @@ impl Engine {
         // The rate follows the family that is worst off.
         if own.severity() == worst.severity() {
             self.throttle.update(&own, &input);
+        }
+        if let Some(f) = state.family(id) {
+            self.note_stall(f, before);
         }
         self.set_gate(worst);
     }

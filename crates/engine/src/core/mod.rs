@@ -9,9 +9,11 @@ mod compaction_stats;
 mod engine;
 mod families;
 mod family;
+mod history;
 mod install;
 mod manifest;
 mod mem_charge;
+mod news;
 mod opening;
 mod purge;
 mod request;
@@ -21,10 +23,13 @@ mod settings;
 mod snapshots;
 mod stall;
 mod state;
+mod stats;
 mod superversion;
 mod throttle;
 
 pub use compaction_stats::{CompactionStats, LevelStats};
+pub(crate) use history::StatsHistory;
+pub use history::StatsSlice;
 pub use snapshots::{Snapshot, SnapshotList};
 pub use superversion::SuperVersion;
 pub(crate) use throttle::DelayController;
@@ -46,4 +51,7 @@ pub(crate) use settings::{
 pub(crate) use stall::Throttle;
 pub(crate) use state::{
     DbState, FamilyState, Immutable, LeaderState, MemSlot, PreparedSection, slot_of,
+};
+pub(crate) use stats::{
+    DbCounters, FamilyCounters, FamilyNumbers, FamilyReport, JobNumbers, StallCounts, WriteNumbers,
 };

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 impl Engine {
     /// Compaction jobs that may run at once: RocksDB's split of `max_background_jobs`.
     pub(crate) fn max_compactions(&self) -> usize {
-        let o = &self.c.options;
+        let o = self.options();
         let jobs = o.max_background_jobs.max(1);
         let wanted = if o.max_background_compactions == -1 && o.max_background_flushes == -1 {
             jobs - (jobs / 4).max(1)
@@ -24,7 +24,7 @@ impl Engine {
 
     /// Flush jobs that may run at once: RocksDB's split of `max_background_jobs`.
     pub(crate) fn max_flushes(&self) -> usize {
-        let o = &self.c.options;
+        let o = self.options();
         let wanted = if o.max_background_compactions == -1 && o.max_background_flushes == -1 {
             o.max_background_jobs.max(1) / 4
         } else {

@@ -17,6 +17,11 @@ impl Throttle {
         }
     }
 
+    /// Changes the fastest rate of delayed writes; 0 means 16 MiB per second.
+    pub(crate) fn set_max_rate(&self, delayed_write_rate: u64) {
+        self.controller.lock().set_max_rate(delayed_write_rate);
+    }
+
     /// Takes in a new stall condition.
     pub(crate) fn update(&self, condition: &StallCondition, input: &StallInput) {
         self.controller.lock().update(condition, input);

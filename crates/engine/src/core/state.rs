@@ -13,6 +13,8 @@ use std::sync::Arc;
 
 /// Places in the lock order (architecture, section 9).
 pub(crate) mod rank {
+    /// Contents of OPTIONS files. Held across I/O.
+    pub const OPTIONS: u8 = 5;
     /// Write leadership: group formation, sequence assignment, the current log.
     pub const LEADER: u8 = 10;
     /// Closed logs that are not synced yet. Held across I/O.

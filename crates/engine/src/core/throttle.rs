@@ -182,11 +182,7 @@ impl DelayController {
     /// A controller whose rate begins at `delayed_write_rate` bytes per second and never exceeds it;
     /// 0 means 16 MiB per second.
     pub fn new(delayed_write_rate: u64) -> Self {
-        let max_rate = if delayed_write_rate == 0 {
-            16 << 20
-        } else {
-            delayed_write_rate
-        };
+        let max_rate = max_rate(delayed_write_rate);
         Self {
             max_rate,
             rate: max_rate,
@@ -196,6 +192,12 @@ impl DelayController {
             credit_bytes: 0,
             next_refill_micros: 0,
         }
+    }
+
+    /// Goes on with another `delayed_write_rate`: the rate begins there again.
+    pub fn set_max_rate(&mut self, delayed_write_rate: u64) {
+        self.max_rate = max_rate(delayed_write_rate);
+        self.rate = self.max_rate;
     }
 
     /// Takes in the condition of the family after a change, and the state it follows from.
@@ -282,6 +284,13 @@ impl DelayController {
     /// Bytes per second writes are delayed to now; 0 if they are not.
     pub fn current_rate(&self) -> u64 {
         if self.delayed { self.rate } else { 0 }
+    }
+}
+
+fn max_rate(delayed_write_rate: u64) -> u64 {
+    match delayed_write_rate {
+        0 => 16 << 20,
+        rate => rate,
     }
 }
 

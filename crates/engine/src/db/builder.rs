@@ -3,11 +3,14 @@
 use super::{Db, FamilyOptions};
 use crate::core::Resources;
 use crate::filter::{CompactionFilter, CompactionFilterFactory};
+use crate::info_log::Logger;
+use crate::listener::{EventListener, Listeners};
 use crate::merge::MergeOperator;
 use crate::options::{BlockBasedTableOptions, CfOptions, DbOptions, OptionsFile, sanitize_db};
 use crate::recovery::{self, OpenRequest};
 use crate::version::{DbPath, PATHS_MAX, filenames};
 use spanlith_base::slice_transform::SliceTransform;
+use spanlith_base::stats::Statistics;
 use spanlith_base::{Comparator, Error, Result, WriteBufferManager};
 use spanlith_env::{Env, RateLimiter, SstFileManager};
 use spanlith_table::BlockCache;
@@ -27,6 +30,9 @@ pub struct OpenBuilder {
     no_info_log: bool,
     resources: Resources,
     write_prepared: bool,
+    statistics: Option<Arc<Statistics>>,
+    listeners: Vec<Arc<dyn EventListener>>,
+    logger: Option<Arc<dyn Logger>>,
 }
 
 impl OpenBuilder {
@@ -40,6 +46,9 @@ impl OpenBuilder {
             no_info_log: false,
             resources: Resources::default(),
             write_prepared: false,
+            statistics: None,
+            listeners: Vec::new(),
+            logger: None,
         }
     }
 
@@ -172,6 +181,24 @@ impl OpenBuilder {
         self
     }
 
+    /// Counts into `statistics`, which may be shared by several databases.
+    pub fn statistics(mut self, statistics: Arc<Statistics>) -> Self {
+        self.statistics = Some(statistics);
+        self
+    }
+
+    /// Tells `listener` what happens; listeners are told in the order in which they were added.
+    pub fn listener(mut self, listener: Arc<dyn EventListener>) -> Self {
+        self.listeners.push(listener);
+        self
+    }
+
+    /// Hands the lines of the info log to `logger` instead of the file `LOG`.
+    pub fn logger(mut self, logger: Arc<dyn Logger>) -> Self {
+        self.logger = Some(logger);
+        self
+    }
+
     /// Reports invalid and unsupported options, before anything is touched.
     ///
     /// # Errors
@@ -242,6 +269,9 @@ impl OpenBuilder {
             read_only,
             no_info_log: self.no_info_log || read_only,
             write_prepared: self.write_prepared,
+            statistics: self.statistics,
+            listeners: Arc::new(Listeners::new(self.listeners)),
+            logger: self.logger,
         })
     }
 
@@ -252,7 +282,13 @@ impl OpenBuilder {
     /// comparator, families left out), `IO error` (directory, lock), `Corruption` (with file and
     /// offset), `Not implemented` (an option or a feature found in the directory, by name).
     pub fn open(self) -> Result<Db> {
-        Ok(Db::from_engine(recovery::open(self.request(false)?)?))
+        let engine = recovery::open(self.request(false)?)?;
+        let no_reports = DbOptions::new()
+            .stats_dump_period_sec(0u32)
+            .stats_persist_period_sec(0u32);
+        let now = engine.options().to_arc();
+        engine.start_reports(&no_reports, &now);
+        Ok(Db::from_engine(engine))
     }
 
     /// Opens for reading: no LOCK, nothing on disk changes; logs are replayed into memory.

@@ -118,7 +118,7 @@ impl Engine {
         self.state.lock().paused = 0;
         let mut first: Result<()> = Ok(());
         let failed = self.state.lock().error.clone();
-        if unlogged && failed.is_none() && !self.c.options.avoid_flush_during_shutdown {
+        if unlogged && failed.is_none() && !self.options().avoid_flush_during_shutdown {
             let all: Vec<_> = self.families.load().iter().cloned().collect();
             first = self.flush(&all, true);
         }

@@ -206,7 +206,7 @@ impl FamilyOptions {
     /// # Errors
     /// As [`Self::check`].
     pub(super) fn request(self, engine: &Engine) -> Result<FamilyRequest> {
-        self.check(&engine.c.options)?;
+        self.check(&engine.options())?;
         Ok(self.into_request(&engine.c.resources.paths))
     }
 }

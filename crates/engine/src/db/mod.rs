@@ -7,6 +7,8 @@ mod family_options;
 mod files;
 mod handle;
 mod properties;
+mod reports;
+mod set_options;
 
 pub use builder::OpenBuilder;
 pub use cursor::{Cursor, Iter};

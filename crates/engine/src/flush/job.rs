@@ -9,8 +9,9 @@ use crate::core::{
     Immutable,
 };
 use crate::filter::{FilterContext, TableCreation, protective_filter};
-use crate::info_log::EventValue;
+use crate::flush::notes::FlushNote;
 use crate::iter::{MergingIter, Source};
+use crate::listener::FlushReason;
 use crate::version::{NewFile, VersionEdit};
 use spanlith_base::range_del::{CompactionRangeDels, OutputBounds, TruncatedTombstones};
 use spanlith_base::{Error, ErrorKind, Result};
@@ -34,6 +35,7 @@ struct Picked {
     family: Arc<Family>,
     settings: Arc<FamilySettings>,
     imm: Vec<Immutable>,
+    reason: FlushReason,
 }
 
 impl Engine {
@@ -73,10 +75,12 @@ impl Engine {
 
     /// Body of the background flush job of a family; of all families if flushes are atomic.
     pub(crate) fn background_flush(self: &Arc<Self>, family: &Arc<Family>) {
+        // Ends the job also if a listener cleared the error: the next write or flush tries again.
+        let mut failed = false;
         loop {
             let picked = {
                 let mut state = self.state.lock();
-                let stop = state.error.is_some() || self.stopping();
+                let stop = failed || state.error.is_some() || self.stopping();
                 let picked = if stop {
                     Vec::new()
                 } else {
@@ -98,10 +102,13 @@ impl Engine {
                 Ok(()) => {}
                 // What is left of a dropped family is of no use to anyone.
                 Err(e) if e.kind() == ErrorKind::ColumnFamilyDropped => {}
-                Err(e) => self.set_error("a flush", &e),
+                Err(e) => {
+                    self.set_error("a flush", &e);
+                    failed = true;
+                }
             }
             for n in self.c.purge.run() {
-                self.c.log.info(format_args!("deleted table {n:06}"));
+                self.note_deleted(n);
             }
         }
     }
@@ -114,6 +121,11 @@ impl Engine {
                 family: f.family.clone(),
                 settings: f.settings.clone(),
                 imm: f.imm.clone(),
+                reason: if f.flush_requested {
+                    FlushReason::ManualFlush
+                } else {
+                    FlushReason::WriteBufferFull
+                },
             }
         };
         if self.c.options.atomic_flush {
@@ -150,13 +162,23 @@ impl Engine {
                 snapshots: self.c.snapshots.sequences(),
                 creation: TableCreation::Flush,
             };
+            let note = FlushNote {
+                family: &p.family,
+                settings: &p.settings,
+                job: self.new_job(),
+                number,
+                reason: p.reason,
+                entries: mems.iter().map(|m| m.len()).sum(),
+                payload_bytes: mems.iter().map(|m| m.data_bytes()).sum(),
+            };
+            self.note_flush_begin(&note, &mems);
             let file = build_table(self, &request)?;
             let mut edit = VersionEdit {
                 log_number: Some(p.imm.last().map_or(0, |i| i.next_log)),
                 last_sequence: p.imm.last().map(|i| i.last_sequence),
                 ..VersionEdit::default()
             };
-            done.push((number, file.as_ref().map_or(0, |f| f.size), p.imm.len()));
+            done.push((note, file.clone()));
             if let Some(mut f) = file {
                 let state = self.state.lock();
                 f.epoch_number = state.alive(p.family.id)?.version.max_epoch_number() + 1;
@@ -174,7 +196,8 @@ impl Engine {
         }
         let micros = (self.c.env.clock.monotonic_nanos() - started) / 1000;
         self.log_and_apply_all(edits, |state| {
-            for (p, &(_, size, _)) in picked.iter().zip(&done) {
+            for (p, (_, file)) in picked.iter().zip(&done) {
+                let size = file.as_ref().map_or(0, |f| f.size);
                 if let Some(f) = state.family_mut(p.family.id) {
                     f.imm.drain(..p.imm.len());
                     f.compaction_stats
@@ -183,15 +206,8 @@ impl Engine {
             }
         })?;
         let micros = (self.c.env.clock.monotonic_nanos() - started) / 1000;
-        for (p, (number, size, count)) in picked.iter().zip(done) {
-            let fields = [
-                ("cf_name", EventValue::Str(&p.family.name)),
-                ("file_number", EventValue::U64(number)),
-                ("file_size", EventValue::U64(size)),
-                ("num_memtables", EventValue::U64(count as u64)),
-                ("micros", EventValue::U64(micros)),
-            ];
-            self.c.log.event(None, "flush_finished", &fields);
+        for (note, file) in &done {
+            self.note_flush_end(note, file.as_ref(), micros);
         }
         self.retire_logs();
         Ok(())

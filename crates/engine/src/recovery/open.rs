@@ -13,9 +13,11 @@ use crate::core::{
     Components, DbState, DelayController, Engine, FamilyEdit, FamilyRequest, LeaderState,
     ManifestState, MemSlot, PurgeQueue, Resources, SnapshotList, Throttle, family_paths,
 };
-use crate::info_log::InfoLog;
+use crate::info_log::{InfoLog, Logger};
+use crate::listener::Listeners;
 use crate::options::DbOptions;
 use crate::version::{FileKind, TableIo, VersionEdit, filenames, parse_file_name};
+use spanlith_base::stats::Statistics;
 use spanlith_base::{Error, Result};
 use spanlith_env::{Env, IoActivity, JobClass};
 use std::collections::BTreeMap;
@@ -41,6 +43,12 @@ pub struct OpenRequest {
     pub no_info_log: bool,
     /// Transactions in the logs were written under the policy write-prepared.
     pub write_prepared: bool,
+    /// Counters that somebody asked for.
+    pub(crate) statistics: Option<Arc<Statistics>>,
+    /// Who is told what happens.
+    pub(crate) listeners: Arc<Listeners>,
+    /// Takes the lines of the info log.
+    pub(crate) logger: Option<Arc<dyn Logger>>,
 }
 
 /// 20 base-36 digits from two random words, as RocksDB forms session ids.
@@ -124,7 +132,9 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
             }
             Some(_) => {}
         }
-        if !request.no_info_log {
+        if let Some(logger) = &request.logger {
+            log = InfoLog::to_logger(env, logger.clone(), options.info_log_level);
+        } else if !request.no_info_log {
             log = InfoLog::open(env, dir, options).unwrap_or_else(|_| InfoLog::none());
         }
     }
@@ -309,6 +319,8 @@ fn assemble(request: &OpenRequest, families: Vec<RecoveredFamily>, parts: Parts)
         session_id,
         host_id,
         read_only: request.read_only,
+        statistics: request.statistics.clone(),
+        listeners: request.listeners.clone(),
         env,
         dir: request.dir.clone(),
         wal_dir: wal_dir(request),
@@ -550,13 +562,14 @@ impl Engine {
 
     /// Temporary file, sync, rename, directory sync; two numbers, as RocksDB.
     pub(crate) fn write_options_file(&self) -> Result<()> {
+        let _turn = self.options_file.lock();
         let families = self.families.load_full();
         let families = families.iter().map(|f| {
             let s = f.settings();
             (f.name.clone(), s.options.clone(), s.table_options.clone())
         });
         let families: Vec<_> = families.collect();
-        let text = crate::options::write_options_file(&self.c.options, &families);
+        let text = crate::options::write_options_file(&self.options(), &families);
         let temp = self.path(filenames::options_temp_file_name(self.new_file_number()));
         let fs = &self.c.env.fs;
         let mut file = fs.create(&temp, IoActivity::Other)?;
@@ -565,6 +578,23 @@ impl Engine {
         file.close()?;
         let number = self.new_file_number();
         fs.rename(&temp, &self.path(filenames::options_file_name(number)))?;
-        fs.sync_dir(&self.c.dir)
+        fs.sync_dir(&self.c.dir)?;
+        self.remove_old_options();
+        Ok(())
+    }
+
+    /// Keeps the two newest OPTIONS files, as RocksDB. What cannot be deleted goes with the next one.
+    fn remove_old_options(&self) {
+        let fs = &self.c.env.fs;
+        let names = fs.list(&self.c.dir).unwrap_or_default();
+        let numbers = names.iter().filter_map(|n| match parse_file_name(n) {
+            Some(FileKind::Options(n)) => Some(n),
+            _ => None,
+        });
+        let mut numbers: Vec<u64> = numbers.collect();
+        numbers.sort_unstable();
+        for n in numbers.iter().rev().skip(2) {
+            let _ = fs.delete(&self.path(filenames::options_file_name(*n)));
+        }
     }
 }

@@ -32,4 +32,4 @@ pub use levels::{LevelOptions, LevelTargets};
 pub use paths::{DbPath, FilePaths, PATHS_MAX};
 pub use table_cache::{ReaderRef, TableCache};
 pub use table_io::{TableIo, TableIoOptions};
-pub use version::{Level, Version};
+pub use version::{Level, Version, sstable_key_compare};

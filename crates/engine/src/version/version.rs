@@ -281,6 +281,13 @@ pub struct BlobFileMeta {
     pub garbage_bytes: u64,
 }
 
+impl BlobFileMeta {
+    /// Bytes of the file: records between a header of 30 and a footer of 32 bytes.
+    pub fn size(&self) -> u64 {
+        self.file.total_bytes + 62
+    }
+}
+
 /// All files of a column family at one moment.
 #[derive(Debug, Default)]
 pub struct Version {

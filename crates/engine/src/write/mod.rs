@@ -2,6 +2,7 @@
 
 mod batch;
 mod budget;
+mod count;
 mod options;
 mod pipeline;
 mod room;

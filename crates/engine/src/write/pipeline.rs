@@ -11,6 +11,7 @@
 
 use crate::core::{Engine, Family, LeaderState, MemSlot, Payload, Request, slot_of};
 use crate::write::WriteOptions;
+use crate::write::count::GroupFacts;
 use spanlith_base::coding::varint_len;
 use spanlith_base::keys::MAX_SEQUENCE;
 use spanlith_base::sync::{Group, Role, Waiter};
@@ -130,6 +131,17 @@ impl Engine {
         if options.sync && options.disable_wal {
             return Err(Error::invalid_argument("Sync writes has to enable WAL."));
         }
+        if self.is_observed() {
+            return self.submit_timed(payload, options);
+        }
+        self.submit_now(payload, options)
+    }
+
+    pub(super) fn submit_now(
+        self: &Arc<Self>,
+        payload: Payload<'_>,
+        options: &WriteOptions,
+    ) -> Result<SequenceNumber> {
         let waiter = Waiter::new(Request {
             payload: erase(payload),
             sync: options.sync,
@@ -273,6 +285,13 @@ impl Engine {
         applied.inspect_err(|e| self.set_error("an insert into the memtable", e))?;
         // Publish (W3).
         self.visible.store(next - 1, Ordering::Release);
+        self.count_group(&GroupFacts {
+            writes: (group.len() - refused) as u64,
+            keys: next - base,
+            bytes: bytes as u64,
+            is_logged: !disable_wal,
+            is_synced: sync,
+        });
         Ok(())
     }
 

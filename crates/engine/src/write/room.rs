@@ -83,6 +83,13 @@ impl Engine {
 
     #[cold]
     fn wait_for_gate(&self, no_slowdown: bool, bytes: usize) -> Result<()> {
+        let began = self.c.env.clock.monotonic_nanos();
+        let waited = self.wait_at_gate(no_slowdown, bytes);
+        self.count_stall(self.c.env.clock.monotonic_nanos().saturating_sub(began));
+        waited
+    }
+
+    fn wait_at_gate(&self, no_slowdown: bool, bytes: usize) -> Result<()> {
         use crate::core::gate;
         if let Some(e) = self.refusal() {
             return Err(e);
@@ -224,12 +231,17 @@ impl Engine {
                 last_sequence,
             });
             let id = f.family.id;
+            if let Some(sealed) = f.imm.last() {
+                self.note_sealed(&f.family.name, &sealed.mem);
+            }
             self.install_superversion(&mut state, id);
         }
         // Families without anything in memory need no log before this one.
         for f in state.families.values_mut().filter(|f| f.is_idle()) {
             f.log_number = f.log_number.max(next_log);
         }
+        drop(state);
+        self.tell_news();
         Ok(())
     }
 }

@@ -7,6 +7,7 @@
 )]
 
 use super::TableReader;
+use super::count::CachedKind;
 use crate::block::Block;
 use crate::format::{BlockHandle, BlockKind, Compression, TRAILER_LEN};
 use crate::options::ReadParams;
@@ -114,18 +115,30 @@ impl TableReader {
         kind: BlockKind,
         verify: bool,
     ) -> Result<Vec<u8>> {
-        let mut stored = self.stored(handle)?;
+        let stored = self.stored(handle)?;
+        Ok(self.unpacked(stored, handle, kind, verify)?.0)
+    }
+
+    /// The verified, uncompressed contents of a stored block, and its codec.
+    #[inline]
+    pub(super) fn unpacked(
+        &self,
+        mut stored: Vec<u8>,
+        handle: BlockHandle,
+        kind: BlockKind,
+        verify: bool,
+    ) -> Result<(Vec<u8>, Compression)> {
         let (contents, codec) = self.contents(&stored, handle, kind, verify)?;
         if codec == Compression::None {
             let len = contents.len();
             stored.truncate(len);
-            return Ok(stored);
+            return Ok((stored, codec));
         }
         let mut out = Vec::new();
         self.decompressor
             .decompress(codec, contents, kind == BlockKind::Data, &mut out)
             .map_err(|e| self.at(e, handle))?;
-        Ok(out)
+        Ok((out, codec))
     }
 
     /// A data block in the cache.
@@ -174,7 +187,12 @@ impl TableReader {
         params: &ReadParams,
     ) -> Result<Arc<Block>> {
         match self.cached_block(handle, params) {
-            Some(block) => Ok(block),
+            Some(block) => {
+                if params.is_counted {
+                    self.count_hit(CachedKind::Data, block.memory_usage());
+                }
+                Ok(block)
+            }
             None => self.load_data_block(handle, params),
         }
     }
@@ -183,12 +201,20 @@ impl TableReader {
     fn load_data_block(&self, handle: BlockHandle, params: &ReadParams) -> Result<Arc<Block>> {
         Self::may_read(params)?;
         self.pace(params, handle.size);
-        let mut bytes = self.read(handle, BlockKind::Data, params.verify_checksums)?;
+        let verify = params.verify_checksums;
+        let mut bytes = if params.is_counted {
+            self.read_counted(handle, BlockKind::Data, verify)?
+        } else {
+            self.read(handle, BlockKind::Data, verify)?
+        };
         self.adapt(&mut bytes, params.verify_checksums)
             .map_err(|e| self.at(e, handle))?;
         let block = Block::data(bytes, &self.options.comparator, !params.bypass_cache);
         let block = Arc::new(block.map_err(|e| self.at(e, handle))?);
         self.fill(handle, &block, params)?;
+        if params.is_counted {
+            self.count_fill(CachedKind::Data, &block, params);
+        }
         Ok(block)
     }
 

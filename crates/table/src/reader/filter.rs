@@ -11,6 +11,7 @@
 )]
 
 use super::TableReader;
+use super::count::CachedKind;
 use crate::block::Block;
 use crate::filter::{FULL_FILTER_NAME, Filter, PARTITIONED_FILTER_NAME};
 use crate::format::{BlockHandle, BlockKind};
@@ -228,6 +229,9 @@ impl TableReader {
     /// The top level of a partitioned filter in the cache, read if it is not there.
     fn cached_filter_top(&self, handle: BlockHandle, params: &ReadParams) -> Result<Arc<Block>> {
         if let Some(block) = self.cached_meta(handle) {
+            if params.is_counted {
+                self.count_hit(CachedKind::Filter, block.memory_usage());
+            }
             return Ok(block);
         }
         Self::may_read(params)?;
@@ -235,6 +239,9 @@ impl TableReader {
         let block = self.load_index(handle, self.top_form(), BlockKind::Filter, verify)?;
         let block = Arc::new(block);
         self.insert_meta(handle, &block)?;
+        if params.is_counted {
+            self.count_meta(CachedKind::Filter, &block, params);
+        }
         Ok(block)
     }
 
@@ -261,6 +268,9 @@ impl TableReader {
         params: &ReadParams,
     ) -> Option<Arc<Block>> {
         if let Some(block) = self.cached_meta(handle) {
+            if params.is_counted {
+                self.count_hit(CachedKind::Filter, block.memory_usage());
+            }
             return Some(block);
         }
         if params.cache_only {
@@ -270,6 +280,9 @@ impl TableReader {
         let block = Arc::new(Block::raw(bytes.ok()?));
         // A full cache only means that the filter is read again.
         let _ = self.insert_meta(handle, &block);
+        if params.is_counted {
+            self.count_meta(CachedKind::Filter, &block, params);
+        }
         Some(block)
     }
 

@@ -11,6 +11,7 @@
 )]
 
 use super::TableReader;
+use super::count::CachedKind;
 use crate::block::Block;
 use crate::block::entry::bad_entry;
 use crate::format::{BlockHandle, BlockKind};
@@ -106,12 +107,18 @@ impl TableReader {
         params: &ReadParams,
     ) -> Result<Arc<Block>> {
         if let Some(block) = self.cached_meta(handle) {
+            if params.is_counted {
+                self.count_hit(CachedKind::Index, block.memory_usage());
+            }
             return Ok(block);
         }
         Self::may_read(params)?;
         let (form, verify) = (self.index_shape.form, params.verify_checksums);
         let block = Arc::new(self.load_index(handle, form, BlockKind::Index, verify)?);
         self.insert_meta(handle, &block)?;
+        if params.is_counted {
+            self.count_meta(CachedKind::Index, &block, params);
+        }
         Ok(block)
     }
 

@@ -13,6 +13,7 @@
 mod adapt;
 mod anchors;
 mod batch;
+pub(crate) mod count;
 mod fetch;
 mod filter;
 mod index;
@@ -29,6 +30,7 @@ use crate::options::{ReadParams, ReaderOptions};
 use crate::properties::TableProperties;
 use filter::{FilterMemo, FilterPlace, Prefixes};
 use index::IndexShape;
+use spanlith_base::histogram::Distribution;
 use spanlith_base::keys::{MAX_SEQUENCE, seek_tag, split_internal};
 use spanlith_base::{Result, SequenceNumber};
 use spanlith_env::RandomAccessFile;
@@ -68,9 +70,16 @@ pub struct TableReader {
     prefixes: Option<Prefixes>,
     /// This table's part of cache keys.
     cache_id: u64,
+    /// Microseconds that reads of the file took; `None` if nobody counts.
+    read_micros: Option<Box<Distribution>>,
 }
 
 impl TableReader {
+    /// Microseconds that counted reads of the file took; `None` if nobody counts.
+    pub fn read_micros(&self) -> Option<&Distribution> {
+        self.read_micros.as_deref()
+    }
+
     /// Properties of the table.
     pub fn properties(&self) -> &TableProperties {
         &self.properties
@@ -199,6 +208,9 @@ impl TableReader {
                 self.keyed_filter_matches(keyed, key, params, &mut FilterMemo::default())
             }
         };
+        if params.is_counted {
+            return self.get_counted((user_key, snapshot), params, passes, sink);
+        }
         if !passes {
             return Ok(());
         }

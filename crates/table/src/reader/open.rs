@@ -110,6 +110,11 @@ impl TableReader {
             index_partitions: Vec::new(),
             filter: FilterPlace::Absent,
             prefixes: None,
+            read_micros: options
+                .counters
+                .as_ref()
+                .and_then(|c| c.statistics.as_ref())
+                .map(|_| Box::default()),
             cache_id: match (options.cache_id, &options.cache) {
                 (Some(id), _) => id,
                 (None, Some(cache)) => cache.new_id(),

@@ -105,6 +105,7 @@ impl TableReader {
             |what: &str| Error::corruption(format!("T1: {what}")).with_path(self.file.path());
         let params = ReadParams {
             bypass_cache: true,
+            is_counted: false,
             readahead: 1 << 20,
             ..ReadParams::default()
         };
@@ -220,6 +221,7 @@ impl TableReader {
             handle,
             &ReadParams {
                 bypass_cache: true,
+                is_counted: false,
                 ..ReadParams::default()
             },
         )

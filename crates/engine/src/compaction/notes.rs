@@ -1,0 +1,184 @@
+//! What a compaction says of itself: events, listeners, statistics.
+
+use super::job::CompactionJob;
+use crate::core::{Engine, JobNumbers};
+use crate::info_log::events;
+use crate::listener::{CompactionInfo, CompactionStats};
+use crate::version::NewFile;
+use spanlith_base::Result;
+use spanlith_base::stats::{Histogram, Ticker};
+
+/// RocksDB's number of a reason, by its name; 0 for one it does not know.
+fn reason_number(name: &str) -> u32 {
+    const NAMES: [&str; 20] = [
+        "Unknown",
+        "LevelL0FilesNum",
+        "LevelMaxLevelSize",
+        "UniversalSizeAmplification",
+        "UniversalSizeRatio",
+        "UniversalSortedRunNum",
+        "FIFOMaxSize",
+        "FIFOReduceNumFiles",
+        "FIFOTtl",
+        "ManualCompaction",
+        "FilesMarkedForCompaction",
+        "BottommostFiles",
+        "Ttl",
+        "Flush",
+        "ExternalSstIngestion",
+        "PeriodicCompaction",
+        "ChangeTemperature",
+        "ForcedBlobGC",
+        "RoundRobinTtl",
+        "RefitLevel",
+    ];
+    let at = NAMES.iter().position(|n| *n == name);
+    at.unwrap_or(0) as u32
+}
+
+impl Engine {
+    /// A compaction is about to run.
+    pub(super) fn note_compaction_begin(&self, job: &CompactionJob) {
+        let plan = &job.plan;
+        let inputs: Vec<(usize, Vec<u64>)> = plan
+            .inputs
+            .iter()
+            .map(|(level, files)| (*level, files.iter().map(|f| f.number).collect()))
+            .collect();
+        self.c.log.compaction_started(&events::CompactionStarted {
+            job: job.id,
+            cf_name: &job.family.name,
+            compaction_reason: plan.reason.name(),
+            inputs: &inputs,
+            score: -1.0,
+            input_data_size: plan.input_bytes(),
+            oldest_snapshot_seqno: self.c.snapshots.oldest().map(|o| o.0),
+        });
+        let info = || self.compaction_info(job, &[], Ok(()), CompactionStats::default());
+        self.c.listeners.on_compaction_begin(info);
+        self.c.listeners.on_subcompaction_begin(info);
+    }
+
+    /// Tables changed their level as they are.
+    pub(super) fn note_move(&self, job: &CompactionJob) {
+        let plan = &job.plan;
+        let bytes = plan.input_bytes();
+        job.family.counters.add_move(plan.output_level, bytes);
+        self.c.log.trivial_move(&events::TrivialMove {
+            job: job.id,
+            destination_level: plan.output_level as u64,
+            files: plan.input_files().count() as u64,
+            total_files_size: bytes,
+        });
+    }
+
+    /// A compaction failed: nothing is installed.
+    pub(super) fn note_compaction_failed(&self, job: &CompactionJob, error: &spanlith_base::Error) {
+        let info =
+            || self.compaction_info(job, &[], Err(error.clone()), CompactionStats::default());
+        self.c.listeners.on_subcompaction_completed(info);
+        self.c.listeners.on_compaction_completed(info);
+    }
+
+    /// A compaction is installed.
+    pub(super) fn note_compaction_end(
+        &self,
+        job: &CompactionJob,
+        outputs: &[NewFile],
+        micros: u64,
+    ) {
+        let (family, plan) = (&job.family, &job.plan);
+        let mut n = JobNumbers {
+            micros,
+            jobs: 1,
+            files_written: outputs.len() as u64,
+            ..JobNumbers::default()
+        };
+        for (level, files) in &plan.inputs {
+            for file in files {
+                if *level == plan.output_level {
+                    n.read_output_bytes += file.size;
+                } else {
+                    n.read_upper_bytes += file.size;
+                }
+                n.entries_read += file.stats.get().map_or(0, |s| s.num_entries);
+            }
+        }
+        let mut entries = 0;
+        for file in outputs {
+            let properties = self.table_properties(family, file.number);
+            n.written_bytes += file.size;
+            n.uncompressed_bytes += properties.raw_key_size + properties.raw_value_size;
+            entries += properties.num_entries;
+            self.note_table(family, job.id, file, &properties);
+        }
+        n.entries_dropped = n.entries_read.saturating_sub(entries);
+        family.counters.add_compaction(plan.output_level, &n);
+        if let Some(s) = &self.c.statistics {
+            s.add(Ticker::CompactReadBytes, n.read_bytes());
+            s.add(Ticker::CompactWriteBytes, n.written_bytes);
+            s.record_time(Histogram::CompactionTimesMicros, micros);
+            let files = plan.input_files().count() as u64;
+            s.record(Histogram::NumfilesInSinglecompaction, files);
+        }
+        let version = family.superversion.load().version.clone();
+        let levels = 0..version.num_levels();
+        let lsm_state: Vec<u64> = levels.map(|l| version.num_files(l) as u64).collect();
+        self.c.log.compaction_finished(&events::CompactionFinished {
+            job: job.id,
+            compaction_time_micros: micros,
+            compaction_time_cpu_micros: n.cpu_micros,
+            output_level: plan.output_level as u64,
+            num_output_files: n.files_written,
+            total_output_size: n.written_bytes,
+            num_input_records: n.entries_read,
+            num_output_records: entries,
+            num_subcompactions: 1,
+            output_compression: plan.compression.name(),
+            single_deletes: (0, 0),
+            lsm_state: &lsm_state,
+        });
+        let stats = CompactionStats {
+            elapsed_micros: micros,
+            corrupt_keys: 0,
+            input_records: n.entries_read,
+            output_records: entries,
+            input_bytes: n.read_bytes(),
+            output_bytes: n.written_bytes,
+        };
+        let info = || self.compaction_info(job, outputs, Ok(()), stats);
+        self.c.listeners.on_subcompaction_completed(info);
+        self.c.listeners.on_compaction_completed(info);
+    }
+
+    fn compaction_info(
+        &self,
+        job: &CompactionJob,
+        outputs: &[NewFile],
+        result: Result<()>,
+        stats: CompactionStats,
+    ) -> CompactionInfo {
+        let (family, plan) = (&job.family, &job.plan);
+        let at_output = plan.inputs.iter().filter(|i| i.0 == plan.output_level);
+        CompactionInfo {
+            cf_id: family.id,
+            cf_name: family.name.clone(),
+            result,
+            job: job.id,
+            subcompaction: 0,
+            base_input_level: plan.inputs.first().map_or(0, |i| i.0),
+            output_level: plan.output_level,
+            input_files: plan
+                .input_files()
+                .map(|f| family.table_path(f.number, f.path_id))
+                .collect(),
+            input_files_at_output_level: at_output.map(|i| i.1.len()).sum(),
+            output_files: outputs
+                .iter()
+                .map(|f| family.table_path(f.number, f.path_id))
+                .collect(),
+            reason: (plan.reason.name(), reason_number(plan.reason.name())),
+            stats,
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! What listeners are told about changes that happen under locks: noted there, told once the locks are
+//! released. Nothing is noted if nobody listens.
+
+use super::Engine;
+use super::state::{DbState, FamilyState};
+use super::throttle::StallCondition;
+use crate::info_log::events::TableFileDeletion;
+use crate::listener::{
+    BackgroundErrorReason, MemtableInfo, TableFileDeletionInfo, WriteStall, WriteStallInfo,
+};
+use crate::version::filenames;
+use spanlith_base::Error;
+use spanlith_memtable::MemTable;
+
+/// Something to tell.
+pub(crate) enum News {
+    /// Writes of a family are treated differently.
+    Stall(WriteStallInfo),
+    /// A memtable takes no more writes.
+    Sealed(MemtableInfo),
+}
+
+fn public(condition: StallCondition) -> WriteStall {
+    match condition {
+        StallCondition::Normal => WriteStall::Normal,
+        StallCondition::Delayed(_) => WriteStall::Delayed,
+        StallCondition::Stopped(_) => WriteStall::Stopped,
+    }
+}
+
+impl Engine {
+    /// Takes note of a family's stall condition after it was computed anew.
+    pub(super) fn note_stall(&self, f: &FamilyState, previous: StallCondition) {
+        if f.stall != StallCondition::Normal {
+            let compacting = f.running.iter().any(|r| r.input_levels.contains(&0));
+            f.family.counters.add_stall(f.stall, compacting);
+        }
+        let (current, previous) = (public(f.stall), public(previous));
+        if current == previous {
+            return;
+        }
+        let name = &f.family.name;
+        match current {
+            WriteStall::Normal => self.c.log.info(format_args!("[{name}] Writes go on")),
+            WriteStall::Delayed => self.c.log.warn(format_args!(
+                "[{name}] Stalling writes: {:?}, {} immutable memtables, {} level-0 files, rate {}",
+                f.stall,
+                f.imm.len(),
+                f.version.num_files(0),
+                self.throttle.rate(),
+            )),
+            WriteStall::Stopped => self.c.log.warn(format_args!(
+                "[{name}] Stopping writes: {:?}, {} immutable memtables, {} level-0 files",
+                f.stall,
+                f.imm.len(),
+                f.version.num_files(0),
+            )),
+        }
+        if !self.c.listeners.is_empty() {
+            self.news.lock().push(News::Stall(WriteStallInfo {
+                cf_name: name.clone(),
+                current,
+                previous,
+            }));
+        }
+    }
+
+    /// Takes note of a memtable that was sealed.
+    pub(crate) fn note_sealed(&self, cf_name: &str, mem: &MemTable) {
+        if !self.c.listeners.is_empty() {
+            let first = mem.first_seqno();
+            self.news.lock().push(News::Sealed(MemtableInfo {
+                cf_name: cf_name.to_string(),
+                first_seqno: first,
+                earliest_seqno: first,
+                entries: mem.len(),
+                deletions: mem.deletes(),
+            }));
+        }
+    }
+
+    /// Tells what was noted. The caller holds neither the state mutex nor the manifest token.
+    pub(crate) fn tell_news(&self) {
+        let listeners = &self.c.listeners;
+        if listeners.is_empty() {
+            return;
+        }
+        let news = std::mem::take(&mut *self.news.lock());
+        for one in news {
+            match one {
+                News::Stall(info) => listeners.on_stall_conditions_changed(|| info),
+                News::Sealed(info) => listeners.on_memtable_sealed(|| info),
+            }
+        }
+    }
+
+    /// Says that a table was deleted.
+    pub(crate) fn note_deleted(&self, number: u64) {
+        let job = 0;
+        self.c.log.table_file_deletion(&TableFileDeletion {
+            job,
+            file_number: number,
+            result: &Ok(()),
+        });
+        if let Some(s) = &self.c.statistics {
+            s.add(spanlith_base::stats::Ticker::FilesDeletedImmediately, 1);
+        }
+        self.c
+            .listeners
+            .on_table_file_deleted(|| TableFileDeletionInfo {
+                path: self.path(filenames::table_file_name(number)),
+                job,
+                result: Ok(()),
+            });
+    }
+
+    /// Tells listeners about an error; `None` if one of them cleared it and writes may go on. An error of
+    /// the log stays: what it holds is not known any more.
+    pub(super) fn tell_error(&self, what: &str, error: &Error) -> Option<Error> {
+        let reason = match what {
+            "a flush" => BackgroundErrorReason::Flush,
+            "a compaction" => BackgroundErrorReason::Compaction,
+            "sealing a memtable" | "an insert into the memtable" => BackgroundErrorReason::MemTable,
+            _ => BackgroundErrorReason::WriteCallback,
+        };
+        let left = self.c.listeners.on_background_error(reason, error.clone());
+        let may_clear = matches!(
+            reason,
+            BackgroundErrorReason::Flush | BackgroundErrorReason::Compaction
+        );
+        if may_clear {
+            left
+        } else {
+            left.or_else(|| Some(error.clone()))
+        }
+    }
+
+    /// A number for a job.
+    pub(crate) fn new_job(&self) -> u64 {
+        next_job(&mut self.state.lock())
+    }
+}
+
+/// A number for a job.
+pub(crate) fn next_job(state: &mut DbState) -> u64 {
+    state.next_job += 1;
+    state.next_job
+}

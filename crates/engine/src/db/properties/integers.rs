@@ -1,0 +1,231 @@
+//! Properties that are numbers: a table of name → function.
+
+use crate::core::{DbState, Engine, Family, FamilyState};
+use crate::version::{FileMeta, LevelTargets, Version, sstable_key_compare};
+use spanlith_base::Comparator;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// What a property looks at.
+pub(super) struct At<'a> {
+    pub(super) e: &'a Engine,
+    pub(super) s: &'a DbState,
+    pub(super) f: &'a FamilyState,
+}
+
+type IntProperty = fn(&At<'_>) -> u64;
+
+/// Integer properties, without the prefix `rocksdb.`.
+const INTEGERS: &[(&str, IntProperty)] = &[
+    ("num-immutable-mem-table", |p| p.f.imm.len() as u64),
+    ("num-immutable-mem-table-flushed", |_| 0),
+    ("mem-table-flush-pending", |p| {
+        u64::from(p.f.flush_scheduled && !p.f.flush_running)
+    }),
+    ("num-running-flushes", |p| u64::from(p.f.flush_running)),
+    ("compaction-pending", |p| {
+        // Queued but not started, and due but not yet queued.
+        let due = p.f.compaction_due && p.s.error.is_none() && p.s.compactions_running == 0;
+        u64::from(p.s.compactions_queued > 0 || due)
+    }),
+    ("num-running-compactions", |p| {
+        p.s.compactions_running as u64
+    }),
+    ("background-errors", |p| p.s.error_count),
+    ("cur-size-active-mem-table", |p| {
+        p.f.mem.memory_usage() as u64
+    }),
+    ("cur-size-all-mem-tables", |p| all_memtables(p.f)),
+    ("size-all-mem-tables", |p| all_memtables(p.f)),
+    ("num-entries-active-mem-table", |p| p.f.mem.len()),
+    ("num-entries-imm-mem-tables", |p| {
+        p.f.imm.iter().map(|i| i.mem.len()).sum()
+    }),
+    ("num-deletes-active-mem-table", |p| p.f.mem.deletes()),
+    ("num-deletes-imm-mem-tables", |p| {
+        p.f.imm.iter().map(|i| i.mem.deletes()).sum()
+    }),
+    ("estimate-num-keys", estimate_num_keys),
+    ("estimate-table-readers-mem", |p| {
+        let open = p.f.version.file_iter().filter_map(|(_, f)| f.reader.get());
+        open.map(|r| r.memory_usage() as u64).sum()
+    }),
+    ("is-file-deletions-enabled", |p| {
+        u64::from(!p.e.c.purge.is_disabled())
+    }),
+    ("num-snapshots", |p| p.e.c.snapshots.len() as u64),
+    ("oldest-snapshot-time", |p| {
+        p.e.c.snapshots.oldest().map_or(0, |o| o.1)
+    }),
+    ("oldest-snapshot-sequence", |p| {
+        p.e.c.snapshots.oldest().map_or(0, |o| o.0)
+    }),
+    ("current-super-version-number", |p| p.f.superversion_number),
+    ("min-log-number-to-keep", |p| p.s.min_log_number()),
+    // No file waits for a job that writes it: numbers of outputs are known before they are files.
+    ("min-obsolete-sst-number-to-keep", |_| u64::MAX),
+    ("total-sst-files-size", total_sst_files_size),
+    ("obsolete-sst-files-size", |_| 0),
+    ("num-live-versions", |p| live_versions(p).len() as u64),
+    ("estimate-live-data-size", |p| {
+        estimate_live_data_size(&p.f.version, &p.f.family.comparator)
+    }),
+    ("num-running-compaction-sorted-runs", running_sorted_runs),
+    ("compaction-abort-count", |_| 0),
+    ("live-sst-files-size", |p| p.f.version.total_size()),
+    ("base-level", |p| {
+        LevelTargets::compute(&p.f.version, &p.f.settings.levels).base_level as u64
+    }),
+    ("estimate-pending-compaction-bytes", |p| {
+        p.f.pending_compaction_bytes
+    }),
+    ("actual-delayed-write-rate", |p| {
+        let delayed = p.e.write_gate.load(Ordering::Relaxed) & crate::core::gate::DELAY != 0;
+        if delayed { p.e.throttle.rate() } else { 0 }
+    }),
+    ("is-write-stopped", |p| {
+        u64::from(p.e.write_gate.load(Ordering::Relaxed) & crate::core::gate::STOP != 0)
+    }),
+    ("block-cache-capacity", |p| {
+        cache(p.f, |c| c.capacity() as u64)
+    }),
+    ("block-cache-usage", |p| cache(p.f, |c| c.usage() as u64)),
+    ("block-cache-pinned-usage", |p| {
+        cache(p.f, |c| c.pinned_usage() as u64)
+    }),
+    ("num-blob-files", |p| p.f.version.blob_files.len() as u64),
+    ("total-blob-file-size", total_blob_file_size),
+    ("live-blob-file-size", |p| {
+        blob_file_sizes(&p.f.version).map(|b| b.1).sum()
+    }),
+    ("live-blob-file-garbage-size", |p| {
+        p.f.version
+            .blob_files
+            .values()
+            .map(|b| b.garbage_bytes)
+            .sum()
+    }),
+];
+
+fn cache(f: &FamilyState, of: impl Fn(&spanlith_table::BlockCache) -> u64) -> u64 {
+    f.family.cache.readers.cache.as_ref().map_or(0, of)
+}
+
+fn all_memtables(f: &FamilyState) -> u64 {
+    let sealed = f.imm.iter().map(|i| i.mem.memory_usage() as u64);
+    f.mem.memory_usage() as u64 + sealed.sum::<u64>()
+}
+
+/// Entries minus twice the deletions, in memtables and opened tables, extended to the others by
+/// size.
+fn estimate_num_keys(p: &At<'_>) -> u64 {
+    let s = p.f;
+    let mut entries = s.mem.len() + s.imm.iter().map(|i| i.mem.len()).sum::<u64>();
+    let mut deletes = s.mem.deletes() + s.imm.iter().map(|i| i.mem.deletes()).sum::<u64>();
+    let (mut known, mut known_bytes, mut bytes) = (0u64, 0u64, 0u64);
+    for (_, f) in s.version.file_iter() {
+        bytes += f.size;
+        if let Some(st) = f.stats.get() {
+            known += st.num_entries;
+            known_bytes += f.size;
+            deletes += st.num_deletions;
+        }
+    }
+    if known_bytes > 0 {
+        entries += (known as u128 * bytes as u128 / known_bytes as u128) as u64;
+    }
+    entries.saturating_sub(2 * deletes)
+}
+
+/// The current version and those that iterators and jobs still hold.
+fn live_versions(p: &At<'_>) -> Vec<Arc<Version>> {
+    p.f.family.counters.live_versions()
+}
+
+/// Bytes of the tables of all live versions, each counted once.
+fn total_sst_files_size(p: &At<'_>) -> u64 {
+    let mut sizes = BTreeMap::new();
+    for version in live_versions(p) {
+        sizes.extend(version.file_iter().map(|(_, f)| (f.number, f.size)));
+    }
+    sizes.values().sum()
+}
+
+/// Numbers and bytes of a version's blob files.
+fn blob_file_sizes(version: &Version) -> impl Iterator<Item = (u64, u64)> {
+    version
+        .blob_files
+        .values()
+        .map(|b| (b.file.number, b.size()))
+}
+
+fn total_blob_file_size(p: &At<'_>) -> u64 {
+    let mut sizes = BTreeMap::new();
+    for version in live_versions(p) {
+        sizes.extend(blob_file_sizes(&version));
+    }
+    sizes.values().sum()
+}
+
+/// Files of level 0 and levels below it that running compactions read.
+fn running_sorted_runs(p: &At<'_>) -> u64 {
+    let l0 = p.f.version.files(0).iter();
+    let files = l0.filter(|f| f.is_being_compacted()).count();
+    let levels = p.f.running.iter().flat_map(|r| &r.input_levels);
+    (files + levels.filter(|&&l| l > 0).count()) as u64
+}
+
+/// Bytes of data that are not shadowed, by estimate: from the deepest level up, a table counts if its
+/// range meets none that was counted before. Blob files count without their garbage.
+fn estimate_live_data_size(version: &Version, c: &Comparator) -> u64 {
+    // Counted tables by their largest key; their ranges are disjoint.
+    let mut counted: Vec<&FileMeta> = Vec::new();
+    let mut bytes = 0;
+    for level in (0..version.num_levels()).rev() {
+        for file in version.files(level) {
+            let at = counted
+                .partition_point(|f| sstable_key_compare(c, &f.largest, &file.smallest).is_lt());
+            let free = counted
+                .get(at)
+                .is_none_or(|f| sstable_key_compare(c, &file.largest, &f.smallest).is_lt());
+            if free {
+                counted.insert(at, file);
+                bytes += file.size;
+            }
+        }
+    }
+    let blobs = version.blob_files.values();
+    bytes
+        + blobs
+            .map(|b| b.size().saturating_sub(b.garbage_bytes))
+            .sum::<u64>()
+}
+
+/// Value of an integer property without the prefix `rocksdb.`.
+pub(super) fn value(name: &str, at: &At<'_>) -> Option<u64> {
+    let property = INTEGERS.iter().find(|p| p.0 == name)?.1;
+    Some(property(at))
+}
+
+/// Names of all integer properties, without the prefix.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    INTEGERS.iter().map(|p| p.0)
+}
+
+impl Engine {
+    /// An integer property of a family by its full name; `None` if it is unknown, or the family was
+    /// dropped.
+    pub(crate) fn int_property(&self, family: &Family, name: &str) -> Option<u64> {
+        let name = name.strip_prefix("rocksdb.")?;
+        let state = self.state.lock();
+        value(
+            name,
+            &At {
+                e: self,
+                s: &state,
+                f: state.family(family.id)?,
+            },
+        )
+    }
+}

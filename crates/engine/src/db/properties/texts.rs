@@ -1,0 +1,148 @@
+//! Properties that are texts, by name; lists of levels and tables.
+
+use super::tables::{aggregated, compression_ratio};
+use crate::core::{Engine, Family};
+use crate::version::Version;
+use spanlith_base::{ValueType, keys};
+use std::fmt::Write;
+
+impl Engine {
+    /// Any property of a family by its full name, as text; `None` if there is none of that name.
+    pub(crate) fn property(&self, family: &Family, name: &str) -> Option<String> {
+        if let Some(v) = self.int_property(family, name) {
+            return Some(v.to_string());
+        }
+        let name = name.strip_prefix("rocksdb.")?;
+        let sv = family.superversion.load_full();
+        let (version, cache) = (&sv.version, &family.cache);
+        if let Some((stem, number)) = split_number(name) {
+            let number = usize::try_from(number?).ok()?;
+            let is_level = number < version.num_levels();
+            return match stem {
+                "num-files-at-level" if is_level => Some(version.num_files(number).to_string()),
+                "compression-ratio-at-level" if is_level => {
+                    Some(format!("{:.6}", compression_ratio(version, cache, number)))
+                }
+                "aggregated-table-properties-at-level" if is_level => {
+                    Some(aggregated(version, cache, Some(number)))
+                }
+                "live-sst-files-size-at-temperature" => {
+                    let files = version.file_iter();
+                    let these = files.filter(|(_, f)| usize::from(f.temperature) == number);
+                    Some(these.map(|(_, f)| f.size).sum::<u64>().to_string())
+                }
+                _ => None,
+            };
+        }
+        match name {
+            "levelstats" => Some(levelstats(version)),
+            "sstables" => {
+                let state = self.state.lock();
+                let number = state.family(family.id)?.superversion_number;
+                drop(state);
+                Some(sstables(version, number))
+            }
+            "stats" => {
+                let cf = self.family_stats_text(family)?;
+                let read = self.read_histogram_text(family);
+                Some(cf + &read + &self.db_stats_text())
+            }
+            "cfstats" => Some(self.family_stats_text(family)? + &self.read_histogram_text(family)),
+            "cfstats-no-file-histogram" => self.family_stats_text(family),
+            "cf-file-histogram" => Some(self.read_histogram_text(family)),
+            "dbstats" => Some(self.db_stats_text()),
+            "cf-write-stall-stats" => Some(super::compactions::stall_text(
+                &family.counters.numbers().stalls,
+            )),
+            "db-write-stall-stats" => Some(super::writes::stall_text()),
+            "block-cache-entry-stats" | "fast-block-cache-entry-stats" => {
+                Some(super::compactions::cache_text(&family.cache))
+            }
+            "aggregated-table-properties" => Some(aggregated(version, cache, None)),
+            "options-statistics" => self.c.statistics.as_ref().map(|s| s.text()),
+            "blob-stats" => Some(blob_stats(version)),
+            _ => None,
+        }
+    }
+}
+
+/// The stem of a name with a number behind it, and the number; `None` for the number if digits are
+/// missing or too many.
+fn split_number(name: &str) -> Option<(&str, Option<u32>)> {
+    const STEMS: [&str; 4] = [
+        "num-files-at-level",
+        "compression-ratio-at-level",
+        "aggregated-table-properties-at-level",
+        "live-sst-files-size-at-temperature",
+    ];
+    STEMS.iter().find_map(|stem| {
+        let digits = name.strip_prefix(stem)?;
+        let plain = digits.bytes().all(|b| b.is_ascii_digit());
+        Some((*stem, digits.parse().ok().filter(|_| plain)))
+    })
+}
+
+fn levelstats(version: &Version) -> String {
+    let mut out = String::from("Level Files Size(MB)\n--------------------\n");
+    for level in 0..version.num_levels() {
+        let mb = version.level_bytes(level) >> 20;
+        let _ = writeln!(out, "{level:3} {:8} {mb:8}", version.num_files(level));
+    }
+    out
+}
+
+fn sstables(version: &Version, number: u64) -> String {
+    let mut out = String::new();
+    let bound = |k: &[u8]| {
+        let hex: String = keys::user_key(k)
+            .iter()
+            .map(|b| format!("{b:02X}"))
+            .collect();
+        let t = keys::tag(k);
+        // A bound that a range tombstone made carries no entry's type.
+        debug_assert!(ValueType::from_byte(keys::tag_type(t)).is_some() || keys::tag_type(t) > 0);
+        format!(
+            "'{hex}' seq:{}, type:{}",
+            keys::tag_sequence(t),
+            keys::tag_type(t)
+        )
+    };
+    for level in 0..version.num_levels() {
+        let _ = writeln!(out, "--- level {level} --- version# {number} ---");
+        for f in version.files(level) {
+            let _ = writeln!(
+                out,
+                " {}:{}[{} .. {}][{} .. {}]({})",
+                f.number,
+                f.size,
+                f.smallest_seqno,
+                f.largest_seqno,
+                bound(&f.smallest),
+                bound(&f.largest),
+                u8::from(f.is_being_compacted()),
+            );
+        }
+    }
+    out
+}
+
+fn blob_stats(version: &Version) -> String {
+    let files = version.blob_files.values();
+    let (mut total, mut garbage) = (0, 0);
+    for file in files {
+        total += file.size();
+        garbage += file.garbage_bytes;
+    }
+    let live = total - garbage.min(total);
+    let amplification = if live == 0 {
+        0.0
+    } else {
+        total as f64 / live as f64
+    };
+    format!(
+        "Number of blob files: {}\nTotal size of blob files: {total}\n\
+         Total size of garbage in blob files: {garbage}\n\
+         Blob file space amplification: {amplification}\n",
+        version.blob_files.len()
+    )
+}

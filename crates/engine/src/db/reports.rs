@@ -1,0 +1,108 @@
+//! What the database says of itself now and then: statistics in the info log, and counters kept for
+//! later questions.
+//!
+//! One timer serves both; it holds no reference that would keep the database open.
+
+use super::Db;
+use crate::core::{Engine, StatsSlice};
+use crate::options::{DbOptions, InfoLogLevel};
+use spanlith_base::stats::Ticker;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+impl Engine {
+    /// Starts, changes or ends the reports if their periods differ from those before.
+    pub(crate) fn start_reports(self: &Arc<Self>, before: &DbOptions, now: &DbOptions) {
+        let periods = |o: &DbOptions| {
+            let logged = self.c.log.is_enabled(InfoLogLevel::Info);
+            let dump = if logged { o.stats_dump_period_sec } else { 0 };
+            let counted = self.c.statistics.is_some();
+            let keep = if counted {
+                o.stats_persist_period_sec
+            } else {
+                0
+            };
+            (u64::from(dump), u64::from(keep))
+        };
+        if periods(before) == periods(now) {
+            return;
+        }
+        let (dump, keep) = periods(now);
+        let step = gcd(dump, keep);
+        let mut timer = None;
+        if step > 0 && !self.c.read_only {
+            let me = Arc::downgrade(self);
+            let mut seconds = 0u64;
+            let due = move |seconds: u64, period: u64| period > 0 && seconds.is_multiple_of(period);
+            let tick = move || {
+                seconds += step;
+                tick(&me, due(seconds, dump), due(seconds, keep))
+            };
+            let period = Duration::from_secs(step);
+            let executor = &self.c.env.executor;
+            timer = Some(executor.periodic("stats", period, Box::new(tick)));
+        }
+        let mut held = self.timer.lock();
+        let slot = held.as_mut().unwrap_or_else(|e| e.get_mut());
+        let old = std::mem::replace(&mut **slot, timer);
+        drop(held);
+        // Waits for a tick that runs; outside the lock.
+        drop(old);
+    }
+
+    /// Writes the statistics of the database and its families to the info log.
+    pub(crate) fn dump_stats(&self) {
+        let log = &self.c.log;
+        log.info(format_args!("------- DUMPING STATS -------"));
+        log.info(format_args!("{}", self.db_stats_text()));
+        for family in self.families.load_full().iter() {
+            if let Some(text) = self.family_report(family) {
+                log.info(format_args!("{text}"));
+            }
+        }
+        if let Some(statistics) = &self.c.statistics {
+            log.info(format_args!("STATISTICS:\n {}", statistics.text()));
+        }
+    }
+
+    /// Adds the counters of now to the history.
+    pub(crate) fn keep_stats(&self) {
+        let Some(statistics) = &self.c.statistics else {
+            return;
+        };
+        let now: Vec<u64> = Ticker::ALL.iter().map(|&t| statistics.ticker(t)).collect();
+        let bytes_max = self.options().stats_history_buffer_size;
+        let at = self.c.env.clock.now_micros();
+        self.history.lock().push(at, now, bytes_max);
+    }
+}
+
+/// One tick; false ends the timer.
+fn tick(engine: &Weak<Engine>, dump: bool, keep: bool) -> bool {
+    let Some(engine) = engine.upgrade() else {
+        return false;
+    };
+    if engine.stopping() {
+        return false;
+    }
+    if dump {
+        engine.dump_stats();
+    }
+    if keep {
+        engine.keep_stats();
+    }
+    true
+}
+
+impl Db {
+    /// What the counters rose by in the periods that ended in `[from, until)`, in microseconds since the
+    /// epoch; oldest first. Empty without statistics.
+    pub fn stats_history(&self, from: u64, until: u64) -> Vec<StatsSlice> {
+        let history = self.engine().history.lock();
+        history.between(from, until)
+    }
+}

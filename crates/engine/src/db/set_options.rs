@@ -1,0 +1,214 @@
+//! Options changed while the database is open.
+//!
+//! A change is checked as a whole before anything happens, takes effect in memory, and is recorded in a
+//! new OPTIONS file before the call returns. Jobs that run go on with the options they began with.
+
+use super::{Cf, Db};
+use crate::core::{Engine, Family, FamilySettings};
+use crate::options::{
+    BlockBasedTableOptions, CfOptions, DbOptions, FamilySection, OptionsFile, check_supported,
+};
+use spanlith_base::{Error, ErrorKind, Result};
+use spanlith_env::JobClass;
+use std::sync::Arc;
+
+/// Refuses a change to what does not exist. What an object decides (a comparator of the application's)
+/// was accepted when the database was opened, and cannot change.
+fn check_change(
+    (db, new_db): (&DbOptions, &DbOptions),
+    cf: (&CfOptions, &BlockBasedTableOptions),
+    new_cf: (&CfOptions, &BlockBasedTableOptions),
+) -> Result<()> {
+    let refused = |r: Result<()>| r.err().map(|e| e.to_string());
+    let new = check_supported(new_db, new_cf.0, new_cf.1);
+    let before = refused(check_supported(db, cf.0, cf.1));
+    if refused(new.clone()) == before {
+        return Ok(());
+    }
+    new
+}
+
+impl Engine {
+    /// The families' and the database's options in force.
+    pub(crate) fn options_in_force(&self) -> OptionsFile {
+        let families = self.families.load_full();
+        let families = families.iter().map(|f| -> FamilySection {
+            let s = f.settings();
+            (f.name.clone(), s.options.clone(), s.table_options.clone())
+        });
+        OptionsFile {
+            db: DbOptions::clone(&self.options()),
+            families: families.collect(),
+        }
+    }
+
+    fn log_inputs<N: AsRef<str>, V: AsRef<str>>(&self, changes: &[(N, V)]) {
+        for (name, value) in changes {
+            let (name, value) = (name.as_ref(), value.as_ref());
+            self.c.log.info(format_args!("{name}: {value}"));
+        }
+    }
+
+    /// Changes options of a family; recorded when this returns.
+    pub(crate) fn set_family_options<N: AsRef<str>, V: AsRef<str>>(
+        self: &Arc<Self>,
+        family: &Arc<Family>,
+        changes: &[(N, V)],
+    ) -> Result<()> {
+        let log = &self.c.log;
+        if changes.is_empty() {
+            let name = &family.name;
+            log.warn(format_args!(
+                "SetOptions() on column family [{name}], empty input"
+            ));
+            return Err(Error::invalid_argument("empty input"));
+        }
+        self.writable()?;
+        let changed = self.change_family(family, changes);
+        log.info(format_args!(
+            "SetOptions() on column family [{}], inputs:",
+            family.name
+        ));
+        self.log_inputs(changes);
+        match &changed {
+            Ok(()) => log.info(format_args!("[{}] SetOptions() succeeded", family.name)),
+            Err(e) => {
+                log.warn(format_args!("[{}] SetOptions() failed: {e}", family.name));
+                return changed;
+            }
+        }
+        self.write_options_file()
+    }
+
+    fn change_family<N: AsRef<str>, V: AsRef<str>>(
+        self: &Arc<Self>,
+        family: &Arc<Family>,
+        changes: &[(N, V)],
+    ) -> Result<()> {
+        // Leadership orders changes among each other and keeps writers off the slot.
+        let mut leader = self.leader.lock();
+        if family.is_dropped() {
+            return Err(Error::new(ErrorKind::ColumnFamilyDropped, ""));
+        }
+        let now = family.settings();
+        let (options, table) = now.options.with_changes(&now.table_options, changes)?;
+        let db = self.options().to_arc();
+        check_change(
+            (&db, &db),
+            (&now.options, &now.table_options),
+            (&options, &table),
+        )?;
+        if options.prefix_extractor != now.options.prefix_extractor {
+            // Readers of open tables and the memtable's filter have the one they began with.
+            return Err(Error::not_supported(
+                "another prefix_extractor while the database is open",
+            ));
+        }
+        let limit = options.write_buffer_size as usize;
+        let settings = FamilySettings::new(options, table, &family.cache.paths);
+        let settings = settings.with_prefix_extractor(now.prefix_extractor.clone());
+        if let Some(at) = leader.slot(family.id) {
+            leader.slots[at].limit = limit;
+            // A memtable that is full by the new size is sealed by the next write.
+            leader.touched.push(at);
+        }
+        let mut state = self.state.lock();
+        if let Some(f) = state.family_mut(family.id) {
+            f.settings = Arc::new(settings);
+        }
+        self.install_superversion(&mut state, family.id);
+        drop(state);
+        drop(leader);
+        self.changed.notify_all();
+        self.tell_news();
+        Ok(())
+    }
+
+    /// Changes options of the database; recorded when this returns.
+    pub(crate) fn set_database_options<N: AsRef<str>, V: AsRef<str>>(
+        self: &Arc<Self>,
+        changes: &[(N, V)],
+    ) -> Result<()> {
+        let log = &self.c.log;
+        if changes.is_empty() {
+            log.warn(format_args!("SetDBOptions(), empty input."));
+            return Err(Error::invalid_argument("empty input"));
+        }
+        self.writable()?;
+        let changed = self.change_database(changes);
+        log.info(format_args!("SetDBOptions(), inputs:"));
+        self.log_inputs(changes);
+        match &changed {
+            Ok(()) => log.info(format_args!("SetDBOptions() succeeded")),
+            Err(e) => {
+                log.warn(format_args!("SetDBOptions failed: {e}"));
+                return changed;
+            }
+        }
+        self.write_options_file()
+    }
+
+    fn change_database<N: AsRef<str>, V: AsRef<str>>(
+        self: &Arc<Self>,
+        changes: &[(N, V)],
+    ) -> Result<()> {
+        let leader = self.leader.lock();
+        let now = self.options().to_arc();
+        let new = Arc::new(now.with_changes(changes)?);
+        let (cf, table) = (CfOptions::default(), BlockBasedTableOptions::default());
+        check_change((&now, &new), (&cf, &table), (&cf, &table))?;
+        let mut state = self.state.lock();
+        self.replace_options(new.clone());
+        if now.delayed_write_rate != new.delayed_write_rate {
+            self.throttle.set_max_rate(new.delayed_write_rate);
+        }
+        drop(leader);
+        let executor = &self.c.env.executor;
+        executor.reserve(JobClass::High, self.max_flushes());
+        executor.reserve(JobClass::Low, self.max_compactions());
+        self.schedule(&mut state);
+        drop(state);
+        self.start_reports(&now, &new);
+        Ok(())
+    }
+}
+
+impl Db {
+    /// Changes options of the database by RocksDB's names; all of them or none. They are recorded in a
+    /// new OPTIONS file when this returns.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for no change and for a bad value, `NotFound` for an option that does not
+    /// exist or cannot be changed, `NotSupported` for a feature that does not exist; nothing is changed
+    /// then. `Io` if the file could not be written: the change holds until the database is closed.
+    pub fn set_options<N: AsRef<str>, V: AsRef<str>>(&self, changes: &[(N, V)]) -> Result<()> {
+        self.engine().set_database_options(changes)
+    }
+
+    /// Options in force, of the database and all its families.
+    pub fn options(&self) -> OptionsFile {
+        self.engine().options_in_force()
+    }
+}
+
+impl Cf {
+    /// Changes options of the family by RocksDB's names; all of them or none. They are recorded in a new
+    /// OPTIONS file when this returns.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for no change, an unknown or fixed option, and a bad value; `NotSupported` for
+    /// a feature that does not exist; nothing is changed then. `Io` as for [`Db::set_options`].
+    pub fn set_options<N: AsRef<str>, V: AsRef<str>>(&self, changes: &[(N, V)]) -> Result<()> {
+        self.db.engine().set_family_options(&self.family, changes)
+    }
+
+    /// Options in force.
+    pub fn options(&self) -> CfOptions {
+        self.family.settings().options.clone()
+    }
+
+    /// Options in force of new tables.
+    pub fn table_options(&self) -> BlockBasedTableOptions {
+        self.family.settings().table_options.clone()
+    }
+}

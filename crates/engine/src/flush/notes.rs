@@ -1,0 +1,148 @@
+//! What a flush says of itself: events, listeners, statistics.
+
+use crate::core::{Engine, Family, FamilySettings, JobNumbers};
+use crate::info_log::events::{FlushFinished, FlushStarted, TableFileCreation};
+use crate::listener::{FlushInfo, FlushReason, TableFileInfo};
+use crate::version::NewFile;
+use spanlith_base::stats::{Histogram, Ticker};
+use spanlith_memtable::MemTable;
+use spanlith_table::TableProperties;
+use std::sync::Arc;
+
+/// A flush of one family.
+pub(super) struct FlushNote<'a> {
+    pub family: &'a Arc<Family>,
+    pub settings: &'a FamilySettings,
+    pub job: u64,
+    pub number: u64,
+    pub reason: FlushReason,
+    /// Entries, and bytes of keys and values, in its memtables.
+    pub entries: u64,
+    pub payload_bytes: u64,
+}
+
+impl Engine {
+    /// A flush is about to write its table.
+    pub(super) fn note_flush_begin(&self, n: &FlushNote<'_>, mems: &[Arc<MemTable>]) {
+        let sum = |of: fn(&MemTable) -> u64| mems.iter().map(|m| of(m)).sum();
+        self.c.log.flush_started(&FlushStarted {
+            job: n.job,
+            num_memtables: mems.len() as u64,
+            total_num_input_entries: n.entries,
+            num_deletes: sum(MemTable::deletes),
+            total_data_size: n.payload_bytes,
+            memory_usage: sum(|m| m.memory_usage() as u64),
+            num_range_deletes: sum(MemTable::range_deletes),
+            flush_reason: n.reason.name(),
+        });
+        self.c.listeners.on_flush_begin(|| {
+            let none = Arc::new(TableProperties::default());
+            self.flush_info(n, (0, 0), none)
+        });
+    }
+
+    /// A flush is installed; `None` if there was nothing to write.
+    pub(super) fn note_flush_end(&self, n: &FlushNote<'_>, file: Option<&NewFile>, micros: u64) {
+        let version = n.family.superversion.load().version.clone();
+        let properties = self.table_properties(n.family, n.number);
+        let mut job = JobNumbers {
+            micros,
+            entries_read: n.entries,
+            jobs: 1,
+            ..JobNumbers::default()
+        };
+        if let Some(f) = file {
+            job.written_bytes = f.size;
+            job.files_written = 1;
+            job.uncompressed_bytes = properties.raw_key_size + properties.raw_value_size;
+            job.entries_dropped = n.entries.saturating_sub(properties.num_entries);
+            self.note_table(n.family, n.job, f, &properties);
+        }
+        n.family.counters.add_flush(&job);
+        if let Some(s) = &self.c.statistics {
+            s.add(Ticker::FlushWriteBytes, job.written_bytes);
+            s.add(Ticker::MemtablePayloadBytesAtFlush, n.payload_bytes);
+            if n.reason == FlushReason::WriteBufferFull {
+                s.add(Ticker::FlushReasonWriteBufferFull, 1);
+            }
+            s.record_time(Histogram::DbFlushMicros, micros);
+        }
+        let compression = n.settings.levels.compression_for(0);
+        let levels = 0..version.num_levels();
+        let lsm_state: Vec<u64> = levels.map(|l| version.num_files(l) as u64).collect();
+        let sealed = n.family.superversion.load().imm.len() as u64;
+        self.c.log.flush_finished(&FlushFinished {
+            job: n.job,
+            output_compression: compression.name(),
+            lsm_state: &lsm_state,
+            immutable_memtables: sealed,
+        });
+        let seqnos = file.map_or((0, 0), |f| (f.smallest_seqno, f.largest_seqno));
+        self.c
+            .listeners
+            .on_flush_completed(|| self.flush_info(n, seqnos, properties));
+    }
+
+    fn flush_info(
+        &self,
+        n: &FlushNote<'_>,
+        seqnos: (u64, u64),
+        properties: Arc<TableProperties>,
+    ) -> FlushInfo {
+        let l0 = n.family.superversion.load().version.num_files(0);
+        let l0 = i32::try_from(l0).unwrap_or(i32::MAX);
+        let o = &n.settings.options;
+        FlushInfo {
+            cf_id: n.family.id,
+            cf_name: n.family.name.clone(),
+            job: n.job,
+            file_path: n.family.table_path(n.number, 0),
+            file_number: n.number,
+            triggered_writes_slowdown: l0 >= o.level0_slowdown_writes_trigger,
+            triggered_writes_stop: l0 >= o.level0_stop_writes_trigger,
+            smallest_seqno: seqnos.0,
+            largest_seqno: seqnos.1,
+            properties,
+            reason: n.reason,
+        }
+    }
+
+    /// Properties of an installed table; empty if it has gone again.
+    pub(crate) fn table_properties(&self, family: &Family, number: u64) -> Arc<TableProperties> {
+        let version = family.superversion.load().version.clone();
+        let reader = version.locate(number).and_then(|(level, at)| {
+            let file = version.files(level).get(at)?;
+            family.cache.reader(file).ok()
+        });
+        Arc::new(reader.map_or_else(TableProperties::default, |r| r.properties().clone()))
+    }
+
+    /// A table was written and installed.
+    pub(crate) fn note_table(
+        &self,
+        family: &Family,
+        job: u64,
+        file: &NewFile,
+        properties: &Arc<TableProperties>,
+    ) {
+        self.c.log.table_file_creation(&TableFileCreation {
+            job,
+            cf_name: &family.name,
+            file_number: file.number,
+            file_size: file.size,
+            file_checksum: "",
+            file_checksum_func_name: "Unknown",
+            seqnos: (file.smallest_seqno, file.largest_seqno),
+            properties,
+            result: &Ok(()),
+        });
+        self.c.listeners.on_table_file_created(|| TableFileInfo {
+            cf_name: family.name.clone(),
+            path: family.table_path(file.number, 0),
+            job,
+            bytes: file.size,
+            properties: properties.clone(),
+            result: Ok(()),
+        });
+    }
+}

@@ -1,0 +1,229 @@
+//! Counts what reads cost, for statistics and the perf context.
+//!
+//! Only reads with [`ReadParams::is_counted`] come here; for all others counting is a branch that is
+//! not taken.
+
+use super::TableReader;
+use crate::block::Block;
+use crate::format::{BlockHandle, BlockKind, Compression};
+use crate::options::ReadParams;
+use spanlith_base::perf::{self, PerfCounter, PerfTime};
+use spanlith_base::stats::{Histogram, Statistics, Ticker};
+use spanlith_base::{Result, SequenceNumber};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// Kinds of blocks in the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CachedKind {
+    Data,
+    Index,
+    Filter,
+}
+
+impl CachedKind {
+    /// Tickers of hit, miss, add, and bytes added.
+    fn tickers(self) -> [Ticker; 4] {
+        match self {
+            Self::Data => [
+                Ticker::BlockCacheDataHit,
+                Ticker::BlockCacheDataMiss,
+                Ticker::BlockCacheDataAdd,
+                Ticker::BlockCacheDataBytesInsert,
+            ],
+            Self::Index => [
+                Ticker::BlockCacheIndexHit,
+                Ticker::BlockCacheIndexMiss,
+                Ticker::BlockCacheIndexAdd,
+                Ticker::BlockCacheIndexBytesInsert,
+            ],
+            Self::Filter => [
+                Ticker::BlockCacheFilterHit,
+                Ticker::BlockCacheFilterMiss,
+                Ticker::BlockCacheFilterAdd,
+                Ticker::BlockCacheFilterBytesInsert,
+            ],
+        }
+    }
+}
+
+impl TableReader {
+    #[inline]
+    fn statistics(&self) -> Option<&Statistics> {
+        self.options.counters.as_ref()?.statistics.as_deref()
+    }
+
+    /// Counts a block of `bytes` found in the cache.
+    #[cold]
+    pub(crate) fn count_hit(&self, kind: CachedKind, bytes: usize) {
+        if let Some(s) = self.statistics() {
+            s.add(kind.tickers()[0], 1);
+            s.add(Ticker::BlockCacheHit, 1);
+            s.add(Ticker::BlockCacheBytesRead, bytes as u64);
+        }
+        perf::add(PerfCounter::BlockCacheHitCount, 1);
+        perf::add(PerfCounter::BlockCacheReadByte, bytes as u64);
+        let (hits, read) = match kind {
+            CachedKind::Data => return,
+            CachedKind::Index => (
+                PerfCounter::BlockCacheIndexHitCount,
+                PerfCounter::BlockCacheIndexReadByte,
+            ),
+            CachedKind::Filter => (
+                PerfCounter::BlockCacheFilterHitCount,
+                PerfCounter::BlockCacheFilterReadByte,
+            ),
+        };
+        perf::add(hits, 1);
+        perf::add(read, bytes as u64);
+    }
+
+    /// Counts a block that was not in the cache, and its way into it.
+    #[cold]
+    pub(crate) fn count_fill(&self, kind: CachedKind, block: &Block, params: &ReadParams) {
+        if params.bypass_cache || self.options.cache.is_none() {
+            return;
+        }
+        let Some(s) = self.statistics() else {
+            return;
+        };
+        let [_, miss, add, bytes_added] = kind.tickers();
+        s.add(miss, 1);
+        s.add(Ticker::BlockCacheMiss, 1);
+        if params.fill_cache {
+            let bytes = block.memory_usage() as u64;
+            s.add(add, 1);
+            s.add(bytes_added, bytes);
+            s.add(Ticker::BlockCacheAdd, 1);
+            s.add(Ticker::BlockCacheBytesWrite, bytes);
+        }
+    }
+
+    /// Counts a block of index or filter that was read into the cache.
+    #[cold]
+    pub(super) fn count_meta(&self, kind: CachedKind, block: &Block, params: &ReadParams) {
+        let stored = match kind {
+            CachedKind::Filter => BlockKind::Filter,
+            _ => BlockKind::Index,
+        };
+        self.count_read(stored, block.bytes().len() as u64, None);
+        self.count_fill(kind, block, params);
+    }
+
+    /// Counts a read of `bytes` of the file that took `nanos`, if it was timed.
+    pub(crate) fn count_read(&self, kind: BlockKind, bytes: u64, nanos: Option<u64>) {
+        perf::add(PerfCounter::BlockReadCount, 1);
+        perf::add(PerfCounter::BlockReadByte, bytes);
+        match kind {
+            BlockKind::Index => {
+                perf::add(PerfCounter::IndexBlockReadCount, 1);
+                perf::add(PerfCounter::IndexBlockReadByte, bytes);
+            }
+            BlockKind::Filter => {
+                perf::add(PerfCounter::FilterBlockReadCount, 1);
+                perf::add(PerfCounter::FilterBlockReadByte, bytes);
+            }
+            BlockKind::Data => perf::add(PerfCounter::DataBlockReadByte, bytes),
+            _ => perf::add(PerfCounter::MetadataBlockReadByte, bytes),
+        }
+        if let Some(nanos) = nanos {
+            if perf::is_timed(PerfTime::Work) {
+                perf::add(PerfCounter::BlockReadTime, nanos);
+            }
+            if let Some(s) = self.statistics() {
+                s.record_time(Histogram::SstReadMicros, nanos / 1000);
+                s.record_time(Histogram::ReadBlockGetMicros, nanos / 1000);
+            }
+            if let Some(d) = &self.read_micros {
+                d.record(nanos / 1000);
+            }
+        }
+    }
+
+    /// As [`TableReader::read`], counted.
+    pub(crate) fn read_counted(
+        &self,
+        handle: BlockHandle,
+        kind: BlockKind,
+        verify: bool,
+    ) -> Result<Vec<u8>> {
+        let counters = self.options.counters.as_ref();
+        let clock = counters
+            .filter(|c| {
+                let wanted = c.statistics.as_ref().is_some_and(|s| s.wants_times());
+                wanted || perf::is_timed(PerfTime::Work)
+            })
+            .map(|c| &c.clock);
+        let started = clock.map(|c| c.monotonic_nanos());
+        let stored = self.stored(handle)?;
+        let nanos = clock
+            .zip(started)
+            .map(|(c, at)| c.monotonic_nanos().saturating_sub(at));
+        self.count_read(kind, stored.len() as u64, nanos);
+        let bytes = stored.len() as u64;
+        let (out, codec) = self.unpacked(stored, handle, kind, verify)?;
+        if let Some(s) = self.statistics() {
+            if verify {
+                s.add(Ticker::BlockChecksumComputeCount, 1);
+            }
+            if codec != Compression::None {
+                s.add(Ticker::NumberBlockDecompressed, 1);
+                s.add(Ticker::BytesDecompressedFrom, bytes);
+                s.add(Ticker::BytesDecompressedTo, out.len() as u64);
+            }
+        }
+        if codec != Compression::None {
+            perf::add(PerfCounter::BlockDecompressCount, 1);
+        }
+        Ok(out)
+    }
+
+    /// [`TableReader::get_hashed`] behind the filter, counted.
+    #[inline(never)]
+    pub(super) fn get_counted<F>(
+        &self,
+        (user_key, snapshot): (&[u8], SequenceNumber),
+        params: &ReadParams,
+        passes: bool,
+        mut sink: F,
+    ) -> Result<()>
+    where
+        F: FnMut(u64, &[u8], &Arc<Block>) -> ControlFlow<()>,
+    {
+        let filtered = self.has_filter();
+        if filtered {
+            let (ticker, counter) = if passes {
+                (
+                    Ticker::BloomFilterFullPositive,
+                    PerfCounter::BloomSstHitCount,
+                )
+            } else {
+                (Ticker::BloomFilterUseful, PerfCounter::BloomSstMissCount)
+            };
+            perf::add(counter, 1);
+            if let Some(s) = self.statistics() {
+                s.add(ticker, 1);
+            }
+        }
+        if !passes {
+            return Ok(());
+        }
+        let mut found = false;
+        self.get_unfiltered(
+            user_key,
+            snapshot,
+            params,
+            |tag, value, block: &Arc<Block>| {
+                found = true;
+                sink(tag, value, block)
+            },
+        )?;
+        if filtered
+            && found
+            && let Some(s) = self.statistics()
+        {
+            s.add(Ticker::BloomFilterFullTruePositive, 1);
+        }
+        Ok(())
+    }
+}
