@@ -66,6 +66,7 @@ impl Engine {
         if let Some(job) = job {
             let result = self.run_plan(&job);
             self.end_plan(&job);
+            self.release_space(room_for(&job.plan));
             match result {
                 Ok(_) => {}
                 Err(e) if e.kind() == ErrorKind::ColumnFamilyDropped => {}
@@ -89,6 +90,10 @@ impl Engine {
             };
             f.compaction_queued = false;
             match pick_leveled(&self.picker_input(f)) {
+                // Without room it waits for the next install, as if nothing could run.
+                Some(plan) if !self.reserve_space(&f.family, room_for(&plan)) => {
+                    f.compaction_due = false;
+                }
                 Some(plan) => return self.start_plan(state, id, plan),
                 // Nothing can run now; what is due is looked at again after the next install.
                 None => f.compaction_due = false,
@@ -204,6 +209,7 @@ impl Engine {
         let numbers: Vec<u64> = edit.new_files.iter().map(|f| f.number).collect();
         self.log_and_apply(family, edit, |state| count_work(state, job, &work))?;
         self.note_compaction_end(job, &done.files, micros);
+        self.check_space()?;
         Ok(numbers)
     }
 
@@ -422,4 +428,13 @@ struct Rewritten {
     files: Vec<NewFile>,
     entries_in: u64,
     entries_out: u64,
+}
+
+/// Bytes that a plan may write at most.
+fn room_for(plan: &CompactionPlan) -> u64 {
+    if plan.is_trivial_move {
+        0
+    } else {
+        plan.input_bytes()
+    }
 }

@@ -132,7 +132,9 @@ impl Engine {
             // the job, and the first reader finds index and filter in place.
             for new in &edit.new_files {
                 if let Some((level, at)) = version.locate(new.number) {
-                    family.cache.reader(&version.levels[level].files[at])?;
+                    let file = &version.levels[level].files[at];
+                    family.cache.reader(file)?;
+                    self.track_table(&family, file);
                 }
             }
             edit.column_family = family.id;

@@ -1,8 +1,9 @@
 //! What a database shares with others of the process: budgets and limits that the caller attaches.
 
+use super::{Engine, Family};
 use crate::options::DbOptions;
-use crate::version::{DbPath, TableIo, TableIoOptions};
-use spanlith_base::WriteBufferManager;
+use crate::version::{DbPath, FileMeta, TableIo, TableIoOptions};
+use spanlith_base::{Result, WriteBufferManager};
 use spanlith_env::{Env, RateLimiter, RateLimiterOptions, SstFileManager};
 use std::sync::Arc;
 
@@ -52,5 +53,38 @@ impl Resources {
                 rate_limiter: self.rate_limiter.clone(),
             },
         )
+    }
+}
+
+impl Engine {
+    /// Tells the manager of table files of a table that the database has.
+    pub(crate) fn track_table(&self, family: &Family, file: &FileMeta) {
+        if let Some(manager) = &self.c.resources.sst_files {
+            let path = family.table_path(file.number, file.path_id);
+            // Beyond the limit the table counts all the same: `check_space` reports it.
+            let _ = manager.add(&path, file.size);
+        }
+    }
+
+    /// Fails once all tables take as much space as they may; asked after each job that wrote some.
+    pub(crate) fn check_space(&self) -> Result<()> {
+        match &self.c.resources.sst_files {
+            Some(manager) => manager.check_space(),
+            None => Ok(()),
+        }
+    }
+
+    /// Sets room aside for a compaction of `bytes`; false if there is not enough.
+    pub(crate) fn reserve_space(&self, family: &Family, bytes: u64) -> bool {
+        let dir = family.cache.paths.dir(0);
+        let manager = self.c.resources.sst_files.as_ref();
+        manager.is_none_or(|m| m.reserve_for_compaction(bytes, dir))
+    }
+
+    /// Gives back what [`Self::reserve_space`] set aside.
+    pub(crate) fn release_space(&self, bytes: u64) {
+        if let Some(manager) = &self.c.resources.sst_files {
+            manager.release_compaction(bytes);
+        }
     }
 }

@@ -210,7 +210,7 @@ impl Engine {
             self.note_flush_end(note, file.as_ref(), micros);
         }
         self.retire_logs();
-        Ok(())
+        self.check_space()
     }
 
     /// Deletes logs that hold nothing unflushed (WAL3).

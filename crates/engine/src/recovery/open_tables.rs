@@ -201,9 +201,7 @@ impl Engine {
             }
             let version = family.superversion.load().version.clone();
             for (_, file) in version.file_iter() {
-                let path = family.table_path(file.number, file.path_id);
-                // Beyond the limit the database opens all the same; its next flush says so.
-                let _ = manager.add(&path, file.size);
+                self.track_table(family, file);
             }
         }
         Ok(())

@@ -325,3 +325,59 @@ fn a_budget_that_stalls_makes_writers_wait_for_flushes() {
     assert_eq!(cf.iter().count(), 30_000);
     db.close().unwrap();
 }
+
+#[test]
+fn a_manager_of_table_files_counts_them_limits_them_and_deletes_them_at_a_rate() {
+    use spanlith_env::{SstFileManager, SstFileManagerOptions};
+    let fs = MemFs::new();
+    let (env, executor, _) = Env::test(Arc::new(fs.clone()), 7);
+    let dir = PathBuf::from("/db");
+    let manager = SstFileManager::new(&env, SstFileManagerOptions::default());
+    let open = || {
+        builder(&dir, |_| {})
+            .env(env.clone())
+            .cf_options(flat())
+            .sst_file_manager(manager.clone())
+            .open()
+            .unwrap()
+    };
+    let sizes = || {
+        let names = env.fs.list(&dir).unwrap();
+        let tables = names.iter().filter(|n| n.ends_with(".sst"));
+        tables
+            .map(|n| env.fs.size(&dir.join(n)).unwrap())
+            .sum::<u64>()
+    };
+    let db = open();
+    fill(&db, 5);
+    assert!(sizes() > 0);
+    assert_eq!(manager.total_bytes(), sizes());
+    db.default_cf().compact_range(None, None).unwrap();
+    executor.run_until_idle();
+    assert_eq!(
+        manager.total_bytes(),
+        sizes(),
+        "deleted tables count no more"
+    );
+    db.close().unwrap();
+    manager.change(|o| {
+        o.delete_bytes_per_second = 1;
+        o.max_trash_ratio = 1.0;
+    });
+    let db = open();
+    fill(&db, 2);
+    db.default_cf().compact_range(None, None).unwrap();
+    executor.run_until_idle();
+    assert!(manager.trash_bytes() > 0);
+    let names = env.fs.list(&dir).unwrap();
+    assert!(names.iter().any(|n| n.ends_with(".sst.trash")), "{names:?}");
+    manager.change(|o| o.max_space_bytes = sizes() + 1);
+    db.default_cf().put("one", "more").unwrap();
+    let e = db
+        .flush(true)
+        .and_then(|()| db.default_cf().put("and", "another"));
+    assert_eq!(
+        e.unwrap_err().to_string(),
+        "IO error: Space limit reached: Max allowed space was reached"
+    );
+}
