@@ -5,7 +5,7 @@
 
 use crate::fail::Usage;
 use spanlith::options::MergeOperatorChoice;
-use spanlith::{Comparator, MergeOperator, StringAppend, UserComparator};
+use spanlith::{Comparator, DbPath, MergeOperator, StringAppend, UserComparator};
 use std::cmp::Ordering;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -153,6 +153,42 @@ impl MergeFlag {
     }
 }
 
+/// `DIR:BYTES,DIR:BYTES…`: directories of tables and how much of them each should hold.
+///
+/// # Errors
+/// A part without a size.
+pub fn parse_paths(text: &str) -> Result<Vec<DbPath>, Usage> {
+    let part = |part: &str| {
+        let (dir, size) = part.rsplit_once(':')?;
+        let size = size.parse().ok().filter(|_| !dir.is_empty())?;
+        Some(DbPath::new(dir, size))
+    };
+    text.split(',')
+        .map(|p| {
+            part(p).ok_or_else(|| {
+                Usage::new(
+                    format!("'{p}' is no path with a size"),
+                    "write DIR:BYTES,DIR:BYTES…, in the order the database was made with",
+                )
+            })
+        })
+        .collect()
+}
+
+/// `NAME=DIR:BYTES,…`: the family and its directories.
+///
+/// # Errors
+/// No name, or as [`parse_paths`].
+pub fn parse_cf_paths(text: &str) -> Result<(String, Vec<DbPath>), Usage> {
+    match text.split_once('=') {
+        Some((name, paths)) => Ok((name.to_string(), parse_paths(paths)?)),
+        None => Err(Usage::new(
+            format!("'{text}' names no column family"),
+            "write NAME=DIR:BYTES,DIR:BYTES…",
+        )),
+    }
+}
+
 /// A merge operator of a database whose values end in four bytes of time.
 pub struct TimedMerge(pub Arc<dyn MergeOperator>);
 
@@ -205,6 +241,16 @@ mod tests {
         assert!("none".parse::<MergeFlag>().unwrap().operator().is_none());
         assert!("acme.Order=acme".parse::<ComparatorFlag>().is_err());
         assert!("sideways".parse::<MergeFlag>().is_err());
+    }
+
+    #[test]
+    fn paths_have_sizes() {
+        let paths = parse_paths("a:1,/b:c:20").unwrap();
+        assert_eq!(paths, [DbPath::new("a", 1), DbPath::new("/b:c", 20)]);
+        let (name, paths) = parse_cf_paths("x=y:5").unwrap();
+        assert_eq!((name.as_str(), paths), ("x", vec![DbPath::new("y", 5)]));
+        assert!(parse_paths("a").is_err() && parse_paths(":1").is_err());
+        assert!(parse_cf_paths("y:5").is_err());
     }
 
     #[test]

@@ -10,7 +10,8 @@ use clap::Args;
 use serde_json::{Value, json};
 use spanlith::options::OptionTable;
 use spanlith_env::Env;
-use spanlith_wal::{BatchIter, LogReader, ReadEvent};
+use spanlith_wal::{BatchIter, BatchOp, LogReader, ReadEvent};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write;
 use std::path::PathBuf;
@@ -43,6 +44,9 @@ struct LogInfo {
     last_sequence: u64,
 }
 
+/// Transactions that are prepared and undecided: name and log.
+type Prepared = BTreeMap<Vec<u8>, u64>;
+
 impl Info {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let mut inventory = Inventory::read(&self.db).at(&self.db)?;
@@ -50,11 +54,11 @@ impl Info {
             super::open::known_family(&inventory, name)?;
             inventory.families.retain(|_, f| f.name == *name);
         }
-        let logs = read_logs(&inventory);
+        let (logs, prepared) = read_logs(&inventory);
         let text = if self.json {
-            format!("{}\n", self.as_json(&inventory, &logs))
+            format!("{}\n", self.as_json(&inventory, &logs, &prepared))
         } else {
-            self.as_text(&inventory, &logs)
+            self.as_text(&inventory, &logs, &prepared)
         };
         let mut out = std::io::stdout().lock();
         out.write_all(text.as_bytes())?;
@@ -67,7 +71,7 @@ impl Info {
         })
     }
 
-    fn as_text(&self, i: &Inventory, logs: &[LogInfo]) -> String {
+    fn as_text(&self, i: &Inventory, logs: &[LogInfo], prepared: &Prepared) -> String {
         let paint = Paint::stdout();
         let mut out = String::new();
         let mut line = |name: &str, value: String| {
@@ -102,6 +106,10 @@ impl Info {
                     count(log.updates)
                 ),
             );
+        }
+        for (xid, log) in prepared {
+            let name = crate::bytes::show(xid, false);
+            line("prepared", format!("{name}, undecided, in {log:06}.log"));
         }
         for (id, f) in &i.families {
             let size: u64 = f.files.values().map(|f| f.size).sum();
@@ -151,7 +159,7 @@ impl Info {
         out
     }
 
-    fn as_json(&self, i: &Inventory, logs: &[LogInfo]) -> Value {
+    fn as_json(&self, i: &Inventory, logs: &[LogInfo], prepared: &Prepared) -> Value {
         let families: Vec<Value> = i
             .families
             .iter()
@@ -178,6 +186,9 @@ impl Info {
             "manifest": { "file": i.manifest, "records": i.edits, "bytes": i.manifest_bytes },
             "table_bytes": i.table_bytes(),
             "logs": logs,
+            "prepared": prepared.iter()
+                .map(|(xid, log)| json!({ "transaction": crate::bytes::show(xid, false), "log": log }))
+                .collect::<Vec<_>>(),
             "families": families,
             "options_file": i.options.as_ref().map(|o| &o.name),
             "options": changed_db_options(i).into_iter().collect::<std::collections::BTreeMap<_, _>>(),
@@ -292,8 +303,14 @@ fn changed_db_options(i: &Inventory) -> Vec<(&'static str, String)> {
     parsed.map_or_else(Vec::new, |p| changed(&p.db))
 }
 
+/// Number of a family's tables, and their bytes.
+pub fn file_totals(f: &Family) -> (u64, u64) {
+    let sizes = f.files.values().map(|f| f.size);
+    (f.files.len() as u64, sizes.sum())
+}
+
 /// Options of a family that differ from the defaults.
-fn changed_options(i: &Inventory, name: &str) -> Vec<(&'static str, String)> {
+pub fn changed_options(i: &Inventory, name: &str) -> Vec<(&'static str, String)> {
     let parsed = i.options.as_ref().and_then(|o| o.parsed.as_ref().ok());
     let Some(cf) = parsed.and_then(|p| p.cf(name)) else {
         return Vec::new();
@@ -308,9 +325,11 @@ fn changed<T: OptionTable>(options: &T) -> Vec<(&'static str, String)> {
     options.changed().into_iter().map(value).collect()
 }
 
-fn read_logs(i: &Inventory) -> Vec<LogInfo> {
+fn read_logs(i: &Inventory) -> (Vec<LogInfo>, Prepared) {
     let first_live = i.first_live_log();
-    i.logs
+    let mut prepared = Prepared::new();
+    let logs = i
+        .logs
         .iter()
         .map(|(&number, &size)| {
             let mut log = LogInfo {
@@ -335,6 +354,19 @@ fn read_logs(i: &Inventory) -> Vec<LogInfo> {
                         let Ok(batch) = BatchIter::new(reader.record()) else {
                             continue;
                         };
+                        for op in batch.clone().map_while(|op| op.ok()) {
+                            match op {
+                                BatchOp::EndPrepare { xid } => {
+                                    prepared.insert(xid.to_vec(), number);
+                                }
+                                BatchOp::Commit { xid }
+                                | BatchOp::CommitWithTimestamp { xid, .. }
+                                | BatchOp::Rollback { xid } => {
+                                    prepared.remove(xid);
+                                }
+                                _ => {}
+                            }
+                        }
                         log.batches += 1;
                         log.updates += u64::from(batch.header_count());
                         let last = batch.sequence() + u64::from(batch.header_count());
@@ -346,5 +378,6 @@ fn read_logs(i: &Inventory) -> Vec<LogInfo> {
             }
             log
         })
-        .collect()
+        .collect();
+    (logs, prepared)
 }

@@ -1,6 +1,7 @@
 //! `spanlith db`: one database, one verb.
 
 mod components;
+mod families;
 mod info;
 mod load;
 pub mod open;
@@ -44,6 +45,8 @@ pub enum Verb {
     Count(scan::Count),
     /// Reads KEY<TAB>VALUE lines from a file or standard input into the database.
     Load(load::Load),
+    /// Lists the column families and their options that differ from the defaults.
+    Families(families::Families),
     /// Shows identity, writer, files per level, logs and options.
     Info(info::Info),
     /// Checks every checksum and lists all damage; exit code 1 if there is any.
@@ -75,6 +78,7 @@ pub fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Scan(v) => v.run(),
         Verb::Count(v) => v.run(),
         Verb::Load(v) => v.run(),
+        Verb::Families(v) => v.run(),
         Verb::Info(v) => v.run(),
         Verb::Verify(v) => v.run(),
     }

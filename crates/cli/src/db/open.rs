@@ -6,13 +6,15 @@
 //! every open needs), with default options, because those change no result. For writing all families
 //! are opened as the OPTIONS file says, so that the tool does not change how they are written.
 
-use super::components::{ComparatorFlag, MergeFlag, TimedMerge, without_time};
+use super::components::{
+    ComparatorFlag, MergeFlag, TimedMerge, parse_cf_paths, parse_paths, without_time,
+};
 use crate::fail::{At, Failure, Usage};
 use crate::inventory::Inventory;
 use clap::Args;
 use spanlith::options::ini::ParsedCf;
 use spanlith::options::{DbOptions, MergeOperatorChoice, ParsedOptions};
-use spanlith::{Cf, Comparator, Db, ErrorKind, FamilyOptions, MergeOperator};
+use spanlith::{Cf, Comparator, Db, DbPath, ErrorKind, FamilyOptions, MergeOperator};
 use spanlith_env::Env;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -45,6 +47,12 @@ pub struct How {
     /// Directory of the logs if they are neither in the database's nor where its options say
     #[arg(long, value_name = "DIR")]
     wal_dir: Option<PathBuf>,
+    /// Directories of the tables and their sizes in bytes, in the order the database was made with
+    #[arg(long, value_name = "DIR:BYTES,…")]
+    db_paths: Option<String>,
+    /// The same for one column family (may be repeated)
+    #[arg(long, value_name = "NAME=DIR:BYTES,…")]
+    cf_paths: Vec<String>,
     /// Values end in four bytes of time, as a TTL database writes them
     #[arg(long)]
     pub ttl: bool,
@@ -67,6 +75,8 @@ struct Known<'a> {
     inventory: Option<Inventory>,
     comparators: Vec<ComparatorFlag>,
     merges: Vec<MergeFlag>,
+    paths: Vec<DbPath>,
+    cf_paths: Vec<(String, Vec<DbPath>)>,
 }
 
 impl Known<'_> {
@@ -113,6 +123,9 @@ impl Target {
         let mut write_prepared = false;
         loop {
             let mut builder = Db::builder(&self.db).options(options.clone());
+            if !known.paths.is_empty() {
+                builder = builder.db_paths(known.paths.clone());
+            }
             if write_prepared {
                 builder = builder.write_prepared();
             }
@@ -171,6 +184,9 @@ impl Target {
         }
         options.wal_dir = self.wal_dir(&known)?;
         builder = builder.options(options).create_if_missing(flags.create);
+        if !known.paths.is_empty() {
+            builder = builder.db_paths(known.paths.clone());
+        }
         let families = known.inventory.iter().flat_map(|i| i.families.values());
         let names: Vec<&str> = families.map(|f| f.name.as_str()).collect();
         for name in names {
@@ -209,6 +225,12 @@ impl Target {
         // A command line that makes no sense is refused first.
         let comparators = parse_all(&self.how.comparator)?;
         let merges = parse_all(&self.how.merge_operator)?;
+        let paths = match &self.how.db_paths {
+            Some(text) => parse_paths(text)?,
+            None => Vec::new(),
+        };
+        let cf_paths = self.how.cf_paths.iter().map(|text| parse_cf_paths(text));
+        let cf_paths = cf_paths.collect::<Result<_, _>>()?;
         let inventory = Inventory::read_with_logs(&self.db, self.how.wal_dir.as_deref()).ok();
         if let Some(i) = inventory.as_ref().filter(|_| !may_create) {
             known_family(i, &self.cf)?;
@@ -218,6 +240,8 @@ impl Target {
             inventory,
             comparators,
             merges,
+            paths,
+            cf_paths,
         })
     }
 
@@ -287,7 +311,8 @@ impl Target {
         let asked_for = name == self.cf;
         let recorded = known.comparator(&name);
         let flag = known.comparators.iter().rev().find(|f| match &f.recorded {
-            Some(r) => r == recorded,
+            // A family that is made now is recorded as the flag says.
+            Some(r) => r == recorded || (recorded.is_empty() && asked_for),
             None => asked_for,
         });
         let comparator = match flag {
@@ -309,6 +334,9 @@ impl Target {
             },
         };
         family = family.comparator(comparator);
+        if let Some((_, paths)) = known.cf_paths.iter().find(|p| p.0 == name) {
+            family = family.paths(paths.clone());
+        }
         let merge = self.merge_operator(&name, known, lenient);
         Ok(match merge {
             Some(m) if self.how.ttl => family.merge_operator(Arc::new(TimedMerge(m))),

@@ -172,14 +172,40 @@ fn options_and_merge_operator_of_a_directory_survive_a_write() {
 }
 
 #[test]
+fn a_flag_says_what_a_component_of_a_foreign_name_does() {
+    let temp = TempDir::new("cli components");
+    let dir = temp.join("db");
+    let order = ["--comparator", "acme.Order=reverse"];
+    for key in ["a", "b"] {
+        db("put", &dir, &[&order[..], &["--create", key, "1"]].concat()).ok();
+    }
+    let err = db("scan", &dir, &[]).fails(1);
+    assert!(err.contains("unknown comparator acme.Order"), "{err}");
+    assert!(
+        err.contains("next:  --comparator acme.Order=bytewise"),
+        "{err}"
+    );
+    assert_eq!(db("scan", &dir, &order).ok(), "b\t1\na\t1\n");
+    // Another family, whose order is known, needs no flag to be read.
+    let two = ["--cf", "two"];
+    let plain = ["--comparator", "bytewise", "--create", "k", "2"];
+    db("put", &dir, &[&order[..], &two, &plain].concat()).ok();
+    assert_eq!(db("get", &dir, &[&two[..], &["k"]].concat()).ok(), "2\n");
+    let ttl = temp.join("ttl");
+    db("put", &ttl, &["--create", "--ttl", "k", "v"]).ok();
+    assert_eq!(db("get", &ttl, &["--ttl", "k"]).ok(), "v\n");
+    assert_eq!(db("get", &ttl, &["--hex", "6b"]).ok().len(), 2 + 8 + 1);
+}
+
+#[test]
 fn options_this_build_lacks_are_refused_for_writing_until_told() {
     let temp = TempDir::new("cli default options");
-    let case = spanlith_testkit::golden_case("golden-11.8", "direct-files");
+    let case = spanlith_testkit::golden_case("golden-11.8", "fifo");
     let dir = case.copy_to(temp.join("case"));
     let before = contents(&dir);
     let err = db("put", &dir, &["key", "value"]).fails(1);
     assert!(
-        err.starts_with("error: Not implemented: use_direct_"),
+        err.starts_with("error: Not implemented: compaction_style"),
         "{err}"
     );
     assert!(

@@ -9,6 +9,7 @@ mod handle;
 mod properties;
 mod reports;
 mod set_options;
+mod verbs;
 
 pub use builder::OpenBuilder;
 pub use cursor::{Cursor, Iter};

@@ -19,6 +19,7 @@ pub mod block_based;
 pub mod cf;
 mod changes;
 pub mod db;
+mod display;
 pub mod enums;
 mod file;
 pub mod ini;

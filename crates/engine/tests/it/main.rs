@@ -5,6 +5,7 @@ mod basic;
 mod compaction;
 mod concurrency;
 mod damage;
+mod examples;
 mod families;
 mod fault;
 mod files;
