@@ -2,7 +2,7 @@
 
 use crate::family::rocksdb_column_family_handle_t;
 use crate::ffi::{array, boxed, path, report, text, unbox};
-use crate::options::rocksdb_options_t;
+use crate::options::{Parts, rocksdb_options_t};
 use libc::c_char;
 use spanlith::options::CfOptions;
 use spanlith::version::{FileKind, parse_file_name};
@@ -22,6 +22,8 @@ pub struct rocksdb_t {
     pub(crate) statistics: Option<Arc<Statistics>>,
     /// The world it was opened in.
     pub(crate) env: Env,
+    /// What it was opened with; kept alive until it is closed.
+    _parts: Parts,
 }
 
 /// How to open.
@@ -54,6 +56,9 @@ pub(crate) fn family_options(name: &str, options: &rocksdb_options_t) -> Result<
     if let Some(extractor) = &options.prefix_extractor {
         family = family.prefix_extractor(extractor.clone());
     }
+    if !options.parts.cf_paths.is_empty() {
+        family = family.paths(options.parts.cf_paths.clone());
+    }
     if let Some(cache) = &options.block_cache {
         family = family.block_cache(cache.clone());
     }
@@ -75,6 +80,19 @@ fn open(
     for family in families {
         builder = builder.family(family);
     }
+    let parts = &options.parts;
+    if let Some(limiter) = &parts.rate_limiter {
+        builder = builder.rate_limiter(limiter.clone());
+    }
+    if let Some(budget) = &parts.write_buffers {
+        builder = builder.write_buffer_manager(budget.clone());
+    }
+    if let Some(files) = &parts.sst_files {
+        builder = builder.sst_file_manager(files.manager.clone());
+    }
+    if !parts.db_paths.is_empty() {
+        builder = builder.db_paths(parts.db_paths.clone());
+    }
     let db = match mode {
         Mode::ReadWrite => builder.open()?,
         Mode::ReadOnly => builder.open_read_only()?,
@@ -83,6 +101,7 @@ fn open(
         cf: db.default_cf(),
         statistics: options.statistics.clone(),
         env: options.env(),
+        _parts: options.parts.clone(),
     }))
 }
 

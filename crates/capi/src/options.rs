@@ -6,13 +6,14 @@ use crate::convert::{Deferred, first_complaint};
 use crate::env::rocksdb_env_t;
 use crate::ffi::{array, boxed, text, unbox};
 use crate::merge_operator::rocksdb_mergeoperator_t;
+use crate::sst_file_manager::Managed;
 use crate::table_options::rocksdb_block_based_table_options_t;
 use libc::c_char;
 use spanlith::options::{BlockBasedTableOptions, CfOptions, CompressionType, DbOptions};
-use spanlith::{MergeOperator, UInt64Add};
+use spanlith::{DbPath, MergeOperator, UInt64Add};
 use spanlith_base::stats::Statistics;
-use spanlith_base::{Comparator, Result, SliceTransform};
-use spanlith_env::Env;
+use spanlith_base::{Comparator, Result, SliceTransform, WriteBufferManager};
+use spanlith_env::{Env, RateLimiter};
 use spanlith_table::BlockCache;
 use std::ffi::CString;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,9 +30,20 @@ pub struct rocksdb_options_t {
     pub(crate) block_cache: Option<BlockCache>,
     pub(crate) env: rocksdb_env_t,
     pub(crate) statistics: Option<Arc<Statistics>>,
+    pub(crate) parts: Parts,
     /// Values that did not fit their option; opening reports them.
     pub(crate) deferred: Deferred,
     pub(crate) texts: Texts,
+}
+
+/// Components that databases opened with the options share.
+#[derive(Clone, Default)]
+pub(crate) struct Parts {
+    pub(crate) rate_limiter: Option<Arc<RateLimiter>>,
+    pub(crate) write_buffers: Option<Arc<WriteBufferManager>>,
+    pub(crate) sst_files: Option<Managed>,
+    pub(crate) db_paths: Vec<DbPath>,
+    pub(crate) cf_paths: Vec<DbPath>,
 }
 
 /// Strings lent to the C program; each lives as long as the handle.
@@ -65,6 +77,7 @@ impl rocksdb_options_t {
             block_cache: self.block_cache.clone(),
             env: self.env.clone(),
             statistics: self.statistics.clone(),
+            parts: self.parts.clone(),
             deferred: self.deferred.clone(),
             texts: Texts::default(),
         }

@@ -4,7 +4,7 @@
  *
  * A line "=" ends a segment: everything is flushed and "=" is printed. Keys are hexadecimal ("-" is the
  * empty key, "*" no key), values are sNUMBER.LENGTH (made from a number), uNUMBER (eight bytes) or hexadecimal.
- * A line that makes no sense in the present state prints why and changes nothing, so that a program without
+ * "@N" in front of a line means family slot N, through the functions that take a family handle. A line that makes no sense in the present state prints why and changes nothing, so that a program without
  * some of its lines is a program too. An error prints "E" and its text.
  *
  * Written against the C API alone, as a user would; knows nothing about who made the library.
@@ -56,6 +56,39 @@ typedef unsigned char U8;
   X(void, singledelete, (H, H, const char *, size_t, char **)) \
   X(void, merge, (H, H, const char *, size_t, const char *, size_t, char **)) \
   X(void, write, (H, H, H, char **)) \
+  X(void, put_cf, (H, H, H, const char *, size_t, const char *, size_t, char **)) \
+  X(void, delete_cf, (H, H, H, const char *, size_t, char **)) \
+  X(void, singledelete_cf, (H, H, H, const char *, size_t, char **)) \
+  X(void, merge_cf, (H, H, H, const char *, size_t, const char *, size_t, char **)) \
+  X(void, delete_range_cf, (H, H, H, const char *, size_t, const char *, size_t, char **)) \
+  X(H, create_column_family, (H, H, const char *, char **)) \
+  X(void, drop_column_family, (H, H, char **)) \
+  X(void, writebatch_put_cf, (H, H, const char *, size_t, const char *, size_t)) \
+  X(void, writebatch_putv_cf, (H, H, int, const char *const *, const size_t *, int, const char *const *, const size_t *)) \
+  X(void, writebatch_delete_cf, (H, H, const char *, size_t)) \
+  X(void, writebatch_deletev_cf, (H, H, int, const char *const *, const size_t *)) \
+  X(void, writebatch_singledelete_cf, (H, H, const char *, size_t)) \
+  X(void, writebatch_merge_cf, (H, H, const char *, size_t, const char *, size_t)) \
+  X(void, writebatch_delete_range_cf, (H, H, const char *, size_t, const char *, size_t)) \
+  X(void, writebatch_iterate_cf, (H, void *, \
+     void (*)(void *, uint32_t, const char *, size_t, const char *, size_t), void (*)(void *, uint32_t, const char *, size_t), \
+     void (*)(void *, uint32_t, const char *, size_t, const char *, size_t))) \
+  X(U8, get_into_buffer_cf, (H, H, H, const char *, size_t, char *, size_t, size_t *, U8 *, char **)) \
+  X(void, multi_get_cf, (H, H, const H *, size_t, const char *const *, const size_t *, char **, size_t *, char **)) \
+  X(U8, key_may_exist, (H, H, const char *, size_t, char **, size_t *, const char *, size_t, U8 *)) \
+  X(U8, key_may_exist_cf, (H, H, H, const char *, size_t, char **, size_t *, const char *, size_t, U8 *)) \
+  X(H, create_iterator_cf, (H, H, H)) \
+  X(void, create_iterators, (H, H, H *, H *, size_t, char **)) \
+  X(void, readoptions_set_total_order_seek, (H, U8)) \
+  X(void, readoptions_set_prefix_same_as_start, (H, U8)) \
+  X(void, readoptions_set_auto_prefix_mode, (H, U8)) \
+  X(void, readoptions_set_tailing, (H, U8)) \
+  X(void, readoptions_set_pin_data, (H, U8)) \
+  X(void, flush_cf, (H, H, H, char **)) \
+  X(void, flush_cfs, (H, H, H *, int, char **)) \
+  X(void, compact_range_cf, (H, H, const char *, size_t, const char *, size_t)) \
+  X(char *, property_value_cf, (H, H, const char *)) \
+  X(int, property_int_cf, (H, H, const char *, uint64_t *)) \
   X(H, writebatch_create, (void)) \
   X(H, writebatch_create_from, (const char *, size_t)) \
   X(void, writebatch_destroy, (H)) \
@@ -85,6 +118,7 @@ typedef unsigned char U8;
   X(char *, get, (H, H, const char *, size_t, size_t *, char **)) \
   X(char *, get_cf, (H, H, H, const char *, size_t, size_t *, char **)) \
   X(H, get_pinned, (H, H, const char *, size_t, char **)) \
+  X(H, get_pinned_cf, (H, H, H, const char *, size_t, char **)) \
   X(const char *, pinnableslice_value, (H, size_t *)) \
   X(void, pinnableslice_destroy, (H)) \
   X(U8, get_into_buffer, (H, H, const char *, size_t, char *, size_t, size_t *, U8 *, char **)) \
@@ -124,9 +158,14 @@ typedef unsigned char U8;
 FUNCTIONS(DECLARE)
 
 #define SLOTS 4
+#define FAMILIES 6
+
+/* Calls the form of a function that a line asks for: with "@N" in front for a family, else without. */
+#define CF(name, ...) (cur ? rdb_##name##_cf(db, o, cur, __VA_ARGS__) : rdb_##name(db, o, __VA_ARGS__))
+#define BATCH(name, ...) (cur ? rdb_##name##_cf(b, cur, __VA_ARGS__) : rdb_##name(b, __VA_ARGS__))
 
 static char dir[4096];
-static H db, cf_handle, iters[SLOTS], iter_ro[SLOTS], snaps[SLOTS], batches[SLOTS];
+static H db, cur, families[FAMILIES], iters[SLOTS], iter_ro[SLOTS], snaps[SLOTS], batches[SLOTS];
 static char *bounds[SLOTS][2];
 static int comparator_kind, merge_kind;
 static volatile long line_number;
@@ -349,8 +388,10 @@ static void close_db(void) {
     if (snaps[i]) rdb_release_snapshot(db, snaps[i]);
     iters[i] = iter_ro[i] = snaps[i] = NULL;
   }
-  if (cf_handle) rdb_column_family_handle_destroy(cf_handle);
-  cf_handle = NULL;
+  for (int i = 0; i < FAMILIES; i++) {
+    if (families[i]) rdb_column_family_handle_destroy(families[i]);
+    families[i] = NULL;
+  }
   rdb_close(db);
   db = NULL;
 }
@@ -373,6 +414,48 @@ static H make_options(const char *text) {
   return o;
 }
 
+/* Opens the named families, or with NULL all there are. OPTIONS|OPTIONS|...: the first are those of the database
+ * too, family n has the nth or the last. */
+static void open_families(H o, char *list, char *more, char **err) {
+  const char *names[64];
+  char **found = NULL;
+  H each[64], handles[64];
+  int n = 0;
+  size_t found_count = 0;
+  if (!list) {
+    char *missing = NULL;
+    found = rdb_list_column_families(o, dir, &found_count, &missing);
+    rdb_free(missing);
+    while (n < 64 && n < (int)found_count) names[n] = found[n], n++;
+    if (n == 0) names[n++] = "default";
+  } else {
+    char *name;
+    while (n < 64 && (name = strsep(&list, ","))) names[n++] = name;
+  }
+  char *texts[64];
+  int count = 0;
+  while (count < 64 && more) texts[count++] = strsep(&more, "|");
+  int good = 1;
+  for (int i = 0; i < n; i++) {
+    each[i] = i == 0 || count < 2 ? o : make_options(texts[i < count ? i : count - 1]);
+    if (!each[i]) {
+      good = 0;
+      n = i;
+    }
+  }
+  if (good) db = rdb_open_column_families(o, dir, n, names, (const H *)each, handles, err);
+  if (db)
+    for (int i = 0; i < n; i++) {
+      if (i < FAMILIES)
+        families[i] = handles[i];
+      else
+        rdb_column_family_handle_destroy(handles[i]);
+    }
+  for (int i = 1; i < n; i++)
+    if (each[i] != o) rdb_options_destroy(each[i]);
+  if (found) rdb_list_column_families_destroy(found, found_count);
+}
+
 /* open KIND OPTIONS */
 static void verb_open(char *rest) {
   char *err = NULL;
@@ -381,28 +464,36 @@ static void verb_open(char *rest) {
     return;
   }
   char *kind = strsep(&rest, " ");
-  H o = make_options(rest ? rest : "");
+  char *first = rest ? strdup(rest) : strdup("");
+  char *bar = strchr(first, '|');
+  if (bar) *bar = 0;
+  H o = make_options(first);
+  free(first);
   if (!o) return;
   if (!strcmp(kind, "ro")) {
     db = rdb_open_for_read_only(o, dir, 0, &err);
-  } else if (!strncmp(kind, "cf:", 3)) {
-    const char *names[8];
-    H each[8], handles[8];
-    int n = 0;
-    char *list = kind + 3, *name;
-    while (n < 8 && (name = strsep(&list, ","))) {
-      each[n] = o;
-      names[n++] = name;
-    }
-    db = rdb_open_column_families(o, dir, n, names, each, handles, &err);
-    if (db) {
-      cf_handle = handles[0];
-      for (int i = 1; i < n; i++) rdb_column_family_handle_destroy(handles[i]);
-    }
+  } else if (!strncmp(kind, "cf:", 3) || !strcmp(kind, "all")) {
+    open_families(o, kind[0] == 'a' ? NULL : kind + 3, rest, &err);
   } else {
     db = rdb_open(o, dir, &err);
   }
   rdb_options_destroy(o);
+  if (db || err) done(err);
+}
+
+/* mkcf SLOT NAME OPTIONS */
+static void verb_create(void) {
+  char *err = NULL;
+  int s = (int)((unsigned long)number(1) % FAMILIES);
+  H o = make_options(word(3) ? word(3) : "");
+  if (!o) return;
+  H made = rdb_create_column_family(db, o, word(2) ? word(2) : "", &err);
+  rdb_options_destroy(o);
+  if (made) {
+    if (families[s]) rdb_column_family_handle_destroy(families[s]);
+    families[s] = made;
+    say("id %u ", rdb_column_family_handle_get_id(made));
+  }
   done(err);
 }
 
@@ -428,29 +519,35 @@ static void verb_write(const char *verb) {
   if (!strcmp(verb, "put")) {
     v = value_of(word(2));
     H o = write_options(number(3));
-    rdb_put(db, o, k.p, k.n, v.p, v.n, &err);
+    CF(put, k.p, k.n, v.p, v.n, &err);
     rdb_writeoptions_destroy(o);
   } else if (!strcmp(verb, "merge")) {
     v = value_of(word(2));
     H o = write_options(number(3));
-    rdb_merge(db, o, k.p, k.n, v.p, v.n, &err);
+    CF(merge, k.p, k.n, v.p, v.n, &err);
+    rdb_writeoptions_destroy(o);
+  } else if (!strcmp(verb, "range")) {
+    v = key_of(word(2));
+    H o = write_options(number(3)), cf = cur ? NULL : rdb_get_default_column_family_handle(db);
+    rdb_delete_range_cf(db, o, cur ? cur : cf, k.p, k.n, v.p, v.n, &err);
+    if (cf) rdb_column_family_handle_destroy(cf);
     rdb_writeoptions_destroy(o);
   } else if (!strcmp(verb, "del")) {
     H o = write_options(number(2));
-    rdb_delete(db, o, k.p, k.n, &err);
+    CF(delete, k.p, k.n, &err);
     rdb_writeoptions_destroy(o);
   } else {
     /* toggle: put if absent, else single delete */
     size_t n;
     H ro = rdb_readoptions_create(), o = write_options(number(3));
-    char *old = rdb_get(db, ro, k.p, k.n, &n, &err);
+    char *old = cur ? rdb_get_cf(db, ro, cur, k.p, k.n, &n, &err) : rdb_get(db, ro, k.p, k.n, &n, &err);
     rdb_readoptions_destroy(ro);
     v = value_of(word(2));
     if (!err) {
       if (old)
-        rdb_singledelete(db, o, k.p, k.n, &err);
+        CF(singledelete, k.p, k.n, &err);
       else
-        rdb_put(db, o, k.p, k.n, v.p, v.n, &err);
+        CF(put, k.p, k.n, v.p, v.n, &err);
     }
     say(old ? "single " : "put ");
     rdb_free(old);
@@ -475,6 +572,21 @@ static void show_delete(void *state, const char *k, size_t kn) {
   say_bytes(k, kn);
 }
 
+static void show_put_cf(void *state, uint32_t cf, const char *k, size_t kn, const char *v, size_t vn) {
+  say(" %u", cf);
+  show_put(state, k, kn, v, vn);
+}
+
+static void show_merge_cf(void *state, uint32_t cf, const char *k, size_t kn, const char *v, size_t vn) {
+  say(" merge %u", cf);
+  show_put(state, k, kn, v, vn);
+}
+
+static void show_delete_cf(void *state, uint32_t cf, const char *k, size_t kn) {
+  say(" %u", cf);
+  show_delete(state, k, kn);
+}
+
 /* b SLOT VERB ... */
 static void verb_batch(void) {
   int s = slot(1);
@@ -489,35 +601,35 @@ static void verb_batch(void) {
   Bytes k = {NULL, 0, 0}, v = {NULL, 0, 0};
   if (!strcmp(verb, "put")) {
     k = key_of(word(3)), v = value_of(word(4));
-    rdb_writebatch_put(b, k.p, k.n, v.p, v.n);
+    BATCH(writebatch_put, k.p, k.n, v.p, v.n);
   } else if (!strcmp(verb, "del")) {
     k = key_of(word(3));
-    rdb_writebatch_delete(b, k.p, k.n);
+    BATCH(writebatch_delete, k.p, k.n);
   } else if (!strcmp(verb, "sdel")) {
     k = key_of(word(3));
-    rdb_writebatch_singledelete(b, k.p, k.n);
+    BATCH(writebatch_singledelete, k.p, k.n);
   } else if (!strcmp(verb, "merge")) {
     k = key_of(word(3)), v = value_of(word(4));
-    rdb_writebatch_merge(b, k.p, k.n, v.p, v.n);
+    BATCH(writebatch_merge, k.p, k.n, v.p, v.n);
   } else if (!strcmp(verb, "log")) {
     v = value_of(word(3));
     rdb_writebatch_put_log_data(b, v.p, v.n);
   } else if (!strcmp(verb, "range")) {
     k = key_of(word(3)), v = key_of(word(4));
-    rdb_writebatch_delete_range(b, k.p, k.n, v.p, v.n);
+    BATCH(writebatch_delete_range, k.p, k.n, v.p, v.n);
   } else if (!strcmp(verb, "putv")) {
     Bytes a = key_of(word(3)), c = key_of(word(4));
     k = value_of(word(5)), v = value_of(word(6));
     const char *kp[2] = {a.p, c.p}, *vp[2] = {k.p, v.p};
     size_t kl[2] = {a.n, c.n}, vl[2] = {k.n, v.n};
-    rdb_writebatch_putv(b, 2, kp, kl, 2, vp, vl);
+    BATCH(writebatch_putv, 2, kp, kl, 2, vp, vl);
     free(a.p);
     free(c.p);
   } else if (!strcmp(verb, "delv")) {
     k = key_of(word(3)), v = key_of(word(4));
     const char *kp[2] = {k.p, v.p};
     size_t kl[2] = {k.n, v.n};
-    rdb_writebatch_deletev(b, 2, kp, kl);
+    BATCH(writebatch_deletev, 2, kp, kl);
   } else if (!strcmp(verb, "clear")) {
     rdb_writebatch_clear(b);
   } else if (!strcmp(verb, "save")) {
@@ -534,7 +646,10 @@ static void verb_batch(void) {
     say_bytes(n > 8 ? p + 8 : p, n > 8 ? n - 8 : 0);
     say(" ");
   } else if (!strcmp(verb, "iterate")) {
-    rdb_writebatch_iterate(b, NULL, show_put, show_delete);
+    if (cur)
+      rdb_writebatch_iterate_cf(b, NULL, show_put_cf, show_delete_cf, show_merge_cf);
+    else
+      rdb_writebatch_iterate(b, NULL, show_put, show_delete);
     say(" ");
   } else if (!strcmp(verb, "from")) {
     k = unhex(word(3) ? word(3) : "-");
@@ -568,30 +683,79 @@ static void verb_get(void) {
   Bytes k = key_of(word(3));
   H o = read_options(word(2));
   if (method == 1) {
-    H p = rdb_get_pinned(db, o, k.p, k.n, &err);
+    H p = CF(get_pinned, k.p, k.n, &err);
     say_value(p ? (char *)rdb_pinnableslice_value(p, &n) : NULL, n, err);
     if (p) rdb_pinnableslice_destroy(p);
   } else if (method == 2) {
     char buf[64];
     U8 found = 9;
-    U8 fits = rdb_get_into_buffer(db, o, k.p, k.n, buf, sizeof buf, &n, &found, &err);
+    U8 fits = CF(get_into_buffer, k.p, k.n, buf, sizeof buf, &n, &found, &err);
     if (!failed(err)) {
       say("fits %d found %d size %zu ", fits, found, found ? n : 0);
       if (found && fits) say_bytes(buf, n);
     }
   } else if (method == 3) {
-    H cf = rdb_get_default_column_family_handle(db);
-    v = rdb_get_cf(db, o, cf, k.p, k.n, &n, &err);
+    H cf = cur ? NULL : rdb_get_default_column_family_handle(db);
+    v = rdb_get_cf(db, o, cur ? cur : cf, k.p, k.n, &n, &err);
     say_value(v, n, err);
     rdb_free(v);
-    rdb_column_family_handle_destroy(cf);
+    if (cf) rdb_column_family_handle_destroy(cf);
   } else {
-    v = rdb_get(db, o, k.p, k.n, &n, &err);
+    v = CF(get, k.p, k.n, &n, &err);
     say_value(v, n, err);
     rdb_free(v);
   }
   rdb_readoptions_destroy(o);
   free(k.p);
+}
+
+/* kme AT KEY: a key that is there may exist. */
+static void verb_may_exist(void) {
+  char *err = NULL, *v = NULL;
+  size_t n = 0, m = 0;
+  U8 found = 0;
+  Bytes k = key_of(word(2));
+  H o = read_options(word(1));
+  char *there = CF(get, k.p, k.n, &n, &err);
+  U8 may = CF(key_may_exist, k.p, k.n, &v, &m, NULL, 0, &found);
+  if (!failed(err)) {
+    if (there && !may) say("FALSE NEGATIVE ");
+    if (may && found && (!there || m != n || memcmp(v, there, n))) say("OTHER VALUE ");
+    say("ok");
+  }
+  if (may && found) rdb_free(v);
+  rdb_free(there);
+  rdb_readoptions_destroy(o);
+  free(k.p);
+}
+
+/* mgetcf AT FAMILY/KEY... */
+static void verb_mget_families(void) {
+  Bytes k[WORDS_MAX];
+  const char *kp[WORDS_MAX];
+  size_t kl[WORDS_MAX], vl[WORDS_MAX];
+  char *v[WORDS_MAX], *errs[WORDS_MAX];
+  H of[WORDS_MAX];
+  int n = 0;
+  H o = read_options(word(1));
+  for (int i = 2; i < word_count; i++) {
+    char *slash = strchr(words[i], '/');
+    H cf = families[atoi(words[i]) % FAMILIES];
+    if (!slash || !cf) continue;
+    k[n] = key_of(slash + 1);
+    kp[n] = k[n].p, kl[n] = k[n].n, of[n] = cf;
+    v[n] = errs[n] = NULL, vl[n] = 0;
+    n++;
+  }
+  rdb_multi_get_cf(db, o, (const H *)of, n, kp, kl, v, vl, errs);
+  say("%d", n);
+  for (int i = 0; i < n; i++) {
+    say(" ");
+    say_value(v[i], vl[i], errs[i]);
+    rdb_free(v[i]);
+    free(k[i].p);
+  }
+  rdb_readoptions_destroy(o);
 }
 
 /* mget METHOD AT KEY... */
@@ -608,10 +772,10 @@ static void verb_mget(void) {
     kp[i] = k[i].p, kl[i] = k[i].n;
     v[i] = errs[i] = NULL, vl[i] = 0, pins[i] = NULL;
   }
-  if (number(1) == 1) {
-    H cf = rdb_get_default_column_family_handle(db);
-    rdb_batched_multi_get_cf(db, o, cf, n, kp, kl, pins, errs, false);
-    rdb_column_family_handle_destroy(cf);
+  if (number(1) == 1 || cur) {
+    H cf = cur ? NULL : rdb_get_default_column_family_handle(db);
+    rdb_batched_multi_get_cf(db, o, cur ? cur : cf, n, kp, kl, pins, errs, false);
+    if (cf) rdb_column_family_handle_destroy(cf);
   } else {
     rdb_multi_get(db, o, n, kp, kl, v, vl, errs);
   }
@@ -668,9 +832,55 @@ static void verb_iter(void) {
   if (flags & 1) rdb_readoptions_set_fill_cache(o, 0);
   if (flags & 2) rdb_readoptions_set_verify_checksums(o, 0);
   if (flags & 4) rdb_readoptions_set_readahead_size(o, 10000);
-  iters[s] = rdb_create_iterator(db, o);
+  if (flags & 8) rdb_readoptions_set_total_order_seek(o, 1);
+  if (flags & 16) rdb_readoptions_set_auto_prefix_mode(o, 1);
+  if (flags & 32) rdb_readoptions_set_pin_data(o, 1);
+  iters[s] = cur ? rdb_create_iterator_cf(db, o, cur) : rdb_create_iterator(db, o);
   rdb_readoptions_set_snapshot(o, NULL);
   say_position(iters[s]);
+}
+
+/* pseek KEY COUNT, tail KEY COUNT: forward within the prefix, or over what is there by now. */
+static void verb_forward(int tailing) {
+  Bytes k = key_of(word(1));
+  H o = rdb_readoptions_create();
+  if (tailing)
+    rdb_readoptions_set_tailing(o, 1);
+  else
+    rdb_readoptions_set_prefix_same_as_start(o, 1);
+  H it = cur ? rdb_create_iterator_cf(db, o, cur) : rdb_create_iterator(db, o);
+  rdb_iter_seek(it, k.p, k.n);
+  say_position(it);
+  for (long i = number(2); i > 0 && rdb_iter_valid(it); i--) {
+    rdb_iter_next(it);
+    say(" ");
+    say_position(it);
+  }
+  rdb_iter_destroy(it);
+  rdb_readoptions_destroy(o);
+  free(k.p);
+}
+
+/* citer AT: the first entry of each family, at one point in time. */
+static void verb_iterators(void) {
+  char *err = NULL;
+  H of[FAMILIES], made[FAMILIES];
+  int n = 0;
+  for (int i = 0; i < FAMILIES; i++)
+    if (families[i]) of[n++] = families[i];
+  H o = read_options(word(1));
+  rdb_readoptions_set_total_order_seek(o, 1);
+  if (n) rdb_create_iterators(db, o, of, made, n, &err);
+  if (!failed(err)) {
+    say("%d", n);
+    for (int i = 0; i < n; i++) {
+      rdb_iter_seek_to_first(made[i]);
+      say(" ");
+      say_position(made[i]);
+      rdb_iter_destroy(made[i]);
+    }
+  }
+  rdb_readoptions_destroy(o);
 }
 
 static void verb_move(const char *verb) {
@@ -722,7 +932,8 @@ static void verb_move(const char *verb) {
 
 static void verb_dump(void) {
   H o = rdb_readoptions_create();
-  H it = rdb_create_iterator(db, o);
+  rdb_readoptions_set_total_order_seek(o, 1);
+  H it = cur ? rdb_create_iterator_cf(db, o, cur) : rdb_create_iterator(db, o);
   uint64_t h = 0xcbf29ce484222325ULL, back = h;
   size_t count = 0, count_back = 0, n;
   char *err = NULL;
@@ -769,14 +980,38 @@ static void verb_list(void) {
   rdb_options_destroy(o);
 }
 
+/* Contents of all families, by name, in an order that does not depend on slots. */
+static void verb_dump_all(void) {
+  H before = cur;
+  char *names[FAMILIES];
+  H of[FAMILIES];
+  int n = 0;
+  for (int i = 0; i < FAMILIES; i++) {
+    if (!families[i]) continue;
+    size_t len = 0;
+    char *name = rdb_column_family_handle_get_name(families[i], &len);
+    names[n] = strndup(name, len);
+    of[n++] = families[i];
+    rdb_free(name);
+  }
+  if (n == 0) verb_dump();
+  for (int i = 0; i < n; i++) {
+    say("%s%s ", i ? " " : "", names[i]);
+    cur = of[i];
+    verb_dump();
+    free(names[i]);
+  }
+  cur = before;
+}
+
 static void verb_property(const char *verb) {
   const char *name = word(1) ? word(1) : "";
   if (verb[4] == 'i') {
     uint64_t v = 0;
-    int r = rdb_property_int(db, name, &v);
+    int r = cur ? rdb_property_int_cf(db, cur, name, &v) : rdb_property_int(db, name, &v);
     say("%d %llu", r, r ? 0ULL : (unsigned long long)v);
   } else {
-    char *v = rdb_property_value(db, name);
+    char *v = cur ? rdb_property_value_cf(db, cur, name) : rdb_property_value(db, name);
     say("%s", v ? v : "null");
     rdb_free(v);
   }
@@ -784,6 +1019,15 @@ static void verb_property(const char *verb) {
 
 static void run_line(char *line) {
   char *err = NULL;
+  cur = NULL;
+  if (line[0] == '@' && line[1] && line[2] == ' ') {
+    cur = families[(unsigned)(line[1] - '0') % FAMILIES];
+    if (!cur) {
+      say("no family");
+      return;
+    }
+    line += 3;
+  }
   if (!strncmp(line, "open ", 5)) {
     verb_open(line + 5);
     return;
@@ -828,8 +1072,41 @@ static void run_line(char *line) {
     done(err);
   } else if (!db) {
     say("closed");
-  } else if (!strcmp(verb, "put") || !strcmp(verb, "del") || !strcmp(verb, "merge") || !strcmp(verb, "toggle")) {
+  } else if (!strcmp(verb, "put") || !strcmp(verb, "del") || !strcmp(verb, "merge") || !strcmp(verb, "toggle") ||
+             !strcmp(verb, "range")) {
     verb_write(verb);
+  } else if (!strcmp(verb, "mkcf")) {
+    verb_create();
+  } else if (!strcmp(verb, "dropcf") || !strcmp(verb, "closecf")) {
+    int s = (int)((unsigned long)number(1) % FAMILIES);
+    if (!families[s]) {
+      say("no family");
+    } else if (verb[0] == 'd') {
+      rdb_drop_column_family(db, families[s], &err);
+      done(err);
+    } else {
+      rdb_column_family_handle_destroy(families[s]);
+      families[s] = NULL;
+      say("ok");
+    }
+  } else if (!strcmp(verb, "kme")) {
+    verb_may_exist();
+  } else if (!strcmp(verb, "mgetcf")) {
+    verb_mget_families();
+  } else if (!strcmp(verb, "pseek") || !strcmp(verb, "tail")) {
+    verb_forward(verb[0] == 't');
+  } else if (!strcmp(verb, "citer")) {
+    verb_iterators();
+  } else if (!strcmp(verb, "dumpall")) {
+    verb_dump_all();
+  } else if (!strcmp(verb, "flushcfs")) {
+    H o = rdb_flushoptions_create(), of[FAMILIES];
+    int n = 0;
+    for (int i = 0; i < FAMILIES; i++)
+      if (families[i]) of[n++] = families[i];
+    if (n) rdb_flush_cfs(db, o, of, n, &err);
+    rdb_flushoptions_destroy(o);
+    done(err);
   } else if (!strcmp(verb, "write")) {
     int s = slot(1);
     if (!batches[s]) batches[s] = rdb_writebatch_create();
@@ -864,7 +1141,10 @@ static void run_line(char *line) {
   } else if (!strcmp(verb, "flush")) {
     H o = rdb_flushoptions_create();
     rdb_flushoptions_set_wait(o, number(1) != 0);
-    rdb_flush(db, o, &err);
+    if (cur)
+      rdb_flush_cf(db, o, cur, &err);
+    else
+      rdb_flush(db, o, &err);
     rdb_flushoptions_destroy(o);
     done(err);
   } else if (!strcmp(verb, "flushwal")) {
@@ -872,7 +1152,10 @@ static void run_line(char *line) {
     done(err);
   } else if (!strcmp(verb, "compact")) {
     Bytes a = key_of(word(1)), b = key_of(word(2));
-    rdb_compact_range(db, a.p, a.n, b.p, b.n);
+    if (cur)
+      rdb_compact_range_cf(db, cur, a.p, a.n, b.p, b.n);
+    else
+      rdb_compact_range(db, a.p, a.n, b.p, b.n);
     free(a.p);
     free(b.p);
     say("ok");
@@ -885,11 +1168,11 @@ static void run_line(char *line) {
     verb_property(verb);
   } else if (!strcmp(verb, "family")) {
     size_t n = 0;
-    H cf = rdb_get_default_column_family_handle(db);
-    char *name = rdb_column_family_handle_get_name(cf, &n);
-    say("%u %.*s", rdb_column_family_handle_get_id(cf), (int)n, name);
+    H cf = cur ? NULL : rdb_get_default_column_family_handle(db);
+    char *name = rdb_column_family_handle_get_name(cur ? cur : cf, &n);
+    say("%u %.*s", rdb_column_family_handle_get_id(cur ? cur : cf), (int)n, name);
     rdb_free(name);
-    rdb_column_family_handle_destroy(cf);
+    if (cf) rdb_column_family_handle_destroy(cf);
   } else if (!strcmp(verb, "dump")) {
     verb_dump();
   } else {

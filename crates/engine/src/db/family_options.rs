@@ -4,7 +4,8 @@ use crate::core::{Engine, FamilyRequest};
 use crate::filter::{CompactionFilter, CompactionFilterFactory, FilterSource, filter_by_name};
 use crate::merge::{MergeOperator, operator_by_name};
 use crate::options::{
-    BlockBasedTableOptions, CfOptions, DbOptions, IndexType, check_supported, object_id,
+    BlockBasedTableOptions, CfOptions, DataBlockIndexType, DbOptions, IndexType, check_supported,
+    object_id,
     sanitize_cf,
 };
 use crate::version::{DbPath, PATHS_MAX};
@@ -30,6 +31,27 @@ pub struct FamilyOptions {
     filters: FilterSource,
     block_cache: Option<BlockCache>,
     paths: Vec<DbPath>,
+}
+
+/// Refuses what RocksDB refuses about options of tables, in its words.
+fn check_table(table: &BlockBasedTableOptions) -> Result<()> {
+    let text = if table.cache_index_and_filter_blocks && table.no_block_cache {
+        "Enable cache_index_and_filter_blocks, , but block cache is disabled"
+    } else if table.pin_l0_filter_and_index_blocks_in_cache && table.no_block_cache {
+        "Enable pin_l0_filter_and_index_blocks_in_cache, , but block cache is disabled"
+    } else if table.block_align && !table.block_size.is_power_of_two() {
+        "Block alignment requested but block size is not a power of 2"
+    } else if table.block_size > u32::MAX.into() {
+        "block size exceeds maximum number (4GiB) allowed"
+    } else if table.data_block_index_type == DataBlockIndexType::BinaryAndHash
+        && table.data_block_hash_table_util_ratio <= 0.0
+    {
+        "data_block_hash_table_util_ratio should be greater than 0 when data_block_index_type is \
+         set to kDataBlockBinaryAndHash"
+    } else {
+        return Ok(());
+    };
+    Err(Error::invalid_argument(text))
 }
 
 impl FamilyOptions {
@@ -147,6 +169,7 @@ impl FamilyOptions {
                 "Hash index is specified for block-based table, but prefix_extractor is not given",
             ));
         }
+        check_table(&self.table)?;
         check_supported(db, &self.plain(), &self.table)
     }
 

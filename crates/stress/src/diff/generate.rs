@@ -25,11 +25,32 @@ struct Maker<'a> {
     /// Single deletes. RocksDB forgets sequence numbers when a recovered log cancels out, so a program
     /// with single deletes does not look at numbers.
     singles: bool,
+    /// Deletions of ranges. Not beside single deletes: a range between a put and its single delete is
+    /// undefined.
+    ranges: bool,
+    /// Prefix extractors. Keys are long enough to have prefixes, and iterators are asked for all keys,
+    /// since what others see beyond their prefix is undefined.
+    prefixes: bool,
+    /// Column families: what is in each slot of the runner. `None` without families.
+    families: Option<[Slot; FAMILIES]>,
+    made: u64,
     stamp: u64,
     values: u64,
     /// A write since the last flush is in no log.
     exposed: bool,
     out: Lines,
+}
+
+/// Slots for family handles in the runner.
+const FAMILIES: usize = 6;
+
+/// What a slot holds.
+#[derive(Clone, Copy, PartialEq)]
+enum Slot {
+    Free,
+    Live,
+    /// A handle of a family that was dropped: it reads, and its writes may stop RocksDB's.
+    Dropped,
 }
 
 const PROPERTIES: &[&str] = &[
@@ -45,6 +66,9 @@ const PROPERTIES: &[&str] = &[
     "no-such-property",
     "",
 ];
+
+/// Bytes of the longest fixed prefix.
+const PREFIX_MAX: usize = 3;
 
 /// The same in both libraries when no background work interferes.
 const EXACT_PROPERTIES: &[&str] = &[
@@ -66,15 +90,22 @@ pub fn draw_lines(rng: &mut Rng) -> Lines {
     let shape = *rng.pick(&[KeyShape::Uniform, KeyShape::Zipf, KeyShape::Adversarial]);
     let failing_merges = rng.one_in(20);
     let exact = failing_merges || rng.one_in(4);
+    let families = !failing_merges && rng.one_in(2);
+    let singles = !failing_merges && rng.one_in(2);
     let mut m = Maker {
         keys: KeyGen::new(shape, space),
         merge: if failing_merges { 2 } else { rng.below(3) },
         reverse: u64::from(rng.one_in(5)),
         levels: *rng.pick(&[7, 7, 7, 2, 3]),
         exact,
-        unlogged: rng.one_in(5),
+        // With families a crash may lose writes of some of them only.
+        unlogged: !families && rng.one_in(5),
         failing_merges,
-        singles: !failing_merges && rng.one_in(2),
+        singles,
+        ranges: !failing_merges && !singles && rng.one_in(2),
+        prefixes: rng.one_in(4),
+        families: families.then_some([Slot::Free; FAMILIES]),
+        made: 0,
         stamp: 0,
         values: rng.below(3),
         exposed: false,
@@ -88,7 +119,7 @@ pub fn draw_lines(rng: &mut Rng) -> Lines {
     for _ in 0..len {
         m.op();
     }
-    m.say(&["dump", "close"]);
+    m.say(&["dumpall", "close"]);
     if failing_merges {
         m.say(&["destroydb"]);
     }
@@ -100,12 +131,95 @@ impl Maker<'_> {
         self.out.extend(lines.iter().map(|l| (*l).to_string()));
     }
 
-    fn key(&mut self) -> String {
+    fn raw_key(&mut self) -> Vec<u8> {
         loop {
-            let key = self.keys.draw(self.rng);
-            if key.len() <= 300 {
-                return text(&key);
+            let mut key = self.keys.draw(self.rng);
+            if self.prefixes && key.len() < PREFIX_MAX {
+                key.resize(PREFIX_MAX, b'_');
             }
+            if key.len() <= 300 {
+                return key;
+            }
+        }
+    }
+
+    fn key(&mut self) -> String {
+        text(&self.raw_key())
+    }
+
+    /// Two keys in the order of the comparator: what a reversed range does to RocksDB is a defect.
+    fn range(&mut self) -> String {
+        let (mut a, mut b) = (self.raw_key(), self.raw_key());
+        if (a > b) != (self.reverse == 1) {
+            std::mem::swap(&mut a, &mut b);
+        }
+        format!("{} {}", text(&a), text(&b))
+    }
+
+    /// Slots in a state.
+    fn slots(&self, wanted: Slot) -> Vec<usize> {
+        let slots = self.families.iter().flatten().enumerate();
+        slots
+            .filter(|(_, s)| **s == wanted)
+            .map(|(n, _)| n)
+            .collect()
+    }
+
+    /// A family to write to: `@N `, or nothing for the default family by the plain functions.
+    fn live(&mut self) -> String {
+        let live = self.slots(Slot::Live);
+        if live.is_empty() || self.rng.one_in(4) {
+            return String::new();
+        }
+        format!("@{} ", self.rng.pick(&live))
+    }
+
+    /// A family to read from.
+    fn any(&mut self) -> String {
+        let dropped = self.slots(Slot::Dropped);
+        if !dropped.is_empty() && self.rng.one_in(6) {
+            return format!("@{} ", self.rng.pick(&dropped));
+        }
+        self.live()
+    }
+
+    /// Creates and drops families.
+    fn family(&mut self) {
+        let free = self.slots(Slot::Free);
+        let droppable: Vec<usize> = self
+            .slots(Slot::Live)
+            .into_iter()
+            .filter(|n| *n > 0)
+            .collect();
+        let dropped = self.slots(Slot::Dropped);
+        match self.rng.below(8) {
+            0..4 if !free.is_empty() => {
+                let slot = *self.rng.pick(&free);
+                self.made += 1;
+                let (name, options) = (self.made, self.options());
+                self.out.push(format!("mkcf {slot} f{name} {options}"));
+                self.set(slot, Slot::Live);
+            }
+            4 | 5 if !droppable.is_empty() => {
+                let slot = *self.rng.pick(&droppable);
+                // A batch for a family that is gone may stop RocksDB's writes.
+                self.say(&["b 0 clear", "b 1 clear", "b 2 clear"]);
+                self.out.push(format!("dropcf {slot}"));
+                self.set(slot, Slot::Dropped);
+            }
+            6 if !dropped.is_empty() => {
+                let slot = *self.rng.pick(&dropped);
+                self.out.push(format!("closecf {slot}"));
+                self.set(slot, Slot::Free);
+            }
+            7 => self.say(&["mkcf 9 default x=y", "listcf"]),
+            _ => self.say(&["flushcfs"]),
+        }
+    }
+
+    fn set(&mut self, slot: usize, state: Slot) {
+        if let Some(slots) = &mut self.families {
+            slots[slot] = state;
         }
     }
 
@@ -191,12 +305,24 @@ impl Maker<'_> {
         }
         let rows: &[(&str, &[&str])] = &[
             ("level_compaction_dynamic_level_bytes", &["true", "false"]),
-            ("compression", &["kNoCompression", "kLZ4Compression"]),
+            (
+                "compression",
+                &[
+                    "kNoCompression",
+                    "kSnappyCompression",
+                    "kZlibCompression",
+                    "kBZip2Compression",
+                    "kLZ4Compression",
+                    "kLZ4HCCompression",
+                    "kZSTD",
+                ],
+            ),
             (
                 "bottommost_compression",
                 &[
                     "kNoCompression",
                     "kLZ4Compression",
+                    "kZSTD",
                     "kDisableCompressionOption",
                 ],
             ),
@@ -216,27 +342,77 @@ impl Maker<'_> {
             ("paranoid_checks", &["true", "false"]),
             ("use_fsync", &["true", "false"]),
             ("report_bg_io_stats", &["true", "false"]),
+            ("wal_compression", &["kNoCompression", "kZSTD"]),
+            (
+                "wal_recovery_mode",
+                &[
+                    "kTolerateCorruptedTailRecords",
+                    "kAbsoluteConsistency",
+                    "kPointInTimeRecovery",
+                    "kSkipAnyCorruptedRecords",
+                ],
+            ),
+            ("memtable_prefix_bloom_size_ratio", &["0.1", "0.25"]),
+            ("memtable_whole_key_filtering", &["true", "false"]),
         ];
         for (name, values) in rows {
             if r.one_in(3) {
                 add(name, (*r.pick(values)).into());
             }
         }
+        if self.prefixes && r.one_in(2) {
+            let extractors = [
+                "fixed:1",
+                "fixed:3",
+                "rocksdb.FixedPrefix.2",
+                "capped:2",
+                "rocksdb.Noop",
+            ];
+            add("prefix_extractor", (*r.pick(&extractors)).into());
+        }
         let mut table = String::new();
         let rows: &[(&str, &[&str])] = &[
             ("block_size", &["1", "64", "400", "4096", "16384"]),
             ("block_restart_interval", &["1", "3", "16"]),
             ("index_block_restart_interval", &["1", "5"]),
-            ("format_version", &["5", "7"]),
-            ("checksum", &["kCRC32c", "kXXH3"]),
+            ("format_version", &["2", "3", "4", "5", "6", "7"]),
+            (
+                "checksum",
+                &["kNoChecksum", "kCRC32c", "kxxHash", "kxxHash64", "kXXH3"],
+            ),
             (
                 "filter_policy",
-                &["bloomfilter:10:false", "bloomfilter:3:false", "nullptr"],
+                &[
+                    "bloomfilter:10:false",
+                    "bloomfilter:3:false",
+                    "ribbonfilter:8:0",
+                    "ribbonfilter:12:-1",
+                    "nullptr",
+                ],
+            ),
+            (
+                "index_type",
+                &[
+                    "kBinarySearch",
+                    "kTwoLevelIndexSearch",
+                    "kBinarySearchWithFirstKey",
+                ],
+            ),
+            ("partition_filters", &["true", "false"]),
+            ("metadata_block_size", &["64", "400", "4096"]),
+            (
+                "data_block_index_type",
+                &["kDataBlockBinarySearch", "kDataBlockBinaryAndHash"],
+            ),
+            ("data_block_hash_table_util_ratio", &["0.5", "0.75"]),
+            (
+                "pin_l0_filter_and_index_blocks_in_cache",
+                &["true", "false"],
             ),
             ("whole_key_filtering", &["true", "false"]),
             ("no_block_cache", &["true", "false"]),
             ("block_cache", &["4096", "1M"]),
-            ("cache_index_and_filter_blocks", &["false"]),
+            ("cache_index_and_filter_blocks", &["true", "false"]),
             (
                 "index_shortening",
                 &[
@@ -252,6 +428,10 @@ impl Maker<'_> {
                 table.push_str(&format!("{name}={};", r.pick(values)));
             }
         }
+        if !table.contains("kTwoLevelIndexSearch") {
+            // RocksDB 11.8.1 crashes when it writes such a table.
+            table = table.replace("partition_filters=true;", "");
+        }
         o + &format!("block_based_table_factory={{{table}}};")
     }
 
@@ -261,19 +441,31 @@ impl Maker<'_> {
             let wrong = self.wrong_open(&options);
             self.out.extend(wrong);
         }
-        let kind = if self.rng.one_in(8) {
-            "cf:default"
+        if let Some(slots) = &mut self.families {
+            // They are opened in the order of their creation.
+            let live = slots.iter().filter(|s| **s == Slot::Live).count().max(1);
+            *slots = [Slot::Free; FAMILIES];
+            slots[..live].fill(Slot::Live);
+            let more = if self.rng.one_in(2) {
+                format!("|{}|{}", self.options(), self.options())
+            } else {
+                String::new()
+            };
+            self.out.push(format!("open all {options}{more}"));
         } else {
-            "rw"
-        };
-        self.out.push(format!("open {kind} {options}"));
+            let kind = *self
+                .rng
+                .pick(&["rw", "rw", "rw", "rw", "rw", "rw", "cf:default", "all"]);
+            self.out.push(format!("open {kind} {options}"));
+        }
         self.exposed = false;
     }
 
     /// Opens that fail and leave nothing behind.
     fn wrong_open(&mut self, options: &str) -> Lines {
         let must_exist = options.replace("create_if_missing=true", "create_if_missing=false");
-        match self.rng.below(7) {
+        let opens = if self.families.is_some() { 3 } else { 7 };
+        match 6 - self.rng.below(opens) {
             0 => vec![format!("open cf:default,nope {options}"), "close".into()],
             1 => vec![format!("open cf:nope {must_exist}"), "close".into()],
             2 => vec![
@@ -285,6 +477,9 @@ impl Maker<'_> {
             3 => vec![format!("open rw {options}no_such_option=1;")],
             4 => vec![format!("open rw {options}write_buffer_size=many;")],
             5 => vec![format!("open rw {options}broken")],
+            6 if self.families.is_some() => {
+                vec![format!("open cf:nope {must_exist}"), "close".into()]
+            }
             _ => vec![
                 format!("open ro {must_exist}"),
                 "dump".into(),
@@ -294,8 +489,9 @@ impl Maker<'_> {
     }
 
     fn write(&mut self) {
-        let (key, flags) = (self.key(), self.flags());
+        let (key, flags, family) = (self.key(), self.flags(), self.live());
         let line = match self.rng.below(10) {
+            0 if self.ranges => format!("range {} {flags}", self.range()),
             0 | 1 => format!("del {key} {flags}"),
             2 | 3 => format!("merge {key} {} {flags}", self.operand()),
             4 if self.singles && !self.unlogged => {
@@ -312,7 +508,7 @@ impl Maker<'_> {
                 format!("put {key} {value} {flags}")
             }
         };
-        self.out.push(line);
+        self.out.push(family + &line);
     }
 
     fn batch(&mut self) {
@@ -330,6 +526,7 @@ impl Maker<'_> {
                     self.value()
                 ),
                 9 => format!("delv {} {}", self.key(), self.key()),
+                10 if self.ranges => format!("range {}", self.range()),
                 10 => format!("log {}", self.value()),
                 11 => "save".into(),
                 12 => "rollback".into(),
@@ -337,7 +534,8 @@ impl Maker<'_> {
                 14 => "data".into(),
                 _ => "iterate".into(),
             };
-            self.out.push(format!("b {slot} {line}"));
+            let family = self.live();
+            self.out.push(format!("{family}b {slot} {line}"));
         }
         let flags = self.flags();
         self.out.push(format!("write {slot} {flags}"));
@@ -378,11 +576,25 @@ impl Maker<'_> {
         let line = if self.rng.one_in(4) {
             let n = self.rng.skewed(12);
             let keys: Vec<String> = (0..n).map(|_| self.key()).collect();
+            if self.families.is_some() && self.rng.one_in(2) {
+                let slot = |k: &String| format!("{}/{k}", self.rng.index(FAMILIES));
+                let keys: Vec<String> = keys.iter().map(slot).collect();
+                self.out.push(format!("mgetcf {at} {}", keys.join(" ")));
+                return;
+            }
             format!("mget {} {at} {}", self.rng.below(2), keys.join(" "))
+        } else if self.rng.one_in(8) {
+            format!("kme {at} {}", self.key())
+        } else if self.prefixes && self.rng.one_in(4) {
+            format!("pseek {} {}", self.key(), self.rng.below(4))
+        } else if self.families.is_some() && self.rng.one_in(20) {
+            self.out.push(format!("citer {at}"));
+            return;
         } else {
             format!("get {} {at} {}", self.rng.below(4), self.key())
         };
-        self.out.push(line.trim_end().to_string());
+        let family = self.any();
+        self.out.push(family + line.trim_end());
     }
 
     fn iterate(&mut self, may_refresh: bool) {
@@ -390,7 +602,9 @@ impl Maker<'_> {
         let line = match self.rng.below(16) {
             0 | 1 => {
                 let (at, lower, upper) = (self.at(), self.maybe(), self.maybe());
-                format!("iter {slot} {at} {lower} {upper} {}", self.rng.below(8))
+                let flags = self.rng.below(8) + if self.prefixes { 8 } else { 0 };
+                let family = self.any();
+                format!("{family}iter {slot} {at} {lower} {upper} {flags}")
             }
             2 => format!("first {slot}"),
             3 => format!("last {slot}"),
@@ -409,8 +623,13 @@ impl Maker<'_> {
         match self.rng.below(6) {
             0 | 1 if keep => self.say(&["abandon"]),
             2 if keep => self.say(&["abandon", "swap"]),
-            0..4 => self.say(&["dump", "close", "swap"]),
-            4 if self.rng.one_in(4) => self.say(&["destroydb", "close", "destroydb", "listcf"]),
+            0..4 => self.say(&["dumpall", "close", "swap"]),
+            4 if self.rng.one_in(4) => {
+                self.say(&["destroydb", "close", "destroydb", "listcf"]);
+                if let Some(slots) = &mut self.families {
+                    *slots = [Slot::Free; FAMILIES];
+                }
+            }
             _ => self.say(&["close", "listcf"]),
         }
         if self.rng.one_in(8) {
@@ -429,7 +648,7 @@ impl Maker<'_> {
         }
         self.open();
         if self.rng.one_in(2) {
-            self.say(&["dump"]);
+            self.say(&["dumpall"]);
         }
     }
 
@@ -448,7 +667,8 @@ impl Maker<'_> {
         } else {
             "propval"
         };
-        self.out.push(format!("{verb} rocksdb.{name}"));
+        let family = self.any();
+        self.out.push(format!("{family}{verb} rocksdb.{name}"));
     }
 
     fn op(&mut self) {
@@ -470,12 +690,14 @@ impl Maker<'_> {
             872..914 | 978.. if self.failing_merges => self.read(),
             872..900 => {
                 let wait = u64::from(self.exact || !self.rng.one_in(4));
-                self.out.push(format!("flush {wait}"));
+                let family = self.any();
+                self.out.push(format!("{family}flush {wait}"));
                 self.exposed &= wait == 0;
             }
             900..908 => {
                 let (a, b) = (self.maybe(), self.maybe());
-                self.out.push(format!("compact {a} {b}"));
+                let family = self.live();
+                self.out.push(format!("{family}compact {a} {b}"));
             }
             908..914 => self.say(&["wait"]),
             914..922 => {
@@ -484,8 +706,13 @@ impl Maker<'_> {
             }
             922..955 => self.property(),
             955..962 if !self.singles => self.say(&["seqno"]),
+            955..970 if self.families.is_some() => self.family(),
             955..970 => self.say(&["family"]),
-            970..978 => self.say(&["dump"]),
+            970..978 if self.rng.one_in(2) => self.say(&["dumpall"]),
+            970..978 => {
+                let family = self.any();
+                self.out.push(format!("{family}dump"));
+            }
             978..982 => {
                 let options = self.options();
                 self.out.push(format!("options {options}"));

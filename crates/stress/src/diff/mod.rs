@@ -244,12 +244,12 @@ impl Pair {
         at: usize,
         swapped: bool,
     ) -> Result<Result<(), Difference>, String> {
-        let open = "open rw create_if_missing=false;stats_dump_period_sec=0;max_open_files=-1;allow_fallocate=false";
+        let open = "open all create_if_missing=false;stats_dump_period_sec=0;max_open_files=-1;allow_fallocate=false";
         let exists = self.dirs(swapped).0.join("CURRENT").exists();
         if !exists {
             return Ok(Ok(()));
         }
-        let look: Vec<String> = [open, "dump", "close"].map(String::from).to_vec();
+        let look: Vec<String> = [open, "dumpall", "close"].map(String::from).to_vec();
         let mut seen = Vec::new();
         for swapped in [swapped, !swapped] {
             let (x, y) = self.segment(setup, &look, swapped)?;

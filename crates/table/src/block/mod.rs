@@ -69,6 +69,11 @@ impl Block {
         }
     }
 
+    /// A block without contents: an entry of the cache that stands for memory elsewhere.
+    pub fn empty() -> Self {
+        Self::raw(Vec::new())
+    }
+
     /// An index block in its searchable form.
     pub(crate) fn from_index(index: IndexTable) -> Self {
         let mut block = Self::raw(Vec::new());
