@@ -33,7 +33,6 @@ pub struct FamilyOptions {
     paths: Vec<DbPath>,
 }
 
-/// Refuses what RocksDB refuses about options of tables, in its words.
 fn check_table(table: &BlockBasedTableOptions) -> Result<()> {
     let text = if table.cache_index_and_filter_blocks && table.no_block_cache {
         "Enable cache_index_and_filter_blocks, , but block cache is disabled"
@@ -169,8 +168,16 @@ impl FamilyOptions {
                 "Hash index is specified for block-based table, but prefix_extractor is not given",
             ));
         }
-        check_table(&self.table)?;
         check_supported(db, &self.plain(), &self.table)
+    }
+
+    /// Refuses what RocksDB refuses about options of tables when it opens for writing, in its words;
+    /// it does not when it creates a family or opens for reading.
+    ///
+    /// # Errors
+    /// `InvalidArgument`.
+    pub(super) fn check_table(&self) -> Result<()> {
+        check_table(&self.table)
     }
 
     /// The family as the engine takes it.

@@ -659,7 +659,9 @@ impl Maker<'_> {
             PROPERTIES
         };
         let name = *self.rng.pick(list);
-        if self.singles && name == "oldest-snapshot-sequence" {
+        if self.singles && name == "oldest-snapshot-sequence"
+            || self.ranges && name.starts_with("num-entries")
+        {
             return;
         }
         let verb = if self.rng.one_in(2) {
@@ -667,7 +669,7 @@ impl Maker<'_> {
         } else {
             "propval"
         };
-        let family = self.any();
+        let family = self.live();
         self.out.push(format!("{family}{verb} rocksdb.{name}"));
     }
 
