@@ -59,6 +59,12 @@ pub(crate) fn family_options(name: &str, options: &rocksdb_options_t) -> Result<
     if !options.parts.cf_paths.is_empty() {
         family = family.paths(options.parts.cf_paths.clone());
     }
+    if let Some(filter) = &options.parts.compaction_filter {
+        family = family.compaction_filter(filter.clone());
+    }
+    if let Some(factory) = &options.parts.compaction_filter_factory {
+        family = family.compaction_filter_factory(factory.clone());
+    }
     if let Some(cache) = &options.block_cache {
         family = family.block_cache(cache.clone());
     }
@@ -81,6 +87,12 @@ fn open(
         builder = builder.family(family);
     }
     let parts = &options.parts;
+    if let Some(statistics) = &options.statistics {
+        builder = builder.statistics(statistics.clone());
+    }
+    if let Some(logger) = &parts.logger {
+        builder = builder.logger(logger.clone());
+    }
     if let Some(limiter) = &parts.rate_limiter {
         builder = builder.rate_limiter(limiter.clone());
     }

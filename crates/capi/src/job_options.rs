@@ -1,6 +1,9 @@
 //! Options of flushes, log flushes, manual compactions and waiting for compactions.
 
-use crate::ffi::boxed;
+use crate::ffi::{boxed, optional_bytes};
+use libc::c_char;
+use spanlith::{BottommostCompaction, CompactRangeOptions};
+use spanlith_base::{Error, Result};
 
 /// Options of a flush.
 pub struct rocksdb_flushoptions_t {
@@ -20,11 +23,44 @@ pub struct rocksdb_flushwaloptions_t {
     rate_limiter_priority: i32,
 }
 
-/// Options of a manual compaction; only hints so far.
+/// Options of a manual compaction.
 pub struct rocksdb_compactoptions_t {
-    exclusive_manual_compaction: bool,
-    allow_write_stall: bool,
-    max_subcompactions: i32,
+    pub(crate) options: CompactRangeOptions,
+    /// As it was set; numbers beyond RocksDB's are refused.
+    bottommost: u8,
+    target_level: i32,
+    /// Blob garbage collection is not forced yet.
+    blob_policy: i32,
+    blob_age_cutoff: f64,
+}
+
+/// RocksDB's numbers for whether the deepest level is rewritten.
+fn bottommost_of(number: u8) -> Option<BottommostCompaction> {
+    Some(match number {
+        0 => BottommostCompaction::Skip,
+        1 => BottommostCompaction::IfHaveCompactionFilter,
+        2 => BottommostCompaction::Force,
+        3 => BottommostCompaction::ForceOptimized,
+        _ => return None,
+    })
+}
+
+/// The policy that follows the family's options.
+const USE_DEFAULT: i32 = 2;
+
+impl rocksdb_compactoptions_t {
+    /// The engine's options, if all of them are understood.
+    pub(crate) fn checked(&self) -> Result<CompactRangeOptions> {
+        let mut options = self.options.clone();
+        options.bottommost = bottommost_of(self.bottommost).ok_or_else(|| {
+            Error::invalid_argument("bottommost_level_compaction has no such value")
+        })?;
+        options.target_level = usize::try_from(self.target_level).ok();
+        if self.blob_policy != USE_DEFAULT {
+            return Err(Error::not_supported("blob_garbage_collection_policy"));
+        }
+        Ok(options)
+    }
 }
 
 /// Options of waiting for compactions.
@@ -59,9 +95,11 @@ c_api! {
     /// RocksDB's defaults.
     fn rocksdb_compactoptions_create() -> *mut rocksdb_compactoptions_t {
         boxed(rocksdb_compactoptions_t {
-            exclusive_manual_compaction: false,
-            allow_write_stall: false,
-            max_subcompactions: 0,
+            options: CompactRangeOptions { exclusive: false, ..CompactRangeOptions::default() },
+            bottommost: 1,
+            target_level: -1,
+            blob_policy: USE_DEFAULT,
+            blob_age_cutoff: -1.0,
         })
     }
 
@@ -70,19 +108,96 @@ c_api! {
         boxed(rocksdb_wait_for_compact_options_t::default())
     }
 
-    /// Parts a compaction may be split into; a hint.
+    /// Parts a compaction may be split into; 0 means as the database says.
     fn rocksdb_compactoptions_set_max_subcompactions(
         options: *mut rocksdb_compactoptions_t,
         value: i32,
     ) {
-        (*options).max_subcompactions = value;
+        (*options).options.max_subcompactions = u32::try_from(value).unwrap_or(0);
     }
 
     /// Parts a compaction may be split into.
     fn rocksdb_compactoptions_get_max_subcompactions(
         options: *mut rocksdb_compactoptions_t,
     ) -> i32 {
-        (*options).max_subcompactions
+        (*options).options.max_subcompactions as i32
+    }
+
+    /// Whether the deepest level is rewritten: 0 no, 1 if there is a compaction filter, 2 yes, 3 yes
+    /// but not what the compaction itself made.
+    fn rocksdb_compactoptions_set_bottommost_level_compaction(
+        options: *mut rocksdb_compactoptions_t,
+        value: u8,
+    ) {
+        (*options).bottommost = value;
+    }
+
+    /// Whether the deepest level is rewritten.
+    fn rocksdb_compactoptions_get_bottommost_level_compaction(
+        options: *mut rocksdb_compactoptions_t,
+    ) -> u8 {
+        (*options).bottommost
+    }
+
+    /// Level the tables are listed in afterwards; -1 for the highest one they fit into.
+    fn rocksdb_compactoptions_set_target_level(options: *mut rocksdb_compactoptions_t, n: i32) {
+        (*options).target_level = n;
+    }
+
+    /// Level the tables are listed in afterwards.
+    fn rocksdb_compactoptions_get_target_level(options: *mut rocksdb_compactoptions_t) -> i32 {
+        (*options).target_level
+    }
+
+    /// Index of the directory for the new tables.
+    fn rocksdb_compactoptions_set_target_path_id(options: *mut rocksdb_compactoptions_t, n: i32) {
+        (*options).options.target_path_id = n as u32;
+    }
+
+    /// Index of the directory for the new tables.
+    fn rocksdb_compactoptions_get_target_path_id(options: *mut rocksdb_compactoptions_t) -> i32 {
+        (*options).options.target_path_id as i32
+    }
+
+    /// Timestamps below this are given up; copied.
+    fn rocksdb_compactoptions_set_full_history_ts_low(
+        options: *mut rocksdb_compactoptions_t,
+        ts: *mut c_char,
+        tslen: usize,
+    ) {
+        (*options).options.full_history_ts_low =
+            optional_bytes(ts, tslen).map(<[u8]>::to_vec);
+    }
+
+    /// Whether values move out of old blob files: 0 yes, 1 no, 2 as the family says. What is not the
+    /// default is refused.
+    fn rocksdb_compactoptions_set_blob_garbage_collection_policy(
+        options: *mut rocksdb_compactoptions_t,
+        value: i32,
+    ) {
+        (*options).blob_policy = value;
+    }
+
+    /// Whether values move out of old blob files.
+    fn rocksdb_compactoptions_get_blob_garbage_collection_policy(
+        options: *mut rocksdb_compactoptions_t,
+    ) -> i32 {
+        (*options).blob_policy
+    }
+
+    /// Part of the blob files that count as old where the policy asks for that.
+    fn rocksdb_compactoptions_set_blob_garbage_collection_age_cutoff(
+        options: *mut rocksdb_compactoptions_t,
+        value: f64,
+    ) {
+        (*options).blob_age_cutoff = value;
+    }
+
+    /// Part of the blob files that count as old.
+    fn rocksdb_compactoptions_get_blob_garbage_collection_age_cutoff(
+        options: *mut rocksdb_compactoptions_t,
+    ) -> f64 {
+        (*options).blob_age_cutoff
     }
 
     /// Priority at the rate limiter; there is none.
@@ -117,16 +232,16 @@ c_api! {
 }
 
 macro_rules! switches {
-    ($($handle:ident.$field:ident: $set:ident, $get:ident;)*) => {
+    ($($handle:ident.$($field:ident).+: $set:ident, $get:ident;)*) => {
         c_api! {$(
-            #[doc = concat!("Sets `", stringify!($field), "`.")]
+            #[doc = concat!("Sets `", stringify!($($field).+), "`.")]
             fn $set(options: *mut $handle, value: u8) {
-                (*options).$field = value != 0;
+                (*options).$($field).+ = value != 0;
             }
 
-            #[doc = concat!("Value of `", stringify!($field), "`.")]
+            #[doc = concat!("Value of `", stringify!($($field).+), "`.")]
             fn $get(options: *mut $handle) -> u8 {
-                (*options).$field.into()
+                (*options).$($field).+.into()
             }
         )*}
     };
@@ -142,11 +257,13 @@ switches! {
         rocksdb_flushoptions_set_listener_wait, rocksdb_flushoptions_get_listener_wait;
     rocksdb_flushwaloptions_t.sync:
         rocksdb_flushwaloptions_set_sync, rocksdb_flushwaloptions_get_sync;
-    rocksdb_compactoptions_t.exclusive_manual_compaction:
+    rocksdb_compactoptions_t.options.exclusive:
         rocksdb_compactoptions_set_exclusive_manual_compaction,
         rocksdb_compactoptions_get_exclusive_manual_compaction;
-    rocksdb_compactoptions_t.allow_write_stall:
+    rocksdb_compactoptions_t.options.allow_write_stall:
         rocksdb_compactoptions_set_allow_write_stall, rocksdb_compactoptions_get_allow_write_stall;
+    rocksdb_compactoptions_t.options.change_level:
+        rocksdb_compactoptions_set_change_level, rocksdb_compactoptions_get_change_level;
     rocksdb_wait_for_compact_options_t.abort_on_pause:
         rocksdb_wait_for_compact_options_set_abort_on_pause,
         rocksdb_wait_for_compact_options_get_abort_on_pause;

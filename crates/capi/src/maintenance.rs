@@ -13,19 +13,36 @@ use spanlith::{Cf, Db};
 use spanlith_base::{Error, Result};
 use std::time::Duration;
 
-/// Hands held-back log records to the operating system, and makes them durable if `sync`.
-fn flush_wal(db: &Db, sync: bool) -> Result<()> {
+fn writable(db: &Db) -> Result<()> {
     if db.is_read_only() {
         return Err(Error::not_supported(
             "Not supported operation in read only mode.",
         ));
     }
+    Ok(())
+}
+
+/// Hands held-back log records to the operating system, and makes them durable if `sync`.
+fn flush_wal(db: &Db, sync: bool) -> Result<()> {
+    writable(db)?;
     db.flush_wal(sync)
 }
 
+/// Compacts; RocksDB's functions report nothing either, also when it fails.
 fn compact(cf: &Cf, start: Option<&[u8]>, limit: Option<&[u8]>) {
-    // RocksDB's function reports nothing either, also when it fails.
     let _ = cf.compact_range(start, limit);
+}
+
+/// As [`compact`], with options.
+fn compact_opt(
+    cf: &Cf,
+    options: &rocksdb_compactoptions_t,
+    start: Option<&[u8]>,
+    limit: Option<&[u8]>,
+) {
+    if let Ok(options) = options.checked() {
+        let _ = cf.compact_range_opt(start, limit, &options);
+    }
 }
 
 /// Waits until no background work runs or is due.
@@ -119,31 +136,33 @@ c_api! {
         compact(&(*column_family).cf, start, optional_bytes(limit_key, limit_key_len));
     }
 
-    /// Compacts a range of keys; the options there are change nothing but speed.
+    /// Compacts a range of keys, with options.
     fn rocksdb_compact_range_opt(
         db: *mut rocksdb_t,
-        _options: *mut rocksdb_compactoptions_t,
+        options: *mut rocksdb_compactoptions_t,
         start_key: *const c_char,
         start_key_len: usize,
         limit_key: *const c_char,
         limit_key_len: usize,
     ) {
         let start = optional_bytes(start_key, start_key_len);
-        compact(&(*db).cf, start, optional_bytes(limit_key, limit_key_len));
+        let limit = optional_bytes(limit_key, limit_key_len);
+        compact_opt(&(*db).cf, &*options, start, limit);
     }
 
-    /// Compacts a range of keys of a family; the options there are change nothing but speed.
+    /// Compacts a range of keys of a family, with options.
     fn rocksdb_compact_range_cf_opt(
         _db: *mut rocksdb_t,
         column_family: *mut rocksdb_column_family_handle_t,
-        _options: *mut rocksdb_compactoptions_t,
+        options: *mut rocksdb_compactoptions_t,
         start_key: *const c_char,
         start_key_len: usize,
         limit_key: *const c_char,
         limit_key_len: usize,
     ) {
         let start = optional_bytes(start_key, start_key_len);
-        compact(&(*column_family).cf, start, optional_bytes(limit_key, limit_key_len));
+        let limit = optional_bytes(limit_key, limit_key_len);
+        compact_opt(&(*column_family).cf, &*options, start, limit);
     }
 
     /// Waits until no flush or compaction runs or is due.
@@ -167,5 +186,109 @@ c_api! {
         errptr: *mut *mut c_char,
     ) {
         report(errptr, (), || (*db).cf.db().verify_checksums());
+    }
+
+    /// Starts no flush or compaction any more and waits for those that run; counts.
+    fn rocksdb_pause_background_work(db: *mut rocksdb_t, errptr: *mut *mut c_char) {
+        report(errptr, (), || (*db).cf.db().pause_background_work());
+    }
+
+    /// Takes back `rocksdb_pause_background_work`.
+    fn rocksdb_continue_background_work(db: *mut rocksdb_t, errptr: *mut *mut c_char) {
+        report(errptr, (), || (*db).cf.db().continue_background_work());
+    }
+
+    /// Calls off manual compactions and refuses new ones; counts.
+    fn rocksdb_disable_manual_compaction(db: *mut rocksdb_t) {
+        (*db).cf.db().disable_manual_compaction();
+    }
+
+    /// Takes back `rocksdb_disable_manual_compaction`.
+    fn rocksdb_enable_manual_compaction(db: *mut rocksdb_t) {
+        (*db).cf.db().enable_manual_compaction();
+    }
+
+    /// Keeps files that nothing needs any more; counts.
+    fn rocksdb_disable_file_deletions(db: *mut rocksdb_t, errptr: *mut *mut c_char) {
+        report(errptr, (), || {
+            writable((*db).cf.db())?;
+            (*db).cf.db().disable_file_deletions();
+            Ok(())
+        });
+    }
+
+    /// Takes back `rocksdb_disable_file_deletions`.
+    fn rocksdb_enable_file_deletions(db: *mut rocksdb_t, errptr: *mut *mut c_char) {
+        report(errptr, (), || {
+            writable((*db).cf.db())?;
+            (*db).cf.db().enable_file_deletions();
+            Ok(())
+        });
+    }
+
+    /// Asks background compactions to take the tables of a range down. NULL is an open end.
+    fn rocksdb_suggest_compact_range(
+        db: *mut rocksdb_t,
+        start_key: *const c_char,
+        start_key_len: usize,
+        limit_key: *const c_char,
+        limit_key_len: usize,
+        errptr: *mut *mut c_char,
+    ) {
+        report(errptr, (), || {
+            let start = optional_bytes(start_key, start_key_len);
+            let limit = optional_bytes(limit_key, limit_key_len);
+            (*db).cf.suggest_compact_range(start, limit)
+        });
+    }
+
+    /// Asks background compactions to take the tables of a range down. In a family.
+    fn rocksdb_suggest_compact_range_cf(
+        _db: *mut rocksdb_t,
+        column_family: *mut rocksdb_column_family_handle_t,
+        start_key: *const c_char,
+        start_key_len: usize,
+        limit_key: *const c_char,
+        limit_key_len: usize,
+        errptr: *mut *mut c_char,
+    ) {
+        report(errptr, (), || {
+            let start = optional_bytes(start_key, start_key_len);
+            let limit = optional_bytes(limit_key, limit_key_len);
+            (*column_family).cf.suggest_compact_range(start, limit)
+        });
+    }
+
+    /// Drops tables that lie wholly in a range, its end included. NULL is an open end.
+    fn rocksdb_delete_file_in_range(
+        db: *mut rocksdb_t,
+        start_key: *const c_char,
+        start_key_len: usize,
+        limit_key: *const c_char,
+        limit_key_len: usize,
+        errptr: *mut *mut c_char,
+    ) {
+        report(errptr, (), || {
+            let start = optional_bytes(start_key, start_key_len);
+            let limit = optional_bytes(limit_key, limit_key_len);
+            (*db).cf.delete_files_in_ranges(&[(start, limit)], true)
+        });
+    }
+
+    /// Drops tables that lie wholly in a range, its end included. In a family.
+    fn rocksdb_delete_file_in_range_cf(
+        _db: *mut rocksdb_t,
+        column_family: *mut rocksdb_column_family_handle_t,
+        start_key: *const c_char,
+        start_key_len: usize,
+        limit_key: *const c_char,
+        limit_key_len: usize,
+        errptr: *mut *mut c_char,
+    ) {
+        report(errptr, (), || {
+            let start = optional_bytes(start_key, start_key_len);
+            let limit = optional_bytes(limit_key, limit_key_len);
+            (*column_family).cf.delete_files_in_ranges(&[(start, limit)], true)
+        });
     }
 }

@@ -10,7 +10,9 @@ use crate::sst_file_manager::Managed;
 use crate::table_options::rocksdb_block_based_table_options_t;
 use libc::c_char;
 use spanlith::options::{BlockBasedTableOptions, CfOptions, CompressionType, DbOptions};
-use spanlith::{DbPath, MergeOperator, UInt64Add};
+use spanlith::{
+    CompactionFilter, CompactionFilterFactory, DbPath, Logger, MergeOperator, UInt64Add,
+};
 use spanlith_base::stats::Statistics;
 use spanlith_base::{Comparator, Result, SliceTransform, WriteBufferManager};
 use spanlith_env::{Env, RateLimiter};
@@ -44,6 +46,9 @@ pub(crate) struct Parts {
     pub(crate) sst_files: Option<Managed>,
     pub(crate) db_paths: Vec<DbPath>,
     pub(crate) cf_paths: Vec<DbPath>,
+    pub(crate) logger: Option<Arc<dyn Logger>>,
+    pub(crate) compaction_filter: Option<Arc<dyn CompactionFilter>>,
+    pub(crate) compaction_filter_factory: Option<Arc<dyn CompactionFilterFactory>>,
 }
 
 /// Strings lent to the C program; each lives as long as the handle.

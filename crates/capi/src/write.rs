@@ -6,31 +6,7 @@ use crate::family::rocksdb_column_family_handle_t;
 use crate::ffi::{bytes, report};
 use crate::write_options::rocksdb_writeoptions_t;
 use libc::c_char;
-use spanlith_base::Result;
-use spanlith_base::stats::{Histogram, Statistics, Ticker};
-use spanlith_wal::{BATCH_HEADER_SIZE, WriteBatch};
-
-#[cold]
-#[inline(never)]
-fn count(statistics: &Statistics, keys: u64, bytes: u64) {
-    statistics.add(Ticker::NumberKeysWritten, keys);
-    statistics.add(Ticker::BytesWritten, bytes);
-    statistics.record(Histogram::BytesPerWrite, bytes);
-}
-
-/// Bytes of a length prefix.
-fn varint_len(n: usize) -> usize {
-    (n.max(1).ilog2() / 7 + 1) as usize
-}
-
-/// Counts a single entry: the bytes are those of a batch with nothing else in it.
-#[inline(always)]
-fn count_one(db: &rocksdb_t, parts: &[&[u8]]) {
-    if let Some(statistics) = &db.statistics {
-        let parts: usize = parts.iter().map(|p| varint_len(p.len()) + p.len()).sum();
-        count(statistics, 1, (BATCH_HEADER_SIZE + 1 + parts) as u64);
-    }
-}
+use spanlith_wal::WriteBatch;
 
 macro_rules! writers {
     ($(
@@ -49,11 +25,10 @@ macro_rules! writers {
                 vallen: usize,
                 errptr: *mut *mut c_char,
             ) {
+                let _ = $db;
                 report(errptr, (), || {
                     let (key, value) = (bytes(key, keylen), bytes(val, vallen));
-                    $family.put_opt(key, value, &(*options).options)?;
-                    count_one(&*$db, &[key, value]);
-                    Ok(())
+                    $family.put_opt(key, value, &(*options).options)
                 });
             }
 
@@ -68,11 +43,10 @@ macro_rules! writers {
                 vallen: usize,
                 errptr: *mut *mut c_char,
             ) {
+                let _ = $db;
                 report(errptr, (), || {
                     let (key, operand) = (bytes(key, keylen), bytes(val, vallen));
-                    $family.merge_opt(key, operand, &(*options).options)?;
-                    count_one(&*$db, &[key, operand]);
-                    Ok(())
+                    $family.merge_opt(key, operand, &(*options).options)
                 });
             }
 
@@ -85,11 +59,10 @@ macro_rules! writers {
                 keylen: usize,
                 errptr: *mut *mut c_char,
             ) {
+                let _ = $db;
                 report(errptr, (), || {
                     let key = bytes(key, keylen);
-                    $family.delete_opt(key, &(*options).options)?;
-                    count_one(&*$db, &[key]);
-                    Ok(())
+                    $family.delete_opt(key, &(*options).options)
                 });
             }
 
@@ -102,11 +75,10 @@ macro_rules! writers {
                 keylen: usize,
                 errptr: *mut *mut c_char,
             ) {
+                let _ = $db;
                 report(errptr, (), || {
                     let key = bytes(key, keylen);
-                    $family.single_delete_opt(key, &(*options).options)?;
-                    count_one(&*$db, &[key]);
-                    Ok(())
+                    $family.single_delete_opt(key, &(*options).options)
                 });
             }
         )*}
@@ -119,15 +91,6 @@ writers! {
         (column_family: *mut rocksdb_column_family_handle_t), |db| (*column_family).cf;
 }
 
-/// Writes a batch; returns its first sequence number.
-fn write(db: &rocksdb_t, options: &rocksdb_writeoptions_t, batch: &WriteBatch) -> Result<u64> {
-    let sequence = db.cf.db().write_raw(batch, &options.options)?;
-    if let Some(statistics) = &db.statistics {
-        count(statistics, batch.count().into(), batch.data_size() as u64);
-    }
-    Ok(sequence)
-}
-
 c_api! {
     /// Applies a batch: all of it or nothing. The batch learns its sequence number.
     fn rocksdb_write(
@@ -138,7 +101,7 @@ c_api! {
     ) {
         report(errptr, (), || {
             let batch = &mut *batch;
-            let sequence = write(&*db, &*options, batch.checked()?)?;
+            let sequence = (*db).cf.db().write_raw(batch.checked()?, &(*options).options)?;
             batch.batch.set_sequence(sequence);
             Ok(())
         });
@@ -162,16 +125,7 @@ c_api! {
                 bytes(start_key, start_key_len),
                 bytes(end_key, end_key_len),
             )?;
-            write(&*db, &*options, &batch).map(drop)
+            (*db).cf.db().write_raw(&batch, &(*options).options).map(drop)
         });
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn length_prefixes_take_a_byte_per_seven_bits() {
-        let lengths = [0, 1, 127, 128, 16_383, 16_384];
-        assert_eq!(lengths.map(super::varint_len), [1, 1, 1, 2, 2, 3]);
     }
 }

@@ -26,7 +26,7 @@ impl Engine {
     pub(crate) fn continue_background_work(self: &Arc<Self>) -> Result<()> {
         let mut state = self.state.lock();
         if state.paused == 0 {
-            return Err(Error::invalid_argument(""));
+            return Err(Error::invalid_argument("Background work already unpaused"));
         }
         state.paused -= 1;
         self.schedule(&mut state);

@@ -282,7 +282,9 @@ impl OpenBuilder {
     /// comparator, families left out), `IO error` (directory, lock), `Corruption` (with file and
     /// offset), `Not implemented` (an option or a feature found in the directory, by name).
     pub fn open(self) -> Result<Db> {
-        self.families.iter().try_for_each(FamilyOptions::check_table)?;
+        self.families
+            .iter()
+            .try_for_each(FamilyOptions::check_table)?;
         let engine = recovery::open(self.request(false)?)?;
         let no_reports = DbOptions::new()
             .stats_dump_period_sec(0u32)

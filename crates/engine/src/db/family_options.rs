@@ -5,8 +5,7 @@ use crate::filter::{CompactionFilter, CompactionFilterFactory, FilterSource, fil
 use crate::merge::{MergeOperator, operator_by_name};
 use crate::options::{
     BlockBasedTableOptions, CfOptions, DataBlockIndexType, DbOptions, IndexType, check_supported,
-    object_id,
-    sanitize_cf,
+    object_id, sanitize_cf,
 };
 use crate::version::{DbPath, PATHS_MAX};
 use spanlith_base::slice_transform::SliceTransform;
