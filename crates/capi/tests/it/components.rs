@@ -226,3 +226,52 @@ fn the_newest_options_file_is_loaded_with_its_families() {
         rocksdb_cache_destroy(cache);
     }
 }
+
+unsafe extern "C" fn count_lines(state: *mut c_void, level: u32, line: *mut c_char, len: usize) {
+    assert!(level <= 4, "{level}");
+    // SAFETY: The library lends a line with its NUL; the state is the test's counter.
+    unsafe {
+        assert_eq!(CStr::from_ptr(line).to_bytes().len(), len);
+        (*state.cast::<std::sync::atomic::AtomicUsize>())
+            .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_logger_gets_the_lines_and_options_change_at_run_time() {
+    let w = World::new();
+    let lines = std::sync::atomic::AtomicUsize::new(0);
+    // SAFETY: Handles are live until they are destroyed; the counter outlives the database.
+    unsafe {
+        let state = (&raw const lines).cast_mut().cast();
+        let logger = rocksdb_logger_create_callback_logger(1, count_lines, state);
+        rocksdb_options_set_info_log(w.options, logger);
+        rocksdb_logger_destroy(logger);
+        rocksdb_options_enable_statistics(w.options);
+        let db = w.open().unwrap();
+        assert!(lines.load(std::sync::atomic::Ordering::Relaxed) > 0);
+        assert!(!w.dir.path().join("db/LOG").exists());
+        let set = |name: &CStr, value: &CStr| {
+            let (name, value) = (name.as_ptr(), value.as_ptr());
+            call(|e| rocksdb_set_options(db, 1, &raw const name, &raw const value, e))
+        };
+        set(c"write_buffer_size", c"70000").unwrap();
+        assert_eq!(
+            set(c"no_such_option", c"1").unwrap_err(),
+            "Invalid argument: Extra option not recognized: no_such_option"
+        );
+        assert_eq!(
+            set(c"num_levels", c"3").unwrap_err(),
+            "Invalid argument: Option not changeable: num_levels"
+        );
+        w.put(db, b"k", b"v").unwrap();
+        let text = take_text(rocksdb_options_statistics_get_string(w.options)).unwrap();
+        assert!(
+            text.contains("rocksdb.number.keys.written COUNT : 1\n"),
+            "{text}"
+        );
+        rocksdb_close(db);
+        // The options still hold the logger, and the logger the counter.
+        rocksdb_options_set_create_if_missing(w.options, 1);
+    }
+}

@@ -659,9 +659,7 @@ impl Maker<'_> {
             PROPERTIES
         };
         let name = *self.rng.pick(list);
-        if self.singles && name == "oldest-snapshot-sequence"
-            || self.ranges && name.starts_with("num-entries")
-        {
+        if self.singles && name == "oldest-snapshot-sequence" {
             return;
         }
         let verb = if self.rng.one_in(2) {

@@ -3,6 +3,7 @@
 use crate::core::{DbState, Engine, Family, FamilyState};
 use crate::version::{FileMeta, LevelTargets, Version, sstable_key_compare};
 use spanlith_base::Comparator;
+use spanlith_memtable::MemTable;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -38,9 +39,12 @@ const INTEGERS: &[(&str, IntProperty)] = &[
     }),
     ("cur-size-all-mem-tables", |p| all_memtables(p.f)),
     ("size-all-mem-tables", |p| all_memtables(p.f)),
-    ("num-entries-active-mem-table", |p| p.f.mem.len()),
+    ("num-entries-active-mem-table", |p| {
+        p.f.mem.len() + p.f.mem.range_deletes()
+    }),
     ("num-entries-imm-mem-tables", |p| {
-        p.f.imm.iter().map(|i| i.mem.len()).sum()
+        let entries = |m: &MemTable| m.len() + m.range_deletes();
+        p.f.imm.iter().map(|i| entries(&i.mem)).sum()
     }),
     ("num-deletes-active-mem-table", |p| p.f.mem.deletes()),
     ("num-deletes-imm-mem-tables", |p| {
