@@ -16,10 +16,10 @@ page() {
 
 Written by `scripts/capi-list.sh` from the built library; `.ci/run` fails when it is stale.
 
-**Files.** Read and written: logs in legacy form, MANIFEST, CURRENT, IDENTITY, OPTIONS, block-based
-tables of format versions 5 and 7, uncompressed and LZ4, CRC-32C and XXH3, binary index, full Bloom
-filter, one column family, puts, deletes, single deletes and merges (`uint64add`, `stringappend`, and
-operators given through the API). Everything else in a directory makes `open` fail with `Not
+**Files.** Read and written: logs in every form, MANIFEST, CURRENT, IDENTITY, OPTIONS, block-based
+tables of format versions 2 to 7 with every codec, checksum, index and filter that RocksDB writes, column
+families, puts, deletes, single deletes, range deletions and merges (built-in operators, and those given
+through the API). Everything else in a directory makes `open` fail with `Not
 implemented: ` and the name of the feature; nothing in the directory is changed then.
 
 **Options.** An option whose feature does not exist yet makes `open` fail with `Not implemented: ` and
