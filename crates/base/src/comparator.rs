@@ -164,6 +164,16 @@ impl Comparator {
         }
     }
 
+    /// Whether two user keys, both with their timestamps, are versions of one key. Without
+    /// timestamps this is [`Self::equal`].
+    #[inline]
+    pub fn same_key(&self, a: &[u8], b: &[u8]) -> bool {
+        match self {
+            Self::Bytewise | Self::ReverseBytewise => a == b,
+            Self::User(c) => c.compare_without_timestamp(a, true, b, true) == Ordering::Equal,
+        }
+    }
+
     /// A word `p` with `p(a) < p(b)` only if `a < b`. Equal words decide nothing.
     #[inline]
     pub fn prefix(&self, key: &[u8]) -> u64 {

@@ -59,6 +59,12 @@ impl ValueType {
     }
 }
 
+/// The value of an entry of type [`ValueType::ValuePreferredSeqno`], without the sequence number or
+/// write time behind it; `None` if it is too short.
+pub fn timed_value(bytes: &[u8]) -> Option<&[u8]> {
+    bytes.get(..bytes.len().checked_sub(8)?)
+}
+
 /// Type byte of seek targets: the largest known, so that all entries of the sequence follow.
 pub const SEEK_TYPE: u8 = 0x18;
 

@@ -70,6 +70,27 @@ impl Pinned {
         }
     }
 
+    /// A part of the bytes; a copy if they lie in a buffer of their own.
+    ///
+    /// # Panics
+    /// If the range is not within the bytes.
+    pub fn slice(&self, range: impl std::slice::SliceIndex<[u8], Output = [u8]>) -> Self {
+        let part = &self[range];
+        match &self.owner {
+            Owner::Boxed => Self::copy_of(part),
+            Owner::Shared(owner) => Self {
+                ptr: part.as_ptr(),
+                len: part.len(),
+                owner: Owner::Shared(owner.clone()),
+            },
+            Owner::Static => Self {
+                ptr: part.as_ptr(),
+                len: part.len(),
+                owner: Owner::Static,
+            },
+        }
+    }
+
     /// The bytes; copied when they are shared.
     pub fn into_vec(self) -> Vec<u8> {
         self.to_vec()

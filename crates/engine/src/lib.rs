@@ -20,7 +20,7 @@
 //! ```
 //!
 //! Modules, from the user's side down; a module uses only those behind it:
-//! `db > recovery > write > read > flush > compaction > blob > core > picker > iter > version > info_log >
+//! `db > recovery > write > read > flush > compaction > core > picker > iter > blob > version > info_log >
 //! merge > options > filter`.
 #![deny(unsafe_code)]
 #![cfg_attr(
@@ -58,7 +58,7 @@ pub use merge::{
     BytesXor, Max, MergeBase, MergeOperator, MergeResult, Put, SortList, StringAppend,
     StringAppendTest, UInt64Add, operator_by_name, operator_of,
 };
-pub use read::ReadOptions;
+pub use read::{Entity, ReadOptions, ReadTier};
 pub use spanlith_base::WriteBufferManager;
 pub use spanlith_base::{
     Comparator, Error, ErrorKind, Pinned, Result, SequenceNumber, Severity, SubCode, UserComparator,

@@ -12,6 +12,7 @@
 mod format;
 mod index;
 mod reader;
+mod references;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -21,4 +22,5 @@ pub use format::{
 };
 pub use index::{BlobIndex, BlobPointer};
 pub use reader::{BlobFileReader, ExpectedFamily};
+pub(crate) use references::each_reference;
 pub use source::{BlobRead, BlobSource};

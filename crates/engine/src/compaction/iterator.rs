@@ -5,12 +5,16 @@
 //! that, tombstones vanish when nothing older lies below, pairs of put and single delete cancel, and
 //! merge operands are folded. Rules: `docs/formats/semantics.md`, "what may be dropped".
 
-use crate::compaction::Below;
+use crate::blob::{BlobRead, BlobSource};
+use crate::compaction::{Below, BlobMeter};
 use crate::filter::{FilterDecision, FilterValue, JobFilter};
 use crate::iter::MergingIter;
-use crate::merge::{MergeOperator, full_merge};
+use crate::merge::{MergeBase, MergeOperator, MergeResult, full_merge_onto};
+use crate::version::Version;
+use crate::version::edit::BlobFileGarbage;
 use spanlith_base::keys::{self, ValueType};
 use spanlith_base::range_del::CompactionRangeDels;
+use spanlith_base::wide_columns::WideColumns;
 use spanlith_base::{Comparator, Error, MAX_SEQUENCE, Pinned, Result, SequenceNumber};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -31,6 +35,10 @@ pub(crate) struct IterSettings {
     pub filter: Option<(JobFilter, usize)>,
     /// User key at which the output ends; `None` is open.
     pub end: Option<Vec<u8>>,
+    /// Values in blob files, for merges onto them.
+    pub blobs: Arc<BlobSource>,
+    /// The version whose blob files are meant.
+    pub version: Arc<Version>,
 }
 
 /// Where the current output entry is.
@@ -62,12 +70,15 @@ pub(crate) struct CompactionIter {
     entries: u64,
     /// The filter skipped entries, so that `entries` says nothing.
     skipped: bool,
+    /// Counts blobs that the inputs refer to, if there are blob files.
+    meter: Option<Box<BlobMeter>>,
 }
 
 impl CompactionIter {
     pub(crate) fn new(input: MergingIter, settings: IterSettings) -> Self {
         Self {
             input,
+            meter: (!settings.version.blob_files.is_empty()).then(Box::default),
             s: settings,
             at: At::End,
             key: Vec::new(),
@@ -124,6 +135,9 @@ impl CompactionIter {
     /// Of the input, and broken contracts of single deletes.
     #[inline]
     pub(crate) fn next(&mut self) -> Result<()> {
+        if self.meter.is_some() && self.at != At::End {
+            self.meter_output();
+        }
         match self.at {
             At::Queue => {
                 self.queue.pop_front();
@@ -134,6 +148,19 @@ impl CompactionIter {
         self.find()
     }
 
+    /// Blobs that inputs refer to and outputs do not.
+    pub(crate) fn garbage(&self) -> Vec<BlobFileGarbage> {
+        self.meter.as_ref().map_or_else(Vec::new, |m| m.garbage())
+    }
+
+    #[cold]
+    fn meter_output(&mut self) {
+        if let Some(mut meter) = self.meter.take() {
+            meter.take_out(self.key(), self.value());
+            self.meter = Some(meter);
+        }
+    }
+
     /// Entries read so far; `None` if a filter skipped some unseen.
     pub(crate) fn input_entries(&self) -> Option<u64> {
         (!self.skipped).then_some(self.entries)
@@ -142,6 +169,9 @@ impl CompactionIter {
     #[inline]
     fn step(&mut self) {
         self.entries += 1;
+        if let Some(meter) = &mut self.meter {
+            meter.take_in(self.input.key(), self.input.value());
+        }
         self.input.next();
     }
 
@@ -184,7 +214,7 @@ impl CompactionIter {
     #[inline]
     fn emit_input(&mut self, kind: ValueType, seqno: SequenceNumber) {
         self.key.clear();
-        let zero = self.s.bottommost && kind == ValueType::Value && self.seen_by_all(seqno);
+        let zero = self.s.bottommost && loses_seqno(kind) && self.seen_by_all(seqno);
         let tag = keys::pack_tag(if zero { 0 } else { seqno }, kind as u8);
         self.key.extend_from_slice(&self.user);
         self.key.extend_from_slice(&tag.to_le_bytes());
@@ -194,7 +224,7 @@ impl CompactionIter {
 
     /// Queues an entry of the current user key.
     fn enqueue(&mut self, kind: ValueType, seqno: SequenceNumber, value: Pinned) {
-        let zero = self.s.bottommost && kind == ValueType::Value && self.seen_by_all(seqno);
+        let zero = self.s.bottommost && loses_seqno(kind) && self.seen_by_all(seqno);
         let tag = keys::pack_tag(if zero { 0 } else { seqno }, kind as u8);
         self.queue
             .push_back((keys::internal_key(&self.user, tag), value));
@@ -261,15 +291,36 @@ impl CompactionIter {
                 }
                 Some(ValueType::SingleDeletion) => self.single_deletion(seqno, stripe)?,
                 Some(ValueType::Merge) => self.merge(seqno, stripe)?,
-                Some(k) => {
-                    return Err(Error::not_supported(format!("entries of type {k:?}")));
+                Some(k @ (ValueType::BlobIndex | ValueType::WideColumnEntity)) => {
+                    self.emit_input(k, seqno);
+                    return Ok(());
                 }
-                None => {
+                Some(ValueType::ValuePreferredSeqno) if self.s.below.is_some() => {
+                    self.emit_input(ValueType::ValuePreferredSeqno, seqno);
+                    return Ok(());
+                }
+                Some(ValueType::ValuePreferredSeqno) => {
+                    // A flush has no times of sequence numbers to turn the write time into one.
+                    let value = keys::timed_value(self.input.value());
+                    let value = Pinned::copy_of(value.ok_or_else(short_timed_put)?);
+                    self.enqueue(ValueType::Value, seqno, value);
+                    self.step();
+                }
+                Some(ValueType::DeletionWithTimestamp) => {
+                    self.emit_input(ValueType::DeletionWithTimestamp, seqno);
+                    return Ok(());
+                }
+                Some(ValueType::RangeDeletion) | None => {
                     return Err(Error::corruption("unknown value type in an internal key")
                         .with("type", byte));
                 }
             }
         }
+    }
+
+    /// Whether keys have timestamps: then entries of one key and another timestamp come later.
+    fn is_timed(&self) -> bool {
+        self.s.comparator.timestamp_size() != 0
     }
 
     /// Whether a range tombstone deletes the input's entry for all that would see it.
@@ -289,7 +340,13 @@ impl CompactionIter {
         let Some((filter, level)) = &self.s.filter else {
             return Ok(false);
         };
+        let fetched;
         let value = match ValueType::from_byte(byte) {
+            Some(ValueType::BlobIndex) => {
+                let (index, how) = (self.input.value(), BlobRead::default());
+                fetched = (self.s.blobs).resolve(&self.s.version, &self.user, index, how)?;
+                FilterValue::Value(&fetched)
+            }
             Some(ValueType::Value) => FilterValue::Value(self.input.value()),
             Some(ValueType::WideColumnEntity) => FilterValue::Entity(self.input.value()),
             _ => return Ok(false),
@@ -395,7 +452,7 @@ impl CompactionIter {
         self.step();
         if !self.on_user_key() {
             self.input.status()?;
-            let gone = self.seen_by_all(seqno) && self.nothing_below();
+            let gone = !self.is_timed() && self.seen_by_all(seqno) && self.nothing_below();
             if !gone {
                 self.enqueue(ValueType::SingleDeletion, seqno, Pinned::default());
             }
@@ -462,7 +519,14 @@ impl CompactionIter {
                     self.stripe = None;
                     return Ok(());
                 }
-                Some(k @ (ValueType::Value | ValueType::Deletion | ValueType::SingleDeletion)) => {
+                Some(
+                    k @ (ValueType::Value
+                    | ValueType::BlobIndex
+                    | ValueType::WideColumnEntity
+                    | ValueType::ValuePreferredSeqno
+                    | ValueType::Deletion
+                    | ValueType::SingleDeletion),
+                ) => {
                     base = Some((k, seqno, self.input.value_pinned()));
                     self.step();
                     break;
@@ -480,15 +544,41 @@ impl CompactionIter {
             ));
         };
         // The beginning of history counts as a deletion.
-        let at_beginning = base.is_none() && !ended && !self.on_user_key() && self.nothing_below();
+        let at_beginning = base.is_none()
+            && !ended
+            && !self.is_timed()
+            && !self.on_user_key()
+            && self.nothing_below();
         if base.is_some() || at_beginning || ended {
-            let existing = match &base {
-                Some((ValueType::Value, _, v)) => Some(&**v),
+            let blob = match &base {
+                Some((ValueType::BlobIndex, _, index)) => {
+                    let how = BlobRead::default();
+                    let (blobs, version) = (&self.s.blobs, &self.s.version);
+                    Some(blobs.resolve(version, &self.user, index, how)?)
+                }
                 _ => None,
             };
-            if let Ok(v) = full_merge(Some(&operator), &self.user, existing, &operands) {
-                self.enqueue(ValueType::Value, newest, Pinned::from_vec(v));
-                return Ok(());
+            let existing = match (&base, &blob) {
+                (_, Some(value)) => MergeBase::Value(value),
+                (Some((ValueType::Value, _, v)), _) => MergeBase::Value(v),
+                (Some((ValueType::ValuePreferredSeqno, _, v)), _) => {
+                    MergeBase::Value(keys::timed_value(v).ok_or_else(short_timed_put)?)
+                }
+                (Some((ValueType::WideColumnEntity, _, v)), _) => {
+                    MergeBase::Entity(WideColumns::decode(v)?)
+                }
+                _ => MergeBase::None,
+            };
+            match full_merge_onto(Some(&operator), &self.user, existing, &operands) {
+                Ok(MergeResult::Value(v)) => {
+                    self.enqueue(ValueType::Value, newest, Pinned::from_vec(v));
+                    return Ok(());
+                }
+                Ok(MergeResult::Entity(v)) => {
+                    self.enqueue(ValueType::WideColumnEntity, newest, Pinned::from_vec(v));
+                    return Ok(());
+                }
+                Err(_) => {}
             }
             // An operator that gives up fails reads, not compactions: keep everything.
         } else if operands.len() > 1 {
@@ -506,4 +596,18 @@ impl CompactionIter {
         }
         Ok(())
     }
+}
+
+/// Whether an entry that everybody sees, at the bottom, needs no sequence number.
+#[inline]
+fn loses_seqno(kind: ValueType) -> bool {
+    matches!(
+        kind,
+        ValueType::Value | ValueType::BlobIndex | ValueType::WideColumnEntity
+    )
+}
+
+#[cold]
+fn short_timed_put() -> Error {
+    Error::corruption("a value with a preferred sequence number is too short")
 }

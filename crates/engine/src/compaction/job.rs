@@ -8,6 +8,7 @@ use crate::iter::{LevelIter, MergingIter, Source};
 use crate::picker::{
     CompactionPlan, CompactionReason, PickerInput, RunningCompaction, pick_leveled,
 };
+use crate::version::edit::BlobFileGarbage;
 use crate::version::{NewFile, VersionEdit};
 use spanlith_base::range_del::CompactionRangeDels;
 use spanlith_base::{Error, ErrorKind, MAX_SEQUENCE, Result, SubCode};
@@ -206,6 +207,7 @@ impl Engine {
         // From here on the outputs stay: an edit that failed half way may still be read by the next
         // open. If it is not, that open finds them explained and removes them.
         edit.new_files.clone_from(&done.files);
+        edit.blob_file_garbages = done.garbage;
         let numbers: Vec<u64> = edit.new_files.iter().map(|f| f.number).collect();
         self.log_and_apply(family, edit, |state| count_work(state, job, &work))?;
         self.note_compaction_end(job, &done.files, micros);
@@ -229,6 +231,7 @@ impl Engine {
                 start: start(i),
                 end: keys.get(i).map(|k| &k[..]),
                 outputs: Outputs::new(self, job, start(i), keys.get(i).map(|k| &k[..])),
+                garbage: Vec::new(),
             })
             .collect();
         let results: Vec<Result<Option<u64>>> =
@@ -277,7 +280,9 @@ impl Engine {
             return Err(e);
         }
         let entries_out = ranges.iter().map(|r| r.outputs.entries).sum();
+        let garbage = ranges.iter().flat_map(|r| r.garbage.iter().copied());
         Ok(Rewritten {
+            garbage: sum_garbage(garbage),
             files: ranges.into_iter().flat_map(|r| r.outputs.done).collect(),
             entries_in: read.unwrap_or(expected),
             entries_out,
@@ -318,8 +323,10 @@ impl Engine {
             merge_operator: family.merge_operator.clone(),
             snapshots,
             bottommost: plan.bottommost,
-            below: Some(Below::new(version, plan.output_level)),
+            below: Some(Below::new(version.clone(), plan.output_level)),
             ranges,
+            blobs: family.blobs.clone(),
+            version,
             filter: filter.map(|f| (f, start_level)),
             end: range.end.map(<[u8]>::to_vec),
         };
@@ -339,6 +346,7 @@ impl Engine {
             }
         }
         outputs.finish(iter.ranges())?;
+        range.garbage = iter.garbage();
         Ok(iter.input_entries())
     }
 
@@ -415,17 +423,35 @@ impl Engine {
     }
 }
 
+/// The garbage of all parts of a job, one entry for each blob file.
+fn sum_garbage(parts: impl Iterator<Item = BlobFileGarbage>) -> Vec<BlobFileGarbage> {
+    let mut sums: Vec<BlobFileGarbage> = Vec::new();
+    for part in parts {
+        match sums.iter_mut().find(|s| s.number == part.number) {
+            Some(sum) => {
+                sum.count += part.count;
+                sum.bytes += part.bytes;
+            }
+            None => sums.push(part),
+        }
+    }
+    sums
+}
+
 /// One range of user keys of a job.
 struct Range<'a> {
     start: Option<&'a [u8]>,
     /// Exclusive.
     end: Option<&'a [u8]>,
     outputs: Outputs<'a>,
+    /// Blobs nobody refers to any more.
+    garbage: Vec<BlobFileGarbage>,
 }
 
 /// What a job wrote.
 struct Rewritten {
     files: Vec<NewFile>,
+    garbage: Vec<BlobFileGarbage>,
     entries_in: u64,
     entries_out: u64,
 }

@@ -2,6 +2,7 @@
 
 mod below;
 mod files;
+mod blob_meter;
 mod iterator;
 mod job;
 mod manual;
@@ -13,5 +14,6 @@ mod split;
 
 pub(crate) use below::Below;
 pub use files::CompactFilesOptions;
+pub(crate) use blob_meter::BlobMeter;
 pub(crate) use iterator::{CompactionIter, IterSettings};
 pub use manual::{BottommostCompaction, CompactRangeOptions};

@@ -84,7 +84,7 @@ impl<'a> Outputs<'a> {
         }
         let (builder, bounds, _) = self.open.as_mut().expect("opened above");
         builder.add(key, value)?;
-        bounds.add(key);
+        bounds.add(key, value);
         self.entries += 1;
         Ok(())
     }

@@ -1,8 +1,9 @@
 //! What a version edit needs to know of a table, gathered while it is written.
 
+use crate::blob::each_reference;
 use crate::version::NewFile;
 use spanlith_base::range_del::OutputTombstone;
-use spanlith_base::{Comparator, keys};
+use spanlith_base::{Comparator, ValueType, keys};
 
 /// Whether a table shares the user key at its lower or upper bound with its neighbour.
 #[derive(Clone, Copy, Debug, Default)]
@@ -18,14 +19,20 @@ pub(crate) struct FileBounds {
     pub largest: Vec<u8>,
     pub smallest_seqno: u64,
     pub largest_seqno: u64,
+    /// The blob file with the smallest number that the table refers to; 0 for none.
+    oldest_blob_file: u64,
     any: bool,
 }
 
 impl FileBounds {
-    /// Takes in the next key, in order.
+    /// Takes in the next entry, in order.
     #[inline]
-    pub(crate) fn add(&mut self, internal_key: &[u8]) {
-        let seqno = keys::tag_sequence(keys::tag(internal_key));
+    pub(crate) fn add(&mut self, internal_key: &[u8], value: &[u8]) {
+        let tag = keys::tag(internal_key);
+        if keys::tag_type(tag) >= ValueType::BlobIndex as u8 {
+            self.note_blobs(internal_key, value);
+        }
+        let seqno = keys::tag_sequence(tag);
         if self.any {
             self.smallest_seqno = self.smallest_seqno.min(seqno);
             self.largest_seqno = self.largest_seqno.max(seqno);
@@ -37,6 +44,15 @@ impl FileBounds {
         }
         self.largest.clear();
         self.largest.extend_from_slice(internal_key);
+    }
+
+    #[cold]
+    fn note_blobs(&mut self, internal_key: &[u8], value: &[u8]) {
+        each_reference(internal_key, value, |file, _| {
+            if self.oldest_blob_file == 0 || file < self.oldest_blob_file {
+                self.oldest_blob_file = file;
+            }
+        });
     }
 
     /// Takes in a range tombstone of the table, after all entries. A cut between versions of one
@@ -91,6 +107,7 @@ impl FileBounds {
             file_creation_time: creation_time,
             unique_id: summary.unique_id,
             tail_size: summary.tail_size,
+            oldest_blob_file_number: self.oldest_blob_file,
             ..NewFile::default()
         }
     }

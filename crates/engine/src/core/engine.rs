@@ -85,6 +85,8 @@ pub(crate) struct Engine {
     pub has_unlogged: AtomicBool,
     /// How often manual compactions were disabled and not enabled; those that run look at it.
     pub manual_disabled: AtomicUsize,
+    /// Some family has timestamps: logs say how long they are.
+    pub has_timestamps: AtomicBool,
     /// Set when close began; long jobs look at it.
     pub stopping: AtomicBool,
     /// What listeners are to be told once locks are released.
@@ -120,6 +122,7 @@ impl Engine {
         throttle: Throttle,
     ) -> Arc<Self> {
         let families: Vec<_> = state.families.values().map(|f| f.family.clone()).collect();
+        let timed = families.iter().any(|f| f.comparator.timestamp_size() != 0);
         let families = FamilySet::new(families);
         let lock = c.lock.take();
         let now = c.env.clock.monotonic_nanos();
@@ -148,6 +151,7 @@ impl Engine {
             throttle,
             has_unlogged: AtomicBool::new(false),
             manual_disabled: AtomicUsize::new(0),
+            has_timestamps: AtomicBool::new(timed),
             stopping: AtomicBool::new(false),
             news: Mutex::new(rank::LEAF, Vec::new()),
             history: Mutex::new(rank::LEAF, StatsHistory::default()),

@@ -4,6 +4,7 @@ use super::family::{Family, FamilyParts, FamilySettings};
 use super::state::{FamilyState, MemSlot};
 use super::{Engine, SuperVersion, worst_stall};
 use crate::filter::FilterSource;
+use crate::blob::{BlobSource, ExpectedFamily};
 use crate::merge::MergeOperator;
 use crate::options::{BlockBasedTableOptions, CfOptions};
 use crate::version::{DbPath, FilePaths, PurgeSink, TableCache, Version, VersionEdit};
@@ -13,6 +14,9 @@ use spanlith_table::{BlockCache, ReadCounters, ReaderOptions};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+/// Blob files of a family that are kept open.
+const BLOB_FILES_OPEN_MAX: usize = 256;
 
 /// A family's name, options and components, as the caller gives them. Options are validated.
 #[derive(Clone)]
@@ -85,6 +89,12 @@ impl Engine {
             },
             verify_unique_id: c.options.verify_sst_unique_id_in_manifest,
         });
+        let blobs = BlobSource::new(
+            c.env.fs.clone(),
+            c.dir.clone(),
+            ExpectedFamily::Id(id),
+            BLOB_FILES_OPEN_MAX,
+        );
         let mem = settings.new_memtable(&request.comparator);
         let version = Arc::new(version);
         let superversion = SuperVersion {
@@ -100,6 +110,7 @@ impl Engine {
             merge_operator: request.merge_operator.clone(),
             filters: request.filters.clone(),
             cache,
+            blobs: Arc::new(blobs),
             superversion,
             sink,
         });
@@ -145,6 +156,9 @@ impl Engine {
             ..VersionEdit::default()
         };
         self.write_edits(&mut manifest, vec![edit])?;
+        if family.comparator.timestamp_size() != 0 {
+            self.has_timestamps.store(true, Ordering::Relaxed);
+        }
         let budget = self.c.resources.write_buffers.as_ref();
         leader.slots.push(MemSlot::new(&made, budget));
         let mut state = self.state.lock();

@@ -3,6 +3,7 @@
 use super::purge::{FamilySink, PurgeQueue};
 use super::{FamilyCounters, SuperVersion};
 use crate::filter::FilterSource;
+use crate::blob::BlobSource;
 use crate::merge::MergeOperator;
 use crate::options::{BlockBasedTableOptions, CfOptions};
 use crate::version::{FilePaths, LevelOptions, PurgeSink, TableCache};
@@ -94,6 +95,8 @@ pub(crate) struct Family {
     /// Where its jobs get their filters.
     pub filters: FilterSource,
     pub cache: Arc<TableCache>,
+    /// Its blob files.
+    pub blobs: Arc<BlobSource>,
     /// What readers use; replaced under the state mutex.
     pub superversion: ArcCell<SuperVersion>,
     /// Work done for it so far.
@@ -112,6 +115,7 @@ pub(crate) struct FamilyParts {
     pub merge_operator: Option<Arc<dyn MergeOperator>>,
     pub filters: FilterSource,
     pub cache: Arc<TableCache>,
+    pub blobs: Arc<BlobSource>,
     pub superversion: SuperVersion,
     pub sink: Arc<dyn PurgeSink>,
 }
@@ -126,6 +130,7 @@ impl Family {
             filters: p.filters,
             cache: p.cache,
             counters: FamilyCounters::new(p.superversion.version.num_levels()),
+            blobs: p.blobs,
             superversion: ArcCell::new(Arc::new(p.superversion)),
             dropped: AtomicBool::new(false),
             sink: p.sink,

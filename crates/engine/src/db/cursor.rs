@@ -1,7 +1,7 @@
 //! Iterators for users: `Cursor` lends entries, `Iter` yields owned ones.
 
 use crate::core::{Engine, Family, Snapshot};
-use crate::read::{DbIter, ReadOptions};
+use crate::read::{DbIter, Entity, ReadOptions};
 use spanlith_base::{Error, Pinned, Result};
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub struct Cursor {
 }
 
 macro_rules! moves {
-    ($($(#[$doc:meta])* $name:ident ( $($arg:ident : $ty:ty),* );)*) => {
+    ($($(#[$doc:meta])* $name:ident $variant:ident ( $($arg:ident : $ty:ty),* );)*) => {
         $($(#[$doc])*
         ///
         /// # Errors
@@ -24,6 +24,9 @@ macro_rules! moves {
         #[inline]
         #[allow(clippy::should_implement_trait, reason = "moves say whether they arrived")]
         pub fn $name(&mut self $(, $arg: $ty)*) -> Result<bool> {
+            if self.options.tailing {
+                return self.tail(Move::$variant $(($arg))*);
+            }
             let i = self.iter.as_mut().map_err(|e| e.clone())?;
             i.$name($($arg),*);
             if i.valid() { Ok(true) } else { i.status().map(|()| false) }
@@ -31,7 +34,52 @@ macro_rules! moves {
     };
 }
 
+/// A move of a tailing cursor.
+enum Move<'a> {
+    Seek(&'a [u8]),
+    #[expect(dead_code, reason = "refused, wherever it leads")]
+    SeekForPrev(&'a [u8]),
+    First,
+    Last,
+    Next,
+    Prev,
+}
+
 impl Cursor {
+    /// Moves a tailing cursor: over what there is now, and forward only.
+    #[cold]
+    fn tail(&mut self, to: Move<'_>) -> Result<bool> {
+        let refused = match to {
+            Move::Seek(_) | Move::First | Move::Next => None,
+            Move::SeekForPrev(_) => Some("ForwardIterator::SeekForPrev()"),
+            Move::Last => Some("ForwardIterator::SeekToLast()"),
+            Move::Prev => Some("ForwardIterator::Prev"),
+        };
+        if let Some(what) = refused {
+            let e = Error::not_supported(what);
+            self.iter = Err(e.clone());
+            return Err(e);
+        }
+        let last = self.key().to_vec();
+        if matches!(to, Move::Next) && !self.valid() {
+            return self.status().map(|()| false);
+        }
+        self.iter = self.engine.iterate(&self.family, &self.options);
+        let i = self.iter.as_mut().map_err(|e| e.clone())?;
+        match to {
+            Move::Seek(key) => i.seek(key),
+            Move::Next => {
+                i.seek(&last);
+                if i.valid() && i.key() == last {
+                    i.next();
+                }
+            }
+            _ => i.seek_to_first(),
+        }
+        let moved = i.valid();
+        i.status().map(|()| moved)
+    }
+
     pub(super) fn new(engine: Arc<Engine>, family: Arc<Family>, mut options: ReadOptions) -> Self {
         let iter = engine.iterate(&family, &options);
         // The view holds what it needs; a snapshot kept here would keep compactions from dropping
@@ -45,19 +93,25 @@ impl Cursor {
         }
     }
 
+    /// A cursor that stands nowhere for that reason.
+    pub(super) fn failed(mut self, error: Error) -> Self {
+        self.iter = Err(error);
+        self
+    }
+
     moves! {
         /// Moves to the first key at or after `key`; says whether there is one.
-        seek(key: &[u8]);
+        seek Seek(key: &[u8]);
         /// Moves to the last key at or before `key`.
-        seek_for_prev(key: &[u8]);
+        seek_for_prev SeekForPrev(key: &[u8]);
         /// Moves to the first key.
-        seek_to_first();
+        seek_to_first First();
         /// Moves to the last key.
-        seek_to_last();
+        seek_to_last Last();
         /// Moves to the next key. Stays nowhere if it stands nowhere.
-        next();
+        next Next();
         /// Moves to the key before.
-        prev();
+        prev Prev();
     }
 
     /// Whether it stands on an entry.
@@ -76,6 +130,37 @@ impl Cursor {
     #[inline]
     pub fn value(&self) -> &[u8] {
         self.iter.as_ref().map_or(&[], |i| i.value())
+    }
+
+    /// Timestamp of the entry; empty in a family without timestamps.
+    pub fn timestamp(&self) -> &[u8] {
+        self.iter.as_ref().map_or(&[], |i| i.timestamp())
+    }
+
+    /// The columns of the entry; a plain value is one column without a name.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if it stands nowhere.
+    pub fn entity(&self) -> Result<Entity> {
+        self.iter.as_ref().map_err(Clone::clone)?.entity()
+    }
+
+    /// Fetches a value in a blob file that was left unread (`allow_unprepared_value`).
+    ///
+    /// # Errors
+    /// Of the blob file; the cursor then stands nowhere.
+    pub fn prepare_value(&mut self) -> Result<bool> {
+        let i = self.iter.as_mut().map_err(|e| e.clone())?;
+        if i.prepare_value() {
+            return Ok(true);
+        }
+        i.status().map(|()| false)
+    }
+
+    /// User key, sequence number and type of the entry as they are stored; `None` where they are not
+    /// at hand: after moves backward, and on a merge result.
+    pub fn internal_key(&self) -> Option<&[u8]> {
+        self.iter.as_ref().ok()?.internal_key()
     }
 
     /// The entry under the cursor.

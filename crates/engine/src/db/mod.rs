@@ -7,8 +7,10 @@ mod family_options;
 mod files;
 mod handle;
 mod properties;
+mod reads;
 mod reports;
 mod set_options;
+mod timed;
 mod verbs;
 
 pub use builder::OpenBuilder;

@@ -69,6 +69,8 @@ impl Engine {
             file_creation_time: self.c.env.clock.now_seconds(),
             filter_level: -1,
             prefix_extractor: settings.prefix_extractor.clone(),
+            // RocksDB's filters hold keys without timestamps; ours cannot yet.
+            skip_filters: family.comparator.timestamp_size() != 0,
             ..BuilderOptions::default()
         }
     }
@@ -278,6 +280,8 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewFile>>
             ranges,
             filter: filter.map(|f| (f, 0)),
             end: None,
+            blobs: family.blobs.clone(),
+            version: family.superversion.load().version.clone(),
         },
     );
     iter.seek_to_first()?;
@@ -292,7 +296,7 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewFile>>
     let mut meta = FileBounds::default();
     while iter.valid() {
         builder.add(iter.key(), iter.value())?;
-        meta.add(iter.key());
+        meta.add(iter.key(), iter.value());
         iter.next()?;
     }
     let seen = iter.input_entries().unwrap_or(expected);

@@ -4,7 +4,7 @@
 use super::RangeWatch;
 use crate::version::{FileMeta, TableCache, Version};
 use spanlith_base::{Comparator, Error, Pinned, Result};
-use spanlith_table::{ReadParams, TableIter};
+use spanlith_table::{PrefixSeek, ReadParams, TableIter};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -121,6 +121,19 @@ impl LevelIter {
         self.files().partition_point(|f| {
             self.comparator.compare_internal(&f.largest, key) == Ordering::Less
         })
+    }
+
+    /// False if the filter of the table that holds `key`, or what comes behind it, says that
+    /// nothing there has the prefix sought: then nothing in the tables behind has it either.
+    pub fn may_hold_prefix(&self, key: &[u8], prefix: PrefixSeek<'_>, params: &ReadParams) -> bool {
+        let Some(file) = self.files().get(self.find(key)) else {
+            return true;
+        };
+        match self.cache.reader(file) {
+            Ok(reader) => reader.prefix_may_match(prefix, params),
+            // The seek meets the error again.
+            Err(_) => true,
+        }
     }
 
     fn failed(&mut self) -> bool {

@@ -9,11 +9,14 @@
 
 use super::Source;
 use spanlith_base::{Comparator, Error, Pinned, Result, keys};
+use spanlith_table::{PrefixSeek, ReadParams};
 use std::cmp::Ordering;
 
 struct Child {
     source: Source,
     prefix: u64,
+    /// Left out since a filter said that it holds nothing of what is sought.
+    left_out: bool,
 }
 
 /// The merged stream.
@@ -33,7 +36,11 @@ impl MergingIter {
     pub fn new(comparator: Comparator, sources: Vec<Source>) -> Self {
         let children: Vec<Child> = sources
             .into_iter()
-            .map(|source| Child { source, prefix: 0 })
+            .map(|source| Child {
+                source,
+                prefix: 0,
+                left_out: false,
+            })
             .collect();
         let heap = Vec::with_capacity(children.len());
         Self {
@@ -100,6 +107,9 @@ impl MergingIter {
         self.heap.clear();
         self.error = None;
         for i in 0..self.children.len() {
+            if self.children[i].left_out {
+                continue;
+            }
             if self.children[i].source.valid() {
                 self.refresh_prefix(i);
                 self.heap.push(i as u32);
@@ -219,6 +229,7 @@ impl MergingIter {
         let top = self.heap[0] as usize;
         let key = self.top().key().to_vec();
         for i in (0..self.children.len()).filter(|&i| i != top) {
+            self.children[i].left_out = false;
             let s = &mut self.children[i].source;
             if forward {
                 s.seek(&key);
@@ -239,6 +250,7 @@ impl MergingIter {
     fn move_all(&mut self, forward: bool, mut go: impl FnMut(&mut Source)) {
         for c in &mut self.children {
             go(&mut c.source);
+            c.left_out = false;
         }
         self.forward = forward;
         self.rebuild();
@@ -247,6 +259,19 @@ impl MergingIter {
     /// First entry at or after the internal key.
     pub fn seek(&mut self, key: &[u8]) {
         self.move_all(true, |s| s.seek(key));
+    }
+
+    /// First entry at or after the internal key among those with the prefix of `prefix.key`. Others
+    /// may be left out, but only if a table's filter says that it has none with the prefix.
+    pub fn seek_prefix(&mut self, key: &[u8], prefix: PrefixSeek<'_>, params: &ReadParams) {
+        for c in &mut self.children {
+            c.left_out = !c.source.may_hold_prefix(key, prefix, params);
+            if !c.left_out {
+                c.source.seek(key);
+            }
+        }
+        self.forward = true;
+        self.rebuild();
     }
 
     /// Last entry at or before the internal key.

@@ -6,7 +6,7 @@
 use super::LevelIter;
 use spanlith_base::{Pinned, Result};
 use spanlith_memtable::MemTableIter;
-use spanlith_table::TableIter;
+use spanlith_table::{PrefixSeek, ReadParams, TableIter};
 
 /// A stream of internal keys.
 pub enum Source {
@@ -71,6 +71,15 @@ impl Source {
     /// Moves to the first entry at or after the internal key.
     pub fn seek(&mut self, key: &[u8]) {
         each!(self, i => i.seek(key));
+    }
+
+    /// False if a filter says that nothing at or behind the internal key has the prefix sought.
+    pub fn may_hold_prefix(&self, key: &[u8], prefix: PrefixSeek<'_>, params: &ReadParams) -> bool {
+        match self {
+            Self::Mem(_) => true,
+            Self::Table(i) => i.reader().prefix_may_match(prefix, params),
+            Self::Level(i) => i.may_hold_prefix(key, prefix, params),
+        }
     }
 
     /// Moves to the last entry at or before the internal key.

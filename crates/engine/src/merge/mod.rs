@@ -9,6 +9,6 @@ pub use builtin::{
     operator_of,
 };
 pub use operator::{MergeBase, MergeOperator, MergeResult};
+pub use resolver::MergeState;
 #[allow(unused_imports, reason = "for reads and compactions of entities")]
 pub use resolver::full_merge_onto;
-pub use resolver::{MergeState, full_merge};

@@ -4,30 +4,12 @@ use super::{MergeBase, MergeOperator, MergeResult};
 use spanlith_base::{Error, Pinned, Result, SubCode};
 use std::sync::Arc;
 
-/// Folds `operands` (newest first, as collected) onto `base`.
+/// Folds `operands` (newest first, as collected) onto `base`, which may be an entity; the result is
+/// one then too.
 ///
 /// # Errors
 /// `InvalidArgument` without an operator, `Corruption` if the operator gives up; texts as RocksDB's
 /// point reads.
-pub fn full_merge(
-    operator: Option<&Arc<dyn MergeOperator>>,
-    key: &[u8],
-    base: Option<&[u8]>,
-    newest_first: &[Pinned],
-) -> Result<Vec<u8>> {
-    let operator = operator
-        .ok_or_else(|| Error::invalid_argument("merge_operator is not properly initialized."))?;
-    let operands: Vec<&[u8]> = newest_first.iter().rev().map(|p| &**p).collect();
-    operator
-        .full_merge(key, base, &operands)
-        .ok_or_else(|| Error::corruption("").with_subcode(SubCode::MergeOperatorFailed))
-}
-
-/// As [`full_merge`], onto a base that may be an entity; the result is one then too.
-///
-/// # Errors
-/// As there.
-#[allow(dead_code, reason = "for reads and compactions of entities")]
 pub fn full_merge_onto(
     operator: Option<&Arc<dyn MergeOperator>>,
     key: &[u8],

@@ -276,7 +276,12 @@ fn cf_value(cf: &CfOptions, name: &str) -> bool {
         "comparator" => {
             matches!(
                 id(&cf.comparator),
-                Some("leveldb.BytewiseComparator" | "rocksdb.ReverseBytewiseComparator")
+                Some(
+                    "leveldb.BytewiseComparator"
+                        | "rocksdb.ReverseBytewiseComparator"
+                        | "leveldb.BytewiseComparator.u64ts"
+                        | "rocksdb.ReverseBytewiseComparator.u64ts"
+                )
             )
         }
         "merge_operator" => MergeOperatorChoice::parse(&cf.merge_operator).is_some(),

@@ -8,13 +8,16 @@
 //! Entries under range tombstones are passed over like deleted ones; a stream whose entries newer
 //! places delete is moved past the whole range.
 
+use super::get::unknown_type;
+use super::stored::{Blobs, Entity, Stored};
+use super::view::View;
+use crate::blob::{BlobRead, BlobSource};
 use crate::core::SuperVersion;
 use crate::iter::{Coverage, MergingIter, RangeWatch};
-use crate::merge::{MergeOperator, full_merge};
+use crate::merge::MergeOperator;
 use crate::version::TableCache;
-use spanlith_base::keys::{self, MAX_SEQUENCE, ValueType};
+use spanlith_base::keys::{self, ValueType};
 use spanlith_base::{Comparator, Error, Pinned, Result, SequenceNumber};
-use std::cmp::Ordering;
 use std::sync::Arc;
 
 /// Hidden versions of one key passed by stepping before a seek is tried.
@@ -37,6 +40,10 @@ pub(crate) struct DbIterParts {
     pub lower: Option<Vec<u8>>,
     pub upper: Option<Vec<u8>>,
     pub max_skipped: u64,
+    pub blobs: Arc<BlobSource>,
+    pub blob_read: BlobRead,
+    /// What is visible besides the snapshot, and what is passed over.
+    pub view: View,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -45,6 +52,8 @@ enum At {
     None,
     /// Forward, on the entry of the merged stream.
     Inner,
+    /// Forward, on an entry of the merged stream whose value was made ready aside.
+    Resolved,
     /// Forward, on a merge result; the merged stream is past the versions that were folded.
     Merged,
     /// Backward; the merged stream is before all versions of the key.
@@ -62,6 +71,10 @@ pub struct DbIter {
     seek_key: Vec<u8>,
     /// Made when the first range tombstones are met.
     coverage: Option<Box<Coverage>>,
+    /// The entity under the iterator, if `value` holds the default column of one.
+    entity: Option<Entity>,
+    /// A value that has yet to be fetched.
+    unprepared: Option<Stored>,
 }
 
 impl DbIter {
@@ -75,6 +88,8 @@ impl DbIter {
             skipped: 0,
             seek_key: Vec::new(),
             coverage: None,
+            entity: None,
+            unprepared: None,
         }
     }
 
@@ -88,10 +103,63 @@ impl DbIter {
     #[inline]
     pub fn key(&self) -> &[u8] {
         match self.at {
-            At::Inner => keys::user_key(self.parts.inner.key()),
+            At::Inner if self.parts.view.is_plain() => keys::user_key(self.parts.inner.key()),
+            At::None => &[],
+            _ => self.shown_key(),
+        }
+    }
+
+    /// The key under the iterator as it is stored: with its timestamp, if it has one.
+    #[inline]
+    fn stored_key(&self) -> &[u8] {
+        match self.at {
+            At::Inner | At::Resolved => keys::user_key(self.parts.inner.key()),
             At::Merged | At::Saved => &self.key,
             At::None => &[],
         }
+    }
+
+    /// The key of an iterator with timestamps, or of an entry that was made ready aside.
+    #[inline(never)]
+    fn shown_key(&self) -> &[u8] {
+        if self.parts.view.all_versions() {
+            return match self.at {
+                At::None => &[],
+                _ => self.parts.inner.key(),
+            };
+        }
+        self.parts.comparator.strip_timestamp(self.stored_key())
+    }
+
+    /// Timestamp of the entry; empty in a family without timestamps.
+    pub fn timestamp(&self) -> &[u8] {
+        self.parts.comparator.split_timestamp(self.stored_key()).1
+    }
+
+    /// The internal key under the iterator; `None` where none is at hand: backward, and on a merge
+    /// result.
+    pub fn internal_key(&self) -> Option<&[u8]> {
+        matches!(self.at, At::Inner | At::Resolved).then(|| self.parts.inner.key())
+    }
+
+    /// The columns of the entry; a plain value is one column without a name.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if it is not valid.
+    pub fn entity(&self) -> Result<Entity> {
+        match &self.entity {
+            _ if !self.valid() => Err(Error::invalid_argument("iterator is not valid")),
+            Some(entity) if self.at != At::Inner => Ok(entity.clone()),
+            _ => Entity::of_value(self.value()),
+        }
+    }
+
+    /// Fetches the value, if the iterator was allowed to put that off. False after an error.
+    pub fn prepare_value(&mut self) -> bool {
+        if let Some(stored) = self.unprepared.take() {
+            self.present(stored);
+        }
+        self.valid()
     }
 
     /// Value; empty if not valid.
@@ -99,7 +167,7 @@ impl DbIter {
     pub fn value(&self) -> &[u8] {
         match self.at {
             At::Inner => self.parts.inner.value(),
-            At::Merged | At::Saved => &self.value,
+            At::Resolved | At::Merged | At::Saved => &self.value,
             At::None => &[],
         }
     }
@@ -129,21 +197,82 @@ impl DbIter {
         }
     }
 
+    /// Moves the merged stream to the first entry of `user_key`, which has no timestamp, at or
+    /// behind `tag`.
     fn seek_inner(&mut self, user_key: &[u8], tag: u64) {
-        self.seek_key.clear();
-        keys::append_internal(&mut self.seek_key, user_key, tag);
+        self.parts.view.target(&mut self.seek_key, user_key, tag);
         self.parts.inner.seek(&self.seek_key);
+    }
+
+    /// Turns the bytes of the entry into what the user sees; after an error the iterator stands
+    /// nowhere.
+    fn present(&mut self, stored: Stored) {
+        let blobs = Blobs {
+            source: &self.parts.blobs,
+            version: &self.parts.pin.version,
+            how: self.parts.blob_read,
+        };
+        let key = self.stored_key();
+        let shown = match stored {
+            Stored::Entity(_) => stored.into_entity(key, blobs).and_then(|entity| {
+                let columns = entity.columns()?;
+                let value = columns.default_column().map_or(&[][..], |c| c.value);
+                Ok((value.to_vec(), Some(entity.clone())))
+            }),
+            _ => stored.into_value(key, blobs).map(|v| (v.into_vec(), None)),
+        };
+        match shown {
+            Ok((value, entity)) => (self.value, self.entity) = (value, entity),
+            Err(e) => self.fail(e),
+        }
+    }
+
+    /// Stands on an entry of a rare type; false if it is none that holds a value.
+    #[cold]
+    fn show_rare(&mut self, kind: Option<ValueType>) -> bool {
+        let bytes = self.parts.inner.value_pinned();
+        let stored = match kind.map(|kind| Stored::of(kind, bytes)) {
+            Some(Ok(Some(stored))) => stored,
+            Some(Err(e)) => {
+                self.fail(e);
+                return true;
+            }
+            Some(Ok(None)) | None => return false,
+        };
+        self.at = At::Resolved;
+        if self.parts.view.may_put_off && matches!(stored, Stored::Blob(_)) {
+            self.value.clear();
+            self.entity = None;
+            self.unprepared = Some(stored);
+        } else {
+            self.unprepared = None;
+            self.present(stored);
+        }
+        true
     }
 
     /// First key at or after `target`.
     pub fn seek(&mut self, target: &[u8]) {
         self.reset();
         let lower = self.parts.lower.take();
+        let c = &self.parts.comparator;
         let from = match &lower {
-            Some(l) if self.parts.comparator.compare(target, l) == Ordering::Less => l,
+            Some(l) if c.compare_without_timestamp(target, false, l, false).is_lt() => l,
             _ => target,
         };
-        self.seek_inner(from, keys::seek_tag(self.parts.snapshot));
+        self.parts.view.begin(from);
+        if let Some(seek) = self
+            .parts
+            .view
+            .prefix_seek(from, self.parts.upper.as_deref())
+        {
+            let tag = keys::seek_tag(self.parts.snapshot);
+            self.parts.view.target(&mut self.seek_key, from, tag);
+            let params = &self.parts.view.params;
+            self.parts.inner.seek_prefix(&self.seek_key, seek, params);
+        } else {
+            self.seek_inner(from, keys::seek_tag(self.parts.snapshot));
+        }
         self.parts.lower = lower;
         self.find_forward(false);
     }
@@ -152,27 +281,35 @@ impl DbIter {
     pub fn seek_to_first(&mut self) {
         if let Some(lower) = self.parts.lower.take() {
             self.reset();
+            self.parts.view.begin_anywhere();
             self.seek_inner(&lower, keys::seek_tag(self.parts.snapshot));
             self.parts.lower = Some(lower);
         } else {
             self.reset();
+            self.parts.view.begin_anywhere();
             self.parts.inner.seek_to_first();
         }
         self.find_forward(false);
+        self.note_prefix();
     }
 
     /// Last key at or before `target`.
     pub fn seek_for_prev(&mut self, target: &[u8]) {
         self.reset();
+        if self.refuses_backward() {
+            return;
+        }
         let upper = self.parts.upper.take();
+        let c = &self.parts.comparator;
         match &upper {
             // Everything before the bound: stand before its newest version.
-            Some(u) if self.parts.comparator.compare(target, u) != Ordering::Less => {
+            Some(u) if c.compare_without_timestamp(target, false, u, false).is_ge() => {
+                self.parts.view.begin(u);
                 self.seek_before(u);
             }
             _ => {
-                self.seek_key.clear();
-                keys::append_internal(&mut self.seek_key, target, 0);
+                self.parts.view.begin(target);
+                self.parts.view.oldest(&mut self.seek_key, target);
                 self.parts.inner.seek_for_prev(&self.seek_key);
             }
         }
@@ -183,6 +320,10 @@ impl DbIter {
     /// Last key.
     pub fn seek_to_last(&mut self) {
         self.reset();
+        if self.refuses_backward() {
+            return;
+        }
+        self.parts.view.begin_anywhere();
         if let Some(upper) = self.parts.upper.take() {
             self.seek_before(&upper);
             self.parts.upper = Some(upper);
@@ -190,12 +331,30 @@ impl DbIter {
             self.parts.inner.seek_to_last();
         }
         self.find_backward();
+        self.note_prefix();
+    }
+
+    /// After a move to an end: with `prefix_same_as_start` the prefix found there is the one to stay
+    /// in.
+    fn note_prefix(&mut self) {
+        if self.valid() && self.parts.view.stays_in_prefix {
+            let key = self.key().to_vec();
+            self.parts.view.begin(&key);
+        }
+    }
+
+    /// Whether it only goes forward; the error is noted.
+    fn refuses_backward(&mut self) -> bool {
+        let all = self.parts.view.all_versions();
+        if all {
+            self.fail(Error::not_supported("moving backward with iter_start_ts"));
+        }
+        all
     }
 
     /// Moves the merged stream before all versions of `user_key`.
     fn seek_before(&mut self, user_key: &[u8]) {
-        self.seek_key.clear();
-        keys::append_internal(&mut self.seek_key, user_key, keys::seek_tag(MAX_SEQUENCE));
+        self.parts.view.newest(&mut self.seek_key, user_key);
         self.parts.inner.seek_for_prev(&self.seek_key);
     }
 
@@ -205,7 +364,7 @@ impl DbIter {
         self.skipped = 0;
         match self.at {
             At::None => return,
-            At::Inner => {
+            At::Inner | At::Resolved => {
                 self.key.clear();
                 self.key
                     .extend_from_slice(keys::user_key(self.parts.inner.key()));
@@ -215,7 +374,9 @@ impl DbIter {
             At::Saved => {
                 // Turn round: to the first entry at or after the newest version of the key.
                 let key = std::mem::take(&mut self.key);
-                self.seek_inner(&key, keys::seek_tag(MAX_SEQUENCE));
+                let bare = self.parts.comparator.strip_timestamp(&key);
+                self.parts.view.newest(&mut self.seek_key, bare);
+                self.parts.inner.seek(&self.seek_key);
                 self.key = key;
             }
         }
@@ -225,9 +386,12 @@ impl DbIter {
     /// Key before; stays invalid if it is.
     pub fn prev(&mut self) {
         self.skipped = 0;
+        if self.valid() && self.refuses_backward() {
+            return;
+        }
         match self.at {
             At::None => return,
-            At::Inner => {
+            At::Inner | At::Resolved => {
                 self.key.clear();
                 self.key
                     .extend_from_slice(keys::user_key(self.parts.inner.key()));
@@ -238,7 +402,7 @@ impl DbIter {
             }
             At::Merged => {
                 let key = std::mem::take(&mut self.key);
-                self.seek_before(&key);
+                self.seek_before(self.parts.comparator.clone().strip_timestamp(&key));
                 self.key = key;
             }
             At::Saved => {}
@@ -250,7 +414,7 @@ impl DbIter {
     fn on_saved_key(&self) -> bool {
         self.parts
             .comparator
-            .equal(keys::user_key(self.parts.inner.key()), &self.key)
+            .same_key(keys::user_key(self.parts.inner.key()), &self.key)
     }
 
     /// Counts an internal key that is passed over; false when the budget is used up.
@@ -343,13 +507,32 @@ impl DbIter {
                 (keys::user_key(k), keys::tag(k))
             };
             if let Some(upper) = &self.parts.upper
-                && self.parts.comparator.compare(user, upper) != Ordering::Less
+                && (self.parts.comparator)
+                    .compare_without_timestamp(user, true, upper, false)
+                    .is_ge()
             {
                 self.at = At::None;
                 return;
             }
-            let visible = keys::tag_sequence(tag) <= self.parts.snapshot;
-            let same = skipping && self.parts.comparator.equal(user, &self.key);
+            let mut visible = keys::tag_sequence(tag) <= self.parts.snapshot;
+            let mut same = skipping && self.parts.comparator.same_key(user, &self.key);
+            if !self.parts.view.is_plain() {
+                match self
+                    .parts
+                    .view
+                    .look(&self.parts.comparator, user, &self.key, same)
+                {
+                    Some(seen) => {
+                        visible &= seen.visible;
+                        same = seen.same;
+                    }
+                    // Beyond the prefix.
+                    None => {
+                        self.at = At::None;
+                        return;
+                    }
+                }
+            }
             if visible && !same {
                 if self.parts.ranges.met() {
                     match self.covered() {
@@ -369,7 +552,15 @@ impl DbIter {
                         self.at = At::Inner;
                         return;
                     }
-                    Some(ValueType::Deletion | ValueType::SingleDeletion) => {
+                    kind if self.parts.view.all_versions() => {
+                        self.show_version(kind, tag);
+                        return;
+                    }
+                    Some(
+                        ValueType::Deletion
+                        | ValueType::SingleDeletion
+                        | ValueType::DeletionWithTimestamp,
+                    ) => {
                         self.key.clear();
                         let user = keys::user_key(self.parts.inner.key());
                         self.key.extend_from_slice(user);
@@ -377,7 +568,12 @@ impl DbIter {
                         hidden = 0;
                     }
                     Some(ValueType::Merge) => return self.merge_forward(),
-                    kind => return self.fail_type(kind, tag),
+                    kind => {
+                        if !self.show_rare(kind) {
+                            self.fail_type(tag);
+                        }
+                        return;
+                    }
                 }
             } else {
                 hidden += 1;
@@ -385,7 +581,7 @@ impl DbIter {
             if !self.skip_one() {
                 return;
             }
-            if hidden > RESEEK_AFTER {
+            if hidden > RESEEK_AFTER && self.parts.view.is_plain() {
                 hidden = 0;
                 if same {
                     // Past all versions of the key.
@@ -414,12 +610,26 @@ impl DbIter {
     }
 
     #[cold]
-    fn fail_type(&mut self, kind: Option<ValueType>, tag: u64) {
-        self.fail(match kind {
-            Some(k) => Error::not_supported(format!("entries of type {k:?}")),
-            None => Error::corruption("unknown value type in an internal key")
-                .with("type", keys::tag_type(tag)),
-        });
+    fn fail_type(&mut self, tag: u64) {
+        self.fail(unknown_type(keys::tag_type(tag)));
+    }
+
+    /// Stands on a version of an iterator that yields all of them, deletions too.
+    fn show_version(&mut self, kind: Option<ValueType>, tag: u64) {
+        match kind {
+            Some(
+                ValueType::Value
+                | ValueType::Merge
+                | ValueType::Deletion
+                | ValueType::SingleDeletion
+                | ValueType::DeletionWithTimestamp,
+            ) => self.at = At::Inner,
+            kind => {
+                if !self.show_rare(kind) {
+                    self.fail_type(tag);
+                }
+            }
+        }
     }
 
     fn operator(&mut self) -> Option<Arc<dyn MergeOperator>> {
@@ -439,7 +649,7 @@ impl DbIter {
         self.key
             .extend_from_slice(keys::user_key(self.parts.inner.key()));
         let mut operands: Vec<Pinned> = Vec::new();
-        let mut base: Option<Pinned> = None;
+        let mut base: Option<Stored> = None;
         while self.parts.inner.valid() && self.on_saved_key() {
             if self.parts.ranges.met() {
                 match self.covered() {
@@ -452,32 +662,46 @@ impl DbIter {
             let tag = keys::tag(self.parts.inner.key());
             match ValueType::from_byte(keys::tag_type(tag)) {
                 Some(ValueType::Merge) => operands.push(self.parts.inner.value_pinned()),
-                Some(ValueType::Value) => {
-                    base = Some(self.parts.inner.value_pinned());
+                Some(
+                    ValueType::Deletion
+                    | ValueType::SingleDeletion
+                    | ValueType::DeletionWithTimestamp,
+                ) => break,
+                kind => {
+                    let bytes = self.parts.inner.value_pinned();
+                    match kind.map(|kind| Stored::of(kind, bytes)) {
+                        Some(Ok(Some(stored))) => base = Some(stored),
+                        Some(Err(e)) => return self.fail(e),
+                        Some(Ok(None)) | None => return self.fail_type(tag),
+                    }
                     break;
                 }
-                Some(ValueType::Deletion | ValueType::SingleDeletion) => break,
-                kind => return self.fail_type(kind, tag),
             }
             self.parts.inner.next();
         }
         if self.parts.inner.status().is_err() {
             return self.end();
         }
-        self.finish_merge(&operator, base.as_deref(), &operands, At::Merged);
+        self.finish_merge(&operator, base, &operands, At::Merged);
     }
 
     fn finish_merge(
         &mut self,
         operator: &Arc<dyn MergeOperator>,
-        base: Option<&[u8]>,
+        base: Option<Stored>,
         newest_first: &[Pinned],
         at: At,
     ) {
-        match full_merge(Some(operator), &self.key, base, newest_first) {
-            Ok(v) => {
-                self.value = v;
+        let blobs = Blobs {
+            source: &self.parts.blobs,
+            version: &self.parts.pin.version,
+            how: self.parts.blob_read,
+        };
+        match Stored::merged(Some(operator), &self.key, base, newest_first, blobs) {
+            Ok(stored) => {
                 self.at = at;
+                self.unprepared = None;
+                self.present(stored);
             }
             Err(e) => self.fail(e),
         }
@@ -489,8 +713,14 @@ impl DbIter {
         while self.parts.inner.valid() {
             let user = keys::user_key(self.parts.inner.key());
             if let Some(lower) = &self.parts.lower
-                && self.parts.comparator.compare(user, lower) == Ordering::Less
+                && (self.parts.comparator)
+                    .compare_without_timestamp(user, true, lower, false)
+                    .is_lt()
             {
+                self.at = At::None;
+                return;
+            }
+            if !self.parts.view.is_plain() && self.parts.view.leaves_prefix(user) {
                 self.at = At::None;
                 return;
             }
@@ -523,11 +753,11 @@ impl DbIter {
     /// state. True if the key has a value; the iterator then stands on it.
     fn value_of_saved_key(&mut self) -> bool {
         let mut newest: Option<ValueType> = None;
-        let mut base: Option<Pinned> = None;
+        let mut base: Option<Stored> = None;
         let mut operands: Vec<Pinned> = Vec::new(); // oldest first
         while self.parts.inner.valid() && self.on_saved_key() {
             let tag = keys::tag(self.parts.inner.key());
-            if keys::tag_sequence(tag) <= self.parts.snapshot {
+            if keys::tag_sequence(tag) <= self.parts.snapshot && self.takes_version() {
                 let mut kind = ValueType::from_byte(keys::tag_type(tag));
                 if self.parts.ranges.met() {
                     match self.covered() {
@@ -542,16 +772,34 @@ impl DbIter {
                         self.value.clear();
                         self.value.extend_from_slice(self.parts.inner.value());
                     }
-                    Some(ValueType::Deletion | ValueType::SingleDeletion) => operands.clear(),
+                    Some(
+                        ValueType::Deletion
+                        | ValueType::SingleDeletion
+                        | ValueType::DeletionWithTimestamp,
+                    ) => operands.clear(),
                     Some(ValueType::Merge) => {
                         if operands.is_empty() {
-                            base = (newest == Some(ValueType::Value))
-                                .then(|| Pinned::copy_of(&self.value));
+                            base = match self.saved_as(newest) {
+                                Ok(base) => base,
+                                Err(e) => {
+                                    self.fail(e);
+                                    return false;
+                                }
+                            };
                         }
                         operands.push(self.parts.inner.value_pinned());
                     }
-                    kind => {
-                        self.fail_type(kind, tag);
+                    Some(
+                        ValueType::BlobIndex
+                        | ValueType::WideColumnEntity
+                        | ValueType::ValuePreferredSeqno,
+                    ) => {
+                        operands.clear();
+                        self.value.clear();
+                        self.value.extend_from_slice(self.parts.inner.value());
+                    }
+                    _ => {
+                        self.fail_type(tag);
                         return false;
                     }
                 }
@@ -567,17 +815,57 @@ impl DbIter {
             return false;
         }
         match newest {
-            Some(ValueType::Value) => self.at = At::Saved,
+            Some(ValueType::Value) => {
+                self.at = At::Saved;
+                self.entity = None;
+                self.unprepared = None;
+            }
             Some(ValueType::Merge) => {
                 let Some(operator) = self.operator() else {
                     return false;
                 };
                 operands.reverse();
-                self.finish_merge(&operator, base.as_deref(), &operands, At::Saved);
+                self.finish_merge(&operator, base, &operands, At::Saved);
                 return self.at == At::Saved;
             }
-            _ => return false,
+            rare => match self.saved_as(rare) {
+                Ok(Some(stored)) => {
+                    self.at = At::Saved;
+                    self.unprepared = None;
+                    self.present(stored);
+                    return self.at == At::Saved;
+                }
+                Ok(None) => return false,
+                Err(e) => {
+                    self.fail(e);
+                    return false;
+                }
+            },
         }
         true
+    }
+
+    /// Backward: whether the version under the merged stream is visible by its timestamp; its key
+    /// becomes the one that is shown.
+    #[inline]
+    fn takes_version(&mut self) -> bool {
+        if self.parts.view.is_plain() {
+            return true;
+        }
+        let user = keys::user_key(self.parts.inner.key());
+        let seen = self.parts.view.sees(&self.parts.comparator, user);
+        if seen {
+            self.key.clear();
+            self.key.extend_from_slice(user);
+        }
+        seen
+    }
+
+    /// What the bytes saved in `value` are, by the type of their entry.
+    fn saved_as(&self, kind: Option<ValueType>) -> Result<Option<Stored>> {
+        match kind {
+            Some(kind) => Stored::of(kind, Pinned::copy_of(&self.value)),
+            None => Ok(None),
+        }
     }
 }

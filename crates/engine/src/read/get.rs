@@ -1,8 +1,10 @@
 //! Point reads: memtables, then tables from newer to older places, until the answer is known.
 
+use super::stored::{Blobs, Stored};
+use crate::blob::{BlobRead, BlobSource};
 use crate::core::SuperVersion;
-use crate::merge::{MergeOperator, MergeState, full_merge};
-use crate::version::{FileMeta, TableCache};
+use crate::merge::{MergeOperator, MergeState};
+use crate::version::{FileMeta, TableCache, Version};
 use spanlith_base::keys::{self, ValueType};
 use spanlith_base::range_del::FragmentedTombstones;
 use spanlith_base::{Comparator, Error, Pinned, Result, SequenceNumber};
@@ -20,6 +22,7 @@ const COPY_MAX: usize = 4096;
 pub(crate) struct ReadContext<'a> {
     pub comparator: &'a Comparator,
     pub cache: &'a TableCache,
+    pub blobs: &'a BlobSource,
     pub merge_operator: Option<&'a Arc<dyn MergeOperator>>,
     pub params: ReadParams,
     /// Read as if no range tombstone existed.
@@ -31,6 +34,8 @@ enum Answer {
     /// Nothing decisive yet.
     Open,
     Found(Pinned),
+    /// Something else than a plain value.
+    Other(Stored),
     /// A tombstone: older places do not matter.
     Deleted,
 }
@@ -64,7 +69,7 @@ impl<'a> Lookup<'a> {
 
     /// Takes in one entry; true when older ones do not matter.
     #[inline]
-    fn visit(&mut self, tag: u64, pin: impl FnOnce() -> Pinned) -> Result<bool> {
+    pub(super) fn visit(&mut self, tag: u64, pin: impl FnOnce() -> Pinned) -> Result<bool> {
         if keys::tag_sequence(tag) < self.covering {
             self.answer = Answer::Deleted;
             return Ok(true);
@@ -76,7 +81,7 @@ impl<'a> Lookup<'a> {
                 self.merge.push(pin());
                 return Ok(false);
             }
-            kind => return Err(unsupported(kind, keys::tag_type(tag))),
+            kind => self.answer = rare_answer(kind, keys::tag_type(tag), pin())?,
         }
         Ok(true)
     }
@@ -145,27 +150,85 @@ impl<'a> Lookup<'a> {
     pub(super) fn finish(
         self,
         operator: Option<&Arc<dyn MergeOperator>>,
+        blobs: Blobs<'_>,
+    ) -> Result<Option<Stored>> {
+        let base = self.answer.into_stored();
+        if self.merge.is_empty() {
+            return Ok(base);
+        }
+        let operands = self.merge.operands();
+        Stored::merged(operator, self.key, base, operands, blobs).map(Some)
+    }
+
+    /// The value once all places were visited, or the answer is known.
+    #[inline]
+    pub(super) fn finish_value(
+        self,
+        operator: Option<&Arc<dyn MergeOperator>>,
+        blobs: Blobs<'_>,
     ) -> Result<Option<Pinned>> {
         if self.merge.is_empty() {
-            return Ok(match self.answer {
-                Answer::Found(v) => Some(v),
-                Answer::Open | Answer::Deleted => None,
-            });
+            match self.answer {
+                Answer::Found(v) => return Ok(Some(v)),
+                Answer::Open | Answer::Deleted => return Ok(None),
+                Answer::Other(_) => {}
+            }
         }
-        let base = match &self.answer {
-            Answer::Found(v) => Some(&**v),
-            Answer::Open | Answer::Deleted => None,
-        };
-        let merged = full_merge(operator, self.key, base, self.merge.operands())?;
-        Ok(Some(Pinned::from_vec(merged)))
+        let key = self.key;
+        match self.finish(operator, blobs)? {
+            None => Ok(None),
+            Some(stored) => stored.into_value(key, blobs).map(Some),
+        }
+    }
+
+    /// The operands met, newest first, and what they apply to.
+    pub(super) fn into_operands(self) -> (MergeState, Option<Stored>) {
+        (self.merge, self.answer.into_stored())
     }
 }
 
+impl Answer {
+    fn into_stored(self) -> Option<Stored> {
+        match self {
+            Self::Found(value) => Some(Stored::Value(value)),
+            Self::Other(stored) => Some(stored),
+            Self::Open | Self::Deleted => None,
+        }
+    }
+}
+
+/// The answer of an entry of a rare type.
 #[cold]
-fn unsupported(kind: Option<ValueType>, byte: u8) -> Error {
+fn rare_answer(kind: Option<ValueType>, byte: u8, bytes: Pinned) -> Result<Answer> {
     match kind {
-        Some(k) => Error::not_supported(format!("entries of type {k:?}")),
-        None => Error::corruption("unknown value type in an internal key").with("type", byte),
+        Some(ValueType::DeletionWithTimestamp) => Ok(Answer::Deleted),
+        Some(kind) => match Stored::of(kind, bytes)? {
+            Some(Stored::Value(value)) => Ok(Answer::Found(value)),
+            Some(stored) => Ok(Answer::Other(stored)),
+            None => Err(unknown_type(byte)),
+        },
+        None => Err(unknown_type(byte)),
+    }
+}
+
+/// Damage: an entry of a type that does not belong there.
+#[cold]
+pub(super) fn unknown_type(byte: u8) -> Error {
+    Error::corruption("unknown value type in an internal key").with("type", byte)
+}
+
+impl<'a> ReadContext<'a> {
+    /// Where the blobs of a version are.
+    #[inline]
+    pub(super) fn blobs(&self, version: &'a Version) -> Blobs<'a> {
+        Blobs {
+            source: self.blobs,
+            version,
+            how: BlobRead {
+                verify_checksums: self.params.verify_checksums,
+                may_read: !self.params.cache_only,
+            },
+        }
     }
 }
 
@@ -184,6 +247,13 @@ impl SuperVersion {
         ctx: &ReadContext<'_>,
     ) -> Result<Option<Pinned>> {
         let mut lookup = Lookup::new(key, snapshot, ctx.ignore_ranges);
+        self.look_up(&mut lookup, ctx)?;
+        lookup.finish_value(ctx.merge_operator, ctx.blobs(&self.version))
+    }
+
+    /// Carries a lookup through all places, until the answer is known.
+    #[inline]
+    pub(super) fn look_up(&self, lookup: &mut Lookup<'_>, ctx: &ReadContext<'_>) -> Result<()> {
         lookup.in_memtable(&self.mem)?;
         if !lookup.done() {
             for mem in &self.imm {
@@ -193,10 +263,10 @@ impl SuperVersion {
                 }
             }
             if !lookup.done() {
-                self.get_from_tables(&mut lookup, ctx)?;
+                self.get_from_tables(lookup, ctx)?;
             }
         }
-        lookup.finish(ctx.merge_operator)
+        Ok(())
     }
 
     /// Two rounds: the first collects the tables whose range holds the key and starts loading their

@@ -3,8 +3,15 @@
 mod db_iter;
 mod get;
 mod multi_get;
+mod operands;
 mod options;
+mod stored;
+mod timestamps;
 mod verbs;
+mod view;
 
 pub use db_iter::DbIter;
-pub use options::ReadOptions;
+pub use options::{ReadOptions, ReadTier};
+pub use stored::Entity;
+pub(crate) use verbs::FamilyKeys;
+pub(crate) use view::{check_timestamp, timestamp_missing};

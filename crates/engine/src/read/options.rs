@@ -3,6 +3,21 @@
 use crate::core::Snapshot;
 use spanlith_table::ReadParams;
 
+/// What may be asked for an answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReadTier {
+    /// Everything.
+    #[default]
+    All,
+    /// Memory only: what needs a file fails with `Result incomplete: no blocking io`.
+    Cached,
+    /// What survives a crash of the process: memtables are left out while they may hold writes that
+    /// were not logged. Iterators do not support it.
+    Persisted,
+    /// Memtables only.
+    Memtables,
+}
+
 /// How to read. The default sees the latest state, fills the cache and verifies checksums.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -24,6 +39,26 @@ pub struct ReadOptions {
     /// Iterators give up with `Result incomplete` after skipping that many internal keys in one
     /// move; 0 is no limit.
     pub max_skipped: u64,
+    /// What may be asked for an answer.
+    pub read_tier: ReadTier,
+    /// Iterators ignore prefixes: all keys, in order. Iterators of this build do so anyway unless
+    /// `prefix_same_as_start` is set.
+    pub total_order: bool,
+    /// Iterators use prefix filters where the upper bound shows that no result is lost.
+    pub auto_prefix: bool,
+    /// Iterators end with the prefix of the key they were sent to.
+    pub prefix_same_as_start: bool,
+    /// The cursor sees what is written after its creation; it only goes forward.
+    pub tailing: bool,
+    /// Latest timestamp to see, in families with timestamps.
+    pub timestamp: Option<Vec<u8>>,
+    /// Iterators yield all versions of each key from this timestamp on, deletions too.
+    pub start_timestamp: Option<Vec<u8>>,
+    /// Iterators leave values in blob files unread until they are asked to prepare them.
+    pub allow_unprepared_value: bool,
+    /// Point in time, in microseconds since 1970, after which reads fail with `Operation timed
+    /// out`; 0 is none. Looked at between steps, not within one.
+    pub deadline_micros: u64,
     /// Reads as if no range of keys had ever been deleted: correct only where no deleted range holds
     /// a key, and then cheaper.
     pub ignore_range_deletions: bool,
@@ -40,6 +75,15 @@ impl Default for ReadOptions {
             upper: None,
             readahead: 0,
             max_skipped: 0,
+            read_tier: ReadTier::All,
+            total_order: false,
+            auto_prefix: false,
+            prefix_same_as_start: false,
+            tailing: false,
+            timestamp: None,
+            start_timestamp: None,
+            allow_unprepared_value: false,
+            deadline_micros: 0,
             ignore_range_deletions: false,
         }
     }
@@ -79,11 +123,38 @@ impl ReadOptions {
         self
     }
 
+    /// Reads at a timestamp, in families with timestamps.
+    #[must_use]
+    pub fn timestamp(mut self, timestamp: impl AsRef<[u8]>) -> Self {
+        self.timestamp = Some(timestamp.as_ref().to_vec());
+        self
+    }
+
+    /// Whether iterators end with the prefix of the key they were sent to.
+    #[must_use]
+    pub fn prefix_same_as_start(mut self, on: bool) -> Self {
+        self.prefix_same_as_start = on;
+        self
+    }
+
+    /// What may be asked for an answer.
+    #[must_use]
+    pub fn read_tier(mut self, tier: ReadTier) -> Self {
+        self.read_tier = tier;
+        self
+    }
+
+    /// Whether a point read takes more than memtables, tables and a snapshot.
+    #[inline]
+    pub(crate) fn is_special(&self) -> bool {
+        self.read_tier != ReadTier::All || self.deadline_micros != 0 || self.timestamp.is_some()
+    }
+
     pub(crate) fn params(&self) -> ReadParams {
         ReadParams {
             fill_cache: self.fill_cache,
             verify_checksums: self.verify_checksums,
-            cache_only: self.cache_only,
+            cache_only: self.cache_only || self.read_tier == ReadTier::Cached,
             readahead: self.readahead,
             bypass_cache: false,
             ..ReadParams::default()

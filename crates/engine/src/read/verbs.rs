@@ -1,11 +1,28 @@
 //! Reads on the engine: choose superversion and sequence number, then answer.
 
-use super::ReadOptions;
 use super::db_iter::{DbIter, DbIterParts};
-use super::get::ReadContext;
-use crate::core::{Engine, Family};
+use super::get::{Lookup, ReadContext};
+use super::stored::Entity;
+use super::timestamps::Timed;
+use super::view::{View, ViewOptions, check_timestamp};
+use super::{ReadOptions, ReadTier};
+use crate::blob::BlobRead;
+use crate::core::{Engine, Family, SuperVersion};
 use crate::iter::RangeWatch;
-use spanlith_base::{Pinned, Result, SequenceNumber};
+use crate::version::Version;
+use spanlith_base::{Error, ErrorKind, Pinned, Result, SequenceNumber};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// One family's part of a read over several.
+pub(crate) struct FamilyKeys<'a> {
+    pub family: &'a Arc<Family>,
+    pub keys: Vec<&'a [u8]>,
+}
+
+/// Attempts to find superversions of several families that belong together, before writers are
+/// kept out for a moment.
+const CONSISTENT_TRIES: usize = 3;
 
 impl Engine {
     #[inline]
@@ -13,6 +30,7 @@ impl Engine {
         ReadContext {
             comparator: &family.comparator,
             cache: &family.cache,
+            blobs: &family.blobs,
             merge_operator: family.merge_operator.as_ref(),
             params: options.params(),
             ignore_ranges: options.ignore_range_deletions,
@@ -29,6 +47,46 @@ impl Engine {
         }
     }
 
+    /// Fails once the deadline of a read has passed.
+    fn check_deadline(&self, options: &ReadOptions) -> Result<()> {
+        let late = options.deadline_micros != 0
+            && self.c.env.clock.now_micros() >= options.deadline_micros;
+        if late {
+            return Err(Error::new(ErrorKind::TimedOut, ""));
+        }
+        Ok(())
+    }
+
+    /// The places a read of that tier may ask.
+    fn in_tier(
+        &self,
+        family: &Family,
+        superversion: Arc<SuperVersion>,
+        tier: ReadTier,
+    ) -> Arc<SuperVersion> {
+        let some = &superversion;
+        match tier {
+            ReadTier::Persisted if self.has_unlogged.load(Ordering::Relaxed) => {
+                Arc::new(SuperVersion {
+                    mem: some.settings.new_memtable(&family.comparator),
+                    imm: Vec::new(),
+                    version: some.version.clone(),
+                    settings: some.settings.clone(),
+                })
+            }
+            ReadTier::Memtables => Arc::new(SuperVersion {
+                mem: some.mem.clone(),
+                imm: some.imm.clone(),
+                version: Arc::new(Version::empty(
+                    family.comparator.clone(),
+                    some.version.levels.len(),
+                )),
+                settings: some.settings.clone(),
+            }),
+            _ => superversion,
+        }
+    }
+
     /// The value of a key.
     #[inline]
     pub(crate) fn get(
@@ -37,9 +95,96 @@ impl Engine {
         key: &[u8],
         options: &ReadOptions,
     ) -> Result<Option<Pinned>> {
+        if options.is_special() || family.comparator.timestamp_size() != 0 {
+            return Ok(self.get_timed(family, key, options)?.map(|found| found.0));
+        }
         let sv = family.superversion.load();
         let context = self.context(family, options);
         sv.get(key, self.read_sequence(options), &context)
+    }
+
+    /// The value of a key and the timestamp it was written with, which is empty in a family without
+    /// timestamps.
+    #[inline(never)]
+    pub(crate) fn get_timed(
+        &self,
+        family: &Family,
+        key: &[u8],
+        options: &ReadOptions,
+    ) -> Result<Option<Timed>> {
+        self.check_deadline(options)?;
+        let size = family.comparator.timestamp_size();
+        check_timestamp(size, &family.name, options.timestamp.as_deref())?;
+        let sv = self.in_tier(family, family.superversion.load_full(), options.read_tier);
+        let context = self.context(family, options);
+        let snapshot = self.read_sequence(options);
+        match &options.timestamp {
+            Some(timestamp) => sv.get_version(key, timestamp, snapshot, &context),
+            None => Ok(sv.get(key, snapshot, &context)?.map(|v| (v, Vec::new()))),
+        }
+    }
+
+    /// The columns of a key.
+    pub(crate) fn get_entity(
+        &self,
+        family: &Family,
+        key: &[u8],
+        options: &ReadOptions,
+    ) -> Result<Option<Entity>> {
+        self.check_plain(family, options)?;
+        let sv = self.in_tier(family, family.superversion.load_full(), options.read_tier);
+        let context = self.context(family, options);
+        let snapshot = self.read_sequence(options);
+        let mut lookup = Lookup::new(key, snapshot, context.ignore_ranges);
+        sv.look_up(&mut lookup, &context)?;
+        let blobs = context.blobs(&sv.version);
+        let stored = lookup.finish(context.merge_operator, blobs)?;
+        stored.map(|s| s.into_entity(key, blobs)).transpose()
+    }
+
+    /// Refuses what is past its deadline, and families with timestamps.
+    fn check_plain(&self, family: &Family, options: &ReadOptions) -> Result<()> {
+        self.check_deadline(options)?;
+        let size = family.comparator.timestamp_size();
+        check_timestamp(size, &family.name, options.timestamp.as_deref())?;
+        if size != 0 {
+            return Err(Error::not_supported(
+                "this read in a family with user-defined timestamps",
+            ));
+        }
+        Ok(())
+    }
+
+    /// The merge operands of a key.
+    pub(crate) fn merge_operands(
+        &self,
+        family: &Family,
+        key: &[u8],
+        max: usize,
+        options: &ReadOptions,
+    ) -> Result<Vec<Pinned>> {
+        self.check_plain(family, options)?;
+        let sv = self.in_tier(family, family.superversion.load_full(), options.read_tier);
+        let context = self.context(family, options);
+        sv.merge_operands(key, max, self.read_sequence(options), &context)
+    }
+
+    /// Whether a key may exist, without asking files: `None` if it does not, else the value if it
+    /// was at hand.
+    pub(crate) fn may_exist(
+        &self,
+        family: &Family,
+        key: &[u8],
+        options: &ReadOptions,
+    ) -> Option<Option<Pinned>> {
+        let mut options = options.clone();
+        options.cache_only = true;
+        match self.get(family, key, &options) {
+            Ok(None) => None,
+            Ok(Some(value)) => Some(Some(value)),
+            // True may be wrong, false never.
+            Err(_) => Some(None),
+        }
     }
 
     /// Many values at one consistent point.
@@ -49,18 +194,110 @@ impl Engine {
         keys: &[&[u8]],
         options: &ReadOptions,
     ) -> Vec<Result<Option<Pinned>>> {
+        if options.is_special() || family.comparator.timestamp_size() != 0 {
+            // One view for all keys, where a snapshot does not give it.
+            let mut options = options.clone();
+            if options.snapshot.is_none() {
+                options.snapshot = Some(self.take_snapshot());
+            }
+            return keys.iter().map(|k| self.get(family, k, &options)).collect();
+        }
         let sv = family.superversion.load();
         let context = self.context(family, options);
         sv.multi_get(keys, self.read_sequence(options), &context)
     }
 
+    /// Values of keys of several families at one consistent point, in the order given.
+    pub(crate) fn multi_get_families(
+        &self,
+        parts: &[FamilyKeys<'_>],
+        options: &ReadOptions,
+    ) -> Vec<Vec<Result<Option<Pinned>>>> {
+        let special = options.is_special()
+            || parts
+                .iter()
+                .any(|p| p.family.comparator.timestamp_size() != 0);
+        if special {
+            let mut options = options.clone();
+            if options.snapshot.is_none() {
+                options.snapshot = Some(self.take_snapshot());
+            }
+            return parts
+                .iter()
+                .map(|p| self.multi_get(p.family, &p.keys, &options))
+                .collect();
+        }
+        let (views, sequence) = self.consistent_views(parts, options);
+        parts
+            .iter()
+            .zip(views)
+            .map(|(p, sv)| sv.multi_get(&p.keys, sequence, &self.context(p.family, options)))
+            .collect()
+    }
+
+    /// Superversions and a sequence number that none of them has lost anything of: had a memtable
+    /// been sealed and flushed in between, what the number sees could be gone from one of them.
+    fn consistent_views(
+        &self,
+        parts: &[FamilyKeys<'_>],
+        options: &ReadOptions,
+    ) -> (Vec<Arc<SuperVersion>>, SequenceNumber) {
+        let load = || -> Vec<Arc<SuperVersion>> {
+            let all = parts.iter().map(|p| p.family.superversion.load_full());
+            all.collect()
+        };
+        for _ in 0..CONSISTENT_TRIES {
+            let views = load();
+            let sequence = self.read_sequence(options);
+            let unchanged = parts
+                .iter()
+                .zip(&views)
+                .all(|(p, sv)| Arc::ptr_eq(&sv.mem, &p.family.superversion.load().mem));
+            if unchanged || options.snapshot.is_some() {
+                return (views, sequence);
+            }
+        }
+        // Memtables are switched, and sequence numbers published, by leaders only.
+        let leader = self.leader.lock();
+        let views = load();
+        let sequence = self.read_sequence(options);
+        drop(leader);
+        (views, sequence)
+    }
+
+    /// The current state as a point in time.
+    pub(crate) fn take_snapshot(&self) -> crate::core::Snapshot {
+        let now = self.c.env.clock.now_seconds();
+        self.c.snapshots.take(now, || self.visible())
+    }
+
     /// An iterator over the state of now, or of the snapshot.
     pub(crate) fn iterate(&self, family: &Family, options: &ReadOptions) -> Result<DbIter> {
+        self.check_deadline(options)?;
+        if options.read_tier == ReadTier::Persisted {
+            return Err(Error::not_supported(
+                "ReadTier::kPersistedData is not yet supported in iterators.",
+            ));
+        }
+        let params = options.params();
         let superversion = family.superversion.load_full();
+        let superversion = self.in_tier(family, superversion, options.read_tier);
         let snapshot = self.read_sequence(options);
+        let view = View::new(
+            &family.comparator,
+            &family.name,
+            ViewOptions {
+                timestamp: options.timestamp.as_deref(),
+                start_timestamp: options.start_timestamp.as_deref(),
+                extractor: superversion.settings.prefix_extractor.clone(),
+                prefix_same_as_start: options.prefix_same_as_start && !options.total_order,
+                auto_prefix: options.auto_prefix && !options.total_order,
+                may_put_off: options.allow_unprepared_value,
+                params,
+            },
+        )?;
         let ranges = RangeWatch::new(!options.ignore_range_deletions);
-        let inner =
-            superversion.merged(&family.comparator, &family.cache, options.params(), &ranges)?;
+        let inner = superversion.merged(&family.comparator, &family.cache, params, &ranges)?;
         Ok(DbIter::new(DbIterParts {
             inner,
             pin: superversion,
@@ -72,6 +309,12 @@ impl Engine {
             lower: options.lower.clone(),
             upper: options.upper.clone(),
             max_skipped: options.max_skipped,
+            blobs: family.blobs.clone(),
+            blob_read: BlobRead {
+                verify_checksums: params.verify_checksums,
+                may_read: !params.cache_only,
+            },
+            view,
         }))
     }
 }

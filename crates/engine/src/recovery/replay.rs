@@ -14,7 +14,7 @@ use crate::core::{Engine, Family, FamilySettings, Opening, PreparedSection};
 use crate::filter::TableCreation;
 use crate::flush::{TableRequest, build_table};
 use crate::version::NewFile;
-use crate::write::not_executed;
+use crate::write::{deletion_type, not_executed};
 use spanlith_base::coding::get_fixed64;
 use spanlith_base::{Error, Result, SequenceNumber, ValueType};
 use spanlith_memtable::MemTable;
@@ -383,7 +383,17 @@ impl<'a> Replay<'a> {
                 };
                 let (kind, key, value): (_, _, &[u8]) = match op {
                     BatchOp::Put { key, value, .. } => (ValueType::Value, key, value),
-                    BatchOp::Delete { key, .. } => (ValueType::Deletion, key, &[]),
+                    BatchOp::Delete { key, .. } => {
+                        let timed = family.family.comparator.timestamp_size() != 0;
+                        (deletion_type(timed), key, &[])
+                    }
+                    BatchOp::BlobIndex { key, index, .. } => (ValueType::BlobIndex, key, index),
+                    BatchOp::WideColumnEntity { key, entity, .. } => {
+                        (ValueType::WideColumnEntity, key, entity)
+                    }
+                    BatchOp::ValuePreferredSeqno { key, value, .. } => {
+                        (ValueType::ValuePreferredSeqno, key, value)
+                    }
                     BatchOp::SingleDelete { key, .. } => (ValueType::SingleDeletion, key, &[]),
                     BatchOp::Merge { key, value, .. } => {
                         if family.family.merge_operator.is_none() {

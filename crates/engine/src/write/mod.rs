@@ -10,4 +10,4 @@ mod sync;
 
 pub use batch::WriteBatch;
 pub use options::WriteOptions;
-pub(crate) use pipeline::not_executed;
+pub(crate) use pipeline::{deletion_type, not_executed};

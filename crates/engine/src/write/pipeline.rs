@@ -10,11 +10,13 @@
 //! rises only after all inserts of the group.
 
 use crate::core::{Engine, Family, LeaderState, MemSlot, Payload, Request, slot_of};
+use crate::read::timestamp_missing;
 use crate::write::WriteOptions;
 use crate::write::count::GroupFacts;
 use spanlith_base::coding::varint_len;
-use spanlith_base::keys::MAX_SEQUENCE;
+use spanlith_base::keys::{self, MAX_SEQUENCE};
 use spanlith_base::sync::{Group, Role, Waiter};
+use spanlith_base::wide_columns::WideColumns;
 use spanlith_base::{Error, Result, SequenceNumber, Severity, ValueType};
 use spanlith_memtable::MemTable;
 use spanlith_wal::{BATCH_HEADER_SIZE, BatchIter, BatchOp};
@@ -51,6 +53,9 @@ impl Engine {
         }
         if family.is_dropped() {
             return Err(no_such_family());
+        }
+        if family.comparator.timestamp_size() != 0 {
+            return Err(timestamp_missing(&family.name));
         }
         let cf = family.id;
         let payload = Payload::One {
@@ -98,8 +103,21 @@ impl Engine {
                 }
             };
             match op {
-                BatchOp::Put { .. } | BatchOp::Delete { .. } | BatchOp::SingleDelete { .. } => {}
-                BatchOp::Merge { .. } => {
+                BatchOp::Put { key, .. }
+                | BatchOp::Delete { key, .. }
+                | BatchOp::SingleDelete { key, .. } => check_key(family, key)?,
+                BatchOp::WideColumnEntity { key, entity, .. } => {
+                    check_key(family, key)?;
+                    WideColumns::decode(entity)?;
+                }
+                BatchOp::ValuePreferredSeqno { key, value, .. } => {
+                    check_key(family, key)?;
+                    if keys::timed_value(value).is_none() {
+                        return Err(Error::corruption("TimedPut without a write time"));
+                    }
+                }
+                BatchOp::Merge { key, .. } => {
+                    check_key(family, key)?;
                     if family.merge_operator.is_none() {
                         return Err(Error::invalid_argument(
                             "Merge requires `ColumnFamilyOptions::merge_operator != nullptr`",
@@ -107,6 +125,11 @@ impl Engine {
                     }
                 }
                 BatchOp::LogData { .. } => continue,
+                BatchOp::DeleteRange { .. } if family.comparator.timestamp_size() != 0 => {
+                    return Err(Error::not_supported(
+                        "range deletion with user-defined timestamps",
+                    ));
+                }
                 BatchOp::DeleteRange { begin, end, .. } => {
                     if family.comparator.compare(begin, end).is_gt() {
                         return Err(Error::invalid_argument("end key comes before start key"));
@@ -308,6 +331,14 @@ impl Engine {
             .log
             .as_mut()
             .ok_or_else(|| Error::io("the log is not open"))?;
+        // Relaxed: set under leadership, before the first write to such a family.
+        if self.has_timestamps.load(Ordering::Relaxed) {
+            let sizes = leader.slots.iter().map(|s| {
+                let size = s.family.comparator.timestamp_size();
+                (s.family.id, u16::try_from(size).unwrap_or(u16::MAX))
+            });
+            log.add_timestamp_sizes(&sizes.collect::<Vec<_>>())?;
+        }
         let mut header = [0u8; BATCH_HEADER_SIZE];
         header[..8].copy_from_slice(&base.to_le_bytes());
         header[8..].copy_from_slice(&count.to_le_bytes());
@@ -536,7 +567,19 @@ fn apply(to: &mut impl Memtables, r: &Request<'_>) -> Result<()> {
             for op in BatchIter::entries(body) {
                 let (cf, kind, key, value): (_, _, _, &[u8]) = match op? {
                     BatchOp::Put { cf, key, value } => (cf, ValueType::Value, key, value),
-                    BatchOp::Delete { cf, key } => (cf, ValueType::Deletion, key, &[]),
+                    BatchOp::Delete { cf, key } => {
+                        let mem = to.of(cf)?;
+                        let timed = mem.comparator().timestamp_size() != 0;
+                        insert(mem, seqno, deletion_type(timed), key, &[])?;
+                        seqno += 1;
+                        continue;
+                    }
+                    BatchOp::WideColumnEntity { cf, key, entity } => {
+                        (cf, ValueType::WideColumnEntity, key, entity)
+                    }
+                    BatchOp::ValuePreferredSeqno { cf, key, value } => {
+                        (cf, ValueType::ValuePreferredSeqno, key, value)
+                    }
                     BatchOp::SingleDelete { cf, key } => (cf, ValueType::SingleDeletion, key, &[]),
                     BatchOp::Merge { cf, key, value } => (cf, ValueType::Merge, key, value),
                     BatchOp::LogData { .. } => continue,
@@ -577,12 +620,29 @@ fn insert(
     )
 }
 
+/// The type of a deletion in a table: another one in families with timestamps.
+#[inline]
+pub(crate) fn deletion_type(timed: bool) -> ValueType {
+    if timed {
+        ValueType::DeletionWithTimestamp
+    } else {
+        ValueType::Deletion
+    }
+}
+
+/// Refuses a key that is too short for the timestamp of its family.
+#[inline]
+fn check_key(family: &Family, key: &[u8]) -> Result<()> {
+    if key.len() < family.comparator.timestamp_size() {
+        return Err(timestamp_missing(&family.name));
+    }
+    Ok(())
+}
+
 /// The refusal of a batch entry whose feature does not exist yet, by name.
 pub(crate) fn not_executed(op: &BatchOp<'_>) -> Error {
     let name = match op {
         BatchOp::BlobIndex { .. } => "blob index in a write batch",
-        BatchOp::WideColumnEntity { .. } => "wide-column entity",
-        BatchOp::ValuePreferredSeqno { .. } => "TimedPut",
         BatchOp::Noop => "transaction batch (Noop)",
         _ => "two-phase commit",
     };

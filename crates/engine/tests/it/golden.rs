@@ -3,7 +3,7 @@
 //! name. None is misread.
 
 use spanlith::options::{CfOptions, DbOptions, OptionsFile};
-use spanlith::{Db, DbPath, ErrorKind, FamilyOptions, OpenBuilder};
+use spanlith::{Db, DbPath, ErrorKind, FamilyOptions, OpenBuilder, ReadOptions};
 use spanlith_env::Env;
 use spanlith_testkit::{ExpectedFamily, GoldenCase, TempDir, golden_cases};
 use std::collections::BTreeMap;
@@ -20,8 +20,14 @@ const STATS_FAMILY: &str = "___rocksdb_stats_history___";
 fn rows(db: &Db) -> spanlith::Result<Contents> {
     let mut out = Contents::new();
     for cf in db.cfs() {
+        let mut options = ReadOptions::default();
+        let timestamp = cf.comparator().timestamp_size();
+        if timestamp != 0 {
+            // The latest there is.
+            options.timestamp = Some(vec![0xff; timestamp]);
+        }
         let rows = cf
-            .iter()
+            .iter_opt(options)
             .map(|e| e.map(|(k, v)| (k.into_vec(), v.into_vec())));
         out.insert(
             cf.name().to_string(),

@@ -13,6 +13,7 @@ mod golden;
 mod order;
 mod properties;
 mod ranges;
+mod reads;
 mod regressions;
 mod set_options;
 mod wal_forms;

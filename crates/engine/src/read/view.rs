@@ -1,0 +1,210 @@
+//! What an iterator shows besides what its snapshot says: timestamps and prefixes.
+//!
+//! With timestamps a key has versions by time, newest first. An iterator shows the newest version
+//! that is not later than its own timestamp or, with a first timestamp, all versions between the
+//! two, deletions included. With `prefix_same_as_start` it ends where the prefix of the key it was
+//! sent to ends. An iterator that does neither is *plain* and pays one branch.
+
+use spanlith_base::keys::{self, MAX_SEQUENCE};
+use spanlith_base::slice_transform::SliceTransform;
+use spanlith_base::{Comparator, Error, Result};
+use spanlith_table::{PrefixSeek, ReadParams};
+
+/// Whether and how a version counts.
+pub(crate) struct Seen {
+    /// By its timestamp.
+    pub visible: bool,
+    /// It is older than one that was shown, or deleted, and must not be shown.
+    pub same: bool,
+}
+
+/// The rules of one iterator.
+pub(crate) struct View {
+    plain: bool,
+    timestamp_size: usize,
+    /// Latest timestamp to show; with timestamps only.
+    until: Vec<u8>,
+    /// Earliest timestamp to show; empty shows one version of each key.
+    from: Vec<u8>,
+    extractor: Option<SliceTransform>,
+    /// The iterator stays within the prefix it was sent to.
+    pub stays_in_prefix: bool,
+    /// The prefix filters of tables may be asked if the upper bound allows it.
+    auto_prefix: bool,
+    prefix: Option<Vec<u8>>,
+    /// Values in blob files are fetched when they are asked for.
+    pub may_put_off: bool,
+    /// How filters are read.
+    pub params: ReadParams,
+}
+
+/// What of a read's options concerns the view.
+pub(crate) struct ViewOptions<'a> {
+    pub timestamp: Option<&'a [u8]>,
+    pub start_timestamp: Option<&'a [u8]>,
+    pub extractor: Option<SliceTransform>,
+    pub prefix_same_as_start: bool,
+    pub auto_prefix: bool,
+    pub may_put_off: bool,
+    pub params: ReadParams,
+}
+
+impl View {
+    /// The view of an iterator.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the timestamps are not those of the family.
+    pub(crate) fn new(comparator: &Comparator, family: &str, o: ViewOptions<'_>) -> Result<Self> {
+        let size = comparator.timestamp_size();
+        check_timestamp(size, family, o.timestamp)?;
+        if let Some(start) = o.start_timestamp {
+            check_timestamp(size, family, Some(start))?;
+        }
+        let stays_in_prefix = o.prefix_same_as_start && o.extractor.is_some();
+        Ok(Self {
+            plain: size == 0 && !stays_in_prefix,
+            timestamp_size: size,
+            until: o.timestamp.unwrap_or_default().to_vec(),
+            from: o.start_timestamp.unwrap_or_default().to_vec(),
+            auto_prefix: o.auto_prefix && o.extractor.is_some(),
+            extractor: o.extractor,
+            stays_in_prefix,
+            prefix: None,
+            may_put_off: o.may_put_off,
+            params: o.params,
+        })
+    }
+
+    /// Whether the snapshot says it all.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.plain
+    }
+
+    /// Whether all versions are shown, by internal key.
+    #[inline]
+    pub(crate) fn all_versions(&self) -> bool {
+        !self.from.is_empty()
+    }
+
+    /// Where the versions of `key` that are shown begin.
+    pub(crate) fn target(&self, out: &mut Vec<u8>, key: &[u8], tag: u64) {
+        out.clear();
+        out.extend_from_slice(key);
+        out.extend_from_slice(&self.until);
+        out.extend_from_slice(&tag.to_le_bytes());
+    }
+
+    fn timed(&self, out: &mut Vec<u8>, key: &[u8], byte: u8, tag: u64) {
+        out.clear();
+        out.extend_from_slice(key);
+        out.resize(key.len() + self.timestamp_size, byte);
+        out.extend_from_slice(&tag.to_le_bytes());
+    }
+
+    /// Before all versions of `key`.
+    pub(crate) fn newest(&self, out: &mut Vec<u8>, key: &[u8]) {
+        self.timed(out, key, 0xff, keys::seek_tag(MAX_SEQUENCE));
+    }
+
+    /// Behind all versions of `key`.
+    pub(crate) fn oldest(&self, out: &mut Vec<u8>, key: &[u8]) {
+        self.timed(out, key, 0, 0);
+    }
+
+    /// Notes the prefix to stay in.
+    pub(crate) fn begin(&mut self, key: &[u8]) {
+        if self.stays_in_prefix {
+            let prefix = self.extractor.as_ref().and_then(|e| e.prefix(key));
+            self.prefix = prefix.map(<[u8]>::to_vec);
+        }
+    }
+
+    /// Leaves the prefix open.
+    pub(crate) fn begin_anywhere(&mut self) {
+        self.prefix = None;
+    }
+
+    /// How the filters of tables may be asked for the prefix of `key`; `None` if they may not.
+    pub(crate) fn prefix_seek<'a>(
+        &self,
+        key: &'a [u8],
+        upper_bound: Option<&'a [u8]>,
+    ) -> Option<PrefixSeek<'a>> {
+        let prefix_mode = self.prefix.is_some();
+        (prefix_mode || self.auto_prefix && upper_bound.is_some()).then_some(PrefixSeek {
+            key,
+            upper_bound,
+            needs_bound: !prefix_mode,
+        })
+    }
+
+    /// Whether a key lies outside the prefix to stay in.
+    pub(crate) fn leaves_prefix(&self, user_key: &[u8]) -> bool {
+        let Some(prefix) = &self.prefix else {
+            return false;
+        };
+        let bare = &user_key[..user_key.len().saturating_sub(self.timestamp_size)];
+        let own = self.extractor.as_ref().and_then(|e| e.prefix(bare));
+        own != Some(&prefix[..])
+    }
+
+    /// Whether the timestamp of a stored key is among those shown.
+    pub(crate) fn sees(&self, comparator: &Comparator, user_key: &[u8]) -> bool {
+        if self.timestamp_size == 0 {
+            return true;
+        }
+        let timestamp = comparator.split_timestamp(user_key).1;
+        comparator.compare_timestamp(timestamp, &self.until).is_le()
+            && (self.from.is_empty() || comparator.compare_timestamp(timestamp, &self.from).is_ge())
+    }
+
+    /// Looks at a stored key; `last` is the one that was shown or deleted before, and `same` says
+    /// whether both are versions of one key. `None` beyond the prefix.
+    #[cold]
+    pub(crate) fn look(
+        &self,
+        comparator: &Comparator,
+        user_key: &[u8],
+        last: &[u8],
+        same: bool,
+    ) -> Option<Seen> {
+        if self.leaves_prefix(user_key) {
+            return None;
+        }
+        // Of all versions, those written twice with one timestamp count once.
+        let same = same && (!self.all_versions() || comparator.equal(user_key, last));
+        Some(Seen {
+            visible: self.sees(comparator, user_key),
+            same,
+        })
+    }
+}
+
+/// Refuses a timestamp where there should be none, none where there should be one, and one of
+/// another size; texts as RocksDB's.
+///
+/// # Errors
+/// `InvalidArgument`.
+pub(crate) fn check_timestamp(size: usize, family: &str, given: Option<&[u8]>) -> Result<()> {
+    match given {
+        None if size == 0 => Ok(()),
+        None => Err(timestamp_missing(family)),
+        Some(_) if size == 0 => Err(Error::invalid_argument(format!(
+            "cannot call this method on column family {family} that does not enable timestamp"
+        ))),
+        Some(given) if given.len() != size => Err(Error::invalid_argument(format!(
+            "Timestamp sizes mismatch: expect {size}, {} given",
+            given.len()
+        ))),
+        Some(_) => Ok(()),
+    }
+}
+
+/// The refusal of an operation without a timestamp.
+#[cold]
+pub(crate) fn timestamp_missing(family: &str) -> Error {
+    Error::invalid_argument(format!(
+        "cannot call this method on column family {family} that enables timestamp"
+    ))
+}

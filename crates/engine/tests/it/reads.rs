@@ -1,0 +1,317 @@
+//! Reads beyond plain gets and scans: entities, TimedPuts, timestamps, prefixes, tailing cursors,
+//! several families at once, tiers.
+
+use spanlith::options::{BlockBasedTableOptions, CfOptions};
+use spanlith::{Db, FamilyOptions, ReadOptions, ReadTier, WriteBatch, WriteOptions};
+use spanlith_testkit::TempDir;
+
+fn open(dir: &TempDir, options: CfOptions) -> Db {
+    Db::builder(dir.path())
+        .create_if_missing(true)
+        .cf_options(options)
+        .open()
+        .unwrap()
+}
+
+fn columns(e: &spanlith::Entity) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let columns = e.columns().unwrap();
+    let pairs = columns.iter().map(|c| (c.name.to_vec(), c.value.to_vec()));
+    pairs.collect()
+}
+
+#[test]
+fn entities_are_read_as_columns_and_as_their_default_column_wherever_they_lie() {
+    let dir = TempDir::new("entities");
+    let db = open(&dir, CfOptions::default().merge_operator("stringappend"));
+    let cf = db.default_cf();
+    cf.put_entity("e", &[(b"b", b"2"), (b"", b"default"), (b"a", b"1")])
+        .unwrap();
+    cf.put("v", "plain").unwrap();
+    cf.put_entity("x", &[(b"only", b"other")]).unwrap();
+    cf.put_entity("m", &[(b"", b"base"), (b"k", b"kept")]).unwrap();
+    cf.merge("m", "more").unwrap();
+    let all = vec![
+        (b"".to_vec(), b"default".to_vec()),
+        (b"a".to_vec(), b"1".to_vec()),
+        (b"b".to_vec(), b"2".to_vec()),
+    ];
+    for round in ["memtable", "table", "compacted"] {
+        assert_eq!(cf.get("e").unwrap().unwrap(), *b"default", "{round}");
+        assert_eq!(cf.get("x").unwrap().unwrap(), *b"", "{round}");
+        assert_eq!(cf.get("m").unwrap().unwrap(), *b"base,more", "{round}");
+        assert_eq!(columns(&cf.get_entity("e").unwrap().unwrap()), all, "{round}");
+        let merged = columns(&cf.get_entity("m").unwrap().unwrap());
+        assert_eq!(merged[1], (b"k".to_vec(), b"kept".to_vec()), "{round}");
+        let plain = columns(&cf.get_entity("v").unwrap().unwrap());
+        assert_eq!(plain, [(b"".to_vec(), b"plain".to_vec())], "{round}");
+        assert!(cf.get_entity("none").unwrap().is_none());
+        let mut cursor = cf.cursor(ReadOptions::default());
+        assert!(cursor.seek_to_first().unwrap());
+        assert_eq!(cursor.value(), b"default");
+        assert_eq!(columns(&cursor.entity().unwrap()), all, "{round}");
+        assert!(cursor.next().unwrap());
+        assert_eq!((cursor.key(), cursor.value()), (&b"m"[..], &b"base,more"[..]));
+        assert!(cursor.prev().unwrap());
+        assert_eq!(columns(&cursor.entity().unwrap()), all, "{round} backward");
+        drop(cursor);
+        if round == "memtable" {
+            cf.flush(true).unwrap();
+        } else {
+            cf.compact_range(None, None).unwrap();
+        }
+    }
+    db.close().unwrap();
+    let db = open(&dir, CfOptions::default().merge_operator("stringappend"));
+    let again = db.default_cf().get_entity("e").unwrap().unwrap();
+    assert_eq!(columns(&again), all);
+}
+
+#[test]
+fn a_timed_put_reads_as_its_value_before_and_after_flush_and_reopen() {
+    let dir = TempDir::new("timed-put");
+    let db = open(&dir, CfOptions::default());
+    let mut batch = WriteBatch::new();
+    batch.timed_put_cf(0, "k", "value", 1000);
+    db.write(&batch).unwrap();
+    let cf = db.default_cf();
+    let scan = |db: &Db| -> Vec<Vec<u8>> {
+        let rows = db.default_cf().iter().map(|e| e.unwrap().1.into_vec());
+        rows.collect()
+    };
+    assert_eq!(cf.get("k").unwrap().unwrap(), *b"value");
+    assert_eq!(scan(&db), [b"value".to_vec()]);
+    drop(cf);
+    db.close().unwrap();
+    let db = open(&dir, CfOptions::default());
+    assert_eq!(scan(&db), [b"value".to_vec()]);
+    db.flush(true).unwrap();
+    assert_eq!(scan(&db), [b"value".to_vec()]);
+}
+
+const TIMED: &str = "leveldb.BytewiseComparator.u64ts";
+
+fn at(n: u64) -> [u8; 8] {
+    n.to_le_bytes()
+}
+
+#[test]
+fn a_read_at_a_timestamp_sees_the_newest_version_not_later() {
+    let dir = TempDir::new("timestamps");
+    let options = || CfOptions::default().comparator(TIMED);
+    let db = open(&dir, options());
+    let cf = db.default_cf();
+    let w = WriteOptions::default();
+    cf.put_at("a", &at(10), "a10", &w).unwrap();
+    cf.put_at("a", &at(20), "a20", &w).unwrap();
+    cf.put_at("b", &at(10), "b10", &w).unwrap();
+    cf.delete_at("b", &at(20), &w).unwrap();
+    cf.put_at("b", &at(30), "b30", &w).unwrap();
+    let get = |key: &str, n: u64| {
+        let found = cf.get_with_timestamp(key, &ReadOptions::default().timestamp(at(n)));
+        found.unwrap().map(|(v, ts)| (v.into_vec(), ts))
+    };
+    let found = |v: &str, n: u64| Some((v.as_bytes().to_vec(), at(n).to_vec()));
+    for round in ["memtable", "table", "compacted"] {
+        assert_eq!(get("a", 9), None, "{round}");
+        assert_eq!(get("a", 10), found("a10", 10), "{round}");
+        assert_eq!(get("a", 25), found("a20", 20), "{round}");
+        assert_eq!(get("b", 19), found("b10", 10), "{round}");
+        assert_eq!(get("b", 20), None, "{round}");
+        assert_eq!(get("b", u64::MAX), found("b30", 30), "{round}");
+        let scan = |n: u64, forward: bool| {
+            let mut c = cf.cursor(ReadOptions::default().timestamp(at(n)));
+            let mut rows = Vec::new();
+            let mut more = if forward { c.seek_to_first() } else { c.seek_to_last() };
+            while more.unwrap() {
+                let (key, value) = (c.key().to_vec(), c.value().to_vec());
+                rows.push((key, value, c.timestamp().to_vec()));
+                more = if forward { c.next() } else { c.prev() };
+            }
+            if !forward {
+                rows.reverse();
+            }
+            rows
+        };
+        let row = |k: &str, v: &str, n: u64| (k.into(), v.into(), at(n).to_vec());
+        for forward in [true, false] {
+            assert_eq!(scan(15, forward), [row("a", "a10", 10), row("b", "b10", 10)]);
+            assert_eq!(scan(20, forward), [row("a", "a20", 20)], "{round}");
+            assert_eq!(scan(30, forward), [row("a", "a20", 20), row("b", "b30", 30)]);
+        }
+        let mut all = ReadOptions::default().timestamp(at(30));
+        all.start_timestamp = Some(at(15).to_vec());
+        let mut c = cf.cursor(all);
+        let mut versions = Vec::new();
+        let mut more = c.seek_to_first().unwrap();
+        while more {
+            versions.push(u64::from_le_bytes(c.timestamp().try_into().unwrap()));
+            more = c.next().unwrap();
+        }
+        assert_eq!(versions, [20, 30, 20], "{round}");
+        drop(c);
+        if round == "memtable" {
+            cf.flush(true).unwrap();
+        } else {
+            cf.compact_range(None, None).unwrap();
+        }
+    }
+    cf.put_at("c", &at(5), "in the log", &w).unwrap();
+    let text = |e: spanlith::Error| e.to_string();
+    assert_eq!(
+        text(cf.put("a", "v").unwrap_err()),
+        "Invalid argument: cannot call this method on column family default that enables timestamp"
+    );
+    assert_eq!(text(cf.get("a").unwrap_err()), text(cf.put("a", "v").unwrap_err()));
+    assert_eq!(
+        text(cf.put_at("a", b"1234", "v", &w).unwrap_err()),
+        "Invalid argument: Timestamp sizes mismatch: expect 8, 4 given"
+    );
+    drop(cf);
+    db.close().unwrap();
+    let db = open(&dir, options());
+    let cf = db.default_cf();
+    let now = ReadOptions::default().timestamp(at(u64::MAX));
+    assert_eq!(cf.get_opt("c", &now).unwrap().unwrap(), *b"in the log");
+    assert_eq!(cf.get_opt("b", &now).unwrap().unwrap(), *b"b30");
+}
+
+#[test]
+fn a_timestamp_in_a_family_without_them_is_refused() {
+    let dir = TempDir::new("no-timestamps");
+    let db = open(&dir, CfOptions::default());
+    let e = db.default_cf().get_opt("k", &ReadOptions::default().timestamp(at(1)));
+    assert_eq!(
+        e.unwrap_err().to_string(),
+        "Invalid argument: cannot call this method on column family default that does not enable timestamp"
+    );
+}
+
+#[test]
+fn an_iterator_within_a_prefix_ends_with_it_and_finds_all_of_it() {
+    for hash_index in [false, true] {
+        let dir = TempDir::new("prefix-scan");
+        let mut table = BlockBasedTableOptions::default().filter_policy("bloomfilter:10:false");
+        if hash_index {
+            table = table.index_type(spanlith::options::IndexType::HashSearch);
+        }
+        let options = CfOptions::default()
+            .prefix_extractor("fixed:2")
+            .memtable_prefix_bloom_size_ratio(0.1);
+        let db = Db::builder(dir.path())
+            .create_if_missing(true)
+            .cf_options(options)
+            .table_options(table)
+            .open()
+            .unwrap();
+        let cf = db.default_cf();
+        for p in 0..20u8 {
+            for n in 0..30u8 {
+                // Prefixes with an odd number do not exist.
+                cf.put([b'p', p * 2, n], [n]).unwrap();
+            }
+            if p % 7 == 0 {
+                cf.flush(true).unwrap();
+            }
+        }
+        let mut c = cf.cursor(ReadOptions::default().prefix_same_as_start(true));
+        for p in 0..41u8 {
+            let mut found = 0;
+            let mut more = c.seek(&[b'p', p]).unwrap();
+            while more {
+                assert_eq!(c.key(), [b'p', p, found]);
+                found += 1;
+                more = c.next().unwrap();
+            }
+            let expected = if p % 2 == 0 && p < 40 { 30 } else { 0 };
+            assert_eq!(found, expected, "prefix {p}");
+        }
+        // Without it the scan goes on.
+        let mut c = cf.cursor(ReadOptions::default());
+        assert!(c.seek(&[b'p', 1]).unwrap());
+        assert_eq!(c.key(), [b'p', 2, 0]);
+        assert_eq!(cf.prefix([b'p', 4]).count(), 30);
+        assert_eq!(cf.range([b'p', 2]..[b'p', 5]).count(), 60);
+    }
+}
+
+#[test]
+fn a_tailing_cursor_sees_what_is_written_behind_it_and_goes_forward_only() {
+    let dir = TempDir::new("tailing");
+    let db = open(&dir, CfOptions::default());
+    let cf = db.default_cf();
+    cf.put("a", "1").unwrap();
+    cf.flush(true).unwrap();
+    let mut options = ReadOptions::default();
+    options.tailing = true;
+    let mut c = cf.cursor(options);
+    assert!(c.seek_to_first().unwrap());
+    cf.put("b", "2").unwrap();
+    assert!(c.next().unwrap());
+    assert_eq!(c.entry(), Some((&b"b"[..], &b"2"[..])));
+    assert_eq!(c.prev().unwrap_err().to_string(), "Not implemented: ForwardIterator::Prev");
+    assert!(!c.valid());
+    assert!(c.seek(b"a").unwrap());
+}
+
+#[test]
+fn operands_existence_and_tiers_are_answered() {
+    let dir = TempDir::new("operands");
+    let db = open(&dir, CfOptions::default().merge_operator("stringappend"));
+    let cf = db.default_cf();
+    let o = ReadOptions::default();
+    cf.put("k", "base").unwrap();
+    cf.merge("k", "one").unwrap();
+    cf.flush(true).unwrap();
+    cf.merge("k", "two").unwrap();
+    let operands = cf.get_merge_operands("k", 9, &o).unwrap();
+    // The flush folded what it had.
+    let texts: Vec<&[u8]> = operands.iter().map(|p| &**p).collect();
+    assert_eq!(texts, [&b"base,one"[..], &b"two"[..]]);
+    let e = cf.get_merge_operands("k", 1, &o).unwrap_err();
+    assert_eq!(e.kind(), spanlith::ErrorKind::Incomplete);
+    assert!(cf.get_merge_operands("none", 1, &o).unwrap().is_empty());
+    assert!(cf.contains_key("k").unwrap());
+    assert_eq!(cf.key_may_exist("none", &o), None);
+    assert!(cf.key_may_exist("k", &o).is_some());
+    let memtables = o.clone().read_tier(ReadTier::Memtables);
+    assert_eq!(cf.get_opt("k", &memtables).unwrap().unwrap(), *b"two");
+    let persisted = o.clone().read_tier(ReadTier::Persisted);
+    assert_eq!(cf.get_opt("k", &persisted).unwrap().unwrap(), *b"base,one,two");
+    cf.put_opt("u", "lost", &WriteOptions::new().disable_wal(true)).unwrap();
+    assert!(cf.get_opt("u", &persisted).unwrap().is_none());
+    let mut late = o.clone();
+    late.deadline_micros = 1;
+    assert_eq!(
+        cf.get_opt("k", &late).unwrap_err().kind(),
+        spanlith::ErrorKind::TimedOut
+    );
+}
+
+#[test]
+fn keys_of_several_families_are_read_at_one_point() {
+    let dir = TempDir::new("multi-families");
+    let db = open(&dir, CfOptions::default());
+    let other = db.create_cf(FamilyOptions::new("other")).unwrap();
+    let cf = db.default_cf();
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            for n in 0..300u32 {
+                let mut batch = WriteBatch::new();
+                batch.put_cf(0, "n", n.to_le_bytes());
+                batch.put_cf(other.id(), "n", n.to_le_bytes());
+                db.write(&batch).unwrap();
+                if n % 100 == 50 {
+                    cf.flush(true).unwrap();
+                }
+            }
+        });
+        while !writer.is_finished() {
+            let keys: [(&spanlith::Cf, &[u8]); 3] = [(&cf, b"n"), (&other, b"n"), (&cf, b"none")];
+            let found = db.multi_get(&keys);
+            let value = |i: usize| found[i].as_ref().unwrap().as_deref().map(<[u8]>::to_vec);
+            assert_eq!(value(0), value(1), "a batch is seen whole");
+            assert_eq!(value(2), None);
+        }
+        writer.join().unwrap();
+    });
+}
