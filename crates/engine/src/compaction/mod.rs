@@ -1,8 +1,8 @@
 //! Chooses tables and rewrites them.
 
 mod below;
-mod files;
 mod blob_meter;
+mod files;
 mod iterator;
 mod job;
 mod manual;
@@ -13,7 +13,7 @@ mod refit;
 mod split;
 
 pub(crate) use below::Below;
-pub use files::CompactFilesOptions;
 pub(crate) use blob_meter::BlobMeter;
+pub use files::CompactFilesOptions;
 pub(crate) use iterator::{CompactionIter, IterSettings};
 pub use manual::{BottommostCompaction, CompactRangeOptions};

@@ -3,8 +3,8 @@
 use super::family::{Family, FamilyParts, FamilySettings};
 use super::state::{FamilyState, MemSlot};
 use super::{Engine, SuperVersion, worst_stall};
-use crate::filter::FilterSource;
 use crate::blob::{BlobSource, ExpectedFamily};
+use crate::filter::FilterSource;
 use crate::merge::MergeOperator;
 use crate::options::{BlockBasedTableOptions, CfOptions};
 use crate::version::{DbPath, FilePaths, PurgeSink, TableCache, Version, VersionEdit};

@@ -2,8 +2,8 @@
 
 use super::purge::{FamilySink, PurgeQueue};
 use super::{FamilyCounters, SuperVersion};
-use crate::filter::FilterSource;
 use crate::blob::BlobSource;
+use crate::filter::FilterSource;
 use crate::merge::MergeOperator;
 use crate::options::{BlockBasedTableOptions, CfOptions};
 use crate::version::{FilePaths, LevelOptions, PurgeSink, TableCache};

@@ -3,7 +3,7 @@
 //! A torn last record is ignored; every other damage is `Corruption` (`docs/formats/manifest.md`).
 //! Torn is also a record whose end was never written, although the file has its full length: RocksDB
 //! refuses to open that, because the zeros it finds there do not fit the checksum.
-//! What this build does not have (blob files, tracked logs) is refused by name, before anything is
+//! What this build does not have (tracked logs) is refused by name, before anything is
 //! changed.
 
 use crate::core::{Family, FamilyRequest, PurgeQueue, family_paths};
@@ -339,9 +339,6 @@ impl<'a> Replay<'a> {
                     "{ours}: does not match existing comparator {name}"
                 )));
             }
-        }
-        if !e.blob_file_additions.is_empty() {
-            return Err(Error::not_supported("blob files"));
         }
         opened.deleted.extend(e.deleted_files.iter().map(|d| d.1));
         opened.builder.apply(e)

@@ -157,6 +157,9 @@ impl VersionBuilder {
 
     fn add(&mut self, file: &NewFile) -> Result<()> {
         let (level, number) = (file.level, file.number);
+        if !file.user_defined_timestamps_persisted {
+            return Err(Error::not_supported("stripped user-defined timestamps"));
+        }
         if let Some(current) = self.level_of(number) {
             return Err(corrupt(format!(
                 "Cannot add table file #{number} to level {level} since it is already in the LSM \

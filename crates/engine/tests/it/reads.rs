@@ -28,7 +28,8 @@ fn entities_are_read_as_columns_and_as_their_default_column_wherever_they_lie() 
         .unwrap();
     cf.put("v", "plain").unwrap();
     cf.put_entity("x", &[(b"only", b"other")]).unwrap();
-    cf.put_entity("m", &[(b"", b"base"), (b"k", b"kept")]).unwrap();
+    cf.put_entity("m", &[(b"", b"base"), (b"k", b"kept")])
+        .unwrap();
     cf.merge("m", "more").unwrap();
     let all = vec![
         (b"".to_vec(), b"default".to_vec()),
@@ -36,10 +37,14 @@ fn entities_are_read_as_columns_and_as_their_default_column_wherever_they_lie() 
         (b"b".to_vec(), b"2".to_vec()),
     ];
     for round in ["memtable", "table", "compacted"] {
-        assert_eq!(cf.get("e").unwrap().unwrap(), *b"default", "{round}");
-        assert_eq!(cf.get("x").unwrap().unwrap(), *b"", "{round}");
-        assert_eq!(cf.get("m").unwrap().unwrap(), *b"base,more", "{round}");
-        assert_eq!(columns(&cf.get_entity("e").unwrap().unwrap()), all, "{round}");
+        assert_eq!(&*cf.get("e").unwrap().unwrap(), b"default", "{round}");
+        assert_eq!(&*cf.get("x").unwrap().unwrap(), b"", "{round}");
+        assert_eq!(&*cf.get("m").unwrap().unwrap(), b"base,more", "{round}");
+        assert_eq!(
+            columns(&cf.get_entity("e").unwrap().unwrap()),
+            all,
+            "{round}"
+        );
         let merged = columns(&cf.get_entity("m").unwrap().unwrap());
         assert_eq!(merged[1], (b"k".to_vec(), b"kept".to_vec()), "{round}");
         let plain = columns(&cf.get_entity("v").unwrap().unwrap());
@@ -50,7 +55,10 @@ fn entities_are_read_as_columns_and_as_their_default_column_wherever_they_lie() 
         assert_eq!(cursor.value(), b"default");
         assert_eq!(columns(&cursor.entity().unwrap()), all, "{round}");
         assert!(cursor.next().unwrap());
-        assert_eq!((cursor.key(), cursor.value()), (&b"m"[..], &b"base,more"[..]));
+        assert_eq!(
+            (cursor.key(), cursor.value()),
+            (&b"m"[..], &b"base,more"[..])
+        );
         assert!(cursor.prev().unwrap());
         assert_eq!(columns(&cursor.entity().unwrap()), all, "{round} backward");
         drop(cursor);
@@ -78,7 +86,7 @@ fn a_timed_put_reads_as_its_value_before_and_after_flush_and_reopen() {
         let rows = db.default_cf().iter().map(|e| e.unwrap().1.into_vec());
         rows.collect()
     };
-    assert_eq!(cf.get("k").unwrap().unwrap(), *b"value");
+    assert_eq!(&*cf.get("k").unwrap().unwrap(), b"value");
     assert_eq!(scan(&db), [b"value".to_vec()]);
     drop(cf);
     db.close().unwrap();
@@ -121,7 +129,11 @@ fn a_read_at_a_timestamp_sees_the_newest_version_not_later() {
         let scan = |n: u64, forward: bool| {
             let mut c = cf.cursor(ReadOptions::default().timestamp(at(n)));
             let mut rows = Vec::new();
-            let mut more = if forward { c.seek_to_first() } else { c.seek_to_last() };
+            let mut more = if forward {
+                c.seek_to_first()
+            } else {
+                c.seek_to_last()
+            };
             while more.unwrap() {
                 let (key, value) = (c.key().to_vec(), c.value().to_vec());
                 rows.push((key, value, c.timestamp().to_vec()));
@@ -134,9 +146,15 @@ fn a_read_at_a_timestamp_sees_the_newest_version_not_later() {
         };
         let row = |k: &str, v: &str, n: u64| (k.into(), v.into(), at(n).to_vec());
         for forward in [true, false] {
-            assert_eq!(scan(15, forward), [row("a", "a10", 10), row("b", "b10", 10)]);
+            assert_eq!(
+                scan(15, forward),
+                [row("a", "a10", 10), row("b", "b10", 10)]
+            );
             assert_eq!(scan(20, forward), [row("a", "a20", 20)], "{round}");
-            assert_eq!(scan(30, forward), [row("a", "a20", 20), row("b", "b30", 30)]);
+            assert_eq!(
+                scan(30, forward),
+                [row("a", "a20", 20), row("b", "b30", 30)]
+            );
         }
         let mut all = ReadOptions::default().timestamp(at(30));
         all.start_timestamp = Some(at(15).to_vec());
@@ -161,7 +179,10 @@ fn a_read_at_a_timestamp_sees_the_newest_version_not_later() {
         text(cf.put("a", "v").unwrap_err()),
         "Invalid argument: cannot call this method on column family default that enables timestamp"
     );
-    assert_eq!(text(cf.get("a").unwrap_err()), text(cf.put("a", "v").unwrap_err()));
+    assert_eq!(
+        text(cf.get("a").unwrap_err()),
+        text(cf.put("a", "v").unwrap_err())
+    );
     assert_eq!(
         text(cf.put_at("a", b"1234", "v", &w).unwrap_err()),
         "Invalid argument: Timestamp sizes mismatch: expect 8, 4 given"
@@ -171,15 +192,17 @@ fn a_read_at_a_timestamp_sees_the_newest_version_not_later() {
     let db = open(&dir, options());
     let cf = db.default_cf();
     let now = ReadOptions::default().timestamp(at(u64::MAX));
-    assert_eq!(cf.get_opt("c", &now).unwrap().unwrap(), *b"in the log");
-    assert_eq!(cf.get_opt("b", &now).unwrap().unwrap(), *b"b30");
+    assert_eq!(&*cf.get_opt("c", &now).unwrap().unwrap(), b"in the log");
+    assert_eq!(&*cf.get_opt("b", &now).unwrap().unwrap(), b"b30");
 }
 
 #[test]
 fn a_timestamp_in_a_family_without_them_is_refused() {
     let dir = TempDir::new("no-timestamps");
     let db = open(&dir, CfOptions::default());
-    let e = db.default_cf().get_opt("k", &ReadOptions::default().timestamp(at(1)));
+    let e = db
+        .default_cf()
+        .get_opt("k", &ReadOptions::default().timestamp(at(1)));
     assert_eq!(
         e.unwrap_err().to_string(),
         "Invalid argument: cannot call this method on column family default that does not enable timestamp"
@@ -248,7 +271,10 @@ fn a_tailing_cursor_sees_what_is_written_behind_it_and_goes_forward_only() {
     cf.put("b", "2").unwrap();
     assert!(c.next().unwrap());
     assert_eq!(c.entry(), Some((&b"b"[..], &b"2"[..])));
-    assert_eq!(c.prev().unwrap_err().to_string(), "Not implemented: ForwardIterator::Prev");
+    assert_eq!(
+        c.prev().unwrap_err().to_string(),
+        "Not implemented: ForwardIterator::Prev"
+    );
     assert!(!c.valid());
     assert!(c.seek(b"a").unwrap());
 }
@@ -274,10 +300,14 @@ fn operands_existence_and_tiers_are_answered() {
     assert_eq!(cf.key_may_exist("none", &o), None);
     assert!(cf.key_may_exist("k", &o).is_some());
     let memtables = o.clone().read_tier(ReadTier::Memtables);
-    assert_eq!(cf.get_opt("k", &memtables).unwrap().unwrap(), *b"two");
+    assert_eq!(&*cf.get_opt("k", &memtables).unwrap().unwrap(), b"two");
     let persisted = o.clone().read_tier(ReadTier::Persisted);
-    assert_eq!(cf.get_opt("k", &persisted).unwrap().unwrap(), *b"base,one,two");
-    cf.put_opt("u", "lost", &WriteOptions::new().disable_wal(true)).unwrap();
+    assert_eq!(
+        &*cf.get_opt("k", &persisted).unwrap().unwrap(),
+        b"base,one,two"
+    );
+    cf.put_opt("u", "lost", &WriteOptions::new().disable_wal(true))
+        .unwrap();
     assert!(cf.get_opt("u", &persisted).unwrap().is_none());
     let mut late = o.clone();
     late.deadline_micros = 1;
