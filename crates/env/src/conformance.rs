@@ -47,6 +47,10 @@ pub const CASES: &[Case] = &[
         "a reopened file is appended to behind what is there",
         reopening,
     ),
+    (
+        "a file written again from its front keeps what lies behind",
+        overwriting,
+    ),
     ("a file that is written can be cut and extended", truncating),
     (
         "direct files hold what was written, at any alignment",
@@ -495,6 +499,31 @@ fn reopening(fs: &dyn FileSystem, dir: &Path) {
         Some(libc::EISDIR)
     );
     assert!(fs.reopen(&dir.join("no/such"), IoActivity::Other).is_err());
+}
+
+fn overwriting(fs: &dyn FileSystem, dir: &Path) {
+    let path = dir.join("f");
+    put(fs, &path, b"0123456789");
+    let mut file = fs.overwrite(&path, IoActivity::Wal).unwrap();
+    assert_eq!((file.len(), file.path()), (0, &*path));
+    file.append(b"ab").unwrap();
+    file.append(b"c").unwrap();
+    assert_eq!(file.len(), 3);
+    assert_eq!(get(fs, &path), b"abc3456789");
+    file.sync().unwrap();
+    file.close().unwrap();
+    assert_eq!(get(fs, &path), b"abc3456789");
+    let mut file = fs.overwrite(&path, IoActivity::Wal).unwrap();
+    file.append(b"longer than before").unwrap();
+    file.close().unwrap();
+    assert_eq!(get(fs, &path), b"longer than before");
+    let mut file = fs.reopen(&path, IoActivity::Wal).unwrap();
+    file.append(b"!").unwrap();
+    file.close().unwrap();
+    assert_eq!(get(fs, &path), b"longer than before!");
+    let missing = fs.overwrite(&dir.join("missing"), IoActivity::Wal);
+    assert_eq!(missing.err().unwrap().os_error(), Some(libc::ENOENT));
+    assert!(fs.overwrite(dir, IoActivity::Wal).is_err());
 }
 
 fn truncating(fs: &dyn FileSystem, dir: &Path) {

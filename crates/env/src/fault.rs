@@ -417,6 +417,15 @@ impl FileSystem for FaultFs {
         Ok(self.writable(file))
     }
 
+    fn overwrite(&self, path: &Path, activity: IoActivity) -> Result<Box<dyn WritableFile>> {
+        let file = self
+            .shared
+            .ask(OpClass::Create, errors::OPEN_WRITE, path, |fs| {
+                fs.overwrite(path, activity)
+            })?;
+        Ok(self.writable(file))
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
         let context = errors::rename_context(to);
         self.shared

@@ -129,6 +129,13 @@ impl FileSystem for PosixFs {
         Ok(Box::new(PosixWritable::new(file, path, len)))
     }
 
+    fn overwrite(&self, path: &Path, _activity: IoActivity) -> Result<Box<dyn WritableFile>> {
+        let file = retry(errors::OPEN_WRITE, path, || {
+            OpenOptions::new().write(true).open(path)
+        })?;
+        Ok(Box::new(PosixWritable::new(file, path, 0)))
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
         std::fs::rename(from, to).map_err(|e| Error::from_io(&errors::rename_context(to), from, e))
     }

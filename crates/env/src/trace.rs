@@ -142,6 +142,17 @@ impl FileSystem for TraceFs {
         }))
     }
 
+    fn overwrite(&self, path: &Path, activity: IoActivity) -> Result<Box<dyn WritableFile>> {
+        let name = self.shared.name(path);
+        let file = self.shared.inner.overwrite(path, activity);
+        let file = self.shared.tell(file, || format!("overwrite {name}"))?;
+        Ok(Box::new(TraceWritable {
+            shared: Arc::clone(&self.shared),
+            file,
+            name,
+        }))
+    }
+
     fn create_how(
         &self,
         path: &Path,

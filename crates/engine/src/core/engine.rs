@@ -94,6 +94,8 @@ pub(crate) struct Engine {
     /// Counters at regular times.
     pub history: Mutex<StatsHistory>,
     pub manifest_number: AtomicU64,
+    /// When the archive of logs was looked through last, in seconds; 0 is never.
+    pub archive_purged: AtomicU64,
     pub lock: std::sync::Mutex<Option<Box<dyn FileLock>>>,
     pub timer: std::sync::Mutex<Option<Box<dyn Send + Sync>>>,
     /// Looks for files that have become old.
@@ -143,6 +145,7 @@ impl Engine {
             leader: Mutex::new(rank::LEADER, leader),
             old_logs: Mutex::new(rank::OLD_LOGS, Vec::new()),
             manifest_number: AtomicU64::new(manifest.number),
+            archive_purged: AtomicU64::new(0),
             manifest: Mutex::new(rank::MANIFEST, manifest),
             state: Mutex::new(rank::STATE, state),
             changed: Condvar::new(),

@@ -18,6 +18,7 @@ mod opening;
 mod purge;
 mod request;
 mod resources;
+mod retired;
 mod schedule;
 mod settings;
 mod snapshots;

@@ -144,6 +144,16 @@ pub(crate) struct DbState {
     pub kept_log: FileNumber,
     /// Logs on disk, oldest first; the last is being written.
     pub logs: VecDeque<FileNumber>,
+    /// Bytes of those that are not written any more.
+    pub closed_logs: BTreeMap<FileNumber, u64>,
+    /// Number of the first log that this engine made. Older ones may be of another form and are not
+    /// written again.
+    pub first_own_log: FileNumber,
+    /// Logs that nobody needs, kept to be written again.
+    pub reusable_logs: VecDeque<FileNumber>,
+    /// The families that need this log, or older ones, were told to flush because the logs are too
+    /// large; not told again while it is there.
+    pub log_being_released: FileNumber,
     /// Prepared transactions that recovery found, by name. Their logs are kept (WAL3).
     pub prepared: BTreeMap<Vec<u8>, PreparedSection>,
     /// Families whose tree asks for a compaction, in the order of asking.
@@ -183,6 +193,10 @@ impl DbState {
             table_sequence,
             kept_log: 0,
             logs: VecDeque::new(),
+            closed_logs: BTreeMap::new(),
+            first_own_log: 0,
+            reusable_logs: VecDeque::new(),
+            log_being_released: 0,
             prepared: BTreeMap::new(),
             compaction_queue: VecDeque::new(),
             compactions_queued: 0,
@@ -292,6 +306,9 @@ pub(crate) struct LeaderState {
     pub generation: u64,
     /// Bytes of batches appended to the current log.
     pub log_bytes: u64,
+    /// Bytes that the current log may have before somebody looks whether all logs together are too
+    /// large.
+    pub log_room: u64,
     /// Sequence number that the last record of the current log begins with; 0 if it has none.
     pub last_record: SequenceNumber,
     /// Writers in the last group that synced.

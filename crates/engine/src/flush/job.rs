@@ -214,24 +214,6 @@ impl Engine {
         self.retire_logs();
         self.check_space()
     }
-
-    /// Deletes logs that hold nothing unflushed (WAL3).
-    pub(crate) fn retire_logs(&self) {
-        if self.c.purge.is_disabled() {
-            return;
-        }
-        let dead: Vec<u64> = {
-            let mut state = self.state.lock();
-            let keep = state.kept_log;
-            let n = state.logs.iter().take_while(|&&l| l < keep).count();
-            state.logs.drain(..n).collect()
-        };
-        for n in dead {
-            // A log that cannot be unlinked is older than any family's log number: the next open
-            // ignores and deletes it.
-            let _ = self.c.env.fs.delete(&self.log_path(n));
-        }
-    }
 }
 
 /// Writes the table of a request; `None` if nothing is left to write. The file and its directory

@@ -348,6 +348,8 @@ fn assemble(request: &OpenRequest, families: Vec<RecoveredFamily>, parts: Parts)
         touched: Vec::new(),
         generation: 0,
         log_bytes: 0,
+        // Looked at by the first write.
+        log_room: 0,
         last_record: 0,
         sync_group: 1,
         sync_nanos: 0,

@@ -29,6 +29,9 @@ impl Engine {
         if self.write_gate.load(Ordering::Relaxed) != 0 {
             self.wait_for_gate(no_slowdown, bytes)?;
         }
+        if leader.log_bytes >= leader.log_room {
+            self.limit_logs(leader)?;
+        }
         let first = &leader.slots[0];
         if first.mem.should_flush(first.limit)
             || !leader.touched.is_empty()

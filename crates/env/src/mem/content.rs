@@ -92,6 +92,18 @@ impl Pieces {
             .collect()
     }
 
+    /// These bytes, and behind them what is longer in `under`.
+    fn over(&self, under: &Self) -> Self {
+        let mut all = self.clone();
+        let from = self.len();
+        if under.len() > from {
+            let mut rest = vec![0; (under.len() - from) as usize];
+            under.read_at(from, &mut rest);
+            all.push(&rest);
+        }
+        all
+    }
+
     /// The first `count` appends.
     fn prefix(&self, count: usize) -> Self {
         if count >= self.0.len() {
@@ -134,8 +146,21 @@ pub(super) struct Content {
     durable: usize,
     /// The durable bytes from before a cut that was not synced yet.
     old: Option<Pieces>,
+    /// Set while the file is written again from its front.
+    again: Option<Box<Again>>,
     /// Modification time in seconds.
     pub(super) modified: u64,
+}
+
+/// A file that is written again from its front. `Content::pieces` holds what a reader sees: what was
+/// written, then the rest of what was there.
+#[derive(Clone)]
+struct Again {
+    /// What was there, and what of it is durable.
+    before: Content,
+    written: Pieces,
+    /// How many of `written` are durable.
+    durable: usize,
 }
 
 impl Content {
@@ -146,18 +171,76 @@ impl Content {
             pieces,
             durable,
             old: None,
+            again: None,
             modified,
+        }
+    }
+
+    /// Adds bytes at the end of what was written.
+    pub(super) fn append(&mut self, data: &[u8]) {
+        match &mut self.again {
+            None => self.pieces.push(data),
+            Some(again) => {
+                again.written.push(data);
+                self.pieces = again.written.over(&again.before.pieces);
+            }
+        }
+    }
+
+    /// Appends go to the front from now on.
+    pub(super) fn begin_overwrite(&mut self) {
+        let before = self.clone();
+        self.again = Some(Box::new(Again {
+            before,
+            written: Pieces::default(),
+            durable: 0,
+        }));
+    }
+
+    /// Appends go to the end again. What was not synced stays pending as a whole.
+    pub(super) fn end_overwrite(&mut self) {
+        let Some(again) = self.again.take() else {
+            return;
+        };
+        let synced = again.durable == again.written.count() && again.before.is_synced();
+        self.durable = if synced { self.pieces.count() } else { 0 };
+        let old = again.written.prefix(again.durable);
+        self.old = (!synced).then(|| old.over(&again.before.durable_pieces()));
+    }
+
+    fn is_synced(&self) -> bool {
+        match &self.again {
+            Some(again) => again.durable == again.written.count() && again.before.is_synced(),
+            None => self.old.is_none() && self.durable == self.pieces.count(),
+        }
+    }
+
+    /// What is durable.
+    fn durable_pieces(&self) -> Pieces {
+        match (&self.again, &self.old) {
+            (Some(again), _) => {
+                let written = again.written.prefix(again.durable);
+                written.over(&again.before.durable_pieces())
+            }
+            (None, Some(old)) => old.clone(),
+            (None, None) => self.pieces.prefix(self.durable),
         }
     }
 
     /// Makes everything durable.
     pub(super) fn sync(&mut self) {
+        if let Some(again) = &mut self.again {
+            again.durable = again.written.count();
+            again.before.sync();
+            return;
+        }
         self.durable = self.pieces.count();
         self.old = None;
     }
 
     /// Cuts the file to nothing, which is pending until the next sync.
     pub(super) fn cut_to_nothing(&mut self) {
+        self.end_overwrite();
         if self.old.is_none() && self.durable > 0 {
             self.old = Some(self.pieces.prefix(self.durable));
         }
@@ -167,6 +250,7 @@ impl Content {
 
     /// Cuts the file to `len` bytes or extends it with zeros, which is pending until the next sync.
     pub(super) fn truncate(&mut self, len: u64) {
+        self.end_overwrite();
         let before = self.pieces.len();
         if len == 0 {
             self.cut_to_nothing();
@@ -189,6 +273,15 @@ impl Content {
 
     /// What a power loss leaves, by `choice`: see [`super::MemFs::crash_clone`].
     pub(super) fn after_power_loss(&self, choice: &mut dyn FnMut(u64) -> u64) -> Pieces {
+        if let Some(again) = &self.again {
+            let before = again.before.after_power_loss(choice);
+            let written = Self {
+                pieces: again.written.clone(),
+                durable: again.durable,
+                ..Self::default()
+            };
+            return written.after_power_loss(choice).over(&before);
+        }
         if let Some(old) = &self.old
             && pick(choice, 2) == 0
         {

@@ -256,12 +256,29 @@ impl FileSystem for MemFs {
         let file = self
             .shared
             .with(errors::OPEN_WRITE, path, |tree| tree.reopen(path, now))?;
-        let len = file.lock().pieces.len();
+        let mut content = file.lock();
+        content.end_overwrite();
+        let len = content.pieces.len();
+        drop(content);
         Ok(Box::new(MemWritable {
             shared: Arc::clone(&self.shared),
             file: Some(file),
             path: path.to_path_buf(),
             len,
+            poison: Poison::default(),
+        }))
+    }
+
+    fn overwrite(&self, path: &Path, _activity: IoActivity) -> Result<Box<dyn WritableFile>> {
+        let file = self
+            .shared
+            .with(errors::OPEN_WRITE, path, |tree| tree.find_file(path))?;
+        file.lock().begin_overwrite();
+        Ok(Box::new(MemWritable {
+            shared: Arc::clone(&self.shared),
+            file: Some(file),
+            path: path.to_path_buf(),
+            len: 0,
             poison: Poison::default(),
         }))
     }
@@ -482,7 +499,7 @@ impl WritableFile for MemWritable {
         let now = self.shared.observe(op);
         let tree = self.shared.tree.lock();
         let mut content = file.lock();
-        content.pieces.push(data);
+        content.append(data);
         content.modified = now;
         drop((content, tree));
         self.len += data.len() as u64;

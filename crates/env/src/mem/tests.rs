@@ -455,3 +455,26 @@ fn a_truncation_is_pending_until_the_next_sync() {
     file.sync().unwrap();
     assert_eq!(fs.strict_clone().read_file(path).unwrap(), b"durnew");
 }
+
+#[test]
+fn what_is_written_over_a_file_is_pending_until_the_next_sync() {
+    let fs = MemFs::new();
+    let path = Path::new("/f");
+    fs.write_file(path, b"0123456789").unwrap();
+    let mut file = fs.overwrite(path, IoActivity::Wal).unwrap();
+    file.append(b"ab").unwrap();
+    file.sync().unwrap();
+    file.append(b"cd").unwrap();
+    assert_eq!(fs.read_file(path).unwrap(), b"abcd456789");
+    assert_eq!(fs.strict_clone().read_file(path).unwrap(), b"ab23456789");
+    let kept = fs.crash_clone(&mut |n| n - 1);
+    assert_eq!(kept.read_file(path).unwrap(), b"abcd456789");
+    drop(file);
+    // Again, before the second append was synced.
+    let mut file = fs.overwrite(path, IoActivity::Wal).unwrap();
+    file.append(b"x").unwrap();
+    assert_eq!(fs.read_file(path).unwrap(), b"xbcd456789");
+    assert_eq!(fs.strict_clone().read_file(path).unwrap(), b"ab23456789");
+    file.sync().unwrap();
+    assert_eq!(fs.strict_clone().read_file(path).unwrap(), b"xbcd456789");
+}

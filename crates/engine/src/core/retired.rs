@@ -1,0 +1,142 @@
+//! Logs that recovery does not need any more: kept to be written again, moved to the archive, or
+//! deleted.
+//!
+//! In this order, as RocksDB: the pool of `recycle_log_file_num`, the archive of `WAL_ttl_seconds` and
+//! `WAL_size_limit_MB`, deletion. A log in the pool keeps its name, which is below every number that
+//! recovery asks for, so after a crash it is an obsolete file like any other.
+
+use super::Engine;
+use crate::version::{FileKind, filenames, parse_file_name};
+use spanlith_base::{FileNumber, Result};
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+
+const MIB: u64 = 1 << 20;
+
+/// Most seconds between two looks at the archive.
+const PURGE_PERIOD: u64 = 600;
+
+impl Engine {
+    /// Whether obsolete logs are kept for readers of changes.
+    pub(crate) fn archives_logs(&self) -> bool {
+        let o = &self.c.options;
+        o.wal_ttl_seconds > 0 || o.wal_size_limit_mb > 0
+    }
+
+    /// The directory of archived logs.
+    pub(crate) fn archive_dir(&self) -> PathBuf {
+        self.c.wal_dir.join(filenames::ARCHIVE_DIR)
+    }
+
+    /// Path of the log of that number in the archive.
+    pub(crate) fn archived_log_path(&self, number: FileNumber) -> PathBuf {
+        self.archive_dir().join(filenames::log_file_name(number))
+    }
+
+    /// Puts away logs that hold nothing unflushed (WAL3).
+    pub(crate) fn retire_logs(&self) {
+        if self.c.purge.is_disabled() {
+            return;
+        }
+        let (dead, first_own): (Vec<u64>, u64) = {
+            let mut state = self.state.lock();
+            let keep = state.kept_log;
+            let n = state.logs.iter().take_while(|&&l| l < keep).count();
+            state.closed_logs.retain(|&n, _| n >= keep);
+            (state.logs.drain(..n).collect(), state.first_own_log)
+        };
+        if !dead.is_empty() {
+            // A descriptor that is closed later would cut the file at the end of what it wrote.
+            let mut old = self.old_logs.lock();
+            old.retain(|l| !dead.contains(&l.log_number()));
+        }
+        for n in dead {
+            if n >= first_own && self.keep_for_reuse(n) {
+                continue;
+            }
+            // A log that cannot be put away is older than any family's log number: the next open
+            // ignores it and tries again.
+            if let Err(e) = self.put_away_log(n) {
+                self.c.log.warn(format_args!("cannot put away log {n:06}: {e}"));
+            }
+        }
+        self.purge_archive();
+    }
+
+    /// Moves an obsolete log to the archive, or deletes it.
+    pub(crate) fn put_away_log(&self, number: FileNumber) -> Result<()> {
+        let path = self.log_path(number);
+        if self.archives_logs() {
+            return self.c.env.fs.rename(&path, &self.archived_log_path(number));
+        }
+        self.c.env.fs.delete(&path)
+    }
+
+    fn keep_for_reuse(&self, number: FileNumber) -> bool {
+        let mut state = self.state.lock();
+        let room = state.reusable_logs.len() < self.c.options.recycle_log_file_num as usize;
+        if room {
+            state.reusable_logs.push_back(number);
+        }
+        room
+    }
+
+    /// Deletes archived logs that are too old or too many, at most every ten minutes (every half of
+    /// their time to live, if that is less).
+    pub(crate) fn purge_archive(&self) {
+        if !self.archives_logs() {
+            return;
+        }
+        let ttl = self.c.options.wal_ttl_seconds;
+        let period = match ttl {
+            0 => PURGE_PERIOD,
+            ttl => (ttl / 2).clamp(1, PURGE_PERIOD),
+        };
+        let now = self.c.env.clock.now_seconds();
+        let last = self.archive_purged.load(Ordering::Relaxed);
+        if last != 0 && now.saturating_sub(last) < period {
+            return;
+        }
+        self.archive_purged.store(now, Ordering::Relaxed);
+        if let Err(e) = self.purge_archive_at(now) {
+            self.c.log.warn(format_args!("the archive of logs: {e}"));
+        }
+    }
+
+    fn purge_archive_at(&self, now: u64) -> Result<()> {
+        let fs = &self.c.env.fs;
+        let dir = self.archive_dir();
+        if fs.entry(&dir)?.is_none() {
+            return Ok(());
+        }
+        let mut kept = Vec::new();
+        let ttl = self.c.options.wal_ttl_seconds;
+        for name in fs.list(&dir)? {
+            let Some(FileKind::Log(number)) = parse_file_name(&name) else {
+                continue;
+            };
+            let path = dir.join(&name);
+            let size = fs.size(&path)?;
+            let too_old = ttl > 0 && now.saturating_sub(fs.modified(&path)?) > ttl;
+            if too_old || size == 0 {
+                fs.delete(&path)?;
+            } else {
+                kept.push((number, size, path));
+            }
+        }
+        let limit = self.c.options.wal_size_limit_mb.saturating_mul(MIB);
+        if limit == 0 {
+            return Ok(());
+        }
+        kept.sort_unstable();
+        let mut total: u64 = kept.iter().map(|l| l.1).sum();
+        for (_, size, path) in kept {
+            if total <= limit {
+                break;
+            }
+            fs.delete(&path)?;
+            total -= size;
+        }
+        Ok(())
+    }
+}

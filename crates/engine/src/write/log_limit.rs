@@ -1,0 +1,80 @@
+//! Keeps all logs together below `max_total_wal_size`: the families that need the oldest one are
+//! flushed.
+
+use crate::core::{Engine, LeaderState};
+use spanlith_base::Result;
+use std::sync::Arc;
+
+/// Where the limit that is derived from the write buffers ends: an idle family must not hold back
+/// tens of gigabytes.
+const MOST_DERIVED: u64 = 1 << 30;
+
+impl Engine {
+    /// Bytes of all logs together; no limit with one family, whose logs go with its memtables.
+    fn log_limit(&self, leader: &LeaderState) -> u64 {
+        if leader.slots.len() <= 1 {
+            return u64::MAX;
+        }
+        match self.c.options.max_total_wal_size {
+            0 => {
+                let buffers = leader.slots.iter().map(|slot| {
+                    let o = &slot.family.settings().options;
+                    let count = o.max_write_buffer_number.max(1) as u64;
+                    o.write_buffer_size.saturating_mul(count)
+                });
+                let all = buffers.fold(0u64, u64::saturating_add);
+                all.saturating_mul(4).min(MOST_DERIVED)
+            }
+            set => set,
+        }
+    }
+
+    /// Looks whether the logs are too large, seals what holds the oldest back, and says when to look
+    /// again. Requires: leadership.
+    #[cold]
+    pub(super) fn limit_logs(self: &Arc<Self>, leader: &mut LeaderState) -> Result<()> {
+        let limit = self.log_limit(leader);
+        if limit == u64::MAX {
+            leader.log_room = limit;
+            return Ok(());
+        }
+        let (older, holders) = {
+            let mut state = self.state.lock();
+            let older = state.closed_logs.values().sum::<u64>();
+            let mut holders = Vec::new();
+            let oldest = state.logs.front().copied().unwrap_or(0);
+            // A log with a prepared transaction stays whoever is flushed.
+            let pinned = state.min_prepared_log() <= oldest;
+            if older + leader.log_bytes > limit && state.log_being_released < oldest && !pinned {
+                state.log_being_released = oldest;
+                for f in state.families.values_mut() {
+                    if f.log_number <= oldest && !f.is_idle() {
+                        f.flush_requested = true;
+                        holders.push(f.family.id);
+                    }
+                }
+                self.schedule(&mut state);
+            }
+            (older, holders)
+        };
+        // While the oldest log goes, the next look comes after another part of the limit.
+        let step = (limit / 16).max(1);
+        leader.log_room = limit.saturating_sub(older).max(leader.log_bytes + step);
+        let slots = holders.iter().filter_map(|&id| leader.slot(id));
+        let filled: Vec<usize> = slots
+            .filter(|&at| !leader.slots[at].mem.is_empty())
+            .collect();
+        if !filled.is_empty() {
+            self.switch_memtables(leader, &filled)
+                .inspect_err(|e| self.set_error("sealing a memtable", e))?;
+            let mut state = self.state.lock();
+            for id in holders {
+                if let Some(f) = state.family_mut(id) {
+                    f.flush_requested = true;
+                }
+            }
+            self.schedule(&mut state);
+        }
+        Ok(())
+    }
+}
