@@ -47,7 +47,9 @@ mod write;
 
 pub use crate::compaction::{BottommostCompaction, CompactFilesOptions, CompactRangeOptions};
 pub use crate::core::{CompactionStats, LevelStats, Snapshot, StatsSlice};
-pub use db::{Cf, Cursor, Db, FamilyOptions, Iter, LiveFile, OpenBuilder, SizeOf};
+pub use db::{
+    Cf, Change, Changes, Cursor, Db, FamilyOptions, Iter, LiveFile, LogFile, OpenBuilder, SizeOf,
+};
 pub use filter::{
     CompactionFilter, CompactionFilterFactory, FilterContext, FilterDecision, FilterValue,
     RemoveEmptyValues, TableCreation, filter_by_name,

@@ -159,6 +159,12 @@ impl Engine {
         if family.comparator.timestamp_size() != 0 {
             self.has_timestamps.store(true, Ordering::Relaxed);
         }
+        if let Some(log) = &mut leader.log {
+            let size = u16::try_from(request.comparator.timestamp_size()).unwrap_or(0);
+            log.add_timestamp_sizes(&[(id, size)])
+                .inspect_err(|e| self.set_error("a write to the log", e))?;
+        }
+        leader.log_room = 0;
         let budget = self.c.resources.write_buffers.as_ref();
         leader.slots.push(MemSlot::new(&made, budget));
         let mut state = self.state.lock();
@@ -208,6 +214,7 @@ impl Engine {
         // Relaxed: a request that still carries the old number is checked once more.
         self.generation.store(leader.generation, Ordering::Relaxed);
         leader.slots.retain(|s| s.family.id != family.id);
+        leader.log_room = 0;
         // Positions shifted: the next group looks at all slots.
         leader.touched = (1..leader.slots.len()).collect();
         let mut state = self.state.lock();

@@ -57,7 +57,9 @@ impl Engine {
             // A log that cannot be put away is older than any family's log number: the next open
             // ignores it and tries again.
             if let Err(e) = self.put_away_log(n) {
-                self.c.log.warn(format_args!("cannot put away log {n:06}: {e}"));
+                self.c
+                    .log
+                    .warn(format_args!("cannot put away log {n:06}: {e}"));
             }
         }
         self.purge_archive();

@@ -209,6 +209,16 @@ impl OpenBuilder {
                 "keep_log_file_num must be greater than 0",
             ));
         }
+        if self.options.unordered_write && !self.options.allow_concurrent_memtable_write {
+            return Err(Error::invalid_argument(
+                "unordered_write is incompatible with !allow_concurrent_memtable_write",
+            ));
+        }
+        if self.options.atomic_flush && self.options.enable_pipelined_write {
+            return Err(Error::invalid_argument(
+                "atomic_flush is incompatible with enable_pipelined_write",
+            ));
+        }
         if self.options.unordered_write && self.options.enable_pipelined_write {
             return Err(Error::invalid_argument(
                 "unordered_write is incompatible with enable_pipelined_write",

@@ -1,6 +1,7 @@
 //! The database handle: opening, verbs, properties, closing.
 
 mod builder;
+mod changes;
 mod close;
 mod cursor;
 mod family_options;
@@ -14,6 +15,7 @@ mod timed;
 mod verbs;
 
 pub use builder::OpenBuilder;
+pub use changes::{Change, Changes, LogFile};
 pub use cursor::{Cursor, Iter};
 pub use family_options::FamilyOptions;
 pub use files::{LiveFile, SizeOf};

@@ -7,7 +7,7 @@
 
 use super::cf::DEFAULT_SECONDS;
 use super::objects::is_null;
-use super::{CfOptions, CompactionStyle, DbOptions};
+use super::{CfOptions, CompactionStyle, DbOptions, WalRecoveryMode};
 
 const THIRTY_DAYS: u64 = 30 * 24 * 60 * 60;
 
@@ -20,6 +20,23 @@ pub fn sanitize_db(db: &mut DbOptions) -> Vec<String> {
             db.max_open_files
         ));
         db.max_open_files = 20;
+    }
+    let archives = db.wal_ttl_seconds > 0 || db.wal_size_limit_mb > 0;
+    // A log that may hold old bytes behind its end cannot be told from a damaged one in these modes.
+    let strict = matches!(
+        db.wal_recovery_mode,
+        WalRecoveryMode::TolerateCorruptedTailRecords | WalRecoveryMode::AbsoluteConsistency
+    );
+    if db.recycle_log_file_num > 0 && (archives || strict) {
+        notes.push(format!(
+            "recycle_log_file_num changed from {} to 0",
+            db.recycle_log_file_num
+        ));
+        db.recycle_log_file_num = 0;
+    }
+    if db.allow_2pc && db.avoid_flush_during_recovery {
+        notes.push("avoid_flush_during_recovery changed from true to false".to_string());
+        db.avoid_flush_during_recovery = false;
     }
     if db.delayed_write_rate == 0 {
         db.delayed_write_rate = 16 << 20;

@@ -24,6 +24,18 @@ const DB_ANY: &[&str] = &[
     "track_and_verify_wals",
     "track_and_verify_wals_in_manifest",
     "manual_wal_flush",
+    "max_total_wal_size",
+    "recycle_log_file_num",
+    "WAL_ttl_seconds",
+    "WAL_size_limit_MB",
+    "avoid_flush_during_recovery",
+    "avoid_flush_during_shutdown",
+    // Ways to order writes that promise less than the one there is: here, too, a write is visible
+    // when it returns, writes become visible in the order of their sequence numbers, and a snapshot
+    // never changes.
+    "enable_pipelined_write",
+    "unordered_write",
+    "two_write_queues",
     "max_background_jobs",
     "max_background_flushes",
     "max_background_compactions",

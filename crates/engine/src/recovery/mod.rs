@@ -3,6 +3,7 @@
 mod create;
 mod current;
 mod decide;
+mod finish;
 mod manifest;
 mod numbering;
 mod obsolete;

@@ -116,7 +116,8 @@ pub(super) fn remove_obsolete(engine: &Engine, explanation: &Explanation) -> Res
         let is_own = path.parent() == Some(&engine.c.dir);
         let delete = match parse_file_name(name) {
             Some(kind) if !is_own && !matches!(kind, FileKind::Table(_)) => false,
-            Some(FileKind::Log(n)) => n < log_number && engine.c.wal_dir == engine.c.dir,
+            // Below.
+            Some(FileKind::Log(_)) => false,
             Some(FileKind::Manifest(n)) => n < manifest,
             Some(FileKind::Temp(_) | FileKind::OptionsTemp(_)) => true,
             Some(FileKind::Options(n)) => {
@@ -146,14 +147,22 @@ pub(super) fn remove_obsolete(engine: &Engine, explanation: &Explanation) -> Res
             }
         }
     }
-    if engine.c.wal_dir != engine.c.dir {
-        for name in engine.c.env.fs.list(&engine.c.wal_dir)? {
-            if matches!(parse_file_name(&name), Some(FileKind::Log(n)) if n < log_number) {
+    for name in engine.c.env.fs.list(&engine.c.wal_dir)? {
+        let Some(FileKind::Log(n)) = parse_file_name(&name) else {
+            continue;
+        };
+        if n < log_number {
+            match engine.put_away_log(n) {
+                Ok(()) => engine.c.log.info(format_args!("put away obsolete {name}")),
                 // As above.
-                let _ = engine.c.env.fs.delete(&engine.c.wal_dir.join(&name));
+                Err(e) => engine
+                    .c
+                    .log
+                    .warn(format_args!("cannot put away {name}: {e}")),
             }
         }
     }
+    engine.purge_archive();
     options.sort_unstable();
     for n in options.iter().rev().skip(2) {
         // As above.

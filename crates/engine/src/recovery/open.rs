@@ -5,18 +5,19 @@
 
 use super::create::{create_database, new_db_id, write_identity};
 use super::current::{read_current, read_identity};
+use super::finish::finish;
 use super::manifest::{Expectation, Recovered, RecoveredFamily, read_family_names, read_manifest};
 use super::obsolete::{Explanation, remove_obsolete};
 use super::open_tables::{create_table_dirs, highest_table, open_tables, open_tables_later};
 use super::replay::Replay;
 use crate::core::{
-    Components, DbState, DelayController, Engine, FamilyEdit, FamilyRequest, LeaderState,
+    Components, DbState, DelayController, Engine, FamilyRequest, LeaderState,
     ManifestState, MemSlot, PurgeQueue, Resources, SnapshotList, Throttle, family_paths,
 };
 use crate::info_log::{InfoLog, Logger};
 use crate::listener::Listeners;
 use crate::options::DbOptions;
-use crate::version::{FileKind, TableIo, VersionEdit, filenames, parse_file_name};
+use crate::version::{FileKind, TableIo, filenames, parse_file_name};
 use spanlith_base::stats::Statistics;
 use spanlith_base::{Error, Result};
 use spanlith_env::{Env, IoActivity, JobClass};
@@ -88,6 +89,10 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
         if options.create_if_missing || existed {
             env.fs.create_dir_if_missing(dir)?;
             env.fs.create_dir_if_missing(&wal_dir(&request))?;
+            if options.wal_ttl_seconds > 0 || options.wal_size_limit_mb > 0 {
+                let archive = wal_dir(&request).join(filenames::ARCHIVE_DIR);
+                env.fs.create_dir_if_missing(&archive)?;
+            }
         }
         if !existed
             && options.create_if_missing
@@ -489,51 +494,6 @@ fn check_files(request: &OpenRequest, r: &Recovered, manifest: u64) -> Result<()
         }
     }
     Ok(())
-}
-
-/// Makes what was recovered durable: tables, a new log, a new MANIFEST.
-fn finish(engine: &Arc<Engine>, replayed: super::replay::Replayed, logs: &[u64]) -> Result<()> {
-    let beyond = logs.last().map_or(0, |n| n + 1);
-    let mut edits = Vec::with_capacity(replayed.families.len());
-    for recovering in replayed.families.into_values() {
-        let last = recovering.flush(engine, &recovering.mems)?;
-        let mut edit = VersionEdit {
-            new_files: recovering.tables,
-            last_sequence: Some(replayed.last_sequence),
-            ..VersionEdit::default()
-        };
-        edit.new_files.extend(last);
-        let state = engine.state.lock();
-        let f = state.alive(recovering.family.id)?;
-        edit.log_number = Some(f.log_number.max(beyond));
-        let mut epoch = f.version.max_epoch_number();
-        for f in &mut edit.new_files {
-            epoch += 1;
-            f.epoch_number = epoch;
-        }
-        drop(state);
-        edits.push(FamilyEdit {
-            family: recovering.family,
-            edit,
-        });
-    }
-    let number = engine.new_file_number();
-    let mut log = engine.create_log(number)?;
-    if engine.c.options.track_and_verify_wals
-        && let Some(before) = replayed.last_log
-    {
-        log.add_predecessor(before.number, before.size, before.last_sequence)?;
-    }
-    {
-        let mut leader = engine.leader.lock();
-        leader.log = Some(log);
-        let mut state = engine.state.lock();
-        // Those that hold prepared transactions stay; the others go when the edits are written.
-        state.logs.extend(logs);
-        state.logs.push_back(number);
-        state.prepared = replayed.prepared;
-    }
-    engine.log_and_apply_all(edits, |_| {})
 }
 
 impl Engine {

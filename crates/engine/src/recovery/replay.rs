@@ -38,6 +38,8 @@ pub(super) struct Replayed {
     pub dropped: Vec<(u64, u64, String)>,
     /// Prepared sections that nobody decided about, by name of the transaction.
     pub prepared: BTreeMap<Vec<u8>, PreparedSection>,
+    /// Number of the log replayed last, and where the records replayed end.
+    pub end: Option<(u64, u64)>,
     /// The log replayed last.
     pub last_log: Option<WalInfo>,
 }
@@ -134,6 +136,7 @@ impl<'a> Replay<'a> {
                 first_sequence: None,
                 dropped: Vec::new(),
                 prepared: BTreeMap::new(),
+                end: None,
                 last_log: None,
             },
             decider: Decider::new(
@@ -163,8 +166,13 @@ impl<'a> Replay<'a> {
             self.end = 0;
             self.recorded.clear();
             self.decider.begin_log(n);
-            self.log(n, &path)?;
-            self.decider.end_log(self.engine.c.env.fs.size(&path)?);
+            let recycled = self.log(n, &path)?;
+            // Behind the end of a recycled log lie bytes that are not of this log.
+            let size = match recycled {
+                true => self.end,
+                false => self.engine.c.env.fs.size(&path)?,
+            };
+            self.decider.end_log(size);
             self.before = Some((n, self.end));
         }
         let families = self.out.families.values();
@@ -179,11 +187,13 @@ impl<'a> Replay<'a> {
             self.check_undecided()?;
         }
         self.out.prepared = self.prepared.into_inner();
+        self.out.end = self.before;
         self.out.last_log = self.decider.last_log();
         Ok(self.out)
     }
 
-    fn log(&mut self, number: u64, path: &Path) -> Result<()> {
+    /// Replays one log; says whether it may hold bytes of an older one.
+    fn log(&mut self, number: u64, path: &Path) -> Result<bool> {
         let at = |e: Error, offset: u64| e.with_path(path).with_offset(offset);
         let file = self.engine.c.env.fs.open_sequential(path)?;
         let mut reader = LogReader::new(file, number);
@@ -207,7 +217,7 @@ impl<'a> Replay<'a> {
                     first = false;
                     verdict
                 }
-                ReadEvent::Eof => return Ok(()),
+                ReadEvent::Eof => return Ok(reader.is_recycled()),
                 ReadEvent::TimestampSizes(sizes) => {
                     let sizes = sizes.iter().map(|&(cf, size)| (cf, usize::from(size)));
                     self.recorded.extend(sizes);
@@ -229,7 +239,7 @@ impl<'a> Replay<'a> {
                 Verdict::Skip(why) => self.out.dropped.push((number, offset, why)),
                 Verdict::NextLog(why) => {
                     self.out.dropped.push((number, offset, why));
-                    return Ok(());
+                    return Ok(reader.is_recycled());
                 }
             }
         }

@@ -3,6 +3,7 @@
 mod batch;
 mod budget;
 mod count;
+mod log_limit;
 mod options;
 mod pipeline;
 mod room;
@@ -11,3 +12,4 @@ mod sync;
 pub use batch::WriteBatch;
 pub use options::WriteOptions;
 pub(crate) use pipeline::{deletion_type, not_executed};
+pub(crate) use room::timestamp_sizes;

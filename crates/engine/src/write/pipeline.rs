@@ -151,8 +151,8 @@ impl Engine {
         options: &WriteOptions,
     ) -> Result<SequenceNumber> {
         self.writable()?;
-        if options.sync && options.disable_wal {
-            return Err(Error::invalid_argument("Sync writes has to enable WAL."));
+        if options.disable_wal {
+            self.check_unlogged(options.sync)?;
         }
         if self.is_observed() {
             return self.submit_timed(payload, options);
@@ -230,6 +230,22 @@ impl Engine {
                 return;
             }
         }
+    }
+
+    /// Refuses writes that are not logged where they must be.
+    #[cold]
+    fn check_unlogged(&self, sync: bool) -> Result<()> {
+        if sync {
+            return Err(Error::invalid_argument("Sync writes has to enable WAL."));
+        }
+        if self.c.options.recycle_log_file_num > 0 {
+            // The end of a log that is written again is found by sequence numbers without gaps.
+            return Err(Error::invalid_argument(
+                "WriteOptions::disableWAL option is not supported if \
+                 DBOptions::recycle_log_file_num > 0",
+            ));
+        }
+        Ok(())
     }
 
     /// Bytes a group may hold: RocksDB's rule, so that a small write does not wait for a large one.

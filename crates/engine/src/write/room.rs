@@ -3,7 +3,7 @@
 use crate::core::{Engine, Immutable, LeaderState, Opening};
 use crate::options::CompressionType;
 use spanlith_base::{Error, Result};
-use spanlith_env::{IoActivity, PacedFile, SyncPace};
+use spanlith_env::{IoActivity, PacedFile, SyncPace, WritableFile};
 use spanlith_wal::{LogCompression, LogOptions, LogWriter};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -131,13 +131,20 @@ impl Engine {
 
     /// Creates the log file of `number`.
     pub(crate) fn create_log(&self, number: u64) -> Result<LogWriter> {
-        let path = self.log_path(number);
-        let mut file = self.c.env.fs.create(&path, IoActivity::Wal)?;
         let o = &self.c.options;
-        if o.allow_fallocate {
-            let size = self.default.settings().options.write_buffer_size;
-            file.preallocate(size + size / 10);
-        }
+        let reused = self.state.lock().reusable_logs.pop_front();
+        let mut file = match reused.map(|old| self.reuse_log(old, number)) {
+            Some(Ok(file)) => file,
+            Some(Err(_)) | None => {
+                let path = self.log_path(number);
+                let mut file = self.c.env.fs.create(&path, IoActivity::Wal)?;
+                if o.allow_fallocate {
+                    let size = self.default.settings().options.write_buffer_size;
+                    file.preallocate(size + size / 10);
+                }
+                file
+            }
+        };
         if o.wal_bytes_per_sync > 0 {
             let pace = SyncPace {
                 bytes_per_sync: o.wal_bytes_per_sync,
@@ -155,15 +162,32 @@ impl Engine {
                 true => o.writable_file_max_buffer_size as usize,
                 false => 0,
             },
-            ..LogOptions::default()
+            recyclable: o.recycle_log_file_num > 0,
         };
         LogWriter::new_with(file, number, form)
+    }
+
+    /// Gives the obsolete log `old` the name of a new one, to be written from its front. Nothing is
+    /// cut off: saving the file system that work is the point.
+    fn reuse_log(&self, old: u64, number: u64) -> Result<Box<dyn WritableFile>> {
+        let fs = &self.c.env.fs;
+        let (from, to) = (self.log_path(old), self.log_path(number));
+        let file = fs
+            .rename(&from, &to)
+            .and_then(|()| fs.overwrite(&to, IoActivity::Wal));
+        file.inspect_err(|e| {
+            // A new file does as well; what is left of the old one is found at the next open.
+            self.c
+                .log
+                .warn(format_args!("cannot write log {old:06} again: {e}"));
+        })
     }
 
     /// Starts a new log, which names the one before. Requires: leadership.
     fn switch_log(&self, leader: &mut LeaderState) -> Result<u64> {
         let number = self.new_file_number();
         let mut new = self.create_log(number)?;
+        new.add_timestamp_sizes(&timestamp_sizes(leader))?;
         let last_record = std::mem::take(&mut leader.last_record);
         if let Some(before) = &leader.log {
             if self.c.options.track_and_verify_wals {
@@ -181,7 +205,15 @@ impl Engine {
         let old = leader.log.replace(new);
         leader.log_in_dir = false;
         leader.log_bytes = 0;
-        let keep_from = self.state.lock().kept_log;
+        // The next write looks at the logs together.
+        leader.log_room = 0;
+        let keep_from = {
+            let mut state = self.state.lock();
+            if let Some(old) = &old {
+                state.closed_logs.insert(old.log_number(), old.len());
+            }
+            state.kept_log
+        };
         let mut old_logs = self.old_logs.lock();
         old_logs.retain(|l| l.log_number() >= keep_from);
         if let Some(mut old) = old {
@@ -247,4 +279,14 @@ impl Engine {
         self.tell_news();
         Ok(())
     }
+}
+
+/// Sizes of the user timestamps of all families, as a log records them.
+pub(crate) fn timestamp_sizes(leader: &LeaderState) -> Vec<(u32, u16)> {
+    let sizes = leader.slots.iter().map(|slot| {
+        let size = slot.family.comparator.timestamp_size();
+        // Longer ones cannot be recorded; no comparator of ours has them.
+        (slot.family.id, u16::try_from(size).unwrap_or(0))
+    });
+    sizes.filter(|s| s.1 > 0).collect()
 }

@@ -17,4 +17,5 @@ mod reads;
 mod regressions;
 mod set_options;
 mod wal_forms;
+mod wal_life;
 mod wal_recovery;

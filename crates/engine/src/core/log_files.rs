@@ -1,0 +1,149 @@
+//! The logs that are on disk, archived ones included.
+
+use super::{Engine, Opening};
+use crate::version::{FileKind, filenames, parse_file_name};
+use spanlith_base::coding::get_fixed64;
+use spanlith_base::{Error, FileNumber, Result, SequenceNumber, SubCode};
+use spanlith_wal::{BATCH_HEADER_SIZE, BatchIter, BatchOp, LogReader, ReadEvent};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// A log on disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogFile {
+    /// Its number.
+    pub number: FileNumber,
+    /// Whether it is in the archive: nothing in it is needed for recovery.
+    pub is_archived: bool,
+    /// Sequence number that its first record begins with; 0 if it has none.
+    pub start_sequence: SequenceNumber,
+    /// Its bytes.
+    pub size: u64,
+}
+
+impl LogFile {
+    /// Where it is below the directory of logs, with a leading `/`, as RocksDB says it.
+    pub fn path_name(&self) -> String {
+        let name = filenames::log_file_name(self.number);
+        match self.is_archived {
+            true => format!("/{}/{name}", filenames::ARCHIVE_DIR),
+            false => format!("/{name}"),
+        }
+    }
+}
+
+impl Engine {
+    /// Numbers of all logs, ascending, and whether each is archived. A log on its way to the archive
+    /// may be listed at its old place.
+    pub(crate) fn log_numbers(&self) -> Result<BTreeMap<FileNumber, bool>> {
+        let fs = &self.c.env.fs;
+        let mut found = BTreeMap::new();
+        let (reusable, newest) = {
+            let state = self.state.lock();
+            let reusable = state.reusable_logs.clone();
+            (reusable, state.logs.back().copied())
+        };
+        // The live ones first: what moves meanwhile is found in the archive.
+        for (dir, is_archived) in [(self.c.wal_dir.clone(), false), (self.archive_dir(), true)] {
+            if fs.entry(&dir)?.is_none() {
+                continue;
+            }
+            for name in fs.list(&dir)? {
+                let Some(FileKind::Log(n)) = parse_file_name(&name) else {
+                    continue;
+                };
+                // A log that is being made is nobody's yet.
+                if !reusable.contains(&n) && newest.is_none_or(|newest| n <= newest) {
+                    found.insert(n, is_archived);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Where the log is now; the archive if it went there.
+    pub(crate) fn log_place(&self, number: FileNumber) -> Result<(PathBuf, bool)> {
+        let live = self.log_path(number);
+        match self.c.env.fs.entry(&live)? {
+            Some(_) => Ok((live, false)),
+            None => Ok((self.archived_log_path(number), true)),
+        }
+    }
+
+    /// Opens a log wherever it is; `None` if it is gone.
+    pub(crate) fn open_log(&self, number: FileNumber) -> Result<Option<LogReader>> {
+        for path in [self.log_path(number), self.archived_log_path(number)] {
+            match self.c.env.fs.open_sequential(&path) {
+                Ok(file) => return Ok(Some(LogReader::new(file, number))),
+                Err(e) if is_missing(&e) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Sequence number that the first record of a log begins with.
+    pub(crate) fn start_of_log(&self, number: FileNumber) -> Result<Option<SequenceNumber>> {
+        let Some(mut reader) = self.open_log(number)? else {
+            return Ok(None);
+        };
+        loop {
+            match reader.next_event()? {
+                ReadEvent::Record { .. } if reader.record().len() >= BATCH_HEADER_SIZE => {
+                    return Ok(get_fixed64(reader.record(), 0));
+                }
+                ReadEvent::Eof => return Ok(None),
+                _ => {}
+            }
+        }
+    }
+
+    /// All logs that hold a record, oldest first.
+    pub(crate) fn log_files(&self) -> Result<Vec<LogFile>> {
+        let mut files = Vec::new();
+        for &number in self.log_numbers()?.keys() {
+            let Some(start_sequence) = self.start_of_log(number)? else {
+                continue;
+            };
+            let (path, is_archived) = self.log_place(number)?;
+            match self.c.env.fs.size(&path) {
+                Ok(size) => files.push(LogFile {
+                    number,
+                    is_archived,
+                    start_sequence,
+                    size,
+                }),
+                Err(e) if is_missing(&e) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(files)
+    }
+
+    /// The log being written.
+    pub(crate) fn current_log_file(&self) -> Result<LogFile> {
+        let number = self.state.lock().logs.back().copied();
+        let number = number.ok_or_else(|| Error::io("the log is not open"))?;
+        Ok(LogFile {
+            number,
+            is_archived: false,
+            start_sequence: self.start_of_log(number)?.unwrap_or(0),
+            size: self.c.env.fs.size(&self.log_path(number))?,
+        })
+    }
+
+    /// Whether the batch is only a note of ours.
+    pub(crate) fn is_own_note(&self, rep: &[u8]) -> bool {
+        let Ok(mut iter) = BatchIter::new(rep) else {
+            return false;
+        };
+        let Some(Ok(BatchOp::LogData { blob })) = iter.next() else {
+            return false;
+        };
+        iter.next().is_none() && Opening::parse(blob, &self.c.db_id).is_some()
+    }
+}
+
+fn is_missing(e: &Error) -> bool {
+    e.subcode() == Some(SubCode::PathNotFound)
+}

@@ -1,0 +1,130 @@
+//! The end of recovery: what was replayed becomes tables, or stays in memtables and in its logs.
+
+use super::replay::{Recovering, Replayed};
+use crate::core::{Engine, FamilyEdit, Opening};
+use crate::version::VersionEdit;
+use crate::write::timestamp_sizes;
+use spanlith_base::Result;
+use spanlith_env::IoActivity;
+use spanlith_wal::LogWriter;
+use std::sync::Arc;
+
+/// Makes what was recovered durable: tables, a new log, a new MANIFEST.
+pub(super) fn finish(engine: &Arc<Engine>, replayed: Replayed, logs: &[u64]) -> Result<()> {
+    let beyond = logs.last().map_or(0, |n| n + 1);
+    // Once something was flushed, all is: the logs are then over with.
+    let keep = engine.c.options.avoid_flush_during_recovery
+        && replayed.families.values().all(|f| f.tables.is_empty())
+        && replayed.families.values().any(|f| !f.mems.is_empty());
+    if keep {
+        sync_kept_logs(engine, logs)?;
+    }
+    let mut edits = Vec::with_capacity(replayed.families.len());
+    for recovering in replayed.families.into_values() {
+        let mut edit = VersionEdit {
+            last_sequence: Some(replayed.last_sequence),
+            ..VersionEdit::default()
+        };
+        if keep && !recovering.mems.is_empty() {
+            // Not in tables: the MANIFEST must not say that it is.
+            edit.last_sequence = None;
+            keep_in_memory(engine, &recovering)?;
+        } else {
+            let last = recovering.flush(engine, &recovering.mems)?;
+            edit.new_files = recovering.tables;
+            edit.new_files.extend(last);
+            let state = engine.state.lock();
+            let f = state.alive(recovering.family.id)?;
+            edit.log_number = Some(f.log_number.max(beyond));
+            let mut epoch = f.version.max_epoch_number();
+            for f in &mut edit.new_files {
+                epoch += 1;
+                f.epoch_number = epoch;
+            }
+        }
+        edits.push(FamilyEdit {
+            family: recovering.family,
+            edit,
+        });
+    }
+    if keep {
+        for e in &mut edits {
+            e.edit.last_sequence = None;
+        }
+    }
+    let number = engine.new_file_number();
+    let mut log = engine.create_log(number)?;
+    if engine.c.options.track_and_verify_wals
+        && let Some(before) = replayed.last_log
+    {
+        log.add_predecessor(before.number, before.size, before.last_sequence)?;
+    }
+    let mut leader = engine.leader.lock();
+    log.add_timestamp_sizes(&timestamp_sizes(&leader))?;
+    if keep && let Some((number, size)) = replayed.end {
+        // The logs before may end in damage that the next recovery stops at again. The sequence goes
+        // on here, and this note says that nothing lies between.
+        let opening = Opening {
+            number,
+            size,
+            sequence: replayed.last_sequence,
+        };
+        let batch = opening.to_batch(&engine.c.db_id)?;
+        log.add_record(batch.as_bytes())?;
+        leader.last_record = batch.sequence();
+        log.sync()?;
+        engine.c.env.fs.sync_dir(&engine.c.wal_dir)?;
+        leader.log_in_dir = true;
+    }
+    leader.log = Some(log);
+    let mut sizes = Vec::with_capacity(logs.len());
+    for &n in logs {
+        sizes.push((n, engine.c.env.fs.size(&engine.log_path(n))?));
+    }
+    {
+        let mut state = engine.state.lock();
+        // Those that are needed stay; the others go when the edits are written.
+        state.closed_logs.extend(sizes);
+        state.logs.extend(logs);
+        state.logs.push_back(number);
+        state.first_own_log = number;
+        state.prepared = replayed.prepared;
+    }
+    drop(leader);
+    engine.log_and_apply_all(edits, |state| {
+        // Their files are put away as what is obsolete.
+        let keep = state.kept_log;
+        state.logs.retain(|&n| n >= keep);
+        state.closed_logs.retain(|&n, _| n >= keep);
+    })
+}
+
+/// What an open returned survives every later crash, so logs that stay are synced first.
+fn sync_kept_logs(engine: &Engine, logs: &[u64]) -> Result<()> {
+    let fs = &engine.c.env.fs;
+    for &n in logs {
+        let file = fs.reopen(&engine.log_path(n), IoActivity::Wal)?;
+        let mut log = LogWriter::new(file, n);
+        log.sync()?;
+        log.close()?;
+    }
+    fs.sync_dir(&engine.c.wal_dir)
+}
+
+/// Makes the replayed entries of a family its mutable memtable.
+fn keep_in_memory(engine: &Engine, recovering: &Recovering) -> Result<()> {
+    let id = recovering.family.id;
+    let mut leader = engine.leader.lock();
+    let mut state = engine.state.lock();
+    if let [mem] = &recovering.mems[..]
+        && let Some(at) = leader.slot(id)
+        && let Some(f) = state.family_mut(id)
+    {
+        leader.slots[at].mem = mem.clone();
+        f.mem = mem.clone();
+        return Ok(());
+    }
+    Err(spanlith_base::Error::corruption(
+        "O1: memtables that were not flushed at recovery are one",
+    ))
+}

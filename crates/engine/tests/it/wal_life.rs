@@ -1,0 +1,308 @@
+//! The life of logs: bounded together, written again, archived, read back as changes, kept by
+//! recovery.
+
+use spanlith::options::{CfOptions, DbOptions, WalRecoveryMode};
+use spanlith::{Change, Db, ErrorKind, FamilyOptions, WriteOptions};
+use spanlith_testkit::TempDir;
+use std::path::Path;
+
+fn with(change: impl FnOnce(&mut DbOptions)) -> DbOptions {
+    let mut options = DbOptions::default();
+    options.create_if_missing = true;
+    options.create_missing_column_families = true;
+    change(&mut options);
+    options
+}
+
+fn open(dir: &Path, options: DbOptions) -> spanlith::Result<Db> {
+    Db::builder(dir).options(options).no_info_log().open()
+}
+
+fn logs(dir: &Path) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(dir) else {
+        return Vec::new();
+    };
+    let names = entries.map(|e| e.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<_> = names.filter(|n| n.ends_with(".log")).collect();
+    names.sort();
+    names
+}
+
+fn get(db: &Db, key: &str) -> Option<String> {
+    let value = db.default_cf().get(key).unwrap();
+    value.map(|v| String::from_utf8(v.to_vec()).unwrap())
+}
+
+#[test]
+fn a_family_that_holds_back_old_logs_is_flushed_when_they_are_too_large() {
+    let temp = TempDir::new("wal-life");
+    let options = with(|o| o.max_total_wal_size = 200_000);
+    let mut small = CfOptions::default();
+    small.write_buffer_size = 64 << 10;
+    let db = Db::builder(temp.path())
+        .options(options)
+        .cf_options(small)
+        .family(FamilyOptions::new("idle"))
+        .no_info_log()
+        .open()
+        .unwrap();
+    let idle = db.cf("idle").unwrap();
+    idle.put("k", "v").unwrap();
+    let first = logs(temp.path())[0].clone();
+    for n in 0..400 {
+        db.default_cf()
+            .put(format!("key{n:04}"), vec![b'x'; 2000])
+            .unwrap();
+    }
+    db.wait_idle(None).unwrap();
+    assert!(
+        !logs(temp.path()).contains(&first),
+        "{:?}",
+        logs(temp.path())
+    );
+    let bytes: u64 = logs(temp.path())
+        .iter()
+        .map(|n| temp.path().join(n).metadata().unwrap().len())
+        .sum();
+    assert!(bytes < 600_000, "{bytes}");
+    assert_eq!(&*idle.get("k").unwrap().unwrap(), b"v");
+}
+
+#[test]
+fn an_obsolete_log_is_written_again_and_its_old_records_never_come_back() {
+    let temp = TempDir::new("wal-life");
+    let options = || with(|o| o.recycle_log_file_num = 2);
+    let db = open(temp.path(), options()).unwrap();
+    let mut reused = 0;
+    for round in 0..6 {
+        for n in 0..20 {
+            db.default_cf()
+                .put(format!("r{round}n{n}"), vec![b'v'; 3000])
+                .unwrap();
+        }
+        let before = logs(temp.path());
+        flush(&db);
+        // The new log has the size of the old one before anything was written to it.
+        let newest = logs(temp.path()).pop().unwrap();
+        let size = temp.path().join(&newest).metadata().unwrap().len();
+        reused += usize::from(!before.contains(&newest) && size > 50_000);
+        db.default_cf().delete(format!("r{round}n0")).unwrap();
+    }
+    assert!(reused >= 3, "{reused}");
+    let expected: Vec<_> = db.default_cf().iter().map(|e| e.unwrap().0).collect();
+    let no_log = WriteOptions::default().disable_wal(true);
+    let refused = db.default_cf().put_opt("x", "y", &no_log).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "Invalid argument: WriteOptions::disableWAL option is not supported if \
+         DBOptions::recycle_log_file_num > 0"
+    );
+    drop(db);
+    for _ in 0..2 {
+        let db = open(temp.path(), options()).unwrap();
+        let found: Vec<_> = db.default_cf().iter().map(|e| e.unwrap().0).collect();
+        assert!(found == expected, "{} of {}", found.len(), expected.len());
+        assert_eq!(get(&db, "r5n0"), None);
+        assert!(get(&db, "r5n1").is_some());
+    }
+}
+
+#[test]
+fn logs_are_not_written_again_in_modes_that_could_not_read_them() {
+    for mode in [
+        WalRecoveryMode::TolerateCorruptedTailRecords,
+        WalRecoveryMode::AbsoluteConsistency,
+    ] {
+        let temp = TempDir::new("wal-life");
+        let options = with(|o| {
+            o.recycle_log_file_num = 2;
+            o.wal_recovery_mode = mode;
+        });
+        let db = open(temp.path(), options).unwrap();
+        db.default_cf().put("a", "1").unwrap();
+        flush(&db);
+        assert_eq!(logs(temp.path()).len(), 1);
+        let no_log = WriteOptions::default().disable_wal(true);
+        db.default_cf().put_opt("x", "y", &no_log).unwrap();
+    }
+}
+
+/// Flushes, and waits for the job that puts logs away.
+fn flush(db: &Db) {
+    db.flush(true).unwrap();
+    db.wait_idle(None).unwrap();
+}
+
+fn keys_of(changes: &[Change]) -> Vec<(u64, usize)> {
+    let facts = changes
+        .iter()
+        .map(|c| (c.sequence, c.batch.operations().unwrap().count()));
+    facts.collect()
+}
+
+#[test]
+fn changes_are_read_from_the_archive_and_from_logs_in_use() {
+    let temp = TempDir::new("wal-life");
+    let options = || with(|o| o.wal_ttl_seconds = 3600);
+    let db = open(temp.path(), options()).unwrap();
+    assert!(db.changes(0).unwrap().next().is_none());
+    let none = db.changes(1).err().unwrap();
+    assert_eq!(
+        none.to_string(),
+        "NotFound: Requested sequence not yet written in the db"
+    );
+    for n in 1..=3 {
+        db.default_cf().put(format!("k{n}"), "v").unwrap();
+        flush(&db);
+    }
+    drop(db);
+    let db = open(temp.path(), options()).unwrap();
+    let mut batch = spanlith::WriteBatch::new();
+    batch.put("k4", "v").delete("k1");
+    db.write(&batch).unwrap();
+    // Three, and the one that the first close left with nothing but our note.
+    assert_eq!(logs(&temp.path().join("archive")).len(), 4);
+    let mut changes = db.changes(2).unwrap();
+    let found: Vec<Change> = changes.by_ref().map(Result::unwrap).collect();
+    assert_eq!(keys_of(&found), [(2, 1), (3, 1), (4, 2)]);
+    // A batch that holds the wanted number in its middle is given whole.
+    let found: Vec<Change> = db.changes(5).unwrap().map(Result::unwrap).collect();
+    assert_eq!(keys_of(&found), [(4, 2)]);
+    assert_eq!(found[0].batch.as_bytes()[12..], batch.as_bytes()[12..]);
+    // The end is not final.
+    assert!(changes.next().is_none());
+    db.default_cf().put("k6", "v").unwrap();
+    flush(&db);
+    db.default_cf().put("k7", "v").unwrap();
+    let found: Vec<Change> = changes.by_ref().map(Result::unwrap).collect();
+    assert_eq!(keys_of(&found), [(6, 1), (7, 1)]);
+    let files = db.log_files().unwrap();
+    assert!(files[0].is_archived && files[0].path_name().starts_with("/archive/"));
+    assert_eq!(files[0].start_sequence, 1);
+    let current = db.current_log_file().unwrap();
+    assert_eq!(files.last(), Some(&current));
+    assert!(!current.is_archived);
+    assert_eq!(db.changes(8).err().unwrap().kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn a_part_of_the_changes_that_is_gone_is_told_once() {
+    let temp = TempDir::new("wal-life");
+    let db = open(temp.path(), with(|_| ())).unwrap();
+    db.default_cf().put("a", "1").unwrap();
+    db.default_cf().put("b", "2").unwrap();
+    flush(&db);
+    db.default_cf().put("c", "3").unwrap();
+    let mut changes = db.changes(1).unwrap();
+    let gap = changes.next().unwrap().unwrap_err();
+    assert_eq!(gap.kind(), ErrorKind::TryAgain);
+    assert!(gap.to_string().contains("Gap in sequence number"), "{gap}");
+    assert_eq!(changes.next().unwrap().unwrap().sequence, 3);
+    let no_log = WriteOptions::default().disable_wal(true);
+    db.default_cf().put_opt("d", "4", &no_log).unwrap();
+    assert!(changes.next().is_none());
+    db.default_cf().put("e", "5").unwrap();
+    let gap = changes.next().unwrap().unwrap_err();
+    assert_eq!(gap.kind(), ErrorKind::TryAgain);
+    assert_eq!(changes.next().unwrap().unwrap().sequence, 5);
+    assert!(changes.next().is_none());
+}
+
+#[test]
+fn the_archive_is_kept_below_its_size() {
+    let temp = TempDir::new("wal-life");
+    let mut large = CfOptions::default();
+    large.write_buffer_size = 4 << 20;
+    let options = with(|o| o.wal_size_limit_mb = 1);
+    let builder = || {
+        Db::builder(temp.path())
+            .options(options.clone())
+            .cf_options(large.clone())
+            .no_info_log()
+    };
+    let db = builder().open().unwrap();
+    for round in 0..4 {
+        for n in 0..6 {
+            db.default_cf()
+                .put(format!("r{round}n{n}"), vec![b'v'; 100_000])
+                .unwrap();
+        }
+        flush(&db);
+    }
+    // Looked at every ten minutes only, and at open.
+    assert_eq!(logs(&temp.path().join("archive")).len(), 4);
+    drop(db);
+    let db = builder().open().unwrap();
+    let left = logs(&temp.path().join("archive"));
+    let size = |n: &String| {
+        temp.path()
+            .join("archive")
+            .join(n)
+            .metadata()
+            .unwrap()
+            .len()
+    };
+    let bytes: u64 = left.iter().map(size).sum();
+    assert!((500_000..=1 << 20).contains(&bytes), "{bytes}");
+    assert!(get(&db, "r0n0").is_some());
+}
+
+#[test]
+fn recovered_entries_stay_in_memory_and_in_their_logs_if_asked_for() {
+    let temp = TempDir::new("wal-life");
+    let options = || {
+        with(|o| {
+            o.avoid_flush_during_recovery = true;
+            o.avoid_flush_during_shutdown = true;
+        })
+    };
+    for round in 0..5 {
+        let db = open(temp.path(), options()).unwrap();
+        for before in 0..round {
+            assert!(get(&db, &format!("k{before}")).is_some(), "{round}");
+        }
+        let tables = db.property("rocksdb.num-files-at-level0").unwrap();
+        assert_eq!(tables, "0", "{round}");
+        db.default_cf().put(format!("k{round}"), "v").unwrap();
+    }
+    assert_eq!(logs(temp.path()).len(), 5);
+    let db = open(temp.path(), options()).unwrap();
+    let found: Vec<u64> = db
+        .changes(1)
+        .unwrap()
+        .map(|c| c.unwrap().sequence)
+        .collect();
+    assert_eq!(found, [1, 2, 3, 4, 5]);
+    flush(&db);
+    assert_eq!(logs(temp.path()).len(), 1);
+    drop(db);
+    let db = open(temp.path(), with(|_| ())).unwrap();
+    assert_eq!(db.default_cf().iter().count(), 5);
+}
+
+#[test]
+fn damage_that_stopped_recovery_does_not_hide_what_was_written_afterwards() {
+    let temp = TempDir::new("wal-life");
+    let options = || with(|o| o.avoid_flush_during_recovery = true);
+    let db = open(temp.path(), options()).unwrap();
+    for n in 0..10 {
+        db.default_cf().put(format!("a{n}"), "v").unwrap();
+    }
+    drop(db);
+    let path = temp.path().join(&logs(temp.path())[0]);
+    let mut bytes = std::fs::read(&path).unwrap();
+    let at = bytes.len() / 2;
+    bytes[at] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    let mut kept = 0;
+    for round in 0..3 {
+        let db = open(temp.path(), options()).unwrap();
+        let found = db.default_cf().iter().count();
+        if round == 0 {
+            kept = found;
+            assert!((1..10).contains(&kept), "{kept}");
+        }
+        assert_eq!(found, kept + round, "{round}");
+        db.default_cf().put(format!("b{round}"), "v").unwrap();
+    }
+}
