@@ -581,8 +581,8 @@ fn what_does_not_exist_is_refused_all_at_once_by_name() {
             "filter_policy",
         ),
         (
-            "enable_blob_files=true;max_total_wal_size=1;two_write_queues=1",
-            "max_total_wal_size, two_write_queues, enable_blob_files",
+            "enable_blob_files=true;allow_ingest_behind=1;best_efforts_recovery=1",
+            "allow_ingest_behind, best_efforts_recovery, enable_blob_files",
         ),
         ("prefix_extractor=mine", "prefix_extractor"),
         ("merge_operator=cassandra", "merge_operator"),
@@ -598,8 +598,8 @@ fn what_does_not_exist_is_refused_all_at_once_by_name() {
         ("memtable=cuckoo", "memtable_factory"),
         ("table_factory=PlainTable", "table_factory"),
         (
-            "wal_compression=kLZ4Compression;recycle_log_file_num=2",
-            "recycle_log_file_num, wal_compression",
+            "wal_compression=kLZ4Compression;allow_ingest_behind=1",
+            "allow_ingest_behind, wal_compression",
         ),
     ] {
         assert_eq!(refused(text), format!("Not implemented: {want}"), "{text}");

@@ -11,8 +11,8 @@ use super::obsolete::{Explanation, remove_obsolete};
 use super::open_tables::{create_table_dirs, highest_table, open_tables, open_tables_later};
 use super::replay::Replay;
 use crate::core::{
-    Components, DbState, DelayController, Engine, FamilyRequest, LeaderState,
-    ManifestState, MemSlot, PurgeQueue, Resources, SnapshotList, Throttle, family_paths,
+    Components, DbState, DelayController, Engine, FamilyRequest, LeaderState, ManifestState,
+    MemSlot, PurgeQueue, Resources, SnapshotList, Throttle, family_paths,
 };
 use crate::info_log::{InfoLog, Logger};
 use crate::listener::Listeners;
