@@ -120,7 +120,8 @@ fn keep_in_memory(engine: &Engine, recovering: &Recovering) -> Result<()> {
         && let Some(at) = leader.slot(id)
         && let Some(f) = state.family_mut(id)
     {
-        leader.slots[at].mem = mem.clone();
+        let budget = engine.c.resources.write_buffers.as_ref();
+        leader.slots[at].replace(mem, budget);
         f.mem = mem.clone();
         return Ok(());
     }

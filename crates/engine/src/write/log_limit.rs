@@ -15,7 +15,7 @@ impl Engine {
         if leader.slots.len() <= 1 {
             return u64::MAX;
         }
-        match self.c.options.max_total_wal_size {
+        match self.options().max_total_wal_size {
             0 => {
                 let buffers = leader.slots.iter().map(|slot| {
                     let o = &slot.family.settings().options;
