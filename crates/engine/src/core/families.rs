@@ -159,11 +159,6 @@ impl Engine {
         if family.comparator.timestamp_size() != 0 {
             self.has_timestamps.store(true, Ordering::Relaxed);
         }
-        if let Some(log) = &mut leader.log {
-            let size = u16::try_from(request.comparator.timestamp_size()).unwrap_or(0);
-            log.add_timestamp_sizes(&[(id, size)])
-                .inspect_err(|e| self.set_error("a write to the log", e))?;
-        }
         leader.log_room = 0;
         let budget = self.c.resources.write_buffers.as_ref();
         leader.slots.push(MemSlot::new(&made, budget));

@@ -3,7 +3,6 @@
 use super::replay::{Recovering, Replayed};
 use crate::core::{Engine, FamilyEdit, Opening};
 use crate::version::VersionEdit;
-use crate::write::timestamp_sizes;
 use spanlith_base::Result;
 use spanlith_env::IoActivity;
 use spanlith_wal::LogWriter;
@@ -60,7 +59,6 @@ pub(super) fn finish(engine: &Arc<Engine>, replayed: Replayed, logs: &[u64]) -> 
         log.add_predecessor(before.number, before.size, before.last_sequence)?;
     }
     let mut leader = engine.leader.lock();
-    log.add_timestamp_sizes(&timestamp_sizes(&leader))?;
     if keep && let Some((number, size)) = replayed.end {
         // The logs before may end in damage that the next recovery stops at again. The sequence goes
         // on here, and this note says that nothing lies between.

@@ -12,4 +12,3 @@ mod sync;
 pub use batch::WriteBatch;
 pub use options::WriteOptions;
 pub(crate) use pipeline::{deletion_type, not_executed};
-pub(crate) use room::timestamp_sizes;

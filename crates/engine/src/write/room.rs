@@ -187,7 +187,6 @@ impl Engine {
     fn switch_log(&self, leader: &mut LeaderState) -> Result<u64> {
         let number = self.new_file_number();
         let mut new = self.create_log(number)?;
-        new.add_timestamp_sizes(&timestamp_sizes(leader))?;
         let last_record = std::mem::take(&mut leader.last_record);
         if let Some(before) = &leader.log {
             if self.c.options.track_and_verify_wals {
@@ -279,14 +278,4 @@ impl Engine {
         self.tell_news();
         Ok(())
     }
-}
-
-/// Sizes of the user timestamps of all families, as a log records them.
-pub(crate) fn timestamp_sizes(leader: &LeaderState) -> Vec<(u32, u16)> {
-    let sizes = leader.slots.iter().map(|slot| {
-        let size = slot.family.comparator.timestamp_size();
-        // Longer ones cannot be recorded; no comparator of ours has them.
-        (slot.family.id, u16::try_from(size).unwrap_or(0))
-    });
-    sizes.filter(|s| s.1 > 0).collect()
 }
