@@ -38,9 +38,11 @@ impl rocksdb_compaction_options_t {
         if self.temperature != 0 {
             return Err(Error::not_supported("output_temperature_override"));
         }
-        let mut options = CompactFilesOptions::default();
-        options.output_file_size_limit = self.output_file_size_limit;
-        options.max_subcompactions = self.max_subcompactions;
+        let mut options = CompactFilesOptions {
+            output_file_size_limit: self.output_file_size_limit,
+            max_subcompactions: self.max_subcompactions,
+            ..CompactFilesOptions::default()
+        };
         if !self.canceled.is_null() {
             // SAFETY: The caller says so; the flag stays with the C program.
             let flag = unsafe {

@@ -5,6 +5,7 @@ use crate::family::rocksdb_column_family_handle_t;
 use crate::ffi::{array, boxed, bytes, report, rocksdb_slice_t};
 use crate::read_options::rocksdb_readoptions_t;
 use libc::c_char;
+use spanlith::options::objects;
 use spanlith::{Cf, Cursor, ReadOptions};
 use spanlith_base::stats::{Statistics, Ticker};
 use spanlith_base::{Error, Result};
@@ -17,8 +18,27 @@ pub struct rocksdb_iterator_t {
     statistics: Option<Arc<Statistics>>,
 }
 
+/// Options of an iterator over a family. To end with a prefix is refused where there are prefixes.
+///
+/// # Safety
+/// The bounds of the options are still valid.
+unsafe fn scan_options(cf: &Cf, options: &rocksdb_readoptions_t) -> Result<ReadOptions> {
+    if options.ends_with_prefix() && !objects::is_null(&cf.options().prefix_extractor) {
+        return Err(Error::not_supported("prefix_same_as_start"));
+    }
+    // SAFETY: The caller says so.
+    unsafe { options.for_scan() }
+}
+
 impl rocksdb_iterator_t {
-    fn new(db: &rocksdb_t, cf: &Cf, options: Result<ReadOptions>) -> Self {
+    /// # Safety
+    /// The bounds of the options are still valid.
+    unsafe fn new(db: &rocksdb_t, cf: &Cf, options: &rocksdb_readoptions_t) -> Self {
+        // SAFETY: The caller says so.
+        Self::with(db, cf, unsafe { scan_options(cf, options) })
+    }
+
+    fn with(db: &rocksdb_t, cf: &Cf, options: Result<ReadOptions>) -> Self {
         let statistics = db.statistics.clone();
         if let Some(s) = &statistics {
             s.add(Ticker::NumIteratorCreated, 1);
@@ -96,7 +116,7 @@ c_api! {
         options: *const rocksdb_readoptions_t,
     ) -> *mut rocksdb_iterator_t {
         let db = &*db;
-        boxed(rocksdb_iterator_t::new(db, &db.cf, (*options).for_scan()))
+        boxed(rocksdb_iterator_t::new(db, &db.cf, &*options))
     }
 
     /// An iterator over a family. Bounds are copied.
@@ -105,7 +125,7 @@ c_api! {
         options: *const rocksdb_readoptions_t,
         column_family: *mut rocksdb_column_family_handle_t,
     ) -> *mut rocksdb_iterator_t {
-        boxed(rocksdb_iterator_t::new(&*db, &(*column_family).cf, (*options).for_scan()))
+        boxed(rocksdb_iterator_t::new(&*db, &(*column_family).cf, &*options))
     }
 
     /// Iterators over several families, all at one point in time.
@@ -119,12 +139,17 @@ c_api! {
     ) {
         report(errptr, (), || {
             let db = &*db;
-            let mut options = (*options).for_scan()?;
+            let read = &*options;
+            let families = array(column_families, size);
+            for family in families {
+                scan_options(&(**family).cf, read)?;
+            }
+            let mut options = read.for_scan()?;
             if size > 1 {
                 options.snapshot.get_or_insert_with(|| db.cf.db().snapshot());
             }
-            for (at, family) in array(column_families, size).iter().enumerate() {
-                let i = rocksdb_iterator_t::new(db, &(**family).cf, Ok(options.clone()));
+            for (at, family) in families.iter().enumerate() {
+                let i = rocksdb_iterator_t::with(db, &(**family).cf, Ok(options.clone()));
                 iterators.add(at).write(boxed(i));
             }
             Ok(())

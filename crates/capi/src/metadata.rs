@@ -183,28 +183,32 @@ c_api! {
     fn rocksdb_column_family_metadata_get_size(
         cf_meta: *mut rocksdb_column_family_metadata_t,
     ) -> u64 {
-        (&(*cf_meta).0).levels.iter().map(|(_, files)| total(files)).sum()
+        let shown = &(*cf_meta).0;
+        shown.levels.iter().map(|(_, files)| total(files)).sum()
     }
 
     /// Number of tables.
     fn rocksdb_column_family_metadata_get_file_count(
         cf_meta: *mut rocksdb_column_family_metadata_t,
     ) -> usize {
-        (&(*cf_meta).0).levels.iter().map(|(_, files)| files.len()).sum()
+        let shown = &(*cf_meta).0;
+        shown.levels.iter().map(|(_, files)| files.len()).sum()
     }
 
     /// Name of the family, from `malloc`.
     fn rocksdb_column_family_metadata_get_name(
         cf_meta: *mut rocksdb_column_family_metadata_t,
     ) -> *mut c_char {
-        malloc_copy((&(*cf_meta).0).name.as_bytes())
+        let shown = &(*cf_meta).0;
+        malloc_copy(shown.name.as_bytes())
     }
 
     /// Number of levels.
     fn rocksdb_column_family_metadata_get_level_count(
         cf_meta: *mut rocksdb_column_family_metadata_t,
     ) -> usize {
-        (&(*cf_meta).0).levels.len()
+        let shown = &(*cf_meta).0;
+        shown.levels.len()
     }
 
     /// A level; NULL if there are not so many.

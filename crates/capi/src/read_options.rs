@@ -124,6 +124,11 @@ impl rocksdb_readoptions_t {
         Ok(options)
     }
 
+    /// Whether iterators are to end with the prefix they were sent to.
+    pub(crate) fn ends_with_prefix(&self) -> bool {
+        self.hints.prefix_same_as_start
+    }
+
     fn refuse(&mut self, refused: bool, get: u32, scan: u32) {
         if refused {
             self.refuses_get |= get;
@@ -296,7 +301,8 @@ switches! {
     /// Whether to use prefixes where that changes nothing.
     hints.auto_prefix_mode:
         rocksdb_readoptions_set_auto_prefix_mode, rocksdb_readoptions_get_auto_prefix_mode;
-    /// Whether to stay within a prefix; means nothing without a prefix extractor.
+    /// Whether to stay within a prefix; means nothing without a prefix extractor, and is refused with
+    /// one.
     hints.prefix_same_as_start:
         rocksdb_readoptions_set_prefix_same_as_start, rocksdb_readoptions_get_prefix_same_as_start;
     /// Whether read-ahead adapts; a hint.

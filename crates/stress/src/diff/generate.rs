@@ -585,8 +585,6 @@ impl Maker<'_> {
             format!("mget {} {at} {}", self.rng.below(2), keys.join(" "))
         } else if self.rng.one_in(8) {
             format!("kme {at} {}", self.key())
-        } else if self.prefixes && self.rng.one_in(4) {
-            format!("pseek {} {}", self.key(), self.rng.below(4))
         } else if self.families.is_some() && self.rng.one_in(20) {
             self.out.push(format!("citer {at}"));
             return;
