@@ -87,7 +87,7 @@ impl Stored {
     pub(crate) fn into_entity(self, key: &[u8], blobs: Blobs<'_>) -> Result<Entity> {
         match self {
             Self::Entity(bytes) => Entity::resolved(bytes, key, blobs),
-            plain => Entity::of_value(&*plain.into_value(key, blobs)?),
+            plain => Entity::of_value(&plain.into_value(key, blobs)?),
         }
     }
 
