@@ -1,5 +1,7 @@
 //! Column families: own options, one log, batches over several of them.
 
+#![allow(clippy::disallowed_methods, reason = "threads of a user")]
+
 use spanlith::options::{CfOptions, CompressionType};
 use spanlith::{Cf, Db, FamilyOptions, Result, WriteBatch};
 

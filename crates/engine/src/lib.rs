@@ -45,7 +45,9 @@ mod recovery;
 pub mod version;
 mod write;
 
-pub use crate::compaction::{BottommostCompaction, CompactFilesOptions, CompactRangeOptions};
+pub use crate::compaction::{
+    BottommostCompaction, CompactFilesOptions, CompactRangeOptions, KeyRange,
+};
 pub use crate::core::{CompactionStats, LevelStats, Snapshot, StatsSlice};
 pub use db::{
     Cf, Change, Changes, Cursor, Db, FamilyOptions, Iter, LiveFile, LogFile, OpenBuilder, SizeOf,

@@ -30,6 +30,9 @@ impl Default for CompactFilesOptions {
     }
 }
 
+/// A range of user keys; `None` is an open end.
+pub type KeyRange<'a> = (Option<&'a [u8]>, Option<&'a [u8]>);
+
 impl Engine {
     /// Compacts the named tables, and what must go with them, into `output_level`; returns the
     /// numbers of the new tables.
@@ -88,7 +91,7 @@ impl Engine {
     pub(crate) fn delete_files_in_ranges(
         self: &Arc<Self>,
         family: &Arc<Family>,
-        ranges: &[(Option<&[u8]>, Option<&[u8]>)],
+        ranges: &[KeyRange<'_>],
         include_end: bool,
     ) -> Result<()> {
         self.writable()?;

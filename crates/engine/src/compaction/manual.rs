@@ -24,7 +24,7 @@ pub enum BottommostCompaction {
 }
 
 /// How a key range is compacted.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct CompactRangeOptions {
     /// No other compaction runs meanwhile.
     pub exclusive: bool,
@@ -44,22 +44,6 @@ pub struct CompactRangeOptions {
     pub full_history_ts_low: Option<Vec<u8>>,
     /// Set to give up.
     pub canceled: Option<Arc<AtomicBool>>,
-}
-
-impl Default for CompactRangeOptions {
-    fn default() -> Self {
-        Self {
-            exclusive: false,
-            change_level: false,
-            target_level: None,
-            target_path_id: 0,
-            bottommost: BottommostCompaction::default(),
-            allow_write_stall: false,
-            max_subcompactions: 0,
-            full_history_ts_low: None,
-            canceled: None,
-        }
-    }
 }
 
 /// A manual compaction in progress.
@@ -106,7 +90,7 @@ impl Engine {
             if !options.allow_write_stall {
                 self.wait_for_calm(family)?;
             }
-            self.flush(&[family.clone()], true)?;
+            self.flush(std::slice::from_ref(family), true)?;
         }
         let manual = Manual {
             family,

@@ -14,6 +14,6 @@ mod split;
 
 pub(crate) use below::Below;
 pub(crate) use blob_meter::BlobMeter;
-pub use files::CompactFilesOptions;
+pub use files::{CompactFilesOptions, KeyRange};
 pub(crate) use iterator::{CompactionIter, IterSettings};
 pub use manual::{BottommostCompaction, CompactRangeOptions};

@@ -71,7 +71,7 @@ impl Engine {
         }
         let busy = state.compactions_queued + state.compactions_running;
         // One job at a time unless some tree is behind, as RocksDB; each finished job asks again.
-        let behind = || state.families.values().any(|f| wants_more(f));
+        let behind = || state.families.values().any(wants_more);
         let limit = if self.write_gate.load(Ordering::Relaxed) != 0 || behind() {
             self.max_compactions()
         } else {

@@ -142,7 +142,6 @@ pub(crate) fn table_options(cf: &CfOptions, o: &BlockBasedTableOptions) -> Table
         super_block_alignment_space_overhead_ratio: o
             .super_block_alignment_space_overhead_ratio
             .min(1 << 30) as usize,
-        ..TableOptions::default()
     }
 }
 

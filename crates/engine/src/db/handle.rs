@@ -2,7 +2,7 @@
 
 use super::cursor::{Cursor, Iter};
 use super::{FamilyOptions, OpenBuilder};
-use crate::compaction::{CompactFilesOptions, CompactRangeOptions};
+use crate::compaction::{CompactFilesOptions, CompactRangeOptions, KeyRange};
 use crate::core::{CompactionStats, Engine, Family, Snapshot};
 use crate::read::ReadOptions;
 use crate::version::FileMeta;
@@ -534,11 +534,7 @@ impl Cf {
     ///
     /// # Errors
     /// `ColumnFamilyDropped`, `Io`.
-    pub fn delete_files_in_ranges(
-        &self,
-        ranges: &[(Option<&[u8]>, Option<&[u8]>)],
-        include_end: bool,
-    ) -> Result<()> {
+    pub fn delete_files_in_ranges(&self, ranges: &[KeyRange<'_>], include_end: bool) -> Result<()> {
         self.engine()
             .delete_files_in_ranges(&self.family, ranges, include_end)
     }

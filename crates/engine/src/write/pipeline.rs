@@ -543,6 +543,16 @@ impl Memtables for Slots<'_> {
     }
 }
 
+/// Of a batch that touches only the default family.
+struct Single<'a>(&'a MemTable);
+
+impl Memtables for Single<'_> {
+    #[inline(always)]
+    fn of(&mut self, _: u32) -> Result<&MemTable> {
+        Ok(self.0)
+    }
+}
+
 /// A follower's, found through the superversions.
 struct Published<'a> {
     engine: &'a Engine,
@@ -571,7 +581,7 @@ fn unknown_family() -> Error {
 
 /// Inserts the entries of one request. Fails only on a broken promise.
 fn apply(to: &mut impl Memtables, r: &Request<'_>) -> Result<()> {
-    let mut seqno = r.seqno;
+    let seqno = r.seqno;
     match r.payload {
         Payload::One {
             cf,
@@ -579,43 +589,52 @@ fn apply(to: &mut impl Memtables, r: &Request<'_>) -> Result<()> {
             key,
             value,
         } => insert(to.of(cf)?, seqno, kind, key, value),
-        Payload::Batch { body, .. } => {
-            for op in BatchIter::entries(body) {
-                let (cf, kind, key, value): (_, _, _, &[u8]) = match op? {
-                    BatchOp::Put { cf, key, value } => (cf, ValueType::Value, key, value),
-                    BatchOp::Delete { cf, key } => {
-                        let mem = to.of(cf)?;
-                        let timed = mem.comparator().timestamp_size() != 0;
-                        insert(mem, seqno, deletion_type(timed), key, &[])?;
-                        seqno += 1;
-                        continue;
-                    }
-                    BatchOp::WideColumnEntity { cf, key, entity } => {
-                        (cf, ValueType::WideColumnEntity, key, entity)
-                    }
-                    BatchOp::ValuePreferredSeqno { cf, key, value } => {
-                        (cf, ValueType::ValuePreferredSeqno, key, value)
-                    }
-                    BatchOp::SingleDelete { cf, key } => (cf, ValueType::SingleDeletion, key, &[]),
-                    BatchOp::Merge { cf, key, value } => (cf, ValueType::Merge, key, value),
-                    BatchOp::LogData { .. } => continue,
-                    BatchOp::DeleteRange { cf, begin, end } => {
-                        let mem = to.of(cf)?;
-                        // An empty range is counted but gets no number, as in replay.
-                        if mem.comparator().compare(begin, end).is_lt() {
-                            mem.add_range_tombstone(seqno, begin, end);
-                            seqno += 1;
-                        }
-                        continue;
-                    }
-                    other => return Err(not_executed(&other)),
-                };
-                insert(to.of(cf)?, seqno, kind, key, value)?;
-                seqno += 1;
-            }
-            Ok(())
-        }
+        Payload::Batch {
+            body,
+            families: false,
+            ..
+        } => apply_entries(&mut Single(to.of(0)?), body, seqno),
+        Payload::Batch { body, .. } => apply_entries(to, body, seqno),
     }
+}
+
+/// Inserts the entries of a batch, the first with number `seqno`.
+#[inline]
+fn apply_entries(to: &mut impl Memtables, body: &[u8], mut seqno: SequenceNumber) -> Result<()> {
+    for op in BatchIter::entries(body) {
+        let (cf, kind, key, value): (_, _, _, &[u8]) = match op? {
+            BatchOp::Put { cf, key, value } => (cf, ValueType::Value, key, value),
+            BatchOp::Delete { cf, key } => {
+                let mem = to.of(cf)?;
+                let timed = mem.comparator().timestamp_size() != 0;
+                insert(mem, seqno, deletion_type(timed), key, &[])?;
+                seqno += 1;
+                continue;
+            }
+            BatchOp::WideColumnEntity { cf, key, entity } => {
+                (cf, ValueType::WideColumnEntity, key, entity)
+            }
+            BatchOp::ValuePreferredSeqno { cf, key, value } => {
+                (cf, ValueType::ValuePreferredSeqno, key, value)
+            }
+            BatchOp::SingleDelete { cf, key } => (cf, ValueType::SingleDeletion, key, &[]),
+            BatchOp::Merge { cf, key, value } => (cf, ValueType::Merge, key, value),
+            BatchOp::LogData { .. } => continue,
+            BatchOp::DeleteRange { cf, begin, end } => {
+                let mem = to.of(cf)?;
+                // An empty range is counted but gets no number, as in replay.
+                if mem.comparator().compare(begin, end).is_lt() {
+                    mem.add_range_tombstone(seqno, begin, end);
+                    seqno += 1;
+                }
+                continue;
+            }
+            other => return Err(not_executed(&other)),
+        };
+        insert(to.of(cf)?, seqno, kind, key, value)?;
+        seqno += 1;
+    }
+    Ok(())
 }
 
 #[inline]
