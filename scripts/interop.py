@@ -2,7 +2,7 @@
 """Files cross between engines: what one writes, every other must read exactly, and back.
 
   interop.py --subject NAME=DIR --peer NAME=DIR:FORMAT [--peer ...] [--seed N] [--rounds N] [--ops N]
-             [--work DIR] [--keep] [--tools]
+             [--work DIR] [--keep] [--tools] [--mixes all|NAME [--mix-ops N] [--jobs N]]
 
 DIR holds a librocksdb.so; each engine is driven through its C functions, by ctypes, in a process of
 its own. FORMAT is the format version of table files that both sides write when they meet that peer
@@ -22,6 +22,10 @@ on, and the first engine opens the result. At last both alternate on one directo
 each, every one of which ends in one of these four ways. With --tools the tools of 7.8.3 judge every
 directory of its format: `ldb checkconsistency`, `sst_dump --command=verify`.
 
+With --mixes, every option mix of interop_mixes.py that a peer knows is written by one engine (tables in
+several levels, level 0 and a log), read and written on by the other, whose last family is dropped and
+made anew, and read again by the first; both ways, some with writers that are killed.
+
 Contents are compared through a forward and a backward scan and a get of every key, present or not.
 After a kill they must be those after some number of operations, at least all that were acknowledged.
 Where both sides can, a read-only open must show the same and change no file.
@@ -33,7 +37,6 @@ the comparison works.
 """
 import argparse
 import collections
-import ctypes
 import hashlib
 import json
 import os
@@ -45,6 +48,11 @@ import sys
 import tempfile
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+
+sys.dont_write_bytecode = True  # the folder of the scripts stays clean
+from interop_engine import named, parted  # noqa: E402
+from interop_mixes import MIXES  # noqa: E402
 
 ANSWER_SECONDS = 120
 REQUIRED = """open_column_families close options_create options_destroy options_set_create_if_missing
@@ -54,11 +62,13 @@ REQUIRED = """open_column_families close options_create options_destroy options_
  block_based_options_set_filter_policy filterpolicy_create_bloom_full
  block_based_options_set_format_version
  writeoptions_create writeoptions_destroy writeoptions_set_sync readoptions_create readoptions_destroy
- flushoptions_create flushoptions_destroy flush compact_range put delete write
+ readoptions_set_total_order_seek flushoptions_create flushoptions_destroy flush compact_range put delete write
  writebatch_create writebatch_destroy writebatch_put writebatch_delete_range
  get_pinned pinnableslice_value pinnableslice_destroy create_iterator iter_destroy iter_valid
  iter_seek_to_first iter_seek_to_last iter_next iter_prev iter_key iter_value
- column_family_handle_destroy free""".split()
+ column_family_handle_destroy free get_options_from_string drop_column_family put_cf delete_cf
+ singledelete_cf merge_cf writebatch_put_cf writebatch_delete_cf writebatch_delete_range_cf flush_cf
+ compact_range_cf get_pinned_cf create_iterator_cf""".split()
 # An operation or check that needs one of these is left out when either side lacks it, and named.
 OPTIONAL = {
     "merge": ["merge"],
@@ -68,203 +78,6 @@ OPTIONAL = {
     "read-only": ["open_for_read_only_column_families"],
     "iterator-errors": ["iter_get_error"],
 }
-
-
-# ---------------------------------------------------------------- one engine, in its own process
-
-
-class Engine:
-    """The C functions of one library over one open database."""
-
-    def __init__(self, library):
-        self.lib = ctypes.CDLL(library)
-        self.db = None
-        self.kept = []
-
-    def has(self, name):
-        return hasattr(self.lib, "rocksdb_" + name)
-
-    def call(self, name, *args, result=None):
-        function = getattr(self.lib, "rocksdb_" + name)
-        function.restype = result
-        return function(*args)
-
-    def checked(self, name, *args, result=None):
-        """A call with an error pointer at its end."""
-        error = ctypes.c_void_p()
-        value = self.call(name, *args, ctypes.byref(error), result=result)
-        if error.value:
-            text = ctypes.string_at(error.value).decode(errors="replace")
-            self.call("free", error)
-            raise RuntimeError(text)
-        return value
-
-    def pointer(self, name, *args):
-        return ctypes.c_void_p(self.call(name, *args, result=ctypes.c_void_p))
-
-    def open(self, path, settings, read_only=False):
-        options = self.pointer("options_create")
-        table = self.pointer("block_based_options_create")
-        self.call("options_set_create_if_missing", options, ctypes.c_ubyte(1))
-        self.call("options_set_write_buffer_size", options, ctypes.c_size_t(settings["write_buffer"]))
-        self.call("options_set_target_file_size_base", options, ctypes.c_uint64(settings["file_size"]))
-        self.call("options_set_compression", options, ctypes.c_int(settings["compression"]))
-        self.call("options_set_uint64add_merge_operator", options)
-        self.call("block_based_options_set_block_size", table, ctypes.c_size_t(settings["block_size"]))
-        self.call("block_based_options_set_format_version", table, ctypes.c_int(settings["format"]))
-        if settings["bloom"]:
-            policy = self.pointer("filterpolicy_create_bloom_full", ctypes.c_double(settings["bloom"]))
-            self.call("block_based_options_set_filter_policy", table, policy)
-        if settings.get("checksum"):
-            self.call("block_based_options_set_checksum", table, ctypes.c_char(settings["checksum"]))
-        self.call("options_set_block_based_table_factory", options, table)
-        names = (ctypes.c_char_p * 1)(b"default")
-        each = (ctypes.c_void_p * 1)(options)
-        handles = (ctypes.c_void_p * 1)()
-        try:
-            if read_only:
-                db = self.checked("open_for_read_only_column_families", options, path.encode(), ctypes.c_int(1),
-                                  names, each, handles, ctypes.c_ubyte(0), result=ctypes.c_void_p)
-            else:
-                db = self.checked("open_column_families", options, path.encode(), ctypes.c_int(1),
-                                  names, each, handles, result=ctypes.c_void_p)
-        finally:
-            self.call("block_based_options_destroy", table)
-            self.call("options_destroy", options)
-        self.db, self.handle = ctypes.c_void_p(db), ctypes.c_void_p(handles[0])
-        self.wo, self.ro = self.pointer("writeoptions_create"), self.pointer("readoptions_create")
-
-    def close(self):
-        self.call("column_family_handle_destroy", self.handle)
-        self.call("writeoptions_destroy", self.wo)
-        self.call("readoptions_destroy", self.ro)
-        self.call("close", self.db)
-        self.db = None
-
-    def apply(self, op):
-        kind, size = op[0], ctypes.c_size_t
-        if kind == "b":
-            batch = self.pointer("writebatch_create")
-            for inner in op[1]:
-                k = bytes.fromhex(inner[1])
-                if inner[0] == "p":
-                    v = bytes.fromhex(inner[2])
-                    self.call("writebatch_put", batch, k, size(len(k)), v, size(len(v)))
-                elif inner[0] == "d":
-                    self.call("writebatch_delete", batch, k, size(len(k)))
-                elif inner[0] == "r":
-                    end = bytes.fromhex(inner[2])
-                    self.call("writebatch_delete_range", batch, k, size(len(k)), end, size(len(end)))
-                else:
-                    raise RuntimeError("no such operation in a batch: " + inner[0])
-            try:
-                self.checked("write", self.db, self.wo, batch)
-            finally:
-                self.call("writebatch_destroy", batch)
-            return
-        k = bytes.fromhex(op[1])
-        v = bytes.fromhex(op[2]) if len(op) > 2 else b""
-        if kind == "p":
-            self.checked("put", self.db, self.wo, k, size(len(k)), v, size(len(v)))
-        elif kind == "d":
-            self.checked("delete", self.db, self.wo, k, size(len(k)))
-        elif kind == "s":
-            self.checked("singledelete", self.db, self.wo, k, size(len(k)))
-        elif kind == "m":
-            self.checked("merge", self.db, self.wo, k, size(len(k)), v, size(len(v)))
-        else:
-            raise RuntimeError("no such operation: " + kind)
-
-    def flush(self):
-        options = self.pointer("flushoptions_create")
-        try:
-            self.checked("flush", self.db, options)
-        finally:
-            self.call("flushoptions_destroy", options)
-
-    def compact(self):
-        nothing, size = ctypes.c_char_p(None), ctypes.c_size_t(0)
-        self.call("compact_range", self.db, nothing, size, nothing, size)
-
-    def scan(self, backward):
-        first, step = ("iter_seek_to_last", "iter_prev") if backward else ("iter_seek_to_first", "iter_next")
-        lib = self.lib
-        for name in ("iter_key", "iter_value"):
-            getattr(lib, "rocksdb_" + name).restype = ctypes.c_void_p
-        valid, advance = lib.rocksdb_iter_valid, getattr(lib, "rocksdb_" + step)
-        valid.restype = ctypes.c_ubyte
-        advance.restype = None
-        entries, size = [], ctypes.c_size_t()
-        it = self.pointer("create_iterator", self.db, self.ro)
-        try:
-            self.call(first, it)
-            while valid(it):
-                k = lib.rocksdb_iter_key(it, ctypes.byref(size))
-                k = ctypes.string_at(k, size.value) if size.value else b""
-                v = lib.rocksdb_iter_value(it, ctypes.byref(size))
-                v = ctypes.string_at(v, size.value) if size.value else b""
-                entries.append((k.hex(), v.hex()))
-                advance(it)
-            if self.has("iter_get_error"):
-                self.checked("iter_get_error", it)
-        finally:
-            self.call("iter_destroy", it)
-        return entries
-
-    def get(self, key):
-        size = ctypes.c_size_t()
-        slot = self.checked("get_pinned", self.db, self.ro, key, ctypes.c_size_t(len(key)), result=ctypes.c_void_p)
-        if not slot:
-            return None
-        slot = ctypes.c_void_p(slot)
-        value = self.call("pinnableslice_value", slot, ctypes.byref(size), result=ctypes.c_void_p)
-        if value is None:
-            out = None  # the slot exists but is empty: not found
-        else:
-            out = ctypes.string_at(value, size.value).hex() if size.value else ""
-        self.call("pinnableslice_destroy", slot)
-        return out
-
-
-def worker(library, planted):
-    """Answers one JSON line per JSON line on standard input. Skips the operation `planted`."""
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # whatever the library prints must not mix with the answers
-    engine, done = Engine(library), 0
-
-    def serve(ask):
-        nonlocal done
-        what = ask["do"]
-        if what == "missing":
-            return {"missing": [n for n in ask["names"] if not engine.has(n)]}
-        if what == "open":
-            done = 0
-            engine.open(ask["path"], ask["settings"], ask.get("read_only", False))
-        elif what == "apply":
-            for op in ask["ops"]:
-                done += 1
-                if done != planted:
-                    engine.apply(op)
-            return {"done": done}
-        elif what == "flush":
-            engine.flush()
-        elif what == "compact":
-            engine.compact()
-        elif what == "close":
-            engine.close()
-        elif what == "scan":
-            return {"entries": engine.scan(ask["backward"])}
-        elif what == "get":
-            return {"values": [engine.get(bytes.fromhex(k)) for k in ask["keys"]]}
-        return {}
-
-    for line in sys.stdin:
-        try:
-            answer = serve(json.loads(line))
-        except Exception as error:  # told to the driver, which decides
-            answer = {"error": str(error)}
-        answers.write(json.dumps(answer) + "\n")
-        answers.flush()
 
 
 class Failure(Exception):
@@ -279,7 +92,8 @@ class Process:
     def __init__(self, name, library):
         self.name = name
         self.log = tempfile.TemporaryFile("w+")
-        command = [sys.executable, os.path.abspath(__file__), "--worker", library, str(Process.planted)]
+        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "interop_engine.py")
+        command = [sys.executable, script, library, str(Process.planted)]
         self.child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True)
 
     def died(self):
@@ -332,31 +146,38 @@ class Process:
 # ---------------------------------------------------------------- model and operations
 
 
-def apply_to_model(model, op):
+def apply_to_model(model, op, family=0):
     kind = op[0]
-    if kind == "b":
+    if kind == "@":
+        apply_to_model(model, op[2], op[1])
+    elif kind == "b":
         for inner in op[1]:
-            apply_to_model(model, inner)
+            apply_to_model(model, inner, family)
     elif kind == "p":
-        model[op[1]] = op[2]
+        model[named(family, op[1])] = op[2]
     elif kind in "ds":
-        model.pop(op[1], None)
+        model.pop(named(family, op[1]), None)
     elif kind == "r":
-        for key in [k for k in model if op[1] <= k < op[2]]:  # hexadecimal keeps the order of bytes
-            del model[key]
+        low, high = min(op[1:]), max(op[1:])  # hexadecimal keeps the order of bytes
+        for name in list(model):
+            at, key = parted(name)
+            # A reverse order begins with the greater key, which is in the range; its end is not.
+            if at == family and (low <= key < high if op[1] == low else low < key <= high):
+                del model[name]
     elif kind == "m":
-        old = model.get(op[1], "")
+        old = model.get(named(family, op[1]), "")
         old = int.from_bytes(bytes.fromhex(old), "little") if len(old) == 16 else 0
         add = int.from_bytes(bytes.fromhex(op[2]), "little")
-        model[op[1]] = ((old + add) % 2**64).to_bytes(8, "little").hex()
+        model[named(family, op[1])] = ((old + add) % 2**64).to_bytes(8, "little").hex()
 
 
 class Operations:
     """Draws operations. Keys beginning with c are counters, with s are single-deleted (each is put
     once before it), the rest is free."""
 
-    def __init__(self, rng, features):
+    def __init__(self, rng, features, families=1, reverse=False):
         self.rng, self.features, self.count = rng, features, 0
+        self.families, self.reverse = families, reverse
         edges = [b"", b"\0", b"\0\0", b"\xff", b"\xff" * 9, b"a", b"a\0", b"a\0b", b"aa", b"p" * 300, b"p" * 300 + b"q"]
         self.plain = edges + [b"key%06d" % i for i in range(700)] + [b"k%dx" % i * 3 for i in range(60)]
         self.counters = [b"c%d" % i for i in range(40)]
@@ -377,6 +198,15 @@ class Operations:
         return ["d", key]
 
     def draw(self, model):
+        if self.families == 1:
+            return self.draw_in(0, model)
+        family = self.rng.randrange(self.families)
+        op = self.draw_in(family, model)
+        if op[0] == "b":  # batches cross families
+            return ["b", [["@", self.rng.randrange(self.families), inner] for inner in op[1]]]
+        return ["@", family, op]
+
+    def draw_in(self, family, model):
         r = self.rng
         dice = r.random()
         if dice < 0.08 and "merge" in self.features:
@@ -385,7 +215,7 @@ class Operations:
             return r.choices([["m", key, number], ["d", key], ["p", key, number]], [8, 1, 1])[0]
         if dice < 0.14 and "single" in self.features:
             key = r.choice(self.singles).hex()
-            return ["s", key] if key in model else ["p", key, self.value()]
+            return ["s", key] if named(family, key) in model else ["p", key, self.value()]
         if dice < 0.24:
             inner = [self.simple() for _ in range(r.randrange(1, 12))]
             if "batch-delete" not in self.features:
@@ -395,7 +225,8 @@ class Operations:
             # Counters and single-deleted keys lie outside of the ranges.
             low, high = sorted(r.sample(range(640), 2))
             high = min(high, low + r.randrange(1, 40))
-            return ["b", [["r", (b"key%06d" % low).hex(), (b"key%06d" % high).hex()]]]
+            ends = [(b"key%06d" % n).hex() for n in (low, high)]
+            return ["b", [["r", *(ends[::-1] if self.reverse else ends)]]]
         return self.simple()
 
     def list(self, model, number):
@@ -410,7 +241,7 @@ class Operations:
     def absent(self, model):
         near = [k[:-1] for k in self.plain if k] + [k + b"\0" for k in self.plain]
         keys = {k.hex() for k in self.plain + self.counters + self.singles} | {k.hex() for k in self.rng.sample(near, 100)}
-        return sorted(keys - model.keys())
+        return sorted({named(family, k) for family in range(self.families) for k in keys} - model.keys())
 
 
 # ---------------------------------------------------------------- the driver
@@ -422,6 +253,7 @@ class Interop:
         self.checks, self.failures = collections.Counter(), []
         self.skipped, self.kept = [], []
         self.number = 0
+        self.lock = threading.Lock()
 
     def say(self, text):
         print(text, flush=True)
@@ -445,6 +277,8 @@ class Interop:
             process.ask("open", path=path, settings=settings)
             if ending == "kill":
                 return self.write_until_killed(process, before, operations, ops.rng)
+            if ending == "mixed":
+                return self.write_mixed(process, model, operations)
             # For "log" the first half is flushed into tables, the rest stays in the log.
             cut = len(operations) // 2 if ending == "log" else len(operations)
             self.apply(process, operations[:cut])
@@ -457,6 +291,18 @@ class Interop:
             return [model]
         finally:
             process.end()
+
+    def write_mixed(self, process, model, operations):
+        """Leaves lower levels, level 0 and a log with contents."""
+        part = len(operations) // 4
+        for number, chunk in enumerate(chunks(operations, part)):
+            self.apply(process, chunk)
+            if number < 3:
+                process.ask("flush")
+            if number == 1:
+                process.ask("compact")
+        process.ask("close")
+        return [model]
 
     def apply(self, process, operations):
         for chunk in chunks(operations, 200):
@@ -503,8 +349,10 @@ class Interop:
         try:
             process.ask("open", path=path, settings=settings, read_only=read_only)
             entries = process.ask("scan", backward=False)["entries"]
-            if [k for k, _ in entries] != sorted(k for k, _ in entries):
-                raise Failure(f"{what}: the scan is not in key order")
+            for family in range(ops.families):
+                keys = [parted(k)[1] for k, _ in entries if parted(k)[0] == family]
+                if keys != sorted(keys, reverse=ops.reverse):
+                    raise Failure(f"{what}: the scan is not in key order")
             found = dict(map(tuple, entries))
             if len(found) != len(entries):
                 raise Failure(f"{what}: the scan shows a key twice")
@@ -555,8 +403,7 @@ class Interop:
         shutil.rmtree(copy)
 
     def copy(self, path):
-        self.number += 1
-        target = os.path.join(self.a.work, f"copy{self.number}")
+        target = os.path.join(self.a.work, f"copy{self.fresh()}")
         shutil.copytree(path, target)
         return target
 
@@ -601,10 +448,48 @@ class Interop:
         if settings["format"] <= 5:
             self.tools(path, what)
 
+    def mix(self, writer, reader, mix, both, path, rng):
+        """`writer` writes under the options of a mix, `reader` reads, writes on, drops the last family
+        and makes it anew, `writer` reads and writes on, `reader` reads."""
+        what = f"{writer[0]} -> {reader[0]}"
+        families, reverse = len(mix.families), mix.reverse
+        ops = Operations(rng, both, families, reverse)
+        sides = [dict(families=mix.texts(engine[0] != self.a.subject[0])) for engine in (writer, reader)]
+        old = mix.format <= 5 and not mix.only_new
+        allowed = self.write_session(writer, path, sides[0], {}, ops, "mixed")
+        if old:
+            self.tools(path, what)
+        state = self.compare(reader, path, sides[1], allowed, ops, what)
+        if families > 2:
+            self.drop(reader, path, sides[1])
+            state = {k: v for k, v in state.items() if parted(k)[0] != families - 1}
+        back = "kill" if mix.kill else "mixed"
+        allowed = self.write_session(reader, path, sides[1], state, ops, back)
+        what += f", back after {back}"
+        state = self.compare(writer, path, sides[0], allowed, ops, what)
+        if old:
+            self.tools(path, what)
+        if mix.kill:
+            allowed = self.write_session(writer, path, sides[0], state, ops, "kill")
+            self.compare(reader, path, sides[1], allowed, ops, what + ", and again")
+
+    def drop(self, engine, path, settings):
+        process = Process(engine[0], library(engine[1]))
+        try:
+            process.ask("open", path=path, settings=settings)
+            process.ask("drop")
+            process.ask("close")
+        finally:
+            process.end()
+
+    def fresh(self):
+        with self.lock:
+            self.number += 1
+            return self.number
+
     def scenario(self, name, seed, run):
         rng = random.Random(f"{seed} {name}")
-        self.number += 1
-        path = os.path.join(self.a.work, f"db{self.number}")
+        path = os.path.join(self.a.work, f"db{self.fresh()}")
         start = time.monotonic()
         try:
             run(rng, path)
@@ -653,6 +538,30 @@ class Interop:
                     self.alternate((subject, peer), settings, Operations(rng, features), features, path)
 
                 self.scenario(f"seed {seed}: {subject[0]} and {peer[0]} alternate, 5 sessions each", seed, alternate)
+        if self.a.mixes:
+            self.run_mixes(missing)
+
+    def run_mixes(self, missing):
+        """Every mix with every peer that knows its options, both ways."""
+        self.a.ops = self.a.mix_ops
+        wanted = [m for m in MIXES if self.a.mixes == "all" or self.a.mixes in m.name]
+        running = []
+        with ThreadPoolExecutor(self.a.jobs) as pool:
+            for peer, form in self.a.peers:
+                lacking = set(missing[self.a.subject[0]]) | set(missing[peer[0]])
+                both = {f for f, needs in OPTIONAL.items() if not lacking & set(needs)} | {"ranges"}
+                for mix in wanted:
+                    if mix.format > form or (mix.only_new and form < 6):
+                        continue
+                    self.checks["mixes"] += 1
+                    for writer, reader in ((self.a.subject, peer), (peer, self.a.subject)):
+                        def cross(rng, path, writer=writer, reader=reader, mix=mix, both=both):
+                            self.mix(writer, reader, mix, both - set(mix.without), path, rng)
+
+                        name = f"mix {mix.name}: {writer[0]} -> {reader[0]} -> {writer[0]}"
+                        running.append(pool.submit(self.scenario, name, self.a.seed, cross))
+            for one in running:
+                one.result()  # an exception that is no difference ends the run
 
 
 def library(directory):
@@ -689,8 +598,6 @@ def fingerprint(path):
 
 
 def main():
-    if sys.argv[1:2] == ["--worker"]:
-        return worker(sys.argv[2], int(sys.argv[3]))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--subject", required=True, metavar="NAME=DIR")
     parser.add_argument("--peer", action="append", required=True, metavar="NAME=DIR:FORMAT")
@@ -701,6 +608,9 @@ def main():
     parser.add_argument("--keep", action="store_true", help="keep the scratch folder")
     parser.add_argument("--tools", action="store_true", help="let ldb and sst_dump of 7.8.3 judge, too")
     parser.add_argument("--ranges", action=argparse.BooleanOptionalAction, default=True, help="range deletes, too")
+    parser.add_argument("--mixes", default="", metavar="NAME", help="option mixes, too: all, or those named so")
+    parser.add_argument("--mix-ops", type=int, default=400, help="operations per session of a mix")
+    parser.add_argument("--jobs", type=int, default=2, help="mixes at once")
     parser.add_argument("--plant", type=int, default=0, metavar="N", help="lose the N-th operation of each session")
     a = parser.parse_args()
     Process.planted = a.plant

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Files cross between Spanlith and two RocksDB releases, both ways (scripts/interop.py says how).
 #
-#   scripts/interop.sh [--seed N] [--rounds N] [--ops N] [--keep]
+#   scripts/interop.sh [--seed N] [--rounds N] [--ops N] [--mixes all|NAME] [--keep]
 #
 #   PROFILE    release (default) or dist: the build of ours that is checked; it is built first
 #   SUBJECT    folder with another librocksdb.so to check instead of ours; nothing is built then
@@ -36,4 +36,4 @@ echo "interop: a planted loss is noticed ($planted of 9 scenarios)"
 scripts/capi-list.sh --check "$SUBJECT/librocksdb.so"
 
 exec python3 scripts/interop.py --subject "spanlith=$SUBJECT" --peer "rocksdb78=$peers/lib78:5" \
-  --peer "rocksdb11=$peers/lib11:7" --tools --rounds 2 "$@"
+  --peer "rocksdb11=$peers/lib11:7" --tools --rounds 2 --mixes all --mix-ops 250 "$@"

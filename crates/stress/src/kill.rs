@@ -53,6 +53,7 @@ fn setup() -> Setup {
         reverse: false,
         merge: MergeKind::Append,
         levels: 7,
+        families: 1,
         real: true,
         world_seed: 0,
     }

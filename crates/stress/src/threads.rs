@@ -206,6 +206,7 @@ pub fn run_threads(
         reverse: false,
         merge: MergeKind::None,
         levels: 7,
+        families: 1,
         real: true,
         world_seed: plan.seed,
     };

@@ -203,7 +203,10 @@ impl Engine {
             min_log_number_to_keep: Some(kept_log),
             ..VersionEdit::default()
         };
-        self.write_edits(&mut manifest, vec![edit])?;
+        let mut edits = vec![edit];
+        edits.extend(manifest.forget_logs(kept_log, sequence));
+        self.write_edits(&mut manifest, edits)?;
+        manifest.tracked.retain(|&n, _| n >= kept_log);
         family.set_dropped();
         leader.generation += 1;
         // Relaxed: a request that still carries the old number is checked once more.

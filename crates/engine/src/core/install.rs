@@ -62,15 +62,7 @@ impl Engine {
         let (next, mut records, new_sequence) = self.prepare_edits(edits)?;
         let kept_log = records.iter().filter_map(|e| e.min_log_number_to_keep);
         let kept_log = kept_log.max().unwrap_or(0);
-        if manifest.tracked.range(..kept_log).next().is_some() {
-            // Never in one record with files.
-            records.push(VersionEdit {
-                wal_deletion: Some(kept_log),
-                prev_log_number: Some(0),
-                last_sequence: Some(new_sequence),
-                ..VersionEdit::default()
-            });
-        }
+        records.extend(manifest.forget_logs(kept_log, new_sequence));
         self.write_edits(&mut manifest, records)?;
         manifest.tracked.retain(|&n, _| n >= kept_log);
 

@@ -20,6 +20,24 @@ pub(crate) struct ManifestState {
     pub tracked: BTreeMap<FileNumber, u64>,
 }
 
+impl ManifestState {
+    /// The record that says that tracked logs below `kept_log` are about to go, if there are any; a
+    /// record of its own, never in one with files.
+    pub(super) fn forget_logs(
+        &self,
+        kept_log: FileNumber,
+        last_sequence: SequenceNumber,
+    ) -> Option<VersionEdit> {
+        self.tracked.range(..kept_log).next()?;
+        Some(VersionEdit {
+            wal_deletion: Some(kept_log),
+            prev_log_number: Some(0),
+            last_sequence: Some(last_sequence),
+            ..VersionEdit::default()
+        })
+    }
+}
+
 /// What a new MANIFEST says of one family.
 pub(crate) struct FamilyFacts {
     pub id: u32,
@@ -96,12 +114,17 @@ impl Engine {
     /// # Errors
     /// Those of the MANIFEST, which is started anew by the next edit.
     pub(crate) fn track_synced_logs(&self, synced: &[(FileNumber, u64)]) -> Result<()> {
-        let synced = synced.iter().filter(|l| l.1 > 0);
-        let synced: Vec<(FileNumber, u64)> = synced.copied().collect();
-        if !self.c.options.track_and_verify_wals_in_manifest || synced.is_empty() {
+        if !self.c.options.track_and_verify_wals_in_manifest {
             return Ok(());
         }
         let mut manifest = self.manifest.lock();
+        // A log that was flushed past before its sync is about to go: no open may ask for it.
+        let kept_log = self.state.lock().kept_log;
+        let synced = synced.iter().filter(|l| l.1 > 0 && l.0 >= kept_log);
+        let synced: Vec<(FileNumber, u64)> = synced.copied().collect();
+        if synced.is_empty() {
+            return Ok(());
+        }
         let additions = synced.iter().map(|&(number, size)| WalAddition {
             number,
             synced_size: Some(size),

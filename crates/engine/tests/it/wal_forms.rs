@@ -250,3 +250,63 @@ fn a_tracked_log_that_is_missing_or_too_short_is_noticed() {
         drop(tracked(&dir).unwrap());
     }
 }
+
+#[test]
+fn a_tracked_log_that_was_flushed_past_is_not_asked_for() {
+    let tracked = |dir: &Path| {
+        Db::builder(dir)
+            .options(with(|o| o.track_and_verify_wals_in_manifest = true))
+            .all_families()
+            .no_info_log()
+            .open()
+            .unwrap()
+    };
+    // One family: its flush makes the log obsolete before anybody syncs it.
+    let temp = TempDir::new("wal-forms");
+    let db = tracked(temp.path());
+    for n in 0..4 {
+        db.put(format!("k{n}"), "v").unwrap();
+        db.flush(true).unwrap();
+    }
+    db.put("last", "v").unwrap();
+    db.sync().unwrap();
+    drop(db);
+    assert!(logs(temp.path()).len() < 3);
+    assert_eq!(
+        tracked(temp.path()).get("last").unwrap().as_deref(),
+        Some(&b"v"[..])
+    );
+
+    // Two families: the one that kept the logs is dropped.
+    let temp = TempDir::new("wal-forms");
+    let db = tracked(temp.path());
+    let other = db.create_cf(spanlith::FamilyOptions::new("other")).unwrap();
+    other.put("k", "v").unwrap();
+    for n in 0..3 {
+        db.put(format!("k{n}"), "v").unwrap();
+        db.flush(true).unwrap();
+    }
+    db.drop_cf(&other).unwrap();
+    db.put("last", "v").unwrap();
+    db.flush(true).unwrap();
+    drop((other, db));
+    assert_eq!(
+        tracked(temp.path()).get("last").unwrap().as_deref(),
+        Some(&b"v"[..])
+    );
+}
+
+#[test]
+fn creating_and_dropping_families_leaves_two_options_files() {
+    let temp = TempDir::new("wal-forms");
+    let db = Db::builder(temp.path()).no_info_log().open().unwrap();
+    for n in 0..4 {
+        let family = spanlith::FamilyOptions::new(format!("family{n}"));
+        let cf = db.create_cf(family).unwrap();
+        db.drop_cf(&cf).unwrap();
+    }
+    let names = std::fs::read_dir(temp.path()).unwrap();
+    let names = names.map(|e| e.unwrap().file_name().to_string_lossy().into_owned());
+    let options: Vec<String> = names.filter(|n| n.starts_with("OPTIONS-")).collect();
+    assert_eq!(options.len(), 2, "{options:?}");
+}

@@ -94,6 +94,7 @@ pub fn workload(name: &str, seed: u64) -> Program {
         reverse: false,
         merge: MergeKind::None,
         levels: 7,
+        families: 1,
         real: false,
         world_seed: seed,
     };

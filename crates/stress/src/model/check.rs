@@ -1,7 +1,8 @@
 //! Comparing a database with the reference.
 
 use super::history::{Contents, History, difference, short};
-use spanlith::{Db, ReadOptions, Snapshot};
+use super::setup::Setup;
+use spanlith::{Cf, Db, ReadOptions, Snapshot};
 
 /// What differed, in words.
 pub type Check = Result<(), String>;
@@ -15,13 +16,33 @@ pub fn options_at(snapshot: Option<&Snapshot>) -> ReadOptions {
     }
 }
 
-/// Contents of the database, read forward; the order is checked, and that a second scan, backward,
-/// and point reads find the same.
+/// Contents of all families, see [`read_family`]; no key is in a family that is not its own.
 ///
 /// # Errors
 /// What differed, or the error of a read.
 pub fn read_all(db: &Db, history: &History) -> Result<Contents, String> {
-    let cf = db.default_cf();
+    let mut contents = Contents::new();
+    for family in 0..history.setup().families {
+        let name = Setup::family_name(family);
+        let cf = db.cf(&name).ok_or_else(|| format!("no family {name}"))?;
+        let found = read_family(&cf, family, history).map_err(|e| format!("{name}: {e}"))?;
+        if let Some(key) = found
+            .keys()
+            .find(|k| history.setup().family_of(k) != family)
+        {
+            return Err(format!("{name}: holds {} of another family", short(key)));
+        }
+        contents.extend(found);
+    }
+    Ok(contents)
+}
+
+/// Contents of a family, read forward; the order is checked, and that a second scan, backward,
+/// and point reads find the same.
+///
+/// # Errors
+/// What differed, or the error of a read.
+fn read_family(cf: &Cf, family: u64, history: &History) -> Result<Contents, String> {
     let mut cursor = cf.cursor(ReadOptions::new());
     let mut contents = Contents::new();
     let mut last: Option<Vec<u8>> = None;
@@ -59,7 +80,8 @@ pub fn read_all(db: &Db, history: &History) -> Result<Contents, String> {
             difference(&contents, &backward)
         ));
     }
-    let known: Vec<&[u8]> = history.keys().collect();
+    let here = |k: &&[u8]| history.setup().family_of(k) == family;
+    let known: Vec<&[u8]> = history.keys().filter(here).collect();
     let found = cf.multi_get_opt(&known, &ReadOptions::new());
     for (key, multi) in known.iter().zip(found) {
         let one = cf

@@ -40,6 +40,7 @@ enum Kind {
     Kill,
     PowerLoss,
     ReadOnly,
+    Recreate,
 }
 
 /// Kind, usual weight, whether a program may do without.
@@ -65,6 +66,7 @@ const KINDS: &[(Kind, u32, bool)] = &[
     (Kind::Kill, 2, true),
     (Kind::PowerLoss, 4, true),
     (Kind::ReadOnly, 1, true),
+    (Kind::Recreate, 1, true),
 ];
 
 /// Draws a program of about `len` operations.
@@ -90,13 +92,15 @@ pub fn draw_len(rng: &mut Rng) -> usize {
 
 impl Swarm {
     fn draw(rng: &mut Rng, setup: &Setup) -> Self {
-        let unlogged = rng.one_in(6);
+        // What families lose without a log is not a prefix of what was written.
+        let unlogged = setup.families == 1 && rng.one_in(6);
         let mut weights = Vec::new();
         for (kind, usual, optional) in KINDS {
             let possible = match kind {
                 Kind::Merge => setup.merge != MergeKind::None,
                 // Losing an unlogged single delete would leave two puts in a row.
                 Kind::Toggle => !unlogged,
+                Kind::Recreate => setup.families > 1,
                 Kind::Kill | Kind::PowerLoss | Kind::ReadOnly | Kind::Work => !setup.real,
                 _ => true,
             };
@@ -288,6 +292,7 @@ impl Swarm {
                 tuning: Tuning::draw(rng),
             },
             Kind::ReadOnly => Op::ReadOnly,
+            Kind::Recreate => Op::Recreate(1 + rng.below(2)),
         }
     }
 }

@@ -55,6 +55,7 @@ pub struct Bounds {
 /// The reference database.
 #[derive(Clone, Debug)]
 pub struct History {
+    setup: Setup,
     reverse: bool,
     merge: MergeKind,
     /// Contents when the list of commits began.
@@ -119,18 +120,18 @@ fn digest_of(key: &[u8], value: &[u8]) -> u64 {
 /// Contents with a digest that is kept up to date.
 #[derive(Clone)]
 struct Tracked {
-    reverse: bool,
+    setup: Setup,
     contents: Contents,
     digest: u64,
 }
 
 impl Tracked {
-    fn of(contents: &Contents, reverse: bool) -> Self {
+    fn of(contents: &Contents, setup: Setup) -> Self {
         let digest = contents
             .iter()
             .fold(0u64, |d, (k, v)| d.wrapping_add(digest_of(k, v)));
         Self {
-            reverse,
+            setup,
             contents: contents.clone(),
             digest,
         }
@@ -141,8 +142,12 @@ impl Tracked {
             if let Change::DeleteRange(end) = change {
                 let doomed = self
                     .contents
-                    .range::<[u8], _>(range(self.reverse, key, end));
-                let doomed: Vec<Vec<u8>> = doomed.map(|e| e.0.clone()).collect();
+                    .range::<[u8], _>(range(self.setup.reverse, key, end));
+                let family = self.setup.family_of(key);
+                let doomed: Vec<Vec<u8>> = doomed
+                    .map(|e| e.0.clone())
+                    .filter(|k| self.setup.family_of(k) == family)
+                    .collect();
                 for key in doomed {
                     if let Some(old) = self.contents.remove(&key) {
                         self.digest = self.digest.wrapping_sub(digest_of(&key, &old));
@@ -174,6 +179,7 @@ impl History {
     /// An empty database.
     pub fn new(setup: &Setup) -> Self {
         Self {
+            setup: *setup,
             reverse: setup.reverse,
             merge: setup.merge,
             base: Contents::new(),
@@ -204,7 +210,11 @@ impl History {
             self.seqno += 1;
             if let Change::DeleteRange(end) = change {
                 let doomed = range(self.reverse, key, end);
-                for (_, list) in self.versions.range_mut::<[u8], _>(doomed) {
+                let family = self.setup.family_of(key);
+                for (other, list) in self.versions.range_mut::<[u8], _>(doomed) {
+                    if self.setup.family_of(other) != family {
+                        continue;
+                    }
                     list.push((self.seqno, Change::Delete));
                 }
                 continue;
@@ -271,15 +281,21 @@ impl History {
         self.versions.keys().map(Vec::as_slice)
     }
 
+    /// What is fixed for life.
+    pub fn setup(&self) -> &Setup {
+        &self.setup
+    }
+
     /// `a < b` in the order of the database.
     pub fn before(&self, a: &[u8], b: &[u8]) -> bool {
         if self.reverse { a > b } else { a < b }
     }
 
-    /// The first entry at or after (`forward`) or at or before a key in the order of the database, or
+    /// The first entry of a family at or after (`forward`) or at or before a key in the order of the database, or
     /// from the end if there is no key; `strictly` leaves the key itself out.
     pub fn nearest(
         &self,
+        family: u64,
         from: Option<&[u8]>,
         strictly: bool,
         forward: bool,
@@ -290,8 +306,11 @@ impl History {
             Some(k) if strictly => Bound::Excluded(k),
             Some(k) => Bound::Included(k),
         };
-        let entry =
-            |(k, v): (&Vec<u8>, &Vec<(u64, Change)>)| Some((k.clone(), self.resolve(v, seqno)?));
+        let entry = |(k, v): (&Vec<u8>, &Vec<(u64, Change)>)| {
+            let here = self.setup.family_of(k) == family;
+            let value = here.then(|| self.resolve(v, seqno))??;
+            Some((k.clone(), value))
+        };
         if forward != self.reverse {
             let mut range = self.versions.range::<[u8], _>((bound, Bound::Unbounded));
             range.find_map(entry)
@@ -307,9 +326,9 @@ impl History {
     /// # Errors
     /// What is lost, or invented, seen from the nearest prefix.
     pub fn explain(&self, found: &Contents, bounds: Bounds) -> Result<usize, String> {
-        let target = Tracked::of(found, self.reverse);
+        let target = Tracked::of(found, self.setup);
         let all_logged = self.commits[..bounds.issued].iter().all(|c| c.logged);
-        let mut tables = Tracked::of(&self.base, self.reverse);
+        let mut tables = Tracked::of(&self.base, self.setup);
         let first = if all_logged { 0 } else { bounds.flushed };
         let mut at = 0;
         for flushed in first..=bounds.issued {
@@ -338,7 +357,7 @@ impl History {
 
     /// Why nothing explains what was found.
     fn describe(&self, found: &Contents, bounds: Bounds) -> String {
-        let mut state = Tracked::of(&self.base, self.reverse);
+        let mut state = Tracked::of(&self.base, self.setup);
         let mut nearest = (0, usize::MAX, Contents::new());
         for prefix in 0..=bounds.issued {
             if prefix > 0 {
@@ -357,8 +376,8 @@ impl History {
         );
         text.push_str(&difference(&nearest.2, found));
         // Whether an earlier prefix than allowed explains it: a loss, not a hole.
-        let mut early = Tracked::of(&self.base, self.reverse);
-        let target = Tracked::of(found, self.reverse);
+        let mut early = Tracked::of(&self.base, self.setup);
+        let target = Tracked::of(found, self.setup);
         for p in 0..=bounds.issued {
             if p > 0 {
                 early.apply(self.merge, &self.commits[p - 1]);
@@ -429,6 +448,7 @@ mod tests {
             reverse,
             merge,
             levels: 7,
+            families: 1,
             real: false,
             world_seed: 0,
         })
@@ -466,7 +486,7 @@ mod tests {
             }
             let key = |from: Option<&str>, strictly, forward| {
                 let from = from.map(str::as_bytes);
-                let e = h.nearest(from, strictly, forward, 9)?;
+                let e = h.nearest(0, from, strictly, forward, 9)?;
                 Some(String::from_utf8(e.0).unwrap())
             };
             let (first, last) = if reverse { ("e", "a") } else { ("a", "e") };

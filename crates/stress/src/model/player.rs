@@ -5,8 +5,8 @@ use super::crashing::{Camera, Choice, Image};
 use super::history::{Change, History, short};
 use super::program::{At, Durability, MaybeKey, Op, Program, Update};
 use super::setup::{Setup, Tuning};
-use super::world::{FaultPlan, MEM_DIR, World, open_with};
-use spanlith::{Cursor, Db, ReadOptions, Snapshot, WriteBatch, WriteOptions};
+use super::world::{FaultPlan, MEM_DIR, World, family_options, open_with};
+use spanlith::{Cf, Cursor, Db, ReadOptions, Snapshot, WriteBatch, WriteOptions};
 use spanlith_env::{Env, FileSystem, MemFs};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -51,6 +51,7 @@ impl Tally {
 
 struct OpenCursor {
     cursor: Cursor,
+    family: u64,
     seqno: u64,
     lower: MaybeKey,
     upper: MaybeKey,
@@ -135,6 +136,50 @@ impl Player {
         self.db.as_ref().expect("open between operations")
     }
 
+    fn family(&self, family: u64) -> Cf {
+        let name = Setup::family_name(family);
+        self.db().cf(&name).expect("every open names all families")
+    }
+
+    /// The family a key lives in.
+    fn cf_of(&self, key: &[u8]) -> Cf {
+        self.family(self.setup.family_of(key))
+    }
+
+    /// All families.
+    fn cfs(&self) -> Vec<Cf> {
+        (0..self.setup.families).map(|f| self.family(f)).collect()
+    }
+
+    fn flush(&self, wait: bool) -> Check {
+        let cfs = self.cfs();
+        let all: Vec<&Cf> = cfs.iter().collect();
+        say("flush", self.db().flush_cfs(&all, wait))
+    }
+
+    /// Drops a family and creates it anew. Everything is durable before and after, so that no crash
+    /// has to explain keys that went with the family.
+    fn recreate(&mut self, family: u64) -> Check {
+        if family == 0 || family >= self.setup.families {
+            return Ok(());
+        }
+        self.strike(true)?;
+        self.let_go();
+        self.flush(true)?;
+        let cf = self.family(family);
+        say("drop", self.db().drop_cf(&cf))?;
+        drop(cf);
+        let options = family_options(&self.setup, &self.tuning, family);
+        say("create", self.db().create_cf(options))?;
+        let seqno = self.history.seqno();
+        let mut contents = self.history.contents(seqno);
+        contents.retain(|k, _| self.setup.family_of(k) != family);
+        self.history.restart(contents, seqno);
+        self.tell_camera();
+        self.tally.add("families recreated", 1);
+        compare_all(self.db(), &self.history)
+    }
+
     fn let_go(&mut self) {
         self.snapshots = Default::default();
         self.cursors = Default::default();
@@ -209,7 +254,8 @@ impl Player {
         let Some(fs) = self.world.mem() else {
             return Ok(BTreeSet::new());
         };
-        let listing = self.db().property("rocksdb.sstables").unwrap_or_default();
+        let of = |cf: Cf| cf.property("rocksdb.sstables").unwrap_or_default();
+        let listing: String = self.cfs().into_iter().map(of).collect();
         let named: BTreeSet<u64> = listing
             .lines()
             .filter_map(|l| l.strip_prefix(' ')?.split_once(':')?.0.parse().ok())
@@ -262,9 +308,11 @@ impl Player {
             } => {
                 let (options, seqno) = self.read_at(*at);
                 let options = bounded(options, lower, upper);
-                let cursor = self.db().default_cf().cursor(options);
+                let family = u64::from(*slot) % self.setup.families;
+                let cursor = self.family(family).cursor(options);
                 self.cursors[usize::from(*slot)] = Some(OpenCursor {
                     cursor,
+                    family,
                     seqno,
                     lower: lower.clone(),
                     upper: upper.clone(),
@@ -308,7 +356,7 @@ impl Player {
                 Ok(())
             }
             Op::Flush(wait) => {
-                say("flush", self.db().flush(*wait))?;
+                self.flush(*wait)?;
                 if *wait {
                     self.history.all_is_durable();
                     self.tell_camera();
@@ -322,9 +370,11 @@ impl Player {
                 Ok(())
             }
             Op::Compact(begin, end) => {
-                let cf = self.db().default_cf();
-                let done = cf.compact_range(begin.as_deref(), end.as_deref());
-                say("compact_range", done)
+                for cf in self.cfs() {
+                    let done = cf.compact_range(begin.as_deref(), end.as_deref());
+                    say("compact_range", done)?;
+                }
+                Ok(())
             }
             Op::Work(n) => {
                 let ran = self.world.work(*n);
@@ -350,6 +400,7 @@ impl Player {
                 Ok(())
             }
             Op::ReadOnly => self.read_only(),
+            Op::Recreate(family) => self.recreate(*family),
         }
     }
 
@@ -380,7 +431,10 @@ impl Player {
             let mut change = one(update);
             if let (begin, Change::DeleteRange(end)) = &change {
                 let h = &self.history;
-                let within = |k: &[u8]| !h.before(k, begin) && h.before(k, end);
+                let family = self.setup.family_of(begin);
+                let within = |k: &[u8]| {
+                    self.setup.family_of(k) == family && !h.before(k, begin) && h.before(k, end)
+                };
                 for (_, there) in toggled.iter_mut().filter(|t| within(t.0)) {
                     *there = false;
                 }
@@ -390,8 +444,11 @@ impl Player {
                 let seqno = self.history.seqno();
                 let there = toggled.entry(k).or_insert_with(|| {
                     let h = &self.history;
-                    let gone =
-                        |r: &(Vec<u8>, std::rc::Rc<[u8]>)| !h.before(k, &r.0) && h.before(k, &r.1);
+                    let gone = |r: &(Vec<u8>, std::rc::Rc<[u8]>)| {
+                        self.setup.family_of(k) == self.setup.family_of(&r.0)
+                            && !h.before(k, &r.0)
+                            && h.before(k, &r.1)
+                    };
                     h.get(k, seqno).is_some() && !ranges.iter().any(gone)
                 });
                 if *there {
@@ -430,7 +487,7 @@ impl Player {
         let changes = self.resolve(std::slice::from_ref(update));
         let (key, change) = changes[0].clone();
         let o = self.issue(changes, d);
-        let cf = self.db().default_cf();
+        let cf = self.cf_of(&key);
         let done = match &change {
             Change::Put(v) => cf.put_opt(&key, v, &o),
             Change::Delete => cf.delete_opt(&key, &o),
@@ -446,12 +503,13 @@ impl Player {
         let changes = self.resolve(updates);
         let mut batch = WriteBatch::new();
         for (key, change) in &changes {
+            let id = self.cf_of(key).id();
             match change {
-                Change::Put(v) => batch.put(key, v),
-                Change::Delete => batch.delete(key),
-                Change::SingleDelete => batch.single_delete(key),
-                Change::Merge(v) => batch.merge(key, v),
-                Change::DeleteRange(end) => batch.delete_range(key, end),
+                Change::Put(v) => batch.put_cf(id, key, v),
+                Change::Delete => batch.delete_cf(id, key),
+                Change::SingleDelete => batch.single_delete_cf(id, key),
+                Change::Merge(v) => batch.merge_cf(id, key, v),
+                Change::DeleteRange(end) => batch.delete_range_cf(id, key, end),
             };
         }
         let o = self.issue(changes, d);
@@ -461,32 +519,37 @@ impl Player {
 
     fn get(&mut self, key: &[u8], at: At) -> Check {
         let (options, seqno) = self.read_at(at);
-        let got = say("get", self.db().default_cf().get_opt(key, &options))?;
+        let got = say("get", self.cf_of(key).get_opt(key, &options))?;
         same_value(key, self.history.get(key, seqno), got.as_deref())
     }
 
     fn multi_get(&mut self, keys: &[Vec<u8>], at: At) -> Check {
         let (options, seqno) = self.read_at(at);
         let slices: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-        let got = self.db().default_cf().multi_get_opt(&slices, &options);
-        if got.len() != keys.len() {
-            return Err(format!("multi-get: {} answers", got.len()));
-        }
-        for (key, got) in keys.iter().zip(got) {
-            let got = say("multi-get", got)?;
-            same_value(key, self.history.get(key, seqno), got.as_deref())?;
+        // Every family is asked for all keys: those of others are absent.
+        for family in 0..self.setup.families {
+            let got = self.family(family).multi_get_opt(&slices, &options);
+            if got.len() != keys.len() {
+                return Err(format!("multi-get: {} answers", got.len()));
+            }
+            for (key, got) in keys.iter().zip(got) {
+                let got = say("multi-get", got)?;
+                let here = self.setup.family_of(key) == family;
+                let want = here.then(|| self.history.get(key, seqno)).flatten();
+                same_value(key, want, got.as_deref())?;
+            }
         }
         Ok(())
     }
 
     fn scan(&mut self, lower: &MaybeKey, upper: &MaybeKey, back: bool, at: At) -> Check {
         let (options, seqno) = self.read_at(at);
-        let mut cursor = self
-            .db()
-            .default_cf()
-            .cursor(bounded(options, lower, upper));
+        let bound = lower.as_ref().or(upper.as_ref());
+        let family = bound.map_or(0, |k| k.len() as u64) % self.setup.families;
+        let mut cursor = self.family(family).cursor(bounded(options, lower, upper));
         let view = View {
             history: &self.history,
+            family,
             seqno,
             lower,
             upper,
@@ -515,6 +578,7 @@ impl Player {
         };
         let view = View {
             history: &self.history,
+            family: c.family,
             seqno: c.seqno,
             lower: &c.lower,
             upper: &c.upper,
@@ -537,6 +601,7 @@ impl Player {
         };
         let view = View {
             history: &self.history,
+            family: c.family,
             seqno: c.seqno,
             lower: &c.lower,
             upper: &c.upper,
@@ -642,6 +707,7 @@ impl Player {
 /// The reference under an iterator's bounds.
 struct View<'a> {
     history: &'a History,
+    family: u64,
     seqno: u64,
     lower: &'a MaybeKey,
     upper: &'a MaybeKey,
@@ -669,7 +735,7 @@ impl View<'_> {
         {
             (from, strictly) = (Some(upper.as_slice()), true);
         }
-        let entry = h.nearest(from, strictly, forward, self.seqno)?;
+        let entry = h.nearest(self.family, from, strictly, forward, self.seqno)?;
         let inside = self.lower.as_ref().is_none_or(|l| !h.before(&entry.0, l))
             && self.upper.as_ref().is_none_or(|u| h.before(&entry.0, u));
         inside.then_some(entry)

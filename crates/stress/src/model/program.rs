@@ -114,6 +114,8 @@ pub enum Op {
     },
     /// Opens a copy for reading only and compares.
     ReadOnly,
+    /// Drops a family and creates it anew, empty.
+    Recreate(u64),
 }
 
 /// A setup, options and operations.
@@ -235,6 +237,7 @@ impl fmt::Display for Op {
                 tuning,
             } => write!(f, "powerloss {after} {choice} {tuning}"),
             Self::ReadOnly => write!(f, "readonly"),
+            Self::Recreate(n) => write!(f, "recreate {n}"),
         }
     }
 }
@@ -399,6 +402,7 @@ impl Op {
                 tuning: Tuning::parse(&w.remainder())?,
             },
             "readonly" => Self::ReadOnly,
+            "recreate" => Self::Recreate(w.number()?),
             other => return Err(format!("unknown operation {other}")),
         })
     }

@@ -4,8 +4,8 @@
 //! file. Every value is legal in RocksDB too.
 
 use spanlith::options::{
-    BlockBasedTableOptions, CfOptions, ChecksumType, CompactionPri, CompressionType, DbOptions,
-    IndexShorteningMode,
+    BlockBasedTableOptions, CfOptions, ChecksumType, CompactionPri, CompressionType,
+    DataBlockIndexType, DbOptions, IndexShorteningMode, IndexType,
 };
 use spanlith_testkit::Rng;
 use std::fmt;
@@ -30,6 +30,8 @@ pub struct Setup {
     pub merge: MergeKind,
     /// Number of levels.
     pub levels: i32,
+    /// Number of column families; a key lives in one of them, see [`Self::family_of`].
+    pub families: u64,
     /// Runs on real files with threads instead of in memory.
     pub real: bool,
     /// Seed of the world: ids and the like.
@@ -43,6 +45,7 @@ impl Setup {
             reverse: rng.one_in(5),
             merge: *rng.pick(&[MergeKind::None, MergeKind::Add, MergeKind::Append]),
             levels: *rng.pick(&[2, 3, 4, 7, 7, 7]),
+            families: *rng.pick(&[1, 1, 2, 3]),
             real,
             world_seed: rng.next_u64(),
         }
@@ -57,6 +60,7 @@ impl Setup {
             reverse: false,
             merge: MergeKind::None,
             levels: 7,
+            families: 1,
             real: false,
             world_seed: 0,
         };
@@ -72,12 +76,28 @@ impl Setup {
                     }
                 }
                 "levels" => s.levels = number(value)? as i32,
+                "families" => s.families = number(value)?.max(1),
                 "real" => s.real = number(value)? != 0,
                 "world" => s.world_seed = number(value)?,
                 _ => return Err(format!("unknown setup {name}")),
             }
         }
         Ok(s)
+    }
+
+    /// The family a key lives in: a sum over its bytes, so that one list of keys, and one line of
+    /// text, says everything.
+    pub fn family_of(&self, key: &[u8]) -> u64 {
+        let sum = key.iter().fold(0u64, |s, b| s + u64::from(*b));
+        sum % self.families
+    }
+
+    /// Name of a family.
+    pub fn family_name(family: u64) -> String {
+        match family {
+            0 => "default".to_string(),
+            n => format!("family{n}"),
+        }
     }
 }
 
@@ -90,9 +110,10 @@ impl fmt::Display for Setup {
         };
         write!(
             f,
-            "reverse={} merge={merge} levels={} real={} world={}",
+            "reverse={} merge={merge} levels={} families={} real={} world={}",
             u8::from(self.reverse),
             self.levels,
+            self.families,
             u8::from(self.real),
             self.world_seed
         )
@@ -183,14 +204,36 @@ tuning! {
     /// The same in indexes.
     index_restart = [1, 1, 4];
     /// Table format.
-    format = [7, 5];
-    /// Block checksum: 1 CRC32C, 4 XXH3.
-    checksum = [4, 1];
-    /// Codec: 0 none, 4 LZ4.
-    codec = [4, 0];
-    /// Codec of the last level: 0 none, 4 LZ4, 255 as the others.
-    bottom = [255, 0, 4];
-    /// Bits per key of the Bloom filter; 0 is no filter.
+    format = [7, 5, 6, 4, 3, 2];
+    /// Block checksum: 0 none, 1 CRC32C, 2 XXH32, 3 XXH64, 4 XXH3.
+    checksum = [4, 1, 2, 3, 0];
+    /// Codec by RocksDB's numbers: 0 none, 1 Snappy, 2 zlib, 3 bzip2, 4 LZ4, 5 LZ4HC, 7 ZSTD.
+    codec = [4, 4, 0, 0, 1, 2, 3, 5, 7];
+    /// Codec of the last level; 255 as the others.
+    bottom = [255, 255, 0, 4, 7];
+    /// Bytes of a dictionary; 0 is none.
+    dict = [0, 0, 0, 1024];
+    /// Bytes a ZSTD dictionary is trained from.
+    train = [0, 4096];
+    /// Kind of index: 0 binary, 2 partitioned, 3 with first keys.
+    index = [0, 0, 2, 3];
+    /// Size of a partition of index or filter.
+    partition = [4096, 128];
+    /// Filters are partitioned if the index is.
+    split_filter = [0, 1];
+    /// Ribbon filters instead of Bloom filters.
+    ribbon = [0, 0, 1];
+    /// Data blocks have a hash index.
+    hash = [0, 0, 1];
+    /// Data blocks keep keys and values apart, from format 6 on.
+    apart = [0, 0, 1];
+    /// Logs are compressed with ZSTD.
+    zlog = [0, 0, 1];
+    /// Families are flushed together.
+    atomic = [0, 0, 1];
+    /// Logs are recorded in the MANIFEST.
+    tracked = [0, 0, 1];
+    /// Bits per key of the filter; 0 is no filter.
     bloom = [0, 10, 2];
     /// Bytes of the block cache; 0 is no cache.
     cache = [8 << 20, 0, 4 << 10, 64 << 10];
@@ -203,7 +246,7 @@ tuning! {
     /// Automatic compactions.
     auto = [1, 1, 1, 0];
     /// Choice of files.
-    pri = [3, 0, 1, 2];
+    pri = [3, 0, 1, 2, 4];
     /// Index separators.
     separators = [1, 0, 2];
     /// Write-back of logs and tables while they are written.
@@ -214,7 +257,12 @@ tuning! {
 
 fn codec(n: u64) -> CompressionType {
     match n {
+        1 => CompressionType::Snappy,
+        2 => CompressionType::Zlib,
+        3 => CompressionType::Bzip2,
         4 => CompressionType::Lz4,
+        5 => CompressionType::Lz4Hc,
+        7 => CompressionType::Zstd,
         255 => CompressionType::Disable,
         _ => CompressionType::None,
     }
@@ -225,6 +273,10 @@ impl Tuning {
     pub fn db_options(&self) -> DbOptions {
         let mut o = DbOptions::default();
         o.create_if_missing = true;
+        o.create_missing_column_families = true;
+        o.atomic_flush = self.atomic != 0;
+        o.track_and_verify_wals_in_manifest = self.tracked != 0;
+        o.wal_compression = codec(7 * self.zlog);
         o.max_subcompactions = self.parts as u32;
         o.max_manifest_file_size = self.manifest;
         o.bytes_per_sync = self.write_back;
@@ -232,7 +284,19 @@ impl Tuning {
         o
     }
 
-    /// Options of the default family.
+    /// Options of another family, drawn from these: families differ in all that is theirs.
+    pub fn of_family(&self, family: u64) -> Self {
+        if family == 0 {
+            return *self;
+        }
+        let text = self.to_string();
+        let seed = text.bytes().fold(family, |s, b| {
+            s.wrapping_mul(0x0100_0000_01b3) ^ u64::from(b)
+        });
+        Self::draw(&mut Rng::new(seed))
+    }
+
+    /// Options of a family.
     pub fn cf_options(&self, setup: &Setup) -> CfOptions {
         let mut o = CfOptions::default();
         o.write_buffer_size = self.buffer;
@@ -248,12 +312,17 @@ impl Tuning {
         o.num_levels = setup.levels;
         o.compression = codec(self.codec);
         o.bottommost_compression = codec(self.bottom);
+        o.compression_opts.max_dict_bytes = self.dict as u32;
+        if self.dict > 0 {
+            o.compression_opts.zstd_max_train_bytes = self.train as u32;
+        }
         o.disable_auto_compactions = self.auto == 0;
         o.max_sequential_skip_in_iterations = self.skip;
         o.compaction_pri = match self.pri {
             0 => CompactionPri::ByCompensatedSize,
             1 => CompactionPri::OldestLargestSeqFirst,
             2 => CompactionPri::OldestSmallestSeqFirst,
+            4 => CompactionPri::RoundRobin,
             _ => CompactionPri::MinOverlappingRatio,
         };
         o
@@ -267,12 +336,29 @@ impl Tuning {
         o.index_block_restart_interval = self.index_restart as i32;
         o.format_version = self.format as u32;
         o.checksum = match self.checksum {
+            0 => ChecksumType::None,
             1 => ChecksumType::Crc32c,
+            2 => ChecksumType::XxHash,
+            3 => ChecksumType::XxHash64,
             _ => ChecksumType::Xxh3,
         };
         if self.bloom > 0 {
-            o.filter_policy = format!("bloomfilter:{}:false", self.bloom);
+            o.filter_policy = match self.ribbon {
+                0 => format!("bloomfilter:{}:false", self.bloom),
+                _ => format!("ribbonfilter:{}", self.bloom),
+            };
         }
+        o.index_type = match self.index {
+            2 => IndexType::TwoLevelIndexSearch,
+            3 => IndexType::BinarySearchWithFirstKey,
+            _ => IndexType::BinarySearch,
+        };
+        o.metadata_block_size = self.partition;
+        o.partition_filters = self.split_filter != 0 && self.index == 2;
+        if self.hash != 0 {
+            o.data_block_index_type = DataBlockIndexType::BinaryAndHash;
+        }
+        o.separate_key_value_in_data_block = self.apart != 0 && self.format >= 6;
         o.no_block_cache = self.cache == 0;
         o.cache_index_and_filter_blocks = self.cache_index != 0 && self.cache > 0;
         o.index_shortening = match self.separators {

@@ -2,7 +2,7 @@
 //! or on real files with the threads of the process.
 
 use super::setup::{MergeKind, Setup, Tuning};
-use spanlith::{Comparator, Db, Result, StringAppend, UInt64Add};
+use spanlith::{Comparator, Db, FamilyOptions, Result, StringAppend, UInt64Add};
 use spanlith_cache::Policy;
 use spanlith_env::{Env, FaultFs, FileSystem, ManualExecutor, MemFs};
 use spanlith_table::BlockCache;
@@ -155,9 +155,28 @@ pub fn open_with(
         MergeKind::Add => builder.merge_operator(Arc::new(UInt64Add)),
         MergeKind::Append => builder.merge_operator(Arc::new(StringAppend::new(b","))),
     };
+    for family in 1..setup.families {
+        builder = builder.family(family_options(setup, tuning, family));
+    }
     if read_only {
         builder.open_read_only()
     } else {
         builder.open()
+    }
+}
+
+/// A family other than the default one.
+pub fn family_options(setup: &Setup, tuning: &Tuning, family: u64) -> FamilyOptions {
+    let own = tuning.of_family(family);
+    let mut options = FamilyOptions::new(Setup::family_name(family))
+        .options(own.cf_options(setup))
+        .table_options(own.table_options());
+    if setup.reverse {
+        options = options.comparator(Comparator::ReverseBytewise);
+    }
+    match setup.merge {
+        MergeKind::None => options,
+        MergeKind::Add => options.merge_operator(Arc::new(UInt64Add)),
+        MergeKind::Append => options.merge_operator(Arc::new(StringAppend::new(b","))),
     }
 }
