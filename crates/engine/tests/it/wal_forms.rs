@@ -265,15 +265,19 @@ fn a_tracked_log_that_was_flushed_past_is_not_asked_for() {
     let temp = TempDir::new("wal-forms");
     let db = tracked(temp.path());
     for n in 0..4 {
-        db.put(format!("k{n}"), "v").unwrap();
+        db.default_cf().put(format!("k{n}"), "v").unwrap();
         db.flush(true).unwrap();
     }
-    db.put("last", "v").unwrap();
+    db.default_cf().put("last", "v").unwrap();
     db.sync().unwrap();
     drop(db);
     assert!(logs(temp.path()).len() < 3);
     assert_eq!(
-        tracked(temp.path()).get("last").unwrap().as_deref(),
+        tracked(temp.path())
+            .default_cf()
+            .get("last")
+            .unwrap()
+            .as_deref(),
         Some(&b"v"[..])
     );
 
@@ -283,15 +287,19 @@ fn a_tracked_log_that_was_flushed_past_is_not_asked_for() {
     let other = db.create_cf(spanlith::FamilyOptions::new("other")).unwrap();
     other.put("k", "v").unwrap();
     for n in 0..3 {
-        db.put(format!("k{n}"), "v").unwrap();
+        db.default_cf().put(format!("k{n}"), "v").unwrap();
         db.flush(true).unwrap();
     }
     db.drop_cf(&other).unwrap();
-    db.put("last", "v").unwrap();
+    db.default_cf().put("last", "v").unwrap();
     db.flush(true).unwrap();
     drop((other, db));
     assert_eq!(
-        tracked(temp.path()).get("last").unwrap().as_deref(),
+        tracked(temp.path())
+            .default_cf()
+            .get("last")
+            .unwrap()
+            .as_deref(),
         Some(&b"v"[..])
     );
 }
