@@ -289,7 +289,7 @@ mod tests {
         text.push_str(&MODULE_ORDER.join(" > ").replace(" > write", "\n  > write"));
         assert!(document(&Tree::of(&[(DOCUMENT, &text)])).is_empty());
         let older = text
-            .replace("> blob > placement", "> placement > blob")
+            .replace("> placement > core", "> core > placement")
             .replace("| base, env |", "| base |");
         assert_eq!(document(&Tree::of(&[(DOCUMENT, &older)])).len(), 3);
     }

@@ -307,7 +307,11 @@ fn a_tracked_log_that_was_flushed_past_is_not_asked_for() {
 #[test]
 fn creating_and_dropping_families_leaves_two_options_files() {
     let temp = TempDir::new("wal-forms");
-    let db = Db::builder(temp.path()).no_info_log().open().unwrap();
+    let db = Db::builder(temp.path())
+        .create_if_missing(true)
+        .no_info_log()
+        .open()
+        .unwrap();
     for n in 0..4 {
         let family = spanlith::FamilyOptions::new(format!("family{n}"));
         let cf = db.create_cf(family).unwrap();
