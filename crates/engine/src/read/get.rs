@@ -142,7 +142,8 @@ impl<'a> Lookup<'a> {
                 ControlFlow::Break(())
             }
         })?;
-        self.end_place();
+        // A tombstone of this table does not end the search: versions of one key may lie in two
+        // adjacent tables, and those in the next may be newer than it. Older entries end it.
         failed.map_or(Ok(()), Err)
     }
 
