@@ -5,46 +5,11 @@ use crate::ffi::{array, malloc_array, malloc_copy, path, report};
 use crate::options::rocksdb_options_t;
 use libc::{c_char, c_void};
 use spanlith::Db;
-use spanlith::version::{FileKind, filenames, parse_file_name};
-use spanlith_base::{Result, SubCode};
-use spanlith_env::FileSystem;
-use std::path::Path;
+use spanlith::version::filenames;
 use std::ptr;
 
 /// Most bytes of CURRENT and IDENTITY.
 const SMALL_FILE: u64 = 64 << 10;
-
-/// Whether it failed because nothing is there.
-fn is_missing<T>(result: &Result<T>) -> bool {
-    matches!(result, Err(e) if e.subcode() == Some(SubCode::PathNotFound))
-}
-
-/// Deletes the files of a database, and the directory if it is empty then. Foreign files stay.
-fn destroy(fs: &dyn FileSystem, dir: &Path) -> Result<()> {
-    if fs.entry(dir)?.is_none() {
-        return Ok(());
-    }
-    let lock_path = dir.join(filenames::LOCK_FILE);
-    let lock = fs.lock(&lock_path)?;
-    let mut first = Ok(());
-    for name in fs.list(dir)? {
-        let known = parse_file_name(&name).is_some_and(|kind| kind != FileKind::Lock);
-        if known || filenames::is_trash(&name) {
-            let deleted = fs.delete(&dir.join(&name));
-            if !is_missing(&deleted) {
-                first = first.and(deleted);
-            }
-        }
-    }
-    drop(lock);
-    let unlocked = fs.delete(&lock_path);
-    if !is_missing(&unlocked) {
-        first = first.and(unlocked);
-    }
-    // Fails if foreign files are left; they are not ours to delete.
-    let _ = fs.delete_dir(dir);
-    first
-}
 
 c_api! {
     /// Names of the families, also of an open database. Never NULL.
@@ -77,7 +42,7 @@ c_api! {
         name: *const c_char,
         errptr: *mut *mut c_char,
     ) {
-        report(errptr, (), || destroy(&*(*options).env().fs, &path(name)));
+        report(errptr, (), || Db::destroy_in(path(name), &(*options).env()));
     }
 
     /// Id of the database, from `malloc`; NULL if it cannot be read.

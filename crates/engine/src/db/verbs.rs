@@ -29,7 +29,15 @@ impl Db {
     /// # Errors
     /// `Io`, with the subcode of a held lock if it is open.
     pub fn destroy(path: impl AsRef<Path>) -> Result<()> {
-        destroy(&*Env::system().fs, path.as_ref())
+        Self::destroy_in(path, &Env::system())
+    }
+
+    /// As [`Self::destroy`], in the given world.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn destroy_in(path: impl AsRef<Path>, env: &Env) -> Result<()> {
+        destroy(&*env.fs, path.as_ref())
     }
 }
 

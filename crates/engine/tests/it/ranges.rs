@@ -387,3 +387,31 @@ fn a_memtable_with_as_many_range_deletions_as_are_allowed_is_flushed() {
     db.wait_idle(None).unwrap();
     assert!(tables() > 0);
 }
+
+/// A get at a snapshot stopped at the table whose range tombstone is older than the version it looked
+/// for, when that version lay in the next table: versions of one key may be cut apart.
+#[test]
+fn a_version_in_the_next_table_is_newer_than_the_tombstone_of_the_one_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let cf = db.default_cf();
+    let early = db.snapshot();
+    for n in 0..10 {
+        cf.put(key(n), "old").unwrap();
+    }
+    cf.delete_range(key(0), key(20)).unwrap();
+    cf.put(key(5), "middle").unwrap();
+    let between = db.snapshot();
+    db.flush(true).unwrap();
+    cf.put(key(5), vec![b'n'; 8000]).unwrap();
+    cf.compact_range(None, None).unwrap();
+    let tables = cf.tables();
+    let holding = tables.iter().filter(|(_, f)| {
+        f.smallest_user_key() <= key(5).as_slice() && f.largest_user_key() >= key(5).as_slice()
+    });
+    assert_eq!(holding.count(), 2, "the versions were not cut apart");
+    let get = |s: &Snapshot| cf.get_opt(key(5), &ReadOptions::new().snapshot(s)).unwrap();
+    assert_eq!(get(&between).as_deref(), Some(&b"middle"[..]));
+    assert_eq!(get(&early).as_deref(), None);
+    assert_eq!(cf.get(key(5)).unwrap().map(|v| v.len()), Some(8000));
+}
