@@ -18,7 +18,11 @@ impl Engine {
         } else {
             families
         };
-        if families.iter().any(|f| f.is_dropped()) {
+        if let Some(at) = families.iter().position(|f| f.is_dropped()) {
+            // RocksDB flushes one after the other: those before it are written out.
+            if at > 0 {
+                self.flush(&families[..at], wait)?;
+            }
             return Err(Error::new(ErrorKind::ColumnFamilyDropped, ""));
         }
         {

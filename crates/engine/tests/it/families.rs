@@ -162,6 +162,22 @@ fn a_dropped_family_still_reads_but_takes_no_writes_and_leaves_no_files() {
     assert_eq!(db.create_cf(FamilyOptions::new("next")).unwrap().id(), 3);
 }
 
+/// The differential programs, seeds 43 and 47: RocksDB flushes the families before a dropped one.
+#[test]
+fn a_flush_of_several_families_goes_as_far_as_the_first_dropped_one() {
+    let (env, _) = world();
+    let db = open(&env, &[]).unwrap();
+    let gone = db.create_cf(FamilyOptions::new("gone")).unwrap();
+    let kept = db.create_cf(FamilyOptions::new("kept")).unwrap();
+    db.drop_cf(&gone).unwrap();
+    let first = db.default_cf();
+    first.put("k", "v").unwrap();
+    kept.put("k", "v").unwrap();
+    let e = db.flush_cfs(&[&first, &gone, &kept], true).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::ColumnFamilyDropped);
+    assert_eq!((first.tables().len(), kept.tables().len()), (1, 0));
+}
+
 #[test]
 fn a_log_stays_as_long_as_one_family_needs_it() {
     let (env, fs) = world();
