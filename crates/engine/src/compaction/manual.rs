@@ -324,10 +324,6 @@ fn in_memtables(family: &Family, begin: Option<&[u8]>, end: Option<&[u8]>) -> bo
         if ranges.is_some_and(|r| r.overlaps(Some(begin), Some(end))) {
             return true;
         }
-        if mem.range_tombstones().is_some() {
-            // Somewhere: looking where costs more than it saves.
-            return true;
-        }
         let mut iter = mem.iter();
         iter.seek(&from);
         let comparator = &family.comparator;

@@ -415,3 +415,20 @@ fn a_version_in_the_next_table_is_newer_than_the_tombstone_of_the_one_before() {
     assert_eq!(get(&early).as_deref(), None);
     assert_eq!(cf.get(key(5)).unwrap().map(|v| v.len()), Some(8000));
 }
+
+/// The differential programs, seed 43: a range deletion anywhere in memory had a manual compaction of
+/// another range flush.
+#[test]
+fn a_compaction_of_a_range_leaves_a_memtable_whose_tombstones_lie_elsewhere() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let cf = db.default_cf();
+    cf.delete_range(key(50), key(60)).unwrap();
+    cf.compact_range(Some(&key(10)), Some(&key(20))).unwrap();
+    assert_eq!(cf.tables().len(), 0);
+    cf.compact_range(Some(&key(10)), Some(&key(55))).unwrap();
+    assert_eq!(
+        db.int_property("rocksdb.num-entries-active-mem-table"),
+        Some(0)
+    );
+}
