@@ -8,6 +8,7 @@
 //! | scripts with exact expected output | [`run_golden`], [`Directive`] |
 //! | a folder that disappears | [`TempDir`], [`copy_dir`] |
 //! | databases written by RocksDB | [`golden_cases`], [`read_expected_tsv`] |
+//! | what RocksDB recovers from damaged logs | [`recovery_outcomes`] |
 //! | bytes as text | [`hex`], [`unhex`], [`printable`] |
 //!
 //! Uses `base` and `env` only, so that every crate above those can have it as a development
@@ -19,6 +20,7 @@ mod fixtures;
 mod generate;
 mod golden;
 mod hex;
+mod recovery;
 mod rng;
 mod seed;
 mod temp;
@@ -29,6 +31,7 @@ pub use fixtures::{
 pub use generate::{KeyGen, KeyShape, ValueGen, adversarial_keys};
 pub use golden::{Directive, run_golden};
 pub use hex::{hex, printable, unhex};
+pub use recovery::{RecoveryOutcome, named_keys, recovery_outcomes};
 pub use rng::Rng;
 pub use seed::seed;
 pub use temp::{TempDir, copy_dir};

@@ -3,49 +3,12 @@
 
 use spanlith::options::{DbOptions, WalRecoveryMode};
 use spanlith::{Db, FamilyOptions};
-use spanlith_testkit::{TempDir, fixtures_dir};
+use spanlith_testkit::{RecoveryOutcome, TempDir, fixtures_dir, named_keys, recovery_outcomes};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-struct Row {
-    variant: String,
-    base: String,
-    mode: WalRecoveryMode,
-    status: String,
-    recovered: String,
-}
-
-fn rows() -> Vec<Row> {
-    let mut rows = BTreeMap::new();
-    for table in ["outcomes.tsv", "outcomes-11.8.tsv"] {
-        let path = fixtures_dir().join("wal/recovery").join(table);
-        for line in std::fs::read_to_string(path).unwrap().lines().skip(1) {
-            let fields: Vec<String> = line.split('\t').map(str::to_string).collect();
-            let [variant, base, mode, status, recovered, _] =
-                <[String; 6]>::try_from(fields).unwrap();
-            let key = (variant.clone(), mode.clone());
-            let mode = match mode.as_str() {
-                "TolerateCorruptedTail" => WalRecoveryMode::TolerateCorruptedTailRecords,
-                "Absolute" => WalRecoveryMode::AbsoluteConsistency,
-                "PointInTime" => WalRecoveryMode::PointInTimeRecovery,
-                "SkipAny" => WalRecoveryMode::SkipAnyCorruptedRecords,
-                other => panic!("{other}"),
-            };
-            let row = Row {
-                variant,
-                base,
-                mode,
-                status,
-                recovered,
-            };
-            rows.insert(key, row);
-        }
-    }
-    rows.into_values().collect()
-}
-
 /// The base directory with the changes of the variant.
-fn directory(row: &Row, to: &Path) {
+fn directory(row: &RecoveryOutcome, to: &Path) {
     let root = fixtures_dir().join("wal/recovery");
     let variant = root.join("variants").join(&row.variant);
     for from in [root.join(&row.base), variant] {
@@ -61,24 +24,7 @@ fn directory(row: &Row, to: &Path) {
     }
 }
 
-/// Keys named by `k0-6 k10-19 (17)`.
-fn named(text: &str) -> BTreeSet<String> {
-    let words = text.split_whitespace().filter(|w| !w.starts_with('('));
-    words
-        .flat_map(|word| {
-            let numbers = word.strip_prefix('k').and_then(|w| {
-                let (from, to) = w.split_once('-').unwrap_or((w, w));
-                Some((from.parse::<u32>().ok()?, to.parse::<u32>().ok()?))
-            });
-            match numbers {
-                Some((from, to)) => (from..=to).map(|n| format!("k{n:02}")).collect(),
-                None => vec![word.to_string()],
-            }
-        })
-        .collect()
-}
-
-fn open(row: &Row, dir: &Path, mode: WalRecoveryMode) -> spanlith::Result<Db> {
+fn open(row: &RecoveryOutcome, dir: &Path, mode: WalRecoveryMode) -> spanlith::Result<Db> {
     let mut options = DbOptions::default();
     options.wal_recovery_mode = mode;
     let mut builder = Db::builder(dir).options(options).no_info_log();
@@ -98,11 +44,12 @@ fn keys(db: &Db) -> BTreeMap<String, BTreeSet<String>> {
     families.collect()
 }
 
-fn judge(row: &Row) -> Result<(), String> {
+fn judge(row: &RecoveryOutcome) -> Result<(), String> {
     let temp = TempDir::new("wal-recovery");
     directory(row, temp.path());
-    let name = format!("{} {:?}", row.variant, row.mode);
-    let opened = open(row, temp.path(), row.mode);
+    let mode = WalRecoveryMode::from_number(row.mode).unwrap();
+    let name = format!("{} {mode}", row.variant);
+    let opened = open(row, temp.path(), mode);
     if row.status != "OK" && !row.status.starts_with("HANG") {
         let want = match row
             .status
@@ -125,7 +72,7 @@ fn judge(row: &Row) -> Result<(), String> {
     if row.status == "OK" {
         for part in row.recovered.split(';').filter(|p| !p.trim().is_empty()) {
             let (family, want) = part.trim().split_once(':').unwrap();
-            if found[family] != named(want) {
+            if found[family] != named_keys(want) {
                 return Err(format!(
                     "{name}: {family}: {:?} and not {want}",
                     found[family]
@@ -150,7 +97,7 @@ fn judge(row: &Row) -> Result<(), String> {
 
 #[test]
 fn every_damaged_log_ends_as_in_rocksdb() {
-    let rows = rows();
+    let rows = recovery_outcomes();
     assert_eq!(rows.len(), 4 * 60);
     let failures: Vec<String> = rows.iter().filter_map(|r| judge(r).err()).collect();
     assert!(

@@ -4,7 +4,7 @@
 use super::*;
 use crate::version::VersionEdit;
 use spanlith_env::SequentialFile;
-use spanlith_testkit::fixtures_dir;
+use spanlith_testkit::{RecoveryOutcome, fixtures_dir, named_keys, recovery_outcomes};
 use spanlith_wal::{BatchIter, BatchOp, LogReader};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -53,95 +53,40 @@ fn families(base: &Path) -> (BTreeMap<u32, Family>, u64) {
     (families, last_sequence)
 }
 
-struct Case {
-    variant: String,
-    base: String,
-    mode: WalRecoveryMode,
-    status: String,
-    recovered: String,
-    last_sequence: String,
-}
-
-impl Case {
-    /// The logs: those of the base directory, replaced, deleted or added by the variant.
-    fn logs(&self) -> Vec<(u64, PathBuf)> {
-        let root = fixtures_dir().join("wal/recovery");
-        let variant = root.join("variants").join(&self.variant);
-        let mut found = BTreeMap::new();
-        for folder in [root.join(&self.base), variant] {
-            for entry in std::fs::read_dir(folder).unwrap() {
-                let path = entry.unwrap().path();
-                let name = path.file_name().unwrap().to_string_lossy().into_owned();
-                let number = |end| name.strip_suffix(end)?.parse::<u64>().ok();
-                if let Some(n) = number(".log.deleted") {
-                    found.remove(&n);
-                } else if let Some(n) = number(".log") {
-                    found.insert(n, path);
-                }
+/// The logs: those of the base directory, replaced, deleted or added by the variant.
+fn logs(case: &RecoveryOutcome) -> Vec<(u64, PathBuf)> {
+    let root = fixtures_dir().join("wal/recovery");
+    let variant = root.join("variants").join(&case.variant);
+    let mut found = BTreeMap::new();
+    for folder in [root.join(&case.base), variant] {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            let number = |end| name.strip_suffix(end)?.parse::<u64>().ok();
+            if let Some(n) = number(".log.deleted") {
+                found.remove(&n);
+            } else if let Some(n) = number(".log") {
+                found.insert(n, path);
             }
         }
-        found.into_iter().collect()
     }
+    found.into_iter().collect()
 }
 
-/// The rows of 7.8.3, overruled by those of 11.8.1.
-fn cases() -> Vec<Case> {
-    let mut rows = BTreeMap::new();
-    for table in ["outcomes.tsv", "outcomes-11.8.tsv"] {
-        let path = fixtures_dir().join("wal/recovery").join(table);
-        for line in std::fs::read_to_string(path).unwrap().lines().skip(1) {
-            let fields: Vec<String> = line.split('\t').map(str::to_string).collect();
-            let [variant, base, mode, status, recovered, last_sequence] =
-                <[String; 6]>::try_from(fields).unwrap();
-            let key = (variant.clone(), mode.clone());
-            let mode = match mode.as_str() {
-                "TolerateCorruptedTail" => WalRecoveryMode::TolerateCorruptedTailRecords,
-                "Absolute" => WalRecoveryMode::AbsoluteConsistency,
-                "PointInTime" => WalRecoveryMode::PointInTimeRecovery,
-                "SkipAny" => WalRecoveryMode::SkipAnyCorruptedRecords,
-                other => panic!("{other}"),
-            };
-            let case = Case {
-                variant,
-                base,
-                mode,
-                status,
-                recovered,
-                last_sequence,
-            };
-            rows.insert(key, case);
-        }
-    }
-    rows.into_values().collect()
-}
-
-/// Keys named by `k0-6 k10-19 (17)`.
-fn named(text: &str) -> BTreeSet<String> {
-    let words = text.split_whitespace().filter(|w| !w.starts_with('('));
-    words
-        .flat_map(|word| {
-            let numbers = word.strip_prefix('k').and_then(|w| {
-                let (from, to) = w.split_once('-').unwrap_or((w, w));
-                Some((from.parse::<u32>().ok()?, to.parse::<u32>().ok()?))
-            });
-            match numbers {
-                Some((from, to)) => (from..=to).map(|n| format!("k{n:02}")).collect(),
-                None => vec![word.to_string()],
-            }
-        })
-        .collect()
+fn mode_of(case: &RecoveryOutcome) -> WalRecoveryMode {
+    WalRecoveryMode::from_number(case.mode).unwrap()
 }
 
 /// Replays as recovery does, but into sets of keys.
-fn replay(case: &Case) -> Result<(BTreeMap<u32, Family>, u64)> {
+fn replay(case: &RecoveryOutcome) -> Result<(BTreeMap<u32, Family>, u64)> {
     let root = fixtures_dir().join("wal/recovery");
     let (mut families, mut last_sequence) = families(&root.join(&case.base));
     // What the tables of the fixtures hold.
     for family in families.values_mut().filter(|f| f.tables > 0) {
         family.keys.insert("x0".to_string());
     }
-    let mut decider = Decider::new(case.mode, true, false, 0);
-    for (number, path) in case.logs() {
+    let mut decider = Decider::new(mode_of(case), true, false, 0);
+    for (number, path) in logs(case) {
         decider.begin_log(number);
         let mut reader = reader(&path, number);
         'log: loop {
@@ -204,11 +149,11 @@ fn batch(
 
 #[test]
 fn every_outcome_of_rocksdb_is_ours_or_a_hang_of_its_own() {
-    let cases = cases();
+    let cases = recovery_outcomes();
     assert_eq!(cases.len(), 4 * 60);
     let mut hangs = 0;
     for case in cases {
-        let name = format!("{} {:?}", case.variant, case.mode);
+        let name = format!("{} {:?}", case.variant, mode_of(&case));
         let got = replay(&case);
         if case.status.starts_with("HANG") {
             // Its log ends where 7.8.3 ends it; only then is there no such row.
@@ -236,7 +181,7 @@ fn every_outcome_of_rocksdb_is_ours_or_a_hang_of_its_own() {
         for part in case.recovered.split(';').filter(|p| !p.trim().is_empty()) {
             let (family, keys) = part.trim().split_once(':').unwrap();
             let found = families.values().find(|f| f.name == family).unwrap();
-            assert_eq!(found.keys, named(keys), "{name} {family}");
+            assert_eq!(found.keys, named_keys(keys), "{name} {family}");
         }
         assert_eq!(format!("seq={last_sequence}"), case.last_sequence, "{name}");
     }
