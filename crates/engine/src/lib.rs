@@ -48,7 +48,7 @@ mod write;
 pub use crate::compaction::{
     BottommostCompaction, CompactFilesOptions, CompactRangeOptions, KeyRange,
 };
-pub use crate::core::{CompactionStats, LevelStats, Snapshot, StatsSlice};
+pub use crate::core::{Snapshot, StatsSlice};
 pub use db::{
     Cf, Change, Changes, Cursor, Db, FamilyOptions, Iter, LiveFile, LogFile, OpenBuilder, SizeOf,
 };

@@ -2,7 +2,7 @@
 
 use super::outputs::Outputs;
 use crate::compaction::{Below, CompactionIter, IterSettings};
-use crate::core::{DbState, Engine, Family, FamilySettings, FamilyState, LevelStats, gate};
+use crate::core::{DbState, Engine, Family, FamilySettings, FamilyState, gate};
 use crate::filter::{FilterContext, TableCreation, protective_filter};
 use crate::iter::{LevelIter, MergingIter, Source};
 use crate::picker::{
@@ -34,13 +34,6 @@ pub(crate) struct CompactionJob {
     pub max_subcompactions: u32,
     /// Set by a caller who does not want it any more.
     pub canceled: Option<Arc<AtomicBool>>,
-}
-
-/// Takes in what a job has done. Requires: the state mutex.
-fn count_work(state: &mut DbState, job: &CompactionJob, work: &LevelStats) {
-    if let Some(f) = state.family_mut(job.family.id) {
-        f.compaction_stats.add(job.plan.output_level, work);
-    }
 }
 
 /// The outcome of a manual compaction that was called off.
@@ -176,41 +169,28 @@ impl Engine {
         }
         edit.compact_cursors.extend(plan.next_cursor.clone());
         if plan.is_trivial_move {
-            let moved = LevelStats {
-                count: 1,
-                bytes_moved: plan.input_bytes(),
-                ..LevelStats::default()
-            };
             for (_, files) in &plan.inputs {
                 for f in files {
                     edit.new_files.push(f.to_new_file(plan.output_level as u32));
                 }
             }
-            self.log_and_apply(family, edit, |state| count_work(state, job, &moved))?;
+            self.log_and_apply(family, edit, |_| {})?;
             self.note_move(job);
             return Ok(plan.input_files().map(|f| f.number).collect());
         }
-        let mut work = LevelStats::of_inputs(plan);
         self.note_compaction_begin(job);
         let started = self.c.env.clock.monotonic_nanos();
         let done = self
             .rewrite(job)
             .inspect_err(|e| self.note_compaction_failed(job, e))?;
         let micros = (self.c.env.clock.monotonic_nanos() - started) / 1000;
-        let total_size = done.files.iter().map(|f| f.size).sum();
-        work.micros = micros;
-        work.bytes_written = total_size;
-        work.files_written = done.files.len() as u64;
-        work.records_in = done.entries_in;
-        work.records_out = done.entries_out;
-        work.records_dropped = done.entries_in.saturating_sub(done.entries_out);
         // From here on the outputs stay: an edit that failed half way may still be read by the next
         // open. If it is not, that open finds them explained and removes them.
         edit.new_files.clone_from(&done.files);
-        edit.blob_file_garbages = done.garbage;
+        edit.blob_file_garbages.clone_from(&done.garbage);
         let numbers: Vec<u64> = edit.new_files.iter().map(|f| f.number).collect();
-        self.log_and_apply(family, edit, |state| count_work(state, job, &work))?;
-        self.note_compaction_end(job, &done.files, micros);
+        self.log_and_apply(family, edit, |_| {})?;
+        self.note_compaction_end(job, &done, micros);
         self.check_space()?;
         Ok(numbers)
     }
@@ -280,12 +260,14 @@ impl Engine {
             return Err(e);
         }
         let entries_out = ranges.iter().map(|r| r.outputs.entries).sum();
+        let parts = ranges.len() as u64;
         let garbage = ranges.iter().flat_map(|r| r.garbage.iter().copied());
         Ok(Rewritten {
             garbage: sum_garbage(garbage),
             files: ranges.into_iter().flat_map(|r| r.outputs.done).collect(),
             entries_in: read.unwrap_or(expected),
             entries_out,
+            parts,
         })
     }
 
@@ -449,11 +431,14 @@ struct Range<'a> {
 }
 
 /// What a job wrote.
-struct Rewritten {
-    files: Vec<NewFile>,
+pub(super) struct Rewritten {
+    pub files: Vec<NewFile>,
     garbage: Vec<BlobFileGarbage>,
-    entries_in: u64,
-    entries_out: u64,
+    /// Entries read and written.
+    pub entries_in: u64,
+    pub entries_out: u64,
+    /// Ranges that were worked on side by side.
+    pub parts: u64,
 }
 
 /// Bytes that a plan may write at most.

@@ -1,6 +1,6 @@
 //! What a compaction says of itself: events, listeners, statistics.
 
-use super::job::CompactionJob;
+use super::job::{CompactionJob, Rewritten};
 use crate::core::{Engine, JobNumbers};
 use crate::info_log::events;
 use crate::listener::{CompactionInfo, CompactionStats};
@@ -81,17 +81,14 @@ impl Engine {
     }
 
     /// A compaction is installed.
-    pub(super) fn note_compaction_end(
-        &self,
-        job: &CompactionJob,
-        outputs: &[NewFile],
-        micros: u64,
-    ) {
-        let (family, plan) = (&job.family, &job.plan);
+    pub(super) fn note_compaction_end(&self, job: &CompactionJob, done: &Rewritten, micros: u64) {
+        let (family, plan, outputs) = (&job.family, &job.plan, &done.files);
         let mut n = JobNumbers {
             micros,
             jobs: 1,
             files_written: outputs.len() as u64,
+            entries_read: done.entries_in,
+            entries_dropped: done.entries_in.saturating_sub(done.entries_out),
             ..JobNumbers::default()
         };
         for (level, files) in &plan.inputs {
@@ -101,18 +98,14 @@ impl Engine {
                 } else {
                     n.read_upper_bytes += file.size;
                 }
-                n.entries_read += file.stats.get().map_or(0, |s| s.num_entries);
             }
         }
-        let mut entries = 0;
         for file in outputs {
             let properties = self.table_properties(family, file.number);
             n.written_bytes += file.size;
             n.uncompressed_bytes += properties.raw_key_size + properties.raw_value_size;
-            entries += properties.num_entries;
             self.note_table(family, job.id, file, &properties);
         }
-        n.entries_dropped = n.entries_read.saturating_sub(entries);
         family.counters.add_compaction(plan.output_level, &n);
         if let Some(s) = &self.c.statistics {
             s.add(Ticker::CompactReadBytes, n.read_bytes());
@@ -132,8 +125,8 @@ impl Engine {
             num_output_files: n.files_written,
             total_output_size: n.written_bytes,
             num_input_records: n.entries_read,
-            num_output_records: entries,
-            num_subcompactions: 1,
+            num_output_records: done.entries_out,
+            num_subcompactions: done.parts,
             output_compression: plan.compression.name(),
             single_deletes: (0, 0),
             lsm_state: &lsm_state,
@@ -142,7 +135,7 @@ impl Engine {
             elapsed_micros: micros,
             corrupt_keys: 0,
             input_records: n.entries_read,
-            output_records: entries,
+            output_records: done.entries_out,
             input_bytes: n.read_bytes(),
             output_bytes: n.written_bytes,
         };

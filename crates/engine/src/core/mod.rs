@@ -5,7 +5,6 @@
 //! `impl Engine` blocks.
 
 mod bounds;
-mod compaction_stats;
 mod engine;
 mod families;
 mod family;
@@ -29,7 +28,6 @@ mod stats;
 mod superversion;
 mod throttle;
 
-pub use compaction_stats::{CompactionStats, LevelStats};
 pub(crate) use history::StatsHistory;
 pub use history::StatsSlice;
 pub use log_files::LogFile;

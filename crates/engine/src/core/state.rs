@@ -2,7 +2,7 @@
 
 use super::mem_charge::MemCharge;
 use super::throttle::StallCondition;
-use super::{CompactionStats, Family, FamilySettings};
+use super::{Family, FamilySettings};
 use crate::picker::RunningCompaction;
 use crate::version::Version;
 use spanlith_base::{Error, ErrorKind, FileNumber, Result, SequenceNumber, WriteBufferManager};
@@ -83,8 +83,6 @@ pub(crate) struct FamilyState {
     /// Smallest sequence number a snapshot's release has to pass for a bottommost file to become
     /// worth rewriting; `u64::MAX` if there is no such file.
     pub mark_threshold: u64,
-    /// Work done since the database was opened.
-    pub compaction_stats: CompactionStats,
     /// Whether its writes are delayed or stopped, and why.
     pub stall: StallCondition,
 }
@@ -114,7 +112,6 @@ impl FamilyState {
             compaction_due: false,
             oldest_snapshot: 0,
             mark_threshold: u64::MAX,
-            compaction_stats: CompactionStats::default(),
             stall: StallCondition::Normal,
         }
     }

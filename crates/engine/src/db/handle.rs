@@ -3,7 +3,7 @@
 use super::cursor::{Cursor, Iter};
 use super::{FamilyOptions, OpenBuilder};
 use crate::compaction::{CompactFilesOptions, CompactRangeOptions, KeyRange};
-use crate::core::{CompactionStats, Engine, Family, Snapshot};
+use crate::core::{Engine, Family, Snapshot};
 use crate::read::ReadOptions;
 use crate::version::FileMeta;
 use crate::write::{WriteBatch, WriteOptions};
@@ -550,14 +550,5 @@ impl Cf {
     pub fn compact_cursors(&self) -> BTreeMap<u32, Vec<u8>> {
         let view = self.family.superversion.load();
         view.version.compact_cursors.clone()
-    }
-
-    /// What flushes and compactions of the family have done since the database was opened.
-    ///
-    /// # Errors
-    /// `ColumnFamilyDropped`.
-    pub fn compaction_stats(&self) -> Result<CompactionStats> {
-        let state = self.engine().state.lock();
-        Ok(state.alive(self.family.id)?.compaction_stats.clone())
     }
 }

@@ -196,14 +196,10 @@ impl Engine {
         if self.families.load().len() > 1 {
             self.sync_old_logs()?;
         }
-        let micros = (self.c.env.clock.monotonic_nanos() - started) / 1000;
         self.log_and_apply_all(edits, |state| {
-            for (p, (_, file)) in picked.iter().zip(&done) {
-                let size = file.as_ref().map_or(0, |f| f.size);
+            for p in picked {
                 if let Some(f) = state.family_mut(p.family.id) {
                     f.imm.drain(..p.imm.len());
-                    f.compaction_stats
-                        .add_flush(micros, size, u64::from(size > 0));
                 }
             }
         })?;
