@@ -191,8 +191,7 @@ impl Engine {
             if !state.families.contains_key(&family.id) {
                 return Err(gone());
             }
-            let others = state.families.values().filter(|f| f.family.id != family.id);
-            let kept = others.map(|f| f.log_number).min().unwrap_or(0);
+            let kept = state.min_log_without(|id| id == family.id);
             (state.max_family, state.table_sequence, kept)
         };
         let edit = VersionEdit {

@@ -106,9 +106,7 @@ impl Engine {
                 bases.push((f.version.clone(), f.log_number));
             }
             let of_edits: BTreeSet<u32> = edits.iter().map(|e| e.family.id).collect();
-            let others = state.families.iter().filter(|f| !of_edits.contains(f.0));
-            let others = others.map(|(_, f)| f.log_number).min();
-            let others = others.unwrap_or(u64::MAX).min(state.min_prepared_log());
+            let others = state.min_log_without(|id| of_edits.contains(&id));
             (bases, state.table_sequence, others)
         };
         let mut next = Vec::with_capacity(edits.len());

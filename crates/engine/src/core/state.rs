@@ -230,8 +230,14 @@ impl DbState {
 
     /// Number of the oldest log that some family or prepared transaction needs (WAL3).
     pub(crate) fn min_log_number(&self) -> FileNumber {
-        let numbers = self.families.values().map(|f| f.log_number);
-        numbers.min().unwrap_or(0).min(self.min_prepared_log())
+        self.min_log_without(|_| false)
+    }
+
+    /// As [`Self::min_log_number`], whatever the families need whose ids `left_out` names.
+    pub(crate) fn min_log_without(&self, left_out: impl Fn(u32) -> bool) -> FileNumber {
+        let counted = self.families.iter().filter(|f| !left_out(*f.0));
+        let numbers = counted.map(|(_, f)| f.log_number);
+        numbers.chain([self.min_prepared_log()]).min().unwrap_or(0)
     }
 
     /// Number of the oldest log that holds a prepared transaction; the largest number if none does.

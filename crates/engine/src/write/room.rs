@@ -102,7 +102,7 @@ impl Engine {
             let clock = &self.c.env.clock;
             let mut left = self.throttle.delay(clock.monotonic_nanos(), bytes);
             if !left.is_zero() && no_slowdown {
-                return Err(Error::incomplete("Write stall"));
+                return Err(no_room());
             }
             while !left.is_zero() && self.write_gate.load(Ordering::Relaxed) & gate::DELAY != 0 {
                 let nap = left.min(SLICE);
@@ -122,7 +122,7 @@ impl Engine {
                 return Ok(());
             }
             if no_slowdown {
-                return Err(Error::incomplete("Write stall"));
+                return Err(no_room());
             }
             // Ends with the flush or compaction that lifts the stop, an error, or close.
             state = self.wait_changed(state);

@@ -277,3 +277,29 @@ fn a_snapshot_of_the_manifest_holds_all_families_and_the_highest_id() {
     let db = open(&env, &["a", "b"]).unwrap();
     assert_eq!(db.create_cf(FamilyOptions::new("d")).unwrap().id(), 4);
 }
+
+/// The log of an undecided transaction went when a family was dropped: what the other families need
+/// was asked, what the transaction needs was not.
+#[test]
+fn dropping_a_family_leaves_the_logs_of_prepared_transactions() {
+    let temp = spanlith_testkit::TempDir::new("prepared");
+    let case = spanlith_testkit::golden_case("golden-11.8", "txn-prepared");
+    let dir = case.copy_to(temp.path());
+    let mut options = spanlith::options::DbOptions::default();
+    options.allow_2pc = true;
+    let db = Db::builder(&dir).options(options).open().unwrap();
+    let brief = db.create_cf(FamilyOptions::new("brief")).unwrap();
+    for i in 0..3 {
+        db.default_cf().put(format!("later{i}"), "v").unwrap();
+        db.flush(true).unwrap();
+    }
+    let held = dir.join("000004.log");
+    assert!(held.exists(), "the flushes took it");
+    db.drop_cf(&brief).unwrap();
+    assert!(held.exists(), "dropping a family took it");
+    // The flush after it writes down which logs nobody needs.
+    db.default_cf().put("more", "v").unwrap();
+    db.flush(true).unwrap();
+    db.wait_idle(None).unwrap();
+    assert!(held.exists(), "the flush after it took it");
+}
