@@ -53,8 +53,10 @@ fn a_family_that_holds_back_old_logs_is_flushed_when_they_are_too_large() {
         db.default_cf()
             .put(format!("key{n:04}"), vec![b'x'; 2000])
             .unwrap();
+        // Writers are not held back by this limit, so without a pause the writes could outrun the
+        // flushes and the last measure would tell the speed of the machine.
+        db.wait_idle(None).unwrap();
     }
-    db.wait_idle(None).unwrap();
     assert!(
         !logs(temp.path()).contains(&first),
         "{:?}",
@@ -64,7 +66,7 @@ fn a_family_that_holds_back_old_logs_is_flushed_when_they_are_too_large() {
         .iter()
         .map(|n| temp.path().join(n).metadata().unwrap().len())
         .sum();
-    assert!(bytes < 600_000, "{bytes}");
+    assert!(bytes < 350_000, "{bytes}");
     assert_eq!(&*idle.get("k").unwrap().unwrap(), b"v");
 }
 
