@@ -147,6 +147,12 @@ impl MemTable {
         snapshot: SequenceNumber,
         found: &mut [Option<EntryRef<'a>>],
     ) {
+        if self.bloom.is_some() {
+            for (found, key) in found[..keys.len()].iter_mut().zip(keys) {
+                *found = self.find(key, snapshot);
+            }
+            return;
+        }
         self.tree.find_many(keys, snapshot, found);
     }
 

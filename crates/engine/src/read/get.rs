@@ -8,7 +8,7 @@ use crate::version::{FileMeta, TableCache, Version};
 use spanlith_base::keys::{self, ValueType};
 use spanlith_base::range_del::FragmentedTombstones;
 use spanlith_base::{Comparator, Error, Pinned, Result, SequenceNumber};
-use spanlith_memtable::MemTable;
+use spanlith_memtable::{EntryRef, MemTable};
 use spanlith_table::{ReadParams, TableReader};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -63,8 +63,15 @@ impl<'a> Lookup<'a> {
         }
     }
 
+    #[inline]
     pub(super) fn done(&self) -> bool {
         !matches!(self.answer, Answer::Open)
+    }
+
+    /// The key sought.
+    #[inline]
+    pub(super) fn key(&self) -> &'a [u8] {
+        self.key
     }
 
     /// Takes in one entry; true when older ones do not matter.
@@ -88,7 +95,7 @@ impl<'a> Lookup<'a> {
 
     /// Takes in the range tombstones of a place, before its entries.
     #[cold]
-    fn note_ranges(&mut self, list: &FragmentedTombstones) {
+    pub(super) fn note_ranges(&mut self, list: &FragmentedTombstones) {
         if !self.ignore_ranges {
             let here = list.max_covering(self.key, self.snapshot);
             self.covering = self.covering.max(here);
@@ -109,7 +116,16 @@ impl<'a> Lookup<'a> {
         if let Some(list) = mem.range_tombstones() {
             self.note_ranges(&list);
         }
-        let mut entry = mem.find(self.key, self.snapshot);
+        self.visit_memtable(mem.find(self.key, self.snapshot), mem)
+    }
+
+    /// Takes in the entries of a memtable, from the newest one on, behind its range tombstones.
+    #[inline(always)]
+    pub(super) fn visit_memtable(
+        &mut self,
+        mut entry: Option<EntryRef<'_>>,
+        mem: &Arc<MemTable>,
+    ) -> Result<()> {
         while let Some(e) = entry {
             let pin = || {
                 let value = e.value();
@@ -179,6 +195,26 @@ impl<'a> Lookup<'a> {
         match self.finish(operator, blobs)? {
             None => Ok(None),
             Some(stored) => stored.into_value(key, blobs).map(Some),
+        }
+    }
+
+    /// As [`Self::finish_value`]; leaves a lookup behind that found nothing.
+    #[inline]
+    pub(super) fn take_value(
+        &mut self,
+        operator: Option<&Arc<dyn MergeOperator>>,
+        blobs: Blobs<'_>,
+    ) -> Result<Option<Pinned>> {
+        let answer = std::mem::replace(&mut self.answer, Answer::Deleted);
+        match answer {
+            Answer::Found(v) if self.merge.is_empty() => Ok(Some(v)),
+            Answer::Open | Answer::Deleted if self.merge.is_empty() => Ok(None),
+            answer => Self {
+                answer,
+                merge: std::mem::take(&mut self.merge),
+                ..*self
+            }
+            .finish_value(operator, blobs),
         }
     }
 

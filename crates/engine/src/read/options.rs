@@ -59,6 +59,9 @@ pub struct ReadOptions {
     /// Point in time, in microseconds since 1970, after which reads fail with `Operation timed
     /// out`; 0 is none. Looked at between steps, not within one.
     pub deadline_micros: u64,
+    /// Bytes of values after which a multi-get answers `Operation aborted` for the keys that have no
+    /// answer yet; `u64::MAX` is no limit.
+    pub value_size_soft_limit: u64,
     /// Reads as if no range of keys had ever been deleted: correct only where no deleted range holds
     /// a key, and then cheaper.
     pub ignore_range_deletions: bool,
@@ -84,6 +87,7 @@ impl Default for ReadOptions {
             start_timestamp: None,
             allow_unprepared_value: false,
             deadline_micros: 0,
+            value_size_soft_limit: u64::MAX,
             ignore_range_deletions: false,
         }
     }

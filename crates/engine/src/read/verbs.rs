@@ -2,6 +2,7 @@
 
 use super::db_iter::{DbIter, DbIterParts};
 use super::get::{Lookup, ReadContext};
+use super::multi_get::{Answer, BatchLimits};
 use super::stored::Entity;
 use super::timestamps::Timed;
 use super::view::{View, ViewOptions, check_timestamp};
@@ -193,18 +194,47 @@ impl Engine {
         family: &Family,
         keys: &[&[u8]],
         options: &ReadOptions,
-    ) -> Vec<Result<Option<Pinned>>> {
-        if options.is_special() || family.comparator.timestamp_size() != 0 {
-            // One view for all keys, where a snapshot does not give it.
-            let mut options = options.clone();
-            if options.snapshot.is_none() {
-                options.snapshot = Some(self.take_snapshot());
-            }
-            return keys.iter().map(|k| self.get(family, k, &options)).collect();
+    ) -> Vec<Answer> {
+        if family.comparator.timestamp_size() != 0 || options.timestamp.is_some() {
+            return self.multi_get_timed(family, keys, options);
+        }
+        if options.read_tier != ReadTier::All {
+            let sv = self.in_tier(family, family.superversion.load_full(), options.read_tier);
+            let sequence = self.read_sequence(options);
+            return self.multi_get_at(family, keys, (&sv, sequence), options).0;
         }
         let sv = family.superversion.load();
-        let context = self.context(family, options);
-        sv.multi_get(keys, self.read_sequence(options), &context)
+        let sequence = self.read_sequence(options);
+        self.multi_get_at(family, keys, (&sv, sequence), options).0
+    }
+
+    fn multi_get_at(
+        &self,
+        family: &Family,
+        keys: &[&[u8]],
+        (sv, sequence): (&SuperVersion, SequenceNumber),
+        options: &ReadOptions,
+    ) -> (Vec<Answer>, Result<()>) {
+        let limits = BatchLimits {
+            value_bytes: options.value_size_soft_limit,
+            proceed: &|| self.check_deadline(options),
+        };
+        sv.multi_get(keys, sequence, &self.context(family, options), &limits)
+    }
+
+    /// With timestamps: key by key, at one view.
+    #[cold]
+    fn multi_get_timed(
+        &self,
+        family: &Family,
+        keys: &[&[u8]],
+        options: &ReadOptions,
+    ) -> Vec<Answer> {
+        let mut options = options.clone();
+        if options.snapshot.is_none() {
+            options.snapshot = Some(self.take_snapshot());
+        }
+        keys.iter().map(|k| self.get(family, k, &options)).collect()
     }
 
     /// Values of keys of several families at one consistent point, in the order given.
@@ -212,12 +242,15 @@ impl Engine {
         &self,
         parts: &[FamilyKeys<'_>],
         options: &ReadOptions,
-    ) -> Vec<Vec<Result<Option<Pinned>>>> {
-        let special = options.is_special()
+    ) -> Vec<Vec<Answer>> {
+        if let [part] = parts {
+            return vec![self.multi_get(part.family, &part.keys, options)];
+        }
+        let timed = options.timestamp.is_some()
             || parts
                 .iter()
                 .any(|p| p.family.comparator.timestamp_size() != 0);
-        if special {
+        if timed {
             let mut options = options.clone();
             if options.snapshot.is_none() {
                 options.snapshot = Some(self.take_snapshot());
@@ -228,11 +261,25 @@ impl Engine {
                 .collect();
         }
         let (views, sequence) = self.consistent_views(parts, options);
-        parts
-            .iter()
-            .zip(views)
-            .map(|(p, sv)| sv.multi_get(&p.keys, sequence, &self.context(p.family, options)))
-            .collect()
+        let mut all: Vec<Vec<Answer>> = parts.iter().map(|_| Vec::new()).collect();
+        // As RocksDB goes through the families: what stops one stops those behind it.
+        let mut order: Vec<usize> = (0..parts.len()).collect();
+        order.sort_unstable_by_key(|&at| parts[at].family.id);
+        let mut stopped = Ok(());
+        for at in order {
+            let part = &parts[at];
+            all[at] = match &stopped {
+                Err(e) => part.keys.iter().map(|_| Err(Error::clone(e))).collect(),
+                Ok(()) => {
+                    let sv = self.in_tier(part.family, views[at].clone(), options.read_tier);
+                    let answers;
+                    (answers, stopped) =
+                        self.multi_get_at(part.family, &part.keys, (&sv, sequence), options);
+                    answers
+                }
+            };
+        }
+        all
     }
 
     /// Superversions and a sequence number that none of them has lost anything of: had a memtable

@@ -147,6 +147,20 @@ impl Level {
             && (word < high || !file_is_before(&self.comparator, file, key))
     }
 
+    /// Whether file `index` begins behind the user key.
+    #[inline]
+    pub fn begins_behind(&self, index: usize, key: &[u8]) -> bool {
+        self.comparator
+            .compare(self.files[index].smallest_user_key(), key)
+            .is_gt()
+    }
+
+    /// Whether file `index` ends before the user key.
+    #[inline]
+    pub fn ends_before(&self, index: usize, key: &[u8]) -> bool {
+        file_is_before(&self.comparator, &self.files[index], key)
+    }
+
     /// Files whose range contains the user key, in the order of the level. The way through level 0.
     pub fn files_covering<'a>(
         &'a self,
