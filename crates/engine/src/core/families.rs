@@ -1,6 +1,7 @@
 //! Creating and dropping column families.
 
 use super::family::{Family, FamilyParts, FamilySettings};
+use super::manifest::Urgency;
 use super::state::{FamilyState, MemSlot};
 use super::{Engine, SuperVersion, worst_stall};
 use crate::blob::{BlobSource, ExpectedFamily};
@@ -155,7 +156,7 @@ impl Engine {
             last_sequence: Some(sequence),
             ..VersionEdit::default()
         };
-        self.write_edits(&mut manifest, vec![edit])?;
+        self.write_edits(&mut manifest, vec![edit], Urgency::Foreground)?;
         if family.comparator.timestamp_size() != 0 {
             self.has_timestamps.store(true, Ordering::Relaxed);
         }
@@ -204,7 +205,7 @@ impl Engine {
         };
         let mut edits = vec![edit];
         edits.extend(manifest.forget_logs(kept_log, sequence));
-        self.write_edits(&mut manifest, edits)?;
+        self.write_edits(&mut manifest, edits, Urgency::Foreground)?;
         manifest.tracked.retain(|&n, _| n >= kept_log);
         family.set_dropped();
         leader.generation += 1;

@@ -1,6 +1,7 @@
 //! Version edits and superversions: written, synced, installed, in this order (V3).
 
 use super::engine::gate;
+use super::manifest::Urgency;
 use super::state::{DbState, FamilyState};
 use super::throttle::{StallCondition, StallInput, stall_condition};
 use super::{Engine, Family, ManifestState, SuperVersion};
@@ -63,7 +64,7 @@ impl Engine {
         let kept_log = records.iter().filter_map(|e| e.min_log_number_to_keep);
         let kept_log = kept_log.max().unwrap_or(0);
         records.extend(manifest.forget_logs(kept_log, new_sequence));
-        self.write_edits(&mut manifest, records)?;
+        self.write_edits(&mut manifest, records, Urgency::Background)?;
         manifest.tracked.retain(|&n, _| n >= kept_log);
 
         let mut state = self.state.lock();
@@ -159,11 +160,9 @@ impl Engine {
         &self,
         manifest: &mut ManifestState,
         mut records: Vec<VersionEdit>,
+        urgency: Urgency,
     ) -> Result<()> {
-        let roll = match &manifest.writer {
-            None => true,
-            Some(w) => w.len() > self.options().max_manifest_file_size,
-        };
+        let roll = self.is_manifest_full(manifest, urgency);
         let number = if roll {
             self.new_file_number()
         } else {
@@ -183,7 +182,9 @@ impl Engine {
                 first.max_column_family = Some(max);
             }
             let keep_old = self.c.purge.is_disabled();
-            self.roll_manifest(number, &facts, &records).map(|w| {
+            let rolled = self.roll_manifest(number, &facts, &records);
+            rolled.map(|(w, compact_size)| {
+                manifest.compact_size = compact_size;
                 let old = std::mem::replace(&mut manifest.number, number);
                 if old != number && old != 0 && !keep_old {
                     // The new MANIFEST is current; a failure leaves a file for the next open.

@@ -16,8 +16,19 @@ pub(crate) struct ManifestState {
     pub writer: Option<LogWriter>,
     /// Number of the file named by CURRENT.
     pub number: FileNumber,
+    /// Bytes of the snapshot that it began with; 0 if it does not say.
+    pub compact_size: u64,
     /// Logs that it tracks (`track_and_verify_wals_in_manifest`), and their synced bytes.
     pub tracked: BTreeMap<FileNumber, u64>,
+}
+
+/// Who waits for an edit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Urgency {
+    /// A caller: families come and go, logs are synced.
+    Foreground,
+    /// A flush or a compaction.
+    Background,
 }
 
 impl ManifestState {
@@ -49,7 +60,8 @@ pub(crate) struct FamilyFacts {
 
 /// What a snapshot of the version set records.
 pub(crate) struct SnapshotFacts {
-    pub db_id: String,
+    /// Recorded if the options say so.
+    pub db_id: Option<String>,
     pub families: Vec<FamilyFacts>,
     pub max_family: u32,
     pub min_log_number: FileNumber,
@@ -60,10 +72,13 @@ pub(crate) struct SnapshotFacts {
 
 /// The records a new MANIFEST begins with (`docs/formats/manifest.md`, "snapshot").
 pub(crate) fn snapshot_edits(f: &SnapshotFacts) -> Vec<VersionEdit> {
-    let mut edits = vec![VersionEdit {
-        db_id: Some(f.db_id.as_str().into()),
-        ..VersionEdit::default()
-    }];
+    let mut edits = Vec::new();
+    if let Some(db_id) = &f.db_id {
+        edits.push(VersionEdit {
+            db_id: Some(db_id.as_str().into()),
+            ..VersionEdit::default()
+        });
+    }
     if !f.tracked.is_empty() {
         let tracked = f.tracked.iter();
         let additions = tracked.map(|(&number, &size)| WalAddition {
@@ -136,7 +151,7 @@ impl Engine {
             last_sequence: Some(sequence),
             ..VersionEdit::default()
         };
-        self.write_edits(&mut manifest, vec![edit])?;
+        self.write_edits(&mut manifest, vec![edit], Urgency::Foreground)?;
         manifest.tracked.extend(synced);
         Ok(())
     }
@@ -152,7 +167,7 @@ impl Engine {
             log_number: f.log_number,
         });
         SnapshotFacts {
-            db_id: self.c.db_id.clone(),
+            db_id: (self.c.options.write_dbid_to_manifest).then(|| self.c.db_id.clone()),
             families: families.collect(),
             max_family: state.max_family,
             min_log_number: state.min_log_number(),
@@ -161,23 +176,53 @@ impl Engine {
         }
     }
 
+    /// Bytes beyond which the MANIFEST is written anew: what the options say, or a multiple of the
+    /// snapshot that it began with. Somebody waits for an edit in the foreground, so a quarter is
+    /// added there and the work is left to background jobs, as in RocksDB.
+    fn manifest_limit(&self, manifest: &ManifestState, urgency: Urgency) -> u64 {
+        let o = self.options();
+        let growth = u128::from(o.max_manifest_space_amp_pct.max(0).unsigned_abs());
+        let wanted = u128::from(manifest.compact_size) * (100 + growth) / 100;
+        let wanted = u64::try_from(wanted).unwrap_or(u64::MAX);
+        let limit = o.max_manifest_file_size.max(wanted);
+        match urgency {
+            Urgency::Background => limit,
+            Urgency::Foreground => limit.saturating_add(limit / 4),
+        }
+    }
+
+    /// Whether the next edit starts a new MANIFEST.
+    pub(super) fn is_manifest_full(&self, manifest: &ManifestState, urgency: Urgency) -> bool {
+        let writer = manifest.writer.as_ref();
+        writer.is_none_or(|w| w.len() > self.manifest_limit(manifest, urgency))
+    }
+
     /// Starts MANIFEST `number` with a snapshot of the installed versions and `edits`, synced, and
-    /// makes it current.
+    /// makes it current. The second value is the size of the snapshot in bytes.
     pub(super) fn roll_manifest(
         &self,
         number: FileNumber,
         facts: &SnapshotFacts,
         edits: &[VersionEdit],
-    ) -> Result<LogWriter> {
+    ) -> Result<(LogWriter, u64)> {
         let env = &self.c.env;
         let path = self.path(filenames::manifest_file_name(number));
         let mut writer = LogWriter::new(env.fs.create(&path, IoActivity::Manifest)?, 0);
-        for e in snapshot_edits(facts).iter().chain(edits) {
+        for e in snapshot_edits(facts) {
+            writer.add_record(&e.encode())?;
+        }
+        let compact_size = writer.len();
+        let compacted = VersionEdit {
+            last_compacted_manifest_file_size: Some(compact_size),
+            ..VersionEdit::default()
+        };
+        writer.add_record(&compacted.encode())?;
+        for e in edits {
             writer.add_record(&e.encode())?;
         }
         writer.sync()?;
         env.fs.sync_dir(&self.c.dir)?;
         write_current(env, &self.c.dir, number)?;
-        Ok(writer)
+        Ok((writer, compact_size))
     }
 }

@@ -224,6 +224,11 @@ impl OpenBuilder {
                 "unordered_write is incompatible with enable_pipelined_write",
             ));
         }
+        if !self.options.write_dbid_to_manifest && !self.options.write_identity_file {
+            return Err(Error::invalid_argument(
+                "write_dbid_to_manifest and write_identity_file cannot both be false",
+            ));
+        }
         check_files(&self.options, &self.resources)?;
         self.families
             .iter()

@@ -1,6 +1,7 @@
 //! Makes an empty database: IDENTITY, MANIFEST-000001, CURRENT, in RocksDB's order, each synced.
 
 use crate::core::write_current;
+use crate::options::DbOptions;
 use crate::version::{VersionEdit, filenames};
 use spanlith_base::Result;
 use spanlith_env::{Env, IoActivity};
@@ -34,20 +35,28 @@ pub(super) fn write_identity(env: &Env, dir: &Path, id: &str) -> Result<()> {
     env.fs.sync_dir(dir)
 }
 
-/// Creates the files of an empty database in an existing directory.
-pub(super) fn create_database(env: &Env, dir: &Path, comparator: &str) -> Result<()> {
+/// Creates the files of an empty database in an existing directory. The options say where the
+/// database id stands.
+pub(super) fn create_database(
+    env: &Env,
+    dir: &Path,
+    comparator: &str,
+    options: &DbOptions,
+) -> Result<()> {
     let id = match super::current::read_identity(env, dir)? {
         Some(id) => id,
         None => {
             let id = new_db_id(env);
-            write_identity(env, dir, &id)?;
+            if options.write_identity_file {
+                write_identity(env, dir, &id)?;
+            }
             id
         }
     };
     let path = dir.join(filenames::manifest_file_name(1));
     let mut log = LogWriter::new(env.fs.create(&path, IoActivity::Manifest)?, 0);
     let edit = VersionEdit {
-        db_id: Some(id.into()),
+        db_id: options.write_dbid_to_manifest.then(|| id.into()),
         comparator: Some(comparator.into()),
         log_number: Some(0),
         next_file_number: Some(2),

@@ -45,6 +45,11 @@ pub(super) struct Recovered {
     pub tracked_logs: BTreeMap<u64, Option<u64>>,
     /// Where a torn append was dropped.
     pub torn_at: Option<u64>,
+    /// Size of the MANIFEST if it ends with a whole record that needs no other: then it can be
+    /// continued.
+    pub whole_len: Option<u64>,
+    /// Bytes of the snapshot that it begins with; 0 if it does not say.
+    pub compact_size: u64,
 }
 
 /// What the caller expects to find.
@@ -77,7 +82,7 @@ fn in_manifest(e: &Error, path: &Path) -> Error {
 /// Reads MANIFEST `number`.
 pub(super) fn read_manifest(env: &Env, number: u64, expect: &Expectation<'_>) -> Result<Recovered> {
     let path = expect.dir.join(filenames::manifest_file_name(number));
-    let (replay, torn_at) = replay_manifest(env, &path, expect)?;
+    let (replay, end) = replay_manifest(env, &path, expect)?;
     let recovered = replay.finish().map_err(|e| match e.kind() {
         spanlith_base::ErrorKind::Corruption => in_manifest(&e, &path),
         spanlith_base::ErrorKind::NotSupported => e.with_path(&path),
@@ -85,42 +90,55 @@ pub(super) fn read_manifest(env: &Env, number: u64, expect: &Expectation<'_>) ->
         _ => e,
     })?;
     Ok(Recovered {
-        torn_at,
+        torn_at: end.torn_at,
+        whole_len: end.whole_len,
         ..recovered
     })
 }
 
-/// Applies the records of a MANIFEST. The second value is where a torn append was dropped.
+/// How a MANIFEST ends: see the fields of [`Recovered`].
+#[derive(Default)]
+struct End {
+    torn_at: Option<u64>,
+    whole_len: Option<u64>,
+}
+
+/// Applies the records of a MANIFEST.
 fn replay_manifest<'a>(
     env: &Env,
     path: &Path,
     expect: &'a Expectation<'a>,
-) -> Result<(Replay<'a>, Option<u64>)> {
+) -> Result<(Replay<'a>, End)> {
     let file = env.fs.open_sequential(path)?;
     let mut reader = LogReader::new(file, 0);
     let mut replay = Replay::new(expect);
-    let mut torn_at = None;
+    let (mut ends, mut last_end, mut is_clean) = (End::default(), 0, true);
     loop {
         match reader.next_event().map_err(|e| e.with_path(path))? {
-            ReadEvent::Record { offset, .. } => replay
-                .record(reader.record())
-                .map_err(|e| {
-                    let plain = e.kind() == spanlith_base::ErrorKind::InvalidArgument;
-                    if plain || e.offset().is_some() {
-                        e
-                    } else {
-                        e.with_offset(offset)
-                    }
-                })
-                .map_err(|e| match e.kind() {
-                    spanlith_base::ErrorKind::Corruption => in_manifest(&e, path),
-                    spanlith_base::ErrorKind::NotSupported => e.with_path(path),
-                    _ => e,
-                })?,
-            ReadEvent::Corruption { tail: true, .. } | ReadEvent::OldRecord { .. } => {}
+            ReadEvent::Record { offset, end } => {
+                last_end = end;
+                replay
+                    .record(reader.record())
+                    .map_err(|e| {
+                        let plain = e.kind() == spanlith_base::ErrorKind::InvalidArgument;
+                        if plain || e.offset().is_some() {
+                            e
+                        } else {
+                            e.with_offset(offset)
+                        }
+                    })
+                    .map_err(|e| match e.kind() {
+                        spanlith_base::ErrorKind::Corruption => in_manifest(&e, path),
+                        spanlith_base::ErrorKind::NotSupported => e.with_path(path),
+                        _ => e,
+                    })?;
+            }
+            ReadEvent::Corruption { tail: true, .. } | ReadEvent::OldRecord { .. } => {
+                is_clean = false;
+            }
             ReadEvent::Corruption { offset, .. } if is_torn_append(env, path, offset)? => {
-                torn_at = Some(offset);
-                break;
+                ends.torn_at = Some(offset);
+                return Ok((replay, ends));
             }
             e @ ReadEvent::Corruption { .. } => {
                 let e = e
@@ -137,7 +155,10 @@ fn replay_manifest<'a>(
             ReadEvent::Eof => break,
         }
     }
-    Ok((replay, torn_at))
+    if is_clean && replay.group.is_empty() && env.fs.size(path)? == last_end {
+        ends.whole_len = Some(last_end);
+    }
+    Ok((replay, ends))
 }
 
 /// Whether the unreadable record at `offset` is an append that a power loss cut short: the file has
@@ -191,6 +212,7 @@ struct Replay<'a> {
     min_log_number: u64,
     next_file: Option<u64>,
     last_sequence: Option<u64>,
+    compact_size: u64,
     /// Tracked logs and how much of them was synced.
     tracked_logs: BTreeMap<u64, Option<u64>>,
     /// Logs below this number are not tracked any more.
@@ -209,6 +231,7 @@ impl<'a> Replay<'a> {
             min_log_number: 0,
             next_file: None,
             last_sequence: None,
+            compact_size: 0,
             tracked_logs: BTreeMap::new(),
             untracked_below: 0,
         };
@@ -298,6 +321,9 @@ impl<'a> Replay<'a> {
         }
         self.next_file = e.next_file_number.or(self.next_file);
         self.last_sequence = e.last_sequence.or(self.last_sequence);
+        self.compact_size = e
+            .last_compacted_manifest_file_size
+            .unwrap_or(self.compact_size);
         self.min_log_number = e.min_log_number_to_keep.unwrap_or(self.min_log_number);
         self.track(e)?;
         self.max_family = e.max_column_family.unwrap_or(0).max(self.max_family);
@@ -398,6 +424,8 @@ impl<'a> Replay<'a> {
             last_sequence,
             tracked_logs: self.tracked_logs,
             torn_at: None,
+            whole_len: None,
+            compact_size: self.compact_size,
         })
     }
 }

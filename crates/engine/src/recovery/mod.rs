@@ -11,6 +11,7 @@ mod open;
 mod open_tables;
 mod prepared;
 mod replay;
+mod reuse;
 
 pub use open::OpenRequest;
 pub(crate) use open::{list_families, open};

@@ -119,6 +119,8 @@ pub(super) fn remove_obsolete(engine: &Engine, explanation: &Explanation) -> Res
             // Below.
             Some(FileKind::Log(_)) => false,
             Some(FileKind::Manifest(n)) => n < manifest,
+            // The MANIFEST has the id.
+            Some(FileKind::Identity) => !engine.c.options.write_identity_file,
             Some(FileKind::Temp(_) | FileKind::OptionsTemp(_)) => true,
             Some(FileKind::Options(n)) => {
                 options.push(n);

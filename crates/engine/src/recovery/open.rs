@@ -10,6 +10,7 @@ use super::manifest::{Expectation, Recovered, RecoveredFamily, read_family_names
 use super::obsolete::{Explanation, remove_obsolete};
 use super::open_tables::{create_table_dirs, highest_table, open_tables, open_tables_later};
 use super::replay::Replay;
+use super::reuse::Reusable;
 use crate::core::{
     Components, DbState, DelayController, Engine, FamilyRequest, LeaderState, ManifestState,
     MemSlot, PurgeQueue, Resources, SnapshotList, Throttle, family_paths,
@@ -125,7 +126,8 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
                     )
                     .with_path(&wal_dir(&request).join(filenames::log_file_name(logs[0]))));
                 }
-                create_database(env, dir, request.default_family().comparator.name())?;
+                let comparator = request.default_family().comparator.name();
+                create_database(env, dir, comparator, options)?;
                 created = true;
             }
             Some(_) if options.error_if_exists => {
@@ -178,7 +180,7 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
         (None, Some(id)) => id,
         (None, None) => {
             let id = new_db_id(env);
-            if !read_only {
+            if !read_only && options.write_identity_file {
                 write_identity(env, dir, &id)?;
             }
             id
@@ -206,6 +208,12 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
     let (last_sequence, max_family) = (recovered.last_sequence, recovered.max_family);
     let explanation = Explanation::new(&recovered);
     let (missing, torn_at) = (recovered.missing, recovered.torn_at);
+    let reusable = Reusable {
+        len: recovered.whole_len,
+        compact_size: recovered.compact_size,
+        db_id: recovered.db_id,
+        tracked: recovered.tracked_logs,
+    };
     let engine = assemble(
         &request,
         recovered.families,
@@ -267,6 +275,9 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
         return Ok(engine);
     }
     let explanation = explanation.with_replayed(&replayed);
+    if options.reuse_manifest_on_open {
+        engine.reuse_manifest(reusable)?;
+    }
     finish(&engine, replayed, &logs)?;
     for family in &missing {
         engine.create_family(family)?;
@@ -365,6 +376,7 @@ fn assemble(request: &OpenRequest, families: Vec<RecoveredFamily>, parts: Parts)
     let manifest = ManifestState {
         writer: None,
         number: parts.manifest_number,
+        compact_size: 0,
         // What older logs were is checked above; they are replayed and gone when the next MANIFEST
         // begins.
         tracked: BTreeMap::new(),

@@ -10,6 +10,7 @@ mod families;
 mod fault;
 mod files;
 mod golden;
+mod manifest;
 mod multi_get;
 mod order;
 mod properties;

@@ -1,0 +1,71 @@
+//! Going on with the MANIFEST of the last open (`reuse_manifest_on_open`).
+//!
+//! Safe only if the file ends with the last record that was read: whatever lies behind would be
+//! joined with what is appended. A file that was cut, is damaged at its end or ends inside an atomic
+//! group is left, and the next edit starts a new MANIFEST, as without the option.
+
+use crate::core::Engine;
+use crate::version::{VersionEdit, filenames};
+use spanlith_base::Result;
+use spanlith_env::IoActivity;
+use spanlith_wal::LogWriter;
+use std::collections::BTreeMap;
+
+/// What recovery found of a MANIFEST that may be continued.
+pub(super) struct Reusable {
+    /// Its size, if it can be continued.
+    pub len: Option<u64>,
+    /// Bytes of the snapshot that it begins with; 0 if it does not say.
+    pub compact_size: u64,
+    /// The database id that it records.
+    pub db_id: Option<String>,
+    /// Logs that it tracks, and how many bytes of them were synced.
+    pub tracked: BTreeMap<u64, Option<u64>>,
+}
+
+impl Engine {
+    /// Opens the present MANIFEST to append to it, if that is safe.
+    ///
+    /// # Errors
+    /// Of the database id, if it has to be recorded. A file that cannot be opened is no error: the
+    /// next edit starts a new one.
+    pub(super) fn reuse_manifest(&self, found: Reusable) -> Result<()> {
+        let Some(len) = found.len else {
+            self.c
+                .log
+                .info(format_args!("the MANIFEST does not end clean: not reused"));
+            return Ok(());
+        };
+        let fs = &self.c.env.fs;
+        let mut manifest = self.manifest.lock();
+        let path = self.path(filenames::manifest_file_name(manifest.number));
+        let file = match fs.reopen(&path, IoActivity::Manifest) {
+            Ok(file) if file.len() == len => file,
+            Ok(_) => return Ok(()),
+            Err(e) => {
+                self.c
+                    .log
+                    .warn(format_args!("the MANIFEST cannot be reused: {e}"));
+                return Ok(());
+            }
+        };
+        let mut writer = LogWriter::new(file, 0);
+        if self.c.options.write_dbid_to_manifest
+            && found.db_id.as_deref() != Some(self.c.db_id.as_str())
+        {
+            let edit = VersionEdit {
+                db_id: Some(self.c.db_id.as_str().into()),
+                ..VersionEdit::default()
+            };
+            writer.add_record(&edit.encode())?;
+        }
+        // The process before may have died between the rename of CURRENT and the sync behind it; its
+        // records are synced with the first of this one.
+        fs.sync_dir(&self.c.dir)?;
+        let tracked = found.tracked.into_iter();
+        manifest.tracked = tracked.map(|(n, size)| (n, size.unwrap_or(0))).collect();
+        manifest.compact_size = found.compact_size;
+        manifest.writer = Some(writer);
+        Ok(())
+    }
+}
