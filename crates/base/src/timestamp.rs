@@ -51,6 +51,53 @@ impl U64Timestamps {
     }
 }
 
+/// The order of keys whose timestamps were cut off.
+struct Bare(Arc<dyn UserComparator>);
+
+impl UserComparator for Bare {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        self.0.compare_without_timestamp(a, false, b, false)
+    }
+
+    fn can_keys_with_different_bytes_be_equal(&self) -> bool {
+        self.0.can_keys_with_different_bytes_be_equal()
+    }
+}
+
+/// The order of the same keys without their timestamps, under the same name; it shortens nothing.
+pub fn without_timestamps(comparator: &Comparator) -> Comparator {
+    match comparator {
+        Comparator::User(c) if c.timestamp_size() != 0 => {
+            Comparator::User(Arc::new(Bare(c.clone())))
+        }
+        c => c.clone(),
+    }
+}
+
+/// An internal key that was written without its timestamp, with `size` bytes of `fill` in its place.
+///
+/// The key must hold a tag.
+pub fn pad_internal(key: &[u8], size: usize, fill: u8) -> Vec<u8> {
+    let (user, tag) = key.split_at(key.len().saturating_sub(crate::keys::TAG_LEN));
+    let mut out = Vec::with_capacity(key.len() + size);
+    out.extend_from_slice(user);
+    out.resize(user.len() + size, fill);
+    out.extend_from_slice(tag);
+    out
+}
+
+/// An internal key without the `size` bytes of its timestamp.
+pub fn strip_internal(key: &[u8], size: usize) -> Vec<u8> {
+    let (user, tag) = key.split_at(key.len().saturating_sub(crate::keys::TAG_LEN));
+    let mut out = strip(user, size).to_vec();
+    out.extend_from_slice(tag);
+    out
+}
+
 impl From<U64Timestamps> for Comparator {
     fn from(order: U64Timestamps) -> Self {
         Self::User(Arc::new(order))

@@ -14,9 +14,11 @@ use crate::format::{BlockHandle, ChecksumContext, Compressor, Footer, TRAILER_LE
 use crate::index::{FinishedIndex, IndexBuilder, TopLevel};
 use crate::options::{BuilderOptions, IndexShortening, TableOptions};
 use crate::properties::{self, TableProperties};
+use crate::timestamps::TimestampWriter;
 use crate::{Compression, unique_id};
 use spanlith_base::checksum::xxh3_64;
 use spanlith_base::keys::{self, TAG_LEN};
+use spanlith_base::timestamp::without_timestamps;
 use spanlith_base::{Comparator, Error, Result, SliceTransform, ValueType};
 use spanlith_env::WritableFile;
 use std::cmp::Ordering;
@@ -180,6 +182,10 @@ pub struct TableBuilder {
     /// Last internal key added; empty before the first.
     last_key: Vec<u8>,
     counters: Counters,
+    /// What is done about timestamps; `None` without.
+    timestamps: Option<Box<TimestampWriter>>,
+    /// Bytes of timestamp at the end of the user keys that blocks hold; filters hold none.
+    timestamp_size: usize,
     /// First failure; every later call repeats it.
     failed: Option<Error>,
 }
@@ -187,7 +193,11 @@ pub struct TableBuilder {
 impl TableBuilder {
     /// A builder that writes to `file`, which must be empty. Options this build cannot write are
     /// reported by the first `add` or by `finish`.
-    pub fn new(options: BuilderOptions, file: Box<dyn WritableFile>) -> Self {
+    pub fn new(mut options: BuilderOptions, file: Box<dyn WritableFile>) -> Self {
+        let timestamps = TimestampWriter::of(&options);
+        if !options.persist_timestamps {
+            options.comparator = without_timestamps(&options.comparator);
+        }
         let t = &options.table;
         let mut failed = None;
         if !matches!(t.format_version, 2..=7) {
@@ -256,6 +266,8 @@ impl TableBuilder {
             filter,
             last_key: Vec::new(),
             counters: Counters::default(),
+            timestamps,
+            timestamp_size: options.comparator.timestamp_size(),
             failed,
             options,
         }
@@ -271,7 +283,15 @@ impl TableBuilder {
         if let Some(e) = &self.failed {
             return Err(e.clone());
         }
-        let done = self.try_add(internal_key, value);
+        let done = match self.timestamps.take() {
+            None => self.try_add(internal_key, value),
+            Some(mut timestamps) => {
+                let key = timestamps.take_key(internal_key);
+                let done = key.and_then(|key| self.try_add(key, value));
+                self.timestamps = Some(timestamps);
+                done
+            }
+        };
         if let Err(e) = &done {
             self.failed = Some(e.clone());
         }
@@ -294,6 +314,20 @@ impl TableBuilder {
             self.failed = Some(e.clone());
             return Err(e);
         }
+        let mut timestamps = self.timestamps.take();
+        let (start, end) = match &mut timestamps {
+            None => (start, end),
+            Some(t) => {
+                let end = t.take_end(end);
+                match t.take_key(start) {
+                    Ok(start) => (start, end),
+                    Err(e) => {
+                        self.failed = Some(e.clone());
+                        return Err(e);
+                    }
+                }
+            }
+        };
         self.range_deletions
             .get_or_insert_with(|| BlockBuilder::new(1))
             .add(start, end, 0);
@@ -306,6 +340,7 @@ impl TableBuilder {
         let seqno = keys::tag_sequence(keys::tag(start));
         c.smallest_seqno = Some(c.smallest_seqno.map_or(seqno, |s| s.min(seqno)));
         c.largest_seqno = Some(c.largest_seqno.map_or(seqno, |s| s.max(seqno)));
+        self.timestamps = timestamps;
         Ok(())
     }
 
@@ -335,7 +370,7 @@ impl TableBuilder {
         self.last_key.truncate(shared);
         self.last_key.extend_from_slice(&key[shared..]);
         if let Some(filter) = &mut self.filter {
-            filter.add(user, &mut self.index);
+            filter.add(&user[..user.len() - self.timestamp_size], &mut self.index);
         }
         self.count(tag, key.len(), value.len())
     }
@@ -555,6 +590,9 @@ impl TableBuilder {
             metaindex.push(("rocksdb.range_del", self.out.put(block.finish(), 0)?));
         }
         let mut properties = self.properties(tail_start);
+        if let Some(timestamps) = &self.timestamps {
+            timestamps.finish(&mut properties);
+        }
         properties.index_size = index.size + TRAILER_LEN as u64;
         properties.index_partitions = index.partitions;
         properties.top_level_index_size = index.top_level_size;

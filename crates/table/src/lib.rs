@@ -32,6 +32,7 @@ pub mod unique_id;
 
 mod index;
 mod readahead;
+mod timestamps;
 
 pub use block::Block;
 pub use builder::{TableBuilder, TableSummary};

@@ -141,6 +141,8 @@ pub struct BuilderOptions {
     pub file_creation_time: u64,
     /// Write no filter although there is a filter policy.
     pub skip_filters: bool,
+    /// Keys keep their timestamps, if the comparator has any.
+    pub persist_timestamps: bool,
     /// The prefixes that go into filter and hash-search index.
     pub prefix_extractor: Option<SliceTransform>,
     /// The level that decides between Bloom and Ribbon: -1 for a flush, the output level of a
@@ -171,6 +173,7 @@ impl Default for BuilderOptions {
             newest_key_time: 0,
             file_creation_time: 0,
             skip_filters: false,
+            persist_timestamps: true,
             prefix_extractor: None,
             filter_level: crate::filter::BOTTOMMOST,
             context_checksum_base: None,
@@ -201,6 +204,9 @@ pub struct ReaderOptions {
     /// Largest sequence number in the table according to the MANIFEST, 0 if unknown: the number of
     /// all entries of a table that was made for ingestion.
     pub largest_seqno: u64,
+    /// The MANIFEST says that keys were written without their timestamps. Properties that say so
+    /// suffice as well.
+    pub stripped_timestamps: bool,
     /// Number of the file.
     pub file_number: u64,
     /// Level it is in; -1 unknown.
@@ -258,6 +264,7 @@ impl Default for ReaderOptions {
             verify_checksums: true,
             expected_unique_id: None,
             largest_seqno: 0,
+            stripped_timestamps: false,
             file_number: 0,
             level: -1,
             cache_index_and_filter_blocks: false,

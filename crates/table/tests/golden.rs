@@ -134,10 +134,7 @@ fn the_recorded_unique_id_is_checked() {
 
 #[test]
 fn what_this_build_lacks_is_refused_by_name() {
-    let refused = [
-        ("r118-v7-udt.sst", "user-defined timestamps"),
-        ("r118-v7-udt-stripped.sst", "user-defined timestamps"),
-    ];
+    let refused = [("r118-v7-udt.sst", "user-defined timestamps")];
     for (table, feature) in refused {
         let e = open(fixture(table), options(""))
             .map(|_| table)
@@ -146,6 +143,16 @@ fn what_this_build_lacks_is_refused_by_name() {
         assert!(e.message().contains(feature), "{table}: {e}");
         assert!(e.to_string().contains("mem/000007.sst"), "{table}: {e}");
     }
+}
+
+#[test]
+fn a_table_without_its_timestamps_is_read_as_one_that_never_had_any() {
+    let table = "r118-v7-udt-stripped";
+    let reader = open(fixture(&format!("{table}.sst")), options("")).unwrap();
+    assert_eq!(
+        common::scan(&reader).unwrap(),
+        common::expected(&format!("{table}.tsv"))
+    );
 }
 
 #[test]

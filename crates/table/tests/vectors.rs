@@ -3,36 +3,19 @@
 mod common;
 
 use common::{expected, expected_tombstones, fixture, open, scan};
+use spanlith_base::Comparator;
 use spanlith_base::keys::split_internal;
-use spanlith_base::{Comparator, UserComparator};
 use spanlith_table::{ReadParams, ReaderOptions};
-use std::cmp::Ordering;
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
 /// Sequence number that the ingestion of `r78-v5-ingested.sst` patched in.
 const INGESTED_AT: u64 = 3;
-
-/// Order of keys that end in a timestamp, newer first.
-struct Timestamps;
-
-impl UserComparator for Timestamps {
-    fn name(&self) -> &str {
-        "leveldb.BytewiseComparator.u64ts"
-    }
-    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
-        let (a, a_time) = a.split_at(a.len() - 8);
-        let (b, b_time) = b.split_at(b.len() - 8);
-        let time = |t: &[u8]| u64::from_le_bytes(t.try_into().unwrap());
-        a.cmp(b).then(time(b_time).cmp(&time(a_time)))
-    }
-}
 
 fn options(table: &str) -> ReaderOptions {
     let comparator = if table.contains("reverse") {
         Comparator::ReverseBytewise
     } else if table.contains("udt") {
-        Comparator::User(Arc::new(Timestamps))
+        Comparator::from_name("leveldb.BytewiseComparator.u64ts").unwrap()
     } else {
         Comparator::Bytewise
     };
@@ -86,20 +69,11 @@ fn resolve(entries: &mut [(Vec<u8>, Vec<u8>)], file: &[u8]) {
     }
 }
 
-/// Tables that this build does not read.
-fn is_refused(table: &str) -> bool {
-    table.contains("stripped")
-}
-
 #[test]
 fn every_table_of_the_vectors_has_its_documented_contents() {
     let vectors = vectors();
     assert!(vectors.len() > 80, "{}", vectors.len());
     for (table, contents) in &vectors {
-        if is_refused(table) {
-            assert!(open(fixture(table), options(table)).is_err(), "{table}");
-            continue;
-        }
         let reader =
             open(fixture(table), options(table)).unwrap_or_else(|e| panic!("{table}: {e}"));
         let mut want = expected(contents);
@@ -112,6 +86,13 @@ fn every_table_of_the_vectors_has_its_documented_contents() {
             }
             for tombstone in &mut tombstones {
                 tombstone.2 = INGESTED_AT;
+            }
+        }
+        if table.contains("stripped") {
+            // Timestamps that were cut off read as zeros.
+            for (key, _) in &mut want {
+                let tag = key.len() - 8;
+                key.splice(tag..tag, [0; 8]);
             }
         }
         if table.contains("embedded") {

@@ -27,7 +27,7 @@ impl Below {
         }
     }
 
-    /// False if no file of a deeper level covers `user_key`.
+    /// False if no file of a deeper level covers `user_key`, whose timestamp does not count.
     pub(crate) fn may_contain(&mut self, comparator: &Comparator, user_key: &[u8]) -> bool {
         if self.unknown {
             return true;
@@ -35,12 +35,19 @@ impl Below {
         self.cursors.iter_mut().any(|(level, at)| {
             let files = &self.version.levels[*level].files;
             while let Some(f) = files.get(*at)
-                && comparator.compare(keys::user_key(&f.largest), user_key) == Ordering::Less
+                && comparator.compare_without_timestamp(
+                    keys::user_key(&f.largest),
+                    true,
+                    user_key,
+                    true,
+                ) == Ordering::Less
             {
                 *at += 1;
             }
             files.get(*at).is_some_and(|f| {
-                comparator.compare(keys::user_key(&f.smallest), user_key) != Ordering::Greater
+                let smallest = keys::user_key(&f.smallest);
+                comparator.compare_without_timestamp(smallest, true, user_key, true)
+                    != Ordering::Greater
             })
         })
     }

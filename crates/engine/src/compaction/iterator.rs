@@ -35,6 +35,8 @@ pub(crate) struct IterSettings {
     pub filter: Option<(JobFilter, usize)>,
     /// User key at which the output ends; `None` is open.
     pub end: Option<Vec<u8>>,
+    /// Versions of keys with earlier timestamps may be collapsed; empty keeps all.
+    pub history_low: Vec<u8>,
     /// Values in blob files, for merges onto them.
     pub blobs: Arc<BlobSource>,
     /// The version whose blob files are meant.
@@ -67,6 +69,8 @@ pub(crate) struct CompactionIter {
     stripe: Option<usize>,
     /// Whether an entry of `user` was output.
     output_one: bool,
+    /// The timestamp of `user` lies in the history that may be collapsed.
+    is_history: bool,
     entries: u64,
     /// The filter skipped entries, so that `entries` says nothing.
     skipped: bool,
@@ -87,6 +91,7 @@ impl CompactionIter {
             has_user: false,
             stripe: None,
             output_one: false,
+            is_history: false,
             entries: 0,
             skipped: false,
         }
@@ -215,8 +220,12 @@ impl CompactionIter {
     fn emit_input(&mut self, kind: ValueType, seqno: SequenceNumber) {
         self.key.clear();
         let zero = self.s.bottommost && loses_seqno(kind) && self.seen_by_all(seqno);
+        let zero = zero && (!self.is_timed() || self.is_history);
         let tag = keys::pack_tag(if zero { 0 } else { seqno }, kind as u8);
         self.key.extend_from_slice(&self.user);
+        if zero {
+            self.zero_timestamp();
+        }
         self.key.extend_from_slice(&tag.to_le_bytes());
         self.output_one = true;
         self.at = At::Input;
@@ -225,6 +234,7 @@ impl CompactionIter {
     /// Queues an entry of the current user key.
     fn enqueue(&mut self, kind: ValueType, seqno: SequenceNumber, value: Pinned) {
         let zero = self.s.bottommost && loses_seqno(kind) && self.seen_by_all(seqno);
+        let zero = zero && !self.is_timed();
         let tag = keys::pack_tag(if zero { 0 } else { seqno }, kind as u8);
         self.queue
             .push_back((keys::internal_key(&self.user, tag), value));
@@ -253,10 +263,15 @@ impl CompactionIter {
                     self.at = At::End;
                     return Ok(());
                 }
+                // Of versions whose timestamps may be forgotten the newest hides the others.
+                let goes_on = self.is_timed() && self.next_version();
                 self.user.clear();
-                self.user.extend_from_slice(user);
+                self.user
+                    .extend_from_slice(keys::user_key(self.input.key()));
                 self.has_user = true;
-                self.stripe = None;
+                if !goes_on {
+                    self.stripe = None;
+                }
                 self.output_one = false;
                 if self.s.filter.is_some() && self.filter_newest(byte, seqno)? {
                     continue;
@@ -274,6 +289,7 @@ impl CompactionIter {
             // A single delete stays: it cancels the put below it, which is deleted as well.
             if !self.s.ranges.is_empty()
                 && byte != ValueType::SingleDeletion as u8
+                && (!self.is_timed() || self.is_history)
                 && self.is_covered(seqno)
             {
                 self.step();
@@ -285,12 +301,16 @@ impl CompactionIter {
                     return Ok(());
                 }
                 Some(ValueType::Deletion) => {
-                    if self.deletion(seqno, stripe) {
+                    if self.deletion(ValueType::Deletion, seqno, stripe) {
                         return Ok(());
                     }
                 }
                 Some(ValueType::SingleDeletion) => self.single_deletion(seqno, stripe)?,
-                Some(ValueType::Merge) => self.merge(seqno, stripe)?,
+                Some(ValueType::Merge) => {
+                    self.merge(seqno, stripe)?;
+                    // Its base may be a version with an earlier timestamp.
+                    self.is_history = false;
+                }
                 Some(k @ (ValueType::BlobIndex | ValueType::WideColumnEntity)) => {
                     self.emit_input(k, seqno);
                     return Ok(());
@@ -307,6 +327,12 @@ impl CompactionIter {
                     self.step();
                 }
                 Some(ValueType::DeletionWithTimestamp) => {
+                    if self.is_history {
+                        if self.deletion(ValueType::DeletionWithTimestamp, seqno, stripe) {
+                            return Ok(());
+                        }
+                        continue;
+                    }
                     self.emit_input(ValueType::DeletionWithTimestamp, seqno);
                     return Ok(());
                 }
@@ -316,6 +342,31 @@ impl CompactionIter {
                 }
             }
         }
+    }
+
+    /// Whether the input stands on a version of the current key, of whatever timestamp.
+    fn on_version(&self) -> bool {
+        let c = &self.s.comparator;
+        self.input.valid() && c.same_key(keys::user_key(self.input.key()), &self.user)
+    }
+
+    /// With timestamps, before the input's entry becomes the current key: whether it is a version of
+    /// the one before that may be hidden by it, both being history.
+    #[cold]
+    fn next_version(&mut self) -> bool {
+        let was_history = self.is_history && self.has_user;
+        let c = &self.s.comparator;
+        let user = keys::user_key(self.input.key());
+        let low = &self.s.history_low;
+        let timestamp = c.split_timestamp(user).1;
+        self.is_history = !low.is_empty() && c.compare_timestamp(timestamp, low).is_lt();
+        was_history && self.is_history && self.on_version()
+    }
+
+    /// Sets the timestamp at the end of `key` to the smallest, if there is one.
+    fn zero_timestamp(&mut self) {
+        let bare = self.key.len() - self.s.comparator.timestamp_size();
+        self.key[bare..].fill(0);
     }
 
     /// Whether keys have timestamps: then entries of one key and another timestamp come later.
@@ -359,7 +410,7 @@ impl CompactionIter {
                 self.stripe = Some(stripe);
                 let gone = self.seen_by_all(seqno) && self.nothing_below();
                 if gone || self.s.bottommost {
-                    let is_output = self.deletion(seqno, stripe);
+                    let is_output = self.deletion(ValueType::Deletion, seqno, stripe);
                     debug_assert!(!is_output, "the input's entry is no deletion");
                 } else {
                     self.step();
@@ -426,24 +477,24 @@ impl CompactionIter {
     }
 
     /// Handles a deletion; true if it is the current output entry.
-    fn deletion(&mut self, seqno: SequenceNumber, stripe: usize) -> bool {
+    fn deletion(&mut self, kind: ValueType, seqno: SequenceNumber, stripe: usize) -> bool {
         if self.seen_by_all(seqno) && self.nothing_below() {
             self.step();
             return false;
         }
         if !self.s.bottommost {
-            self.emit_input(ValueType::Deletion, seqno);
+            self.emit_input(kind, seqno);
             return true;
         }
         // At the bottom, but a snapshot needs it: only if it hides something from someone.
         self.step();
-        while self.on_user_key()
+        while self.on_version()
             && self.stripe_of(keys::tag_sequence(keys::tag(self.input.key()))) == stripe
         {
             self.step();
         }
-        if self.on_user_key() {
-            self.enqueue(ValueType::Deletion, seqno, Pinned::default());
+        if self.on_version() {
+            self.enqueue(kind, seqno, Pinned::default());
         }
         false
     }

@@ -284,6 +284,10 @@ impl Engine {
         for tombstones in plan.input_files().filter_map(|f| f.truncated_tombstones()) {
             ranges.add(tombstones);
         }
+        let history_low = &family.superversion.load().version.history_low.clone();
+        if !history_low.is_empty() {
+            ranges.forget_history_below(history_low.clone());
+        }
         if plan.bottommost {
             let oldest = snapshots.first().copied().unwrap_or(MAX_SEQUENCE);
             range.outputs.drop_up_to = Some(oldest);
@@ -307,6 +311,7 @@ impl Engine {
             bottommost: plan.bottommost,
             below: Some(Below::new(version.clone(), plan.output_level)),
             ranges,
+            history_low: history_low.clone(),
             blobs: family.blobs.clone(),
             version,
             filter: filter.map(|f| (f, start_level)),

@@ -40,7 +40,7 @@ pub struct CompactRangeOptions {
     pub allow_write_stall: bool,
     /// Ranges a compaction may be split into; 0 means as the database says.
     pub max_subcompactions: u32,
-    /// Timestamps below this are given up. Refused: needs timestamps.
+    /// `full_history_ts_low` is raised to this first; only without a range.
     pub full_history_ts_low: Option<Vec<u8>>,
     /// Set to give up.
     pub canceled: Option<Arc<AtomicBool>>,
@@ -78,9 +78,17 @@ impl Engine {
         if options.target_path_id > 0 {
             return Err(Error::invalid_argument("Invalid target path ID"));
         }
-        if options.full_history_ts_low.is_some() {
-            return Err(Error::not_supported("full_history_ts_low of a compaction"));
+        if let Some(low) = &options.full_history_ts_low {
+            if begin.is_some() || end.is_some() {
+                return Err(Error::invalid_argument(
+                    "Cannot specify compaction range with full_history_ts_low",
+                ));
+            }
+            self.increase_history_low(family, low)?;
         }
+        // In front of all versions of the first key, behind all of the last.
+        let (begin, end) = (family.pad(begin, 0xff), family.pad(end, 0));
+        let (begin, end) = (begin.as_deref(), end.as_deref());
         if let (Some(begin), Some(end)) = (begin, end)
             && family.comparator.compare(begin, end).is_gt()
         {
@@ -321,7 +329,8 @@ fn in_memtables(family: &Family, begin: Option<&[u8]>, end: Option<&[u8]>) -> bo
     let view = family.superversion.load();
     std::iter::once(&view.mem).chain(&view.imm).any(|mem| {
         let ranges = mem.range_tombstones();
-        if ranges.is_some_and(|r| r.overlaps(Some(begin), Some(end))) {
+        let bare = |key| Some(family.comparator.strip_timestamp(key));
+        if ranges.is_some_and(|r| r.overlaps(bare(begin), bare(end))) {
             return true;
         }
         let mut iter = mem.iter();

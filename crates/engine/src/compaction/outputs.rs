@@ -50,6 +50,9 @@ impl<'a> Outputs<'a> {
             .min()
             .unwrap_or_else(|| engine.c.env.clock.now_seconds());
         let epoch = files().map(|f| f.epoch_number).min().unwrap_or(0);
+        let comparator = &job.family.comparator;
+        let lower = start.map(|key| comparator.strip_timestamp(key).to_vec());
+        let upper = end.map(|key| comparator.strip_timestamp(key));
         Self {
             engine,
             job,
@@ -60,9 +63,9 @@ impl<'a> Outputs<'a> {
             created: Vec::new(),
             ancester_time,
             epoch,
-            lower: start.map(<[u8]>::to_vec),
+            lower,
             shares_lower: false,
-            upper: end,
+            upper,
             drop_up_to: None,
             path_id: job.settings.levels.output_path(plan.output_level),
         }
@@ -77,7 +80,12 @@ impl<'a> Outputs<'a> {
     ) -> Result<()> {
         let size = self.open.as_ref().map_or(0, |o| o.0.file_size());
         if self.cutter.should_cut_before(key, size) && self.open.is_some() {
-            self.finish_file(ranges, Some(keys::user_key(key)))?;
+            let next = self
+                .job
+                .family
+                .comparator
+                .strip_timestamp(keys::user_key(key));
+            self.finish_file(ranges, Some(next))?;
         }
         if self.open.is_none() {
             self.start_file()?;
@@ -135,13 +143,18 @@ impl<'a> Outputs<'a> {
     }
 
     /// Ends the open output with the range tombstones up to where the next begins, if one does.
+    /// `next` has no timestamp.
     fn finish_file(&mut self, ranges: &CompactionRangeDels, next: Option<&[u8]>) -> Result<()> {
         let Some((mut builder, mut bounds, number)) = self.open.take() else {
             return Ok(());
         };
         if !ranges.is_empty() {
             let comparator = &self.job.family.comparator;
-            let ends_with = |next| comparator.equal(next, keys::user_key(&bounds.largest));
+            let ends_with = |next: &[u8]| {
+                let largest = keys::user_key(&bounds.largest);
+                let order = comparator.compare_without_timestamp(next, false, largest, true);
+                order.is_eq()
+            };
             let has_keys = !bounds.largest.is_empty();
             let sides = CutSides {
                 shares_lower: self.shares_lower,

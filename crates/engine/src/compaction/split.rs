@@ -27,8 +27,14 @@ impl Engine {
         }
         let comparator = &job.family.comparator;
         anchors.sort_by(|a: &KeyAnchor, b| comparator.compare(&a.user_key, &b.user_key));
-        anchors.dedup_by(|b, a| comparator.equal(&a.user_key, &b.user_key));
-        Ok(deal(&anchors, ranges, job.plan.target_file_size))
+        anchors.dedup_by(|b, a| comparator.same_key(&a.user_key, &b.user_key));
+        let mut keys = deal(&anchors, ranges, job.plan.target_file_size);
+        // In front of all versions of the key.
+        for key in &mut keys {
+            let bare = comparator.strip_timestamp(key).len();
+            key[bare..].fill(0xff);
+        }
+        Ok(keys)
     }
 
     fn ranges_wanted(&self, job: &CompactionJob) -> u64 {

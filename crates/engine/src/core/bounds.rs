@@ -4,6 +4,7 @@ use crate::blob::each_reference;
 use crate::version::NewFile;
 use spanlith_base::range_del::OutputTombstone;
 use spanlith_base::{Comparator, ValueType, keys};
+use spanlith_table::properties;
 
 /// Whether a table shares the user key at its lower or upper bound with its neighbour.
 #[derive(Clone, Copy, Debug, Default)]
@@ -95,7 +96,16 @@ impl FileBounds {
         ancester_time: u64,
         creation_time: u64,
     ) -> NewFile {
+        let timestamp = |name| {
+            let all = &summary.properties.user_collected;
+            all.get(name)
+                .filter(|_| self.any)
+                .cloned()
+                .unwrap_or_default()
+        };
         NewFile {
+            min_timestamp: timestamp(properties::TIMESTAMP_MIN),
+            max_timestamp: timestamp(properties::TIMESTAMP_MAX),
             level,
             number,
             size: summary.file_size,
@@ -108,6 +118,8 @@ impl FileBounds {
             unique_id: summary.unique_id,
             tail_size: summary.tail_size,
             oldest_blob_file_number: self.oldest_blob_file,
+            user_defined_timestamps_persisted: summary.properties.user_defined_timestamps_persisted
+                != Some(0),
             ..NewFile::default()
         }
     }

@@ -151,7 +151,7 @@ impl Engine {
             column_family_add: Some(request.name.as_str().into()),
             comparator: Some(request.comparator.name().into()),
             log_number: Some(log_number),
-            persist_user_defined_timestamps: Some(true),
+            persist_user_defined_timestamps: Some(request.options.persist_user_defined_timestamps),
             max_column_family: Some(id),
             last_sequence: Some(sequence),
             ..VersionEdit::default()

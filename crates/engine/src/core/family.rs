@@ -12,6 +12,7 @@ use spanlith_base::slice_transform::SliceTransform;
 use spanlith_base::sync::ArcCell;
 use spanlith_memtable::{BloomOptions, MemTable, MemTableOptions};
 use spanlith_table::TableOptions;
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -158,6 +159,20 @@ impl Family {
     /// Current options.
     pub(crate) fn settings(&self) -> Arc<FamilySettings> {
         self.superversion.load().settings.clone()
+    }
+
+    /// A user key given without its timestamp, with one of `fill` bytes: 0xff stands in front of all
+    /// versions of the key, 0 behind them.
+    pub(crate) fn pad<'a>(&self, key: Option<&'a [u8]>, fill: u8) -> Option<Cow<'a, [u8]>> {
+        let size = self.comparator.timestamp_size();
+        key.map(|key| match size {
+            0 => Cow::Borrowed(key),
+            _ => {
+                let mut padded = key.to_vec();
+                padded.resize(key.len() + size, fill);
+                Cow::Owned(padded)
+            }
+        })
     }
 
     /// Whether it was removed.

@@ -131,6 +131,7 @@ impl Engine {
             edit.column_family = family.id;
             edit.prev_log_number = Some(0);
             edit.last_sequence = Some(sequence);
+            edit.strip_timestamps(family.comparator.timestamp_size());
             records.push(edit);
             next.push(Next {
                 family,

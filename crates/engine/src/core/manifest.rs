@@ -54,6 +54,8 @@ pub(crate) struct FamilyFacts {
     pub id: u32,
     pub name: String,
     pub comparator: String,
+    /// Tables keep timestamps, if there are any.
+    pub persist_timestamps: bool,
     pub version: Arc<Version>,
     pub log_number: FileNumber,
 }
@@ -95,7 +97,7 @@ pub(crate) fn snapshot_edits(f: &SnapshotFacts) -> Vec<VersionEdit> {
             column_family: c.id,
             column_family_add: (c.id != 0).then(|| c.name.as_str().into()),
             comparator: Some(c.comparator.as_str().into()),
-            persist_user_defined_timestamps: Some(true),
+            persist_user_defined_timestamps: Some(c.persist_timestamps),
             ..VersionEdit::default()
         });
         let mut files = VersionEdit {
@@ -104,6 +106,7 @@ pub(crate) fn snapshot_edits(f: &SnapshotFacts) -> Vec<VersionEdit> {
             last_sequence: Some(f.table_sequence),
             ..c.version.to_edit()
         };
+        files.strip_timestamps(c.version.comparator.timestamp_size());
         if c.id == 0 && f.min_log_number > 0 {
             files.min_log_number_to_keep = Some(f.min_log_number);
         }
@@ -163,6 +166,7 @@ impl Engine {
             id: f.family.id,
             name: f.family.name.clone(),
             comparator: f.family.comparator.name().to_string(),
+            persist_timestamps: f.settings.options.persist_user_defined_timestamps,
             version: f.version.clone(),
             log_number: f.log_number,
         });

@@ -4,8 +4,8 @@
 use super::FamilySettings;
 use crate::iter::{Coverage, LevelIter, MergingIter, RangeWatch, Source};
 use crate::version::{TableCache, Version};
-use spanlith_base::range_del::TruncatedTombstones;
-use spanlith_base::{Comparator, Result, SequenceNumber};
+use spanlith_base::range_del::{ReadBound, TruncatedTombstones};
+use spanlith_base::{Comparator, Result};
 use spanlith_memtable::MemTable;
 use spanlith_table::ReadParams;
 use std::sync::Arc;
@@ -62,19 +62,19 @@ impl SuperVersion {
         Ok(MergingIter::new(comparator.clone(), sources))
     }
 
-    /// Answers which entries of [`Self::merged`] range tombstones delete for readers at `snapshot`.
+    /// Answers which entries of [`Self::merged`] range tombstones delete for readers at `bound`.
     /// The slots are those of the streams merged there. Requires: the tables of level 0 are open.
     pub(crate) fn coverage(
         &self,
         comparator: &Comparator,
         cache: &Arc<TableCache>,
-        snapshot: SequenceNumber,
+        bound: ReadBound,
     ) -> Coverage {
         let mut coverage = Coverage::new(
             comparator.clone(),
             self.version.clone(),
             cache.clone(),
-            snapshot,
+            bound,
         );
         for mem in std::iter::once(&self.mem).chain(&self.imm) {
             coverage.push(mem.range_tombstones().map(TruncatedTombstones::whole));

@@ -9,6 +9,7 @@ use crate::options::{
 };
 use crate::version::{DbPath, PATHS_MAX};
 use spanlith_base::slice_transform::SliceTransform;
+use spanlith_base::timestamp::U64_TIMESTAMP_LEN;
 use spanlith_base::{Comparator, Error, Result};
 use spanlith_table::BlockCache;
 use std::sync::Arc;
@@ -167,7 +168,33 @@ impl FamilyOptions {
                 "Hash index is specified for block-based table, but prefix_extractor is not given",
             ));
         }
+        self.check_timestamps(db)?;
         check_supported(db, &self.plain(), &self.table)
+    }
+
+    /// Refuses what RocksDB refuses for families whose tables hold no timestamps, in its words.
+    ///
+    /// # Errors
+    /// `NotSupported`.
+    fn check_timestamps(&self, db: &DbOptions) -> Result<()> {
+        let named = || Comparator::from_name(&self.options.comparator).unwrap_or_default();
+        let comparator = self.comparator.clone().unwrap_or_else(named);
+        let size = comparator.timestamp_size();
+        let what = if size == 0 || self.options.persist_user_defined_timestamps {
+            return Ok(());
+        } else if size != U64_TIMESTAMP_LEN {
+            "Not persisting user-defined timestampsfeature only support user-defined timestamps \
+             formatted as uint64_t."
+        } else if db.atomic_flush {
+            "Not persisting user-defined timestamps feature is not supportedin combination with \
+             atomic flush."
+        } else if db.allow_concurrent_memtable_write {
+            "Not persisting user-defined timestamps feature is not supported in combination with \
+             concurrent memtable write."
+        } else {
+            return Ok(());
+        };
+        Err(Error::not_supported(what))
     }
 
     /// Refuses what RocksDB refuses about options of tables when it opens for writing, in its words;

@@ -300,7 +300,7 @@ impl Cf {
         self.family.is_dropped()
     }
 
-    fn engine(&self) -> &Arc<Engine> {
+    pub(super) fn engine(&self) -> &Arc<Engine> {
         self.db.engine()
     }
 

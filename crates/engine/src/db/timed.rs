@@ -1,9 +1,12 @@
-//! Writes in families with timestamps.
+//! Writes in families with timestamps, and the history they keep.
 
 use super::Cf;
-use crate::read::check_timestamp;
+use crate::core::{Engine, Family};
+use crate::read::{check_timestamp, timestamp_text};
+use crate::version::VersionEdit;
 use crate::write::{WriteBatch, WriteOptions};
-use spanlith_base::Result;
+use spanlith_base::{Error, Result};
+use std::sync::Arc;
 
 impl Cf {
     /// Key and timestamp as they are stored.
@@ -45,5 +48,89 @@ impl Cf {
         let mut batch = WriteBatch::new();
         batch.delete_cf(self.family.id, key);
         self.db.write_opt(&batch, options)
+    }
+
+    /// Removes a key as of a timestamp that was put at most once since its last removal.
+    ///
+    /// # Errors
+    /// As [`Self::put_at`].
+    pub fn single_delete_at(
+        &self,
+        key: impl AsRef<[u8]>,
+        timestamp: &[u8],
+        options: &WriteOptions,
+    ) -> Result<()> {
+        let key = self.timed_key(key.as_ref(), timestamp)?;
+        let mut batch = WriteBatch::new();
+        batch.single_delete_cf(self.family.id, key);
+        self.db.write_opt(&batch, options)
+    }
+
+    /// Removes all keys from `begin` up to but not including `end` as of a timestamp.
+    ///
+    /// # Errors
+    /// As [`Self::put_at`].
+    pub fn delete_range_at(
+        &self,
+        begin: impl AsRef<[u8]>,
+        end: impl AsRef<[u8]>,
+        timestamp: &[u8],
+        options: &WriteOptions,
+    ) -> Result<()> {
+        let begin = self.timed_key(begin.as_ref(), timestamp)?;
+        let end = self.timed_key(end.as_ref(), timestamp)?;
+        let mut batch = WriteBatch::new();
+        batch.delete_range_cf(self.family.id, begin, end);
+        self.db.write_opt(&batch, options)
+    }
+
+    /// The timestamp below which history may have been given up; empty if it is whole. Reads at an
+    /// earlier timestamp fail.
+    pub fn full_history_ts_low(&self) -> Vec<u8> {
+        let view = self.family.superversion.load();
+        view.version.history_low.clone()
+    }
+
+    /// Gives up history before a timestamp; durable when this returns. Compactions keep of every key
+    /// the newest version before it, from then on.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if that would lower it, or it is not a timestamp of the family; of the
+    /// MANIFEST.
+    pub fn increase_full_history_ts_low(&self, low: &[u8]) -> Result<()> {
+        self.engine().increase_history_low(&self.family, low)
+    }
+}
+
+impl Engine {
+    /// Raises the family's `full_history_ts_low`.
+    pub(crate) fn increase_history_low(
+        self: &Arc<Self>,
+        family: &Arc<Family>,
+        low: &[u8],
+    ) -> Result<()> {
+        self.writable()?;
+        let c = &family.comparator;
+        if c.timestamp_size() == 0 {
+            let text = "Timestamp is not enabled in this column family";
+            return Err(Error::invalid_argument(text));
+        }
+        if c.timestamp_size() != low.len() {
+            return Err(Error::invalid_argument("ts_low size mismatch"));
+        }
+        let known = family.superversion.load().version.history_low.clone();
+        if !known.is_empty() && c.compare_timestamp(low, &known).is_lt() {
+            return Err(Error::invalid_argument(format!(
+                "Current full_history_ts_low: {} is set to be higher than the requested timestamp: \
+                 {}\n",
+                timestamp_text(c, &known),
+                timestamp_text(c, low)
+            )));
+        }
+        let edit = VersionEdit {
+            full_history_ts_low: Some(low.to_vec()),
+            ..VersionEdit::default()
+        };
+        self.log_and_apply(family, edit, |_| {})
     }
 }

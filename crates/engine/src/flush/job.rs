@@ -10,6 +10,7 @@ use crate::core::{
 };
 use crate::filter::{FilterContext, TableCreation, protective_filter};
 use crate::flush::notes::FlushNote;
+use crate::flush::timestamps::{history_low_after, strips_timestamps, without_timestamps};
 use crate::iter::{MergingIter, Source};
 use crate::listener::FlushReason;
 use crate::version::{NewFile, VersionEdit};
@@ -69,8 +70,7 @@ impl Engine {
             file_creation_time: self.c.env.clock.now_seconds(),
             filter_level: -1,
             prefix_extractor: settings.prefix_extractor.clone(),
-            // RocksDB's filters hold keys without timestamps; ours cannot yet.
-            skip_filters: family.comparator.timestamp_size() != 0,
+            persist_timestamps: settings.options.persist_user_defined_timestamps,
             ..BuilderOptions::default()
         }
     }
@@ -180,6 +180,7 @@ impl Engine {
                 last_sequence: p.imm.last().map(|i| i.last_sequence),
                 ..VersionEdit::default()
             };
+            edit.full_history_ts_low = history_low_after(&p.family, &p.settings, &mems);
             done.push((note, file.clone()));
             if let Some(mut f) = file {
                 let state = self.state.lock();
@@ -229,12 +230,19 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewFile>>
     let c = &engine.c;
     let (family, settings) = (r.family, r.settings);
     let path = family.table_path(r.number, 0);
+    let stripped;
+    let mems = if strips_timestamps(family, settings) {
+        stripped = [without_timestamps(family, settings, r.mems)];
+        &stripped
+    } else {
+        r.mems
+    };
     // Newer memtables first.
-    let sources = r.mems.iter().rev().map(|m| Source::Mem(m.iter())).collect();
+    let sources = mems.iter().rev().map(|m| Source::Mem(m.iter())).collect();
     let input = MergingIter::new(family.comparator.clone(), sources);
-    let expected: u64 = r.mems.iter().map(|m| m.len()).sum();
+    let expected: u64 = mems.iter().map(|m| m.len()).sum();
     let mut ranges = CompactionRangeDels::new(family.comparator.clone(), r.snapshots.clone());
-    for list in r.mems.iter().filter_map(|m| m.range_tombstones()) {
+    for list in mems.iter().filter_map(|m| m.range_tombstones()) {
         ranges.add(TruncatedTombstones::whole(list));
     }
     let filter = family.filters.make(&FilterContext {
@@ -256,6 +264,7 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewFile>>
             bottommost: false,
             below: None,
             ranges,
+            history_low: family.superversion.load().version.history_low.clone(),
             filter: filter.map(|f| (f, 0)),
             end: None,
             blobs: family.blobs.clone(),

@@ -2,5 +2,7 @@
 
 mod job;
 mod notes;
+mod timestamps;
 
 pub(crate) use job::{TableRequest, build_table};
+pub(crate) use timestamps::history_low_after;

@@ -8,7 +8,7 @@
 //! A scan that meets no place with tombstones does not create one: [`RangeWatch`] tells.
 
 use crate::version::{TableCache, Version};
-use spanlith_base::range_del::{CoverageCursor, Place, PlaceBuf, TruncatedTombstones};
+use spanlith_base::range_del::{CoverageCursor, Place, PlaceBuf, ReadBound, TruncatedTombstones};
 use spanlith_base::{Comparator, Result, SequenceNumber, keys};
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -65,10 +65,10 @@ impl Coverage {
         comparator: Comparator,
         version: Arc<Version>,
         cache: Arc<TableCache>,
-        snapshot: SequenceNumber,
+        bound: ReadBound,
     ) -> Self {
         Self {
-            cursor: CoverageCursor::new(comparator.clone(), snapshot),
+            cursor: CoverageCursor::new(comparator.clone(), bound),
             comparator,
             version,
             cache,

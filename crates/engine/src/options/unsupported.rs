@@ -122,6 +122,7 @@ const CF_ANY: &[&str] = &[
     "compaction_pri",
     "ttl",
     "periodic_compaction_seconds",
+    "persist_user_defined_timestamps",
     "bottommost_file_compaction_delay",
     // Hints and statistics.
     "max_sequential_skip_in_iterations",

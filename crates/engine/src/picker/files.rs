@@ -164,7 +164,8 @@ impl Picking<'_> {
         };
         let c = self.comparator();
         let touch = |a: &FileMeta, b: &FileMeta| {
-            c.compare(a.largest_user_key(), b.smallest_user_key()) != Ordering::Less
+            let (end, begin) = (a.largest_user_key(), b.smallest_user_key());
+            c.compare_without_timestamp(end, true, begin, true) != Ordering::Less
         };
         if level > 0 {
             while first > 0 && touch(&files[first - 1], &files[first]) {

@@ -127,8 +127,8 @@ impl<'a> Picking<'a> {
         let (low, high) = (user_key(low), user_key(high));
         self.input.running.iter().any(|r| {
             r.output_level == level
-                && c.compare(low, &r.largest) != Ordering::Greater
-                && c.compare(high, &r.smallest) != Ordering::Less
+                && c.compare_without_timestamp(low, true, &r.largest, true) != Ordering::Greater
+                && c.compare_without_timestamp(high, true, &r.smallest, true) != Ordering::Less
         })
     }
 

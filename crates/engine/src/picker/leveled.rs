@@ -433,9 +433,8 @@ impl Picking<'_> {
             bytes = bytes.saturating_add(next.size);
             bytes <= o.compaction_bytes_limit()
         };
-        let shares_key = |a: &FileMeta, b: &FileMeta| {
-            c.compare(a.largest_user_key(), b.smallest_user_key()) == Ordering::Equal
-        };
+        let shares_key =
+            |a: &FileMeta, b: &FileMeta| c.same_key(a.largest_user_key(), b.smallest_user_key());
         let first = &files[index];
         while taken.len() < MAX_MOVED_FILES
             && let Some(next) = files.get(taken.end)
@@ -499,7 +498,8 @@ impl Picking<'_> {
         let threshold = self.input.oldest_snapshot.unwrap_or(0);
         let delay = self.input.options.bottommost_file_compaction_delay;
         let now = self.input.now;
-        let candidates = if threshold == 0 {
+        // Entries with timestamps mostly keep their numbers at the bottom.
+        let candidates = if threshold == 0 || self.comparator().timestamp_size() > 0 {
             &[][..]
         } else {
             version.bottommost_files()

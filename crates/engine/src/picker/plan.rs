@@ -186,6 +186,8 @@ pub struct OutputCutter {
     overlapped_bytes: u64,
     /// Boundaries of grandparents crossed by the open output.
     boundaries: usize,
+    /// The key asked last; only with timestamps.
+    last_key: Option<Vec<u8>>,
     /// Keys whose word is smaller cross no boundary.
     next_word: u64,
     /// Further places to cut; most plans have none.
@@ -196,6 +198,7 @@ impl OutputCutter {
     /// A cutter for the outputs of `plan`; each range of a split plan has its own.
     pub fn new(plan: &CompactionPlan, comparator: Comparator) -> Self {
         Self {
+            last_key: (comparator.timestamp_size() > 0).then(Vec::new),
             comparator,
             grandparents: plan.grandparents.clone(),
             is_level0: plan.output_level == 0,
@@ -217,6 +220,16 @@ impl OutputCutter {
     /// Never true for the first key.
     #[inline]
     pub fn should_cut_before(&mut self, internal_key: &[u8], current_size: u64) -> bool {
+        if let Some(last) = &mut self.last_key {
+            let key = user_key(internal_key);
+            // Versions of a key stay together.
+            let same = self.started && self.comparator.same_key(key, last);
+            last.clear();
+            last.extend_from_slice(key);
+            if same {
+                return false;
+            }
+        }
         if self.forced.is_none() {
             return self.cut_by_size(internal_key, current_size);
         }

@@ -17,7 +17,8 @@ use crate::iter::{Coverage, MergingIter, RangeWatch};
 use crate::merge::MergeOperator;
 use crate::version::TableCache;
 use spanlith_base::keys::{self, ValueType};
-use spanlith_base::{Comparator, Error, Pinned, Result, SequenceNumber};
+use spanlith_base::range_del::ReadBound;
+use spanlith_base::{Comparator, Error, MAX_SEQUENCE, Pinned, Result, SequenceNumber};
 use std::sync::Arc;
 
 /// Hidden versions of one key passed by stepping before a seek is tried.
@@ -75,6 +76,8 @@ pub struct DbIter {
     entity: Option<Entity>,
     /// A value that has yet to be fetched.
     unprepared: Option<Stored>,
+    /// Backward over all versions: the internal key of the one it stands on.
+    version: Vec<u8>,
 }
 
 impl DbIter {
@@ -90,6 +93,7 @@ impl DbIter {
             coverage: None,
             entity: None,
             unprepared: None,
+            version: Vec::new(),
         }
     }
 
@@ -125,6 +129,7 @@ impl DbIter {
         if self.parts.view.all_versions() {
             return match self.at {
                 At::None => &[],
+                At::Saved => &self.version,
                 _ => self.parts.inner.key(),
             };
         }
@@ -296,9 +301,6 @@ impl DbIter {
     /// Last key at or before `target`.
     pub fn seek_for_prev(&mut self, target: &[u8]) {
         self.reset();
-        if self.refuses_backward() {
-            return;
-        }
         let upper = self.parts.upper.take();
         let c = &self.parts.comparator;
         match &upper {
@@ -320,9 +322,6 @@ impl DbIter {
     /// Last key.
     pub fn seek_to_last(&mut self) {
         self.reset();
-        if self.refuses_backward() {
-            return;
-        }
         self.parts.view.begin_anywhere();
         if let Some(upper) = self.parts.upper.take() {
             self.seek_before(&upper);
@@ -341,15 +340,6 @@ impl DbIter {
             let key = self.key().to_vec();
             self.parts.view.begin(&key);
         }
-    }
-
-    /// Whether it only goes forward; the error is noted.
-    fn refuses_backward(&mut self) -> bool {
-        let all = self.parts.view.all_versions();
-        if all {
-            self.fail(Error::not_supported("moving backward with iter_start_ts"));
-        }
-        all
     }
 
     /// Moves the merged stream before all versions of `user_key`.
@@ -374,8 +364,14 @@ impl DbIter {
             At::Saved => {
                 // Turn round: to the first entry at or after the newest version of the key.
                 let key = std::mem::take(&mut self.key);
-                let bare = self.parts.comparator.strip_timestamp(&key);
-                self.parts.view.newest(&mut self.seek_key, bare);
+                if self.parts.view.all_versions() {
+                    self.seek_key.clear();
+                    let tag = keys::seek_tag(MAX_SEQUENCE);
+                    keys::append_internal(&mut self.seek_key, &key, tag);
+                } else {
+                    let bare = self.parts.comparator.strip_timestamp(&key);
+                    self.parts.view.newest(&mut self.seek_key, bare);
+                }
                 self.parts.inner.seek(&self.seek_key);
                 self.key = key;
             }
@@ -386,9 +382,6 @@ impl DbIter {
     /// Key before; stays invalid if it is.
     pub fn prev(&mut self) {
         self.skipped = 0;
-        if self.valid() && self.refuses_backward() {
-            return;
-        }
         match self.at {
             At::None => return,
             At::Inner | At::Resolved => {
@@ -412,9 +405,11 @@ impl DbIter {
 
     #[inline]
     fn on_saved_key(&self) -> bool {
-        self.parts
-            .comparator
-            .same_key(keys::user_key(self.parts.inner.key()), &self.key)
+        let key = keys::user_key(self.parts.inner.key());
+        if self.parts.view.all_versions() {
+            return self.parts.comparator.equal(key, &self.key);
+        }
+        self.parts.comparator.same_key(key, &self.key)
     }
 
     /// Counts an internal key that is passed over; false when the budget is used up.
@@ -434,7 +429,11 @@ impl DbIter {
         let parts = &self.parts;
         let coverage = self.coverage.get_or_insert_with(|| {
             let pin = &parts.pin;
-            Box::new(pin.coverage(&parts.comparator, &parts.cache, parts.snapshot))
+            let bound = ReadBound {
+                snapshot: parts.snapshot,
+                timestamp: parts.view.until().map(<[u8]>::to_vec),
+            };
+            Box::new(pin.coverage(&parts.comparator, &parts.cache, bound))
         });
         let key = parts.inner.key();
         match coverage.covers(keys::user_key(key), keys::tag_sequence(keys::tag(key))) {
@@ -710,6 +709,7 @@ impl DbIter {
     /// Finds the visible entry of the largest key at or before where the merged stream stands.
     fn find_backward(&mut self) {
         let mut covered_run = 0;
+        let all = self.parts.view.all_versions();
         while self.parts.inner.valid() {
             let user = keys::user_key(self.parts.inner.key());
             if let Some(lower) = &self.parts.lower
@@ -742,11 +742,69 @@ impl DbIter {
             self.key.clear();
             let user = keys::user_key(self.parts.inner.key());
             self.key.extend_from_slice(user);
-            if self.value_of_saved_key() || self.error.is_some() {
+            let found = match all {
+                true => self.version_of_saved_key(),
+                false => self.value_of_saved_key(),
+            };
+            if found || self.error.is_some() {
                 return;
             }
         }
         self.end();
+    }
+
+    /// Backward over all versions: passes over the entries of one key and timestamp. True if the
+    /// newest that the snapshot sees is to be shown; the iterator then stands on it.
+    fn version_of_saved_key(&mut self) -> bool {
+        let mut kind = None;
+        while self.parts.inner.valid() && self.on_saved_key() {
+            let tag = keys::tag(self.parts.inner.key());
+            if keys::tag_sequence(tag) <= self.parts.snapshot {
+                let covered = match self.parts.ranges.met() {
+                    true => self.covered(),
+                    false => Some(false),
+                };
+                kind = match covered {
+                    Some(false) => Some(keys::tag_type(tag)),
+                    Some(true) => None,
+                    None => return false,
+                };
+                self.version.clear();
+                self.version.extend_from_slice(self.parts.inner.key());
+                self.value.clear();
+                self.value.extend_from_slice(self.parts.inner.value());
+            }
+            if !self.skip_one() {
+                return false;
+            }
+            self.parts.inner.prev();
+        }
+        if let Err(e) = self.parts.inner.status() {
+            self.fail(e);
+            return false;
+        }
+        let Some(byte) = kind.filter(|_| self.parts.view.sees(&self.parts.comparator, &self.key))
+        else {
+            return false;
+        };
+        self.at = At::Saved;
+        self.entity = None;
+        self.unprepared = None;
+        match ValueType::from_byte(byte) {
+            Some(
+                ValueType::Value
+                | ValueType::Merge
+                | ValueType::Deletion
+                | ValueType::SingleDeletion
+                | ValueType::DeletionWithTimestamp,
+            ) => {}
+            rare => match self.saved_as(rare) {
+                Ok(Some(stored)) => self.present(stored),
+                Ok(None) => self.fail(unknown_type(byte)),
+                Err(e) => self.fail(e),
+            },
+        }
+        self.at == At::Saved
     }
 
     /// Passes backward over all versions of `self.key`, oldest first, keeping the newest visible

@@ -102,10 +102,24 @@ impl<'a> Lookup<'a> {
         }
     }
 
+    /// As [`Self::note_ranges`] for `user_key` with the timestamp of the read.
+    #[cold]
+    pub(super) fn note_ranges_at(
+        &mut self,
+        list: &FragmentedTombstones,
+        user_key: &[u8],
+        timestamp: &[u8],
+    ) {
+        if !self.ignore_ranges {
+            let here = list.max_covering_at(user_key, self.snapshot, Some(timestamp));
+            self.covering = self.covering.max(here.0);
+        }
+    }
+
     /// After the entries of a place: under a tombstone of this place, older places hold nothing
     /// that counts (V2).
     #[inline]
-    fn end_place(&mut self) {
+    pub(super) fn end_place(&mut self) {
         if self.covering != 0 && !self.done() {
             self.answer = Answer::Deleted;
         }

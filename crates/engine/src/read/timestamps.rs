@@ -5,10 +5,12 @@
 //! expected to be written later.
 
 use super::get::{Lookup, ReadContext};
+use super::stored::Stored;
 use crate::core::SuperVersion;
 use crate::version::FileMeta;
 use spanlith_base::keys;
-use spanlith_base::{Error, Pinned, Result, SequenceNumber};
+use spanlith_base::timestamp::decode_u64_timestamp;
+use spanlith_base::{Comparator, Error, Pinned, Result, SequenceNumber};
 
 /// A value and its timestamp.
 pub(crate) type Timed = (Pinned, Vec<u8>);
@@ -38,8 +40,12 @@ impl Versions<'_, '_> {
 
     fn in_table(&mut self, file: &FileMeta) -> Result<()> {
         let reader = self.ctx.cache.reader(file)?;
-        if file.tombstones.get().is_some() {
-            return Err(no_ranges());
+        if let Some(list) = file.tombstones.get() {
+            let timestamp = self.ctx.comparator.split_timestamp(self.sought).1;
+            self.lookup.note_ranges_at(list, self.sought, timestamp);
+        }
+        if !reader.may_match_version(self.sought, &self.ctx.params) {
+            return Ok(());
         }
         let mut iter = reader.iter(self.ctx.params);
         iter.seek(&keys::internal_key(
@@ -59,12 +65,31 @@ impl Versions<'_, '_> {
     }
 }
 
-#[cold]
-fn no_ranges() -> Error {
-    Error::not_supported("range deletion with user-defined timestamps")
+/// A timestamp as RocksDB's built-in orders print it; of other orders nothing is known.
+pub(crate) fn timestamp_text(comparator: &Comparator, timestamp: &[u8]) -> String {
+    match decode_u64_timestamp(timestamp) {
+        Some(n) if comparator.name().ends_with(".u64ts") => n.to_string(),
+        _ => String::new(),
+    }
 }
 
 impl SuperVersion {
+    /// Fails if history as of `timestamp` may have been given up.
+    ///
+    /// # Errors
+    /// `InvalidArgument` in RocksDB's words.
+    pub(super) fn check_history(&self, comparator: &Comparator, timestamp: &[u8]) -> Result<()> {
+        let low = &self.version.history_low;
+        if low.is_empty() || comparator.compare_timestamp(timestamp, low).is_ge() {
+            return Ok(());
+        }
+        Err(Error::invalid_argument(format!(
+            "Read timestamp: {} is smaller than full_history_ts_low: {}\n",
+            timestamp_text(comparator, timestamp),
+            timestamp_text(comparator, low)
+        )))
+    }
+
     /// The value of `key` as of `timestamp`, and the timestamp it was written with.
     pub(super) fn get_version(
         &self,
@@ -73,6 +98,23 @@ impl SuperVersion {
         snapshot: SequenceNumber,
         ctx: &ReadContext<'_>,
     ) -> Result<Option<Timed>> {
+        let Some((stored, newest)) = self.get_stored_version(key, timestamp, snapshot, ctx)? else {
+            return Ok(None);
+        };
+        let value = stored.into_value(&newest, ctx.blobs(&self.version))?;
+        let timestamp = ctx.comparator.split_timestamp(&newest).1.to_vec();
+        Ok(Some((value, timestamp)))
+    }
+
+    /// What is stored for `key` as of `timestamp`, and the user key of its newest version.
+    pub(super) fn get_stored_version(
+        &self,
+        key: &[u8],
+        timestamp: &[u8],
+        snapshot: SequenceNumber,
+        ctx: &ReadContext<'_>,
+    ) -> Result<Option<(Stored, Vec<u8>)>> {
+        self.check_history(ctx.comparator, timestamp)?;
         let sought = [key, timestamp].concat();
         let mut v = Versions {
             lookup: Lookup::new(key, snapshot, ctx.ignore_ranges),
@@ -87,18 +129,15 @@ impl SuperVersion {
             return Ok(None);
         };
         let blobs = ctx.blobs(&self.version);
-        let Some(stored) = lookup.finish(ctx.merge_operator, blobs)? else {
-            return Ok(None);
-        };
-        let value = stored.into_value(&newest, blobs)?;
-        let timestamp = ctx.comparator.split_timestamp(&newest).1.to_vec();
-        Ok(Some((value, timestamp)))
+        let stored = lookup.finish(ctx.merge_operator, blobs)?;
+        Ok(stored.map(|stored| (stored, newest)))
     }
 
     fn visit_places(&self, key: &[u8], v: &mut Versions<'_, '_>) -> Result<()> {
         for mem in std::iter::once(&self.mem).chain(&self.imm) {
-            if mem.range_deletes() > 0 {
-                return Err(no_ranges());
+            if let Some(list) = mem.range_tombstones() {
+                let timestamp = v.ctx.comparator.split_timestamp(v.sought).1;
+                v.lookup.note_ranges_at(&list, v.sought, timestamp);
             }
             let mut entry = mem.find_version(v.sought, v.snapshot);
             while let Some(e) = entry {
@@ -106,6 +145,10 @@ impl SuperVersion {
                     return Ok(());
                 }
                 entry = e.next_version();
+            }
+            v.lookup.end_place();
+            if v.lookup.done() {
+                return Ok(());
             }
         }
         let c = v.ctx.comparator;

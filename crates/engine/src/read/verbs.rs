@@ -10,7 +10,6 @@ use super::{ReadOptions, ReadTier};
 use crate::blob::BlobRead;
 use crate::core::{Engine, Family, SuperVersion};
 use crate::iter::RangeWatch;
-use crate::version::Version;
 use spanlith_base::{Error, ErrorKind, Pinned, Result, SequenceNumber};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -78,10 +77,7 @@ impl Engine {
             ReadTier::Memtables => Arc::new(SuperVersion {
                 mem: some.mem.clone(),
                 imm: some.imm.clone(),
-                version: Arc::new(Version::empty(
-                    family.comparator.clone(),
-                    some.version.levels.len(),
-                )),
+                version: Arc::new(some.version.without_files()),
                 settings: some.settings.clone(),
             }),
             _ => superversion,
@@ -132,10 +128,19 @@ impl Engine {
         key: &[u8],
         options: &ReadOptions,
     ) -> Result<Option<Entity>> {
-        self.check_plain(family, options)?;
+        self.check_deadline(options)?;
+        let size = family.comparator.timestamp_size();
+        check_timestamp(size, &family.name, options.timestamp.as_deref())?;
         let sv = self.in_tier(family, family.superversion.load_full(), options.read_tier);
         let context = self.context(family, options);
         let snapshot = self.read_sequence(options);
+        if let Some(timestamp) = &options.timestamp {
+            let found = sv.get_stored_version(key, timestamp, snapshot, &context)?;
+            let blobs = context.blobs(&sv.version);
+            return found
+                .map(|(s, newest)| s.into_entity(&newest, blobs))
+                .transpose();
+        }
         let mut lookup = Lookup::new(key, snapshot, context.ignore_ranges);
         sv.look_up(&mut lookup, &context)?;
         let blobs = context.blobs(&sv.version);
@@ -328,6 +333,11 @@ impl Engine {
         }
         let params = options.params();
         let superversion = family.superversion.load_full();
+        if let Some(timestamp) = &options.timestamp
+            && family.comparator.timestamp_size() == timestamp.len()
+        {
+            superversion.check_history(&family.comparator, timestamp)?;
+        }
         let superversion = self.in_tier(family, superversion, options.read_tier);
         let snapshot = self.read_sequence(options);
         let view = View::new(

@@ -87,6 +87,11 @@ impl View {
         !self.from.is_empty()
     }
 
+    /// Latest timestamp to show; `None` without timestamps.
+    pub(crate) fn until(&self) -> Option<&[u8]> {
+        (self.timestamp_size > 0).then_some(&self.until[..])
+    }
+
     /// Where the versions of `key` that are shown begin.
     pub(crate) fn target(&self, out: &mut Vec<u8>, key: &[u8], tag: u64) {
         out.clear();

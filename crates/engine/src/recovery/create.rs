@@ -1,6 +1,6 @@
 //! Makes an empty database: IDENTITY, MANIFEST-000001, CURRENT, in RocksDB's order, each synced.
 
-use crate::core::write_current;
+use crate::core::{FamilyRequest, write_current};
 use crate::options::DbOptions;
 use crate::version::{VersionEdit, filenames};
 use spanlith_base::Result;
@@ -40,7 +40,7 @@ pub(super) fn write_identity(env: &Env, dir: &Path, id: &str) -> Result<()> {
 pub(super) fn create_database(
     env: &Env,
     dir: &Path,
-    comparator: &str,
+    default: &FamilyRequest,
     options: &DbOptions,
 ) -> Result<()> {
     let id = match super::current::read_identity(env, dir)? {
@@ -57,7 +57,8 @@ pub(super) fn create_database(
     let mut log = LogWriter::new(env.fs.create(&path, IoActivity::Manifest)?, 0);
     let edit = VersionEdit {
         db_id: options.write_dbid_to_manifest.then(|| id.into()),
-        comparator: Some(comparator.into()),
+        comparator: Some(default.comparator.name().into()),
+        persist_user_defined_timestamps: Some(default.options.persist_user_defined_timestamps),
         log_number: Some(0),
         next_file_number: Some(2),
         last_sequence: Some(0),

@@ -19,7 +19,7 @@ pub(super) fn finish(engine: &Arc<Engine>, replayed: Replayed, logs: &[u64]) -> 
         sync_kept_logs(engine, logs)?;
     }
     let mut edits = Vec::with_capacity(replayed.families.len());
-    for recovering in replayed.families.into_values() {
+    for mut recovering in replayed.families.into_values() {
         let mut edit = VersionEdit {
             last_sequence: Some(replayed.last_sequence),
             ..VersionEdit::default()
@@ -29,7 +29,9 @@ pub(super) fn finish(engine: &Arc<Engine>, replayed: Replayed, logs: &[u64]) -> 
             edit.last_sequence = None;
             keep_in_memory(engine, &recovering)?;
         } else {
-            let last = recovering.flush(engine, &recovering.mems)?;
+            let mems = std::mem::take(&mut recovering.mems);
+            let last = recovering.flush(engine, &mems)?;
+            edit.full_history_ts_low = recovering.history_low;
             edit.new_files = recovering.tables;
             edit.new_files.extend(last);
             let state = engine.state.lock();

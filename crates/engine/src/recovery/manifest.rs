@@ -6,6 +6,7 @@
 //! What this build does not have (tracked logs) is refused by name, before anything is
 //! changed.
 
+use super::timestamps;
 use crate::core::{Family, FamilyRequest, PurgeQueue, family_paths};
 use crate::version::{
     PurgeSink, TableIo, TableIoOptions, Version, VersionBuilder, VersionEdit, filenames,
@@ -199,6 +200,8 @@ struct Opened {
     builder: VersionBuilder,
     sink: Arc<dyn PurgeSink>,
     deleted: BTreeSet<u64>,
+    /// Timestamps were switched on since: no table holds any.
+    is_stripped: bool,
 }
 
 struct Replay<'a> {
@@ -258,6 +261,7 @@ impl<'a> Replay<'a> {
                 request,
                 sink,
                 deleted: BTreeSet::new(),
+                is_stripped: false,
             }
         });
         let family = Replayed {
@@ -357,17 +361,28 @@ impl<'a> Replay<'a> {
         let Some(opened) = &mut family.opened else {
             return Ok(());
         };
+        let request = &opened.request;
         if let Some(name) = &e.comparator {
+            let given = timestamps::Given {
+                comparator: &request.comparator,
+                persists: request.options.persist_user_defined_timestamps,
+            };
+            let persisted = e.persist_user_defined_timestamps.unwrap_or(true);
             let name = String::from_utf8_lossy(name);
-            let ours = opened.request.comparator.name();
-            if name != ours {
-                return Err(Error::invalid_argument(format!(
-                    "{ours}: does not match existing comparator {name}"
-                )));
-            }
+            opened.is_stripped = timestamps::check(&given, &name, persisted)?;
         }
         opened.deleted.extend(e.deleted_files.iter().map(|d| d.1));
-        opened.builder.apply(e)
+        let size = request.comparator.timestamp_size();
+        if size == 0 || e.new_files.is_empty() {
+            return opened.builder.apply(e);
+        }
+        let mut e = e.clone();
+        if opened.is_stripped {
+            let files = e.new_files.iter_mut();
+            files.for_each(|f| f.user_defined_timestamps_persisted = false);
+        }
+        e.pad_timestamps(size);
+        opened.builder.apply(&e)
     }
 
     fn finish(self) -> Result<Recovered> {

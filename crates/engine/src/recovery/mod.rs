@@ -12,6 +12,7 @@ mod open_tables;
 mod prepared;
 mod replay;
 mod reuse;
+mod timestamps;
 
 pub use open::OpenRequest;
 pub(crate) use open::{list_families, open};

@@ -126,8 +126,7 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
                     )
                     .with_path(&wal_dir(&request).join(filenames::log_file_name(logs[0]))));
                 }
-                let comparator = request.default_family().comparator.name();
-                create_database(env, dir, comparator, options)?;
+                create_database(env, dir, request.default_family(), options)?;
                 created = true;
             }
             Some(_) if options.error_if_exists => {

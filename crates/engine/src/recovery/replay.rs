@@ -12,7 +12,7 @@ use super::numbering::Numbering;
 use super::prepared::{Policy, Prepared, Sections, with_timestamp};
 use crate::core::{Engine, Family, FamilySettings, Opening, PreparedSection};
 use crate::filter::TableCreation;
-use crate::flush::{TableRequest, build_table};
+use crate::flush::{TableRequest, build_table, history_low_after};
 use crate::version::NewFile;
 use crate::write::{deletion_type, not_executed};
 use spanlith_base::coding::get_fixed64;
@@ -57,6 +57,8 @@ pub(super) struct Recovering {
     pub tables: Vec<NewFile>,
     /// Memtables with what was not written, oldest first.
     pub mems: Vec<Arc<MemTable>>,
+    /// `full_history_ts_low` that the tables written ask for.
+    pub history_low: Option<Vec<u8>>,
 }
 
 pub(super) struct Replay<'a> {
@@ -122,6 +124,7 @@ impl<'a> Replay<'a> {
             mem: new_memtable(&f.family, &f.settings),
             tables: Vec::new(),
             mems: Vec::new(),
+            history_low: None,
         });
         let families: BTreeMap<u32, Recovering> = families.map(|f| (f.family.id, f)).collect();
         let mut comparators = families.values().map(|f| &f.family.comparator);
@@ -512,9 +515,20 @@ impl Recovering {
     }
 
     /// Writes recovered memtables as one table.
-    pub(super) fn flush(&self, engine: &Engine, mems: &[Arc<MemTable>]) -> Result<Option<NewFile>> {
+    pub(super) fn flush(
+        &mut self,
+        engine: &Engine,
+        mems: &[Arc<MemTable>],
+    ) -> Result<Option<NewFile>> {
         if mems.is_empty() {
             return Ok(None);
+        }
+        if let Some(low) = history_low_after(&self.family, &self.settings, mems) {
+            let c = &self.family.comparator;
+            let known = self.history_low.get_or_insert_with(|| low.clone());
+            if c.compare_timestamp(&low, known).is_gt() {
+                *known = low;
+            }
         }
         let number = engine.new_file_number();
         let request = TableRequest {

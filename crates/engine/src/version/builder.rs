@@ -43,6 +43,7 @@ pub struct VersionBuilder {
     beyond_last_level: HashSet<u64>,
     blob_files: BTreeMap<u64, Arc<BlobFileMeta>>,
     compact_cursors: BTreeMap<u32, Vec<u8>>,
+    history_low: Vec<u8>,
 }
 
 impl VersionBuilder {
@@ -59,6 +60,7 @@ impl VersionBuilder {
             beyond_last_level: HashSet::new(),
             blob_files: base.blob_files.clone(),
             compact_cursors: base.compact_cursors.clone(),
+            history_low: base.history_low.clone(),
         }
     }
 
@@ -112,6 +114,17 @@ impl VersionBuilder {
         for (level, key) in &edit.compact_cursors {
             self.compact_cursors.insert(*level, key.clone());
         }
+        if let Some(low) = &edit.full_history_ts_low {
+            let c = &self.base.comparator;
+            // Of another size if timestamps were switched off since.
+            let fits = !low.is_empty() && low.len() == c.timestamp_size();
+            let rises = |to| {
+                self.history_low.is_empty() || c.compare_timestamp(to, &self.history_low).is_gt()
+            };
+            if fits && rises(low) {
+                self.history_low.clone_from(low);
+            }
+        }
         Ok(())
     }
 
@@ -157,9 +170,6 @@ impl VersionBuilder {
 
     fn add(&mut self, file: &NewFile) -> Result<()> {
         let (level, number) = (file.level, file.number);
-        if !file.user_defined_timestamps_persisted {
-            return Err(Error::not_supported("stripped user-defined timestamps"));
-        }
         if let Some(current) = self.level_of(number) {
             return Err(corrupt(format!(
                 "Cannot add table file #{number} to level {level} since it is already in the LSM \
@@ -273,6 +283,7 @@ impl VersionBuilder {
         let mut version = Version::new(comparator.clone(), built);
         version.blob_files = self.live_blob_files(&version)?;
         version.compact_cursors = self.compact_cursors.clone();
+        version.history_low = self.history_low.clone();
         Ok(version)
     }
 

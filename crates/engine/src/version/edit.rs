@@ -34,8 +34,9 @@ pub use new_file::{MAX_PATH_ID, NewFile, UNKNOWN_CHECKSUM_FUNCTION};
 
 use new_file::{put_new_file, take_new_file4, take_old_file};
 use spanlith_base::coding::{Decoder, put_length_prefixed, put_varint32, put_varint64};
-use spanlith_base::keys::TAG_LEN;
-use spanlith_base::{Error, Result};
+use spanlith_base::keys::{MAX_SEQUENCE, TAG_LEN, pack_tag};
+use spanlith_base::timestamp::{pad_internal, strip_internal};
+use spanlith_base::{Error, Result, ValueType};
 
 /// Tags of an edit's fields.
 mod tag {
@@ -192,6 +193,33 @@ impl VersionEdit {
             .map(|f| f.largest_seqno)
             .max()
             .unwrap_or(0)
+    }
+
+    /// Takes the timestamps, of `size` bytes, out of the bounds of files whose keys have none: so they
+    /// are recorded.
+    pub fn strip_timestamps(&mut self, size: usize) {
+        for file in self.stripped_files(size) {
+            for bound in [&mut file.smallest, &mut file.largest] {
+                *bound = strip_internal(bound, size);
+            }
+        }
+    }
+
+    /// Puts timestamps of `size` bytes into the bounds of files whose keys have none: the smallest,
+    /// but at the end of a range tombstone the largest.
+    pub fn pad_timestamps(&mut self, size: usize) {
+        for file in self.stripped_files(size) {
+            file.smallest = pad_internal(&file.smallest, size, 0);
+            let largest_tag = pack_tag(MAX_SEQUENCE, ValueType::RangeDeletion as u8);
+            let sentinel = file.largest.ends_with(&largest_tag.to_le_bytes());
+            let fill = if sentinel { 0xff } else { 0 };
+            file.largest = pad_internal(&file.largest, size, fill);
+        }
+    }
+
+    fn stripped_files(&mut self, size: usize) -> impl Iterator<Item = &mut NewFile> {
+        let files = self.new_files.iter_mut();
+        files.filter(move |f| size > 0 && !f.user_defined_timestamps_persisted)
     }
 
     /// The record as bytes.

@@ -94,6 +94,7 @@ impl TableCache {
             ReaderOptions {
                 expected_unique_id,
                 largest_seqno: file.largest_seqno,
+                stripped_timestamps: !file.user_defined_timestamps_persisted,
                 file_number: file.number,
                 level: i32::try_from(file.level).unwrap_or(ANY_LEVEL),
                 cache_id,

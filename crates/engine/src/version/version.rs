@@ -143,7 +143,7 @@ impl Level {
             return false;
         }
         let file = &self.files[index];
-        (word > low || self.comparator.compare(file.smallest_user_key(), key) != Ordering::Greater)
+        (word > low || order(&self.comparator, file.smallest_user_key(), key) != Ordering::Greater)
             && (word < high || !file_is_before(&self.comparator, file, key))
     }
 
@@ -207,12 +207,10 @@ impl Level {
             for (file, taken) in self.files.iter().zip(&mut taken) {
                 let (low, high) = (file.smallest_user_key(), file.largest_user_key());
                 if *taken
-                    || range
-                        .0
-                        .is_some_and(|b| c.compare(high, b) == Ordering::Less)
+                    || range.0.is_some_and(|b| order(c, high, b) == Ordering::Less)
                     || range
                         .1
-                        .is_some_and(|e| c.compare(low, e) == Ordering::Greater)
+                        .is_some_and(|e| order(c, low, e) == Ordering::Greater)
                 {
                     continue;
                 }
@@ -233,9 +231,16 @@ impl Level {
     }
 }
 
+/// Order of two user keys as bounds: timestamps, which both have where the family does, do not count,
+/// so that all versions of a key go together.
+#[inline]
+fn order(c: &Comparator, a: &[u8], b: &[u8]) -> Ordering {
+    c.compare_without_timestamp(a, true, b, true)
+}
+
 /// Whether all of `file` lies before the user key.
 fn file_is_before(c: &Comparator, file: &FileMeta, key: &[u8]) -> bool {
-    match c.compare(file.largest_user_key(), key) {
+    match order(c, file.largest_user_key(), key) {
         Ordering::Less => true,
         Ordering::Equal => file.largest_is_sentinel(),
         Ordering::Greater => false,
@@ -266,8 +271,7 @@ fn shared(a: &[u8], b: &[u8]) -> usize {
 /// Order of two internal keys as bounds of files: by user key, and for equal ones an exclusive range
 /// sentinel lies before everything else.
 pub fn sstable_key_compare(c: &Comparator, a: &[u8], b: &[u8]) -> Ordering {
-    c.compare(user_key(a), user_key(b))
-        .then_with(|| is_range_sentinel(b).cmp(&is_range_sentinel(a)))
+    order(c, user_key(a), user_key(b)).then_with(|| is_range_sentinel(b).cmp(&is_range_sentinel(a)))
 }
 
 /// Order of level 0: by epoch, then as [`newest_first_by_seqno`].
@@ -313,6 +317,9 @@ pub struct Version {
     pub blob_files: BTreeMap<u64, Arc<BlobFileMeta>>,
     /// Round-robin compaction positions by level.
     pub compact_cursors: BTreeMap<u32, Vec<u8>>,
+    /// `full_history_ts_low`: versions of keys with earlier timestamps may have been collapsed. Empty
+    /// if history is whole.
+    pub history_low: Vec<u8>,
     /// Per level: bytes of the next level that each file overlaps. Computed on first use.
     overlap: Vec<OnceLock<Vec<u64>>>,
     /// Level and index of the bottommost files. Computed on first use.
@@ -328,6 +335,7 @@ impl Version {
             comparator,
             blob_files: BTreeMap::new(),
             compact_cursors: BTreeMap::new(),
+            history_low: Vec::new(),
             overlap,
             bottommost: OnceLock::new(),
         }
@@ -337,6 +345,13 @@ impl Version {
     pub fn empty(comparator: Comparator, num_levels: usize) -> Self {
         let level = Arc::new(Level::new(comparator.clone(), Vec::new()));
         Self::new(comparator, vec![level; num_levels])
+    }
+
+    /// The version without its files.
+    pub fn without_files(&self) -> Self {
+        let mut empty = Self::empty(self.comparator.clone(), self.num_levels());
+        empty.history_low.clone_from(&self.history_low);
+        empty
     }
 
     /// Number of levels, empty ones included.
@@ -459,7 +474,7 @@ impl Version {
         };
         let c = &self.comparator;
         let starts_in_range =
-            |f: &FileMeta| c.compare(f.smallest_user_key(), end) != Ordering::Greater;
+            |f: &FileMeta| order(c, f.smallest_user_key(), end) != Ordering::Greater;
         if level == 0 {
             return l
                 .files
@@ -550,6 +565,9 @@ impl Version {
         }
         for (level, key) in &self.compact_cursors {
             edit.compact_cursors.push((*level, key.clone()));
+        }
+        if !self.history_low.is_empty() {
+            edit.full_history_ts_low = Some(self.history_low.clone());
         }
         for blob in self.blob_files.values() {
             edit.blob_file_additions.push(blob.file.clone());

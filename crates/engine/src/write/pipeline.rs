@@ -125,13 +125,11 @@ impl Engine {
                     }
                 }
                 BatchOp::LogData { .. } => continue,
-                BatchOp::DeleteRange { .. } if family.comparator.timestamp_size() != 0 => {
-                    return Err(Error::not_supported(
-                        "range deletion with user-defined timestamps",
-                    ));
-                }
                 BatchOp::DeleteRange { begin, end, .. } => {
-                    if family.comparator.compare(begin, end).is_gt() {
+                    check_key(family, begin)?;
+                    check_key(family, end)?;
+                    let c = &family.comparator;
+                    if c.compare_without_timestamp(begin, true, end, true).is_gt() {
                         return Err(Error::invalid_argument("end key comes before start key"));
                     }
                 }

@@ -18,6 +18,7 @@ mod ranges;
 mod reads;
 mod regressions;
 mod set_options;
+mod timestamps;
 mod wal_forms;
 mod wal_life;
 mod wal_recovery;

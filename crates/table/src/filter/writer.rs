@@ -11,6 +11,7 @@ use super::{FilterBuilder, FilterPolicy};
 use crate::index::{IndexBuilder, IndexType};
 use crate::options::BuilderOptions;
 use spanlith_base::SliceTransform;
+use spanlith_base::keys::TAG_LEN;
 
 /// A finished partition.
 pub(crate) struct FilterPartition {
@@ -45,6 +46,8 @@ pub(crate) struct General {
     extractor: Option<SliceTransform>,
     entries: Entries,
     partitions: Option<Partitions>,
+    /// Bytes of timestamp that the keys of the table have and those given here do not.
+    timestamp_size: usize,
 }
 
 /// The state of a partitioned filter.
@@ -100,10 +103,11 @@ impl FilterWriter {
             extractor,
             entries: Entries::default(),
             partitions,
+            timestamp_size: options.comparator.timestamp_size(),
         })))
     }
 
-    /// Adds a user key.
+    /// Adds a user key without its timestamp.
     #[inline]
     pub(crate) fn add(&mut self, key: &[u8], index: &mut IndexBuilder) {
         match self {
@@ -205,7 +209,8 @@ impl General {
             index.last_separator().to_vec()
         } else {
             let mut key = partitions.last.clone().unwrap_or_default();
-            key.extend_from_slice(&[0; 8]);
+            // The smallest timestamp, and the smallest tag.
+            key.resize(key.len() + self.timestamp_size + TAG_LEN, 0);
             key
         };
         partitions.entries += self.entries.len();

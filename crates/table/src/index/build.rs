@@ -228,6 +228,7 @@ impl IndexBuilder {
             user_keys: !self.internal_keys,
             delta: self.delta,
             first_keys: self.first_keys.is_some(),
+            padding: 0,
         }
     }
 

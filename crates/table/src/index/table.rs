@@ -19,6 +19,8 @@ pub(crate) struct IndexForm {
     pub(crate) delta: bool,
     /// Values hold the first key of their block.
     pub(crate) first_keys: bool,
+    /// Bytes of the timestamps that keys were written without; they become zeros.
+    pub(crate) padding: usize,
 }
 
 /// A parsed index.
@@ -120,10 +122,24 @@ impl IndexTable {
             previous = handle;
             at = end;
         }
+        if form.padding > 0 {
+            table.pad(form.padding)?;
+        }
         if !matches!(cmp, Comparator::User(_)) {
             table.build_prefixes(cmp);
         }
         Ok(table)
+    }
+
+    /// Puts timestamps of zeros into keys that were written without.
+    #[cold]
+    fn pad(&mut self, padding: usize) -> Result<()> {
+        let tag = if self.user_keys { 0 } else { TAG_LEN };
+        pad_keys(&mut self.keys, &mut self.ends, tag, padding)?;
+        match &mut self.first {
+            Some(firsts) => pad_keys(&mut firsts.keys, &mut firsts.ends, TAG_LEN, padding),
+            None => Ok(()),
+        }
     }
 
     fn build_prefixes(&mut self, cmp: &Comparator) {
@@ -218,6 +234,23 @@ impl IndexTable {
                 size_of::<FirstKeys>() + first.keys.capacity() + first.ends.capacity() * 4
             })
     }
+}
+
+/// Puts `padding` zeros before the last `tag` bytes of each of some keys.
+fn pad_keys(keys: &mut Vec<u8>, ends: &mut [u32], tag: usize, padding: usize) -> Result<()> {
+    let mut out = Vec::with_capacity(keys.len() + ends.len() * padding);
+    let mut start = 0;
+    for end in ends {
+        let key = keys.get(start..*end as usize).ok_or_else(bad_entry)?;
+        let (user, tag) = key.split_at(key.len().saturating_sub(tag));
+        start = *end as usize;
+        out.extend_from_slice(user);
+        out.resize(out.len() + padding, 0);
+        out.extend_from_slice(tag);
+        *end = u32::try_from(out.len()).map_err(|_| bad_entry())?;
+    }
+    *keys = out;
+    Ok(())
 }
 
 /// A decoded index entry.

@@ -2,6 +2,8 @@
 //!
 //! * Files made for ingestion hold sequence number 0 everywhere; their entries count as written at
 //!   a number that the MANIFEST, or a patched property, knows.
+//! * Files of families that do not persist timestamps hold keys without them; readers see the
+//!   smallest timestamp, which is all zeros.
 //! * Files with embedded blobs hold references to values elsewhere in the same file; readers see
 //!   the values.
 //!
@@ -35,28 +37,42 @@ pub(super) struct Adaptation {
     seqno: Option<SequenceNumber>,
     /// Values may be references into the same file.
     blobs: bool,
+    /// Bytes of the timestamps that keys were written without; they become zeros.
+    padding: usize,
 }
 
 impl Adaptation {
     /// What the properties ask for; `None` for ordinary tables. `largest` is the largest sequence
-    /// number of the file according to the MANIFEST, 0 if unknown.
-    pub(super) fn of(p: &TableProperties, largest: SequenceNumber) -> Result<Option<Box<Self>>> {
+    /// number of the file according to the MANIFEST, 0 if unknown, `padding` the bytes of the
+    /// timestamps that keys were written without.
+    pub(super) fn of(
+        p: &TableProperties,
+        largest: SequenceNumber,
+        padding: usize,
+    ) -> Result<Option<Box<Self>>> {
         let seqno = global_seqno(p, largest)?;
-        if p.user_defined_timestamps_persisted == Some(0) {
-            return Err(Error::not_supported("stripped user-defined timestamps"));
-        }
         let blobs = p.user_collected.contains_key(properties::EMBEDDED_BLOBS);
-        if seqno.is_none() && !blobs {
+        if seqno.is_none() && !blobs && padding == 0 {
             return Ok(None);
         }
-        Ok(Some(Box::new(Self { seqno, blobs })))
+        Ok(Some(Box::new(Self {
+            seqno,
+            blobs,
+            padding,
+        })))
     }
 
     /// Changes an internal key.
     fn key(&self, key: &mut Vec<u8>) -> Result<()> {
-        let Some((_, tag)) = split_internal(key) else {
+        let Some((user, tag)) = split_internal(key) else {
             return Err(entry::bad_entry());
         };
+        if self.padding > 0 {
+            let len = user.len() + self.padding;
+            key.truncate(user.len());
+            key.resize(len, 0);
+            key.extend_from_slice(&tag.to_le_bytes());
+        }
         if let Some(seqno) = self.seqno {
             set_tag(key, pack_tag(seqno, keys::tag_type(tag)));
         }
@@ -294,7 +310,13 @@ impl TableReader {
             }
             let own = keys::tag_sequence(tag);
             let seqno = adaptation.and_then(|a| a.seqno).unwrap_or(own);
-            out.push((start.to_vec(), end.to_vec(), seqno));
+            let padding = adaptation.map_or(0, |a| a.padding);
+            let pad = |key: &[u8]| {
+                let mut key = key.to_vec();
+                key.resize(key.len() + padding, 0);
+                key
+            };
+            out.push((pad(start), pad(end), seqno));
             Ok(())
         })?;
         Ok(out)

@@ -73,7 +73,7 @@ pub(super) struct Prefixes {
 /// What is known about a seek for which a prefix filter may be asked.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PrefixSeek<'a> {
-    /// The user key sought.
+    /// The user key sought, without a timestamp.
     pub key: &'a [u8],
     /// The exclusive upper bound of the iterator. It lets a table be asked whose prefix extractor is
     /// not the one in use.
@@ -123,6 +123,18 @@ impl TableReader {
             FilterPlace::Cached(handle) => self.cached_filter(*handle, prefix, params),
             FilterPlace::Keyed(keyed) => {
                 let mut memo = FilterMemo::default();
+                let size = self.options.comparator.timestamp_size();
+                if size > 0 {
+                    // In front of all versions of the key.
+                    let mut first = seek.key.to_vec();
+                    first.resize(first.len() + size, 0xff);
+                    return self.ask_blocks(
+                        &keyed.blocks,
+                        (&first, tag),
+                        prefix,
+                        (params, &mut memo),
+                    );
+                }
                 self.ask_blocks(&keyed.blocks, (seek.key, tag), prefix, (params, &mut memo))
             }
         }
@@ -156,13 +168,14 @@ impl TableReader {
         params: &ReadParams,
         memo: &mut FilterMemo,
     ) -> bool {
+        let bare = self.options.comparator.strip_timestamp(key.0);
         let entry = if keyed.whole_keys {
-            Some(key.0)
+            Some(bare)
         } else {
             self.prefixes
                 .as_ref()
                 .filter(|p| p.is_current)
-                .and_then(|p| p.extractor.prefix(key.0))
+                .and_then(|p| p.extractor.prefix(bare))
         };
         entry.is_none_or(|entry| self.ask_blocks(&keyed.blocks, key, entry, (params, memo)))
     }

@@ -133,7 +133,24 @@ impl TableReader {
                 let mut memo = FilterMemo::default();
                 self.keyed_filter_matches(keyed, key, &ReadParams::default(), &mut memo)
             }
-            _ => self.may_match_hash(hash64(user_key)),
+            _ => self.may_match_hash(hash64(self.options.comparator.strip_timestamp(user_key))),
+        }
+    }
+
+    /// Whether the filter lets versions of a key pass. `user_key` carries a timestamp if the keys of
+    /// the table do; filters hold keys without.
+    pub fn may_match_version(&self, user_key: &[u8], params: &ReadParams) -> bool {
+        let bare = self.options.comparator.strip_timestamp(user_key);
+        match &self.filter {
+            FilterPlace::Absent => true,
+            FilterPlace::Resident(filter) => filter.may_match_hash(hash64(bare)),
+            FilterPlace::Cached(handle) => {
+                self.cached_filter_matches(*handle, hash64(bare), params)
+            }
+            FilterPlace::Keyed(keyed) => {
+                let key = (user_key, seek_tag(MAX_SEQUENCE));
+                self.keyed_filter_matches(keyed, key, params, &mut FilterMemo::default())
+            }
         }
     }
 
@@ -180,7 +197,8 @@ impl TableReader {
     where
         F: FnMut(u64, &[u8], &Arc<Block>) -> ControlFlow<()>,
     {
-        self.get_hashed(user_key, hash64(user_key), snapshot, params, sink)
+        let bare = self.options.comparator.strip_timestamp(user_key);
+        self.get_hashed(user_key, hash64(bare), snapshot, params, sink)
     }
 
     /// [`Self::get`] with the key's [`Self::filter_hash`], for callers that ask several tables.

@@ -104,6 +104,7 @@ impl TableReader {
                     user_keys: false,
                     delta: false,
                     first_keys: false,
+                    padding: 0,
                 },
             },
             index: None,
@@ -137,7 +138,8 @@ impl TableReader {
         self.properties = TableProperties::decode(&block).map_err(|e| self.at(e, handle))?;
         self.check_features()?;
         self.check_identity()?;
-        self.adaptation = Adaptation::of(&self.properties, self.options.largest_seqno)?;
+        self.adaptation =
+            Adaptation::of(&self.properties, self.options.largest_seqno, self.padding())?;
         self.load_dictionary(verify)?;
         if self.footer.index.is_none() {
             self.index_handle = self
@@ -152,6 +154,7 @@ impl TableReader {
                 user_keys: self.properties.index_key_is_user_key,
                 delta: self.properties.index_value_is_delta_encoded,
                 first_keys: kind == IndexType::BinarySearchWithFirstKey,
+                padding: self.padding(),
             },
         };
         self.load_index_and_filter(verify)
@@ -225,10 +228,15 @@ impl TableReader {
             None => return Err(Error::corruption("Missing index type property")),
         }
         let ours = self.options.comparator.name();
-        if p.comparator_name.ends_with(".u64ts") && p.comparator_name != ours {
+        // Tables without timestamps are read both by families that have them in memory and by
+        // those that do not.
+        let bare = |name: &'_ str| name.strip_suffix(".u64ts").unwrap_or(name).to_string();
+        let equal = p.comparator_name == ours
+            || self.is_stripped() && bare(&p.comparator_name) == bare(ours);
+        if p.comparator_name.ends_with(".u64ts") && !equal {
             return refuse("user-defined timestamps");
         }
-        if !p.comparator_name.is_empty() && p.comparator_name != ours {
+        if !p.comparator_name.is_empty() && !equal {
             return Err(
                 Error::invalid_argument("table was written with another comparator")
                     .with("table", &p.comparator_name)
@@ -236,6 +244,20 @@ impl TableReader {
             );
         }
         Ok(())
+    }
+
+    /// Whether keys were written without their timestamps.
+    fn is_stripped(&self) -> bool {
+        self.options.stripped_timestamps
+            || self.properties.user_defined_timestamps_persisted == Some(0)
+    }
+
+    /// Bytes of the timestamps that keys were written without.
+    fn padding(&self) -> usize {
+        match self.is_stripped() {
+            true => self.options.comparator.timestamp_size(),
+            false => 0,
+        }
     }
 
     fn check_identity(&self) -> Result<()> {
@@ -279,10 +301,6 @@ impl TableReader {
         } else {
             in_cache
         };
-        // Filters hold keys without their timestamps, which lookups do not cut off yet.
-        if self.properties.comparator_name.ends_with(".u64ts") {
-            return Ok(());
-        }
         self.open_filter(filter_in_cache, top_in_cache, verify);
         Ok(())
     }
