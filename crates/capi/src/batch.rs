@@ -20,6 +20,15 @@ pub struct rocksdb_writebatch_t {
     refused: Option<Error>,
 }
 
+impl From<WriteBatch> for rocksdb_writebatch_t {
+    fn from(batch: WriteBatch) -> Self {
+        Self {
+            batch,
+            ..Self::default()
+        }
+    }
+}
+
 impl rocksdb_writebatch_t {
     /// The batch, if it may be written.
     #[inline]
@@ -52,7 +61,11 @@ impl rocksdb_writebatch_t {
 ///
 /// # Safety
 /// The arrays have `count` elements, and each part its length.
-unsafe fn joined(count: i32, parts: *const *const c_char, sizes: *const usize) -> Vec<u8> {
+pub(crate) unsafe fn joined(
+    count: i32,
+    parts: *const *const c_char,
+    sizes: *const usize,
+) -> Vec<u8> {
     let count = usize::try_from(count).unwrap_or(0);
     // SAFETY: The caller says so.
     unsafe {
@@ -69,7 +82,7 @@ unsafe fn joined(count: i32, parts: *const *const c_char, sizes: *const usize) -
 /// Drops the outcome of adding an update: the function has no way to report it, and the batch is
 /// unchanged if it failed.
 #[inline]
-fn add(_: Result<()>) {}
+pub(crate) fn add(_: Result<()>) {}
 
 /// State, family: bytes of its timestamps, `SIZE_MAX` for an unknown family.
 pub type TimestampSizeFn = unsafe extern "C" fn(*mut c_void, u32) -> usize;

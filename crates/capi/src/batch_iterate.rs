@@ -29,8 +29,8 @@ enum Go {
 }
 
 /// Walks over the entries that are intact.
-fn walk(batch: &rocksdb_writebatch_t, mut entry: impl FnMut(BatchOp<'_>) -> Go) {
-    let Ok(entries) = BatchIter::new(batch.rep()) else {
+fn walk(rep: &[u8], mut entry: impl FnMut(BatchOp<'_>) -> Go) {
+    let Ok(entries) = BatchIter::new(rep) else {
         return;
     };
     for op in entries {
@@ -46,16 +46,18 @@ fn split(bytes: &[u8]) -> (*const c_char, usize) {
     (bytes.as_ptr().cast(), bytes.len())
 }
 
+/// Calls back for entries of the default family.
+///
 /// # Safety
 /// The callbacks may be called with `state`.
-unsafe fn iterate(
-    batch: &rocksdb_writebatch_t,
+pub(crate) unsafe fn iterate(
+    rep: &[u8],
     state: *mut c_void,
     put: BatchPutFn,
     deleted: BatchDeleteFn,
     log_data: Option<BatchLogDataFn>,
 ) {
-    walk(batch, |op| {
+    walk(rep, |op| {
         match op {
             BatchOp::Put { cf: 0, key, value } => {
                 let ((k, klen), (v, vlen)) = (split(key), split(value));
@@ -84,12 +86,12 @@ unsafe fn iterate(
 /// # Safety
 /// The callbacks may be called with `state`.
 unsafe fn iterate_cf(
-    batch: &rocksdb_writebatch_t,
+    rep: &[u8],
     state: *mut c_void,
     (put, deleted, merge): (BatchPutCfFn, BatchDeleteCfFn, BatchPutCfFn),
     log_data: Option<BatchLogDataFn>,
 ) {
-    walk(batch, |op| {
+    walk(rep, |op| {
         match op {
             BatchOp::Put { cf, key, value } => {
                 let ((k, klen), (v, vlen)) = (split(key), split(value));
@@ -128,7 +130,7 @@ c_api! {
         put: BatchPutFn,
         deleted: BatchDeleteFn,
     ) {
-        iterate(&*batch, state, put, deleted, None);
+        iterate((*batch).rep(), state, put, deleted, None);
     }
 
     /// Calls back for puts and deletes of the default family, and for notes.
@@ -139,7 +141,7 @@ c_api! {
         deleted: BatchDeleteFn,
         log_data: Option<BatchLogDataFn>,
     ) {
-        iterate(&*batch, state, put, deleted, log_data);
+        iterate((*batch).rep(), state, put, deleted, log_data);
     }
 
     /// Calls back for puts, deletes and merges of all families.
@@ -150,7 +152,7 @@ c_api! {
         deleted_cf: BatchDeleteCfFn,
         merge_cf: BatchPutCfFn,
     ) {
-        iterate_cf(&*batch, state, (put_cf, deleted_cf, merge_cf), None);
+        iterate_cf((*batch).rep(), state, (put_cf, deleted_cf, merge_cf), None);
     }
 
     /// Calls back for puts, deletes and merges of all families, and for notes.
@@ -162,6 +164,6 @@ c_api! {
         merge_cf: BatchPutCfFn,
         log_data: Option<BatchLogDataFn>,
     ) {
-        iterate_cf(&*batch, state, (put_cf, deleted_cf, merge_cf), log_data);
+        iterate_cf((*batch).rep(), state, (put_cf, deleted_cf, merge_cf), log_data);
     }
 }

@@ -1,20 +1,30 @@
 //! `rocksdb_iterator_t`.
 
+use crate::batch_with_index::SharedBatch;
 use crate::db::rocksdb_t;
 use crate::family::rocksdb_column_family_handle_t;
 use crate::ffi::{array, boxed, bytes, report, rocksdb_slice_t};
 use crate::read_options::rocksdb_readoptions_t;
 use libc::c_char;
 use spanlith::options::objects;
-use spanlith::{Cf, Cursor, ReadOptions};
+use spanlith::{Cf, Cursor, IndexedBatch, Overlay, OverlayParts, ReadOptions};
 use spanlith_base::stats::{Statistics, Ticker};
-use spanlith_base::{Error, Result};
+use spanlith_base::{Comparator, Error, Result};
 use std::sync::Arc;
+
+/// What an iterator walks over.
+enum Source {
+    /// A family.
+    Family(Cursor),
+    /// A family as if a batch were written.
+    Over(Box<Overlay>, SharedBatch),
+    /// Nothing: its options were refused.
+    Refused(Error),
+}
 
 /// An iterator. It pins what it reads, also after the database was closed.
 pub struct rocksdb_iterator_t {
-    /// `Err` if its options were refused.
-    cursor: Result<Cursor>,
+    source: Source,
     statistics: Option<Arc<Statistics>>,
 }
 
@@ -44,31 +54,85 @@ impl rocksdb_iterator_t {
             s.add(Ticker::NumIteratorCreated, 1);
         }
         Self {
-            cursor: options.map(|o| cf.cursor(o)),
+            source: match options {
+                Ok(options) => Source::Family(cf.cursor(options)),
+                Err(e) => Source::Refused(e),
+            },
             statistics,
         }
     }
 
+    /// Puts the updates of a batch over what it walks over.
+    pub(crate) fn overlay(
+        &mut self,
+        batch: SharedBatch,
+        cf: Option<Cf>,
+        order: Comparator,
+        bounds: Result<(Option<Vec<u8>>, Option<Vec<u8>>)>,
+    ) {
+        let none = Source::Refused(Error::not_supported(
+            "an iterator over iterators with a base",
+        ));
+        let source = match (std::mem::replace(&mut self.source, none), bounds) {
+            (Source::Family(base), Ok((lower, upper))) => {
+                let parts = OverlayParts {
+                    base,
+                    cf,
+                    order,
+                    lower,
+                    upper,
+                };
+                Source::Over(Box::new(Overlay::new(parts)), batch)
+            }
+            (Source::Refused(e), _) | (_, Err(e)) => Source::Refused(e),
+            (Source::Over(..), Ok(_)) => return,
+        };
+        self.source = source;
+    }
+
     #[inline(always)]
     fn valid(&self) -> bool {
-        self.cursor.as_ref().is_ok_and(Cursor::valid)
+        match &self.source {
+            Source::Family(cursor) => cursor.valid(),
+            Source::Over(overlay, _) => overlay.valid(),
+            Source::Refused(_) => false,
+        }
     }
 
     #[inline(always)]
     fn key(&self) -> &[u8] {
-        self.cursor.as_ref().map_or(&[], Cursor::key)
+        match &self.source {
+            Source::Family(cursor) => cursor.key(),
+            Source::Over(overlay, _) => overlay.key(),
+            Source::Refused(_) => &[],
+        }
     }
 
     #[inline(always)]
     fn value(&self) -> &[u8] {
-        self.cursor.as_ref().map_or(&[], Cursor::value)
+        match &self.source {
+            Source::Family(cursor) => cursor.value(),
+            Source::Over(overlay, _) => overlay.value(),
+            Source::Refused(_) => &[],
+        }
     }
 
     /// Moves; the C program asks for validity and errors itself.
+    ///
+    /// # Safety
+    /// No other thread uses the batch that lies over the family, if one does.
     #[inline(always)]
-    fn step(&mut self, tickers: [Ticker; 2], step: impl FnOnce(&mut Cursor)) {
-        if let Ok(cursor) = &mut self.cursor {
-            step(cursor);
+    unsafe fn step(
+        &mut self,
+        tickers: [Ticker; 2],
+        step: impl FnOnce(&mut Cursor),
+        step_over: impl FnOnce(&mut Overlay, &IndexedBatch),
+    ) {
+        match &mut self.source {
+            Source::Family(cursor) => step(cursor),
+            // SAFETY: The caller says so.
+            Source::Over(overlay, batch) => step_over(overlay, unsafe { batch.get() }),
+            Source::Refused(_) => {}
         }
         if self.statistics.is_some() {
             self.count(tickers);
@@ -90,9 +154,10 @@ impl rocksdb_iterator_t {
     }
 
     fn status(&self) -> Result<()> {
-        match &self.cursor {
-            Ok(cursor) => cursor.status(),
-            Err(e) => Err(e.clone()),
+        match &self.source {
+            Source::Family(cursor) => cursor.status(),
+            Source::Over(overlay, _) => overlay.status(),
+            Source::Refused(e) => Err(e.clone()),
         }
     }
 }
@@ -163,32 +228,34 @@ c_api! {
 
     /// Moves to the first entry.
     fn rocksdb_iter_seek_to_first(iter: *mut rocksdb_iterator_t) {
-        (*iter).step(SEEK, |c| drop(c.seek_to_first()));
+        (*iter).step(SEEK, |c| drop(c.seek_to_first()), |o, b| o.seek_to_first(b));
     }
 
     /// Moves to the last entry.
     fn rocksdb_iter_seek_to_last(iter: *mut rocksdb_iterator_t) {
-        (*iter).step(SEEK, |c| drop(c.seek_to_last()));
+        (*iter).step(SEEK, |c| drop(c.seek_to_last()), |o, b| o.seek_to_last(b));
     }
 
     /// Moves to the first entry at or after a key.
     fn rocksdb_iter_seek(iter: *mut rocksdb_iterator_t, k: *const c_char, klen: usize) {
-        (*iter).step(SEEK, |c| drop(c.seek(bytes(k, klen))));
+        (*iter).step(SEEK, |c| drop(c.seek(bytes(k, klen))), |o, b| o.seek(b, bytes(k, klen)));
     }
 
     /// Moves to the last entry at or before a key.
     fn rocksdb_iter_seek_for_prev(iter: *mut rocksdb_iterator_t, k: *const c_char, klen: usize) {
-        (*iter).step(SEEK, |c| drop(c.seek_for_prev(bytes(k, klen))));
+        (*iter).step(SEEK, |c| drop(c.seek_for_prev(bytes(k, klen))), |o, b| {
+            o.seek_for_prev(b, bytes(k, klen));
+        });
     }
 
     /// Moves to the next entry; stays nowhere if it stands nowhere.
     fn rocksdb_iter_next(iter: *mut rocksdb_iterator_t) {
-        (*iter).step(NEXT, |c| drop(c.next()));
+        (*iter).step(NEXT, |c| drop(c.next()), |o, b| o.next(b));
     }
 
     /// Moves to the entry before; stays nowhere if it stands nowhere.
     fn rocksdb_iter_prev(iter: *mut rocksdb_iterator_t) {
-        (*iter).step(PREV, |c| drop(c.prev()));
+        (*iter).step(PREV, |c| drop(c.prev()), |o, b| o.prev(b));
     }
 
     /// Key, lent until the next move; length 0 if it stands nowhere.
@@ -239,7 +306,11 @@ c_api! {
         report(errptr, (), || {
             // The header says const and means that the handle stays the same.
             let iter = &mut *iter.cast_mut();
-            iter.cursor.as_mut().map_err(|e| Error::clone(e))?.refresh(None)
+            match &mut iter.source {
+                Source::Family(cursor) => cursor.refresh(None),
+                Source::Over(..) => Err(Error::not_supported("Refresh() is not supported")),
+                Source::Refused(e) => Err(e.clone()),
+            }
         });
     }
 }

@@ -20,7 +20,7 @@
 //! ```
 //!
 //! Modules, from the user's side down; a module uses only those behind it:
-//! `db > recovery > write > read > flush > compaction > core > picker > iter > blob > version > info_log >
+//! `txn > db > recovery > write > read > flush > compaction > core > picker > iter > blob > version > info_log >
 //! merge > options > filter`.
 #![deny(unsafe_code)]
 #![cfg_attr(
@@ -42,6 +42,7 @@ pub mod options;
 mod picker;
 mod read;
 mod recovery;
+mod txn;
 pub mod version;
 mod write;
 
@@ -67,5 +68,6 @@ pub use spanlith_base::WriteBufferManager;
 pub use spanlith_base::{
     Comparator, Error, ErrorKind, Pinned, Result, SequenceNumber, Severity, SubCode, UserComparator,
 };
+pub use txn::{Below, Found, IndexedBatch, Overlay, OverlayParts};
 pub use version::DbPath;
 pub use write::{WriteBatch, WriteOptions};

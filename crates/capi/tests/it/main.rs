@@ -4,5 +4,6 @@ mod components;
 mod database;
 mod families;
 mod handles;
+mod logs;
 mod options;
 mod support;

@@ -4,6 +4,7 @@ use super::cursor::{Cursor, Iter};
 use super::{FamilyOptions, OpenBuilder};
 use crate::compaction::{CompactFilesOptions, CompactRangeOptions, KeyRange};
 use crate::core::{Engine, Family, Snapshot};
+use crate::merge::MergeOperator;
 use crate::read::ReadOptions;
 use crate::version::FileMeta;
 use crate::write::{WriteBatch, WriteOptions};
@@ -293,6 +294,11 @@ impl Cf {
     /// Order of its user keys.
     pub fn comparator(&self) -> &Comparator {
         &self.family.comparator
+    }
+
+    /// What folds its merge operands.
+    pub fn merge_operator(&self) -> Option<&Arc<dyn MergeOperator>> {
+        self.family.merge_operator.as_ref()
     }
 
     /// Whether it was dropped.

@@ -1,0 +1,131 @@
+//! Walks over logs, and batches with an index.
+
+use crate::support::*;
+use spanlith_capi::*;
+use std::ffi::CStr;
+use std::ptr;
+
+#[test]
+fn batches_are_read_back_from_the_logs_byte_for_byte() {
+    let world = World::new();
+    let db = world.open().unwrap();
+    world.put(db, b"a", b"1").unwrap();
+    // SAFETY: Handles are valid; lengths are right.
+    unsafe {
+        let batch = rocksdb_writebatch_create();
+        rocksdb_writebatch_put(batch, p(b"b"), 1, p(b"2"), 1);
+        rocksdb_writebatch_delete(batch, p(b"a"), 1);
+        rocksdb_writebatch_put_log_data(batch, p(b"note"), 4);
+        call(|e| rocksdb_write(db, world.write, batch, e)).unwrap();
+        assert_eq!(rocksdb_get_latest_sequence_number(db), 3);
+
+        let iter = call(|e| rocksdb_get_updates_since(db, 2, ptr::null(), e)).unwrap();
+        assert_eq!(rocksdb_wal_iter_valid(iter), 1);
+        let mut sequence = 0;
+        let read = rocksdb_wal_iter_get_batch(iter, &raw mut sequence);
+        assert_eq!(sequence, 2);
+        let [mut size, mut want_size] = [0, 0];
+        let bytes = rocksdb_writebatch_data(read, &raw mut size).cast::<u8>();
+        let want = rocksdb_writebatch_data(batch, &raw mut want_size).cast::<u8>();
+        assert_eq!(
+            std::slice::from_raw_parts(bytes, size),
+            std::slice::from_raw_parts(want, want_size)
+        );
+        rocksdb_writebatch_destroy(read);
+        rocksdb_wal_iter_next(iter);
+        assert_eq!(rocksdb_wal_iter_valid(iter), 0);
+        call(|e| rocksdb_wal_iter_status(iter, e)).unwrap();
+        // It goes on where it ended.
+        world.put(db, b"c", b"3").unwrap();
+        rocksdb_wal_iter_next(iter);
+        assert_eq!(rocksdb_wal_iter_valid(iter), 1);
+        rocksdb_wal_iter_destroy(iter);
+
+        let late = call(|e| rocksdb_get_updates_since(db, 9, ptr::null(), e));
+        let text = "NotFound: Requested sequence not yet written in the db";
+        assert_eq!(late.unwrap_err(), text);
+        rocksdb_writebatch_destroy(batch);
+
+        let files = call(|e| rocksdb_get_sorted_wal_files(db, e)).unwrap();
+        assert_eq!(rocksdb_wal_files_count(files), 1);
+        let file = rocksdb_wal_files_get_wal_file(files, 0);
+        assert_eq!(rocksdb_wal_file_start_sequence(file), 1);
+        assert_eq!(rocksdb_wal_file_type(file), 1);
+        let current = call(|e| rocksdb_get_current_wal_file(db, e)).unwrap();
+        let number = rocksdb_wal_file_log_number(current);
+        assert_eq!(rocksdb_wal_file_log_number(file), number);
+        let name = CStr::from_ptr(rocksdb_wal_file_path_name(current));
+        assert_eq!(name.to_str().unwrap(), format!("/{number:06}.log"));
+        assert!(rocksdb_wal_files_get_wal_file(files, 1).is_null());
+        rocksdb_wal_file_destroy(current);
+        rocksdb_wal_files_destroy(files);
+        rocksdb_close(db);
+    }
+}
+
+/// The entries from the first on, as `key=value`.
+fn walk(iter: *mut rocksdb_iterator_t) -> String {
+    let mut out = Vec::new();
+    // SAFETY: The iterator is valid.
+    unsafe {
+        rocksdb_iter_seek_to_first(iter);
+        while rocksdb_iter_valid(iter) != 0 {
+            let (key, value) = (rocksdb_iter_key_slice(iter), rocksdb_iter_value_slice(iter));
+            let text = [key, value].map(|s| {
+                let bytes = std::slice::from_raw_parts(s.data.cast::<u8>(), s.size);
+                String::from_utf8(bytes.to_vec()).unwrap()
+            });
+            out.push(text.join("="));
+            rocksdb_iter_next(iter);
+        }
+        call(|e| rocksdb_iter_get_error(iter, e)).unwrap();
+    }
+    out.join(" ")
+}
+
+#[test]
+fn a_batch_with_an_index_is_read_over_the_database_and_may_go_before_its_iterators() {
+    let world = World::new();
+    let db = world.open().unwrap();
+    for key in [b"a", b"b", b"c"] {
+        world.put(db, key, b"0").unwrap();
+    }
+    // SAFETY: Handles are valid; lengths are right.
+    unsafe {
+        let batch = rocksdb_writebatch_wi_create(0, 1);
+        rocksdb_writebatch_wi_put(batch, p(b"b"), 1, p(b"1"), 1);
+        rocksdb_writebatch_wi_set_save_point(batch);
+        rocksdb_writebatch_wi_put(batch, p(b"d"), 1, p(b"2"), 1);
+        rocksdb_writebatch_wi_delete(batch, p(b"a"), 1);
+        assert_eq!(rocksdb_writebatch_wi_count(batch), 3);
+        let base = rocksdb_create_iterator(db, world.read);
+        let iter = rocksdb_writebatch_wi_create_iterator_with_base(batch, base);
+        assert_eq!(walk(iter), "b=1 c=0 d=2");
+        call(|e| rocksdb_writebatch_wi_rollback_to_save_point(batch, e)).unwrap();
+        assert_eq!(walk(iter), "a=0 b=1 c=0");
+        let e = call(|e| rocksdb_writebatch_wi_rollback_to_save_point(batch, e)).unwrap_err();
+        assert_eq!(e, "NotFound: ");
+
+        let mut len = 0;
+        let get = |e| {
+            let len = &raw mut len;
+            rocksdb_writebatch_wi_get_from_batch_and_db(batch, db, world.read, p(b"b"), 1, len, e)
+        };
+        let value = call(get).unwrap();
+        assert_eq!((*value.cast::<u8>(), len), (b'1', 1));
+        libc_free(value);
+        call(|e| rocksdb_write_writebatch_wi(db, world.write, batch, e)).unwrap();
+        assert_eq!(world.get(db, b"b").unwrap().unwrap(), b"1");
+
+        rocksdb_writebatch_wi_delete_range(batch, p(b"a"), 1, p(b"z"), 1);
+        let e = call(|e| rocksdb_write_writebatch_wi(db, world.write, batch, e)).unwrap_err();
+        assert_eq!(
+            e,
+            "Not implemented: DeleteRange unsupported in WriteBatchWithIndex"
+        );
+        rocksdb_writebatch_wi_destroy(batch);
+        assert_eq!(walk(iter), "a=0 b=1 c=0");
+        rocksdb_iter_destroy(iter);
+        rocksdb_close(db);
+    }
+}
