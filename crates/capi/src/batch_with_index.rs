@@ -24,14 +24,22 @@ use std::sync::Arc;
 
 /// A batch that iterators share.
 #[derive(Clone)]
-pub(crate) struct SharedBatch(Arc<UnsafeCell<IndexedBatch>>);
+pub(crate) struct SharedBatch(Arc<Cell>);
+
+struct Cell(UnsafeCell<IndexedBatch>);
+
+// SAFETY: A batch and the iterators over it may move between threads and are used by one at a time: the
+// C program promises it, and `SharedBatch::get` asks for it.
+unsafe impl Send for Cell {}
+// SAFETY: As above.
+unsafe impl Sync for Cell {}
 
 impl SharedBatch {
     /// # Safety
     /// No other thread uses the batch or an iterator over it, and no reference to it is alive.
     pub(crate) unsafe fn get(&self) -> &IndexedBatch {
         // SAFETY: The caller says so.
-        unsafe { &*self.0.get() }
+        unsafe { &*self.0.0.get() }
     }
 
     /// # Safety
@@ -42,7 +50,7 @@ impl SharedBatch {
     )]
     unsafe fn get_mut(&self) -> &mut IndexedBatch {
         // SAFETY: The caller says so.
-        unsafe { &mut *self.0.get() }
+        unsafe { &mut *self.0.0.get() }
     }
 }
 
@@ -57,7 +65,7 @@ impl rocksdb_writebatch_wi_t {
     fn new(order: Comparator, reserved_bytes: usize, size_max: usize) -> Self {
         let batch = IndexedBatch::with_limits(order, reserved_bytes.min(1 << 30), size_max);
         Self {
-            batch: SharedBatch(Arc::new(UnsafeCell::new(batch))),
+            batch: SharedBatch(Arc::new(Cell(UnsafeCell::new(batch)))),
             refused: None,
         }
     }
@@ -317,8 +325,8 @@ unsafe fn with_base(
     unsafe {
         let batch = &(*wbwi).batch;
         let bounds = match options.as_ref() {
-            Some(options) => options.for_scan().map(|o| (o.lower, o.upper)),
-            None => Ok((None, None)),
+            Some(options) => options.for_scan().map(|o| [o.lower, o.upper]),
+            None => Ok([None, None]),
         };
         let order = match cf {
             Some(cf) => cf.comparator().clone(),

@@ -1,5 +1,6 @@
 //! `rocksdb_t`: opening and closing.
 
+use crate::event_listener::{Listener, Place};
 use crate::family::rocksdb_column_family_handle_t;
 use crate::ffi::{array, boxed, path, report, text, unbox};
 use crate::options::{Parts, rocksdb_options_t};
@@ -24,6 +25,18 @@ pub struct rocksdb_t {
     pub(crate) env: Env,
     /// What it was opened with; kept alive until it is closed.
     _parts: Parts,
+}
+
+impl rocksdb_t {
+    /// A handle for the time of a callback.
+    pub(crate) fn lent(cf: Cf, env: Env) -> Self {
+        Self {
+            cf,
+            statistics: None,
+            env,
+            _parts: Parts::default(),
+        }
+    }
 }
 
 /// How to open.
@@ -105,10 +118,19 @@ fn open(
     if !parts.db_paths.is_empty() {
         builder = builder.db_paths(parts.db_paths.clone());
     }
-    let db = match mode {
-        Mode::ReadWrite => builder.open()?,
-        Mode::ReadOnly => builder.open_read_only()?,
+    let place = Place::new(options.env());
+    for callbacks in &parts.listeners {
+        builder = builder.listener(Arc::new(Listener {
+            callbacks: callbacks.clone(),
+            place: place.clone(),
+        }));
+    }
+    let opened = match mode {
+        Mode::ReadWrite => builder.open(),
+        Mode::ReadOnly => builder.open_read_only(),
     };
+    place.set(opened.as_ref().ok().map(Db::downgrade));
+    let db = opened?;
     Ok(boxed(rocksdb_t {
         cf: db.default_cf(),
         statistics: options.statistics.clone(),

@@ -102,6 +102,21 @@ c_api! {
         boxed(rocksdb_env_t { env, in_memory: true })
     }
 
+    /// Waits for the environment's threads, which belong to the process and wait for work: nothing.
+    fn rocksdb_env_join_all_threads(_env: *mut rocksdb_env_t) {}
+
+    /// Lowers the priority of background reads and writes: a hint.
+    fn rocksdb_env_lower_thread_pool_io_priority(_env: *mut rocksdb_env_t) {}
+
+    /// Lowers the priority of reads and writes of flushes: a hint.
+    fn rocksdb_env_lower_high_priority_thread_pool_io_priority(_env: *mut rocksdb_env_t) {}
+
+    /// Lowers the priority of background threads: a hint.
+    fn rocksdb_env_lower_thread_pool_cpu_priority(_env: *mut rocksdb_env_t) {}
+
+    /// Lowers the priority of the threads of flushes: a hint.
+    fn rocksdb_env_lower_high_priority_thread_pool_cpu_priority(_env: *mut rocksdb_env_t) {}
+
     /// Creates a directory if it is not there.
     fn rocksdb_create_dir_if_missing(
         env: *mut rocksdb_env_t,

@@ -13,6 +13,10 @@ use spanlith_base::{Comparator, Error, Result};
 use std::sync::Arc;
 
 /// What an iterator walks over.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "the large variant is the usual one, and on the hot path"
+)]
 enum Source {
     /// A family.
     Family(Cursor),
@@ -68,13 +72,13 @@ impl rocksdb_iterator_t {
         batch: SharedBatch,
         cf: Option<Cf>,
         order: Comparator,
-        bounds: Result<(Option<Vec<u8>>, Option<Vec<u8>>)>,
+        bounds: Result<[Option<Vec<u8>>; 2]>,
     ) {
         let none = Source::Refused(Error::not_supported(
             "an iterator over iterators with a base",
         ));
         let source = match (std::mem::replace(&mut self.source, none), bounds) {
-            (Source::Family(base), Ok((lower, upper))) => {
+            (Source::Family(base), Ok([lower, upper])) => {
                 let parts = OverlayParts {
                     base,
                     cf,

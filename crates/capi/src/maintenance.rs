@@ -198,6 +198,13 @@ c_api! {
         report(errptr, (), || (*db).cf.db().continue_background_work());
     }
 
+    /// Starts no flush or compaction any more, ever, and abandons those that run; waits for their end
+    /// if `wait`. Reads and writes go on until memtables are full.
+    fn rocksdb_cancel_all_background_work(db: *mut rocksdb_t, wait: u8) {
+        // Nobody can be told of a failed last flush; the info log says it.
+        let _ = (*db).cf.db().cancel_background_work(wait != 0);
+    }
+
     /// Calls off manual compactions and refuses new ones; counts.
     fn rocksdb_disable_manual_compaction(db: *mut rocksdb_t) {
         (*db).cf.db().disable_manual_compaction();

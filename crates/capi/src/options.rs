@@ -4,6 +4,7 @@
 use crate::comparator::rocksdb_comparator_t;
 use crate::convert::{Deferred, first_complaint};
 use crate::env::rocksdb_env_t;
+use crate::event_listener::Callbacks;
 use crate::ffi::{array, boxed, text, unbox};
 use crate::merge_operator::rocksdb_mergeoperator_t;
 use crate::sst_file_manager::Managed;
@@ -47,6 +48,7 @@ pub(crate) struct Parts {
     pub(crate) db_paths: Vec<DbPath>,
     pub(crate) cf_paths: Vec<DbPath>,
     pub(crate) logger: Option<Arc<dyn Logger>>,
+    pub(crate) listeners: Vec<Arc<Callbacks>>,
     pub(crate) compaction_filter: Option<Arc<dyn CompactionFilter>>,
     pub(crate) compaction_filter_factory: Option<Arc<dyn CompactionFilterFactory>>,
 }

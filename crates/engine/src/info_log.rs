@@ -313,18 +313,57 @@ impl InfoLog {
             "--------------- Options for column family [{name}]:"
         ));
         self.dump(cf, "Options.");
-        self.dump(table, "table_factory options: ");
+        self.dump_but(table, "table_factory options: ", |name| {
+            let number = match name {
+                "checksum" => table.checksum.number(),
+                "data_block_index_type" => table.data_block_index_type.number(),
+                "index_shortening" => table.index_shortening.number(),
+                "index_type" => table.index_type.number(),
+                "prepopulate_block_cache" => table.prepopulate_block_cache.number(),
+                _ => return None,
+            };
+            Some(number.to_string())
+        });
+    }
+
+    /// Writes what this build can do, as RocksDB's readers look for it.
+    pub fn dump_support(&self) {
+        let crc = match cfg!(any(target_feature = "sse4.2", target_feature = "crc")) {
+            true => "Supported",
+            // What the compiler may assume; what the processor has is found out when it runs.
+            false => "Not supported",
+        };
+        let arch = match cfg!(target_arch = "x86_64") {
+            true => "x86",
+            false => std::env::consts::ARCH,
+        };
+        self.header(format_args!("Fast CRC32 supported: {crc} on {arch}"));
+        self.header(format_args!("Jemalloc supported: 0"));
     }
 
     fn dump<T: OptionTable>(&self, options: &T, prefix: &str) {
+        self.dump_but(options, prefix, |_| None);
+    }
+
+    /// Writes options, some of them in another form: enumerations of tables as numbers.
+    fn dump_but<T: OptionTable>(
+        &self,
+        options: &T,
+        prefix: &str,
+        other: impl Fn(&str) -> Option<String>,
+    ) {
         for row in T::ROWS {
-            let value = (row.get)(options);
-            let value = match value.as_str() {
-                "true" => "1",
-                "false" => "0",
-                other => other,
-            };
             let name = row.name;
+            let value = other(name).unwrap_or_else(|| (row.get)(options));
+            let float = FLOATS.contains(&name).then(|| value.parse::<f64>().ok());
+            let value = match value.as_str() {
+                "true" => "1".to_string(),
+                "false" => "0".to_string(),
+                _ => match float.flatten() {
+                    Some(float) => format!("{float:.6}"),
+                    None => value,
+                },
+            };
             self.header(format_args!(
                 "{:>48}: {value}",
                 format_args!("{prefix}{name}").to_string()
@@ -344,6 +383,18 @@ impl InfoLog {
         }
     }
 }
+
+/// Options that are shown with six decimals.
+const FLOATS: [&str; 8] = [
+    "blob_garbage_collection_age_cutoff",
+    "blob_garbage_collection_force_threshold",
+    "data_block_hash_table_util_ratio",
+    "experimental_mempurge_threshold",
+    "max_bytes_for_level_multiplier",
+    "memtable_prefix_bloom_size_ratio",
+    "read_triggered_compaction_threshold",
+    "uniform_cv_threshold",
+];
 
 impl Sink {
     fn write(&self, level: InfoLogLevel, message: fmt::Arguments<'_>) {

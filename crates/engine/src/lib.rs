@@ -52,6 +52,7 @@ pub use crate::compaction::{
 pub use crate::core::{Snapshot, StatsSlice};
 pub use db::{
     Cf, Change, Changes, Cursor, Db, FamilyOptions, Iter, LiveFile, LogFile, OpenBuilder, SizeOf,
+    WeakDb,
 };
 pub use filter::{
     CompactionFilter, CompactionFilterFactory, FilterContext, FilterDecision, FilterValue,

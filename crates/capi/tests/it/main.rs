@@ -4,6 +4,7 @@ mod components;
 mod database;
 mod families;
 mod handles;
+mod listeners;
 mod logs;
 mod options;
 mod support;

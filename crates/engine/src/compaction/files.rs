@@ -46,7 +46,7 @@ impl Engine {
         self.writable()?;
         let job = {
             let mut state = self.state.lock();
-            if state.closing {
+            if state.ends() {
                 return Err(Error::shutdown(""));
             }
             if let Some(e) = &state.error {

@@ -75,7 +75,7 @@ impl Engine {
 
     /// The next compaction of the family that has waited longest.
     fn next_job(&self, state: &mut DbState) -> Option<CompactionJob> {
-        if state.manual > 0 || state.paused > 0 || state.error.is_some() || state.closing {
+        if state.manual > 0 || state.paused > 0 || state.error.is_some() || state.ends() {
             return None;
         }
         while let Some(id) = state.compaction_queue.pop_front() {

@@ -108,7 +108,7 @@ impl Engine {
         };
         {
             let mut state = self.state.lock();
-            if state.closing {
+            if state.ends() {
                 return Err(Error::shutdown(""));
             }
             state.manual_running += 1;
@@ -145,7 +145,7 @@ impl Engine {
         let mut state = self.state.lock();
         let mem = state.alive(family.id)?.mem.clone();
         loop {
-            if state.closing {
+            if state.ends() {
                 return Err(Error::shutdown(""));
             }
             if let Some(e) = &state.error {
@@ -261,7 +261,7 @@ impl Engine {
         let mut from = manual.begin.map(<[u8]>::to_vec);
         loop {
             let mut state = self.state.lock();
-            if state.closing {
+            if state.ends() {
                 return Err(Error::shutdown(""));
             }
             if let Some(e) = &state.error {

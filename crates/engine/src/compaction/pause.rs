@@ -11,7 +11,7 @@ impl Engine {
         let mut state = self.state.lock();
         state.paused += 1;
         while !state.no_jobs() {
-            if state.closing {
+            if state.ends() {
                 return Err(Error::shutdown(""));
             }
             state = self.wait_changed(state);

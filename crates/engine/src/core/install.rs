@@ -279,7 +279,7 @@ impl Engine {
     pub(crate) fn snapshot_released(self: &Arc<Self>, oldest: Option<u64>) {
         let oldest = oldest.unwrap_or_else(|| self.visible());
         let mut state = self.state.lock();
-        if state.closing {
+        if state.ends() {
             return;
         }
         let passed = state
@@ -299,7 +299,7 @@ impl Engine {
     /// Looks at all files again: some may have become too old.
     pub(crate) fn look_at_ages(self: &Arc<Self>) {
         let mut state = self.state.lock();
-        if state.closing {
+        if state.ends() {
             return;
         }
         let ids: Vec<u32> = state.families.keys().copied().collect();

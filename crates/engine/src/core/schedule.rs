@@ -35,7 +35,7 @@ impl Engine {
 
     /// Queues flushes and compactions as far as there is work and room for them.
     pub(crate) fn schedule(self: &Arc<Self>, state: &mut DbState) {
-        let stopped = state.closing || state.paused > 0 || state.error.is_some();
+        let stopped = state.ends() || state.paused > 0 || state.error.is_some();
         if !state.started || stopped || self.c.read_only {
             return;
         }

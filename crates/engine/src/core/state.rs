@@ -176,6 +176,8 @@ pub(crate) struct DbState {
     pub started: bool,
     /// No new work is accepted.
     pub closing: bool,
+    /// Background work was called off for good; reads and writes go on.
+    pub canceled: bool,
     /// Nothing is left to do; the lock file is released.
     pub closed: bool,
     /// Identity for running compactions.
@@ -183,6 +185,11 @@ pub(crate) struct DbState {
 }
 
 impl DbState {
+    /// Whether background work is over for good.
+    pub fn ends(&self) -> bool {
+        self.closing || self.canceled
+    }
+
     pub(crate) fn new(families: BTreeMap<u32, FamilyState>, table_sequence: u64) -> Self {
         Self {
             max_family: families.keys().max().copied().unwrap_or(0),
@@ -206,6 +213,7 @@ impl DbState {
             error_count: 0,
             started: false,
             closing: false,
+            canceled: false,
             closed: false,
             next_job: 0,
         }

@@ -11,6 +11,9 @@ impl Engine {
     /// flushes, all families are flushed.
     pub(crate) fn flush(self: &Arc<Self>, families: &[Arc<Family>], wait: bool) -> Result<()> {
         self.writable()?;
+        if self.state.lock().canceled {
+            return Err(Error::shutdown(""));
+        }
         let all;
         let families = if self.c.options.atomic_flush {
             all = self.families.load().iter().cloned().collect::<Vec<_>>();
@@ -65,7 +68,7 @@ impl Engine {
             if !there {
                 return Ok(());
             }
-            if state.closing && state.flushes() == 0 {
+            if state.ends() && state.flushes() == 0 {
                 return Err(Error::shutdown(""));
             }
             state = self.wait_changed(state);
@@ -81,7 +84,7 @@ impl Engine {
             if let Some(e) = &state.error {
                 return Err(e.clone());
             }
-            if state.closing {
+            if state.ends() {
                 return Err(Error::shutdown(""));
             }
             let due = state.families.values().any(|f| f.compaction_due);
@@ -104,6 +107,32 @@ impl Engine {
         }
     }
 
+    /// Starts no flush and no compaction any more, ever, and abandons those that run; with `wait`,
+    /// waits for their end. Memtables whose writes are in no log are flushed first, unless
+    /// `avoid_flush_during_shutdown`.
+    pub(crate) fn cancel_background_work(self: &Arc<Self>, wait: bool) -> Result<()> {
+        if self.c.read_only {
+            return Ok(());
+        }
+        let (over, failed) = {
+            let state = self.state.lock();
+            (state.ends(), state.error.is_some())
+        };
+        let unlogged = self.has_unlogged.load(Ordering::Relaxed);
+        let mut flushed = Ok(());
+        if !over && unlogged && !failed && !self.options().avoid_flush_during_shutdown {
+            let all: Vec<_> = self.families.load().iter().cloned().collect();
+            flushed = self.flush(&all, true);
+        }
+        self.state.lock().canceled = true;
+        self.stopping.store(true, Ordering::Relaxed);
+        self.changed.notify_all();
+        if wait {
+            self.drain()?;
+        }
+        flushed
+    }
+
     /// Refuses new work, finishes or abandons what runs, syncs the log, releases the lock file.
     /// Later calls return at once.
     pub(crate) fn close(self: &Arc<Self>) -> Result<()> {
@@ -115,8 +144,7 @@ impl Engine {
             if state.closing {
                 return Ok(());
             }
-            drop(state);
-            self.has_unlogged.load(Ordering::Relaxed)
+            !state.canceled && self.has_unlogged.load(Ordering::Relaxed)
         };
         // A pause would keep the last flush waiting.
         self.state.lock().paused = 0;

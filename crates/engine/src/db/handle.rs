@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// Closes the engine when the last handle goes.
 pub(super) struct Open {
@@ -32,6 +32,17 @@ impl Drop for Open {
 #[derive(Clone)]
 pub struct Db(pub(super) Arc<Open>);
 
+/// A way to an open database that does not keep it open.
+#[derive(Clone)]
+pub struct WeakDb(Weak<Open>);
+
+impl WeakDb {
+    /// The database, if a handle to it is still alive.
+    pub fn upgrade(&self) -> Option<Db> {
+        self.0.upgrade().map(Db)
+    }
+}
+
 impl fmt::Debug for Db {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Db").field(&self.0.engine.c.dir).finish()
@@ -49,6 +60,11 @@ impl Db {
     /// See [`OpenBuilder::open`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         Self::builder(path).create_if_missing(true).open()
+    }
+
+    /// A way to the database that does not keep it open.
+    pub fn downgrade(&self) -> WeakDb {
+        WeakDb(Arc::downgrade(&self.0))
     }
 
     /// Opens with options and components.
@@ -215,6 +231,16 @@ impl Db {
     /// Takes back [`Self::disable_manual_compaction`].
     pub fn enable_manual_compaction(&self) {
         self.engine().enable_manual_compaction();
+    }
+
+    /// Starts no flush and no compaction any more, ever, and abandons those that run; with `wait`,
+    /// waits for their end. Memtables whose writes are in no log are flushed first, unless
+    /// `avoid_flush_during_shutdown`. Reads and writes go on until memtables are full.
+    ///
+    /// # Errors
+    /// Of that flush.
+    pub fn cancel_background_work(&self, wait: bool) -> Result<()> {
+        self.engine().cancel_background_work(wait)
     }
 
     /// Keeps files that nothing needs any more. Counts.

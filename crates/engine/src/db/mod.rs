@@ -19,4 +19,4 @@ pub use changes::{Change, Changes, LogFile};
 pub use cursor::{Cursor, Iter};
 pub use family_options::FamilyOptions;
 pub use files::{LiveFile, SizeOf};
-pub use handle::{Cf, Db};
+pub use handle::{Cf, Db, WeakDb};

@@ -125,6 +125,7 @@ const CF_ANY: &[&str] = &[
     "persist_user_defined_timestamps",
     "bottommost_file_compaction_delay",
     // Hints and statistics.
+    "experimental_mempurge_threshold",
     "max_sequential_skip_in_iterations",
     "memtable_huge_page_size",
     "memtable_batch_lookup_optimization",

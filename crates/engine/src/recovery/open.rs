@@ -513,6 +513,7 @@ impl Engine {
         let c = &self.c;
         c.log.summary(&c.dir, &c.session_id);
         c.log.dump_db_options(&c.options);
+        c.log.dump_support();
         for f in self.families.load().iter() {
             let s = f.settings();
             c.log.dump_cf_options(&f.name, &s.options, &s.table_options);

@@ -112,7 +112,7 @@ impl Engine {
         }
         let mut state = self.state.lock();
         loop {
-            if state.closing {
+            if state.ends() {
                 return Err(Error::shutdown("stalled writes"));
             }
             if let Some(e) = &state.error {

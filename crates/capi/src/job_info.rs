@@ -1,0 +1,272 @@
+//! What listeners are told: `rocksdb_flushjobinfo_t` and its kin. Valid during the call only; strings
+//! are lent for as long.
+
+use crate::ffi::report;
+use crate::live_files::c_string;
+use crate::table_properties::{lend, lend_nothing, rocksdb_table_properties_t};
+use libc::c_char;
+use spanlith::listener::{
+    CompactionInfo, ExternalFileInfo, FlushInfo, MemtableInfo, WriteStallInfo,
+};
+use spanlith_base::{Error, Result};
+use std::ffi::CString;
+use std::path::{Path, PathBuf};
+
+fn path_string(path: &Path) -> CString {
+    c_string(path.as_os_str().as_encoded_bytes())
+}
+
+/// Adds the name of the family and what else is lent to the facts.
+macro_rules! infos {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident($info:ty) { $($lent:ident: $kind:ty = |$from:ident| $make:expr,)* }
+    )*) => {$(
+        $(#[$doc])*
+        pub struct $name {
+            info: $info,
+            cf_name: CString,
+            $($lent: $kind,)*
+        }
+
+        impl $name {
+            pub(crate) fn new(info: &$info) -> Self {
+                Self {
+                    cf_name: c_string(info.cf_name.as_bytes()),
+                    $($lent: { let $from = info; $make },)*
+                    info: info.clone(),
+                }
+            }
+        }
+    )*};
+}
+
+fn strings(paths: &[PathBuf]) -> Vec<CString> {
+    paths.iter().map(|p| path_string(p)).collect()
+}
+
+infos! {
+    /// A flush.
+    rocksdb_flushjobinfo_t(FlushInfo) {
+        file_path: CString = |i| path_string(&i.file_path),
+        properties: rocksdb_table_properties_t = |i| i.properties.clone().into(),
+    }
+
+    /// A compaction.
+    rocksdb_compactionjobinfo_t(CompactionInfo) {
+        inputs: Vec<CString> = |i| strings(&i.input_files),
+        outputs: Vec<CString> = |i| strings(&i.output_files),
+    }
+
+    /// A part of a compaction.
+    rocksdb_subcompactionjobinfo_t(CompactionInfo) {}
+
+    /// A file that was taken in from outside.
+    rocksdb_externalfileingestioninfo_t(ExternalFileInfo) {
+        external: CString = |i| path_string(&i.external_path),
+        internal: CString = |i| path_string(&i.internal_path),
+        properties: rocksdb_table_properties_t = |i| i.properties.clone().into(),
+    }
+
+    /// A memtable that takes no more writes.
+    rocksdb_memtableinfo_t(MemtableInfo) {}
+}
+
+/// How writers are treated: 0 slowed down, 1 stopped, 2 as usual.
+#[repr(transparent)]
+pub struct rocksdb_writestallcondition_t(i32);
+
+/// A change in how writers are treated.
+pub struct rocksdb_writestallinfo_t {
+    cf_name: CString,
+    current: rocksdb_writestallcondition_t,
+    previous: rocksdb_writestallcondition_t,
+}
+
+impl rocksdb_writestallinfo_t {
+    pub(crate) fn new(info: &WriteStallInfo) -> Self {
+        Self {
+            cf_name: c_string(info.cf_name.as_bytes()),
+            current: rocksdb_writestallcondition_t(info.current as i32),
+            previous: rocksdb_writestallcondition_t(info.previous as i32),
+        }
+    }
+}
+
+/// An error that is about to stop writes; a listener may take it away.
+pub struct rocksdb_status_ptr_t(pub(crate) Option<Error>);
+
+macro_rules! numbers {
+    ($($handle:ident { $($getter:ident -> $ty:ty: |$i:ident| $value:expr;)* })*) => {
+        c_api! {$($(
+            #[doc = concat!("`", stringify!($value), "`.")]
+            fn $getter(info: *const $handle) -> $ty {
+                let $i = &(*info).info;
+                $value
+            }
+        )*)*}
+    };
+}
+
+macro_rules! names {
+    ($($handle:ident { $($getter:ident: $field:ident;)* })*) => {
+        c_api! {$($(
+            #[doc = concat!("`", stringify!($field), "`.")]
+            fn $getter(info: *const $handle, size: *mut usize) -> *const c_char {
+                lend((*info).$field.as_bytes(), size)
+            }
+        )*)*}
+    };
+}
+
+names! {
+    rocksdb_flushjobinfo_t {
+        rocksdb_flushjobinfo_cf_name: cf_name;
+        rocksdb_flushjobinfo_file_path: file_path;
+    }
+    rocksdb_compactionjobinfo_t {
+        rocksdb_compactionjobinfo_cf_name: cf_name;
+    }
+    rocksdb_subcompactionjobinfo_t {
+        rocksdb_subcompactionjobinfo_cf_name: cf_name;
+    }
+    rocksdb_externalfileingestioninfo_t {
+        rocksdb_externalfileingestioninfo_cf_name: cf_name;
+        rocksdb_externalfileingestioninfo_external_file_path: external;
+        rocksdb_externalfileingestioninfo_internal_file_path: internal;
+    }
+    rocksdb_memtableinfo_t {
+        rocksdb_memtableinfo_cf_name: cf_name;
+    }
+    rocksdb_writestallinfo_t {
+        rocksdb_writestallinfo_cf_name: cf_name;
+    }
+}
+
+numbers! {
+    rocksdb_flushjobinfo_t {
+        rocksdb_flushjobinfo_cf_id -> u32: |i| i.cf_id;
+        rocksdb_flushjobinfo_file_number -> u64: |i| i.file_number;
+        rocksdb_flushjobinfo_job_id -> i32: |i| i.job as i32;
+        rocksdb_flushjobinfo_triggered_writes_slowdown -> u8: |i| i.triggered_writes_slowdown.into();
+        rocksdb_flushjobinfo_triggered_writes_stop -> u8: |i| i.triggered_writes_stop.into();
+        rocksdb_flushjobinfo_smallest_seqno -> u64: |i| i.smallest_seqno;
+        rocksdb_flushjobinfo_largest_seqno -> u64: |i| i.largest_seqno;
+        rocksdb_flushjobinfo_flush_reason -> u32: |i| i.reason as u32;
+    }
+    rocksdb_compactionjobinfo_t {
+        rocksdb_compactionjobinfo_cf_id -> u32: |i| i.cf_id;
+        rocksdb_compactionjobinfo_job_id -> i32: |i| i.job as i32;
+        rocksdb_compactionjobinfo_base_input_level -> i32: |i| i.base_input_level as i32;
+        rocksdb_compactionjobinfo_output_level -> i32: |i| i.output_level as i32;
+        rocksdb_compactionjobinfo_compaction_reason -> u32: |i| i.reason.1;
+        rocksdb_compactionjobinfo_elapsed_micros -> u64: |i| i.stats.elapsed_micros;
+        rocksdb_compactionjobinfo_num_corrupt_keys -> u64: |i| i.stats.corrupt_keys;
+        rocksdb_compactionjobinfo_input_records -> u64: |i| i.stats.input_records;
+        rocksdb_compactionjobinfo_output_records -> u64: |i| i.stats.output_records;
+        rocksdb_compactionjobinfo_total_input_bytes -> u64: |i| i.stats.input_bytes;
+        rocksdb_compactionjobinfo_total_output_bytes -> u64: |i| i.stats.output_bytes;
+        rocksdb_compactionjobinfo_num_input_files -> usize: |i| i.input_files.len();
+        rocksdb_compactionjobinfo_num_input_files_at_output_level -> usize:
+            |i| i.input_files_at_output_level;
+        rocksdb_compactionjobinfo_input_files_count -> usize: |i| i.input_files.len();
+        rocksdb_compactionjobinfo_output_files_count -> usize: |i| i.output_files.len();
+    }
+    rocksdb_subcompactionjobinfo_t {
+        rocksdb_subcompactionjobinfo_cf_id -> u32: |i| i.cf_id;
+        rocksdb_subcompactionjobinfo_job_id -> i32: |i| i.job as i32;
+        rocksdb_subcompactionjobinfo_subcompaction_job_id -> i32: |i| i.subcompaction as i32;
+        rocksdb_subcompactionjobinfo_base_input_level -> i32: |i| i.base_input_level as i32;
+        rocksdb_subcompactionjobinfo_output_level -> i32: |i| i.output_level as i32;
+        rocksdb_subcompactionjobinfo_compaction_reason -> u32: |i| i.reason.1;
+    }
+    rocksdb_externalfileingestioninfo_t {
+        rocksdb_externalfileingestioninfo_global_seqno -> u64: |i| i.global_seqno;
+    }
+    rocksdb_memtableinfo_t {
+        rocksdb_memtableinfo_first_seqno -> u64: |i| i.first_seqno;
+        rocksdb_memtableinfo_earliest_seqno -> u64: |i| i.earliest_seqno;
+        rocksdb_memtableinfo_num_entries -> u64: |i| i.entries;
+        rocksdb_memtableinfo_num_deletes -> u64: |i| i.deletions;
+    }
+}
+
+c_api! {
+    /// Properties of the new table; empty ones before the flush.
+    fn rocksdb_flushjobinfo_table_properties(
+        info: *const rocksdb_flushjobinfo_t,
+    ) -> *const rocksdb_table_properties_t {
+        &raw const (*info).properties
+    }
+
+    /// Properties of the file.
+    fn rocksdb_externalfileingestioninfo_table_properties(
+        info: *const rocksdb_externalfileingestioninfo_t,
+    ) -> *const rocksdb_table_properties_t {
+        &raw const (*info).properties
+    }
+
+    /// How it went.
+    fn rocksdb_compactionjobinfo_status(
+        info: *const rocksdb_compactionjobinfo_t,
+        errptr: *mut *mut c_char,
+    ) {
+        report(errptr, (), || (*info).info.result.clone());
+    }
+
+    /// How it went.
+    fn rocksdb_subcompactionjobinfo_status(
+        info: *const rocksdb_subcompactionjobinfo_t,
+        errptr: *mut *mut c_char,
+    ) {
+        report(errptr, (), || (*info).info.result.clone());
+    }
+
+    /// Path of a table that is read; NULL if there are not so many.
+    fn rocksdb_compactionjobinfo_input_file_at(
+        info: *const rocksdb_compactionjobinfo_t,
+        pos: usize,
+        size: *mut usize,
+    ) -> *const c_char {
+        match (&*info).inputs.get(pos) {
+            Some(path) => lend(path.as_bytes(), size),
+            None => lend_nothing(size),
+        }
+    }
+
+    /// Path of a table that was written; NULL if there are not so many.
+    fn rocksdb_compactionjobinfo_output_file_at(
+        info: *const rocksdb_compactionjobinfo_t,
+        pos: usize,
+        size: *mut usize,
+    ) -> *const c_char {
+        match (&*info).outputs.get(pos) {
+            Some(path) => lend(path.as_bytes(), size),
+            None => lend_nothing(size),
+        }
+    }
+
+    /// How writers are treated from now on, lent; an `int` behind the pointer.
+    fn rocksdb_writestallinfo_cur(
+        info: *const rocksdb_writestallinfo_t,
+    ) -> *const rocksdb_writestallcondition_t {
+        &raw const (*info).current
+    }
+
+    /// How writers were treated until now, lent; an `int` behind the pointer.
+    fn rocksdb_writestallinfo_prev(
+        info: *const rocksdb_writestallinfo_t,
+    ) -> *const rocksdb_writestallcondition_t {
+        &raw const (*info).previous
+    }
+
+    /// The error.
+    fn rocksdb_status_ptr_get_error(status: *mut rocksdb_status_ptr_t, errptr: *mut *mut c_char) {
+        report(errptr, (), || -> Result<()> { (*status).0.clone().map_or(Ok(()), Err) });
+    }
+
+    /// Takes the error away: writes go on.
+    fn rocksdb_reset_status(status_ptr: *mut rocksdb_status_ptr_t) {
+        (*status_ptr).0 = None;
+    }
+}

@@ -1,0 +1,217 @@
+//! Components of options that are chosen by a number or two: memtables, other table formats, caches
+//! of rows and blobs, partitioners, collectors.
+//!
+//! What the engine does not have is kept and refused by name when a database is opened.
+
+use crate::cache::rocksdb_cache_t;
+use crate::ffi::boxed;
+use crate::options::rocksdb_options_t;
+use spanlith_base::Error;
+
+/// Options of tables that are hash tables; such tables are refused.
+#[derive(Default)]
+pub struct rocksdb_cuckoo_table_options_t {
+    hash_table_ratio: f64,
+    max_search_depth: u32,
+    cuckoo_block_size: u32,
+    identity_as_first_hash: u8,
+    use_module_hash: u8,
+}
+
+/// Cuts tables where a prefix of the keys changes.
+pub struct rocksdb_sst_partitioner_factory_t(String);
+
+/// Checksums of whole files; refused where they would be used.
+pub struct rocksdb_file_checksum_gen_factory_t(());
+
+/// Keeps a component that opening refuses by name.
+fn refuse(o: &mut rocksdb_options_t, name: &'static str) {
+    o.deferred.insert(name, Error::not_supported(name));
+}
+
+fn set_table_factory(o: &mut rocksdb_options_t, name: &str) {
+    o.cf.table_factory = name.to_string();
+}
+
+c_api! {
+    /// Memtables as unsorted lists: a hint, nothing else can be told from it.
+    fn rocksdb_options_set_memtable_vector_rep(options: *mut rocksdb_options_t) {
+        (*options).cf.memtable_factory = "VectorRepFactory".to_string();
+    }
+
+    /// Memtables by prefix, with skip lists: a hint.
+    fn rocksdb_options_set_hash_skip_list_rep(
+        options: *mut rocksdb_options_t,
+        bucket_count: usize,
+        _skiplist_height: i32,
+        _skiplist_branching_factor: i32,
+    ) {
+        (*options).cf.memtable_factory = format!("prefix_hash:{bucket_count}");
+    }
+
+    /// Memtables by prefix, with lists: a hint.
+    fn rocksdb_options_set_hash_link_list_rep(
+        options: *mut rocksdb_options_t,
+        bucket_count: usize,
+    ) {
+        (*options).cf.memtable_factory = format!("hash_linkedlist:{bucket_count}");
+    }
+
+    /// Tables without blocks; opening refuses them.
+    fn rocksdb_options_set_plain_table_factory(
+        options: *mut rocksdb_options_t,
+        _user_key_len: u32,
+        _bloom_bits_per_key: i32,
+        _hash_table_ratio: f64,
+        _index_sparseness: usize,
+        _huge_page_tlb_size: usize,
+        _encoding_type: std::ffi::c_char,
+        _full_scan_mode: u8,
+        _store_index_in_file: u8,
+    ) {
+        set_table_factory(&mut *options, "PlainTable");
+    }
+
+    /// RocksDB's defaults.
+    fn rocksdb_cuckoo_options_create() -> *mut rocksdb_cuckoo_table_options_t {
+        boxed(rocksdb_cuckoo_table_options_t {
+            hash_table_ratio: 0.9,
+            max_search_depth: 100,
+            cuckoo_block_size: 5,
+            identity_as_first_hash: 0,
+            use_module_hash: 1,
+        })
+    }
+
+    /// The older name of `rocksdb_cuckoo_options_set_hash_table_ratio`.
+    fn rocksdb_cuckoo_options_set_hash_ratio(
+        options: *mut rocksdb_cuckoo_table_options_t,
+        v: f64,
+    ) {
+        (*options).hash_table_ratio = v;
+    }
+
+    /// Tables that are hash tables; opening refuses them.
+    fn rocksdb_options_set_cuckoo_table_factory(
+        options: *mut rocksdb_options_t,
+        table_options: *mut rocksdb_cuckoo_table_options_t,
+    ) {
+        if !table_options.is_null() {
+            set_table_factory(&mut *options, "CuckooTable");
+        }
+    }
+
+    /// A cache of rows: a hint, blocks are cached in any case.
+    fn rocksdb_options_set_row_cache(
+        _options: *mut rocksdb_options_t,
+        _cache: *mut rocksdb_cache_t,
+    ) {
+    }
+
+    /// A cache of values in blob files: a hint, they are read where they are.
+    fn rocksdb_options_set_blob_cache(
+        _options: *mut rocksdb_options_t,
+        _blob_cache: *mut rocksdb_cache_t,
+    ) {
+    }
+
+    /// Marks tables with many deletions for compaction; opening refuses it.
+    fn rocksdb_options_add_compact_on_deletion_collector_factory(
+        options: *mut rocksdb_options_t,
+        _window_size: usize,
+        _num_dels_trigger: usize,
+    ) {
+        refuse(&mut *options, "table_properties_collectors");
+    }
+
+    /// As without a ratio; opening refuses it.
+    fn rocksdb_options_add_compact_on_deletion_collector_factory_del_ratio(
+        options: *mut rocksdb_options_t,
+        _window_size: usize,
+        _num_dels_trigger: usize,
+        _deletion_ratio: f64,
+    ) {
+        refuse(&mut *options, "table_properties_collectors");
+    }
+
+    /// As without a ratio and a size; opening refuses it.
+    fn rocksdb_options_add_compact_on_deletion_collector_factory_min_file_size(
+        options: *mut rocksdb_options_t,
+        _window_size: usize,
+        _num_dels_trigger: usize,
+        _deletion_ratio: f64,
+        _min_file_size: u64,
+    ) {
+        refuse(&mut *options, "table_properties_collectors");
+    }
+
+    /// Cuts tables where the first `prefix_len` bytes of the keys change.
+    fn rocksdb_sst_partitioner_fixed_prefix_factory_create(
+        prefix_len: usize,
+    ) -> *mut rocksdb_sst_partitioner_factory_t {
+        boxed(rocksdb_sst_partitioner_factory_t(format!(
+            "{{id=SstPartitionerFixedPrefixFactory;length={prefix_len};}}"
+        )))
+    }
+
+    /// Uses a partitioner, which stays the caller's; NULL changes nothing.
+    fn rocksdb_options_set_sst_partitioner_factory(
+        options: *mut rocksdb_options_t,
+        factory: *mut rocksdb_sst_partitioner_factory_t,
+    ) {
+        if let Some(factory) = factory.as_ref() {
+            (*options).cf.sst_partitioner_factory = factory.0.clone();
+        }
+    }
+
+    /// Checksums of whole files.
+    fn rocksdb_file_checksum_gen_crc32c_factory_create(
+    ) -> *mut rocksdb_file_checksum_gen_factory_t {
+        boxed(rocksdb_file_checksum_gen_factory_t(()))
+    }
+
+    /// Uses checksums of whole files; opening refuses it. NULL changes nothing.
+    fn rocksdb_options_set_file_checksum_gen_factory(
+        options: *mut rocksdb_options_t,
+        factory: *mut rocksdb_file_checksum_gen_factory_t,
+    ) {
+        if !factory.is_null() {
+            refuse(&mut *options, "file_checksum_gen_factory");
+        }
+    }
+}
+
+macro_rules! cuckoo {
+    ($($field:ident: $ty:ty, $set:ident, $get:ident;)*) => {
+        c_api! {$(
+            #[doc = concat!("Sets `", stringify!($field), "`.")]
+            fn $set(options: *mut rocksdb_cuckoo_table_options_t, v: $ty) {
+                (*options).$field = v;
+            }
+
+            #[doc = concat!("Value of `", stringify!($field), "`.")]
+            fn $get(options: *mut rocksdb_cuckoo_table_options_t) -> $ty {
+                (*options).$field
+            }
+        )*}
+    };
+}
+
+cuckoo! {
+    hash_table_ratio: f64, rocksdb_cuckoo_options_set_hash_table_ratio,
+        rocksdb_cuckoo_options_get_hash_table_ratio;
+    max_search_depth: u32, rocksdb_cuckoo_options_set_max_search_depth,
+        rocksdb_cuckoo_options_get_max_search_depth;
+    cuckoo_block_size: u32, rocksdb_cuckoo_options_set_cuckoo_block_size,
+        rocksdb_cuckoo_options_get_cuckoo_block_size;
+    identity_as_first_hash: u8, rocksdb_cuckoo_options_set_identity_as_first_hash,
+        rocksdb_cuckoo_options_get_identity_as_first_hash;
+    use_module_hash: u8, rocksdb_cuckoo_options_set_use_module_hash,
+        rocksdb_cuckoo_options_get_use_module_hash;
+}
+
+destroyers! {
+    rocksdb_cuckoo_options_destroy(rocksdb_cuckoo_table_options_t);
+    rocksdb_sst_partitioner_factory_destroy(rocksdb_sst_partitioner_factory_t);
+    rocksdb_file_checksum_gen_factory_destroy(rocksdb_file_checksum_gen_factory_t);
+}

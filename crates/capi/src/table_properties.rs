@@ -1,0 +1,205 @@
+//! `rocksdb_table_properties_t`: what a table says of itself; lent by the object it belongs to.
+
+use libc::c_char;
+use spanlith_table::TableProperties;
+use std::ffi::CString;
+use std::ptr;
+use std::sync::Arc;
+
+/// Properties of a table.
+pub struct rocksdb_table_properties_t {
+    properties: Arc<TableProperties>,
+    /// Names and values of user-collected properties, in the order of the names.
+    collected: Vec<(CString, Vec<u8>)>,
+    /// Texts with a NUL behind them, by name of the getter.
+    texts: Texts,
+}
+
+impl From<Arc<TableProperties>> for rocksdb_table_properties_t {
+    fn from(properties: Arc<TableProperties>) -> Self {
+        let collected = properties.user_collected.iter();
+        Self {
+            collected: collected
+                .map(|(name, value)| (crate::live_files::c_string(name.as_bytes()), value.clone()))
+                .collect(),
+            texts: Texts::new(&properties),
+            properties,
+        }
+    }
+}
+
+/// Lends bytes.
+///
+/// # Safety
+/// `size` is NULL or may be written.
+pub(crate) unsafe fn lend(bytes: &[u8], size: *mut usize) -> *const c_char {
+    // SAFETY: The caller says so.
+    if let Some(size) = unsafe { size.as_mut() } {
+        *size = bytes.len();
+    }
+    bytes.as_ptr().cast()
+}
+
+/// Lends nothing.
+///
+/// # Safety
+/// As [`lend`].
+pub(crate) unsafe fn lend_nothing(size: *mut usize) -> *const c_char {
+    // SAFETY: The caller says so.
+    if let Some(size) = unsafe { size.as_mut() } {
+        *size = 0;
+    }
+    ptr::null()
+}
+
+macro_rules! numbers {
+    ($($getter:ident: |$p:ident| $value:expr;)*) => {
+        c_api! {$(
+            #[doc = concat!("`", stringify!($value), "` as a number.")]
+            fn $getter(props: *const rocksdb_table_properties_t) -> u64 {
+                let $p: &TableProperties = &(&*props).properties;
+                $value
+            }
+        )*}
+    };
+}
+
+numbers! {
+    rocksdb_table_properties_orig_file_number: |p| p.orig_file_number;
+    rocksdb_table_properties_data_size: |p| p.data_size;
+    rocksdb_table_properties_index_size: |p| p.index_size;
+    rocksdb_table_properties_index_partitions: |p| p.index_partitions;
+    rocksdb_table_properties_top_level_index_size: |p| p.top_level_index_size;
+    rocksdb_table_properties_index_key_is_user_key: |p| p.index_key_is_user_key.into();
+    rocksdb_table_properties_index_value_is_delta_encoded:
+        |p| p.index_value_is_delta_encoded.into();
+    rocksdb_table_properties_filter_size: |p| p.filter_size;
+    rocksdb_table_properties_raw_key_size: |p| p.raw_key_size;
+    rocksdb_table_properties_raw_value_size: |p| p.raw_value_size;
+    rocksdb_table_properties_num_data_blocks: |p| p.num_data_blocks;
+    rocksdb_table_properties_num_data_blocks_compression_rejected:
+        |p| p.num_data_blocks_compression_rejected;
+    rocksdb_table_properties_num_data_blocks_compression_bypassed:
+        |p| p.num_data_blocks_compression_bypassed;
+    rocksdb_table_properties_num_uniform_blocks: |p| p.num_uniform_blocks;
+    rocksdb_table_properties_num_entries: |p| p.num_entries;
+    rocksdb_table_properties_num_filter_entries: |p| p.num_filter_entries;
+    rocksdb_table_properties_num_deletions: |p| p.num_deletions;
+    rocksdb_table_properties_num_merge_operands: |p| p.num_merge_operands;
+    rocksdb_table_properties_num_range_deletions: |p| p.num_range_deletions;
+    rocksdb_table_properties_format_version: |p| p.format_version;
+    rocksdb_table_properties_fixed_key_len: |p| p.fixed_key_length;
+    rocksdb_table_properties_column_family_id: |p| p.column_family_id;
+    rocksdb_table_properties_creation_time: |p| p.creation_time;
+    rocksdb_table_properties_oldest_key_time: |p| p.oldest_key_time;
+    rocksdb_table_properties_newest_key_time: |p| p.newest_key_time;
+    rocksdb_table_properties_file_creation_time: |p| p.file_creation_time;
+    rocksdb_table_properties_slow_compression_estimated_data_size:
+        |p| p.slow_compression_estimated_data_size;
+    rocksdb_table_properties_fast_compression_estimated_data_size:
+        |p| p.fast_compression_estimated_data_size;
+    rocksdb_table_properties_tail_start_offset: |p| p.tail_start_offset;
+    rocksdb_table_properties_user_defined_timestamps_persisted:
+        |p| p.user_defined_timestamps_persisted.unwrap_or(1);
+    rocksdb_table_properties_key_largest_seqno: |p| p.key_largest_seqno.unwrap_or(u64::MAX);
+    rocksdb_table_properties_key_smallest_seqno: |p| p.key_smallest_seqno.unwrap_or(u64::MAX);
+    rocksdb_table_properties_data_block_restart_interval: |p| p.data_block_restart_interval;
+    rocksdb_table_properties_index_block_restart_interval: |p| p.index_block_restart_interval;
+    rocksdb_table_properties_separate_key_value_in_data_block:
+        |p| p.separate_key_value_in_data_block;
+}
+
+macro_rules! texts {
+    ($($field:ident: $getter:ident;)*) => {
+        struct Texts {
+            $($field: CString,)*
+        }
+
+        impl Texts {
+            fn new(p: &TableProperties) -> Self {
+                Self {
+                    $($field: crate::live_files::c_string(p.$field.as_ref()),)*
+                }
+            }
+        }
+
+        c_api! {$(
+            #[doc = concat!("`", stringify!($field), "`.")]
+            fn $getter(
+                props: *const rocksdb_table_properties_t,
+                size: *mut usize,
+            ) -> *const c_char {
+                lend((*props).texts.$field.as_bytes(), size)
+            }
+        )*}
+    };
+}
+
+texts! {
+    db_id: rocksdb_table_properties_db_id;
+    db_session_id: rocksdb_table_properties_db_session_id;
+    db_host_id: rocksdb_table_properties_db_host_id;
+    column_family_name: rocksdb_table_properties_column_family_name;
+    filter_policy_name: rocksdb_table_properties_filter_policy_name;
+    comparator_name: rocksdb_table_properties_comparator_name;
+    merge_operator_name: rocksdb_table_properties_merge_operator_name;
+    prefix_extractor_name: rocksdb_table_properties_prefix_extractor_name;
+    property_collectors_names: rocksdb_table_properties_property_collectors_names;
+    compression_name: rocksdb_table_properties_compression_name;
+    compression_options: rocksdb_table_properties_compression_options;
+}
+
+c_api! {
+    /// Encoded mapping from sequence numbers to time.
+    fn rocksdb_table_properties_seqno_to_time_mapping(
+        props: *const rocksdb_table_properties_t,
+        size: *mut usize,
+    ) -> *const c_char {
+        lend(&(&*props).properties.seqno_to_time_mapping, size)
+    }
+
+    /// Whether the largest sequence number is known.
+    fn rocksdb_table_properties_has_key_largest_seqno(
+        props: *const rocksdb_table_properties_t,
+    ) -> u8 {
+        (&*props).properties.key_largest_seqno.is_some().into()
+    }
+
+    /// Whether the smallest sequence number is known.
+    fn rocksdb_table_properties_has_key_smallest_seqno(
+        props: *const rocksdb_table_properties_t,
+    ) -> u8 {
+        (&*props).properties.key_smallest_seqno.is_some().into()
+    }
+
+    /// Number of properties that the writer of the table added.
+    fn rocksdb_table_properties_user_collected_properties_count(
+        props: *const rocksdb_table_properties_t,
+    ) -> usize {
+        (&*props).collected.len()
+    }
+
+    /// Name of one of them; NULL if there are not so many.
+    fn rocksdb_table_properties_user_collected_properties_key_at(
+        props: *const rocksdb_table_properties_t,
+        pos: usize,
+        key_len: *mut usize,
+    ) -> *const c_char {
+        match (&*props).collected.get(pos) {
+            Some((name, _)) => lend(name.as_bytes(), key_len),
+            None => lend_nothing(key_len),
+        }
+    }
+
+    /// Value of one of them; NULL if there are not so many.
+    fn rocksdb_table_properties_user_collected_properties_value_at(
+        props: *const rocksdb_table_properties_t,
+        pos: usize,
+        value_len: *mut usize,
+    ) -> *const c_char {
+        match (&*props).collected.get(pos) {
+            Some((_, value)) => lend(value, value_len),
+            None => lend_nothing(value_len),
+        }
+    }
+}
