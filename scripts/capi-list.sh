@@ -29,7 +29,8 @@ the names of all such options. Options that are hints, or parts of features that
 could not be applied (a range that ends before it begins, a merge without an operator, a batch that does
 not decode) is refused before it is logged and writes go on; merge records in a log fail an open without
 their operator instead of dropping everything behind them; a table that the MANIFEST does not name is
-deleted at open only if its origin is explained; `close` syncs the log.
+deleted at open only if its origin is explained; best-efforts recovery puts aside, into `lost/`, the logs
+and what else it leaves out; `close` syncs the log.
 
 **C functions.** A function that is not listed is not exported: a program that needs it does not link, or
 fails when it looks the symbol up.

@@ -192,6 +192,31 @@ fn limiters_budgets_and_managers_are_shared_with_the_database() {
 }
 
 #[test]
+fn files_are_compared_with_their_checksums() {
+    let w = World::new();
+    // SAFETY: Handles are live until they are destroyed.
+    unsafe {
+        let db = w.open().unwrap();
+        let refused = call(|e| rocksdb_verify_file_checksums(db, e)).unwrap_err();
+        assert_eq!(
+            refused,
+            "Invalid argument: Cannot verify file checksum if options.file_checksum_gen_factory is \
+             null"
+        );
+        rocksdb_close(db);
+        let factory = rocksdb_file_checksum_gen_crc32c_factory_create();
+        rocksdb_options_set_file_checksum_gen_factory(w.options, factory);
+        rocksdb_file_checksum_gen_factory_destroy(factory);
+        let db = w.open().unwrap();
+        w.put(db, b"k", b"v").unwrap();
+        w.flush(db).unwrap();
+        call(|e| rocksdb_verify_file_checksums(db, e)).unwrap();
+        call(|e| rocksdb_verify_file_checksums_with_options(db, w.read, e)).unwrap();
+        rocksdb_close(db);
+    }
+}
+
+#[test]
 fn the_newest_options_file_is_loaded_with_its_families() {
     let w = World::new();
     // SAFETY: Handles are live until they are destroyed.

@@ -12,40 +12,47 @@ struct Flow {
     bytes: u64,
 }
 
-/// Counts references by blob file, into and out of a compaction.
+impl Flow {
+    fn add(&mut self, bytes: u64) {
+        self.count += 1;
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+}
+
+/// Counts references by blob file, into and out of a compaction. An entry may be counted as output
+/// before it is counted as input.
 #[derive(Debug, Default)]
 pub(crate) struct BlobMeter {
     inputs: BTreeMap<u64, Flow>,
+    outputs: BTreeMap<u64, Flow>,
 }
 
 impl BlobMeter {
     /// Counts an entry of the inputs.
     pub(crate) fn take_in(&mut self, internal_key: &[u8], value: &[u8]) {
         each_reference(internal_key, value, |file, bytes| {
-            let flow = self.inputs.entry(file).or_default();
-            flow.count += 1;
-            flow.bytes = flow.bytes.saturating_add(bytes);
+            self.inputs.entry(file).or_default().add(bytes);
         });
     }
 
     /// Counts an entry of the outputs.
     pub(crate) fn take_out(&mut self, internal_key: &[u8], value: &[u8]) {
         each_reference(internal_key, value, |file, bytes| {
-            let flow = self.inputs.entry(file).or_default();
-            flow.count = flow.count.saturating_sub(1);
-            flow.bytes = flow.bytes.saturating_sub(bytes);
+            self.outputs.entry(file).or_default().add(bytes);
         });
     }
 
     /// What became garbage.
     pub(crate) fn garbage(&self) -> Vec<BlobFileGarbage> {
-        let left = self.inputs.iter().filter(|(_, flow)| flow.count > 0);
-        left.map(|(&number, flow)| BlobFileGarbage {
-            number,
-            count: flow.count,
-            bytes: flow.bytes,
-        })
-        .collect()
+        let left = self.inputs.iter().map(|(&number, input)| {
+            let output = self.outputs.get(&number).copied().unwrap_or_default();
+            BlobFileGarbage {
+                number,
+                count: input.count.saturating_sub(output.count),
+                bytes: input.bytes.saturating_sub(output.bytes),
+            }
+        });
+        left.filter(|g| g.count > 0).collect()
     }
 }
 
@@ -73,9 +80,10 @@ mod tests {
         let mut meter = BlobMeter::default();
         meter.take_in(&key(b"a"), &index(4, 100));
         meter.take_in(&key(b"bb"), &index(4, 10));
+        // As the iterator does it: an entry goes out before the input moves on.
+        meter.take_out(&key(b"c"), &index(5, 1));
         meter.take_in(&key(b"c"), &index(5, 1));
         meter.take_out(&key(b"a"), &index(4, 100));
-        meter.take_out(&key(b"c"), &index(5, 1));
         let garbage = meter.garbage();
         assert_eq!(garbage.len(), 1);
         let (number, count, bytes) = (garbage[0].number, garbage[0].count, garbage[0].bytes);

@@ -139,8 +139,8 @@ impl Engine {
 
     /// Unlinks what nothing refers to any more.
     pub(super) fn purge_and_log(&self) {
-        for n in self.c.purge.run() {
-            self.note_deleted(n);
+        for file in &self.c.purge.run() {
+            self.note_deleted(file);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Runs a plan: reads the inputs, writes the outputs, and swaps them in one version edit (C3).
 
 use super::outputs::Outputs;
+use super::own_readers::described_anew;
 use crate::compaction::{Below, CompactionIter, IterSettings};
 use crate::core::{DbState, Engine, Family, FamilySettings, FamilyState, gate};
 use crate::filter::{FilterContext, TableCreation, protective_filter};
@@ -68,8 +69,8 @@ impl Engine {
                 Err(e) => self.set_error("a compaction", &e),
             }
         }
-        for n in self.c.purge.run() {
-            self.note_deleted(n);
+        for file in &self.c.purge.run() {
+            self.note_deleted(file);
         }
     }
 
@@ -340,7 +341,8 @@ impl Engine {
     /// The inputs of a job as streams, newer ones first.
     fn sources(&self, job: &CompactionJob) -> Result<Vec<Source>> {
         let family = &job.family;
-        let cache = &family.cache;
+        let own = self.own_readers(job);
+        let cache = own.as_ref().unwrap_or(&family.cache);
         let params = ReadParams {
             fill_cache: false,
             verify_checksums: true,
@@ -353,15 +355,19 @@ impl Engine {
         };
         let mut sources = Vec::new();
         for (level, files) in &job.plan.inputs {
+            let files = match &own {
+                Some(_) => described_anew(files),
+                None => files.clone(),
+            };
             if *level == 0 {
                 // Newest first, as the version lists them.
-                for f in files {
+                for f in &files {
                     let reader = cache.reader(f)?;
                     sources.push(Source::Table(Box::new(reader.iter(params))));
                 }
             } else if !files.is_empty() {
                 sources.push(Source::Level(Box::new(LevelIter::over(
-                    files.clone(),
+                    files,
                     family.comparator.clone(),
                     cache.clone(),
                     params,

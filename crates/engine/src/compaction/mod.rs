@@ -8,6 +8,7 @@ mod job;
 mod manual;
 mod notes;
 mod outputs;
+mod own_readers;
 mod pause;
 mod refit;
 mod split;

@@ -3,7 +3,7 @@
 use super::job::CompactionJob;
 use crate::core::{CutSides, Engine, FileBounds, bottommost_compression_options};
 use crate::picker::OutputCutter;
-use crate::version::NewFile;
+use crate::version::{FileSum, NewFile};
 use spanlith_base::range_del::{CompactionRangeDels, OutputBounds};
 use spanlith_base::{Result, SequenceNumber, keys};
 use spanlith_env::IoActivity;
@@ -14,7 +14,7 @@ pub(super) struct Outputs<'a> {
     engine: &'a Engine,
     job: &'a CompactionJob,
     cutter: OutputCutter,
-    open: Option<(TableBuilder, FileBounds, u64)>,
+    open: Option<(TableBuilder, FileBounds, u64, Option<FileSum>)>,
     pub done: Vec<NewFile>,
     /// Entries written.
     pub entries: u64,
@@ -90,7 +90,7 @@ impl<'a> Outputs<'a> {
         if self.open.is_none() {
             self.start_file()?;
         }
-        let (builder, bounds, _) = self.open.as_mut().expect("opened above");
+        let (builder, bounds, ..) = self.open.as_mut().expect("opened above");
         builder.add(key, value)?;
         bounds.add(key, value);
         self.entries += 1;
@@ -106,6 +106,7 @@ impl<'a> Outputs<'a> {
             .io
             .create_table(&path, IoActivity::Compaction, engine.is_held_up())?;
         self.created.push(number);
+        let (file, sum) = engine.file_checksum().watch(file);
         let mut options = self.engine.builder_options(
             &self.job.family,
             &self.job.settings,
@@ -122,6 +123,7 @@ impl<'a> Outputs<'a> {
             TableBuilder::new(options, file),
             FileBounds::default(),
             number,
+            sum,
         ));
         Ok(())
     }
@@ -145,7 +147,7 @@ impl<'a> Outputs<'a> {
     /// Ends the open output with the range tombstones up to where the next begins, if one does.
     /// `next` has no timestamp.
     fn finish_file(&mut self, ranges: &CompactionRangeDels, next: Option<&[u8]>) -> Result<()> {
-        let Some((mut builder, mut bounds, number)) = self.open.take() else {
+        let Some((mut builder, mut bounds, number, sum)) = self.open.take() else {
             return Ok(());
         };
         if !ranges.is_empty() {
@@ -177,6 +179,9 @@ impl<'a> Outputs<'a> {
         let now = self.engine.c.env.clock.now_seconds();
         let level = self.job.plan.output_level as u32;
         let mut file = bounds.into_new_file(level, number, &summary, self.ancester_time, now);
+        if let Some(sum) = sum {
+            sum.describe(&mut file);
+        }
         file.epoch_number = self.epoch;
         file.path_id = self.path_id;
         self.done.push(file);

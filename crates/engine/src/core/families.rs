@@ -92,10 +92,12 @@ impl Engine {
         });
         let blobs = BlobSource::new(
             c.env.fs.clone(),
-            c.dir.clone(),
+            cache.paths.dir(0).to_path_buf(),
             ExpectedFamily::Id(id),
             BLOB_FILES_OPEN_MAX,
         );
+        let blobs = Arc::new(blobs);
+        c.purge.close_in(&blobs);
         let mem = settings.new_memtable(&request.comparator);
         let version = Arc::new(version);
         let superversion = SuperVersion {
@@ -111,7 +113,7 @@ impl Engine {
             merge_operator: request.merge_operator.clone(),
             filters: request.filters.clone(),
             cache,
-            blobs: Arc::new(blobs),
+            blobs,
             superversion,
             sink,
         });
@@ -223,6 +225,9 @@ impl Engine {
         self.families.replace(Arc::new(set));
         if let Some(f) = &removed {
             for (_, file) in f.version.file_iter() {
+                file.mark_obsolete();
+            }
+            for file in f.version.blob_files.values() {
                 file.mark_obsolete();
             }
         }

@@ -76,6 +76,9 @@ impl Engine {
             for file in n.builder.removed_files() {
                 file.mark_obsolete();
             }
+            for file in n.builder.removed_blob_files(&n.version) {
+                file.mark_obsolete();
+            }
             if let Some(f) = state.family_mut(n.family.id) {
                 f.version = n.version;
                 f.log_number = f.log_number.max(n.log_number);

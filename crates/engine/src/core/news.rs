@@ -2,13 +2,14 @@
 //! released. Nothing is noted if nobody listens.
 
 use super::Engine;
+use super::purge::Obsolete;
 use super::state::{DbState, FamilyState};
 use super::throttle::StallCondition;
 use crate::info_log::events::TableFileDeletion;
 use crate::listener::{
     BackgroundErrorReason, MemtableInfo, TableFileDeletionInfo, WriteStall, WriteStallInfo,
 };
-use crate::version::filenames;
+use crate::version::{FileChecksum, filenames};
 use spanlith_base::Error;
 use spanlith_memtable::MemTable;
 
@@ -94,9 +95,13 @@ impl Engine {
         }
     }
 
-    /// Says that a table was deleted.
-    pub(crate) fn note_deleted(&self, number: u64) {
-        let job = 0;
+    /// Says that a file was deleted.
+    pub(crate) fn note_deleted(&self, file: &Obsolete) {
+        let (job, number) = (0, file.number);
+        if file.is_blob_file {
+            self.c.log.blob_file_deletion(job, number);
+            return;
+        }
         self.c.log.table_file_deletion(&TableFileDeletion {
             job,
             file_number: number,
@@ -133,6 +138,11 @@ impl Engine {
         } else {
             left.or_else(|| Some(error.clone()))
         }
+    }
+
+    /// Whether files get checksums. What is not understood is refused before a database is opened.
+    pub(crate) fn file_checksum(&self) -> FileChecksum {
+        FileChecksum::parse(&self.c.options.file_checksum_gen_factory).unwrap_or_default()
     }
 
     /// A number for a job.

@@ -1,22 +1,35 @@
-//! Deletes table files that nothing refers to any more (V5).
+//! Deletes table and blob files that nothing refers to any more (V5).
 //!
 //! The last reference to a file's metadata reports it here when the file left the current version;
 //! jobs and the end of iterators empty the queue outside all locks.
 
 use super::state::rank;
+use crate::blob::BlobSource;
 use crate::version::{FilePaths, PurgeSink, TableIo};
 use spanlith_base::Result;
 use spanlith_base::sync::Mutex;
 use spanlith_env::SstFileManager;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 
-/// Obsolete tables that are not yet unlinked.
+/// A file that nothing refers to any more.
+#[derive(Debug)]
+pub(crate) struct Obsolete {
+    /// Its number.
+    pub number: u64,
+    /// A blob file, not a table.
+    pub is_blob_file: bool,
+    path: PathBuf,
+}
+
+/// Obsolete files that are not yet unlinked.
 pub(crate) struct PurgeQueue {
     io: Arc<TableIo>,
     sst_files: Option<Arc<SstFileManager>>,
-    queue: Mutex<Vec<(u64, PathBuf)>>,
+    queue: Mutex<Vec<Obsolete>>,
+    /// Where blob files may be open.
+    readers: Mutex<Vec<Weak<BlobSource>>>,
     /// How often deletions were disabled and not enabled.
     disabled: AtomicUsize,
 }
@@ -28,8 +41,16 @@ impl PurgeQueue {
             io,
             sst_files,
             queue: Mutex::new(rank::LEAF, Vec::new()),
+            readers: Mutex::new(rank::LEAF, Vec::new()),
             disabled: AtomicUsize::new(0),
         }
+    }
+
+    /// Has deleted blob files closed, too.
+    pub(crate) fn close_in(&self, source: &Arc<BlobSource>) {
+        let mut readers = self.readers.lock();
+        readers.retain(|r| r.strong_count() > 0);
+        readers.push(Arc::downgrade(source));
     }
 
     /// Keeps files from now on, until enabled as often as this was called.
@@ -55,9 +76,9 @@ impl PurgeQueue {
         self.disabled.load(Ordering::Acquire) > 0
     }
 
-    /// Unlinks what is queued and returns the numbers. A file that cannot be unlinked is found again
+    /// Unlinks what is queued and returns it. A file that cannot be unlinked is found again
     /// at the next open.
-    pub(crate) fn run(&self) -> Vec<u64> {
+    pub(crate) fn run(&self) -> Vec<Obsolete> {
         let files = {
             let mut queue = self.queue.lock();
             if self.is_disabled() {
@@ -65,14 +86,21 @@ impl PurgeQueue {
             }
             std::mem::take(&mut *queue)
         };
-        for (number, path) in &files {
-            self.io.forget(*number);
-            let _ = self.delete(path);
+        for file in &files {
+            if file.is_blob_file {
+                let readers = self.readers.lock().clone();
+                for source in readers.iter().filter_map(Weak::upgrade) {
+                    source.forget(file.number);
+                }
+            } else {
+                self.io.forget(file.number);
+            }
+            let _ = self.delete(&file.path);
         }
-        files.into_iter().map(|f| f.0).collect()
+        files
     }
 
-    /// Deletes a table: at once, or at the rate of the manager.
+    /// Deletes a file: at once, or at the rate of the manager.
     pub(crate) fn delete(&self, path: &Path) -> Result<()> {
         match &self.sst_files {
             Some(manager) => manager.delete(path),
@@ -90,6 +118,19 @@ pub(super) struct FamilySink {
 impl PurgeSink for FamilySink {
     fn file_obsolete(&self, number: u64, path_id: u32) {
         let path = self.paths.table(number, path_id);
-        self.queue.queue.lock().push((number, path));
+        self.queue.queue.lock().push(Obsolete {
+            number,
+            is_blob_file: false,
+            path,
+        });
+    }
+
+    fn blob_file_obsolete(&self, number: u64) {
+        let path = self.paths.blob(number);
+        self.queue.queue.lock().push(Obsolete {
+            number,
+            is_blob_file: true,
+            path,
+        });
     }
 }

@@ -4,9 +4,10 @@
 
 use super::{Cf, Db};
 use crate::core::SuperVersion;
-use crate::version::FileMeta;
+use crate::version::edit::UNKNOWN_CHECKSUM_FUNCTION;
+use crate::version::{FileChecksum, FileMeta};
 use spanlith_base::keys::internal_key;
-use spanlith_base::{Result, SequenceNumber};
+use spanlith_base::{Error, Result, SequenceNumber};
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -72,6 +73,21 @@ impl Db {
     /// The first mismatch or failure to read.
     pub fn verify_checksums(&self) -> Result<()> {
         self.cfs().iter().try_for_each(Cf::verify_checksums)
+    }
+
+    /// Reads every table and blob file and compares it with the checksum of the whole file that was
+    /// recorded when it was written. Files written without one are skipped.
+    ///
+    /// # Errors
+    /// `InvalidArgument` without `file_checksum_gen_factory`; the first mismatch or failure to read.
+    pub fn verify_file_checksums(&self) -> Result<()> {
+        if self.engine().file_checksum() == FileChecksum::None {
+            return Err(Error::invalid_argument(
+                "Cannot verify file checksum if options.file_checksum_gen_factory is null",
+            ));
+        }
+        let cfs = self.cfs();
+        cfs.iter().try_for_each(Cf::verify_file_checksums)
     }
 
     /// Names of the column families of a database that need not be open, in the order of their
@@ -163,6 +179,29 @@ impl Cf {
         let superversion = self.family.superversion.load_full();
         for (_, file) in superversion.version.file_iter() {
             self.family.cache.reader(file)?.verify_checksums()?;
+        }
+        Ok(())
+    }
+}
+
+impl Cf {
+    fn verify_file_checksums(&self) -> Result<()> {
+        let version = self.family.superversion.load().version.clone();
+        let (family, engine) = (&self.family, self.db.engine());
+        let fs = &*engine.c.env.fs;
+        let verify = |path: &Path, function: &[u8], expected: &[u8]| {
+            if function.is_empty() || function == UNKNOWN_CHECKSUM_FUNCTION {
+                return Ok(());
+            }
+            engine.file_checksum().verify(fs, path, function, expected)
+        };
+        for (_, f) in version.file_iter() {
+            let path = family.table_path(f.number, f.path_id);
+            verify(&path, &f.file_checksum_func_name, &f.file_checksum)?;
+        }
+        for blob in version.blob_files.values() {
+            let path = family.cache.paths.blob(blob.file.number);
+            verify(&path, &blob.file.checksum_method, &blob.file.checksum_value)?;
         }
         Ok(())
     }

@@ -185,6 +185,16 @@ impl Db {
         self.engine().set_database_options(changes)
     }
 
+    /// Starts automatic compactions of families that were opened without them: sets
+    /// `disable_auto_compactions` to false.
+    ///
+    /// # Errors
+    /// As [`Cf::set_options`]; families before the one that failed are changed.
+    pub fn enable_auto_compaction(&self, cfs: &[&Cf]) -> Result<()> {
+        let change = [("disable_auto_compactions", "false")];
+        cfs.iter().try_for_each(|cf| cf.set_options(&change))
+    }
+
     /// Options in force, of the database and all its families.
     pub fn options(&self) -> OptionsFile {
         self.engine().options_in_force()

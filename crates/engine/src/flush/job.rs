@@ -109,8 +109,8 @@ impl Engine {
                     failed = true;
                 }
             }
-            for n in self.c.purge.run() {
-                self.note_deleted(n);
+            for file in &self.c.purge.run() {
+                self.note_deleted(file);
             }
         }
     }
@@ -276,6 +276,7 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewFile>>
     let compression = settings.levels.compression_for(0);
     let file =
         c.io.create_table(&path, IoActivity::Flush, engine.is_held_up())?;
+    let (file, sum) = engine.file_checksum().watch(file);
     let mut builder = {
         let o = engine.builder_options(family, settings, r.number, compression, now);
         TableBuilder::new(o, file)
@@ -304,5 +305,9 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewFile>>
         return Ok(None);
     }
     let summary = builder.finish()?;
-    Ok(Some(meta.into_new_file(0, r.number, &summary, now, now)))
+    let mut file = meta.into_new_file(0, r.number, &summary, now, now);
+    if let Some(sum) = sum {
+        sum.describe(&mut file);
+    }
+    Ok(Some(file))
 }

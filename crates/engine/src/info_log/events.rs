@@ -235,6 +235,15 @@ impl InfoLog {
         self.event(Some(e.job), "table_file_deletion", &fields);
     }
 
+    /// A blob file was deleted.
+    pub fn blob_file_deletion(&self, job: u64, file_number: u64) {
+        let fields = [
+            ("file_number", EventValue::U64(file_number)),
+            ("status", EventValue::Str("OK")),
+        ];
+        self.event(Some(job), "blob_file_deletion", &fields);
+    }
+
     /// A compaction is about to run.
     pub fn compaction_started(&self, e: &CompactionStarted<'_>) {
         let names: Vec<String> = e

@@ -42,8 +42,8 @@ pub use ini::{ParsedOptions, parse_options_file, write_options_file};
 pub use nested::{
     CompressionOptions, FifoCompactionOptions, MetadataCacheOptions, UniversalCompactionOptions,
 };
-pub(crate) use objects::id as object_id;
 pub use objects::{FilterPolicyChoice, MergeOperatorChoice, partition_prefix};
+pub(crate) use objects::{file_checksum_factory, id as object_id};
 pub use sanitize::{sanitize_cf, sanitize_db};
 pub use table::{OptionRow, OptionTable};
 pub use text::{apply_options_string, set_cf_option, set_db_option};

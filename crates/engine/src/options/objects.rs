@@ -29,6 +29,15 @@ pub fn id(text: &str) -> Option<&str> {
     Some(id.trim())
 }
 
+/// The factory of file checksums that a value of `file_checksum_gen_factory` names: empty for none;
+/// `None` if there is no such factory.
+pub fn file_checksum_factory(text: &str) -> Option<&str> {
+    if is_null(text) {
+        return Some("");
+    }
+    id(text).filter(|&id| id == "FileChecksumGenCrc32cFactory")
+}
+
 /// A property in an object's text.
 pub fn property(text: &str, name: &str) -> Option<String> {
     if !text.trim().starts_with('{') {

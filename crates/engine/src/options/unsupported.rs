@@ -51,6 +51,7 @@ const DB_ANY: &[&str] = &[
     "max_manifest_file_size",
     "max_manifest_space_amp_pct",
     "reuse_manifest_on_open",
+    "best_efforts_recovery",
     "write_dbid_to_manifest",
     "write_identity_file",
     "use_fsync",
@@ -61,6 +62,7 @@ const DB_ANY: &[&str] = &[
     "db_write_buffer_size",
     "use_direct_reads",
     "use_direct_io_for_flush_and_compaction",
+    "use_direct_io_for_compaction_reads",
     "rate_limiter_bytes_per_sec",
     // Mapped files are read and written by calls: nobody can tell but by the speed.
     "allow_mmap_reads",
@@ -234,6 +236,9 @@ fn db_value(db: &DbOptions, name: &str) -> bool {
                 db.wal_compression,
                 CompressionType::None | CompressionType::Zstd
             )
+        }
+        "file_checksum_gen_factory" => {
+            super::objects::file_checksum_factory(&db.file_checksum_gen_factory).is_some()
         }
         "listeners" => super::objects::is_null(&db.listeners),
         _ => false,

@@ -8,9 +8,14 @@ use spanlith_env::IoActivity;
 use spanlith_wal::LogWriter;
 use std::sync::Arc;
 
-/// Makes what was recovered durable: tables, a new log, a new MANIFEST.
-pub(super) fn finish(engine: &Arc<Engine>, replayed: Replayed, logs: &[u64]) -> Result<()> {
-    let beyond = logs.last().map_or(0, |n| n + 1);
+/// Makes what was recovered durable: tables, a new log, a new MANIFEST. Of `logs`, those that were
+/// replayed, and of others below `beyond`, no more is needed.
+pub(super) fn finish(
+    engine: &Arc<Engine>,
+    replayed: Replayed,
+    logs: &[u64],
+    beyond: u64,
+) -> Result<()> {
     // Once something was flushed, all is: the logs are then over with.
     let keep = engine.c.options.avoid_flush_during_recovery
         && replayed.families.values().all(|f| f.tables.is_empty())

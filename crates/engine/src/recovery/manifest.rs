@@ -6,6 +6,7 @@
 //! What this build does not have (tracked logs) is refused by name, before anything is
 //! changed.
 
+use super::best_efforts::PointInTime;
 use super::timestamps;
 use crate::core::{Family, FamilyRequest, PurgeQueue, family_paths};
 use crate::version::{
@@ -27,7 +28,8 @@ pub(super) struct RecoveredFamily {
     /// Where the files of `version` report.
     pub sink: Arc<dyn PurgeSink>,
     pub log_number: u64,
-    /// Tables that an edit of this MANIFEST removed: explained if they are still there.
+    /// Tables that an edit of this MANIFEST removed, and blob files that one named: explained if they
+    /// are still there and not part of `version`.
     pub deleted: BTreeSet<u64>,
 }
 
@@ -44,6 +46,8 @@ pub(super) struct Recovered {
     pub last_sequence: u64,
     /// Tracked logs and how many bytes of them were synced.
     pub tracked_logs: BTreeMap<u64, Option<u64>>,
+    /// Families that open with less than the MANIFEST says (`best_efforts_recovery`).
+    pub curtailed: Vec<String>,
     /// Where a torn append was dropped.
     pub torn_at: Option<u64>,
     /// Size of the MANIFEST if it ends with a whole record that needs no other: then it can be
@@ -59,6 +63,8 @@ pub(super) struct Expectation<'a> {
     pub families: &'a [FamilyRequest],
     /// Other families may be left out.
     pub read_only: bool,
+    /// Open with the newest point in time whose files are there.
+    pub best_efforts: bool,
     pub dir: &'a Path,
     pub purge: &'a Arc<PurgeQueue>,
 }
@@ -106,13 +112,13 @@ struct End {
 
 /// Applies the records of a MANIFEST.
 fn replay_manifest<'a>(
-    env: &Env,
+    env: &'a Env,
     path: &Path,
     expect: &'a Expectation<'a>,
 ) -> Result<(Replay<'a>, End)> {
     let file = env.fs.open_sequential(path)?;
     let mut reader = LogReader::new(file, 0);
-    let mut replay = Replay::new(expect);
+    let mut replay = Replay::new(env, expect);
     let (mut ends, mut last_end, mut is_clean) = (End::default(), 0, true);
     loop {
         match reader.next_event().map_err(|e| e.with_path(path))? {
@@ -195,6 +201,13 @@ struct Replayed {
     log_number: Option<u64>,
 }
 
+/// Builds versions of a family from nothing.
+fn new_builder(request: &FamilyRequest, sink: &Arc<dyn PurgeSink>) -> VersionBuilder {
+    let levels = request.options.num_levels.max(1) as usize;
+    let base = Arc::new(Version::empty(request.comparator.clone(), levels));
+    VersionBuilder::new(&base).with_purge_sink(Arc::downgrade(sink))
+}
+
 struct Opened {
     request: FamilyRequest,
     builder: VersionBuilder,
@@ -206,6 +219,9 @@ struct Opened {
 
 struct Replay<'a> {
     expect: &'a Expectation<'a>,
+    point_in_time: Option<PointInTime<'a>>,
+    /// Some edit named the log number of a family.
+    has_log_number: bool,
     /// Families that exist now, by id.
     families: BTreeMap<u32, Replayed>,
     dropped: BTreeSet<u32>,
@@ -223,9 +239,14 @@ struct Replay<'a> {
 }
 
 impl<'a> Replay<'a> {
-    fn new(expect: &'a Expectation<'a>) -> Self {
+    fn new(env: &'a Env, expect: &'a Expectation<'a>) -> Self {
+        let point_in_time = expect
+            .best_efforts
+            .then(|| PointInTime::new(env, expect.dir));
         let mut me = Self {
             expect,
+            point_in_time,
+            has_log_number: false,
             families: BTreeMap::new(),
             dropped: BTreeSet::new(),
             group: Vec::new(),
@@ -252,12 +273,13 @@ impl<'a> Replay<'a> {
             None => None,
         };
         let opened = request.map(|request| {
-            let levels = request.options.num_levels.max(1) as usize;
-            let base = Arc::new(Version::empty(request.comparator.clone(), levels));
             let paths = family_paths(self.expect.dir, &request);
             let sink = Family::new_sink(self.expect.purge, paths);
+            if let Some(points) = &mut self.point_in_time {
+                points.add(id, &request);
+            }
             Opened {
-                builder: VersionBuilder::new(&base).with_purge_sink(Arc::downgrade(&sink)),
+                builder: new_builder(&request, &sink),
                 request,
                 sink,
                 deleted: BTreeSet::new(),
@@ -283,8 +305,15 @@ impl<'a> Replay<'a> {
                 }
                 self.group.push(edit);
                 if left == 0 {
+                    let can_open = self.can_open();
+                    if let Some(points) = &mut self.point_in_time {
+                        points.begin_group(can_open);
+                    }
                     for e in std::mem::take(&mut self.group) {
                         self.apply(&e)?;
+                    }
+                    if let Some(points) = &mut self.point_in_time {
+                        points.end_group()?;
                     }
                 }
                 Ok(())
@@ -292,6 +321,11 @@ impl<'a> Replay<'a> {
             None if !self.group.is_empty() => Err(Error::corruption("corrupted atomic group")),
             None => self.apply(&edit),
         }
+    }
+
+    /// Whether the edits so far name all counters that an open needs.
+    fn can_open(&self) -> bool {
+        self.has_log_number && self.next_file.is_some() && self.last_sequence.is_some()
     }
 
     /// Takes in what an edit says about tracked logs.
@@ -330,6 +364,8 @@ impl<'a> Replay<'a> {
             .unwrap_or(self.compact_size);
         self.min_log_number = e.min_log_number_to_keep.unwrap_or(self.min_log_number);
         self.track(e)?;
+        self.has_log_number |= e.log_number.is_some();
+        let can_open = self.can_open();
         self.max_family = e.max_column_family.unwrap_or(0).max(self.max_family);
         let id = e.column_family;
         if let Some(name) = &e.column_family_add {
@@ -348,6 +384,9 @@ impl<'a> Replay<'a> {
                 ));
             }
             self.dropped.insert(id);
+            if let Some(points) = &mut self.point_in_time {
+                points.drop_family(id);
+            }
             return Ok(());
         }
         let Some(family) = self.families.get_mut(&id) else {
@@ -372,20 +411,30 @@ impl<'a> Replay<'a> {
             opened.is_stripped = timestamps::check(&given, &name, persisted)?;
         }
         opened.deleted.extend(e.deleted_files.iter().map(|d| d.1));
+        // A blob file that was named and is not part of the version has left it.
+        let blobs = e.blob_file_additions.iter().map(|b| b.number);
+        if !self.expect.best_efforts {
+            opened.deleted.extend(blobs);
+        }
         let size = request.comparator.timestamp_size();
-        if size == 0 || e.new_files.is_empty() {
-            return opened.builder.apply(e);
+        let padded = (size != 0 && !e.new_files.is_empty()).then(|| {
+            let mut e = e.clone();
+            if opened.is_stripped {
+                let files = e.new_files.iter_mut();
+                files.for_each(|f| f.user_defined_timestamps_persisted = false);
+            }
+            e.pad_timestamps(size);
+            e
+        });
+        let e = padded.as_ref().unwrap_or(e);
+        opened.builder.apply(e)?;
+        match &mut self.point_in_time {
+            Some(points) => points.apply(id, e, can_open),
+            None => Ok(()),
         }
-        let mut e = e.clone();
-        if opened.is_stripped {
-            let files = e.new_files.iter_mut();
-            files.for_each(|f| f.user_defined_timestamps_persisted = false);
-        }
-        e.pad_timestamps(size);
-        opened.builder.apply(&e)
     }
 
-    fn finish(self) -> Result<Recovered> {
+    fn finish(mut self) -> Result<Recovered> {
         let log_number = self.families.get(&0).and_then(|f| f.log_number);
         let (Some(_), Some(next_file), Some(last_sequence)) =
             (log_number, self.next_file, self.last_sequence)
@@ -415,11 +464,22 @@ impl<'a> Replay<'a> {
         let there = |name: &str| self.families.values().any(|f| f.name == name);
         let wanted = self.expect.families.iter();
         let missing = wanted.filter(|f| !there(&f.name)).cloned().collect();
-        let mut families = Vec::new();
+        if let Some(points) = &mut self.point_in_time {
+            points.end();
+        }
+        let (mut families, mut curtailed) = (Vec::new(), Vec::new());
         for (id, f) in self.families {
-            let Some(o) = f.opened else {
+            let Some(mut o) = f.opened else {
                 continue;
             };
+            if let Some(points) = &self.point_in_time {
+                // Also where nothing is left out: deeper levels than there are, for one, matter only
+                // if they are used.
+                o.builder = new_builder(&o.request, &o.sink);
+                if points.rebuild(id, &mut o.builder)? {
+                    curtailed.push(f.name);
+                }
+            }
             families.push(RecoveredFamily {
                 id,
                 request: o.request,
@@ -438,6 +498,7 @@ impl<'a> Replay<'a> {
             next_file,
             last_sequence,
             tracked_logs: self.tracked_logs,
+            curtailed,
             torn_at: None,
             whole_len: None,
             compact_size: self.compact_size,
@@ -454,6 +515,7 @@ pub(super) fn read_family_names(env: &Env, dir: &Path, number: u64) -> Result<Ve
     let expect = Expectation {
         families: &[],
         read_only: true,
+        best_efforts: false,
         dir,
         purge: &purge,
     };

@@ -1,9 +1,11 @@
 //! From a directory to a running database.
 
+mod best_efforts;
 mod create;
 mod current;
 mod decide;
 mod finish;
+mod lost;
 mod manifest;
 mod numbering;
 mod obsolete;

@@ -1,5 +1,8 @@
 //! Removes what a crash or an earlier run left behind, and nothing else.
 //!
+//! A blob file that no version names is explained if an edit of this MANIFEST named it, if it is
+//! unfinished, or if its family is gone.
+//!
 //! A table that the version set does not name is *explained*, and deleted, if
 //!
 //! - an edit of this MANIFEST removed it, or
@@ -9,10 +12,12 @@
 //!   logs. Then all it holds is in the tables that the MANIFEST does name, or was replayed.
 //!
 //! Everything else stays where it is and is named in the info log: a shortened MANIFEST must not
-//! destroy tables (reliability, section 2.5).
+//! destroy tables (reliability, section 2.5). After best-efforts recovery, what no edit removed is put
+//! aside instead of deleted.
 
 use super::manifest::Recovered;
 use super::replay::Replayed;
+use crate::blob::{BlobFileReader, BlobHeader, ExpectedFamily, HEADER_LEN};
 use crate::core::Engine;
 use crate::version::{FileKind, filenames, parse_file_name};
 use spanlith_base::{Error, ErrorKind, Result, keys};
@@ -25,7 +30,7 @@ const TABLE_MAGIC: u64 = 0x88e2_41b7_85f4_cff7;
 
 /// Facts of one family.
 struct FamilyFacts {
-    /// Tables that edits of the MANIFEST removed.
+    /// Tables that edits of the MANIFEST removed, and blob files that edits named.
     deleted: BTreeSet<u64>,
     /// Highest sequence number in its tables: what is older has been flushed.
     flushed: u64,
@@ -101,6 +106,8 @@ pub(super) fn remove_obsolete(engine: &Engine, explanation: &Explanation) -> Res
     };
     let manifest = engine.manifest.lock().number;
     let live = |n: u64| versions.iter().any(|v| v.locate(n).is_some());
+    let live_blob = |n: u64| versions.iter().any(|v| v.blob_files.contains_key(&n));
+    let best_efforts = engine.c.options.best_efforts_recovery;
     let fs = &engine.c.env.fs;
     let names = fs.list(&engine.c.dir)?;
     let mut files: Vec<(PathBuf, String)> = Vec::new();
@@ -115,7 +122,9 @@ pub(super) fn remove_obsolete(engine: &Engine, explanation: &Explanation) -> Res
     for (path, name) in &files {
         let is_own = path.parent() == Some(&engine.c.dir);
         let delete = match parse_file_name(name) {
-            Some(kind) if !is_own && !matches!(kind, FileKind::Table(_)) => false,
+            Some(kind) if !is_own && !matches!(kind, FileKind::Table(_) | FileKind::Blob(_)) => {
+                false
+            }
             // Below.
             Some(FileKind::Log(_)) => false,
             Some(FileKind::Manifest(n)) => n < manifest,
@@ -126,19 +135,22 @@ pub(super) fn remove_obsolete(engine: &Engine, explanation: &Explanation) -> Res
                 options.push(n);
                 false
             }
-            Some(FileKind::Table(n)) if !live(n) => match explain(engine, n, path, explanation) {
-                Ok(true) => true,
-                Ok(false) => {
-                    engine.c.log.warn(format_args!(
-                        "{name} is not named by the MANIFEST and nothing explains it: left alone"
-                    ));
-                    false
-                }
-                Err(e) => {
-                    engine.c.log.warn(format_args!("{name} left alone: {e}"));
-                    false
-                }
-            },
+            Some(FileKind::Table(n) | FileKind::Blob(n))
+                if best_efforts && !live(n) && !live_blob(n) && !explanation.was_deleted(n) =>
+            {
+                engine.put_aside(path)?;
+                let log = &engine.c.log;
+                log.warn(format_args!(
+                    "{name} is not part of what was recovered: put aside"
+                ));
+                false
+            }
+            Some(FileKind::Table(n)) if !live(n) => {
+                decide(engine, name, explain(engine, n, path, explanation))
+            }
+            Some(FileKind::Blob(n)) if !live_blob(n) => {
+                decide(engine, name, explain_blob(engine, n, path, explanation))
+            }
             _ => false,
         };
         if delete {
@@ -154,7 +166,12 @@ pub(super) fn remove_obsolete(engine: &Engine, explanation: &Explanation) -> Res
             continue;
         };
         if n < log_number {
-            match engine.put_away_log(n) {
+            let gone = if best_efforts {
+                engine.put_aside(&engine.log_path(n))
+            } else {
+                engine.put_away_log(n)
+            };
+            match gone {
                 Ok(()) => engine.c.log.info(format_args!("put away obsolete {name}")),
                 // As above.
                 Err(e) => engine
@@ -183,6 +200,37 @@ fn other_dirs(engine: &Engine) -> BTreeSet<PathBuf> {
     let dirs = families.iter().flat_map(|f| f.cache.paths.dirs());
     let others = dirs.filter(|dir| *dir != engine.c.dir);
     others.map(Path::to_path_buf).collect()
+}
+
+/// Whether a file goes; what nothing explains is named in the info log.
+fn decide(engine: &Engine, name: &str, explained: Result<bool>) -> bool {
+    let log = &engine.c.log;
+    match explained {
+        Ok(true) => return true,
+        Ok(false) => log.warn(format_args!(
+            "{name} is not named by the MANIFEST and nothing explains it: left alone"
+        )),
+        Err(e) => log.warn(format_args!("{name} left alone: {e}")),
+    }
+    false
+}
+
+/// Whether blob file `number`, which no version names, may go.
+fn explain_blob(engine: &Engine, number: u64, path: &Path, x: &Explanation) -> Result<bool> {
+    if x.was_deleted(number) {
+        return Ok(true);
+    }
+    let file = engine.c.env.fs.open_random(path)?;
+    let mut header = [0; HEADER_LEN];
+    let read = file.read_at(0, &mut header)?;
+    match BlobFileReader::open(file, ExpectedFamily::Any) {
+        Ok(_) => {}
+        Err(e) if e.kind() == ErrorKind::Corruption => return Ok(true),
+        Err(e) => return Err(e),
+    }
+    let header = BlobHeader::decode(&header[..read])?;
+    let family = header.column_family;
+    Ok(!x.families.contains_key(&family) && family <= x.max_family)
 }
 
 /// Whether table `number`, which no version names, may go.

@@ -3,6 +3,7 @@
 //! Every step may be repeated after a crash at any point (O1), and what an open returned survives
 //! every later crash (D8): recovered memtables become tables before it returns.
 
+use super::best_efforts::{list_manifests, read_newest_manifest};
 use super::create::{create_database, new_db_id, write_identity};
 use super::current::{read_current, read_identity};
 use super::finish::finish;
@@ -111,16 +112,15 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
             .with_path(&current)
         };
         // Before the lock file is made: a refusal leaves nothing behind.
-        let absent = env.fs.entry(dir)?.is_none() || env.fs.entry(&current)?.is_none();
-        if absent && !options.create_if_missing {
+        if !database_exists(&request)? && !options.create_if_missing {
             return Err(missing());
         }
         lock = Some(env.fs.lock(&dir.join(filenames::LOCK_FILE))?);
-        match env.fs.entry(&current)? {
-            None if !options.create_if_missing => return Err(missing()),
-            None => {
+        match database_exists(&request)? {
+            false if !options.create_if_missing => return Err(missing()),
+            false => {
                 let logs = list_numbers(&request)?.1;
-                if !logs.is_empty() {
+                if !logs.is_empty() && !options.best_efforts_recovery {
                     return Err(Error::corruption(
                         "While creating a new Db, wal_dir contains existing log file",
                     )
@@ -129,14 +129,14 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
                 create_database(env, dir, request.default_family(), options)?;
                 created = true;
             }
-            Some(_) if options.error_if_exists => {
+            true if options.error_if_exists => {
                 return Err(Error::invalid_argument(format!(
                     "{}: exists (error_if_exists is true)",
                     dir.display()
                 ))
                 .with_path(dir));
             }
-            Some(_) => {}
+            true => {}
         }
         if let Some(logger) = &request.logger {
             log = InfoLog::to_logger(env, logger.clone(), options.info_log_level);
@@ -147,10 +147,6 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
     if !read_only {
         create_table_dirs(&request)?;
     }
-    if options.use_direct_reads || options.use_direct_io_for_flush_and_compaction {
-        env.fs.check_direct(&dir.join(filenames::CURRENT_FILE))?;
-    }
-    let manifest_number = read_current(env, dir)?;
     let purge = Arc::new(PurgeQueue::new(
         io.clone(),
         request.resources.sst_files.clone(),
@@ -158,17 +154,32 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
     let expect = Expectation {
         families: &request.families,
         read_only: *read_only,
+        best_efforts: options.best_efforts_recovery,
         dir,
         purge: &purge,
     };
-    let recovered = read_manifest(env, manifest_number, &expect)?;
+    let (manifest_number, recovered) = if options.best_efforts_recovery {
+        read_newest_manifest(env, &expect)?
+    } else {
+        let number = read_current(env, dir)?;
+        (number, read_manifest(env, number, &expect)?)
+    };
+    if options.use_direct_reads
+        || options.use_direct_io_for_flush_and_compaction
+        || options.use_direct_io_for_compaction_reads
+    {
+        let path = dir.join(filenames::manifest_file_name(manifest_number));
+        env.fs.check_direct(&path)?;
+    }
     if (!options.create_missing_column_families || *read_only)
         && let Some(f) = recovered.missing.first()
     {
         let text = format!("Column family not found: {}", f.name);
         return Err(Error::invalid_argument(text));
     }
-    check_files(&request, &recovered, manifest_number)?;
+    if !options.best_efforts_recovery {
+        check_files(&request, &recovered, manifest_number)?;
+    }
     let db_id = match (&recovered.db_id, read_identity(env, dir)?) {
         (Some(id), file) => {
             if !read_only && file.as_deref() != Some(id) && options.write_identity_file {
@@ -186,7 +197,11 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
         }
     };
     let (mut highest, mut logs) = list_numbers(&request)?;
-    if logs.is_empty() && options.track_and_verify_wals && !created {
+    let mut beyond = logs.last().map_or(0, |n| n + 1);
+    if options.best_efforts_recovery {
+        // None is replayed, now or later: sequence numbers are given out anew.
+        logs.clear();
+    } else if logs.is_empty() && options.track_and_verify_wals && !created {
         return Err(Error::corruption(
             "Opening an existing DB with no WAL files",
         ));
@@ -201,12 +216,16 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
     let newest = recovered.families.iter().map(|f| f.log_number).max();
     let next_file = recovered.next_file.max(newest.unwrap_or(0)).max(highest) + 1;
     logs.retain(|&n| n >= first_log);
-    if options.track_and_verify_wals_in_manifest {
+    if !options.best_efforts_recovery {
+        beyond = logs.last().map_or(0, |n| n + 1);
+    }
+    if options.track_and_verify_wals_in_manifest && !options.best_efforts_recovery {
         check_tracked(&request, &recovered.tracked_logs, first_log, &logs)?;
     }
     let (last_sequence, max_family) = (recovered.last_sequence, recovered.max_family);
     let explanation = Explanation::new(&recovered);
     let (missing, torn_at) = (recovered.missing, recovered.torn_at);
+    let curtailed = recovered.curtailed;
     let reusable = Reusable {
         len: recovered.whole_len,
         compact_size: recovered.compact_size,
@@ -236,6 +255,16 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
         engine.c.log.warn(format_args!(
             "MANIFEST {manifest_number:06} dropped from offset {offset} on: a torn append"
         ));
+    }
+    if options.best_efforts_recovery {
+        engine.c.log.warn(format_args!(
+            "best-efforts recovery from MANIFEST {manifest_number:06}; logs are not replayed"
+        ));
+        for name in &curtailed {
+            engine.c.log.warn(format_args!(
+                "[{name}] opens with an earlier state: files are missing"
+            ));
+        }
     }
     // All tables are opened now, as RocksDB does: what this build cannot read is refused here, before
     // anything is changed, and not in the middle of a scan or a compaction. With a limit of open files,
@@ -274,10 +303,10 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
         return Ok(engine);
     }
     let explanation = explanation.with_replayed(&replayed);
-    if options.reuse_manifest_on_open {
+    if options.reuse_manifest_on_open && !options.best_efforts_recovery {
         engine.reuse_manifest(reusable)?;
     }
-    finish(&engine, replayed, &logs)?;
+    finish(&engine, replayed, &logs, beyond)?;
     for family in &missing {
         engine.create_family(family)?;
     }
@@ -404,6 +433,16 @@ fn host_name(env: &Env, option: &str) -> String {
         .read_all(std::path::Path::new("/proc/sys/kernel/hostname"), 4096);
     let name = name.map(|n| String::from_utf8_lossy(&n).trim().to_string());
     name.unwrap_or_default()
+}
+
+/// Whether there is a database to open: CURRENT says so, or, to best efforts, any MANIFEST.
+fn database_exists(request: &OpenRequest) -> Result<bool> {
+    let (env, dir) = (&request.env, &request.dir);
+    if request.options.best_efforts_recovery {
+        return Ok(!list_manifests(env, dir)?.is_empty());
+    }
+    let current = dir.join(filenames::CURRENT_FILE);
+    Ok(env.fs.entry(dir)?.is_some() && env.fs.entry(&current)?.is_some())
 }
 
 /// The directory of the logs.

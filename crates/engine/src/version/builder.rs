@@ -14,9 +14,10 @@
 //! Invariants: V1 (checked by `build`). Errors are `Corruption` with RocksDB's texts; after one the
 //! builder is of no further use.
 
+use super::blob_file::BlobFileMeta;
 use super::edit::{BlobFileGarbage, NewFile, VersionEdit};
 use super::file_meta::{FileMeta, PurgeSink, debug_internal_key};
-use super::version::{BlobFileMeta, Level, Version, newest_first_by_epoch, newest_first_by_seqno};
+use super::version::{Level, Version, newest_first_by_epoch, newest_first_by_seqno};
 use spanlith_base::{Comparator, Error, Result};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Weak};
@@ -94,12 +95,7 @@ impl VersionBuilder {
             if self.blob_files.contains_key(&blob.number) {
                 return Err(corrupt(format!("Blob file #{} already added", blob.number)));
             }
-            let file = blob.clone();
-            let meta = BlobFileMeta {
-                file,
-                garbage_count: 0,
-                garbage_bytes: 0,
-            };
+            let meta = BlobFileMeta::new(blob.clone(), self.sink.clone());
             self.blob_files.insert(blob.number, Arc::new(meta));
         }
         for garbage in &edit.blob_file_garbages {
@@ -201,12 +197,7 @@ impl VersionBuilder {
             (Some(count), Some(bytes))
                 if count <= blob.file.total_count && bytes <= blob.file.total_bytes =>
             {
-                let file = blob.file.clone();
-                *blob = Arc::new(BlobFileMeta {
-                    file,
-                    garbage_count: count,
-                    garbage_bytes: bytes,
-                });
+                *blob = Arc::new(blob.with_garbage(count, bytes));
                 Ok(())
             }
             _ => Err(corrupt(format!("Garbage overflow for blob file #{number}"))),
@@ -223,6 +214,14 @@ impl VersionBuilder {
             .filter(gone)
             .cloned()
             .collect()
+    }
+
+    /// Blob files of the base, or of the edits, that `next`, built by this builder, does not hold.
+    /// Once the edits are durable their owner marks them obsolete.
+    pub fn removed_blob_files(&self, next: &Version) -> Vec<Arc<BlobFileMeta>> {
+        let gone = self.blob_files.iter();
+        let gone = gone.filter(|(number, _)| !next.blob_files.contains_key(number));
+        gone.map(|(_, file)| Arc::clone(file)).collect()
     }
 
     /// The next version.

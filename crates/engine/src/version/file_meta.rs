@@ -25,6 +25,8 @@ pub trait PurgeSink: Send + Sync {
     /// The file may be deleted. Called from the drop of a [`FileMeta`], on any thread, possibly
     /// under locks: must only take note.
     fn file_obsolete(&self, number: u64, path_id: u32);
+    /// The same for a blob file. Called from the drop of its last description.
+    fn blob_file_obsolete(&self, number: u64);
 }
 
 /// What the properties of a table say; known once the table has been opened.
@@ -352,6 +354,10 @@ mod tests {
     impl PurgeSink for Sink {
         fn file_obsolete(&self, number: u64, path_id: u32) {
             self.0.lock().unwrap().push((number, path_id));
+        }
+
+        fn blob_file_obsolete(&self, number: u64) {
+            panic!("a blob file: {number}");
         }
     }
 

@@ -3,6 +3,7 @@
 //! - [`filenames`]: names of the files of a database directory.
 //! - [`edit`]: one record of the MANIFEST.
 //! - [`file_meta`]: a table file as the MANIFEST describes it, and its life on disk.
+//! - [`BlobFileMeta`]: a blob file as the MANIFEST describes it, and its life on disk.
 //! - [`version`]: the files of all levels at one moment, immutable and searchable.
 //! - [`builder`]: a version plus edits gives the next version.
 //! - [`levels`]: target sizes, compaction scores and debt of a version.
@@ -11,8 +12,10 @@
 //! Everything here is computation on memory: no I/O, no locks, no clock; except that [`TableCache`] and
 //! [`TableIo`] open files.
 
+mod blob_file;
 pub mod builder;
 pub mod edit;
+mod file_checksum;
 pub mod file_meta;
 pub mod filenames;
 pub mod levels;
@@ -24,8 +27,10 @@ pub(crate) mod testing;
 #[allow(clippy::module_inception)]
 pub mod version;
 
+pub use blob_file::BlobFileMeta;
 pub use builder::VersionBuilder;
 pub use edit::{NewFile, VersionEdit};
+pub use file_checksum::{FileChecksum, FileSum};
 pub use file_meta::{FileMeta, FileStats, PurgeSink};
 pub use filenames::{FileKind, parse_file_name};
 pub use levels::{LevelOptions, LevelTargets};

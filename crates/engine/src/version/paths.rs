@@ -75,6 +75,11 @@ impl FilePaths {
         &self.paths[at].dir
     }
 
+    /// Path of a blob file: they lie in the first directory.
+    pub fn blob(&self, number: u64) -> PathBuf {
+        self.dir(0).join(filenames::blob_file_name(number))
+    }
+
     /// Path of a table.
     pub fn table(&self, number: u64, path_id: u32) -> PathBuf {
         self.dir(path_id).join(filenames::table_file_name(number))

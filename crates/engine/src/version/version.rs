@@ -14,7 +14,8 @@
 //!
 //! Threads: immutable but for a lazily computed cache; share freely.
 
-use super::edit::{BlobFileAddition, BlobFileGarbage, VersionEdit};
+use super::blob_file::BlobFileMeta;
+use super::edit::{BlobFileGarbage, VersionEdit};
 use super::file_meta::{FileMeta, is_range_sentinel};
 use spanlith_base::Comparator;
 use spanlith_base::keys::user_key;
@@ -286,24 +287,6 @@ pub fn newest_first_by_epoch(a: &FileMeta, b: &FileMeta) -> Ordering {
 pub fn newest_first_by_seqno(a: &FileMeta, b: &FileMeta) -> Ordering {
     let rank = |f: &FileMeta| (f.largest_seqno, f.smallest_seqno, f.number);
     rank(b).cmp(&rank(a))
-}
-
-/// A blob file and how much of it is garbage.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BlobFileMeta {
-    /// The file as it was added.
-    pub file: BlobFileAddition,
-    /// Blobs nobody refers to.
-    pub garbage_count: u64,
-    /// Bytes of their records.
-    pub garbage_bytes: u64,
-}
-
-impl BlobFileMeta {
-    /// Bytes of the file: records between a header of 30 and a footer of 32 bytes.
-    pub fn size(&self) -> u64 {
-        self.file.total_bytes + 62
-    }
 }
 
 /// All files of a column family at one moment.

@@ -142,10 +142,10 @@ fn an_option_without_its_feature_makes_open_fail_and_creates_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let mut options = DbOptions::default();
     options.create_if_missing = true;
-    options.best_efforts_recovery = true;
+    options.allow_ingest_behind = true;
     let path = dir.path().join("db");
     let e = Db::builder(&path).options(options).open().unwrap_err();
-    assert_eq!(e.to_string(), "Not implemented: best_efforts_recovery");
+    assert_eq!(e.to_string(), "Not implemented: allow_ingest_behind");
     assert!(!path.exists());
 }
 

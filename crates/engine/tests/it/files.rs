@@ -7,6 +7,7 @@ use spanlith_testkit::TempDir;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 fn builder(dir: &Path, change: impl FnOnce(&mut DbOptions)) -> OpenBuilder {
     let mut options = DbOptions::default();
@@ -207,6 +208,37 @@ fn tables_lie_in_the_directories_given_and_deeper_levels_in_later_ones() {
         e.to_string(),
         "Not implemented: More than four DB paths are not supported yet. "
     );
+}
+
+#[test]
+fn a_compaction_that_reads_past_the_page_cache_leaves_the_readers_of_others_alone() {
+    let temp = TempDir::new("files");
+    let dir = temp.path().join("db");
+    let direct = |o: &mut DbOptions| o.use_direct_io_for_compaction_reads = true;
+    let db = match builder(&dir, direct).cf_options(flat()).open() {
+        Ok(db) => db,
+        // Where the temporary directory has no direct I/O.
+        Err(e) => {
+            assert_eq!(
+                e.to_string(),
+                "Invalid argument: Direct I/O is not supported by the specified DB."
+            );
+            return;
+        }
+    };
+    for round in 0..3 {
+        fill(&db, 4);
+        check(&db, 4);
+        // From level 0, and from a deeper level.
+        db.default_cf().compact_range(None, None).unwrap();
+        check(&db, 4);
+        // The inputs are closed when they are deleted, which no caller waits for.
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while open_tables(&dir) != db.live_files().len() {
+            assert!(Instant::now() < deadline, "round {round}");
+            std::thread::yield_now();
+        }
+    }
 }
 
 #[test]

@@ -2,6 +2,9 @@
 #![allow(clippy::disallowed_methods, reason = "tests look at real files")]
 
 mod basic;
+mod best_efforts;
+mod blobs;
+mod checksums;
 mod compaction;
 mod concurrency;
 mod damage;

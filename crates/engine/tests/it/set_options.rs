@@ -58,8 +58,7 @@ fn automatic_compactions_are_switched_on_and_off_and_triggers_move() {
         fill(&cf, round * 10, 20);
         db.flush(true).unwrap();
     }
-    cf.set_options(&[("disable_auto_compactions", "false")])
-        .unwrap();
+    db.enable_auto_compaction(&[&cf]).unwrap();
     db.wait_idle(None).unwrap();
     assert_eq!(l0_files(&cf), "3", "below the trigger");
     cf.set_options(&[("level0_file_num_compaction_trigger", "2")])

@@ -181,7 +181,7 @@ fn running_sorted_runs(p: &At<'_>) -> u64 {
 }
 
 /// Bytes of data that are not shadowed, by estimate: from the deepest level up, a table counts if its
-/// range meets none that was counted before. Blob files count without their garbage.
+/// range meets none that was counted before. Of blob files the records count that are not garbage.
 fn estimate_live_data_size(version: &Version, c: &Comparator) -> u64 {
     // Counted tables by their largest key; their ranges are disjoint.
     let mut counted: Vec<&FileMeta> = Vec::new();
@@ -202,7 +202,7 @@ fn estimate_live_data_size(version: &Version, c: &Comparator) -> u64 {
     let blobs = version.blob_files.values();
     bytes
         + blobs
-            .map(|b| b.size().saturating_sub(b.garbage_bytes))
+            .map(|b| b.file.total_bytes.saturating_sub(b.garbage_bytes))
             .sum::<u64>()
 }
 

@@ -1,0 +1,48 @@
+//! Inputs of compactions read past the page cache while reads of users go through it
+//! (`use_direct_io_for_compaction_reads`).
+//!
+//! A table has one reader for all, with one descriptor. A compaction that reads in another way opens
+//! its inputs once more, under descriptions of its own that end with it, and without the block cache.
+
+use super::job::CompactionJob;
+use crate::core::Engine;
+use crate::version::{FileMeta, TableCache, TableIo, TableIoOptions};
+use spanlith_table::ReaderOptions;
+use std::sync::Arc;
+
+impl Engine {
+    /// How the inputs of a job are opened, if not as for everybody else.
+    pub(super) fn own_readers(&self, job: &CompactionJob) -> Option<Arc<TableCache>> {
+        let o = &self.c.options;
+        if !o.use_direct_io_for_compaction_reads || o.use_direct_reads {
+            return None;
+        }
+        let shared = &job.family.cache;
+        let io = TableIo::new(
+            self.c.env.fs.clone(),
+            TableIoOptions {
+                direct_reads: true,
+                rate_limiter: self.c.io.rate_limiter().cloned(),
+                ..TableIoOptions::default()
+            },
+        );
+        Some(Arc::new(TableCache {
+            io,
+            paths: shared.paths.clone(),
+            readers: ReaderOptions {
+                cache: None,
+                ..shared.readers.clone()
+            },
+            verify_unique_id: shared.verify_unique_id,
+        }))
+    }
+}
+
+/// The same files, not open yet, and not reported when the descriptions go.
+pub(super) fn described_anew(files: &[Arc<FileMeta>]) -> Vec<Arc<FileMeta>> {
+    let anew = |f: &Arc<FileMeta>| {
+        let description = f.to_new_file(f.level);
+        Arc::new(FileMeta::from_new_file(&description, None))
+    };
+    files.iter().map(anew).collect()
+}
