@@ -30,7 +30,9 @@ could not be applied (a range that ends before it begins, a merge without an ope
 not decode) is refused before it is logged and writes go on; merge records in a log fail an open without
 their operator instead of dropping everything behind them; a table that the MANIFEST does not name is
 deleted at open only if its origin is explained; best-efforts recovery puts aside, into `lost/`, the logs
-and what else it leaves out; `close` syncs the log.
+and what else it leaves out; `close` syncs the log. Backward, an iterator with a first timestamp
+(`iter_start_ts`) shows what it shows forward; RocksDB's also shows versions before that timestamp and
+behind its snapshot, and of two writes at one timestamp the first.
 
 **C functions.** A function that is not listed is not exported: a program that needs it does not link, or
 fails when it looks the symbol up.

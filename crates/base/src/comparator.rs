@@ -52,6 +52,10 @@ pub trait UserComparator: Send + Sync {
     fn compare_timestamp(&self, a: &[u8], b: &[u8]) -> Ordering {
         self.compare(b, a)
     }
+    /// A timestamp as messages show it; empty if nothing is known about it.
+    fn timestamp_text(&self, _timestamp: &[u8]) -> String {
+        String::new()
+    }
 }
 
 /// Order of user keys.
@@ -142,6 +146,14 @@ impl Comparator {
         match self {
             Self::Bytewise | Self::ReverseBytewise => Ordering::Equal,
             Self::User(c) => c.compare_timestamp(a, b),
+        }
+    }
+
+    /// A timestamp as messages show it; empty if nothing is known about it.
+    pub fn timestamp_text(&self, timestamp: &[u8]) -> String {
+        match self {
+            Self::Bytewise | Self::ReverseBytewise => String::new(),
+            Self::User(c) => c.timestamp_text(timestamp),
         }
     }
 

@@ -147,6 +147,10 @@ impl UserComparator for U64Timestamps {
     fn compare_timestamp(&self, a: &[u8], b: &[u8]) -> Ordering {
         number(a).cmp(&number(b))
     }
+
+    fn timestamp_text(&self, timestamp: &[u8]) -> String {
+        number(timestamp).to_string()
+    }
 }
 
 #[cfg(test)]

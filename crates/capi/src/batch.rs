@@ -125,7 +125,7 @@ c_api! {
         let refused = if protection_bytes_per_key != 0 {
             Some(Error::not_supported("protection_bytes_per_key"))
         } else if default_cf_ts_sz != 0 {
-            Some(Error::not_supported("user-defined timestamps"))
+            Some(Error::not_supported("default_cf_ts_sz"))
         } else {
             None
         };

@@ -53,9 +53,6 @@ pub(crate) fn family_options(name: &str, options: &rocksdb_options_t) -> Result<
     // Attached as objects below; their names need not be known ones.
     let defaults = CfOptions::default();
     (cf.comparator, cf.merge_operator) = (defaults.comparator, defaults.merge_operator);
-    if options.comparator.timestamp_size() > 0 {
-        return Err(Error::not_supported("user-defined timestamps"));
-    }
     if options.prefix_extractor.is_some() {
         cf.prefix_extractor = defaults.prefix_extractor;
     }

@@ -121,6 +121,13 @@ impl rocksdb_iterator_t {
         }
     }
 
+    fn timestamp(&self) -> &[u8] {
+        match &self.source {
+            Source::Family(cursor) => cursor.timestamp(),
+            Source::Over(..) | Source::Refused(_) => &[],
+        }
+    }
+
     /// Moves; the C program asks for validity and errors itself.
     ///
     /// # Safety
@@ -278,11 +285,12 @@ c_api! {
 
     /// Timestamp of the key: always empty, no family has timestamps.
     fn rocksdb_iter_timestamp(
-        _iter: *const rocksdb_iterator_t,
+        iter: *const rocksdb_iterator_t,
         tslen: *mut usize,
     ) -> *const c_char {
-        *tslen = 0;
-        c"".as_ptr()
+        let timestamp = (*iter).timestamp();
+        *tslen = timestamp.len();
+        timestamp.as_ptr().cast()
     }
 
     /// Key, lent until the next move.
@@ -296,8 +304,8 @@ c_api! {
     }
 
     /// Timestamp of the key: always empty.
-    fn rocksdb_iter_timestamp_slice(_iter: *const rocksdb_iterator_t) -> rocksdb_slice_t {
-        rocksdb_slice_t::of(b"")
+    fn rocksdb_iter_timestamp_slice(iter: *const rocksdb_iterator_t) -> rocksdb_slice_t {
+        rocksdb_slice_t::of((*iter).timestamp())
     }
 
     /// Why it stands nowhere, if an error is the reason.

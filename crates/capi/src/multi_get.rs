@@ -49,7 +49,11 @@ fn answers(
 
 /// # Safety
 /// The arrays have `count` elements, and each key its length.
-unsafe fn keys<'a>(count: usize, list: *const *const c_char, sizes: *const usize) -> Vec<&'a [u8]> {
+pub(crate) unsafe fn keys<'a>(
+    count: usize,
+    list: *const *const c_char,
+    sizes: *const usize,
+) -> Vec<&'a [u8]> {
     // SAFETY: The caller says so.
     unsafe {
         let (list, sizes) = (array(list, count), array(sizes, count));

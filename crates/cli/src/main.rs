@@ -55,6 +55,9 @@ enum Noun {
     /// Shows a MANIFEST
     #[command(subcommand)]
     Manifest(dump::Manifest),
+    /// Shows a blob file
+    #[command(subcommand)]
+    Blob(dump::Blob),
     /// Measures: db_bench's benchmarks by their names
     Bench(bench::Bench),
     /// Shows everything in two minutes, on real data
@@ -70,6 +73,7 @@ fn main() -> ExitCode {
         Noun::Sst(verb) => dump::run_sst(verb),
         Noun::Wal(verb) => dump::run_wal(verb),
         Noun::Manifest(verb) => dump::run_manifest(verb),
+        Noun::Blob(verb) => dump::run_blob(verb),
         Noun::Bench(bench) => bench.run(),
         Noun::Tour(tour) => tour.run(),
         Noun::CrashWriter(writer) => writer.run(),

@@ -8,3 +8,4 @@ mod listeners;
 mod logs;
 mod options;
 mod support;
+mod timestamps;

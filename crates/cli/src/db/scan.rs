@@ -6,7 +6,8 @@ use crate::fail::At;
 use crate::term;
 use clap::Args;
 use serde_json::json;
-use spanlith::{Cf, Cursor, ReadOptions};
+use spanlith::{Cf, Cursor, Entity, ReadOptions};
+use spanlith_base::timestamp::decode_u64_timestamp;
 use std::io::{BufWriter, Write};
 use std::process::ExitCode;
 
@@ -42,6 +43,12 @@ pub struct Scan {
     /// Prints keys only
     #[arg(long)]
     keys_only: bool,
+    /// Prints the columns of wide-column entities: name=value, separated by tabs
+    #[arg(long, conflicts_with = "keys_only")]
+    columns: bool,
+    /// Prints the timestamp of each entry behind its key, in families that have them
+    #[arg(long)]
+    timestamps: bool,
 }
 
 /// Counts entries.
@@ -59,6 +66,11 @@ impl Range {
         options.lower = self.from.as_deref().map(|k| parse(k, hex)).transpose()?;
         options.upper = self.to.as_deref().map(|k| parse(k, hex)).transpose()?;
         options.readahead = 1 << 20;
+        let timestamp = cf.comparator().timestamp_size();
+        if timestamp > 0 {
+            // The latest there is.
+            options.timestamp = Some(vec![0xff; timestamp]);
+        }
         Ok(cf.cursor(options))
     }
 }
@@ -79,15 +91,39 @@ impl Scan {
         while on.at(&target.db)? && left > 0 {
             left -= 1;
             line.clear();
+            let entity = match self.columns {
+                true => Some(cursor.entity().at(&target.db)?),
+                false => None,
+            };
+            let columns = entity.as_ref().map(Entity::columns).transpose();
+            let columns = columns.at(&target.db)?;
+            let columns = columns.as_ref().map(|c| c.iter());
             if *json {
                 let mut object = json!({ "key": show(cursor.key(), *hex) });
-                if !self.keys_only {
+                if self.timestamps {
+                    object["timestamp"] = timestamp(cursor.timestamp()).into();
+                }
+                if let Some(columns) = columns {
+                    let shown = columns.map(|c| (show(c.name, *hex), show(c.value, *hex).into()));
+                    object["columns"] = serde_json::Value::Object(shown.collect());
+                } else if !self.keys_only {
                     object["value"] = show(target.value(cursor.value()), *hex).into();
                 }
                 line.extend_from_slice(object.to_string().as_bytes());
             } else {
                 push(&mut line, cursor.key(), *hex);
-                if !self.keys_only {
+                if self.timestamps {
+                    line.push(b'\t');
+                    line.extend_from_slice(timestamp(cursor.timestamp()).as_bytes());
+                }
+                if let Some(columns) = columns {
+                    for column in columns {
+                        line.push(b'\t');
+                        push(&mut line, column.name, *hex);
+                        line.push(b'=');
+                        push(&mut line, column.value, *hex);
+                    }
+                } else if !self.keys_only {
                     line.push(b'\t');
                     push(&mut line, target.value(cursor.value()), *hex);
                 }
@@ -103,6 +139,11 @@ impl Scan {
         out.flush()?;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// A timestamp as a number if it has eight bytes, as those of the built-in orders do.
+fn timestamp(bytes: &[u8]) -> String {
+    decode_u64_timestamp(bytes).map_or_else(|| crate::bytes::hex(bytes), |n| n.to_string())
 }
 
 impl Count {

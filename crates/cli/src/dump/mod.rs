@@ -1,8 +1,9 @@
-//! `spanlith sst|wal|manifest dump FILE`: one file, complete, one record a line.
+//! `spanlith sst|wal|manifest|blob dump FILE`: one file, complete, one record a line.
 //!
 //! Columns are separated by tabs; the first names the kind of record. With `--json` each line is an
 //! object with the same names. Damage is a line too, and makes the exit code 1.
 
+mod blob;
 mod manifest;
 mod sst;
 mod wal;
@@ -32,6 +33,13 @@ pub enum Wal {
 #[derive(Debug, Subcommand)]
 pub enum Manifest {
     /// Prints every field of every version edit
+    Dump(Dump),
+}
+
+/// Verbs of `blob`.
+#[derive(Debug, Subcommand)]
+pub enum Blob {
+    /// Prints header, footer and every value with its key
     Dump(Dump),
 }
 
@@ -86,6 +94,15 @@ pub fn run_wal(verb: Wal) -> anyhow::Result<ExitCode> {
 pub fn run_manifest(verb: Manifest) -> anyhow::Result<ExitCode> {
     let Manifest::Dump(args) = verb;
     manifest::run(&args)
+}
+
+/// Dumps a blob file.
+///
+/// # Errors
+/// What failed, with the way out.
+pub fn run_blob(verb: Blob) -> anyhow::Result<ExitCode> {
+    let Blob::Dump(args) = verb;
+    blob::run(&args)
 }
 
 /// The directory of a file: that of its database.

@@ -4,7 +4,9 @@ use super::{Record, SstDump, folder, type_name};
 use crate::bytes::show;
 use crate::db::verify::comparator_or_stand_in;
 use crate::fail::At;
+use spanlith::blob::BlobIndex;
 use spanlith::{Comparator, Error, ErrorKind, Result};
+use spanlith_base::ValueType;
 use spanlith_base::keys::{split_internal, tag_sequence, tag_type};
 use spanlith_env::{Env, RandomAccessFile};
 use spanlith_table::format::BlockHandle;
@@ -97,16 +99,40 @@ fn entries(
         let Some((user, tag)) = split_internal(iter.key()) else {
             return Ok(Err(Error::corruption("key without a tag")));
         };
-        Record::new("entry")
+        let mut record = Record::new("entry")
             .with("block", iter.block_number())
             .with("sequence", tag_sequence(tag))
             .with("type", type_name(tag_type(tag)))
-            .with("key", show(user, hex))
+            .with("key", show(user, hex));
+        if tag_type(tag) == ValueType::BlobIndex as u8
+            && let Ok(blob) = BlobIndex::decode(iter.value()).and_then(|i| i.pointer())
+        {
+            record = record
+                .with("blob_file", blob.file)
+                .with("blob_offset", blob.offset)
+                .with("blob_bytes", blob.size)
+                .with("blob_compression", blob.compression);
+        }
+        record
             .with("value", show(iter.value(), hex))
             .print(out, json)?;
         iter.next();
     }
-    Ok(iter.status())
+    if let Err(e) = iter.status() {
+        return Ok(Err(e));
+    }
+    let tombstones = match reader.range_tombstones() {
+        Ok(tombstones) => tombstones,
+        Err(e) => return Ok(Err(e)),
+    };
+    for (begin, end, sequence) in tombstones {
+        Record::new("range_tombstone")
+            .with("sequence", sequence)
+            .with("from", show(&begin, hex))
+            .with("to", show(&end, hex))
+            .print(out, json)?;
+    }
+    Ok(Ok(()))
 }
 
 /// Opens a table of any order: dumping compares no keys.

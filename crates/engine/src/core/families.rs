@@ -105,6 +105,7 @@ impl Engine {
             imm: Vec::new(),
             version: version.clone(),
             settings: settings.clone(),
+            history_low: version.history_low.clone(),
         };
         let family = Family::new(FamilyParts {
             id,

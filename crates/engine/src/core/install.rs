@@ -219,11 +219,18 @@ impl Engine {
         };
         f.superversion_number += 1;
         f.family.counters.note_version(&f.version);
+        // Raising the bound alone loses nothing: as in RocksDB, reads below it go on until the next
+        // change of files or memtables.
+        let history_low = match std::mem::take(&mut f.keeps_history_low) {
+            true => f.family.superversion.load().history_low.clone(),
+            false => f.version.history_low.clone(),
+        };
         f.family.superversion.replace(Arc::new(SuperVersion {
             mem: f.mem.clone(),
             imm: f.imm.iter().rev().map(|i| i.mem.clone()).collect(),
             version: f.version.clone(),
             settings: f.settings.clone(),
+            history_low,
         }));
         self.recompute(state, id);
         self.schedule(state);

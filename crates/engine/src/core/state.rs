@@ -85,6 +85,8 @@ pub(crate) struct FamilyState {
     pub mark_threshold: u64,
     /// Whether its writes are delayed or stopped, and why.
     pub stall: StallCondition,
+    /// The next superversion refuses no more reads of history than the last.
+    pub keeps_history_low: bool,
 }
 
 impl FamilyState {
@@ -113,6 +115,7 @@ impl FamilyState {
             oldest_snapshot: 0,
             mark_threshold: u64::MAX,
             stall: StallCondition::Normal,
+            keeps_history_low: false,
         }
     }
 

@@ -20,6 +20,9 @@ pub struct SuperVersion {
     pub version: Arc<Version>,
     /// Options in force.
     pub(crate) settings: Arc<FamilySettings>,
+    /// Reads at an earlier timestamp fail: the version may have lost what they would see. Empty for
+    /// none.
+    pub(crate) history_low: Vec<u8>,
 }
 
 impl SuperVersion {

@@ -2,7 +2,7 @@
 
 use super::Cf;
 use crate::core::{Engine, Family};
-use crate::read::{check_timestamp, timestamp_text};
+use crate::read::check_timestamp;
 use crate::version::VersionEdit;
 use crate::write::{WriteBatch, WriteOptions};
 use spanlith_base::{Error, Result};
@@ -84,8 +84,8 @@ impl Cf {
         self.db.write_opt(&batch, options)
     }
 
-    /// The timestamp below which history may have been given up; empty if it is whole. Reads at an
-    /// earlier timestamp fail.
+    /// The timestamp below which history may be given up; empty if it is whole. Reads at an earlier
+    /// timestamp fail from the next flush or compaction on.
     pub fn full_history_ts_low(&self) -> Vec<u8> {
         let view = self.family.superversion.load();
         view.version.history_low.clone()
@@ -121,16 +121,19 @@ impl Engine {
         let known = family.superversion.load().version.history_low.clone();
         if !known.is_empty() && c.compare_timestamp(low, &known).is_lt() {
             return Err(Error::invalid_argument(format!(
-                "Current full_history_ts_low: {} is set to be higher than the requested timestamp: \
-                 {}\n",
-                timestamp_text(c, &known),
-                timestamp_text(c, low)
+                "Current full_history_ts_low: {} is higher than provided ts: {}\n",
+                c.timestamp_text(&known),
+                c.timestamp_text(low)
             )));
         }
         let edit = VersionEdit {
             full_history_ts_low: Some(low.to_vec()),
             ..VersionEdit::default()
         };
-        self.log_and_apply(family, edit, |_| {})
+        self.log_and_apply(family, edit, |state| {
+            if let Some(f) = state.family_mut(family.id) {
+                f.keeps_history_low = true;
+            }
+        })
     }
 }

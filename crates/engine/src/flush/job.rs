@@ -264,7 +264,11 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewFile>>
             bottommost: false,
             below: None,
             ranges,
-            history_low: family.superversion.load().version.history_low.clone(),
+            history_low: match r.creation {
+                // What recovery writes is as it was.
+                TableCreation::Recovery => Vec::new(),
+                _ => family.superversion.load().version.history_low.clone(),
+            },
             filter: filter.map(|f| (f, 0)),
             end: None,
             blobs: family.blobs.clone(),

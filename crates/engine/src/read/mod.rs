@@ -13,6 +13,5 @@ mod view;
 pub use db_iter::DbIter;
 pub use options::{ReadOptions, ReadTier};
 pub use stored::Entity;
-pub(crate) use timestamps::timestamp_text;
 pub(crate) use verbs::FamilyKeys;
 pub(crate) use view::{check_timestamp, timestamp_missing};

@@ -9,7 +9,6 @@ use super::stored::Stored;
 use crate::core::SuperVersion;
 use crate::version::FileMeta;
 use spanlith_base::keys;
-use spanlith_base::timestamp::decode_u64_timestamp;
 use spanlith_base::{Comparator, Error, Pinned, Result, SequenceNumber};
 
 /// A value and its timestamp.
@@ -65,28 +64,20 @@ impl Versions<'_, '_> {
     }
 }
 
-/// A timestamp as RocksDB's built-in orders print it; of other orders nothing is known.
-pub(crate) fn timestamp_text(comparator: &Comparator, timestamp: &[u8]) -> String {
-    match decode_u64_timestamp(timestamp) {
-        Some(n) if comparator.name().ends_with(".u64ts") => n.to_string(),
-        _ => String::new(),
-    }
-}
-
 impl SuperVersion {
     /// Fails if history as of `timestamp` may have been given up.
     ///
     /// # Errors
     /// `InvalidArgument` in RocksDB's words.
     pub(super) fn check_history(&self, comparator: &Comparator, timestamp: &[u8]) -> Result<()> {
-        let low = &self.version.history_low;
+        let low = &self.history_low;
         if low.is_empty() || comparator.compare_timestamp(timestamp, low).is_ge() {
             return Ok(());
         }
         Err(Error::invalid_argument(format!(
             "Read timestamp: {} is smaller than full_history_ts_low: {}\n",
-            timestamp_text(comparator, timestamp),
-            timestamp_text(comparator, low)
+            comparator.timestamp_text(timestamp),
+            comparator.timestamp_text(low)
         )))
     }
 

@@ -10,6 +10,7 @@ use super::{ReadOptions, ReadTier};
 use crate::blob::BlobRead;
 use crate::core::{Engine, Family, SuperVersion};
 use crate::iter::RangeWatch;
+use crate::version::Version;
 use spanlith_base::{Error, ErrorKind, Pinned, Result, SequenceNumber};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -72,13 +73,18 @@ impl Engine {
                     imm: Vec::new(),
                     version: some.version.clone(),
                     settings: some.settings.clone(),
+                    history_low: some.history_low.clone(),
                 })
             }
             ReadTier::Memtables => Arc::new(SuperVersion {
                 mem: some.mem.clone(),
                 imm: some.imm.clone(),
-                version: Arc::new(some.version.without_files()),
+                version: Arc::new(Version::empty(
+                    family.comparator.clone(),
+                    some.version.levels.len(),
+                )),
                 settings: some.settings.clone(),
+                history_low: some.history_low.clone(),
             }),
             _ => superversion,
         }

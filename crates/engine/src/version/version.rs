@@ -330,13 +330,6 @@ impl Version {
         Self::new(comparator, vec![level; num_levels])
     }
 
-    /// The version without its files.
-    pub fn without_files(&self) -> Self {
-        let mut empty = Self::empty(self.comparator.clone(), self.num_levels());
-        empty.history_low.clone_from(&self.history_low);
-        empty
-    }
-
     /// Number of levels, empty ones included.
     pub fn num_levels(&self) -> usize {
         self.levels.len()

@@ -45,7 +45,7 @@ fn row(key: &str, value: &str, timestamp: u64) -> (String, String, u64) {
 
 #[test]
 fn a_family_that_persists_no_timestamps_keeps_the_newest_version_in_its_tables() {
-    let temp = TempDir::new(&test_name!());
+    let temp = TempDir::new(test_name!());
     let w = WriteOptions::default();
     let db = open(temp.path(), TIMED, false).unwrap();
     let cf = db.default_cf();
@@ -144,7 +144,7 @@ fn versions(cf: &Cf, first: u64, n: u64, forward: bool) -> Vec<(String, u64, Str
 
 #[test]
 fn compactions_keep_the_newest_version_of_history_that_was_given_up() {
-    let temp = TempDir::new(&test_name!());
+    let temp = TempDir::new(test_name!());
     let w = WriteOptions::default();
     let db = open(temp.path(), TIMED, true).unwrap();
     let cf = db.default_cf();
@@ -185,9 +185,15 @@ fn compactions_keep_the_newest_version_of_history_that_was_given_up() {
     let e = cf.increase_full_history_ts_low(&at(34)).unwrap_err();
     assert_eq!(
         e.to_string(),
-        "Invalid argument: Current full_history_ts_low: 35 is set to be higher than the requested \
-         timestamp: 34\n"
+        "Invalid argument: Current full_history_ts_low: 35 is higher than provided ts: 34\n"
     );
+    // Nothing is lost until files change.
+    assert_eq!(get("a", 34).as_deref(), Some("a3"));
+    let how = spanlith::CompactRangeOptions {
+        bottommost: spanlith::BottommostCompaction::Force,
+        ..Default::default()
+    };
+    cf.compact_range_opt(None, None, &how).unwrap();
     let e = cf
         .get_opt("a", &ReadOptions::default().timestamp(at(34)))
         .unwrap_err();
@@ -195,11 +201,6 @@ fn compactions_keep_the_newest_version_of_history_that_was_given_up() {
         e.to_string(),
         "Invalid argument: Read timestamp: 34 is smaller than full_history_ts_low: 35\n"
     );
-    let how = spanlith::CompactRangeOptions {
-        bottommost: spanlith::BottommostCompaction::Force,
-        ..Default::default()
-    };
-    cf.compact_range_opt(None, None, &how).unwrap();
     assert_eq!(get("a", 35).as_deref(), Some("a3"));
     assert_eq!(get("a", 40).as_deref(), Some("a4"));
     assert_eq!(get("c", 35), None);

@@ -1,0 +1,135 @@
+//! Families with timestamps through the C functions.
+
+use crate::support::{World, call, libc_free, p};
+use spanlith_capi::*;
+use std::ffi::c_char;
+use std::ptr;
+
+const COMPARATOR: &std::ffi::CStr = c"comparator=leveldb.BytewiseComparator.u64ts";
+
+/// A copy of a result from `malloc`, freed as the C program frees it.
+unsafe fn taken(data: *mut c_char, len: usize) -> Option<Vec<u8>> {
+    if data.is_null() {
+        return None;
+    }
+    // SAFETY: The caller passes what a function returned.
+    unsafe {
+        let copy = std::slice::from_raw_parts(data.cast::<u8>(), len).to_vec();
+        libc_free(data);
+        Some(copy)
+    }
+}
+
+#[test]
+fn values_are_written_and_read_as_of_timestamps_and_history_is_given_up() {
+    let world = World::new();
+    let at = |n: u64| n.to_le_bytes();
+    // SAFETY: Handles are used as a C program uses them, and destroyed once.
+    unsafe {
+        let options = rocksdb_options_create();
+        call(|e| rocksdb_get_options_from_string(world.options, COMPARATOR.as_ptr(), options, e))
+            .unwrap();
+        rocksdb_options_set_create_if_missing(options, 1);
+        let db = call(|e| rocksdb_open(options, world.path.as_ptr(), e)).unwrap();
+        let cf = rocksdb_get_default_column_family_handle(db);
+        let put = |key: &[u8], ts: u64, value: &[u8]| {
+            let (ts, w) = (at(ts), world.write);
+            let (k, t, v) = (p(key), p(&ts), p(value));
+            call(|e| rocksdb_put_with_ts(db, w, k, key.len(), t, 8, v, value.len(), e)).unwrap();
+        };
+        put(b"a", 10, b"a1");
+        put(b"a", 20, b"a2");
+        put(b"b", 10, b"b1");
+        let ts = at(30);
+        call(|e| rocksdb_delete_cf_with_ts(db, world.write, cf, p(b"b"), 1, p(&ts), 8, e)).unwrap();
+        let get = |key: &[u8], ts: u64| {
+            let read = rocksdb_readoptions_create();
+            let at_ts = at(ts);
+            rocksdb_readoptions_set_timestamp(read, p(&at_ts), 8);
+            let (mut len, mut ts, mut ts_len) = (0, ptr::null_mut(), 9);
+            let (l, t, tl) = (&raw mut len, &raw mut ts, &raw mut ts_len);
+            let value = call(|e| rocksdb_get_with_ts(db, read, p(key), key.len(), l, t, tl, e));
+            rocksdb_readoptions_destroy(read);
+            value.map(|v| taken(v, len).zip(taken(ts, ts_len)))
+        };
+        let found = |v: &[u8], n: u64| Ok(Some((v.to_vec(), at(n).to_vec())));
+        assert_eq!(get(b"a", 9), Ok(None));
+        assert_eq!(get(b"a", 15), found(b"a1", 10));
+        assert_eq!(get(b"a", 25), found(b"a2", 20));
+        assert_eq!(get(b"b", 29), found(b"b1", 10));
+        assert_eq!(get(b"b", 30), Ok(None));
+
+        // Both keys at once.
+        let read = rocksdb_readoptions_create();
+        let latest = at(u64::MAX);
+        rocksdb_readoptions_set_timestamp(read, p(&latest), 8);
+        let (keys, sizes) = ([p(b"a"), p(b"b")], [1usize, 1]);
+        let (mut values, mut value_sizes) = ([ptr::null_mut(); 2], [0usize; 2]);
+        let (mut stamps, mut stamp_sizes) = ([ptr::null_mut(); 2], [0usize; 2]);
+        let mut errs = [ptr::null_mut(); 2];
+        rocksdb_multi_get_with_ts(
+            db,
+            read,
+            2,
+            keys.as_ptr(),
+            sizes.as_ptr(),
+            values.as_mut_ptr(),
+            value_sizes.as_mut_ptr(),
+            stamps.as_mut_ptr(),
+            stamp_sizes.as_mut_ptr(),
+            errs.as_mut_ptr(),
+        );
+        assert!(errs.iter().all(|e| e.is_null()));
+        assert_eq!(
+            taken(values[0], value_sizes[0]).as_deref(),
+            Some(&b"a2"[..])
+        );
+        assert_eq!(
+            taken(stamps[0], stamp_sizes[0]).as_deref(),
+            Some(&at(20)[..])
+        );
+        assert!(values[1].is_null() && stamps[1].is_null());
+
+        // All versions: internal keys, newest first.
+        let first = at(0);
+        rocksdb_readoptions_set_iter_start_ts(read, p(&first), 8);
+        let iter = rocksdb_create_iterator(db, read);
+        rocksdb_iter_seek_to_first(iter);
+        let mut seen = Vec::new();
+        while rocksdb_iter_valid(iter) != 0 {
+            let mut len = 0;
+            let ts = rocksdb_iter_timestamp(iter, &mut len).cast::<u8>();
+            let ts = std::slice::from_raw_parts(ts, len);
+            seen.push(u64::from_le_bytes(ts.try_into().unwrap()));
+            rocksdb_iter_next(iter);
+        }
+        assert_eq!(seen, [20, 10, 30, 10]);
+        rocksdb_iter_destroy(iter);
+        rocksdb_readoptions_destroy(read);
+
+        let low = at(25);
+        call(|e| rocksdb_increase_full_history_ts_low(db, cf, p(&low), 8, e)).unwrap();
+        rocksdb_compact_range(db, ptr::null(), 0, ptr::null(), 0);
+        let mut len = 0;
+        let known = call(|e| rocksdb_get_full_history_ts_low(db, cf, &mut len, e)).unwrap();
+        assert_eq!(taken(known, len).as_deref(), Some(&low[..]));
+        assert_eq!(
+            get(b"a", 24),
+            Err(
+                "Invalid argument: Read timestamp: 24 is smaller than full_history_ts_low: 25\n"
+                    .to_string()
+            )
+        );
+        assert_eq!(get(b"a", 25).unwrap().unwrap().0, b"a2");
+        let lower = at(24);
+        let e = call(|e| rocksdb_increase_full_history_ts_low(db, cf, p(&lower), 8, e));
+        assert_eq!(
+            e,
+            Err("Invalid argument: Current full_history_ts_low: 25 is higher than provided ts: 24\n"
+                .to_string())
+        );
+        rocksdb_column_family_handle_destroy(cf);
+        rocksdb_close(db);
+        rocksdb_options_destroy(options);
+    }
+}
