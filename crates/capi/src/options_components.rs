@@ -21,9 +21,6 @@ pub struct rocksdb_cuckoo_table_options_t {
 /// Cuts tables where a prefix of the keys changes.
 pub struct rocksdb_sst_partitioner_factory_t(String);
 
-/// Checksums of whole files; refused where they would be used.
-pub struct rocksdb_file_checksum_gen_factory_t(());
-
 /// Keeps a component that opening refuses by name.
 fn refuse(o: &mut rocksdb_options_t, name: &'static str) {
     o.deferred.insert(name, Error::not_supported(name));
@@ -163,22 +160,6 @@ c_api! {
             (*options).cf.sst_partitioner_factory = factory.0.clone();
         }
     }
-
-    /// Checksums of whole files.
-    fn rocksdb_file_checksum_gen_crc32c_factory_create(
-    ) -> *mut rocksdb_file_checksum_gen_factory_t {
-        boxed(rocksdb_file_checksum_gen_factory_t(()))
-    }
-
-    /// Uses checksums of whole files; opening refuses it. NULL changes nothing.
-    fn rocksdb_options_set_file_checksum_gen_factory(
-        options: *mut rocksdb_options_t,
-        factory: *mut rocksdb_file_checksum_gen_factory_t,
-    ) {
-        if !factory.is_null() {
-            refuse(&mut *options, "file_checksum_gen_factory");
-        }
-    }
 }
 
 macro_rules! cuckoo {
@@ -213,5 +194,4 @@ cuckoo! {
 destroyers! {
     rocksdb_cuckoo_options_destroy(rocksdb_cuckoo_table_options_t);
     rocksdb_sst_partitioner_factory_destroy(rocksdb_sst_partitioner_factory_t);
-    rocksdb_file_checksum_gen_factory_destroy(rocksdb_file_checksum_gen_factory_t);
 }
