@@ -3,7 +3,7 @@
 use super::outputs::Outputs;
 use super::own_readers::described_anew;
 use crate::compaction::{Below, CompactionIter, IterSettings};
-use crate::core::{DbState, Engine, Family, FamilySettings, FamilyState, gate};
+use crate::core::{DbState, Engine, Family, FamilySettings, FamilyState, WrittenBy, gate};
 use crate::filter::{FilterContext, TableCreation, protective_filter};
 use crate::iter::{LevelIter, MergingIter, Source};
 use crate::picker::{
@@ -192,6 +192,7 @@ impl Engine {
         let numbers: Vec<u64> = edit.new_files.iter().map(|f| f.number).collect();
         self.log_and_apply(family, edit, |_| {})?;
         self.note_compaction_end(job, &done, micros);
+        self.warm_cache(family, &job.settings, &done.files, WrittenBy::Compaction);
         self.check_space()?;
         Ok(numbers)
     }

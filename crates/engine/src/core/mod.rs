@@ -27,6 +27,7 @@ mod state;
 mod stats;
 mod superversion;
 mod throttle;
+mod warm;
 
 pub(crate) use history::StatsHistory;
 pub use history::StatsSlice;
@@ -56,3 +57,4 @@ pub(crate) use state::{
 pub(crate) use stats::{
     DbCounters, FamilyCounters, FamilyNumbers, FamilyReport, JobNumbers, StallCounts, WriteNumbers,
 };
+pub(crate) use warm::WrittenBy;

@@ -6,7 +6,7 @@
 use crate::compaction::{CompactionIter, IterSettings};
 use crate::core::{
     CutSides, DbState, Engine, Family, FamilyEdit, FamilySettings, FamilyState, FileBounds,
-    Immutable,
+    Immutable, WrittenBy,
 };
 use crate::filter::{FilterContext, TableCreation, protective_filter};
 use crate::flush::notes::FlushNote;
@@ -207,6 +207,8 @@ impl Engine {
         let micros = (self.c.env.clock.monotonic_nanos() - started) / 1000;
         for (note, file) in &done {
             self.note_flush_end(note, file.as_ref(), micros);
+            let files = file.as_slice();
+            self.warm_cache(note.family, note.settings, files, WrittenBy::Flush);
         }
         self.retire_logs();
         self.check_space()

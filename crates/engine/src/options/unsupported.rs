@@ -161,6 +161,7 @@ const TABLE_ANY: &[&str] = &[
     "block_cache",
     "block_restart_interval",
     "block_size",
+    "prepopulate_block_cache",
     "block_size_deviation",
     "cache_index_and_filter_blocks",
     "index_block_restart_interval",

@@ -1,6 +1,6 @@
 //! Files of a database: how many are open, where they lie, how they are read and written.
 
-use spanlith::options::{CfOptions, DbOptions};
+use spanlith::options::{BlockBasedTableOptions, CfOptions, DbOptions, PrepopulateBlockCache};
 use spanlith::{Db, DbPath, FamilyOptions, OpenBuilder};
 use spanlith_env::{Env, MemFs};
 use spanlith_testkit::TempDir;
@@ -238,6 +238,46 @@ fn a_compaction_that_reads_past_the_page_cache_leaves_the_readers_of_others_alon
             assert!(Instant::now() < deadline, "round {round}");
             std::thread::yield_now();
         }
+    }
+}
+
+#[test]
+fn new_tables_are_in_the_block_cache_before_they_are_read_if_the_options_say_so() {
+    for (prepopulate, flushed, compacted) in [
+        (PrepopulateBlockCache::Disable, false, false),
+        (PrepopulateBlockCache::FlushOnly, true, false),
+        (PrepopulateBlockCache::FlushAndCompaction, true, true),
+    ] {
+        let temp = TempDir::new("files");
+        let mut table = BlockBasedTableOptions::default();
+        table.prepopulate_block_cache = prepopulate;
+        let family = FamilyOptions::new("default").options(flat());
+        let db = builder(temp.path(), |_| {}).family(family.table_options(table));
+        let db = db.open().unwrap();
+        let cf = db.default_cf();
+        let usage = || cf.int_property("rocksdb.block-cache-usage").unwrap();
+        let fill = || {
+            for n in 0..100 {
+                cf.put(format!("k{n:03}"), [b'v'; 500]).unwrap();
+            }
+            db.flush(true).unwrap();
+        };
+        // Who waits for a flush does not wait for the cache.
+        let reaches = |bytes: u64, wanted: bool| {
+            db.wait_idle(None).unwrap();
+            let deadline = Instant::now() + Duration::from_secs(60);
+            while wanted && usage() < bytes {
+                assert!(Instant::now() < deadline, "{prepopulate:?}: {}", usage());
+                std::thread::yield_now();
+            }
+            assert_eq!(usage() >= bytes, wanted, "{prepopulate:?}: {}", usage());
+        };
+        fill();
+        reaches(50_000, flushed);
+        fill();
+        reaches(100_000, flushed);
+        cf.compact_range(None, None).unwrap();
+        reaches(if flushed { 150_000 } else { 50_000 }, compacted);
     }
 }
 

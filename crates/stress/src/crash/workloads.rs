@@ -18,6 +18,11 @@ pub const WORKLOADS: &[&str] = &[
     "reopen",
     "unlogged",
     "large",
+    "recycled",
+    "continued",
+    "families",
+    "apart",
+    "together",
 ];
 
 struct Maker {
@@ -229,6 +234,76 @@ pub fn workload(name: &str, seed: u64) -> Program {
             }
             m.work();
             m.writes(2, 6, 50_000, 2);
+        }
+        "recycled" => {
+            tuning.recycle = 2;
+            for round in 0..4 {
+                m.writes(5, 20, 90, 4);
+                m.flush();
+                m.writes(4, 20, 30, 3);
+                if round == 1 {
+                    m.ops.push(Op::Reopen(tuning));
+                }
+            }
+        }
+        "continued" => {
+            tuning.reuse = 1;
+            tuning.manifest = *m.rng.pick(&[1 << 30, 2000]);
+            for round in 0..4 {
+                m.writes(5, 20, 50, 4);
+                m.flush();
+                m.work();
+                m.writes(2, 20, 50, 2);
+                if round < 3 {
+                    m.ops.push(Op::Reopen(tuning));
+                }
+            }
+        }
+        "families" => {
+            setup.families = 3;
+            tuning.tracked = m.rng.below(2);
+            tuning.recycle = m.rng.below(2);
+            for round in 0..3 {
+                m.writes(8, 60, 40, 5);
+                m.flush();
+                m.writes(4, 60, 40, 3);
+                m.ops.push(match round {
+                    0 => Op::Compact(None, None),
+                    _ => Op::Reopen(tuning),
+                });
+            }
+            m.writes(4, 60, 40, 2);
+        }
+        "apart" => {
+            // Families whose memtables fill at different times, so that a log is needed by some only.
+            setup.families = 3;
+            tuning.stay = m.rng.below(2);
+            for len in [9000, 100, 5000] {
+                m.writes(10, 12, len, 5);
+                m.work();
+                m.ops.push(Op::Sync);
+                m.writes(3, 60, 40, 0);
+            }
+            m.ops.push(Op::Reopen(tuning));
+            m.writes(3, 60, 40, 2);
+        }
+        "together" => {
+            setup.families = 3;
+            tuning.atomic = 1;
+            tuning.reuse = m.rng.below(2);
+            for round in 0..3 {
+                for _ in 0..6 {
+                    let key = m.key(60);
+                    let value = m.value(40);
+                    let d = *m.rng.pick(&[Durability::Logged, Durability::Synced]);
+                    m.ops.push(Op::Write(Update::Put(key, value), d));
+                }
+                m.flush();
+                m.work();
+                if round == 1 {
+                    m.ops.push(Op::Reopen(tuning));
+                }
+            }
         }
         other => panic!("no workload {other}"),
     }

@@ -243,6 +243,12 @@ tuning! {
     parts = [1, 1, 3];
     /// Size at which the MANIFEST is written anew.
     manifest = [1 << 30, 1 << 30, 100, 2000];
+    /// The MANIFEST is continued by the next open.
+    reuse = [0, 0, 1];
+    /// Logs kept to be written again.
+    recycle = [0, 0, 1, 3];
+    /// Recovery leaves what it can in memtables and logs.
+    stay = [0, 0, 1];
     /// Automatic compactions.
     auto = [1, 1, 1, 0];
     /// Choice of files.
@@ -279,6 +285,13 @@ impl Tuning {
         o.wal_compression = codec(7 * self.zlog);
         o.max_subcompactions = self.parts as u32;
         o.max_manifest_file_size = self.manifest;
+        if self.manifest < 1 << 20 {
+            // The size alone decides.
+            o.max_manifest_space_amp_pct = 0;
+        }
+        o.reuse_manifest_on_open = self.reuse != 0;
+        o.recycle_log_file_num = self.recycle;
+        o.avoid_flush_during_recovery = self.stay != 0;
         o.bytes_per_sync = self.write_back;
         o.wal_bytes_per_sync = self.write_back;
         o

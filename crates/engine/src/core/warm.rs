@@ -1,0 +1,61 @@
+//! New tables whose blocks are wanted in the block cache before anybody asks (`prepopulate_block_cache`).
+//!
+//! The tables are read once, out of the page cache as a rule, right after they were installed. RocksDB
+//! enters the blocks while it writes them; what is in the cache afterwards is the same, and a table
+//! that cannot be read back puts nothing there.
+
+use super::{Engine, Family, FamilySettings};
+use crate::options::PrepopulateBlockCache;
+use crate::version::NewFile;
+use spanlith_base::Result;
+use spanlith_table::ReadParams;
+
+/// Who wrote the tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WrittenBy {
+    Flush,
+    Compaction,
+}
+
+impl Engine {
+    /// Reads the blocks of new tables into the cache if the options of the family ask for it.
+    pub(crate) fn warm_cache(
+        &self,
+        family: &Family,
+        settings: &FamilySettings,
+        files: &[NewFile],
+        by: WrittenBy,
+    ) {
+        let wanted = match settings.table_options.prepopulate_block_cache {
+            PrepopulateBlockCache::Disable => false,
+            PrepopulateBlockCache::FlushOnly => by == WrittenBy::Flush,
+            PrepopulateBlockCache::FlushAndCompaction => true,
+        };
+        if !wanted || family.cache.readers.cache.is_none() {
+            return;
+        }
+        for file in files {
+            if let Err(e) = self.warm_table(family, file.number) {
+                // Who needs the block that failed is told.
+                let number = file.number;
+                self.c
+                    .log
+                    .warn(format_args!("table {number:06} is not cached: {e}"));
+            }
+        }
+    }
+
+    fn warm_table(&self, family: &Family, number: u64) -> Result<()> {
+        let version = family.superversion.load().version.clone();
+        let Some((level, at)) = version.locate(number) else {
+            return Ok(());
+        };
+        let reader = family.cache.reader(&version.levels[level].files[at])?;
+        let mut iter = reader.iter(ReadParams::default());
+        iter.seek_to_first();
+        while iter.valid() && !self.stopping() {
+            iter.next();
+        }
+        iter.status()
+    }
+}
