@@ -534,20 +534,23 @@ impl TableBuilder {
         Ok(())
     }
 
-    /// Bytes written so far, with the open block as it is now.
+    /// Bytes of the finished blocks. Compactions cut their outputs by it: like RocksDB they count
+    /// neither the open block nor blocks that are held back for a dictionary.
+    #[inline]
     pub fn file_size(&self) -> u64 {
+        self.out.offset()
+    }
+
+    /// Bytes the finished file will have, about: [`Self::file_size`] plus what is not written yet,
+    /// filter and index.
+    pub fn estimated_file_size(&self) -> u64 {
         let open = if self.block.is_empty() {
             0
         } else {
             self.block.size() + TRAILER_LEN
         };
         let held = self.held.as_ref().map_or(0, |held| held.bytes);
-        self.out.offset() + held + open as u64
-    }
-
-    /// Bytes the finished file will have, about: [`Self::file_size`] plus filter and index.
-    pub fn estimated_file_size(&self) -> u64 {
-        let filter = self.filter.as_ref().map_or(0, FilterWriter::size);
+        let filter = self.filter.as_ref().map_or(0, FilterWriter::size) + held + open as u64;
         self.file_size() + filter + self.index.estimate() as u64
     }
 

@@ -148,6 +148,27 @@ impl CompactionRangeDels {
         })
     }
 
+    /// Internal keys at which the inputs' tombstones begin to act, ascending: places at which an
+    /// output may be cut although no entry stands there.
+    pub fn starts(&self) -> Vec<Vec<u8>> {
+        let mut starts = Vec::new();
+        for Input { tombstones, .. } in &self.inputs {
+            for index in 0..tombstones.len() {
+                starts.push(match tombstones.start(index) {
+                    Place::At(key, tag) => keys::internal_key(key, tag),
+                    Place::Before(key) => {
+                        let fragment = tombstones.get(index);
+                        let seqno = fragment.seqnos.first().copied().unwrap_or(0);
+                        let tag = keys::pack_tag(seqno, ValueType::RangeDeletion as u8);
+                        keys::internal_key(&[key, fragment.timestamp(0)].concat(), tag)
+                    }
+                });
+            }
+        }
+        starts.sort_by(|a, b| self.comparator.compare_internal(a, b));
+        starts
+    }
+
     /// The tombstones that belong into an output file, in the order of its block: by start
     /// ascending, then by sequence number descending.
     pub fn output(&self, bounds: &OutputBounds<'_>) -> Vec<OutputTombstone> {

@@ -290,11 +290,12 @@ impl Engine {
         if !history_low.is_empty() {
             ranges.forget_history_below(history_low.clone());
         }
-        if plan.bottommost {
-            let oldest = snapshots.first().copied().unwrap_or(MAX_SEQUENCE);
-            range.outputs.drop_up_to = Some(oldest);
-        }
+        let oldest = snapshots.first().copied().unwrap_or(MAX_SEQUENCE);
+        range.outputs.drop_up_to = plan.bottommost.then_some(oldest);
+        range.outputs.seen_up_to = oldest;
+        range.outputs.cut_at_tombstones(&ranges);
         let version = family.superversion.load().version.clone();
+        range.outputs.version = Some(version.clone());
         let start_level = plan.inputs.first().map_or(0, |i| i.0);
         let filter = family.filters.make(&FilterContext {
             creation: TableCreation::Compaction,

@@ -50,7 +50,7 @@ impl Engine {
             cf_name: &job.family.name,
             compaction_reason: plan.reason.name(),
             inputs: &inputs,
-            score: -1.0,
+            score: plan.score,
             input_data_size: plan.input_bytes(),
             oldest_snapshot_seqno: self.c.snapshots.oldest().map(|o| o.0),
         });

@@ -1,13 +1,14 @@
 //! The tables a compaction writes, one after the other.
 
 use super::job::CompactionJob;
-use crate::core::{CutSides, Engine, FileBounds, bottommost_compression_options};
+use crate::core::{CoveredBytes, CutSides, Engine, FileBounds, bottommost_compression_options};
 use crate::picker::OutputCutter;
-use crate::version::{FileSum, NewFile};
-use spanlith_base::range_del::{CompactionRangeDels, OutputBounds};
+use crate::version::{FileSum, NewFile, Version};
+use spanlith_base::range_del::{CompactionRangeDels, OutputBounds, OutputTombstone};
 use spanlith_base::{Result, SequenceNumber, keys};
 use spanlith_env::IoActivity;
 use spanlith_table::TableBuilder;
+use std::sync::Arc;
 
 /// Outputs of a job, or of one range of a job that is split.
 pub(super) struct Outputs<'a> {
@@ -30,6 +31,14 @@ pub(super) struct Outputs<'a> {
     upper: Option<&'a [u8]>,
     /// Range tombstones up to this number hide nothing that is left.
     pub drop_up_to: Option<SequenceNumber>,
+    /// Every snapshot sees range tombstones up to this number.
+    pub seen_up_to: SequenceNumber,
+    /// What lies below the output level; asked for range tombstones.
+    pub version: Option<Arc<Version>>,
+    /// Places where range tombstones begin, from the next one on in descending order.
+    starts: Vec<Vec<u8>>,
+    /// Such a place, if the open output begins there.
+    begins_at: Option<Vec<u8>>,
     /// Directory of the outputs.
     path_id: u32,
 }
@@ -67,6 +76,10 @@ impl<'a> Outputs<'a> {
             shares_lower: false,
             upper,
             drop_up_to: None,
+            seen_up_to: 0,
+            version: None,
+            starts: Vec::new(),
+            begins_at: None,
             path_id: job.settings.levels.output_path(plan.output_level),
         }
     }
@@ -78,22 +91,66 @@ impl<'a> Outputs<'a> {
         value: &[u8],
         ranges: &CompactionRangeDels,
     ) -> Result<()> {
+        if !self.starts.is_empty() {
+            self.pass_starts(Some(key), ranges)?;
+        }
+        self.open_for(key, ranges)?;
+        let (builder, bounds, ..) = self.open.as_mut().expect("opened above");
+        builder.add(key, value)?;
+        bounds.add(key, value);
+        self.entries += 1;
+        Ok(())
+    }
+
+    /// Sees to it that the output is open that the key belongs to; tells whether it is a new one.
+    #[inline]
+    fn open_for(&mut self, key: &[u8], ranges: &CompactionRangeDels) -> Result<bool> {
         let size = self.open.as_ref().map_or(0, |o| o.0.file_size());
-        if self.cutter.should_cut_before(key, size) && self.open.is_some() {
-            let next = self
-                .job
-                .family
-                .comparator
-                .strip_timestamp(keys::user_key(key));
+        let cut = self.cutter.should_cut_before(key, size) && self.open.is_some();
+        if cut {
+            let comparator = &self.job.family.comparator;
+            let next = comparator.strip_timestamp(keys::user_key(key));
             self.finish_file(ranges, Some(next))?;
         }
         if self.open.is_none() {
             self.start_file()?;
         }
-        let (builder, bounds, ..) = self.open.as_mut().expect("opened above");
-        builder.add(key, value)?;
-        bounds.add(key, value);
-        self.entries += 1;
+        Ok(cut)
+    }
+
+    /// Cuts outputs at the range tombstones of the inputs too, as if entries stood where they begin:
+    /// a tombstone over many files of the level below would drag all of them along. To be called
+    /// before the first entry.
+    pub(super) fn cut_at_tombstones(&mut self, ranges: &CompactionRangeDels) {
+        let plan = &self.job.plan;
+        if ranges.is_empty() || plan.bottommost || plan.output_level == 0 {
+            return;
+        }
+        let comparator = &self.job.family.comparator;
+        let (lower, upper) = (self.lower.as_deref(), self.upper);
+        let mut starts = ranges.starts();
+        starts.retain(|start| {
+            let user = keys::user_key(start);
+            let against = |key| comparator.compare_without_timestamp(user, true, key, false);
+            lower.is_none_or(|l| against(l).is_ge()) && upper.is_none_or(|u| against(u).is_lt())
+        });
+        starts.reverse();
+        self.starts = starts;
+    }
+
+    /// Goes over the places before `key` where range tombstones begin.
+    #[cold]
+    fn pass_starts(&mut self, key: Option<&[u8]>, ranges: &CompactionRangeDels) -> Result<()> {
+        while let Some(start) = self.starts.pop() {
+            let comparator = &self.job.family.comparator;
+            if key.is_some_and(|key| comparator.compare_internal(&start, key).is_gt()) {
+                self.starts.push(start);
+                break;
+            }
+            if self.open_for(&start, ranges)? {
+                self.begins_at = Some(start);
+            }
+        }
         Ok(())
     }
 
@@ -130,6 +187,7 @@ impl<'a> Outputs<'a> {
 
     /// Ends the last output; makes one for range tombstones if there is none but for them.
     pub(super) fn finish(&mut self, ranges: &CompactionRangeDels) -> Result<()> {
+        self.pass_starts(None, ranges)?;
         if self.open.is_none() && !ranges.is_empty() {
             let all = OutputBounds {
                 lower: self.lower.as_deref(),
@@ -151,16 +209,19 @@ impl<'a> Outputs<'a> {
             return Ok(());
         };
         if !ranges.is_empty() {
-            let comparator = &self.job.family.comparator;
+            let family = &self.job.family;
+            let comparator = &family.comparator;
             let ends_with = |next: &[u8]| {
                 let largest = keys::user_key(&bounds.largest);
                 let order = comparator.compare_without_timestamp(next, false, largest, true);
                 order.is_eq()
             };
             let has_keys = !bounds.largest.is_empty();
+            let begins_at = self.begins_at.take();
             let sides = CutSides {
                 shares_lower: self.shares_lower,
                 shares_upper: has_keys && next.is_some_and(ends_with),
+                begins_at: begins_at.as_deref(),
             };
             let part = OutputBounds {
                 lower: self.lower.as_deref(),
@@ -168,12 +229,29 @@ impl<'a> Outputs<'a> {
                 shares_upper: sides.shares_upper,
                 drop_up_to: self.drop_up_to,
             };
+            let plan = &self.job.plan;
+            let version = self.version.as_deref().filter(|_| !plan.bottommost);
+            let mut covered = version.map(|v| CoveredBytes::new(family, v, plan.output_level + 1));
             for t in ranges.output(&part) {
+                if self.hides_nothing(&t) {
+                    continue;
+                }
                 builder.add_range_tombstone(&t.smallest(), &t.end)?;
                 bounds.add_tombstone(comparator, &t, &sides);
+                if let Some(covered) = &mut covered {
+                    covered.add(&t);
+                }
             }
+            bounds.covered_bytes = covered.map_or(0, |c| c.total);
             self.lower = next.map(<[u8]>::to_vec);
             self.shares_lower = sides.shares_upper;
+        }
+        if builder.num_entries() == 0 {
+            builder.abandon();
+            let path = self.job.family.table_path(number, self.path_id);
+            // Left-overs are found by the next open.
+            let _ = self.engine.c.env.fs.delete(&path);
+            return Ok(());
         }
         let summary = builder.finish()?;
         let now = self.engine.c.env.clock.now_seconds();
@@ -186,6 +264,27 @@ impl<'a> Outputs<'a> {
         file.path_id = self.path_id;
         self.done.push(file);
         Ok(())
+    }
+
+    /// Whether nothing below the output level lies in the range of a tombstone that every snapshot
+    /// sees.
+    fn hides_nothing(&self, t: &OutputTombstone) -> bool {
+        let level = self.job.plan.output_level;
+        let comparator = &self.job.family.comparator;
+        let Some(version) = &self.version else {
+            return false;
+        };
+        let is_settled = t.seqno <= self.seen_up_to && comparator.timestamp_size() == 0;
+        is_settled
+            && level > 0
+            && (level + 1..version.num_levels()).all(|below| {
+                let files = version.files(below);
+                let at = files.partition_point(|f| {
+                    comparator.compare(f.largest_user_key(), &t.start).is_lt()
+                });
+                let next = files.get(at).map(|f| f.smallest_user_key());
+                next.is_none_or(|next| comparator.compare(&t.end, next).is_le())
+            })
     }
 
     /// Deletes everything written; nothing refers to it.

@@ -8,9 +8,12 @@ use spanlith_table::properties;
 
 /// Whether a table shares the user key at its lower or upper bound with its neighbour.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct CutSides {
+pub(crate) struct CutSides<'a> {
     pub shares_lower: bool,
     pub shares_upper: bool,
+    /// Internal key of the range tombstone at which the table begins, if it begins at none of its
+    /// entries: its tombstones do not act before it.
+    pub begins_at: Option<&'a [u8]>,
 }
 
 /// Key and sequence bounds of a table while it is written.
@@ -22,6 +25,8 @@ pub(crate) struct FileBounds {
     pub largest_seqno: u64,
     /// The blob file with the smallest number that the table refers to; 0 for none.
     oldest_blob_file: u64,
+    /// Bytes below the table that its range tombstones cover, by estimate.
+    pub covered_bytes: u64,
     any: bool,
 }
 
@@ -62,9 +67,14 @@ impl FileBounds {
         &mut self,
         comparator: &Comparator,
         tombstone: &OutputTombstone,
-        cut: &CutSides,
+        cut: &CutSides<'_>,
     ) {
-        let (smallest, largest) = (tombstone.smallest(), tombstone.largest());
+        let (mut smallest, largest) = (tombstone.smallest(), tombstone.largest());
+        if let Some(first) = cut.begins_at
+            && comparator.compare_internal(&smallest, first).is_lt()
+        {
+            smallest = first.to_vec();
+        }
         if !self.any {
             self.any = true;
             self.smallest = smallest;
@@ -75,7 +85,7 @@ impl FileBounds {
         }
         self.smallest_seqno = self.smallest_seqno.min(tombstone.seqno);
         self.largest_seqno = self.largest_seqno.max(tombstone.seqno);
-        if !cut.shares_lower
+        if (!cut.shares_lower || cut.begins_at.is_some())
             && comparator
                 .compare_internal(&smallest, &self.smallest)
                 .is_lt()
@@ -118,6 +128,7 @@ impl FileBounds {
             unique_id: summary.unique_id,
             tail_size: summary.tail_size,
             oldest_blob_file_number: self.oldest_blob_file,
+            compensated_range_deletion_size: self.covered_bytes,
             user_defined_timestamps_persisted: summary.properties.user_defined_timestamps_persisted
                 != Some(0),
             ..NewFile::default()

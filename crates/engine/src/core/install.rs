@@ -6,7 +6,7 @@ use super::state::{DbState, FamilyState};
 use super::throttle::{StallCondition, StallInput, stall_condition};
 use super::{Engine, Family, ManifestState, SuperVersion};
 use crate::picker::needs_compaction;
-use crate::version::{LevelTargets, Version, VersionBuilder, VersionEdit, filenames};
+use crate::version::{LevelTargets, ValueSizes, Version, VersionBuilder, VersionEdit, filenames};
 
 use spanlith_base::Result;
 use std::collections::BTreeSet;
@@ -124,13 +124,17 @@ impl Engine {
             let version = Arc::new(builder.build()?);
             // A new table is opened before anything depends on it: what cannot be read back fails
             // the job, and the first reader finds index and filter in place.
+            let mut value_sizes = ValueSizes::of(&base);
             for new in &edit.new_files {
                 if let Some((level, at)) = version.locate(new.number) {
                     let file = &version.levels[level].files[at];
                     family.cache.reader(file)?;
+                    value_sizes.add(file);
                     self.track_table(&family, file);
                 }
             }
+            // Nobody has seen the version yet.
+            let _ = version.value_sizes.set(value_sizes);
             edit.column_family = family.id;
             edit.prev_log_number = Some(0);
             edit.last_sequence = Some(sequence);

@@ -5,6 +5,7 @@
 //! `impl Engine` blocks.
 
 mod bounds;
+mod covered_bytes;
 mod engine;
 mod families;
 mod family;
@@ -37,6 +38,7 @@ pub use superversion::SuperVersion;
 pub(crate) use throttle::DelayController;
 
 pub(crate) use bounds::{CutSides, FileBounds};
+pub(crate) use covered_bytes::CoveredBytes;
 pub(crate) use engine::{Components, Engine, gate};
 pub(crate) use families::{FamilyRequest, family_paths};
 pub(crate) use family::{Family, FamilySet, FamilySettings};

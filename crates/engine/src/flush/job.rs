@@ -5,8 +5,8 @@
 
 use crate::compaction::{CompactionIter, IterSettings};
 use crate::core::{
-    CutSides, DbState, Engine, Family, FamilyEdit, FamilySettings, FamilyState, FileBounds,
-    Immutable, WrittenBy,
+    CoveredBytes, CutSides, DbState, Engine, Family, FamilyEdit, FamilySettings, FamilyState,
+    FileBounds, Immutable, WrittenBy,
 };
 use crate::filter::{FilterContext, TableCreation, protective_filter};
 use crate::flush::notes::FlushNote;
@@ -302,9 +302,16 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewFile>>
                 .with("read", seen),
         );
     }
-    for t in iter.ranges().output(&OutputBounds::default()) {
-        builder.add_range_tombstone(&t.smallest(), &t.end)?;
-        meta.add_tombstone(&family.comparator, &t, &CutSides::default());
+    let tombstones = iter.ranges().output(&OutputBounds::default());
+    if !tombstones.is_empty() {
+        let superversion = family.superversion.load_full();
+        let mut covered = CoveredBytes::new(family, &superversion.version, 0);
+        for t in &tombstones {
+            builder.add_range_tombstone(&t.smallest(), &t.end)?;
+            meta.add_tombstone(&family.comparator, t, &CutSides::default());
+            covered.add(t);
+        }
+        meta.covered_bytes = covered.total;
     }
     if builder.num_entries() == 0 {
         builder.abandon();

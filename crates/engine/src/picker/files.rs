@@ -101,7 +101,7 @@ pub fn pick_files(input: &PickerInput<'_>, named: &NamedFiles<'_>) -> Result<Com
         output_level: named.output_level,
         grandparents,
         reason: CompactionReason::ManualFiles,
-        score: 0.0,
+        score: -1.0,
         level0_inputs_are_apart: false,
     });
     plan.is_trivial_move = false;

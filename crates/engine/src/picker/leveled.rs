@@ -193,18 +193,14 @@ impl Picking<'_> {
     }
 
     /// As many files from the first in turn on as bring the level back to its target, while the
-    /// whole stays within the limit of a compaction.
+    /// whole stays within the limit of a compaction. A move may become a merge by that, as in
+    /// RocksDB.
     fn more_in_turn(&self, level: usize, output_level: usize, start: Files) -> Files {
         let files = self.version().files(level);
-        let Some(&first) = self.by_priority(level).first() else {
+        let last = start.last().map(|f| f.number);
+        let Some(last) = files.iter().position(|f| Some(f.number) == last) else {
             return start;
         };
-        let sets = [&start[..]];
-        let (low, high) = self.range(&sets);
-        if self.overlapping(output_level, low, high).is_empty() && start.len() > 1 {
-            // A move: it was extended when it was picked.
-            return start;
-        }
         let free = files.iter().filter(|f| !f.is_being_compacted());
         let bytes: u64 = free.map(|f| f.size).sum();
         let wanted = bytes.saturating_sub(self.targets.max_bytes[level]);
@@ -213,13 +209,15 @@ impl Picking<'_> {
         }
         let limit = self.input.options.compaction_bytes_limit();
         let (mut best, mut grown) = (start.clone(), start);
-        for file in &files[first + 1..] {
+        for file in &files[last + 1..] {
             if file.is_being_compacted() {
                 return best;
             }
-            if !grown.iter().any(|f| f.number == file.number) {
-                grown.push(Arc::clone(file));
+            if grown.iter().any(|f| f.number == file.number) {
+                // A clean cut took it in.
+                continue;
             }
+            grown.push(Arc::clone(file));
             let Some(clean) = self.clean_cut(level, grown) else {
                 return best;
             };

@@ -1,7 +1,7 @@
 //! Compaction of a key range that a caller asked for, one step at a time.
 //!
 //! A step compacts the files of one level that overlap the range into another level. Level 0 is
-//! taken as a whole; in other levels a step ends when its input reaches the compaction limit, and the
+//! taken as a whole; in other levels a step ends before its input exceeds the compaction limit, and the
 //! pick says where the next one begins.
 
 use super::inputs::{Draft, Files, Growth, PickerInput, Picking};
@@ -94,8 +94,8 @@ fn leave_own_files(range: &ManualRange<'_>, files: Files) -> (Files, bool) {
 }
 
 impl Picking<'_> {
-    /// The first files of the range that together with what they overlap reach the limit, and
-    /// whether these are all.
+    /// The first files of the range that together with what they overlap stay within the limit, at
+    /// least one, and whether these are all.
     fn first_step(&self, range: &ManualRange<'_>, mut files: Files) -> (Files, bool) {
         // Files of level 0 may overlap: none may stay behind that is older than one that goes.
         if range.level == 0 {
@@ -103,11 +103,11 @@ impl Picking<'_> {
         }
         let limit = self.input.options.compaction_bytes_limit();
         let mut input_bytes = 0_u64;
-        for i in 0..files.len().saturating_sub(1) {
+        for i in 0..files.len() {
             input_bytes = input_bytes.saturating_add(files[i].size);
             let below = self.overlapping(range.output_level, &files[0].smallest, &files[i].largest);
-            if input_bytes.saturating_add(super::inputs::total_size(&below)) >= limit {
-                files.truncate(i + 1);
+            if i > 0 && input_bytes.saturating_add(super::inputs::total_size(&below)) > limit {
+                files.truncate(i);
                 return (files, false);
             }
         }
@@ -133,7 +133,7 @@ impl Picking<'_> {
             output_level,
             grandparents,
             reason: CompactionReason::ManualCompaction,
-            score: 0.0,
+            score: -1.0,
             level0_inputs_are_apart: false,
         }))
     }

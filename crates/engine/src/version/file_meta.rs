@@ -96,6 +96,9 @@ pub struct FileMeta {
     pub open_metadata: Vec<u8>,
     /// Filled when the table is opened.
     pub stats: OnceLock<FileStats>,
+    /// Bytes that its surplus tombstones count in scores, with the average size of values when they
+    /// were first weighed: later versions go on with that figure, as RocksDB does.
+    pub tombstone_weight: OnceLock<u64>,
     /// A running plan holds the file. Set and cleared under the state mutex; pickers read it.
     pub being_compacted: AtomicBool,
     /// The open table. Filled at most once.
@@ -140,6 +143,7 @@ impl FileMeta {
             max_timestamp: f.max_timestamp,
             open_metadata: f.open_metadata,
             stats: OnceLock::new(),
+            tombstone_weight: OnceLock::new(),
             being_compacted: AtomicBool::new(false),
             reader: OnceLock::new(),
             tombstones: OnceLock::new(),

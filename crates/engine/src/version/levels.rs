@@ -16,7 +16,8 @@
 //! All numbers are those of RocksDB 11.8, floating-point steps included. Level style only. Pure
 //! computation; reads the flags of the files without a lock.
 
-use super::file_meta::{FileMeta, FileStats};
+use super::file_meta::FileMeta;
+use super::value_sizes::ValueSizes;
 use super::version::Version;
 use crate::options::CompactionPri;
 use spanlith_table::Compression;
@@ -175,7 +176,7 @@ pub struct LevelTargets {
     pub scores: Vec<(usize, f64)>,
     /// Bytes compactions have to rewrite.
     pub pending_compaction_bytes: u64,
-    /// Average size of a value in all files whose properties are known.
+    /// Average size of a value.
     pub average_value_size: u64,
     /// Files above the deepest level whose writer asked for compaction, and that are free.
     pub marked_files: usize,
@@ -189,7 +190,7 @@ impl LevelTargets {
         } else {
             Self::static_targets(version, options)
         };
-        targets.average_value_size = average_value_size(version);
+        targets.average_value_size = ValueSizes::of(version).average();
         targets.score_levels(version, options);
         targets.pending_compaction_bytes = targets.estimate_debt(version, options);
         targets.marked_files = version
@@ -405,44 +406,21 @@ impl LevelTargets {
     /// Size of a file as compaction weighs it: surplus tombstones count as the values they will
     /// remove.
     pub fn compensated_size(&self, file: &FileMeta) -> u64 {
-        let mut size = file.size;
-        if let Some(stats) = file.stats.get() {
-            let twice = stats
-                .num_deletions
-                .saturating_sub(stats.num_range_deletions)
-                * 2;
-            if twice >= stats.num_entries {
-                let surplus = twice - stats.num_entries;
-                let weight = surplus
+        let weight = match file.stats.get() {
+            Some(stats) => *file.tombstone_weight.get_or_init(|| {
+                let deletions = stats.num_deletions;
+                let twice = deletions.saturating_sub(stats.num_range_deletions) * 2;
+                twice
+                    .saturating_sub(stats.num_entries)
                     .saturating_mul(self.average_value_size)
-                    .saturating_mul(DELETION_WEIGHT);
-                size = size.saturating_add(weight);
-            }
-        }
-        size.saturating_add(file.compensated_range_deletion_size)
+                    .saturating_mul(DELETION_WEIGHT)
+            }),
+            None => 0,
+        };
+        file.size
+            .saturating_add(weight)
+            .saturating_add(file.compensated_range_deletion_size)
     }
-}
-
-/// Bytes a value takes on disk, over all files whose properties are known.
-fn average_value_size(version: &Version) -> u64 {
-    let mut sum = FileStats::default();
-    let mut file_bytes = 0_u64;
-    for (_, file) in version.file_iter() {
-        if let Some(s) = file.stats.get() {
-            file_bytes = file_bytes.saturating_add(file.size);
-            sum.num_entries = sum.num_entries.saturating_add(s.num_entries);
-            sum.num_deletions = sum.num_deletions.saturating_add(s.num_deletions);
-            sum.raw_key_size = sum.raw_key_size.saturating_add(s.raw_key_size);
-            sum.raw_value_size = sum.raw_value_size.saturating_add(s.raw_value_size);
-        }
-    }
-    let values = sum.num_entries.saturating_sub(sum.num_deletions);
-    let raw = sum.raw_key_size.saturating_add(sum.raw_value_size);
-    if values == 0 || raw == 0 {
-        return 0;
-    }
-    // The ratio of stored to raw bytes stands for compression.
-    (sum.raw_value_size / values).saturating_mul(file_bytes) / raw
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ mod table_cache;
 mod table_io;
 #[cfg(test)]
 pub(crate) mod testing;
+mod value_sizes;
 #[allow(clippy::module_inception)]
 pub mod version;
 
@@ -37,4 +38,5 @@ pub use levels::{LevelOptions, LevelTargets};
 pub use paths::{DbPath, FilePaths, PATHS_MAX};
 pub use table_cache::{ReaderRef, TableCache};
 pub use table_io::{TableIo, TableIoOptions};
+pub use value_sizes::ValueSizes;
 pub use version::{Level, Version, sstable_key_compare};

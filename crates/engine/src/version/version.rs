@@ -17,6 +17,7 @@
 use super::blob_file::BlobFileMeta;
 use super::edit::{BlobFileGarbage, VersionEdit};
 use super::file_meta::{FileMeta, is_range_sentinel};
+use super::value_sizes::ValueSizes;
 use spanlith_base::Comparator;
 use spanlith_base::keys::user_key;
 use std::cmp::Ordering;
@@ -307,6 +308,8 @@ pub struct Version {
     overlap: Vec<OnceLock<Vec<u64>>>,
     /// Level and index of the bottommost files. Computed on first use.
     bottommost: OnceLock<Vec<(usize, usize)>>,
+    /// Sums that go on from version to version, set when the version is installed.
+    pub value_sizes: OnceLock<ValueSizes>,
 }
 
 impl Version {
@@ -321,6 +324,7 @@ impl Version {
             history_low: Vec::new(),
             overlap,
             bottommost: OnceLock::new(),
+            value_sizes: OnceLock::new(),
         }
     }
 

@@ -21,6 +21,7 @@ mod ranges;
 mod reads;
 mod regressions;
 mod set_options;
+mod shape;
 mod timestamps;
 mod wal_forms;
 mod wal_life;

@@ -324,17 +324,20 @@ impl TableReader {
         TableIter::new(self.clone(), params)
     }
 
-    /// Offset in the file around which `internal_key` lies; the end of the data blocks if it is
-    /// behind the last key.
+    /// Bytes of the file before `internal_key`, about: filter, index and all else are dealt out to
+    /// the data blocks by their size. The size of the file if the key is behind the last.
     pub fn approximate_offset(&self, internal_key: &[u8]) -> u64 {
-        let end = self.properties.data_size.min(self.file_size);
-        let Some((user, tag)) = split_internal(internal_key) else {
-            return end;
+        let data = self.properties.data_size.min(self.file_size);
+        let handle = split_internal(internal_key)
+            .map(|(user, tag)| self.find_block(user, tag, &ReadParams::default()));
+        let offset = match handle {
+            Some(Ok(Some(handle))) => handle.offset.min(data),
+            _ => data,
         };
-        match self.find_block(user, tag, &ReadParams::default()) {
-            Ok(Some(handle)) => handle.offset,
-            Ok(None) | Err(_) => end,
+        if data == 0 {
+            return 0;
         }
+        (offset as f64 / data as f64 * self.file_size as f64) as u64
     }
 
     /// Bytes of memory the reader occupies, without what is in the cache.

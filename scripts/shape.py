@@ -1,0 +1,265 @@
+#!/usr/bin/env python3
+"""Compares the shapes of two libraries' trees: the same loads, the same flushes, the same files?
+
+  shape.py OURS PEER [--cases PATTERN] [--list] [--keep DIRECTORY] [--bytes N]
+  shape.py PEER PEER --record DIRECTORY        writes what the engine's tests compare with
+
+OURS and PEER are librocksdb.so files, or directories with one; the peer is RocksDB 11.8. Each case is
+a load under some options, with one background job at a time and compactions waited for after each
+flush, so that every decision is taken from the same facts. After each step both trees must hold the
+same files: level, smallest and largest key, entries, deletions, sequence numbers, and sizes that
+differ by no more than `--bytes` (properties hold names, numbers and times of differing length). Of a
+case that differs the first step is shown with the compactions of that step. Files marked for compaction
+are left out: RocksDB starts with any of them, by the address of an object.
+"""
+import argparse
+import fnmatch
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ENGINE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "shape_engine.py")
+PRIORITIES = (
+    "kByCompensatedSize",
+    "kOldestLargestSeqFirst",
+    "kOldestSmallestSeqFirst",
+    "kMinOverlappingRatio",
+    "kRoundRobin",
+)
+LOADS = (
+    "uniform",
+    "sequential",
+    "skewed",
+    "corner",
+    "series",
+    "deletes",
+    "waves",
+    "singles",
+    "merges",
+    "versions",
+    "ranges",
+    "wide_ranges",
+    "only_ranges",
+)
+SMALL = {
+    "create_if_missing": "true",
+    "compression": "kNoCompression",
+    "target_file_size_base": 64 << 10,
+    "max_bytes_for_level_base": 256 << 10,
+    "max_bytes_for_level_multiplier": 4,
+    "ttl": 0,
+    "periodic_compaction_seconds": 0,
+    "max_background_jobs": 2,
+    "write_buffer_size": 64 << 20,
+    "block_based_table_factory": "{filter_policy=bloomfilter:10:false}",
+}
+
+
+def case(name, load, options=None, steps=100, keys=1000, value=100, **more):
+    text = ";".join(f"{k}={v}" for k, v in {**SMALL, **(options or {})}.items())
+    return {"name": name, "load": load, "options": text, "steps": steps, "keys": keys, "value": value, "seed": 1, **more}
+
+
+def cases():
+    """All cases, the common ones first."""
+    for dynamic in ("true", "false"):
+        levels = {"level_compaction_dynamic_level_bytes": dynamic}
+        style = "dynamic" if dynamic == "true" else "static"
+        for load in LOADS:
+            for priority in PRIORITIES:
+                options = {**levels, "compaction_pri": priority}
+                yield case(f"{style}-{load}-{priority}", load, options)
+        variants = {
+            "multipliers": {"max_bytes_for_level_multiplier_additional": "1:2:3:1:1:1:1"},
+            "growing-files": {"target_file_size_multiplier": 2},
+            "four-levels": {"num_levels": 4},
+            "two-levels": {"num_levels": 2},
+            "three-levels": {"num_levels": 3},
+            "small-compactions": {"max_compaction_bytes": 256 << 10},
+            "large-compactions": {"max_compaction_bytes": 16 << 20},
+            "trigger-two": {"level0_file_num_compaction_trigger": 2},
+            "trigger-eight": {"level0_file_num_compaction_trigger": 8},
+            "trigger-one": {"level0_file_num_compaction_trigger": 1},
+            "per-level-codecs": {"compression_per_level": "kNoCompression:kNoCompression:kLZ4Compression"},
+            "multiplier-ten": {"max_bytes_for_level_multiplier": 10, "max_bytes_for_level_base": 128 << 10},
+            "multiplier-two": {"max_bytes_for_level_multiplier": 2},
+            "multiplier-half": {"max_bytes_for_level_multiplier": 2.5},
+            "tiny-files": {"target_file_size_base": 16 << 10},
+            "large-files": {"target_file_size_base": 1 << 20},
+            "partitions": {"sst_partitioner_factory": "{id=SstPartitionerFixedPrefixFactory;length=13}"},
+        }
+        for name, options in variants.items():
+            for load in ("uniform", "corner", "deletes", "ranges"):
+                yield case(f"{style}-{name}-{load}", load, {**levels, **options})
+        yield case(f"{style}-small-steps", "uniform", levels, steps=300, keys=150)
+        yield case(f"{style}-uneven-steps", "uniform", levels, steps=60, keys=4000)
+        yield case(f"{style}-large-values", "uniform", levels, steps=60, keys=100, value=5000, space=4000)
+        whole = {str(s): ["compact", None, None, 2 if s % 40 == 39 else 1] for s in range(19, 100, 20)}
+        part = {str(s): ["compact", s * 1000, s * 1000 + 50_000, s % 4] for s in range(5, 100, 7)}
+        snaps = {str(s): ["snapshot"] if s % 10 == 5 else ["release"] for s in range(5, 100, 5)}
+        for load in ("uniform", "deletes", "ranges", "wide_ranges", "series"):
+            yield case(f"{style}-manual-whole-{load}", load, levels, manual=whole)
+            yield case(f"{style}-manual-part-{load}", load, levels, manual=part)
+            yield case(f"{style}-snapshots-{load}", load, levels, manual=snaps)
+
+
+REPLAYED = {
+    "dynamic": {},
+    "static": {"level_compaction_dynamic_level_bytes": "false"},
+    "turns": {"compaction_pri": "kRoundRobin"},
+    "largest": {"compaction_pri": "kByCompensatedSize"},
+}
+
+
+def record(library, directory):
+    """One file per case, one line per step: of each level its files, entries, deletions, and the sum
+    of the numbers in the smallest and largest keys of its files."""
+    for name, options in REPLAYED.items():
+        options = {
+            "target_file_size_base": 32 << 10,
+            "max_bytes_for_level_base": 128 << 10,
+            "max_bytes_for_level_multiplier": 3,
+            "block_based_table_factory": "{}",
+            **options,
+        }
+        steps = run(library, os.path.join(tempfile.gettempdir(), "shape-record"), case(name, "chain", options, 50, 600))
+        with open(os.path.join(directory, name + ".tsv"), "w") as out:
+            for files in steps:
+                levels = []
+                for level in sorted({f[0] for f in files}):
+                    own = [f for f in files if f[0] == level]
+                    ends = sum(int(f[1][1:]) + int(f[2][1:]) for f in own)
+                    levels.append(f"L{level} {len(own)} {sum(f[4] for f in own)} {sum(f[5] for f in own)} {ends}")
+                out.write("\t".join(levels) + "\n")
+
+
+def run(library, directory, spec):
+    shutil.rmtree(directory, ignore_errors=True)
+    command = [sys.executable, ENGINE, library, directory]
+    done = subprocess.run(command, input=json.dumps(spec), capture_output=True, text=True)
+    steps = [sorted(tuple(f) for f in json.loads(line)) for line in done.stdout.splitlines()]
+    if done.returncode:
+        print(f"  {library}: step {len(steps)}: {done.stderr.strip()[-800:]}")
+    return steps
+
+
+def same(a, b, slack):
+    """Whether two files are the same but for their exact size."""
+    return a[:3] == b[:3] and a[4:] == b[4:] and abs(a[3] - b[3]) <= slack
+
+
+def equal(ours, theirs, slack):
+    return len(ours) == len(theirs) and all(same(a, b, slack) for a, b in zip(ours, theirs))
+
+
+def events(directory):
+    """One line per compaction, flushes as marks between them."""
+    lines, sizes = [], {}
+    with open(os.path.join(directory, "LOG"), errors="replace") as log:
+        for line in log:
+            _, found, text = line.partition("EVENT_LOG_v1 ")
+            if not found:
+                continue
+            event = json.loads(text)
+            kind = event["event"]
+            if kind == "table_file_creation":
+                sizes[event["file_number"]] = event["file_size"]
+            if kind == "flush_started":
+                lines.append("flush")
+            elif kind == "compaction_started":
+                inputs = {k[6:]: [sizes.get(n, 0) for n in v] for k, v in event.items() if k.startswith("files_L")}
+                lines.append(f"{event['compaction_reason']} {inputs} score {event['score']}")
+            elif kind == "compaction_finished":
+                lines.append(f"  -> L{event['output_level']} {event['num_output_files']} files {event['total_output_size']}")
+            elif kind == "trivial_move":
+                lines.append(f"move of {event.get('files')} files to L{event['destination_level']}")
+    return lines
+
+
+def events_of_step(directory, step):
+    """The compactions between two flushes."""
+    lines, flushes, found = events(directory), 0, []
+    for line in lines:
+        flushes += line == "flush"
+        if flushes == step + 1:
+            found.append(line)
+    return found
+
+
+def shape(files):
+    """Files and bytes of each level, for a reader."""
+    levels = sorted({f[0] for f in files})
+    return " ".join(f"L{l}:{sum(f[0] == l for f in files)}/{sum(f[3] for f in files if f[0] == l)}" for l in levels)
+
+
+def report(directories, shapes, step, slack):
+    print(f"  step {step}: ours {shape(shapes[0])}")
+    print(f"  step {step}: peer {shape(shapes[1])}")
+    for name, mine, other in (("ours", *shapes), ("peer", *reversed(shapes))):
+        lone = [f for f in mine if not any(same(f, g, slack) for g in other)]
+        for f in lone[:6]:
+            print(f"    only {name}: {f}")
+    for name, directory in zip(("ours", "peer"), directories):
+        for line in events_of_step(directory, step):
+            print(f"    {name}: {line}")
+
+
+def totals(directory):
+    """Compactions, moves, and bytes written by compactions."""
+    lines = events(directory)
+    written = sum(int(l.rsplit(" ", 1)[1]) for l in lines if l.startswith("  ->"))
+    return sum(l.startswith("  ->") for l in lines), sum(l.startswith("move") for l in lines), written
+
+
+def library(path):
+    return os.path.join(path, "librocksdb.so") if os.path.isdir(path) else path
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("ours")
+    parser.add_argument("peer")
+    parser.add_argument("--cases", default="*")
+    parser.add_argument("--keep", help="directory for the databases")
+    parser.add_argument("--bytes", type=int, default=64, help="how far sizes of files may differ")
+    parser.add_argument("--record")
+    parser.add_argument("--list", action="store_true")
+    args = parser.parse_args()
+    if args.record:
+        record(library(args.peer), args.record)
+        return 0
+    chosen = [c for c in cases() if fnmatch.fnmatch(c["name"], args.cases)]
+    if args.list:
+        print("\n".join(c["name"] for c in chosen))
+        return 0
+    memory = "/dev/shm"  # the databases are small, and syncs take most of the time
+    work = args.keep or tempfile.mkdtemp(prefix="shape.", dir=memory if os.path.isdir(memory) else None)
+    os.makedirs(work, exist_ok=True)
+    directories = [os.path.join(work, name) for name in ("ours", "peer")]
+    failed = []
+    for spec in chosen:
+        trees = [run(library(l), d, spec) for l, d in zip((args.ours, args.peer), directories)]
+        pairs = list(zip(*trees))
+        wrong = next((i for i, pair in enumerate(pairs) if not equal(*pair, args.bytes)), None)
+        complete = len(pairs) == spec["steps"]
+        if wrong is None and complete:
+            counts = totals(directories[0])
+            print(f"same {spec['name']}: {len(pairs)} steps, {counts[0]} compactions, {counts[1]} moves", flush=True)
+            continue
+        failed.append(spec["name"])
+        agreed = sum(equal(*pair, args.bytes) for pair in pairs)
+        print(f"DIFFERENT {spec['name']}: {agreed} of {spec['steps']} steps agree; compactions, moves, bytes: "
+              f"{totals(directories[0])} and {totals(directories[1])}", flush=True)
+        if wrong is not None:
+            report(directories, pairs[wrong], wrong, args.bytes)
+    if not args.keep:
+        shutil.rmtree(work)
+    print(f"{len(chosen) - len(failed)} of {len(chosen)} cases are the same")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
