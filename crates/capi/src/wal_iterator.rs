@@ -8,7 +8,7 @@ use crate::db::rocksdb_t;
 use crate::ffi::{boxed, report};
 use libc::c_char;
 use spanlith::{Change, Changes};
-use spanlith_base::Error;
+use spanlith_base::{Error, ErrorKind};
 use spanlith_wal::WriteBatch;
 use std::ptr;
 
@@ -49,6 +49,10 @@ c_api! {
             let changes = (*db).cf.db().changes(seq_number)?;
             let mut iterator = rocksdb_wal_iterator_t { changes, current: None, error: None };
             iterator.step();
+            if iterator.error.as_ref().is_some_and(|e| e.kind() == ErrorKind::TryAgain) {
+                // What lies before the logs is gone: it begins with what is there.
+                iterator.step();
+            }
             Ok(boxed(iterator))
         })
     }

@@ -152,6 +152,39 @@ typedef unsigned char U8;
   X(void, wait_for_compact, (H, H, char **)) \
   X(char *, property_value, (H, const char *)) \
   X(int, property_int, (H, const char *, uint64_t *)) \
+  X(void, set_options, (H, int, const char *const *, const char *const *, char **)) \
+  X(void, set_options_cf, (H, H, int, const char *const *, const char *const *, char **)) \
+  X(H, compactionfilter_create, (void *, void (*)(void *), \
+     U8 (*)(void *, int, const char *, size_t, const char *, size_t, char **, size_t *, U8 *), const char *(*)(void *))) \
+  X(void, options_set_compaction_filter, (H, H)) \
+  X(H, get_updates_since, (H, uint64_t, H, char **)) \
+  X(U8, wal_iter_valid, (H)) \
+  X(void, wal_iter_next, (H)) \
+  X(void, wal_iter_status, (H, char **)) \
+  X(H, wal_iter_get_batch, (H, uint64_t *)) \
+  X(void, wal_iter_destroy, (H)) \
+  X(H, writebatch_wi_create, (size_t, U8)) \
+  X(H, writebatch_wi_create_with_params, (H, size_t, U8, size_t, size_t)) \
+  X(void, writebatch_wi_destroy, (H)) \
+  X(void, writebatch_wi_clear, (H)) \
+  X(int, writebatch_wi_count, (H)) \
+  X(void, writebatch_wi_put, (H, const char *, size_t, const char *, size_t)) \
+  X(void, writebatch_wi_put_cf, (H, H, const char *, size_t, const char *, size_t)) \
+  X(void, writebatch_wi_delete, (H, const char *, size_t)) \
+  X(void, writebatch_wi_delete_cf, (H, H, const char *, size_t)) \
+  X(void, writebatch_wi_merge, (H, const char *, size_t, const char *, size_t)) \
+  X(void, writebatch_wi_merge_cf, (H, H, const char *, size_t, const char *, size_t)) \
+  X(void, writebatch_wi_put_log_data, (H, const char *, size_t)) \
+  X(const char *, writebatch_wi_data, (H, size_t *)) \
+  X(void, writebatch_wi_set_save_point, (H)) \
+  X(void, writebatch_wi_rollback_to_save_point, (H, char **)) \
+  X(char *, writebatch_wi_get_from_batch, (H, H, const char *, size_t, size_t *, char **)) \
+  X(char *, writebatch_wi_get_from_batch_cf, (H, H, H, const char *, size_t, size_t *, char **)) \
+  X(char *, writebatch_wi_get_from_batch_and_db, (H, H, H, const char *, size_t, size_t *, char **)) \
+  X(char *, writebatch_wi_get_from_batch_and_db_cf, (H, H, H, H, const char *, size_t, size_t *, char **)) \
+  X(H, writebatch_wi_create_iterator_with_base_readopts, (H, H, H)) \
+  X(H, writebatch_wi_create_iterator_with_base_cf_readopts, (H, H, H, H)) \
+  X(void, write_writebatch_wi, (H, H, H, char **)) \
   X(void, free, (void *))
 
 #define DECLARE(ret, name, args) static ret(*rdb_##name) args;
@@ -165,9 +198,9 @@ FUNCTIONS(DECLARE)
 #define BATCH(name, ...) (cur ? rdb_##name##_cf(b, cur, __VA_ARGS__) : rdb_##name(b, __VA_ARGS__))
 
 static char dir[4096];
-static H db, cur, families[FAMILIES], iters[SLOTS], iter_ro[SLOTS], snaps[SLOTS], batches[SLOTS];
+static H db, cur, families[FAMILIES], iters[SLOTS], iter_ro[SLOTS], snaps[SLOTS], batches[SLOTS], indexed[SLOTS];
 static char *bounds[SLOTS][2];
-static int comparator_kind, merge_kind;
+static int comparator_kind, merge_kind, filter_kind;
 static volatile long line_number;
 
 /* ---- output ---- */
@@ -372,6 +405,30 @@ static const char *name_merge(void *state) {
   return "stress.merge";
 }
 
+/* Removes values whose length is a multiple of three, and shortens every third: a second pass changes nothing. */
+static U8 filter(void *state, int level, const char *key, size_t kn, const char *old, size_t oldn, char **new_value,
+                 size_t *new_len, U8 *changed) {
+  static _Thread_local char *kept;
+  (void)state;
+  (void)level;
+  (void)key;
+  (void)kn;
+  *changed = 0;
+  if (oldn % 3 == 1 && oldn > 3) {
+    kept = realloc(kept, oldn);
+    memcpy(kept, old, oldn - 2);
+    *new_value = kept;
+    *new_len = oldn - 2;
+    *changed = 1;
+  }
+  return oldn % 3 == 0 && oldn > 0;
+}
+
+static const char *name_filter(void *state) {
+  (void)state;
+  return "stress.filter";
+}
+
 static H comparator(void) {
   static H c;
   if (!c) c = rdb_comparator_create(NULL, nothing, compare_reverse, name_reverse);
@@ -407,6 +464,11 @@ static H make_options(const char *text) {
     return NULL;
   }
   if (comparator_kind) rdb_options_set_comparator(o, comparator());
+  if (filter_kind) {
+    static H f;
+    if (!f) f = rdb_compactionfilter_create(NULL, nothing, filter, name_filter);
+    rdb_options_set_compaction_filter(o, f);
+  }
   if (merge_kind == 1) rdb_options_set_uint64add_merge_operator(o);
   if (merge_kind == 2)
     rdb_options_set_merge_operator(
@@ -930,6 +992,155 @@ static void verb_move(const char *verb) {
   }
 }
 
+/* setopts NAME=VALUE... */
+static void verb_set_options(void) {
+  const char *names[WORDS_MAX], *values[WORDS_MAX];
+  char *err = NULL;
+  int n = 0;
+  for (int i = 1; i < word_count; i++) {
+    char *value = word(i);
+    names[n] = strsep(&value, "=");
+    values[n++] = value ? value : "";
+  }
+  if (cur)
+    rdb_set_options_cf(db, cur, n, names, values, &err);
+  else
+    rdb_set_options(db, n, names, values, &err);
+  done(err);
+}
+
+/* wal: batches since the latest sequence number but the given distance, which are in the log for sure. */
+static void verb_wal(void) {
+  char *err = NULL;
+  uint64_t latest = rdb_get_latest_sequence_number(db), since = latest + 1 - (uint64_t)number(1), sequence = 0;
+  H it = rdb_get_updates_since(db, since, NULL, &err);
+  if (failed(err) || !it) return;
+  for (; rdb_wal_iter_valid(it); rdb_wal_iter_next(it)) {
+    size_t n;
+    H b = rdb_wal_iter_get_batch(it, &sequence);
+    const char *p = rdb_writebatch_data(b, &n);
+    say("%lld ", (long long)(sequence - latest));
+    /* Without the sequence number, which recovery may have counted otherwise. */
+    say_bytes(p + 8, n - 8);
+    say(" ");
+    rdb_writebatch_destroy(b);
+  }
+  rdb_wal_iter_destroy(it);
+}
+
+static void verb_indexed_iter(H b);
+
+/* w SLOT VERB ... */
+static void verb_indexed(void) {
+  int s = slot(1);
+  const char *verb = word(2);
+  char *err = NULL;
+  if (!indexed[s])
+    indexed[s] = comparator_kind ? rdb_writebatch_wi_create_with_params(comparator(), 0, s % 2, 0, 0)
+                                 : rdb_writebatch_wi_create(0, s % 2);
+  H b = indexed[s];
+  if (!verb) {
+    say("no verb");
+    return;
+  }
+  Bytes k = {NULL, 0, 0}, v = {NULL, 0, 0};
+  size_t n = 0;
+  if (!strcmp(verb, "put")) {
+    k = key_of(word(3)), v = value_of(word(4));
+    BATCH(writebatch_wi_put, k.p, k.n, v.p, v.n);
+  } else if (!strcmp(verb, "del")) {
+    k = key_of(word(3));
+    BATCH(writebatch_wi_delete, k.p, k.n);
+  } else if (!strcmp(verb, "merge")) {
+    k = key_of(word(3)), v = value_of(word(4));
+    BATCH(writebatch_wi_merge, k.p, k.n, v.p, v.n);
+  } else if (!strcmp(verb, "log")) {
+    v = value_of(word(3));
+    rdb_writebatch_wi_put_log_data(b, v.p, v.n);
+  } else if (!strcmp(verb, "clear")) {
+    rdb_writebatch_wi_clear(b);
+  } else if (!strcmp(verb, "save")) {
+    rdb_writebatch_wi_set_save_point(b);
+  } else if (!strcmp(verb, "rollback")) {
+    rdb_writebatch_wi_rollback_to_save_point(b, &err);
+  } else if (!strcmp(verb, "data")) {
+    const char *p = rdb_writebatch_wi_data(b, &n);
+    say("data ");
+    say_bytes(n > 8 ? p + 8 : p, n > 8 ? n - 8 : 0);
+    say(" ");
+  } else if (!strcmp(verb, "get")) {
+    H o = rdb_options_create();
+    k = key_of(word(3));
+    char *found = cur ? rdb_writebatch_wi_get_from_batch_cf(b, o, cur, k.p, k.n, &n, &err)
+                      : rdb_writebatch_wi_get_from_batch(b, o, k.p, k.n, &n, &err);
+    say_value(found, n, NULL);
+    say(" ");
+    rdb_free(found);
+    rdb_options_destroy(o);
+  } else if (!db) {
+    say("closed");
+  } else if (!strcmp(verb, "getdb")) {
+    H o = read_options(word(3));
+    k = key_of(word(4));
+    char *found = cur ? rdb_writebatch_wi_get_from_batch_and_db_cf(b, db, o, cur, k.p, k.n, &n, &err)
+                      : rdb_writebatch_wi_get_from_batch_and_db(b, db, o, k.p, k.n, &n, &err);
+    say_value(found, n, NULL);
+    say(" ");
+    rdb_free(found);
+    rdb_readoptions_destroy(o);
+  } else if (!strcmp(verb, "write")) {
+    H o = write_options(number(3));
+    rdb_write_writebatch_wi(db, o, b, &err);
+    rdb_writeoptions_destroy(o);
+  } else if (!strcmp(verb, "iter")) {
+    verb_indexed_iter(b);
+  }
+  free(k.p);
+  free(v.p);
+  say("%d ", rdb_writebatch_wi_count(b));
+  done(err);
+}
+
+/* w SLOT iter LOWER UPPER MOVE...: moves are f l n p, and sKEY or rKEY to seek. */
+static void verb_indexed_iter(H b) {
+  Bytes low = key_of(word(3)), high = key_of(word(4));
+  H o = rdb_readoptions_create();
+  rdb_readoptions_set_total_order_seek(o, 1);
+  if (!low.missing) rdb_readoptions_set_iterate_lower_bound(o, low.p, low.n);
+  if (!high.missing) rdb_readoptions_set_iterate_upper_bound(o, high.p, high.n);
+  H base = cur ? rdb_create_iterator_cf(db, o, cur) : rdb_create_iterator(db, o);
+  H it = cur ? rdb_writebatch_wi_create_iterator_with_base_cf_readopts(b, base, cur, o)
+             : rdb_writebatch_wi_create_iterator_with_base_readopts(b, base, o);
+  for (int i = 5; i < word_count; i++) {
+    char move = *word(i);
+    if (move == 'f') {
+      rdb_iter_seek_to_first(it);
+    } else if (move == 'l') {
+      rdb_iter_seek_to_last(it);
+    } else if (move == 's' || move == 'r') {
+      Bytes k = key_of(word(i) + 1);
+      if (move == 's')
+        rdb_iter_seek(it, k.p, k.n);
+      else
+        rdb_iter_seek_for_prev(it, k.p, k.n);
+      free(k.p);
+    } else if (!rdb_iter_valid(it)) {
+      say("stop ");
+      continue;
+    } else if (move == 'n') {
+      rdb_iter_next(it);
+    } else {
+      rdb_iter_prev(it);
+    }
+    say_position(it);
+    say(" ");
+  }
+  rdb_iter_destroy(it);
+  rdb_readoptions_destroy(o);
+  free(low.p);
+  free(high.p);
+}
+
 static void verb_dump(void) {
   H o = rdb_readoptions_create();
   rdb_readoptions_set_total_order_seek(o, 1);
@@ -1052,19 +1263,22 @@ static void run_line(char *line) {
   if (!verb) {
     say("empty");
   } else if (!strcmp(verb, "setup")) {
-    if (!db) comparator_kind = (int)number(1), merge_kind = (int)number(2);
+    if (!db) comparator_kind = (int)number(1), merge_kind = (int)number(2), filter_kind = (int)number(3);
     say("ok");
   } else if (!strcmp(verb, "close")) {
     close_db();
     for (int i = 0; i < SLOTS; i++) {
       if (batches[i]) rdb_writebatch_destroy(batches[i]);
-      batches[i] = NULL;
+      if (indexed[i]) rdb_writebatch_wi_destroy(indexed[i]);
+      batches[i] = indexed[i] = NULL;
     }
     say("ok");
   } else if (!strcmp(verb, "listcf")) {
     verb_list();
   } else if (!strcmp(verb, "b")) {
     verb_batch();
+  } else if (!strcmp(verb, "w")) {
+    verb_indexed();
   } else if (!strcmp(verb, "destroydb")) {
     H o = rdb_options_create();
     rdb_destroy_db(o, dir, &err);
@@ -1089,6 +1303,10 @@ static void run_line(char *line) {
       families[s] = NULL;
       say("ok");
     }
+  } else if (!strcmp(verb, "setopts")) {
+    verb_set_options();
+  } else if (!strcmp(verb, "wal")) {
+    verb_wal();
   } else if (!strcmp(verb, "kme")) {
     verb_may_exist();
   } else if (!strcmp(verb, "mgetcf")) {

@@ -421,19 +421,28 @@ impl CompactionIter {
                 self.stripe = Some(stripe);
                 self.single_deletion(seqno, stripe)?;
             }
-            FilterDecision::ChangeValue(new) => {
-                self.stripe = Some(stripe);
-                self.step();
-                self.enqueue(ValueType::Value, seqno, Pinned::from_vec(new));
-            }
+            FilterDecision::ChangeValue(new) => self.replace(ValueType::Value, seqno, new),
             FilterDecision::ChangeEntity(new) => {
-                self.stripe = Some(stripe);
-                self.step();
-                self.enqueue(ValueType::WideColumnEntity, seqno, Pinned::from_vec(new));
+                self.replace(ValueType::WideColumnEntity, seqno, new);
             }
             FilterDecision::RemoveAndSkipUntil(until) => return Ok(self.skip_until(&until)),
         }
         Ok(true)
+    }
+
+    /// Puts the filter's value in the place of the input's, unless a newer entry or a range tombstone
+    /// hides the input's: what is deleted does not come back changed.
+    fn replace(&mut self, kind: ValueType, seqno: SequenceNumber, new: Vec<u8>) {
+        let stripe = self.stripe_of(seqno);
+        let hidden = self.stripe == Some(stripe)
+            || (!self.s.ranges.is_empty()
+                && (!self.is_timed() || self.is_history)
+                && self.is_covered(seqno));
+        self.stripe = Some(stripe);
+        self.step();
+        if !hidden {
+            self.enqueue(kind, seqno, Pinned::from_vec(new));
+        }
     }
 
     /// Asks the filter about an operand. `Err` holds the key to skip to.
@@ -594,11 +603,13 @@ impl CompactionIter {
                 "merge_operator is not properly initialized.",
             ));
         };
-        // The beginning of history counts as a deletion.
+        // The beginning of history counts as a deletion. As in RocksDB, only the deepest compaction
+        // looks for it: a filter would see a value where there are operands.
         let at_beginning = base.is_none()
             && !ended
             && !self.is_timed()
             && !self.on_user_key()
+            && self.s.bottommost
             && self.nothing_below();
         if base.is_some() || at_beginning || ended {
             let blob = match &base {

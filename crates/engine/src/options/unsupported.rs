@@ -158,6 +158,9 @@ const CF_ANY: &[&str] = &[
 
 /// Table options of which any value is honoured.
 const TABLE_ANY: &[&str] = &[
+    // How an index is searched: a hint, and so is the mark that tells it.
+    "index_block_search_type",
+    "uniform_cv_threshold",
     "block_cache",
     "block_restart_interval",
     "block_size",

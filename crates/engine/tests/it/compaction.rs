@@ -123,6 +123,24 @@ fn a_filter_removes_changes_and_skips_what_a_compaction_rewrites() {
     assert_eq!(keys(&db.default_cf()), "a change keep m z");
 }
 
+#[test]
+fn a_filter_does_not_bring_back_what_a_range_deletes() {
+    let dir = tempfile::tempdir().unwrap();
+    let builder = Db::builder(dir.path()).create_if_missing(true);
+    let filtered = builder.compaction_filter(Arc::new(ByKey::default()));
+    let db = filtered.open().unwrap();
+    let cf = db.default_cf();
+    cf.put("change", "value").unwrap();
+    db.flush(true).unwrap();
+    cf.delete_range("a", "z").unwrap();
+    cf.compact_range(None, None).unwrap();
+    assert_eq!(cf.get("change").unwrap(), None);
+    cf.put("change", "value").unwrap();
+    db.flush(true).unwrap();
+    cf.compact_range(None, None).unwrap();
+    assert_eq!(cf.get("change").unwrap().as_deref(), Some(&b"changed"[..]));
+}
+
 /// Drops everything, for the jobs it is told to.
 struct Everything {
     when: TableCreation,

@@ -31,6 +31,9 @@ struct Maker<'a> {
     /// Prefix extractors. Keys are long enough to have prefixes, and iterators are asked for all keys,
     /// since what others see beyond their prefix is undefined.
     prefixes: bool,
+    /// A compaction filter. What it has removed depends on what was compacted, so such a program
+    /// compacts nothing but when it says so.
+    filter: bool,
     /// Column families: what is in each slot of the runner. `None` without families.
     families: Option<[Slot; FAMILIES]>,
     made: u64,
@@ -77,6 +80,12 @@ const EXACT_PROPERTIES: &[&str] = &[
     "num-deletes-active-mem-table",
     "num-deletes-imm-mem-tables",
     "num-immutable-mem-table",
+    "mem-table-flush-pending",
+    "num-running-compactions",
+    "num-files-at-level0",
+    "num-files-at-level1",
+    "estimate-num-keys",
+    "is-write-stopped",
 ];
 
 /// Draws a program.
@@ -92,7 +101,9 @@ pub fn draw_lines(rng: &mut Rng) -> Lines {
     let exact = failing_merges || rng.one_in(4);
     let families = !failing_merges && rng.one_in(2);
     let singles = !failing_merges && rng.one_in(2);
+    let filter = exact && !failing_merges && !singles && rng.one_in(2);
     let mut m = Maker {
+        filter,
         keys: KeyGen::new(shape, space),
         merge: if failing_merges { 2 } else { rng.below(3) },
         reverse: u64::from(rng.one_in(5)),
@@ -112,7 +123,7 @@ pub fn draw_lines(rng: &mut Rng) -> Lines {
         out: Vec::new(),
         rng,
     };
-    let setup = format!("setup {} {}", m.reverse, m.merge);
+    let setup = m.setup(m.reverse);
     m.out.push(setup);
     m.say(&["listcf"]);
     m.open();
@@ -129,6 +140,10 @@ pub fn draw_lines(rng: &mut Rng) -> Lines {
 impl Maker<'_> {
     fn say(&mut self, lines: &[&str]) {
         self.out.extend(lines.iter().map(|l| (*l).to_string()));
+    }
+
+    fn setup(&self, reverse: u64) -> String {
+        format!("setup {reverse} {} {}", self.merge, u64::from(self.filter))
     }
 
     fn raw_key(&mut self) -> Vec<u8> {
@@ -475,10 +490,10 @@ impl Maker<'_> {
             0 => vec![format!("open cf:default,nope {options}"), "close".into()],
             1 => vec![format!("open cf:nope {must_exist}"), "close".into()],
             2 => vec![
-                format!("setup {} {}", 1 - self.reverse, self.merge),
+                self.setup(1 - self.reverse),
                 format!("open rw {must_exist}"),
                 "close".into(),
-                format!("setup {} {}", self.reverse, self.merge),
+                self.setup(self.reverse),
             ],
             3 => vec![format!("open rw {options}no_such_option=1;")],
             4 => vec![format!("open rw {options}write_buffer_size=many;")],
@@ -548,6 +563,84 @@ impl Maker<'_> {
         if self.rng.one_in(2) {
             self.out.push(format!("b {slot} clear"));
         }
+    }
+
+    /// A batch that is read before it is written.
+    fn indexed(&mut self) {
+        let slot = self.rng.below(3);
+        for _ in 0..1 + self.rng.skewed(10) {
+            let line = match self.rng.below(16) {
+                0..4 => format!("put {} {}", self.key(), self.value()),
+                4 | 5 => format!("del {}", self.key()),
+                6 | 7 if self.merge > 0 => format!("merge {} {}", self.key(), self.operand()),
+                8 => "save".into(),
+                9 => "rollback".into(),
+                10 => "data".into(),
+                11 => format!("get {}", self.key()),
+                12 | 13 => format!("getdb {} {}", self.at(), self.key()),
+                14 => format!("log {}", self.value()),
+                _ => {
+                    let mut moves = format!("iter {} {}", self.maybe(), self.maybe());
+                    for _ in 0..1 + self.rng.skewed(12) {
+                        moves += &match self.rng.below(8) {
+                            0 => " f".to_string(),
+                            1 => " l".to_string(),
+                            2 => format!(" s{}", self.key()),
+                            3 => format!(" r{}", self.key()),
+                            4 | 5 => " n".to_string(),
+                            _ => " p".to_string(),
+                        };
+                    }
+                    moves
+                }
+            };
+            let family = self.live();
+            self.out.push(format!("{family}w {slot} {line}"));
+        }
+        if self.rng.one_in(2) {
+            let flags = self.flags();
+            self.out.push(format!("w {slot} write {flags}"));
+        }
+        if self.rng.one_in(2) {
+            self.out.push(format!("w {slot} clear"));
+        }
+    }
+
+    /// Options changed while the database runs; some are refused.
+    fn set_options(&mut self) {
+        let rows: &[&str] = &[
+            "write_buffer_size=200000",
+            "max_write_buffer_number=4",
+            "target_file_size_base=65536",
+            "max_bytes_for_level_base=200000",
+            "level0_file_num_compaction_trigger=3",
+            "level0_slowdown_writes_trigger=20",
+            "ttl=100000",
+            "compression=kNoCompression",
+            "report_bg_io_stats=true",
+            "max_sequential_skip_in_iterations=2",
+            "block_based_table_factory={block_size=300;}",
+            "memtable_whole_key_filtering=true",
+            "num_levels=3",
+            "no_such_option=1",
+            "write_buffer_size=many",
+            "compression=kNoSuch",
+            "comparator=x",
+        ];
+        let n = 1 + self.rng.below(2);
+        let list: Vec<&str> = (0..n).map(|_| *self.rng.pick(rows)).collect();
+        let family = self.live();
+        self.out.push(format!("{family}setopts {}", list.join(" ")));
+    }
+
+    /// Writes, read back from the log.
+    fn logged(&mut self) {
+        let n = 1 + self.rng.below(4);
+        for _ in 0..n {
+            let (key, value, family) = (self.key(), self.value(), self.live());
+            self.out.push(format!("{family}put {key} {value} 0"));
+        }
+        self.out.push(format!("wal {}", 1 + self.rng.below(n)));
     }
 
     /// A batch that is never written: what is built, decoded and iterated is compared.
@@ -678,7 +771,12 @@ impl Maker<'_> {
     fn op(&mut self) {
         match self.rng.below(1000) {
             0..430 => self.write(),
-            430..490 => self.batch(),
+            430..475 => self.batch(),
+            475..490 if !self.failing_merges => self.indexed(),
+            475..490 => self.batch(),
+            // Elsewhere the log may be gone by the time it is read.
+            490..494 if self.exact => self.logged(),
+            494..497 => self.set_options(),
             490..510 => self.scratch(),
             510..640 => self.read(),
             640..840 => self.iterate(true),

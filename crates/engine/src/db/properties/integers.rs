@@ -121,23 +121,27 @@ fn all_memtables(f: &FamilyState) -> u64 {
     f.mem.memory_usage() as u64 + sealed.sum::<u64>()
 }
 
-/// Entries minus twice the deletions, in memtables and opened tables, extended to the others by
-/// size.
+/// Entries minus twice the deletions: of opened tables, extended to the others by their number, and
+/// of memtables, where ranges count as entries.
 fn estimate_num_keys(p: &At<'_>) -> u64 {
     let s = p.f;
-    let mut entries = s.mem.len() + s.imm.iter().map(|i| i.mem.len()).sum::<u64>();
-    let mut deletes = s.mem.deletes() + s.imm.iter().map(|i| i.mem.deletes()).sum::<u64>();
-    let (mut known, mut known_bytes, mut bytes) = (0u64, 0u64, 0u64);
+    let (mut kept, mut deleted, mut opened, mut files) = (0u64, 0u64, 0u64, 0u64);
     for (_, f) in s.version.file_iter() {
-        bytes += f.size;
+        files += 1;
         if let Some(st) = f.stats.get() {
-            known += st.num_entries;
-            known_bytes += f.size;
-            deletes += st.num_deletions;
+            opened += 1;
+            kept += st.num_entries.saturating_sub(st.num_deletions);
+            deleted += st.num_deletions;
         }
     }
-    if known_bytes > 0 {
-        entries += (known as u128 * bytes as u128 / known_bytes as u128) as u64;
+    let mut entries = kept.saturating_sub(deleted);
+    if opened > 0 && opened < files {
+        entries = (entries as f64 * files as f64 / opened as f64) as u64;
+    }
+    let mut deletes = 0;
+    for mem in s.imm.iter().map(|i| &i.mem).chain([&s.mem]) {
+        entries += mem.len() + mem.range_deletes();
+        deletes += mem.deletes();
     }
     entries.saturating_sub(2 * deletes)
 }
