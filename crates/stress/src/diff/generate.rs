@@ -80,7 +80,6 @@ const EXACT_PROPERTIES: &[&str] = &[
     "num-deletes-active-mem-table",
     "num-deletes-imm-mem-tables",
     "num-immutable-mem-table",
-    "mem-table-flush-pending",
     "num-running-compactions",
     "num-files-at-level0",
     "num-files-at-level1",
@@ -609,7 +608,12 @@ impl Maker<'_> {
     /// Options changed while the database runs; some are refused.
     fn set_options(&mut self) {
         let rows: &[&str] = &[
-            "write_buffer_size=200000",
+            // Makes a memtable full at once, and flushes run in the background.
+            if self.exact {
+                "bloom_locality=0"
+            } else {
+                "write_buffer_size=200000"
+            },
             "max_write_buffer_number=4",
             "target_file_size_base=65536",
             "max_bytes_for_level_base=200000",
