@@ -6,7 +6,7 @@ use crate::bytes::{parse, push, show};
 use crate::fail::At;
 use clap::Args;
 use serde_json::json;
-use spanlith::WriteOptions;
+use spanlith::{ReadOptions, WriteOptions};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -72,7 +72,13 @@ impl Get {
         let Common { target, hex, json } = &self.common;
         let key = parse(&self.key, *hex)?;
         let cf = target.open_read_only()?;
-        let value = cf.get(&key).at(&target.db)?;
+        let mut options = ReadOptions::new();
+        let timestamp = cf.comparator().timestamp_size();
+        if timestamp > 0 {
+            // The latest there is.
+            options.timestamp = Some(vec![0xff; timestamp]);
+        }
+        let value = cf.get_opt(&key, &options).at(&target.db)?;
         let mut out = std::io::stdout().lock();
         if *json {
             let value = value.as_deref().map(|v| show(target.value(v), *hex));

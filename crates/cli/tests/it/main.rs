@@ -4,5 +4,6 @@ mod damage;
 mod db;
 mod golden;
 mod programs;
+mod shown;
 mod support;
 mod usage;
