@@ -173,6 +173,12 @@ impl Arena {
         }
     }
 
+    /// Bytes obtained from the system.
+    #[inline]
+    pub(crate) fn reserved(&self) -> usize {
+        self.reserved.load(Ordering::Relaxed)
+    }
+
     /// Memory held.
     pub(crate) fn usage(&self) -> ArenaUsage {
         let current = self.current.load(Ordering::Acquire);

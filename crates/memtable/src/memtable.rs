@@ -235,7 +235,19 @@ impl MemTable {
     /// Whether it is time to seal and flush, by RocksDB's rule: memory is allowed to pass
     /// `write_buffer_size` by less than 0.6 blocks, and a last block that is within that limit is
     /// filled to three quarters first. Also with as many range tombstones as are allowed.
+    #[inline]
     pub fn should_flush(&self, write_buffer_size: usize) -> bool {
+        // Below the lowest memory at which the rule can say yes: one look at two counters.
+        let most = self.tree.memory_usage() + self.arena_block_size;
+        let is_simple = self.range_dels.get().is_none() && self.bloom.is_none();
+        if is_simple && most < write_buffer_size {
+            return false;
+        }
+        self.is_due(write_buffer_size)
+    }
+
+    #[inline(never)]
+    fn is_due(&self, write_buffer_size: usize) -> bool {
         if self.range_deletes() >= self.range_dels_max {
             return true;
         }

@@ -49,6 +49,8 @@ enum At {
     End,
     /// On the input's entry, with the tag possibly rewritten into `key`.
     Input,
+    /// As `Input`, with the key in `aged`.
+    Aged,
     /// The front of `queue`.
     Queue,
 }
@@ -58,12 +60,14 @@ pub(crate) struct CompactionIter {
     input: MergingIter,
     s: IterSettings,
     at: At,
-    /// Internal key of the current output entry.
+    /// The user key being worked on, and room for a tag: with it, the current output entry's key.
     key: Vec<u8>,
     /// Entries made ready out of order with the input: merge results, single deletes.
     queue: VecDeque<(Vec<u8>, Pinned)>,
-    /// User key being worked on, and whether there is one.
-    user: Vec<u8>,
+    /// The current output entry's key with its timestamp forgotten.
+    aged: Vec<u8>,
+    /// Length of the user key, and whether there is one.
+    user_len: usize,
     has_user: bool,
     /// Stripe of the last entry of `user` that was handled; older entries in it are hidden.
     stripe: Option<usize>,
@@ -87,7 +91,8 @@ impl CompactionIter {
             at: At::End,
             key: Vec::new(),
             queue: VecDeque::new(),
-            user: Vec::new(),
+            user_len: 0,
+            aged: Vec::new(),
             has_user: false,
             stripe: None,
             output_one: false,
@@ -121,6 +126,7 @@ impl CompactionIter {
     pub(crate) fn key(&self) -> &[u8] {
         match self.at {
             At::Queue => &self.queue[0].0,
+            At::Aged => &self.aged,
             _ => &self.key,
         }
     }
@@ -147,7 +153,7 @@ impl CompactionIter {
             At::Queue => {
                 self.queue.pop_front();
             }
-            At::Input => self.step(),
+            At::Input | At::Aged => self.step(),
             At::End => return Ok(()),
         }
         self.find()
@@ -174,10 +180,23 @@ impl CompactionIter {
     #[inline]
     fn step(&mut self) {
         self.entries += 1;
+        if self.meter.is_some() {
+            self.meter_input();
+        }
+        self.input.next();
+    }
+
+    #[cold]
+    fn meter_input(&mut self) {
         if let Some(meter) = &mut self.meter {
             meter.take_in(self.input.key(), self.input.value());
         }
-        self.input.next();
+    }
+
+    /// The user key being worked on.
+    #[inline]
+    fn user(&self) -> &[u8] {
+        &self.key[..self.user_len]
     }
 
     /// Index of the stripe of `seqno`; `snapshots.len()` is the tip.
@@ -203,7 +222,7 @@ impl CompactionIter {
                 .s
                 .below
                 .as_mut()
-                .is_some_and(|b| !b.may_contain(&self.s.comparator, &self.user))
+                .is_some_and(|b| !b.may_contain(&self.s.comparator, &self.key[..self.user_len]))
     }
 
     #[inline]
@@ -212,23 +231,21 @@ impl CompactionIter {
             && self
                 .s
                 .comparator
-                .equal(keys::user_key(self.input.key()), &self.user)
+                .equal(keys::user_key(self.input.key()), self.user())
     }
 
     /// Outputs the input's entry.
     #[inline]
     fn emit_input(&mut self, kind: ValueType, seqno: SequenceNumber) {
-        self.key.clear();
         let zero = self.s.bottommost && loses_seqno(kind) && self.seen_by_all(seqno);
         let zero = zero && (!self.is_timed() || self.is_history);
         let tag = keys::pack_tag(if zero { 0 } else { seqno }, kind as u8);
-        self.key.extend_from_slice(&self.user);
-        if zero {
-            self.zero_timestamp();
-        }
-        self.key.extend_from_slice(&tag.to_le_bytes());
+        self.key[self.user_len..].copy_from_slice(&tag.to_le_bytes());
         self.output_one = true;
         self.at = At::Input;
+        if zero && self.is_timed() {
+            self.forget_timestamp();
+        }
     }
 
     /// Queues an entry of the current user key.
@@ -237,7 +254,7 @@ impl CompactionIter {
         let zero = zero && !self.is_timed();
         let tag = keys::pack_tag(if zero { 0 } else { seqno }, kind as u8);
         self.queue
-            .push_back((keys::internal_key(&self.user, tag), value));
+            .push_back((keys::internal_key(self.user(), tag), value));
         self.output_one = true;
     }
 
@@ -256,7 +273,7 @@ impl CompactionIter {
             let (user, tag) = (keys::user_key(internal), keys::tag(internal));
             let seqno = keys::tag_sequence(tag);
             let byte = keys::tag_type(tag);
-            if !self.has_user || !self.s.comparator.equal(user, &self.user) {
+            if !self.has_user || !self.s.comparator.equal(user, self.user()) {
                 if let Some(end) = &self.s.end
                     && self.s.comparator.compare(user, end).is_ge()
                 {
@@ -264,10 +281,13 @@ impl CompactionIter {
                     return Ok(());
                 }
                 // Of versions whose timestamps may be forgotten the newest hides the others.
-                let goes_on = self.is_timed() && self.next_version();
-                self.user.clear();
-                self.user
-                    .extend_from_slice(keys::user_key(self.input.key()));
+                let mut goes_on = false;
+                if self.is_timed() {
+                    (goes_on, self.is_history) = self.next_version();
+                }
+                self.user_len = user.len();
+                self.key.clear();
+                self.key.extend_from_slice(internal);
                 self.has_user = true;
                 if !goes_on {
                     self.stripe = None;
@@ -347,26 +367,30 @@ impl CompactionIter {
     /// Whether the input stands on a version of the current key, of whatever timestamp.
     fn on_version(&self) -> bool {
         let c = &self.s.comparator;
-        self.input.valid() && c.same_key(keys::user_key(self.input.key()), &self.user)
+        self.input.valid() && c.same_key(keys::user_key(self.input.key()), self.user())
     }
 
     /// With timestamps, before the input's entry becomes the current key: whether it is a version of
-    /// the one before that may be hidden by it, both being history.
+    /// the one before that may be hidden by it, both being history; and whether it is history.
     #[cold]
-    fn next_version(&mut self) -> bool {
+    fn next_version(&self) -> (bool, bool) {
         let was_history = self.is_history && self.has_user;
         let c = &self.s.comparator;
         let user = keys::user_key(self.input.key());
         let low = &self.s.history_low;
         let timestamp = c.split_timestamp(user).1;
-        self.is_history = !low.is_empty() && c.compare_timestamp(timestamp, low).is_lt();
-        was_history && self.is_history && self.on_version()
+        let is_history = !low.is_empty() && c.compare_timestamp(timestamp, low).is_lt();
+        (was_history && is_history && self.on_version(), is_history)
     }
 
-    /// Sets the timestamp at the end of `key` to the smallest, if there is one.
-    fn zero_timestamp(&mut self) {
-        let bare = self.key.len() - self.s.comparator.timestamp_size();
-        self.key[bare..].fill(0);
+    /// Outputs the current key with the smallest timestamp.
+    #[cold]
+    fn forget_timestamp(&mut self) {
+        self.aged.clear();
+        self.aged.extend_from_slice(&self.key);
+        let size = self.s.comparator.timestamp_size();
+        self.aged[self.user_len - size..self.user_len].fill(0);
+        self.at = At::Aged;
     }
 
     /// Whether keys have timestamps: then entries of one key and another timestamp come later.
@@ -395,14 +419,14 @@ impl CompactionIter {
         let value = match ValueType::from_byte(byte) {
             Some(ValueType::BlobIndex) => {
                 let (index, how) = (self.input.value(), BlobRead::default());
-                fetched = (self.s.blobs).resolve(&self.s.version, &self.user, index, how)?;
+                fetched = (self.s.blobs).resolve(&self.s.version, self.user(), index, how)?;
                 FilterValue::Value(&fetched)
             }
             Some(ValueType::Value) => FilterValue::Value(self.input.value()),
             Some(ValueType::WideColumnEntity) => FilterValue::Entity(self.input.value()),
             _ => return Ok(false),
         };
-        let decision = filter.filter(*level, &self.user, value);
+        let decision = filter.filter(*level, self.user(), value);
         let stripe = self.stripe_of(seqno);
         match decision {
             FilterDecision::Keep => return Ok(false),
@@ -458,14 +482,14 @@ impl CompactionIter {
             // A snapshot may need it to fold the same value as before.
             return Ok(Some(operand));
         }
-        match filter.filter(*level, &self.user, FilterValue::Operand(&operand)) {
+        match filter.filter(*level, self.user(), FilterValue::Operand(&operand)) {
             FilterDecision::Keep | FilterDecision::Purge | FilterDecision::ChangeEntity(_) => {
                 Ok(Some(operand))
             }
             FilterDecision::Remove => Ok(None),
             FilterDecision::ChangeValue(new) => Ok(Some(Pinned::from_vec(new))),
             FilterDecision::RemoveAndSkipUntil(until) => {
-                if self.s.comparator.compare(&until, &self.user).is_gt() {
+                if self.s.comparator.compare(&until, self.user()).is_gt() {
                     Err(until)
                 } else {
                     Ok(Some(operand))
@@ -476,7 +500,7 @@ impl CompactionIter {
 
     /// Leaves out everything before `until`, if that lies ahead.
     fn skip_until(&mut self, until: &[u8]) -> bool {
-        if !self.s.comparator.compare(until, &self.user).is_gt() {
+        if !self.s.comparator.compare(until, self.user()).is_gt() {
             return false;
         }
         self.skipped = true;
@@ -616,7 +640,7 @@ impl CompactionIter {
                 Some((ValueType::BlobIndex, _, index)) => {
                     let how = BlobRead::default();
                     let (blobs, version) = (&self.s.blobs, &self.s.version);
-                    Some(blobs.resolve(version, &self.user, index, how)?)
+                    Some(blobs.resolve(version, self.user(), index, how)?)
                 }
                 _ => None,
             };
@@ -631,7 +655,7 @@ impl CompactionIter {
                 }
                 _ => MergeBase::None,
             };
-            match full_merge_onto(Some(&operator), &self.user, existing, &operands) {
+            match full_merge_onto(Some(&operator), self.user(), existing, &operands) {
                 Ok(MergeResult::Value(v)) => {
                     self.enqueue(ValueType::Value, newest, Pinned::from_vec(v));
                     return Ok(());
@@ -645,7 +669,7 @@ impl CompactionIter {
             // An operator that gives up fails reads, not compactions: keep everything.
         } else if operands.len() > 1 {
             let oldest_first: Vec<&[u8]> = operands.iter().rev().map(|p| &**p).collect();
-            if let Some(v) = operator.partial_merge(&self.user, &oldest_first) {
+            if let Some(v) = operator.partial_merge(self.user(), &oldest_first) {
                 self.enqueue(ValueType::Merge, newest, Pinned::from_vec(v));
                 return Ok(());
             }

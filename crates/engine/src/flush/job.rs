@@ -289,10 +289,12 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewFile>>
     };
     let mut meta = FileBounds::default();
     while iter.valid() {
-        builder.add(iter.key(), iter.value())?;
-        meta.add(iter.key(), iter.value());
+        let (key, value) = (iter.key(), iter.value());
+        builder.add(key, value)?;
+        meta.add(key, value);
         iter.next()?;
     }
+    meta.end(builder.last_key());
     let seen = iter.input_entries().unwrap_or(expected);
     if seen != expected && c.options.flush_verify_memtable_count {
         builder.abandon();

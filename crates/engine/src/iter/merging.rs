@@ -128,16 +128,28 @@ impl MergingIter {
     fn top_moved(&mut self) {
         let top = self.heap[0] as usize;
         if self.children[top].source.valid() {
-            self.refresh_prefix(top);
-            if self.second == 0 || !self.before(self.heap[self.second], self.heap[0]) {
+            if self.second == 0 {
+                // Alone: nothing compares its prefix before `rebuild` refreshes it.
                 return;
             }
-        } else {
-            if let Err(e) = self.children[top].source.status() {
-                self.error = Some(e);
+            self.refresh_prefix(top);
+            if !self.before(self.heap[self.second], self.heap[0]) {
+                return;
             }
-            self.heap.swap_remove(0);
+            self.sift_down(0);
+            self.find_second();
+        } else {
+            self.top_ended(top);
         }
+    }
+
+    /// Takes the top child, which has no more entries, out of the heap.
+    #[cold]
+    fn top_ended(&mut self, top: usize) {
+        if let Err(e) = self.children[top].source.status() {
+            self.error = Some(e);
+        }
+        self.heap.swap_remove(0);
         if !self.heap.is_empty() {
             self.sift_down(0);
         }

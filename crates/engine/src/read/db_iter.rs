@@ -711,7 +711,8 @@ impl DbIter {
         let mut covered_run = 0;
         let all = self.parts.view.all_versions();
         while self.parts.inner.valid() {
-            let user = keys::user_key(self.parts.inner.key());
+            let internal = self.parts.inner.key();
+            let user = keys::user_key(internal);
             if let Some(lower) = &self.parts.lower
                 && (self.parts.comparator)
                     .compare_without_timestamp(user, true, lower, false)
@@ -720,10 +721,14 @@ impl DbIter {
                 self.at = At::None;
                 return;
             }
-            if !self.parts.view.is_plain() && self.parts.view.leaves_prefix(user) {
+            let is_plain = self.parts.view.is_plain();
+            if !is_plain && self.parts.view.leaves_prefix(user) {
                 self.at = At::None;
                 return;
             }
+            self.key.clear();
+            self.key.extend_from_slice(user);
+            let mut newest = None;
             if self.parts.ranges.met() {
                 match self.covered() {
                     Some(false) => covered_run = 0,
@@ -738,13 +743,29 @@ impl DbIter {
                 if self.error.is_some() {
                     return;
                 }
+            } else if is_plain {
+                // The usual case, a value with one version, is done without the general loop.
+                let tag = keys::tag(internal);
+                if keys::tag_type(tag) == ValueType::Value as u8
+                    && keys::tag_sequence(tag) <= self.parts.snapshot
+                {
+                    self.value.clear();
+                    self.value.extend_from_slice(self.parts.inner.value());
+                    if !self.skip_one() {
+                        return;
+                    }
+                    self.parts.inner.prev();
+                    if self.parts.inner.valid() && !self.on_saved_key() {
+                        self.at = At::Saved;
+                        self.forget_aside();
+                        return;
+                    }
+                    newest = Some(ValueType::Value);
+                }
             }
-            self.key.clear();
-            let user = keys::user_key(self.parts.inner.key());
-            self.key.extend_from_slice(user);
             let found = match all {
                 true => self.version_of_saved_key(),
-                false => self.value_of_saved_key(),
+                false => self.value_of_saved_key(newest),
             };
             if found || self.error.is_some() {
                 return;
@@ -788,8 +809,7 @@ impl DbIter {
             return false;
         };
         self.at = At::Saved;
-        self.entity = None;
-        self.unprepared = None;
+        self.forget_aside();
         match ValueType::from_byte(byte) {
             Some(
                 ValueType::Value
@@ -807,10 +827,24 @@ impl DbIter {
         self.at == At::Saved
     }
 
+    /// What stood aside belongs to another entry.
+    #[inline]
+    fn forget_aside(&mut self) {
+        if self.entity.is_some() || self.unprepared.is_some() {
+            self.drop_aside();
+        }
+    }
+
+    #[cold]
+    fn drop_aside(&mut self) {
+        self.entity = None;
+        self.unprepared = None;
+    }
+
     /// Passes backward over all versions of `self.key`, oldest first, keeping the newest visible
-    /// state. True if the key has a value; the iterator then stands on it.
-    fn value_of_saved_key(&mut self) -> bool {
-        let mut newest: Option<ValueType> = None;
+    /// state, which is `newest` before the first. True if the key has a value; the iterator then
+    /// stands on it.
+    fn value_of_saved_key(&mut self, mut newest: Option<ValueType>) -> bool {
         let mut base: Option<Stored> = None;
         let mut operands: Vec<Pinned> = Vec::new(); // oldest first
         while self.parts.inner.valid() && self.on_saved_key() {
@@ -875,8 +909,7 @@ impl DbIter {
         match newest {
             Some(ValueType::Value) => {
                 self.at = At::Saved;
-                self.entity = None;
-                self.unprepared = None;
+                self.forget_aside();
             }
             Some(ValueType::Merge) => {
                 let Some(operator) = self.operator() else {

@@ -1,11 +1,8 @@
 //! Counts writes: always for properties, and for statistics and the perf context if somebody asked.
 
-use super::WriteOptions;
 use crate::core::{Engine, Payload};
 use spanlith_base::perf::{self, PerfCounter, PerfTime};
 use spanlith_base::stats::{Histogram, Statistics, Ticker};
-use spanlith_base::{Result, SequenceNumber};
-use std::sync::Arc;
 
 /// What is known of a group that was written.
 pub(super) struct GroupFacts {
@@ -19,14 +16,21 @@ pub(super) struct GroupFacts {
     pub is_synced: bool,
 }
 
+/// A write that is measured.
+pub(super) struct Measured<'a> {
+    statistics: &'a Statistics,
+    began: Option<(&'a Statistics, u64)>,
+    bytes: u64,
+}
+
 /// Bytes of a batch's header; a group has one in the log.
 const HEADER: u64 = 12;
 
 impl Engine {
-    /// Whether the calling thread's operations are measured for anyone.
+    /// Whether operations are measured for anyone.
     #[inline]
     pub(crate) fn is_observed(&self) -> bool {
-        self.c.statistics.is_some() || perf::level() > 1
+        self.c.statistics.is_some()
     }
 
     /// Nanoseconds of the monotonic clock if statistics want times.
@@ -43,21 +47,22 @@ impl Engine {
         }
     }
 
-    /// A write that is measured.
+    /// Begins a write that is measured; `None` if nobody wants times or sizes of it.
     #[cold]
-    pub(super) fn submit_timed(
-        self: &Arc<Self>,
-        payload: Payload<'_>,
-        options: &WriteOptions,
-    ) -> Result<SequenceNumber> {
-        let began = self.timed();
-        let bytes = payload.bytes() as u64;
-        let result = self.submit_now(payload, options);
-        self.record_since(began, Histogram::DbWriteMicros);
-        if let Some(s) = &self.c.statistics {
-            s.record(Histogram::BytesPerWrite, bytes);
-        }
-        result
+    pub(super) fn begin_measured(&self, payload: &Payload<'_>) -> Option<Measured<'_>> {
+        let statistics = self.c.statistics.as_deref()?;
+        Some(Measured {
+            statistics,
+            began: self.timed(),
+            bytes: payload.bytes() as u64,
+        })
+    }
+
+    /// Ends a write that is measured.
+    #[cold]
+    pub(super) fn end_measured(&self, m: &Measured<'_>) {
+        self.record_since(m.began, Histogram::DbWriteMicros);
+        m.statistics.record(Histogram::BytesPerWrite, m.bytes);
     }
 
     /// Counts a group. Requires: leadership.
@@ -91,6 +96,7 @@ impl Engine {
     }
 }
 
+#[inline]
 fn log_bytes(g: &GroupFacts) -> u64 {
     g.bytes - HEADER * (g.writes - 1).min(g.bytes / HEADER)
 }

@@ -152,17 +152,10 @@ impl Engine {
         if options.disable_wal {
             self.check_unlogged(options.sync)?;
         }
-        if self.is_observed() {
-            return self.submit_timed(payload, options);
-        }
-        self.submit_now(payload, options)
-    }
-
-    pub(super) fn submit_now(
-        self: &Arc<Self>,
-        payload: Payload<'_>,
-        options: &WriteOptions,
-    ) -> Result<SequenceNumber> {
+        let measured = match self.is_observed() {
+            true => self.begin_measured(&payload),
+            false => None,
+        };
         let waiter = Waiter::new(Request {
             payload: erase(payload),
             sync: options.sync,
@@ -177,8 +170,14 @@ impl Engine {
             Role::Apply => self.follow(&waiter),
             Role::Done => {}
         }
+        if let Some(measured) = measured {
+            self.end_measured(&measured);
+        }
         let request = waiter.into_data();
-        request.error.map_or(Ok(request.seqno), Err)
+        match request.error {
+            None => Ok(request.seqno),
+            Some(e) => Err(e),
+        }
     }
 
     /// Carries the group that begins with this writer through all stages.
@@ -231,17 +230,10 @@ impl Engine {
     }
 
     /// Refuses writes that are not logged where they must be.
-    #[cold]
+    #[inline]
     fn check_unlogged(&self, sync: bool) -> Result<()> {
-        if sync {
-            return Err(Error::invalid_argument("Sync writes has to enable WAL."));
-        }
-        if self.c.options.recycle_log_file_num > 0 {
-            // The end of a log that is written again is found by sequence numbers without gaps.
-            return Err(Error::invalid_argument(
-                "WriteOptions::disableWAL option is not supported if \
-                 DBOptions::recycle_log_file_num > 0",
-            ));
+        if sync || self.c.options.recycle_log_file_num > 0 {
+            return Err(must_be_logged(sync));
         }
         Ok(())
     }
@@ -510,6 +502,18 @@ fn check_families(leader: &LeaderState, payload: &Payload<'_>) -> Result<()> {
     }
 }
 
+/// Why a write may not leave out the log.
+#[cold]
+fn must_be_logged(sync: bool) -> Error {
+    Error::invalid_argument(if sync {
+        "Sync writes has to enable WAL."
+    } else {
+        // The end of a log that is written again is found by sequence numbers without gaps.
+        "WriteOptions::disableWAL option is not supported if \
+         DBOptions::recycle_log_file_num > 0"
+    })
+}
+
 #[cold]
 fn no_such_family() -> Error {
     Error::invalid_argument("Invalid column family specified in write batch")
@@ -528,11 +532,18 @@ struct Slots<'a> {
 }
 
 impl Memtables for Slots<'_> {
-    #[inline]
+    #[inline(always)]
     fn of(&mut self, cf: u32) -> Result<&MemTable> {
         if cf == 0 {
             return Ok(&self.slots[0].mem);
         }
+        self.other(cf)
+    }
+}
+
+impl Slots<'_> {
+    /// The memtable of another family than the default one.
+    fn other(&mut self, cf: u32) -> Result<&MemTable> {
         let at = slot_of(self.slots, cf).ok_or_else(unknown_family)?;
         if self.touched.last() != Some(&at) {
             self.touched.push(at);

@@ -59,8 +59,9 @@ impl Tree {
     }
 
     /// Bytes obtained from the system.
+    #[inline]
     pub(crate) fn memory_usage(&self) -> usize {
-        self.records.usage().allocated + self.nodes.usage().allocated + size_of::<Self>()
+        self.records.reserved() + self.nodes.reserved() + size_of::<Self>()
     }
 
     /// Usage of the records' arena, with the nodes counted as far as they are in use.

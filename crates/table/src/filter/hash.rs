@@ -66,7 +66,9 @@ fn mix(data: &[u8], at: usize, secret_at: usize) -> u64 {
 }
 
 /// Hash of a key (or prefix) for filters.
-#[inline]
+///
+/// Inlined: one branch of it serves all keys of a table.
+#[inline(always)]
 pub fn hash64(data: &[u8]) -> u64 {
     let n = data.len();
     let len = n as u64;
