@@ -11,7 +11,8 @@
 //! `db_log_dir` the files lie there and the name starts with the database's path.
 //!
 //! Failing to write the log never fails the database: the line is counted as lost and a new piece is
-//! tried a minute later. Every line is handed to the operating system at once, nothing is synced.
+//! tried a minute later. Every line is handed to the operating system at once, but for the hundreds
+//! of lines that dump options, which go together; nothing is synced.
 //!
 //! Threads: any. The lock is below the file system's and above everything else; one line is written
 //! under it.
@@ -31,6 +32,8 @@ const PIECE_BYTES: u64 = 8 << 20;
 const TOTAL_BYTES: u64 = 80 << 20;
 /// Longest line; the rest is cut.
 const LINE_BYTES_MAX: usize = 64 << 10;
+/// Bytes of lines held back to be written together.
+const HELD_BYTES_MAX: usize = 32 << 10;
 /// Bytes of header lines repeated in each piece.
 const HEADER_BYTES_MAX: usize = 1 << 20;
 /// Time between attempts to get a working file.
@@ -102,6 +105,8 @@ struct State {
     header: Vec<String>,
     header_bytes: usize,
     line: String,
+    /// Lines that wait to be written together; `None` if every line is written at once.
+    held: Option<String>,
 }
 
 impl fmt::Debug for InfoLog {
@@ -162,6 +167,7 @@ impl InfoLog {
                     header: Vec::new(),
                     header_bytes: 0,
                     line: String::new(),
+                    held: None,
                 },
             ),
         };
@@ -352,6 +358,12 @@ impl InfoLog {
         prefix: &str,
         other: impl Fn(&str) -> Option<String>,
     ) {
+        let hold = |held: bool| {
+            if let Some(sink) = &self.sink {
+                sink.hold(held);
+            }
+        };
+        hold(true);
         for row in T::ROWS {
             let name = row.name;
             let value = other(name).unwrap_or_else(|| (row.get)(options));
@@ -369,6 +381,7 @@ impl InfoLog {
                 format_args!("{prefix}{name}").to_string()
             ));
         }
+        hold(false);
     }
 
     fn write(&self, level: InfoLogLevel, message: fmt::Arguments<'_>) {
@@ -430,11 +443,42 @@ impl Sink {
             state.header_bytes += text.len();
             state.header.push(text.to_string());
         }
-        self.append(state, &line, now);
+        let full = |state: &State, held: &str| {
+            let file = state.file.as_ref().map_or(0, |f| f.len());
+            let more = held.len() + line.len();
+            more > HELD_BYTES_MAX || file + more as u64 > self.piece_bytes
+        };
+        match state.held.take() {
+            None => self.append(state, &line, now),
+            Some(mut held) => {
+                if full(state, &held) {
+                    self.append_held(state, &held, now);
+                    held.clear();
+                }
+                held.push_str(&line);
+                state.held = Some(held);
+            }
+        }
         state.line = line;
     }
 
-    /// Appends a line to the piece, or to a new one if it is full, old or broken.
+    /// Begins or ends to hold lines back, so that many are written together.
+    fn hold(&self, held: bool) {
+        let now = self.env.clock.now_micros();
+        let state = &mut *self.state.lock();
+        if let Some(lines) = state.held.take() {
+            self.append_held(state, &lines, now);
+        }
+        state.held = held.then(String::new);
+    }
+
+    fn append_held(&self, state: &mut State, lines: &str, now: u64) {
+        if !lines.is_empty() {
+            self.append(state, lines, now);
+        }
+    }
+
+    /// Appends a line, or several that fit, to the piece, or to a new one if it is full, old or broken.
     fn append(&self, state: &mut State, line: &str, now: u64) {
         let age = now.saturating_sub(state.since_micros);
         let due = match &state.file {
@@ -458,7 +502,7 @@ impl Sink {
             .as_mut()
             .is_some_and(|f| f.append(line.as_bytes()).is_ok());
         if !written {
-            state.lost_lines += 1;
+            state.lost_lines += line.matches('\n').count() as u64;
             if state.file.take().is_some() {
                 state.since_micros = now;
             }

@@ -3,6 +3,8 @@
 //! It carries no meaning (there it is the order of a hash map), but with it our files equal RocksDB's
 //! byte for byte, so that two directories can be compared.
 
+use std::collections::HashMap;
+
 /// Options of a database.
 pub(super) const DB: &[&str] = &[
     "fast_sst_open",
@@ -249,8 +251,8 @@ pub(super) fn sorted(
     order: &[&str],
     options: impl Iterator<Item = (&'static str, String)>,
 ) -> impl Iterator<Item = (&'static str, String)> {
-    let place = |name: &str| order.iter().position(|n| *n == name);
+    let places: HashMap<&str, usize> = order.iter().copied().zip(0..).collect();
     let mut all: Vec<_> = options.collect();
-    all.sort_by_key(|(name, _)| place(name).unwrap_or(usize::MAX));
+    all.sort_by_cached_key(|(name, _)| places.get(name).copied().unwrap_or(usize::MAX));
     all.into_iter()
 }

@@ -327,11 +327,8 @@ impl SuperVersion {
         let key = lookup.key;
         let hash = TableReader::filter_hash(key);
         let mut some = Candidates::new();
-        for (n, level) in self.version.levels.iter().enumerate() {
-            if level.files.is_empty() {
-                continue;
-            }
-            if n == 0 {
+        for (n, level) in self.version.occupied() {
+            if *n == 0 {
                 for file in level.files_covering(key) {
                     if some.is_full() {
                         ask(&mut some, lookup, hash, ctx)?;
@@ -343,19 +340,14 @@ impl SuperVersion {
                 }
                 continue;
             }
-            let Some(mut at) = level.find_file_for_user_key(key) else {
-                continue;
-            };
-            // Versions of one user key may span adjacent files.
-            while level.covers_user_key(at, key) {
+            for file in &level.files[level.find_covering(key)] {
                 if some.is_full() {
                     ask(&mut some, lookup, hash, ctx)?;
                     if lookup.done() {
                         return Ok(());
                     }
                 }
-                some.push(&level.files[at], hash);
-                at += 1;
+                some.push(file, hash);
             }
         }
         ask(&mut some, lookup, hash, ctx)

@@ -96,11 +96,19 @@ impl Level {
 
     /// First index whose largest word is not below the key's and whose file `is_below` denies.
     fn first_not_below(&self, key: &[u8], is_below: impl Fn(&FileMeta) -> bool) -> Option<usize> {
-        let word = match self.probe(key) {
-            Probe::Before => 0,
-            Probe::After => return None,
-            Probe::Word(word) => word,
-        };
+        match self.probe(key) {
+            Probe::Before => self.first_not_below_word(0, is_below),
+            Probe::After => None,
+            Probe::Word(word) => self.first_not_below_word(word, is_below),
+        }
+    }
+
+    #[inline]
+    fn first_not_below_word(
+        &self,
+        word: u64,
+        is_below: impl Fn(&FileMeta) -> bool,
+    ) -> Option<usize> {
         let low = self.largest_words.partition_point(|&w| w < word);
         if self.largest_words.get(low) != Some(&word) || !is_below(&self.files[low]) {
             return (low < self.files.len()).then_some(low);
@@ -126,14 +134,25 @@ impl Level {
         self.first_not_below(key, |f| file_is_before(&self.comparator, f, key))
     }
 
-    /// Whether the range of file `index` contains the user key.
-    pub fn covers_user_key(&self, index: usize, key: &[u8]) -> bool {
-        match self.probe(key) {
-            Probe::Word(word) => self.covers(index, word, key),
-            Probe::Before | Probe::After => false,
+    /// Files whose range contains the user key: several if versions of it span adjacent files.
+    ///
+    /// Requires: not level 0.
+    pub fn find_covering(&self, key: &[u8]) -> Range<usize> {
+        let Probe::Word(word) = self.probe(key) else {
+            return 0..0;
+        };
+        let is_below = |f: &FileMeta| file_is_before(&self.comparator, f, key);
+        let Some(first) = self.first_not_below_word(word, is_below) else {
+            return 0..0;
+        };
+        let mut end = first;
+        while self.covers(end, word, key) {
+            end += 1;
         }
+        first..end
     }
 
+    /// Whether the range of file `index` contains the user key with that word.
     fn covers(&self, index: usize, word: u64, key: &[u8]) -> bool {
         let (Some(&low), Some(&high)) = (
             self.smallest_words.get(index),
@@ -304,6 +323,8 @@ pub struct Version {
     /// `full_history_ts_low`: versions of keys with earlier timestamps may have been collapsed. Empty
     /// if history is whole.
     pub history_low: Vec<u8>,
+    /// The levels that hold files, and their numbers.
+    occupied: Vec<(usize, Arc<Level>)>,
     /// Per level: bytes of the next level that each file overlaps. Computed on first use.
     overlap: Vec<OnceLock<Vec<u64>>>,
     /// Level and index of the bottommost files. Computed on first use.
@@ -316,7 +337,9 @@ impl Version {
     /// A version of these levels.
     pub fn new(comparator: Comparator, levels: Vec<Arc<Level>>) -> Self {
         let overlap = levels.iter().map(|_| OnceLock::new()).collect();
+        let numbered = levels.iter().cloned().enumerate();
         Self {
+            occupied: numbered.filter(|(_, l)| !l.is_empty()).collect(),
             levels,
             comparator,
             blob_files: BTreeMap::new(),
@@ -332,6 +355,12 @@ impl Version {
     pub fn empty(comparator: Comparator, num_levels: usize) -> Self {
         let level = Arc::new(Level::new(comparator.clone(), Vec::new()));
         Self::new(comparator, vec![level; num_levels])
+    }
+
+    /// The levels that hold files, with their numbers, in order.
+    #[inline]
+    pub fn occupied(&self) -> &[(usize, Arc<Level>)] {
+        &self.occupied
     }
 
     /// Number of levels, empty ones included.

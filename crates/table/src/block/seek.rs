@@ -122,6 +122,56 @@ pub(super) enum Walk {
     Rebuild,
 }
 
+/// What a walk knows of the entry it passed last.
+struct Passed {
+    /// Offset of the next entry.
+    end: usize,
+    /// Bytes its user key shares with the target's.
+    matched: usize,
+    /// Length of its user key.
+    len: usize,
+    /// The target's byte behind the matched ones, -1 behind its end.
+    sought: i32,
+}
+
+impl Passed {
+    /// Passes the usual entries: lengths in one byte each (the value's in two), and decided by the
+    /// shared length or the first byte of their own. Stops before the first that is not passed, and
+    /// is then inside the entries; else it may be at their end or, if the last entry is damaged,
+    /// behind it.
+    #[inline(always)]
+    fn skip<const REVERSE: bool>(&mut self, entries: &[u8]) {
+        while let Some(word) = entries.get(self.end..).and_then(|e| e.first_chunk::<8>()) {
+            let word = u64::from_le_bytes(*word);
+            let shared = (word & 0x7f) as usize;
+            let own = (word >> 8 & 0x7f) as usize;
+            let mut size = 3 + own + (word >> 16 & 0x7f) as usize;
+            let mut byte = (word >> 24) as u8;
+            if word & 0x0080_8080 != 0 {
+                if word & 0x8080_8080 != 0x0080_0000 {
+                    return;
+                }
+                size += 1 + (word >> 17 & 0x3f80) as usize;
+                byte = (word >> 32) as u8;
+            }
+            if own <= TAG_LEN {
+                return;
+            }
+            let len = shared + own - TAG_LEN;
+            if shared == self.matched {
+                let byte = i32::from(byte);
+                if byte == self.sought || (byte < self.sought) == REVERSE {
+                    return;
+                }
+            } else if shared < self.matched || self.matched >= self.len {
+                return;
+            }
+            self.len = len;
+            self.end += size;
+        }
+    }
+}
+
 impl Block {
     /// The prefix that all restart keys share.
     #[inline]
@@ -232,42 +282,43 @@ impl Block {
 
     /// Walks from the restart point at `at` to the first entry not smaller than the target.
     #[inline]
-    pub(super) fn walk(&self, reverse: bool, user: &[u8], tag: u64, mut at: usize) -> Result<Walk> {
+    pub(super) fn walk(&self, reverse: bool, user: &[u8], tag: u64, at: usize) -> Result<Walk> {
+        if reverse {
+            self.walk_in_order::<true>(user, tag, at)
+        } else {
+            self.walk_in_order::<false>(user, tag, at)
+        }
+    }
+
+    fn walk_in_order<const REVERSE: bool>(&self, user: &[u8], tag: u64, at: usize) -> Result<Walk> {
         let entries = self.entries();
-        // Bytes the last passed user key shares with `user`, and its length.
-        let mut matched = 0;
-        let mut passed = 0;
-        // The byte of `user` behind the matched ones, -1 behind its end.
-        let mut sought_byte = byte_at(user, 0);
-        while at < entries.len() {
+        let mut passed = Passed {
+            end: at,
+            matched: 0,
+            len: 0,
+            sought: byte_at(user, 0),
+        };
+        loop {
+            passed.skip::<REVERSE>(entries);
+            let at = passed.end;
+            if at >= entries.len() {
+                return match at == entries.len() {
+                    true => Ok(Walk::End),
+                    false => Err(bad_entry()),
+                };
+            }
             let h = header(entries, at).ok_or_else(bad_entry)?;
             let key_len = h.shared + (h.value - h.key);
-            if h.shared == matched && h.value - h.key > TAG_LEN {
-                // The usual entry: its first byte of its own decides.
-                let byte = i32::from(entries[h.key]);
-                if byte != sought_byte {
-                    if (byte < sought_byte) == reverse {
-                        return Ok(Walk::At {
-                            offset: at,
-                            header: h,
-                            equal: None,
-                        });
-                    }
-                    passed = key_len - TAG_LEN;
-                    at = h.end;
-                    continue;
-                }
-            }
             if key_len < TAG_LEN {
                 return Err(bad_entry());
             }
             let len = key_len - TAG_LEN;
-            if h.shared > matched {
+            if h.shared > passed.matched {
                 // The byte that made the last key smaller is inherited, unless it belonged to a tag
                 // there or belongs to one here.
-                if matched < passed && matched < len {
-                    passed = len;
-                    at = h.end;
+                if passed.matched < passed.len && passed.matched < len {
+                    passed.len = len;
+                    passed.end = h.end;
                     continue;
                 }
                 return Ok(Walk::Rebuild);
@@ -279,9 +330,12 @@ impl Block {
             let own = &entries[h.key..h.value - TAG_LEN];
             let sought = &user[h.shared..];
             let more = common_prefix(own, sought);
-            matched = h.shared + more;
-            passed = len;
-            sought_byte = byte_at(user, matched);
+            passed = Passed {
+                end: h.end,
+                matched: h.shared + more,
+                len,
+                sought: byte_at(user, h.shared + more),
+            };
             let order = match (own.get(more), sought.get(more)) {
                 (None, None) => {
                     let bytes = entries[h.value - TAG_LEN..h.value].try_into();
@@ -293,21 +347,18 @@ impl Block {
                             equal: Some(found),
                         });
                     }
-                    at = h.end;
                     continue;
                 }
                 (a, b) => a < b,
             };
-            if order == reverse {
+            if order == REVERSE {
                 return Ok(Walk::At {
                     offset: at,
                     header: h,
                     equal: None,
                 });
             }
-            at = h.end;
         }
-        Ok(Walk::End)
     }
 
     /// The walk that rebuilds every key: the general case, and the oracle of [`Self::walk`].

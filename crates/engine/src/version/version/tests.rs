@@ -207,10 +207,10 @@ fn searches_agree_with_a_walk_over_all_files_in_any_order() {
             };
             let expected = files.iter().position(|f| !ends_before(f));
             assert_eq!(level.find_file_for_user_key(&k), expected);
-            for (i, f) in files.iter().enumerate() {
-                let covers = c.compare(f.smallest_user_key(), &k).is_le() && !ends_before(f);
-                assert_eq!(level.covers_user_key(i, &k), covers);
-            }
+            let covers =
+                |f: &FileMeta| c.compare(f.smallest_user_key(), &k).is_le() && !ends_before(f);
+            let covering: Vec<_> = (0..files.len()).filter(|&i| covers(&files[i])).collect();
+            assert_eq!(level.find_covering(&k).collect::<Vec<_>>(), covering);
             let other = internal_key(&k[..k.len() / 2], pack_tag(2, 1));
             let (low, high) = if c.compare_internal(&target, &other).is_le() {
                 (&target, &other)
