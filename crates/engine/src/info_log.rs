@@ -469,7 +469,8 @@ impl Sink {
         if let Some(lines) = state.held.take() {
             self.append_held(state, &lines, now);
         }
-        state.held = held.then(String::new);
+        // Small pieces are cut line by line.
+        state.held = (held && self.piece_bytes > HEADER_BYTES_MAX as u64).then(String::new);
     }
 
     fn append_held(&self, state: &mut State, lines: &str, now: u64) {

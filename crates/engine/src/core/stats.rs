@@ -58,16 +58,17 @@ pub(crate) struct DbCounters {
     pub writes: Counter,
     /// Entries written.
     pub keys: Counter,
-    /// Groups of writes.
-    pub groups: Counter,
+    /// Write calls that another one led. Here and below the rarer case is counted, so that a write
+    /// that is alone, logged and not synced touches three counters.
+    pub led: Counter,
     /// Bytes of batches.
     pub bytes: Counter,
-    /// Write calls that were logged.
-    pub wal_writes: Counter,
+    /// Write calls that were not logged.
+    pub unlogged_writes: Counter,
     /// Syncs of the log.
     pub wal_syncs: Counter,
-    /// Bytes of logged batches.
-    pub wal_bytes: Counter,
+    /// Bytes of batches that did not go to the log: unlogged ones, and headers left out of groups.
+    pub unlogged_bytes: Counter,
     /// Microseconds that writers were made to wait.
     pub stall_micros: Counter,
     /// Numbers at the last report, from which its interval counts.
@@ -80,11 +81,11 @@ impl DbCounters {
             opened_nanos: now_nanos,
             writes: Counter::default(),
             keys: Counter::default(),
-            groups: Counter::default(),
+            led: Counter::default(),
             bytes: Counter::default(),
-            wal_writes: Counter::default(),
+            unlogged_writes: Counter::default(),
             wal_syncs: Counter::default(),
-            wal_bytes: Counter::default(),
+            unlogged_bytes: Counter::default(),
             stall_micros: Counter::default(),
             last: Mutex::new(
                 rank::LEAF,
@@ -98,15 +99,17 @@ impl DbCounters {
 
     /// The numbers of now.
     pub(crate) fn numbers(&self, now_nanos: u64) -> WriteNumbers {
+        // Counters of one group may be read in between; a part is never more than the whole.
+        let (writes, bytes) = (self.writes.get(), self.bytes.get());
         WriteNumbers {
             at_nanos: now_nanos,
-            writes: self.writes.get(),
+            writes,
             keys: self.keys.get(),
-            groups: self.groups.get(),
-            bytes: self.bytes.get(),
-            wal_writes: self.wal_writes.get(),
+            groups: writes.saturating_sub(self.led.get()),
+            bytes,
+            wal_writes: writes.saturating_sub(self.unlogged_writes.get()),
             wal_syncs: self.wal_syncs.get(),
-            wal_bytes: self.wal_bytes.get(),
+            wal_bytes: bytes.saturating_sub(self.unlogged_bytes.get()),
             stall_micros: self.stall_micros.get(),
         }
     }

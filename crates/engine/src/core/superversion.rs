@@ -41,7 +41,7 @@ impl SuperVersion {
                 ranges.note();
             }
         }
-        for (n, level) in self.version.levels.iter().enumerate() {
+        for &(n, ref level) in self.version.occupied() {
             if n == 0 {
                 for file in &level.files {
                     let reader = cache.reader(file)?;
@@ -50,7 +50,7 @@ impl SuperVersion {
                     }
                     sources.push(Source::Table(Box::new(reader.iter(params))));
                 }
-            } else if !level.files.is_empty() {
+            } else {
                 let i = LevelIter::new(
                     self.version.clone(),
                     n,

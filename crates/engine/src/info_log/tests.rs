@@ -272,6 +272,24 @@ fn the_summary_and_the_dump_read_like_rocksdbs() {
 }
 
 #[test]
+fn a_dump_of_options_stays_in_order_and_goes_out_in_few_writes() {
+    let rig = rig();
+    let log = rig.open(&DbOptions::default());
+    log.info(format_args!("before"));
+    let before = rig.faults.calls(OpClass::Append);
+    log.dump_db_options(&DbOptions::default());
+    let writes = rig.faults.calls(OpClass::Append) - before;
+    log.info(format_args!("behind"));
+    let lines = messages(&rig.read("LOG"));
+    assert_eq!(
+        (lines[0].as_str(), lines[lines.len() - 1].as_str()),
+        ("before", "behind")
+    );
+    assert_eq!(lines.len(), DbOptions::ROWS.len() + 2);
+    assert!(writes <= 2, "{writes} writes for {} lines", lines.len());
+}
+
+#[test]
 fn a_logger_gets_the_lines_of_its_level_and_there_is_no_file() {
     #[derive(Default)]
     struct Keep(std::sync::Mutex<Vec<(InfoLogLevel, String)>>);

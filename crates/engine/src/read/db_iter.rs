@@ -8,6 +8,8 @@
 //! Entries under range tombstones are passed over like deleted ones; a stream whose entries newer
 //! places delete is moved past the whole range.
 
+mod backward;
+
 use super::get::unknown_type;
 use super::stored::{Blobs, Entity, Stored};
 use super::view::View;
@@ -298,41 +300,6 @@ impl DbIter {
         self.note_prefix();
     }
 
-    /// Last key at or before `target`.
-    pub fn seek_for_prev(&mut self, target: &[u8]) {
-        self.reset();
-        let upper = self.parts.upper.take();
-        let c = &self.parts.comparator;
-        match &upper {
-            // Everything before the bound: stand before its newest version.
-            Some(u) if c.compare_without_timestamp(target, false, u, false).is_ge() => {
-                self.parts.view.begin(u);
-                self.seek_before(u);
-            }
-            _ => {
-                self.parts.view.begin(target);
-                self.parts.view.oldest(&mut self.seek_key, target);
-                self.parts.inner.seek_for_prev(&self.seek_key);
-            }
-        }
-        self.parts.upper = upper;
-        self.find_backward();
-    }
-
-    /// Last key.
-    pub fn seek_to_last(&mut self) {
-        self.reset();
-        self.parts.view.begin_anywhere();
-        if let Some(upper) = self.parts.upper.take() {
-            self.seek_before(&upper);
-            self.parts.upper = Some(upper);
-        } else {
-            self.parts.inner.seek_to_last();
-        }
-        self.find_backward();
-        self.note_prefix();
-    }
-
     /// After a move to an end: with `prefix_same_as_start` the prefix found there is the one to stay
     /// in.
     fn note_prefix(&mut self) {
@@ -340,12 +307,6 @@ impl DbIter {
             let key = self.key().to_vec();
             self.parts.view.begin(&key);
         }
-    }
-
-    /// Moves the merged stream before all versions of `user_key`.
-    fn seek_before(&mut self, user_key: &[u8]) {
-        self.parts.view.newest(&mut self.seek_key, user_key);
-        self.parts.inner.seek_for_prev(&self.seek_key);
     }
 
     /// Next key; stays invalid if it is.
@@ -377,30 +338,6 @@ impl DbIter {
             }
         }
         self.find_forward(true);
-    }
-
-    /// Key before; stays invalid if it is.
-    pub fn prev(&mut self) {
-        self.skipped = 0;
-        match self.at {
-            At::None => return,
-            At::Inner | At::Resolved => {
-                self.key.clear();
-                self.key
-                    .extend_from_slice(keys::user_key(self.parts.inner.key()));
-                // Step before every version of the key, newer invisible ones included.
-                while self.parts.inner.valid() && self.on_saved_key() {
-                    self.parts.inner.prev();
-                }
-            }
-            At::Merged => {
-                let key = std::mem::take(&mut self.key);
-                self.seek_before(self.parts.comparator.clone().strip_timestamp(&key));
-                self.key = key;
-            }
-            At::Saved => {}
-        }
-        self.find_backward();
     }
 
     #[inline]
@@ -469,29 +406,6 @@ impl DbIter {
         }
         self.parts.inner.next();
         true
-    }
-
-    /// Backward: moves the stream of an entry that is deleted to before the range, if newer places
-    /// delete all it holds there. False if nothing moved.
-    fn pass_covered_back(&mut self) -> bool {
-        let Some(coverage) = &mut self.coverage else {
-            return false;
-        };
-        let inner = &mut self.parts.inner;
-        let key = inner.key();
-        let seqno = keys::tag_sequence(keys::tag(key));
-        let (user, older) = (keys::user_key(key), inner.top_index());
-        match coverage.skip_back_to(older, user, seqno, &mut self.seek_key) {
-            Ok(true) => {
-                inner.seek_top_for_prev(&self.seek_key);
-                true
-            }
-            Ok(false) => false,
-            Err(e) => {
-                self.fail(e);
-                false
-            }
-        }
     }
 
     /// Finds the next visible entry from where the merged stream stands. With `skipping`, versions
@@ -703,260 +617,6 @@ impl DbIter {
                 self.present(stored);
             }
             Err(e) => self.fail(e),
-        }
-    }
-
-    /// Finds the visible entry of the largest key at or before where the merged stream stands.
-    fn find_backward(&mut self) {
-        let mut covered_run = 0;
-        let all = self.parts.view.all_versions();
-        while self.parts.inner.valid() {
-            let internal = self.parts.inner.key();
-            let user = keys::user_key(internal);
-            if let Some(lower) = &self.parts.lower
-                && (self.parts.comparator)
-                    .compare_without_timestamp(user, true, lower, false)
-                    .is_lt()
-            {
-                self.at = At::None;
-                return;
-            }
-            let is_plain = self.parts.view.is_plain();
-            if !is_plain && self.parts.view.leaves_prefix(user) {
-                self.at = At::None;
-                return;
-            }
-            self.key.clear();
-            self.key.extend_from_slice(user);
-            let mut newest = None;
-            if self.parts.ranges.met() {
-                match self.covered() {
-                    Some(false) => covered_run = 0,
-                    Some(true) => {
-                        covered_run += 1;
-                        if covered_run > SKIP_RANGE_AFTER && self.pass_covered_back() {
-                            continue;
-                        }
-                    }
-                    None => {}
-                }
-                if self.error.is_some() {
-                    return;
-                }
-            } else if is_plain {
-                // The usual case, a value with one version, is done without the general loop.
-                let tag = keys::tag(internal);
-                if keys::tag_type(tag) == ValueType::Value as u8
-                    && keys::tag_sequence(tag) <= self.parts.snapshot
-                {
-                    self.value.clear();
-                    self.value.extend_from_slice(self.parts.inner.value());
-                    if !self.skip_one() {
-                        return;
-                    }
-                    self.parts.inner.prev();
-                    if self.parts.inner.valid() && !self.on_saved_key() {
-                        self.at = At::Saved;
-                        self.forget_aside();
-                        return;
-                    }
-                    newest = Some(ValueType::Value);
-                }
-            }
-            let found = match all {
-                true => self.version_of_saved_key(),
-                false => self.value_of_saved_key(newest),
-            };
-            if found || self.error.is_some() {
-                return;
-            }
-        }
-        self.end();
-    }
-
-    /// Backward over all versions: passes over the entries of one key and timestamp. True if the
-    /// newest that the snapshot sees is to be shown; the iterator then stands on it.
-    fn version_of_saved_key(&mut self) -> bool {
-        let mut kind = None;
-        while self.parts.inner.valid() && self.on_saved_key() {
-            let tag = keys::tag(self.parts.inner.key());
-            if keys::tag_sequence(tag) <= self.parts.snapshot {
-                let covered = match self.parts.ranges.met() {
-                    true => self.covered(),
-                    false => Some(false),
-                };
-                kind = match covered {
-                    Some(false) => Some(keys::tag_type(tag)),
-                    Some(true) => None,
-                    None => return false,
-                };
-                self.version.clear();
-                self.version.extend_from_slice(self.parts.inner.key());
-                self.value.clear();
-                self.value.extend_from_slice(self.parts.inner.value());
-            }
-            if !self.skip_one() {
-                return false;
-            }
-            self.parts.inner.prev();
-        }
-        if let Err(e) = self.parts.inner.status() {
-            self.fail(e);
-            return false;
-        }
-        let Some(byte) = kind.filter(|_| self.parts.view.sees(&self.parts.comparator, &self.key))
-        else {
-            return false;
-        };
-        self.at = At::Saved;
-        self.forget_aside();
-        match ValueType::from_byte(byte) {
-            Some(
-                ValueType::Value
-                | ValueType::Merge
-                | ValueType::Deletion
-                | ValueType::SingleDeletion
-                | ValueType::DeletionWithTimestamp,
-            ) => {}
-            rare => match self.saved_as(rare) {
-                Ok(Some(stored)) => self.present(stored),
-                Ok(None) => self.fail(unknown_type(byte)),
-                Err(e) => self.fail(e),
-            },
-        }
-        self.at == At::Saved
-    }
-
-    /// What stood aside belongs to another entry.
-    #[inline]
-    fn forget_aside(&mut self) {
-        if self.entity.is_some() || self.unprepared.is_some() {
-            self.drop_aside();
-        }
-    }
-
-    #[cold]
-    fn drop_aside(&mut self) {
-        self.entity = None;
-        self.unprepared = None;
-    }
-
-    /// Passes backward over all versions of `self.key`, oldest first, keeping the newest visible
-    /// state, which is `newest` before the first. True if the key has a value; the iterator then
-    /// stands on it.
-    fn value_of_saved_key(&mut self, mut newest: Option<ValueType>) -> bool {
-        let mut base: Option<Stored> = None;
-        let mut operands: Vec<Pinned> = Vec::new(); // oldest first
-        while self.parts.inner.valid() && self.on_saved_key() {
-            let tag = keys::tag(self.parts.inner.key());
-            if keys::tag_sequence(tag) <= self.parts.snapshot && self.takes_version() {
-                let mut kind = ValueType::from_byte(keys::tag_type(tag));
-                if self.parts.ranges.met() {
-                    match self.covered() {
-                        Some(false) => {}
-                        Some(true) => kind = Some(ValueType::Deletion),
-                        None => return false,
-                    }
-                }
-                match kind {
-                    Some(ValueType::Value) => {
-                        operands.clear();
-                        self.value.clear();
-                        self.value.extend_from_slice(self.parts.inner.value());
-                    }
-                    Some(
-                        ValueType::Deletion
-                        | ValueType::SingleDeletion
-                        | ValueType::DeletionWithTimestamp,
-                    ) => operands.clear(),
-                    Some(ValueType::Merge) => {
-                        if operands.is_empty() {
-                            base = match self.saved_as(newest) {
-                                Ok(base) => base,
-                                Err(e) => {
-                                    self.fail(e);
-                                    return false;
-                                }
-                            };
-                        }
-                        operands.push(self.parts.inner.value_pinned());
-                    }
-                    Some(
-                        ValueType::BlobIndex
-                        | ValueType::WideColumnEntity
-                        | ValueType::ValuePreferredSeqno,
-                    ) => {
-                        operands.clear();
-                        self.value.clear();
-                        self.value.extend_from_slice(self.parts.inner.value());
-                    }
-                    _ => {
-                        self.fail_type(tag);
-                        return false;
-                    }
-                }
-                newest = kind;
-            }
-            if !self.skip_one() {
-                return false;
-            }
-            self.parts.inner.prev();
-        }
-        if let Err(e) = self.parts.inner.status() {
-            self.fail(e);
-            return false;
-        }
-        match newest {
-            Some(ValueType::Value) => {
-                self.at = At::Saved;
-                self.forget_aside();
-            }
-            Some(ValueType::Merge) => {
-                let Some(operator) = self.operator() else {
-                    return false;
-                };
-                operands.reverse();
-                self.finish_merge(&operator, base, &operands, At::Saved);
-                return self.at == At::Saved;
-            }
-            rare => match self.saved_as(rare) {
-                Ok(Some(stored)) => {
-                    self.at = At::Saved;
-                    self.unprepared = None;
-                    self.present(stored);
-                    return self.at == At::Saved;
-                }
-                Ok(None) => return false,
-                Err(e) => {
-                    self.fail(e);
-                    return false;
-                }
-            },
-        }
-        true
-    }
-
-    /// Backward: whether the version under the merged stream is visible by its timestamp; its key
-    /// becomes the one that is shown.
-    #[inline]
-    fn takes_version(&mut self) -> bool {
-        if self.parts.view.is_plain() {
-            return true;
-        }
-        let user = keys::user_key(self.parts.inner.key());
-        let seen = self.parts.view.sees(&self.parts.comparator, user);
-        if seen {
-            self.key.clear();
-            self.key.extend_from_slice(user);
-        }
-        seen
-    }
-
-    /// What the bytes saved in `value` are, by the type of their entry.
-    fn saved_as(&self, kind: Option<ValueType>) -> Result<Option<Stored>> {
-        match kind {
-            Some(kind) => Stored::of(kind, Pinned::copy_of(&self.value)),
-            None => Ok(None),
         }
     }
 }

@@ -338,13 +338,15 @@ impl Engine {
             ));
         }
         let params = options.params();
-        let superversion = family.superversion.load_full();
+        let mut superversion = family.superversion.load_full();
         if let Some(timestamp) = &options.timestamp
             && family.comparator.timestamp_size() == timestamp.len()
         {
             superversion.check_history(&family.comparator, timestamp)?;
         }
-        let superversion = self.in_tier(family, superversion, options.read_tier);
+        if options.read_tier != ReadTier::All {
+            superversion = self.in_tier(family, superversion, options.read_tier);
+        }
         let snapshot = self.read_sequence(options);
         let view = View::new(
             &family.comparator,

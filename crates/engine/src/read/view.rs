@@ -95,8 +95,12 @@ impl View {
     /// Where the versions of `key` that are shown begin.
     pub(crate) fn target(&self, out: &mut Vec<u8>, key: &[u8], tag: u64) {
         out.clear();
+        // One allocation for the first target of an iterator.
+        out.reserve(key.len() + self.until.len() + keys::TAG_LEN);
         out.extend_from_slice(key);
-        out.extend_from_slice(&self.until);
+        if !self.until.is_empty() {
+            out.extend_from_slice(&self.until);
+        }
         out.extend_from_slice(&tag.to_le_bytes());
     }
 

@@ -6,7 +6,7 @@ use spanlith_base::stats::{Histogram, Statistics, Ticker};
 
 /// What is known of a group that was written.
 pub(super) struct GroupFacts {
-    /// Calls that succeeded.
+    /// Calls that succeeded; at least one.
     pub writes: u64,
     /// Entries.
     pub keys: u64,
@@ -71,12 +71,18 @@ impl Engine {
         let c = &self.counters;
         c.writes.add_alone(g.writes);
         c.keys.add_alone(g.keys);
-        c.groups.add_alone(1);
         c.bytes.add_alone(g.bytes);
-        if g.is_logged {
-            c.wal_writes.add_alone(g.writes);
-            c.wal_bytes.add_alone(log_bytes(g));
-            c.wal_syncs.add_alone(u64::from(g.is_synced));
+        if g.writes != 1 {
+            c.led.add_alone(g.writes - 1);
+        }
+        if !g.is_logged {
+            c.unlogged_writes.add_alone(g.writes);
+            c.unlogged_bytes.add_alone(g.bytes);
+        } else if g.writes != 1 {
+            c.unlogged_bytes.add_alone(g.bytes - log_bytes(g));
+        }
+        if g.is_synced {
+            c.wal_syncs.add_alone(1);
         }
         if let Some(s) = &self.c.statistics {
             count(s, g);

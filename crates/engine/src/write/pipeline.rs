@@ -32,6 +32,7 @@ const KEY_MAX: usize = u32::MAX as usize - 8;
 
 impl Engine {
     /// Writes one entry.
+    #[inline]
     pub(crate) fn write_one(
         self: &Arc<Self>,
         family: &Family,
@@ -589,21 +590,30 @@ fn unknown_family() -> Error {
 }
 
 /// Inserts the entries of one request. Fails only on a broken promise.
+#[inline(always)]
 fn apply(to: &mut impl Memtables, r: &Request<'_>) -> Result<()> {
-    let seqno = r.seqno;
     match r.payload {
         Payload::One {
             cf,
             kind,
             key,
             value,
-        } => insert(to.of(cf)?, seqno, kind, key, value),
-        Payload::Batch {
-            body,
-            families: false,
-            ..
-        } => apply_entries(&mut Single(to.of(0)?), body, seqno),
-        Payload::Batch { body, .. } => apply_entries(to, body, seqno),
+        } => insert(to.of(cf)?, r.seqno, kind, key, value),
+        Payload::Batch { body, families, .. } => apply_batch(to, body, families, r.seqno),
+    }
+}
+
+#[inline(never)]
+fn apply_batch(
+    to: &mut impl Memtables,
+    body: &[u8],
+    families: bool,
+    seqno: SequenceNumber,
+) -> Result<()> {
+    if families {
+        apply_entries(to, body, seqno)
+    } else {
+        apply_entries(&mut Single(to.of(0)?), body, seqno)
     }
 }
 
@@ -657,11 +667,14 @@ fn insert(
     if mem.add(seqno, kind, key, value) {
         return Ok(());
     }
-    Err(
-        Error::corruption("M2: two entries share user key and sequence number")
-            .with("seqno", seqno)
-            .with_severity(Severity::Fatal),
-    )
+    Err(entered_twice(seqno))
+}
+
+#[cold]
+fn entered_twice(seqno: SequenceNumber) -> Error {
+    Error::corruption("M2: two entries share user key and sequence number")
+        .with("seqno", seqno)
+        .with_severity(Severity::Fatal)
 }
 
 /// The type of a deletion in a table: another one in families with timestamps.
@@ -732,7 +745,7 @@ impl Small {
 }
 
 /// What stands before the key (batch header, tag, key length) and between key and value.
-#[inline]
+#[inline(always)]
 fn frame(header: &[u8], cf: u32, kind: ValueType, key: &[u8], value: &[u8]) -> (Small, Small) {
     let mut head = Small {
         bytes: [0; 32],
