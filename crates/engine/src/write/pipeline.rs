@@ -144,6 +144,8 @@ impl Engine {
         Ok((count, families))
     }
 
+    // Inlined, so that a request is made where the queue finds it.
+    #[inline(always)]
     fn submit(
         self: &Arc<Self>,
         payload: Payload<'_>,
@@ -182,6 +184,7 @@ impl Engine {
     }
 
     /// Carries the group that begins with this writer through all stages.
+    #[inline(never)]
     fn lead(self: &Arc<Self>, waiter: &Waiter<Request<'static>>) {
         let mut leader = self.leader.lock();
         // The leader's own request decides what it may wait for; followers that differ are left out.
