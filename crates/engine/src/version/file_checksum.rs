@@ -85,7 +85,7 @@ impl FileChecksum {
         }
         let hex = |bytes: &[u8]| -> String { bytes.iter().map(|b| format!("{b:02X}")).collect() };
         Err(Error::corruption(format!(
-            "{} file checksum mismatch, expecting 0x{}, but actual 0x{}",
+            "{} file checksum mismatch, expecting {}, but actual {}",
             path.display(),
             hex(expected),
             hex(&actual)
