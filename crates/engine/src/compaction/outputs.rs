@@ -208,7 +208,6 @@ impl<'a> Outputs<'a> {
         let Some((mut builder, mut bounds, number, sum)) = self.open.take() else {
             return Ok(());
         };
-        bounds.end(builder.last_key());
         if !ranges.is_empty() {
             let family = &self.job.family;
             let comparator = &family.comparator;

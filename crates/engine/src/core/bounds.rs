@@ -31,7 +31,7 @@ pub(crate) struct FileBounds {
 }
 
 impl FileBounds {
-    /// Takes in the next entry, in order. The last one's key comes by [`Self::end`].
+    /// Takes in the next entry, in order.
     #[inline]
     pub(crate) fn add(&mut self, internal_key: &[u8], value: &[u8]) {
         let tag = keys::tag(internal_key);
@@ -48,11 +48,9 @@ impl FileBounds {
             self.smallest_seqno = seqno;
             self.largest_seqno = seqno;
         }
-    }
-
-    /// Takes in the key of the last entry, empty if there was none, before any range tombstone.
-    pub(crate) fn end(&mut self, last_key: &[u8]) {
-        self.largest = last_key.to_vec();
+        // Not the builder's last key: that one may have lost its timestamp.
+        self.largest.clear();
+        self.largest.extend_from_slice(internal_key);
     }
 
     #[cold]

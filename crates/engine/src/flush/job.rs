@@ -294,7 +294,6 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewFile>>
         meta.add(key, value);
         iter.next()?;
     }
-    meta.end(builder.last_key());
     let seen = iter.input_entries().unwrap_or(expected);
     if seen != expected && c.options.flush_verify_memtable_count {
         builder.abandon();
