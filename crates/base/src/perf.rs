@@ -17,6 +17,7 @@
 
 use std::cell::Cell;
 use std::fmt::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 macro_rules! counters {
     ($($Variant:ident, $text:literal;)*) => {
@@ -278,6 +279,23 @@ thread_local! {
     static VALUES: [Cell<u64>; SIZE] = const { [const { Cell::new(0) }; SIZE] };
 }
 
+/// Whether any thread ever recorded: set once, so that threads of processes without perf contexts pay
+/// one load of a shared, unchanging line.
+static RAISED: AtomicBool = AtomicBool::new(false);
+
+/// Whether any thread of the process ever had a level at which something is recorded.
+#[inline]
+pub fn was_raised() -> bool {
+    // Relaxed: a thread sees its own store, and others' do not matter to it.
+    RAISED.load(Ordering::Relaxed)
+}
+
+/// Whether the calling thread records anything.
+#[inline]
+pub fn is_on() -> bool {
+    was_raised() && LEVEL.get() >= COUNTS
+}
+
 /// The calling thread's level.
 #[inline]
 pub fn level() -> u8 {
@@ -286,7 +304,11 @@ pub fn level() -> u8 {
 
 /// Sets the calling thread's level; numbers that RocksDB does not know count as the nearest it knows.
 pub fn set_level(number: i32) {
-    LEVEL.set(number.clamp(0, 255) as u8);
+    let level = number.clamp(0, 255) as u8;
+    if level >= COUNTS {
+        RAISED.store(true, Ordering::Relaxed);
+    }
+    LEVEL.set(level);
 }
 
 /// Adds to a counter of the calling thread, from level 2 on.

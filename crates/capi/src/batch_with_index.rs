@@ -98,7 +98,7 @@ unsafe fn get_over(
     key: &[u8],
 ) -> Result<Option<spanlith::Pinned>> {
     // SAFETY: The caller says so.
-    unsafe { (*wbwi).batch.get().get_over(cf, key, (*options).for_get()?) }
+    unsafe { (*wbwi).batch.get().get_over(cf, key, &(*options).options) }
 }
 
 macro_rules! updates {
@@ -325,8 +325,11 @@ unsafe fn with_base(
     unsafe {
         let batch = &(*wbwi).batch;
         let bounds = match options.as_ref() {
-            Some(options) => options.for_scan().map(|o| [o.lower, o.upper]),
-            None => Ok([None, None]),
+            Some(options) => {
+                let options = options.for_scan();
+                [options.lower, options.upper]
+            }
+            None => [None, None],
         };
         let order = match cf {
             Some(cf) => cf.comparator().clone(),

@@ -8,33 +8,12 @@ use crate::read_options::rocksdb_readoptions_t;
 use libc::c_char;
 use spanlith::{Cf, Pinned};
 use spanlith_base::Result;
-use spanlith_base::stats::{Histogram, Statistics, Ticker};
 use std::ptr;
-
-#[cold]
-#[inline(never)]
-fn count(statistics: &Statistics, value: Option<&Pinned>) {
-    statistics.add(Ticker::NumberKeysRead, 1);
-    if let Some(value) = value {
-        let bytes = value.len() as u64;
-        statistics.add(Ticker::BytesRead, bytes);
-        statistics.record(Histogram::BytesPerRead, bytes);
-    }
-}
 
 /// The value of a key.
 #[inline(always)]
-fn get(
-    db: &rocksdb_t,
-    cf: &Cf,
-    options: &rocksdb_readoptions_t,
-    key: &[u8],
-) -> Result<Option<Pinned>> {
-    let value = cf.get_opt(key, options.for_get()?)?;
-    if let Some(statistics) = &db.statistics {
-        count(statistics, value.as_ref());
-    }
-    Ok(value)
+fn get(cf: &Cf, options: &rocksdb_readoptions_t, key: &[u8]) -> Result<Option<Pinned>> {
+    cf.get_opt(key, &options.options)
 }
 
 /// A `malloc`ed copy of a value and its length; NULL and 0 if there is none.
@@ -50,10 +29,7 @@ pub(crate) unsafe fn copied(value: Option<Pinned>, len: *mut usize) -> *mut c_ch
 /// What may be known about a key without reading files: whether it may exist, and its value if that
 /// is known.
 fn may_exist(cf: &Cf, options: &rocksdb_readoptions_t, key: &[u8]) -> (bool, Option<Pinned>) {
-    let Ok(options) = options.for_get() else {
-        return (true, None);
-    };
-    let mut options = options.clone();
+    let mut options = options.options.clone();
     options.cache_only = true;
     match cf.get_opt(key, &options) {
         Ok(Some(value)) => (true, Some(value)),
@@ -78,9 +54,10 @@ macro_rules! readers {
                 vallen: *mut usize,
                 errptr: *mut *mut c_char,
             ) -> *mut c_char {
+                let _ = $db;
                 *vallen = 0;
                 report(errptr, ptr::null_mut(), || {
-                    let value = get(&*$db, $family, &*options, bytes(key, keylen))?;
+                    let value = get($family, &*options, bytes(key, keylen))?;
                     Ok(copied(value, vallen))
                 })
             }
@@ -94,8 +71,9 @@ macro_rules! readers {
                 keylen: usize,
                 errptr: *mut *mut c_char,
             ) -> *mut rocksdb_pinnableslice_t {
+                let _ = $db;
                 report(errptr, ptr::null_mut(), || {
-                    let value = get(&*$db, $family, &*options, bytes(key, keylen))?;
+                    let value = get($family, &*options, bytes(key, keylen))?;
                     Ok(value.map_or(ptr::null_mut(), |v| boxed(rocksdb_pinnableslice_t(v))))
                 })
             }
@@ -109,8 +87,9 @@ macro_rules! readers {
                 keylen: usize,
                 errptr: *mut *mut c_char,
             ) -> *mut rocksdb_pinnable_handle_t {
+                let _ = $db;
                 report(errptr, ptr::null_mut(), || {
-                    let value = get(&*$db, $family, &*options, bytes(key, keylen))?;
+                    let value = get($family, &*options, bytes(key, keylen))?;
                     Ok(value.map_or(ptr::null_mut(), |v| boxed(rocksdb_pinnable_handle_t(v))))
                 })
             }
@@ -129,9 +108,10 @@ macro_rules! readers {
                 found: *mut u8,
                 errptr: *mut *mut c_char,
             ) -> u8 {
+                let _ = $db;
                 (*vallen, *found) = (0, 0);
                 report(errptr, 0, || {
-                    let Some(value) = get(&*$db, $family, &*options, bytes(key, keylen))? else {
+                    let Some(value) = get($family, &*options, bytes(key, keylen))? else {
                         return Ok(0);
                     };
                     (*vallen, *found) = (value.len(), 1);

@@ -6,11 +6,8 @@ use crate::family::rocksdb_column_family_handle_t;
 use crate::ffi::{array, boxed, bytes, report, rocksdb_slice_t};
 use crate::read_options::rocksdb_readoptions_t;
 use libc::c_char;
-use spanlith::options::objects;
-use spanlith::{Cf, Cursor, IndexedBatch, Overlay, OverlayParts, ReadOptions};
-use spanlith_base::stats::{Statistics, Ticker};
+use spanlith::{Cf, Cursor, IndexedBatch, Overlay, OverlayParts};
 use spanlith_base::{Comparator, Error, Result};
-use std::sync::Arc;
 
 /// What an iterator walks over.
 #[allow(
@@ -29,40 +26,16 @@ enum Source {
 /// An iterator. It pins what it reads, also after the database was closed.
 pub struct rocksdb_iterator_t {
     source: Source,
-    statistics: Option<Arc<Statistics>>,
-}
-
-/// Options of an iterator over a family. To end with a prefix is refused where there are prefixes.
-///
-/// # Safety
-/// The bounds of the options are still valid.
-unsafe fn scan_options(cf: &Cf, options: &rocksdb_readoptions_t) -> Result<ReadOptions> {
-    if options.ends_with_prefix() && !objects::is_null(&cf.options().prefix_extractor) {
-        return Err(Error::not_supported("prefix_same_as_start"));
-    }
-    // SAFETY: The caller says so.
-    unsafe { options.for_scan() }
 }
 
 impl rocksdb_iterator_t {
     /// # Safety
     /// The bounds of the options are still valid.
-    unsafe fn new(db: &rocksdb_t, cf: &Cf, options: &rocksdb_readoptions_t) -> Self {
+    unsafe fn new(cf: &Cf, options: &rocksdb_readoptions_t) -> Self {
         // SAFETY: The caller says so.
-        Self::with(db, cf, unsafe { scan_options(cf, options) })
-    }
-
-    fn with(db: &rocksdb_t, cf: &Cf, options: Result<ReadOptions>) -> Self {
-        let statistics = db.statistics.clone();
-        if let Some(s) = &statistics {
-            s.add(Ticker::NumIteratorCreated, 1);
-        }
+        let options = unsafe { options.for_scan() };
         Self {
-            source: match options {
-                Ok(options) => Source::Family(cf.cursor(options)),
-                Err(e) => Source::Refused(e),
-            },
-            statistics,
+            source: Source::Family(cf.cursor(options)),
         }
     }
 
@@ -72,13 +45,13 @@ impl rocksdb_iterator_t {
         batch: SharedBatch,
         cf: Option<Cf>,
         order: Comparator,
-        bounds: Result<[Option<Vec<u8>>; 2]>,
+        [lower, upper]: [Option<Vec<u8>>; 2],
     ) {
         let none = Source::Refused(Error::not_supported(
             "an iterator over iterators with a base",
         ));
-        let source = match (std::mem::replace(&mut self.source, none), bounds) {
-            (Source::Family(base), Ok([lower, upper])) => {
+        let source = match std::mem::replace(&mut self.source, none) {
+            Source::Family(base) => {
                 let parts = OverlayParts {
                     base,
                     cf,
@@ -88,8 +61,8 @@ impl rocksdb_iterator_t {
                 };
                 Source::Over(Box::new(Overlay::new(parts)), batch)
             }
-            (Source::Refused(e), _) | (_, Err(e)) => Source::Refused(e),
-            (Source::Over(..), Ok(_)) => return,
+            Source::Refused(e) => Source::Refused(e),
+            Source::Over(..) => return,
         };
         self.source = source;
     }
@@ -135,7 +108,6 @@ impl rocksdb_iterator_t {
     #[inline(always)]
     unsafe fn step(
         &mut self,
-        tickers: [Ticker; 2],
         step: impl FnOnce(&mut Cursor),
         step_over: impl FnOnce(&mut Overlay, &IndexedBatch),
     ) {
@@ -144,23 +116,6 @@ impl rocksdb_iterator_t {
             // SAFETY: The caller says so.
             Source::Over(overlay, batch) => step_over(overlay, unsafe { batch.get() }),
             Source::Refused(_) => {}
-        }
-        if self.statistics.is_some() {
-            self.count(tickers);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn count(&self, [moved, found]: [Ticker; 2]) {
-        let Some(statistics) = &self.statistics else {
-            return;
-        };
-        statistics.add(moved, 1);
-        if self.valid() {
-            statistics.add(found, 1);
-            let bytes = self.key().len() + self.value().len();
-            statistics.add(Ticker::DbIterBytesRead, bytes as u64);
         }
     }
 
@@ -173,35 +128,22 @@ impl rocksdb_iterator_t {
     }
 }
 
-impl Drop for rocksdb_iterator_t {
-    fn drop(&mut self) {
-        if let Some(statistics) = &self.statistics {
-            statistics.add(Ticker::NumIteratorDeleted, 1);
-        }
-    }
-}
-
-const SEEK: [Ticker; 2] = [Ticker::NumberDbSeek, Ticker::NumberDbSeekFound];
-const NEXT: [Ticker; 2] = [Ticker::NumberDbNext, Ticker::NumberDbNextFound];
-const PREV: [Ticker; 2] = [Ticker::NumberDbPrev, Ticker::NumberDbPrevFound];
-
 c_api! {
     /// An iterator over the default family. Bounds are copied.
     fn rocksdb_create_iterator(
         db: *mut rocksdb_t,
         options: *const rocksdb_readoptions_t,
     ) -> *mut rocksdb_iterator_t {
-        let db = &*db;
-        boxed(rocksdb_iterator_t::new(db, &db.cf, &*options))
+        boxed(rocksdb_iterator_t::new(&(*db).cf, &*options))
     }
 
     /// An iterator over a family. Bounds are copied.
     fn rocksdb_create_iterator_cf(
-        db: *mut rocksdb_t,
+        _db: *mut rocksdb_t,
         options: *const rocksdb_readoptions_t,
         column_family: *mut rocksdb_column_family_handle_t,
     ) -> *mut rocksdb_iterator_t {
-        boxed(rocksdb_iterator_t::new(&*db, &(*column_family).cf, &*options))
+        boxed(rocksdb_iterator_t::new(&(*column_family).cf, &*options))
     }
 
     /// Iterators over several families, all at one point in time.
@@ -214,18 +156,14 @@ c_api! {
         errptr: *mut *mut c_char,
     ) {
         report(errptr, (), || {
-            let db = &*db;
-            let read = &*options;
             let families = array(column_families, size);
-            for family in families {
-                scan_options(&(**family).cf, read)?;
-            }
-            let mut options = read.for_scan()?;
+            let mut options = (*options).for_scan();
             if size > 1 {
-                options.snapshot.get_or_insert_with(|| db.cf.db().snapshot());
+                options.snapshot.get_or_insert_with(|| (*db).cf.db().snapshot());
             }
             for (at, family) in families.iter().enumerate() {
-                let i = rocksdb_iterator_t::with(db, &(**family).cf, Ok(options.clone()));
+                let source = Source::Family((**family).cf.cursor(options.clone()));
+                let i = rocksdb_iterator_t { source };
                 iterators.add(at).write(boxed(i));
             }
             Ok(())
@@ -239,34 +177,34 @@ c_api! {
 
     /// Moves to the first entry.
     fn rocksdb_iter_seek_to_first(iter: *mut rocksdb_iterator_t) {
-        (*iter).step(SEEK, |c| drop(c.seek_to_first()), |o, b| o.seek_to_first(b));
+        (*iter).step(|c| drop(c.seek_to_first()), |o, b| o.seek_to_first(b));
     }
 
     /// Moves to the last entry.
     fn rocksdb_iter_seek_to_last(iter: *mut rocksdb_iterator_t) {
-        (*iter).step(SEEK, |c| drop(c.seek_to_last()), |o, b| o.seek_to_last(b));
+        (*iter).step(|c| drop(c.seek_to_last()), |o, b| o.seek_to_last(b));
     }
 
     /// Moves to the first entry at or after a key.
     fn rocksdb_iter_seek(iter: *mut rocksdb_iterator_t, k: *const c_char, klen: usize) {
-        (*iter).step(SEEK, |c| drop(c.seek(bytes(k, klen))), |o, b| o.seek(b, bytes(k, klen)));
+        (*iter).step(|c| drop(c.seek(bytes(k, klen))), |o, b| o.seek(b, bytes(k, klen)));
     }
 
     /// Moves to the last entry at or before a key.
     fn rocksdb_iter_seek_for_prev(iter: *mut rocksdb_iterator_t, k: *const c_char, klen: usize) {
-        (*iter).step(SEEK, |c| drop(c.seek_for_prev(bytes(k, klen))), |o, b| {
+        (*iter).step(|c| drop(c.seek_for_prev(bytes(k, klen))), |o, b| {
             o.seek_for_prev(b, bytes(k, klen));
         });
     }
 
     /// Moves to the next entry; stays nowhere if it stands nowhere.
     fn rocksdb_iter_next(iter: *mut rocksdb_iterator_t) {
-        (*iter).step(NEXT, |c| drop(c.next()), |o, b| o.next(b));
+        (*iter).step(|c| drop(c.next()), |o, b| o.next(b));
     }
 
     /// Moves to the entry before; stays nowhere if it stands nowhere.
     fn rocksdb_iter_prev(iter: *mut rocksdb_iterator_t) {
-        (*iter).step(PREV, |c| drop(c.prev()), |o, b| o.prev(b));
+        (*iter).step(|c| drop(c.prev()), |o, b| o.prev(b));
     }
 
     /// Key, lent until the next move; length 0 if it stands nowhere.

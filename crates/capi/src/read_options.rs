@@ -1,14 +1,12 @@
 //! `rocksdb_readoptions_t`.
 //!
 //! The engine's options stand ready; bounds are the caller's pointers until an iterator is made,
-//! which copies them. Settings that the engine does not have are kept and refuse the calls they
-//! would change, by name.
+//! which copies them. Settings without effect here are kept.
 
 use crate::ffi::{boxed, optional_bytes};
 use crate::snapshot::rocksdb_snapshot_t;
 use libc::c_char;
-use spanlith::ReadOptions;
-use spanlith_base::{Error, Result};
+use spanlith::{ReadOptions, ReadTier};
 use std::ptr;
 
 /// Options of reads.
@@ -16,14 +14,8 @@ pub struct rocksdb_readoptions_t {
     pub(crate) options: ReadOptions,
     lower: (*const c_char, usize),
     upper: (*const c_char, usize),
-    /// Bits of settings that reads by key cannot honour.
-    refuses_get: u32,
-    /// Bits of settings that iterators cannot honour.
-    refuses_scan: u32,
     read_tier: i32,
-    deadline: u64,
     io_timeout: u64,
-    value_size_soft_limit: u64,
     rate_limiter_priority: i32,
     /// Switches without effect here: hints, and parts of features that do not exist.
     hints: Hints,
@@ -33,41 +25,11 @@ pub struct rocksdb_readoptions_t {
 struct Hints {
     async_io: bool,
     optimize_multiget_for_io: bool,
-    total_order_seek: bool,
-    auto_prefix_mode: bool,
-    prefix_same_as_start: bool,
     adaptive_readahead: bool,
     background_purge_on_iterator_cleanup: bool,
     auto_readahead_size: bool,
     allow_unprepared_value: bool,
     auto_refresh_iterator_with_snapshot: bool,
-}
-
-/// Settings that are refused, by bit.
-const REFUSED: &[&str] = &[
-    "read_tier",
-    "deadline",
-    "io_timeout",
-    "value_size_soft_limit",
-    "tailing",
-    "pin_data",
-];
-const READ_TIER: u32 = 1;
-const DEADLINE: u32 = 1 << 1;
-const IO_TIMEOUT: u32 = 1 << 2;
-const SOFT_LIMIT: u32 = 1 << 3;
-const TAILING: u32 = 1 << 4;
-const PIN_DATA: u32 = 1 << 5;
-
-#[cold]
-fn refusal(bits: u32) -> Error {
-    let names: Vec<&str> = REFUSED
-        .iter()
-        .enumerate()
-        .filter(|(bit, _)| bits & (1 << bit) != 0)
-        .map(|(_, name)| *name)
-        .collect();
-    Error::not_supported(names.join(", "))
 }
 
 impl rocksdb_readoptions_t {
@@ -76,19 +38,12 @@ impl rocksdb_readoptions_t {
             options: ReadOptions::new(),
             lower: (ptr::null(), 0),
             upper: (ptr::null(), 0),
-            refuses_get: 0,
-            refuses_scan: 0,
             read_tier: 0,
-            deadline: 0,
             io_timeout: 0,
-            value_size_soft_limit: u64::MAX,
             rate_limiter_priority: 4,
             hints: Hints {
                 async_io: false,
                 optimize_multiget_for_io: true,
-                total_order_seek: false,
-                auto_prefix_mode: false,
-                prefix_same_as_start: false,
                 adaptive_readahead: false,
                 background_purge_on_iterator_cleanup: false,
                 auto_readahead_size: true,
@@ -98,45 +53,18 @@ impl rocksdb_readoptions_t {
         }
     }
 
-    /// The engine's options for reads by key.
-    #[inline(always)]
-    pub(crate) fn for_get(&self) -> Result<&ReadOptions> {
-        if self.refuses_get != 0 {
-            return Err(refusal(self.refuses_get));
-        }
-        Ok(&self.options)
-    }
-
     /// The engine's options for an iterator, with copies of the bounds.
     ///
     /// # Safety
     /// The bounds that were set are still valid.
-    pub(crate) unsafe fn for_scan(&self) -> Result<ReadOptions> {
-        if self.refuses_scan != 0 {
-            return Err(refusal(self.refuses_scan));
-        }
+    pub(crate) unsafe fn for_scan(&self) -> ReadOptions {
         let mut options = self.options.clone();
         // SAFETY: The caller says so.
         unsafe {
             options.lower = optional_bytes(self.lower.0, self.lower.1).map(<[u8]>::to_vec);
             options.upper = optional_bytes(self.upper.0, self.upper.1).map(<[u8]>::to_vec);
         }
-        Ok(options)
-    }
-
-    /// Whether iterators are to end with the prefix they were sent to.
-    pub(crate) fn ends_with_prefix(&self) -> bool {
-        self.hints.prefix_same_as_start
-    }
-
-    fn refuse(&mut self, refused: bool, get: u32, scan: u32) {
-        if refused {
-            self.refuses_get |= get;
-            self.refuses_scan |= scan;
-        } else {
-            self.refuses_get &= !get;
-            self.refuses_scan &= !scan;
-        }
+        options
     }
 }
 
@@ -172,12 +100,17 @@ c_api! {
         (*options).lower = (key, keylen);
     }
 
-    /// Where answers may come from: 0 everywhere, 1 memory only. Others are refused at reads.
+    /// Where answers may come from: 0 everywhere, 1 memory only, 2 what survives a crash of the
+    /// process, 3 memtables only.
     fn rocksdb_readoptions_set_read_tier(options: *mut rocksdb_readoptions_t, value: i32) {
         let o = &mut *options;
         o.read_tier = value;
-        o.options.cache_only = value == 1;
-        o.refuse(!matches!(value, 0 | 1), READ_TIER, READ_TIER);
+        o.options.read_tier = match value {
+            1 => ReadTier::Cached,
+            2 => ReadTier::Persisted,
+            3 => ReadTier::Memtables,
+            _ => ReadTier::All,
+        };
     }
 
     /// Where answers may come from.
@@ -185,23 +118,19 @@ c_api! {
         (*options).read_tier
     }
 
-    /// Time after which a read fails; refused unless 0.
+    /// Time, in microseconds since 1970, after which what reads from files fails; 0 is none.
     fn rocksdb_readoptions_set_deadline(options: *mut rocksdb_readoptions_t, microseconds: u64) {
-        let o = &mut *options;
-        o.deadline = microseconds;
-        o.refuse(microseconds != 0, DEADLINE, DEADLINE);
+        (*options).options.deadline_micros = microseconds;
     }
 
     /// Time after which a read fails.
     fn rocksdb_readoptions_get_deadline(options: *mut rocksdb_readoptions_t) -> u64 {
-        (*options).deadline
+        (*options).options.deadline_micros
     }
 
-    /// Time one file read may take; refused unless 0.
+    /// Time one file read may take: a wish that ordinary file systems, as RocksDB's, cannot follow.
     fn rocksdb_readoptions_set_io_timeout(options: *mut rocksdb_readoptions_t, microseconds: u64) {
-        let o = &mut *options;
-        o.io_timeout = microseconds;
-        o.refuse(microseconds != 0, IO_TIMEOUT, IO_TIMEOUT);
+        (*options).io_timeout = microseconds;
     }
 
     /// Time one file read may take.
@@ -209,19 +138,17 @@ c_api! {
         (*options).io_timeout
     }
 
-    /// Bytes of values after which a multi-get gives up; refused unless without limit.
+    /// Bytes of values after which a multi-get gives up.
     fn rocksdb_readoptions_set_value_size_soft_limit(
         options: *mut rocksdb_readoptions_t,
         value: u64,
     ) {
-        let o = &mut *options;
-        o.value_size_soft_limit = value;
-        o.refuse(value != u64::MAX, SOFT_LIMIT, 0);
+        (*options).options.value_size_soft_limit = value;
     }
 
     /// Bytes of values after which a multi-get gives up.
     fn rocksdb_readoptions_get_value_size_soft_limit(options: *mut rocksdb_readoptions_t) -> u64 {
-        (*options).value_size_soft_limit
+        (*options).options.value_size_soft_limit
     }
 
     /// Priority at the rate limiter. There is none, so it changes nothing.
@@ -295,16 +222,20 @@ switches! {
     hints.optimize_multiget_for_io:
         rocksdb_readoptions_set_optimize_multiget_for_io,
         rocksdb_readoptions_get_optimize_multiget_for_io;
-    /// Whether prefixes are left alone; without a prefix extractor they always are.
-    hints.total_order_seek:
+    /// Whether prefixes are left alone.
+    options.total_order:
         rocksdb_readoptions_set_total_order_seek, rocksdb_readoptions_get_total_order_seek;
     /// Whether to use prefixes where that changes nothing.
-    hints.auto_prefix_mode:
+    options.auto_prefix:
         rocksdb_readoptions_set_auto_prefix_mode, rocksdb_readoptions_get_auto_prefix_mode;
-    /// Whether to stay within a prefix; means nothing without a prefix extractor, and is refused with
-    /// one.
-    hints.prefix_same_as_start:
+    /// Whether iterators end with the prefix they were sent to; means nothing without a prefix
+    /// extractor.
+    options.prefix_same_as_start:
         rocksdb_readoptions_set_prefix_same_as_start, rocksdb_readoptions_get_prefix_same_as_start;
+    /// Whether iterators see what is written after their creation, and only go forward.
+    options.tailing: rocksdb_readoptions_set_tailing, rocksdb_readoptions_get_tailing;
+    /// Whether keys and values stay where they are as long as the iterator lives.
+    options.pin_data: rocksdb_readoptions_set_pin_data, rocksdb_readoptions_get_pin_data;
     /// Whether read-ahead adapts; a hint.
     hints.adaptive_readahead:
         rocksdb_readoptions_set_adaptive_readahead, rocksdb_readoptions_get_adaptive_readahead;
@@ -323,29 +254,6 @@ switches! {
     hints.auto_refresh_iterator_with_snapshot:
         rocksdb_readoptions_set_auto_refresh_iterator_with_snapshot,
         rocksdb_readoptions_get_auto_refresh_iterator_with_snapshot;
-}
-
-macro_rules! refused_switches {
-    ($($name:literal, $get_bit:expr, $scan_bit:expr => $set:ident, $get:ident;)*) => {
-        c_api! {$(
-            #[doc = concat!("Sets `", $name, "`; what it would change is refused.")]
-            fn $set(options: *mut rocksdb_readoptions_t, value: u8) {
-                (*options).refuse(value != 0, $get_bit, $scan_bit);
-            }
-
-            #[doc = concat!("Value of `", $name, "`.")]
-            fn $get(options: *mut rocksdb_readoptions_t) -> u8 {
-                ((*options).refuses_scan & $scan_bit != 0).into()
-            }
-        )*}
-    };
-}
-
-refused_switches! {
-    "tailing", 0, TAILING =>
-        rocksdb_readoptions_set_tailing, rocksdb_readoptions_get_tailing;
-    "pin_data", 0, PIN_DATA =>
-        rocksdb_readoptions_set_pin_data, rocksdb_readoptions_get_pin_data;
 }
 
 destroyers! {

@@ -93,7 +93,7 @@ macro_rules! timed {
                 let _ = $db;
                 (*vallen, *tslen) = (0, 0);
                 report(errptr, ptr::null_mut(), || {
-                    let options = (*options).for_get()?;
+                    let options = &(*options).options;
                     let found = $family.get_with_timestamp(bytes(key, keylen), options)?;
                     let Some((value, timestamp)) = found else {
                         return Ok(ptr::null_mut());
@@ -128,16 +128,13 @@ struct Answers {
 /// # Safety
 /// The arrays of `out` have an element for each key.
 unsafe fn get_each(cfs: &[&Cf], keys: &[&[u8]], options: &rocksdb_readoptions_t, out: &Answers) {
-    let mut options = options.for_get().cloned();
-    if let (Ok(options), Some(first)) = (&mut options, cfs.first()) {
+    let mut options: ReadOptions = options.options.clone();
+    if let Some(first) = cfs.first() {
         options
             .snapshot
             .get_or_insert_with(|| first.db().snapshot());
     }
-    let read = |cf: &Cf, key: &[u8]| -> Result<Timed> {
-        let options: &ReadOptions = options.as_ref().map_err(Error::clone)?;
-        cf.get_with_timestamp(key, options)
-    };
+    let read = |cf: &Cf, key: &[u8]| -> Result<Timed> { cf.get_with_timestamp(key, &options) };
     for (at, (cf, key)) in cfs.iter().zip(keys).enumerate() {
         let answer = catch_unwind(AssertUnwindSafe(|| read(cf, key)))
             .unwrap_or_else(|_| Err(Error::aborted("panic in multi-get")));

@@ -51,14 +51,15 @@ pub use crate::compaction::{
 };
 pub use crate::core::{Snapshot, StatsSlice};
 pub use db::{
-    Cf, Change, Changes, Cursor, Db, FamilyOptions, Iter, LiveFile, LogFile, OpenBuilder, SizeOf,
-    WeakDb,
+    Cf, Change, Changes, Cursor, Db, FamilyOptions, Iter, LiveFile, LogFile, MemoryOwner, Metrics,
+    OpenBuilder, SizeOf, StallMetric, WeakDb,
 };
 pub use filter::{
     CompactionFilter, CompactionFilterFactory, FilterContext, FilterDecision, FilterValue,
     RemoveEmptyValues, TableCreation, filter_by_name,
 };
 pub use info_log::Logger;
+pub use iter::TableFilter;
 pub use listener::EventListener;
 pub use merge::{
     BytesXor, Max, MergeBase, MergeOperator, MergeResult, Put, SortList, StringAppend,
@@ -69,6 +70,7 @@ pub use spanlith_base::WriteBufferManager;
 pub use spanlith_base::{
     Comparator, Error, ErrorKind, Pinned, Result, SequenceNumber, Severity, SubCode, UserComparator,
 };
+pub use spanlith_table::TableProperties;
 pub use txn::{Below, Found, IndexedBatch, Overlay, OverlayParts};
 pub use version::DbPath;
 pub use write::{WriteBatch, WriteOptions};

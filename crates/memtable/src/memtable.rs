@@ -136,6 +136,16 @@ impl MemTable {
         self.tree.find(key, snapshot)
     }
 
+    /// Whether a filter is asked before a key is searched for.
+    pub fn has_key_filter(&self) -> bool {
+        self.bloom.is_some()
+    }
+
+    /// False if the filter says that the key was not added.
+    pub fn may_hold_key(&self, key: &[u8]) -> bool {
+        self.bloom.as_ref().is_none_or(|b| b.may_hold_key(key))
+    }
+
     /// Finds several keys as [`Self::find`] does one by one, but faster, because the searches wait
     /// for memory together. `found` gets one result per key; the keys need no order.
     ///

@@ -160,6 +160,7 @@ fn measured_next(reader: &Arc<TableReader>, n: u64) -> u64 {
 fn measured_compaction(reader: &Arc<TableReader>, n: u64) -> u64 {
     let params = ReadParams {
         bypass_cache: true,
+        deadline_micros: 0,
         is_counted: false,
         readahead: 1 << 20,
         ..ReadParams::default()

@@ -360,7 +360,7 @@ impl TableIter {
             self.cursor.set_block(found);
             return Ok(());
         }
-        TableReader::may_read(&self.params)?;
+        reader.may_read(&self.params)?;
         let limit = reader.footer().offset;
         let stored = self
             .readahead

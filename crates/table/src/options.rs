@@ -298,6 +298,9 @@ pub struct ReadParams {
     pub prefetch: bool,
     /// Priority with the rate limiter; `None` does not ask it.
     pub rate_priority: Option<IoPriority>,
+    /// Point in time, in microseconds since 1970, after which nothing more is read from files; 0 is
+    /// none. Needs a clock ([`ReaderOptions::counters`]).
+    pub deadline_micros: u64,
     /// Count what the read costs, in the statistics of the table's reader and in the perf context of
     /// the calling thread.
     pub is_counted: bool,
@@ -313,6 +316,7 @@ impl Default for ReadParams {
             bypass_cache: false,
             prefetch: false,
             rate_priority: None,
+            deadline_micros: 0,
             is_counted: false,
         }
     }

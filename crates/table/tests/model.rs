@@ -344,6 +344,7 @@ fn tables_behave_as_sorted_vectors() {
         let params = ReadParams {
             fill_cache: random.below(4) > 0,
             bypass_cache: random.below(4) == 0,
+            deadline_micros: 0,
             is_counted: false,
             readahead: [0, 100, 5000][random.below(3) as usize],
             ..ReadParams::default()

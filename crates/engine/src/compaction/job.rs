@@ -353,6 +353,7 @@ impl Engine {
             bypass_cache: true,
             prefetch: true,
             rate_priority: Some(self.compaction_priority()),
+            deadline_micros: 0,
             is_counted: false,
         };
         let mut sources = Vec::new();

@@ -15,6 +15,7 @@ mod log_files;
 mod manifest;
 mod mem_charge;
 mod news;
+mod observe;
 mod opening;
 mod purge;
 mod request;

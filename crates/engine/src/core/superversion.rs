@@ -2,7 +2,7 @@
 //! newest first, and the version.
 
 use super::FamilySettings;
-use crate::iter::{Coverage, LevelIter, MergingIter, RangeWatch, Source};
+use crate::iter::{Coverage, LevelIter, MergingIter, RangeWatch, Source, TableFilter};
 use crate::version::{TableCache, Version};
 use spanlith_base::range_del::{ReadBound, TruncatedTombstones};
 use spanlith_base::{Comparator, Result};
@@ -33,6 +33,7 @@ impl SuperVersion {
         cache: &Arc<TableCache>,
         params: ReadParams,
         ranges: &RangeWatch,
+        filter: Option<&TableFilter>,
     ) -> Result<MergingIter> {
         let mut sources = Vec::with_capacity(2 + self.imm.len() + 8);
         for mem in std::iter::once(&self.mem).chain(&self.imm) {
@@ -48,7 +49,14 @@ impl SuperVersion {
                     if file.tombstones.get().is_some() {
                         ranges.note();
                     }
-                    sources.push(Source::Table(Box::new(reader.iter(params))));
+                    // A table that is passed over keeps its place among the streams.
+                    if filter.is_none_or(|filter| filter.takes(&reader)) {
+                        sources.push(Source::Table(Box::new(reader.iter(params))));
+                    } else {
+                        let none =
+                            LevelIter::over(Vec::new(), comparator.clone(), cache.clone(), params);
+                        sources.push(Source::Level(Box::new(none)));
+                    }
                 }
             } else {
                 let i = LevelIter::new(
@@ -58,7 +66,8 @@ impl SuperVersion {
                     cache.clone(),
                     params,
                 )
-                .watched(ranges.clone());
+                .watched(ranges.clone())
+                .filtered(filter.cloned());
                 sources.push(Source::Level(Box::new(i)));
             }
         }

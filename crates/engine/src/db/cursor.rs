@@ -1,95 +1,63 @@
 //! Iterators for users: `Cursor` lends entries, `Iter` yields owned ones.
 
+use super::cursor_moves::Move;
 use crate::core::{Engine, Family, Snapshot};
 use crate::read::{DbIter, Entity, ReadOptions};
+use spanlith_base::perf;
+use spanlith_base::stats::Ticker;
 use spanlith_base::{Error, Pinned, Result};
 use std::sync::Arc;
 
 /// The fast scan: key and value borrow until the next move, nothing is copied or counted. Before the
 /// first positioning it stands nowhere.
 pub struct Cursor {
-    engine: Arc<Engine>,
-    family: Arc<Family>,
-    options: ReadOptions,
+    pub(super) engine: Arc<Engine>,
+    pub(super) family: Arc<Family>,
+    pub(super) options: ReadOptions,
     /// `Err` if the view could not be built.
-    iter: Result<DbIter>,
+    pub(super) iter: Result<DbIter>,
+    /// Moves are more than moves.
+    is_special: bool,
+    /// Keys and values shown so far, if they are to stay where they are; the last is that under the
+    /// cursor, if it stands on one.
+    pub(super) kept: Vec<(Pinned, Pinned)>,
 }
 
 macro_rules! moves {
-    ($($(#[$doc:meta])* $name:ident $variant:ident ( $($arg:ident : $ty:ty),* );)*) => {
+    ($($(#[$doc:meta])* $name:ident $variant:ident ( $($arg:ident : $ty:ty)? );)*) => {
         $($(#[$doc])*
         ///
         /// # Errors
         /// `Corruption` or `Io` of a table; the cursor then stands nowhere.
         #[inline]
         #[allow(clippy::should_implement_trait, reason = "moves say whether they arrived")]
-        pub fn $name(&mut self $(, $arg: $ty)*) -> Result<bool> {
-            if self.options.tailing {
-                return self.tail(Move::$variant $(($arg))*);
+        pub fn $name(&mut self $(, $arg: $ty)?) -> Result<bool> {
+            if self.is_special || perf::was_raised() {
+                return self.move_specially(Move::$variant $(($arg))?);
             }
             let i = self.iter.as_mut().map_err(|e| e.clone())?;
-            i.$name($($arg),*);
+            i.$name($($arg)?);
             if i.valid() { Ok(true) } else { i.status().map(|()| false) }
         })*
     };
 }
 
-/// A move of a tailing cursor.
-enum Move<'a> {
-    Seek(&'a [u8]),
-    #[expect(dead_code, reason = "refused, wherever it leads")]
-    SeekForPrev(&'a [u8]),
-    First,
-    Last,
-    Next,
-    Prev,
-}
-
 impl Cursor {
-    /// Moves a tailing cursor: over what there is now, and forward only.
-    #[cold]
-    fn tail(&mut self, to: Move<'_>) -> Result<bool> {
-        let refused = match to {
-            Move::Seek(_) | Move::First | Move::Next => None,
-            Move::SeekForPrev(_) => Some("ForwardIterator::SeekForPrev()"),
-            Move::Last => Some("ForwardIterator::SeekToLast()"),
-            Move::Prev => Some("ForwardIterator::Prev"),
-        };
-        if let Some(what) = refused {
-            let e = Error::not_supported(what);
-            self.iter = Err(e.clone());
-            return Err(e);
-        }
-        let last = self.key().to_vec();
-        if matches!(to, Move::Next) && !self.valid() {
-            return self.status().map(|()| false);
-        }
-        self.iter = self.engine.iterate(&self.family, &self.options);
-        let i = self.iter.as_mut().map_err(|e| e.clone())?;
-        match to {
-            Move::Seek(key) => i.seek(key),
-            Move::Next => {
-                i.seek(&last);
-                if i.valid() && i.key() == last {
-                    i.next();
-                }
-            }
-            _ => i.seek_to_first(),
-        }
-        let moved = i.valid();
-        i.status().map(|()| moved)
-    }
-
     pub(super) fn new(engine: Arc<Engine>, family: Arc<Family>, mut options: ReadOptions) -> Self {
         let iter = engine.iterate(&family, &options);
         // The view holds what it needs; a snapshot kept here would keep compactions from dropping
         // anything newer for as long as the cursor lives.
         options.snapshot = None;
+        if let Some(s) = &engine.c.statistics {
+            s.add(Ticker::NumIteratorCreated, 1);
+        }
         Self {
+            is_special: options.tailing || options.pin_data || engine.c.statistics.is_some(),
             engine,
             family,
             options,
             iter,
+            kept: Vec::new(),
         }
     }
 
@@ -123,13 +91,29 @@ impl Cursor {
     /// Key under the cursor; empty if it stands nowhere.
     #[inline]
     pub fn key(&self) -> &[u8] {
+        if self.is_special
+            && let Some((key, _)) = self.kept_here()
+        {
+            return key;
+        }
         self.iter.as_ref().map_or(&[], |i| i.key())
     }
 
     /// Value under the cursor; empty if it stands nowhere.
     #[inline]
     pub fn value(&self) -> &[u8] {
+        if self.is_special
+            && let Some((_, value)) = self.kept_here()
+        {
+            return value;
+        }
         self.iter.as_ref().map_or(&[], |i| i.value())
+    }
+
+    /// The entry under the cursor, if it was kept.
+    #[cold]
+    fn kept_here(&self) -> Option<&(Pinned, Pinned)> {
+        self.kept.last().filter(|_| self.valid())
     }
 
     /// Timestamp of the entry; empty in a family without timestamps.
@@ -190,6 +174,9 @@ impl Cursor {
 
 impl Drop for Cursor {
     fn drop(&mut self) {
+        if let Some(s) = &self.engine.c.statistics {
+            s.add(Ticker::NumIteratorDeleted, 1);
+        }
         // The view may have been the last to hold obsolete tables.
         self.iter = Err(Error::aborted("dropped"));
         self.engine.c.purge.run();

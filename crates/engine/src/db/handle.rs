@@ -368,7 +368,20 @@ impl Cf {
         keys: &[&[u8]],
         options: &ReadOptions,
     ) -> Vec<Result<Option<Pinned>>> {
-        self.engine().multi_get(&self.family, keys, options)
+        let mut all: Vec<_> = keys.iter().map(|_| Ok(None)).collect();
+        self.multi_get_with(keys, options, &mut |at, answer| all[at] = answer);
+        all
+    }
+
+    /// Many values at one consistent point: calls `each` once for each key, in no order, with the
+    /// key's place in `keys`.
+    pub fn multi_get_with(
+        &self,
+        keys: &[&[u8]],
+        options: &ReadOptions,
+        each: &mut dyn FnMut(usize, Result<Option<Pinned>>),
+    ) {
+        self.engine().multi_get(&self.family, keys, options, each);
     }
 
     /// Many values at one consistent point, in the order of the keys.

@@ -1,7 +1,7 @@
 //! The tables of one level ≥ 1 as a single stream: disjoint and sorted (V1), so one is open at a
 //! time.
 
-use super::RangeWatch;
+use super::{RangeWatch, TableFilter};
 use crate::version::{FileMeta, TableCache, Version};
 use spanlith_base::{Comparator, Error, Pinned, Result};
 use spanlith_table::{PrefixSeek, ReadParams, TableIter};
@@ -28,6 +28,10 @@ pub struct LevelIter {
     error: Option<Error>,
     /// Told when a table with range tombstones is opened.
     ranges: Option<RangeWatch>,
+    /// Decides which tables are read.
+    filter: Option<TableFilter>,
+    /// The open table is passed over: it is never positioned.
+    passes_over: bool,
 }
 
 impl LevelIter {
@@ -48,6 +52,8 @@ impl LevelIter {
             current: None,
             error: None,
             ranges: None,
+            filter: None,
+            passes_over: false,
         }
     }
 
@@ -67,6 +73,8 @@ impl LevelIter {
             current: None,
             error: None,
             ranges: None,
+            filter: None,
+            passes_over: false,
         }
     }
 
@@ -74,6 +82,13 @@ impl LevelIter {
     #[must_use]
     pub fn watched(mut self, ranges: RangeWatch) -> Self {
         self.ranges = Some(ranges);
+        self
+    }
+
+    /// Passes over the entries of tables that `filter` does not take.
+    #[must_use]
+    pub fn filtered(mut self, filter: Option<TableFilter>) -> Self {
+        self.filter = filter;
         self
     }
 
@@ -100,6 +115,9 @@ impl LevelIter {
                 {
                     ranges.note();
                 }
+                if let Some(filter) = &self.filter {
+                    self.passes_over = !filter.takes(&reader);
+                }
                 self.current = Some(reader.iter(self.params));
                 self.index = index;
                 true
@@ -108,6 +126,16 @@ impl LevelIter {
                 self.error = Some(e);
                 false
             }
+        }
+    }
+
+    /// Positions the open table, unless it is passed over.
+    #[inline]
+    fn position(&mut self, go: impl FnOnce(&mut TableIter)) {
+        if !self.passes_over
+            && let Some(t) = &mut self.current
+        {
+            go(t);
         }
     }
 
@@ -153,10 +181,8 @@ impl LevelIter {
                 return;
             }
             let next = self.index + 1;
-            if self.open(next)
-                && let Some(t) = &mut self.current
-            {
-                t.seek_to_first();
+            if self.open(next) {
+                self.position(TableIter::seek_to_first);
             }
         }
     }
@@ -170,10 +196,8 @@ impl LevelIter {
                 self.current = None;
                 return;
             };
-            if self.open(before)
-                && let Some(t) = &mut self.current
-            {
-                t.seek_to_last();
+            if self.open(before) {
+                self.position(TableIter::seek_to_last);
             }
         }
     }
@@ -225,10 +249,8 @@ impl LevelIter {
     pub fn seek(&mut self, key: &[u8]) {
         self.error = None;
         let index = self.find(key);
-        if self.open(index)
-            && let Some(t) = &mut self.current
-        {
-            t.seek(key);
+        if self.open(index) {
+            self.position(|t| t.seek(key));
             self.skip_forward();
         }
     }
@@ -242,10 +264,8 @@ impl LevelIter {
             return;
         }
         let index = self.find(key).min(n - 1);
-        if self.open(index)
-            && let Some(t) = &mut self.current
-        {
-            t.seek_for_prev(key);
+        if self.open(index) {
+            self.position(|t| t.seek_for_prev(key));
             self.skip_backward();
         }
     }
@@ -253,10 +273,8 @@ impl LevelIter {
     /// First entry.
     pub fn seek_to_first(&mut self) {
         self.error = None;
-        if self.open(0)
-            && let Some(t) = &mut self.current
-        {
-            t.seek_to_first();
+        if self.open(0) {
+            self.position(|t| t.seek_to_first());
             self.skip_forward();
         }
     }
@@ -269,10 +287,8 @@ impl LevelIter {
             self.current = None;
             return;
         }
-        if self.open(n - 1)
-            && let Some(t) = &mut self.current
-        {
-            t.seek_to_last();
+        if self.open(n - 1) {
+            self.position(|t| t.seek_to_last());
             self.skip_backward();
         }
     }

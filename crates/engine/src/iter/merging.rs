@@ -208,6 +208,15 @@ impl MergingIter {
         self.top_moved();
     }
 
+    /// How many streams are merged, and how many of them are memtables.
+    pub fn sources(&self) -> (usize, usize) {
+        let of_memory = |c: &&Child| matches!(c.source, Source::Mem(_));
+        (
+            self.children.len(),
+            self.children.iter().filter(of_memory).count(),
+        )
+    }
+
     /// Value that outlives the position.
     pub fn value_pinned(&self) -> Pinned {
         self.top().value_pinned()

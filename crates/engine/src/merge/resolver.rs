@@ -31,6 +31,11 @@ pub struct MergeState {
 }
 
 impl MergeState {
+    /// No operand.
+    pub const EMPTY: Self = Self {
+        operands: Vec::new(),
+    };
+
     /// Adds an operand older than all before.
     pub fn push(&mut self, operand: Pinned) {
         self.operands.push(operand);

@@ -80,6 +80,23 @@ pub struct DbIter {
     unprepared: Option<Stored>,
     /// Backward over all versions: the internal key of the one it stands on.
     version: Vec<u8>,
+    /// What it passed over so far, for those who measure.
+    passed: Passed,
+}
+
+/// Internal entries that an iterator passed over.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Passed {
+    /// Versions older than one that was shown or deleted; backward all entries, those shown too.
+    pub hidden: u64,
+    /// Tombstones of single keys.
+    pub deletions: u64,
+    /// Entries newer than the snapshot.
+    pub newer: u64,
+    /// Merge operands folded.
+    pub operands: u64,
+    /// Values made of merge operands.
+    pub merges: u64,
 }
 
 impl DbIter {
@@ -96,6 +113,35 @@ impl DbIter {
             entity: None,
             unprepared: None,
             version: Vec::new(),
+            passed: Passed::default(),
+        }
+    }
+
+    /// What it passed over since it was made.
+    pub(crate) fn passed(&self) -> Passed {
+        self.passed
+    }
+
+    /// How many streams it merges, and how many of them are memtables.
+    pub(crate) fn sources(&self) -> (usize, usize) {
+        self.parts.inner.sources()
+    }
+
+    /// Whether the merged stream stands on the entry shown, so that the next move passes it.
+    pub(crate) fn stands_on_entry(&self) -> bool {
+        matches!(self.at, At::Inner | At::Resolved)
+    }
+
+    /// Whether it shows what a new iterator over that state would show.
+    pub(crate) fn shows(&self, state: &Arc<SuperVersion>, seqno: SequenceNumber) -> bool {
+        Arc::ptr_eq(&self.parts.pin, state) && self.parts.snapshot == seqno
+    }
+
+    /// Value that outlives the position; empty if not valid.
+    pub(crate) fn value_pinned(&self) -> Pinned {
+        match self.at {
+            At::Inner => self.parts.inner.value_pinned(),
+            _ => Pinned::copy_of(self.value()),
         }
     }
 
@@ -477,6 +523,7 @@ impl DbIter {
                         self.key.clear();
                         let user = keys::user_key(self.parts.inner.key());
                         self.key.extend_from_slice(user);
+                        self.passed.deletions += 1;
                         skipping = true;
                         hidden = 0;
                     }
@@ -490,6 +537,11 @@ impl DbIter {
                 }
             } else {
                 hidden += 1;
+                if visible {
+                    self.passed.hidden += 1;
+                } else {
+                    self.passed.newer += 1;
+                }
             }
             if !self.skip_one() {
                 return;
@@ -610,6 +662,8 @@ impl DbIter {
             version: &self.parts.pin.version,
             how: self.parts.blob_read,
         };
+        self.passed.operands += newest_first.len() as u64;
+        self.passed.merges += 1;
         match Stored::merged(Some(operator), &self.key, base, newest_first, blobs) {
             Ok(stored) => {
                 self.at = at;

@@ -52,6 +52,17 @@ pub(super) struct Lookup<'a> {
 }
 
 impl<'a> Lookup<'a> {
+    /// A lookup of nothing.
+    pub(super) const NONE: Self = Self {
+        key: &[],
+        snapshot: 0,
+        answer: Answer::Deleted,
+        merge: MergeState::EMPTY,
+        covering: 0,
+        ignore_ranges: false,
+    };
+
+    #[inline]
     pub(super) fn new(key: &'a [u8], snapshot: SequenceNumber, ignore_ranges: bool) -> Self {
         Self {
             key,
@@ -66,6 +77,16 @@ impl<'a> Lookup<'a> {
     #[inline]
     pub(super) fn done(&self) -> bool {
         !matches!(self.answer, Answer::Open)
+    }
+
+    /// Whether the search ended with something else than that the key is gone.
+    pub(super) fn is_found(&self) -> bool {
+        matches!(self.answer, Answer::Found(_) | Answer::Other(_)) || !self.merge.is_empty()
+    }
+
+    /// Merge operands met.
+    pub(super) fn operands(&self) -> usize {
+        self.merge.operands().len()
     }
 
     /// The key sought.
@@ -159,7 +180,12 @@ impl<'a> Lookup<'a> {
     }
 
     #[inline]
-    fn in_table(&mut self, table: &TableReader, hash: u64, params: &ReadParams) -> Result<()> {
+    pub(super) fn in_table(
+        &mut self,
+        table: &TableReader,
+        hash: u64,
+        params: &ReadParams,
+    ) -> Result<()> {
         let mut failed = None;
         let (key, snapshot) = (self.key, self.snapshot);
         table.get_hashed(key, hash, snapshot, params, |tag, value, block| match self

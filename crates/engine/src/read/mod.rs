@@ -3,6 +3,7 @@
 mod db_iter;
 mod get;
 mod multi_get;
+mod observed;
 mod operands;
 mod options;
 mod stored;
@@ -11,6 +12,7 @@ mod verbs;
 mod view;
 
 pub use db_iter::DbIter;
+pub(crate) use db_iter::Passed;
 pub use options::{ReadOptions, ReadTier};
 pub use stored::Entity;
 pub(crate) use verbs::FamilyKeys;

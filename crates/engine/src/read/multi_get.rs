@@ -9,8 +9,10 @@
 //! Used by any thread; takes no lock.
 
 use super::get::{Lookup, ReadContext};
+use super::observed::Observer;
 use crate::core::SuperVersion;
 use crate::version::{FileMeta, Level};
+use spanlith_base::stats::{Histogram, Ticker};
 use spanlith_base::{Comparator, Error, ErrorKind, Pinned, Result, SequenceNumber};
 use spanlith_memtable::{EntryRef, MemTable};
 use spanlith_table::{TableGet, TableReader};
@@ -23,12 +25,27 @@ const BATCH: usize = 32;
 /// The answer for one key.
 pub(crate) type Answer = Result<Option<Pinned>>;
 
+/// Takes the answers, each with the place of its key, in no order.
+pub(crate) type Sink<'a> = dyn FnMut(usize, Answer) + 'a;
+
+/// What became of a call.
+pub(crate) struct Outcome {
+    /// Keys with a value.
+    pub found: u64,
+    /// Bytes of the values.
+    pub value_bytes: u64,
+    /// Why it stopped early, which is then the answer of all keys behind.
+    pub stopped: Result<()>,
+}
+
 /// When a multi-get gives up.
 pub(crate) struct BatchLimits<'a> {
     /// Bytes of values after which keys that have no answer yet get `Operation aborted`.
     pub value_bytes: u64,
     /// Asked before each batch; an error is the answer of all keys from there on.
     pub proceed: &'a dyn Fn() -> Result<()>,
+    /// Who measures, if anybody does.
+    pub observer: Option<Observer<'a>>,
 }
 
 /// A set of a batch's keys, by bit.
@@ -57,50 +74,56 @@ struct Scope<'a> {
     sv: &'a SuperVersion,
     snapshot: SequenceNumber,
     ctx: &'a ReadContext<'a>,
+    observer: Option<&'a Observer<'a>>,
 }
 
 /// The batch under way; `Run` is used for one after the other.
 struct Run<'k, 'a, 'o> {
     scope: Scope<'a>,
-    lookups: Vec<Lookup<'k>>,
-    /// Places of the batch's keys in `out`.
-    places: Vec<u32>,
+    /// In order; arrays instead of lists, because they are too large for an allocator's fast path.
+    lookups: [Lookup<'k>; BATCH],
+    /// Keys of the batch.
+    len: usize,
+    /// The level that is asked.
+    level: usize,
+    /// Words and places of the batch's keys among the caller's.
+    batch: &'o [(u64, u32)],
     /// Keys without an answer yet.
     open: Keys,
-    /// Filter hashes; filled before the first table.
-    hashes: [u64; BATCH],
-    gets: Vec<TableGet<'k>>,
-    out: &'o mut [Answer],
+    /// As `lookups`, for tables; filled before the first.
+    gets: [TableGet<'k>; BATCH],
+    sink: &'o mut Sink<'a>,
+    found: u64,
     value_bytes: u64,
     value_bytes_max: u64,
 }
 
 impl SuperVersion {
-    /// One result per key, in the order of `keys`; and the error that stopped it, if one did, which
-    /// is then the answer of all keys behind.
-    pub(crate) fn multi_get(
-        &self,
+    /// Gives one answer per key.
+    pub(crate) fn multi_get<'a>(
+        &'a self,
         keys: &[&[u8]],
         snapshot: SequenceNumber,
-        ctx: &ReadContext<'_>,
-        limits: &BatchLimits<'_>,
-    ) -> (Vec<Answer>, Result<()>) {
-        let mut out: Vec<Answer> = Vec::with_capacity(keys.len());
-        out.resize_with(keys.len(), || Ok(None));
+        ctx: &'a ReadContext<'a>,
+        limits: &'a BatchLimits<'a>,
+        sink: &mut Sink<'a>,
+    ) -> Outcome {
         let order = sorted(ctx.comparator, keys);
-        let room = keys.len().min(BATCH);
         let mut run = Run {
             scope: Scope {
                 sv: self,
                 snapshot,
                 ctx,
+                observer: limits.observer.as_ref(),
             },
-            lookups: Vec::with_capacity(room),
-            places: Vec::with_capacity(room),
+            lookups: [const { Lookup::NONE }; BATCH],
+            len: 0,
+            level: 0,
+            batch: &[],
             open: 0,
-            hashes: [0; BATCH],
-            gets: Vec::with_capacity(room),
-            out: &mut out,
+            gets: [const { TableGet::NONE }; BATCH],
+            sink: &mut *sink,
+            found: 0,
             value_bytes: 0,
             value_bytes_max: limits.value_bytes,
         };
@@ -114,12 +137,17 @@ impl SuperVersion {
                 stopped = run.batch(keys, batch);
             }
         }
+        let (found, value_bytes) = (run.found, run.value_bytes);
         if let Err(e) = &stopped {
             for &(_, place) in rest {
-                out[place as usize] = Err(e.clone());
+                sink(place as usize, Err(e.clone()));
             }
         }
-        (out, stopped)
+        Outcome {
+            found,
+            value_bytes,
+            stopped,
+        }
     }
 }
 
@@ -152,20 +180,16 @@ fn aborted() -> Error {
     Error::new(ErrorKind::Aborted, "")
 }
 
-impl<'k> Run<'k, '_, '_> {
+impl<'k, 'a, 'o> Run<'k, 'a, 'o> {
     /// Takes some keys, in order, through all places.
     ///
     /// # Errors
     /// `Aborted` once the values are too large; the keys of the batch have their answers then, too.
-    fn batch(&mut self, keys: &[&'k [u8]], batch: &[(u64, u32)]) -> Result<()> {
+    fn batch(&mut self, keys: &[&'k [u8]], batch: &'o [(u64, u32)]) -> Result<()> {
         let Scope { snapshot, ctx, .. } = self.scope;
-        self.lookups.clear();
-        self.places.clear();
-        for &(_, place) in batch {
-            let key = keys[place as usize];
-            let lookup = Lookup::new(key, snapshot, ctx.ignore_ranges);
-            self.lookups.push(lookup);
-            self.places.push(place);
+        (self.batch, self.len) = (batch, batch.len());
+        for (lookup, &(_, place)) in self.lookups.iter_mut().zip(batch) {
+            *lookup = Lookup::new(keys[place as usize], snapshot, ctx.ignore_ranges);
         }
         self.open = between(&(0..batch.len()));
         let visited = self.visit_places();
@@ -187,8 +211,13 @@ impl<'k> Run<'k, '_, '_> {
                 self.visit_memtable(mem)?;
             }
         }
+        if let Some(observer) = self.scope.observer {
+            observer.add(Ticker::MemtableMiss, self.open.count_ones().into());
+        }
         for n in each(self.open) {
-            self.hashes[n] = TableReader::filter_hash(self.key(n));
+            let key = self.key(n);
+            let get = &mut self.gets[n];
+            (get.user_key, get.hash) = (key, TableReader::filter_hash(key));
         }
         for (n, level) in sv.version.levels.iter().enumerate() {
             if self.open == 0 {
@@ -197,6 +226,7 @@ impl<'k> Run<'k, '_, '_> {
             if level.files.is_empty() {
                 continue;
             }
+            self.level = n;
             if n == 0 {
                 self.visit_overlapping(level)?;
             } else {
@@ -214,14 +244,18 @@ impl<'k> Run<'k, '_, '_> {
     /// Notes the answer of a key.
     fn answer(&mut self, n: usize, answer: Answer) {
         self.open &= !(1 << n);
-        self.out[self.places[n] as usize] = answer;
+        (self.sink)(self.batch[n].1 as usize, answer);
     }
 
     /// Makes the answer of what was found of a key.
     fn finish(&mut self, n: usize) {
         let Scope { sv, ctx, .. } = self.scope;
+        if let Some(observer) = self.scope.observer {
+            observer.met_operands(self.lookups[n].operands());
+        }
         let answer = self.lookups[n].take_value(ctx.merge_operator, ctx.blobs(&sv.version));
         if let Ok(Some(value)) = &answer {
+            self.found += 1;
             self.value_bytes += value.len() as u64;
         }
         self.answer(n, answer);
@@ -270,13 +304,18 @@ impl<'k> Run<'k, '_, '_> {
                 self.answer(n, Err(e));
             }
         }
+        if let Some(observer) = self.scope.observer {
+            observer.looked_into(mem, each(open).map(|n| mem.may_hold_key(self.key(n))));
+            let hits = each(open & self.open).filter(|&n| self.lookups[n].done());
+            observer.add(Ticker::MemtableHit, hits.count() as u64);
+        }
         self.finish_done(open)
     }
 
     /// The end of the run of keys, from `from` on, that do not lie behind a file.
     fn end_within(&self, level: &Level, at: usize, from: usize) -> usize {
         // By growing steps: mostly either one or all keys lie there.
-        let keys = &self.lookups[from..];
+        let keys = &self.lookups[from..self.len];
         let within = |lookup: &Lookup<'_>| !level.ends_before(at, lookup.key());
         let (mut low, mut step) = (0, 1);
         while low + step <= keys.len() && within(&keys[low + step - 1]) {
@@ -296,7 +335,7 @@ impl<'k> Run<'k, '_, '_> {
     /// Level 0: each file, newest first, gets the keys in its range.
     fn visit_overlapping(&mut self, level: &Level) -> Result<()> {
         for (at, file) in level.files.iter().enumerate() {
-            let begin = self.begin_within(level, at, 0..self.lookups.len());
+            let begin = self.begin_within(level, at, 0..self.len);
             let end = self.end_within(level, at, begin);
             self.visit_file(between(&(begin..end)) & self.open, file)?;
         }
@@ -344,36 +383,46 @@ impl<'k> Run<'k, '_, '_> {
                 return Ok(());
             }
         };
-        let mut numbers = [0u8; BATCH];
-        self.gets.clear();
-        for n in each(keys) {
-            if let Some(list) = file.tombstones.get() {
-                self.lookups[n].note_ranges(list);
-            }
-            numbers[self.gets.len()] = n as u8;
-            self.gets.push(TableGet::new(self.key(n), self.hashes[n]));
+        if let Some(observer) = self.scope.observer {
+            observer.record(Histogram::SstBatchSize, keys.count_ones().into());
         }
-        let lookups = &mut self.lookups;
-        let mut failed: [Option<Error>; BATCH] = [const { None }; BATCH];
+        if let Some(list) = file.tombstones.get() {
+            each(keys).for_each(|n| self.lookups[n].note_ranges(list));
+        }
+        let range = keys.trailing_zeros() as usize..(Keys::BITS - keys.leading_zeros()) as usize;
+        let gets = &mut self.gets[range.clone()];
+        for (n, get) in range.clone().zip(gets.iter_mut()) {
+            get.is_wanted = keys & (1 << n) != 0;
+        }
+        let lookups = &mut self.lookups[range.clone()];
+        let mut failed = Vec::new();
         reader.multi_get(
-            &mut self.gets,
+            gets,
             snapshot,
             &ctx.params,
-            |at, tag, value, block| match lookups[numbers[at] as usize]
-                .visit(tag, || block.pin(value))
-            {
+            |at, tag, value, block| match lookups[at].visit(tag, || block.pin(value)) {
                 Ok(false) => ControlFlow::Continue(()),
                 Ok(true) => ControlFlow::Break(()),
                 Err(e) => {
-                    failed[at] = Some(e);
+                    failed.push((range.start + at, e));
                     ControlFlow::Break(())
                 }
             },
         );
-        for at in 0..self.gets.len() {
-            let read = std::mem::replace(&mut self.gets[at].result, Ok(()));
-            if let Some(e) = failed[at].take().or(read.err()) {
-                self.answer(numbers[at] as usize, Err(e));
+        for n in each(keys) {
+            if self.gets[n].result.is_err() {
+                let result = std::mem::replace(&mut self.gets[n].result, Ok(()));
+                self.answer(n, result.map(|()| None));
+            }
+        }
+        for (n, e) in failed {
+            self.answer(n, Err(e));
+        }
+        if let Some(observer) = self.scope.observer {
+            for lookup in each(keys & self.open).map(|n| &self.lookups[n]) {
+                if lookup.done() && lookup.is_found() {
+                    observer.hit_level(self.level);
+                }
             }
         }
         self.finish_done(keys)

@@ -1,6 +1,7 @@
 //! Options of one read.
 
 use crate::core::Snapshot;
+use crate::iter::TableFilter;
 use spanlith_table::ReadParams;
 
 /// What may be asked for an answer.
@@ -56,9 +57,15 @@ pub struct ReadOptions {
     pub start_timestamp: Option<Vec<u8>>,
     /// Iterators leave values in blob files unread until they are asked to prepare them.
     pub allow_unprepared_value: bool,
-    /// Point in time, in microseconds since 1970, after which reads fail with `Operation timed
-    /// out`; 0 is none. Looked at between steps, not within one.
+    /// Point in time, in microseconds since 1970, after which what must read from a file, and the
+    /// next batch of a multi-get, fail with `Operation timed out`; 0 is none.
     pub deadline_micros: u64,
+    /// Keys and values that a cursor has shown stay where they are in memory as long as the cursor
+    /// lives. Costs the memory of all of them.
+    pub pin_data: bool,
+    /// Iterators leave out the point entries of tables for whose properties it says no. Not asked for
+    /// memtables and by point reads.
+    pub table_filter: Option<TableFilter>,
     /// Bytes of values after which a multi-get answers `Operation aborted` for the keys that have no
     /// answer yet; `u64::MAX` is no limit.
     pub value_size_soft_limit: u64,
@@ -87,6 +94,8 @@ impl Default for ReadOptions {
             start_timestamp: None,
             allow_unprepared_value: false,
             deadline_micros: 0,
+            pin_data: false,
+            table_filter: None,
             value_size_soft_limit: u64::MAX,
             ignore_range_deletions: false,
         }
@@ -151,7 +160,7 @@ impl ReadOptions {
     /// Whether a point read takes more than memtables, tables and a snapshot.
     #[inline]
     pub(crate) fn is_special(&self) -> bool {
-        self.read_tier != ReadTier::All || self.deadline_micros != 0 || self.timestamp.is_some()
+        self.read_tier != ReadTier::All || self.timestamp.is_some()
     }
 
     pub(crate) fn params(&self) -> ReadParams {
@@ -161,6 +170,7 @@ impl ReadOptions {
             cache_only: self.cache_only || self.read_tier == ReadTier::Cached,
             readahead: self.readahead,
             bypass_cache: false,
+            deadline_micros: self.deadline_micros,
             ..ReadParams::default()
         }
     }

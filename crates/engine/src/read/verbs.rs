@@ -2,7 +2,7 @@
 
 use super::db_iter::{DbIter, DbIterParts};
 use super::get::{Lookup, ReadContext};
-use super::multi_get::{Answer, BatchLimits};
+use super::multi_get::{Answer, BatchLimits, Sink};
 use super::stored::Entity;
 use super::timestamps::Timed;
 use super::view::{View, ViewOptions, check_timestamp};
@@ -11,6 +11,8 @@ use crate::blob::BlobRead;
 use crate::core::{Engine, Family, SuperVersion};
 use crate::iter::RangeWatch;
 use crate::version::Version;
+use spanlith_base::perf;
+use spanlith_base::stats::Histogram;
 use spanlith_base::{Error, ErrorKind, Pinned, Result, SequenceNumber};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,19 +23,27 @@ pub(crate) struct FamilyKeys<'a> {
     pub keys: Vec<&'a [u8]>,
 }
 
+/// Keys of one family.
+struct FamilyPart<'a> {
+    family: &'a Family,
+    keys: &'a [&'a [u8]],
+}
+
 /// Attempts to find superversions of several families that belong together, before writers are
 /// kept out for a moment.
 const CONSISTENT_TRIES: usize = 3;
 
 impl Engine {
     #[inline]
-    fn context<'a>(&self, family: &'a Family, options: &ReadOptions) -> ReadContext<'a> {
+    pub(super) fn context<'a>(&self, family: &'a Family, options: &ReadOptions) -> ReadContext<'a> {
+        let mut params = options.params();
+        params.is_counted = self.is_observed();
         ReadContext {
             comparator: &family.comparator,
             cache: &family.cache,
             blobs: &family.blobs,
             merge_operator: family.merge_operator.as_ref(),
-            params: options.params(),
+            params,
             ignore_ranges: options.ignore_range_deletions,
         }
     }
@@ -41,7 +51,7 @@ impl Engine {
     /// The sequence number of a read. Taken after the superversion: a number taken before could be
     /// older than what a flush in between has already dropped (R1).
     #[inline]
-    fn read_sequence(&self, options: &ReadOptions) -> SequenceNumber {
+    pub(super) fn read_sequence(&self, options: &ReadOptions) -> SequenceNumber {
         match &options.snapshot {
             Some(s) => s.seqno(),
             None => self.visible(),
@@ -59,7 +69,7 @@ impl Engine {
     }
 
     /// The places a read of that tier may ask.
-    fn in_tier(
+    pub(super) fn in_tier(
         &self,
         family: &Family,
         superversion: Arc<SuperVersion>,
@@ -98,6 +108,9 @@ impl Engine {
         key: &[u8],
         options: &ReadOptions,
     ) -> Result<Option<Pinned>> {
+        if self.is_observed() {
+            return self.get_observed(family, key, options);
+        }
         if options.is_special() || family.comparator.timestamp_size() != 0 {
             return Ok(self.get_timed(family, key, options)?.map(|found| found.0));
         }
@@ -115,7 +128,6 @@ impl Engine {
         key: &[u8],
         options: &ReadOptions,
     ) -> Result<Option<Timed>> {
-        self.check_deadline(options)?;
         let size = family.comparator.timestamp_size();
         check_timestamp(size, &family.name, options.timestamp.as_deref())?;
         let sv = self.in_tier(family, family.superversion.load_full(), options.read_tier);
@@ -154,9 +166,8 @@ impl Engine {
         stored.map(|s| s.into_entity(key, blobs)).transpose()
     }
 
-    /// Refuses what is past its deadline, and families with timestamps.
+    /// Refuses families with timestamps.
     fn check_plain(&self, family: &Family, options: &ReadOptions) -> Result<()> {
-        self.check_deadline(options)?;
         let size = family.comparator.timestamp_size();
         check_timestamp(size, &family.name, options.timestamp.as_deref())?;
         if size != 0 {
@@ -199,38 +210,52 @@ impl Engine {
         }
     }
 
-    /// Many values at one consistent point.
+    /// Many values at one consistent point: gives one answer per key, in no order.
     pub(crate) fn multi_get(
         &self,
         family: &Family,
         keys: &[&[u8]],
         options: &ReadOptions,
-    ) -> Vec<Answer> {
+        sink: &mut Sink<'_>,
+    ) {
         if family.comparator.timestamp_size() != 0 || options.timestamp.is_some() {
-            return self.multi_get_timed(family, keys, options);
+            return self.multi_get_timed(family, keys, options, sink);
         }
+        let part = FamilyPart { family, keys };
         if options.read_tier != ReadTier::All {
             let sv = self.in_tier(family, family.superversion.load_full(), options.read_tier);
             let sequence = self.read_sequence(options);
-            return self.multi_get_at(family, keys, (&sv, sequence), options).0;
+            // The keys' answers tell, too.
+            let _ = self.multi_get_at(&part, (&sv, sequence), options, sink);
+            return;
         }
         let sv = family.superversion.load();
         let sequence = self.read_sequence(options);
-        self.multi_get_at(family, keys, (&sv, sequence), options).0
+        // As above.
+        let _ = self.multi_get_at(&part, (&sv, sequence), options, sink);
     }
 
     fn multi_get_at(
         &self,
-        family: &Family,
-        keys: &[&[u8]],
+        part: &FamilyPart<'_>,
         (sv, sequence): (&SuperVersion, SequenceNumber),
         options: &ReadOptions,
-    ) -> (Vec<Answer>, Result<()>) {
+        sink: &mut Sink<'_>,
+    ) -> Result<()> {
+        let context = self.context(part.family, options);
+        let observed = context.params.is_counted;
+        let began = observed.then(|| self.timed()).flatten();
         let limits = BatchLimits {
             value_bytes: options.value_size_soft_limit,
             proceed: &|| self.check_deadline(options),
+            observer: observed.then(|| self.observer()),
         };
-        sv.multi_get(keys, sequence, &self.context(family, options), &limits)
+        let outcome = sv.multi_get(part.keys, sequence, &context, &limits, sink);
+        if observed {
+            self.count_multi_get(part.keys.len(), &outcome);
+            self.record_since(began, Histogram::DbMultigetMicros);
+        }
+        outcome.stopped
     }
 
     /// With timestamps: key by key, at one view.
@@ -240,12 +265,15 @@ impl Engine {
         family: &Family,
         keys: &[&[u8]],
         options: &ReadOptions,
-    ) -> Vec<Answer> {
+        sink: &mut Sink<'_>,
+    ) {
         let mut options = options.clone();
         if options.snapshot.is_none() {
             options.snapshot = Some(self.take_snapshot());
         }
-        keys.iter().map(|k| self.get(family, k, &options)).collect()
+        for (place, key) in keys.iter().enumerate() {
+            sink(place, self.get(family, key, &options));
+        }
     }
 
     /// Values of keys of several families at one consistent point, in the order given.
@@ -254,41 +282,42 @@ impl Engine {
         parts: &[FamilyKeys<'_>],
         options: &ReadOptions,
     ) -> Vec<Vec<Answer>> {
-        if let [part] = parts {
-            return vec![self.multi_get(part.family, &part.keys, options)];
-        }
+        let none = |part: &FamilyKeys<'_>| part.keys.iter().map(|_| Ok(None)).collect();
+        let mut all: Vec<Vec<Answer>> = parts.iter().map(none).collect();
         let timed = options.timestamp.is_some()
             || parts
                 .iter()
                 .any(|p| p.family.comparator.timestamp_size() != 0);
-        if timed {
+        if timed || parts.len() == 1 {
             let mut options = options.clone();
-            if options.snapshot.is_none() {
+            if timed && options.snapshot.is_none() {
                 options.snapshot = Some(self.take_snapshot());
             }
-            return parts
-                .iter()
-                .map(|p| self.multi_get(p.family, &p.keys, &options))
-                .collect();
+            for (part, answers) in parts.iter().zip(&mut all) {
+                self.multi_get(part.family, &part.keys, &options, &mut |at, answer| {
+                    answers[at] = answer;
+                });
+            }
+            return all;
         }
         let (views, sequence) = self.consistent_views(parts, options);
-        let mut all: Vec<Vec<Answer>> = parts.iter().map(|_| Vec::new()).collect();
         // As RocksDB goes through the families: what stops one stops those behind it.
         let mut order: Vec<usize> = (0..parts.len()).collect();
         order.sort_unstable_by_key(|&at| parts[at].family.id);
         let mut stopped = Ok(());
         for at in order {
-            let part = &parts[at];
-            all[at] = match &stopped {
-                Err(e) => part.keys.iter().map(|_| Err(Error::clone(e))).collect(),
-                Ok(()) => {
-                    let sv = self.in_tier(part.family, views[at].clone(), options.read_tier);
-                    let answers;
-                    (answers, stopped) =
-                        self.multi_get_at(part.family, &part.keys, (&sv, sequence), options);
-                    answers
-                }
+            let (part, answers) = (&parts[at], &mut all[at]);
+            if let Err(e) = &stopped {
+                answers.fill_with(|| Err(Error::clone(e)));
+                continue;
+            }
+            let sv = self.in_tier(part.family, views[at].clone(), options.read_tier);
+            let part = FamilyPart {
+                family: part.family,
+                keys: &part.keys,
             };
+            let mut sink = |at: usize, answer: Answer| answers[at] = answer;
+            stopped = self.multi_get_at(&part, (&sv, sequence), options, &mut sink);
         }
         all
     }
@@ -329,15 +358,21 @@ impl Engine {
         self.c.snapshots.take(now, || self.visible())
     }
 
+    /// Whether `iter` shows the state of now.
+    pub(crate) fn is_current(&self, family: &Family, iter: &DbIter) -> bool {
+        let state = family.superversion.load_full();
+        iter.shows(&state, self.visible())
+    }
+
     /// An iterator over the state of now, or of the snapshot.
     pub(crate) fn iterate(&self, family: &Family, options: &ReadOptions) -> Result<DbIter> {
-        self.check_deadline(options)?;
         if options.read_tier == ReadTier::Persisted {
             return Err(Error::not_supported(
                 "ReadTier::kPersistedData is not yet supported in iterators.",
             ));
         }
-        let params = options.params();
+        let mut params = options.params();
+        params.is_counted = self.c.statistics.is_some() || perf::was_raised();
         let mut superversion = family.superversion.load_full();
         if let Some(timestamp) = &options.timestamp
             && family.comparator.timestamp_size() == timestamp.len()
@@ -362,7 +397,13 @@ impl Engine {
             },
         )?;
         let ranges = RangeWatch::new(!options.ignore_range_deletions);
-        let inner = superversion.merged(&family.comparator, &family.cache, params, &ranges)?;
+        let inner = superversion.merged(
+            &family.comparator,
+            &family.cache,
+            params,
+            &ranges,
+            options.table_filter.as_ref(),
+        )?;
         Ok(DbIter::new(DbIterParts {
             inner,
             pin: superversion,

@@ -27,26 +27,6 @@ pub(super) struct Measured<'a> {
 const HEADER: u64 = 12;
 
 impl Engine {
-    /// Whether operations are measured for anyone.
-    #[inline]
-    pub(crate) fn is_observed(&self) -> bool {
-        self.c.statistics.is_some()
-    }
-
-    /// Nanoseconds of the monotonic clock if statistics want times.
-    pub(crate) fn timed(&self) -> Option<(&Statistics, u64)> {
-        let s = self.c.statistics.as_deref().filter(|s| s.wants_times())?;
-        Some((s, self.c.env.clock.monotonic_nanos()))
-    }
-
-    /// Records how long something took that began with [`Self::timed`].
-    pub(crate) fn record_since(&self, began: Option<(&Statistics, u64)>, histogram: Histogram) {
-        if let Some((s, at)) = began {
-            let took = self.c.env.clock.monotonic_nanos().saturating_sub(at);
-            s.record_time(histogram, took / 1000);
-        }
-    }
-
     /// Begins a write that is measured; `None` if nobody wants times or sizes of it.
     #[cold]
     pub(super) fn begin_measured(&self, payload: &Payload<'_>) -> Option<Measured<'_>> {

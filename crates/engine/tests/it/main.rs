@@ -7,6 +7,7 @@ mod blobs;
 mod checksums;
 mod compaction;
 mod concurrency;
+mod counted;
 mod damage;
 mod examples;
 mod families;

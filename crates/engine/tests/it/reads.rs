@@ -309,12 +309,61 @@ fn operands_existence_and_tiers_are_answered() {
     cf.put_opt("u", "lost", &WriteOptions::new().disable_wal(true))
         .unwrap();
     assert!(cf.get_opt("u", &persisted).unwrap().is_none());
+    // Of a deadline that has passed only reads of files take notice.
     let mut late = o.clone();
     late.deadline_micros = 1;
-    assert_eq!(
-        cf.get_opt("k", &late).unwrap_err().kind(),
-        spanlith::ErrorKind::TimedOut
-    );
+    assert_eq!(&*cf.get_opt("u", &late).unwrap().unwrap(), b"lost");
+    cf.flush(true).unwrap();
+    let e = cf.get_opt("u", &late).unwrap_err();
+    assert_eq!(e.kind(), spanlith::ErrorKind::TimedOut);
+    assert_eq!(e.to_string(), "Operation timed out: Deadline exceeded");
+    assert!(cf.get("u").unwrap().is_some());
+    assert!(cf.get_opt("u", &late).unwrap().is_some(), "cached by now");
+}
+
+#[test]
+fn tables_that_a_filter_does_not_take_are_passed_over_by_iterators_only() {
+    let dir = TempDir::new("table-filter");
+    let db = open(&dir, CfOptions::default().disable_auto_compactions(true));
+    let cf = db.default_cf();
+    for (round, keys) in [["a", "d"], ["b", "e"], ["c", "f"]].iter().enumerate() {
+        for key in keys {
+            cf.put(key, "v").unwrap();
+        }
+        if round == 1 {
+            cf.put("more", "v").unwrap();
+        }
+        cf.flush(true).unwrap();
+        if round == 0 {
+            cf.compact_range(None, None).unwrap();
+        }
+    }
+    cf.put("mem", "v").unwrap();
+    let keys_of = |entries: fn(u64) -> bool| -> Vec<String> {
+        let mut options = ReadOptions::default();
+        let takes = move |p: &spanlith::TableProperties| entries(p.num_entries);
+        options.table_filter = Some(spanlith::TableFilter::new(takes));
+        let text = |k: &[u8]| String::from_utf8(k.to_vec()).unwrap();
+        let mut cursor = cf.cursor(options);
+        let (mut forward, mut backward) = (Vec::new(), Vec::new());
+        let mut more = cursor.seek_to_first().unwrap();
+        while more {
+            forward.push(text(cursor.key()));
+            more = cursor.next().unwrap();
+        }
+        more = cursor.seek_to_last().unwrap();
+        while more {
+            backward.push(text(cursor.key()));
+            more = cursor.prev().unwrap();
+        }
+        backward.reverse();
+        assert_eq!(forward, backward);
+        forward
+    };
+    assert_eq!(keys_of(|_| false), ["mem"]);
+    assert_eq!(keys_of(|n| n == 3), ["b", "e", "mem", "more"]);
+    assert_eq!(keys_of(|n| n == 2), ["a", "c", "d", "f", "mem"]);
+    assert!(cf.get("a").unwrap().is_some());
 }
 
 #[test]

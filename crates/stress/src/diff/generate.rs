@@ -700,10 +700,20 @@ impl Maker<'_> {
 
     fn iterate(&mut self, may_refresh: bool) {
         let slot = self.rng.index(SLOTS);
+        if self.rng.one_in(12) {
+            return self.walk();
+        }
         let line = match self.rng.below(16) {
             0 | 1 => {
                 let (at, lower, upper) = (self.at(), self.maybe(), self.maybe());
-                let flags = self.rng.below(8) + if self.prefixes { 8 } else { 0 };
+                let mut flags = self.rng.below(8);
+                if self.prefixes {
+                    // All keys, or prefixes where that makes no difference.
+                    flags += *self.rng.pick(&[8, 16]);
+                }
+                if self.rng.one_in(8) {
+                    flags += 32;
+                }
                 let family = self.any();
                 format!("{family}iter {slot} {at} {lower} {upper} {flags}")
             }
@@ -717,6 +727,18 @@ impl Maker<'_> {
             _ => format!("iterdrop {slot}"),
         };
         self.out.push(line);
+    }
+
+    /// An iterator of a call of its own: within a prefix, or one that follows what is written.
+    fn walk(&mut self) {
+        // What a tailing iterator shows beyond its prefix is undefined. Without an extractor the
+        // other is an ordinary one.
+        let within = self.prefixes || self.rng.one_in(2);
+        let verb = if within { "pseek" } else { "tail" };
+        let count = self.rng.skewed(10);
+        let key = self.key();
+        let family = self.any();
+        self.out.push(format!("{family}{verb} {key} {count}"));
     }
 
     fn reopen(&mut self) {

@@ -27,6 +27,8 @@ pub struct TableGet<'a> {
     pub user_key: &'a [u8],
     /// Its [`TableReader::filter_hash`].
     pub hash: u64,
+    /// Whether it is to be looked up; others are passed over.
+    pub is_wanted: bool,
     /// How its lookup ended. An error concerns this key only.
     pub result: Result<()>,
     /// The filter lets it pass.
@@ -34,26 +36,39 @@ pub struct TableGet<'a> {
 }
 
 impl<'a> TableGet<'a> {
+    /// A key that is passed over.
+    pub const NONE: Self = Self {
+        user_key: &[],
+        hash: 0,
+        is_wanted: false,
+        result: Ok(()),
+        passes: false,
+    };
+
     /// A key to look up, with its [`TableReader::filter_hash`].
     pub fn new(user_key: &'a [u8], hash: u64) -> Self {
         Self {
             user_key,
             hash,
+            is_wanted: true,
             result: Ok(()),
             passes: true,
         }
     }
 }
 
-/// The blocks of the key before.
+/// The blocks of the keys before.
 #[derive(Default)]
 struct Memo {
     partition: Option<(usize, Arc<Block>)>,
     data: Option<(BlockHandle, Arc<Block>)>,
+    /// Blocks that were read ahead of their keys.
+    gathered: Vec<(BlockHandle, Arc<Block>)>,
+    has_gathered: bool,
 }
 
 impl TableReader {
-    /// [`Self::get_hashed`] for several keys, which must be in order. `sink` gets the number of the
+    /// [`Self::get_hashed`] for several keys, those that are wanted, which must be in order. `sink` gets the number of the
     /// key in `keys`, then what the sink of [`Self::get_hashed`] gets; breaking ends that key only.
     /// Errors go into [`TableGet::result`].
     pub fn multi_get<F>(
@@ -79,44 +94,63 @@ impl TableReader {
             }
         };
         let mut memo = Memo::default();
-        for (n, key) in keys.iter_mut().enumerate().filter(|(_, key)| key.passes) {
-            let mut sink = |tag: u64, value: &[u8], block: &Arc<Block>| sink(n, tag, value, block);
+        let mut rest = keys;
+        let mut n = 0;
+        while let [key, behind @ ..] = rest {
+            if !key.passes {
+                (rest, n) = (behind, n + 1);
+                continue;
+            }
+            let mut found = false;
+            let mut sink = |tag: u64, value: &[u8], block: &Arc<Block>| {
+                found = true;
+                sink(n, tag, value, block)
+            };
             let sought = (key.user_key, tag);
-            key.result = self.get_remembering(&top, sought, params, &mut memo, &mut sink);
+            key.result = self.get_remembering(&top, sought, (params, behind), &mut memo, &mut sink);
+            if params.is_counted && found {
+                self.count_found();
+            }
+            (rest, n) = (behind, n + 1);
         }
     }
 
-    /// Asks the filter for all keys; whether any passes.
+    /// Asks the filter for all keys that are wanted; whether any passes.
     fn filter_batch(&self, keys: &mut [TableGet<'_>], tag: u64, params: &ReadParams) -> bool {
         match &self.filter {
             FilterPlace::Absent => {
                 for key in keys.iter_mut() {
-                    key.passes = true;
+                    key.passes = key.is_wanted;
                 }
             }
             FilterPlace::Resident(filter) => {
-                for key in keys.iter() {
+                for key in keys.iter().filter(|key| key.is_wanted) {
                     filter.prefetch(key.hash);
                 }
                 for key in keys.iter_mut() {
-                    key.passes = filter.may_match_hash(key.hash);
+                    key.passes = key.is_wanted && filter.may_match_hash(key.hash);
                 }
             }
             FilterPlace::Cached(handle) => {
                 let block = self.cached_filter_block(*handle, params);
                 for key in keys.iter_mut() {
-                    key.passes = block
-                        .as_ref()
-                        .is_none_or(|block| Filter::query_bytes(block.bytes(), key.hash));
+                    key.passes = key.is_wanted
+                        && block
+                            .as_ref()
+                            .is_none_or(|block| Filter::query_bytes(block.bytes(), key.hash));
                 }
             }
             FilterPlace::Keyed(keyed) => {
                 let mut memo = FilterMemo::default();
                 for key in keys.iter_mut() {
                     let sought = (key.user_key, tag);
-                    key.passes = self.keyed_filter_matches(keyed, sought, params, &mut memo);
+                    key.passes = key.is_wanted
+                        && self.keyed_filter_matches(keyed, sought, params, &mut memo);
                 }
             }
+        }
+        if params.is_counted {
+            self.count_filtered(keys.iter().filter(|k| k.is_wanted).map(|k| k.passes));
         }
         keys.iter().any(|key| key.passes)
     }
@@ -126,18 +160,35 @@ impl TableReader {
         &self,
         top: &IndexTable,
         key: (&[u8], u64),
-        params: &ReadParams,
+        (params, behind): (&ReadParams, &[TableGet<'_>]),
         memo: &mut Memo,
         sink: &mut F,
     ) -> Result<()>
     where
         F: FnMut(u64, &[u8], &Arc<Block>) -> ControlFlow<()>,
     {
-        let Memo { partition, data } = memo;
+        let Memo {
+            partition,
+            data,
+            gathered,
+            has_gathered,
+        } = memo;
         let mut fetch = |handle: BlockHandle| match data {
             Some((last, block)) if *last == handle => Ok(block.clone()),
             _ => {
-                let block = self.data_block(handle, params)?;
+                let block = match self.cached_data_block(handle, params) {
+                    Some(block) => block,
+                    None => {
+                        if !*has_gathered {
+                            *has_gathered = true;
+                            *gathered = self.gather(handle, (behind, key.1), params);
+                        }
+                        match gathered.iter().find(|(at, _)| *at == handle) {
+                            Some((_, block)) => block.clone(),
+                            None => self.load_data_block(handle, params)?,
+                        }
+                    }
+                };
                 *data = Some((handle, block.clone()));
                 Ok(block)
             }
@@ -163,5 +214,37 @@ impl TableReader {
             }
         }
         Ok(())
+    }
+
+    /// Reads the block at `first`, which is not in the cache, together with those that the keys behind
+    /// need and that are not there either. What cannot be read is left out: the key that needs it
+    /// meets the error itself.
+    #[cold]
+    fn gather(
+        &self,
+        first: BlockHandle,
+        (behind, tag): (&[TableGet<'_>], u64),
+        params: &ReadParams,
+    ) -> Vec<(BlockHandle, Arc<Block>)> {
+        if self.may_read(params).is_err() {
+            return Vec::new();
+        }
+        let mut missing = vec![first];
+        for key in behind.iter().filter(|key| key.passes) {
+            if let Ok(Some(handle)) = self.find_block(key.user_key, tag, params)
+                && missing.last() != Some(&handle)
+                && self.cached_block(handle, params).is_none()
+            {
+                missing.push(handle);
+            }
+        }
+        if missing.len() == 1 {
+            return Vec::new();
+        }
+        let loaded = self.load_data_blocks(&missing, params);
+        let pairs = missing.into_iter().zip(loaded);
+        pairs
+            .filter_map(|(handle, block)| Some((handle, block.ok()?)))
+            .collect()
     }
 }

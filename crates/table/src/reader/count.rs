@@ -140,6 +140,14 @@ impl TableReader {
         }
     }
 
+    /// Counts blocks that were read together.
+    #[cold]
+    pub(super) fn count_batch(&self, blocks: usize) {
+        if let Some(s) = self.statistics() {
+            s.record(Histogram::MultigetIoBatchSize, blocks as u64);
+        }
+    }
+
     /// As [`TableReader::read`], counted.
     pub(crate) fn read_counted(
         &self,
@@ -178,6 +186,52 @@ impl TableReader {
         Ok(out)
     }
 
+    /// Counts what the filter said of keys: whether it let them pass.
+    #[cold]
+    pub(super) fn count_filtered(&self, passes: impl Iterator<Item = bool>) {
+        let (prefixes, asked) = self.filter_asks();
+        if !asked {
+            return;
+        }
+        let [mut useful, mut positive] = [0, 0];
+        for passes in passes {
+            *(if passes { &mut positive } else { &mut useful }) += 1;
+        }
+        perf::add(PerfCounter::BloomSstHitCount, positive);
+        perf::add(PerfCounter::BloomSstMissCount, useful);
+        let Some(s) = self.statistics() else {
+            return;
+        };
+        let both = if prefixes {
+            [
+                (Ticker::BloomFilterPrefixChecked, useful + positive),
+                (Ticker::BloomFilterPrefixUseful, useful),
+            ]
+        } else {
+            [
+                (Ticker::BloomFilterUseful, useful),
+                (Ticker::BloomFilterFullPositive, positive),
+            ]
+        };
+        for (ticker, n) in both {
+            s.add(ticker, n);
+        }
+    }
+
+    /// Counts a key that the filter let pass and that is there.
+    #[cold]
+    pub(super) fn count_found(&self) {
+        let (prefixes, asked) = self.filter_asks();
+        if let Some(s) = self.statistics().filter(|_| asked) {
+            let ticker = if prefixes {
+                Ticker::BloomFilterPrefixTruePositive
+            } else {
+                Ticker::BloomFilterFullTruePositive
+            };
+            s.add(ticker, 1);
+        }
+    }
+
     /// [`TableReader::get_hashed`] behind the filter, counted.
     #[inline(never)]
     pub(super) fn get_counted<F>(
@@ -190,21 +244,7 @@ impl TableReader {
     where
         F: FnMut(u64, &[u8], &Arc<Block>) -> ControlFlow<()>,
     {
-        let filtered = self.has_filter();
-        if filtered {
-            let (ticker, counter) = if passes {
-                (
-                    Ticker::BloomFilterFullPositive,
-                    PerfCounter::BloomSstHitCount,
-                )
-            } else {
-                (Ticker::BloomFilterUseful, PerfCounter::BloomSstMissCount)
-            };
-            perf::add(counter, 1);
-            if let Some(s) = self.statistics() {
-                s.add(ticker, 1);
-            }
-        }
+        self.count_filtered(std::iter::once(passes));
         if !passes {
             return Ok(());
         }
@@ -218,11 +258,8 @@ impl TableReader {
                 sink(tag, value, block)
             },
         )?;
-        if filtered
-            && found
-            && let Some(s) = self.statistics()
-        {
-            s.add(Ticker::BloomFilterFullTruePositive, 1);
+        if found {
+            self.count_found();
         }
         Ok(())
     }

@@ -11,9 +11,9 @@ use super::count::CachedKind;
 use crate::block::Block;
 use crate::format::{BlockHandle, BlockKind, Compression, TRAILER_LEN};
 use crate::options::ReadParams;
-use spanlith_base::{Error, Result};
+use spanlith_base::{Error, ErrorKind, Result};
 use spanlith_cache::{CacheKey, Priority};
-use spanlith_env::{IoDirection, IoPriority, RateLimiter};
+use spanlith_env::{IoDirection, IoPriority, RateLimiter, ReadRequest};
 use std::sync::Arc;
 
 impl TableReader {
@@ -36,14 +36,25 @@ impl TableReader {
         }
     }
 
-    /// Refuses I/O if the read must do without.
+    /// Refuses I/O if the read must do without, or is too late for it.
     #[inline]
-    pub(crate) fn may_read(params: &ReadParams) -> Result<()> {
+    pub(crate) fn may_read(&self, params: &ReadParams) -> Result<()> {
         if params.cache_only {
-            Err(Error::incomplete("no blocking io"))
-        } else {
-            Ok(())
+            return Err(Error::incomplete("no blocking io"));
         }
+        if params.deadline_micros != 0 {
+            return self.check_deadline(params.deadline_micros);
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn check_deadline(&self, deadline_micros: u64) -> Result<()> {
+        let clock = self.options.counters.as_ref().map(|c| &c.clock);
+        if clock.is_some_and(|clock| clock.now_micros() >= deadline_micros) {
+            return Err(Error::new(ErrorKind::TimedOut, "Deadline exceeded"));
+        }
+        Ok(())
     }
 
     /// Asks the rate limiter for a read of `bytes`, if the read has a priority there.
@@ -55,8 +66,8 @@ impl TableReader {
         }
     }
 
-    /// A block as stored, with its trailer.
-    pub(super) fn stored(&self, handle: BlockHandle) -> Result<Vec<u8>> {
+    /// Bytes of a block as stored, with its trailer.
+    fn stored_len(&self, handle: BlockHandle) -> Result<usize> {
         let end = handle.end().filter(|&end| end <= self.footer.offset);
         let len = usize::try_from(handle.size)
             .ok()
@@ -65,7 +76,12 @@ impl TableReader {
             let e = Error::corruption("block handle points outside the file");
             return Err(self.at(e.with("size", handle.size), handle));
         };
-        let mut stored = vec![0; len];
+        Ok(len)
+    }
+
+    /// A block as stored, with its trailer.
+    pub(super) fn stored(&self, handle: BlockHandle) -> Result<Vec<u8>> {
+        let mut stored = vec![0; self.stored_len(handle)?];
         let n = self.file.read_at(handle.offset, &mut stored)?;
         stored.truncate(n);
         Ok(stored)
@@ -186,27 +202,95 @@ impl TableReader {
         handle: BlockHandle,
         params: &ReadParams,
     ) -> Result<Arc<Block>> {
-        match self.cached_block(handle, params) {
-            Some(block) => {
-                if params.is_counted {
-                    self.count_hit(CachedKind::Data, block.memory_usage());
-                }
-                Ok(block)
-            }
+        match self.cached_data_block(handle, params) {
+            Some(block) => Ok(block),
             None => self.load_data_block(handle, params),
         }
     }
 
+    /// As [`Self::cached_block`]; counts a hit.
+    #[inline]
+    pub(super) fn cached_data_block(
+        &self,
+        handle: BlockHandle,
+        params: &ReadParams,
+    ) -> Option<Arc<Block>> {
+        let block = self.cached_block(handle, params)?;
+        if params.is_counted {
+            self.count_hit(CachedKind::Data, block.memory_usage());
+        }
+        Some(block)
+    }
+
+    /// Reads several data blocks at once.
+    pub(super) fn load_data_blocks(
+        &self,
+        handles: &[BlockHandle],
+        params: &ReadParams,
+    ) -> Vec<Result<Arc<Block>>> {
+        let verify = params.verify_checksums;
+        let mut buffers: Vec<Result<Vec<u8>>> = handles
+            .iter()
+            .map(|&handle| {
+                self.pace(params, handle.size);
+                self.stored_len(handle).map(|len| vec![0; len])
+            })
+            .collect();
+        let mut requests = Vec::with_capacity(handles.len());
+        for (handle, buffer) in handles.iter().zip(&mut buffers) {
+            if let Ok(buf) = buffer {
+                requests.push(ReadRequest {
+                    offset: handle.offset,
+                    buf,
+                    result: Ok(0),
+                });
+            }
+        }
+        self.file.read_many(&mut requests);
+        let read: Vec<Result<usize>> = requests.into_iter().map(|r| r.result).collect();
+        if params.is_counted {
+            self.count_batch(read.len());
+        }
+        let mut read = read.into_iter();
+        let mut blocks = Vec::with_capacity(handles.len());
+        for (&handle, stored) in handles.iter().zip(buffers) {
+            let block = stored.and_then(|mut stored| {
+                stored.truncate(read.next().unwrap_or(Ok(0))?);
+                if params.is_counted {
+                    self.count_read(BlockKind::Data, stored.len() as u64, None);
+                }
+                let bytes = self.unpacked(stored, handle, BlockKind::Data, verify)?.0;
+                self.made_data_block(bytes, handle, params)
+            });
+            blocks.push(block);
+        }
+        blocks
+    }
+
     #[inline(never)]
-    fn load_data_block(&self, handle: BlockHandle, params: &ReadParams) -> Result<Arc<Block>> {
-        Self::may_read(params)?;
+    pub(super) fn load_data_block(
+        &self,
+        handle: BlockHandle,
+        params: &ReadParams,
+    ) -> Result<Arc<Block>> {
+        self.may_read(params)?;
         self.pace(params, handle.size);
         let verify = params.verify_checksums;
-        let mut bytes = if params.is_counted {
+        let bytes = if params.is_counted {
             self.read_counted(handle, BlockKind::Data, verify)?
         } else {
             self.read(handle, BlockKind::Data, verify)?
         };
+        self.made_data_block(bytes, handle, params)
+    }
+
+    /// Makes a data block of its contents, and puts it into the cache if the read wants that.
+    fn made_data_block(
+        &self,
+        mut bytes: Vec<u8>,
+        handle: BlockHandle,
+        params: &ReadParams,
+    ) -> Result<Arc<Block>> {
         self.adapt(&mut bytes, params.verify_checksums)
             .map_err(|e| self.at(e, handle))?;
         let block = Block::data(bytes, &self.options.comparator, !params.bypass_cache);

@@ -159,6 +159,16 @@ impl TableReader {
         self.prefixes.is_some() && !matches!(self.filter, FilterPlace::Absent)
     }
 
+    /// What point lookups ask the filter for: prefixes instead of whole keys, and anything at all.
+    pub(super) fn filter_asks(&self) -> (bool, bool) {
+        match &self.filter {
+            FilterPlace::Absent => (false, false),
+            FilterPlace::Resident(_) | FilterPlace::Cached(_) => (false, true),
+            FilterPlace::Keyed(keyed) if keyed.whole_keys => (false, true),
+            FilterPlace::Keyed(_) => (true, self.prefixes.as_ref().is_some_and(|p| p.is_current)),
+        }
+    }
+
     /// Asks a filter of [`FilterPlace::Keyed`] for a point lookup.
     #[inline(never)]
     pub(super) fn keyed_filter_matches(
@@ -247,7 +257,7 @@ impl TableReader {
             }
             return Ok(block);
         }
-        Self::may_read(params)?;
+        self.may_read(params)?;
         let verify = params.verify_checksums;
         let block = self.load_index(handle, self.top_form(), BlockKind::Filter, verify)?;
         let block = Arc::new(block);

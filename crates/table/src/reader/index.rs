@@ -112,7 +112,7 @@ impl TableReader {
             }
             return Ok(block);
         }
-        Self::may_read(params)?;
+        self.may_read(params)?;
         let (form, verify) = (self.index_shape.form, params.verify_checksums);
         let block = Arc::new(self.load_index(handle, form, BlockKind::Index, verify)?);
         self.insert_meta(handle, &block)?;

@@ -105,6 +105,7 @@ impl TableReader {
             |what: &str| Error::corruption(format!("T1: {what}")).with_path(self.file.path());
         let params = ReadParams {
             bypass_cache: true,
+            deadline_micros: 0,
             is_counted: false,
             readahead: 1 << 20,
             ..ReadParams::default()
@@ -221,6 +222,7 @@ impl TableReader {
             handle,
             &ReadParams {
                 bypass_cache: true,
+                deadline_micros: 0,
                 is_counted: false,
                 ..ReadParams::default()
             },

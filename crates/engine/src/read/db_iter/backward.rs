@@ -141,6 +141,7 @@ impl DbIter {
                 {
                     self.value.clear();
                     self.value.extend_from_slice(self.parts.inner.value());
+                    self.passed.hidden += 1;
                     if !self.skip_one() {
                         return;
                     }
@@ -258,7 +259,10 @@ impl DbIter {
                         ValueType::Deletion
                         | ValueType::SingleDeletion
                         | ValueType::DeletionWithTimestamp,
-                    ) => operands.clear(),
+                    ) => {
+                        self.passed.deletions += 1;
+                        operands.clear();
+                    }
                     Some(ValueType::Merge) => {
                         if operands.is_empty() {
                             base = match self.saved_as(newest) {
@@ -287,6 +291,7 @@ impl DbIter {
                 }
                 newest = kind;
             }
+            self.passed.hidden += 1;
             if !self.skip_one() {
                 return false;
             }

@@ -1,0 +1,185 @@
+//! Moves of cursors that do more than move: those that follow what is written (tailing), those that
+//! keep what they showed (`pin_data`), and those that are measured.
+
+use super::cursor::Cursor;
+use crate::read::{DbIter, Passed};
+use spanlith_base::perf::{self, PerfCounter};
+use spanlith_base::stats::{Histogram, Ticker};
+use spanlith_base::{Error, Pinned, Result};
+
+/// A move.
+#[derive(Clone, Copy)]
+pub(super) enum Move<'a> {
+    Seek(&'a [u8]),
+    SeekForPrev(&'a [u8]),
+    First,
+    Last,
+    Next,
+    Prev,
+}
+
+impl Move<'_> {
+    fn seeks_key(self) -> bool {
+        matches!(self, Move::Seek(_) | Move::SeekForPrev(_))
+    }
+
+    fn goes_backward(self) -> bool {
+        matches!(self, Move::SeekForPrev(_) | Move::Last | Move::Prev)
+    }
+
+    fn make(self, i: &mut DbIter) {
+        match self {
+            Move::Seek(key) => i.seek(key),
+            Move::SeekForPrev(key) => i.seek_for_prev(key),
+            Move::First => i.seek_to_first(),
+            Move::Last => i.seek_to_last(),
+            Move::Next => i.next(),
+            Move::Prev => i.prev(),
+        }
+    }
+}
+
+impl Cursor {
+    /// The way of all moves that are more than that.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn move_specially(&mut self, to: Move<'_>) -> Result<bool> {
+        let observed = self.engine.is_observed();
+        let timed = observed && to.seeks_key();
+        let began = timed.then(|| self.engine.timed()).flatten().map(|t| t.1);
+        let stood = self.iter.as_ref().is_ok_and(DbIter::stands_on_entry);
+        let before = self.iter.as_ref().map_or(Passed::default(), |i| i.passed());
+        let moved = if self.options.tailing {
+            self.tail(to)
+        } else {
+            let i = self.iter.as_mut().map_err(|e| e.clone())?;
+            to.make(i);
+            let valid = i.valid();
+            i.status().map(|()| valid)
+        };
+        if self.options.pin_data && self.valid() {
+            self.keep();
+        }
+        if observed {
+            self.count(to, stood, before);
+        }
+        if let Some((s, began)) = self.engine.c.statistics.as_ref().zip(began) {
+            let took = self.engine.c.env.clock.monotonic_nanos() - began;
+            s.record_time(Histogram::DbSeekMicros, took / 1000);
+        }
+        moved
+    }
+
+    /// Keeps the entry under the cursor where it is.
+    fn keep(&mut self) {
+        if let Ok(i) = &self.iter {
+            let entry = (Pinned::copy_of(i.key()), i.value_pinned());
+            self.kept.push(entry);
+        }
+    }
+
+    /// Moves a tailing cursor: over what there is now, and forward only.
+    fn tail(&mut self, to: Move<'_>) -> Result<bool> {
+        let refused = match to {
+            Move::Seek(_) | Move::First | Move::Next => None,
+            Move::SeekForPrev(_) => Some("ForwardIterator::SeekForPrev()"),
+            Move::Last => Some("ForwardIterator::SeekToLast()"),
+            Move::Prev => Some("ForwardIterator::Prev"),
+        };
+        if let Some(what) = refused {
+            let e = Error::not_supported(what);
+            self.iter = Err(e.clone());
+            return Err(e);
+        }
+        if matches!(to, Move::Next) && !self.valid() {
+            return self.status().map(|()| false);
+        }
+        let current = |i: &DbIter| self.engine.is_current(&self.family, i);
+        let mut last = None;
+        if !self.iter.as_ref().is_ok_and(current) {
+            last = Some(self.key().to_vec());
+            self.iter = self.engine.iterate(&self.family, &self.options);
+        }
+        let i = self.iter.as_mut().map_err(|e| e.clone())?;
+        match (to, last) {
+            (Move::Next, Some(last)) => {
+                i.seek(&last);
+                if i.valid() && i.key() == last {
+                    i.next();
+                }
+            }
+            _ => to.make(i),
+        }
+        let moved = i.valid();
+        i.status().map(|()| moved)
+    }
+
+    /// Counts a move as RocksDB does; `stood` says whether there was an entry for it
+    /// to leave.
+    fn count(&self, to: Move<'_>, stood: bool, before: Passed) {
+        let Ok(iter) = &self.iter else {
+            return;
+        };
+        let (counter, [moved, found]) = match to {
+            Move::Next => (
+                PerfCounter::IterNextCount,
+                [Ticker::NumberDbNext, Ticker::NumberDbNextFound],
+            ),
+            Move::Prev => (
+                PerfCounter::IterPrevCount,
+                [Ticker::NumberDbPrev, Ticker::NumberDbPrevFound],
+            ),
+            _ => (
+                PerfCounter::IterSeekCount,
+                [Ticker::NumberDbSeek, Ticker::NumberDbSeekFound],
+            ),
+        };
+        perf::add(counter, 1);
+        if to.seeks_key() {
+            let (all, memtables) = iter.sources();
+            // A single stream is not merged.
+            if all > 1 {
+                perf::add(PerfCounter::SeekChildSeekCount, all as u64);
+            }
+            perf::add(PerfCounter::SeekOnMemtableCount, memtables as u64);
+        }
+        let now = iter.passed();
+        let since = |now: u64, before: u64| now.saturating_sub(before);
+        let hidden = since(now.hidden, before.hidden);
+        let deletions = since(now.deletions, before.deletions);
+        let newer = since(now.newer, before.newer);
+        let left = u64::from(matches!(to, Move::Next) && stood);
+        for (counter, n) in [
+            (PerfCounter::InternalKeySkippedCount, hidden + left),
+            (PerfCounter::InternalDeleteSkippedCount, deletions),
+            (PerfCounter::InternalRecentSkippedCount, newer),
+            (
+                PerfCounter::InternalMergeCount,
+                since(now.operands, before.operands),
+            ),
+        ] {
+            perf::add(counter, n);
+        }
+        let Some(s) = &self.engine.c.statistics else {
+            return;
+        };
+        s.add(moved, 1);
+        let skipped = if to.goes_backward() {
+            hidden.saturating_sub(iter.valid().into())
+        } else {
+            hidden + deletions + newer
+        };
+        s.add(Ticker::NumberIterSkip, skipped);
+        // At most one value was made on the way to the entry: what is deleted has none.
+        if now.merges > before.merges {
+            let operands = since(now.operands, before.operands);
+            s.record(Histogram::ReadNumMergeOperands, operands);
+        }
+        if iter.valid() {
+            let bytes = (iter.key().len() + iter.value().len()) as u64;
+            s.add(found, 1);
+            s.add(Ticker::DbIterBytesRead, bytes);
+            perf::add(PerfCounter::IterReadBytes, bytes);
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! The numbers that people plot first, as one value.
+//!
+//! Each is what a property says, summed up over the families; they are read one after the other, so
+//! that they belong together only as far as the database is at rest.
+
+use super::Db;
+use std::fmt;
+use std::time::Duration;
+
+/// Who holds memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum MemoryOwner {
+    /// Memtables, sealed ones included.
+    Memtables,
+    /// Block caches; one that families share counts once.
+    BlockCache,
+    /// Indexes and filters that stay with open tables.
+    TableReaders,
+}
+
+impl MemoryOwner {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Memtables => "memtables",
+            Self::BlockCache => "block_cache",
+            Self::TableReaders => "table_readers",
+        }
+    }
+}
+
+/// How often writes to a family were held up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StallMetric {
+    /// Name of the family.
+    pub family: String,
+    /// Why: `memtable-limit`, `l0-file-count-limit` or `pending-compaction-bytes`.
+    pub cause: &'static str,
+    /// Times that writes were slowed down.
+    pub delays: u64,
+    /// Times that writes were stopped.
+    pub stops: u64,
+}
+
+/// A copy of the numbers of now; see [`Db::metrics`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Metrics {
+    /// By family and cause.
+    pub stall: Vec<StallMetric>,
+    /// Bytes per second that writers may write now; `None` if they are not slowed down.
+    pub write_pace_bytes_per_sec: Option<u64>,
+    /// Bytes by who holds them.
+    pub memory: Vec<(MemoryOwner, u64)>,
+    /// Bytes of tables and blob files in use.
+    pub live_bytes: u64,
+    /// Bytes of blob files that no table refers to any more.
+    pub garbage_bytes: u64,
+    /// Bytes that compactions have to rewrite, by estimate.
+    pub pending_compaction_bytes: u64,
+    /// Bytes of logs that are still needed.
+    pub wal_bytes: u64,
+    /// Age of the oldest snapshot; `None` without any.
+    pub oldest_snapshot_age: Option<Duration>,
+    /// Open tables.
+    pub open_files: u32,
+}
+
+impl Db {
+    /// The numbers of now.
+    pub fn metrics(&self) -> Metrics {
+        let engine = self.engine();
+        let sum = |name: &str| {
+            let name = format!("rocksdb.{name}");
+            engine.aggregated_int_property(&name).unwrap_or(0)
+        };
+        let mut stall = Vec::new();
+        let mut open_files = 0;
+        for family in engine.families.load_full().iter() {
+            let s = family.counters.numbers().stalls;
+            for (cause, delays, stops) in [
+                ("memtable-limit", s.memtable_delays, s.memtable_stops),
+                ("l0-file-count-limit", s.l0_delays, s.l0_stops),
+                ("pending-compaction-bytes", s.debt_delays, s.debt_stops),
+            ] {
+                stall.push(StallMetric {
+                    family: family.name.clone(),
+                    cause,
+                    delays,
+                    stops,
+                });
+            }
+            let version = family.superversion.load_full().version.clone();
+            let held = |f: &crate::version::FileMeta| f.reader.get().is_some();
+            open_files += version.file_iter().filter(|(_, f)| held(f)).count();
+        }
+        open_files += engine.c.io.open_count();
+        let pace = sum("actual-delayed-write-rate");
+        let logs = engine.state.lock().logs.clone();
+        // A log that went meanwhile is needed no more.
+        let log_sizes = logs
+            .iter()
+            .filter_map(|&number| engine.c.env.fs.size(&engine.log_path(number)).ok());
+        let oldest = engine.c.snapshots.oldest();
+        let now = engine.c.env.clock.now_seconds();
+        Metrics {
+            stall,
+            write_pace_bytes_per_sec: (pace != 0).then_some(pace),
+            memory: vec![
+                (MemoryOwner::Memtables, sum("size-all-mem-tables")),
+                (MemoryOwner::BlockCache, sum("block-cache-usage")),
+                (MemoryOwner::TableReaders, sum("estimate-table-readers-mem")),
+            ],
+            live_bytes: sum("live-sst-files-size") + sum("live-blob-file-size"),
+            garbage_bytes: sum("live-blob-file-garbage-size"),
+            pending_compaction_bytes: sum("estimate-pending-compaction-bytes"),
+            wal_bytes: log_sizes.sum(),
+            oldest_snapshot_age: oldest.map(|o| Duration::from_secs(now.saturating_sub(o.1))),
+            open_files: u32::try_from(open_files).unwrap_or(u32::MAX),
+        }
+    }
+}
+
+/// A label's value in Prometheus' text format.
+struct Label<'a>(&'a str);
+
+impl fmt::Display for Label<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for c in self.0.chars() {
+            match c {
+                '\\' => f.write_str("\\\\")?,
+                '"' => f.write_str("\\\"")?,
+                '\n' => f.write_str("\\n")?,
+                c => write!(f, "{c}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Metrics {
+    /// Writes the numbers in Prometheus' text format.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write_prometheus(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        for (kind, count) in [
+            ("delays", (|s| s.delays) as fn(&StallMetric) -> u64),
+            ("stops", |s| s.stops),
+        ] {
+            writeln!(out, "# TYPE spanlith_write_{kind}_total counter")?;
+            for s in &self.stall {
+                writeln!(
+                    out,
+                    "spanlith_write_{kind}_total{{cf=\"{}\",cause=\"{}\"}} {}",
+                    Label(&s.family),
+                    s.cause,
+                    count(s)
+                )?;
+            }
+        }
+        writeln!(out, "# TYPE spanlith_memory_bytes gauge")?;
+        for (owner, bytes) in &self.memory {
+            let owner = owner.name();
+            writeln!(out, "spanlith_memory_bytes{{owner=\"{owner}\"}} {bytes}")?;
+        }
+        let age = self.oldest_snapshot_age.map_or(0, |age| age.as_secs());
+        for (name, value) in [
+            (
+                "write_pace_bytes_per_second",
+                self.write_pace_bytes_per_sec.unwrap_or(0),
+            ),
+            ("live_bytes", self.live_bytes),
+            ("garbage_bytes", self.garbage_bytes),
+            ("pending_compaction_bytes", self.pending_compaction_bytes),
+            ("wal_bytes", self.wal_bytes),
+            ("oldest_snapshot_age_seconds", age),
+            ("open_files", self.open_files.into()),
+        ] {
+            writeln!(out, "# TYPE spanlith_{name} gauge\nspanlith_{name} {value}")?;
+        }
+        Ok(())
+    }
+}

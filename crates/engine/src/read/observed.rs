@@ -1,0 +1,203 @@
+//! Reads that are measured: for statistics, or for the perf context of the calling thread.
+//!
+//! They go a way of their own, which asks the same places in the same order and counts where RocksDB
+//! counts; nobody else pays more than the branch that leads here.
+
+use super::ReadOptions;
+use super::get::{Lookup, ReadContext};
+use super::multi_get::{Answer, Outcome};
+use crate::core::{Engine, Family, SuperVersion};
+use spanlith_base::perf::{self, PerfCounter, PerfTime};
+use spanlith_base::stats::{Histogram, Statistics, Ticker};
+use spanlith_base::{Pinned, Result, SequenceNumber};
+use spanlith_env::Clock;
+use spanlith_memtable::MemTable;
+use spanlith_table::TableReader;
+
+/// Who measures.
+#[derive(Clone, Copy)]
+pub(crate) struct Observer<'a> {
+    /// Where it is counted, beside the perf context.
+    pub statistics: Option<&'a Statistics>,
+    /// Measures times.
+    pub clock: &'a dyn Clock,
+}
+
+impl<'a> Observer<'a> {
+    pub(super) fn add(&self, ticker: Ticker, n: u64) {
+        if let Some(s) = self.statistics {
+            s.add(ticker, n);
+        }
+    }
+
+    /// Measures until the result is dropped.
+    pub(super) fn time(&self, counter: PerfCounter) -> impl Drop + use<'a> {
+        let clock = self.clock;
+        perf::timer(counter, PerfTime::Work, move || clock.monotonic_nanos())
+    }
+
+    /// Counts an answer that a table of `level` gave.
+    pub(super) fn hit_level(&self, level: usize) {
+        let ticker = match level {
+            0 => Ticker::L0Hit,
+            1 => Ticker::L1Hit,
+            _ => Ticker::L2andupHit,
+        };
+        self.add(ticker, 1);
+    }
+
+    /// Counts merge operands that were met on the way to a value.
+    pub(super) fn met_operands(&self, operands: usize) {
+        if operands == 0 {
+            return;
+        }
+        let operands = operands as u64;
+        perf::add(PerfCounter::InternalMergePointLookupCount, operands);
+        self.record(Histogram::ReadNumMergeOperands, operands);
+    }
+
+    /// Records a value that is no time.
+    pub(super) fn record(&self, histogram: Histogram, value: u64) {
+        if let Some(s) = self.statistics {
+            s.record(histogram, value);
+        }
+    }
+
+    /// Counts a look into a memtable for `keys`, which are only those its filter let pass, if it has
+    /// one.
+    pub(super) fn looked_into(&self, mem: &MemTable, keys: impl Iterator<Item = bool>) {
+        perf::add(PerfCounter::GetFromMemtableCount, 1);
+        if mem.has_key_filter() {
+            for passes in keys {
+                let counter = if passes {
+                    PerfCounter::BloomMemtableHitCount
+                } else {
+                    PerfCounter::BloomMemtableMissCount
+                };
+                perf::add(counter, 1);
+            }
+        }
+    }
+}
+
+impl Engine {
+    pub(super) fn observer(&self) -> Observer<'_> {
+        Observer {
+            statistics: self.c.statistics.as_deref(),
+            clock: &*self.c.env.clock,
+        }
+    }
+
+    /// The value of a key, measured.
+    #[cold]
+    pub(super) fn get_observed(
+        &self,
+        family: &Family,
+        key: &[u8],
+        options: &ReadOptions,
+    ) -> Answer {
+        let began = self.timed();
+        let observer = self.observer();
+        let answer = if family.comparator.timestamp_size() != 0 || options.timestamp.is_some() {
+            let found = self.get_timed(family, key, options);
+            found.map(|found| found.map(|(value, _)| value))
+        } else {
+            let timer = observer.time(PerfCounter::GetSnapshotTime);
+            let sv = family.superversion.load_full();
+            let sv = self.in_tier(family, sv, options.read_tier);
+            let snapshot = self.read_sequence(options);
+            drop(timer);
+            let context = self.context(family, options);
+            sv.get_counted(key, snapshot, &context, &observer)
+        };
+        let timer = observer.time(PerfCounter::GetPostProcessTime);
+        observer.add(Ticker::NumberKeysRead, 1);
+        let bytes = match &answer {
+            Ok(Some(value)) => value.len() as u64,
+            _ => 0,
+        };
+        observer.add(Ticker::BytesRead, bytes);
+        perf::add(PerfCounter::GetReadBytes, bytes);
+        observer.record(Histogram::BytesPerRead, bytes);
+        drop(timer);
+        self.record_since(began, Histogram::DbGetMicros);
+        answer
+    }
+
+    /// Counts a multi-get over one family.
+    #[cold]
+    pub(super) fn count_multi_get(&self, keys: usize, outcome: &Outcome) {
+        perf::add(PerfCounter::MultigetReadBytes, outcome.value_bytes);
+        let Some(s) = &self.c.statistics else {
+            return;
+        };
+        s.add(Ticker::NumberMultigetGet, 1);
+        s.add(Ticker::NumberMultigetKeysRead, keys as u64);
+        s.add(Ticker::NumberMultigetKeysFound, outcome.found);
+        s.add(Ticker::NumberMultigetBytesRead, outcome.value_bytes);
+        s.record(Histogram::BytesPerMultiget, outcome.value_bytes);
+    }
+}
+
+impl SuperVersion {
+    /// As [`Self::get`], counted.
+    fn get_counted(
+        &self,
+        key: &[u8],
+        snapshot: SequenceNumber,
+        ctx: &ReadContext<'_>,
+        observer: &Observer<'_>,
+    ) -> Result<Option<Pinned>> {
+        let mut lookup = Lookup::new(key, snapshot, ctx.ignore_ranges);
+        for mem in std::iter::once(&self.mem).chain(&self.imm) {
+            if mem.is_empty() || lookup.done() {
+                continue;
+            }
+            let _timer = observer.time(PerfCounter::GetFromMemtableTime);
+            observer.looked_into(mem, std::iter::once(mem.may_hold_key(key)));
+            lookup.in_memtable(mem)?;
+        }
+        if lookup.done() {
+            observer.add(Ticker::MemtableHit, 1);
+        } else {
+            let _timer = observer.time(PerfCounter::GetFromOutputFilesTime);
+            self.tables_counted(&mut lookup, ctx, observer)?;
+            observer.add(Ticker::MemtableMiss, 1);
+        }
+        observer.met_operands(lookup.operands());
+        lookup.finish_value(ctx.merge_operator, ctx.blobs(&self.version))
+    }
+
+    fn tables_counted(
+        &self,
+        lookup: &mut Lookup<'_>,
+        ctx: &ReadContext<'_>,
+        observer: &Observer<'_>,
+    ) -> Result<()> {
+        let key = lookup.key();
+        let hash = TableReader::filter_hash(key);
+        for (n, level) in self.version.levels.iter().enumerate() {
+            let mut files = Vec::new();
+            if n == 0 {
+                files.extend(level.files_covering(key));
+            } else if let Some(at) = level.find_file_for_user_key(key) {
+                let covering = (at..level.len()).take_while(|&at| !level.begins_behind(at, key));
+                files.extend(covering.map(|at| &level.files[at]));
+            }
+            for file in files {
+                let reader = ctx.cache.reader(file)?;
+                if let Some(list) = file.tombstones.get() {
+                    lookup.note_ranges(list);
+                }
+                lookup.in_table(&reader, hash, &ctx.params)?;
+                if lookup.done() {
+                    if lookup.is_found() {
+                        observer.hit_level(n);
+                    }
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,162 @@
+//! What reads cost is counted where RocksDB counts it. The numbers of gets, multi-gets and iterators are
+//! those that RocksDB 11.8.1 gives for the same calls.
+
+use spanlith::options::{BlockBasedTableOptions, CfOptions};
+use spanlith::{Cf, Db, MemoryOwner, ReadOptions};
+use spanlith_base::perf::{self, PerfCounter};
+use spanlith_base::stats::{Histogram, Statistics, Ticker};
+use spanlith_testkit::TempDir;
+use std::sync::Arc;
+
+/// Ten keys in a table of level 6, the third of which a memtable deletes; the fourth is there again.
+fn world(dir: &TempDir, statistics: &Arc<Statistics>) -> Db {
+    let db = Db::builder(dir.path())
+        .create_if_missing(true)
+        .cf_options(CfOptions::default())
+        .table_options(BlockBasedTableOptions::default().filter_policy("bloomfilter:10:false"))
+        .statistics(statistics.clone())
+        .open()
+        .unwrap();
+    let cf = db.default_cf();
+    for n in 0..10 {
+        cf.put(format!("k{n}"), "value").unwrap();
+    }
+    cf.flush(true).unwrap();
+    cf.compact_range(None, None).unwrap();
+    cf.delete("k2").unwrap();
+    cf.put("k3", "newer").unwrap();
+    db
+}
+
+fn risen(s: &Statistics, tickers: &[Ticker], work: impl FnOnce()) -> Vec<u64> {
+    let before: Vec<u64> = tickers.iter().map(|t| s.ticker(*t)).collect();
+    work();
+    let now = tickers.iter().map(|t| s.ticker(*t));
+    now.zip(before).map(|(now, before)| now - before).collect()
+}
+
+const POINT: &[Ticker] = &[
+    Ticker::MemtableHit,
+    Ticker::MemtableMiss,
+    Ticker::BloomFilterUseful,
+    Ticker::BloomFilterFullPositive,
+    Ticker::BloomFilterFullTruePositive,
+];
+
+#[test]
+fn gets_and_multi_gets_are_counted_by_place() {
+    let dir = TempDir::new("counted-gets");
+    let s = Arc::new(Statistics::new());
+    let db = world(&dir, &s);
+    let cf = db.default_cf();
+    let keys: [&[u8]; 4] = [b"k1", b"k2", b"k3", b"k4x"];
+    let get = || keys.iter().for_each(|k| drop(cf.get(k).unwrap()));
+    let multi_get = || drop(cf.multi_get_opt(&keys, &ReadOptions::new()));
+    // The deleted key and the newer one are in memory; of the others one is absent.
+    assert_eq!(risen(&s, POINT, get), [2, 2, 1, 1, 1]);
+    assert_eq!(risen(&s, POINT, multi_get), [2, 2, 1, 1, 1]);
+    let counts = [Ticker::NumberKeysRead, Ticker::BytesRead];
+    assert_eq!(risen(&s, &counts, get), [4, 10]);
+    let counts = [
+        Ticker::NumberMultigetGet,
+        Ticker::NumberMultigetKeysRead,
+        Ticker::NumberMultigetKeysFound,
+        Ticker::NumberMultigetBytesRead,
+    ];
+    assert_eq!(risen(&s, &counts, multi_get), [1, 4, 2, 10]);
+    let levels = [Ticker::L0Hit, Ticker::L1Hit, Ticker::L2andupHit];
+    let before: u64 = levels.iter().map(|t| s.ticker(*t)).sum();
+    get();
+    multi_get();
+    let now: u64 = levels.iter().map(|t| s.ticker(*t)).sum();
+    assert_eq!(now - before, 2, "one table answers one key each time");
+    assert_eq!(s.histogram(Histogram::DbGetMicros).count, 12);
+    assert_eq!(s.histogram(Histogram::DbMultigetMicros).count, 3);
+}
+
+#[test]
+fn moves_of_cursors_are_counted() {
+    let dir = TempDir::new("counted-moves");
+    let s = Arc::new(Statistics::new());
+    let db = world(&dir, &s);
+    let cf = db.default_cf();
+    let tickers = [
+        Ticker::NumIteratorCreated,
+        Ticker::NumIteratorDeleted,
+        Ticker::NumberDbSeek,
+        Ticker::NumberDbSeekFound,
+        Ticker::NumberDbNext,
+        Ticker::NumberDbNextFound,
+        Ticker::NumberDbPrev,
+        Ticker::NumberDbPrevFound,
+        Ticker::DbIterBytesRead,
+    ];
+    let walk = |cf: &Cf| {
+        let mut c = cf.cursor(ReadOptions::new());
+        c.seek(b"k1").unwrap();
+        c.next().unwrap();
+        c.prev().unwrap();
+        c.seek(b"z").unwrap();
+        c.seek_for_prev(b"z").unwrap();
+        c.next().unwrap();
+    };
+    let got = risen(&s, &tickers, || walk(&cf));
+    assert_eq!(got, [1, 1, 3, 2, 2, 1, 1, 1, 4 * 7]);
+    assert_eq!(s.histogram(Histogram::DbSeekMicros).count, 3);
+}
+
+#[test]
+fn the_perf_context_counts_for_its_thread_from_level_two_on() {
+    let dir = TempDir::new("counted-perf");
+    let s = Arc::new(Statistics::new());
+    let db = world(&dir, &s);
+    let cf = db.default_cf();
+    let work = || {
+        perf::reset();
+        cf.get("k1").unwrap();
+        let mut c = cf.cursor(ReadOptions::new());
+        c.seek(b"k1").unwrap();
+        c.next().unwrap();
+    };
+    let counted = |counter| perf::value(counter);
+    work();
+    assert_eq!(counted(PerfCounter::GetFromMemtableCount), 0);
+    perf::set_level(2);
+    work();
+    assert_eq!(counted(PerfCounter::GetFromMemtableCount), 1);
+    assert_eq!(counted(PerfCounter::BloomSstHitCount), 1);
+    assert_eq!(counted(PerfCounter::GetReadBytes), 5);
+    assert_eq!(counted(PerfCounter::IterSeekCount), 1);
+    assert_eq!(counted(PerfCounter::SeekChildSeekCount), 2);
+    assert_eq!(counted(PerfCounter::SeekOnMemtableCount), 1);
+    // From k1 over the tombstone of k2, and what it hides, to k3.
+    assert_eq!(counted(PerfCounter::InternalDeleteSkippedCount), 1);
+    assert_eq!(counted(PerfCounter::InternalKeySkippedCount), 2);
+    assert_eq!(counted(PerfCounter::GetFromMemtableTime), 0);
+    perf::set_level(1);
+}
+
+#[test]
+fn metrics_say_what_properties_say() {
+    let dir = TempDir::new("metrics");
+    let s = Arc::new(Statistics::new());
+    let db = world(&dir, &s);
+    let snapshot = db.snapshot();
+    let m = db.metrics();
+    let sst = db.int_property("rocksdb.live-sst-files-size").unwrap();
+    assert_eq!(m.live_bytes, sst);
+    assert!(sst > 0 && m.wal_bytes > 0 && m.open_files > 0);
+    let of = |owner| m.memory.iter().find(|(o, _)| *o == owner).unwrap().1;
+    assert!(of(MemoryOwner::Memtables) > 0 && of(MemoryOwner::TableReaders) > 0);
+    assert!(m.oldest_snapshot_age.is_some());
+    assert_eq!((m.stall.len(), m.write_pace_bytes_per_sec), (3, None));
+    drop(snapshot);
+    assert!(db.metrics().oldest_snapshot_age.is_none());
+    let mut text = String::new();
+    m.write_prometheus(&mut text).unwrap();
+    assert!(text.contains(&format!(
+        "# TYPE spanlith_live_bytes gauge\nspanlith_live_bytes {sst}\n"
+    )));
+    let stalls = "spanlith_write_stops_total{cf=\"default\",cause=\"memtable-limit\"} 0\n";
+    assert!(text.contains(stalls));
+}
