@@ -5,7 +5,7 @@ use crate::family::rocksdb_column_family_handle_t;
 use crate::ffi::{array, report, text};
 use libc::c_char;
 
-/// Names and values.
+/// Names and values; of a name that is given twice the last value counts, as in RocksDB's map.
 ///
 /// # Safety
 /// The arrays have `count` elements, all of them strings.
@@ -18,9 +18,15 @@ unsafe fn changes(
     // SAFETY: The caller says so.
     unsafe {
         let pairs = array(keys, count).iter().zip(array(values, count));
-        pairs
-            .map(|(k, v)| (text(*k).into_owned(), text(*v).into_owned()))
-            .collect()
+        let mut changes: Vec<(String, String)> = Vec::with_capacity(count);
+        for (name, value) in pairs {
+            let (name, value) = (text(*name).into_owned(), text(*value).into_owned());
+            match changes.iter_mut().find(|c| c.0 == name) {
+                Some(known) => known.1 = value,
+                None => changes.push((name, value)),
+            }
+        }
+        changes
     }
 }
 

@@ -200,3 +200,16 @@ fn components_that_do_not_exist_are_refused_by_name_when_a_database_is_opened() 
         "{e}"
     );
 }
+
+#[test]
+fn of_an_option_that_is_set_twice_the_last_value_counts() {
+    let world = World::new();
+    let db = world.open().unwrap();
+    let name = c"write_buffer_size".as_ptr();
+    let values = [c"many".as_ptr(), c"200000".as_ptr()];
+    // SAFETY: The arrays have two strings each.
+    unsafe {
+        call(|e| rocksdb_set_options(db, 2, [name; 2].as_ptr(), values.as_ptr(), e)).unwrap();
+        rocksdb_close(db);
+    }
+}
