@@ -359,7 +359,7 @@ fn tables_behave_as_sorted_vectors() {
         for (key, _) in &entries {
             let offset = reader.approximate_offset(key);
             assert!(
-                offset >= last && offset <= reader.properties().data_size,
+                offset >= last && offset <= reader.file_size(),
                 "{context}"
             );
             last = offset;

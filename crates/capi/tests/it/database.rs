@@ -391,7 +391,8 @@ fn statistics_count_calls_since_they_were_enabled() {
         assert_eq!(ticker(1000), 0);
         let data = rocksdb_statistics_histogram_data_create();
         rocksdb_options_statistics_get_histogram_data(w.options, 31, data);
-        assert_eq!(rocksdb_statistics_histogram_data_get_count(data), 1);
+        // A get that finds nothing has read 0 bytes.
+        assert_eq!(rocksdb_statistics_histogram_data_get_count(data), 2);
         assert_eq!(rocksdb_statistics_histogram_data_get_sum(data), 5);
         rocksdb_statistics_histogram_data_destroy(data);
         let text = take_text(rocksdb_options_statistics_get_string(w.options)).unwrap();

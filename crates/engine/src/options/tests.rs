@@ -582,7 +582,7 @@ fn what_does_not_exist_is_refused_all_at_once_by_name() {
         ),
         (
             "enable_blob_files=true;allow_ingest_behind=1;best_efforts_recovery=1",
-            "allow_ingest_behind, best_efforts_recovery, enable_blob_files",
+            "allow_ingest_behind, enable_blob_files",
         ),
         ("prefix_extractor=mine", "prefix_extractor"),
         ("merge_operator=cassandra", "merge_operator"),

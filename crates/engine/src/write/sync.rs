@@ -10,6 +10,13 @@ impl Engine {
         let mut old = self.old_logs.lock();
         let mut synced = Vec::new();
         while let Some(first) = old.first_mut() {
+            if self.c.options.recycle_log_file_num > 0 {
+                // Behind its records lie those of the file's life before, where replay would stop:
+                // they must be gone for good before a table refers to a later log.
+                first.flush()?;
+                let len = first.len();
+                first.file_mut().truncate(len)?;
+            }
             first.sync()?;
             first.close()?;
             synced.push((first.log_number(), first.len()));

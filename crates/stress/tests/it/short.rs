@@ -43,6 +43,16 @@ fn every_workload_keeps_its_promises_after_a_power_loss_at_any_change() {
 }
 
 #[test]
+fn a_closed_log_in_a_reused_file_ends_where_its_records_end_before_a_table_refers_to_the_next() {
+    let mut plan = CrashPlan::new(12, 0);
+    plan.images = 3;
+    let mut report = CrashReport::default();
+    run_workload(&plan, "families", plan.seed, &mut report);
+    assert!(report.is_clean(), "{:#?}", report.failures);
+    assert!(report.states > 100, "only {} states", report.states);
+}
+
+#[test]
 fn writers_and_readers_at_once_see_only_what_was_written() {
     let plan = ThreadsPlan {
         rounds: 3,
