@@ -89,11 +89,6 @@ impl Engine {
         // In front of all versions of the first key, behind all of the last.
         let (begin, end) = (family.pad(begin, 0xff), family.pad(end, 0));
         let (begin, end) = (begin.as_deref(), end.as_deref());
-        if let (Some(begin), Some(end)) = (begin, end)
-            && family.comparator.compare(begin, end).is_gt()
-        {
-            return Ok(());
-        }
         if in_memtables(family, begin, end) {
             if !options.allow_write_stall {
                 self.wait_for_calm(family)?;

@@ -165,6 +165,10 @@ fn a_manual_compaction_flushes_only_what_its_range_touches() {
     db.flush(true).unwrap();
     cf.compact_range(Some(b"c"), Some(b"b")).unwrap();
     assert_eq!(in_top(), "1");
+    // But a deleted range around both its ends counts, as in RocksDB.
+    cf.delete_range("a", "d").unwrap();
+    cf.compact_range(Some(b"c"), Some(b"b")).unwrap();
+    assert_eq!(in_top(), "0");
 }
 
 /// Write options were checked before the mode: a read-only database has one answer to every write.
