@@ -230,8 +230,10 @@ impl Engine {
         let c = &family.comparator;
         for f in &files {
             let reader = family.cache.reader(f)?;
-            if reader.has_range_tombstones() {
-                // Their ends are bounds of the file: it overlaps.
+            let bare = |key| Some(c.strip_timestamp(key));
+            if let Some(list) = f.tombstones.get()
+                && list.overlaps(bare(begin), bare(end))
+            {
                 return Ok(true);
             }
             let mut iter = reader.iter(ReadParams::default());

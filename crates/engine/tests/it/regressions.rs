@@ -169,6 +169,13 @@ fn a_manual_compaction_flushes_only_what_its_range_touches() {
     cf.delete_range("a", "d").unwrap();
     cf.compact_range(Some(b"c"), Some(b"b")).unwrap();
     assert_eq!(in_top(), "0");
+    // One that the range only lies beside does not.
+    cf.put("a", "1").unwrap();
+    cf.delete_range("b", "c").unwrap();
+    cf.put("e", "1").unwrap();
+    db.flush(true).unwrap();
+    cf.compact_range(Some(b"ca"), Some(b"d")).unwrap();
+    assert_eq!(in_top(), "1");
 }
 
 /// Write options were checked before the mode: a read-only database has one answer to every write.

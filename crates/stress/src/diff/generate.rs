@@ -223,6 +223,7 @@ impl Maker<'_> {
                 let slot = *self.rng.pick(&droppable);
                 // A batch for a family that is gone may stop RocksDB's writes.
                 self.say(&["b 0 clear", "b 1 clear", "b 2 clear"]);
+                self.say(&["w 0 clear", "w 1 clear", "w 2 clear"]);
                 self.out.push(format!("dropcf {slot}"));
                 self.set(slot, Slot::Dropped);
             }
