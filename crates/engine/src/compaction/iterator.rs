@@ -671,14 +671,18 @@ impl CompactionIter {
             let oldest_first: Vec<&[u8]> = operands.iter().rev().map(|p| &**p).collect();
             if let Some(v) = operator.partial_merge(self.user(), &oldest_first) {
                 self.enqueue(ValueType::Merge, newest, Pinned::from_vec(v));
+                self.has_user = false;
                 return Ok(());
             }
         }
         for (seqno, operand) in seqnos.into_iter().zip(operands) {
             self.enqueue(ValueType::Merge, seqno, operand);
         }
-        if let Some((kind, seqno, value)) = base {
-            self.enqueue(kind, seqno, value);
+        match base {
+            Some((kind, seqno, value)) => self.enqueue(kind, seqno, value),
+            // As in RocksDB, what lies below operands without a base counts as a key's newest
+            // entry: a filter is asked about it, whatever snapshots see.
+            None => self.has_user = false,
         }
         Ok(())
     }

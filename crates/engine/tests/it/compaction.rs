@@ -141,6 +141,26 @@ fn a_filter_does_not_bring_back_what_a_range_deletes() {
     assert_eq!(cf.get("change").unwrap().as_deref(), Some(&b"changed"[..]));
 }
 
+/// As RocksDB's does, whatever the snapshots see.
+#[test]
+fn a_filter_is_asked_about_the_value_below_operands_that_a_snapshot_keeps_from_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let builder = Db::builder(dir.path()).create_if_missing(true);
+    let db = builder
+        .compaction_filter(Arc::new(ByKey::default()))
+        .merge_operator(Arc::new(spanlith::StringAppend::new(b",")))
+        .open()
+        .unwrap();
+    let cf = db.default_cf();
+    cf.put("change", "value").unwrap();
+    let snapshot = db.snapshot();
+    cf.merge("change", "more").unwrap();
+    cf.compact_range(None, None).unwrap();
+    let found = cf.get("change").unwrap();
+    assert_eq!(found.as_deref(), Some(&b"changed,more"[..]));
+    drop(snapshot);
+}
+
 /// Drops everything, for the jobs it is told to.
 struct Everything {
     when: TableCreation,
