@@ -358,10 +358,7 @@ fn tables_behave_as_sorted_vectors() {
         let mut last = 0;
         for (key, _) in &entries {
             let offset = reader.approximate_offset(key);
-            assert!(
-                offset >= last && offset <= reader.file_size(),
-                "{context}"
-            );
+            assert!(offset >= last && offset <= reader.file_size(), "{context}");
             last = offset;
         }
     }
