@@ -248,7 +248,9 @@ impl DbState {
     pub(crate) fn min_log_without(&self, left_out: impl Fn(u32) -> bool) -> FileNumber {
         let counted = self.families.iter().filter(|f| !left_out(*f.0));
         let numbers = counted.map(|(_, f)| f.log_number);
-        numbers.chain([self.min_prepared_log()]).min().unwrap_or(0)
+        let needed = numbers.chain([self.min_prepared_log()]).min();
+        // What was said to be gone is gone: families that were idle then still name those logs.
+        needed.unwrap_or(0).max(self.kept_log)
     }
 
     /// Number of the oldest log that holds a prepared transaction; the largest number if none does.

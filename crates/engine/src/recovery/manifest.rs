@@ -362,7 +362,9 @@ impl<'a> Replay<'a> {
         self.compact_size = e
             .last_compacted_manifest_file_size
             .unwrap_or(self.compact_size);
-        self.min_log_number = e.min_log_number_to_keep.unwrap_or(self.min_log_number);
+        // Never back: what was below it may be gone.
+        let kept = e.min_log_number_to_keep.unwrap_or(0);
+        self.min_log_number = self.min_log_number.max(kept);
         self.track(e)?;
         self.has_log_number |= e.log_number.is_some();
         let can_open = self.can_open();

@@ -2,7 +2,8 @@
 
 use spanlith_stress::crash::workloads::WORKLOADS;
 use spanlith_stress::crash::{CrashPlan, CrashReport, run_crash, run_workload};
-use spanlith_stress::model::run::{ModelPlan, run_model};
+use spanlith_stress::model::program::Program;
+use spanlith_stress::model::run::{ModelPlan, run_model, run_program};
 use spanlith_stress::threads::{ThreadsPlan, run_threads};
 use spanlith_testkit::{seed, test_name};
 
@@ -50,6 +51,22 @@ fn a_closed_log_in_a_reused_file_ends_where_its_records_end_before_a_table_refer
     run_workload(&plan, "families", plan.seed, &mut report);
     assert!(report.is_clean(), "{:#?}", report.failures);
     assert!(report.states > 100, "only {} states", report.states);
+}
+
+#[test]
+fn a_log_that_is_gone_is_not_needed_again_because_an_idle_family_names_it() {
+    let program = "\
+setup reverse=0 merge=none levels=3 families=3 real=0 world=4545274421077899915
+open buffer=262144
+logged put key0000000000007 1156.128.r
+flush
+synced put key0000000000009 1157.127.r
+powerloss 6 0 stay=1
+";
+    let program = Program::parse(program).expect("a program");
+    if let Err(failure) = run_program(&program, None).0 {
+        panic!("operation {}: {}", failure.op, failure.text);
+    }
 }
 
 #[test]
