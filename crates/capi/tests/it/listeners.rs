@@ -111,10 +111,17 @@ fn a_listener_is_told_of_flushes_and_compactions_and_ended_once() {
         );
         rocksdb_options_add_eventlistener(world.options, listener);
         let db = world.open().unwrap();
-        for round in [b"1", b"2"] {
+        for (round, heard) in [(b"1", 2), (b"2", 4)] {
             world.put(db, b"a", round).unwrap();
             world.put(db, b"z", round).unwrap();
             world.flush(db).unwrap();
+            // The flush returns when the table is there; the listener hears of it a little later.
+            for _ in 0..10_000 {
+                if told.events.lock().unwrap().len() >= heard {
+                    break;
+                }
+                std::thread::sleep(std::time::Duration::from_millis(3));
+            }
         }
         rocksdb_compact_range(db, ptr::null(), 0, ptr::null(), 0);
         rocksdb_close(db);
