@@ -3,6 +3,7 @@
 use super::mem_charge::MemCharge;
 use super::throttle::StallCondition;
 use super::{Family, FamilySettings};
+use crate::listener::FlushReason;
 use crate::picker::RunningCompaction;
 use crate::version::Version;
 use spanlith_base::{Error, ErrorKind, FileNumber, Result, SequenceNumber, WriteBufferManager};
@@ -36,6 +37,8 @@ pub(crate) struct Immutable {
     pub next_log: FileNumber,
     /// Sequence number of the newest write when it was sealed.
     pub last_sequence: SequenceNumber,
+    /// Why it was sealed.
+    pub reason: FlushReason,
 }
 
 /// The entries of a transaction that was prepared and not decided yet.
@@ -70,6 +73,8 @@ pub(crate) struct FamilyState {
     pub flush_running: bool,
     /// Someone waits for all sealed memtables, however few.
     pub flush_requested: bool,
+    /// A flush is installed that listeners have not heard of yet.
+    pub flush_untold: bool,
     /// It waits in `DbState::compaction_queue`.
     pub compaction_queued: bool,
     /// Output ranges of running compactions.
@@ -108,6 +113,7 @@ impl FamilyState {
             flush_scheduled: false,
             flush_running: false,
             flush_requested: false,
+            flush_untold: false,
             compaction_queued: false,
             running: Vec::new(),
             pending_compaction_bytes: 0,

@@ -1,6 +1,7 @@
 //! Flush on demand, and closing.
 
 use crate::core::{Engine, Family};
+use crate::listener::FlushReason;
 use spanlith_base::{Error, ErrorKind, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -38,18 +39,22 @@ impl Engine {
                 .filter(|&at| !leader.slots[at].mem.is_empty())
                 .collect();
             if !filled.is_empty() {
-                self.switch_memtables(&mut leader, &filled)
+                self.switch_memtables(&mut leader, &filled, FlushReason::ManualFlush)
                     .inspect_err(|e| self.set_error("sealing a memtable", e))?;
             }
         }
         let mut state = self.state.lock();
-        // Done when everything sealed by now is gone; later memtables do not matter.
+        // Done when everything sealed by now is gone and listeners know; later memtables do not matter.
         let mut last = Vec::new();
         for family in families {
             if let Some(f) = state.family_mut(family.id)
-                && let Some(newest) = f.imm.last()
+                && let is_due = f.flush_is_due()
+                && let Some(newest) = f.imm.last_mut()
             {
                 last.push((family.id, newest.mem.clone()));
+                if !is_due {
+                    newest.reason = FlushReason::ManualFlush;
+                }
                 f.flush_requested = true;
             }
         }
@@ -63,7 +68,7 @@ impl Engine {
             }
             let there = last.iter().any(|(id, mem)| {
                 let f = state.family(*id);
-                f.is_some_and(|f| f.imm.iter().any(|i| Arc::ptr_eq(&i.mem, mem)))
+                f.is_some_and(|f| f.flush_untold || f.imm.iter().any(|i| Arc::ptr_eq(&i.mem, mem)))
             });
             if !there {
                 return Ok(());

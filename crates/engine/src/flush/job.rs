@@ -123,11 +123,7 @@ impl Engine {
                 family: f.family.clone(),
                 settings: f.settings.clone(),
                 imm: f.imm.clone(),
-                reason: if f.flush_requested {
-                    FlushReason::ManualFlush
-                } else {
-                    FlushReason::WriteBufferFull
-                },
+                reason: f.imm.last().map_or(FlushReason::Others, |i| i.reason),
             }
         };
         if self.c.options.atomic_flush {
@@ -201,6 +197,7 @@ impl Engine {
             for p in picked {
                 if let Some(f) = state.family_mut(p.family.id) {
                     f.imm.drain(..p.imm.len());
+                    f.flush_untold = true;
                 }
             }
         })?;
@@ -210,6 +207,16 @@ impl Engine {
             let files = file.as_slice();
             self.warm_cache(note.family, note.settings, files, WrittenBy::Flush);
         }
+        // A flush returns after the listeners heard of it, as in RocksDB.
+        {
+            let mut state = self.state.lock();
+            for p in picked {
+                if let Some(f) = state.family_mut(p.family.id) {
+                    f.flush_untold = false;
+                }
+            }
+        }
+        self.changed.notify_all();
         self.retire_logs();
         self.check_space()
     }

@@ -17,6 +17,7 @@ use crate::core::{
     MemSlot, PurgeQueue, Resources, SnapshotList, Throttle, family_paths,
 };
 use crate::info_log::{InfoLog, Logger};
+use crate::listener::FlushReason;
 use crate::listener::Listeners;
 use crate::options::DbOptions;
 use crate::version::{FileKind, TableIo, filenames, parse_file_name};
@@ -295,6 +296,7 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
                     mem,
                     next_log: 0,
                     last_sequence: replayed.last_sequence,
+                    reason: FlushReason::Others,
                 });
             }
             engine.install_superversion(&mut state, id);

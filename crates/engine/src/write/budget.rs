@@ -6,6 +6,7 @@
 
 use super::room::no_room;
 use crate::core::{Engine, LeaderState};
+use crate::listener::FlushReason;
 use spanlith_base::{Error, Result};
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,7 +69,7 @@ impl Engine {
             filled.min_by_key(|(_, slot)| slot.mem.first_seqno())
         };
         if let Some((at, _)) = oldest {
-            self.switch_memtables(leader, &[at])
+            self.switch_memtables(leader, &[at], FlushReason::WriteBufferManager)
                 .inspect_err(|e: &Error| self.set_error("sealing a memtable", e))?;
         }
         // What is sealed is flushed, however few memtables that are.

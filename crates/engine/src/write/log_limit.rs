@@ -2,6 +2,7 @@
 //! flushed.
 
 use crate::core::{Engine, LeaderState};
+use crate::listener::FlushReason;
 use spanlith_base::Result;
 use std::sync::Arc;
 
@@ -65,7 +66,7 @@ impl Engine {
             .filter(|&at| !leader.slots[at].mem.is_empty())
             .collect();
         if !filled.is_empty() {
-            self.switch_memtables(leader, &filled)
+            self.switch_memtables(leader, &filled, FlushReason::WalFull)
                 .inspect_err(|e| self.set_error("sealing a memtable", e))?;
             let mut state = self.state.lock();
             for id in holders {

@@ -1,6 +1,7 @@
 //! Makes room before a group is written: refuses, delays or stops it, and seals a full memtable.
 
 use crate::core::{Engine, Immutable, LeaderState, Opening};
+use crate::listener::FlushReason;
 use crate::options::CompressionType;
 use spanlith_base::{Error, Result};
 use spanlith_env::{IoActivity, PacedFile, SyncPace, WritableFile};
@@ -75,7 +76,7 @@ impl Engine {
         no_slowdown: bool,
         slots: &[usize],
     ) -> Result<()> {
-        self.switch_memtables(leader, slots)
+        self.switch_memtables(leader, slots, FlushReason::WriteBufferFull)
             .inspect_err(|e| self.set_error("sealing a memtable", e))?;
         // The sealed memtable may be the one too many.
         if self.write_gate.load(Ordering::Relaxed) & crate::core::gate::STOP != 0 {
@@ -234,6 +235,7 @@ impl Engine {
         self: &Arc<Self>,
         leader: &mut LeaderState,
         slots: &[usize],
+        reason: FlushReason,
     ) -> Result<()> {
         let reuse = leader.log.as_ref().is_some_and(LogWriter::is_empty);
         let next_log = if reuse {
@@ -263,6 +265,7 @@ impl Engine {
                 mem: sealed,
                 next_log,
                 last_sequence,
+                reason,
             });
             let id = f.family.id;
             if let Some(sealed) = f.imm.last() {
