@@ -57,8 +57,12 @@ impl SharedBatch {
 /// Updates applied together or not at all, which can be looked up before; reusable.
 pub struct rocksdb_writebatch_wi_t {
     batch: SharedBatch,
-    /// An update or a setting that the batch cannot have: refused when written.
+    /// A setting that the batch cannot have: refused when written.
     refused: Option<Error>,
+    /// Whether it was asked for a range deletion.
+    range: bool,
+    /// The same at each save point.
+    marks: Vec<bool>,
 }
 
 impl rocksdb_writebatch_wi_t {
@@ -67,14 +71,27 @@ impl rocksdb_writebatch_wi_t {
         Self {
             batch: SharedBatch(Arc::new(Cell(UnsafeCell::new(batch)))),
             refused: None,
+            range: false,
+            marks: Vec::new(),
         }
     }
 
     /// A range deletion: RocksDB's batch does not take it and says so to nobody. Here the write says
     /// it.
     fn refuse_range(&mut self) {
-        let e = Error::not_supported("DeleteRange unsupported in WriteBatchWithIndex");
-        self.refused.get_or_insert(e);
+        self.range = true;
+    }
+
+    /// What keeps the batch from being written.
+    fn check(&self) -> Result<()> {
+        if let Some(e) = &self.refused {
+            return Err(e.clone());
+        }
+        if self.range {
+            let text = "DeleteRange unsupported in WriteBatchWithIndex";
+            return Err(Error::not_supported(text));
+        }
+        Ok(())
     }
 }
 
@@ -369,7 +386,8 @@ c_api! {
 
     /// Forgets all updates.
     fn rocksdb_writebatch_wi_clear(batch: *mut rocksdb_writebatch_wi_t) {
-        (*batch).refused = None;
+        (*batch).range = false;
+        (*batch).marks.clear();
         (*batch).batch.get_mut().clear();
     }
 
@@ -409,6 +427,8 @@ c_api! {
 
     /// Remembers the current state.
     fn rocksdb_writebatch_wi_set_save_point(batch: *mut rocksdb_writebatch_wi_t) {
+        let range = (*batch).range;
+        (*batch).marks.push(range);
         (*batch).batch.get_mut().set_save_point();
     }
 
@@ -417,7 +437,11 @@ c_api! {
         batch: *mut rocksdb_writebatch_wi_t,
         errptr: *mut *mut c_char,
     ) {
-        report(errptr, (), || (*batch).batch.get_mut().rollback_to_save_point());
+        report(errptr, (), || {
+            (*batch).batch.get_mut().rollback_to_save_point()?;
+            (*batch).range = (*batch).marks.pop().unwrap_or(false);
+            Ok(())
+        });
     }
 
     /// Overwrites the timestamps of all entries whose family has timestamps; `get_ts_size` tells how
@@ -447,9 +471,7 @@ c_api! {
         errptr: *mut *mut c_char,
     ) {
         report(errptr, (), || {
-            if let Some(e) = &(*wbwi).refused {
-                return Err(e.clone());
-            }
+            (*wbwi).check()?;
             let batch = (*wbwi).batch.get_mut();
             let sequence = (*db).cf.db().write_raw(batch.batch(), &(*options).options)?;
             batch.set_sequence(sequence);

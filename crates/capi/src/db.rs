@@ -8,7 +8,6 @@ use libc::c_char;
 use spanlith::options::CfOptions;
 use spanlith::version::{FileKind, parse_file_name};
 use spanlith::{Cf, Db, FamilyOptions};
-use spanlith_base::stats::Statistics;
 use spanlith_base::{Error, Result};
 use spanlith_env::Env;
 use std::path::PathBuf;
@@ -19,8 +18,6 @@ use std::sync::Arc;
 pub struct rocksdb_t {
     /// The default column family, and through it the database.
     pub(crate) cf: Cf,
-    /// Counters, if they were enabled.
-    pub(crate) statistics: Option<Arc<Statistics>>,
     /// The world it was opened in.
     pub(crate) env: Env,
     /// What it was opened with; kept alive until it is closed.
@@ -32,7 +29,6 @@ impl rocksdb_t {
     pub(crate) fn lent(cf: Cf, env: Env) -> Self {
         Self {
             cf,
-            statistics: None,
             env,
             _parts: Parts::default(),
         }
@@ -130,7 +126,6 @@ fn open(
     let db = opened?;
     Ok(boxed(rocksdb_t {
         cf: db.default_cf(),
-        statistics: options.statistics.clone(),
         env: options.env(),
         _parts: options.parts.clone(),
     }))

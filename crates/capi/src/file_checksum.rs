@@ -15,13 +15,14 @@ c_api! {
         boxed(rocksdb_file_checksum_gen_factory_t("FileChecksumGenCrc32cFactory"))
     }
 
-    /// Records checksums of whole files; NULL for none.
+    /// Records checksums of whole files. NULL changes nothing.
     fn rocksdb_options_set_file_checksum_gen_factory(
         opt: *mut rocksdb_options_t,
         factory: *mut rocksdb_file_checksum_gen_factory_t,
     ) {
-        let name = factory.as_ref().map_or("nullptr", |f| f.0);
-        (*opt).db.file_checksum_gen_factory = name.to_string();
+        if let (Some(options), Some(factory)) = (opt.as_mut(), factory.as_ref()) {
+            options.db.file_checksum_gen_factory = factory.0.to_string();
+        }
     }
 
     /// Compares every table and blob file with the checksum recorded for it.

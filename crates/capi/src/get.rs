@@ -26,18 +26,6 @@ pub(crate) unsafe fn copied(value: Option<Pinned>, len: *mut usize) -> *mut c_ch
     value.map_or(ptr::null_mut(), |v| malloc_copy(&v))
 }
 
-/// What may be known about a key without reading files: whether it may exist, and its value if that
-/// is known.
-fn may_exist(cf: &Cf, options: &rocksdb_readoptions_t, key: &[u8]) -> (bool, Option<Pinned>) {
-    let mut options = options.options.clone();
-    options.cache_only = true;
-    match cf.get_opt(key, &options) {
-        Ok(Some(value)) => (true, Some(value)),
-        Ok(None) => (false, None),
-        Err(_) => (true, None),
-    }
-}
-
 macro_rules! readers {
     ($(
         $get:ident, $pinned:ident, $handle:ident, $into:ident, $may_exist:ident,
@@ -138,7 +126,8 @@ macro_rules! readers {
                 value_found: *mut u8,
             ) -> u8 {
                 let _ = $db;
-                let (may, known) = may_exist($family, &*options, bytes(key, key_len));
+                let known = ($family).key_may_exist(bytes(key, key_len), &(*options).options);
+                let (may, known) = (known.is_some(), known.flatten());
                 if let Some(value_found) = value_found.as_mut() {
                     *value_found = known.is_some().into();
                     if known.is_some() {

@@ -10,16 +10,16 @@ pub struct rocksdb_flushoptions_t {
     pub(crate) wait: bool,
     /// A hint: RocksDB waits for a calm moment without it.
     allow_write_stall: bool,
-    /// With one column family every flush is atomic.
-    force_atomic_flush: bool,
-    /// There are no listeners to wait for.
+    /// Refused where it would matter: with several families.
+    pub(crate) force_atomic_flush: bool,
+    /// A flush waits for listeners in any case.
     listener_wait: bool,
 }
 
 /// Options of a log flush.
 pub struct rocksdb_flushwaloptions_t {
     pub(crate) sync: bool,
-    /// There is no rate limiter.
+    /// A hint: writes of the log do not ask the rate limiter.
     rate_limiter_priority: i32,
 }
 
@@ -66,8 +66,8 @@ impl rocksdb_compactoptions_t {
 /// Options of waiting for compactions.
 #[derive(Default)]
 pub struct rocksdb_wait_for_compact_options_t {
-    /// Background work cannot be paused.
-    abort_on_pause: bool,
+    /// Fails while background work is paused.
+    pub(crate) abort_on_pause: bool,
     pub(crate) flush: bool,
     pub(crate) close_db: bool,
     /// Microseconds; 0 is no limit.

@@ -51,7 +51,11 @@ fn wait_for_compact(db: &Db, options: &rocksdb_wait_for_compact_options_t) -> Re
         db.flush(true)?;
     }
     let limit = (options.timeout > 0).then(|| Duration::from_micros(options.timeout));
-    db.wait_idle(limit)?;
+    if options.abort_on_pause {
+        db.wait_idle_unless_paused(limit)?;
+    } else {
+        db.wait_idle(limit)?;
+    }
     if options.close_db {
         db.clone().close()
     } else {
@@ -89,6 +93,9 @@ c_api! {
     ) {
         report(errptr, (), || {
             let count = usize::try_from(num_column_families).unwrap_or(0);
+            if (*options).force_atomic_flush && count > 1 {
+                return Err(Error::not_supported("force_atomic_flush"));
+            }
             let families: Vec<&Cf> =
                 array(column_families, count).iter().map(|f| &(**f).cf).collect();
             (*db).cf.db().flush_cfs(&families, (*options).wait)

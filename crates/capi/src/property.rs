@@ -7,15 +7,8 @@ use libc::c_char;
 use spanlith::Cf;
 use std::ptr;
 
-/// The only property that is not the engine's.
-const STATISTICS: &str = "rocksdb.options-statistics";
-
-fn value(db: &rocksdb_t, cf: &Cf, name: &str) -> *mut c_char {
-    let value = if name == STATISTICS {
-        db.statistics.as_ref().map(|s| s.text())
-    } else {
-        cf.property(name)
-    };
+fn value(cf: &Cf, name: &str) -> *mut c_char {
+    let value = cf.property(name);
     value.map_or(ptr::null_mut(), |v| malloc_copy(v.as_bytes()))
 }
 
@@ -35,17 +28,16 @@ unsafe fn int(cf: &Cf, name: &str, out: *mut u64) -> i32 {
 c_api! {
     /// A property as text, from `malloc`; NULL if there is no such property.
     fn rocksdb_property_value(db: *mut rocksdb_t, propname: *const c_char) -> *mut c_char {
-        let db = &*db;
-        value(db, &db.cf, &text(propname))
+        value(&(*db).cf, &text(propname))
     }
 
     /// A property of a family as text, from `malloc`; NULL if there is no such property.
     fn rocksdb_property_value_cf(
-        db: *mut rocksdb_t,
+        _db: *mut rocksdb_t,
         column_family: *mut rocksdb_column_family_handle_t,
         propname: *const c_char,
     ) -> *mut c_char {
-        value(&*db, &(*column_family).cf, &text(propname))
+        value(&(*column_family).cf, &text(propname))
     }
 
     /// A property as a number: 0, or -1 if there is no such property.

@@ -151,7 +151,7 @@ c_api! {
         (*options).options.value_size_soft_limit
     }
 
-    /// Priority at the rate limiter. There is none, so it changes nothing.
+    /// Priority at the rate limiter. A hint: reads do not ask it.
     fn rocksdb_readoptions_set_rate_limiter_priority(
         options: *mut rocksdb_readoptions_t,
         value: i32,

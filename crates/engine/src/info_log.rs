@@ -334,9 +334,13 @@ impl InfoLog {
 
     /// Writes what this build can do, as RocksDB's readers look for it.
     pub fn dump_support(&self) {
-        let crc = match cfg!(any(target_feature = "sse4.2", target_feature = "crc")) {
+        // The library asks the processor, so this does, too.
+        #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
+        let has_crc = std::arch::is_x86_feature_detected!("sse4.2");
+        #[cfg(not(any(target_arch = "x86", target_arch = "x86_64")))]
+        let has_crc = cfg!(target_feature = "crc");
+        let crc = match has_crc {
             true => "Supported",
-            // What the compiler may assume; what the processor has is found out when it runs.
             false => "Not supported",
         };
         let arch = match cfg!(target_arch = "x86_64") {

@@ -1025,6 +1025,8 @@ static void verb_wal(void) {
     say(" ");
     rdb_writebatch_destroy(b);
   }
+  rdb_wal_iter_status(it, &err);
+  done(err);
   rdb_wal_iter_destroy(it);
 }
 

@@ -158,6 +158,34 @@ fn after_background_work_was_called_off_reads_and_writes_go_on_and_flushes_fail(
 }
 
 #[test]
+fn a_wait_may_refuse_to_wait_for_the_end_of_a_pause_and_calling_off_ends_it() {
+    let world = World::new();
+    let db = world.open().unwrap();
+    // SAFETY: Handles are valid.
+    unsafe {
+        let unlogged = rocksdb_writeoptions_create();
+        rocksdb_writeoptions_disable_WAL(unlogged, 1);
+        let key = c"k".as_ptr();
+        call(|e| rocksdb_put(db, unlogged, key, 1, key, 1, e)).unwrap();
+        rocksdb_writeoptions_destroy(unlogged);
+        let options = rocksdb_wait_for_compact_options_create();
+        rocksdb_wait_for_compact_options_set_abort_on_pause(options, 1);
+        call(|e| rocksdb_wait_for_compact(db, options, e)).unwrap();
+        call(|e| rocksdb_pause_background_work(db, e)).unwrap();
+        let waited = call(|e| rocksdb_wait_for_compact(db, options, e));
+        assert_eq!(waited.unwrap_err(), "Operation aborted: ");
+        rocksdb_wait_for_compact_options_destroy(options);
+        // Flushes what is in no log first, pause or not.
+        rocksdb_cancel_all_background_work(db, 1);
+        rocksdb_close(db);
+    }
+    let db = world.open().unwrap();
+    assert_eq!(world.get(db, b"k").unwrap().unwrap(), b"k");
+    // SAFETY: The handle is valid.
+    unsafe { rocksdb_close(db) };
+}
+
+#[test]
 fn components_that_do_not_exist_are_refused_by_name_when_a_database_is_opened() {
     let world = World::new();
     // SAFETY: Handles are valid.

@@ -130,6 +130,17 @@ fn a_batch_with_an_index_is_read_over_the_database_and_may_go_before_its_iterato
             e,
             "Not implemented: DeleteRange unsupported in WriteBatchWithIndex"
         );
+        // The refusal goes with what it is about, by a rollback or a clear.
+        rocksdb_writebatch_wi_clear(batch);
+        rocksdb_writebatch_wi_put(batch, p(b"b"), 1, p(b"1"), 1);
+        rocksdb_writebatch_wi_set_save_point(batch);
+        rocksdb_writebatch_wi_delete_range(batch, p(b"a"), 1, p(b"z"), 1);
+        call(|e| rocksdb_writebatch_wi_rollback_to_save_point(batch, e)).unwrap();
+        call(|e| rocksdb_write_writebatch_wi(db, world.write, batch, e)).unwrap();
+        rocksdb_writebatch_wi_delete_range(batch, p(b"a"), 1, p(b"z"), 1);
+        rocksdb_writebatch_wi_set_save_point(batch);
+        call(|e| rocksdb_writebatch_wi_rollback_to_save_point(batch, e)).unwrap();
+        call(|e| rocksdb_write_writebatch_wi(db, world.write, batch, e)).unwrap_err();
         rocksdb_writebatch_wi_destroy(batch);
         assert_eq!(walk(iter), "a=0 b=1 c=0");
         rocksdb_iter_destroy(iter);

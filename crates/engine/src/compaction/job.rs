@@ -192,8 +192,8 @@ impl Engine {
         let numbers: Vec<u64> = edit.new_files.iter().map(|f| f.number).collect();
         self.log_and_apply(family, edit, |_| {})?;
         self.note_compaction_end(job, &done, micros);
-        self.warm_cache(family, &job.settings, &done.files, WrittenBy::Compaction);
         self.check_space()?;
+        self.warm_cache(family, &job.settings, &done.files, WrittenBy::Compaction);
         Ok(numbers)
     }
 

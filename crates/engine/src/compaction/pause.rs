@@ -10,6 +10,8 @@ impl Engine {
     pub(crate) fn pause_background_work(&self) -> Result<()> {
         let mut state = self.state.lock();
         state.paused += 1;
+        // Those that wait for idleness may not want to wait for the end of a pause.
+        self.changed.notify_all();
         while !state.no_jobs() {
             if state.ends() {
                 return Err(Error::shutdown(""));

@@ -81,7 +81,7 @@ impl Engine {
     }
 
     /// Waits until no flush or compaction runs, is queued or is due.
-    pub(crate) fn wait_idle(&self, limit: Option<Duration>) -> Result<()> {
+    pub(crate) fn wait_idle(&self, limit: Option<Duration>, abort_on_pause: bool) -> Result<()> {
         let clock = &self.c.env.clock;
         let until = limit.map(|l| clock.monotonic_nanos() + l.as_nanos() as u64);
         let mut state = self.state.lock();
@@ -91,6 +91,9 @@ impl Engine {
             }
             if state.ends() {
                 return Err(Error::shutdown(""));
+            }
+            if abort_on_pause && state.paused > 0 {
+                return Err(Error::new(ErrorKind::Aborted, ""));
             }
             let due = state.families.values().any(|f| f.compaction_due);
             if state.no_jobs() && !due {
@@ -112,6 +115,18 @@ impl Engine {
         }
     }
 
+    /// Flushes what is in no log, unless the options say not to. Ends a pause, which would keep the
+    /// flush waiting.
+    fn flush_unlogged(self: &Arc<Self>) -> Result<()> {
+        if !self.has_unlogged.load(Ordering::Relaxed) || self.options().avoid_flush_during_shutdown
+        {
+            return Ok(());
+        }
+        self.state.lock().paused = 0;
+        let all: Vec<_> = self.families.load().iter().cloned().collect();
+        self.flush(&all, true)
+    }
+
     /// Starts no flush and no compaction any more, ever, and abandons those that run; with `wait`,
     /// waits for their end. Memtables whose writes are in no log are flushed first, unless
     /// `avoid_flush_during_shutdown`.
@@ -123,12 +138,10 @@ impl Engine {
             let state = self.state.lock();
             (state.ends(), state.error.is_some())
         };
-        let unlogged = self.has_unlogged.load(Ordering::Relaxed);
-        let mut flushed = Ok(());
-        if !over && unlogged && !failed && !self.options().avoid_flush_during_shutdown {
-            let all: Vec<_> = self.families.load().iter().cloned().collect();
-            flushed = self.flush(&all, true);
-        }
+        let flushed = match over || failed {
+            true => Ok(()),
+            false => self.flush_unlogged(),
+        };
         self.state.lock().canceled = true;
         self.stopping.store(true, Ordering::Relaxed);
         self.changed.notify_all();
@@ -144,21 +157,18 @@ impl Engine {
         if self.c.read_only {
             return Ok(());
         }
-        let unlogged = {
+        let over = {
             let state = self.state.lock();
             if state.closing {
                 return Ok(());
             }
-            !state.canceled && self.has_unlogged.load(Ordering::Relaxed)
+            state.canceled || state.error.is_some()
         };
-        // A pause would keep the last flush waiting.
-        self.state.lock().paused = 0;
-        let mut first: Result<()> = Ok(());
         let failed = self.state.lock().error.clone();
-        if unlogged && failed.is_none() && !self.options().avoid_flush_during_shutdown {
-            let all: Vec<_> = self.families.load().iter().cloned().collect();
-            first = self.flush(&all, true);
-        }
+        let mut first = match over {
+            true => Ok(()),
+            false => self.flush_unlogged(),
+        };
         {
             let mut state = self.state.lock();
             if state.closing {

@@ -135,10 +135,16 @@ impl Cursor {
     /// Of the blob file; the cursor then stands nowhere.
     pub fn prepare_value(&mut self) -> Result<bool> {
         let i = self.iter.as_mut().map_err(|e| e.clone())?;
-        if i.prepare_value() {
-            return Ok(true);
+        if !i.prepare_value() {
+            return i.status().map(|()| false);
         }
-        i.status().map(|()| false)
+        if self.options.pin_data
+            && let Some(kept) = self.kept.last_mut()
+        {
+            // What was kept at the move had no value to lend.
+            kept.1 = i.value_pinned();
+        }
+        Ok(true)
     }
 
     /// User key, sequence number and type of the entry as they are stored; `None` where they are not

@@ -203,7 +203,15 @@ impl Db {
     /// # Errors
     /// The background error that stopped the work; `TimedOut`; `ShutdownInProgress`.
     pub fn wait_idle(&self, limit: Option<std::time::Duration>) -> Result<()> {
-        self.engine().wait_idle(limit)
+        self.engine().wait_idle(limit, false)
+    }
+
+    /// As [`Self::wait_idle`], but fails at once while background work is paused.
+    ///
+    /// # Errors
+    /// Those of [`Self::wait_idle`]; `Aborted`.
+    pub fn wait_idle_unless_paused(&self, limit: Option<std::time::Duration>) -> Result<()> {
+        self.engine().wait_idle(limit, true)
     }
 
     /// Starts no flush or compaction any more and waits for those that run. Counts: must be

@@ -97,11 +97,17 @@ impl Db {
         }
         open_files += engine.c.io.open_count();
         let pace = sum("actual-delayed-write-rate");
-        let logs = engine.state.lock().logs.clone();
+        let (newest_log, older_logs) = {
+            let state = engine.state.lock();
+            (
+                state.logs.back().copied(),
+                state.closed_logs.values().sum::<u64>(),
+            )
+        };
         // A log that went meanwhile is needed no more.
-        let log_sizes = logs
-            .iter()
-            .filter_map(|&number| engine.c.env.fs.size(&engine.log_path(number)).ok());
+        let newest_size = newest_log
+            .and_then(|number| engine.c.env.fs.size(&engine.log_path(number)).ok())
+            .unwrap_or(0);
         let oldest = engine.c.snapshots.oldest();
         let now = engine.c.env.clock.now_seconds();
         Metrics {
@@ -115,7 +121,7 @@ impl Db {
             live_bytes: sum("live-sst-files-size") + sum("live-blob-file-size"),
             garbage_bytes: sum("live-blob-file-garbage-size"),
             pending_compaction_bytes: sum("estimate-pending-compaction-bytes"),
-            wal_bytes: log_sizes.sum(),
+            wal_bytes: older_logs + newest_size,
             oldest_snapshot_age: oldest.map(|o| Duration::from_secs(now.saturating_sub(o.1))),
             open_files: u32::try_from(open_files).unwrap_or(u32::MAX),
         }

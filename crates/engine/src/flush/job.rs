@@ -204,8 +204,6 @@ impl Engine {
         let micros = (self.c.env.clock.monotonic_nanos() - started) / 1000;
         for (note, file) in &done {
             self.note_flush_end(note, file.as_ref(), micros);
-            let files = file.as_slice();
-            self.warm_cache(note.family, note.settings, files, WrittenBy::Flush);
         }
         // A flush returns after the listeners heard of it, as in RocksDB.
         {
@@ -218,6 +216,10 @@ impl Engine {
         }
         self.changed.notify_all();
         self.retire_logs();
+        for (note, file) in &done {
+            let files = file.as_slice();
+            self.warm_cache(note.family, note.settings, files, WrittenBy::Flush);
+        }
         self.check_space()
     }
 }

@@ -199,7 +199,8 @@ impl<'a> Lookup<'a> {
             }
         })?;
         // A tombstone of this table does not end the search: versions of one key may lie in two
-        // adjacent tables, and those in the next may be newer than it. Older entries end it.
+        // adjacent tables of a level, and those in the next may be newer than it. The end of the
+        // level ends it.
         failed.map_or(Ok(()), Err)
     }
 
@@ -362,18 +363,19 @@ impl SuperVersion {
                             return Ok(());
                         }
                     }
-                    some.push(file, hash);
+                    some.push(file, hash, true);
                 }
                 continue;
             }
-            for file in &level.files[level.find_covering(key)] {
+            let covering = level.find_covering(key);
+            for at in covering.clone() {
                 if some.is_full() {
                     ask(&mut some, lookup, hash, ctx)?;
                     if lookup.done() {
                         return Ok(());
                     }
                 }
-                some.push(file, hash);
+                some.push(&level.files[at], hash, at + 1 == covering.end);
             }
         }
         ask(&mut some, lookup, hash, ctx)
@@ -387,6 +389,8 @@ const MAX_CANDIDATES: usize = 24;
 struct Candidates<'a> {
     files: [Option<&'a FileMeta>; MAX_CANDIDATES],
     len: usize,
+    /// By bit: those behind which only older entries lie.
+    ends: u32,
 }
 
 impl<'a> Candidates<'a> {
@@ -395,6 +399,7 @@ impl<'a> Candidates<'a> {
         Self {
             files: [None; MAX_CANDIDATES],
             len: 0,
+            ends: 0,
         }
     }
 
@@ -404,11 +409,12 @@ impl<'a> Candidates<'a> {
     }
 
     #[inline]
-    fn push(&mut self, file: &'a FileMeta, hash: u64) {
+    fn push(&mut self, file: &'a FileMeta, hash: u64, ends_place: bool) {
         if let Some(reader) = file.reader.get() {
             reader.prefetch_filter(hash);
         }
         self.files[self.len] = Some(file);
+        self.ends |= u32::from(ends_place) << self.len;
         self.len += 1;
     }
 }
@@ -421,6 +427,7 @@ fn ask(
     hash: u64,
     ctx: &ReadContext<'_>,
 ) -> Result<()> {
+    let mut ends = std::mem::take(&mut some.ends);
     for file in some.files[..std::mem::take(&mut some.len)].iter().flatten() {
         let opened;
         let reader = match file.reader.get() {
@@ -434,6 +441,10 @@ fn ask(
             lookup.note_ranges(list);
         }
         lookup.in_table(reader, hash, &ctx.params)?;
+        if ends & 1 != 0 {
+            lookup.end_place();
+        }
+        ends >>= 1;
         if lookup.done() {
             break;
         }

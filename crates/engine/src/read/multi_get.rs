@@ -86,6 +86,8 @@ struct Run<'k, 'a, 'o> {
     len: usize,
     /// The level that is asked.
     level: usize,
+    /// A table with range tombstones was visited.
+    met_ranges: bool,
     /// Words and places of the batch's keys among the caller's.
     batch: &'o [(u64, u32)],
     /// Keys without an answer yet.
@@ -119,6 +121,7 @@ impl SuperVersion {
             lookups: [const { Lookup::NONE }; BATCH],
             len: 0,
             level: 0,
+            met_ranges: false,
             batch: &[],
             open: 0,
             gets: [const { TableGet::NONE }; BATCH],
@@ -219,18 +222,16 @@ impl<'k, 'a, 'o> Run<'k, 'a, 'o> {
             let get = &mut self.gets[n];
             (get.user_key, get.hash) = (key, TableReader::filter_hash(key));
         }
-        for (n, level) in sv.version.levels.iter().enumerate() {
+        for &(n, ref level) in sv.version.occupied() {
             if self.open == 0 {
                 break;
-            }
-            if level.files.is_empty() {
-                continue;
             }
             self.level = n;
             if n == 0 {
                 self.visit_overlapping(level)?;
             } else {
                 self.visit_disjoint(level)?;
+                self.end_place(self.open)?;
             }
         }
         Ok(())
@@ -337,9 +338,20 @@ impl<'k, 'a, 'o> Run<'k, 'a, 'o> {
         for (at, file) in level.files.iter().enumerate() {
             let begin = self.begin_within(level, at, 0..self.len);
             let end = self.end_within(level, at, begin);
-            self.visit_file(between(&(begin..end)) & self.open, file)?;
+            let keys = between(&(begin..end)) & self.open;
+            self.visit_file(keys, file)?;
+            self.end_place(keys)?;
         }
         Ok(())
+    }
+
+    /// Behind a place: keys under a tombstone met so far have their answer.
+    fn end_place(&mut self, keys: Keys) -> Result<()> {
+        if !self.met_ranges {
+            return Ok(());
+        }
+        each(keys & self.open).for_each(|n| self.lookups[n].end_place());
+        self.finish_done(keys)
     }
 
     /// A level of disjoint files: each gets the run of keys in its range.
@@ -387,6 +399,7 @@ impl<'k, 'a, 'o> Run<'k, 'a, 'o> {
             observer.record(Histogram::SstBatchSize, keys.count_ones().into());
         }
         if let Some(list) = file.tombstones.get() {
+            self.met_ranges = true;
             each(keys).for_each(|n| self.lookups[n].note_ranges(list));
         }
         let range = keys.trailing_zeros() as usize..(Keys::BITS - keys.leading_zeros()) as usize;

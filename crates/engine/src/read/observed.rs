@@ -176,20 +176,20 @@ impl SuperVersion {
     ) -> Result<()> {
         let key = lookup.key();
         let hash = TableReader::filter_hash(key);
-        for (n, level) in self.version.levels.iter().enumerate() {
-            let mut files = Vec::new();
-            if n == 0 {
-                files.extend(level.files_covering(key));
-            } else if let Some(at) = level.find_file_for_user_key(key) {
-                let covering = (at..level.len()).take_while(|&at| !level.begins_behind(at, key));
-                files.extend(covering.map(|at| &level.files[at]));
-            }
-            for file in files {
+        for &(n, ref level) in self.version.occupied() {
+            let files: Vec<_> = match n {
+                0 => level.files_covering(key).collect(),
+                _ => level.files[level.find_covering(key)].iter().collect(),
+            };
+            for (at, file) in files.iter().enumerate() {
                 let reader = ctx.cache.reader(file)?;
                 if let Some(list) = file.tombstones.get() {
                     lookup.note_ranges(list);
                 }
                 lookup.in_table(&reader, hash, &ctx.params)?;
+                if n == 0 || at + 1 == files.len() {
+                    lookup.end_place();
+                }
                 if lookup.done() {
                     if lookup.is_found() {
                         observer.hit_level(n);

@@ -157,12 +157,19 @@ impl SuperVersion {
                 let begins = holds(file.smallest_user_key()).is_le();
                 if begins && holds(file.largest_user_key()).is_ge() {
                     v.in_table(file)?;
+                    if n == 0 {
+                        v.lookup.end_place();
+                    }
                     if v.lookup.done() {
                         return Ok(());
                     }
                 } else if n > 0 {
                     break;
                 }
+            }
+            v.lookup.end_place();
+            if v.lookup.done() {
+                return Ok(());
             }
         }
         Ok(())

@@ -36,8 +36,19 @@ const CONSISTENT_TRIES: usize = 3;
 impl Engine {
     #[inline]
     pub(super) fn context<'a>(&self, family: &'a Family, options: &ReadOptions) -> ReadContext<'a> {
+        self.context_counted(family, options, self.is_observed())
+    }
+
+    /// As [`Self::context`], where it is known whether someone counts.
+    #[inline]
+    pub(super) fn context_counted<'a>(
+        &self,
+        family: &'a Family,
+        options: &ReadOptions,
+        is_counted: bool,
+    ) -> ReadContext<'a> {
         let mut params = options.params();
-        params.is_counted = self.is_observed();
+        params.is_counted = is_counted;
         ReadContext {
             comparator: &family.comparator,
             cache: &family.cache,
@@ -115,7 +126,7 @@ impl Engine {
             return Ok(self.get_timed(family, key, options)?.map(|found| found.0));
         }
         let sv = family.superversion.load();
-        let context = self.context(family, options);
+        let context = self.context_counted(family, options, false);
         sv.get(key, self.read_sequence(options), &context)
     }
 

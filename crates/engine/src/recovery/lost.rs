@@ -25,6 +25,16 @@ impl Engine {
         };
         let lost = dir.join(LOST_DIR);
         fs.create_dir_if_missing(&lost)?;
-        fs.rename(path, &lost.join(name))
+        // Numbers are given out anew where the MANIFEST that knew them is lost: what an earlier
+        // recovery saved keeps its name.
+        let mut target = lost.join(name);
+        let mut turn = 0u32;
+        while fs.entry(&target)?.is_some() {
+            turn += 1;
+            let mut other = name.to_os_string();
+            other.push(format!(".{turn}"));
+            target = lost.join(other);
+        }
+        fs.rename(path, &target)
     }
 }

@@ -182,14 +182,14 @@ impl IndexedBatch {
         update: impl FnOnce(&mut WriteBatch, u32, &[u8]) -> Result<()>,
     ) -> Result<()> {
         let id = cf.map_or(0, Cf::id);
-        if !self.families.contains_key(&id) {
-            let order = cf.map_or(Comparator::Bytewise, |cf| cf.comparator().clone());
-            self.families.entry(id).or_default().order = order;
-        }
         let offset = self.batch.as_bytes().len();
-        let Some(family) = self.families.get_mut(&id) else {
-            return Ok(());
-        };
+        let family = self.families.entry(id).or_default();
+        // A handle knows the order better than who made the batch, the default family's too.
+        if let Some(cf) = cf
+            && family.keys.is_empty()
+        {
+            family.order = cf.comparator().clone();
+        }
         match family.order.timestamp_size() {
             0 => update(&mut self.batch, id, key)?,
             // The place of a timestamp, which is set later.

@@ -173,6 +173,20 @@ fn operands_without_a_base_are_no_answer_and_need_a_family_with_an_operator() {
 }
 
 #[test]
+fn a_handle_of_the_default_family_brings_its_order() {
+    let db = open(Comparator::ReverseBytewise);
+    let cf = db.default_cf();
+    let mut batch = IndexedBatch::new(Comparator::Bytewise);
+    batch.put(Some(&cf), b"a", b"1").unwrap();
+    batch.put(Some(&cf), b"b", b"2").unwrap();
+    let mut iter = overlay(&cf, &[None, None]);
+    iter.seek_to_first(&batch);
+    assert_eq!(iter.key(), b"b");
+    iter.next(&batch);
+    assert_eq!(iter.key(), b"a");
+}
+
+#[test]
 fn a_move_from_nowhere_is_an_error_until_the_next_positioning() {
     let db = open(Comparator::Bytewise);
     let mut batch = IndexedBatch::new(Comparator::Bytewise);

@@ -41,6 +41,10 @@ impl Engine {
             if let Some(e) = self.refusal() {
                 return Err(e);
             }
+            if self.state.lock().ends() {
+                // No flush comes any more that could make room.
+                return Err(Error::shutdown("stalled writes"));
+            }
             if no_slowdown {
                 return Err(no_room());
             }
@@ -62,6 +66,9 @@ impl Engine {
     fn flush_oldest(self: &Arc<Self>, leader: &mut LeaderState) -> Result<()> {
         let oldest = {
             let state = self.state.lock();
+            if state.ends() {
+                return Ok(());
+            }
             let filled = leader.slots.iter().enumerate().filter(|(_, slot)| {
                 let f = state.family(slot.family.id);
                 !slot.mem.is_empty() && f.is_some_and(|f| !f.flush_scheduled)

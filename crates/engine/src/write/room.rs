@@ -113,7 +113,7 @@ impl Engine {
         }
         let mut state = self.state.lock();
         loop {
-            if state.ends() {
+            if state.closing {
                 return Err(Error::shutdown("stalled writes"));
             }
             if let Some(e) = &state.error {
@@ -121,6 +121,10 @@ impl Engine {
             }
             if self.write_gate.load(Ordering::Relaxed) & gate::STOP == 0 {
                 return Ok(());
+            }
+            if state.canceled {
+                // Nothing will lift the stop.
+                return Err(Error::shutdown("stalled writes"));
             }
             if no_slowdown {
                 return Err(no_room());

@@ -161,6 +161,7 @@ fn damaged_directories_recover_to_what_rocksdb_makes_of_them() {
     };
     // Several at a time: opens wait for the disk.
     let cases = cases();
+    assert_eq!(cases.len(), 76);
     let numbered: Vec<(usize, &Case)> = cases.iter().enumerate().collect();
     let wrong: Vec<String> = std::thread::scope(|scope| {
         let parts = numbered.chunks(10);
@@ -206,4 +207,21 @@ fn a_read_only_open_to_best_efforts_changes_nothing() {
     );
     drop(db);
     assert_eq!(list(), before);
+}
+
+#[test]
+fn what_an_earlier_recovery_saved_keeps_its_name() {
+    let temp = TempDir::new("best-efforts-twice");
+    let dir = temp.path().join("db");
+    copy_dir(fixtures_dir().join("best-efforts/blobs"), &dir);
+    // A table that no MANIFEST names is put aside, twice under the same number.
+    let stray = dir.join("000900.sst");
+    for text in ["first", "second"] {
+        std::fs::write(&stray, text).unwrap();
+        builder(&dir, &["default"], false).open().unwrap();
+        assert!(!stray.exists());
+    }
+    let saved = |name: &str| std::fs::read_to_string(dir.join("lost").join(name)).unwrap();
+    assert_eq!(saved("000900.sst"), "first");
+    assert_eq!(saved("000900.sst.1"), "second");
 }

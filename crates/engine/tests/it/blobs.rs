@@ -208,3 +208,17 @@ fn the_blob_files_of_a_dropped_family_are_deleted() {
     db.flush(true).unwrap();
     wait_for(&dir, &[]);
 }
+
+#[test]
+fn a_pinned_value_that_was_left_unread_is_there_once_it_was_fetched() {
+    let temp = TempDir::new("blobs-pinned");
+    let db = open(&fixture(&temp));
+    let mut options = spanlith::ReadOptions::new();
+    (options.pin_data, options.allow_unprepared_value) = (true, true);
+    let mut cursor = db.default_cf().cursor(options);
+    assert!(cursor.seek(b"k1").unwrap());
+    assert!(cursor.prepare_value().unwrap());
+    let expected = db.default_cf().get("k1").unwrap().unwrap();
+    assert!(!expected.is_empty());
+    assert_eq!(cursor.value(), &*expected);
+}

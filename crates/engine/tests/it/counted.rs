@@ -75,6 +75,29 @@ fn gets_and_multi_gets_are_counted_by_place() {
 }
 
 #[test]
+fn a_get_under_a_deleted_range_asks_no_older_place() {
+    let dir = TempDir::new("counted-ranges");
+    let s = Arc::new(Statistics::new());
+    let db = world(&dir, &s);
+    let cf = db.default_cf();
+    cf.delete_range("k0", "k9").unwrap();
+    cf.flush(true).unwrap();
+    let asked = [
+        Ticker::BloomFilterFullPositive,
+        Ticker::BlockCacheDataHit,
+        Ticker::BlockCacheDataMiss,
+    ];
+    // The tombstone is in a table of level 0, the values below it in level 6.
+    let get = || assert_eq!(cf.get("k5").unwrap(), None);
+    assert_eq!(risen(&s, &asked, get), [0, 0, 0]);
+    let multi_get = || {
+        let found = cf.multi_get_opt(&[b"k5", b"k6"], &ReadOptions::new());
+        assert!(found.into_iter().all(|value| value.unwrap().is_none()));
+    };
+    assert_eq!(risen(&s, &asked, multi_get), [0, 0, 0]);
+}
+
+#[test]
 fn moves_of_cursors_are_counted() {
     let dir = TempDir::new("counted-moves");
     let s = Arc::new(Statistics::new());

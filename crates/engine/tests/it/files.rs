@@ -395,6 +395,12 @@ fn a_budget_that_stalls_makes_writers_wait_for_flushes() {
     }
     assert!(manager.used() < 1 << 20);
     assert_eq!(cf.iter().count(), 30_000);
+    db.cancel_background_work(true).unwrap();
+    // Nobody flushes any more: a writer that has to wait is told so.
+    let mut more = (0..30_000u32).map(|n| cf.put(n.to_be_bytes(), [7; 100]));
+    let refused = more.find_map(|written| written.err()).unwrap();
+    assert_eq!(refused.to_string(), "Shutdown in progress: stalled writes");
+    drop(more);
     db.close().unwrap();
 }
 
