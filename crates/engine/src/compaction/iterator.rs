@@ -306,9 +306,12 @@ impl CompactionIter {
                 continue;
             }
             self.stripe = Some(stripe);
-            // A single delete stays: it cancels the put below it, which is deleted as well.
+            // A single delete stays: it cancels the put below it, which is deleted as well. At the
+            // bottom a deletion stays as long as a snapshot needs an older entry: what iterators and
+            // counts see is then the same whether the range tombstone above lives on or not.
             if !self.s.ranges.is_empty()
                 && byte != ValueType::SingleDeletion as u8
+                && !(self.s.bottommost && byte == ValueType::Deletion as u8)
                 && (!self.is_timed() || self.is_history)
                 && self.is_covered(seqno)
             {

@@ -247,6 +247,37 @@ fn a_range_deleted_is_gone_for_reads_without_a_snapshot_from_before() {
 }
 
 #[test]
+fn a_deletion_under_a_deleted_range_stays_at_the_bottom_while_a_snapshot_needs_the_put_below() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = CfOptions::default();
+    options.num_levels = 2;
+    options.disable_auto_compactions = true;
+    let (db, cf) = {
+        let builder = Db::builder(dir.path()).create_if_missing(true);
+        let db = builder.cf_options(options).open().unwrap();
+        let cf = db.default_cf();
+        (db, cf)
+    };
+    cf.put("k", "1").unwrap();
+    let first = db.snapshot();
+    cf.delete("k").unwrap();
+    let second = db.snapshot();
+    cf.delete_range("k", "m").unwrap();
+    cf.put("z", "1").unwrap();
+    cf.flush(true).unwrap();
+    drop(second);
+    // Between the others, so that the two files are rewritten, not moved.
+    cf.put("y", "1").unwrap();
+    cf.compact_range(None, None).unwrap();
+    // Three puts, less the deletion and the range deletion as if each hid one.
+    let keys = cf.property("rocksdb.estimate-num-keys").unwrap();
+    assert_eq!(keys, "1");
+    let old = ReadOptions::new().snapshot(&first);
+    assert_eq!(cf.get_opt("k", &old).unwrap().as_deref(), Some(&b"1"[..]));
+    assert_eq!(cf.get("k").unwrap(), None);
+}
+
+#[test]
 fn merge_operands_under_a_deleted_range_are_forgotten() {
     let dir = tempfile::tempdir().unwrap();
     let db = open(dir.path());
