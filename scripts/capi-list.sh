@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The C functions that the built library exports, as docs/compat.md.
+# What is compatible with RocksDB and how far, with the C functions that the built library exports, as
+# docs/compat.md.
 #
 #   scripts/capi-list.sh LIBRARY           writes docs/compat.md
 #   scripts/capi-list.sh --check LIBRARY   exit 1 if docs/compat.md says something else
@@ -7,38 +8,124 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 check=
 if [[ ${1:-} == --check ]]; then check=1; shift; fi
-[[ $# == 1 && -e $1 ]] || { sed -n '2,6p' "$0" >&2; exit 2; }
-page() {
-  local names
-  names=$(nm -D --defined-only "$1" | awk '$2 == "T" && $3 ~ /^rocksdb_/ { print $3 }' | LC_ALL=C sort)
+[[ $# == 1 && -e $1 ]] || { sed -n '2,7p' "$0" >&2; exit 2; }
+# Names in a list of crates/engine/src/options/unsupported.rs, as one paragraph.
+options_of() {
+  sed -n "/^const $1: /,/^];/p" crates/engine/src/options/unsupported.rs \
+    | sed -n 's/^ *"\(.*\)",.*/`\1`/p' | paste -sd, | sed 's/,/, /g' | fold -sw 108 | sed 's/ *$//'
+}
+
+# Fails if a function that the text names is not exported.
+named_functions_exist() {
+  local name lost=0
+  while read -r name; do
+    grep -qx "$name" <<<"$2" || { echo "capi-list.sh names $name, which is not exported" >&2; lost=1; }
+  done < <(grep -o '`rocksdb_[a-z0-9_]*`' <<<"$1" | tr -d '`')
+  return "$lost"
+}
+
+head_text() {
   cat <<'HEAD'
 # Compatibility
 
-Written by `scripts/capi-list.sh` from the built library; `.ci/run` fails when it is stale.
+Written by `scripts/capi-list.sh` from the built library and the lists of options in
+`crates/engine/src/options/unsupported.rs`; `.ci/run` fails when it is stale.
 
-**Files.** Read and written: logs in every form, MANIFEST, CURRENT, IDENTITY, OPTIONS, block-based
-tables of format versions 2 to 7 with every codec, checksum, index and filter that RocksDB writes, column
-families, puts, deletes, single deletes, range deletions and merges (built-in operators, and those given
-through the API). Everything else in a directory makes `open` fail with `Not
-implemented: ` and the name of the feature; nothing in the directory is changed then.
+## Files
 
-**Options.** An option whose feature does not exist yet makes `open` fail with `Not implemented: ` and
-the names of all such options. Options that are hints, or parts of features that are off, are accepted.
+Read: logs in every form, MANIFEST, CURRENT, IDENTITY, OPTIONS, block-based tables of format versions 0 to
+7 with every codec, checksum, index and filter that RocksDB writes, blob files; column families, puts,
+deletes, single deletes, range deletions, merges (built-in operators, and those given through the API),
+wide-column entities, TimedPut values, values in blob files, user-defined timestamps, prepared transactions.
+Written: the same, but for tables of format versions 0 and 1, blob files and transactions.
 
-**Behaviour.** RocksDB 11.8.1's, but for these, where it loses data or stops the database: a write that
-could not be applied (a range that ends before it begins, a merge without an operator, a batch that does
-not decode) is refused before it is logged and writes go on; merge records in a log fail an open without
-their operator instead of dropping everything behind them; a table that the MANIFEST does not name is
-deleted at open only if its origin is explained; best-efforts recovery puts aside, into `lost/`, the logs
-and what else it leaves out; `close` syncs the log. Backward, an iterator with a first timestamp
-(`iter_start_ts`) shows what it shows forward; RocksDB's also shows versions before that timestamp and
-behind its snapshot, and of two writes at one timestamp the first.
+Refused, by name, when a directory is opened: plain and cuckoo tables, codecs of Windows and of a
+compression manager, logs compressed otherwise than by Zstandard, undecided transactions without
+`allow_2pc`, and undecided write-prepared transactions of which a part is in tables. Nothing in the
+directory is changed then.
 
-**C functions.** A function that is not listed is not exported: a program that needs it does not link, or
-fails when it looks the symbol up.
+## Options
+
+An option whose feature does not exist makes `open` fail with `Not implemented: ` and the names of all such
+options. A new option is refused until somebody implements it. The others are honoured, but for those in the
+next section.
+
+## Accepted without effect
+
+Hints, of which RocksDB promises no result either, and parts of features that are themselves refused. They
+are kept, written to OPTIONS and given back by the getters, and change nothing.
+
+Of the database:
 
 HEAD
-  printf '%s functions:\n\n```text\n%s\n```\n' "$(wc -l <<<"$names")" "$names"
+  options_of DB_WITHOUT_EFFECT
+  printf '\nOf a family:\n\n'
+  options_of CF_WITHOUT_EFFECT
+  printf '\nOf tables:\n\n'
+  options_of TABLE_WITHOUT_EFFECT
+  cat <<'HEAD'
+
+In parts:
+
+| what | instead |
+|---|---|
+| `memtable_factory`: skip list, vector, hash skip list, hash linked list | there is one memtable; other factories are refused |
+| `enable_pipelined_write`, `unordered_write`, `two_write_queues` | combinations are checked as RocksDB does; the one write path promises more than each |
+| `compression_opts.parallel_threads`, `compression_opts.strategy` | one thread compresses a file, zlib's default strategy |
+
+In the C API:
+
+| function or object | what has no effect |
+|---|---|
+| `rocksdb_options_set_row_cache`, `rocksdb_options_set_blob_cache` | the cache: blocks are cached, values of blob files are read where they are |
+| `rocksdb_env_lower_thread_pool_io_priority`, `rocksdb_env_lower_thread_pool_cpu_priority`, `rocksdb_env_lower_high_priority_thread_pool_io_priority`, `rocksdb_env_lower_high_priority_thread_pool_cpu_priority` | the call |
+| `rocksdb_env_join_all_threads` | the call: threads belong to the process |
+| `rocksdb_env_set_background_threads` and its kin | a number below what open databases need |
+| `rocksdb_readoptions_t` | `io_timeout`, `rate_limiter_priority`, `async_io`, `optimize_multiget_for_io`, `adaptive_readahead`, `auto_readahead_size`, `background_purge_on_iterator_cleanup`, `allow_unprepared_value`, `auto_refresh_iterator_with_snapshot` |
+| `rocksdb_writeoptions_t` | `low_pri`, `memtable_insert_hint_per_batch` |
+| `rocksdb_flushoptions_t` | `allow_write_stall`; `listener_wait`: flushes always wait for listeners |
+| `rocksdb_flushwaloptions_t` | `rate_limiter_priority` |
+| `rocksdb_compactoptions_t` | `blob_garbage_collection_age_cutoff`; a policy other than the default is refused |
+| `rocksdb_compaction_options_t` | `allow_trivial_move` |
+| `rocksdb_wait_for_compact_options_t` | `wait_for_purge`: the job that made files obsolete deletes them |
+| `rocksdb_hyper_clock_cache_options_t`, `rocksdb_cache_create_hyper_clock` | `estimated_entry_charge` |
+| `rocksdb_verify_checksum_with_options`, `rocksdb_verify_file_checksums_with_options` | the read options |
+| `rocksdb_get_updates_since` | `verify_checksums`: records are always verified |
+| `rocksdb_writebatch_wi_get_from_batch`, `rocksdb_writebatch_wi_get_from_batch_cf` | the options: the batch knows the order |
+| `rocksdb_key_may_exist`, `rocksdb_key_may_exist_cf` | `timestamp`; that of the read options counts |
+
+## Behaviour
+
+RocksDB 11.8.1's, but for these, most of them where it loses data or stops the database:
+
+- A write that could not be applied (a range that ends before it begins, a merge without an operator, a
+  batch that does not decode, a family that was dropped) is refused before it is logged, and writes go on.
+- Merge records in a log fail an open without their operator instead of dropping everything behind them.
+- A table that the MANIFEST does not name is deleted at open only if its origin is explained.
+- Best-efforts recovery puts aside, into `lost/`, the logs and what else it leaves out.
+- `close` syncs the log.
+- An empty range deletion, and a write to a family that is dropped before its memtable is flushed, take
+  their sequence numbers for good. RocksDB takes the last number from its tables, so that it may hand one
+  out twice after a crash.
+- A tailing iterator knows range tombstones; RocksDB's does only at times.
+- Backward, an iterator with a first timestamp (`iter_start_ts`) shows what it shows forward; RocksDB's
+  also shows versions before that timestamp and behind its snapshot, and of two writes at one timestamp the
+  first.
+
+## C functions
+
+A function that is not listed is not exported: a program that needs it does not link, or fails when it looks
+the symbol up.
+
+HEAD
+}
+
+page() {
+  local names text
+  names=$(nm -D --defined-only "$1" | awk '$2 == "T" && $3 ~ /^rocksdb_/ { print $3 }' | LC_ALL=C sort)
+  text=$(head_text)
+  named_functions_exist "$(tr '|,' '\n\n' <<<"$text" | grep -o '`rocksdb_[a-z0-9_]*`' | grep -v '_t`')" "$names"
+  printf '%s\n\n%s functions:\n\n```text\n%s\n```\n' "$text" "$(wc -l <<<"$names")" "$names"
 }
 if [[ -n $check ]]; then
   if ! diff -u docs/compat.md <(page "$1") >&2; then

@@ -221,7 +221,7 @@ c_api! {
         value.as_ptr().cast()
     }
 
-    /// Timestamp of the key: always empty, no family has timestamps.
+    /// Timestamp of the key, lent until the next move; length 0 without timestamps.
     fn rocksdb_iter_timestamp(
         iter: *const rocksdb_iterator_t,
         tslen: *mut usize,
@@ -241,7 +241,7 @@ c_api! {
         rocksdb_slice_t::of((*iter).value())
     }
 
-    /// Timestamp of the key: always empty.
+    /// Timestamp of the key, lent until the next move; empty without timestamps.
     fn rocksdb_iter_timestamp_slice(iter: *const rocksdb_iterator_t) -> rocksdb_slice_t {
         rocksdb_slice_t::of((*iter).timestamp())
     }

@@ -7,7 +7,7 @@
 //!
 //! A function that is missing here is missing on purpose: what the engine cannot honour is not
 //! exported, or is stored and refused by name when the database is opened or the object is used.
-//! Nothing is accepted and ignored.
+//! Only hints are accepted and ignored; `docs/compat.md` lists them all.
 //!
 //! # Errors
 //! Functions with an `errptr` leave `*errptr` alone on success and replace it with a text from

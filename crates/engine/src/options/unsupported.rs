@@ -2,7 +2,8 @@
 //!
 //! The rule is closed: an option that differs from its default is refused unless it is named here,
 //! so a new row is refused until somebody implements it. Nothing is accepted and ignored, except
-//! where ignoring cannot be observed: hints, and parts of features that are themselves refused.
+//! where ignoring changes no result: hints, and parts of features that are themselves refused. Those
+//! are the lists `…_WITHOUT_EFFECT`, which `scripts/capi-list.sh` prints in `docs/compat.md`.
 
 use super::objects::{FilterPolicyChoice, MergeOperatorChoice, id};
 use super::table::OptionTable;
@@ -46,7 +47,6 @@ const DB_ANY: &[&str] = &[
     "log_file_time_to_roll",
     "keep_log_file_num",
     "stats_dump_period_sec",
-    "dump_malloc_stats",
     "statistics",
     "max_manifest_file_size",
     "max_manifest_space_amp_pct",
@@ -54,7 +54,6 @@ const DB_ANY: &[&str] = &[
     "best_efforts_recovery",
     "write_dbid_to_manifest",
     "write_identity_file",
-    "use_fsync",
     "bytes_per_sync",
     "strict_bytes_per_sync",
     "max_open_files",
@@ -64,38 +63,45 @@ const DB_ANY: &[&str] = &[
     "use_direct_io_for_flush_and_compaction",
     "use_direct_io_for_compaction_reads",
     "rate_limiter_bytes_per_sec",
-    // Mapped files are read and written by calls: nobody can tell but by the speed.
-    "allow_mmap_reads",
-    "allow_mmap_writes",
     "wal_bytes_per_sync",
     "delayed_write_rate",
     "allow_concurrent_memtable_write",
-    "enable_write_thread_adaptive_yield",
     "max_write_batch_group_size_bytes",
-    "write_thread_max_yield_usec",
-    "write_thread_slow_yield_usec",
     "db_host_id",
-    // Hints: they can only change speed.
     "max_file_opening_threads",
-    "delete_obsolete_files_period_micros",
     "table_cache_numshardbits",
-    "manifest_preallocation_size",
     "allow_fallocate",
     "advise_random_on_open",
     "compaction_readahead_size",
     "writable_file_max_buffer_size",
+    "stats_persist_period_sec",
+    "stats_history_buffer_size",
+];
+
+/// Database options that are accepted and change nothing.
+const DB_WITHOUT_EFFECT: &[&str] = &[
+    // Hints: they could only change speed. Mapped files are read and written by calls, logs and
+    // tables are synced with fdatasync.
+    "use_fsync",
+    "allow_mmap_reads",
+    "allow_mmap_writes",
+    "enable_write_thread_adaptive_yield",
+    "write_thread_max_yield_usec",
+    "write_thread_slow_yield_usec",
+    "delete_obsolete_files_period_micros",
+    "manifest_preallocation_size",
     "use_adaptive_mutex",
     "skip_stats_update_on_db_open",
     "avoid_unnecessary_blocking_io",
     "log_readahead_size",
     "background_close_inactive_wals",
-    // Parts of features that do not exist: statistics history, secondary caches, limits over all
-    // memtables, prefixes, followers.
-    "stats_persist_period_sec",
-    "stats_history_buffer_size",
-    "lowest_used_cache_tier",
+    "dump_malloc_stats",
+    // Memtables that a recovery fills are written out by their own size.
     "enforce_write_buffer_manager_during_recovery",
+    // Iterators ask prefix filters only if a read option says so, in any case.
     "prefix_seek_opt_in_only",
+    // Parts of features that do not exist: secondary caches, followers.
+    "lowest_used_cache_tier",
     "follower_refresh_catchup_period_ms",
     "follower_catchup_retry_count",
     "follower_catchup_retry_wait_ms",
@@ -126,6 +132,13 @@ const CF_ANY: &[&str] = &[
     "periodic_compaction_seconds",
     "persist_user_defined_timestamps",
     "bottommost_file_compaction_delay",
+    "memtable_max_range_deletions",
+    "memtable_prefix_bloom_size_ratio",
+    "memtable_whole_key_filtering",
+];
+
+/// Family options that are accepted and change nothing.
+const CF_WITHOUT_EFFECT: &[&str] = &[
     // Hints and statistics.
     "experimental_mempurge_threshold",
     "max_sequential_skip_in_iterations",
@@ -133,13 +146,10 @@ const CF_ANY: &[&str] = &[
     "memtable_batch_lookup_optimization",
     "report_bg_io_stats",
     "uncache_aggressiveness",
-    // Parts of features that do not exist: in-place updates, limits on merges,
-    // other compaction styles, blob files.
-    "inplace_update_num_locks",
     "bloom_locality",
-    "memtable_max_range_deletions",
-    "memtable_prefix_bloom_size_ratio",
-    "memtable_whole_key_filtering",
+    // Parts of features that are refused themselves: in-place updates, limits on merges, other
+    // compaction styles, writing blob files.
+    "inplace_update_num_locks",
     "strict_max_successive_merges",
     "compaction_options_universal",
     "compaction_options_fifo",
@@ -158,9 +168,6 @@ const CF_ANY: &[&str] = &[
 
 /// Table options of which any value is honoured.
 const TABLE_ANY: &[&str] = &[
-    // How an index is searched: a hint, and so is the mark that tells it.
-    "index_block_search_type",
-    "uniform_cv_threshold",
     "block_cache",
     "block_restart_interval",
     "block_size",
@@ -173,7 +180,6 @@ const TABLE_ANY: &[&str] = &[
     "no_block_cache",
     "pin_l0_filter_and_index_blocks_in_cache",
     "pin_top_level_index_and_filter",
-    "metadata_cache_options",
     "whole_key_filtering",
     "checksum",
     "data_block_index_type",
@@ -181,7 +187,6 @@ const TABLE_ANY: &[&str] = &[
     "separate_key_value_in_data_block",
     "super_block_alignment_size",
     "super_block_alignment_space_overhead_ratio",
-    // Hints.
     "cache_index_and_filter_blocks_with_high_priority",
     "initial_auto_readahead_size",
     "max_auto_readahead_size",
@@ -191,6 +196,20 @@ const TABLE_ANY: &[&str] = &[
     "metadata_block_size",
     "partition_filters",
 ];
+
+/// Table options that are accepted and change nothing.
+const TABLE_WITHOUT_EFFECT: &[&str] = &[
+    // How an index is searched, and the mark that tells it.
+    "index_block_search_type",
+    "uniform_cv_threshold",
+    // Which index and filter blocks stay in memory: only the older switches are looked at.
+    "metadata_cache_options",
+];
+
+/// Whether an option's name stands in one of two lists.
+fn is_in(lists: [&[&str]; 2], name: &str) -> bool {
+    lists.iter().any(|list| list.contains(&name))
+}
 
 /// Refuses what this build does not do, all of it at once.
 ///
@@ -203,12 +222,12 @@ pub fn check_supported(
 ) -> Result<()> {
     let mut refused = Vec::new();
     for name in db.changed() {
-        if !DB_ANY.contains(&name) && !db_value(db, name) {
+        if !is_in([DB_ANY, DB_WITHOUT_EFFECT], name) && !db_value(db, name) {
             refused.push(name.to_string());
         }
     }
     for name in cf.changed() {
-        if !CF_ANY.contains(&name) && !cf_value(cf, name) {
+        if !is_in([CF_ANY, CF_WITHOUT_EFFECT], name) && !cf_value(cf, name) {
             refused.push(match name {
                 "compression" | "bottommost_compression" | "compression_per_level" => {
                     format!("{name} {}", refused_codec(cf, name))
@@ -220,7 +239,8 @@ pub fn check_supported(
     if cf.table_factory == "BlockBasedTable" {
         for name in table.changed() {
             let aligned = name == "block_align" && may_align(cf);
-            if !aligned && !TABLE_ANY.contains(&name) && !table_value(table, name) {
+            let any = is_in([TABLE_ANY, TABLE_WITHOUT_EFFECT], name);
+            if !aligned && !any && !table_value(table, name) {
                 refused.push(name.to_string());
             }
         }
@@ -375,13 +395,14 @@ fn table_value(table: &BlockBasedTableOptions, name: &str) -> bool {
 /// Asserts that the lists name rows only, none twice.
 #[cfg(test)]
 pub(super) fn check_lists() {
-    fn check<T: OptionTable>(list: &[&str]) {
-        for (n, name) in list.iter().enumerate() {
+    fn check<T: OptionTable>(lists: [&[&str]; 2]) {
+        let names = lists.concat();
+        for (n, name) in names.iter().enumerate() {
             assert!(T::row(name).is_some(), "{name}");
-            assert!(!list[..n].contains(name), "{name}");
+            assert!(!names[..n].contains(name), "{name}");
         }
     }
-    check::<DbOptions>(DB_ANY);
-    check::<CfOptions>(CF_ANY);
-    check::<BlockBasedTableOptions>(TABLE_ANY);
+    check::<DbOptions>([DB_ANY, DB_WITHOUT_EFFECT]);
+    check::<CfOptions>([CF_ANY, CF_WITHOUT_EFFECT]);
+    check::<BlockBasedTableOptions>([TABLE_ANY, TABLE_WITHOUT_EFFECT]);
 }
