@@ -76,7 +76,7 @@ pub fn draw_program(rng: &mut Rng, len: usize, real: bool) -> Program {
     let ops = (0..len).map(|_| swarm.op(rng)).collect();
     Program {
         setup,
-        tuning: Tuning::draw(rng),
+        tuning: swarm.tuning(rng),
         ops,
     }
 }
@@ -125,6 +125,15 @@ impl Swarm {
             unlogged,
             stamp: 0,
         }
+    }
+
+    /// Logs that are reused refuse writes that leave them out.
+    fn tuning(&self, rng: &mut Rng) -> Tuning {
+        let mut tuning = Tuning::draw(rng);
+        if self.unlogged {
+            tuning.recycle = 0;
+        }
+        tuning
     }
 
     fn key(&self, rng: &mut Rng) -> Vec<u8> {
@@ -280,8 +289,8 @@ impl Swarm {
             Kind::Sync => Op::Sync,
             Kind::Compact => Op::Compact(self.maybe(rng, 2), self.maybe(rng, 2)),
             Kind::Work => Op::Work(1 + rng.skewed(8) as u32),
-            Kind::Reopen => Op::Reopen(Tuning::draw(rng)),
-            Kind::Kill => Op::Kill(Tuning::draw(rng)),
+            Kind::Reopen => Op::Reopen(self.tuning(rng)),
+            Kind::Kill => Op::Kill(self.tuning(rng)),
             Kind::PowerLoss => Op::PowerLoss {
                 after: rng.skewed(60) as u32,
                 choice: if rng.one_in(4) {
@@ -289,7 +298,7 @@ impl Swarm {
                 } else {
                     rng.next_u64()
                 },
-                tuning: Tuning::draw(rng),
+                tuning: self.tuning(rng),
             },
             Kind::ReadOnly => Op::ReadOnly,
             Kind::Recreate => Op::Recreate(1 + rng.below(2)),
