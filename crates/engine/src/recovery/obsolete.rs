@@ -24,6 +24,7 @@ use spanlith_base::{Error, ErrorKind, Result, keys};
 use spanlith_table::{ReadParams, ReaderOptions, TableReader};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 /// Last eight bytes of a finished block-based table.
 const TABLE_MAGIC: u64 = 0x88e2_41b7_85f4_cff7;
@@ -104,7 +105,11 @@ pub(super) fn remove_obsolete(engine: &Engine, explanation: &Explanation) -> Res
         let versions = state.families.values().map(|f| f.version.clone());
         (versions.collect::<Vec<_>>(), state.kept_log)
     };
-    let manifest = engine.manifest.lock().number;
+    // MANIFESTs get their numbers under the lock: those from `next` on are being written now.
+    let (manifest, next) = {
+        let manifest = engine.manifest.lock();
+        (manifest.number, engine.next_file.load(Ordering::Relaxed))
+    };
     let live = |n: u64| versions.iter().any(|v| v.locate(n).is_some());
     let live_blob = |n: u64| versions.iter().any(|v| v.blob_files.contains_key(&n));
     let best_efforts = engine.c.options.best_efforts_recovery;
@@ -127,7 +132,9 @@ pub(super) fn remove_obsolete(engine: &Engine, explanation: &Explanation) -> Res
             }
             // Below.
             Some(FileKind::Log(_)) => false,
-            Some(FileKind::Manifest(n)) => n < manifest,
+            // A higher number is that of one which a crash kept from becoming current, found when the
+            // one before it is continued.
+            Some(FileKind::Manifest(n)) => n != manifest && n < next,
             // The MANIFEST has the id.
             Some(FileKind::Identity) => !engine.c.options.write_identity_file,
             Some(FileKind::Temp(_) | FileKind::OptionsTemp(_)) => true,

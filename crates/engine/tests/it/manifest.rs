@@ -57,6 +57,21 @@ fn reused(dir: &Path) -> OpenBuilder {
 }
 
 #[test]
+fn a_manifest_that_never_became_current_goes_when_the_one_before_it_is_continued() {
+    let tmp = TempDir::new("manifest-left");
+    let dir = tmp.path();
+    put_and_flush(&reused(dir).open().unwrap(), "a");
+    let current = manifest(dir);
+    let left = dir.join(filenames::manifest_file_name(50));
+    std::fs::copy(&current, &left).unwrap();
+    let db = reused(dir).open().unwrap();
+    assert_eq!((manifest(dir), left.exists()), (current, false));
+    put_and_flush(&db, "b");
+    drop(db);
+    assert_eq!(keys(&reused(dir).open().unwrap()), ["a", "b"]);
+}
+
+#[test]
 fn a_manifest_is_continued_by_the_next_open_if_the_options_say_so() {
     let temp = TempDir::new("manifest");
     let dir = temp.path();
