@@ -91,7 +91,7 @@ impl TableIter {
 
     /// Where the current data block is. Requires: valid.
     pub(crate) fn block_handle(&self) -> Option<BlockHandle> {
-        self.index_table()?.handles().get(self.block).copied()
+        self.index_table()?.handle(self.block)
     }
 
     /// The table it reads.
@@ -172,9 +172,9 @@ impl TableIter {
     /// Adds file and block to an error of the current block.
     #[cold]
     fn located(&self, e: Error) -> Error {
-        match self.index_table() {
-            Some(index) if self.block < index.len() => self.reader.at(e, index.handle(self.block)),
-            _ => e,
+        match self.block_handle() {
+            Some(handle) => self.reader.at(e, handle),
+            None => e,
         }
     }
 
@@ -348,7 +348,7 @@ impl TableIter {
     }
 
     fn load_into(&mut self, block: usize, old: Option<Arc<Block>>) -> Result<()> {
-        let Some(handle) = self.index_table().map(|index| index.handle(block)) else {
+        let Some(handle) = self.index_table().and_then(|index| index.handle(block)) else {
             return Ok(());
         };
         self.block = block;

@@ -30,7 +30,7 @@ pub(crate) struct IndexTable {
     keys: Vec<u8>,
     /// End of each separator in `keys`.
     ends: Vec<u32>,
-    handles: Vec<BlockHandle>,
+    handles: Handles,
     /// Length of the prefix common to all separators, at the start of `keys`.
     common: usize,
     /// Order word of each separator behind the common prefix; empty for user comparators.
@@ -46,6 +46,48 @@ struct FirstKeys {
     ends: Vec<u32>,
 }
 
+/// Offsets and sizes of blocks: in half the bytes as long as the blocks lie in the first four
+/// gigabytes of the file.
+struct Handles {
+    near: Vec<[u32; 2]>,
+    /// Handles from `near.len()` on.
+    far: Vec<BlockHandle>,
+}
+
+impl Handles {
+    const EMPTY: Self = Self {
+        near: Vec::new(),
+        far: Vec::new(),
+    };
+
+    fn push(&mut self, handle: BlockHandle) {
+        match (u32::try_from(handle.offset), u32::try_from(handle.size)) {
+            (Ok(offset), Ok(size)) if self.far.is_empty() => self.near.push([offset, size]),
+            _ => self.far.push(handle),
+        }
+    }
+
+    #[inline]
+    fn get(&self, i: usize) -> Option<BlockHandle> {
+        match self.near.get(i) {
+            Some(&[offset, size]) => Some(BlockHandle {
+                offset: offset.into(),
+                size: size.into(),
+            }),
+            None => self.far.get(i - self.near.len()).copied(),
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.near.len() + self.far.len()
+    }
+
+    fn memory_usage(&self) -> usize {
+        self.near.capacity() * size_of::<[u32; 2]>()
+            + self.far.capacity() * size_of::<BlockHandle>()
+    }
+}
+
 impl IndexTable {
     /// An index of no blocks.
     pub(crate) const fn empty() -> Self {
@@ -53,7 +95,7 @@ impl IndexTable {
             user_keys: true,
             keys: Vec::new(),
             ends: Vec::new(),
-            handles: Vec::new(),
+            handles: Handles::EMPTY,
             common: 0,
             prefixes: Vec::new(),
             first: None,
@@ -125,6 +167,7 @@ impl IndexTable {
         if form.padding > 0 {
             table.pad(form.padding)?;
         }
+        table.shrink();
         if !matches!(cmp, Comparator::User(_)) {
             table.build_prefixes(cmp);
         }
@@ -139,6 +182,18 @@ impl IndexTable {
         match &mut self.first {
             Some(firsts) => pad_keys(&mut firsts.keys, &mut firsts.ends, TAG_LEN, padding),
             None => Ok(()),
+        }
+    }
+
+    /// Gives back what growing took beyond the need: an index stays as long as its table is open.
+    fn shrink(&mut self) {
+        self.keys.shrink_to_fit();
+        self.ends.shrink_to_fit();
+        self.handles.near.shrink_to_fit();
+        self.handles.far.shrink_to_fit();
+        if let Some(first) = &mut self.first {
+            first.keys.shrink_to_fit();
+            first.ends.shrink_to_fit();
         }
     }
 
@@ -167,13 +222,13 @@ impl IndexTable {
 
     /// Handle of a data block.
     #[inline]
-    pub(crate) fn handle(&self, i: usize) -> BlockHandle {
-        self.handles[i]
+    pub(crate) fn handle(&self, i: usize) -> Option<BlockHandle> {
+        self.handles.get(i)
     }
 
     /// Handles of all data blocks.
-    pub(crate) fn handles(&self) -> &[BlockHandle] {
-        &self.handles
+    pub(crate) fn handles(&self) -> impl Iterator<Item = BlockHandle> {
+        (0..self.len()).filter_map(|i| self.handles.get(i))
     }
 
     /// Separator as stored.
@@ -228,7 +283,7 @@ impl IndexTable {
         size_of::<Self>()
             + self.keys.capacity()
             + self.ends.capacity() * 4
-            + self.handles.capacity() * size_of::<BlockHandle>()
+            + self.handles.memory_usage()
             + self.prefixes.capacity() * 8
             + self.first.as_ref().map_or(0, |first| {
                 size_of::<FirstKeys>() + first.keys.capacity() + first.ends.capacity() * 4
@@ -316,4 +371,24 @@ fn index_entry(
         first,
         end: end - rest.len(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn handles_on_both_sides_of_four_gigabytes_come_back_in_order() {
+        let offsets = [0, 5, u64::from(u32::MAX), 1 << 32, (1 << 40) + 3];
+        let all = offsets.map(|offset| BlockHandle { offset, size: 7 });
+        let mut handles = Handles::EMPTY;
+        for handle in all {
+            handles.push(handle);
+        }
+        assert_eq!((handles.near.len(), handles.len()), (3, 5));
+        for (i, handle) in all.into_iter().enumerate() {
+            assert_eq!(handles.get(i), Some(handle));
+        }
+        assert_eq!(handles.get(5), None);
+    }
 }

@@ -7,6 +7,7 @@
 )]
 
 use super::TableReader;
+use crate::block::entry::bad_entry;
 use crate::options::ReadParams;
 use spanlith_base::Result;
 use spanlith_base::keys::user_key;
@@ -32,7 +33,7 @@ impl TableReader {
         let mut last = Vec::new();
         self.for_each_index(&ReadParams::default(), |index| {
             for i in 0..index.len() {
-                let handle = index.handle(i);
+                let handle = index.handle(i).ok_or_else(bad_entry)?;
                 let block_end = handle.offset.saturating_add(handle.size);
                 size = size.saturating_add(block_end.saturating_sub(end));
                 end = block_end;

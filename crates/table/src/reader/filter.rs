@@ -220,7 +220,7 @@ impl TableReader {
                 if let Some(filter) = partitions.get(at) {
                     return filter.may_match(entry);
                 }
-                match top.handles().get(at).copied() {
+                match top.handle(at) {
                     Some(handle) => self.ask_cached(handle, entry, params, memo),
                     None => true,
                 }
@@ -373,7 +373,7 @@ impl TableReader {
             let block = self.load_index(top_handle, form, BlockKind::Filter, verify);
             let block = block.ok()?;
             if !in_cache {
-                for &handle in block.index()?.handles() {
+                for handle in block.index()?.handles() {
                     // A partition that cannot be read matches.
                     let bytes = self.read(handle, BlockKind::Filter, verify);
                     partitions.push(Filter::parse(bytes.unwrap_or_else(|_| vec![0; 6])));

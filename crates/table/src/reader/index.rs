@@ -132,7 +132,7 @@ impl TableReader {
         if let Some(block) = self.index_partitions.get(i) {
             return Ok(block.clone());
         }
-        let handle = top.handles().get(i).copied().ok_or_else(bad_entry)?;
+        let handle = top.handle(i).ok_or_else(bad_entry)?;
         self.cached_index(handle, params)
     }
 
@@ -144,11 +144,11 @@ impl TableReader {
         };
         let top = self.index(&params)?;
         let form = self.index_shape.form;
-        let load = |&handle: &BlockHandle| {
+        let load = |handle: BlockHandle| {
             let block = self.load_index(handle, form, BlockKind::Index, verify)?;
             Ok(Arc::new(block))
         };
-        top.handles().iter().map(load).collect()
+        top.handles().map(load).collect()
     }
 
     /// Calls `each` with the index, or with its partitions in order.
@@ -178,12 +178,12 @@ impl TableReader {
         let cmp = &self.options.comparator;
         let top = self.index(params)?;
         let at = top.seek(cmp, user, tag);
-        let handle = top.handles().get(at).copied();
+        let handle = top.handle(at);
         if handle.is_none() || !self.has_two_levels() {
             return Ok(handle);
         }
         let partition = self.index_partition(&top, at, params)?;
         let index = partition.index().unwrap_or(&NO_INDEX);
-        Ok(index.handles().get(index.seek(cmp, user, tag)).copied())
+        Ok(index.handle(index.seek(cmp, user, tag)))
     }
 }

@@ -21,6 +21,7 @@ mod open;
 mod verify;
 
 use crate::block::Block;
+use crate::block::entry::bad_entry;
 use crate::block::seek::Lookup;
 use crate::filter::hash64;
 use crate::format::{BlockHandle, Decompressor, Footer};
@@ -280,7 +281,7 @@ impl TableReader {
             {
                 return Ok(Lookup::Done);
             }
-            let handle = index.handle(i);
+            let handle = index.handle(i).ok_or_else(bad_entry)?;
             let block = fetch(handle)?;
             let found = block
                 .lookup(cmp, user_key, tag, sink)

@@ -71,7 +71,7 @@ impl TableReader {
             blocks += 1;
         }
         if let Some(top) = self.load_filter_top()? {
-            for &handle in top.index().map_or(&[][..], IndexTable::handles) {
+            for handle in top.index().into_iter().flat_map(IndexTable::handles) {
                 check(handle, BlockKind::Filter)?;
                 blocks += 1;
             }
@@ -79,13 +79,13 @@ impl TableReader {
         let params = ReadParams::default();
         // Reads the index again if it is not resident.
         if self.has_two_levels() {
-            for &handle in self.index(&params)?.handles() {
+            for handle in self.index(&params)?.handles() {
                 check(handle, BlockKind::Index)?;
                 blocks += 1;
             }
         }
         self.for_each_index(&params, |index| {
-            for &handle in index.handles() {
+            for handle in index.handles() {
                 check(handle, BlockKind::Data)?;
                 blocks += 1;
             }
@@ -186,7 +186,7 @@ impl TableReader {
     pub fn dump(&self) -> Result<TableDump> {
         let entries_of = |table: &IndexTable| -> Vec<_> {
             (0..table.len())
-                .map(|i| (table.key(i).to_vec(), table.handle(i)))
+                .filter_map(|i| Some((table.key(i).to_vec(), table.handle(i)?)))
                 .collect()
         };
         let params = ReadParams::default();
