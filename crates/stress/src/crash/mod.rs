@@ -69,6 +69,8 @@ pub struct CrashReport {
     pub workloads: u64,
     /// Changes before which images were taken.
     pub points: u64,
+    /// Images taken before an obsolete log gets the name of a new one, to be written again.
+    pub reused_logs: u64,
     /// Images opened.
     pub states: u64,
     /// Images of a recovery, opened.
@@ -240,6 +242,7 @@ pub fn run_workload(plan: &CrashPlan, name: &'static str, seed: u64, report: &mu
         let images = player.camera().map(Camera::images).unwrap_or_default();
         for image in images {
             report.states += 1;
+            report.reused_logs += u64::from(is_reuse_of_log(&image.before));
             let where_ = format!(
                 "step {at}, before {}, {:?} {:?}",
                 image.before, image.choice, image.answers
@@ -272,6 +275,11 @@ pub fn run_workload(plan: &CrashPlan, name: &'static str, seed: u64, report: &mu
         report.points += points;
         report.equal += equal;
     }
+}
+
+/// Whether a change, as the file system tells it, gives a log the name of another.
+fn is_reuse_of_log(change: &str) -> bool {
+    change.starts_with("Rename") && change.matches(".log").count() == 2
 }
 
 /// Runs workloads in turn until enough states were opened.

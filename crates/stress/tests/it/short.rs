@@ -51,6 +51,7 @@ fn a_closed_log_in_a_reused_file_ends_where_its_records_end_before_a_table_refer
     run_workload(&plan, "families", plan.seed, &mut report);
     assert!(report.is_clean(), "{:#?}", report.failures);
     assert!(report.states > 100, "only {} states", report.states);
+    assert!(report.reused_logs > 0, "no log is used again");
 }
 
 #[test]

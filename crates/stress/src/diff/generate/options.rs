@@ -1,0 +1,202 @@
+//! Draws options: those of an open, and those that change while the database runs.
+
+use super::Maker;
+
+impl Maker<'_> {
+    /// Options of an open or a family, drawn.
+    pub(super) fn options(&mut self) -> String {
+        let mut o = String::from(
+            "create_if_missing=true;stats_dump_period_sec=0;stats_persist_period_sec=0;max_open_files=-1;allow_fallocate=false;",
+        );
+        let mut add = |name: &str, value: String| o.push_str(&format!("{name}={value};"));
+        add("num_levels", self.levels.to_string());
+        let r = &mut *self.rng;
+        if self.exact {
+            add("disable_auto_compactions", "true".into());
+        } else {
+            let rows: &[(&str, &[&str])] = &[
+                ("write_buffer_size", &["65536", "100000", "300000"]),
+                ("max_write_buffer_number", &["2", "3", "6"]),
+                ("level0_file_num_compaction_trigger", &["1", "2", "4"]),
+                ("level0_stop_writes_trigger", &["36", "12"]),
+                ("target_file_size_base", &["4096", "65536", "1048576"]),
+                ("max_bytes_for_level_base", &["16384", "262144"]),
+                ("max_bytes_for_level_multiplier", &["2", "10"]),
+                ("disable_auto_compactions", &["false", "false", "true"]),
+                ("min_write_buffer_number_to_merge", &["1", "2"]),
+                ("max_subcompactions", &["1", "4"]),
+                ("max_background_jobs", &["2", "4"]),
+                ("arena_block_size", &["0", "8192"]),
+            ];
+            for (name, values) in rows {
+                // RocksDB waits for ever in close if a memtable without a log waits to be merged.
+                let hangs = self.unlogged && *name == "min_write_buffer_number_to_merge";
+                if !hangs && r.one_in(2) {
+                    add(name, (*r.pick(values)).into());
+                }
+            }
+        }
+        let rows: &[(&str, &[&str])] = &[
+            ("level_compaction_dynamic_level_bytes", &["true", "false"]),
+            (
+                "compression",
+                &[
+                    "kNoCompression",
+                    "kSnappyCompression",
+                    "kZlibCompression",
+                    "kBZip2Compression",
+                    "kLZ4Compression",
+                    "kLZ4HCCompression",
+                    "kZSTD",
+                ],
+            ),
+            (
+                "bottommost_compression",
+                &[
+                    "kNoCompression",
+                    "kLZ4Compression",
+                    "kZSTD",
+                    "kDisableCompressionOption",
+                ],
+            ),
+            (
+                "compaction_pri",
+                &[
+                    "kByCompensatedSize",
+                    "kOldestLargestSeqFirst",
+                    "kOldestSmallestSeqFirst",
+                ],
+            ),
+            ("max_sequential_skip_in_iterations", &["0", "1", "8"]),
+            ("max_manifest_file_size", &["100", "1073741824"]),
+            ("bytes_per_sync", &["0", "4096"]),
+            ("wal_bytes_per_sync", &["0", "4096"]),
+            ("allow_concurrent_memtable_write", &["true", "false"]),
+            ("paranoid_checks", &["true", "false"]),
+            ("use_fsync", &["true", "false"]),
+            ("report_bg_io_stats", &["true", "false"]),
+            ("wal_compression", &["kNoCompression", "kZSTD"]),
+            (
+                "wal_recovery_mode",
+                &[
+                    "kTolerateCorruptedTailRecords",
+                    "kAbsoluteConsistency",
+                    "kPointInTimeRecovery",
+                    "kSkipAnyCorruptedRecords",
+                ],
+            ),
+            ("memtable_prefix_bloom_size_ratio", &["0.1", "0.25"]),
+            ("memtable_whole_key_filtering", &["true", "false"]),
+        ];
+        for (name, values) in rows {
+            if r.one_in(3) {
+                add(name, (*r.pick(values)).into());
+            }
+        }
+        if self.prefixes && r.one_in(2) {
+            let extractors = [
+                "fixed:1",
+                "fixed:3",
+                "rocksdb.FixedPrefix.2",
+                "capped:2",
+                "rocksdb.Noop",
+            ];
+            add("prefix_extractor", (*r.pick(&extractors)).into());
+        }
+        let mut table = String::new();
+        let rows: &[(&str, &[&str])] = &[
+            ("block_size", &["1", "64", "400", "4096", "16384"]),
+            ("block_restart_interval", &["1", "3", "16"]),
+            ("index_block_restart_interval", &["1", "5"]),
+            ("format_version", &["2", "3", "4", "5", "6", "7"]),
+            (
+                "checksum",
+                &["kNoChecksum", "kCRC32c", "kxxHash", "kxxHash64", "kXXH3"],
+            ),
+            (
+                "filter_policy",
+                &[
+                    "bloomfilter:10:false",
+                    "bloomfilter:3:false",
+                    "ribbonfilter:8:0",
+                    "ribbonfilter:12:-1",
+                    "nullptr",
+                ],
+            ),
+            (
+                "index_type",
+                &[
+                    "kBinarySearch",
+                    "kTwoLevelIndexSearch",
+                    "kBinarySearchWithFirstKey",
+                ],
+            ),
+            ("partition_filters", &["true", "false"]),
+            ("metadata_block_size", &["64", "400", "4096"]),
+            (
+                "data_block_index_type",
+                &["kDataBlockBinarySearch", "kDataBlockBinaryAndHash"],
+            ),
+            ("data_block_hash_table_util_ratio", &["0.5", "0.75"]),
+            (
+                "pin_l0_filter_and_index_blocks_in_cache",
+                &["true", "false"],
+            ),
+            ("whole_key_filtering", &["true", "false"]),
+            ("no_block_cache", &["true", "false"]),
+            ("block_cache", &["4096", "1M"]),
+            ("cache_index_and_filter_blocks", &["true", "false"]),
+            (
+                "index_shortening",
+                &[
+                    "kNoShortening",
+                    "kShortenSeparators",
+                    "kShortenSeparatorsAndSuccessor",
+                ],
+            ),
+            ("block_size_deviation", &["0", "10", "90"]),
+        ];
+        for (name, values) in rows {
+            if r.one_in(3) {
+                table.push_str(&format!("{name}={};", r.pick(values)));
+            }
+        }
+        if !table.contains("kTwoLevelIndexSearch") {
+            // RocksDB 11.8.1 crashes when it writes such a table.
+            table = table.replace("partition_filters=true;", "");
+        }
+        o + &format!("block_based_table_factory={{{table}}};")
+    }
+
+    /// Options changed while the database runs; some are refused.
+    pub(super) fn set_options(&mut self) {
+        let rows: &[&str] = &[
+            // Makes a memtable full at once, and flushes run in the background.
+            if self.exact {
+                "bloom_locality=0"
+            } else {
+                "write_buffer_size=200000"
+            },
+            "max_write_buffer_number=4",
+            "target_file_size_base=65536",
+            "max_bytes_for_level_base=200000",
+            "level0_file_num_compaction_trigger=3",
+            "level0_slowdown_writes_trigger=20",
+            "ttl=100000",
+            "compression=kNoCompression",
+            "report_bg_io_stats=true",
+            "max_sequential_skip_in_iterations=2",
+            "block_based_table_factory={block_size=300;}",
+            "memtable_whole_key_filtering=true",
+            "num_levels=3",
+            "no_such_option=1",
+            "write_buffer_size=many",
+            "compression=kNoSuch",
+            "comparator=x",
+        ];
+        let n = 1 + self.rng.below(2);
+        let list: Vec<&str> = (0..n).map(|_| *self.rng.pick(rows)).collect();
+        let family = self.live();
+        self.out.push(format!("{family}setopts {}", list.join(" ")));
+    }
+}
