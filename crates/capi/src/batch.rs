@@ -1,10 +1,10 @@
 //! `rocksdb_writebatch_t`.
 //!
-//! The functions that add updates return nothing: an update that breaks a limit is not added, as in
-//! RocksDB.
+//! The functions that add updates stand in `batch_updates.rs`, but for those with timestamps.
 
+use crate::batch_updates::{TimestampSizeFn, Updates, add, timestamp_sizes};
 use crate::family::rocksdb_column_family_handle_t;
-use crate::ffi::{array, boxed, bytes, report};
+use crate::ffi::{boxed, bytes, lend, report};
 use libc::{c_char, c_void};
 use spanlith::Cf;
 use spanlith_base::{Error, Result};
@@ -57,35 +57,31 @@ impl rocksdb_writebatch_t {
     }
 }
 
-/// The bytes of several parts as one.
-///
-/// # Safety
-/// The arrays have `count` elements, and each part its length.
-pub(crate) unsafe fn joined(
-    count: i32,
-    parts: *const *const c_char,
-    sizes: *const usize,
-) -> Vec<u8> {
-    let count = usize::try_from(count).unwrap_or(0);
-    // SAFETY: The caller says so.
-    unsafe {
-        let (parts, sizes) = (array(parts, count), array(sizes, count));
-        parts
-            .iter()
-            .zip(sizes)
-            .flat_map(|(&p, &n)| bytes(p, n))
-            .copied()
-            .collect()
+impl Updates for rocksdb_writebatch_t {
+    #[inline]
+    fn put(&mut self, cf: Option<&Cf>, key: &[u8], value: &[u8]) -> Result<()> {
+        self.changed().put_cf(cf.map_or(0, Cf::id), key, value)
+    }
+
+    #[inline]
+    fn merge(&mut self, cf: Option<&Cf>, key: &[u8], operand: &[u8]) -> Result<()> {
+        self.changed().merge_cf(cf.map_or(0, Cf::id), key, operand)
+    }
+
+    #[inline]
+    fn delete(&mut self, cf: Option<&Cf>, key: &[u8]) -> Result<()> {
+        self.changed().delete_cf(cf.map_or(0, Cf::id), key)
+    }
+
+    fn single_delete(&mut self, cf: Option<&Cf>, key: &[u8]) -> Result<()> {
+        self.changed().single_delete_cf(cf.map_or(0, Cf::id), key)
+    }
+
+    fn delete_range(&mut self, cf: Option<&Cf>, start: &[u8], end: &[u8]) -> Result<()> {
+        self.changed()
+            .delete_range_cf(cf.map_or(0, Cf::id), start, end)
     }
 }
-
-/// Drops the outcome of adding an update: the function has no way to report it, and the batch is
-/// unchanged if it failed.
-#[inline]
-pub(crate) fn add(_: Result<()>) {}
-
-/// State, family: bytes of its timestamps, `SIZE_MAX` for an unknown family.
-pub type TimestampSizeFn = unsafe extern "C" fn(*mut c_void, u32) -> usize;
 
 /// Whether a timestamp fits a family.
 fn check_timestamp(cf: &Cf, ts: &[u8]) -> Result<()> {
@@ -148,233 +144,7 @@ c_api! {
         batch: *mut rocksdb_writebatch_t,
         size: *mut usize,
     ) -> *const c_char {
-        let rep = (*batch).rep();
-        *size = rep.len();
-        rep.as_ptr().cast()
-    }
-
-    /// Sets a key.
-    fn rocksdb_writebatch_put(
-        batch: *mut rocksdb_writebatch_t,
-        key: *const c_char,
-        klen: usize,
-        val: *const c_char,
-        vlen: usize,
-    ) {
-        add((*batch).changed().put(bytes(key, klen), bytes(val, vlen)));
-    }
-
-    /// Removes a key.
-    fn rocksdb_writebatch_delete(
-        batch: *mut rocksdb_writebatch_t,
-        key: *const c_char,
-        klen: usize,
-    ) {
-        add((*batch).changed().delete(bytes(key, klen)));
-    }
-
-    /// Removes a key that was put at most once since its last removal.
-    fn rocksdb_writebatch_singledelete(
-        batch: *mut rocksdb_writebatch_t,
-        key: *const c_char,
-        klen: usize,
-    ) {
-        add((*batch).changed().single_delete(bytes(key, klen)));
-    }
-
-    /// Adds a merge operand.
-    fn rocksdb_writebatch_merge(
-        batch: *mut rocksdb_writebatch_t,
-        key: *const c_char,
-        klen: usize,
-        val: *const c_char,
-        vlen: usize,
-    ) {
-        add((*batch).changed().merge(bytes(key, klen), bytes(val, vlen)));
-    }
-
-    /// Removes a range of keys.
-    fn rocksdb_writebatch_delete_range(
-        batch: *mut rocksdb_writebatch_t,
-        start_key: *const c_char,
-        start_key_len: usize,
-        end_key: *const c_char,
-        end_key_len: usize,
-    ) {
-        let (start, end) = (bytes(start_key, start_key_len), bytes(end_key, end_key_len));
-        add((*batch).changed().delete_range(start, end));
-    }
-
-    /// Sets a key.
-    fn rocksdb_writebatch_put_cf(
-        batch: *mut rocksdb_writebatch_t,
-        column_family: *mut rocksdb_column_family_handle_t,
-        key: *const c_char,
-        klen: usize,
-        val: *const c_char,
-        vlen: usize,
-    ) {
-        let cf = (*column_family).cf.id();
-        add((*batch).changed().put_cf(cf, bytes(key, klen), bytes(val, vlen)));
-    }
-
-    /// Removes a key.
-    fn rocksdb_writebatch_delete_cf(
-        batch: *mut rocksdb_writebatch_t,
-        column_family: *mut rocksdb_column_family_handle_t,
-        key: *const c_char,
-        klen: usize,
-    ) {
-        add((*batch).changed().delete_cf((*column_family).cf.id(), bytes(key, klen)));
-    }
-
-    /// Removes a key that was put at most once since its last removal.
-    fn rocksdb_writebatch_singledelete_cf(
-        batch: *mut rocksdb_writebatch_t,
-        column_family: *mut rocksdb_column_family_handle_t,
-        key: *const c_char,
-        klen: usize,
-    ) {
-        add((*batch).changed().single_delete_cf((*column_family).cf.id(), bytes(key, klen)));
-    }
-
-    /// Adds a merge operand.
-    fn rocksdb_writebatch_merge_cf(
-        batch: *mut rocksdb_writebatch_t,
-        column_family: *mut rocksdb_column_family_handle_t,
-        key: *const c_char,
-        klen: usize,
-        val: *const c_char,
-        vlen: usize,
-    ) {
-        let cf = (*column_family).cf.id();
-        add((*batch).changed().merge_cf(cf, bytes(key, klen), bytes(val, vlen)));
-    }
-
-    /// Removes a range of keys.
-    fn rocksdb_writebatch_delete_range_cf(
-        batch: *mut rocksdb_writebatch_t,
-        column_family: *mut rocksdb_column_family_handle_t,
-        start_key: *const c_char,
-        start_key_len: usize,
-        end_key: *const c_char,
-        end_key_len: usize,
-    ) {
-        let (start, end) = (bytes(start_key, start_key_len), bytes(end_key, end_key_len));
-        add((*batch).changed().delete_range_cf((*column_family).cf.id(), start, end));
-    }
-
-    /// Sets one key, given in parts, to one value, given in parts.
-    fn rocksdb_writebatch_putv(
-        batch: *mut rocksdb_writebatch_t,
-        num_keys: i32,
-        keys_list: *const *const c_char,
-        keys_list_sizes: *const usize,
-        num_values: i32,
-        values_list: *const *const c_char,
-        values_list_sizes: *const usize,
-    ) {
-        let key = joined(num_keys, keys_list, keys_list_sizes);
-        let value = joined(num_values, values_list, values_list_sizes);
-        add((*batch).changed().put(&key, &value));
-    }
-
-    /// Sets one key, given in parts, to one value, given in parts.
-    fn rocksdb_writebatch_putv_cf(
-        batch: *mut rocksdb_writebatch_t,
-        column_family: *mut rocksdb_column_family_handle_t,
-        num_keys: i32,
-        keys_list: *const *const c_char,
-        keys_list_sizes: *const usize,
-        num_values: i32,
-        values_list: *const *const c_char,
-        values_list_sizes: *const usize,
-    ) {
-        let key = joined(num_keys, keys_list, keys_list_sizes);
-        let value = joined(num_values, values_list, values_list_sizes);
-        add((*batch).changed().put_cf((*column_family).cf.id(), &key, &value));
-    }
-
-    /// Adds one operand, given in parts, to one key, given in parts.
-    fn rocksdb_writebatch_mergev(
-        batch: *mut rocksdb_writebatch_t,
-        num_keys: i32,
-        keys_list: *const *const c_char,
-        keys_list_sizes: *const usize,
-        num_values: i32,
-        values_list: *const *const c_char,
-        values_list_sizes: *const usize,
-    ) {
-        let key = joined(num_keys, keys_list, keys_list_sizes);
-        let operand = joined(num_values, values_list, values_list_sizes);
-        add((*batch).changed().merge(&key, &operand));
-    }
-
-    /// Adds one operand, given in parts, to one key, given in parts.
-    fn rocksdb_writebatch_mergev_cf(
-        batch: *mut rocksdb_writebatch_t,
-        column_family: *mut rocksdb_column_family_handle_t,
-        num_keys: i32,
-        keys_list: *const *const c_char,
-        keys_list_sizes: *const usize,
-        num_values: i32,
-        values_list: *const *const c_char,
-        values_list_sizes: *const usize,
-    ) {
-        let key = joined(num_keys, keys_list, keys_list_sizes);
-        let operand = joined(num_values, values_list, values_list_sizes);
-        add((*batch).changed().merge_cf((*column_family).cf.id(), &key, &operand));
-    }
-
-    /// Removes one key, given in parts.
-    fn rocksdb_writebatch_deletev(
-        batch: *mut rocksdb_writebatch_t,
-        num_keys: i32,
-        keys_list: *const *const c_char,
-        keys_list_sizes: *const usize,
-    ) {
-        add((*batch).changed().delete(&joined(num_keys, keys_list, keys_list_sizes)));
-    }
-
-    /// Removes one key, given in parts.
-    fn rocksdb_writebatch_deletev_cf(
-        batch: *mut rocksdb_writebatch_t,
-        column_family: *mut rocksdb_column_family_handle_t,
-        num_keys: i32,
-        keys_list: *const *const c_char,
-        keys_list_sizes: *const usize,
-    ) {
-        let key = joined(num_keys, keys_list, keys_list_sizes);
-        add((*batch).changed().delete_cf((*column_family).cf.id(), &key));
-    }
-
-    /// Removes one range, its ends given in parts.
-    fn rocksdb_writebatch_delete_rangev(
-        batch: *mut rocksdb_writebatch_t,
-        num_keys: i32,
-        start_keys_list: *const *const c_char,
-        start_keys_list_sizes: *const usize,
-        end_keys_list: *const *const c_char,
-        end_keys_list_sizes: *const usize,
-    ) {
-        let start = joined(num_keys, start_keys_list, start_keys_list_sizes);
-        let end = joined(num_keys, end_keys_list, end_keys_list_sizes);
-        add((*batch).changed().delete_range(&start, &end));
-    }
-
-    /// Removes one range, its ends given in parts.
-    fn rocksdb_writebatch_delete_rangev_cf(
-        batch: *mut rocksdb_writebatch_t,
-        column_family: *mut rocksdb_column_family_handle_t,
-        num_keys: i32,
-        start_keys_list: *const *const c_char,
-        start_keys_list_sizes: *const usize,
-        end_keys_list: *const *const c_char,
-        end_keys_list_sizes: *const usize,
-    ) {
-        let start = joined(num_keys, start_keys_list, start_keys_list_sizes);
-        let end = joined(num_keys, end_keys_list, end_keys_list_sizes);
-        add((*batch).changed().delete_range_cf((*column_family).cf.id(), &start, &end));
+        lend((*batch).rep(), size)
     }
 
     /// Adds a note that goes to the log only.
@@ -445,11 +215,7 @@ c_api! {
         errptr: *mut *mut c_char,
     ) {
         report(errptr, (), || {
-            let size_of = |cf| match get_ts_size(state, cf) {
-                usize::MAX => None,
-                size => Some(size),
-            };
-            (*batch).changed().update_timestamps(bytes(ts, tslen), size_of)
+            (*batch).changed().update_timestamps(bytes(ts, tslen), timestamp_sizes(state, get_ts_size))
         });
     }
 

@@ -3,12 +3,12 @@
 //! Iterators over the batch and a database share the batch: it may be destroyed before them, and
 //! changed while they stand. All of them are used by one thread at a time.
 
-use crate::batch::{TimestampSizeFn, add, joined};
 use crate::batch_iterate::{BatchDeleteFn, BatchPutFn, iterate};
+use crate::batch_updates::{TimestampSizeFn, Updates, add, family, timestamp_sizes};
 use crate::comparator::rocksdb_comparator_t;
 use crate::db::rocksdb_t;
 use crate::family::rocksdb_column_family_handle_t;
-use crate::ffi::{boxed, bytes, malloc_copy, report};
+use crate::ffi::{boxed, bytes, lend, malloc_copy, report};
 use crate::get::copied;
 use crate::iterator::rocksdb_iterator_t;
 use crate::options::rocksdb_options_t;
@@ -76,10 +76,9 @@ impl rocksdb_writebatch_wi_t {
         }
     }
 
-    /// A range deletion: RocksDB's batch does not take it and says so to nobody. Here the write says
-    /// it.
-    fn refuse_range(&mut self) {
-        self.range = true;
+    fn changed(&mut self) -> &mut IndexedBatch {
+        // SAFETY: Who changes the handle's batch has it alone: the C program promises it.
+        unsafe { self.batch.get_mut() }
     }
 
     /// What keeps the batch from being written.
@@ -95,13 +94,28 @@ impl rocksdb_writebatch_wi_t {
     }
 }
 
-/// The family of a handle.
-///
-/// # Safety
-/// `handle` is NULL or valid.
-unsafe fn family<'a>(handle: *mut rocksdb_column_family_handle_t) -> Option<&'a Cf> {
-    // SAFETY: The caller says so.
-    unsafe { handle.as_ref() }.map(|h| &h.cf)
+impl Updates for rocksdb_writebatch_wi_t {
+    fn put(&mut self, cf: Option<&Cf>, key: &[u8], value: &[u8]) -> Result<()> {
+        self.changed().put(cf, key, value)
+    }
+
+    fn merge(&mut self, cf: Option<&Cf>, key: &[u8], operand: &[u8]) -> Result<()> {
+        self.changed().merge(cf, key, operand)
+    }
+
+    fn delete(&mut self, cf: Option<&Cf>, key: &[u8]) -> Result<()> {
+        self.changed().delete(cf, key)
+    }
+
+    fn single_delete(&mut self, cf: Option<&Cf>, key: &[u8]) -> Result<()> {
+        self.changed().single_delete(cf, key)
+    }
+
+    /// RocksDB's batch does not take it and says so to nobody. Here the write says it.
+    fn delete_range(&mut self, _: Option<&Cf>, _: &[u8], _: &[u8]) -> Result<()> {
+        self.range = true;
+        Ok(())
+    }
 }
 
 /// What a batch and a database together say about a key.
@@ -116,143 +130,6 @@ unsafe fn get_over(
 ) -> Result<Option<spanlith::Pinned>> {
     // SAFETY: The caller says so.
     unsafe { (*wbwi).batch.get().get_over(cf, key, &(*options).options) }
-}
-
-macro_rules! updates {
-    ($(
-        $put:ident, $putv:ident, $merge:ident, $mergev:ident, $delete:ident, $deletev:ident,
-        $single_delete:ident, $delete_range:ident, $delete_rangev:ident,
-        ($($cf:ident: $cf_type:ty)?), $family:expr;
-    )*) => {
-        c_api! {$(
-            /// Sets a key.
-            fn $put(
-                batch: *mut rocksdb_writebatch_wi_t,
-                $($cf: $cf_type,)?
-                key: *const c_char,
-                klen: usize,
-                val: *const c_char,
-                vlen: usize,
-            ) {
-                add((*batch).batch.get_mut().put($family, bytes(key, klen), bytes(val, vlen)));
-            }
-
-            /// Sets one key, given in parts, to one value, given in parts.
-            fn $putv(
-                batch: *mut rocksdb_writebatch_wi_t,
-                $($cf: $cf_type,)?
-                num_keys: i32,
-                keys_list: *const *const c_char,
-                keys_list_sizes: *const usize,
-                num_values: i32,
-                values_list: *const *const c_char,
-                values_list_sizes: *const usize,
-            ) {
-                let key = joined(num_keys, keys_list, keys_list_sizes);
-                let value = joined(num_values, values_list, values_list_sizes);
-                add((*batch).batch.get_mut().put($family, &key, &value));
-            }
-
-            /// Adds a merge operand.
-            fn $merge(
-                batch: *mut rocksdb_writebatch_wi_t,
-                $($cf: $cf_type,)?
-                key: *const c_char,
-                klen: usize,
-                val: *const c_char,
-                vlen: usize,
-            ) {
-                add((*batch).batch.get_mut().merge($family, bytes(key, klen), bytes(val, vlen)));
-            }
-
-            /// Adds one operand, given in parts, to one key, given in parts.
-            fn $mergev(
-                batch: *mut rocksdb_writebatch_wi_t,
-                $($cf: $cf_type,)?
-                num_keys: i32,
-                keys_list: *const *const c_char,
-                keys_list_sizes: *const usize,
-                num_values: i32,
-                values_list: *const *const c_char,
-                values_list_sizes: *const usize,
-            ) {
-                let key = joined(num_keys, keys_list, keys_list_sizes);
-                let operand = joined(num_values, values_list, values_list_sizes);
-                add((*batch).batch.get_mut().merge($family, &key, &operand));
-            }
-
-            /// Removes a key.
-            fn $delete(
-                batch: *mut rocksdb_writebatch_wi_t,
-                $($cf: $cf_type,)?
-                key: *const c_char,
-                klen: usize,
-            ) {
-                add((*batch).batch.get_mut().delete($family, bytes(key, klen)));
-            }
-
-            /// Removes one key, given in parts.
-            fn $deletev(
-                batch: *mut rocksdb_writebatch_wi_t,
-                $($cf: $cf_type,)?
-                num_keys: i32,
-                keys_list: *const *const c_char,
-                keys_list_sizes: *const usize,
-            ) {
-                let key = joined(num_keys, keys_list, keys_list_sizes);
-                add((*batch).batch.get_mut().delete($family, &key));
-            }
-
-            /// Removes a key that was put at most once since its last removal.
-            fn $single_delete(
-                batch: *mut rocksdb_writebatch_wi_t,
-                $($cf: $cf_type,)?
-                key: *const c_char,
-                klen: usize,
-            ) {
-                add((*batch).batch.get_mut().single_delete($family, bytes(key, klen)));
-            }
-
-            /// Not for batches with an index: makes the write fail.
-            fn $delete_range(
-                batch: *mut rocksdb_writebatch_wi_t,
-                $($cf: $cf_type,)?
-                _start_key: *const c_char,
-                _start_key_len: usize,
-                _end_key: *const c_char,
-                _end_key_len: usize,
-            ) {
-                $(let _ = $cf;)?
-                (*batch).refuse_range();
-            }
-
-            /// Not for batches with an index: makes the write fail.
-            fn $delete_rangev(
-                batch: *mut rocksdb_writebatch_wi_t,
-                $($cf: $cf_type,)?
-                _num_keys: i32,
-                _start_keys_list: *const *const c_char,
-                _start_keys_list_sizes: *const usize,
-                _end_keys_list: *const *const c_char,
-                _end_keys_list_sizes: *const usize,
-            ) {
-                $(let _ = $cf;)?
-                (*batch).refuse_range();
-            }
-        )*}
-    };
-}
-
-updates! {
-    rocksdb_writebatch_wi_put, rocksdb_writebatch_wi_putv, rocksdb_writebatch_wi_merge,
-        rocksdb_writebatch_wi_mergev, rocksdb_writebatch_wi_delete, rocksdb_writebatch_wi_deletev,
-        rocksdb_writebatch_wi_singledelete, rocksdb_writebatch_wi_delete_range,
-        rocksdb_writebatch_wi_delete_rangev, (), None;
-    rocksdb_writebatch_wi_put_cf, rocksdb_writebatch_wi_putv_cf, rocksdb_writebatch_wi_merge_cf,
-        rocksdb_writebatch_wi_mergev_cf, rocksdb_writebatch_wi_delete_cf,
-        rocksdb_writebatch_wi_deletev_cf, rocksdb_writebatch_wi_singledelete_cf,
-        rocksdb_writebatch_wi_delete_range_cf, rocksdb_writebatch_wi_delete_rangev_cf,
-        (column_family: *mut rocksdb_column_family_handle_t), family(column_family);
 }
 
 macro_rules! lookups {
@@ -401,9 +278,7 @@ c_api! {
         batch: *mut rocksdb_writebatch_wi_t,
         size: *mut usize,
     ) -> *const c_char {
-        let rep = (*batch).batch.get().batch().as_bytes();
-        *size = rep.len();
-        rep.as_ptr().cast()
+        lend((*batch).batch.get().batch().as_bytes(), size)
     }
 
     /// Adds a note that goes to the log only.
@@ -455,11 +330,7 @@ c_api! {
         errptr: *mut *mut c_char,
     ) {
         report(errptr, (), || {
-            let size_of = |cf| match get_ts_size(state, cf) {
-                usize::MAX => None,
-                size => Some(size),
-            };
-            (*wbwi).batch.get_mut().update_timestamps(bytes(ts, tslen), size_of)
+            (*wbwi).batch.get_mut().update_timestamps(bytes(ts, tslen), timestamp_sizes(state, get_ts_size))
         });
     }
 

@@ -79,6 +79,30 @@ pub(crate) unsafe fn optional_bytes<'a>(data: *const c_char, len: usize) -> Opti
     (!data.is_null()).then(|| unsafe { bytes(data, len) })
 }
 
+/// Lends bytes to the caller, and says how many they are.
+///
+/// # Safety
+/// `len` may be written.
+#[inline(always)]
+pub(crate) unsafe fn lend(bytes: &[u8], len: *mut usize) -> *const c_char {
+    // SAFETY: The caller says so.
+    unsafe { *len = bytes.len() };
+    bytes.as_ptr().cast()
+}
+
+/// As [`lend`], where there may be nothing, which is NULL and 0, and where nobody may ask how many.
+///
+/// # Safety
+/// `len` is NULL or may be written.
+#[inline]
+pub(crate) unsafe fn lend_if(bytes: Option<&[u8]>, len: *mut usize) -> *const c_char {
+    // SAFETY: The caller says so.
+    if let Some(len) = unsafe { len.as_mut() } {
+        *len = bytes.map_or(0, <[u8]>::len);
+    }
+    bytes.map_or(ptr::null(), |b| b.as_ptr().cast())
+}
+
 /// A NUL-terminated string.
 ///
 /// # Safety

@@ -3,7 +3,7 @@
 use crate::batch_with_index::SharedBatch;
 use crate::db::rocksdb_t;
 use crate::family::rocksdb_column_family_handle_t;
-use crate::ffi::{array, boxed, bytes, report, rocksdb_slice_t};
+use crate::ffi::{array, boxed, bytes, lend, report, rocksdb_slice_t};
 use crate::read_options::rocksdb_readoptions_t;
 use libc::c_char;
 use spanlith::{Cf, Cursor, IndexedBatch, Overlay, OverlayParts};
@@ -209,16 +209,12 @@ c_api! {
 
     /// Key, lent until the next move; length 0 if it stands nowhere.
     fn rocksdb_iter_key(iter: *const rocksdb_iterator_t, klen: *mut usize) -> *const c_char {
-        let key = (*iter).key();
-        *klen = key.len();
-        key.as_ptr().cast()
+        lend((*iter).key(), klen)
     }
 
     /// Value, lent until the next move; length 0 if it stands nowhere.
     fn rocksdb_iter_value(iter: *const rocksdb_iterator_t, vlen: *mut usize) -> *const c_char {
-        let value = (*iter).value();
-        *vlen = value.len();
-        value.as_ptr().cast()
+        lend((*iter).value(), vlen)
     }
 
     /// Timestamp of the key, lent until the next move; length 0 without timestamps.
@@ -226,9 +222,7 @@ c_api! {
         iter: *const rocksdb_iterator_t,
         tslen: *mut usize,
     ) -> *const c_char {
-        let timestamp = (*iter).timestamp();
-        *tslen = timestamp.len();
-        timestamp.as_ptr().cast()
+        lend((*iter).timestamp(), tslen)
     }
 
     /// Key, lent until the next move.

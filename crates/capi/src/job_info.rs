@@ -1,9 +1,9 @@
 //! What listeners are told: `rocksdb_flushjobinfo_t` and its kin. Valid during the call only; strings
 //! are lent for as long.
 
-use crate::ffi::report;
+use crate::ffi::{lend_if, report};
 use crate::live_files::c_string;
-use crate::table_properties::{lend, lend_nothing, rocksdb_table_properties_t};
+use crate::table_properties::rocksdb_table_properties_t;
 use libc::c_char;
 use spanlith::listener::{
     CompactionInfo, ExternalFileInfo, FlushInfo, MemtableInfo, WriteStallInfo,
@@ -113,7 +113,7 @@ macro_rules! names {
         c_api! {$($(
             #[doc = concat!("`", stringify!($field), "`.")]
             fn $getter(info: *const $handle, size: *mut usize) -> *const c_char {
-                lend((*info).$field.as_bytes(), size)
+                lend_if(Some((*info).$field.as_bytes()), size)
             }
         )*)*}
     };
@@ -228,10 +228,7 @@ c_api! {
         pos: usize,
         size: *mut usize,
     ) -> *const c_char {
-        match (&*info).inputs.get(pos) {
-            Some(path) => lend(path.as_bytes(), size),
-            None => lend_nothing(size),
-        }
+        lend_if((&*info).inputs.get(pos).map(|path| path.as_bytes()), size)
     }
 
     /// Path of a table that was written; NULL if there are not so many.
@@ -240,10 +237,7 @@ c_api! {
         pos: usize,
         size: *mut usize,
     ) -> *const c_char {
-        match (&*info).outputs.get(pos) {
-            Some(path) => lend(path.as_bytes(), size),
-            None => lend_nothing(size),
-        }
+        lend_if((&*info).outputs.get(pos).map(|path| path.as_bytes()), size)
     }
 
     /// How writers are treated from now on, lent; an `int` behind the pointer.

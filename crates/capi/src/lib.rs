@@ -37,6 +37,7 @@
 mod macros;
 mod batch;
 mod batch_iterate;
+mod batch_updates;
 mod batch_with_index;
 mod cache;
 mod catalog;
@@ -91,6 +92,7 @@ mod write_options;
 
 pub use batch::*;
 pub use batch_iterate::*;
+pub use batch_updates::*;
 pub use batch_with_index::*;
 pub use cache::*;
 pub use catalog::*;

@@ -1,7 +1,7 @@
 //! `rocksdb_livefiles_t`: the tables of a database, also made by hand.
 
 use crate::db::rocksdb_t;
-use crate::ffi::{boxed, bytes, text, unbox};
+use crate::ffi::{boxed, bytes, lend_if, text, unbox};
 use libc::c_char;
 use spanlith::LiveFile;
 use std::ffi::CString;
@@ -134,9 +134,7 @@ macro_rules! keys {
                 index: i32,
                 size: *mut usize,
             ) -> *const c_char {
-                let key = (*files).at(index).map(|f| &f.$field);
-                *size = key.map_or(0, Vec::len);
-                key.map_or(std::ptr::null(), |k| k.as_ptr().cast())
+                lend_if((*files).at(index).map(|f| &f.$field[..]), size)
             }
 
             #[doc = concat!("Sets `", stringify!($field), "`.")]

@@ -5,7 +5,7 @@
 
 use crate::db::rocksdb_t;
 use crate::family::rocksdb_column_family_handle_t;
-use crate::ffi::{boxed, bytes, malloc_copy};
+use crate::ffi::{boxed, bytes, lend_if, malloc_copy};
 use crate::live_files::place;
 use libc::c_char;
 use spanlith::{Cf, LiveFile};
@@ -81,16 +81,6 @@ fn look(
     })))
 }
 
-/// # Safety
-/// `len` is NULL or may be written.
-unsafe fn lend(key: Option<&Vec<u8>>, len: *mut usize) -> *const c_char {
-    // SAFETY: The caller says so.
-    if let Some(len) = unsafe { len.as_mut() } {
-        *len = key.map_or(0, Vec::len);
-    }
-    key.map_or(ptr::null(), |k| k.as_ptr().cast())
-}
-
 c_api! {
     /// Levels and tables of the default family.
     fn rocksdb_get_column_family_metadata(
@@ -159,7 +149,7 @@ c_api! {
         options: *const rocksdb_column_family_metadata_options_t,
         key_len: *mut usize,
     ) -> *const c_char {
-        lend((*options).start.as_ref(), key_len)
+        lend_if((*options).start.as_deref(), key_len)
     }
 
     /// Shows tables with keys at or before `key` only.
@@ -176,7 +166,7 @@ c_api! {
         options: *const rocksdb_column_family_metadata_options_t,
         key_len: *mut usize,
     ) -> *const c_char {
-        lend((*options).end.as_ref(), key_len)
+        lend_if((*options).end.as_deref(), key_len)
     }
 
     /// Bytes of all tables.

@@ -15,7 +15,7 @@ use std::ptr;
 type Answer = Result<Option<Pinned>>;
 
 /// Where answers go.
-trait Answers {
+pub(crate) trait Answers {
     /// Takes the answer of a key.
     ///
     /// # Safety
@@ -24,10 +24,10 @@ trait Answers {
 }
 
 /// Values copied with `malloc`.
-struct Copies {
-    values: *mut *mut c_char,
-    sizes: *mut usize,
-    errs: *mut *mut c_char,
+pub(crate) struct Copies {
+    pub(crate) values: *mut *mut c_char,
+    pub(crate) sizes: *mut usize,
+    pub(crate) errs: *mut *mut c_char,
 }
 
 impl Answers for Copies {
@@ -89,7 +89,7 @@ unsafe fn read(
 }
 
 #[cold]
-fn panicked() -> Error {
+pub(crate) fn panicked() -> Error {
     Error::aborted("panic in multi-get")
 }
 

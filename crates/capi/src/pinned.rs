@@ -1,5 +1,6 @@
 //! `rocksdb_pinnableslice_t` and `rocksdb_pinnable_handle_t`: values that stay where they are.
 
+use crate::ffi::lend_if;
 use libc::c_char;
 use spanlith::Pinned;
 
@@ -9,23 +10,13 @@ pub struct rocksdb_pinnableslice_t(pub(crate) Pinned);
 /// A value, as `rocksdb_pinnableslice_t`.
 pub struct rocksdb_pinnable_handle_t(pub(crate) Pinned);
 
-#[inline]
-unsafe fn value(pinned: Option<&Pinned>, len: *mut usize) -> *const c_char {
-    let (data, n) = pinned.map_or((std::ptr::null(), 0), |p| (p.as_ptr().cast(), p.len()));
-    // SAFETY: The caller passes a pointer that may be written, or NULL.
-    if let Some(len) = unsafe { len.as_mut() } {
-        *len = n;
-    }
-    data
-}
-
 c_api! {
     /// The bytes; NULL and 0 for NULL.
     fn rocksdb_pinnableslice_value(
         slice: *const rocksdb_pinnableslice_t,
         vlen: *mut usize,
     ) -> *const c_char {
-        value(slice.as_ref().map(|s| &s.0), vlen)
+        lend_if(slice.as_ref().map(|s| &s.0[..]), vlen)
     }
 
     /// The bytes; NULL and 0 for NULL.
@@ -33,7 +24,7 @@ c_api! {
         handle: *const rocksdb_pinnable_handle_t,
         vallen: *mut usize,
     ) -> *const c_char {
-        value(handle.as_ref().map(|h| &h.0), vallen)
+        lend_if(handle.as_ref().map(|h| &h.0[..]), vallen)
     }
 }
 

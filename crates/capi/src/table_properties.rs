@@ -1,9 +1,9 @@
 //! `rocksdb_table_properties_t`: what a table says of itself; lent by the object it belongs to.
 
+use crate::ffi::lend_if;
 use libc::c_char;
 use spanlith_table::TableProperties;
 use std::ffi::CString;
-use std::ptr;
 use std::sync::Arc;
 
 /// Properties of a table.
@@ -26,30 +26,6 @@ impl From<Arc<TableProperties>> for rocksdb_table_properties_t {
             properties,
         }
     }
-}
-
-/// Lends bytes.
-///
-/// # Safety
-/// `size` is NULL or may be written.
-pub(crate) unsafe fn lend(bytes: &[u8], size: *mut usize) -> *const c_char {
-    // SAFETY: The caller says so.
-    if let Some(size) = unsafe { size.as_mut() } {
-        *size = bytes.len();
-    }
-    bytes.as_ptr().cast()
-}
-
-/// Lends nothing.
-///
-/// # Safety
-/// As [`lend`].
-pub(crate) unsafe fn lend_nothing(size: *mut usize) -> *const c_char {
-    // SAFETY: The caller says so.
-    if let Some(size) = unsafe { size.as_mut() } {
-        *size = 0;
-    }
-    ptr::null()
 }
 
 macro_rules! numbers {
@@ -129,7 +105,7 @@ macro_rules! texts {
                 props: *const rocksdb_table_properties_t,
                 size: *mut usize,
             ) -> *const c_char {
-                lend((*props).texts.$field.as_bytes(), size)
+                lend_if(Some((*props).texts.$field.as_bytes()), size)
             }
         )*}
     };
@@ -155,7 +131,7 @@ c_api! {
         props: *const rocksdb_table_properties_t,
         size: *mut usize,
     ) -> *const c_char {
-        lend(&(&*props).properties.seqno_to_time_mapping, size)
+        lend_if(Some(&(&*props).properties.seqno_to_time_mapping), size)
     }
 
     /// Whether the largest sequence number is known.
@@ -185,10 +161,8 @@ c_api! {
         pos: usize,
         key_len: *mut usize,
     ) -> *const c_char {
-        match (&*props).collected.get(pos) {
-            Some((name, _)) => lend(name.as_bytes(), key_len),
-            None => lend_nothing(key_len),
-        }
+        let name = (&*props).collected.get(pos).map(|(name, _)| name.as_bytes());
+        lend_if(name, key_len)
     }
 
     /// Value of one of them; NULL if there are not so many.
@@ -197,9 +171,7 @@ c_api! {
         pos: usize,
         value_len: *mut usize,
     ) -> *const c_char {
-        match (&*props).collected.get(pos) {
-            Some((_, value)) => lend(value, value_len),
-            None => lend_nothing(value_len),
-        }
+        let value = (&*props).collected.get(pos).map(|(_, value)| &value[..]);
+        lend_if(value, value_len)
     }
 }

@@ -2,18 +2,16 @@
 
 use crate::db::rocksdb_t;
 use crate::family::rocksdb_column_family_handle_t;
-use crate::ffi::{array, bytes, malloc_copy, malloc_error, optional_bytes, report};
+use crate::ffi::{array, bytes, malloc_copy, optional_bytes, report};
 use crate::get::copied;
+use crate::multi_get::{Answers, Copies, panicked};
 use crate::read_options::rocksdb_readoptions_t;
 use crate::write_options::rocksdb_writeoptions_t;
 use libc::c_char;
-use spanlith::{Cf, Pinned, ReadOptions};
-use spanlith_base::{Error, Result};
+use spanlith::{Cf, ReadOptions};
+use spanlith_base::Error;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
-
-/// A value and the timestamp it was written with.
-type Timed = Option<(Pinned, Vec<u8>)>;
 
 macro_rules! timed {
     ($(
@@ -115,42 +113,36 @@ timed! {
 }
 
 /// Where the answers of a multi-get go: an element for each key.
-struct Answers {
-    values: *mut *mut c_char,
-    value_sizes: *mut usize,
+struct TimedCopies {
+    copies: Copies,
     timestamps: *mut *mut c_char,
-    timestamp_sizes: *mut usize,
-    errs: *mut *mut c_char,
+    sizes: *mut usize,
 }
 
-/// Reads each key from its own family, all at one point in time. A panic is every later key's error.
+/// Reads each key from its own family, all at one point in time. A panic is that key's error.
 ///
 /// # Safety
 /// The arrays of `out` have an element for each key.
-unsafe fn get_each(cfs: &[&Cf], keys: &[&[u8]], options: &rocksdb_readoptions_t, out: &Answers) {
-    let mut options: ReadOptions = options.options.clone();
+unsafe fn get_each(cfs: &[&Cf], keys: &[&[u8]], options: &ReadOptions, out: &mut TimedCopies) {
+    let mut options = options.clone();
     if let Some(first) = cfs.first() {
         options
             .snapshot
             .get_or_insert_with(|| first.db().snapshot());
     }
-    let read = |cf: &Cf, key: &[u8]| -> Result<Timed> { cf.get_with_timestamp(key, &options) };
     for (at, (cf, key)) in cfs.iter().zip(keys).enumerate() {
-        let answer = catch_unwind(AssertUnwindSafe(|| read(cf, key)))
-            .unwrap_or_else(|_| Err(Error::aborted("panic in multi-get")));
-        let (found, err) = match answer {
-            Ok(found) => (found, ptr::null_mut()),
-            Err(e) => (None, malloc_error(&e)),
-        };
-        let (value, timestamp) = found.unzip();
+        let read = || cf.get_with_timestamp(key, &options);
+        let answer = catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Err(panicked()));
+        let (value, timestamp) = answer.map(Option::unzip).map_or_else(
+            |e| (Err(e), None),
+            |(value, timestamp)| (Ok(value), timestamp),
+        );
+        let copy = timestamp.as_deref().map_or(ptr::null_mut(), malloc_copy);
         // SAFETY: The caller says so.
         unsafe {
-            *out.values.add(at) = copied(value, out.value_sizes.add(at));
-            *out.timestamps.add(at) = timestamp
-                .as_ref()
-                .map_or(ptr::null_mut(), |t| malloc_copy(t));
-            *out.timestamp_sizes.add(at) = timestamp.map_or(0, |t| t.len());
-            *out.errs.add(at) = err;
+            out.copies.give(at, value);
+            *out.timestamps.add(at) = copy;
+            *out.sizes.add(at) = timestamp.map_or(0, |t| t.len());
         }
     }
 }
@@ -171,14 +163,10 @@ c_api! {
     ) {
         let keys = crate::multi_get::keys(num_keys, keys_list, keys_list_sizes);
         let cfs: Vec<&Cf> = keys.iter().map(|_| &(*db).cf).collect();
-        let out = Answers {
-            values: values_list,
-            value_sizes: values_list_sizes,
-            timestamps: timestamp_list,
-            timestamp_sizes: timestamp_list_sizes,
-            errs,
-        };
-        get_each(&cfs, &keys, &*options, &out);
+        let copies = Copies { values: values_list, sizes: values_list_sizes, errs };
+        let (timestamps, sizes) = (timestamp_list, timestamp_list_sizes);
+        let mut out = TimedCopies { copies, timestamps, sizes };
+        get_each(&cfs, &keys, &(*options).options, &mut out);
     }
 
     /// As `rocksdb_multi_get_with_ts`, each key from its own family.
@@ -198,14 +186,10 @@ c_api! {
         let keys = crate::multi_get::keys(num_keys, keys_list, keys_list_sizes);
         let handles = array(column_families, num_keys);
         let cfs: Vec<&Cf> = handles.iter().map(|&cf| &(*cf).cf).collect();
-        let out = Answers {
-            values: values_list,
-            value_sizes: values_list_sizes,
-            timestamps: timestamps_list,
-            timestamp_sizes: timestamps_list_sizes,
-            errs,
-        };
-        get_each(&cfs, &keys, &*options, &out);
+        let copies = Copies { values: values_list, sizes: values_list_sizes, errs };
+        let (timestamps, sizes) = (timestamps_list, timestamps_list_sizes);
+        let mut out = TimedCopies { copies, timestamps, sizes };
+        get_each(&cfs, &keys, &(*options).options, &mut out);
     }
 
     /// Gives up history before a timestamp.
