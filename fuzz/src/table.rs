@@ -229,7 +229,7 @@ fn read_table(reader: &Arc<TableReader>, verify: bool) {
             let _ = iter.status();
         }
         if let Some((user, tag)) = split_internal(key) {
-            let _ = reader.may_match(user);
+            let _ = reader.may_match_version(user, &ReadParams::default());
             let _ = reader.approximate_offset(key);
             let mut seen = 0;
             let _ = reader.get(user, tag >> 8, &params, |_, _, _| {

@@ -14,6 +14,21 @@ pub const U64_TIMESTAMP_LEN: usize = 8;
 /// The largest built-in timestamp, encoded: before all versions of a key.
 pub const U64_TIMESTAMP_MAX: [u8; 8] = [0xff; 8];
 
+/// Name of the order of the same keys without timestamps; `None` if `name` is not that of an order with
+/// built-in timestamps.
+pub fn name_without_timestamps(name: &str) -> Option<&str> {
+    name.strip_suffix(".u64ts")
+}
+
+/// Appends `key` and `size` bytes of `fill` in the place of a timestamp: 0xff stands before all versions of
+/// a key, 0 behind them.
+#[inline]
+pub fn put_padded(out: &mut Vec<u8>, key: &[u8], size: usize, fill: u8) {
+    out.reserve(key.len() + size);
+    out.extend_from_slice(key);
+    out.resize(out.len() + size, fill);
+}
+
 /// The timestamp as it stands behind keys.
 #[inline]
 pub fn encode_u64_timestamp(timestamp: u64) -> [u8; 8] {
@@ -84,8 +99,7 @@ pub fn without_timestamps(comparator: &Comparator) -> Comparator {
 pub fn pad_internal(key: &[u8], size: usize, fill: u8) -> Vec<u8> {
     let (user, tag) = key.split_at(key.len().saturating_sub(crate::keys::TAG_LEN));
     let mut out = Vec::with_capacity(key.len() + size);
-    out.extend_from_slice(user);
-    out.resize(user.len() + size, fill);
+    put_padded(&mut out, user, size, fill);
     out.extend_from_slice(tag);
     out
 }

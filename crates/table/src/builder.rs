@@ -541,19 +541,6 @@ impl TableBuilder {
         self.out.offset()
     }
 
-    /// Bytes the finished file will have, about: [`Self::file_size`] plus what is not written yet,
-    /// filter and index.
-    pub fn estimated_file_size(&self) -> u64 {
-        let open = if self.block.is_empty() {
-            0
-        } else {
-            self.block.size() + TRAILER_LEN
-        };
-        let held = self.held.as_ref().map_or(0, |held| held.bytes);
-        let filter = self.filter.as_ref().map_or(0, FilterWriter::size) + held + open as u64;
-        self.file_size() + filter + self.index.estimate() as u64
-    }
-
     /// Entries added so far.
     pub fn num_entries(&self) -> u64 {
         self.counters.entries

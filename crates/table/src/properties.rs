@@ -28,11 +28,11 @@ pub(crate) const DECOUPLED_FILTERS: &str =
 /// Present in files made for ingestion.
 pub(crate) const EXTERNAL_VERSION: &str = "rocksdb.external_sst_file.version";
 /// Sequence number of all entries of such a file (fixed64); 0 leaves it to the MANIFEST.
+pub(crate) const GLOBAL_SEQNO: &str = "rocksdb.external_sst_file.global_seqno";
 /// Oldest user-defined timestamp of a table.
 pub const TIMESTAMP_MIN: &str = "rocksdb.timestamp_min";
 /// Newest user-defined timestamp of a table.
 pub const TIMESTAMP_MAX: &str = "rocksdb.timestamp_max";
-pub(crate) const GLOBAL_SEQNO: &str = "rocksdb.external_sst_file.global_seqno";
 /// Present in files with blobs of their own.
 pub(crate) const EMBEDDED_BLOBS: &str = "rocksdb.embedded.blob.stats";
 

@@ -199,7 +199,7 @@ fn a_damaged_filter_is_ignored_and_reported_by_verification() {
     bytes[filter.offset as usize] ^= 0x10;
     let reader = open(bytes, ReaderOptions::default()).unwrap();
     assert!(!reader.has_filter());
-    assert!(reader.may_match(b"absent"));
+    assert!(reader.may_match_version(b"absent", &ReadParams::default()));
     assert_eq!(scan(&reader).unwrap(), entries);
     let e = reader.verify_checksums().unwrap_err();
     assert!(e.to_string().contains("block_type = Filter"), "{e}");

@@ -344,15 +344,16 @@ fn tables_behave_as_sorted_vectors() {
         let params = ReadParams {
             fill_cache: random.below(4) > 0,
             bypass_cache: random.below(4) == 0,
-            deadline_micros: 0,
-            is_counted: false,
             readahead: [0, 100, 5000][random.below(3) as usize],
             ..ReadParams::default()
         };
         check_lookups(&reader, &entries, &cmp, &mut random, &params, &context);
         check_walks(&reader, &entries, &cmp, &mut random, params, &context);
         for (key, _) in &entries {
-            assert!(reader.may_match(user_key(key)), "{context}");
+            assert!(
+                reader.may_match_version(user_key(key), &params),
+                "{context}"
+            );
         }
         check_batches(&reader, &entries, &cmp, &mut random, &params, &context);
         let mut last = 0;
@@ -360,6 +361,17 @@ fn tables_behave_as_sorted_vectors() {
             let offset = reader.approximate_offset(key);
             assert!(offset >= last && offset <= reader.file_size(), "{context}");
             last = offset;
+        }
+        // Behind all keys of these orders and the separators they get; in the reverse order nothing
+        // stands behind the empty key.
+        let behind = match cmp {
+            Comparator::ReverseBytewise => Vec::new(),
+            _ => vec![0xff; 400],
+        };
+        let is_behind = |(key, _): &(Vec<u8>, Vec<u8>)| user_key(key) != behind;
+        if entries.last().is_some_and(is_behind) {
+            let end = reader.approximate_offset(&internal_key(&behind, 0));
+            assert_eq!(end, reader.file_size(), "{context}");
         }
     }
 }

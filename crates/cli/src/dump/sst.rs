@@ -89,8 +89,6 @@ fn entries(
 ) -> std::io::Result<Result<()>> {
     let params = ReadParams {
         bypass_cache: true,
-        deadline_micros: 0,
-        is_counted: false,
         readahead: 1 << 20,
         ..ReadParams::default()
     };

@@ -348,13 +348,11 @@ impl Engine {
         let params = ReadParams {
             fill_cache: false,
             verify_checksums: true,
-            cache_only: false,
             readahead: self.compaction_readahead(),
             bypass_cache: true,
             prefetch: true,
             rate_priority: Some(self.compaction_priority()),
-            deadline_micros: 0,
-            is_counted: false,
+            ..ReadParams::default()
         };
         let mut sources = Vec::new();
         for (level, files) in &job.plan.inputs {

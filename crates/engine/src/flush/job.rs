@@ -10,7 +10,7 @@ use crate::core::{
 };
 use crate::filter::{FilterContext, TableCreation, protective_filter};
 use crate::flush::notes::FlushNote;
-use crate::flush::timestamps::{history_low_after, strips_timestamps, without_timestamps};
+use crate::flush::timestamps::{history_low_after, strips_timestamps, with_smallest_timestamps};
 use crate::iter::{MergingIter, Source};
 use crate::listener::FlushReason;
 use crate::version::{NewFile, VersionEdit};
@@ -243,7 +243,7 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewFile>>
     let path = family.table_path(r.number, 0);
     let stripped;
     let mems = if strips_timestamps(family, settings) {
-        stripped = [without_timestamps(family, settings, r.mems)];
+        stripped = [with_smallest_timestamps(family, settings, r.mems)];
         &stripped
     } else {
         r.mems

@@ -6,7 +6,7 @@
 //! it rises above every timestamp that was flushed.
 
 use crate::core::{Family, FamilySettings};
-use spanlith_base::timestamp::{decode_u64_timestamp, encode_u64_timestamp};
+use spanlith_base::timestamp::{decode_u64_timestamp, encode_u64_timestamp, put_padded};
 use spanlith_base::{Comparator, ValueType, keys};
 use spanlith_memtable::MemTable;
 use std::sync::Arc;
@@ -18,13 +18,14 @@ pub(crate) fn strips_timestamps(family: &Family, settings: &FamilySettings) -> b
 
 /// A user key with the smallest timestamp in the place of its own.
 fn with_smallest(comparator: &Comparator, user_key: &[u8]) -> Vec<u8> {
-    let mut key = comparator.strip_timestamp(user_key).to_vec();
-    key.resize(user_key.len(), 0);
+    let bare = comparator.strip_timestamp(user_key);
+    let mut key = Vec::new();
+    put_padded(&mut key, bare, user_key.len() - bare.len(), 0);
     key
 }
 
 /// The entries of all memtables with the smallest timestamp.
-pub(super) fn without_timestamps(
+pub(super) fn with_smallest_timestamps(
     family: &Family,
     settings: &FamilySettings,
     mems: &[Arc<MemTable>],

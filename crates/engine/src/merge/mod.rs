@@ -11,4 +11,4 @@ pub use builtin::{
 pub use operator::{MergeBase, MergeOperator, MergeResult};
 pub use resolver::MergeState;
 #[allow(unused_imports, reason = "for reads and compactions of entities")]
-pub use resolver::full_merge_onto;
+pub use resolver::{full_merge, full_merge_onto};

@@ -19,8 +19,21 @@ pub fn full_merge_onto(
     let operator = operator
         .ok_or_else(|| Error::invalid_argument("merge_operator is not properly initialized."))?;
     let operands: Vec<&[u8]> = newest_first.iter().rev().map(|p| &**p).collect();
+    full_merge(operator, key, base, &operands)
+}
+
+/// Folds `operands`, oldest first, onto `base`.
+///
+/// # Errors
+/// `Corruption` if the operator gives up.
+pub fn full_merge(
+    operator: &Arc<dyn MergeOperator>,
+    key: &[u8],
+    base: MergeBase<'_>,
+    operands: &[&[u8]],
+) -> Result<MergeResult> {
     operator
-        .full_merge_v3(key, base, &operands)
+        .full_merge_v3(key, base, operands)
         .ok_or_else(|| Error::corruption("").with_subcode(SubCode::MergeOperatorFailed))
 }
 

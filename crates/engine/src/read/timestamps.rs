@@ -51,11 +51,17 @@ impl Versions<'_, '_> {
             self.sought,
             keys::seek_tag(keys::MAX_SEQUENCE),
         ));
+        let mut found = false;
         while iter.valid() {
             let (user, tag) = (keys::user_key(iter.key()), keys::tag(iter.key()));
-            if !self.ctx.comparator.same_key(user, self.sought)
-                || self.visit(user, tag, || iter.value_pinned())?
-            {
+            if !self.ctx.comparator.same_key(user, self.sought) {
+                return Ok(());
+            }
+            if !found {
+                found = true;
+                reader.note_found(&self.ctx.params);
+            }
+            if self.visit(user, tag, || iter.value_pinned())? {
                 return Ok(());
             }
             iter.next();

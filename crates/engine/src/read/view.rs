@@ -7,6 +7,7 @@
 
 use spanlith_base::keys::{self, MAX_SEQUENCE};
 use spanlith_base::slice_transform::SliceTransform;
+use spanlith_base::timestamp::put_padded;
 use spanlith_base::{Comparator, Error, Result};
 use spanlith_table::{PrefixSeek, ReadParams};
 
@@ -106,8 +107,7 @@ impl View {
 
     fn timed(&self, out: &mut Vec<u8>, key: &[u8], byte: u8, tag: u64) {
         out.clear();
-        out.extend_from_slice(key);
-        out.resize(key.len() + self.timestamp_size, byte);
+        put_padded(out, key, self.timestamp_size, byte);
         out.extend_from_slice(&tag.to_le_bytes());
     }
 

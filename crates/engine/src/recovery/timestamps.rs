@@ -1,6 +1,7 @@
 //! Whether a family may be opened with the comparator given: timestamps may be switched on and off as
 //! long as no table holds any.
 
+use spanlith_base::timestamp::name_without_timestamps;
 use spanlith_base::{Comparator, Error, Result};
 
 /// What a family is opened with.
@@ -16,7 +17,6 @@ pub(super) struct Given<'a> {
 /// # Errors
 /// `InvalidArgument`, in RocksDB's words.
 pub(super) fn check(given: &Given<'_>, recorded: &str, persisted: bool) -> Result<bool> {
-    const SUFFIX: &str = ".u64ts";
     let ours = given.comparator.name();
     let refuse = |what: &str| Err(Error::invalid_argument(what));
     if ours == recorded {
@@ -28,7 +28,7 @@ pub(super) fn check(given: &Given<'_>, recorded: &str, persisted: bool) -> Resul
         }
         return Ok(false);
     }
-    if ours.strip_suffix(SUFFIX) == Some(recorded) {
+    if name_without_timestamps(ours) == Some(recorded) {
         if given.persists {
             return refuse(
                 "Cannot open a column family and enable user-defined timestamps feature without \
@@ -37,7 +37,7 @@ pub(super) fn check(given: &Given<'_>, recorded: &str, persisted: bool) -> Resul
         }
         return Ok(true);
     }
-    if recorded.strip_suffix(SUFFIX) == Some(ours) {
+    if name_without_timestamps(recorded) == Some(ours) {
         if persisted {
             return refuse(
                 "Cannot open a column family and disable user-defined timestamps feature if its \

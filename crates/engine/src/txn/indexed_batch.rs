@@ -6,10 +6,11 @@
 //! here. Range deletions are refused, as there.
 
 use crate::db::Cf;
-use crate::merge::{MergeBase, MergeResult};
-use crate::read::ReadOptions;
+use crate::merge::{MergeBase, MergeResult, full_merge};
+use crate::read::{Entity, ReadOptions};
+use spanlith_base::timestamp::put_padded;
 use spanlith_base::wide_columns::WideColumns;
-use spanlith_base::{Comparator, Error, ErrorKind, Pinned, Result, SubCode};
+use spanlith_base::{Comparator, Error, ErrorKind, Pinned, Result};
 use spanlith_wal::{BatchIter, BatchOp, WriteBatch};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -96,9 +97,48 @@ impl Found<'_> {
         self.operands.is_empty() && self.below == Below::Unknown
     }
 
-    /// Whether the batch says that the key is absent.
-    pub fn is_deleted(&self) -> bool {
-        self.operands.is_empty() && self.below == Below::Deleted
+    /// The value that readers of plain values see; `None` if the batch says nothing or that the key is
+    /// absent. `stored` is what the database has for the key, asked if operands need it.
+    ///
+    /// # Errors
+    /// Those of `stored`; `InvalidArgument` for operands without a family or an operator, `Corruption` if
+    /// the operator gives up or an entity does not decode.
+    pub(super) fn value(
+        &self,
+        cf: Option<&Cf>,
+        key: &[u8],
+        stored: impl FnOnce() -> Result<Option<Entity>>,
+    ) -> Result<Option<Vec<u8>>> {
+        let entity;
+        let base = match self.below {
+            Below::Unknown | Below::Deleted if self.operands.is_empty() => return Ok(None),
+            Below::Value(value) if self.operands.is_empty() => return Ok(Some(value.to_vec())),
+            Below::Entity(bytes) if self.operands.is_empty() => {
+                return default_value(bytes).map(Some);
+            }
+            Below::Deleted => MergeBase::None,
+            Below::Value(value) => MergeBase::Value(value),
+            Below::Entity(bytes) => MergeBase::Entity(WideColumns::decode(bytes)?),
+            Below::Unknown => match stored()? {
+                None => MergeBase::None,
+                Some(found) => {
+                    entity = found;
+                    let columns = entity.columns()?;
+                    match columns.default_column() {
+                        Some(default) if columns.len() == 1 => MergeBase::Value(default.value),
+                        _ => MergeBase::Entity(columns),
+                    }
+                }
+            },
+        };
+        let cf = cf.ok_or_else(|| Error::invalid_argument("Must provide a column family"))?;
+        let operator = cf.merge_operator().ok_or_else(|| {
+            Error::invalid_argument("Merge operator must be set for column family")
+        })?;
+        match full_merge(operator, key, base, &self.operands)? {
+            MergeResult::Value(value) => Ok(Some(value)),
+            MergeResult::Entity(entity) => default_value(&entity).map(Some),
+        }
     }
 }
 
@@ -111,32 +151,11 @@ pub struct IndexedBatch {
 }
 
 /// The value a reader of plain values sees in an entity.
-pub(super) fn default_value(entity: &[u8]) -> Result<Vec<u8>> {
+fn default_value(entity: &[u8]) -> Result<Vec<u8>> {
     let columns = WideColumns::decode(entity)?;
     Ok(columns
         .default_column()
         .map_or_else(Vec::new, |c| c.value.to_vec()))
-}
-
-/// Folds operands, oldest first, onto `base`; the value that readers of plain values see.
-///
-/// # Errors
-/// `InvalidArgument` without family or operator, `Corruption` if the operator gives up.
-pub(super) fn fold(
-    cf: Option<&Cf>,
-    key: &[u8],
-    base: MergeBase<'_>,
-    operands: &[&[u8]],
-) -> Result<Vec<u8>> {
-    let cf = cf.ok_or_else(|| Error::invalid_argument("Must provide a column family"))?;
-    let operator = cf
-        .merge_operator()
-        .ok_or_else(|| Error::invalid_argument("Merge operator must be set for column family"))?;
-    match operator.full_merge_v3(key, base, operands) {
-        Some(MergeResult::Value(value)) => Ok(value),
-        Some(MergeResult::Entity(entity)) => default_value(&entity),
-        None => Err(Error::corruption("").with_subcode(SubCode::MergeOperatorFailed)),
-    }
 }
 
 impl IndexedBatch {
@@ -193,7 +212,11 @@ impl IndexedBatch {
         match family.order.timestamp_size() {
             0 => update(&mut self.batch, id, key)?,
             // The place of a timestamp, which is set later.
-            size => update(&mut self.batch, id, &[key, &vec![0; size]].concat())?,
+            size => {
+                let mut padded = Vec::new();
+                put_padded(&mut padded, key, size, 0);
+                update(&mut self.batch, id, &padded)?;
+            }
         }
         family.add(key, offset, is_merge);
         Ok(())
@@ -365,20 +388,7 @@ impl IndexedBatch {
     /// family or a family without operator is given; `Corruption` if the operator gives up.
     pub fn get(&self, cf: Option<&Cf>, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let found = self.find(cf.map_or(0, Cf::id), key)?;
-        if found.operands.is_empty() {
-            return match found.below {
-                Below::Unknown | Below::Deleted => Ok(None),
-                Below::Value(value) => Ok(Some(value.to_vec())),
-                Below::Entity(entity) => default_value(entity).map(Some),
-            };
-        }
-        let base = match found.below {
-            Below::Unknown => return Err(Error::new(ErrorKind::MergeInProgress, "")),
-            Below::Deleted => MergeBase::None,
-            Below::Value(value) => MergeBase::Value(value),
-            Below::Entity(entity) => MergeBase::Entity(WideColumns::decode(entity)?),
-        };
-        fold(cf, key, base, &found.operands).map(Some)
+        found.value(cf, key, || Err(Error::new(ErrorKind::MergeInProgress, "")))
     }
 
     /// The value of a key as it would be if the batch were written now.
@@ -390,20 +400,7 @@ impl IndexedBatch {
         if found.is_nothing() {
             return cf.get_opt(key, options);
         }
-        if found.below != Below::Unknown {
-            return Ok(self.get(Some(cf), key)?.map(Pinned::from_vec));
-        }
-        let merged = match cf.get_entity_opt(key, options)? {
-            None => fold(Some(cf), key, MergeBase::None, &found.operands),
-            Some(entity) => {
-                let columns = entity.columns()?;
-                let base = match columns.default_column() {
-                    Some(default) if columns.len() == 1 => MergeBase::Value(default.value),
-                    _ => MergeBase::Entity(columns),
-                };
-                fold(Some(cf), key, base, &found.operands)
-            }
-        };
-        merged.map(|value| Some(Pinned::from_vec(value)))
+        let value = found.value(Some(cf), key, || cf.get_entity_opt(key, options))?;
+        Ok(value.map(Pinned::from_vec))
     }
 }

@@ -6,10 +6,8 @@
 //! change of direction moves it by one. The batch is asked by key at every move: updates that are made
 //! during the walk may be seen, and never break it.
 
-use super::indexed_batch::{Below, IndexedBatch, default_value, fold};
+use super::indexed_batch::IndexedBatch;
 use crate::db::{Cf, Cursor};
-use crate::merge::MergeBase;
-use spanlith_base::wide_columns::WideColumns;
 use spanlith_base::{Comparator, Error, Result};
 use std::cmp::Ordering;
 use std::ops::Bound;
@@ -303,33 +301,9 @@ impl Overlay {
     /// The value of the key that the batch's side stands on; `None` if it is deleted.
     fn delta_value(&self, batch: &IndexedBatch, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let found = batch.find(self.id(), key)?;
-        if found.is_deleted() {
-            return Ok(None);
-        }
-        let base = match found.below {
-            Below::Value(value) if found.operands.is_empty() => return Ok(Some(value.to_vec())),
-            Below::Entity(entity) if found.operands.is_empty() => {
-                return default_value(entity).map(Some);
-            }
-            Below::Value(value) => MergeBase::Value(value),
-            Below::Entity(entity) => MergeBase::Entity(WideColumns::decode(entity)?),
-            Below::Deleted => MergeBase::None,
-            Below::Unknown if !self.equal => MergeBase::None,
-            Below::Unknown => {
-                let entity = self.base.entity()?;
-                let columns = entity.columns()?;
-                return match columns.default_column() {
-                    Some(default) if columns.len() == 1 => {
-                        let base = MergeBase::Value(default.value);
-                        fold(self.cf.as_ref(), key, base, &found.operands).map(Some)
-                    }
-                    _ => {
-                        let base = MergeBase::Entity(columns);
-                        fold(self.cf.as_ref(), key, base, &found.operands).map(Some)
-                    }
-                };
-            }
-        };
-        fold(self.cf.as_ref(), key, base, &found.operands).map(Some)
+        found.value(self.cf.as_ref(), key, || match self.equal {
+            true => self.base.entity().map(Some),
+            false => Ok(None),
+        })
     }
 }

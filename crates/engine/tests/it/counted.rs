@@ -2,9 +2,10 @@
 //! those that RocksDB 11.8.1 gives for the same calls.
 
 use spanlith::options::{BlockBasedTableOptions, CfOptions};
-use spanlith::{Cf, Db, MemoryOwner, ReadOptions};
+use spanlith::{Cf, Db, MemoryOwner, ReadOptions, WriteOptions};
 use spanlith_base::perf::{self, PerfCounter};
 use spanlith_base::stats::{Histogram, Statistics, Ticker};
+use spanlith_base::timestamp::{U64Timestamps, encode_u64_timestamp};
 use spanlith_testkit::TempDir;
 use std::sync::Arc;
 
@@ -95,6 +96,78 @@ fn a_get_under_a_deleted_range_asks_no_older_place() {
         assert!(found.into_iter().all(|value| value.unwrap().is_none()));
     };
     assert_eq!(risen(&s, &asked, multi_get), [0, 0, 0]);
+}
+
+#[test]
+fn gets_at_a_timestamp_are_counted_like_others() {
+    let dir = TempDir::new("counted-timestamps");
+    let s = Arc::new(Statistics::new());
+    let db = Db::builder(dir.path())
+        .create_if_missing(true)
+        .comparator(U64Timestamps::Bytewise.into())
+        .table_options(BlockBasedTableOptions::default().filter_policy("bloomfilter:10:false"))
+        .statistics(s.clone())
+        .open()
+        .unwrap();
+    let cf = db.default_cf();
+    let written = WriteOptions::default();
+    for n in 0..10u64 {
+        let key = format!("k{n}");
+        cf.put_at(&key, &encode_u64_timestamp(5), "value", &written)
+            .unwrap();
+        cf.put_at(&key, &encode_u64_timestamp(7), "newer", &written)
+            .unwrap();
+    }
+    cf.flush(true).unwrap();
+    let filter = &POINT[2..];
+    let get = |key: &str, at: u64| {
+        let options = ReadOptions::new().timestamp(encode_u64_timestamp(at).to_vec());
+        cf.get_opt(key, &options).unwrap().map(|v| v.to_vec())
+    };
+    let mut found = None;
+    assert_eq!(risen(&s, filter, || found = get("k4", 6)), [0, 1, 1]);
+    assert_eq!(found.as_deref(), Some(&b"value"[..]));
+    assert_eq!(risen(&s, filter, || found = get("k4x", 6)), [1, 0, 0]);
+    assert_eq!(found, None);
+    perf::reset();
+    perf::set_level(2);
+    get("k4", 8);
+    get("k4x", 8);
+    perf::set_level(1);
+    assert_eq!(perf::value(PerfCounter::BloomSstHitCount), 1);
+    assert_eq!(perf::value(PerfCounter::BloomSstMissCount), 1);
+}
+
+#[test]
+fn blocks_that_a_multi_get_reads_together_are_counted_once_as_a_batch() {
+    let dir = TempDir::new("counted-batches");
+    let s = Arc::new(Statistics::new());
+    let db = Db::builder(dir.path())
+        .create_if_missing(true)
+        .statistics(s.clone())
+        .open()
+        .unwrap();
+    let cf = db.default_cf();
+    // A hundred bytes each: some forty to a block.
+    for n in 0..1000 {
+        cf.put(format!("k{n:04}"), [b'v'; 100]).unwrap();
+    }
+    cf.flush(true).unwrap();
+    let batches = |keys: &[&[u8]]| {
+        let found = cf.multi_get_opt(keys, &ReadOptions::new());
+        assert!(found.into_iter().all(|value| value.unwrap().is_some()));
+        let h = s.histogram(Histogram::MultigetIoBatchSize);
+        (h.count, h.sum)
+    };
+    // Blocks of their own.
+    assert_eq!(batches(&[b"k0000", b"k0300", b"k0600", b"k0900"]), (1, 4));
+    // All of them are in the cache now.
+    assert_eq!(batches(&[b"k0000", b"k0300", b"k0600", b"k0900"]), (1, 4));
+    // One block for all keys is read by itself.
+    assert_eq!(batches(&[b"k0450", b"k0451"]), (1, 4));
+    // Neighbours share one of two blocks, and what is in the cache is not read again.
+    let keys: [&[u8]; 5] = [b"k0000", b"k0100", b"k0101", b"k0750", b"k0751"];
+    assert_eq!(batches(&keys), (2, 6));
 }
 
 #[test]

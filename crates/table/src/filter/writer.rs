@@ -116,14 +116,6 @@ impl FilterWriter {
         }
     }
 
-    /// Size of the filter if it were finished now, in bytes; about, if partitioned.
-    pub(crate) fn size(&self) -> u64 {
-        match self {
-            Self::Plain(builder) => builder.size(),
-            Self::General(general) => general.policy.size(general.num_entries()),
-        }
-    }
-
     /// Number of entries so far.
     pub(crate) fn num_entries(&self) -> u64 {
         match self {

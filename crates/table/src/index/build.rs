@@ -216,12 +216,6 @@ impl IndexBuilder {
         start..self.entries[at].0
     }
 
-    /// Approximate size of the encoded index.
-    pub(crate) fn estimate(&self) -> usize {
-        let firsts = self.first_keys.as_ref().map_or(0, |f| f.keys.len());
-        self.keys.len() + self.entries.len() * 12 + firsts
-    }
-
     /// How index blocks of this table are encoded, once all entries are there.
     fn form(&self) -> IndexForm {
         IndexForm {

@@ -278,6 +278,15 @@ impl IndexTable {
         range.start
     }
 
+    /// [`Self::seek`] for a target that is not smaller than the one that led to block `near`; a number
+    /// that no block has is none.
+    pub(crate) fn seek_near(&self, cmp: &Comparator, key: (&[u8], u64), near: usize) -> usize {
+        match near < self.len() && compare(cmp, self.split(near), key) != Ordering::Less {
+            true => near,
+            false => self.seek(cmp, key.0, key.1),
+        }
+    }
+
     /// Bytes of memory it occupies.
     pub(crate) fn memory_usage(&self) -> usize {
         size_of::<Self>()

@@ -9,6 +9,7 @@
 
 use super::TableReader;
 use super::filter::{FilterMemo, FilterPlace};
+use super::index::Near;
 use crate::block::Block;
 use crate::block::seek::Lookup;
 use crate::filter::Filter;
@@ -230,8 +231,9 @@ impl TableReader {
             return Vec::new();
         }
         let mut missing = vec![first];
+        let mut near = Near::default();
         for key in behind.iter().filter(|key| key.passes) {
-            if let Ok(Some(handle)) = self.find_block(key.user_key, tag, params)
+            if let Ok(Some(handle)) = self.find_block_near((key.user_key, tag), params, &mut near)
                 && missing.last() != Some(&handle)
                 && self.cached_block(handle, params).is_none()
             {

@@ -17,6 +17,7 @@ use crate::filter::{FULL_FILTER_NAME, Filter, PARTITIONED_FILTER_NAME};
 use crate::format::{BlockHandle, BlockKind};
 use crate::options::ReadParams;
 use spanlith_base::keys::{MAX_SEQUENCE, seek_tag};
+use spanlith_base::timestamp::put_padded;
 use spanlith_base::{Comparator, Result, SliceTransform};
 use std::sync::Arc;
 
@@ -126,8 +127,8 @@ impl TableReader {
                 let size = self.options.comparator.timestamp_size();
                 if size > 0 {
                     // In front of all versions of the key.
-                    let mut first = seek.key.to_vec();
-                    first.resize(first.len() + size, 0xff);
+                    let mut first = Vec::new();
+                    put_padded(&mut first, seek.key, size, 0xff);
                     return self.ask_blocks(
                         &keyed.blocks,
                         (&first, tag),

@@ -49,6 +49,22 @@ pub(super) struct IndexShape {
     pub(super) form: IndexForm,
 }
 
+/// Where the key before was found: in the index, or the top level of two, and in the partition below.
+pub(super) struct Near {
+    top: usize,
+    below: usize,
+}
+
+impl Default for Near {
+    /// Nowhere.
+    fn default() -> Self {
+        Self {
+            top: usize::MAX,
+            below: usize::MAX,
+        }
+    }
+}
+
 impl TableReader {
     /// Whether the index is the top level over partitions.
     #[inline]
@@ -175,15 +191,30 @@ impl TableReader {
         tag: u64,
         params: &ReadParams,
     ) -> Result<Option<BlockHandle>> {
+        self.find_block_near((user, tag), params, &mut Near::default())
+    }
+
+    /// [`Self::find_block`] for keys in order, each from where the one before was found.
+    pub(super) fn find_block_near(
+        &self,
+        key: (&[u8], u64),
+        params: &ReadParams,
+        near: &mut Near,
+    ) -> Result<Option<BlockHandle>> {
         let cmp = &self.options.comparator;
         let top = self.index(params)?;
-        let at = top.seek(cmp, user, tag);
+        let at = top.seek_near(cmp, key, near.top);
+        if at != near.top {
+            near.below = usize::MAX;
+        }
+        near.top = at;
         let handle = top.handle(at);
         if handle.is_none() || !self.has_two_levels() {
             return Ok(handle);
         }
         let partition = self.index_partition(&top, at, params)?;
         let index = partition.index().unwrap_or(&NO_INDEX);
-        Ok(index.handle(index.seek(cmp, user, tag)))
+        near.below = index.seek_near(cmp, key, near.below);
+        Ok(index.handle(near.below))
     }
 }

@@ -119,30 +119,18 @@ impl TableReader {
         Ok(blocks)
     }
 
-    /// The hash that [`Self::may_match_hash`] and [`Self::prefetch_filter`] take; the same for all
-    /// tables.
+    /// The hash that [`Self::get_hashed`] and [`Self::prefetch_filter`] take; the same for all tables.
     #[inline]
     pub fn filter_hash(user_key: &[u8]) -> u64 {
         hash64(user_key)
     }
 
-    /// Whether the filter lets `user_key` pass.
-    pub fn may_match(&self, user_key: &[u8]) -> bool {
-        match &self.filter {
-            FilterPlace::Keyed(keyed) => {
-                let key = (user_key, seek_tag(MAX_SEQUENCE));
-                let mut memo = FilterMemo::default();
-                self.keyed_filter_matches(keyed, key, &ReadParams::default(), &mut memo)
-            }
-            _ => self.may_match_hash(hash64(self.options.comparator.strip_timestamp(user_key))),
-        }
-    }
-
     /// Whether the filter lets versions of a key pass. `user_key` carries a timestamp if the keys of
-    /// the table do; filters hold keys without.
+    /// the table do; filters hold keys without. Who finds the key then says so
+    /// ([`Self::note_found`]).
     pub fn may_match_version(&self, user_key: &[u8], params: &ReadParams) -> bool {
         let bare = self.options.comparator.strip_timestamp(user_key);
-        match &self.filter {
+        let passes = match &self.filter {
             FilterPlace::Absent => true,
             FilterPlace::Resident(filter) => filter.may_match_hash(hash64(bare)),
             FilterPlace::Cached(handle) => {
@@ -152,23 +140,21 @@ impl TableReader {
                 let key = (user_key, seek_tag(MAX_SEQUENCE));
                 self.keyed_filter_matches(keyed, key, params, &mut FilterMemo::default())
             }
+        };
+        if params.is_counted {
+            self.count_filtered(std::iter::once(passes));
+        }
+        passes
+    }
+
+    /// Counts, if the read is counted, that a key which [`Self::may_match_version`] let pass is there.
+    pub fn note_found(&self, params: &ReadParams) {
+        if params.is_counted {
+            self.count_found();
         }
     }
 
-    /// Whether the filter lets a key with that hash pass. Always, if the filter must be asked with
-    /// the key ([`Self::may_match`], [`Self::get_hashed`]).
-    #[inline]
-    pub fn may_match_hash(&self, hash: u64) -> bool {
-        match &self.filter {
-            FilterPlace::Resident(filter) => filter.may_match_hash(hash),
-            FilterPlace::Absent | FilterPlace::Keyed(_) => true,
-            FilterPlace::Cached(handle) => {
-                self.cached_filter_matches(*handle, hash, &ReadParams::default())
-            }
-        }
-    }
-
-    /// Starts loading the cache line that [`Self::may_match_hash`] will read.
+    /// Starts loading the cache line of the filter that [`Self::get_hashed`] will read.
     #[inline]
     pub fn prefetch_filter(&self, hash: u64) {
         if let FilterPlace::Resident(filter) = &self.filter {

@@ -18,6 +18,7 @@ use crate::format::{
 use crate::index::{IndexForm, IndexType};
 use crate::options::{ReadParams, ReaderOptions};
 use crate::properties::TableProperties;
+use spanlith_base::timestamp::name_without_timestamps;
 use spanlith_base::{Error, Result};
 use spanlith_env::RandomAccessFile;
 use std::path::{Path, PathBuf};
@@ -230,10 +231,11 @@ impl TableReader {
         let ours = self.options.comparator.name();
         // Tables without timestamps are read both by families that have them in memory and by
         // those that do not.
-        let bare = |name: &'_ str| name.strip_suffix(".u64ts").unwrap_or(name).to_string();
-        let equal = p.comparator_name == ours
-            || self.is_stripped() && bare(&p.comparator_name) == bare(ours);
-        if p.comparator_name.ends_with(".u64ts") && !equal {
+        let theirs = &p.comparator_name[..];
+        let bare = name_without_timestamps(theirs);
+        let ours_bare = name_without_timestamps(ours).unwrap_or(ours);
+        let equal = theirs == ours || self.is_stripped() && bare.unwrap_or(theirs) == ours_bare;
+        if bare.is_some() && !equal {
             return refuse("user-defined timestamps");
         }
         if !p.comparator_name.is_empty() && !equal {

@@ -105,8 +105,6 @@ impl TableReader {
             |what: &str| Error::corruption(format!("T1: {what}")).with_path(self.file.path());
         let params = ReadParams {
             bypass_cache: true,
-            deadline_micros: 0,
-            is_counted: false,
             readahead: 1 << 20,
             ..ReadParams::default()
         };
@@ -128,7 +126,7 @@ impl TableReader {
             if found != iter.block_handle() {
                 return Err(broken("index key contradicts a block").with("key", key.escape_ascii()));
             }
-            if !self.may_match(user) {
+            if !self.may_match_version(user, &ReadParams::default()) {
                 return Err(broken("filter denies a key").with("key", key.escape_ascii()));
             }
             let seek = PrefixSeek {
@@ -222,8 +220,6 @@ impl TableReader {
             handle,
             &ReadParams {
                 bypass_cache: true,
-                deadline_micros: 0,
-                is_counted: false,
                 ..ReadParams::default()
             },
         )
