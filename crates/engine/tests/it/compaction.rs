@@ -3,7 +3,7 @@
 use spanlith::options::{CfOptions, CompactionPri};
 use spanlith::{
     BottommostCompaction, Cf, CompactFilesOptions, CompactRangeOptions, CompactionFilter,
-    CompactionFilterFactory, Db, ErrorKind, FilterContext, FilterDecision, FilterValue,
+    CompactionFilterFactory, Db, ErrorKind, FilterContext, FilterDecision, FilterValue, LiveFile,
     RemoveEmptyValues, SubCode, TableCreation,
 };
 use std::collections::BTreeMap;
@@ -273,29 +273,78 @@ fn assert_same(cf: &Cf, model: &BTreeMap<Vec<u8>, Vec<u8>>) {
     assert!(got == want, "{} entries, want {}", got.len(), want.len());
 }
 
-#[test]
-fn a_split_compaction_writes_what_a_whole_one_does() {
+/// Counts the parts of compactions: each of them asks for a filter.
+#[derive(Default)]
+struct Parts(AtomicUsize);
+
+impl CompactionFilterFactory for Parts {
+    fn name(&self) -> &str {
+        "test.Parts"
+    }
+
+    fn create(&self, _: &FilterContext) -> Option<Box<dyn CompactionFilter>> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        None
+    }
+}
+
+/// What compacting everything in so many parts came to: contents of level 6 as far as they do not depend
+/// on where tables are cut, and what the statistics say.
+fn compacted_in(max_subcompactions: u32) -> (Vec<u64>, usize) {
     let dir = tempfile::tempdir().unwrap();
-    let db = open_with(dir.path(), small());
+    let parts = Arc::new(Parts::default());
+    let db = Db::builder(dir.path())
+        .create_if_missing(true)
+        .no_info_log()
+        .cf_options(small())
+        .compaction_filter_factory(parts.clone())
+        .open()
+        .unwrap();
     let cf = db.default_cf();
     let model = fill(&cf, 6, "a_split_compaction");
+    let before = parts.0.load(Ordering::Relaxed);
     let options = CompactRangeOptions {
-        max_subcompactions: 4,
+        max_subcompactions,
+        bottommost: BottommostCompaction::Skip,
         ..CompactRangeOptions::default()
     };
     cf.compact_range_opt(None, None, &options).unwrap();
     assert_same(&cf, &model);
+    let ran = parts.0.load(Ordering::Relaxed) - before;
     let stats = cf.map_property("rocksdb.cfstats").unwrap();
-    let number = |name: &str| stats[&format!("compaction.{name}")].parse::<f64>().unwrap();
-    assert_eq!(number("L6.CompCount"), 1.0);
-    assert!(number("L6.KeyDrop") > 0.0);
+    let number = |name: &str| {
+        let text = &stats[&format!("compaction.{name}")];
+        text.parse::<f64>().unwrap() as u64
+    };
+    assert_eq!(number("L6.CompCount"), 1);
+    assert_eq!(number("L0.CompCount"), 6);
+    assert!(number("L6.KeyDrop") > 0);
     assert_eq!(
         number("L6.KeyIn"),
-        model.len() as f64 + number("L6.KeyDrop")
+        model.len() as u64 + number("L6.KeyDrop")
     );
-    assert_eq!(number("L0.CompCount"), 6.0);
+    let files = cf.live_files();
+    assert!(files.iter().all(|f| f.level == 6));
+    let sum = |of: fn(&LiveFile) -> u64| files.iter().map(of).sum::<u64>();
+    let facts = vec![
+        number("L6.KeyIn"),
+        number("L6.KeyDrop"),
+        sum(|f| f.entries),
+        sum(|f| f.deletions),
+        files.iter().map(|f| f.smallest_seqno).min().unwrap(),
+        files.iter().map(|f| f.largest_seqno).max().unwrap(),
+    ];
     cf.compact_range_opt(None, None, &force()).unwrap();
     assert_same(&cf, &model);
+    (facts, ran)
+}
+
+#[test]
+fn a_split_compaction_writes_what_a_whole_one_does() {
+    let (whole, one) = compacted_in(1);
+    let (split, several) = compacted_in(4);
+    assert_eq!(split, whole);
+    assert_eq!((one, several), (1, 4));
 }
 
 #[test]

@@ -73,6 +73,10 @@ fn automatic_compactions_are_switched_on_and_off_and_triggers_move() {
     }
     db.wait_idle(None).unwrap();
     assert_eq!(l0_files(&cf), "3");
+    cf.set_options(&[("disable_auto_compactions", "false")])
+        .unwrap();
+    db.wait_idle(None).unwrap();
+    assert_eq!(l0_files(&cf), "0");
 }
 
 #[test]
