@@ -92,6 +92,8 @@ In the C API:
 | `rocksdb_verify_checksum_with_options`, `rocksdb_verify_file_checksums_with_options` | the read options |
 | `rocksdb_get_updates_since` | `verify_checksums`: records are always verified |
 | `rocksdb_writebatch_wi_get_from_batch`, `rocksdb_writebatch_wi_get_from_batch_cf` | the options: the batch knows the order |
+| `rocksdb_writebatch_wi_create`, `rocksdb_writebatch_wi_create_with_params` | whether keys are overwritten: answers are the same |
+| `rocksdb_batched_multi_get_cf`, `rocksdb_batched_multi_get_cf_slice` | `sorted_input`: keys are sorted in any case |
 | `rocksdb_key_may_exist`, `rocksdb_key_may_exist_cf` | `timestamp`; that of the read options counts |
 
 ## Behaviour

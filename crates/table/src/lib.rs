@@ -9,9 +9,9 @@
 //!   data blocks | filter | index | properties | metaindex | footer
 //! ```
 //!
-//! Format versions 5 and 7, compression none and LZ4, checksums CRC-32C and XXH3, a binary-search
-//! index, and the full "fast local" Bloom filter. Every other feature found in a file is refused
-//! with `NotSupported` and its name; nothing is guessed.
+//! Format versions 0 to 7 are read and 2 to 7 written, with RocksDB's codecs, checksums, indexes and
+//! filters. Every other feature found in a file is refused with `NotSupported` and its name; nothing is
+//! guessed.
 //!
 //! Invariants: T1 (keys strictly increase; bounds and properties describe the contents), T2 (no byte
 //! is interpreted before its checksum is verified, unless the caller opted out), T3 (a finished file
