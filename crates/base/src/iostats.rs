@@ -61,7 +61,7 @@ thread_local! {
 /// Adds to a number of the calling thread, from level 2 on.
 #[inline]
 pub fn add(stat: IoStat, n: u64) {
-    if perf::level() >= 2 {
+    if perf::is_on() {
         VALUES.with(|values| {
             let value = &values[stat as usize];
             value.set(value.get().wrapping_add(n));

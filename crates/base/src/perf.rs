@@ -293,7 +293,15 @@ pub fn was_raised() -> bool {
 /// Whether the calling thread records anything.
 #[inline]
 pub fn is_on() -> bool {
-    was_raised() && LEVEL.get() >= COUNTS
+    was_raised() && reaches(COUNTS)
+}
+
+/// Behind [`was_raised`], and not inlined: the address of a thread-local costs a call in a shared
+/// library, which the optimiser else makes before it looks at the flag.
+#[cold]
+#[inline(never)]
+fn reaches(level: u8) -> bool {
+    LEVEL.get() >= level
 }
 
 /// The calling thread's level.
@@ -314,7 +322,7 @@ pub fn set_level(number: i32) {
 /// Adds to a counter of the calling thread, from level 2 on.
 #[inline]
 pub fn add(counter: PerfCounter, n: u64) {
-    if LEVEL.get() >= COUNTS {
+    if is_on() {
         add_always(counter, n);
     }
 }
@@ -330,7 +338,7 @@ fn add_always(counter: PerfCounter, n: u64) {
 /// Whether times of this kind are recorded on the calling thread.
 #[inline]
 pub fn is_timed(kind: PerfTime) -> bool {
-    LEVEL.get() >= kind as u8
+    was_raised() && reaches(kind as u8)
 }
 
 /// Measures until it is dropped, if times of `kind` are recorded; `now` tells nanoseconds and is not

@@ -159,6 +159,36 @@ impl LogWriter {
         self.finish_full(crc)
     }
 
+    /// Appends one logical record of at most `len_max` bytes that `fill` appends to what it is given.
+    /// For short records: those that are not written in one piece are copied once more.
+    ///
+    /// # Errors
+    /// Those of the file; the log is unusable afterwards.
+    #[inline]
+    pub fn add_record_with(
+        &mut self,
+        len_max: usize,
+        fill: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<()> {
+        let room = BLOCK_SIZE - self.block_offset;
+        if self.framer.is_some() || HEADER_SIZE + len_max > room {
+            let mut payload = Vec::with_capacity(len_max);
+            fill(&mut payload);
+            return self.add_whole(&payload);
+        }
+        self.buffer.clear();
+        self.buffer.reserve(HEADER_SIZE + len_max);
+        self.buffer.extend_from_slice(&[0, 0, 0, 0, 0, 0, FULL]);
+        fill(&mut self.buffer);
+        let crc = crc32c(&self.buffer[TYPE_OFFSET..]);
+        self.finish_full(crc)
+    }
+
+    #[cold]
+    fn add_whole(&mut self, payload: &[u8]) -> Result<()> {
+        self.add_record(payload)
+    }
+
     /// Appends one logical record in a form that is not the legacy one.
     #[cold]
     fn add_framed(&mut self, parts: &[&[u8]]) -> Result<()> {

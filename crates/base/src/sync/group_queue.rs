@@ -235,6 +235,18 @@ impl<T: Send> GroupQueue<T> {
         group
     }
 
+    /// The leader's group if nobody stands behind it. A writer that joins meanwhile leads the next
+    /// group.
+    #[inline]
+    pub fn form_alone(&self, leader: &Waiter<T>) -> Option<Group<T>> {
+        let me = std::ptr::from_ref(leader).cast_mut();
+        (self.newest.load(Ordering::Relaxed) == me).then_some(Group {
+            leader: me,
+            last: me,
+            len: 1,
+        })
+    }
+
     /// Takes writers that have joined since, under the same rule. False if `take` said no: then the
     /// group is closed, for whoever comes later stands behind the one that was left out.
     #[inline]

@@ -13,13 +13,12 @@ use crate::core::{Engine, Family, LeaderState, MemSlot, Payload, Request, slot_o
 use crate::read::timestamp_missing;
 use crate::write::WriteOptions;
 use crate::write::count::GroupFacts;
-use spanlith_base::coding::varint_len;
 use spanlith_base::keys::{self, MAX_SEQUENCE};
-use spanlith_base::sync::{Group, Role, Waiter};
+use spanlith_base::sync::{Group, MutexGuard, Role, Waiter};
 use spanlith_base::wide_columns::WideColumns;
 use spanlith_base::{Error, Result, SequenceNumber, Severity, ValueType};
 use spanlith_memtable::MemTable;
-use spanlith_wal::{BATCH_HEADER_SIZE, BatchIter, BatchOp};
+use spanlith_wal::{BATCH_HEADER_SIZE, BatchIter, BatchOp, LogWriter};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -187,12 +186,33 @@ impl Engine {
     #[inline(never)]
     fn lead(self: &Arc<Self>, waiter: &Waiter<Request<'static>>) {
         let mut leader = self.leader.lock();
+        let first = own(waiter);
+        let bytes = first.payload.bytes();
         // The leader's own request decides what it may wait for; followers that differ are left out.
-        let (no_slowdown, bytes) = {
-            let own = own(waiter);
-            (own.no_slowdown, own.payload.bytes())
-        };
-        let room = self.make_room(&mut leader, no_slowdown, bytes);
+        let room = self.make_room(&mut leader, first.no_slowdown, bytes);
+        if room.is_ok()
+            && !first.sync
+            && let Some(group) = self.queue.form_alone(waiter)
+        {
+            if let Err(e) = self.carry_alone(&mut leader, first, bytes) {
+                first.error = Some(e);
+            }
+            drop(leader);
+            self.queue.finish(&group);
+            return;
+        }
+        self.lead_group(waiter, leader, room, bytes);
+    }
+
+    /// The general case: several writers, a sync, or no room.
+    #[inline(never)]
+    fn lead_group(
+        self: &Arc<Self>,
+        waiter: &Waiter<Request<'static>>,
+        mut leader: MutexGuard<'_, LeaderState>,
+        room: Result<()>,
+        bytes: usize,
+    ) {
         let mut total = bytes;
         let limit = self.group_limit(bytes);
         let mut take = |first: &mut Request<'_>, next: &mut Request<'_>| {
@@ -212,6 +232,75 @@ impl Engine {
         }
         drop(leader);
         self.queue.finish(&group);
+    }
+
+    /// As [`Self::carry`] for a writer without company that asks for no sync: the common case, without
+    /// what a group needs.
+    #[inline]
+    fn carry_alone(
+        &self,
+        leader: &mut LeaderState,
+        r: &mut Request<'static>,
+        bytes: usize,
+    ) -> Result<()> {
+        let base = self.visible.load(Ordering::Relaxed) + 1;
+        r.seqno = base;
+        if r.generation != leader.generation {
+            check_families(leader, &r.payload)?;
+        }
+        let count = r.payload.count();
+        let next = base + u64::from(count);
+        if next > MAX_SEQUENCE {
+            return Err(used_up());
+        }
+        if r.disable_wal {
+            self.has_unlogged.store(true, Ordering::Relaxed);
+        } else {
+            self.log_alone(leader, r, count)
+                .map_err(|e| self.log_failed(e))?;
+            leader.log_bytes += bytes as u64;
+            leader.last_record = base;
+        }
+        let mut to = Slots {
+            slots: &leader.slots,
+            touched: &mut leader.touched,
+        };
+        if let Err(e) = apply(&mut to, r) {
+            return Err(self.insert_failed(e));
+        }
+        // Publish (W3).
+        self.visible.store(next - 1, Ordering::Release);
+        self.count_group(&GroupFacts {
+            writes: 1,
+            keys: u64::from(count),
+            bytes: bytes as u64,
+            is_logged: !r.disable_wal,
+            is_synced: false,
+        });
+        Ok(())
+    }
+
+    /// One log record for one writer.
+    #[inline]
+    fn log_alone(&self, leader: &mut LeaderState, r: &Request<'static>, count: u32) -> Result<()> {
+        // Relaxed: set under leadership, before the first write to such a family.
+        if self.has_timestamps.load(Ordering::Relaxed) {
+            log_timestamp_sizes(leader)?;
+        }
+        let log = leader.log.as_mut().ok_or_else(no_log)?;
+        log_request(log, r, r.seqno, count)
+    }
+
+    #[cold]
+    fn log_failed(&self, error: Error) -> Error {
+        self.set_error("a write to the log", &error);
+        error
+    }
+
+    #[cold]
+    fn insert_failed(&self, error: Error) -> Error {
+        self.set_error("an insert into the memtable", &error);
+        error
     }
 
     /// Waits for writers that synced together last time and are on their way back, for at most an
@@ -282,11 +371,11 @@ impl Engine {
             return Ok(());
         }
         if next > MAX_SEQUENCE {
-            return Err(Error::aborted("sequence numbers are used up"));
+            return Err(used_up());
         }
         if !disable_wal {
             self.log_group(leader, group, base, (next - base) as u32, sync)
-                .inspect_err(|e| self.set_error("a write to the log", e))?;
+                .map_err(|e| self.log_failed(e))?;
             leader.log_bytes += bytes as u64;
             leader.last_record = base;
         } else {
@@ -315,7 +404,7 @@ impl Engine {
             });
             result
         };
-        applied.inspect_err(|e| self.set_error("an insert into the memtable", e))?;
+        applied.map_err(|e| self.insert_failed(e))?;
         // Publish (W3).
         self.visible.store(next - 1, Ordering::Release);
         self.count_group(&GroupFacts {
@@ -337,45 +426,18 @@ impl Engine {
         count: u32,
         sync: bool,
     ) -> Result<()> {
-        let log = leader
-            .log
-            .as_mut()
-            .ok_or_else(|| Error::io("the log is not open"))?;
         // Relaxed: set under leadership, before the first write to such a family.
         if self.has_timestamps.load(Ordering::Relaxed) {
-            let sizes = leader.slots.iter().map(|s| {
-                let size = s.family.comparator.timestamp_size();
-                (s.family.id, u16::try_from(size).unwrap_or(u16::MAX))
-            });
-            log.add_timestamp_sizes(&sizes.collect::<Vec<_>>())?;
+            log_timestamp_sizes(leader)?;
         }
-        let mut header = [0u8; BATCH_HEADER_SIZE];
-        header[..8].copy_from_slice(&base.to_le_bytes());
-        header[8..].copy_from_slice(&count.to_le_bytes());
+        let log = leader.log.as_mut().ok_or_else(no_log)?;
         if group.len() == 1 {
             let mut result = Ok(());
-            group.for_each(|r| {
-                result = match r.payload {
-                    Payload::One {
-                        cf,
-                        kind,
-                        key,
-                        value,
-                    } => {
-                        let (head, tail) = frame(&header, cf, kind, key, value);
-                        if kind_has_value(kind) {
-                            log.add_record_parts(&[head.bytes(), key, tail.bytes(), value])
-                        } else {
-                            log.add_record_parts(&[head.bytes(), key])
-                        }
-                    }
-                    Payload::Batch { body, .. } => log.add_record_parts(&[&header, body]),
-                };
-            });
+            group.for_each(|r| result = log_request(log, r, base, count));
             result?;
         } else {
             let mut body = Vec::with_capacity(BATCH_HEADER_SIZE + 4096);
-            body.extend_from_slice(&header);
+            body.extend_from_slice(&batch_header(base, count));
             group.for_each(|r| match r.payload {
                 _ if r.error.is_some() => {}
                 Payload::One {
@@ -383,15 +445,7 @@ impl Engine {
                     kind,
                     key,
                     value,
-                } => {
-                    let (head, tail) = frame(&[], cf, kind, key, value);
-                    body.extend_from_slice(head.bytes());
-                    body.extend_from_slice(key);
-                    if kind_has_value(kind) {
-                        body.extend_from_slice(tail.bytes());
-                        body.extend_from_slice(value);
-                    }
-                }
+                } => push_entry(&mut body, cf, kind, key, value),
                 Payload::Batch { body: b, .. } => body.extend_from_slice(b),
             });
             log.add_record(&body)?;
@@ -724,50 +778,121 @@ fn kind_has_value(kind: ValueType) -> bool {
     matches!(kind, ValueType::Value | ValueType::Merge)
 }
 
-/// Up to 32 bytes on the stack.
-struct Small {
-    bytes: [u8; 32],
-    len: usize,
+/// Largest value that goes into the log by way of the short form of a record.
+const SHORT_MAX: usize = 4096;
+
+/// Most bytes of an entry besides key and value: tag, family id and two lengths.
+const ENTRY_OVERHEAD_MAX: usize = 16;
+
+/// What a batch begins with.
+#[inline]
+fn batch_header(base: SequenceNumber, count: u32) -> [u8; BATCH_HEADER_SIZE] {
+    let mut header = [0u8; BATCH_HEADER_SIZE];
+    header[..8].copy_from_slice(&base.to_le_bytes());
+    header[8..].copy_from_slice(&count.to_le_bytes());
+    header
 }
 
-impl Small {
-    fn bytes(&self) -> &[u8] {
-        &self.bytes[..self.len]
-    }
-
-    fn push_varint(&mut self, mut v: u64) {
-        debug_assert!(self.len + varint_len(v) <= self.bytes.len());
-        while v >= 0x80 {
-            self.bytes[self.len] = v as u8 | 0x80;
-            self.len += 1;
-            v >>= 7;
-        }
-        self.bytes[self.len] = v as u8;
-        self.len += 1;
-    }
-}
-
-/// What stands before the key (batch header, tag, key length) and between key and value.
-#[inline(always)]
-fn frame(header: &[u8], cf: u32, kind: ValueType, key: &[u8], value: &[u8]) -> (Small, Small) {
-    let mut head = Small {
-        bytes: [0; 32],
-        len: header.len(),
-    };
-    head.bytes[..header.len()].copy_from_slice(header);
-    if cf == 0 {
-        head.bytes[head.len] = kind as u8;
-        head.len += 1;
+/// Appends one entry in the representation of a batch.
+#[inline]
+fn push_entry(to: &mut Vec<u8>, cf: u32, kind: ValueType, key: &[u8], value: &[u8]) {
+    if cf == 0 && key.len() < 0x80 {
+        to.extend_from_slice(&[kind as u8, key.len() as u8]);
+    } else if cf == 0 {
+        to.push(kind as u8);
+        push_varint(to, key.len());
     } else {
-        head.bytes[head.len] = family_tag(kind);
-        head.len += 1;
-        head.push_varint(u64::from(cf));
+        to.push(family_tag(kind));
+        push_varint(to, cf as usize);
+        push_varint(to, key.len());
     }
-    head.push_varint(key.len() as u64);
-    let mut tail = Small {
-        bytes: [0; 32],
-        len: 0,
+    to.extend_from_slice(key);
+    if kind_has_value(kind) {
+        push_varint(to, value.len());
+        to.extend_from_slice(value);
+    }
+}
+
+#[inline]
+fn push_varint(to: &mut Vec<u8>, mut v: usize) {
+    while v >= 0x80 {
+        to.push(v as u8 | 0x80);
+        v >>= 7;
+    }
+    to.push(v as u8);
+}
+
+/// Adds the record of one request, which is all of its group.
+#[inline]
+fn log_request(
+    log: &mut LogWriter,
+    r: &Request<'_>,
+    base: SequenceNumber,
+    count: u32,
+) -> Result<()> {
+    let header = batch_header(base, count);
+    match r.payload {
+        Payload::One {
+            cf,
+            kind,
+            key,
+            value,
+        } => {
+            let most = BATCH_HEADER_SIZE + ENTRY_OVERHEAD_MAX + key.len() + value.len();
+            if most > SHORT_MAX {
+                return log_large(log, &header, r);
+            }
+            log.add_record_with(most, |to| {
+                to.extend_from_slice(&header);
+                push_entry(to, cf, kind, key, value);
+            })
+        }
+        Payload::Batch { body, .. } => log.add_record_parts(&[&header, body]),
+    }
+}
+
+/// A large entry, without a copy more than needed.
+#[inline(never)]
+fn log_large(log: &mut LogWriter, header: &[u8], r: &Request<'_>) -> Result<()> {
+    let Payload::One {
+        cf,
+        kind,
+        key,
+        value,
+    } = r.payload
+    else {
+        return Ok(());
     };
-    tail.push_varint(value.len() as u64);
-    (head, tail)
+    let mut head = Vec::with_capacity(header.len() + ENTRY_OVERHEAD_MAX + key.len());
+    head.extend_from_slice(header);
+    push_entry(&mut head, cf, kind, key, &[]);
+    if !kind_has_value(kind) {
+        return log.add_record(&head);
+    }
+    // The length of the empty value is one byte.
+    head.pop();
+    push_varint(&mut head, value.len());
+    log.add_record_parts(&[&head, value])
+}
+
+/// Tells the log the sizes of timestamps that it does not know yet.
+#[cold]
+fn log_timestamp_sizes(leader: &mut LeaderState) -> Result<()> {
+    let sizes = leader.slots.iter().map(|s| {
+        let size = s.family.comparator.timestamp_size();
+        (s.family.id, u16::try_from(size).unwrap_or(u16::MAX))
+    });
+    let sizes: Vec<_> = sizes.collect();
+    let log = leader.log.as_mut().ok_or_else(no_log)?;
+    log.add_timestamp_sizes(&sizes)
+}
+
+#[cold]
+fn no_log() -> Error {
+    Error::io("the log is not open")
+}
+
+#[cold]
+fn used_up() -> Error {
+    Error::aborted("sequence numbers are used up")
 }
