@@ -162,15 +162,7 @@ impl<'a> Lookup<'a> {
         mem: &Arc<MemTable>,
     ) -> Result<()> {
         while let Some(e) = entry {
-            let pin = || {
-                let value = e.value();
-                if value.len() <= COPY_MAX {
-                    Pinned::copy_of(value)
-                } else {
-                    pin_memtable(value, mem)
-                }
-            };
-            if self.visit(e.tag(), pin)? {
+            if self.visit(e.tag(), || value_in_memtable(e.value(), mem))? {
                 return Ok(());
             }
             entry = e.next_older();
@@ -310,13 +302,63 @@ impl<'a> ReadContext<'a> {
     }
 }
 
+/// A value of a memtable as a result.
+#[inline]
+fn value_in_memtable(value: &[u8], mem: &Arc<MemTable>) -> Pinned {
+    if value.len() <= COPY_MAX {
+        Pinned::copy_of(value)
+    } else {
+        pin_memtable(value, mem)
+    }
+}
+
+#[cold]
 #[expect(unsafe_code, reason = "a value is returned without a copy")]
 fn pin_memtable(value: &[u8], mem: &Arc<MemTable>) -> Pinned {
     // SAFETY: Entries of a memtable never move or change before it is dropped (M1).
     unsafe { Pinned::from_owner(value, mem.clone()) }
 }
 
+/// What the mutable memtable says about a key.
+pub(super) enum Newest {
+    Found(Pinned),
+    Deleted,
+    /// It has no entry of the key and no range tombstone.
+    Absent,
+    /// It takes a lookup to tell.
+    Unclear,
+}
+
 impl SuperVersion {
+    /// Looks at the mutable memtable alone, which often decides: then a get makes no lookup.
+    #[inline]
+    pub(super) fn get_newest(&self, key: &[u8], snapshot: SequenceNumber) -> Newest {
+        if self.mem.range_deletes() != 0 {
+            return Newest::Unclear;
+        }
+        let Some(e) = self.mem.find(key, snapshot) else {
+            return Newest::Absent;
+        };
+        match ValueType::from_byte(keys::tag_type(e.tag())) {
+            Some(ValueType::Value) => Newest::Found(value_in_memtable(e.value(), &self.mem)),
+            Some(ValueType::Deletion | ValueType::SingleDeletion) => Newest::Deleted,
+            _ => Newest::Unclear,
+        }
+    }
+
+    /// As [`Self::get`] if the mutable memtable is [`Newest::Absent`].
+    #[inline]
+    pub(super) fn get_behind(
+        &self,
+        key: &[u8],
+        snapshot: SequenceNumber,
+        ctx: &ReadContext<'_>,
+    ) -> Result<Option<Pinned>> {
+        let mut lookup = Lookup::new(key, snapshot, ctx.ignore_ranges);
+        self.look_up_behind(&mut lookup, ctx)?;
+        lookup.finish_value(ctx.merge_operator, ctx.blobs(&self.version))
+    }
+
     /// The value of `key` at `snapshot`.
     pub(crate) fn get(
         &self,
@@ -333,18 +375,22 @@ impl SuperVersion {
     #[inline]
     pub(super) fn look_up(&self, lookup: &mut Lookup<'_>, ctx: &ReadContext<'_>) -> Result<()> {
         lookup.in_memtable(&self.mem)?;
-        if !lookup.done() {
-            for mem in &self.imm {
-                lookup.in_memtable(mem)?;
-                if lookup.done() {
-                    break;
-                }
-            }
-            if !lookup.done() {
-                self.get_from_tables(lookup, ctx)?;
+        if lookup.done() {
+            return Ok(());
+        }
+        self.look_up_behind(lookup, ctx)
+    }
+
+    /// As [`Self::look_up`], behind the mutable memtable.
+    #[inline]
+    fn look_up_behind(&self, lookup: &mut Lookup<'_>, ctx: &ReadContext<'_>) -> Result<()> {
+        for mem in &self.imm {
+            lookup.in_memtable(mem)?;
+            if lookup.done() {
+                return Ok(());
             }
         }
-        Ok(())
+        self.get_from_tables(lookup, ctx)
     }
 
     /// Two rounds: the first collects the tables whose range holds the key and starts loading their
