@@ -9,6 +9,7 @@
 
 use crate::block::build::BlockBuilder;
 use crate::block::seek::common_prefix;
+use crate::counters::Counters;
 use crate::filter::{FULL_FILTER_NAME, FilterWriter, Finished, PARTITIONED_FILTER_NAME};
 use crate::format::{BlockHandle, ChecksumContext, Compressor, Footer, TRAILER_LEN, dictionary};
 use crate::index::{FinishedIndex, IndexBuilder, TopLevel};
@@ -39,22 +40,6 @@ pub struct TableSummary {
     pub properties: TableProperties,
     /// The unique id to record in the MANIFEST.
     pub unique_id: [u64; 2],
-}
-
-/// Counters that end up in the properties.
-#[derive(Default)]
-struct Counters {
-    entries: u64,
-    deletions: u64,
-    range_deletions: u64,
-    merges: u64,
-    key_bytes: u64,
-    value_bytes: u64,
-    data_blocks: u64,
-    rejected: u64,
-    bypassed: u64,
-    smallest_seqno: Option<u64>,
-    largest_seqno: Option<u64>,
 }
 
 /// Output buffer in front of the file.
@@ -265,7 +250,7 @@ impl TableBuilder {
             index,
             filter,
             last_key: Vec::new(),
-            counters: Counters::default(),
+            counters: Counters::new(),
             timestamps,
             timestamp_size: options.comparator.timestamp_size(),
             failed,
@@ -279,7 +264,17 @@ impl TableBuilder {
     /// `InvalidArgument` if the key is not larger than the last one (T1), too short, or the entry
     /// too large; `NotSupported` for entry types this build does not write; errors of the file.
     /// After an error the builder only repeats it.
+    #[inline]
     pub fn add(&mut self, internal_key: &[u8], value: &[u8]) -> Result<()> {
+        if self.failed.is_some() || self.timestamps.is_some() {
+            return self.add_specially(internal_key, value);
+        }
+        self.try_add(internal_key, value).map_err(|e| self.note(e))
+    }
+
+    /// After a failure, and with timestamps.
+    #[inline(never)]
+    fn add_specially(&mut self, internal_key: &[u8], value: &[u8]) -> Result<()> {
         if let Some(e) = &self.failed {
             return Err(e.clone());
         }
@@ -292,10 +287,14 @@ impl TableBuilder {
                 done
             }
         };
-        if let Err(e) = &done {
-            self.failed = Some(e.clone());
-        }
-        done
+        done.map_err(|e| self.note(e))
+    }
+
+    /// Remembers a failure.
+    #[cold]
+    fn note(&mut self, error: Error) -> Error {
+        self.failed = Some(error.clone());
+        error
     }
 
     /// Adds a range tombstone: every key from the user key in `start` (an internal key of type
@@ -338,13 +337,12 @@ impl TableBuilder {
         c.key_bytes += start.len() as u64;
         c.value_bytes += end.len() as u64;
         let seqno = keys::tag_sequence(keys::tag(start));
-        c.smallest_seqno = Some(c.smallest_seqno.map_or(seqno, |s| s.min(seqno)));
-        c.largest_seqno = Some(c.largest_seqno.map_or(seqno, |s| s.max(seqno)));
+        c.note_seqno(seqno);
         self.timestamps = timestamps;
         Ok(())
     }
 
-    #[inline]
+    #[inline(never)]
     fn try_add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         let Some((user, tag)) = keys::split_internal(key) else {
             return Err(Error::invalid_argument(
@@ -372,7 +370,7 @@ impl TableBuilder {
         if let Some(filter) = &mut self.filter {
             filter.add(&user[..user.len() - self.timestamp_size], &mut self.index);
         }
-        self.count(tag, key.len(), value.len())
+        self.counters.count(tag, key.len(), value.len())
     }
 
     /// T1: whether `key`, which shares `shared` bytes with the last key, is larger than it.
@@ -409,34 +407,6 @@ impl TableBuilder {
         }
         now >= target
             || (now > self.cut_limit && now + self.block.size_of_next(key_len, value_len) > target)
-    }
-
-    #[inline]
-    fn count(&mut self, tag: u64, key_len: usize, value_len: usize) -> Result<()> {
-        let c = &mut self.counters;
-        match ValueType::from_byte(keys::tag_type(tag)) {
-            Some(
-                ValueType::Value
-                | ValueType::BlobIndex
-                | ValueType::WideColumnEntity
-                | ValueType::ValuePreferredSeqno,
-            ) => {}
-            Some(
-                ValueType::Deletion | ValueType::SingleDeletion | ValueType::DeletionWithTimestamp,
-            ) => c.deletions += 1,
-            Some(ValueType::Merge) => c.merges += 1,
-            other => {
-                return Err(Error::not_supported("writing this entry type")
-                    .with("type", format!("{other:?}")));
-            }
-        }
-        c.entries += 1;
-        c.key_bytes += key_len as u64;
-        c.value_bytes += value_len as u64;
-        let seqno = keys::tag_sequence(tag);
-        c.smallest_seqno = Some(c.smallest_seqno.map_or(seqno, |s| s.min(seqno)));
-        c.largest_seqno = Some(c.largest_seqno.map_or(seqno, |s| s.max(seqno)));
-        Ok(())
     }
 
     /// Ends the open data block. `next` is the first key behind it.
@@ -546,7 +516,17 @@ impl TableBuilder {
         self.counters.entries
     }
 
-    /// Last internal key added; empty before the first.
+    /// Smallest and largest sequence number added; `None` before the first.
+    pub fn seqnos(&self) -> Option<(u64, u64)> {
+        self.counters.seqnos()
+    }
+
+    /// Whether the table holds the keys that are added: not if it drops their timestamps.
+    pub fn keeps_keys(&self) -> bool {
+        self.timestamps.is_none() || self.options.persist_timestamps
+    }
+
+    /// Last internal key added, as the table holds it; empty before the first.
     pub fn last_key(&self) -> &[u8] {
         &self.last_key
     }
@@ -735,8 +715,8 @@ impl TableBuilder {
             tail_start_offset: data_size,
             data_block_restart_interval: o.table.block_restart_interval as u64,
             index_block_restart_interval: o.table.index_block_restart_interval as u64,
-            key_smallest_seqno: c.smallest_seqno,
-            key_largest_seqno: c.largest_seqno,
+            key_smallest_seqno: c.seqnos().map(|s| s.0),
+            key_largest_seqno: c.seqnos().map(|s| s.1),
             user_collected,
             ..TableProperties::default()
         }

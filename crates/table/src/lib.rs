@@ -30,6 +30,7 @@ pub mod properties;
 pub mod reader;
 pub mod unique_id;
 
+mod counters;
 mod index;
 mod readahead;
 mod timestamps;

@@ -103,7 +103,7 @@ impl<'a> Outputs<'a> {
     }
 
     /// Sees to it that the output is open that the key belongs to; tells whether it is a new one.
-    #[inline]
+    #[inline(always)]
     fn open_for(&mut self, key: &[u8], ranges: &CompactionRangeDels) -> Result<bool> {
         let size = self.open.as_ref().map_or(0, |o| o.0.file_size());
         let cut = self.cutter.should_cut_before(key, size) && self.open.is_some();
@@ -176,12 +176,9 @@ impl<'a> Outputs<'a> {
             options.compression_options =
                 bottommost_compression_options(&self.job.settings.options);
         }
-        self.open = Some((
-            TableBuilder::new(options, file),
-            FileBounds::default(),
-            number,
-            sum,
-        ));
+        let builder = TableBuilder::new(options, file);
+        let bounds = FileBounds::new(&builder);
+        self.open = Some((builder, bounds, number, sum));
         Ok(())
     }
 
@@ -208,6 +205,7 @@ impl<'a> Outputs<'a> {
         let Some((mut builder, mut bounds, number, sum)) = self.open.take() else {
             return Ok(());
         };
+        bounds.settle(&builder);
         if !ranges.is_empty() {
             let family = &self.job.family;
             let comparator = &family.comparator;

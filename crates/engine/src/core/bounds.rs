@@ -4,7 +4,7 @@ use crate::blob::each_reference;
 use crate::version::NewFile;
 use spanlith_base::range_del::OutputTombstone;
 use spanlith_base::{Comparator, ValueType, keys};
-use spanlith_table::properties;
+use spanlith_table::{TableBuilder, properties};
 
 /// Whether a table shares the user key at its lower or upper bound with its neighbour.
 #[derive(Clone, Copy, Debug, Default)]
@@ -17,7 +17,8 @@ pub(crate) struct CutSides<'a> {
 }
 
 /// Key and sequence bounds of a table while it is written.
-#[derive(Default)]
+///
+/// What the builder of the table knows as well is taken from it at the end.
 pub(crate) struct FileBounds {
     pub smallest: Vec<u8>,
     pub largest: Vec<u8>,
@@ -28,29 +29,52 @@ pub(crate) struct FileBounds {
     /// Bytes below the table that its range tombstones cover, by estimate.
     pub covered_bytes: u64,
     any: bool,
+    /// The builder's keys may be others than those added.
+    keeps_largest: bool,
 }
 
 impl FileBounds {
+    /// For the table that `builder` writes.
+    pub(crate) fn new(builder: &TableBuilder) -> Self {
+        Self {
+            smallest: Vec::new(),
+            largest: Vec::new(),
+            smallest_seqno: 0,
+            largest_seqno: 0,
+            oldest_blob_file: 0,
+            covered_bytes: 0,
+            any: false,
+            keeps_largest: !builder.keeps_keys(),
+        }
+    }
+
     /// Takes in the next entry, in order.
     #[inline]
     pub(crate) fn add(&mut self, internal_key: &[u8], value: &[u8]) {
-        let tag = keys::tag(internal_key);
-        if keys::tag_type(tag) >= ValueType::BlobIndex as u8 {
+        if keys::tag_type(keys::tag(internal_key)) >= ValueType::BlobIndex as u8 {
             self.note_blobs(internal_key, value);
         }
-        let seqno = keys::tag_sequence(tag);
-        if self.any {
-            self.smallest_seqno = self.smallest_seqno.min(seqno);
-            self.largest_seqno = self.largest_seqno.max(seqno);
-        } else {
+        if !self.any {
             self.any = true;
             self.smallest = internal_key.to_vec();
-            self.smallest_seqno = seqno;
-            self.largest_seqno = seqno;
         }
-        // Not the builder's last key: that one may have lost its timestamp.
-        self.largest.clear();
-        self.largest.extend_from_slice(internal_key);
+        if self.keeps_largest {
+            self.largest.clear();
+            self.largest.extend_from_slice(internal_key);
+        }
+    }
+
+    /// Takes the rest from the builder: after all entries, before the range tombstones.
+    pub(crate) fn settle(&mut self, builder: &TableBuilder) {
+        if !self.any {
+            return;
+        }
+        if let Some(seqnos) = builder.seqnos() {
+            (self.smallest_seqno, self.largest_seqno) = seqnos;
+        }
+        if !self.keeps_largest {
+            self.largest = builder.last_key().to_vec();
+        }
     }
 
     #[cold]
@@ -62,7 +86,7 @@ impl FileBounds {
         });
     }
 
-    /// Takes in a range tombstone of the table, after all entries. A cut between versions of one
+    /// Takes in a range tombstone of the table, after [`Self::settle`]. A cut between versions of one
     /// user key, at either side, leaves the bound to the entry that stands there.
     pub(crate) fn add_tombstone(
         &mut self,

@@ -10,7 +10,7 @@ use spanlith_base::Result;
 use spanlith_base::sync::Mutex;
 use spanlith_env::SstFileManager;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 /// A file that nothing refers to any more.
@@ -28,6 +28,8 @@ pub(crate) struct PurgeQueue {
     io: Arc<TableIo>,
     sst_files: Option<Arc<SstFileManager>>,
     queue: Mutex<Vec<Obsolete>>,
+    /// Whether `queue` holds something; changed under its lock.
+    has_queued: AtomicBool,
     /// Where blob files may be open.
     readers: Mutex<Vec<Weak<BlobSource>>>,
     /// How often deletions were disabled and not enabled.
@@ -41,6 +43,7 @@ impl PurgeQueue {
             io,
             sst_files,
             queue: Mutex::new(rank::LEAF, Vec::new()),
+            has_queued: AtomicBool::new(false),
             readers: Mutex::new(rank::LEAF, Vec::new()),
             disabled: AtomicUsize::new(0),
         }
@@ -76,6 +79,14 @@ impl PurgeQueue {
         self.disabled.load(Ordering::Acquire) > 0
     }
 
+    /// As [`Self::run`]; takes no lock if nothing is queued.
+    pub(crate) fn run_queued(&self) {
+        // Relaxed: what this thread let go of it queued itself.
+        if self.has_queued.load(Ordering::Relaxed) {
+            self.run();
+        }
+    }
+
     /// Unlinks what is queued and returns it. A file that cannot be unlinked is found again
     /// at the next open.
     pub(crate) fn run(&self) -> Vec<Obsolete> {
@@ -84,6 +95,7 @@ impl PurgeQueue {
             if self.is_disabled() {
                 return Vec::new();
             }
+            self.has_queued.store(false, Ordering::Relaxed);
             std::mem::take(&mut *queue)
         };
         for file in &files {
@@ -98,6 +110,12 @@ impl PurgeQueue {
             let _ = self.delete(&file.path);
         }
         files
+    }
+
+    fn push(&self, file: Obsolete) {
+        let mut queue = self.queue.lock();
+        queue.push(file);
+        self.has_queued.store(true, Ordering::Relaxed);
     }
 
     /// Deletes a file: at once, or at the rate of the manager.
@@ -118,7 +136,7 @@ pub(super) struct FamilySink {
 impl PurgeSink for FamilySink {
     fn file_obsolete(&self, number: u64, path_id: u32) {
         let path = self.paths.table(number, path_id);
-        self.queue.queue.lock().push(Obsolete {
+        self.queue.push(Obsolete {
             number,
             is_blob_file: false,
             path,
@@ -127,7 +145,7 @@ impl PurgeSink for FamilySink {
 
     fn blob_file_obsolete(&self, number: u64) {
         let path = self.paths.blob(number);
-        self.queue.queue.lock().push(Obsolete {
+        self.queue.push(Obsolete {
             number,
             is_blob_file: true,
             path,

@@ -35,14 +35,20 @@ impl SuperVersion {
         ranges: &RangeWatch,
         filter: Option<&TableFilter>,
     ) -> Result<MergingIter> {
-        let mut sources = Vec::with_capacity(2 + self.imm.len() + 8);
+        let levels = self.version.occupied();
+        let tables = levels.iter().map(|(n, level)| match n {
+            0 => level.files.len(),
+            _ => 1,
+        });
+        let count = 1 + self.imm.len() + tables.sum::<usize>();
+        let mut sources = MergingIter::with_capacity(comparator.clone(), count);
         for mem in std::iter::once(&self.mem).chain(&self.imm) {
             sources.push(Source::Mem(mem.iter()));
             if mem.range_deletes() > 0 {
                 ranges.note();
             }
         }
-        for &(n, ref level) in self.version.occupied() {
+        for &(n, ref level) in levels {
             if n == 0 {
                 for file in &level.files {
                     let reader = cache.reader(file)?;
@@ -71,7 +77,7 @@ impl SuperVersion {
                 sources.push(Source::Level(Box::new(i)));
             }
         }
-        Ok(MergingIter::new(comparator.clone(), sources))
+        Ok(sources)
     }
 
     /// Answers which entries of [`Self::merged`] range tombstones delete for readers at `bound`.

@@ -6,21 +6,44 @@ use crate::read::{DbIter, Entity, ReadOptions};
 use spanlith_base::perf;
 use spanlith_base::stats::Ticker;
 use spanlith_base::{Error, Pinned, Result};
+use std::ops::Deref;
 use std::sync::Arc;
 
 /// The fast scan: key and value borrow until the next move, nothing is copied or counted. Before the
 /// first positioning it stands nowhere.
 pub struct Cursor {
-    pub(super) engine: Arc<Engine>,
-    pub(super) family: Arc<Family>,
-    pub(super) options: ReadOptions,
     /// `Err` if the view could not be built.
     pub(super) iter: Result<DbIter>,
+    /// Behind `iter`, so that it is dropped after it.
+    pub(super) engine: Purging,
+    pub(super) family: Arc<Family>,
+    pub(super) options: ReadOptions,
     /// Moves are more than moves.
     is_special: bool,
     /// Keys and values shown so far, if they are to stay where they are; the last is that under the
     /// cursor, if it stands on one.
     pub(super) kept: Vec<(Pinned, Pinned)>,
+}
+
+/// The engine of a cursor. Deletes what nothing refers to any more when it goes: the view may have
+/// been the last to hold obsolete tables.
+pub(super) struct Purging(Arc<Engine>);
+
+impl Deref for Purging {
+    type Target = Arc<Engine>;
+    #[inline]
+    fn deref(&self) -> &Arc<Engine> {
+        &self.0
+    }
+}
+
+impl Drop for Purging {
+    fn drop(&mut self) {
+        if let Some(s) = &self.0.c.statistics {
+            s.add(Ticker::NumIteratorDeleted, 1);
+        }
+        self.0.c.purge.run_queued();
+    }
 }
 
 macro_rules! moves {
@@ -53,10 +76,10 @@ impl Cursor {
         }
         Self {
             is_special: options.tailing || options.pin_data || engine.c.statistics.is_some(),
-            engine,
+            iter,
+            engine: Purging(engine),
             family,
             options,
-            iter,
             kept: Vec::new(),
         }
     }
@@ -175,17 +198,6 @@ impl Cursor {
         self.iter = self.engine.iterate(&self.family, &self.options);
         self.options.snapshot = None;
         self.status()
-    }
-}
-
-impl Drop for Cursor {
-    fn drop(&mut self) {
-        if let Some(s) = &self.engine.c.statistics {
-            s.add(Ticker::NumIteratorDeleted, 1);
-        }
-        // The view may have been the last to hold obsolete tables.
-        self.iter = Err(Error::aborted("dropped"));
-        self.engine.c.purge.run();
     }
 }
 

@@ -296,7 +296,7 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewFile>>
         let o = engine.builder_options(family, settings, r.number, compression, now);
         TableBuilder::new(o, file)
     };
-    let mut meta = FileBounds::default();
+    let mut meta = FileBounds::new(&builder);
     while iter.valid() {
         let (key, value) = (iter.key(), iter.value());
         builder.add(key, value)?;
@@ -312,6 +312,7 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewFile>>
                 .with("read", seen),
         );
     }
+    meta.settle(&builder);
     let tombstones = iter.ranges().output(&OutputBounds::default());
     if !tombstones.is_empty() {
         let superversion = family.superversion.load_full();

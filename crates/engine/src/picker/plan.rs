@@ -220,6 +220,15 @@ impl OutputCutter {
     /// Never true for the first key.
     #[inline]
     pub fn should_cut_before(&mut self, internal_key: &[u8], current_size: u64) -> bool {
+        if self.last_key.is_none() && self.forced.is_none() {
+            return self.cut_by_size(internal_key, current_size);
+        }
+        self.should_cut_specially(internal_key, current_size)
+    }
+
+    /// With timestamps or further places to cut.
+    #[inline(never)]
+    fn should_cut_specially(&mut self, internal_key: &[u8], current_size: u64) -> bool {
         if let Some(last) = &mut self.last_key {
             let key = user_key(internal_key);
             // Versions of a key stay together.
@@ -244,7 +253,7 @@ impl OutputCutter {
         (forced || cut) && !first
     }
 
-    #[inline]
+    #[inline(always)]
     fn cut_by_size(&mut self, internal_key: &[u8], current_size: u64) -> bool {
         if self.started
             && (self.index >= self.grandparents.len()
@@ -260,6 +269,7 @@ impl OutputCutter {
         self.cut_at_boundary(internal_key, current_size)
     }
 
+    #[inline(never)]
     fn cut_at_boundary(&mut self, internal_key: &[u8], current_size: u64) -> bool {
         let first = !self.started;
         let overlapped_before = self.overlapped_bytes;

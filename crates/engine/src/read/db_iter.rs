@@ -365,7 +365,7 @@ impl DbIter {
                 self.key.clear();
                 self.key
                     .extend_from_slice(keys::user_key(self.parts.inner.key()));
-                self.parts.inner.next();
+                self.parts.inner.next_inlined();
             }
             At::Merged => {}
             At::Saved => {

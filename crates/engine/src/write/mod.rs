@@ -6,6 +6,7 @@ mod count;
 mod log_limit;
 mod options;
 mod pipeline;
+mod record;
 mod room;
 mod sync;
 

@@ -18,7 +18,7 @@ use spanlith_base::sync::{Group, MutexGuard, Role, Waiter};
 use spanlith_base::wide_columns::WideColumns;
 use spanlith_base::{Error, Result, SequenceNumber, Severity, ValueType};
 use spanlith_memtable::MemTable;
-use spanlith_wal::{BATCH_HEADER_SIZE, BatchIter, BatchOp, LogWriter};
+use spanlith_wal::{BATCH_HEADER_SIZE, BatchIter, BatchOp};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -280,17 +280,6 @@ impl Engine {
         Ok(())
     }
 
-    /// One log record for one writer.
-    #[inline]
-    fn log_alone(&self, leader: &mut LeaderState, r: &Request<'static>, count: u32) -> Result<()> {
-        // Relaxed: set under leadership, before the first write to such a family.
-        if self.has_timestamps.load(Ordering::Relaxed) {
-            log_timestamp_sizes(leader)?;
-        }
-        let log = leader.log.as_mut().ok_or_else(no_log)?;
-        log_request(log, r, r.seqno, count)
-    }
-
     #[cold]
     fn log_failed(&self, error: Error) -> Error {
         self.set_error("a write to the log", &error);
@@ -414,51 +403,6 @@ impl Engine {
             is_logged: !disable_wal,
             is_synced: sync,
         });
-        Ok(())
-    }
-
-    /// One log record for the group; synced if a member asked.
-    fn log_group(
-        &self,
-        leader: &mut LeaderState,
-        group: &mut Group<Request<'static>>,
-        base: SequenceNumber,
-        count: u32,
-        sync: bool,
-    ) -> Result<()> {
-        // Relaxed: set under leadership, before the first write to such a family.
-        if self.has_timestamps.load(Ordering::Relaxed) {
-            log_timestamp_sizes(leader)?;
-        }
-        let log = leader.log.as_mut().ok_or_else(no_log)?;
-        if group.len() == 1 {
-            let mut result = Ok(());
-            group.for_each(|r| result = log_request(log, r, base, count));
-            result?;
-        } else {
-            let mut body = Vec::with_capacity(BATCH_HEADER_SIZE + 4096);
-            body.extend_from_slice(&batch_header(base, count));
-            group.for_each(|r| match r.payload {
-                _ if r.error.is_some() => {}
-                Payload::One {
-                    cf,
-                    kind,
-                    key,
-                    value,
-                } => push_entry(&mut body, cf, kind, key, value),
-                Payload::Batch { body: b, .. } => body.extend_from_slice(b),
-            });
-            log.add_record(&body)?;
-        }
-        if !sync {
-            return Ok(());
-        }
-        let clock = &self.c.env.clock;
-        let began = clock.monotonic_nanos();
-        self.sync_logs(leader)?;
-        let took = clock.monotonic_nanos() - began;
-        leader.sync_nanos = (leader.sync_nanos * 7 + took) / 8;
-        leader.sync_group = group.len();
         Ok(())
     }
 
@@ -761,135 +705,6 @@ pub(crate) fn not_executed(op: &BatchOp<'_>) -> Error {
         _ => "two-phase commit",
     };
     Error::not_supported(name)
-}
-
-/// The tag of an update that names its family.
-fn family_tag(kind: ValueType) -> u8 {
-    match kind {
-        ValueType::Deletion => 0x04,
-        ValueType::Value => 0x05,
-        ValueType::Merge => 0x06,
-        ValueType::SingleDeletion => 0x08,
-        other => other as u8,
-    }
-}
-
-fn kind_has_value(kind: ValueType) -> bool {
-    matches!(kind, ValueType::Value | ValueType::Merge)
-}
-
-/// Largest value that goes into the log by way of the short form of a record.
-const SHORT_MAX: usize = 4096;
-
-/// Most bytes of an entry besides key and value: tag, family id and two lengths.
-const ENTRY_OVERHEAD_MAX: usize = 16;
-
-/// What a batch begins with.
-#[inline]
-fn batch_header(base: SequenceNumber, count: u32) -> [u8; BATCH_HEADER_SIZE] {
-    let mut header = [0u8; BATCH_HEADER_SIZE];
-    header[..8].copy_from_slice(&base.to_le_bytes());
-    header[8..].copy_from_slice(&count.to_le_bytes());
-    header
-}
-
-/// Appends one entry in the representation of a batch.
-#[inline]
-fn push_entry(to: &mut Vec<u8>, cf: u32, kind: ValueType, key: &[u8], value: &[u8]) {
-    if cf == 0 && key.len() < 0x80 {
-        to.extend_from_slice(&[kind as u8, key.len() as u8]);
-    } else if cf == 0 {
-        to.push(kind as u8);
-        push_varint(to, key.len());
-    } else {
-        to.push(family_tag(kind));
-        push_varint(to, cf as usize);
-        push_varint(to, key.len());
-    }
-    to.extend_from_slice(key);
-    if kind_has_value(kind) {
-        push_varint(to, value.len());
-        to.extend_from_slice(value);
-    }
-}
-
-#[inline]
-fn push_varint(to: &mut Vec<u8>, mut v: usize) {
-    while v >= 0x80 {
-        to.push(v as u8 | 0x80);
-        v >>= 7;
-    }
-    to.push(v as u8);
-}
-
-/// Adds the record of one request, which is all of its group.
-#[inline]
-fn log_request(
-    log: &mut LogWriter,
-    r: &Request<'_>,
-    base: SequenceNumber,
-    count: u32,
-) -> Result<()> {
-    let header = batch_header(base, count);
-    match r.payload {
-        Payload::One {
-            cf,
-            kind,
-            key,
-            value,
-        } => {
-            let most = BATCH_HEADER_SIZE + ENTRY_OVERHEAD_MAX + key.len() + value.len();
-            if most > SHORT_MAX {
-                return log_large(log, &header, r);
-            }
-            log.add_record_with(most, |to| {
-                to.extend_from_slice(&header);
-                push_entry(to, cf, kind, key, value);
-            })
-        }
-        Payload::Batch { body, .. } => log.add_record_parts(&[&header, body]),
-    }
-}
-
-/// A large entry, without a copy more than needed.
-#[inline(never)]
-fn log_large(log: &mut LogWriter, header: &[u8], r: &Request<'_>) -> Result<()> {
-    let Payload::One {
-        cf,
-        kind,
-        key,
-        value,
-    } = r.payload
-    else {
-        return Ok(());
-    };
-    let mut head = Vec::with_capacity(header.len() + ENTRY_OVERHEAD_MAX + key.len());
-    head.extend_from_slice(header);
-    push_entry(&mut head, cf, kind, key, &[]);
-    if !kind_has_value(kind) {
-        return log.add_record(&head);
-    }
-    // The length of the empty value is one byte.
-    head.pop();
-    push_varint(&mut head, value.len());
-    log.add_record_parts(&[&head, value])
-}
-
-/// Tells the log the sizes of timestamps that it does not know yet.
-#[cold]
-fn log_timestamp_sizes(leader: &mut LeaderState) -> Result<()> {
-    let sizes = leader.slots.iter().map(|s| {
-        let size = s.family.comparator.timestamp_size();
-        (s.family.id, u16::try_from(size).unwrap_or(u16::MAX))
-    });
-    let sizes: Vec<_> = sizes.collect();
-    let log = leader.log.as_mut().ok_or_else(no_log)?;
-    log.add_timestamp_sizes(&sizes)
-}
-
-#[cold]
-fn no_log() -> Error {
-    Error::io("the log is not open")
 }
 
 #[cold]

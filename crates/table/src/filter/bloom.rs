@@ -50,10 +50,16 @@ pub(super) fn build(hashes: &[u64], millibits: u64, optimize_for_memory: bool) -
             prefetch::<1>(&out, line_of(later, lines));
         }
         let line = &mut out[line_of(hash, lines)..][..64];
+        // By words: a bit of a register is set without computing a mask.
+        let (words, _) = line.as_chunks_mut::<8>();
+        let Ok(words) = <&mut [[u8; 8]; 8]>::try_from(words) else {
+            continue;
+        };
         let mut x = (hash >> 32) as u32;
         for _ in 0..probes {
-            let bit = (x >> 23) as usize;
-            line[bit >> 3] |= 1 << (bit & 7);
+            let word = &mut words[(x >> 29) as usize];
+            let bit = (x >> 23) & 63;
+            *word = (u64::from_le_bytes(*word) | 1 << bit).to_le_bytes();
             x = x.wrapping_mul(MULTIPLIER);
         }
     }
