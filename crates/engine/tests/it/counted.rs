@@ -121,7 +121,7 @@ fn gets_at_a_timestamp_are_counted_like_others() {
     cf.flush(true).unwrap();
     let filter = &POINT[2..];
     let get = |key: &str, at: u64| {
-        let options = ReadOptions::new().timestamp(encode_u64_timestamp(at).to_vec());
+        let options = ReadOptions::new().timestamp(encode_u64_timestamp(at));
         cf.get_opt(key, &options).unwrap().map(|v| v.to_vec())
     };
     let mut found = None;
