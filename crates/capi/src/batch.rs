@@ -91,6 +91,20 @@ fn check_timestamp(cf: &Cf, ts: &[u8]) -> Result<()> {
     }
 }
 
+/// Makes an empty batch keep checksums of so many bytes.
+///
+/// # Errors
+/// `NotSupported` for other sizes than RocksDB has.
+pub(crate) fn protect(batch: &mut WriteBatch, bytes_per_key: usize) -> Result<()> {
+    match bytes_per_key {
+        0 => Ok(()),
+        8 => batch.protect(),
+        _ => Err(Error::not_supported(
+            "WriteBatch protection info must be zero or eight bytes/key",
+        )),
+    }
+}
+
 c_api! {
     /// An empty batch.
     fn rocksdb_writebatch_create() -> *mut rocksdb_writebatch_t {
@@ -110,22 +124,19 @@ c_api! {
         })
     }
 
-    /// An empty batch with room, and a limit (0: none). Batches with checksums or timestamps are
-    /// refused when they are written.
+    /// An empty batch with room, and a limit (0: none), with checksums of 0 or 8 bytes for each update.
+    /// Batches with others, or with timestamps, are refused when they are written.
     fn rocksdb_writebatch_create_with_params(
         reserved_bytes: usize,
         max_bytes: usize,
         protection_bytes_per_key: usize,
         default_cf_ts_sz: usize,
     ) -> *mut rocksdb_writebatch_t {
-        let refused = if protection_bytes_per_key != 0 {
-            Some(Error::not_supported("protection_bytes_per_key"))
-        } else if default_cf_ts_sz != 0 {
-            Some(Error::not_supported("default_cf_ts_sz"))
-        } else {
-            None
-        };
-        let batch = WriteBatch::with_limits(reserved_bytes.min(1 << 30), max_bytes);
+        let mut batch = WriteBatch::with_limits(reserved_bytes.min(1 << 30), max_bytes);
+        let mut refused = protect(&mut batch, protection_bytes_per_key).err();
+        if default_cf_ts_sz != 0 {
+            refused = Some(Error::not_supported("default_cf_ts_sz"));
+        }
         boxed(rocksdb_writebatch_t { batch, short: None, refused })
     }
 

@@ -1,20 +1,23 @@
 //! Compactions of named tables, and their options.
 
+use crate::convert::FromC;
 use crate::db::rocksdb_t;
 use crate::family::rocksdb_column_family_handle_t;
 use crate::ffi::{array, boxed, malloc_array, malloc_copy, report, text};
+use crate::job_info::rocksdb_compactionjobinfo_t;
 use libc::{c_char, c_void};
+use spanlith::options::CompressionType;
 use spanlith::version::{FileKind, filenames, parse_file_name};
 use spanlith::{Cf, CompactFilesOptions};
 use spanlith_base::{Error, Result};
 use std::path::Path;
 use std::ptr;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 /// Options of a compaction of named tables.
 pub struct rocksdb_compaction_options_t {
-    /// RocksDB's number; the level's own codec unless it was changed, and others are refused.
+    /// RocksDB's number; the level's own codec unless it was changed.
     compression: i32,
     output_file_size_limit: u64,
     max_subcompactions: u32,
@@ -32,15 +35,17 @@ impl rocksdb_compaction_options_t {
     /// # Safety
     /// The flag, if there is one, is valid and comes from `rocksdb_compaction_options_canceled_create`.
     unsafe fn checked(&self) -> Result<CompactFilesOptions> {
-        if self.compression != LEVELS_OWN {
-            return Err(Error::not_supported("compaction_options compression"));
-        }
+        let compression = match self.compression {
+            LEVELS_OWN => None,
+            number => Some(CompressionType::from_c(number)?),
+        };
         if self.temperature != 0 {
             return Err(Error::not_supported("output_temperature_override"));
         }
         let mut options = CompactFilesOptions {
             output_file_size_limit: self.output_file_size_limit,
             max_subcompactions: self.max_subcompactions,
+            compression,
             ..CompactFilesOptions::default()
         };
         if !self.canceled.is_null() {
@@ -104,11 +109,8 @@ unsafe fn compact(
     (names, count): (*const *const c_char, usize),
     (level, path_id): (i32, i32),
     (output_names, output_count): (*mut *mut *mut c_char, *mut usize),
-    job_info: *mut c_void,
+    job_info: *mut rocksdb_compactionjobinfo_t,
 ) -> Result<()> {
-    if !job_info.is_null() {
-        return Err(Error::not_supported("compaction_job_info"));
-    }
     // SAFETY: The caller says so.
     unsafe {
         if let Some(count) = output_count.as_mut() {
@@ -121,7 +123,16 @@ unsafe fn compact(
             .iter()
             .map(|n| text(*n).into_owned())
             .collect();
-        let made = run(cf, &options.checked()?, &names, level, path_id)?;
+        let mut options = options.checked()?;
+        let info = Arc::new(OnceLock::new());
+        if !job_info.is_null() {
+            options.info = Some(info.clone());
+        }
+        let made = run(cf, &options, &names, level, path_id);
+        if let (Some(into), Some(info)) = (job_info.as_mut(), info.get()) {
+            *into = rocksdb_compactionjobinfo_t::new(info);
+        }
+        let made = made?;
         if let (Some(list), Some(count)) = (output_names.as_mut(), output_count.as_mut()) {
             let copies: Vec<*mut c_char> = made.iter().map(|n| malloc_copy(n.as_bytes())).collect();
             (*list, *count) = (malloc_array(&copies), copies.len());
@@ -171,7 +182,7 @@ c_api! {
     }
 
     /// Compacts tables of the default family into a level. Paths of the new tables are from
-    /// `malloc`; `compaction_job_info` must be NULL.
+    /// `malloc`. `compaction_job_info` may be NULL; else it learns what the compaction did.
     fn rocksdb_compact_files(
         db: *mut rocksdb_t,
         options: *const rocksdb_compaction_options_t,
@@ -181,7 +192,7 @@ c_api! {
         output_path_id: i32,
         output_file_names: *mut *mut *mut c_char,
         num_output_file_names: *mut usize,
-        compaction_job_info: *mut c_void,
+        compaction_job_info: *mut rocksdb_compactionjobinfo_t,
         errptr: *mut *mut c_char,
     ) {
         report(errptr, (), || {
@@ -203,7 +214,7 @@ c_api! {
         output_path_id: i32,
         output_file_names: *mut *mut *mut c_char,
         num_output_file_names: *mut usize,
-        compaction_job_info: *mut c_void,
+        compaction_job_info: *mut rocksdb_compactionjobinfo_t,
         errptr: *mut *mut c_char,
     ) {
         report(errptr, (), || {

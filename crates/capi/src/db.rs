@@ -71,6 +71,9 @@ pub(crate) fn family_options(name: &str, options: &rocksdb_options_t) -> Result<
     if let Some(factory) = &options.parts.compaction_filter_factory {
         family = family.compaction_filter_factory(factory.clone());
     }
+    for factory in &options.parts.collectors.0 {
+        family = family.table_properties_collector(factory.clone());
+    }
     if let Some(cache) = &options.block_cache {
         family = family.block_cache(cache.clone());
     }

@@ -1,7 +1,7 @@
 //! What listeners are told: `rocksdb_flushjobinfo_t` and its kin. Valid during the call only; strings
 //! are lent for as long.
 
-use crate::ffi::{lend_if, report};
+use crate::ffi::{boxed, lend_if, report};
 use crate::live_files::c_string;
 use crate::table_properties::rocksdb_table_properties_t;
 use libc::c_char;
@@ -263,4 +263,15 @@ c_api! {
     fn rocksdb_reset_status(status_ptr: *mut rocksdb_status_ptr_t) {
         (*status_ptr).0 = None;
     }
+}
+
+c_api! {
+    /// A place for what a compaction of named tables does.
+    fn rocksdb_compactionjobinfo_create() -> *mut rocksdb_compactionjobinfo_t {
+        boxed(rocksdb_compactionjobinfo_t::new(&CompactionInfo::default()))
+    }
+}
+
+destroyers! {
+    rocksdb_compactionjobinfo_destroy(rocksdb_compactionjobinfo_t);
 }

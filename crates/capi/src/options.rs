@@ -12,7 +12,7 @@ use crate::table_options::rocksdb_block_based_table_options_t;
 use libc::c_char;
 use spanlith::options::{BlockBasedTableOptions, CfOptions, CompressionType, DbOptions};
 use spanlith::{
-    CompactionFilter, CompactionFilterFactory, DbPath, Logger, MergeOperator, UInt64Add,
+    Collectors, CompactionFilter, CompactionFilterFactory, DbPath, Logger, MergeOperator, UInt64Add,
 };
 use spanlith_base::stats::Statistics;
 use spanlith_base::{Comparator, Result, SliceTransform, WriteBufferManager};
@@ -51,6 +51,7 @@ pub(crate) struct Parts {
     pub(crate) listeners: Vec<Arc<Callbacks>>,
     pub(crate) compaction_filter: Option<Arc<dyn CompactionFilter>>,
     pub(crate) compaction_filter_factory: Option<Arc<dyn CompactionFilterFactory>>,
+    pub(crate) collectors: Collectors,
 }
 
 /// Strings lent to the C program; each lives as long as the handle.

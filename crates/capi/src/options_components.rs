@@ -6,7 +6,8 @@
 use crate::cache::rocksdb_cache_t;
 use crate::ffi::boxed;
 use crate::options::rocksdb_options_t;
-use spanlith_base::Error;
+use spanlith::{CompactOnDeletion, TablePropertiesCollectorFactory};
+use std::sync::Arc;
 
 /// Options of tables that are hash tables; such tables are refused.
 #[derive(Default)]
@@ -21,9 +22,12 @@ pub struct rocksdb_cuckoo_table_options_t {
 /// Cuts tables where a prefix of the keys changes.
 pub struct rocksdb_sst_partitioner_factory_t(String);
 
-/// Keeps a component that opening refuses by name.
-fn refuse(o: &mut rocksdb_options_t, name: &'static str) {
-    o.deferred.insert(name, Error::not_supported(name));
+/// A factory of collectors of table properties. No function of the C interface makes one.
+pub struct rocksdb_table_properties_collector_factory_t(Arc<dyn TablePropertiesCollectorFactory>);
+
+/// Adds a factory to the ones there are.
+fn add_collector(o: &mut rocksdb_options_t, factory: CompactOnDeletion) {
+    o.parts.collectors.0.push(Arc::new(factory));
 }
 
 fn set_table_factory(o: &mut rocksdb_options_t, name: &str) {
@@ -112,34 +116,60 @@ c_api! {
     ) {
     }
 
-    /// Marks tables with many deletions for compaction; opening refuses it.
+    /// Asks for compaction of tables with `num_dels_trigger` deletions among `window_size` entries
+    /// in a row; goes beside the collectors there are.
     fn rocksdb_options_add_compact_on_deletion_collector_factory(
         options: *mut rocksdb_options_t,
-        _window_size: usize,
-        _num_dels_trigger: usize,
+        window_size: usize,
+        num_dels_trigger: usize,
     ) {
-        refuse(&mut *options, "table_properties_collectors");
+        add_collector(&mut *options, CompactOnDeletion {
+            window_size,
+            deletion_trigger: num_dels_trigger,
+            ..CompactOnDeletion::default()
+        });
     }
 
-    /// As without a ratio; opening refuses it.
+    /// As without a ratio; also for tables with that share of deletions, if it is above 0 and at
+    /// most 1.
     fn rocksdb_options_add_compact_on_deletion_collector_factory_del_ratio(
         options: *mut rocksdb_options_t,
-        _window_size: usize,
-        _num_dels_trigger: usize,
-        _deletion_ratio: f64,
+        window_size: usize,
+        num_dels_trigger: usize,
+        deletion_ratio: f64,
     ) {
-        refuse(&mut *options, "table_properties_collectors");
+        add_collector(&mut *options, CompactOnDeletion {
+            window_size,
+            deletion_trigger: num_dels_trigger,
+            deletion_ratio,
+            ..CompactOnDeletion::default()
+        });
     }
 
-    /// As without a ratio and a size; opening refuses it.
+    /// As with a ratio; not for tables smaller than `min_file_size` bytes.
     fn rocksdb_options_add_compact_on_deletion_collector_factory_min_file_size(
         options: *mut rocksdb_options_t,
-        _window_size: usize,
-        _num_dels_trigger: usize,
-        _deletion_ratio: f64,
-        _min_file_size: u64,
+        window_size: usize,
+        num_dels_trigger: usize,
+        deletion_ratio: f64,
+        min_file_size: u64,
     ) {
-        refuse(&mut *options, "table_properties_collectors");
+        add_collector(&mut *options, CompactOnDeletion {
+            window_size,
+            deletion_trigger: num_dels_trigger,
+            deletion_ratio,
+            min_file_size,
+        });
+    }
+
+    /// Adds a factory of collectors, which stays the caller's; NULL changes nothing.
+    fn rocksdb_options_add_table_properties_collector_factory(
+        options: *mut rocksdb_options_t,
+        factory: *mut rocksdb_table_properties_collector_factory_t,
+    ) {
+        if let Some(factory) = factory.as_ref() {
+            (*options).parts.collectors.0.push(factory.0.clone());
+        }
     }
 
     /// Cuts tables where the first `prefix_len` bytes of the keys change.
@@ -194,4 +224,7 @@ cuckoo! {
 destroyers! {
     rocksdb_cuckoo_options_destroy(rocksdb_cuckoo_table_options_t);
     rocksdb_sst_partitioner_factory_destroy(rocksdb_sst_partitioner_factory_t);
+    rocksdb_table_properties_collector_factory_destroy(
+        rocksdb_table_properties_collector_factory_t
+    );
 }

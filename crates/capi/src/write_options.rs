@@ -30,6 +30,23 @@ c_api! {
     }
 }
 
+c_api! {
+    /// Bytes of checksum for each update between the call and the memtable: 0 or 8.
+    fn rocksdb_writeoptions_set_protection_bytes_per_key(
+        options: *mut rocksdb_writeoptions_t,
+        value: usize,
+    ) {
+        (*options).options.protection_bytes_per_key = value;
+    }
+
+    /// Bytes of checksum for each update.
+    fn rocksdb_writeoptions_get_protection_bytes_per_key(
+        options: *mut rocksdb_writeoptions_t,
+    ) -> usize {
+        (*options).options.protection_bytes_per_key
+    }
+}
+
 macro_rules! switches {
     ($($(#[$meta:meta])* $($field:ident).+: $set:ident, $get:ident;)*) => {
         c_api! {$(
@@ -51,6 +68,10 @@ switches! {
     options.sync: rocksdb_writeoptions_set_sync, rocksdb_writeoptions_get_sync;
     /// Whether the write fails rather than waits.
     options.no_slowdown: rocksdb_writeoptions_set_no_slowdown, rocksdb_writeoptions_get_no_slowdown;
+    /// Whether updates of families that do not exist are left out.
+    options.ignore_missing_column_families:
+        rocksdb_writeoptions_set_ignore_missing_column_families,
+        rocksdb_writeoptions_get_ignore_missing_column_families;
     /// Whether the write yields to compactions; a hint.
     low_pri: rocksdb_writeoptions_set_low_pri, rocksdb_writeoptions_get_low_pri;
     /// Whether keys of a batch are close together; a hint.

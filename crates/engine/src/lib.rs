@@ -70,7 +70,10 @@ pub use spanlith_base::WriteBufferManager;
 pub use spanlith_base::{
     Comparator, Error, ErrorKind, Pinned, Result, SequenceNumber, Severity, SubCode, UserComparator,
 };
-pub use spanlith_table::TableProperties;
+pub use spanlith_table::{
+    CollectedEntry, CollectorContext, Collectors, CompactOnDeletion, TableProperties,
+    TablePropertiesCollector, TablePropertiesCollectorFactory,
+};
 pub use txn::{Below, Found, IndexedBatch, Overlay, OverlayParts};
 pub use version::DbPath;
 pub use write::{WriteBatch, WriteOptions};

@@ -140,6 +140,26 @@ pub struct CompactionInfo {
     pub stats: CompactionStats,
 }
 
+impl Default for CompactionInfo {
+    /// Of no compaction.
+    fn default() -> Self {
+        Self {
+            cf_id: 0,
+            cf_name: String::new(),
+            result: Ok(()),
+            job: 0,
+            subcompaction: 0,
+            base_input_level: 0,
+            output_level: 0,
+            input_files: Vec::new(),
+            input_files_at_output_level: 0,
+            output_files: Vec::new(),
+            reason: ("Unknown", 0),
+            stats: CompactionStats::default(),
+        }
+    }
+}
+
 /// What a compaction did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CompactionStats {

@@ -9,11 +9,13 @@
 
 use crate::block::build::BlockBuilder;
 use crate::block::seek::common_prefix;
+use crate::collector::Collecting;
 use crate::counters::Counters;
 use crate::filter::{FULL_FILTER_NAME, FilterWriter, Finished, PARTITIONED_FILTER_NAME};
 use crate::format::{BlockHandle, ChecksumContext, Compressor, Footer, TRAILER_LEN, dictionary};
 use crate::index::{FinishedIndex, IndexBuilder, TopLevel};
-use crate::options::{BuilderOptions, IndexShortening, TableOptions};
+use crate::options::{BuilderOptions, IndexShortening};
+use crate::output::Output;
 use crate::properties::{self, TableProperties};
 use crate::timestamps::TimestampWriter;
 use crate::{Compression, unique_id};
@@ -23,11 +25,6 @@ use spanlith_base::timestamp::without_timestamps;
 use spanlith_base::{Comparator, Error, Result, SliceTransform, ValueType};
 use spanlith_env::WritableFile;
 use std::cmp::Ordering;
-
-/// Largest unit of aligned blocks.
-const ALIGNMENT_MAX: usize = 4096;
-/// Bytes handed to the file at once.
-const WRITE_STEP: usize = 1 << 20;
 
 /// What a finished table is.
 #[derive(Clone, Debug)]
@@ -40,80 +37,8 @@ pub struct TableSummary {
     pub properties: TableProperties,
     /// The unique id to record in the MANIFEST.
     pub unique_id: [u64; 2],
-}
-
-/// Output buffer in front of the file.
-struct Output {
-    file: Box<dyn WritableFile>,
-    buffer: Vec<u8>,
-    /// Bytes already handed to the file.
-    written: u64,
-    checksum: ChecksumContext,
-}
-
-impl Output {
-    /// Where the next byte goes.
-    #[inline]
-    fn offset(&self) -> u64 {
-        self.written + self.buffer.len() as u64
-    }
-
-    /// Appends a block and its trailer.
-    fn put(&mut self, contents: &[u8], compression: u8) -> Result<BlockHandle> {
-        let offset = self.offset();
-        let trailer = self.checksum.trailer(contents, compression, offset);
-        self.buffer.extend_from_slice(contents);
-        self.buffer.extend_from_slice(&trailer);
-        if self.buffer.len() >= WRITE_STEP {
-            self.flush()?;
-        }
-        Ok(BlockHandle {
-            offset,
-            size: contents.len() as u64,
-        })
-    }
-
-    /// Pads before a data block of `len` bytes that would cross a super block.
-    #[inline]
-    fn align(&mut self, options: &TableOptions, len: usize) {
-        match options.super_block_alignment_size as u64 {
-            0 => {}
-            size => self.align_super_block(size, options, len as u64 + TRAILER_LEN as u64),
-        }
-    }
-
-    #[inline(never)]
-    fn align_super_block(&mut self, size: u64, options: &TableOptions, len: u64) {
-        let ratio = options.super_block_alignment_space_overhead_ratio.max(1) as u64;
-        let left = size - self.offset() % size;
-        if len > left && left < size / ratio {
-            let padded = self.buffer.len() + left as usize;
-            self.buffer.resize(padded, 0);
-        }
-    }
-
-    /// Pads behind a data block of a table with aligned blocks.
-    #[inline]
-    fn pad_behind(&mut self, options: &TableOptions) {
-        if options.block_align {
-            let unit = options.block_size.clamp(1, ALIGNMENT_MAX) as u64;
-            let padded =
-                self.buffer.len() + (self.offset().next_multiple_of(unit) - self.offset()) as usize;
-            self.buffer.resize(padded, 0);
-        }
-    }
-
-    fn flush(&mut self) -> Result<()> {
-        if self.buffer.is_empty() {
-            return Ok(());
-        }
-        self.file.append(&self.buffer)?;
-        let len = self.buffer.len() as u64;
-        self.file.write_back(self.written, len)?;
-        self.written += len;
-        self.buffer.clear();
-        Ok(())
-    }
+    /// A collector asks for the table to be compacted.
+    pub needs_compaction: bool,
 }
 
 /// Data blocks held back, so that a dictionary can be made from them.
@@ -167,6 +92,8 @@ pub struct TableBuilder {
     /// Last internal key added; empty before the first.
     last_key: Vec<u8>,
     counters: Counters,
+    /// Collectors that see every entry; `None` without.
+    collecting: Option<Box<Collecting>>,
     /// What is done about timestamps; `None` without.
     timestamps: Option<Box<TimestampWriter>>,
     /// Bytes of timestamp at the end of the user keys that blocks hold; filters hold none.
@@ -251,6 +178,7 @@ impl TableBuilder {
             filter,
             last_key: Vec::new(),
             counters: Counters::new(),
+            collecting: Collecting::of(&options),
             timestamps,
             timestamp_size: options.comparator.timestamp_size(),
             failed,
@@ -330,6 +258,9 @@ impl TableBuilder {
         self.range_deletions
             .get_or_insert_with(|| BlockBuilder::new(1))
             .add(start, end, 0);
+        if let Some(collecting) = &mut self.collecting {
+            collecting.add(start, end, self.out.offset());
+        }
         let c = &mut self.counters;
         c.range_deletions += 1;
         c.deletions += 1;
@@ -369,6 +300,9 @@ impl TableBuilder {
         self.last_key.extend_from_slice(&key[shared..]);
         if let Some(filter) = &mut self.filter {
             filter.add(&user[..user.len() - self.timestamp_size], &mut self.index);
+        }
+        if let Some(collecting) = &mut self.collecting {
+            collecting.add(key, value, self.out.offset());
         }
         self.counters.count(tag, key.len(), value.len())
     }
@@ -472,7 +406,7 @@ impl TableBuilder {
         };
         let options = &self.options.compression_options;
         let raws: Vec<&[u8]> = held.blocks.iter().map(|b| b.raw.as_slice()).collect();
-        let dictionary = dictionary::make(options, &raws)?;
+        let dictionary = dictionary::make(options, &raws);
         if !dictionary.is_empty() {
             let compressor = Compressor::with_dictionary(
                 self.options.compression,
@@ -570,6 +504,8 @@ impl TableBuilder {
         properties.index_value_is_delta_encoded = index.delta;
         properties.filter_size = filter_size;
         properties.num_filter_entries = filter_entries;
+        let collecting = self.collecting.take();
+        let needs_compaction = collecting.is_some_and(|c| c.finish(&mut properties));
         metaindex.push(("rocksdb.properties", self.out.put(&properties.encode(), 0)?));
 
         metaindex.sort_by_key(|(name, _)| *name);
@@ -600,6 +536,7 @@ impl TableBuilder {
                 &self.options.db_session_id,
                 self.options.file_number,
             ),
+            needs_compaction,
             properties,
         })
     }
@@ -698,7 +635,7 @@ impl TableBuilder {
                 .prefix_extractor
                 .as_ref()
                 .map_or_else(|| or_none(""), SliceTransform::name),
-            property_collectors_names: "[]".to_string(),
+            property_collectors_names: o.collectors.names(),
             filter_policy_name: o.table.filter.policy_name().to_string(),
             compression_name: self.compression_name(),
             compression_options: o

@@ -22,6 +22,7 @@
 
 pub mod block;
 pub mod builder;
+pub mod collector;
 pub mod filter;
 pub mod format;
 pub mod iter;
@@ -32,11 +33,16 @@ pub mod unique_id;
 
 mod counters;
 mod index;
+mod output;
 mod readahead;
 mod timestamps;
 
 pub use block::Block;
 pub use builder::{TableBuilder, TableSummary};
+pub use collector::{
+    CollectedEntry, CollectorContext, Collectors, CompactOnDeletion, TablePropertiesCollector,
+    TablePropertiesCollectorFactory,
+};
 pub use filter::FilterKind;
 pub use format::{Compression, CompressionOptions, Compressor};
 pub use index::IndexType;

@@ -1,5 +1,6 @@
 //! What the writer and the readers of tables can be told.
 
+use crate::collector::Collectors;
 use crate::filter::FilterKind;
 use crate::index::IndexType;
 use crate::{BlockCache, Compression, CompressionOptions};
@@ -148,6 +149,8 @@ pub struct BuilderOptions {
     /// The level that decides between Bloom and Ribbon: -1 for a flush, the output level of a
     /// compaction, [`BOTTOMMOST`](crate::filter::BOTTOMMOST) if unknown.
     pub filter_level: i32,
+    /// Who sees every entry and adds properties.
+    pub collectors: Collectors,
     /// Random number of the context checksums (format version 7); `None` derives one from session
     /// and file number. Zero is replaced.
     pub context_checksum_base: Option<u32>,
@@ -176,6 +179,7 @@ impl Default for BuilderOptions {
             persist_timestamps: true,
             prefix_extractor: None,
             filter_level: crate::filter::BOTTOMMOST,
+            collectors: Collectors::default(),
             context_checksum_base: None,
         }
     }

@@ -238,8 +238,9 @@ impl TableProperties {
         if !self.seqno_to_time_mapping.is_empty() {
             all.insert(TIME_MAP, self.seqno_to_time_mapping.clone());
         }
+        // What a collector adds replaces nothing.
         for (name, value) in &self.user_collected {
-            all.insert(name, value.clone());
+            all.entry(name).or_insert_with(|| value.clone());
         }
         let mut builder = BlockBuilder::new(ONE_RESTART);
         let mut previous = "";

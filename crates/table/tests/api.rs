@@ -4,11 +4,12 @@ mod common;
 
 use common::{MemFile, build, expected, fixture, open, scan};
 use spanlith_base::keys::{MAX_SEQUENCE, internal_key, pack_tag, user_key};
-use spanlith_base::{Comparator, ErrorKind};
+use spanlith_base::{Comparator, ErrorKind, ValueType};
 use spanlith_cache::Policy;
 use spanlith_table::{
-    Block, BlockCache, BuilderOptions, FilterKind, ReadParams, ReaderOptions, TableBuilder,
-    TableIter, TableOptions, TableReader,
+    Block, BlockCache, BuilderOptions, CollectedEntry, CollectorContext, Collectors, FilterKind,
+    ReadParams, ReaderOptions, TableBuilder, TableIter, TableOptions, TablePropertiesCollector,
+    TablePropertiesCollectorFactory, TableReader,
 };
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -364,4 +365,69 @@ fn a_dump_shows_footer_blocks_and_properties() {
     assert!(has("rocksdb.compression", ";;"));
     assert!(has("rocksdb.original.file.number", "9"));
     assert_eq!(scan(&reader).unwrap(), expected("abc.tsv"));
+}
+
+/// Collects what it is shown.
+#[derive(Default)]
+struct Shown(Vec<String>);
+
+impl TablePropertiesCollector for Shown {
+    fn add(&mut self, e: &CollectedEntry<'_>) {
+        let line = format!("{:?} {} {}", e.kind, e.key.escape_ascii(), e.seqno);
+        self.0.push(line);
+    }
+
+    fn finish(&mut self) -> Vec<(String, Vec<u8>)> {
+        vec![
+            ("shown".into(), self.0.join(",").into_bytes()),
+            ("rocksdb.num.entries".into(), b"lie".to_vec()),
+        ]
+    }
+
+    fn needs_compaction(&self) -> bool {
+        self.0.len() > 3
+    }
+}
+
+struct MakesShown;
+
+impl TablePropertiesCollectorFactory for MakesShown {
+    fn name(&self) -> &str {
+        "Shown"
+    }
+
+    fn create(&self, context: &CollectorContext) -> Option<Box<dyn TablePropertiesCollector>> {
+        (context.column_family_id == 7).then(|| Box::new(Shown::default()) as Box<_>)
+    }
+}
+
+#[test]
+fn collectors_see_every_entry_and_add_properties() {
+    for (column_family_id, collects) in [(7, true), (8, false)] {
+        let options = BuilderOptions {
+            column_family_id,
+            collectors: Collectors(vec![Arc::new(MakesShown), Arc::new(MakesShown)]),
+            ..BuilderOptions::default()
+        };
+        let (file, bytes) = MemFile::create();
+        let mut builder = TableBuilder::new(options, file);
+        let key = |k: &[u8], seqno, kind| internal_key(k, pack_tag(seqno, kind as u8));
+        builder.add(&key(b"a", 5, ValueType::Value), b"v").unwrap();
+        builder
+            .add(&key(b"b", 4, ValueType::Deletion), b"")
+            .unwrap();
+        builder.add(&key(b"c", 3, ValueType::Merge), b"m").unwrap();
+        builder
+            .add_range_tombstone(&key(b"a", 9, ValueType::RangeDeletion), b"d")
+            .unwrap();
+        let summary = builder.finish().unwrap();
+        assert_eq!(summary.needs_compaction, collects);
+        let reader = open(bytes.lock().unwrap().clone(), ReaderOptions::default()).unwrap();
+        let p = reader.properties();
+        assert_eq!(p.property_collectors_names, "[Shown,Shown]");
+        assert_eq!(p.num_entries, 4, "what is there stays");
+        let shown = p.user_collected.get("shown").map(|v| v.as_slice());
+        let want = &b"Value a 5,Deletion b 4,Merge c 3,RangeDeletion a 9"[..];
+        assert_eq!(shown, collects.then_some(want));
+    }
 }

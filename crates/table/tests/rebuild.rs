@@ -362,3 +362,21 @@ fn filters_are_rebuilt_byte_for_byte() {
         assert!(found, "{table}: the filter block is not in the file");
     }
 }
+
+#[test]
+fn a_table_whose_zstd_dictionary_was_not_trained_is_rebuilt_byte_for_byte() {
+    let original = fixture("r118-v7-zstd-finalized.sst");
+    let reader = open(original.clone(), ReaderOptions::default()).unwrap();
+    let entries = common::scan(&reader).unwrap();
+    assert_eq!(entries.len(), 400);
+    let mut options = options_of(&reader);
+    options.compression = Compression::Zstd;
+    options.target_file_size = 64 << 20;
+    let codec = &mut options.compression_options;
+    (codec.max_dict_bytes, codec.zstd_max_train_bytes) = (2048, 16 << 10);
+    codec.use_zstd_dict_trainer = false;
+    let rebuilt = build(options.clone(), &entries);
+    assert_eq!(difference(&rebuilt, &original), None, "first difference");
+    options.compression_options.use_zstd_dict_trainer = true;
+    assert_ne!(build(options, &entries), original);
+}

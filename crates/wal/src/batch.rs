@@ -15,8 +15,10 @@
 )]
 
 mod markers;
+mod protection;
 mod timestamps;
 
+pub use protection::{entry_checksums, verify_checksums};
 pub use timestamps::reconcile_timestamps;
 
 use crate::batch_iter::{BatchIter, BatchOp, PrepareKind, tag};
@@ -144,6 +146,8 @@ pub struct WriteBatch {
     size_max: usize,
     /// Up to where the batch goes to the log; all of it if `None`.
     log_end: Option<SavePoint>,
+    /// Of each counted entry, if the batch is protected.
+    checksums: Option<Vec<u64>>,
 }
 
 impl Default for WriteBatch {
@@ -178,6 +182,7 @@ impl WriteBatch {
             save_points: Vec::new(),
             size_max,
             log_end: None,
+            checksums: None,
         }
     }
 
@@ -198,6 +203,7 @@ impl WriteBatch {
             save_points: Vec::new(),
             size_max: 0,
             log_end: None,
+            checksums: None,
         })
     }
 
@@ -220,6 +226,7 @@ impl WriteBatch {
             save_points: Vec::new(),
             size_max: 0,
             log_end: None,
+            checksums: None,
         }
     }
 
@@ -416,7 +423,11 @@ impl WriteBatch {
         self.rep.extend_from_slice(first);
         put_varint64(&mut self.rep, second.len() as u64);
         self.rep.extend_from_slice(second);
-        self.finish_counted(before, flag)
+        self.finish_counted(before, flag)?;
+        if let Some(sums) = &mut self.checksums {
+            sums.push(protection::checksum(tag_default, cf, first, second));
+        }
+        Ok(())
     }
 
     #[inline]
@@ -436,7 +447,11 @@ impl WriteBatch {
         self.push_tag(cf, tag_default, tag_cf);
         put_varint64(&mut self.rep, key.len() as u64);
         self.rep.extend_from_slice(key);
-        self.finish_counted(before, flag)
+        self.finish_counted(before, flag)?;
+        if let Some(sums) = &mut self.checksums {
+            sums.push(protection::checksum(tag_default, cf, key, &[]));
+        }
+        Ok(())
     }
 
     #[inline]
@@ -478,10 +493,17 @@ impl WriteBatch {
     /// # Errors
     /// `Aborted` at this batch's limit, `InvalidArgument` if the counts do not fit; unchanged then.
     pub fn append(&mut self, other: &WriteBatch) -> Result<()> {
-        self.append_entries(other.body(), other.count(), other.flags)
+        self.append_entries(other.body(), other.count(), other.flags, other.checksums())
     }
 
-    fn append_entries(&mut self, body: &[u8], added: u32, flags: ContentFlags) -> Result<()> {
+    /// `sums` are the checksums of the entries; without any, they are computed if they are needed.
+    fn append_entries(
+        &mut self,
+        body: &[u8],
+        added: u32,
+        flags: ContentFlags,
+        sums: &[u64],
+    ) -> Result<()> {
         let before = self.rep.len();
         let Some(count) = self.count().checked_add(added) else {
             return Err(Error::invalid_argument(
@@ -490,6 +512,10 @@ impl WriteBatch {
         };
         self.rep.extend_from_slice(body);
         self.check_limit(before)?;
+        if let Err(e) = self.protect_appended(body, sums) {
+            self.rep.truncate(before);
+            return Err(e);
+        }
         self.set_count(count);
         self.flags.0 |= flags.0;
         Ok(())
@@ -502,6 +528,9 @@ impl WriteBatch {
         self.flags = ContentFlags::default();
         self.save_points.clear();
         self.log_end = None;
+        if let Some(sums) = &mut self.checksums {
+            sums.clear();
+        }
     }
 
     /// Remembers the present contents.
@@ -519,6 +548,9 @@ impl WriteBatch {
         self.rep.truncate(point.len);
         self.set_count(point.count);
         self.flags = point.flags;
+        if let Some(sums) = &mut self.checksums {
+            sums.truncate(point.count as usize);
+        }
         Ok(())
     }
 

@@ -19,7 +19,10 @@ pub mod reader;
 pub mod record;
 pub mod writer;
 
-pub use batch::{BATCH_HEADER_SIZE, ContentFlags, WriteBatch, reconcile_timestamps};
+pub use batch::{
+    BATCH_HEADER_SIZE, ContentFlags, WriteBatch, entry_checksums, reconcile_timestamps,
+    verify_checksums,
+};
 pub use batch_iter::{BatchIter, BatchOp, PrepareKind};
 pub use compression::LogCompression;
 pub use reader::{CorruptionKind, LogReader, ReadEvent};

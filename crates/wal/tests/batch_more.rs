@@ -1,7 +1,10 @@
 //! Write batches: markers, timestamps, and the entries that milestone 1 did not write.
 
+use spanlith_base::ErrorKind;
 use spanlith_testkit::unhex;
-use spanlith_wal::{BatchIter, BatchOp, PrepareKind, WriteBatch, reconcile_timestamps};
+use spanlith_wal::{
+    BatchIter, BatchOp, PrepareKind, WriteBatch, reconcile_timestamps, verify_checksums,
+};
 
 fn ops(batch: &WriteBatch) -> Vec<BatchOp<'_>> {
     batch.iter().unwrap().map(Result::unwrap).collect()
@@ -215,4 +218,63 @@ fn batches_of_a_log_are_brought_to_the_sizes_of_today() {
         text.to_string(),
         "Corruption: key is shorter than its timestamp"
     );
+}
+
+#[test]
+fn a_protected_batch_notices_that_its_bytes_changed() {
+    let mut b = WriteBatch::new();
+    b.put(b"before", b"1").unwrap();
+    b.protect().unwrap();
+    b.put_cf(3, b"key", b"value").unwrap();
+    b.delete(b"gone").unwrap();
+    b.single_delete_cf(3, b"once").unwrap();
+    b.merge(b"key", b"operand").unwrap();
+    b.delete_range(b"a", b"b").unwrap();
+    b.put_entity_cf(0, b"k", b"\x01\x00").unwrap();
+    b.put_blob_index_cf(0, b"k", b"i").unwrap();
+    b.timed_put_cf(5, b"k", b"v", 258).unwrap();
+    b.put_log_data(b"note").unwrap();
+    assert_eq!(b.checksums().len(), 9);
+    verify_checksums(b.body(), b.checksums()).unwrap();
+    // Every bit but those of the note, which is not counted, and of its tag and length.
+    let note = b"note".len() + 2;
+    let mut body = b.body().to_vec();
+    for bit in 0..(body.len() - note) * 8 {
+        body[bit / 8] ^= 1 << (bit % 8);
+        let error = verify_checksums(&body, b.checksums()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corruption, "bit {bit}");
+        body[bit / 8] ^= 1 << (bit % 8);
+    }
+}
+
+#[test]
+fn checksums_follow_the_changes_of_a_batch() {
+    let check = |b: &WriteBatch, count: usize| {
+        assert_eq!(b.checksums().len(), count);
+        verify_checksums(b.body(), b.checksums()).unwrap();
+    };
+    let mut other = WriteBatch::new();
+    other.put_cf(1, b"o", b"v").unwrap();
+    let mut b = WriteBatch::new();
+    b.protect().unwrap();
+    b.put(b"k", b"v").unwrap();
+    b.set_save_point();
+    b.append(&other).unwrap();
+    check(&b, 2);
+    other.protect().unwrap();
+    b.append(&other).unwrap();
+    check(&b, 3);
+    b.rollback_to_save_point().unwrap();
+    check(&b, 1);
+    let mut limited = WriteBatch::with_limits(0, 30);
+    limited.protect().unwrap();
+    limited.put(b"k", b"v").unwrap();
+    limited.put(b"k", &[0; 30]).unwrap_err();
+    check(&limited, 1);
+    b.clear();
+    b.put_cf_at(0, b"k", &[1; 8], b"v").unwrap();
+    b.update_timestamps(&[2; 8], |_| Some(8)).unwrap();
+    check(&b, 1);
+    assert!(b.is_protected());
+    assert!(WriteBatch::from_rep(b.as_bytes()).checksums().is_empty());
 }

@@ -108,7 +108,10 @@ pub const UNSAFE_DENIED: [(&str, &[&str]); 6] = [
     ("env", &["sys", "aligned", "uring"]),
     ("memtable", &["arena", "tree"]),
     ("cache", &["list", "handle"]),
-    ("table", &["filter/probe", "block/seek", "block/pin"]),
+    (
+        "table",
+        &["filter/probe", "block/seek", "block/pin", "format/finalize"],
+    ),
 ];
 
 /// Crates in which unsafe code is allowed anywhere.

@@ -104,24 +104,23 @@ fn tables_are_compacted_by_name() {
         ];
         let options = rocksdb_compaction_options_create();
         let (mut made, mut count) = (ptr::null_mut(), 0);
+        let info = rocksdb_compactionjobinfo_create();
+        assert_eq!(rocksdb_compactionjobinfo_input_files_count(info), 0);
         call(|e| {
             let (made, count) = (&raw mut made, &raw mut count);
             let names = names.as_ptr();
-            rocksdb_compact_files(
-                db,
-                options,
-                names,
-                2,
-                2,
-                -1,
-                made,
-                count,
-                ptr::null_mut(),
-                e,
-            );
+            rocksdb_compact_files(db, options, names, 2, 2, -1, made, count, info, e);
         })
         .unwrap();
         assert_eq!(count, 1);
+        assert_eq!(rocksdb_compactionjobinfo_input_files_count(info), 2);
+        assert_eq!(rocksdb_compactionjobinfo_output_files_count(info), 1);
+        assert_eq!(rocksdb_compactionjobinfo_input_records(info), 2);
+        assert_eq!(rocksdb_compactionjobinfo_output_level(info), 2);
+        // kManualCompaction.
+        assert_eq!(rocksdb_compactionjobinfo_compaction_reason(info), 9);
+        call(|e| rocksdb_compactionjobinfo_status(info, e)).unwrap();
+        rocksdb_compactionjobinfo_destroy(info);
         assert!(CStr::from_ptr(*made).to_str().unwrap().ends_with(".sst"));
         rocksdb_compact_files_output_file_names_destroy(made, count);
         rocksdb_livefiles_destroy(files);

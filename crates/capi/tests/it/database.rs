@@ -466,3 +466,39 @@ fn the_identity_is_36_bytes() {
         rocksdb_close(db);
     }
 }
+
+#[test]
+fn a_protected_batch_that_was_overwritten_is_refused() {
+    let world = World::new();
+    let db = world.open().unwrap();
+    let written = |protection, stray: bool| {
+        // SAFETY: Handles are valid, the offset lies in the first key.
+        unsafe {
+            let b = rocksdb_writebatch_create_with_params(0, 0, protection, 0);
+            rocksdb_writebatch_put(b, p(b"key"), 3, p(b"value"), 5);
+            if stray {
+                let mut len = 0;
+                let bytes = rocksdb_writebatch_data(b, &raw mut len);
+                *bytes.cast_mut().add(14) ^= 1;
+            }
+            let done = call(|e| rocksdb_write(db, world.write, b, e));
+            rocksdb_writebatch_destroy(b);
+            done
+        }
+    };
+    let mismatch = Err("Corruption: ProtectionInfo mismatch".to_string());
+    assert_eq!(written(8, false), Ok(()));
+    assert_eq!(written(8, true), mismatch);
+    assert_eq!(written(0, true), Ok(()), "nobody looks");
+    let refused = "Not implemented: WriteBatch protection info must be zero or eight bytes/key";
+    assert_eq!(written(4, false), Err(refused.to_string()));
+    // SAFETY: Handles are valid.
+    unsafe {
+        rocksdb_writeoptions_set_protection_bytes_per_key(world.write, 8);
+        assert_eq!(world.put(db, b"key", b"v"), Ok(()));
+        assert_eq!(written(0, false), Ok(()));
+        rocksdb_writeoptions_set_protection_bytes_per_key(world.write, 2);
+        assert_eq!(world.put(db, b"key", b"v"), Err(refused.to_string()));
+        rocksdb_close(db);
+    }
+}

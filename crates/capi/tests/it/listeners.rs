@@ -211,8 +211,29 @@ fn components_that_do_not_exist_are_refused_by_name_when_a_database_is_opened() 
         rocksdb_close(db);
 
         rocksdb_options_add_compact_on_deletion_collector_factory(o, 100, 50);
-        let e = world.open().unwrap_err();
-        assert_eq!(e, "Not implemented: table_properties_collectors");
+        rocksdb_options_add_compact_on_deletion_collector_factory_del_ratio(o, 0, 0, 0.9);
+        rocksdb_options_add_compact_on_deletion_collector_factory_min_file_size(
+            o,
+            128,
+            1,
+            0.0,
+            1 << 40,
+        );
+        let db = world.open().unwrap();
+        for n in 0..60u8 {
+            let key = [b'a', n];
+            call(|e| rocksdb_delete(db, world.write, p(&key), key.len(), e)).unwrap();
+        }
+        world.flush(db).unwrap();
+        let mut err = Errptr::new();
+        let wait = rocksdb_wait_for_compact_options_create();
+        rocksdb_wait_for_compact(db, wait, err.slot());
+        rocksdb_wait_for_compact_options_destroy(wait);
+        assert_eq!(err.take(), None);
+        let level0 = c"rocksdb.num-files-at-level0";
+        let value = take_text(rocksdb_property_value(db, level0.as_ptr()));
+        assert_eq!(value.as_deref(), Some("0"));
+        rocksdb_close(db);
     }
     let world = World::new();
     // SAFETY: Handles are valid.

@@ -42,6 +42,10 @@ Benchmarks, run in the order given:
   seekrandom            seeks random keys with a new iterator, then --seek-nexts steps
   multireadrandom       multi-get of --batch-size (else 32) random keys; an operation is one key
   deleterandom          deletes random keys
+  deleterangerandom     range deletions of --range-size keys at random places; --num / 1000 of them
+  mergerandom           adds 1 to random counters by merges (uint64add if --options names no operator)
+  fillfamilies          batches of a random key in each of --families families
+  readfamilies          gets random keys from random families of --families
   readwhilewriting      readrandom on --threads while one more thread puts
   readrandomwriterandom --readwritepercent gets, the rest puts; 'mixed' for short
   compact, flush, waitforcompaction, stats
@@ -155,6 +159,14 @@ pub struct Settings {
     /// Entries read after each seek
     #[arg(long, value_name = "N", default_value_t = 10, alias = "seek_nexts")]
     seek_nexts: u64,
+    /// Keys that a range deletion covers
+    #[arg(long, value_name = "N", default_value_t = 100,
+          value_parser = clap::value_parser!(u64).range(1..))]
+    range_size: u64,
+    /// Column families of fillfamilies and readfamilies, beside the default one
+    #[arg(long, value_name = "N", default_value_t = 4,
+          value_parser = clap::value_parser!(u64).range(1..=1024))]
+    families: u64,
     /// Number of the benchmark in the list, so that each draws its own random numbers.
     #[arg(skip)]
     round: u64,
@@ -327,8 +339,12 @@ impl Bench {
         }
         apply_options_string(&self.options, &mut db, &mut cf, &mut table)
             .map_err(|e| Usage::new(e.to_string(), "--options takes \"name=value;name=value\""))?;
+        if cf.merge_operator == CfOptions::default().merge_operator {
+            cf.merge_operator = "UInt64AddOperator".to_string();
+        }
         Db::builder(dir)
             .options(db)
+            .all_families()
             .cf_options(cf)
             .table_options(table)
             .block_cache(BlockCache::new(self.cache_mb << 20, Policy::Clock))
@@ -370,6 +386,7 @@ impl Bench {
             "version": env!("CARGO_PKG_VERSION"), "cores": cores(), "db": dir.display().to_string(),
             "num": s.num, "key_size": s.key_size, "value_size": s.value_size,
             "threads": s.threads, "duration": s.duration, "seed": s.seed,
+            "range_size": s.range_size, "families": s.families,
             "batch_size": s.batch_size, "sync": s.sync, "disable_wal": s.disable_wal,
             "compression": self.compression, "cache_mb": self.cache_mb, "bloom": self.bloom,
             "write_buffer_mb": self.write_buffer_mb, "background_jobs": self.background_jobs,

@@ -3,7 +3,7 @@
 use super::Settings;
 use super::meter::Meter;
 use crate::rng::Rng;
-use spanlith::{Cf, ReadOptions, Result, WriteBatch, WriteOptions};
+use spanlith::{Cf, FamilyOptions, ReadOptions, Result, WriteBatch, WriteOptions};
 
 /// Everything `bench` can run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,8 +18,13 @@ pub enum Kind {
     ReadSeq,
     ReadReverse,
     SeekRandom,
+    MergeRandom,
     MultiReadRandom,
     DeleteRandom,
+    DeleteRangeRandom,
+    MergeRandom,
+    FillFamilies,
+    ReadFamilies,
     ReadWhileWriting,
     ReadRandomWriteRandom,
     Compact,
@@ -29,9 +34,10 @@ pub enum Kind {
 }
 
 use Kind::{
-    Compact, DeleteRandom, FillBatch, FillRandom, FillSeq, FillSync, Flush, MultiReadRandom,
-    Overwrite, ReadMissing, ReadRandom, ReadRandomWriteRandom, ReadReverse, ReadSeq,
-    ReadWhileWriting, SeekRandom, Stats, WaitForCompaction,
+    Compact, DeleteRandom, DeleteRangeRandom, FillBatch, FillFamilies, FillRandom, FillSeq,
+    FillSync, Flush, MultiReadRandom, Overwrite, ReadFamilies, ReadMissing, ReadRandom,
+    ReadRandomWriteRandom, ReadReverse, ReadSeq, ReadWhileWriting, SeekRandom, Stats,
+    WaitForCompaction,
 };
 
 /// Name, kind, what it does.
@@ -89,6 +95,26 @@ pub const ALL: &[(&str, Kind, &str)] = &[
     ),
     ("deleterandom", DeleteRandom, "deletes random keys"),
     (
+        "deleterangerandom",
+        DeleteRangeRandom,
+        "range deletions of --range-size keys at random places",
+    ),
+    (
+        "mergerandom",
+        MergeRandom,
+        "adds 1 to random counters by merges",
+    ),
+    (
+        "fillfamilies",
+        FillFamilies,
+        "batches of a random key in each of --families families",
+    ),
+    (
+        "readfamilies",
+        ReadFamilies,
+        "gets random keys from random families of --families",
+    ),
+    (
         "readwhilewriting",
         ReadWhileWriting,
         "readrandom on --threads while one more thread puts",
@@ -134,7 +160,8 @@ impl Kind {
             ReadSeq | ReadReverse => s.reads,
             _ if s.duration > 0 => None,
             FillSync => Some((s.num / 1000).max(1)),
-            FillRandom | Overwrite | DeleteRandom => Some(s.num),
+            FillRandom | FillFamilies | Overwrite | DeleteRandom | MergeRandom => Some(s.num),
+            DeleteRangeRandom => Some((s.num / 1000).max(1)),
             _ => Some(s.reads.unwrap_or(s.num)),
         }
     }
@@ -226,6 +253,10 @@ pub fn run(kind: Kind, cf: &Cf, s: &Settings, thread: u64, meter: &mut Meter<'_>
         FillSeq | FillBatch => fill_in_order(kind, cf, s, thread, meter),
         FillRandom | FillSync | Overwrite => put_random(kind, cf, s, rng, meter),
         DeleteRandom => delete_random(cf, s, rng, meter),
+        DeleteRangeRandom => delete_ranges(cf, s, rng, meter),
+        MergeRandom => merge_random(cf, s, rng, meter),
+        FillFamilies => fill_families(cf, s, rng, meter),
+        ReadFamilies => read_families(cf, s, rng, meter),
         ReadRandom | ReadWhileWriting => get_random(cf, s, rng, meter, false),
         ReadMissing => get_random(cf, s, rng, meter, true),
         MultiReadRandom => multi_get(cf, s, rng, meter),
@@ -314,6 +345,76 @@ fn delete_random(cf: &Cf, s: &Settings, mut rng: Rng, meter: &mut Meter<'_>) -> 
     while meter.go_on(1) {
         cf.delete_opt(keys.set(rng.below(s.num)), &options)?;
         meter.done(1, s.key_size as u64);
+    }
+    Ok(())
+}
+
+fn delete_ranges(cf: &Cf, s: &Settings, mut rng: Rng, meter: &mut Meter<'_>) -> Result<()> {
+    let (mut begin, mut end) = (Keys::new(s.key_size), Keys::new(s.key_size));
+    let options = write_options(DeleteRangeRandom, s);
+    let size = s.range_size.min(s.num);
+    meter.restart();
+    while meter.go_on(1) {
+        let first = rng.below(s.num - size + 1);
+        cf.delete_range_opt(begin.set(first), end.set(first + size), &options)?;
+        meter.done(1, 2 * s.key_size as u64);
+    }
+    Ok(())
+}
+
+fn merge_random(cf: &Cf, s: &Settings, mut rng: Rng, meter: &mut Meter<'_>) -> Result<()> {
+    let mut keys = Keys::new(s.key_size);
+    let options = write_options(MergeRandom, s);
+    let operand = 1u64.to_le_bytes();
+    meter.restart();
+    while meter.go_on(1) {
+        cf.merge_opt(keys.set(rng.below(s.num)), operand, &options)?;
+        meter.done(1, (s.key_size + operand.len()) as u64);
+    }
+    Ok(())
+}
+
+/// The families of the benchmarks, made if they are not there.
+fn families(cf: &Cf, s: &Settings) -> Result<Vec<Cf>> {
+    (1..=s.families)
+        .map(|n| {
+            let family = FamilyOptions::new(format!("family{n}"))
+                .options(cf.options())
+                .table_options(cf.table_options());
+            cf.db().cf_or_create(family)
+        })
+        .collect()
+}
+
+fn fill_families(cf: &Cf, s: &Settings, mut rng: Rng, meter: &mut Meter<'_>) -> Result<()> {
+    let families = families(cf, s)?;
+    let (mut keys, mut values) = (Keys::new(s.key_size), Values::new(s.value_size, s.seed));
+    let options = write_options(FillFamilies, s);
+    let mut batch = WriteBatch::new();
+    meter.restart();
+    while meter.go_on(s.families) {
+        batch.clear();
+        let key = keys.set(rng.below(s.num));
+        for family in &families {
+            batch.put_cf(family.id(), key, values.next());
+        }
+        cf.db().write_opt(&batch, &options)?;
+        meter.done(s.families, s.families * s.entry_size());
+    }
+    Ok(())
+}
+
+fn read_families(cf: &Cf, s: &Settings, mut rng: Rng, meter: &mut Meter<'_>) -> Result<()> {
+    let families = families(cf, s)?;
+    let mut keys = Keys::new(s.key_size);
+    let options = ReadOptions::new();
+    meter.restart();
+    while meter.go_on(1) {
+        let family = &families[rng.below(s.families) as usize];
+        match family.get_opt(keys.set(rng.below(s.num)), &options)? {
+            Some(value) => meter.looked_up(1, 1, (s.key_size + value.len()) as u64),
+            None => meter.looked_up(1, 0, 0),
+        }
     }
     Ok(())
 }

@@ -5,6 +5,7 @@
 //! every live log and that its batch decodes. All findings are listed, not only the first. A torn
 //! last record of the newest log is a note: a crash leaves that, and recovery cuts it.
 
+use super::components::{parse_cf_paths, parse_paths};
 use super::info::{finding_json, place};
 use crate::fail::{At, shell_word};
 use crate::inventory::{Family, Finding, Grade, Inventory};
@@ -12,7 +13,7 @@ use crate::term::{self, Paint, bytes, count};
 use clap::Args;
 use serde_json::json;
 use spanlith::version::{FileKind, NewFile, filenames, parse_file_name};
-use spanlith::{Comparator, Error, ErrorKind, Result, UserComparator};
+use spanlith::{Comparator, DbPath, Error, ErrorKind, Result, UserComparator};
 use spanlith_env::Env;
 use spanlith_table::format::{BlockHandle, BlockKind, TRAILER_LEN};
 use spanlith_table::{ReaderOptions, TableReader};
@@ -37,6 +38,15 @@ pub struct Verify {
     /// Also compares the order of keys, index, filter and properties with the entries
     #[arg(long)]
     deep: bool,
+    /// Directories of the tables and their sizes in bytes, in the order the database was made with
+    #[arg(long, value_name = "DIR:BYTES,…")]
+    db_paths: Option<String>,
+    /// The same for one column family (may be repeated)
+    #[arg(long, value_name = "NAME=DIR:BYTES,…")]
+    cf_paths: Vec<String>,
+    /// Directory of the logs if they are neither in the database's nor where its options say
+    #[arg(long, value_name = "DIR")]
+    wal_dir: Option<PathBuf>,
     /// Prints JSON
     #[arg(long)]
     json: bool,
@@ -73,7 +83,9 @@ impl Report {
 impl Verify {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let start = Instant::now();
-        let inventory = Inventory::read(&self.db).at(&self.db)?;
+        let places = Places::parse(self.db_paths.as_deref(), &self.cf_paths)?;
+        let inventory = Inventory::read_with_logs(&self.db, self.wal_dir.as_deref());
+        let inventory = inventory.at(&self.db)?;
         let total = inventory.table_bytes() + inventory.live_logs().map(|l| l.1).sum::<u64>();
         let progress = term::bar(total, "B", "verifying");
         if let Some(name) = &self.cf {
@@ -82,6 +94,7 @@ impl Verify {
         let scope = Scope {
             deep: self.deep,
             family: self.cf.as_deref(),
+            places: Some(&places),
         };
         let report = check(inventory, scope, &mut |done| progress.set_position(done));
         progress.finish_and_clear();
@@ -150,6 +163,35 @@ pub struct Scope<'a> {
     pub deep: bool,
     /// Only the tables of this family.
     pub family: Option<&'a str>,
+    /// Where the tables are if not in the directory of the database.
+    pub places: Option<&'a Places>,
+}
+
+/// Directories of tables, which no file of a database says.
+#[derive(Debug, Default)]
+pub struct Places {
+    db: Vec<DbPath>,
+    families: Vec<(String, Vec<DbPath>)>,
+}
+
+impl Places {
+    /// # Errors
+    /// What is wrong with the flags.
+    fn parse(db: Option<&str>, families: &[String]) -> anyhow::Result<Self> {
+        let db = db.map(parse_paths).transpose()?.unwrap_or_default();
+        let families = families.iter().map(|text| parse_cf_paths(text));
+        Ok(Self {
+            db,
+            families: families.collect::<std::result::Result<_, _>>()?,
+        })
+    }
+
+    /// The directory with that number of a family; `None` if nobody said.
+    fn dir(&self, family: &str, path_id: u32) -> Option<&Path> {
+        let own = self.families.iter().find(|f| f.0 == family);
+        let paths = own.map_or(&self.db, |f| &f.1);
+        paths.get(path_id as usize).map(|p| p.dir.as_path())
+    }
 }
 
 /// Checks everything the inventory names; `progress` receives the bytes done.
@@ -172,7 +214,7 @@ pub fn check(mut i: Inventory, scope: Scope<'_>, progress: &mut dyn FnMut(u64)) 
     let wanted = |f: &&Family| scope.family.is_none_or(|name| name == f.name);
     for family in i.families.values().filter(wanted) {
         for f in family.files.values() {
-            check_table(&i, family, f, scope.deep, &mut report);
+            check_table(&i, family, f, scope, &mut report);
             done += f.size;
             progress(done);
         }
@@ -235,8 +277,58 @@ pub fn comparator_or_stand_in(name: &str) -> Comparator {
     }
 }
 
-fn check_table(i: &Inventory, family: &Family, f: &NewFile, deep: bool, report: &mut Report) {
+/// Checks a table in a directory that the flags name.
+fn check_table_in(
+    dir: &Path,
+    family: &Family,
+    f: &NewFile,
+    deep: bool,
+    report: &mut Report,
+) -> Result<()> {
     let mut name = filenames::table_file_name(f.number);
+    let fs = &Env::system().fs;
+    let mut size = fs.size(&dir.join(&name));
+    if size.is_err() {
+        let legacy = filenames::legacy_table_file_name(f.number);
+        if let Ok(found) = fs.size(&dir.join(&legacy)) {
+            (name, size) = (legacy, Ok(found));
+        }
+    }
+    let path = dir.join(&name);
+    let size = match size {
+        Ok(size) => size,
+        Err(e) => {
+            let what = format!("missing; the MANIFEST names it in level {} ({e})", f.level);
+            let shown = path.display().to_string();
+            report.findings.push(Finding::damage(&shown, None, what));
+            return Ok(());
+        }
+    };
+    let shown = path.display().to_string();
+    note_size(&shown, size, f, report);
+    report.tables += 1;
+    check_blocks(&path, &shown, size, family, f, deep, report)
+}
+
+/// Notes a table whose size is not that of the MANIFEST.
+fn note_size(name: &str, size: u64, f: &NewFile, report: &mut Report) {
+    if size != f.size {
+        let what = format!("{size} bytes, the MANIFEST says {}", f.size);
+        let at = Some(size.min(f.size));
+        report.findings.push(Finding::damage(name, at, what));
+    }
+}
+
+fn check_table(i: &Inventory, family: &Family, f: &NewFile, scope: Scope<'_>, report: &mut Report) {
+    let deep = scope.deep;
+    let mut name = filenames::table_file_name(f.number);
+    let place = scope.places.and_then(|p| p.dir(&family.name, f.path_id));
+    if let Some(dir) = place {
+        if let Err(e) = check_table_in(dir, family, f, deep, report) {
+            report.findings.push(Finding::from_error(&name, None, &e));
+        }
+        return;
+    }
     if !i.listing.contains_key(&name) {
         let legacy = filenames::legacy_table_file_name(f.number);
         if i.listing.contains_key(&legacy) {
@@ -246,7 +338,10 @@ fn check_table(i: &Inventory, family: &Family, f: &NewFile, deep: bool, report: 
                 grade: Grade::Unchecked,
                 file: name,
                 offset: None,
-                what: format!("Not implemented: db_paths (path {})", f.path_id),
+                what: format!(
+                    "in directory {} of its paths, which --db-paths or --cf-paths names",
+                    f.path_id
+                ),
             });
             return;
         } else {
@@ -256,12 +351,7 @@ fn check_table(i: &Inventory, family: &Family, f: &NewFile, deep: bool, report: 
         }
     }
     let size = i.listing.get(&name).copied().unwrap_or(0);
-    if size != f.size {
-        let what = format!("{size} bytes, the MANIFEST says {}", f.size);
-        report
-            .findings
-            .push(Finding::damage(&name, Some(size.min(f.size)), what));
-    }
+    note_size(&name, size, f, report);
     report.tables += 1;
     if let Err(e) = check_blocks(&i.dir.join(&name), &name, size, family, f, deep, report) {
         report.findings.push(Finding::from_error(&name, None, &e));

@@ -192,7 +192,7 @@ fn check(
         let progress = term::bar(inventory.table_bytes(), "B", "verifying");
         let scope = Scope {
             deep: dir == data,
-            family: None,
+            ..Scope::default()
         };
         let report = verify::check(inventory, scope, &mut |done| progress.set_position(done));
         progress.finish_and_clear();

@@ -253,3 +253,31 @@ fn a_dump_shows_every_record_of_a_file() {
         "{manifest}"
     );
 }
+
+#[test]
+fn verify_finds_tables_in_other_directories() {
+    let temp = TempDir::new("cli verify paths");
+    for name in ["db-paths", "cf-paths"] {
+        for directory in ["golden-7.8", "golden-11.8"] {
+            let at = temp.join(directory);
+            let case = golden_case(directory, name);
+            let dir = case.copy_to(at.join(name));
+            let unsaid = db_in(&at, "verify", &dir, &[]);
+            assert_eq!(unsaid.code, Some(1), "{directory}/{name}: {unsaid:?}");
+            let mut rest = vec!["--deep"];
+            rest.extend(flags(&case, ""));
+            let report = db_in(&at, "verify", &dir, &rest);
+            assert_eq!(report.code, Some(0), "{directory}/{name}: {report:?}");
+            let mut table = None;
+            for (file, _) in contents(&at) {
+                if file.ends_with(".sst") && !file.contains("/db/") {
+                    table = Some(at.join(file));
+                }
+            }
+            std::fs::remove_file(table.unwrap()).unwrap();
+            let report = db_in(&at, "verify", &dir, &rest);
+            assert_eq!(report.code, Some(1), "{directory}/{name}: {report:?}");
+            assert!(report.out.contains("missing; the MANIFEST"), "{report:?}");
+        }
+    }
+}

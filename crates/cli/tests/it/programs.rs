@@ -8,7 +8,7 @@ use spanlith_testkit::TempDir;
 fn every_benchmark_runs_and_reports() {
     let names = "fillseq,fillrandom,fillbatch,fillsync,overwrite,readrandom,readmissing,readseq,\
                  readreverse,seekrandom,multireadrandom,readwhilewriting,readrandomwriterandom,mixed,\
-                 deleterandom,flush,compact,waitforcompaction,stats";
+                 deleterandom,deleterangerandom,mergerandom,fillfamilies,readfamilies,flush,compact,waitforcompaction,stats";
     let out = run([
         "bench",
         "--benchmarks",
@@ -27,7 +27,7 @@ fn every_benchmark_runs_and_reports() {
         let name = r["name"].as_str().unwrap();
         let ops = r["ops"].as_u64().unwrap();
         let expected = match name {
-            "fillsync" => 2,
+            "fillsync" | "deleterangerandom" => 2,
             // What random keys left.
             "readseq" | "readreverse" => ops,
             "flush" | "compact" | "waitforcompaction" | "stats" => 1,
@@ -39,7 +39,7 @@ fn every_benchmark_runs_and_reports() {
         assert!(ops > 0, "{name}");
         match name {
             "readmissing" => assert_eq!(r["found"], 0),
-            "readrandom" => assert!(r["found"].as_u64().unwrap() > 0),
+            "readrandom" | "readfamilies" => assert!(r["found"].as_u64().unwrap() > 0),
             _ => {}
         }
     }

@@ -1,31 +1,39 @@
 //! Compacting files that a caller names, and dropping the files of key ranges.
 
 use super::job::CompactionJob;
-use crate::core::{Engine, Family};
+use crate::core::{Engine, Family, supported_codec};
+use crate::listener::CompactionInfo;
+use crate::options::CompressionType;
 use crate::picker::{NamedFiles, files_within, pick_files};
 use crate::version::VersionEdit;
 use spanlith_base::{Error, Result};
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// How named files are compacted.
 #[derive(Clone, Debug)]
 pub struct CompactFilesOptions {
     /// Bytes at which outputs are cut; `u64::MAX` for any.
     pub output_file_size_limit: u64,
+    /// Codec of the new tables; `None` is what the level has.
+    pub compression: Option<CompressionType>,
     /// Ranges the work may be split into; 0 means as the database says.
     pub max_subcompactions: u32,
     /// Set to give up.
     pub canceled: Option<Arc<AtomicBool>>,
+    /// Filled with what the compaction did once it ran, whether it succeeded or not.
+    pub info: Option<Arc<OnceLock<CompactionInfo>>>,
 }
 
 impl Default for CompactFilesOptions {
     fn default() -> Self {
         Self {
             output_file_size_limit: u64::MAX,
+            compression: None,
             max_subcompactions: 0,
             canceled: None,
+            info: None,
         }
     }
 }
@@ -44,6 +52,7 @@ impl Engine {
         options: &CompactFilesOptions,
     ) -> Result<Vec<u64>> {
         self.writable()?;
+        let codec = options.compression.map(supported_codec).transpose()?;
         let job = {
             let mut state = self.state.lock();
             if state.ends() {
@@ -62,7 +71,10 @@ impl Engine {
                 output_file_size_limit: options.output_file_size_limit,
                 family: &family.name,
             };
-            let plan = pick_files(&self.picker_input(f), &named)?;
+            let mut plan = pick_files(&self.picker_input(f), &named)?;
+            if let Some(codec) = codec {
+                plan.compression = codec;
+            }
             let job = self.start_plan(&mut state, family.id, plan);
             state.manual_running += 1;
             job
@@ -73,6 +85,7 @@ impl Engine {
                 let job = CompactionJob {
                     max_subcompactions: options.max_subcompactions,
                     canceled: options.canceled.clone(),
+                    told: options.info.clone(),
                     ..job
                 };
                 let result = self.run_plan(&job);

@@ -6,6 +6,7 @@ use crate::compaction::{Below, CompactionIter, IterSettings};
 use crate::core::{DbState, Engine, Family, FamilySettings, FamilyState, WrittenBy, gate};
 use crate::filter::{FilterContext, TableCreation, protective_filter};
 use crate::iter::{LevelIter, MergingIter, Source};
+use crate::listener::CompactionInfo;
 use crate::picker::{
     CompactionPlan, CompactionReason, PickerInput, RunningCompaction, pick_leveled,
 };
@@ -15,8 +16,8 @@ use spanlith_base::range_del::CompactionRangeDels;
 use spanlith_base::{Error, ErrorKind, MAX_SEQUENCE, Result, SubCode};
 use spanlith_env::IoPriority;
 use spanlith_table::ReadParams;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// Bytes read at a time from each input at most, whatever `compaction_readahead_size` says: a larger
 /// read gains nothing and leaves the processor's cache.
@@ -35,6 +36,8 @@ pub(crate) struct CompactionJob {
     pub max_subcompactions: u32,
     /// Set by a caller who does not want it any more.
     pub canceled: Option<Arc<AtomicBool>>,
+    /// Where a caller finds what it did.
+    pub told: Option<Arc<OnceLock<CompactionInfo>>>,
 }
 
 /// The outcome of a manual compaction that was called off.
@@ -136,6 +139,7 @@ impl Engine {
             id,
             max_subcompactions: 0,
             canceled: None,
+            told: None,
         };
         state.compactions_running += 1;
         Some(job)

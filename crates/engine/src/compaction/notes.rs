@@ -76,6 +76,10 @@ impl Engine {
     pub(super) fn note_compaction_failed(&self, job: &CompactionJob, error: &spanlith_base::Error) {
         let info =
             || self.compaction_info(job, &[], Err(error.clone()), CompactionStats::default());
+        if let Some(told) = &job.told {
+            // A job ends once.
+            let _ = told.set(info());
+        }
         self.c.listeners.on_subcompaction_completed(info);
         self.c.listeners.on_compaction_completed(info);
     }
@@ -140,6 +144,10 @@ impl Engine {
             output_bytes: n.written_bytes,
         };
         let info = || self.compaction_info(job, outputs, Ok(()), stats);
+        if let Some(told) = &job.told {
+            // A job ends once.
+            let _ = told.set(info());
+        }
         self.c.listeners.on_subcompaction_completed(info);
         self.c.listeners.on_compaction_completed(info);
     }

@@ -152,6 +152,7 @@ impl FileBounds {
             file_creation_time: creation_time,
             unique_id: summary.unique_id,
             tail_size: summary.tail_size,
+            marked_for_compaction: summary.needs_compaction,
             oldest_blob_file_number: self.oldest_blob_file,
             compensated_range_deletion_size: self.covered_bytes,
             user_defined_timestamps_persisted: summary.properties.user_defined_timestamps_persisted

@@ -11,7 +11,7 @@ use crate::options::{BlockBasedTableOptions, CfOptions};
 use crate::version::{DbPath, FilePaths, PurgeSink, TableCache, Version, VersionEdit};
 use spanlith_base::slice_transform::SliceTransform;
 use spanlith_base::{Comparator, Error, Result};
-use spanlith_table::{BlockCache, ReadCounters, ReaderOptions};
+use spanlith_table::{BlockCache, Collectors, ReadCounters, ReaderOptions};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -30,6 +30,8 @@ pub(crate) struct FamilyRequest {
     /// An extractor of the user's; `None` is what the options name.
     pub prefix_extractor: Option<SliceTransform>,
     pub filters: FilterSource,
+    /// Who adds properties to its tables.
+    pub collectors: Collectors,
     pub block_cache: Option<BlockCache>,
     /// Directories of its tables; empty means the database directory.
     pub paths: Vec<DbPath>,
@@ -46,6 +48,7 @@ impl FamilyRequest {
             merge_operator: None,
             prefix_extractor: None,
             filters: FilterSource::default(),
+            collectors: Collectors::default(),
             block_cache: None,
             paths: Vec::new(),
         }
@@ -113,6 +116,7 @@ impl Engine {
             comparator: request.comparator.clone(),
             merge_operator: request.merge_operator.clone(),
             filters: request.filters.clone(),
+            collectors: request.collectors.clone(),
             cache,
             blobs,
             superversion,

@@ -11,7 +11,7 @@ use spanlith_base::Comparator;
 use spanlith_base::slice_transform::SliceTransform;
 use spanlith_base::sync::ArcCell;
 use spanlith_memtable::{BloomOptions, MemTable, MemTableOptions};
-use spanlith_table::TableOptions;
+use spanlith_table::{Collectors, TableOptions};
 use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -95,6 +95,8 @@ pub(crate) struct Family {
     pub merge_operator: Option<Arc<dyn MergeOperator>>,
     /// Where its jobs get their filters.
     pub filters: FilterSource,
+    /// Who adds properties to its tables.
+    pub collectors: Collectors,
     pub cache: Arc<TableCache>,
     /// Its blob files.
     pub blobs: Arc<BlobSource>,
@@ -115,6 +117,7 @@ pub(crate) struct FamilyParts {
     pub comparator: Comparator,
     pub merge_operator: Option<Arc<dyn MergeOperator>>,
     pub filters: FilterSource,
+    pub collectors: Collectors,
     pub cache: Arc<TableCache>,
     pub blobs: Arc<BlobSource>,
     pub superversion: SuperVersion,
@@ -129,6 +132,7 @@ impl Family {
             comparator: p.comparator,
             merge_operator: p.merge_operator,
             filters: p.filters,
+            collectors: p.collectors,
             cache: p.cache,
             counters: FamilyCounters::new(p.superversion.version.num_levels()),
             blobs: p.blobs,

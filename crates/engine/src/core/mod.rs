@@ -51,7 +51,7 @@ pub(crate) use request::{Payload, Request};
 pub(crate) use resources::Resources;
 pub(crate) use settings::{
     bottommost_compression_options, compression_options, level_options, reader_options,
-    table_options,
+    supported_codec, table_options,
 };
 pub(crate) use stall::Throttle;
 pub(crate) use state::{

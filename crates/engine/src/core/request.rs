@@ -18,6 +18,10 @@ pub(crate) enum Payload<'a> {
         count: u32,
         /// Some entry belongs to another family than the default one.
         families: bool,
+        /// Entries of families that do not exist are left out.
+        ignore_missing: bool,
+        /// Checksums of the entries; empty if the batch is not protected.
+        checksums: &'a [u64],
     },
 }
 

@@ -7,6 +7,7 @@ use crate::options::{
 };
 use crate::version::{FilePaths, LevelOptions, TableIo};
 use spanlith_base::checksum::ChecksumKind;
+use spanlith_base::{Error, Result};
 use spanlith_table::{
     AutoReadahead, Compression, CompressionOptions as TableCompressionOptions, FilterKind,
     IndexShortening, IndexType as TableIndexType, ReaderOptions, TableOptions,
@@ -22,6 +23,19 @@ fn codec(t: CompressionType) -> Compression {
         CompressionType::Lz4Hc => Compression::Lz4hc,
         CompressionType::Zstd => Compression::Zstd,
         _ => Compression::None,
+    }
+}
+
+/// As [`codec`], of a type that nobody has checked.
+///
+/// # Errors
+/// `NotSupported` for one this build does not write.
+pub(crate) fn supported_codec(t: CompressionType) -> Result<Compression> {
+    match codec(t) {
+        Compression::None if t != CompressionType::None => {
+            Err(Error::not_supported(format!("compression {t}")))
+        }
+        codec => Ok(codec),
     }
 }
 

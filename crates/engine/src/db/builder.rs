@@ -13,7 +13,7 @@ use spanlith_base::slice_transform::SliceTransform;
 use spanlith_base::stats::Statistics;
 use spanlith_base::{Comparator, Error, Result, WriteBufferManager};
 use spanlith_env::{Env, RateLimiter, SstFileManager};
-use spanlith_table::BlockCache;
+use spanlith_table::{BlockCache, TablePropertiesCollectorFactory};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -110,6 +110,14 @@ impl OpenBuilder {
     /// Its maker of compaction filters.
     pub fn compaction_filter_factory(self, factory: Arc<dyn CompactionFilterFactory>) -> Self {
         self.change_default(|f| f.compaction_filter_factory(factory))
+    }
+
+    /// Adds a maker of collectors of properties of its tables.
+    pub fn table_properties_collector(
+        self,
+        factory: Arc<dyn TablePropertiesCollectorFactory>,
+    ) -> Self {
+        self.change_default(|f| f.table_properties_collector(factory))
     }
 
     /// Its cache for blocks; may be shared by several families and databases.

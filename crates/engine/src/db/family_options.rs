@@ -5,13 +5,13 @@ use crate::filter::{CompactionFilter, CompactionFilterFactory, FilterSource, fil
 use crate::merge::{MergeOperator, operator_by_name};
 use crate::options::{
     BlockBasedTableOptions, CfOptions, DataBlockIndexType, DbOptions, IndexType, check_supported,
-    object_id, sanitize_cf,
+    collectors_of, object_id, sanitize_cf,
 };
 use crate::version::{DbPath, PATHS_MAX};
 use spanlith_base::slice_transform::SliceTransform;
 use spanlith_base::timestamp::U64_TIMESTAMP_LEN;
 use spanlith_base::{Comparator, Error, Result};
-use spanlith_table::BlockCache;
+use spanlith_table::{BlockCache, Collectors, TablePropertiesCollectorFactory};
 use std::sync::Arc;
 
 /// Capacity of the block cache that a family gets when none is given: RocksDB's 32 MiB.
@@ -29,6 +29,7 @@ pub struct FamilyOptions {
     merge_operator: Option<Arc<dyn MergeOperator>>,
     prefix_extractor: Option<SliceTransform>,
     filters: FilterSource,
+    collectors: Collectors,
     block_cache: Option<BlockCache>,
     paths: Vec<DbPath>,
 }
@@ -64,6 +65,7 @@ impl FamilyOptions {
             merge_operator: None,
             prefix_extractor: None,
             filters: FilterSource::default(),
+            collectors: Collectors::default(),
             block_cache: None,
             paths: Vec::new(),
         }
@@ -116,6 +118,16 @@ impl FamilyOptions {
         self
     }
 
+    /// Adds a maker of collectors, which see every entry of its tables while they are written. With
+    /// any, those that the option `table_properties_collectors` names are not made.
+    pub fn table_properties_collector(
+        mut self,
+        factory: Arc<dyn TablePropertiesCollectorFactory>,
+    ) -> Self {
+        self.collectors.0.push(factory);
+        self
+    }
+
     /// Cache for blocks; may be shared by families and databases.
     pub fn block_cache(mut self, cache: BlockCache) -> Self {
         self.block_cache = Some(cache);
@@ -147,6 +159,9 @@ impl FamilyOptions {
         }
         if self.filters.factory.is_some() {
             cf.compaction_filter_factory = plain.compaction_filter_factory;
+        }
+        if !self.collectors.0.is_empty() {
+            cf.table_properties_collectors = plain.table_properties_collectors;
         }
         cf
     }
@@ -236,6 +251,11 @@ impl FamilyOptions {
         if let Some(f) = &self.filters.factory {
             self.options.compaction_filter_factory = f.name().to_string();
         }
+        if self.collectors.0.is_empty() {
+            let named = &self.options.table_properties_collectors;
+            self.collectors = collectors_of(named).unwrap_or_default();
+        }
+        self.options.table_properties_collectors = self.collectors.options_text();
         sanitize_cf(&mut self.options);
         let block_cache = if self.table.no_block_cache {
             None
@@ -252,6 +272,7 @@ impl FamilyOptions {
             merge_operator: self.merge_operator,
             prefix_extractor: self.prefix_extractor,
             filters: self.filters,
+            collectors: self.collectors,
             block_cache,
             paths: self.paths,
         }

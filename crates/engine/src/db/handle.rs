@@ -448,7 +448,7 @@ impl Cf {
         end: impl AsRef<[u8]>,
         options: &WriteOptions,
     ) -> Result<()> {
-        if self.family.is_dropped() {
+        if self.family.is_dropped() && !options.ignore_missing_column_families {
             return Err(Error::new(ErrorKind::ColumnFamilyDropped, ""));
         }
         let mut batch = spanlith_wal::WriteBatch::new();

@@ -69,6 +69,7 @@ impl Engine {
             oldest_key_time: ancester_time,
             file_creation_time: self.c.env.clock.now_seconds(),
             filter_level: -1,
+            collectors: family.collectors.clone(),
             prefix_extractor: settings.prefix_extractor.clone(),
             persist_timestamps: settings.options.persist_user_defined_timestamps,
             ..BuilderOptions::default()

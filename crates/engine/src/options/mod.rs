@@ -42,7 +42,7 @@ pub use ini::{ParsedOptions, parse_options_file, write_options_file};
 pub use nested::{
     CompressionOptions, FifoCompactionOptions, MetadataCacheOptions, UniversalCompactionOptions,
 };
-pub use objects::{FilterPolicyChoice, MergeOperatorChoice, partition_prefix};
+pub use objects::{FilterPolicyChoice, MergeOperatorChoice, collectors_of, partition_prefix};
 pub(crate) use objects::{file_checksum_factory, id as object_id};
 pub use sanitize::{sanitize_cf, sanitize_db};
 pub use table::{OptionRow, OptionTable};

@@ -12,7 +12,9 @@
     )
 )]
 
-use super::text::{split_outside_braces, split_pairs};
+use super::text::{split_outside_braces, split_pairs, strip_braces};
+use spanlith_table::{Collectors, CompactOnDeletion, TablePropertiesCollectorFactory};
+use std::sync::Arc;
 
 /// The id in an object's text; `None` for an empty text or properties without an id.
 pub fn id(text: &str) -> Option<&str> {
@@ -133,6 +135,44 @@ pub fn partition_prefix(text: &str) -> Option<usize> {
     property(text, "length").map_or(Some(0), |len| len.parse().ok())
 }
 
+/// The factories that a value of `table_properties_collectors` names; `None` if it names one this
+/// build does not have, or a setting that does not parse. An unknown setting is such.
+pub fn collectors_of(text: &str) -> Option<Collectors> {
+    let text = text.trim();
+    if is_null(text) {
+        return Some(Collectors::default());
+    }
+    // A single factory may stand without the braces of the list.
+    let list = match strip_braces(text) {
+        inner if inner.starts_with('{') || !inner.contains('=') => inner,
+        _ => text,
+    };
+    let parts = split_outside_braces(list, ':').ok()?;
+    let made: Option<Vec<Arc<dyn TablePropertiesCollectorFactory>>> =
+        parts.into_iter().map(collector_of).collect();
+    made.map(Collectors)
+}
+
+fn collector_of(text: &str) -> Option<Arc<dyn TablePropertiesCollectorFactory>> {
+    if id(text)? != CompactOnDeletion::NAME {
+        return None;
+    }
+    let mut made = CompactOnDeletion::default();
+    if text.trim().starts_with('{') {
+        for (name, value) in split_pairs(text).ok()? {
+            match name.as_str() {
+                "id" => {}
+                "window_size" => made.window_size = value.parse().ok()?,
+                "deletion_trigger" => made.deletion_trigger = value.parse().ok()?,
+                "deletion_ratio" => made.deletion_ratio = value.parse().ok()?,
+                "min_file_size" => made.min_file_size = value.parse().ok()?,
+                _ => return None,
+            }
+        }
+    }
+    Some(Arc::new(made))
+}
+
 /// A filter policy this build has.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FilterPolicyChoice {
@@ -194,6 +234,34 @@ impl FilterPolicyChoice {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn collectors_are_understood_as_rocksdb_prints_them() {
+        let one = "{id=CompactOnDeletionCollector;min_file_size=4096;deletion_ratio=0.250000;\
+                   deletion_trigger=70;window_size=1000;}";
+        let plain = "{id=CompactOnDeletionCollector;min_file_size=0;deletion_ratio=0.000000;\
+                     deletion_trigger=0;window_size=0;}";
+        let listed = format!("{{{one}}}");
+        let both = format!("{{{plain}:{one}}}");
+        let of_plain = format!("{{{plain}}}");
+        let cases = [
+            ("", Some("")),
+            ("nullptr", Some("")),
+            (one, Some(listed.as_str())),
+            (&listed, Some(&listed)),
+            (&both, Some(&both)),
+            ("CompactOnDeletionCollector", Some(&of_plain)),
+            ("{CompactOnDeletionCollector}", Some(&of_plain)),
+            ("{id=Other;}", None),
+            ("{{id=CompactOnDeletionCollector;colour=1;}}", None),
+            ("{{id=CompactOnDeletionCollector;window_size=x;}}", None),
+            ("{", None),
+        ];
+        for (text, want) in cases {
+            let found = collectors_of(text).map(|c| c.options_text());
+            assert_eq!(found.as_deref(), want, "{text}");
+        }
+    }
 
     #[test]
     fn filter_policies_of_both_kinds_are_understood() {

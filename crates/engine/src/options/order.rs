@@ -186,6 +186,7 @@ pub(super) const CF: &[&str] = &[
     "force_consistency_checks",
     "memtable_insert_with_hint_prefix_extractor",
     "memtable_factory",
+    "table_properties_collectors",
     "level_compaction_dynamic_level_bytes",
     "compaction_style",
     "compaction_filter",

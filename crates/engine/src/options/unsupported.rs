@@ -312,9 +312,7 @@ fn refused_codec(cf: &CfOptions, name: &str) -> String {
 fn codecs_honour(cf: &CfOptions, o: &CompressionOptions) -> bool {
     let zlib = may_use(cf, |c| c == CompressionType::Zlib);
     let zlib_level = matches!(o.level, -1..=9 | 32767);
-    // A dictionary that zstd finishes without training.
-    let finished = o.max_dict_bytes > 0 && o.zstd_max_train_bytes > 0 && !o.use_zstd_dict_trainer;
-    !finished && (!zlib || zlib_level)
+    !zlib || zlib_level
 }
 
 /// Values of family options, other than defaults, that are honoured.
@@ -371,10 +369,12 @@ fn cf_value(cf: &CfOptions, name: &str) -> bool {
             super::objects::is_null(&cf.sst_partitioner_factory)
                 || super::partition_prefix(&cf.sst_partitioner_factory).is_some()
         }
+        "table_properties_collectors" => {
+            super::collectors_of(&cf.table_properties_collectors).is_some()
+        }
         "compaction_filter_factory"
         | "memtable_insert_with_hint_prefix_extractor"
         | "compression_manager"
-        | "table_properties_collectors"
         | "blob_cache" => cf
             .get_option(name)
             .is_some_and(|text| super::objects::is_null(&text)),

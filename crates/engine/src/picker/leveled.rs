@@ -462,11 +462,10 @@ impl Picking<'_> {
         if self.targets.marked_files == 0 {
             return None;
         }
-        let deepest = self.version().num_non_empty_levels().saturating_sub(1);
         let marked: Vec<_> = self
             .version()
             .file_iter()
-            .take_while(|(level, _)| *level < deepest)
+            .take_while(|(level, _)| self.version().may_go_down(*level))
             .filter(|(_, f)| f.is_marked() && !f.is_being_compacted())
             .collect();
         // Starting anywhere keeps one file that cannot be compacted from blocking the others.

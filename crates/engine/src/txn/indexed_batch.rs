@@ -175,6 +175,14 @@ impl IndexedBatch {
         new
     }
 
+    /// Keeps checksums of the updates; see [`WriteBatch::protect`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn protect(&mut self) -> Result<()> {
+        self.batch.protect()
+    }
+
     /// The updates.
     pub fn batch(&self) -> &WriteBatch {
         &self.batch

@@ -178,7 +178,8 @@ pub struct LevelTargets {
     pub pending_compaction_bytes: u64,
     /// Average size of a value.
     pub average_value_size: u64,
-    /// Files above the deepest level whose writer asked for compaction, and that are free.
+    /// Files of level 0 and above the deepest level whose writer asked for compaction, and that are
+    /// free.
     pub marked_files: usize,
 }
 
@@ -195,7 +196,7 @@ impl LevelTargets {
         targets.pending_compaction_bytes = targets.estimate_debt(version, options);
         targets.marked_files = version
             .file_iter()
-            .take_while(|(level, _)| level + 1 < version.num_non_empty_levels())
+            .take_while(|(level, _)| version.may_go_down(*level))
             .filter(|(_, f)| f.is_marked() && !f.is_being_compacted())
             .count();
         targets

@@ -393,6 +393,12 @@ impl Version {
         self.levels.iter().map(|l| l.len()).sum()
     }
 
+    /// Whether files of a level that ask for compaction are taken down: those above the deepest level
+    /// with data, and those of level 0 in any case.
+    pub fn may_go_down(&self, level: usize) -> bool {
+        level + 1 < self.num_non_empty_levels() || (level == 0 && self.num_levels() > 1)
+    }
+
     /// One more than the deepest level that holds a file.
     pub fn num_non_empty_levels(&self) -> usize {
         self.levels

@@ -38,6 +38,13 @@ impl WriteBatch {
         }
     }
 
+    /// Keeps checksums of the updates from now on, and of those it has: the write fails with
+    /// `Corruption` if the batch has changed meanwhile otherwise than by its methods.
+    pub fn protect(&mut self) -> &mut Self {
+        let r = self.raw.protect();
+        self.note(r)
+    }
+
     fn note(&mut self, result: Result<()>) -> &mut Self {
         if let Err(e) = result
             && self.error.is_none()

@@ -10,6 +10,12 @@ pub struct WriteOptions {
     pub disable_wal: bool,
     /// Fail with `Result incomplete: Write stall` instead of waiting.
     pub no_slowdown: bool,
+    /// Updates of column families that do not exist are left out instead of refusing the write; they
+    /// go to the log all the same.
+    pub ignore_missing_column_families: bool,
+    /// Bytes of checksum for each update between the call and the log and memtable: 0 or 8. Batches
+    /// may bring their own ([`WriteBatch::protect`](crate::WriteBatch::protect)).
+    pub protection_bytes_per_key: usize,
 }
 
 impl WriteOptions {
@@ -30,5 +36,25 @@ impl WriteOptions {
     pub fn disable_wal(mut self, on: bool) -> Self {
         self.disable_wal = on;
         self
+    }
+
+    /// Sets `ignore_missing_column_families`.
+    #[must_use]
+    pub fn ignore_missing_column_families(mut self, on: bool) -> Self {
+        self.ignore_missing_column_families = on;
+        self
+    }
+
+    /// Sets `protection_bytes_per_key`.
+    #[must_use]
+    pub fn protection_bytes_per_key(mut self, bytes: usize) -> Self {
+        self.protection_bytes_per_key = bytes;
+        self
+    }
+
+    /// Whether single updates are written as batches for the sake of an option.
+    #[inline]
+    pub(crate) fn needs_batch(&self) -> bool {
+        self.ignore_missing_column_families || self.protection_bytes_per_key != 0
     }
 }

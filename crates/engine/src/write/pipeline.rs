@@ -18,7 +18,7 @@ use spanlith_base::sync::{Group, MutexGuard, Role, Waiter};
 use spanlith_base::wide_columns::WideColumns;
 use spanlith_base::{Error, Result, SequenceNumber, Severity, ValueType};
 use spanlith_memtable::MemTable;
-use spanlith_wal::{BATCH_HEADER_SIZE, BatchIter, BatchOp};
+use spanlith_wal::{BATCH_HEADER_SIZE, BatchIter, BatchOp, entry_checksums, verify_checksums};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -51,6 +51,9 @@ impl Engine {
                 "Provide a merge_operator when opening DB",
             ));
         }
+        if options.needs_batch() {
+            return self.write_one_as_batch(family.id, kind, key, value, options);
+        }
         if family.is_dropped() {
             return Err(no_such_family());
         }
@@ -67,18 +70,54 @@ impl Engine {
         self.submit(payload, options).map(drop)
     }
 
+    /// Writes one entry with an option that only batches have.
+    #[cold]
+    fn write_one_as_batch(
+        self: &Arc<Self>,
+        cf: u32,
+        kind: ValueType,
+        key: &[u8],
+        value: &[u8],
+        options: &WriteOptions,
+    ) -> Result<()> {
+        let mut batch = spanlith_wal::WriteBatch::new();
+        if options.protection_bytes_per_key != 0 {
+            batch.protect()?;
+        }
+        match kind {
+            ValueType::Deletion => batch.delete_cf(cf, key)?,
+            ValueType::SingleDeletion => batch.single_delete_cf(cf, key)?,
+            ValueType::Merge => batch.merge_cf(cf, key, value)?,
+            _ => batch.put_cf(cf, key, value)?,
+        }
+        self.write_batch(&batch, options).map(drop)
+    }
+
     /// Writes a batch; returns the sequence number of its first entry.
     pub(crate) fn write_batch(
         self: &Arc<Self>,
         batch: &spanlith_wal::WriteBatch,
         options: &WriteOptions,
     ) -> Result<SequenceNumber> {
-        let (count, families) = self.check_batch(batch.as_bytes())?;
+        let computed;
+        let checksums = match options.protection_bytes_per_key {
+            0 => batch.checksums(),
+            8 if batch.is_protected() => batch.checksums(),
+            8 => {
+                computed = entry_checksums(&batch.as_bytes()[BATCH_HEADER_SIZE..])?;
+                &computed
+            }
+            _ => return Err(wrong_protection()),
+        };
+        let ignore_missing = options.ignore_missing_column_families;
+        let (count, families) = self.check_batch(batch.as_bytes(), ignore_missing)?;
         self.submit(
             Payload::Batch {
                 body: &batch.as_bytes()[BATCH_HEADER_SIZE..],
                 count,
                 families,
+                ignore_missing,
+                checksums,
             },
             options,
         )
@@ -86,7 +125,7 @@ impl Engine {
 
     /// Refuses a batch that could not be applied. Returns its number of entries, and whether some
     /// belong to another family than the default one.
-    fn check_batch(&self, rep: &[u8]) -> Result<(u32, bool)> {
+    fn check_batch(&self, rep: &[u8], ignore_missing: bool) -> Result<(u32, bool)> {
         let mut entries = 0u32;
         let mut families = false;
         let mut set = None;
@@ -99,7 +138,14 @@ impl Engine {
                 Some(cf) => {
                     families = true;
                     let set = &*set.get_or_insert_with(|| self.families.load_full());
-                    set.get(cf).ok_or_else(no_such_family)?
+                    match set.get(cf) {
+                        Some(family) => family,
+                        None if ignore_missing => {
+                            entries += 1;
+                            continue;
+                        }
+                        None => return Err(no_such_family()),
+                    }
                 }
             };
             match op {
@@ -163,7 +209,13 @@ impl Engine {
             sync: options.sync,
             disable_wal: options.disable_wal,
             no_slowdown: options.no_slowdown,
-            generation: self.generation.load(Ordering::Relaxed),
+            generation: match payload {
+                // The leader looks at it once more.
+                Payload::Batch {
+                    checksums: [_, ..], ..
+                } => u64::MAX,
+                _ => self.generation.load(Ordering::Relaxed),
+            },
             seqno: 0,
             error: None,
         });
@@ -347,7 +399,7 @@ impl Engine {
             sync |= r.sync;
             disable_wal |= r.disable_wal;
             if r.generation != leader.generation
-                && let Err(e) = check_families(leader, &r.payload)
+                && let Err(e) = check_again(leader, &r.payload)
             {
                 r.error = Some(e);
                 refused += 1;
@@ -483,14 +535,26 @@ fn own<'a>(waiter: &'a Waiter<Request<'static>>) -> &'a mut Request<'static> {
     unsafe { waiter.own_data() }
 }
 
-/// Refuses what names a family that was dropped after the request was checked.
+/// Refuses what names a family that was dropped after the request was checked, and a protected batch
+/// that has changed.
 #[cold]
-fn check_families(leader: &LeaderState, payload: &Payload<'_>) -> Result<()> {
+fn check_again(leader: &LeaderState, payload: &Payload<'_>) -> Result<()> {
+    if let Payload::Batch {
+        body, checksums, ..
+    } = *payload
+        && !checksums.is_empty()
+    {
+        verify_checksums(body, checksums)?;
+    }
     let known = |cf: u32| leader.slot(cf).is_some();
     let all_known = match *payload {
         Payload::One { cf, .. } => known(cf),
         Payload::Batch {
             families: false, ..
+        }
+        | Payload::Batch {
+            ignore_missing: true,
+            ..
         } => true,
         Payload::Batch { body, .. } => BatchIter::entries(body).all(|op| {
             let cf = op.ok().and_then(|op| op.cf());
@@ -514,6 +578,11 @@ fn must_be_logged(sync: bool) -> Error {
         "WriteOptions::disableWAL option is not supported if \
          DBOptions::recycle_log_file_num > 0"
     })
+}
+
+#[cold]
+fn wrong_protection() -> Error {
+    Error::not_supported("WriteBatch protection info must be zero or eight bytes/key")
 }
 
 #[cold]
@@ -600,6 +669,12 @@ fn apply(to: &mut impl Memtables, r: &Request<'_>) -> Result<()> {
             key,
             value,
         } => insert(to.of(cf)?, r.seqno, kind, key, value),
+        Payload::Batch {
+            body,
+            families: true,
+            ignore_missing: true,
+            ..
+        } => apply_known(to, body, r.seqno),
         Payload::Batch { body, families, .. } => apply_batch(to, body, families, r.seqno),
     }
 }
@@ -612,15 +687,37 @@ fn apply_batch(
     seqno: SequenceNumber,
 ) -> Result<()> {
     if families {
-        apply_entries(to, body, seqno)
+        apply_entries(to, body, seqno).map(drop)
     } else {
-        apply_entries(&mut Single(to.of(0)?), body, seqno)
+        apply_entries(&mut Single(to.of(0)?), body, seqno).map(drop)
     }
 }
 
-/// Inserts the entries of a batch, the first with number `seqno`.
+/// Inserts the entries of a batch whose families exist; the others take their numbers only.
+#[cold]
+fn apply_known(to: &mut impl Memtables, body: &[u8], mut seqno: SequenceNumber) -> Result<()> {
+    let mut iter = BatchIter::entries(body);
+    let mut before = iter.rest();
+    while let Some(op) = iter.next() {
+        let op = op?;
+        let entry = &before[..before.len() - iter.rest().len()];
+        before = iter.rest();
+        match op.cf() {
+            Some(cf) if to.of(cf).is_err() => seqno += 1,
+            Some(_) => seqno = apply_entries(to, entry, seqno)?,
+            None => {}
+        }
+    }
+    Ok(())
+}
+
+/// Inserts the entries of a batch, the first with number `seqno`; the number after the last.
 #[inline]
-fn apply_entries(to: &mut impl Memtables, body: &[u8], mut seqno: SequenceNumber) -> Result<()> {
+fn apply_entries(
+    to: &mut impl Memtables,
+    body: &[u8],
+    mut seqno: SequenceNumber,
+) -> Result<SequenceNumber> {
     for op in BatchIter::entries(body) {
         let (cf, kind, key, value): (_, _, _, &[u8]) = match op? {
             BatchOp::Put { cf, key, value } => (cf, ValueType::Value, key, value),
@@ -654,7 +751,7 @@ fn apply_entries(to: &mut impl Memtables, body: &[u8], mut seqno: SequenceNumber
         insert(to.of(cf)?, seqno, kind, key, value)?;
         seqno += 1;
     }
-    Ok(())
+    Ok(seqno)
 }
 
 #[inline]

@@ -1,6 +1,6 @@
 //! Filters, manual compactions and their options, subcompactions, files dropped by range.
 
-use spanlith::options::{CfOptions, CompactionPri};
+use spanlith::options::{CfOptions, CompactionPri, CompressionType};
 use spanlith::{
     BottommostCompaction, Cf, CompactFilesOptions, CompactRangeOptions, CompactionFilter,
     CompactionFilterFactory, Db, ErrorKind, FilterContext, FilterDecision, FilterValue, LiveFile,
@@ -553,4 +553,35 @@ fn outputs_are_cut_where_the_partitioners_prefix_changes() {
     assert_eq!(shape(&cf), "0 0 0 0 0 0 1", "a move into the last level");
     cf.compact_range_opt(None, None, &force()).unwrap();
     assert_eq!(shape(&cf), "0 0 0 0 0 0 3");
+}
+
+#[test]
+fn named_tables_are_written_with_the_codec_that_is_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open_with(dir.path(), small());
+    let cf = db.default_cf();
+    cf.put("k", [b'x'; 1000]).unwrap();
+    cf.flush(true).unwrap();
+    let named = |db: &Db| vec![db.live_files()[0].number];
+    for (level, compression, mark) in [
+        (1, Some(CompressionType::Zstd), "BuiltinV2;07;"),
+        (2, Some(CompressionType::None), ""),
+        (3, None, "BuiltinV2;04;"),
+    ] {
+        let options = CompactFilesOptions {
+            compression,
+            ..CompactFilesOptions::default()
+        };
+        cf.compact_files(&named(&db), level, &options).unwrap();
+        let bytes = std::fs::read(&db.live_files()[0].path).unwrap();
+        let text = String::from_utf8_lossy(&bytes);
+        let found = text.find("BuiltinV2;").map_or("", |at| &text[at..at + 13]);
+        assert_eq!(found, mark, "level {level}");
+    }
+    let options = CompactFilesOptions {
+        compression: Some(CompressionType::Xpress),
+        ..CompactFilesOptions::default()
+    };
+    let e = cf.compact_files(&named(&db), 4, &options).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::NotSupported);
 }

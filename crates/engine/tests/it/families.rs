@@ -1,7 +1,7 @@
 //! Column families: created, written together, dropped, recovered.
 
 use spanlith::options::CfOptions;
-use spanlith::{Cf, Db, ErrorKind, FamilyOptions, WriteBatch};
+use spanlith::{Cf, Db, ErrorKind, FamilyOptions, WriteBatch, WriteOptions};
 use spanlith_env::{Env, MemFs};
 use std::path::Path;
 use std::sync::Arc;
@@ -302,4 +302,57 @@ fn dropping_a_family_leaves_the_logs_of_prepared_transactions() {
     db.flush(true).unwrap();
     db.wait_idle(None).unwrap();
     assert!(held.exists(), "the flush after it took it");
+}
+
+#[test]
+fn updates_of_missing_families_can_be_left_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::builder(dir.path())
+        .create_if_missing(true)
+        .open()
+        .unwrap();
+    let gone = db.create_cf(FamilyOptions::new("gone")).unwrap();
+    db.drop_cf(&gone).unwrap();
+    let default = db.default_cf();
+    let strict = WriteOptions::new();
+    let lenient = WriteOptions::new().ignore_missing_column_families(true);
+    let mut batch = WriteBatch::new();
+    batch.put("k1", "v");
+    for cf in [gone.id(), 77] {
+        batch.put_cf(cf, "k2", "v").merge_cf(cf, "k2", "v");
+        batch.delete_range_cf(cf, "a", "b");
+        batch.delete_range_cf(cf, "b", "a");
+    }
+    batch.put("k3", "v");
+    for e in [
+        db.write_opt(&batch, &strict).unwrap_err(),
+        gone.put_opt("k", "v", &strict).unwrap_err(),
+    ] {
+        let text = "Invalid argument: Invalid column family specified in write batch";
+        assert_eq!(e.to_string(), text);
+    }
+    assert_eq!(default.get("k1").unwrap(), None);
+    // Each entry that is left out takes a number, as in RocksDB.
+    db.write_opt(&batch, &lenient).unwrap();
+    assert_eq!(db.latest_sequence_number(), 10);
+    gone.put_opt("k", "v", &lenient).unwrap();
+    gone.delete_opt("k", &lenient).unwrap();
+    gone.delete_range_opt("k", "a", &lenient).unwrap();
+    assert_eq!(db.latest_sequence_number(), 13);
+    default.put_opt("k4", "v", &lenient).unwrap();
+    // An entry of a family that exists is checked as ever.
+    let mut wrong = WriteBatch::new();
+    wrong.delete_range("b", "a");
+    assert!(db.write_opt(&wrong, &lenient).is_err());
+    let check = |db: &Db| {
+        let all = db.default_cf().iter().map(|e| e.unwrap().0.into_vec());
+        assert_eq!(all.collect::<Vec<_>>(), [b"k1", b"k3", b"k4"]);
+        assert_eq!(db.latest_sequence_number(), 14);
+    };
+    check(&db);
+    db.close().unwrap();
+    // The log has them; recovery leaves them out.
+    let db = Db::open(dir.path()).unwrap();
+    check(&db);
+    db.close().unwrap();
 }

@@ -5,6 +5,7 @@ mod basic;
 mod best_efforts;
 mod blobs;
 mod checksums;
+mod collectors;
 mod compaction;
 mod concurrency;
 mod counted;

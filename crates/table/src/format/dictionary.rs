@@ -2,7 +2,7 @@
 //!
 //! Samples are taken as RocksDB takes them: whole blocks in an order that steps through the list by
 //! a large prime, until there are enough bytes; the last one is cut. They become the dictionary as
-//! they are, or zstd is trained with them.
+//! they are, or zstd is trained with them, or zstd puts its header in front of them.
 #![deny(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -11,16 +11,13 @@
 )]
 
 use super::codec::CompressionOptions;
-use spanlith_base::{Error, Result};
+use super::finalize::finalize;
 
 /// The step through the blocks, modulo their number.
 const STEP: u64 = 545_055_921_143;
 
 /// The dictionary of a table that begins with `blocks`; empty if none can be made.
-///
-/// # Errors
-/// `NotSupported` for options that ask for what only zstd's C interface can do.
-pub(crate) fn make(options: &CompressionOptions, blocks: &[&[u8]]) -> Result<Vec<u8>> {
+pub(crate) fn make(options: &CompressionOptions, blocks: &[&[u8]]) -> Vec<u8> {
     let wanted = match options.zstd_max_train_bytes {
         0 => options.max_dict_bytes,
         n => n,
@@ -42,17 +39,16 @@ pub(crate) fn make(options: &CompressionOptions, blocks: &[&[u8]]) -> Result<Vec
         }
     }
     if options.zstd_max_train_bytes == 0 || samples.is_empty() {
-        return Ok(samples);
+        return samples;
     }
+    let size_max = options.max_dict_bytes as usize;
     if !options.use_zstd_dict_trainer {
-        return Err(Error::not_supported(
-            "a zstd dictionary without its trainer (use_zstd_dict_trainer=false)",
-        ));
+        return finalize(&samples, &sizes, size_max, options.level);
     }
-    let mut dictionary = Vec::with_capacity(options.max_dict_bytes as usize);
+    let mut dictionary = Vec::with_capacity(size_max);
     match zstd_safe::train_from_buffer(&mut dictionary, &samples, &sizes) {
-        Ok(_) => Ok(dictionary),
+        Ok(_) => dictionary,
         // Too few or too uniform samples: the table does without, as in RocksDB.
-        Err(_) => Ok(Vec::new()),
+        Err(_) => Vec::new(),
     }
 }

@@ -4,6 +4,7 @@ mod codec;
 mod compress;
 mod decompress;
 pub(crate) mod dictionary;
+mod finalize;
 mod footer;
 mod handle;
 mod trailer;

@@ -124,7 +124,9 @@ impl WriteBatch {
     pub fn append_log_part(&mut self, other: &WriteBatch) -> Result<()> {
         let (body, count) = other.log_part();
         let flags = other.log_end.map_or(other.flags, |end| end.flags);
-        self.append_entries(body, count, flags)
+        let sums = other.checksums();
+        let sums = sums.get(..count as usize).unwrap_or_default();
+        self.append_entries(body, count, flags, sums)
     }
 }
 

@@ -3,7 +3,7 @@
 //! Nothing in a batch says how long the timestamps of a family are; the caller does. A range deletion
 //! carries one behind each of its two keys.
 
-use super::{ContentFlags, KEY_SIZE_MAX, WriteBatch, too_long};
+use super::{ContentFlags, KEY_SIZE_MAX, WriteBatch, entry_checksums, too_long, verify_checksums};
 use crate::batch_iter::{BatchIter, BatchOp};
 use spanlith_base::{Error, Result};
 use std::ops::Range;
@@ -67,6 +67,9 @@ impl WriteBatch {
         ts: &[u8],
         size_of: impl Fn(u32) -> Option<usize>,
     ) -> Result<()> {
+        if self.is_protected() {
+            verify_checksums(self.body(), self.checksums())?;
+        }
         let mut places = Vec::new();
         for op in BatchIter::entries(self.body()) {
             let op = op?;
@@ -92,6 +95,9 @@ impl WriteBatch {
             if let Some(bytes) = self.rep.get_mut(place) {
                 bytes.copy_from_slice(ts);
             }
+        }
+        if self.is_protected() {
+            self.checksums = Some(entry_checksums(self.body())?);
         }
         Ok(())
     }

@@ -238,6 +238,11 @@ fn marked_files_alone_make_work() {
     let v = version_of(7, "L5 1 a..b 1 marked busy\nL6 2 a..b 1 marked");
     let t = LevelTargets::compute(&v, &dynamic());
     assert_eq!((t.marked_files, t.top_score() >= 1.0), (0, false));
+    // Level 0 is never the last word.
+    let v = version_of(7, "L0 1 a..b 1 marked");
+    assert_eq!(LevelTargets::compute(&v, &dynamic()).marked_files, 1);
+    let v = version_of(1, "L0 1 a..b 1 marked");
+    assert_eq!(LevelTargets::compute(&v, &dynamic()).marked_files, 0);
 }
 
 #[test]

@@ -1,0 +1,87 @@
+//! The bytes of a table on their way to the file.
+//!
+//! Blocks gather in a buffer that goes to the file in steps of about one megabyte.
+
+use crate::format::{BlockHandle, ChecksumContext, TRAILER_LEN};
+use crate::options::TableOptions;
+use spanlith_base::Result;
+use spanlith_env::WritableFile;
+
+/// Largest unit of aligned blocks.
+const ALIGNMENT_MAX: usize = 4096;
+/// Bytes handed to the file at once.
+const WRITE_STEP: usize = 1 << 20;
+
+/// Output buffer in front of the file.
+pub(crate) struct Output {
+    pub file: Box<dyn WritableFile>,
+    pub buffer: Vec<u8>,
+    /// Bytes already handed to the file.
+    pub written: u64,
+    pub checksum: ChecksumContext,
+}
+
+impl Output {
+    /// Where the next byte goes.
+    #[inline]
+    pub(crate) fn offset(&self) -> u64 {
+        self.written + self.buffer.len() as u64
+    }
+
+    /// Appends a block and its trailer.
+    pub(crate) fn put(&mut self, contents: &[u8], compression: u8) -> Result<BlockHandle> {
+        let offset = self.offset();
+        let trailer = self.checksum.trailer(contents, compression, offset);
+        self.buffer.extend_from_slice(contents);
+        self.buffer.extend_from_slice(&trailer);
+        if self.buffer.len() >= WRITE_STEP {
+            self.flush()?;
+        }
+        Ok(BlockHandle {
+            offset,
+            size: contents.len() as u64,
+        })
+    }
+
+    /// Pads before a data block of `len` bytes that would cross a super block.
+    #[inline]
+    pub(crate) fn align(&mut self, options: &TableOptions, len: usize) {
+        match options.super_block_alignment_size as u64 {
+            0 => {}
+            size => self.align_super_block(size, options, len as u64 + TRAILER_LEN as u64),
+        }
+    }
+
+    #[inline(never)]
+    fn align_super_block(&mut self, size: u64, options: &TableOptions, len: u64) {
+        let ratio = options.super_block_alignment_space_overhead_ratio.max(1) as u64;
+        let left = size - self.offset() % size;
+        if len > left && left < size / ratio {
+            let padded = self.buffer.len() + left as usize;
+            self.buffer.resize(padded, 0);
+        }
+    }
+
+    /// Pads behind a data block of a table with aligned blocks.
+    #[inline]
+    pub(crate) fn pad_behind(&mut self, options: &TableOptions) {
+        if options.block_align {
+            let unit = options.block_size.clamp(1, ALIGNMENT_MAX) as u64;
+            let padded =
+                self.buffer.len() + (self.offset().next_multiple_of(unit) - self.offset()) as usize;
+            self.buffer.resize(padded, 0);
+        }
+    }
+
+    pub(crate) fn flush(&mut self) -> Result<()> {
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        self.file.append(&self.buffer)?;
+        let len = self.buffer.len() as u64;
+        self.file.write_back(self.written, len)?;
+        self.written += len;
+        self.buffer.clear();
+        Ok(())
+    }
+}
