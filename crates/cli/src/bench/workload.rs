@@ -18,7 +18,6 @@ pub enum Kind {
     ReadSeq,
     ReadReverse,
     SeekRandom,
-    MergeRandom,
     MultiReadRandom,
     DeleteRandom,
     DeleteRangeRandom,
@@ -35,8 +34,8 @@ pub enum Kind {
 
 use Kind::{
     Compact, DeleteRandom, DeleteRangeRandom, FillBatch, FillFamilies, FillRandom, FillSeq,
-    FillSync, Flush, MultiReadRandom, Overwrite, ReadFamilies, ReadMissing, ReadRandom,
-    ReadRandomWriteRandom, ReadReverse, ReadSeq, ReadWhileWriting, SeekRandom, Stats,
+    FillSync, Flush, MergeRandom, MultiReadRandom, Overwrite, ReadFamilies, ReadMissing,
+    ReadRandom, ReadRandomWriteRandom, ReadReverse, ReadSeq, ReadWhileWriting, SeekRandom, Stats,
     WaitForCompaction,
 };
 
