@@ -298,7 +298,7 @@ impl Engine {
         let base = self.visible.load(Ordering::Relaxed) + 1;
         r.seqno = base;
         if r.generation != leader.generation {
-            check_families(leader, &r.payload)?;
+            check_again(leader, &r.payload)?;
         }
         let count = r.payload.count();
         let next = base + u64::from(count);
