@@ -6,7 +6,7 @@ use crate::listener::CompactionInfo;
 use crate::options::CompressionType;
 use crate::picker::{NamedFiles, files_within, pick_files};
 use crate::version::VersionEdit;
-use spanlith_base::{Error, Result};
+use spanlith_base::{Error, Result, keys};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -115,8 +115,10 @@ impl Engine {
             let version = state.alive(family.id)?.version.clone();
             let mut seen = BTreeSet::new();
             for &(begin, end) in ranges {
+                let key = |user: &[u8]| keys::internal_key(user, keys::seek_tag(0));
+                let (low, high) = (begin.map(key), end.map(key));
                 for level in 1..version.num_levels() {
-                    for file in files_within(&version, level, begin, end) {
+                    for file in files_within(&version, level, low.as_deref(), high.as_deref()) {
                         let at_end = end.is_some_and(|end| {
                             family.comparator.equal(file.largest_user_key(), end)
                         });

@@ -119,8 +119,9 @@ fn busy(number: u64) -> Error {
     ))
 }
 
-/// Files of a sorted level that lie wholly inside a closed range of user keys (`None` is open) and
-/// share no user key with files that do not.
+/// Files of a sorted level that lie wholly inside a range of internal keys (`None` is open) and share
+/// no user key with files that do not. An end that is the sentinel of a range tombstone is not in the
+/// range: what is added must not reach beyond what the range was found to overlap.
 pub fn files_within(
     version: &Version,
     level: usize,
@@ -130,8 +131,8 @@ pub fn files_within(
     let c = &version.comparator;
     let files = version.files(level);
     let inside = |f: &FileMeta| {
-        begin.is_none_or(|b| c.compare(f.smallest_user_key(), b) != Ordering::Less)
-            && end.is_none_or(|e| c.compare(f.largest_user_key(), e) != Ordering::Greater)
+        begin.is_none_or(|b| sstable_key_compare(c, &f.smallest, b) != Ordering::Less)
+            && end.is_none_or(|e| sstable_key_compare(c, &f.largest, e) != Ordering::Greater)
     };
     let touches =
         |a: &FileMeta, b: &FileMeta| sstable_key_compare(c, &a.largest, &b.smallest).is_eq();

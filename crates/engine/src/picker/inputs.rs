@@ -202,12 +202,7 @@ impl<'a> Picking<'a> {
         if level == 0 {
             return Files::new();
         }
-        files_within(
-            self.version(),
-            level,
-            Some(user_key(low)),
-            Some(user_key(high)),
-        )
+        files_within(self.version(), level, Some(low), Some(high))
     }
 
     /// Files below the output level that the plan's range overlaps, in the first level that has any.
