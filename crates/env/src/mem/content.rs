@@ -197,15 +197,21 @@ impl Content {
         }));
     }
 
-    /// Appends go to the end again. What was not synced stays pending as a whole.
+    /// Appends go to the end again. What was written and synced stays durable; if something was not,
+    /// the bytes behind it may be those from before.
     pub(super) fn end_overwrite(&mut self) {
         let Some(again) = self.again.take() else {
             return;
         };
-        let synced = again.durable == again.written.count() && again.before.is_synced();
-        self.durable = if synced { self.pieces.count() } else { 0 };
+        let is_before_synced = again.before.is_synced();
+        if is_before_synced && again.durable == again.written.count() {
+            self.durable = self.pieces.count();
+            self.old = None;
+            return;
+        }
+        self.durable = if is_before_synced { again.durable } else { 0 };
         let old = again.written.prefix(again.durable);
-        self.old = (!synced).then(|| old.over(&again.before.durable_pieces()));
+        self.old = Some(old.over(&again.before.durable_pieces()));
     }
 
     fn is_synced(&self) -> bool {

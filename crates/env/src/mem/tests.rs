@@ -478,3 +478,22 @@ fn what_is_written_over_a_file_is_pending_until_the_next_sync() {
     file.sync().unwrap();
     assert_eq!(fs.strict_clone().read_file(path).unwrap(), b"xbcd456789");
 }
+
+#[test]
+fn what_was_written_over_a_file_and_synced_outlives_a_truncation_that_was_not() {
+    let fs = MemFs::new();
+    let path = Path::new("/f");
+    fs.write_file(path, b"01").unwrap();
+    let mut file = fs.overwrite(path, IoActivity::Wal).unwrap();
+    file.append(b"abcd").unwrap();
+    file.sync().unwrap();
+    file.append(b"ef").unwrap();
+    file.truncate(6).unwrap();
+    for first in [0, 1] {
+        let mut answers = [first].into_iter();
+        let torn = fs.crash_clone(&mut |_| answers.next().unwrap_or(0));
+        assert_eq!(torn.read_file(path).unwrap(), b"abcd");
+    }
+    file.sync().unwrap();
+    assert_eq!(fs.strict_clone().read_file(path).unwrap(), b"abcdef");
+}
