@@ -213,13 +213,15 @@ fn diff(args: &Args) -> ExitCode {
             let get = |n: &std::sync::atomic::AtomicU64| n.load(Ordering::Relaxed);
             println!(
                 "diff: seed {}, {} programs, {} lines compared, {} of them errors, {} openings of the \
-                 other's directory, {} programs in which the peer hung, {:.1} s: no difference",
+                 other's directory, {} programs in which the peer hung, {} in which it answered in two \
+                 ways, {:.1} s: no difference",
                 plan.seed,
                 get(&r.programs),
                 get(&r.lines),
                 get(&r.errors),
                 get(&r.swaps),
                 get(&r.peer_hangs),
+                get(&r.peer_wavers),
                 start.elapsed().as_secs_f64()
             );
             ExitCode::SUCCESS

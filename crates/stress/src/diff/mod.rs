@@ -51,6 +51,8 @@ pub struct DiffReport {
     pub swaps: AtomicU64,
     /// Programs given up because the reference did not answer.
     pub peer_hangs: AtomicU64,
+    /// Differences that came of the reference alone, which answers the same program in two ways.
+    pub peer_wavers: AtomicU64,
 }
 
 /// Where two libraries differ.
@@ -91,7 +93,12 @@ pub struct Pair {
     ours: Library,
     peer: Library,
     place: TempDir,
+    /// Our results of the last program, as far as it went.
+    results: Vec<String>,
 }
+
+/// Runs in which the reference may show that it answers in two ways.
+const SECOND_LOOKS: usize = 12;
 
 /// A temporary directory, in memory if there is such a place and `TMPDIR` does not say otherwise.
 fn work_dir() -> Result<TempDir, String> {
@@ -131,6 +138,7 @@ impl Pair {
             ours: Library::new(runner, ours),
             peer: Library::new(runner, peer),
             place: work_dir()?,
+            results: Vec::new(),
         })
     }
 
@@ -183,6 +191,7 @@ impl Pair {
         for dir in [&a, &b] {
             let _ = std::fs::remove_dir_all(dir);
         }
+        self.results.clear();
         let mut setup = "setup 0 0".to_string();
         let mut swapped = false;
         let mut at = 0;
@@ -208,6 +217,8 @@ impl Pair {
                 self.restart();
                 return Ok(Ok(()));
             }
+            self.results.resize(at, String::new());
+            self.results.extend_from_slice(&x);
             if let Some(found) = compare(&part, at, &x, &y, report) {
                 // A process may hold files of a database it did not close.
                 self.restart();
@@ -229,6 +240,26 @@ impl Pair {
             self.restart();
         }
         Ok(done)
+    }
+
+    /// Whether a difference comes of the reference alone: in another run of the program we answer the
+    /// same, and it answers that, too. RocksDB does so where jobs in the background decide which files
+    /// a read meets, for one when a multi-get meets range tombstones.
+    fn peer_wavers(&mut self, lines: &[String], found: &Difference) -> Result<bool, String> {
+        let scratch = DiffReport::default();
+        let Some(ours) = self.results.get(found.at).cloned() else {
+            return Ok(false);
+        };
+        for _ in 0..SECOND_LOOKS {
+            let again = self.run(lines, &scratch)?;
+            if self.results.get(found.at) != Some(&ours) {
+                return Ok(false);
+            }
+            if again.is_ok_and(|()| scratch.peer_hangs.load(Ordering::Relaxed) == 0) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn restart(&mut self) {
@@ -390,6 +421,20 @@ pub fn run_diff(
                         Ok(Ok(())) => progress(&report),
                         Err(text) => return fail(text, None),
                         Ok(Err(original)) => {
+                            match pair.peer_wavers(&lines, &original) {
+                                Err(text) => return fail(text, None),
+                                Ok(true) => {
+                                    report.peer_wavers.fetch_add(1, Ordering::Relaxed);
+                                    report.programs.fetch_add(1, Ordering::Relaxed);
+                                    eprintln!(
+                                        "diff: program {number}: the reference answers in two \
+                                         ways: {}",
+                                        original.text
+                                    );
+                                    continue;
+                                }
+                                Ok(false) => {}
+                            }
                             stop.store(true, Ordering::Relaxed);
                             let (short, last) =
                                 reduce_lines(&mut pair, &lines, &original, plan.reduce_budget);
