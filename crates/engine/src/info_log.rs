@@ -334,12 +334,8 @@ impl InfoLog {
 
     /// Writes what this build can do, as RocksDB's readers look for it.
     pub fn dump_support(&self) {
-        // The library asks the processor, so this does, too.
-        #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
-        let has_crc = std::arch::is_x86_feature_detected!("sse4.2");
-        #[cfg(not(any(target_arch = "x86", target_arch = "x86_64")))]
-        let has_crc = cfg!(target_feature = "crc");
-        let crc = match has_crc {
+        // As in RocksDB, what it was built for, and not what it finds.
+        let crc = match cfg!(any(target_feature = "sse4.2", target_feature = "crc")) {
             true => "Supported",
             false => "Not supported",
         };

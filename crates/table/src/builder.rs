@@ -39,6 +39,21 @@ pub struct TableSummary {
     pub unique_id: [u64; 2],
     /// A collector asks for the table to be compacted.
     pub needs_compaction: bool,
+    /// Hash of the entries as a reader gives them, if it was asked for and keys kept their timestamps.
+    pub content: Option<ContentHash>,
+}
+
+/// Hash over entries in order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ContentHash(u64);
+
+impl ContentHash {
+    /// Takes in the next entry.
+    pub fn add(&mut self, key: &[u8], value: &[u8]) {
+        for part in [key, value] {
+            self.0 = self.0.rotate_left(5).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ xxh3_64(part);
+        }
+    }
 }
 
 /// Data blocks held back, so that a dictionary can be made from them.
@@ -98,6 +113,8 @@ pub struct TableBuilder {
     timestamps: Option<Box<TimestampWriter>>,
     /// Bytes of timestamp at the end of the user keys that blocks hold; filters hold none.
     timestamp_size: usize,
+    /// Hash of the entries, if it was asked for.
+    content: Option<ContentHash>,
     /// First failure; every later call repeats it.
     failed: Option<Error>,
 }
@@ -181,6 +198,8 @@ impl TableBuilder {
             collecting: Collecting::of(&options),
             timestamps,
             timestamp_size: options.comparator.timestamp_size(),
+            content: (options.hash_contents && options.persist_timestamps)
+                .then(ContentHash::default),
             failed,
             options,
         }
@@ -295,9 +314,13 @@ impl TableBuilder {
         if self.index_wants_keys {
             self.index.key_added(key, self.block.is_empty());
         }
-        self.block.add(key, value, shared);
+        let delta = self.options.table.use_delta_encoding;
+        self.block.add(key, value, if delta { shared } else { 0 });
         self.last_key.truncate(shared);
         self.last_key.extend_from_slice(&key[shared..]);
+        if let Some(content) = &mut self.content {
+            content.add(key, value);
+        }
         if let Some(filter) = &mut self.filter {
             filter.add(&user[..user.len() - self.timestamp_size], &mut self.index);
         }
@@ -364,7 +387,8 @@ impl TableBuilder {
             None => &mut self.compressor,
             Some((_, compressor)) => compressor,
         };
-        let handle = match compressor.compress(raw) {
+        let verify = self.options.table.verify_compression;
+        let handle = match compressor.pack(raw, verify)? {
             Some(packed) => {
                 self.compressed_any = true;
                 self.out.align(&self.options.table, packed.len());
@@ -421,7 +445,8 @@ impl TableBuilder {
                 None => &mut self.compressor,
                 Some((_, compressor)) => compressor,
             };
-            let handle = match compressor.compress(&block.raw) {
+            let verify = self.options.table.verify_compression;
+            let handle = match compressor.pack(&block.raw, verify)? {
                 Some(packed) => {
                     self.compressed_any = true;
                     self.out.align(&self.options.table, packed.len());
@@ -538,6 +563,7 @@ impl TableBuilder {
             ),
             needs_compaction,
             properties,
+            content: self.content,
         })
     }
 
@@ -547,7 +573,7 @@ impl TableBuilder {
             return Ok(0);
         };
         let mut size = 0;
-        match filter.finish(&self.index) {
+        match filter.finish(&self.index)? {
             Finished::Nothing => {}
             Finished::Full(contents) => {
                 size = contents.len();
@@ -571,8 +597,9 @@ impl TableBuilder {
     fn put_index(&mut self) -> Result<FinishedIndex> {
         let index = std::mem::replace(&mut self.index, IndexBuilder::new(&self.options, false));
         index.finish(&mut |block| {
-            if self.options.table.enable_index_compression
-                && let Some(packed) = self.compressor.compress(block)
+            let t = &self.options.table;
+            if t.enable_index_compression
+                && let Some(packed) = self.compressor.pack(block, t.verify_compression)?
             {
                 self.compressed_any = true;
                 return self.out.put(packed, self.options.compression.as_byte());

@@ -38,7 +38,7 @@ mod readahead;
 mod timestamps;
 
 pub use block::Block;
-pub use builder::{TableBuilder, TableSummary};
+pub use builder::{ContentHash, TableBuilder, TableSummary};
 pub use collector::{
     CollectedEntry, CollectorContext, Collectors, CompactOnDeletion, TablePropertiesCollector,
     TablePropertiesCollectorFactory,

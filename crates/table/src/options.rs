@@ -66,6 +66,13 @@ pub struct TableOptions {
     pub super_block_alignment_space_overhead_ratio: usize,
     /// Compress the index block like data blocks.
     pub enable_index_compression: bool,
+    /// Leave out what the keys of a data block share with the one before; off costs space and helps
+    /// nothing here.
+    pub use_delta_encoding: bool,
+    /// Decompress every compressed block again and compare.
+    pub verify_compression: bool,
+    /// Ask every finished filter for all of its entries.
+    pub verify_filters: bool,
     /// A block stays compressed if it needs at most this many of every 1024 bytes.
     pub max_compressed_bytes_per_kb: u32,
     /// Cut filter partitions by their own size instead of along with those of the index. Recorded
@@ -95,6 +102,9 @@ impl Default for TableOptions {
             super_block_alignment_size: 0,
             super_block_alignment_space_overhead_ratio: 128,
             enable_index_compression: true,
+            use_delta_encoding: true,
+            verify_compression: false,
+            verify_filters: false,
             max_compressed_bytes_per_kb: 896,
             decouple_partitioned_filters: true,
         }
@@ -144,6 +154,8 @@ pub struct BuilderOptions {
     pub skip_filters: bool,
     /// Keys keep their timestamps, if the comparator has any.
     pub persist_timestamps: bool,
+    /// Hash all entries, so that the table can be compared with them.
+    pub hash_contents: bool,
     /// The prefixes that go into filter and hash-search index.
     pub prefix_extractor: Option<SliceTransform>,
     /// The level that decides between Bloom and Ribbon: -1 for a flush, the output level of a
@@ -177,6 +189,7 @@ impl Default for BuilderOptions {
             file_creation_time: 0,
             skip_filters: false,
             persist_timestamps: true,
+            hash_contents: false,
             prefix_extractor: None,
             filter_level: crate::filter::BOTTOMMOST,
             collectors: Collectors::default(),

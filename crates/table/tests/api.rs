@@ -7,9 +7,9 @@ use spanlith_base::keys::{MAX_SEQUENCE, internal_key, pack_tag, user_key};
 use spanlith_base::{Comparator, ErrorKind, ValueType};
 use spanlith_cache::Policy;
 use spanlith_table::{
-    Block, BlockCache, BuilderOptions, CollectedEntry, CollectorContext, Collectors, FilterKind,
-    ReadParams, ReaderOptions, TableBuilder, TableIter, TableOptions, TablePropertiesCollector,
-    TablePropertiesCollectorFactory, TableReader,
+    Block, BlockCache, BuilderOptions, CollectedEntry, CollectorContext, Collectors, Compression,
+    FilterKind, ReadParams, ReaderOptions, TableBuilder, TableIter, TableOptions,
+    TablePropertiesCollector, TablePropertiesCollectorFactory, TableReader,
 };
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -429,5 +429,26 @@ fn collectors_see_every_entry_and_add_properties() {
         let shown = p.user_collected.get("shown").map(|v| v.as_slice());
         let want = &b"Value a 5,Deletion b 4,Merge c 3,RangeDeletion a 9"[..];
         assert_eq!(shown, collects.then_some(want));
+    }
+}
+
+#[test]
+fn checks_while_writing_change_no_byte_and_whole_keys_read_the_same() {
+    let entries = numbered(500);
+    for compression in [Compression::None, Compression::Lz4, Compression::Zstd] {
+        let mut options = with_bloom();
+        options.compression = compression;
+        options.compression_options.max_dict_bytes = 1 << 10;
+        options.context_checksum_base = Some(7);
+        let plain = build(options.clone(), &entries);
+        options.table.verify_compression = true;
+        options.table.verify_filters = true;
+        assert!(build(options.clone(), &entries) == plain, "{compression:?}");
+        options.table.use_delta_encoding = false;
+        let whole = build(options, &entries);
+        let open = |bytes| open(bytes, ReaderOptions::default()).unwrap();
+        let (short, long) = (open(plain), open(whole));
+        assert_eq!(scan(&long).unwrap(), scan(&short).unwrap());
+        assert!(long.properties().data_size > short.properties().data_size);
     }
 }

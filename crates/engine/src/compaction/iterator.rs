@@ -41,6 +41,8 @@ pub(crate) struct IterSettings {
     pub blobs: Arc<BlobSource>,
     /// The version whose blob files are meant.
     pub version: Arc<Version>,
+    /// A deletion below a single delete is an error (`enforce_single_del_contracts`).
+    pub enforce_single_deletes: bool,
 }
 
 /// Where the current output entry is.
@@ -603,6 +605,11 @@ impl CompactionIter {
         match ValueType::from_byte(keys::tag_type(next)) {
             Some(ValueType::SingleDeletion) => {
                 // The older one takes over: look at it as the first of its stripe.
+                self.stripe = None;
+                Ok(())
+            }
+            Some(ValueType::Deletion) if !self.s.enforce_single_deletes => {
+                // The deletion takes over.
                 self.stripe = None;
                 Ok(())
             }

@@ -323,6 +323,7 @@ impl Engine {
             version,
             filter: filter.map(|f| (f, start_level)),
             end: range.end.map(<[u8]>::to_vec),
+            enforce_single_deletes: self.c.options.enforce_single_del_contracts,
         };
         let mut iter = CompactionIter::new(input, settings);
         match range.start {

@@ -172,6 +172,9 @@ impl<'a> Outputs<'a> {
             self.ancester_time,
         );
         options.filter_level = self.job.plan.output_level as i32;
+        // Reads that come down to the last level are expected to find their key there.
+        options.skip_filters =
+            self.job.plan.bottommost && self.job.settings.options.optimize_filters_for_hits;
         if self.job.plan.is_last_data_level {
             options.compression_options =
                 bottommost_compression_options(&self.job.settings.options);
@@ -260,6 +263,8 @@ impl<'a> Outputs<'a> {
         }
         file.epoch_number = self.epoch;
         file.path_id = self.path_id;
+        let job = self.job;
+        (self.engine).recheck_table(&job.family, &job.settings, &file, &summary)?;
         self.done.push(file);
         Ok(())
     }

@@ -18,6 +18,7 @@ mod news;
 mod observe;
 mod opening;
 mod purge;
+mod recheck;
 mod request;
 mod resources;
 mod retired;

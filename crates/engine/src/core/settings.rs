@@ -144,6 +144,9 @@ pub(crate) fn table_options(cf: &CfOptions, o: &BlockBasedTableOptions) -> Table
         },
         optimize_filters_for_memory: o.optimize_filters_for_memory,
         enable_index_compression: o.enable_index_compression,
+        use_delta_encoding: o.use_delta_encoding,
+        verify_compression: o.verify_compression,
+        verify_filters: o.detect_filter_construct_corruption,
         max_compressed_bytes_per_kb: cf
             .compression_opts
             .max_compressed_bytes_per_kb

@@ -72,6 +72,7 @@ impl Engine {
             collectors: family.collectors.clone(),
             prefix_extractor: settings.prefix_extractor.clone(),
             persist_timestamps: settings.options.persist_user_defined_timestamps,
+            hash_contents: settings.options.paranoid_file_checks,
             ..BuilderOptions::default()
         }
     }
@@ -285,6 +286,7 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewFile>>
             end: None,
             blobs: family.blobs.clone(),
             version: family.superversion.load().version.clone(),
+            enforce_single_deletes: c.options.enforce_single_del_contracts,
         },
     );
     iter.seek_to_first()?;
@@ -334,5 +336,6 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewFile>>
     if let Some(sum) = sum {
         sum.describe(&mut file);
     }
+    engine.recheck_table(family, settings, &file, &summary)?;
     Ok(Some(file))
 }

@@ -18,6 +18,10 @@ const DB_ANY: &[&str] = &[
     "create_missing_column_families",
     "error_if_exists",
     "paranoid_checks",
+    "flush_verify_memtable_count",
+    "compaction_verify_record_count",
+    "verify_sst_unique_id_in_manifest",
+    "enforce_single_del_contracts",
     "atomic_flush",
     "allow_2pc",
     "wal_dir",
@@ -83,6 +87,16 @@ const DB_WITHOUT_EFFECT: &[&str] = &[
     // Hints: they could only change speed. Mapped files are read and written by calls, logs and
     // tables are synced with fdatasync.
     "use_fsync",
+    "is_fd_close_on_exec",
+    "enable_thread_tracking",
+    "allow_data_in_errors",
+    "async_wal_precreate",
+    "read_io_executor_threads",
+    "fast_sst_open",
+    "optimize_manifest_for_recovery",
+    "max_compaction_trigger_wakeup_seconds",
+    "metadata_write_temperature",
+    "wal_write_temperature",
     "allow_mmap_reads",
     "allow_mmap_writes",
     "enable_write_thread_adaptive_yield",
@@ -100,7 +114,10 @@ const DB_WITHOUT_EFFECT: &[&str] = &[
     "enforce_write_buffer_manager_during_recovery",
     // Iterators ask prefix filters only if a read option says so, in any case.
     "prefix_seek_opt_in_only",
-    // Parts of features that do not exist: secondary caches, followers.
+    // Parts of features that do not exist: secondary caches, followers, work resumed by itself after
+    // an error in the background.
+    "max_bgerror_resume_count",
+    "bgerror_resume_retry_interval",
     "lowest_used_cache_tier",
     "follower_refresh_catchup_period_ms",
     "follower_catchup_retry_count",
@@ -127,6 +144,8 @@ const CF_ANY: &[&str] = &[
     "soft_pending_compaction_bytes_limit",
     "hard_pending_compaction_bytes_limit",
     "disable_auto_compactions",
+    "optimize_filters_for_hits",
+    "paranoid_file_checks",
     "compaction_pri",
     "ttl",
     "periodic_compaction_seconds",
@@ -139,7 +158,18 @@ const CF_ANY: &[&str] = &[
 
 /// Family options that are accepted and change nothing.
 const CF_WITHOUT_EFFECT: &[&str] = &[
+    // Tables of a level that overlap are refused whatever it says.
+    "force_consistency_checks",
+    // Memory: a value is never overwritten in its place, and memtables are not kept once they are
+    // flushed.
+    "inplace_update_support",
+    "max_write_buffer_size_to_maintain",
     // Hints and statistics.
+    "sample_for_compression",
+    "memtable_op_scan_flush_trigger",
+    "memtable_avg_op_scan_flush_trigger",
+    "read_triggered_compaction_threshold",
+    "min_tombstones_for_range_conversion",
     "experimental_mempurge_threshold",
     "max_sequential_skip_in_iterations",
     "memtable_huge_page_size",
@@ -192,6 +222,10 @@ const TABLE_ANY: &[&str] = &[
     "max_auto_readahead_size",
     "num_file_reads_for_auto_readahead",
     "optimize_filters_for_memory",
+    "enable_index_compression",
+    "use_delta_encoding",
+    "verify_compression",
+    "detect_filter_construct_corruption",
     "decouple_partitioned_filters",
     "metadata_block_size",
     "partition_filters",
@@ -199,6 +233,8 @@ const TABLE_ANY: &[&str] = &[
 
 /// Table options that are accepted and change nothing.
 const TABLE_WITHOUT_EFFECT: &[&str] = &[
+    // A statistic.
+    "read_amp_bytes_per_bit",
     // How an index is searched, and the mark that tells it.
     "index_block_search_type",
     "uniform_cv_threshold",

@@ -1,11 +1,14 @@
 //! Filters, manual compactions and their options, subcompactions, files dropped by range.
 
-use spanlith::options::{CfOptions, CompactionPri, CompressionType};
+use spanlith::options::{
+    BlockBasedTableOptions, CfOptions, CompactionPri, CompressionType, DbOptions,
+};
 use spanlith::{
     BottommostCompaction, Cf, CompactFilesOptions, CompactRangeOptions, CompactionFilter,
     CompactionFilterFactory, Db, ErrorKind, FilterContext, FilterDecision, FilterValue, LiveFile,
-    RemoveEmptyValues, SubCode, TableCreation,
+    RemoveEmptyValues, SubCode, TableCreation, WriteBatch,
 };
+use spanlith_env::{Env, FsOp, MemFs};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -584,4 +587,93 @@ fn named_tables_are_written_with_the_codec_that_is_asked_for() {
     };
     let e = cf.compact_files(&named(&db), 4, &options).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::NotSupported);
+}
+
+#[test]
+fn a_deletion_below_a_single_delete_is_an_error_only_if_the_contract_is_enforced() {
+    for enforce in [true, false] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut options = DbOptions::default();
+        options.create_if_missing = true;
+        options.enforce_single_del_contracts = enforce;
+        let db = Db::builder(dir.path()).options(options).open().unwrap();
+        let cf = db.default_cf();
+        cf.put("k", "1").unwrap();
+        cf.flush(true).unwrap();
+        cf.delete("k").unwrap();
+        cf.flush(true).unwrap();
+        let mut batch = WriteBatch::new();
+        // With a key on either side, so that the tables are rewritten, not moved.
+        batch.single_delete("k").put("a", "1").put("z", "1");
+        db.write(&batch).unwrap();
+        cf.flush(true).unwrap();
+        let compacted = cf.compact_range(None, None);
+        match enforce {
+            true => assert_eq!(compacted.unwrap_err().kind(), ErrorKind::Corruption),
+            false => compacted.unwrap(),
+        }
+        assert_eq!(cf.get("k").unwrap(), None);
+    }
+}
+
+#[test]
+fn tables_of_the_last_level_have_no_filter_where_hits_are_expected() {
+    for hits in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut options = CfOptions::default();
+        options.optimize_filters_for_hits = hits;
+        options.disable_auto_compactions = true;
+        let mut table = BlockBasedTableOptions::default();
+        table.filter_policy = "bloomfilter:10".into();
+        let builder = Db::builder(dir.path()).create_if_missing(true);
+        let builder = builder.cf_options(options).table_options(table);
+        let db = builder.open().unwrap();
+        let cf = db.default_cf();
+        let filter_size = || {
+            let text = cf.property("rocksdb.aggregated-table-properties").unwrap();
+            let size = text
+                .split("; ")
+                .find_map(|p| p.strip_prefix("filter block size="));
+            size.unwrap().parse::<u64>().unwrap()
+        };
+        for key in ["a", "b"] {
+            cf.put(key, "1").unwrap();
+            cf.put("z", key).unwrap();
+            cf.flush(true).unwrap();
+        }
+        assert!(filter_size() > 0);
+        cf.compact_range(None, None).unwrap();
+        assert_eq!(filter_size() > 0, !hits);
+        assert_eq!(cf.get("z").unwrap().as_deref(), Some(&b"b"[..]));
+        assert_eq!(cf.get("c").unwrap(), None);
+    }
+}
+
+#[test]
+fn a_table_that_was_damaged_on_its_way_to_the_disk_is_found_before_it_is_recorded() {
+    for paranoid in [false, true] {
+        let fs = MemFs::new();
+        let damaged = fs.clone();
+        fs.set_observer(Some(Arc::new(move |op: &FsOp| {
+            if let FsOp::Sync { path } = op
+                && path.extension().is_some_and(|e| e == "sst")
+            {
+                damaged.flip_bit(path, 20, 3).unwrap();
+            }
+        })));
+        let mut options = CfOptions::default();
+        options.paranoid_file_checks = paranoid;
+        let env = Env {
+            fs: Arc::new(fs),
+            ..Env::system()
+        };
+        let builder = Db::builder("/db").create_if_missing(true).env(env);
+        let db = builder.cf_options(options).open().unwrap();
+        db.default_cf().put("some key", "some value").unwrap();
+        let flushed = db.flush(true);
+        match paranoid {
+            true => assert_eq!(flushed.unwrap_err().kind(), ErrorKind::Corruption),
+            false => flushed.unwrap(),
+        }
+    }
 }

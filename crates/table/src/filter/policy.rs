@@ -3,7 +3,7 @@
 use super::hash::hash64;
 use super::hash32::bloom_hash;
 use super::rate::{millibits, sanitize_bits};
-use super::{bloom, legacy, ribbon};
+use super::{Filter, bloom, legacy, ribbon};
 
 /// Level number of tables whose level is not known when they are written: the bottommost.
 pub const BOTTOMMOST: i32 = i32::MAX - 1;
@@ -143,6 +143,12 @@ impl FilterPolicy {
         entries.max(1)
     }
 
+    /// Whether a filter answers for all these entries. Legacy filters are not asked, as in RocksDB.
+    pub(super) fn has_all(&self, contents: &[u8], hashes: &[u64]) -> bool {
+        matches!(self.form, Form::Legacy(_))
+            || hashes.iter().all(|&h| Filter::query_bytes(contents, h))
+    }
+
     /// The filter over entries with these hashes, in the order they were added.
     pub fn build(&self, hashes: &[u64]) -> Vec<u8> {
         let bloom = || bloom::build(hashes, self.millibits, self.optimize_for_memory);
@@ -179,6 +185,28 @@ mod tests {
         (x ^ x >> 27)
             .wrapping_mul(0x94d0_49bb_1331_11eb)
             .to_le_bytes()
+    }
+
+    #[test]
+    fn a_filter_that_lost_a_bit_does_not_have_all_its_entries() {
+        for kind in [
+            FilterKind::Bloom { bits: 10.0 },
+            FilterKind::Ribbon {
+                bits: 10.0,
+                bloom_before_level: -1,
+            },
+        ] {
+            let policy = FilterPolicy::new(kind, 5, 0, false).unwrap();
+            let hashes: Vec<u64> = (0..100).map(|i| policy.hash(&key(i))).collect();
+            let whole = policy.build(&hashes);
+            assert!(policy.has_all(&whole, &hashes));
+            let missed = (0..whole.len() - 5).filter(|&at| {
+                let mut damaged = whole.clone();
+                damaged[at] = 0;
+                !policy.has_all(&damaged, &hashes)
+            });
+            assert!(missed.count() > whole.len() / 2);
+        }
     }
 
     fn filter_of(policy: &FilterPolicy, entries: std::ops::Range<u32>) -> Vec<u8> {

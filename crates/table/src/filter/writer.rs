@@ -10,8 +10,8 @@ use super::entries::Entries;
 use super::{FilterBuilder, FilterPolicy};
 use crate::index::{IndexBuilder, IndexType};
 use crate::options::BuilderOptions;
-use spanlith_base::SliceTransform;
 use spanlith_base::keys::TAG_LEN;
+use spanlith_base::{Error, Result, SliceTransform};
 
 /// A finished partition.
 pub(crate) struct FilterPartition {
@@ -45,6 +45,10 @@ pub(crate) struct General {
     whole_keys: bool,
     extractor: Option<SliceTransform>,
     entries: Entries,
+    /// Finished filters are asked for their entries.
+    verify: bool,
+    /// One did not have them all.
+    is_damaged: bool,
     partitions: Option<Partitions>,
     /// Bytes of timestamp that the keys of the table have and those given here do not.
     timestamp_size: usize,
@@ -77,7 +81,8 @@ impl FilterWriter {
             return None;
         }
         let partitioned = t.partition_filters && t.index_type == IndexType::TwoLevelIndexSearch;
-        if let (Some(bits), None, false) = (policy.fast_local(), &extractor, partitioned) {
+        let plain = !partitioned && !t.verify_filters;
+        if let (Some(bits), None, true) = (policy.fast_local(), &extractor, plain) {
             let optimize = policy.optimize_for_memory();
             return Some(Self::Plain(FilterBuilder::new(bits, optimize)));
         }
@@ -102,6 +107,8 @@ impl FilterWriter {
             whole_keys: t.whole_key_filtering,
             extractor,
             entries: Entries::default(),
+            verify: t.verify_filters,
+            is_damaged: false,
             partitions,
             timestamp_size: options.comparator.timestamp_size(),
         })))
@@ -125,10 +132,13 @@ impl FilterWriter {
     }
 
     /// The filter. The index must have all its entries.
-    pub(crate) fn finish(self, index: &IndexBuilder) -> Finished {
+    ///
+    /// # Errors
+    /// `Corruption` if it was to be verified and lacks an entry.
+    pub(crate) fn finish(self, index: &IndexBuilder) -> Result<Finished> {
         match self {
-            Self::Plain(builder) if builder.is_empty() => Finished::Nothing,
-            Self::Plain(builder) => Finished::Full(builder.finish()),
+            Self::Plain(builder) if builder.is_empty() => Ok(Finished::Nothing),
+            Self::Plain(builder) => Ok(Finished::Full(builder.finish())),
             Self::General(general) => general.finish(index),
         }
     }
@@ -205,21 +215,42 @@ impl General {
             key.resize(key.len() + self.timestamp_size + TAG_LEN, 0);
             key
         };
+        let contents = build(
+            &self.policy,
+            &self.entries,
+            self.verify,
+            &mut self.is_damaged,
+        );
         partitions.entries += self.entries.len();
-        partitions.done.push(FilterPartition {
-            key,
-            contents: self.policy.build(self.entries.hashes()),
-        });
+        partitions.done.push(FilterPartition { key, contents });
         self.entries.clear();
     }
 
-    fn finish(mut self, index: &IndexBuilder) -> Finished {
+    fn finish(mut self, index: &IndexBuilder) -> Result<Finished> {
         self.end_partition(index);
-        match self.partitions {
+        let finished = match self.partitions {
             None if self.entries.len() == 0 => Finished::Nothing,
-            None => Finished::Full(self.policy.build(self.entries.hashes())),
+            None => Finished::Full(build(
+                &self.policy,
+                &self.entries,
+                self.verify,
+                &mut self.is_damaged,
+            )),
             Some(partitions) if partitions.done.is_empty() => Finished::Nothing,
             Some(partitions) => Finished::Partitioned(partitions.done),
+        };
+        match self.is_damaged {
+            true => Err(Error::corruption("Corrupted filter content")),
+            false => Ok(finished),
         }
     }
+}
+
+/// The filter over the entries; it is asked for all of them if it is to be verified.
+fn build(policy: &FilterPolicy, entries: &Entries, verify: bool, is_damaged: &mut bool) -> Vec<u8> {
+    let contents = policy.build(entries.hashes());
+    if verify && !policy.has_all(&contents, entries.hashes()) {
+        *is_damaged = true;
+    }
+    contents
 }

@@ -10,6 +10,7 @@
 )]
 
 use super::codec::{Compression, CompressionOptions, DEFAULT_LEVEL};
+use super::decompress::{Decompressor, Dictionary};
 use lz4_flex::block::{
     CompressTable, compress_into_with_dict, compress_into_with_table, get_maximum_output_size,
 };
@@ -123,6 +124,48 @@ impl Compressor {
     /// The codec it was made for.
     pub fn codec(&self) -> Compression {
         self.codec
+    }
+
+    /// [`Self::compress`], followed on demand by the way back.
+    ///
+    /// # Errors
+    /// `Corruption` if the block does not come back as it was.
+    #[inline]
+    pub(crate) fn pack(&mut self, raw: &[u8], verify: bool) -> Result<Option<&[u8]>> {
+        match verify {
+            false => Ok(self.compress(raw)),
+            true => self.compress_and_verify(raw),
+        }
+    }
+
+    #[cold]
+    fn compress_and_verify(&mut self, raw: &[u8]) -> Result<Option<&[u8]>> {
+        let Some(len) = self.compress(raw).map(<[u8]>::len) else {
+            return Ok(None);
+        };
+        let packed = self.out.get(..len).unwrap_or_default();
+        self.verify(packed, raw)?;
+        Ok(Some(packed))
+    }
+
+    /// Whether `packed` is `raw`.
+    fn verify(&self, packed: &[u8], raw: &[u8]) -> Result<()> {
+        let is_zstd = self.codec == Compression::Zstd;
+        let decompressor = Decompressor {
+            old_sizes: false,
+            dictionary: match self.dictionary.is_empty() {
+                true => None,
+                false => Dictionary::new(self.dictionary.clone(), is_zstd),
+            },
+        };
+        let mut back = Vec::new();
+        decompressor.decompress(self.codec, packed, true, &mut back)?;
+        if back != raw {
+            return Err(Error::corruption(
+                "Decompressed block did not match pre-compression block",
+            ));
+        }
+        Ok(())
     }
 
     /// The stored form of `raw`; `None` if it does not shrink enough or compression is off.
@@ -261,5 +304,28 @@ fn bzip2_into(raw: &[u8], out: &mut [u8]) -> Option<usize> {
     match stream.compress(raw, out, bzip2::Action::Finish) {
         Ok(bzip2::Status::StreamEnd) => usize::try_from(stream.total_out()).ok(),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spanlith_base::ErrorKind;
+
+    #[test]
+    fn a_block_that_does_not_come_back_is_an_error() {
+        let options = CompressionOptions::default();
+        let dictionary = b"the quick brown fox jumps over the lazy dog".repeat(4);
+        let raw = b"the quick brown fox jumps over the lazy cat".repeat(3);
+        for codec in [Compression::Zstd, Compression::Lz4, Compression::Zlib] {
+            let made = Compressor::with_dictionary(codec, &options, 1024, &dictionary);
+            let mut compressor = made.unwrap();
+            assert!(compressor.pack(&raw, true).unwrap().is_some(), "{codec:?}");
+            // What was compressed with one dictionary is read with another.
+            let stored = compressor.compress(&raw).unwrap().to_vec();
+            compressor.dictionary.reverse();
+            let e = compressor.verify(&stored, &raw).unwrap_err();
+            assert_eq!(e.kind(), ErrorKind::Corruption, "{codec:?}");
+        }
     }
 }

@@ -87,6 +87,13 @@ impl Maker<'_> {
             ),
             ("memtable_prefix_bloom_size_ratio", &["0.1", "0.25"]),
             ("memtable_whole_key_filtering", &["true", "false"]),
+            ("optimize_filters_for_hits", &["true", "false"]),
+            ("paranoid_file_checks", &["true", "false"]),
+            ("force_consistency_checks", &["true", "false"]),
+            ("flush_verify_memtable_count", &["true", "false"]),
+            ("compaction_verify_record_count", &["true", "false"]),
+            ("verify_sst_unique_id_in_manifest", &["true", "false"]),
+            ("max_write_buffer_size_to_maintain", &["0", "100000"]),
         ];
         for (name, values) in rows {
             if r.one_in(3) {
@@ -132,6 +139,10 @@ impl Maker<'_> {
                 ],
             ),
             ("partition_filters", &["true", "false"]),
+            ("enable_index_compression", &["true", "false"]),
+            ("use_delta_encoding", &["true", "false"]),
+            ("verify_compression", &["true", "false"]),
+            ("detect_filter_construct_corruption", &["true", "false"]),
             ("metadata_block_size", &["64", "400", "4096"]),
             (
                 "data_block_index_type",
