@@ -109,7 +109,8 @@ RocksDB 11.8.1's, but for these, most of them where it loses data or stops the d
 - An empty range deletion, and a write to a family that is dropped before its memtable is flushed, take
   their sequence numbers for good. RocksDB takes the last number from its tables, so that it may hand one
   out twice after a crash.
-- A tailing iterator knows range tombstones; RocksDB's does only at times.
+- A tailing iterator knows range tombstones; RocksDB's does only at times. So do multi-gets: one of 11.8.1 was
+  seen to return a key below a range tombstone, depending on what a job in the background had finished.
 - Backward, an iterator with a first timestamp (`iter_start_ts`) shows what it shows forward; RocksDB's
   also shows versions before that timestamp and behind its snapshot, and of two writes at one timestamp the
   first.
