@@ -114,6 +114,8 @@ impl Target {
         let known = self.known(false)?;
         let mut options = DbOptions::default();
         options.wal_dir = self.wal_dir(&known)?;
+        // Nothing is written, and families that forget timestamps ask for it.
+        options.allow_concurrent_memtable_write = false;
         // Sections that a transaction left undecided are set aside. That replays older logs, too,
         // so where the options are known they decide.
         options.allow_2pc = known.parsed().is_none_or(|p| p.db.allow_2pc);
