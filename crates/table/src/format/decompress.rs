@@ -115,7 +115,12 @@ fn run(
     dictionary: Option<&Dictionary>,
     out: &mut Vec<u8>,
 ) -> Result<()> {
-    out.clear();
+    if !matches!(
+        codec,
+        Compression::Snappy | Compression::Lz4 | Compression::Lz4hc
+    ) {
+        out.clear();
+    }
     match codec {
         Compression::None => {
             out.extend_from_slice(contents);
@@ -195,6 +200,16 @@ fn undecodable(codec: &str, why: impl std::fmt::Display) -> Error {
     Error::corruption(format!("{codec} block does not decompress: {why}"))
 }
 
+/// Gives `out` that length, whatever it holds: a codec that says how much it has written writes over
+/// it. Bytes of before are neither moved nor set to zero first.
+#[inline]
+fn make_room(out: &mut Vec<u8>, size: usize) {
+    match out.capacity() < size {
+        true => *out = vec![0; size],
+        false => out.resize(size, 0),
+    }
+}
+
 fn lz4(
     size: usize,
     packed: &[u8],
@@ -203,7 +218,7 @@ fn lz4(
 ) -> Result<()> {
     // One LZ4 byte stands for at most 255 bytes.
     check_claim("LZ4", size, packed.len(), packed.len().saturating_mul(255))?;
-    out.resize(size, 0);
+    make_room(out, size);
     let done = match dictionary {
         None => decompress_into(packed, out),
         Some(dictionary) => decompress_into_with_dict(packed, out, dictionary.lz4()),
@@ -224,7 +239,7 @@ fn snappy(packed: &[u8], out: &mut Vec<u8>) -> Result<()> {
         packed.len(),
         packed.len().saturating_mul(22),
     )?;
-    out.resize(size, 0);
+    make_room(out, size);
     match snap::raw::Decoder::new().decompress(packed, out) {
         Ok(n) if n == size => Ok(()),
         Ok(n) => Err(other_size("Snappy", size, n)),
@@ -360,4 +375,33 @@ fn zstd_stepwise(
         return Err(other_size("zstd", size, out.len()));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Compressor, codec::CompressionOptions};
+    use super::*;
+
+    #[test]
+    fn what_was_in_the_buffer_before_does_not_show() {
+        let raw = b"some bytes and some bytes and some more bytes".repeat(9);
+        for codec in [
+            Compression::Snappy,
+            Compression::Zlib,
+            Compression::Bzip2,
+            Compression::Lz4,
+            Compression::Zstd,
+        ] {
+            let made = Compressor::new(codec, &CompressionOptions::default(), 1024);
+            let mut compressor = made.unwrap();
+            let packed = compressor.compress(&raw).unwrap().to_vec();
+            for len in [0, 7, raw.len(), 3 * raw.len()] {
+                let mut out = vec![b'x'; len];
+                decompress(codec, &packed, &mut out).unwrap();
+                assert!(out == raw, "{codec:?} over {len} bytes");
+            }
+            let mut out = vec![b'x'; 3 * raw.len()];
+            decompress(codec, &packed[..packed.len() - 3], &mut out).unwrap_err();
+        }
+    }
 }
