@@ -640,6 +640,12 @@ impl CompactionIter {
                 break;
             }
             if !self.s.ranges.is_empty() && self.is_covered(seqno) {
+                if keys::tag_type(tag) == ValueType::Merge as u8 {
+                    // Goes, and decides nothing: only a value below the tombstone ends the history,
+                    // as in RocksDB. Folded here, a filter would meet a value instead of operands.
+                    self.step();
+                    continue;
+                }
                 ended = true;
                 break;
             }

@@ -126,6 +126,39 @@ fn a_filter_removes_changes_and_skips_what_a_compaction_rewrites() {
     assert_eq!(keys(&db.default_cf()), "a change keep m z");
 }
 
+/// Removes every value, and keeps operands.
+struct NoValues;
+
+impl CompactionFilter for NoValues {
+    fn name(&self) -> &str {
+        "NoValues"
+    }
+
+    fn filter(&self, _level: usize, _key: &[u8], value: FilterValue<'_>) -> FilterDecision {
+        match value {
+            FilterValue::Operand(_) => FilterDecision::Keep,
+            _ => FilterDecision::Remove,
+        }
+    }
+}
+
+#[test]
+fn an_operand_above_a_deleted_range_is_no_value_for_a_filter() {
+    let dir = tempfile::tempdir().unwrap();
+    let builder = Db::builder(dir.path()).create_if_missing(true);
+    let builder = builder.merge_operator(Arc::new(spanlith::StringAppend::new(b",")));
+    let db = builder
+        .compaction_filter(Arc::new(NoValues))
+        .open()
+        .unwrap();
+    let cf = db.default_cf();
+    cf.merge("k", "1").unwrap();
+    cf.delete_range("a", "z").unwrap();
+    cf.merge("k", "2").unwrap();
+    cf.compact_range(None, None).unwrap();
+    assert_eq!(cf.get("k").unwrap().as_deref(), Some(&b"2"[..]));
+}
+
 #[test]
 fn a_filter_does_not_bring_back_what_a_range_deletes() {
     let dir = tempfile::tempdir().unwrap();
