@@ -7,7 +7,6 @@
 use super::job::CompactionJob;
 use crate::core::Engine;
 use crate::version::{FileMeta, TableCache, TableIo, TableIoOptions};
-use spanlith_table::ReaderOptions;
 use std::sync::Arc;
 
 impl Engine {
@@ -17,7 +16,6 @@ impl Engine {
         if !o.use_direct_io_for_compaction_reads || o.use_direct_reads {
             return None;
         }
-        let shared = &job.family.cache;
         let io = TableIo::new(
             self.c.env.fs.clone(),
             TableIoOptions {
@@ -26,15 +24,7 @@ impl Engine {
                 ..TableIoOptions::default()
             },
         );
-        Some(Arc::new(TableCache {
-            io,
-            paths: shared.paths.clone(),
-            readers: ReaderOptions {
-                cache: None,
-                ..shared.readers.clone()
-            },
-            verify_unique_id: shared.verify_unique_id,
-        }))
+        Some(Arc::new(job.family.cache.apart(io)))
     }
 }
 

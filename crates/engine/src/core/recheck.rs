@@ -2,9 +2,9 @@
 
 use super::Engine;
 use super::family::{Family, FamilySettings};
-use crate::version::{FileMeta, NewFile, TableCache, TableIo, TableIoOptions};
+use crate::version::{FileMeta, NewFile, TableIo, TableIoOptions};
 use spanlith_base::{Error, Result};
-use spanlith_table::{ReadParams, ReaderOptions, TableSummary};
+use spanlith_table::{ContentHash, ReadParams, TableSummary};
 
 impl Engine {
     /// Reads a table that was just written from the file, past the block cache, and compares it with
@@ -22,26 +22,18 @@ impl Engine {
         if !settings.options.paranoid_file_checks {
             return Ok(());
         }
-        let o = &self.c.options;
-        let own = TableCache {
-            io: TableIo::new(
-                self.c.env.fs.clone(),
-                TableIoOptions {
-                    direct_reads: o.use_direct_reads,
-                    ..TableIoOptions::default()
-                },
-            ),
-            paths: family.cache.paths.clone(),
-            readers: ReaderOptions {
-                cache: None,
-                ..family.cache.readers.clone()
+        let io = TableIo::new(
+            self.c.env.fs.clone(),
+            TableIoOptions {
+                direct_reads: self.c.options.use_direct_reads,
+                ..TableIoOptions::default()
             },
-            verify_unique_id: family.cache.verify_unique_id,
-        };
+        );
+        let own = family.cache.apart(io);
         let meta = FileMeta::from_new_file(file, None);
         let reader = own.reader(&meta)?;
         let mut iter = reader.iter(ReadParams::default());
-        let mut read = spanlith_table::ContentHash::default();
+        let mut read = ContentHash::default();
         iter.seek_to_first();
         while iter.valid() {
             read.add(iter.key(), iter.value());

@@ -48,6 +48,20 @@ impl Deref for ReaderRef<'_> {
 }
 
 impl TableCache {
+    /// The same tables by other means, past the block cache. Files have to be described anew, because a
+    /// description keeps the reader that it was first opened with.
+    pub fn apart(&self, io: Arc<TableIo>) -> Self {
+        Self {
+            io,
+            paths: self.paths.clone(),
+            readers: ReaderOptions {
+                cache: None,
+                ..self.readers.clone()
+            },
+            verify_unique_id: self.verify_unique_id,
+        }
+    }
+
     /// The reader of a file, opened at first use. Later calls cost one load if the number of open files
     /// is not limited, else one lookup.
     ///
