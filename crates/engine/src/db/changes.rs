@@ -33,8 +33,10 @@ pub struct Change {
 /// other error repeats.
 pub struct Changes {
     engine: Arc<Engine>,
-    /// Sequence number that comes next.
+    /// Sequence number that comes next; what was asked for until there was a change.
     next: SequenceNumber,
+    /// There was a change.
+    has_begun: bool,
     /// The log being read.
     log: FileNumber,
     reader: Option<LogReader>,
@@ -82,7 +84,8 @@ impl Changes {
         }
         Ok(Self {
             engine: engine.clone(),
-            next: since.max(1),
+            next: since,
+            has_begun: false,
             log: first,
             reader: None,
             following: None,
@@ -91,7 +94,7 @@ impl Changes {
         })
     }
 
-    /// The next batch of the present log that ends at or behind `next`.
+    /// The next batch of the present log: the first one ends at or behind `next`, the others begin there.
     fn look(&mut self, visible: SequenceNumber) -> Result<Found> {
         if self.reader.is_none() {
             self.reader = self.engine.open_log(self.log)?;
@@ -124,7 +127,13 @@ impl Changes {
             }
             self.read_to = end;
             let is_empty = count == 0;
-            if (is_empty && self.engine.is_own_note(rep)) || last < self.next {
+            // A batch without updates ends before it begins: as in RocksDB it is shown behind others, and
+            // first only if everything was asked for.
+            let is_before = match self.has_begun {
+                true => sequence < self.next,
+                false => last < self.next,
+            };
+            if (is_empty && self.engine.is_own_note(rep)) || is_before {
                 continue;
             }
             let batch = WriteBatch::from_bytes(rep)?;
@@ -143,8 +152,14 @@ impl Changes {
             // Known before the look: a log that another follows gets no more records.
             let following = self.following;
             let visible = self.engine.visible();
+            if visible == 0 || (self.has_begun && self.next > visible) {
+                // Nothing but batches without updates could follow, which wait for one that has some. The
+                // reader may hold an end of the log that is none by then.
+                self.reader = None;
+                return Ok(None);
+            }
             match self.look(visible)? {
-                Found::Change(change) if change.sequence > self.next => {
+                Found::Change(change) if change.sequence > self.next.max(1) => {
                     self.held = Some(change);
                     return Err(Error::new(ErrorKind::TryAgain, GAP));
                 }
@@ -176,6 +191,7 @@ impl Changes {
     fn pass(&mut self, change: Change) -> Change {
         let count = get_fixed32(change.batch.as_bytes(), 8).unwrap_or(0);
         self.next = self.next.max(change.sequence + u64::from(count));
+        self.has_begun = true;
         change
     }
 }

@@ -188,6 +188,30 @@ fn changes_are_read_from_the_archive_and_from_logs_in_use() {
 }
 
 #[test]
+fn batches_without_updates_are_shown_between_others() {
+    let temp = TempDir::new("wal-life");
+    let db = open(temp.path(), with(|_| ())).unwrap();
+    let empty = || db.write(&spanlith::WriteBatch::new()).unwrap();
+    empty();
+    db.default_cf().put("a", "1").unwrap();
+    empty();
+    empty();
+    db.default_cf().put("b", "2").unwrap();
+    empty();
+    let all = [(1, 0), (1, 1), (2, 0), (2, 0), (2, 1)];
+    let mut from_all = db.changes(0).unwrap();
+    let found: Vec<Change> = from_all.by_ref().map(Result::unwrap).collect();
+    assert_eq!(keys_of(&found), all);
+    for (since, skipped) in [(1, 1), (2, 4)] {
+        let found: Vec<Change> = db.changes(since).unwrap().map(Result::unwrap).collect();
+        assert_eq!(keys_of(&found), all[skipped..], "since {since}");
+    }
+    db.default_cf().put("c", "3").unwrap();
+    let found: Vec<Change> = from_all.map(Result::unwrap).collect();
+    assert_eq!(keys_of(&found), [(3, 0), (3, 1)]);
+}
+
+#[test]
 fn a_part_of_the_changes_that_is_gone_is_told_once() {
     let temp = TempDir::new("wal-life");
     let db = open(temp.path(), with(|_| ())).unwrap();
