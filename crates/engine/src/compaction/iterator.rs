@@ -9,15 +9,16 @@ use crate::blob::{BlobRead, BlobSource};
 use crate::compaction::{Below, BlobMeter};
 use crate::filter::{FilterDecision, FilterValue, JobFilter};
 use crate::iter::MergingIter;
-use crate::merge::{MergeBase, MergeOperator, MergeResult, full_merge_onto};
+use crate::merge::MergeOperator;
 use crate::version::Version;
 use crate::version::edit::BlobFileGarbage;
 use spanlith_base::keys::{self, ValueType};
 use spanlith_base::range_del::CompactionRangeDels;
-use spanlith_base::wide_columns::WideColumns;
 use spanlith_base::{Comparator, Error, MAX_SEQUENCE, Pinned, Result, SequenceNumber};
 use std::collections::VecDeque;
 use std::sync::Arc;
+
+mod merge;
 
 /// How to decide.
 pub(crate) struct IterSettings {
@@ -268,10 +269,14 @@ impl CompactionIter {
     /// Queues an entry of the current user key.
     fn enqueue(&mut self, kind: ValueType, seqno: SequenceNumber, value: Pinned) {
         let zero = self.s.bottommost && loses_seqno(kind) && self.seen_by_all(seqno);
-        let zero = zero && !self.is_timed();
+        let zero = zero && (!self.is_timed() || self.is_history);
         let tag = keys::pack_tag(if zero { 0 } else { seqno }, kind as u8);
-        self.queue
-            .push_back((keys::internal_key(self.user(), tag), value));
+        let mut key = keys::internal_key(self.user(), tag);
+        if zero && self.is_timed() {
+            let size = self.s.comparator.timestamp_size();
+            key[self.user_len - size..self.user_len].fill(0);
+        }
+        self.queue.push_back((key, value));
         self.output_one = true;
     }
 
@@ -383,8 +388,6 @@ impl CompactionIter {
                 Some(ValueType::SingleDeletion) => self.single_deletion(seqno, stripe)?,
                 Some(ValueType::Merge) => {
                     self.merge(seqno, stripe)?;
-                    // Its base may be a version with an earlier timestamp.
-                    self.is_history = false;
                 }
                 Some(k @ (ValueType::BlobIndex | ValueType::WideColumnEntity)) => {
                     self.emit_input(k, seqno);
@@ -524,35 +527,6 @@ impl CompactionIter {
         }
     }
 
-    /// Asks the filter about an operand. `Err` holds the key to skip to.
-    fn filter_operand(
-        &self,
-        seqno: SequenceNumber,
-        operand: Pinned,
-    ) -> std::result::Result<Option<Pinned>, Vec<u8>> {
-        let Some((filter, level)) = &self.s.filter else {
-            return Ok(Some(operand));
-        };
-        if self.s.snapshots.last().is_some_and(|&s| seqno <= s) {
-            // A snapshot may need it to fold the same value as before.
-            return Ok(Some(operand));
-        }
-        match filter.filter(*level, self.user(), FilterValue::Operand(&operand)) {
-            FilterDecision::Keep | FilterDecision::Purge | FilterDecision::ChangeEntity(_) => {
-                Ok(Some(operand))
-            }
-            FilterDecision::Remove => Ok(None),
-            FilterDecision::ChangeValue(new) => Ok(Some(Pinned::from_vec(new))),
-            FilterDecision::RemoveAndSkipUntil(until) => {
-                if self.s.comparator.compare(&until, self.user()).is_gt() {
-                    Err(until)
-                } else {
-                    Ok(Some(operand))
-                }
-            }
-        }
-    }
-
     /// Leaves out everything before `until`, if that lies ahead.
     fn skip_until(&mut self, until: &[u8]) -> bool {
         if !self.s.comparator.compare(until, self.user()).is_gt() {
@@ -624,133 +598,6 @@ impl CompactionIter {
                 Ok(())
             }
         }
-    }
-
-    /// Folds the merge operands of one stripe.
-    fn merge(&mut self, newest: SequenceNumber, stripe: usize) -> Result<()> {
-        let mut operands: Vec<Pinned> = Vec::new();
-        let mut seqnos: Vec<SequenceNumber> = Vec::new();
-        let mut base: Option<(ValueType, SequenceNumber, Pinned)> = None;
-        // A range tombstone ends the history, and itself stays in the output.
-        let mut ended = false;
-        while self.on_user_key() {
-            let tag = keys::tag(self.input.key());
-            let seqno = keys::tag_sequence(tag);
-            if self.stripe_of(seqno) != stripe {
-                break;
-            }
-            if !self.s.ranges.is_empty() && self.is_covered(seqno) {
-                if keys::tag_type(tag) == ValueType::Merge as u8 {
-                    // Goes, and decides nothing: only a value below the tombstone ends the history,
-                    // as in RocksDB. Folded here, a filter would meet a value instead of operands.
-                    self.step();
-                    continue;
-                }
-                ended = true;
-                break;
-            }
-            match ValueType::from_byte(keys::tag_type(tag)) {
-                Some(ValueType::Merge) => {
-                    match self.filter_operand(seqno, self.input.value_pinned()) {
-                        Ok(Some(operand)) => {
-                            operands.push(operand);
-                            seqnos.push(seqno);
-                        }
-                        Ok(None) => {}
-                        Err(until) => {
-                            self.skip_until(&until);
-                            return Ok(());
-                        }
-                    }
-                    self.step();
-                }
-                Some(_) if operands.is_empty() => {
-                    // The filter left no operand: what lies below is the newest of its stripe.
-                    self.stripe = None;
-                    return Ok(());
-                }
-                Some(
-                    k @ (ValueType::Value
-                    | ValueType::BlobIndex
-                    | ValueType::WideColumnEntity
-                    | ValueType::ValuePreferredSeqno
-                    | ValueType::Deletion
-                    | ValueType::SingleDeletion),
-                ) => {
-                    base = Some((k, seqno, self.input.value_pinned()));
-                    self.step();
-                    break;
-                }
-                _ => break,
-            }
-        }
-        self.input.status()?;
-        if operands.is_empty() && self.s.filter.is_some() {
-            return Ok(());
-        }
-        let Some(operator) = self.s.merge_operator.clone() else {
-            return Err(Error::invalid_argument(
-                "merge_operator is not properly initialized.",
-            ));
-        };
-        // The beginning of history counts as a deletion. As in RocksDB, only the deepest compaction
-        // looks for it: a filter would see a value where there are operands.
-        let at_beginning = base.is_none()
-            && !ended
-            && !self.is_timed()
-            && !self.on_user_key()
-            && self.s.bottommost
-            && self.nothing_below();
-        if base.is_some() || at_beginning || ended {
-            let blob = match &base {
-                Some((ValueType::BlobIndex, _, index)) => {
-                    let how = BlobRead::default();
-                    let (blobs, version) = (&self.s.blobs, &self.s.version);
-                    Some(blobs.resolve(version, self.user(), index, how)?)
-                }
-                _ => None,
-            };
-            let existing = match (&base, &blob) {
-                (_, Some(value)) => MergeBase::Value(value),
-                (Some((ValueType::Value, _, v)), _) => MergeBase::Value(v),
-                (Some((ValueType::ValuePreferredSeqno, _, v)), _) => {
-                    MergeBase::Value(keys::timed_value(v).ok_or_else(short_timed_put)?)
-                }
-                (Some((ValueType::WideColumnEntity, _, v)), _) => {
-                    MergeBase::Entity(WideColumns::decode(v)?)
-                }
-                _ => MergeBase::None,
-            };
-            match full_merge_onto(Some(&operator), self.user(), existing, &operands) {
-                Ok(MergeResult::Value(v)) => {
-                    self.enqueue(ValueType::Value, newest, Pinned::from_vec(v));
-                    return Ok(());
-                }
-                Ok(MergeResult::Entity(v)) => {
-                    self.enqueue(ValueType::WideColumnEntity, newest, Pinned::from_vec(v));
-                    return Ok(());
-                }
-                Err(_) => {}
-            }
-            // An operator that gives up fails reads, not compactions: keep everything.
-        } else if operands.len() > 1 {
-            let oldest_first: Vec<&[u8]> = operands.iter().rev().map(|p| &**p).collect();
-            if let Some(v) = operator.partial_merge(self.user(), &oldest_first) {
-                self.enqueue(ValueType::Merge, newest, Pinned::from_vec(v));
-                self.has_user = false;
-                return Ok(());
-            }
-        }
-        for (seqno, operand) in seqnos.into_iter().zip(operands) {
-            self.enqueue(ValueType::Merge, seqno, operand);
-        }
-        match base {
-            Some((kind, seqno, value)) => self.enqueue(kind, seqno, value),
-            // As in RocksDB, what lies below operands without a base counts as a key's newest
-            // entry: a filter is asked about it, whatever snapshots see.
-            None => self.has_user = false,
-        }
-        Ok(())
     }
 }
 

@@ -1,12 +1,13 @@
 //! Runs a plan: reads the inputs, writes the outputs, and swaps them in one version edit (C3).
 
+use super::notes::PartDone;
 use super::outputs::Outputs;
 use super::own_readers::described_anew;
 use crate::compaction::{Below, CompactionIter, IterSettings};
 use crate::core::{DbState, Engine, Family, FamilySettings, FamilyState, WrittenBy, gate};
 use crate::filter::{FilterContext, TableCreation, protective_filter};
 use crate::iter::{LevelIter, MergingIter, Source};
-use crate::listener::CompactionInfo;
+use crate::listener::{CompactionInfo, CompactionStats};
 use crate::picker::{
     CompactionPlan, CompactionReason, PickerInput, RunningCompaction, pick_leveled,
 };
@@ -218,21 +219,25 @@ impl Engine {
                 end: keys.get(i).map(|k| &k[..]),
                 outputs: Outputs::new(self, job, start(i), keys.get(i).map(|k| &k[..])),
                 garbage: Vec::new(),
+                part: i as u64,
             })
             .collect();
         let results: Vec<Result<Option<u64>>> =
             if ranges.len() == 1 || self.c.env.executor.is_manual() {
                 let all = ranges.iter_mut();
-                all.map(|r| self.rewrite_range(job, r)).collect()
+                all.map(|r| self.run_part(job, r)).collect()
             } else {
+                let (first, others) = ranges.split_at_mut(1);
                 std::thread::scope(|scope| {
-                    let threads: Vec<_> = ranges
+                    let threads: Vec<_> = others
                         .iter_mut()
-                        .map(|r| scope.spawn(|| self.rewrite_range(job, r)))
+                        .map(|r| scope.spawn(|| self.run_part(job, r)))
                         .collect();
+                    let mut results = vec![self.run_part(job, &mut first[0])];
                     let panicked = || Err(Error::aborted("panic in a part of a compaction"));
                     let join = threads.into_iter().map(|t| t.join());
-                    join.map(|r| r.unwrap_or_else(|_| panicked())).collect()
+                    results.extend(join.map(|r| r.unwrap_or_else(|_| panicked())));
+                    results
                 })
             };
         let mut read = Some(0);
@@ -275,6 +280,31 @@ impl Engine {
             entries_out,
             parts,
         })
+    }
+
+    /// Works on one range, and tells listeners; see [`Self::rewrite_range`].
+    fn run_part(
+        self: &Arc<Self>,
+        job: &CompactionJob,
+        range: &mut Range<'_>,
+    ) -> Result<Option<u64>> {
+        self.note_part_begin(job, range.part);
+        let started = self.c.env.clock.monotonic_nanos();
+        let read = self.rewrite_range(job, range);
+        let done = PartDone {
+            part: range.part,
+            result: read.as_ref().map(|_| ()).map_err(Clone::clone),
+            files: &range.outputs.done,
+            stats: CompactionStats {
+                elapsed_micros: (self.c.env.clock.monotonic_nanos() - started) / 1000,
+                input_records: read.as_ref().ok().and_then(|n| *n).unwrap_or(0),
+                output_records: range.outputs.entries,
+                output_bytes: range.outputs.done.iter().map(|f| f.size).sum(),
+                ..CompactionStats::default()
+            },
+        };
+        self.note_part_end(job, &done);
+        read
     }
 
     /// Works on one range; returns the number of entries read if it is known.
@@ -445,6 +475,8 @@ struct Range<'a> {
     outputs: Outputs<'a>,
     /// Blobs nobody refers to any more.
     garbage: Vec<BlobFileGarbage>,
+    /// Its place among the ranges of the job, from 0.
+    part: u64,
 }
 
 /// What a job wrote.

@@ -36,6 +36,14 @@ fn reason_number(name: &str) -> u32 {
     at.unwrap_or(0) as u32
 }
 
+/// What became of one part of a compaction.
+pub(super) struct PartDone<'a> {
+    pub part: u64,
+    pub result: Result<()>,
+    pub files: &'a [NewFile],
+    pub stats: CompactionStats,
+}
+
 impl Engine {
     /// A compaction is about to run.
     pub(super) fn note_compaction_begin(&self, job: &CompactionJob) {
@@ -56,7 +64,24 @@ impl Engine {
         });
         let info = || self.compaction_info(job, &[], Ok(()), CompactionStats::default());
         self.c.listeners.on_compaction_begin(info);
-        self.c.listeners.on_subcompaction_begin(info);
+    }
+
+    /// A part of a compaction is about to run, on this thread.
+    pub(super) fn note_part_begin(&self, job: &CompactionJob, part: u64) {
+        self.c.listeners.on_subcompaction_begin(|| CompactionInfo {
+            subcompaction: part,
+            ..self.compaction_info(job, &[], Ok(()), CompactionStats::default())
+        });
+    }
+
+    /// A part of a compaction has run, on this thread.
+    pub(super) fn note_part_end(&self, job: &CompactionJob, done: &PartDone<'_>) {
+        self.c
+            .listeners
+            .on_subcompaction_completed(|| CompactionInfo {
+                subcompaction: done.part,
+                ..self.compaction_info(job, done.files, done.result.clone(), done.stats)
+            });
     }
 
     /// Tables changed their level as they are.
@@ -80,7 +105,6 @@ impl Engine {
             // A job ends once.
             let _ = told.set(info());
         }
-        self.c.listeners.on_subcompaction_completed(info);
         self.c.listeners.on_compaction_completed(info);
     }
 
@@ -148,7 +172,6 @@ impl Engine {
             // A job ends once.
             let _ = told.set(info());
         }
-        self.c.listeners.on_subcompaction_completed(info);
         self.c.listeners.on_compaction_completed(info);
     }
 

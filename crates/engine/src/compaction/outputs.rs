@@ -25,8 +25,6 @@ pub(super) struct Outputs<'a> {
     /// User key at which the open output begins to be responsible for range tombstones; `None` for
     /// the first.
     lower: Option<Vec<u8>>,
-    /// The output before ends with a newer version of that user key.
-    shares_lower: bool,
     /// User key at which the last output ends to be responsible.
     upper: Option<&'a [u8]>,
     /// Range tombstones up to this number hide nothing that is left.
@@ -73,7 +71,6 @@ impl<'a> Outputs<'a> {
             ancester_time,
             epoch,
             lower,
-            shares_lower: false,
             upper,
             drop_up_to: None,
             seen_up_to: 0,
@@ -220,7 +217,7 @@ impl<'a> Outputs<'a> {
             let has_keys = !bounds.largest.is_empty();
             let begins_at = self.begins_at.take();
             let sides = CutSides {
-                shares_lower: self.shares_lower,
+                begins_at_entry: !self.done.is_empty() && begins_at.is_none(),
                 shares_upper: has_keys && next.is_some_and(ends_with),
                 begins_at: begins_at.as_deref(),
             };
@@ -245,7 +242,6 @@ impl<'a> Outputs<'a> {
             }
             bounds.covered_bytes = covered.map_or(0, |c| c.total);
             self.lower = next.map(<[u8]>::to_vec);
-            self.shares_lower = sides.shares_upper;
         }
         if builder.num_entries() == 0 {
             builder.abandon();

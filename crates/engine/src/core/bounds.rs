@@ -3,13 +3,16 @@
 use crate::blob::each_reference;
 use crate::version::NewFile;
 use spanlith_base::range_del::OutputTombstone;
-use spanlith_base::{Comparator, ValueType, keys};
+use spanlith_base::{Comparator, MAX_SEQUENCE, ValueType, keys};
 use spanlith_table::{TableBuilder, properties};
 
-/// Whether a table shares the user key at its lower or upper bound with its neighbour.
+/// How a table was cut from its neighbours.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CutSides<'a> {
-    pub shares_lower: bool,
+    /// The table was cut from the one before at its first entry, whose key then is the smallest, also
+    /// if a newer range tombstone begins there: the table before covers up to it.
+    pub begins_at_entry: bool,
+    /// The next table begins with an older version of the last user key.
     pub shares_upper: bool,
     /// Internal key of the range tombstone at which the table begins, if it begins at none of its
     /// entries: its tombstones do not act before it.
@@ -86,8 +89,8 @@ impl FileBounds {
         });
     }
 
-    /// Takes in a range tombstone of the table, after [`Self::settle`]. A cut between versions of one
-    /// user key, at either side, leaves the bound to the entry that stands there.
+    /// Takes in a range tombstone of the table, after [`Self::settle`]. A cut at an entry leaves the
+    /// bound to the entry that stands there.
     pub(crate) fn add_tombstone(
         &mut self,
         comparator: &Comparator,
@@ -95,10 +98,17 @@ impl FileBounds {
         cut: &CutSides<'_>,
     ) {
         let (mut smallest, largest) = (tombstone.smallest(), tombstone.largest());
-        if let Some(first) = cut.begins_at
-            && comparator.compare_internal(&smallest, first).is_lt()
-        {
-            smallest = first.to_vec();
+        if let Some(first) = cut.begins_at {
+            // One that was cut off when it was read ends the table before where it says itself.
+            let was_cut = keys::tag_sequence(keys::tag(first)) != MAX_SEQUENCE;
+            let reaches = || {
+                let (user, first) = (keys::user_key(&smallest), keys::user_key(first));
+                let order = comparator.compare_without_timestamp(user, true, first, true);
+                order.is_le()
+            };
+            if comparator.compare_internal(&smallest, first).is_lt() || (was_cut && reaches()) {
+                smallest = first.to_vec();
+            }
         }
         if !self.any {
             self.any = true;
@@ -110,7 +120,7 @@ impl FileBounds {
         }
         self.smallest_seqno = self.smallest_seqno.min(tombstone.seqno);
         self.largest_seqno = self.largest_seqno.max(tombstone.seqno);
-        if (!cut.shares_lower || cut.begins_at.is_some())
+        if !cut.begins_at_entry
             && comparator
                 .compare_internal(&smallest, &self.smallest)
                 .is_lt()

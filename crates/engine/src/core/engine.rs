@@ -100,6 +100,8 @@ pub(crate) struct Engine {
     pub timer: std::sync::Mutex<Option<Box<dyn Send + Sync>>>,
     /// Looks for files that have become old.
     pub age_timer: std::sync::Mutex<Option<Box<dyn Send + Sync>>>,
+    /// Looks at flushes that wait for history to be given up, once there was one.
+    pub postponed_timer: std::sync::Mutex<Option<Box<dyn Send + Sync>>>,
 }
 
 /// Bits of `write_gate`.
@@ -161,6 +163,7 @@ impl Engine {
             lock: std::sync::Mutex::new(lock),
             timer: std::sync::Mutex::new(None),
             age_timer: std::sync::Mutex::new(None),
+            postponed_timer: std::sync::Mutex::new(None),
         })
     }
 

@@ -222,6 +222,7 @@ impl Engine {
             return;
         };
         f.superversion_number += 1;
+        f.flush_postponed = false;
         f.family.counters.note_version(&f.version);
         // Raising the bound alone loses nothing: as in RocksDB, reads below it go on until the next
         // change of files or memtables.
@@ -337,7 +338,7 @@ impl Engine {
 }
 
 /// What a family's stall condition depends on.
-fn stall_input(f: &FamilyState) -> StallInput {
+pub(crate) fn stall_input(f: &FamilyState) -> StallInput {
     let o = &f.settings.options;
     StallInput {
         immutable_count: f.imm.len(),

@@ -37,14 +37,14 @@ pub use history::StatsSlice;
 pub use log_files::LogFile;
 pub use snapshots::{Snapshot, SnapshotList};
 pub use superversion::SuperVersion;
-pub(crate) use throttle::DelayController;
+pub(crate) use throttle::{DelayController, StallCondition, StallInput, stall_condition};
 
 pub(crate) use bounds::{CutSides, FileBounds};
 pub(crate) use covered_bytes::CoveredBytes;
 pub(crate) use engine::{Components, Engine, gate};
 pub(crate) use families::{FamilyRequest, family_paths};
 pub(crate) use family::{Family, FamilySet, FamilySettings};
-pub(crate) use install::{FamilyEdit, wait_would_help, worst_stall};
+pub(crate) use install::{FamilyEdit, stall_input, wait_would_help, worst_stall};
 pub(crate) use manifest::{ManifestState, write_current};
 pub(crate) use opening::Opening;
 pub(crate) use purge::PurgeQueue;

@@ -10,7 +10,7 @@ use spanlith_base::{Error, ErrorKind, FileNumber, Result, SequenceNumber, WriteB
 use spanlith_memtable::MemTable;
 use spanlith_wal::LogWriter;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Places in the lock order (architecture, section 9).
 pub(crate) mod rank {
@@ -39,6 +39,8 @@ pub(crate) struct Immutable {
     pub last_sequence: SequenceNumber,
     /// Why it was sealed.
     pub reason: FlushReason,
+    /// The latest timestamp in it, once somebody asked; `None` in it if it has none.
+    pub newest_timestamp: Arc<OnceLock<Option<u64>>>,
 }
 
 /// The entries of a transaction that was prepared and not decided yet.
@@ -73,6 +75,11 @@ pub(crate) struct FamilyState {
     pub flush_running: bool,
     /// Someone waits for all sealed memtables, however few.
     pub flush_requested: bool,
+    /// The flush waits for history to be given up (`persist_user_defined_timestamps=false`); looked at
+    /// again after every change of memtables or version, and from time to time.
+    pub flush_postponed: bool,
+    /// The next flush does not wait for that: somebody asked for it.
+    pub flush_at_once: bool,
     /// A flush is installed that listeners have not heard of yet.
     pub flush_untold: bool,
     /// It waits in `DbState::compaction_queue`.
@@ -113,6 +120,8 @@ impl FamilyState {
             flush_scheduled: false,
             flush_running: false,
             flush_requested: false,
+            flush_postponed: false,
+            flush_at_once: false,
             flush_untold: false,
             compaction_queued: false,
             running: Vec::new(),
@@ -133,7 +142,8 @@ impl FamilyState {
     /// Whether sealed memtables are to be flushed now.
     pub(crate) fn flush_is_due(&self) -> bool {
         let merge_at = self.settings.options.min_write_buffer_number_to_merge;
-        self.imm.len() >= merge_at.max(1) as usize || (self.flush_requested && !self.imm.is_empty())
+        let enough = self.imm.len() >= merge_at.max(1) as usize;
+        !self.flush_postponed && (enough || (self.flush_requested && !self.imm.is_empty()))
     }
 }
 

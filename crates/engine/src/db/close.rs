@@ -56,6 +56,8 @@ impl Engine {
                     newest.reason = FlushReason::ManualFlush;
                 }
                 f.flush_requested = true;
+                f.flush_at_once = true;
+                f.flush_postponed = false;
             }
         }
         self.schedule(&mut state);
@@ -180,7 +182,7 @@ impl Engine {
             .fetch_or(crate::core::gate::REFUSE, Ordering::Relaxed);
         self.stopping.store(true, Ordering::Relaxed);
         self.changed.notify_all();
-        for timer in [&self.timer, &self.age_timer] {
+        for timer in [&self.timer, &self.age_timer, &self.postponed_timer] {
             drop(
                 timer
                     .lock()

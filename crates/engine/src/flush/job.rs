@@ -10,7 +10,9 @@ use crate::core::{
 };
 use crate::filter::{FilterContext, TableCreation, protective_filter};
 use crate::flush::notes::FlushNote;
-use crate::flush::timestamps::{history_low_after, strips_timestamps, with_smallest_timestamps};
+use crate::flush::timestamps::{
+    history_low_after, keeps_timestamps, strips_timestamps, with_smallest_timestamps,
+};
 use crate::iter::{MergingIter, Source};
 use crate::listener::FlushReason;
 use crate::version::{NewFile, VersionEdit};
@@ -82,6 +84,7 @@ impl Engine {
         // Ends the job also if a listener cleared the error: the next write or flush tries again.
         let mut failed = false;
         loop {
+            self.read_timestamps(family);
             let picked = {
                 let mut state = self.state.lock();
                 let stop = failed || state.error.is_some() || self.stopping();
@@ -91,13 +94,19 @@ impl Engine {
                     self.pick_flush(&mut state, family)
                 };
                 if picked.is_empty() {
+                    let mut postponed = false;
                     if let Some(f) = state.family_mut(family.id) {
                         f.flush_scheduled = false;
                         f.flush_running = false;
-                        f.flush_requested = false;
+                        postponed = f.flush_postponed;
+                        f.flush_requested &= postponed;
+                        f.flush_at_once = false;
                     }
                     drop(state);
                     self.changed.notify_all();
+                    if postponed {
+                        self.watch_postponed();
+                    }
                     return;
                 }
                 picked
@@ -141,7 +150,14 @@ impl Engine {
             return some.map(pick).collect();
         }
         match state.family_mut(family.id) {
-            Some(f) if f.flush_is_due() => vec![pick(f)],
+            Some(f) if f.flush_is_due() => {
+                f.flush_postponed = keeps_timestamps(f);
+                if f.flush_postponed {
+                    return Vec::new();
+                }
+                f.flush_at_once = false;
+                vec![pick(f)]
+            }
             _ => Vec::new(),
         }
     }

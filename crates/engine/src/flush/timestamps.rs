@@ -4,12 +4,22 @@
 //! builder cuts off. Of the versions of a key the one that was written last wins, whatever its
 //! timestamp was. What such a table cannot tell any more, the family's `full_history_ts_low` says:
 //! it rises above every timestamp that was flushed.
+//!
+//! Once somebody set that bound, a flush that nobody asked for waits until it has passed the timestamps
+//! in the memtables, as long as no writer has to wait in turn.
 
-use crate::core::{Family, FamilySettings};
+use crate::core::{
+    Engine, Family, FamilySettings, FamilyState, Immutable, StallCondition, StallInput,
+    stall_condition, stall_input,
+};
 use spanlith_base::timestamp::{decode_u64_timestamp, encode_u64_timestamp, put_padded};
 use spanlith_base::{Comparator, ValueType, keys};
 use spanlith_memtable::MemTable;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+/// How often a flush that waits is looked at again: RocksDB's pause.
+const POSTPONED_PERIOD: Duration = Duration::from_millis(100);
 
 /// Whether tables of the family hold keys without their timestamps.
 pub(crate) fn strips_timestamps(family: &Family, settings: &FamilySettings) -> bool {
@@ -67,21 +77,98 @@ pub(crate) fn history_low_after(
     if !strips_timestamps(family, settings) {
         return None;
     }
-    let c = &family.comparator;
+    let newest = mems
+        .iter()
+        .filter_map(|m| newest_timestamp(&family.comparator, m));
+    let newest = newest.max()?;
+    Some(encode_u64_timestamp(newest.saturating_add(1)).to_vec())
+}
+
+/// The latest timestamp in a memtable.
+fn newest_timestamp(c: &Comparator, mem: &Arc<MemTable>) -> Option<u64> {
     let mut newest: Option<u64> = None;
     let mut note = |timestamp: &[u8]| newest = newest.max(decode_u64_timestamp(timestamp));
-    for mem in mems {
-        let mut iter = mem.iter();
-        iter.seek_to_first();
-        while iter.valid() {
-            note(c.split_timestamp(keys::user_key(iter.key())).1);
-            iter.next();
-        }
-        if let Some(list) = mem.range_tombstones() {
-            for f in list.iter() {
-                f.timestamps.chunks(c.timestamp_size()).for_each(&mut note);
-            }
+    let mut iter = mem.iter();
+    iter.seek_to_first();
+    while iter.valid() {
+        note(c.split_timestamp(keys::user_key(iter.key())).1);
+        iter.next();
+    }
+    if let Some(list) = mem.range_tombstones() {
+        for f in list.iter() {
+            f.timestamps.chunks(c.timestamp_size()).for_each(&mut note);
         }
     }
-    newest.map(|n| encode_u64_timestamp(n.saturating_add(1)).to_vec())
+    newest
+}
+
+/// Whether a flush of the family waits: its memtables hold timestamps that `full_history_ts_low` still
+/// keeps readable, and waiting stalls no writer. To be asked after [`Engine::read_timestamps`].
+pub(super) fn keeps_timestamps(f: &FamilyState) -> bool {
+    let low = &f.version.history_low;
+    if f.flush_at_once || low.is_empty() || !strips_timestamps(&f.family, &f.settings) {
+        return false;
+    }
+    let Some(low) = decode_u64_timestamp(low) else {
+        return false;
+    };
+    // One that was sealed just now is looked at when the flush is looked at again.
+    let newest = f.imm.iter().map(|i| i.newest_timestamp.get());
+    let mut newest = newest.map(|n| n.copied().unwrap_or(Some(u64::MAX)));
+    if !newest.any(|n| n.is_some_and(|n| n >= low)) {
+        return false;
+    }
+    // The mutable memtable counts as soon as it holds anything: it is the next to be sealed.
+    let input = StallInput {
+        immutable_count: f.imm.len() + usize::from(!f.mem.is_empty()),
+        disable_auto_compactions: true,
+        ..stall_input(f)
+    };
+    stall_condition(&input) == StallCondition::Normal
+}
+
+impl Engine {
+    /// Reads the timestamps of sealed memtables whose flush they may hold back. Not under a lock.
+    pub(super) fn read_timestamps(&self, family: &Family) {
+        if family.comparator.timestamp_size() == 0 || self.c.options.atomic_flush {
+            return;
+        }
+        let sealed: Vec<Immutable> = {
+            let state = self.state.lock();
+            let f = state.family(family.id).filter(|f| {
+                !f.version.history_low.is_empty() && strips_timestamps(family, &f.settings)
+            });
+            f.map(|f| f.imm.clone()).unwrap_or_default()
+        };
+        for i in sealed {
+            i.newest_timestamp
+                .get_or_init(|| newest_timestamp(&family.comparator, &i.mem));
+        }
+    }
+
+    /// Has flushes that wait looked at again from time to time: the first write to a mutable memtable may
+    /// end the wait, and tells nobody.
+    pub(super) fn watch_postponed(self: &Arc<Self>) {
+        let mut timer = self
+            .postponed_timer
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if timer.is_some() || self.stopping() {
+            return;
+        }
+        let me = Arc::downgrade(self);
+        let tick = Box::new(move || {
+            let Some(me) = me.upgrade() else {
+                return false;
+            };
+            let mut state = me.state.lock();
+            for f in state.families.values_mut() {
+                f.flush_postponed = false;
+            }
+            me.schedule(&mut state);
+            true
+        });
+        let executor = &self.c.env.executor;
+        *timer = Some(executor.periodic("postponed", POSTPONED_PERIOD, tick));
+    }
 }

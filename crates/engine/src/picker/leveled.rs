@@ -495,8 +495,9 @@ impl Picking<'_> {
         let threshold = self.input.oldest_snapshot.unwrap_or(0);
         let delay = self.input.options.bottommost_file_compaction_delay;
         let now = self.input.now;
-        // Entries with timestamps mostly keep their numbers at the bottom.
-        let candidates = if threshold == 0 || self.comparator().timestamp_size() > 0 {
+        let is_timed = self.comparator().timestamp_size() > 0;
+        // Versions with timestamps keep their numbers until history is given up.
+        let candidates = if threshold == 0 || (is_timed && version.history_low.is_empty()) {
             &[][..]
         } else {
             version.bottommost_files()
@@ -507,7 +508,19 @@ impl Picking<'_> {
             .filter(move |(_, f)| {
                 f.largest_seqno != 0 && f.largest_seqno < threshold && !f.is_being_compacted()
             })
+            .filter(move |(_, f)| !is_timed || self.is_history(f))
             .filter(move |(_, f)| delay == 0 || f.made_at().saturating_add(delay) <= now)
+    }
+
+    /// Whether all timestamps of a table lie in the history that was given up, so that rewriting it at
+    /// the bottom leaves one version of each key, without a number.
+    fn is_history(&self, file: &FileMeta) -> bool {
+        if !file.user_defined_timestamps_persisted {
+            return true;
+        }
+        let low = &self.version().history_low;
+        let newest = &file.max_timestamp;
+        newest.len() == low.len() && self.comparator().compare_timestamp(newest, low).is_lt()
     }
 
     /// Files of all levels but the last whose data is older than `ttl`.

@@ -297,6 +297,7 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
                     next_log: 0,
                     last_sequence: replayed.last_sequence,
                     reason: FlushReason::Others,
+                    newest_timestamp: Arc::default(),
                 });
             }
             engine.install_superversion(&mut state, id);

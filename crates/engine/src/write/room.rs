@@ -270,6 +270,7 @@ impl Engine {
                 next_log,
                 last_sequence,
                 reason,
+                newest_timestamp: Arc::default(),
             });
             let id = f.family.id;
             if let Some(sealed) = f.imm.last() {

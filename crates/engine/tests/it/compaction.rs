@@ -1,18 +1,19 @@
 //! Filters, manual compactions and their options, subcompactions, files dropped by range.
 
+use spanlith::listener::CompactionInfo;
 use spanlith::options::{
     BlockBasedTableOptions, CfOptions, CompactionPri, CompressionType, DbOptions,
 };
 use spanlith::{
     BottommostCompaction, Cf, CompactFilesOptions, CompactRangeOptions, CompactionFilter,
-    CompactionFilterFactory, Db, ErrorKind, FilterContext, FilterDecision, FilterValue, LiveFile,
-    RemoveEmptyValues, SubCode, TableCreation, WriteBatch,
+    CompactionFilterFactory, Db, ErrorKind, EventListener, FilterContext, FilterDecision,
+    FilterValue, LiveFile, RemoveEmptyValues, SubCode, TableCreation, WriteBatch,
 };
 use spanlith_env::{Env, FsOp, MemFs};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 fn small() -> CfOptions {
     let mut cf = CfOptions::default();
@@ -381,6 +382,72 @@ fn a_split_compaction_writes_what_a_whole_one_does() {
     let (split, several) = compacted_in(4);
     assert_eq!(split, whole);
     assert_eq!((one, several), (1, 4));
+}
+
+/// Hears of compactions and their parts.
+#[derive(Default)]
+struct Heard(Mutex<Vec<(&'static str, CompactionInfo)>>);
+
+impl EventListener for Heard {
+    fn on_compaction_begin(&self, info: &CompactionInfo) {
+        self.0.lock().unwrap().push(("begin", info.clone()));
+    }
+    fn on_compaction_completed(&self, info: &CompactionInfo) {
+        self.0.lock().unwrap().push(("end", info.clone()));
+    }
+    fn on_subcompaction_begin(&self, info: &CompactionInfo) {
+        self.0.lock().unwrap().push(("begin part", info.clone()));
+    }
+    fn on_subcompaction_completed(&self, info: &CompactionInfo) {
+        self.0.lock().unwrap().push(("end part", info.clone()));
+    }
+}
+
+#[test]
+fn listeners_hear_of_every_part_of_a_compaction() {
+    let dir = tempfile::tempdir().unwrap();
+    let heard = Arc::new(Heard::default());
+    let db = Db::builder(dir.path())
+        .create_if_missing(true)
+        .no_info_log()
+        .cf_options(small())
+        .listener(heard.clone())
+        .open()
+        .unwrap();
+    let cf = db.default_cf();
+    fill(&cf, 6, "listeners_hear_of_every_part");
+    let options = CompactRangeOptions {
+        max_subcompactions: 4,
+        bottommost: BottommostCompaction::Skip,
+        ..CompactRangeOptions::default()
+    };
+    cf.compact_range_opt(None, None, &options).unwrap();
+    let heard = heard.0.lock().unwrap();
+    assert_eq!((heard[0].0, heard[heard.len() - 1].0), ("begin", "end"));
+    let whole = &heard[heard.len() - 1].1;
+    assert_eq!((whole.base_input_level, whole.output_level), (0, 6));
+    let parts = |what: &str| {
+        let mut parts: Vec<&CompactionInfo> =
+            heard.iter().filter(|h| h.0 == what).map(|h| &h.1).collect();
+        parts.sort_by_key(|info| info.subcompaction);
+        parts
+    };
+    for what in ["begin part", "end part"] {
+        let numbers: Vec<u64> = parts(what).iter().map(|p| p.subcompaction).collect();
+        assert_eq!(numbers, [0, 1, 2, 3], "{what}");
+        for part in parts(what) {
+            assert_eq!((part.job, part.cf_id), (whole.job, whole.cf_id));
+            assert_eq!((part.base_input_level, part.output_level), (0, 6));
+            assert_eq!(part.reason, whole.reason);
+            assert!(part.result.is_ok());
+        }
+    }
+    let ended = parts("end part");
+    let sum = |of: fn(&CompactionInfo) -> u64| ended.iter().map(|p| of(p)).sum::<u64>();
+    assert_eq!(sum(|i| i.stats.input_records), whole.stats.input_records);
+    assert_eq!(sum(|i| i.stats.output_records), whole.stats.output_records);
+    let files: Vec<_> = ended.iter().flat_map(|p| p.output_files.clone()).collect();
+    assert_eq!(files, whole.output_files);
 }
 
 #[test]

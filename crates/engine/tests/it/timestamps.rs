@@ -1,9 +1,14 @@
 //! Families with timestamps whose tables hold none, and history that is given up.
 
 use spanlith::options::{CfOptions, DbOptions};
-use spanlith::{Cf, Db, ErrorKind, FamilyOptions, ReadOptions, WriteOptions};
+use spanlith::{
+    BottommostCompaction, Cf, CompactRangeOptions, Db, ErrorKind, FamilyOptions, ReadOptions,
+    StringAppend, WriteBatch, WriteOptions,
+};
 use spanlith_testkit::{TempDir, test_name};
 use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 const TIMED: &str = "leveldb.BytewiseComparator.u64ts";
 const PLAIN: &str = "leveldb.BytewiseComparator";
@@ -212,4 +217,244 @@ fn compactions_keep_the_newest_version_of_history_that_was_given_up() {
     db.close().unwrap();
     let db = open(temp.path(), TIMED, true).unwrap();
     assert_eq!(db.default_cf().full_history_ts_low(), at(35));
+}
+
+/// A family with timestamps and few memtables of 64 KB, which nobody compacts by himself.
+fn open_small(dir: &Path, persist: bool, memtables: i32) -> Db {
+    let mut db = DbOptions::default();
+    db.create_if_missing = true;
+    db.allow_concurrent_memtable_write = false;
+    let mut cf = CfOptions::default();
+    cf.comparator = TIMED.to_string();
+    cf.persist_user_defined_timestamps = persist;
+    cf.write_buffer_size = 64 << 10;
+    cf.max_write_buffer_number = memtables;
+    cf.num_levels = 3;
+    let family = FamilyOptions::new("default")
+        .options(cf)
+        .merge_operator(Arc::new(StringAppend::new(b",")));
+    let builder = Db::builder(dir).options(db).no_info_log();
+    builder.family(family).open().unwrap()
+}
+
+fn force() -> CompactRangeOptions {
+    CompactRangeOptions {
+        bottommost: BottommostCompaction::Force,
+        ..CompactRangeOptions::default()
+    }
+}
+
+/// Writes until one more memtable is sealed; returns the next timestamp.
+fn seal_one(cf: &Cf, mut next: u64) -> u64 {
+    let w = WriteOptions::default();
+    let entries = || cf.int_property("rocksdb.num-entries-active-mem-table");
+    let mut before = entries();
+    loop {
+        cf.put_at(format!("{next:08}"), &at(next), [0; 100], &w)
+            .unwrap();
+        next += 1;
+        let now = entries();
+        if now < before {
+            return next;
+        }
+        before = now;
+    }
+}
+
+/// Sealed memtables and tables.
+fn places(cf: &Cf) -> (u64, usize) {
+    let sealed = cf.int_property("rocksdb.num-immutable-mem-table");
+    (sealed.unwrap(), cf.live_files().len())
+}
+
+#[test]
+fn a_flush_that_nobody_asked_for_waits_until_history_is_given_up() {
+    let temp = TempDir::new(test_name!());
+    let db = open_small(temp.path(), false, 6);
+    let cf = db.default_cf();
+    cf.increase_full_history_ts_low(&at(5)).unwrap();
+    let next = seal_one(&cf, 10);
+    db.wait_idle(None).unwrap();
+    assert_eq!(places(&cf), (1, 0));
+    assert_eq!(cf.full_history_ts_low(), at(5));
+    let key = format!("{:08}", 10);
+    let early = |n| cf.get_opt(&key, &ReadOptions::default().timestamp(at(n)));
+    assert!(early(10).unwrap().is_some());
+
+    // The timestamps of the mutable memtable do not matter.
+    cf.increase_full_history_ts_low(&at(next - 1)).unwrap();
+    db.wait_idle(None).unwrap();
+    assert_eq!(places(&cf), (0, 1));
+    assert_eq!(cf.full_history_ts_low(), at(next - 1));
+    assert!(early(10).is_err(), "history is gone");
+
+    let next = seal_one(&cf, next);
+    db.wait_idle(None).unwrap();
+    assert_eq!(places(&cf), (1, 1));
+    // A flush on demand waits for nothing, and raises the bound.
+    cf.flush(true).unwrap();
+    assert_eq!(places(&cf), (0, 2));
+    assert_eq!(cf.full_history_ts_low(), at(next));
+    db.close().unwrap();
+}
+
+#[test]
+fn a_flush_that_would_hold_up_writers_does_not_wait_for_history() {
+    let temp = TempDir::new(test_name!());
+    let db = open_small(temp.path(), false, 4);
+    let cf = db.default_cf();
+    cf.increase_full_history_ts_low(&at(5)).unwrap();
+    let next = seal_one(&cf, 10);
+    db.wait_idle(None).unwrap();
+    assert_eq!(places(&cf), (1, 0));
+    let next = seal_one(&cf, next);
+    cf.put_at("z", &at(next), "one more", &WriteOptions::default())
+        .unwrap();
+    // Three memtables of four delay writers. Nobody tells the flush of the write.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while places(&cf) != (0, 1) {
+        assert!(Instant::now() < deadline, "{:?}", places(&cf));
+        std::thread::yield_now();
+    }
+    db.close().unwrap();
+}
+
+#[test]
+fn a_bound_of_history_that_was_never_set_holds_back_no_flush() {
+    let temp = TempDir::new(test_name!());
+    let db = open_small(temp.path(), false, 6);
+    let cf = db.default_cf();
+    let next = seal_one(&cf, 10);
+    db.wait_idle(None).unwrap();
+    assert_eq!(places(&cf), (0, 1));
+    assert!(cf.full_history_ts_low() > at(10).to_vec() && next > 11);
+    db.close().unwrap();
+}
+
+#[test]
+fn merge_operands_are_folded_below_the_history_that_was_given_up_and_not_across_its_bound() {
+    // Kind, timestamp, operand; what reads see at 10, 12 and 25; entries left.
+    type Case<'a> = (&'a [(char, u64, &'a str)], [&'a str; 3], u64);
+    let cases: [Case<'_>; 6] = [
+        (&[('m', 5, "a"), ('m', 6, "b")], ["a,b", "a,b", "a,b"], 1),
+        (
+            &[('p', 4, "p"), ('m', 5, "a"), ('m', 20, "b")],
+            ["p,a", "p,a", "p,a,b"],
+            2,
+        ),
+        (
+            &[('p', 4, "p"), ('m', 5, "a"), ('p', 7, "q"), ('m', 9, "b")],
+            ["q,b", "q,b", "q,b"],
+            1,
+        ),
+        (
+            &[('d', 3, ""), ('m', 5, "a"), ('m', 20, "b"), ('m', 21, "c")],
+            ["a", "a", "a,b,c"],
+            3,
+        ),
+        (
+            &[('m', 5, "a"), ('m', 5, "b"), ('m', 12, "c"), ('m', 12, "d")],
+            ["a,b", "a,b,c,d", "a,b,c,d"],
+            2,
+        ),
+        (
+            &[('p', 4, "p"), ('d', 5, ""), ('m', 6, "a")],
+            ["a", "a", "a"],
+            1,
+        ),
+    ];
+    for (i, (steps, want, entries)) in cases.iter().enumerate() {
+        for with_older in [false, true] {
+            let temp = TempDir::new(test_name!());
+            let w = WriteOptions::default();
+            let db = open_small(temp.path(), true, 2);
+            let cf = db.default_cf();
+            let mut want: Vec<String> = want.iter().map(|w| w.to_string()).collect();
+            if with_older {
+                // Below the files that are compacted, so that they never hold all of the key.
+                cf.put_at("k", &at(1), "old", &w).unwrap();
+                cf.compact_range_opt(None, None, &force()).unwrap();
+                if steps[0].0 == 'm' {
+                    want.iter_mut().for_each(|w| w.insert_str(0, "old,"));
+                }
+            }
+            for &(kind, timestamp, text) in *steps {
+                match kind {
+                    'p' => cf.put_at("k", &at(timestamp), text, &w).unwrap(),
+                    'd' => cf.delete_at("k", &at(timestamp), &w).unwrap(),
+                    _ => {
+                        let mut batch = WriteBatch::new();
+                        batch.merge([b"k", &at(timestamp)[..]].concat(), text);
+                        db.write_opt(&batch, &w).unwrap();
+                    }
+                }
+            }
+            cf.increase_full_history_ts_low(&at(10)).unwrap();
+            for round in ["in memory", "flushed", "compacted"] {
+                for (n, want) in [10, 12, 25].into_iter().zip(&want) {
+                    let found = cf.get_opt("k", &ReadOptions::default().timestamp(at(n)));
+                    let found = found
+                        .unwrap()
+                        .map(|v| String::from_utf8(v.into_vec()).unwrap());
+                    assert_eq!(found.as_ref(), Some(want), "case {i} at {n}, {round}");
+                    let shown = rows(&cf, n);
+                    assert_eq!(&shown[0].1, want, "case {i} at {n}, cursor, {round}");
+                }
+                match round {
+                    "in memory" => cf.flush(true).unwrap(),
+                    _ => cf.compact_range_opt(None, None, &force()).unwrap(),
+                }
+            }
+            let files = cf.live_files();
+            let left: u64 = files.iter().map(|f| f.entries).sum();
+            assert_eq!(left, *entries, "case {i}");
+            // What lies before the bound has lost its timestamp.
+            if *entries == 1 {
+                assert_eq!(rows(&cf, 100)[0].2, 0, "case {i}");
+            }
+            db.close().unwrap();
+        }
+    }
+}
+
+#[test]
+fn bottommost_files_are_rewritten_once_all_their_timestamps_are_given_up() {
+    let temp = TempDir::new(test_name!());
+    let w = WriteOptions::default();
+    let db = open_small(temp.path(), true, 2);
+    let cf = db.default_cf();
+    for n in 0..20 {
+        cf.put_at(format!("{n:03}"), &at(10 + n), "old", &w)
+            .unwrap();
+        cf.put_at(format!("{n:03}"), &at(100 + n), "new", &w)
+            .unwrap();
+    }
+    cf.compact_range_opt(None, None, &force()).unwrap();
+    let entries = || {
+        db.wait_idle(None).unwrap();
+        let files = cf.live_files();
+        assert!(files.iter().all(|f| f.level == 2));
+        files.iter().map(|f| f.entries).sum::<u64>()
+    };
+    // A snapshot's end is what first lets bottommost files be looked at.
+    let release = || {
+        let snapshot = db.snapshot();
+        cf.put_at("zzz", &at(5000), "in memory", &w).unwrap();
+        drop(snapshot);
+    };
+    release();
+    assert_eq!(entries(), 40, "no history was given up");
+    cf.increase_full_history_ts_low(&at(119)).unwrap();
+    release();
+    assert_eq!(
+        entries(),
+        40,
+        "the newest version may still be read at its time"
+    );
+    cf.increase_full_history_ts_low(&at(120)).unwrap();
+    assert_eq!(entries(), 20);
+    assert_eq!(rows(&cf, 120).len(), 20);
+    assert!(rows(&cf, 120).iter().all(|r| r.1 == "new" && r.2 == 0));
+    assert!(cf.live_files().iter().all(|f| f.largest_seqno == 0));
+    db.close().unwrap();
 }
