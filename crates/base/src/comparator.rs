@@ -5,6 +5,7 @@
 //! ([`crate::timestamp`]) come as [`Comparator::User`], so that the fast paths need not know them.
 
 use crate::keys;
+use crate::perf::{self, PerfCounter};
 use crate::timestamp::U64Timestamps;
 use std::cmp::Ordering;
 use std::fmt;
@@ -160,6 +161,7 @@ impl Comparator {
     /// Order of two user keys.
     #[inline]
     pub fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        perf::add(PerfCounter::UserKeyComparisonCount, 1);
         match self {
             Self::Bytewise => a.cmp(b),
             Self::ReverseBytewise => b.cmp(a),

@@ -76,6 +76,15 @@ impl<V: Send + Sync + 'static> Clone for Cache<V> {
     }
 }
 
+impl<V: Send + Sync + 'static> std::fmt::Debug for Cache<V> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cache")
+            .field("capacity", &self.capacity())
+            .field("shards", &self.inner.shards.len())
+            .finish()
+    }
+}
+
 /// Hash of a key: upper bits choose the shard, lower ones the slot.
 #[inline]
 fn hash(key: &CacheKey) -> u64 {
@@ -194,6 +203,22 @@ impl<V: Send + Sync + 'static> Cache<V> {
     /// Sum of charges of pinned entries. Visits every entry.
     pub fn pinned_usage(&self) -> usize {
         self.sum(Shard::pinned_usage)
+    }
+
+    /// Number and charges of the entries of each class, by the number that `class` gives to a value;
+    /// entries of other numbers are left out. Visits every entry; `class` is called under a lock and must
+    /// only look.
+    pub fn tally<const N: usize>(&self, class: impl Fn(&V) -> usize) -> [(usize, usize); N] {
+        let mut sums = [(0, 0); N];
+        for shard in &self.inner.shards {
+            shard.lock().for_each(|value, charge| {
+                if let Some((count, bytes)) = sums.get_mut(class(value)) {
+                    *count += 1;
+                    *bytes += charge;
+                }
+            });
+        }
+        sums
     }
 
     /// Number of entries. Visits every shard.

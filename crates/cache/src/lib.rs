@@ -4,6 +4,7 @@
 //! charges within a capacity. It knows bytes and charges, not blocks.
 //!
 //! ```text
+//!   reservation  memory elsewhere that is charged to the cache
 //!   cache   the public handle: picks the shard, drops values outside the locks
 //!   shard   capacity, pinning and the two eviction policies over one table
 //!   table   open-addressed slots, one line each
@@ -14,7 +15,9 @@
 #![forbid(unsafe_code)]
 
 mod cache;
+mod reservation;
 mod shard;
 mod table;
 
 pub use cache::{Cache, CacheKey, Policy, Priority};
+pub use reservation::{Release, Reservation, Reserved, STEP_BYTES};

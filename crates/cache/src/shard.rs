@@ -86,6 +86,15 @@ impl<V> Shard<V> {
         self.table.len()
     }
 
+    /// Shows each entry's value and charge.
+    pub(crate) fn for_each(&self, mut see: impl FnMut(&V, usize)) {
+        for slot in self.table.entries() {
+            if let Some(value) = &slot.value {
+                see(value, slot.charge);
+            }
+        }
+    }
+
     pub(crate) fn pinned_usage(&self) -> usize {
         self.table
             .entries()

@@ -108,6 +108,9 @@ fn open(
     if let Some(budget) = &parts.write_buffers {
         builder = builder.write_buffer_manager(budget.clone());
     }
+    if let Some(cache) = &parts.row_cache {
+        builder = builder.row_cache(cache.clone());
+    }
     if let Some(files) = &parts.sst_files {
         builder = builder.sst_file_manager(files.manager.clone());
     }

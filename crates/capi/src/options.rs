@@ -44,6 +44,7 @@ pub struct rocksdb_options_t {
 pub(crate) struct Parts {
     pub(crate) rate_limiter: Option<Arc<RateLimiter>>,
     pub(crate) write_buffers: Option<Arc<WriteBufferManager>>,
+    pub(crate) row_cache: Option<BlockCache>,
     pub(crate) sst_files: Option<Managed>,
     pub(crate) db_paths: Vec<DbPath>,
     pub(crate) cf_paths: Vec<DbPath>,

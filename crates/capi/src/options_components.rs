@@ -102,11 +102,15 @@ c_api! {
         }
     }
 
-    /// A cache of rows: a hint, blocks are cached in any case.
+    /// Keeps what tables answer to point lookups; the cache may also be the one of blocks. A null
+    /// pointer changes nothing.
     fn rocksdb_options_set_row_cache(
-        _options: *mut rocksdb_options_t,
-        _cache: *mut rocksdb_cache_t,
+        options: *mut rocksdb_options_t,
+        cache: *mut rocksdb_cache_t,
     ) {
+        if !cache.is_null() {
+            (*options).parts.row_cache = Some((*cache).0.clone());
+        }
     }
 
     /// A cache of values in blob files: a hint, they are read where they are.

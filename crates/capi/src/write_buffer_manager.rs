@@ -6,7 +6,7 @@ use crate::options::rocksdb_options_t;
 use spanlith_base::WriteBufferManager;
 use spanlith_base::write_buffer_manager::{CHARGE_BYTES, CacheEntry, ChargeCache};
 use spanlith_cache::{CacheKey, Priority};
-use spanlith_table::{Block, BlockCache};
+use spanlith_table::{Block, BlockCache, CacheRole};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -33,7 +33,10 @@ fn charge_to(cache: &BlockCache) -> ChargeCache {
     let next = AtomicU64::new(0);
     Box::new(move || {
         let block = next.fetch_add(1, Ordering::Relaxed);
-        let (key, pin) = (CacheKey { file, block }, Arc::new(Block::empty()));
+        let (key, pin) = (
+            CacheKey { file, block },
+            Arc::new(Block::empty(CacheRole::WriteBuffer)),
+        );
         let charge = CHARGE_BYTES as usize;
         cache
             .insert(key, pin.clone(), charge, Priority::High)

@@ -18,11 +18,13 @@ use crate::options::{BuilderOptions, IndexShortening};
 use crate::output::Output;
 use crate::properties::{self, TableProperties};
 use crate::timestamps::TimestampWriter;
+use crate::{CacheRole, Charge, charge};
 use crate::{Compression, unique_id};
 use spanlith_base::checksum::xxh3_64;
 use spanlith_base::keys::{self, TAG_LEN};
 use spanlith_base::timestamp::without_timestamps;
 use spanlith_base::{Comparator, Error, Result, SliceTransform, ValueType};
+use spanlith_cache::STEP_BYTES;
 use spanlith_env::WritableFile;
 use std::cmp::Ordering;
 
@@ -67,6 +69,8 @@ struct Held {
 
 struct HeldBlock {
     raw: Vec<u8>,
+    /// Its bytes in the block cache, if they are charged.
+    _charge: Option<Charge>,
     last: Vec<u8>,
     next: Option<Vec<u8>>,
 }
@@ -104,6 +108,8 @@ pub struct TableBuilder {
     /// The index wants to see every key.
     index_wants_keys: bool,
     filter: Option<FilterWriter>,
+    /// Its memory in the block cache, if that is charged.
+    filter_charges: Vec<Charge>,
     /// Last internal key added; empty before the first.
     last_key: Vec<u8>,
     counters: Counters,
@@ -193,6 +199,7 @@ impl TableBuilder {
             index_wants_keys: index.wants_keys(),
             index,
             filter,
+            filter_charges: Vec::new(),
             last_key: Vec::new(),
             counters: Counters::new(),
             collecting: Collecting::of(&options),
@@ -366,18 +373,40 @@ impl TableBuilder {
             || (now > self.cut_limit && now + self.block.size_of_next(key_len, value_len) > target)
     }
 
+    /// Charges the hashes gathered for the filter to the block cache, in whole steps.
+    #[cold]
+    fn charge_filter(&mut self) {
+        let hashes = self.filter.as_ref().map_or(0, FilterWriter::num_entries);
+        let bytes = hashes as usize * size_of::<u64>();
+        let to = self.options.charges.filter.as_ref();
+        while self.filter_charges.len() < bytes / STEP_BYTES {
+            // Without room it is built all the same, and asks again with the next block.
+            match charge(to, CacheRole::FilterConstruction, STEP_BYTES) {
+                Ok(Some(charge)) => self.filter_charges.push(charge),
+                _ => return,
+            }
+        }
+    }
+
     /// Ends the open data block. `next` is the first key behind it.
     fn cut_block(&mut self, next: Option<&[u8]>) -> Result<()> {
+        if self.options.charges.filter.is_some() {
+            self.charge_filter();
+        }
         if let Some(held) = &mut self.held {
             let raw = self.block.finish().to_vec();
             self.block.clear();
             held.bytes += raw.len() as u64;
+            let role = CacheRole::CompressionDictionaryBuildingBuffer;
+            let charged = charge(self.options.charges.dictionary.as_ref(), role, raw.len());
+            let is_refused = charged.is_err();
             held.blocks.push(HeldBlock {
                 raw,
+                _charge: charged.ok().flatten(),
                 last: self.last_key.clone(),
                 next: next.map(<[u8]>::to_vec),
             });
-            return match held.bytes > held.limit {
+            return match is_refused || held.bytes > held.limit {
                 true => self.release(),
                 false => Ok(()),
             };
@@ -577,6 +606,9 @@ impl TableBuilder {
             Finished::Nothing => {}
             Finished::Full(contents) => {
                 size = contents.len();
+                let to = self.options.charges.filter.as_ref();
+                // Without room it is written all the same.
+                let _charge = charge(to, CacheRole::FilterConstruction, size);
                 metaindex.push((FULL_FILTER_NAME, self.out.put(&contents, 0)?));
             }
             Finished::Partitioned(partitions) => {

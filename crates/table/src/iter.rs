@@ -385,7 +385,7 @@ impl TableIter {
         }
         reader.fill(handle, &found, &self.params)?;
         if self.params.is_counted {
-            reader.count_read(BlockKind::Data, handle.size, None);
+            reader.count_read(BlockKind::Data, handle.size);
             reader.count_fill(CachedKind::Data, &found, &self.params);
         }
         self.cursor.set_block(found);

@@ -31,14 +31,16 @@ pub mod properties;
 pub mod reader;
 pub mod unique_id;
 
+mod charges;
 mod counters;
 mod index;
 mod output;
 mod readahead;
 mod timestamps;
 
-pub use block::Block;
+pub use block::{Block, CacheRole};
 pub use builder::{ContentHash, TableBuilder, TableSummary};
+pub use charges::{CacheCharges, CacheUsageOptions, Charge, Charged, MemoryCharge, charge};
 pub use collector::{
     CollectedEntry, CollectorContext, Collectors, CompactOnDeletion, TablePropertiesCollector,
     TablePropertiesCollectorFactory,
@@ -48,8 +50,8 @@ pub use format::{Compression, CompressionOptions, Compressor};
 pub use index::IndexType;
 pub use iter::TableIter;
 pub use options::{
-    AutoReadahead, BuilderOptions, IndexShortening, ReadCounters, ReadParams, ReaderOptions,
-    TableOptions,
+    AutoReadahead, BuilderOptions, IndexShortening, ReadActivity, ReadCounters, ReadParams,
+    ReaderOptions, TableOptions,
 };
 pub use properties::TableProperties;
 pub use reader::{KeyAnchor, PrefixSeek, RangeTombstone, TableDump, TableGet, TableReader};

@@ -3,9 +3,9 @@
 use crate::collector::Collectors;
 use crate::filter::FilterKind;
 use crate::index::IndexType;
-use crate::{BlockCache, Compression, CompressionOptions};
+use crate::{BlockCache, CacheCharges, Compression, CompressionOptions};
 use spanlith_base::checksum::ChecksumKind;
-use spanlith_base::stats::Statistics;
+use spanlith_base::stats::{Histogram, Statistics};
 use spanlith_base::{Comparator, SliceTransform};
 use spanlith_env::{Clock, IoPriority, RateLimiter};
 use std::sync::Arc;
@@ -166,6 +166,8 @@ pub struct BuilderOptions {
     /// Random number of the context checksums (format version 7); `None` derives one from session
     /// and file number. Zero is replaced.
     pub context_checksum_base: Option<u32>,
+    /// Memory of the builder that is charged to a block cache.
+    pub charges: CacheCharges,
 }
 
 impl Default for BuilderOptions {
@@ -194,6 +196,7 @@ impl Default for BuilderOptions {
             filter_level: crate::filter::BOTTOMMOST,
             collectors: Collectors::default(),
             context_checksum_base: None,
+            charges: CacheCharges::default(),
         }
     }
 }
@@ -248,6 +251,8 @@ pub struct ReaderOptions {
     pub auto_readahead: AutoReadahead,
     /// Asked before reads that have a priority ([`ReadParams::rate_priority`]), if it limits reads.
     pub rate_limiter: Option<Arc<RateLimiter>>,
+    /// Memory of readers that is charged to a block cache.
+    pub charges: CacheCharges,
     /// Who counts; only reads with [`ReadParams::is_counted`] are.
     pub counters: Option<ReadCounters>,
 }
@@ -293,6 +298,7 @@ impl Default for ReaderOptions {
             cache_id: None,
             auto_readahead: AutoReadahead::default(),
             rate_limiter: None,
+            charges: CacheCharges::default(),
             counters: None,
         }
     }
@@ -321,6 +327,37 @@ pub struct ReadParams {
     /// Count what the read costs, in the statistics of the table's reader and in the perf context of
     /// the calling thread.
     pub is_counted: bool,
+    /// What the read is for; only counting asks.
+    pub activity: ReadActivity,
+}
+
+/// What a read of a table is for: decides in which histogram its times go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReadActivity {
+    /// None of the others.
+    #[default]
+    Unknown,
+    /// A get.
+    Get,
+    /// A multi-get.
+    MultiGet,
+    /// An iterator.
+    Iterator,
+    /// A compaction.
+    Compaction,
+}
+
+impl ReadActivity {
+    /// The histogram of how long reads of files for it take, in microseconds.
+    pub(crate) fn histogram(self) -> Option<Histogram> {
+        match self {
+            Self::Unknown => None,
+            Self::Get => Some(Histogram::FileReadGetMicros),
+            Self::MultiGet => Some(Histogram::FileReadMultigetMicros),
+            Self::Iterator => Some(Histogram::FileReadDbIteratorMicros),
+            Self::Compaction => Some(Histogram::FileReadCompactionMicros),
+        }
+    }
 }
 
 impl Default for ReadParams {
@@ -335,6 +372,7 @@ impl Default for ReadParams {
             rate_priority: None,
             deadline_micros: 0,
             is_counted: false,
+            activity: ReadActivity::Unknown,
         }
     }
 }

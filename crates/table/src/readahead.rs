@@ -96,9 +96,13 @@ impl ReadAhead {
         self.start = offset;
         self.buffer.resize(size, 0);
         let file = reader.file();
+        let began = params.is_counted.then(|| reader.moment()).flatten();
         match file.read_at(offset, &mut self.buffer) {
             Ok(n) => {
                 self.buffer.truncate(n);
+                if params.is_counted {
+                    reader.count_file_read(params, began);
+                }
                 let next = offset + n as u64;
                 if params.prefetch && wanted > len && next < limit {
                     let ahead = usize::try_from(limit - next).unwrap_or(usize::MAX);

@@ -16,7 +16,7 @@ use crate::version::{NewFile, VersionEdit};
 use spanlith_base::range_del::CompactionRangeDels;
 use spanlith_base::{Error, ErrorKind, MAX_SEQUENCE, Result, SubCode};
 use spanlith_env::IoPriority;
-use spanlith_table::ReadParams;
+use spanlith_table::{ReadActivity, ReadParams};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -387,6 +387,8 @@ impl Engine {
             bypass_cache: true,
             prefetch: true,
             rate_priority: Some(self.compaction_priority()),
+            is_counted: self.c.statistics.is_some(),
+            activity: ReadActivity::Compaction,
             ..ReadParams::default()
         };
         let mut sources = Vec::new();

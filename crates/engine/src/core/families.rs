@@ -8,10 +8,10 @@ use crate::blob::{BlobSource, ExpectedFamily};
 use crate::filter::FilterSource;
 use crate::merge::MergeOperator;
 use crate::options::{BlockBasedTableOptions, CfOptions};
-use crate::version::{DbPath, FilePaths, PurgeSink, TableCache, Version, VersionEdit};
+use crate::version::{DbPath, FilePaths, PurgeSink, RowCache, TableCache, Version, VersionEdit};
 use spanlith_base::slice_transform::SliceTransform;
 use spanlith_base::{Comparator, Error, Result};
-use spanlith_table::{BlockCache, Collectors, ReadCounters, ReaderOptions};
+use spanlith_table::{BlockCache, CacheUsageOptions, Collectors, ReadCounters, ReaderOptions};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -33,6 +33,8 @@ pub(crate) struct FamilyRequest {
     /// Who adds properties to its tables.
     pub collectors: Collectors,
     pub block_cache: Option<BlockCache>,
+    /// Which memory is charged to it.
+    pub cache_usage: CacheUsageOptions,
     /// Directories of its tables; empty means the database directory.
     pub paths: Vec<DbPath>,
 }
@@ -50,6 +52,7 @@ impl FamilyRequest {
             filters: FilterSource::default(),
             collectors: Collectors::default(),
             block_cache: None,
+            cache_usage: CacheUsageOptions::default(),
             paths: Vec::new(),
         }
     }
@@ -92,7 +95,15 @@ impl Engine {
                 ..super::reader_options(request, &c.io)
             },
             verify_unique_id: c.options.verify_sst_unique_id_in_manifest,
+            rows: c.resources.row_cache.as_ref().map(|rows| {
+                let statistics = c.statistics.clone();
+                RowCache::new(rows.clone(), statistics)
+            }),
         });
+        for file in version.levels.iter().flat_map(|level| &level.files) {
+            // A strict cache that has no room refuses the next file that is added.
+            let _ = cache.charge_metadata(file);
+        }
         let blobs = BlobSource::new(
             c.env.fs.clone(),
             cache.paths.dir(0).to_path_buf(),

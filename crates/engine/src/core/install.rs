@@ -128,6 +128,7 @@ impl Engine {
             for new in &edit.new_files {
                 if let Some((level, at)) = version.locate(new.number) {
                     let file = &version.levels[level].files[at];
+                    family.cache.charge_metadata(file)?;
                     family.cache.reader(file)?;
                     value_sizes.add(file);
                     self.track_table(&family, file);

@@ -5,6 +5,7 @@ use crate::options::DbOptions;
 use crate::version::{DbPath, FileMeta, TableIo, TableIoOptions};
 use spanlith_base::{Result, WriteBufferManager};
 use spanlith_env::{Env, RateLimiter, RateLimiterOptions, SstFileManager};
+use spanlith_table::BlockCache;
 use std::sync::Arc;
 
 /// Attached to a database when it is opened.
@@ -16,6 +17,8 @@ pub(crate) struct Resources {
     pub sst_files: Option<Arc<SstFileManager>>,
     /// Budget of the memtables.
     pub write_buffers: Option<Arc<WriteBufferManager>>,
+    /// Cache of rows, which may be a block cache as well.
+    pub row_cache: Option<BlockCache>,
     /// `db_paths`: directories of the tables of families without own ones; empty means the database
     /// directory.
     pub paths: Vec<DbPath>,

@@ -185,6 +185,7 @@ pub(crate) fn reader_options(request: &FamilyRequest, io: &TableIo) -> ReaderOpt
             after_reads: u32::try_from(o.num_file_reads_for_auto_readahead).unwrap_or(u32::MAX),
         },
         rate_limiter: io.rate_limiter().cloned(),
+        charges: request.cache_usage.charges(request.block_cache.as_ref()),
         ..ReaderOptions::default()
     }
 }

@@ -13,7 +13,7 @@ use spanlith_base::slice_transform::SliceTransform;
 use spanlith_base::stats::Statistics;
 use spanlith_base::{Comparator, Error, Result, WriteBufferManager};
 use spanlith_env::{Env, RateLimiter, SstFileManager};
-use spanlith_table::{BlockCache, TablePropertiesCollectorFactory};
+use spanlith_table::{BlockCache, CacheUsageOptions, TablePropertiesCollectorFactory};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -166,6 +166,18 @@ impl OpenBuilder {
     /// One budget for the memtables of all families, and of all databases that share the manager.
     pub fn write_buffer_manager(mut self, manager: Arc<WriteBufferManager>) -> Self {
         self.resources.write_buffers = Some(manager);
+        self
+    }
+
+    /// Which memory of the default family outside its block cache is charged to it.
+    pub fn cache_usage(self, options: CacheUsageOptions) -> Self {
+        self.change_default(|f| f.cache_usage(options))
+    }
+
+    /// Keeps what tables answer to point lookups, by key. May be a block cache as well, and may be shared
+    /// by several databases. Range deletions are refused then, as in RocksDB.
+    pub fn row_cache(mut self, cache: BlockCache) -> Self {
+        self.resources.row_cache = Some(cache);
         self
     }
 

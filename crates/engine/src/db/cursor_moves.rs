@@ -3,7 +3,7 @@
 
 use super::cursor::Cursor;
 use crate::read::{DbIter, Passed};
-use spanlith_base::perf::{self, PerfCounter};
+use spanlith_base::perf::{self, PerfCounter, PerfTime};
 use spanlith_base::stats::{Histogram, Ticker};
 use spanlith_base::{Error, Pinned, Result};
 
@@ -52,6 +52,14 @@ impl Cursor {
         let moved = if self.options.tailing {
             self.tail(to)
         } else {
+            let clock = &self.engine.c.env.clock;
+            let _timer = observed.then(|| {
+                let counter = match to {
+                    Move::Next | Move::Prev => PerfCounter::FindNextUserEntryTime,
+                    _ => PerfCounter::SeekInternalSeekTime,
+                };
+                perf::timer(counter, PerfTime::Work, || clock.monotonic_nanos())
+            });
             let i = self.iter.as_mut().map_err(|e| e.clone())?;
             to.make(i);
             let valid = i.valid();

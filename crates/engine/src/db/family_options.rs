@@ -11,7 +11,7 @@ use crate::version::{DbPath, PATHS_MAX};
 use spanlith_base::slice_transform::SliceTransform;
 use spanlith_base::timestamp::U64_TIMESTAMP_LEN;
 use spanlith_base::{Comparator, Error, Result};
-use spanlith_table::{BlockCache, Collectors, TablePropertiesCollectorFactory};
+use spanlith_table::{BlockCache, CacheUsageOptions, Collectors, TablePropertiesCollectorFactory};
 use std::sync::Arc;
 
 /// Capacity of the block cache that a family gets when none is given: RocksDB's 32 MiB.
@@ -31,6 +31,7 @@ pub struct FamilyOptions {
     filters: FilterSource,
     collectors: Collectors,
     block_cache: Option<BlockCache>,
+    cache_usage: CacheUsageOptions,
     paths: Vec<DbPath>,
 }
 
@@ -67,6 +68,7 @@ impl FamilyOptions {
             filters: FilterSource::default(),
             collectors: Collectors::default(),
             block_cache: None,
+            cache_usage: CacheUsageOptions::default(),
             paths: Vec::new(),
         }
     }
@@ -131,6 +133,13 @@ impl FamilyOptions {
     /// Cache for blocks; may be shared by families and databases.
     pub fn block_cache(mut self, cache: BlockCache) -> Self {
         self.block_cache = Some(cache);
+        self
+    }
+
+    /// Which memory outside the block cache is charged to it (`cache_usage_options`). No file of the
+    /// database names it: it must be given whenever it is opened.
+    pub fn cache_usage(mut self, options: CacheUsageOptions) -> Self {
+        self.cache_usage = options;
         self
     }
 
@@ -218,7 +227,8 @@ impl FamilyOptions {
     /// # Errors
     /// `InvalidArgument`.
     pub(super) fn check_table(&self) -> Result<()> {
-        check_table(&self.table)
+        check_table(&self.table)?;
+        self.cache_usage.check(self.table.no_block_cache)
     }
 
     /// The family as the engine takes it.
@@ -274,6 +284,7 @@ impl FamilyOptions {
             filters: self.filters,
             collectors: self.collectors,
             block_cache,
+            cache_usage: self.cache_usage,
             paths: self.paths,
         }
     }

@@ -75,6 +75,7 @@ impl Engine {
             prefix_extractor: settings.prefix_extractor.clone(),
             persist_timestamps: settings.options.persist_user_defined_timestamps,
             hash_contents: settings.options.paranoid_file_checks,
+            charges: family.cache.readers.charges.clone(),
             ..BuilderOptions::default()
         }
     }

@@ -8,15 +8,28 @@
 //! list newer places first.
 
 use super::Source;
+use spanlith_base::perf::{self, PerfCounter, PerfTime};
 use spanlith_base::{Comparator, Error, Pinned, Result, keys};
+use spanlith_env::Clock;
 use spanlith_table::{PrefixSeek, ReadParams};
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 struct Child {
     source: Source,
     prefix: u64,
     /// Left out since a filter said that it holds nothing of what is sought.
     left_out: bool,
+}
+
+/// Moves a child, measured.
+#[cold]
+fn timed(clock: &dyn Clock, source: &mut Source, go: &mut impl FnMut(&mut Source)) {
+    let timer = |counter| perf::timer(counter, PerfTime::Work, || clock.monotonic_nanos());
+    let _child = timer(PerfCounter::SeekChildSeekTime);
+    let is_memtable = matches!(source, Source::Mem(_));
+    let _memtable = is_memtable.then(|| timer(PerfCounter::SeekOnMemtableTime));
+    go(source);
 }
 
 /// The merged stream.
@@ -29,6 +42,8 @@ pub struct MergingIter {
     second: usize,
     forward: bool,
     error: Option<Error>,
+    /// Measures seeks, if they may be measured.
+    clock: Option<Arc<dyn Clock>>,
 }
 
 impl MergingIter {
@@ -48,6 +63,21 @@ impl MergingIter {
             second: 0,
             forward: true,
             error: None,
+            clock: None,
+        }
+    }
+
+    /// Seeks that the perf context of their thread wants to know the times of are measured by `clock`.
+    pub fn time_by(&mut self, clock: &Arc<dyn Clock>) {
+        self.clock = Some(clock.clone());
+    }
+
+    /// The clock if times are wanted.
+    #[inline]
+    fn wanted_clock(&self) -> Option<Arc<dyn Clock>> {
+        match perf::is_timed(PerfTime::Work) {
+            true => self.clock.clone(),
+            false => None,
         }
     }
 
@@ -285,11 +315,22 @@ impl MergingIter {
     }
 
     fn move_all(&mut self, forward: bool, mut go: impl FnMut(&mut Source)) {
+        let clock = self.wanted_clock();
         for c in &mut self.children {
-            go(&mut c.source);
+            match &clock {
+                None => go(&mut c.source),
+                Some(clock) => timed(&**clock, &mut c.source, &mut go),
+            }
             c.left_out = false;
         }
         self.forward = forward;
+        let heap = match forward {
+            true => PerfCounter::SeekMinHeapTime,
+            false => PerfCounter::SeekMaxHeapTime,
+        };
+        let _timer = clock
+            .as_ref()
+            .map(|clock| perf::timer(heap, PerfTime::Work, || clock.monotonic_nanos()));
         self.rebuild();
     }
 

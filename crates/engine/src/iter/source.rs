@@ -4,6 +4,7 @@
 //! cheaper than an indirect call.
 
 use super::LevelIter;
+use spanlith_base::perf::{self, PerfCounter};
 use spanlith_base::{Pinned, Result};
 use spanlith_memtable::MemTableIter;
 use spanlith_table::{PrefixSeek, ReadParams, TableIter};
@@ -59,13 +60,27 @@ impl Source {
     /// Moves to the next entry. Requires: `valid`.
     #[inline]
     pub fn next(&mut self) {
-        each!(self, i => i.next());
+        match self {
+            Self::Mem(i) => {
+                perf::add(PerfCounter::NextOnMemtableCount, 1);
+                i.next();
+            }
+            Self::Table(i) => i.next(),
+            Self::Level(i) => i.next(),
+        }
     }
 
     /// Moves to the entry before. Requires: `valid`.
     #[inline]
     pub fn prev(&mut self) {
-        each!(self, i => i.prev());
+        match self {
+            Self::Mem(i) => {
+                perf::add(PerfCounter::PrevOnMemtableCount, 1);
+                i.prev();
+            }
+            Self::Table(i) => i.prev(),
+            Self::Level(i) => i.prev(),
+        }
     }
 
     /// Moves to the first entry at or after the internal key.

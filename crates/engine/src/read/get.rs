@@ -89,6 +89,16 @@ impl<'a> Lookup<'a> {
         self.merge.operands().len()
     }
 
+    /// The sequence number it reads at.
+    pub(super) fn snapshot(&self) -> SequenceNumber {
+        self.snapshot
+    }
+
+    /// Whether a visible range tombstone over the key was met.
+    pub(super) fn is_covered(&self) -> bool {
+        self.covering != 0
+    }
+
     /// The key sought.
     #[inline]
     pub(super) fn key(&self) -> &'a [u8] {
@@ -178,16 +188,31 @@ impl<'a> Lookup<'a> {
         hash: u64,
         params: &ReadParams,
     ) -> Result<()> {
+        self.in_table_seen(table, hash, params, |_, _| ())
+    }
+
+    /// As [`Self::in_table`]; `see` is told the entries taken in.
+    #[inline(always)]
+    pub(super) fn in_table_seen(
+        &mut self,
+        table: &TableReader,
+        hash: u64,
+        params: &ReadParams,
+        mut see: impl FnMut(u64, &[u8]),
+    ) -> Result<()> {
         let mut failed = None;
         let (key, snapshot) = (self.key, self.snapshot);
-        table.get_hashed(key, hash, snapshot, params, |tag, value, block| match self
-            .visit(tag, || block.pin(value))
-        {
-            Ok(false) => ControlFlow::Continue(()),
-            Ok(true) => ControlFlow::Break(()),
-            Err(e) => {
-                failed = Some(e);
-                ControlFlow::Break(())
+        table.get_hashed(key, hash, snapshot, params, |tag, value, block| {
+            match {
+                see(tag, value);
+                self.visit(tag, || block.pin(value))
+            } {
+                Ok(false) => ControlFlow::Continue(()),
+                Ok(true) => ControlFlow::Break(()),
+                Err(e) => {
+                    failed = Some(e);
+                    ControlFlow::Break(())
+                }
             }
         })?;
         // A tombstone of this table does not end the search: versions of one key may lie in two
@@ -397,6 +422,9 @@ impl SuperVersion {
     /// filters' lines, so that the cache misses of a live tree overlap; the second asks them, newer
     /// places first.
     fn get_from_tables(&self, lookup: &mut Lookup<'_>, ctx: &ReadContext<'_>) -> Result<()> {
+        if ctx.cache.rows.is_some() {
+            return self.tables_in_turn(lookup, ctx, None);
+        }
         let key = lookup.key;
         let hash = TableReader::filter_hash(key);
         let mut some = Candidates::new();

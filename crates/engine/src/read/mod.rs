@@ -6,6 +6,7 @@ mod multi_get;
 mod observed;
 mod operands;
 mod options;
+mod rows;
 mod stored;
 mod timestamps;
 mod verbs;

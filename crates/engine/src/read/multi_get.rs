@@ -11,7 +11,7 @@
 use super::get::{Lookup, ReadContext};
 use super::observed::Observer;
 use crate::core::SuperVersion;
-use crate::version::{FileMeta, Level};
+use crate::version::{FileMeta, Level, RowCache};
 use spanlith_base::stats::{Histogram, Ticker};
 use spanlith_base::{Comparator, Error, ErrorKind, Pinned, Result, SequenceNumber};
 use spanlith_memtable::{EntryRef, MemTable};
@@ -388,6 +388,9 @@ impl<'k, 'a, 'o> Run<'k, 'a, 'o> {
             return Ok(());
         }
         let Scope { snapshot, ctx, .. } = self.scope;
+        if let Some(rows) = &ctx.cache.rows {
+            return self.visit_file_by_rows(keys, file, rows);
+        }
         let reader = match ctx.cache.reader(file) {
             Ok(reader) => reader,
             Err(e) => {
@@ -431,6 +434,26 @@ impl<'k, 'a, 'o> Run<'k, 'a, 'o> {
         for (n, e) in failed {
             self.answer(n, Err(e));
         }
+        self.finish_in_file(keys)
+    }
+
+    /// As [`Self::visit_file`] with a cache of rows: key by key.
+    #[cold]
+    fn visit_file_by_rows(&mut self, keys: Keys, file: &FileMeta, rows: &RowCache) -> Result<()> {
+        let ctx = self.scope.ctx;
+        for n in each(keys) {
+            let hash = self.gets[n].hash;
+            if let Err(e) = self.lookups[n].in_table_by_row(rows, file, hash, ctx) {
+                self.answer(n, Err(e));
+            }
+        }
+        self.met_ranges |= file.tombstones.get().is_some();
+        self.finish_in_file(keys)
+    }
+
+    /// Makes the answers that a file decided.
+    #[inline]
+    fn finish_in_file(&mut self, keys: Keys) -> Result<()> {
         if let Some(observer) = self.scope.observer {
             for lookup in each(keys & self.open).map(|n| &self.lookups[n]) {
                 if lookup.done() && lookup.is_found() {

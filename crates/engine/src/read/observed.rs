@@ -161,18 +161,20 @@ impl SuperVersion {
             observer.add(Ticker::MemtableHit, 1);
         } else {
             let _timer = observer.time(PerfCounter::GetFromOutputFilesTime);
-            self.tables_counted(&mut lookup, ctx, observer)?;
+            self.tables_in_turn(&mut lookup, ctx, Some(observer))?;
             observer.add(Ticker::MemtableMiss, 1);
         }
         observer.met_operands(lookup.operands());
         lookup.finish_value(ctx.merge_operator, ctx.blobs(&self.version))
     }
 
-    fn tables_counted(
+    /// Asks the tables one after the other, or the cache of rows what they would say.
+    #[inline(never)]
+    pub(super) fn tables_in_turn(
         &self,
         lookup: &mut Lookup<'_>,
         ctx: &ReadContext<'_>,
-        observer: &Observer<'_>,
+        observer: Option<&Observer<'_>>,
     ) -> Result<()> {
         let key = lookup.key();
         let hash = TableReader::filter_hash(key);
@@ -182,16 +184,15 @@ impl SuperVersion {
                 _ => level.files[level.find_covering(key)].iter().collect(),
             };
             for (at, file) in files.iter().enumerate() {
-                let reader = ctx.cache.reader(file)?;
-                if let Some(list) = file.tombstones.get() {
-                    lookup.note_ranges(list);
+                match &ctx.cache.rows {
+                    Some(rows) => lookup.in_table_by_row(rows, file, hash, ctx)?,
+                    None => lookup.in_file(file, hash, ctx)?,
                 }
-                lookup.in_table(&reader, hash, &ctx.params)?;
                 if n == 0 || at + 1 == files.len() {
                     lookup.end_place();
                 }
                 if lookup.done() {
-                    if lookup.is_found() {
+                    if let Some(observer) = observer.filter(|_| lookup.is_found()) {
                         observer.hit_level(n);
                     }
                     return Ok(());

@@ -14,6 +14,7 @@ use crate::version::Version;
 use spanlith_base::perf;
 use spanlith_base::stats::Histogram;
 use spanlith_base::{Error, ErrorKind, Pinned, Result, SequenceNumber};
+use spanlith_table::ReadActivity;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -49,6 +50,7 @@ impl Engine {
     ) -> ReadContext<'a> {
         let mut params = options.params();
         params.is_counted = is_counted;
+        params.activity = ReadActivity::Get;
         ReadContext {
             comparator: &family.comparator,
             cache: &family.cache,
@@ -264,7 +266,8 @@ impl Engine {
         options: &ReadOptions,
         sink: &mut Sink<'_>,
     ) -> Result<()> {
-        let context = self.context(part.family, options);
+        let mut context = self.context(part.family, options);
+        context.params.activity = ReadActivity::MultiGet;
         let observed = context.params.is_counted;
         let began = observed.then(|| self.timed()).flatten();
         let limits = BatchLimits {
@@ -395,6 +398,7 @@ impl Engine {
         }
         let mut params = options.params();
         params.is_counted = self.c.statistics.is_some() || perf::was_raised();
+        params.activity = ReadActivity::Iterator;
         let mut superversion = family.superversion.load_full();
         if let Some(timestamp) = &options.timestamp
             && family.comparator.timestamp_size() == timestamp.len()
@@ -426,6 +430,10 @@ impl Engine {
             &ranges,
             options.table_filter.as_ref(),
         )?;
+        let mut inner = inner;
+        if params.is_counted {
+            inner.time_by(&self.c.env.clock);
+        }
         Ok(DbIter::new(DbIterParts {
             inner,
             pin: superversion,

@@ -94,6 +94,7 @@ impl FileCheck {
                 paths,
                 readers,
                 verify_unique_id: true,
+                rows: None,
             },
             env: env.clone(),
             family: ExpectedFamily::Id(id),

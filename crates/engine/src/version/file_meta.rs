@@ -15,7 +15,7 @@
 
 use super::edit::NewFile;
 use spanlith_base::range_del::{FragmentedTombstones, TruncatedTombstones};
-use spanlith_table::TableReader;
+use spanlith_table::{Charge, TableReader};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -107,6 +107,8 @@ pub struct FileMeta {
     pub tombstones: OnceLock<Arc<FragmentedTombstones>>,
     /// Its id in the family's block cache; given when it is first opened.
     pub cache_id: OnceLock<u64>,
+    /// Its memory in the family's block cache, if that is charged.
+    pub charge: OnceLock<Charge>,
     /// The newest version does not hold the file any more. Shared by all descriptions of the file.
     pub obsolete: Arc<AtomicBool>,
     /// Where to report the number when the last holder of an obsolete file lets go.
@@ -148,9 +150,19 @@ impl FileMeta {
             reader: OnceLock::new(),
             tombstones: OnceLock::new(),
             cache_id: OnceLock::new(),
+            charge: OnceLock::new(),
             obsolete: Arc::new(AtomicBool::new(false)),
             sink,
         }
+    }
+
+    /// Bytes of memory it occupies, without its open table.
+    pub fn memory_usage(&self) -> usize {
+        size_of::<Self>()
+            + self.smallest.len()
+            + self.largest.len()
+            + self.file_checksum.len()
+            + self.file_checksum_func_name.len()
     }
 
     /// The entry that adds this file to `level`.

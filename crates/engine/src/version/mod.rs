@@ -20,6 +20,7 @@ pub mod file_meta;
 pub mod filenames;
 pub mod levels;
 mod paths;
+mod row_cache;
 mod table_cache;
 mod table_io;
 #[cfg(test)]
@@ -36,6 +37,8 @@ pub use file_meta::{FileMeta, FileStats, PurgeSink};
 pub use filenames::{FileKind, parse_file_name};
 pub use levels::{LevelOptions, LevelTargets};
 pub use paths::{DbPath, FilePaths, PATHS_MAX};
+pub use row_cache::RowCache;
+pub(crate) use row_cache::{RowPlace, RowWriter};
 pub use table_cache::{ReaderRef, TableCache};
 pub use table_io::{TableIo, TableIoOptions};
 pub use value_sizes::ValueSizes;

@@ -1,10 +1,10 @@
 //! Opens the tables of a family once and keeps the reader: with the file's metadata, or in the cache of
 //! open tables if the number of open files is limited ([`TableIo`]).
 
-use super::{FileMeta, FilePaths, TableIo};
+use super::{FileMeta, FilePaths, RowCache, TableIo};
 use spanlith_base::range_del::{FragmentedTombstones, RangeTombstone};
 use spanlith_base::{Error, Result};
-use spanlith_table::{ReaderOptions, TableReader};
+use spanlith_table::{CacheCharges, CacheRole, ReaderOptions, TableReader, charge};
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
@@ -26,6 +26,8 @@ pub struct TableCache {
     pub readers: ReaderOptions,
     /// Whether the unique id in the MANIFEST is compared with the file's.
     pub verify_unique_id: bool,
+    /// Answers of tables to point lookups, if they are kept.
+    pub rows: Option<RowCache>,
 }
 
 /// An open table, for as long as it is in use.
@@ -48,6 +50,21 @@ impl Deref for ReaderRef<'_> {
 }
 
 impl TableCache {
+    /// Charges a file's description to the block cache, once, if descriptions are charged.
+    ///
+    /// # Errors
+    /// `Aborted` with `MemoryLimit` if a strict cache has no room.
+    pub fn charge_metadata(&self, file: &FileMeta) -> Result<()> {
+        let to = self.readers.charges.metadata.as_ref();
+        if file.charge.get().is_none()
+            && let Some(charge) = charge(to, CacheRole::FileMetadata, file.memory_usage())?
+        {
+            // Another thread may have been faster; one charge stays.
+            let _ = file.charge.set(charge);
+        }
+        Ok(())
+    }
+
     /// The same tables by other means, past the block cache. Files have to be described anew, because a
     /// description keeps the reader that it was first opened with.
     pub fn apart(&self, io: Arc<TableIo>) -> Self {
@@ -56,9 +73,11 @@ impl TableCache {
             paths: self.paths.clone(),
             readers: ReaderOptions {
                 cache: None,
+                charges: CacheCharges::default(),
                 ..self.readers.clone()
             },
             verify_unique_id: self.verify_unique_id,
+            rows: None,
         }
     }
 

@@ -45,6 +45,15 @@ impl Engine {
         m.statistics.record(Histogram::BytesPerWrite, m.bytes);
     }
 
+    /// Measures a part of a write until the result is dropped, if the perf context wants times.
+    #[inline]
+    pub(super) fn perf_time(&self, counter: PerfCounter) -> Option<impl Drop + use<>> {
+        perf::is_timed(PerfTime::Work).then(|| {
+            let clock = self.c.env.clock.clone();
+            perf::timer(counter, PerfTime::Work, move || clock.monotonic_nanos())
+        })
+    }
+
     /// Counts a group. Requires: leadership.
     #[inline]
     pub(super) fn count_group(&self, g: &GroupFacts) {

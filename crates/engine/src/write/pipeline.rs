@@ -14,6 +14,7 @@ use crate::read::timestamp_missing;
 use crate::write::WriteOptions;
 use crate::write::count::GroupFacts;
 use spanlith_base::keys::{self, MAX_SEQUENCE};
+use spanlith_base::perf::PerfCounter;
 use spanlith_base::sync::{Group, MutexGuard, Role, Waiter};
 use spanlith_base::wide_columns::WideColumns;
 use spanlith_base::{Error, Result, SequenceNumber, Severity, ValueType};
@@ -172,6 +173,11 @@ impl Engine {
                 }
                 BatchOp::LogData { .. } => continue,
                 BatchOp::DeleteRange { begin, end, .. } => {
+                    if self.c.resources.row_cache.is_some() {
+                        return Err(Error::not_supported(
+                            "DeleteRange is not compatible with row cache.",
+                        ));
+                    }
                     check_key(family, begin)?;
                     check_key(family, end)?;
                     let c = &family.comparator;
@@ -308,8 +314,10 @@ impl Engine {
         if r.disable_wal {
             self.has_unlogged.store(true, Ordering::Relaxed);
         } else {
+            let timer = self.perf_time(PerfCounter::WriteWalTime);
             self.log_alone(leader, r, count)
                 .map_err(|e| self.log_failed(e))?;
+            drop(timer);
             leader.log_bytes += bytes as u64;
             leader.last_record = base;
         }
@@ -317,9 +325,11 @@ impl Engine {
             slots: &leader.slots,
             touched: &mut leader.touched,
         };
+        let timer = self.perf_time(PerfCounter::WriteMemtableTime);
         if let Err(e) = apply(&mut to, r) {
             return Err(self.insert_failed(e));
         }
+        drop(timer);
         // Publish (W3).
         self.visible.store(next - 1, Ordering::Release);
         self.count_group(&GroupFacts {
@@ -415,6 +425,7 @@ impl Engine {
             return Err(used_up());
         }
         if !disable_wal {
+            let _timer = self.perf_time(PerfCounter::WriteWalTime);
             self.log_group(leader, group, base, (next - base) as u32, sync)
                 .map_err(|e| self.log_failed(e))?;
             leader.log_bytes += bytes as u64;
@@ -426,6 +437,7 @@ impl Engine {
         let parallel = group.len() > 1
             && bytes >= PARALLEL_BYTES
             && self.c.options.allow_concurrent_memtable_write;
+        let timer = self.perf_time(PerfCounter::WriteMemtableTime);
         let applied = if parallel {
             // Nobody says which memtables the followers fill.
             if leader.slots.len() > 1 {
@@ -445,6 +457,7 @@ impl Engine {
             });
             result
         };
+        drop(timer);
         applied.map_err(|e| self.insert_failed(e))?;
         // Publish (W3).
         self.visible.store(next - 1, Ordering::Release);

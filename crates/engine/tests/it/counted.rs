@@ -256,3 +256,80 @@ fn metrics_say_what_properties_say() {
     let stalls = "spanlith_write_stops_total{cf=\"default\",cause=\"memtable-limit\"} 0\n";
     assert!(text.contains(stalls));
 }
+
+#[test]
+fn steps_within_memtables_and_comparisons_of_keys_are_counted_from_level_two_on() {
+    let dir = TempDir::new("counted-steps");
+    let s = Arc::new(Statistics::new());
+    let db = world(&dir, &s);
+    let cf = db.default_cf();
+    for n in 0..100 {
+        cf.put(format!("m{n:03}"), "value").unwrap();
+    }
+    let counted = [
+        PerfCounter::SeekOnMemtableCount,
+        PerfCounter::NextOnMemtableCount,
+        PerfCounter::PrevOnMemtableCount,
+    ];
+    let work = || {
+        let mut i = cf.cursor(ReadOptions::new());
+        assert!(i.seek(b"m").unwrap());
+        let mut steps = 0;
+        while i.valid() {
+            i.next().unwrap();
+            steps += 1;
+        }
+        assert_eq!(steps, 100);
+        assert!(i.seek_to_last().unwrap());
+        i.prev().unwrap();
+    };
+    perf::reset();
+    work();
+    assert_eq!(counted.map(perf::value), [0, 0, 0]);
+    perf::set_level(2);
+    work();
+    cf.get("m050").unwrap();
+    perf::set_level(1);
+    let [seeks, next, prev] = counted.map(perf::value);
+    assert_eq!((seeks, next), (1, 100));
+    assert!(prev >= 1);
+    assert!(perf::value(PerfCounter::UserKeyComparisonCount) > 0);
+}
+
+#[test]
+fn reads_of_tables_are_timed_by_what_they_are_for() {
+    let dir = TempDir::new("counted-activities");
+    let s = Arc::new(Statistics::new());
+    let db = Db::builder(dir.path())
+        .create_if_missing(true)
+        .table_options({
+            let mut table = BlockBasedTableOptions::default();
+            table.no_block_cache = true;
+            table
+        })
+        .statistics(s.clone())
+        .open()
+        .unwrap();
+    let cf = db.default_cf();
+    for n in 0..10 {
+        cf.put(format!("k{n}"), "value").unwrap();
+    }
+    cf.flush(true).unwrap();
+    let count = |h: Histogram| s.histogram(h).count;
+    let all = Histogram::SstReadMicros;
+    let reads = |histogram: Histogram, work: &dyn Fn()| {
+        let before = (count(histogram), count(all));
+        work();
+        (count(histogram) - before.0, count(all) - before.1)
+    };
+    let get = || drop(cf.get("k3").unwrap());
+    assert_eq!(reads(Histogram::FileReadGetMicros, &get), (1, 1));
+    let multi_get = || drop(cf.multi_get_opt(&[b"k3", b"k4"], &ReadOptions::new()));
+    assert_eq!(reads(Histogram::FileReadMultigetMicros, &multi_get), (1, 1));
+    let scan = || assert!(cf.cursor(ReadOptions::new()).seek(b"k1").unwrap());
+    assert_eq!(reads(Histogram::FileReadDbIteratorMicros, &scan), (1, 1));
+    cf.put("k3", "newer").unwrap();
+    cf.flush(true).unwrap();
+    let compact = || cf.compact_range(None, None).unwrap();
+    assert_eq!(reads(Histogram::FileReadCompactionMicros, &compact).0, 2);
+}

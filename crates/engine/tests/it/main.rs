@@ -4,6 +4,7 @@
 mod basic;
 mod best_efforts;
 mod blobs;
+mod cache_usage;
 mod checksums;
 mod collectors;
 mod compaction;
@@ -22,6 +23,7 @@ mod properties;
 mod ranges;
 mod reads;
 mod regressions;
+mod row_cache;
 mod set_options;
 mod shape;
 mod timestamps;

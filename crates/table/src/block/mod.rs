@@ -24,8 +24,11 @@ pub(crate) use rewrite::rewrite;
 mod hash_index;
 mod pin;
 mod rewrite;
+mod role;
 pub(crate) mod seek;
 mod small;
+
+pub use role::CacheRole;
 
 use crate::index::IndexTable;
 use small::Small;
@@ -45,7 +48,8 @@ pub struct Block {
     /// The prefix common to all restart keys, as far as it is used.
     common: [u8; COMMON_MAX],
     /// Bytes of `common` in use.
-    common_len: usize,
+    common_len: u8,
+    role: CacheRole,
     /// Order word of each restart key behind `common`; empty if not built.
     prefixes: Small<u64>,
     /// Buckets of the hash index; empty if there is none or the comparator cannot use it.
@@ -55,28 +59,42 @@ pub struct Block {
 }
 
 impl Block {
-    /// A block without entries of its own: the contents of a filter.
-    pub(crate) fn raw(data: Vec<u8>) -> Self {
+    /// A block without entries of its own: the contents of a filter, or whatever else a cache keeps.
+    pub fn raw(data: Vec<u8>) -> Self {
         Self {
             data,
             entries_end: 0,
             restarts: Small::new(),
             common: [0; COMMON_MAX],
             common_len: 0,
+            role: CacheRole::DataBlock,
             prefixes: Small::new(),
             buckets: 0..0,
             index: None,
         }
     }
 
+    /// As [`Self::raw`], for a cache that tells what its entries are.
+    pub fn raw_as(role: CacheRole, data: Vec<u8>) -> Self {
+        Self {
+            role,
+            ..Self::raw(data)
+        }
+    }
+
     /// A block without contents: an entry of the cache that stands for memory elsewhere.
-    pub fn empty() -> Self {
-        Self::raw(Vec::new())
+    pub fn empty(role: CacheRole) -> Self {
+        Self::raw_as(role, Vec::new())
+    }
+
+    /// What it is.
+    pub fn role(&self) -> CacheRole {
+        self.role
     }
 
     /// An index block in its searchable form.
-    pub(crate) fn from_index(index: IndexTable) -> Self {
-        let mut block = Self::raw(Vec::new());
+    pub(crate) fn from_index(index: IndexTable, role: CacheRole) -> Self {
+        let mut block = Self::empty(role);
         block.index = Some(Box::new(index));
         block
     }

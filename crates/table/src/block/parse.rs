@@ -161,7 +161,8 @@ impl Block {
         for (to, from) in self.common.iter_mut().zip(first.iter().take(common)) {
             *to = *from;
         }
-        self.common_len = common;
+        // At most `COMMON_MAX`.
+        self.common_len = common as u8;
         for &restart in restarts {
             let word = cmp.prefix(user_key(restart)?.get(common..).unwrap_or_default());
             self.prefixes.push(word, restarts.len());

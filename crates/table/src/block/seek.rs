@@ -176,7 +176,7 @@ impl Block {
     /// The prefix that all restart keys share.
     #[inline]
     fn common(&self) -> &[u8] {
-        &self.common[..self.common_len]
+        &self.common[..usize::from(self.common_len)]
     }
 
     /// Offset of a restart point.

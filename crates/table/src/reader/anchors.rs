@@ -39,9 +39,9 @@ impl TableReader {
                 end = block_end;
                 let key = index.key(i);
                 let key = if index.has_user_keys() {
-                    key
+                    &key[..]
                 } else {
-                    user_key(key)
+                    user_key(&key)
                 };
                 count += 1;
                 if count == per_anchor {

@@ -6,7 +6,7 @@
 use super::TableReader;
 use crate::block::Block;
 use crate::format::{BlockHandle, BlockKind, Compression};
-use crate::options::ReadParams;
+use crate::options::{ReadActivity, ReadParams};
 use spanlith_base::perf::{self, PerfCounter, PerfTime};
 use spanlith_base::stats::{Histogram, Statistics, Ticker};
 use spanlith_base::{Result, SequenceNumber};
@@ -106,12 +106,57 @@ impl TableReader {
             CachedKind::Filter => BlockKind::Filter,
             _ => BlockKind::Index,
         };
-        self.count_read(stored, block.bytes().len() as u64, None);
+        self.count_read(stored, block.bytes().len() as u64);
         self.count_fill(kind, block, params);
     }
 
-    /// Counts a read of `bytes` of the file that took `nanos`, if it was timed.
-    pub(crate) fn count_read(&self, kind: BlockKind, bytes: u64, nanos: Option<u64>) {
+    /// The moment, in nanoseconds, if times are wanted of what a counted read does.
+    #[cold]
+    pub(crate) fn moment(&self) -> Option<u64> {
+        let counters = self.options.counters.as_ref()?;
+        let statistics = counters.statistics.as_ref();
+        let wanted = statistics.is_some_and(|s| s.wants_times()) || perf::is_timed(PerfTime::Work);
+        wanted.then(|| counters.clock.monotonic_nanos())
+    }
+
+    /// Adds the time since `began` to a counter of the perf context; the moment it ended.
+    #[cold]
+    pub(crate) fn count_time(&self, counter: PerfCounter, began: Option<u64>) -> Option<u64> {
+        let clock = &self.options.counters.as_ref()?.clock;
+        let now = clock.monotonic_nanos();
+        let took = now.saturating_sub(began?);
+        if perf::is_timed(PerfTime::Work) {
+            perf::add(counter, took);
+        }
+        Some(now)
+    }
+
+    /// Counts a read of the file that began at [`Self::moment`], if that was one.
+    #[cold]
+    pub(crate) fn count_file_read(&self, params: &ReadParams, began: Option<u64>) -> Option<u64> {
+        let now = self.count_time(PerfCounter::BlockReadTime, began)?;
+        let micros = now.saturating_sub(began?) / 1000;
+        if let Some(s) = self.statistics() {
+            s.record_time(Histogram::SstReadMicros, micros);
+            s.record_time(
+                match params.activity {
+                    ReadActivity::Compaction => Histogram::ReadBlockCompactionMicros,
+                    _ => Histogram::ReadBlockGetMicros,
+                },
+                micros,
+            );
+            if let Some(histogram) = params.activity.histogram() {
+                s.record_time(histogram, micros);
+            }
+        }
+        if let Some(d) = &self.read_micros {
+            d.record(micros);
+        }
+        Some(now)
+    }
+
+    /// Counts a block of `bytes` read from the file.
+    pub(crate) fn count_read(&self, kind: BlockKind, bytes: u64) {
         perf::add(PerfCounter::BlockReadCount, 1);
         perf::add(PerfCounter::BlockReadByte, bytes);
         match kind {
@@ -125,18 +170,6 @@ impl TableReader {
             }
             BlockKind::Data => perf::add(PerfCounter::DataBlockReadByte, bytes),
             _ => perf::add(PerfCounter::MetadataBlockReadByte, bytes),
-        }
-        if let Some(nanos) = nanos {
-            if perf::is_timed(PerfTime::Work) {
-                perf::add(PerfCounter::BlockReadTime, nanos);
-            }
-            if let Some(s) = self.statistics() {
-                s.record_time(Histogram::SstReadMicros, nanos / 1000);
-                s.record_time(Histogram::ReadBlockGetMicros, nanos / 1000);
-            }
-            if let Some(d) = &self.read_micros {
-                d.record(nanos / 1000);
-            }
         }
     }
 
@@ -153,23 +186,26 @@ impl TableReader {
         &self,
         handle: BlockHandle,
         kind: BlockKind,
-        verify: bool,
+        params: &ReadParams,
     ) -> Result<Vec<u8>> {
-        let counters = self.options.counters.as_ref();
-        let clock = counters
-            .filter(|c| {
-                let wanted = c.statistics.as_ref().is_some_and(|s| s.wants_times());
-                wanted || perf::is_timed(PerfTime::Work)
-            })
-            .map(|c| &c.clock);
-        let started = clock.map(|c| c.monotonic_nanos());
+        let verify = params.verify_checksums;
+        let began = self.moment();
         let stored = self.stored(handle)?;
-        let nanos = clock
-            .zip(started)
-            .map(|(c, at)| c.monotonic_nanos().saturating_sub(at));
-        self.count_read(kind, stored.len() as u64, nanos);
+        let read = self.count_file_read(params, began);
+        self.count_read(kind, stored.len() as u64);
         let bytes = stored.len() as u64;
-        let (out, codec) = self.unpacked(stored, handle, kind, verify)?;
+        // Apart from the codec, so that both are timed.
+        if read.is_some() && verify {
+            self.contents(&stored, handle, kind, true)?;
+        }
+        let verified = match verify {
+            true => self.count_time(PerfCounter::BlockChecksumTime, read),
+            false => read,
+        };
+        let (out, codec) = self.unpacked(stored, handle, kind, verify && read.is_none())?;
+        if codec != Compression::None {
+            self.count_time(PerfCounter::BlockDecompressTime, verified);
+        }
         if let Some(s) = self.statistics() {
             if verify {
                 s.add(Ticker::BlockChecksumComputeCount, 1);

@@ -103,7 +103,7 @@ impl TableReader {
     }
 
     /// The verified contents of a stored block, and its codec.
-    fn contents<'a>(
+    pub(super) fn contents<'a>(
         &self,
         stored: &'a [u8],
         handle: BlockHandle,
@@ -246,10 +246,12 @@ impl TableReader {
                 });
             }
         }
+        let began = params.is_counted.then(|| self.moment()).flatten();
         self.file.read_many(&mut requests);
         let read: Vec<Result<usize>> = requests.into_iter().map(|r| r.result).collect();
         if params.is_counted {
             self.count_batch(read.len());
+            self.count_file_read(params, began);
         }
         let mut read = read.into_iter();
         let mut blocks = Vec::with_capacity(handles.len());
@@ -257,7 +259,7 @@ impl TableReader {
             let block = stored.and_then(|mut stored| {
                 stored.truncate(read.next().unwrap_or(Ok(0))?);
                 if params.is_counted {
-                    self.count_read(BlockKind::Data, stored.len() as u64, None);
+                    self.count_read(BlockKind::Data, stored.len() as u64);
                 }
                 let bytes = self.unpacked(stored, handle, BlockKind::Data, verify)?.0;
                 self.made_data_block(bytes, handle, params)
@@ -275,11 +277,10 @@ impl TableReader {
     ) -> Result<Arc<Block>> {
         self.may_read(params)?;
         self.pace(params, handle.size);
-        let verify = params.verify_checksums;
         let bytes = if params.is_counted {
-            self.read_counted(handle, BlockKind::Data, verify)?
+            self.read_counted(handle, BlockKind::Data, params)?
         } else {
-            self.read(handle, BlockKind::Data, verify)?
+            self.read(handle, BlockKind::Data, params.verify_checksums)?
         };
         self.made_data_block(bytes, handle, params)
     }

@@ -12,11 +12,13 @@
 
 use super::TableReader;
 use super::count::CachedKind;
+use crate::CacheRole;
 use crate::block::Block;
 use crate::filter::{FULL_FILTER_NAME, Filter, PARTITIONED_FILTER_NAME};
 use crate::format::{BlockHandle, BlockKind};
 use crate::options::ReadParams;
 use spanlith_base::keys::{MAX_SEQUENCE, seek_tag};
+use spanlith_base::perf::PerfCounter;
 use spanlith_base::timestamp::put_padded;
 use spanlith_base::{Comparator, Result, SliceTransform};
 use std::sync::Arc;
@@ -300,11 +302,13 @@ impl TableReader {
         if params.cache_only {
             return None;
         }
+        let began = params.is_counted.then(|| self.moment()).flatten();
         let bytes = self.read(handle, BlockKind::Filter, params.verify_checksums);
-        let block = Arc::new(Block::raw(bytes.ok()?));
+        let block = Arc::new(Block::raw_as(CacheRole::FilterBlock, bytes.ok()?));
         // A full cache only means that the filter is read again.
         let _ = self.insert_meta(handle, &block);
         if params.is_counted {
+            self.count_time(PerfCounter::ReadFilterBlockNanos, began);
             self.count_meta(CachedKind::Filter, &block, params);
         }
         Some(block)

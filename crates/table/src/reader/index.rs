@@ -12,12 +12,14 @@
 
 use super::TableReader;
 use super::count::CachedKind;
+use crate::CacheRole;
 use crate::block::Block;
 use crate::block::entry::bad_entry;
 use crate::format::{BlockHandle, BlockKind};
 use crate::index::{IndexForm, IndexTable, IndexType};
 use crate::options::ReadParams;
 use spanlith_base::Result;
+use spanlith_base::perf::PerfCounter;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -92,7 +94,11 @@ impl TableReader {
         let limit = self.footer.offset;
         let table = IndexTable::parse(&bytes, form, limit, &self.options.comparator)
             .map_err(|e| self.at(e, handle))?;
-        Ok(Block::from_index(table))
+        let role = match kind {
+            BlockKind::Filter => CacheRole::FilterMetaBlock,
+            _ => CacheRole::IndexBlock,
+        };
+        Ok(Block::from_index(table, role))
     }
 
     /// The index, or the top level of two, with the reader or in the cache.
@@ -129,10 +135,12 @@ impl TableReader {
             return Ok(block);
         }
         self.may_read(params)?;
+        let began = params.is_counted.then(|| self.moment()).flatten();
         let (form, verify) = (self.index_shape.form, params.verify_checksums);
         let block = Arc::new(self.load_index(handle, form, BlockKind::Index, verify)?);
         self.insert_meta(handle, &block)?;
         if params.is_counted {
+            self.count_time(PerfCounter::ReadIndexBlockNanos, began);
             self.count_meta(CachedKind::Index, &block, params);
         }
         Ok(block)

@@ -20,6 +20,7 @@ mod index;
 mod open;
 mod verify;
 
+use crate::Charge;
 use crate::block::Block;
 use crate::block::entry::bad_entry;
 use crate::block::seek::Lookup;
@@ -73,6 +74,8 @@ pub struct TableReader {
     cache_id: u64,
     /// Microseconds that reads of the file took; `None` if nobody counts.
     read_micros: Option<Box<Distribution>>,
+    /// Its memory in the block cache, if that is charged.
+    _charge: Option<Charge>,
 }
 
 impl TableReader {

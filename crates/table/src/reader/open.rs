@@ -18,6 +18,7 @@ use crate::format::{
 use crate::index::{IndexForm, IndexType};
 use crate::options::{ReadParams, ReaderOptions};
 use crate::properties::TableProperties;
+use crate::{CacheRole, charge};
 use spanlith_base::timestamp::name_without_timestamps;
 use spanlith_base::{Error, Result};
 use spanlith_env::RandomAccessFile;
@@ -122,9 +123,17 @@ impl TableReader {
                 (None, Some(cache)) => cache.new_id(),
                 (None, None) => 0,
             },
+            _charge: None,
             options,
         };
         reader.load().map_err(|e| e.with_path(file.path()))?;
+        let role = CacheRole::BlockBasedTableReader;
+        let charge = charge(
+            reader.options.charges.reader.as_ref(),
+            role,
+            reader.memory_usage(),
+        );
+        reader._charge = charge.map_err(|e| e.with_path(file.path()))?;
         reader.file = file;
         Ok(Arc::new(reader))
     }

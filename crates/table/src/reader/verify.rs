@@ -184,7 +184,7 @@ impl TableReader {
     pub fn dump(&self) -> Result<TableDump> {
         let entries_of = |table: &IndexTable| -> Vec<_> {
             (0..table.len())
-                .filter_map(|i| Some((table.key(i).to_vec(), table.handle(i)?)))
+                .filter_map(|i| Some((table.key(i), table.handle(i)?)))
                 .collect()
         };
         let params = ReadParams::default();

@@ -6,6 +6,7 @@ use super::human::{self, GIB, MIB, number};
 use crate::core::{Engine, Family, FamilyNumbers, FamilyReport, JobNumbers, StallCounts};
 use crate::version::{LevelTargets, TableCache, Version};
 use spanlith_base::histogram::Distribution;
+use spanlith_table::{BlockCache, CacheRole};
 use std::fmt::Write;
 
 /// Names of the columns behind the first.
@@ -206,6 +207,11 @@ pub(super) fn stall_text(s: &StallCounts) -> String {
     )
 }
 
+/// Number and charges of the entries of a block cache, by role.
+pub(super) fn cache_entries(cache: &BlockCache) -> [(usize, usize); CacheRole::ALL.len()] {
+    cache.tally(|block| block.role() as usize)
+}
+
 /// The lines about a family's block cache; empty without one.
 pub(super) fn cache_text(cache: &TableCache) -> String {
     let Some(block_cache) = &cache.readers.cache else {
@@ -213,12 +219,6 @@ pub(super) fn cache_text(cache: &TableCache) -> String {
     };
     let (entries, usage) = (block_cache.len(), block_cache.usage() as u64);
     let capacity = block_cache.capacity() as u64;
-    let kind = if cache.readers.cache_index_and_filter_blocks {
-        "Misc"
-    } else {
-        "DataBlock"
-    };
-    let portion = 100.0 * usage as f64 / capacity.max(1) as f64;
     let mut out = format!(
         "Block cache SpanlithCache@{:#x} capacity: {} usage: {} table_size: {entries} occupancy: {entries} \
          collections: 1 last_copies: 0 last_secs: 0 secs_since: 0\n",
@@ -227,9 +227,12 @@ pub(super) fn cache_text(cache: &TableCache) -> String {
         human::bytes(usage),
     );
     let _ = write!(out, "Block cache entry stats(count,size,portion):");
-    if entries > 0 {
-        let size = human::bytes(usage);
-        let _ = write!(out, " {kind}({entries},{size},{portion:.6}%)");
+    for (role, (count, bytes)) in CacheRole::ALL.into_iter().zip(cache_entries(block_cache)) {
+        if count > 0 {
+            let size = human::bytes(bytes as u64);
+            let portion = 100.0 * bytes as f64 / capacity.max(1) as f64;
+            let _ = write!(out, " {}({count},{size},{portion:.6}%)", role.name());
+        }
     }
     out.push('\n');
     out

@@ -3,6 +3,7 @@
 use super::compactions::Facts;
 use super::tables::sum;
 use crate::core::{Engine, Family, StallCounts};
+use spanlith_table::CacheRole;
 use std::collections::BTreeMap;
 
 type Map = BTreeMap<String, String>;
@@ -75,6 +76,15 @@ impl Engine {
                     ("count", cache.len()),
                 ] {
                     map.insert(name.to_string(), value.to_string());
+                }
+                let capacity = cache.capacity().max(1) as f64;
+                let entries = super::compactions::cache_entries(cache);
+                for (role, (count, bytes)) in CacheRole::ALL.into_iter().zip(entries) {
+                    let role = role.hyphenated();
+                    let percent = 100.0 * bytes as f64 / capacity;
+                    map.insert(format!("count.{role}"), count.to_string());
+                    map.insert(format!("bytes.{role}"), bytes.to_string());
+                    map.insert(format!("percent.{role}"), format!("{percent:.6}"));
                 }
                 map.insert("id".into(), format!("{:#x}", cache.identity()));
             }

@@ -1,0 +1,109 @@
+//! Memory outside the block cache that is charged to it.
+
+use spanlith::options::{BlockBasedTableOptions, CfOptions};
+use spanlith::{Db, ErrorKind};
+use spanlith_cache::{Policy, STEP_BYTES};
+use spanlith_table::{BlockCache, CacheRole, CacheUsageOptions, Charged};
+use spanlith_testkit::TempDir;
+use std::time::{Duration, Instant};
+
+const CHARGED: [CacheRole; 3] = [
+    CacheRole::FilterConstruction,
+    CacheRole::BlockBasedTableReader,
+    CacheRole::FileMetadata,
+];
+
+fn open(dir: &TempDir, cache: &BlockCache, usage: CacheUsageOptions) -> spanlith::Result<Db> {
+    Db::builder(dir.path())
+        .create_if_missing(true)
+        .cf_options(CfOptions::default())
+        .table_options(BlockBasedTableOptions::default().filter_policy("bloomfilter:10:false"))
+        .block_cache(cache.clone())
+        .cache_usage(usage)
+        .open()
+}
+
+/// Entries of a role, and whether they are whole steps.
+fn entries(cache: &BlockCache, role: CacheRole) -> usize {
+    let sums: [(usize, usize); CacheRole::ALL.len()] = cache.tally(|b| b.role() as usize);
+    let (count, bytes) = sums[role as usize];
+    assert_eq!(bytes, count * STEP_BYTES, "{role:?}");
+    count
+}
+
+#[test]
+fn open_tables_and_descriptions_of_files_take_room_in_the_cache_while_they_exist() {
+    let dir = TempDir::new("usage-roles");
+    let cache = BlockCache::with_shards(8 << 20, Policy::Lru, 0, false);
+    let mut usage = CacheUsageOptions::default();
+    for role in CHARGED {
+        usage.set(role, Charged::Enabled);
+    }
+    let db = open(&dir, &cache, usage).unwrap();
+    let cf = db.default_cf();
+    let held = || CHARGED.map(|role| entries(&cache, role));
+    assert_eq!(held(), [0, 0, 0]);
+    cf.put("a", "1").unwrap();
+    cf.flush(true).unwrap();
+    assert_eq!(held(), [0, 1, 1]);
+    let map = cf.map_property("rocksdb.block-cache-entry-stats").unwrap();
+    assert_eq!(map["count.block-based-table-reader"], "1");
+    assert_eq!(map["bytes.file-metadata"], STEP_BYTES.to_string());
+    assert_eq!(map["count.write-buffer"], "0");
+    let text = cf.property("rocksdb.block-cache-entry-stats").unwrap();
+    assert!(
+        text.contains("BlockBasedTableReader(1,256.00 KB,3.125000%)"),
+        "{text}"
+    );
+    drop(cf);
+    db.close().unwrap();
+    // A background job lets go of the database a moment after it is done.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while held() != [0, 0, 0] {
+        assert!(Instant::now() < deadline, "{:?}", held());
+        std::thread::yield_now();
+    }
+    // Opened again, what is there is charged again.
+    let db = open(&dir, &cache, usage).unwrap();
+    assert_eq!(
+        db.default_cf().get("a").unwrap().as_deref(),
+        Some(&b"1"[..])
+    );
+    assert_eq!(held(), [0, 1, 1]);
+}
+
+#[test]
+fn a_strict_cache_without_room_refuses_a_table_in_rocksdbs_words() {
+    let dir = TempDir::new("usage-strict");
+    let roomy = BlockCache::with_shards(8 << 20, Policy::Lru, 0, false);
+    let db = open(&dir, &roomy, CacheUsageOptions::default()).unwrap();
+    db.default_cf().put("a", "1").unwrap();
+    db.default_cf().flush(true).unwrap();
+    db.close().unwrap();
+    let tight = BlockCache::with_shards(STEP_BYTES / 2, Policy::Lru, 0, true);
+    let mut usage = CacheUsageOptions::default();
+    usage.set(CacheRole::BlockBasedTableReader, Charged::Enabled);
+    let refused = open(&dir, &tight, usage).map(|db| db.default_cf().get("a").map(drop));
+    let e = match refused {
+        Err(e) | Ok(Err(e)) => e,
+        Ok(Ok(())) => panic!("the table was opened"),
+    };
+    assert_eq!(e.kind(), ErrorKind::Aborted);
+    assert!(
+        e.to_string().contains(
+            "Can't allocate BlockBasedTableReader due to memory limit based on cache capacity for \
+             memory allocation"
+        ),
+        "{e}"
+    );
+}
+
+#[test]
+fn roles_that_cannot_be_charged_are_refused_when_the_database_is_opened() {
+    let dir = TempDir::new("usage-refused");
+    let cache = BlockCache::new(8 << 20, Policy::Lru);
+    let mut usage = CacheUsageOptions::default();
+    usage.set(CacheRole::IndexBlock, Charged::Disabled);
+    let e = open(&dir, &cache, usage).map(drop).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::NotSupported);
+}
