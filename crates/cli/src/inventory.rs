@@ -169,11 +169,46 @@ impl Inventory {
     /// As [`Self::read`].
     pub fn read_with_logs(dir: &Path, wal_dir: Option<&Path>) -> Result<Self> {
         let env = Env::system();
-        let fs = &env.fs;
         let listing = sizes(&env, dir)?;
-        let current = dir.join(filenames::CURRENT_FILE);
-        let number = filenames::parse_current(&fs.read_all(&current, SMALL_FILE_MAX)?)
-            .map_err(|e| e.with_path(&current))?;
+        let number = current(&env, dir)?;
+        Ok(Self::read_from(&env, dir, wal_dir, listing, number))
+    }
+
+    /// As [`Self::read_with_logs`]; if CURRENT cannot be used, that is a finding and the newest MANIFEST
+    /// is read. `None` if there is none.
+    ///
+    /// # Errors
+    /// Of listing the directory.
+    pub fn read_leniently(dir: &Path, wal_dir: Option<&Path>) -> Result<Option<Self>> {
+        let env = Env::system();
+        let listing = sizes(&env, dir)?;
+        let newest = listing
+            .keys()
+            .filter_map(|name| match parse_file_name(name) {
+                Some(FileKind::Manifest(n)) => Some(n),
+                _ => None,
+            });
+        let newest = newest.max();
+        Ok(match (current(&env, dir), newest) {
+            (Ok(number), _) => Some(Self::read_from(&env, dir, wal_dir, listing, number)),
+            (Err(_), None) => None,
+            (Err(e), Some(number)) => {
+                let mut i = Self::read_from(&env, dir, wal_dir, listing, number);
+                let name = filenames::CURRENT_FILE;
+                i.findings
+                    .insert(0, Finding::damage(name, None, e.to_string()));
+                Some(i)
+            }
+        })
+    }
+
+    fn read_from(
+        env: &Env,
+        dir: &Path,
+        wal_dir: Option<&Path>,
+        listing: BTreeMap<String, u64>,
+        number: u64,
+    ) -> Self {
         let manifest = filenames::manifest_file_name(number);
         let mut inventory = Self {
             dir: dir.to_path_buf(),
@@ -200,12 +235,12 @@ impl Inventory {
             options: None,
             findings: Vec::new(),
         };
-        inventory.read_identity(&env);
-        inventory.read_options(&env);
-        inventory.read_manifest(&env);
-        inventory.find_logs(&env, wal_dir);
+        inventory.read_identity(env);
+        inventory.read_options(env);
+        inventory.read_manifest(env);
+        inventory.find_logs(env, wal_dir);
         inventory.complete_comparators();
-        Ok(inventory)
+        inventory
     }
 
     /// A MANIFEST need not name a comparator; then the OPTIONS file does, or it is the default.
@@ -459,6 +494,13 @@ impl Inventory {
             family.blobs.insert(blob.number, blob.total_bytes);
         }
     }
+}
+
+/// Number of the MANIFEST that CURRENT names.
+fn current(env: &Env, dir: &Path) -> Result<u64> {
+    let current = dir.join(filenames::CURRENT_FILE);
+    filenames::parse_current(&env.fs.read_all(&current, SMALL_FILE_MAX)?)
+        .map_err(|e| e.with_path(&current))
 }
 
 /// Names and sizes of the files in a directory.

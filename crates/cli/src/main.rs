@@ -10,11 +10,15 @@
 mod bench;
 mod bytes;
 mod db;
+mod doctor;
 mod dump;
 mod fail;
+mod find;
 mod inventory;
 mod rng;
+mod tables;
 mod term;
+mod top;
 mod tour;
 
 use clap::{Parser, Subcommand};
@@ -46,6 +50,9 @@ enum Noun {
     /// Reads, writes, describes and checks a database
     #[command(subcommand)]
     Db(db::Verb),
+    Find(find::Find),
+    Doctor(doctor::Doctor),
+    Top(top::Top),
     /// Shows a table file
     #[command(subcommand)]
     Sst(dump::Sst),
@@ -70,6 +77,9 @@ enum Noun {
 fn main() -> ExitCode {
     let result = match Cli::parse().noun {
         Noun::Db(verb) => db::run(verb),
+        Noun::Find(find) => find.run(),
+        Noun::Doctor(doctor) => doctor.run(),
+        Noun::Top(top) => top.run(),
         Noun::Sst(verb) => dump::run_sst(verb),
         Noun::Wal(verb) => dump::run_wal(verb),
         Noun::Manifest(verb) => dump::run_manifest(verb),

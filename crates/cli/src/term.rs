@@ -82,6 +82,11 @@ pub fn spinner(unit: &str, message: &str) -> ProgressBar {
     bar
 }
 
+/// A progress line nobody sees.
+pub fn hidden() -> ProgressBar {
+    ProgressBar::hidden()
+}
+
 /// One line that is replaced each time its message is set.
 pub fn live_line() -> ProgressBar {
     styled(ProgressBar::with_draw_target(None, target()), "  {msg}", "")

@@ -5,6 +5,7 @@
 //! says how many lines before it are in.
 
 use super::Common;
+use super::dump::FAMILY_MARK;
 use super::open::WriteFlags;
 use crate::bytes::parse;
 use crate::fail::{At, Failure, shell_word};
@@ -12,7 +13,7 @@ use crate::term;
 use anyhow::Context;
 use clap::Args;
 use serde_json::json;
-use spanlith::{WriteBatch, WriteOptions};
+use spanlith::{Cf, Comparator, Db, FamilyOptions, WriteBatch, WriteOptions};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
@@ -36,6 +37,10 @@ pub struct Load {
     /// Every write survives a power cut when it returns, not only the last
     #[arg(long)]
     sync: bool,
+    /// The lines are those of `db dump`: each `@family` line names the column family of what follows,
+    /// which is made if --create is given
+    #[arg(long)]
+    dump: bool,
     /// File of lines KEY<TAB>VALUE; standard input if left out
     file: Option<PathBuf>,
 }
@@ -56,7 +61,7 @@ impl Load {
             None => (Box::new(std::io::stdin()), term::spinner("B", "loading")),
         };
         let start = Instant::now();
-        let cf = target.open_read_write(&self.flags)?;
+        let mut cf = target.open_read_write(&self.flags)?;
         let db = cf.db().clone();
         let mut input = BufReader::with_capacity(256 << 10, input);
         let options = WriteOptions::new().sync(self.sync);
@@ -72,6 +77,15 @@ impl Load {
             }
             bytes += n as u64;
             read += 1;
+            if self.dump
+                && let Some(name) = line.strip_prefix(FAMILY_MARK.as_bytes())
+            {
+                match self.family(&db, name)? {
+                    Ok(family) => cf = family,
+                    Err(why) => break Err(why),
+                }
+                continue;
+            }
             match entry(&line, *hex) {
                 Ok((key, value)) => batch.put_cf(cf.id(), key, target.stored(value)),
                 Err(why) => break Err(why),
@@ -116,6 +130,30 @@ impl Load {
             );
         }
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Load {
+    /// The family that a line of a dump names.
+    fn family(&self, db: &Db, line: &[u8]) -> anyhow::Result<Result<Cf, String>> {
+        let line = String::from_utf8_lossy(line.trim_ascii_end()).into_owned();
+        let (text, order) = match line.split_once('\t') {
+            Some((name, order)) => (name, Comparator::from_name(order)),
+            None => (line.as_str(), Some(Comparator::Bytewise)),
+        };
+        let name = parse(text, false).ok();
+        let Some(name) = name.and_then(|name| String::from_utf8(name).ok()) else {
+            return Ok(Err(format!("'{text}' is no name of a column family")));
+        };
+        Ok(match (db.cf(&name), order) {
+            (Some(cf), _) => Ok(cf),
+            (None, Some(order)) if self.flags.create => {
+                let family = FamilyOptions::new(&name).comparator(order);
+                Ok(db.create_cf(family).at(&self.common.target.db)?)
+            }
+            (None, Some(_)) => Err(format!("there is no family {text}; --create makes it")),
+            (None, None) => Err(format!("the order of family {text} is not known here")),
+        })
     }
 }
 

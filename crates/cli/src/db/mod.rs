@@ -1,12 +1,18 @@
 //! `spanlith db`: one database, one verb.
 
 mod components;
+mod dump;
+mod explain;
 mod families;
 mod info;
 mod load;
+mod maintain;
+mod memory;
 pub mod open;
 mod point;
 mod scan;
+mod settings;
+mod space;
 pub mod verify;
 
 pub use info::place;
@@ -24,9 +30,12 @@ Examples:
   spanlith db load --create --db /data/copy --hex < contents.tsv
   spanlith db info --db /data/db --json
   spanlith db verify --db /data/db
+  spanlith db dump --db /data/db > all.tsv && spanlith db load --create --dump --db /data/new all.tsv
+  spanlith db explain --db /data/db KEY
+  spanlith db set-options --db /data/db write_buffer_size=64M
 
-get, scan, count, info and verify open for reading only: they take no lock and change nothing on
-disk. Keys and values: plain text with \\t \\n \\\\ \\xNN, or 0x… in hexadecimal, or --hex for both
+All verbs but put, delete, load, flush, compact, compact-files and set-options open for reading only:
+they take no lock and change nothing on disk. Keys and values: plain text with \\t \\n \\\\ \\xNN, or 0x… in hexadecimal, or --hex for both
 directions. Comparator and merge operator are found in the directory.";
 
 /// Verbs of `db`.
@@ -45,10 +54,32 @@ pub enum Verb {
     Count(scan::Count),
     /// Reads KEY<TAB>VALUE lines from a file or standard input into the database.
     Load(load::Load),
+    /// Prints all column families as text that `load --dump` reads back.
+    Dump(dump::Dump),
     /// Lists the column families and their options that differ from the defaults.
     Families(families::Families),
     /// Shows identity, writer, files per level, logs and options.
     Info(info::Info),
+    /// Lists the files of the directory, what each is and who needs it; exit code 1 if one is missing.
+    Files(space::Files),
+    /// Shows where the bytes are: by family, level and kind of file.
+    Space(space::Space),
+    /// Shows the memory the database takes once it is open, by owner.
+    Memory(memory::Memory),
+    /// Shows what a get of a key looks at, place by place.
+    Explain(explain::Explain),
+    /// Prints properties by RocksDB's names.
+    Properties(settings::Properties),
+    /// Prints the options of the OPTIONS file.
+    Options(settings::Options),
+    /// Changes options and records them in a new OPTIONS file.
+    SetOptions(settings::SetOptions),
+    /// Writes the memtables of a column family out as a table.
+    Flush(maintain::Flush),
+    /// Compacts a range of keys down to the deepest level.
+    Compact(maintain::Compact),
+    /// Compacts named tables into a level.
+    CompactFiles(maintain::CompactFiles),
     /// Checks every checksum and lists all damage; exit code 1 if there is any.
     Verify(verify::Verify),
 }
@@ -78,7 +109,18 @@ pub fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Scan(v) => v.run(),
         Verb::Count(v) => v.run(),
         Verb::Load(v) => v.run(),
+        Verb::Dump(v) => v.run(),
         Verb::Families(v) => v.run(),
+        Verb::Files(v) => v.run(),
+        Verb::Space(v) => v.run(),
+        Verb::Memory(v) => v.run(),
+        Verb::Explain(v) => v.run(),
+        Verb::Properties(v) => v.run(),
+        Verb::Options(v) => v.run(),
+        Verb::SetOptions(v) => v.run(),
+        Verb::Flush(v) => v.run(),
+        Verb::Compact(v) => v.run(),
+        Verb::CompactFiles(v) => v.run(),
         Verb::Info(v) => v.run(),
         Verb::Verify(v) => v.run(),
     }

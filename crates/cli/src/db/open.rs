@@ -14,7 +14,7 @@ use crate::inventory::Inventory;
 use clap::Args;
 use spanlith::options::ini::ParsedCf;
 use spanlith::options::{DbOptions, MergeOperatorChoice, ParsedOptions};
-use spanlith::{Cf, Comparator, Db, DbPath, ErrorKind, FamilyOptions, MergeOperator};
+use spanlith::{Cf, Comparator, Db, DbPath, ErrorKind, FamilyOptions, MergeOperator, OpenBuilder};
 use spanlith_env::Env;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -56,6 +56,23 @@ pub struct How {
     /// Values end in four bytes of time, as a TTL database writes them
     #[arg(long)]
     pub ttl: bool,
+}
+
+impl How {
+    /// The flags about directories of tables.
+    pub fn paths(&self) -> (Option<&str>, &[String]) {
+        (self.db_paths.as_deref(), &self.cf_paths)
+    }
+
+    /// The directory of the logs, if it was named.
+    pub fn wal_dir(&self) -> Option<&Path> {
+        self.wal_dir.as_deref()
+    }
+
+    /// Names the directory of the logs.
+    pub fn set_wal_dir(&mut self, dir: &Path) {
+        self.wal_dir = Some(dir.to_path_buf());
+    }
 }
 
 /// Flags of the verbs that write.
@@ -166,6 +183,33 @@ impl Target {
 
     /// Opens for reading and writing.
     pub fn open_read_write(&self, flags: &WriteFlags) -> anyhow::Result<Cf> {
+        let (builder, followed, known) = self.builder(flags)?;
+        if let Err(e) = builder.check()
+            && followed
+            && e.kind() == ErrorKind::NotSupported
+        {
+            return Err(Failure::new(
+                e.to_string(),
+                "the OPTIONS file asks for it; --default-options opens with defaults instead and \
+                 writes a new OPTIONS file, which RocksDB then follows",
+            )
+            .into());
+        }
+        let db = builder.open().at(&self.db)?;
+        if flags.create && db.cf(&self.cf).is_none() {
+            let family = self.components(FamilyOptions::new(&self.cf), &known, false)?;
+            return db.create_cf(family).at(&self.db);
+        }
+        self.family(&db)
+    }
+
+    /// What [`Self::open_read_write`] opens with, for who wants to change it first.
+    pub fn prepare_read_write(&self, flags: &WriteFlags) -> anyhow::Result<OpenBuilder> {
+        Ok(self.builder(flags)?.0)
+    }
+
+    /// All families as the OPTIONS file says, whether it was followed, and what the directory says.
+    fn builder(&self, flags: &WriteFlags) -> anyhow::Result<(OpenBuilder, bool, Known<'_>)> {
         let known = self.known(flags.create)?;
         let mut builder = Db::builder(&self.db);
         let mut followed = false;
@@ -203,23 +247,7 @@ impl Target {
             let default = FamilyOptions::new("default");
             builder = builder.family(self.components(default, &known, false)?);
         }
-        if let Err(e) = builder.check()
-            && followed
-            && e.kind() == ErrorKind::NotSupported
-        {
-            return Err(Failure::new(
-                e.to_string(),
-                "the OPTIONS file asks for it; --default-options opens with defaults instead and \
-                 writes a new OPTIONS file, which RocksDB then follows",
-            )
-            .into());
-        }
-        let db = builder.open().at(&self.db)?;
-        if flags.create && db.cf(&self.cf).is_none() {
-            let family = self.components(FamilyOptions::new(&self.cf), &known, false)?;
-            return db.create_cf(family).at(&self.db);
-        }
-        self.family(&db)
+        Ok((builder, followed, known))
     }
 
     /// Reads what the directory says; refuses a family it does not have, unless it may be made.

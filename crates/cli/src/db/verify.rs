@@ -65,6 +65,8 @@ pub struct Report {
     pub entries: u64,
     /// Logs read.
     pub logs: u64,
+    /// Values in blob files checked.
+    pub blobs: u64,
     /// Log records checked.
     pub records: u64,
     /// MANIFEST records checked.
@@ -95,8 +97,9 @@ impl Verify {
             deep: self.deep,
             family: self.cf.as_deref(),
             places: Some(&places),
+            meta_only: false,
         };
-        let report = check(inventory, scope, &mut |done| progress.set_position(done));
+        let report = check(&inventory, scope, &mut |done| progress.set_position(done));
         progress.finish_and_clear();
         let clean = report.is_clean();
         let seconds = start.elapsed().as_secs_f64();
@@ -104,7 +107,7 @@ impl Verify {
         if self.json {
             let object = json!({
                 "ok": clean, "tables": report.tables, "blocks": report.blocks,
-                "entries": report.entries, "logs": report.logs, "log_records": report.records,
+                "entries": report.entries, "blobs": report.blobs, "logs": report.logs, "log_records": report.records,
                 "manifest_records": report.edits, "bytes": report.bytes, "seconds": seconds,
                 "findings": report.findings.iter().map(finding_json).collect::<Vec<_>>(),
             });
@@ -165,6 +168,8 @@ pub struct Scope<'a> {
     pub family: Option<&'a str>,
     /// Where the tables are if not in the directory of the database.
     pub places: Option<&'a Places>,
+    /// Leave out the blocks of tables and the contents of blob files.
+    pub meta_only: bool,
 }
 
 /// Directories of tables, which no file of a database says.
@@ -177,7 +182,7 @@ pub struct Places {
 impl Places {
     /// # Errors
     /// What is wrong with the flags.
-    fn parse(db: Option<&str>, families: &[String]) -> anyhow::Result<Self> {
+    pub fn parse(db: Option<&str>, families: &[String]) -> anyhow::Result<Self> {
         let db = db.map(parse_paths).transpose()?.unwrap_or_default();
         let families = families.iter().map(|text| parse_cf_paths(text));
         Ok(Self {
@@ -187,7 +192,7 @@ impl Places {
     }
 
     /// The directory with that number of a family; `None` if nobody said.
-    fn dir(&self, family: &str, path_id: u32) -> Option<&Path> {
+    pub fn dir(&self, family: &str, path_id: u32) -> Option<&Path> {
         let own = self.families.iter().find(|f| f.0 == family);
         let paths = own.map_or(&self.db, |f| &f.1);
         paths.get(path_id as usize).map(|p| p.dir.as_path())
@@ -195,9 +200,9 @@ impl Places {
 }
 
 /// Checks everything the inventory names; `progress` receives the bytes done.
-pub fn check(mut i: Inventory, scope: Scope<'_>, progress: &mut dyn FnMut(u64)) -> Report {
+pub fn check(i: &Inventory, scope: Scope<'_>, progress: &mut dyn FnMut(u64)) -> Report {
     let mut report = Report {
-        findings: std::mem::take(&mut i.findings),
+        findings: i.findings.clone(),
         edits: i.edits,
         bytes: i.manifest_bytes,
         ..Report::default()
@@ -214,27 +219,43 @@ pub fn check(mut i: Inventory, scope: Scope<'_>, progress: &mut dyn FnMut(u64)) 
     let wanted = |f: &&Family| scope.family.is_none_or(|name| name == f.name);
     for family in i.families.values().filter(wanted) {
         for f in family.files.values() {
-            check_table(&i, family, f, scope, &mut report);
+            check_table(i, family, f, scope, &mut report);
             done += f.size;
             progress(done);
         }
-        for number in family.blobs.keys() {
-            report.findings.push(Finding {
-                grade: Grade::Unchecked,
-                file: filenames::blob_file_name(*number),
-                offset: None,
-                what: "Not implemented: blob files".to_string(),
-            });
+        for &number in family.blobs.keys() {
+            check_blobs(i, family, number, scope, &mut report);
         }
     }
     let logs: Vec<(u64, u64)> = i.live_logs().collect();
     for (n, &(number, size)) in logs.iter().enumerate() {
-        check_log(&i, number, n + 1 == logs.len(), &mut report);
+        check_log(i, number, n + 1 == logs.len(), &mut report);
         done += size;
         progress(done);
     }
-    note_strangers(&i, &mut report);
+    note_strangers(i, &mut report);
     report
+}
+
+/// Checks a blob file, which lies in the first directory of its family's tables.
+fn check_blobs(i: &Inventory, family: &Family, number: u64, scope: Scope<'_>, report: &mut Report) {
+    let name = filenames::blob_file_name(number);
+    let place = scope.places.and_then(|p| p.dir(&family.name, 0));
+    let path = place.unwrap_or(&i.dir).join(&name);
+    let size = Env::system().fs.size(&path);
+    let Ok(size) = size else {
+        let what = "missing; the MANIFEST names it";
+        report.findings.push(Finding::damage(&name, None, what));
+        return;
+    };
+    if scope.meta_only {
+        return;
+    }
+    report.bytes += size;
+    match crate::dump::verify_blobs(&path) {
+        Ok(blobs) => report.blobs += blobs,
+        Err(e) => report.findings.push(Finding::from_error(&name, None, &e)),
+    }
 }
 
 /// Tables that are there and that nobody needs.
@@ -282,7 +303,7 @@ fn check_table_in(
     dir: &Path,
     family: &Family,
     f: &NewFile,
-    deep: bool,
+    scope: Scope<'_>,
     report: &mut Report,
 ) -> Result<()> {
     let mut name = filenames::table_file_name(f.number);
@@ -307,7 +328,7 @@ fn check_table_in(
     let shown = path.display().to_string();
     note_size(&shown, size, f, report);
     report.tables += 1;
-    check_blocks(&path, &shown, size, family, f, deep, report)
+    check_blocks(&path, &shown, size, family, f, scope, report)
 }
 
 /// Notes a table whose size is not that of the MANIFEST.
@@ -320,11 +341,10 @@ fn note_size(name: &str, size: u64, f: &NewFile, report: &mut Report) {
 }
 
 fn check_table(i: &Inventory, family: &Family, f: &NewFile, scope: Scope<'_>, report: &mut Report) {
-    let deep = scope.deep;
     let mut name = filenames::table_file_name(f.number);
     let place = scope.places.and_then(|p| p.dir(&family.name, f.path_id));
     if let Some(dir) = place {
-        if let Err(e) = check_table_in(dir, family, f, deep, report) {
+        if let Err(e) = check_table_in(dir, family, f, scope, report) {
             report.findings.push(Finding::from_error(&name, None, &e));
         }
         return;
@@ -353,7 +373,7 @@ fn check_table(i: &Inventory, family: &Family, f: &NewFile, scope: Scope<'_>, re
     let size = i.listing.get(&name).copied().unwrap_or(0);
     note_size(&name, size, f, report);
     report.tables += 1;
-    if let Err(e) = check_blocks(&i.dir.join(&name), &name, size, family, f, deep, report) {
+    if let Err(e) = check_blocks(&i.dir.join(&name), &name, size, family, f, scope, report) {
         report.findings.push(Finding::from_error(&name, None, &e));
     }
 }
@@ -364,7 +384,7 @@ fn check_blocks(
     size: u64,
     family: &Family,
     f: &NewFile,
-    deep: bool,
+    scope: Scope<'_>,
     report: &mut Report,
 ) -> Result<()> {
     let file = Env::system().fs.open_random(path)?;
@@ -388,6 +408,9 @@ fn check_blocks(
         }
         other => other?,
     };
+    if scope.meta_only {
+        return Ok(());
+    }
     let dump = reader.dump()?;
     let mut blocks: Vec<(BlockHandle, BlockKind)> =
         vec![(dump.footer.metaindex, BlockKind::MetaIndex)];
@@ -422,7 +445,7 @@ fn check_blocks(
         }
     }
     report.bytes += size;
-    if deep && report.findings.len() == before {
+    if scope.deep && report.findings.len() == before {
         if Comparator::from_name(&family.comparator).is_none() {
             return Err(Error::not_supported(format!(
                 "order of keys {}",

@@ -8,6 +8,7 @@ mod manifest;
 mod sst;
 mod wal;
 
+pub use blob::verify as verify_blobs;
 pub use sst::open as open_table;
 
 use crate::fail::shell_word;
@@ -160,7 +161,7 @@ impl Record {
 }
 
 /// Name of an entry's type byte.
-fn type_name(byte: u8) -> String {
+pub fn type_name(byte: u8) -> String {
     use spanlith_base::ValueType as T;
     match T::from_byte(byte) {
         Some(T::Value) => "put".to_string(),

@@ -194,7 +194,7 @@ fn check(
             deep: dir == data,
             ..Scope::default()
         };
-        let report = verify::check(inventory, scope, &mut |done| progress.set_position(done));
+        let report = verify::check(&inventory, scope, &mut |done| progress.set_position(done));
         progress.finish_and_clear();
         blocks += report.blocks;
         let name = dir

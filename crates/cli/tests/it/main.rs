@@ -2,8 +2,10 @@
 
 mod damage;
 mod db;
+mod doctor;
 mod golden;
 mod programs;
 mod shown;
 mod support;
+mod tools;
 mod usage;

@@ -20,7 +20,8 @@ pub enum MemoryOwner {
 }
 
 impl MemoryOwner {
-    fn name(self) -> &'static str {
+    /// Its name, as in exported metrics.
+    pub fn name(self) -> &'static str {
         match self {
             Self::Memtables => "memtables",
             Self::BlockCache => "block_cache",

@@ -1,0 +1,277 @@
+//! `db properties`, `db options` and `db set-options`: what a database says of itself, and what it is
+//! told.
+
+use super::Common;
+use super::open::{Target, WriteFlags};
+use crate::fail::{At, Failure, Usage};
+use crate::inventory::Inventory;
+use clap::Args;
+use serde_json::{Map, Value, json};
+use spanlith::options::OptionTable;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Properties shown if none is named, without their prefix. Texts of many lines are asked for by name.
+const SHOWN: [&str; 36] = [
+    "num-immutable-mem-table",
+    "num-immutable-mem-table-flushed",
+    "mem-table-flush-pending",
+    "num-running-flushes",
+    "compaction-pending",
+    "num-running-compactions",
+    "background-errors",
+    "cur-size-active-mem-table",
+    "cur-size-all-mem-tables",
+    "size-all-mem-tables",
+    "num-entries-active-mem-table",
+    "num-entries-imm-mem-tables",
+    "num-deletes-active-mem-table",
+    "num-deletes-imm-mem-tables",
+    "estimate-num-keys",
+    "estimate-table-readers-mem",
+    "is-file-deletions-enabled",
+    "num-snapshots",
+    "oldest-snapshot-time",
+    "oldest-snapshot-sequence",
+    "num-live-versions",
+    "current-super-version-number",
+    "estimate-live-data-size",
+    "min-log-number-to-keep",
+    "min-obsolete-sst-number-to-keep",
+    "total-sst-files-size",
+    "live-sst-files-size",
+    "base-level",
+    "estimate-pending-compaction-bytes",
+    "actual-delayed-write-rate",
+    "is-write-stopped",
+    "num-blob-files",
+    "total-blob-file-size",
+    "live-blob-file-size",
+    "live-blob-file-garbage-size",
+    "block-cache-usage",
+];
+
+/// Texts of many lines, named in the help.
+const TEXTS: &str = "rocksdb.stats, rocksdb.cfstats, rocksdb.dbstats, rocksdb.levelstats, \
+                     rocksdb.sstables, rocksdb.aggregated-table-properties, rocksdb.blob-stats";
+
+/// Prints properties.
+#[derive(Debug, Args)]
+pub struct Properties {
+    #[command(flatten)]
+    common: Common,
+    /// Names as RocksDB has them; `rocksdb.` may be left out. Without any, the numbers are shown;
+    /// stats, cfstats, dbstats, levelstats, sstables, aggregated-table-properties and blob-stats are
+    /// texts
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+}
+
+impl Properties {
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let cf = self.common.target.open_read_only()?;
+        let full = |name: &str| match name.starts_with("rocksdb.") {
+            true => name.to_string(),
+            false => format!("rocksdb.{name}"),
+        };
+        let mut found: Vec<(String, String)> = Vec::new();
+        if self.names.is_empty() {
+            for name in SHOWN {
+                let name = full(name);
+                if let Some(value) = cf.property(&name) {
+                    found.push((name, value));
+                }
+            }
+            for level in 0..cf.num_levels() {
+                let name = format!("rocksdb.num-files-at-level{level}");
+                if let Some(value) = cf.property(&name) {
+                    found.push((name, value));
+                }
+            }
+        }
+        for name in self.names.iter().map(|n| full(n)) {
+            let Some(value) = cf.property(&name) else {
+                return Err(Usage::new(
+                    format!("unknown property '{name}'"),
+                    format!("spanlith db properties lists the numbers; texts are {TEXTS}"),
+                )
+                .into());
+            };
+            found.push((name, value));
+        }
+        let mut out = std::io::stdout().lock();
+        if self.common.json {
+            let value = |v: &String| v.parse::<u64>().map_or_else(|_| json!(v), |n| json!(n));
+            let object: Map<String, Value> =
+                found.iter().map(|(n, v)| (n.clone(), value(v))).collect();
+            writeln!(out, "{}", Value::Object(object))?;
+        } else if let ([(_, value)], 1) = (&found[..], self.names.len()) {
+            writeln!(out, "{}", value.trim_end())?;
+        } else {
+            for (name, value) in found {
+                writeln!(out, "{name}\t{}", value.trim_end())?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Prints options.
+#[derive(Debug, Args)]
+pub struct Options {
+    /// Directory of the database
+    #[arg(long, value_name = "DIR")]
+    db: PathBuf,
+    /// Only this column family; all of them if left out
+    #[arg(long, value_name = "NAME")]
+    cf: Option<String>,
+    /// Only options that differ from RocksDB 11.8's defaults
+    #[arg(long)]
+    changed: bool,
+    /// Only options whose names contain this
+    #[arg(value_name = "PART")]
+    part: Option<String>,
+    /// Prints JSON, one object a line
+    #[arg(long)]
+    json: bool,
+}
+
+impl Options {
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let inventory = Inventory::read(&self.db).at(&self.db)?;
+        if let Some(name) = &self.cf {
+            super::open::known_family(&inventory, name)?;
+        }
+        let Some(file) = &inventory.options else {
+            return Err(Failure::new(
+                format!("{} has no OPTIONS file", self.db.display()),
+                "an engine that opens the database writes one: spanlith db flush",
+            )
+            .into());
+        };
+        let parsed = file.parsed.as_ref().map_err(|e| {
+            Failure::new(
+                format!("{}: {e}", file.name),
+                "the file is text: mend the line, or move the file away and open the database",
+            )
+        })?;
+        let mut out = std::io::stdout().lock();
+        if !self.json {
+            let [major, minor, patch] = parsed.rocksdb_version;
+            writeln!(
+                out,
+                "# {}, as of RocksDB {major}.{minor}.{patch}",
+                file.name
+            )?;
+        }
+        if self.cf.is_none() {
+            self.section(&mut out, "database", "", &parsed.db)?;
+        }
+        for cf in &parsed.cfs {
+            if self.cf.as_ref().is_some_and(|name| *name != cf.name) {
+                continue;
+            }
+            self.section(&mut out, "family", &cf.name, &cf.options)?;
+            self.section(&mut out, "table", &cf.name, &cf.table)?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn section<T: OptionTable>(
+        &self,
+        out: &mut dyn Write,
+        kind: &str,
+        family: &str,
+        options: &T,
+    ) -> std::io::Result<()> {
+        let changed = options.changed();
+        let names: Vec<&'static str> = T::ROWS.iter().map(|row| row.name).collect();
+        let part = self.part.as_deref().unwrap_or("");
+        for name in names {
+            let differs = changed.contains(&name);
+            if (self.changed && !differs) || !name.contains(part) {
+                continue;
+            }
+            let value = options.get_option(name).unwrap_or_default();
+            if self.json {
+                let object = json!({
+                    "section": kind, "family": family, "name": name, "value": value,
+                    "changed": differs,
+                });
+                writeln!(out, "{object}")?;
+            } else {
+                let family = crate::bytes::show(family.as_bytes(), false);
+                let section = match family.is_empty() {
+                    true => kind.to_string(),
+                    false => format!("{kind} {family}"),
+                };
+                let mark = if differs { "*" } else { " " };
+                writeln!(out, "{section}\t{mark} {name}={value}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Changes options.
+#[derive(Debug, Args)]
+pub struct SetOptions {
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    flags: WriteFlags,
+    /// Options of the database instead of a column family
+    #[arg(long)]
+    database: bool,
+    /// What to change, in RocksDB's names: write_buffer_size=64M disable_auto_compactions=true
+    #[arg(required = true, value_name = "NAME=VALUE")]
+    changes: Vec<String>,
+    /// Prints JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl SetOptions {
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let pairs: Vec<(&str, &str)> = self
+            .changes
+            .iter()
+            .map(|text| {
+                text.split_once('=').ok_or_else(|| {
+                    let hint = "write NAME=VALUE: write_buffer_size=64M";
+                    Usage::new(format!("'{text}' has no value"), hint)
+                })
+            })
+            .collect::<Result<_, _>>()?;
+        let cf = self.target.open_read_write(&self.flags)?;
+        let db = cf.db().clone();
+        match self.database {
+            true => db.set_options(&pairs),
+            false => cf.set_options(&pairs),
+        }
+        .at(&self.target.db)?;
+        let value = |name: &str| match self.database {
+            true => db.options().db.get_option(name),
+            false => cf
+                .options()
+                .get_option(name)
+                .or_else(|| cf.table_options().get_option(name)),
+        };
+        let now: Vec<(&str, Option<String>)> = pairs.iter().map(|p| (p.0, value(p.0))).collect();
+        db.close().at(&self.target.db)?;
+        let mut out = std::io::stdout().lock();
+        if self.json {
+            let object: Map<String, Value> = now
+                .into_iter()
+                .map(|(name, value)| (name.to_string(), json!(value)))
+                .collect();
+            writeln!(out, "{}", Value::Object(object))?;
+        } else {
+            for (name, value) in now {
+                writeln!(out, "{name}={}", value.unwrap_or_default())?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,388 @@
+//! From findings to cases: what kind of damage, what is at stake, what to do.
+
+use crate::bytes::{show, show_short};
+use crate::db::verify::Places;
+use crate::fail::shell_word;
+use crate::inventory::{Family, Finding, Grade, Inventory};
+use crate::tables;
+use crate::term::{bytes, count};
+use serde_json::{Value, json};
+use spanlith::version::{FileKind, NewFile, filenames, parse_file_name};
+use spanlith_base::keys::split_internal;
+use spanlith_env::Env;
+use spanlith_wal::{BatchIter, LogReader, ReadEvent};
+use std::path::Path;
+
+/// Bytes of a sector: what a device loses at once.
+const SECTOR: usize = 512;
+/// Characters of a key that are shown.
+const KEY: usize = 40;
+/// Keys behind damage of a log that are named.
+const KEYS_NAMED: usize = 3;
+
+/// What happened to a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Damage {
+    /// The end of the newest log or MANIFEST was not written whole: what a crash leaves.
+    Torn,
+    /// Bytes are other than those that were written.
+    Flipped,
+    /// Whole sectors read as zeros.
+    Zeroed,
+    /// The file is shorter than what was recorded.
+    Truncated,
+    /// The file is not there.
+    Missing,
+    /// The file is that of something else.
+    Swapped,
+    /// Whole, but refers to what is not there or contradicts something.
+    Inconsistent,
+    /// This program could not check it.
+    Unchecked,
+}
+
+impl Damage {
+    /// One word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Torn => "torn",
+            Self::Flipped => "flipped",
+            Self::Zeroed => "zeroed",
+            Self::Truncated => "truncated",
+            Self::Missing => "missing",
+            Self::Swapped => "swapped",
+            Self::Inconsistent => "inconsistent",
+            Self::Unchecked => "unchecked",
+        }
+    }
+}
+
+/// One damaged place, explained.
+#[derive(Debug)]
+pub struct Case {
+    /// The file.
+    pub file: String,
+    /// Where in it.
+    pub offset: Option<u64>,
+    /// What kind.
+    pub damage: Damage,
+    /// What was found.
+    pub what: String,
+    /// What it concerns: keys, entries, updates. Empty if unknown.
+    pub stake: String,
+    /// What can be done.
+    pub way_out: String,
+}
+
+impl Case {
+    /// All of it.
+    pub fn json(&self) -> Value {
+        json!({
+            "file": self.file, "offset": self.offset, "damage": self.damage.name(),
+            "what": self.what, "at_stake": self.stake, "way_out": self.way_out,
+        })
+    }
+
+    /// Whether a crash explains it, so that nothing that was durable is concerned.
+    pub fn is_harmless(&self) -> bool {
+        self.damage == Damage::Torn
+    }
+}
+
+/// Explains all findings but plain remarks.
+pub fn explain(i: &Inventory, places: &Places, findings: &[Finding]) -> Vec<Case> {
+    let mut out: Vec<Case> = Vec::new();
+    for f in findings {
+        let torn = f.grade == Grade::Note && f.what.starts_with("torn");
+        if f.grade == Grade::Note && !torn {
+            continue;
+        }
+        let name = Path::new(&f.file).file_name().unwrap_or_default();
+        let name = name.to_string_lossy();
+        let kind = parse_file_name(&name);
+        let mut case = Case {
+            file: f.file.clone(),
+            offset: f.offset,
+            damage: classify(i, places, f, torn, kind),
+            what: f.what.clone(),
+            stake: String::new(),
+            way_out: String::new(),
+        };
+        match kind {
+            Some(FileKind::Table(n)) => about_table(i, places, n, &mut case),
+            Some(FileKind::Log(n)) => about_log(i, n, &mut case),
+            Some(FileKind::Manifest(_)) => about_manifest(i, &mut case),
+            Some(FileKind::Current) => about_current(i, &mut case),
+            _ => {
+                case.way_out = format!("restore {} from a copy", case.file);
+            }
+        }
+        out.push(case);
+    }
+    out
+}
+
+fn classify(
+    i: &Inventory,
+    places: &Places,
+    f: &Finding,
+    torn: bool,
+    kind: Option<FileKind>,
+) -> Damage {
+    if torn {
+        return Damage::Torn;
+    }
+    if f.grade == Grade::Unchecked {
+        return Damage::Unchecked;
+    }
+    if f.what.starts_with("missing") || f.what.contains("No such file") {
+        return Damage::Missing;
+    }
+    if f.what.contains("unique ID") {
+        return Damage::Swapped;
+    }
+    let path = match kind {
+        Some(FileKind::Table(n)) => find_table(i, n).map(|(family, t)| {
+            let path = tables::path(i, places, family, t);
+            (path, Some(t.size))
+        }),
+        Some(FileKind::Log(n)) => {
+            let path = i.wal_dir.join(filenames::log_file_name(n));
+            Some((path, None))
+        }
+        _ => Some((i.dir.join(&f.file), None)),
+    };
+    let Some((path, recorded)) = path else {
+        return Damage::Inconsistent;
+    };
+    let size = Env::system().fs.size(&path).unwrap_or(0);
+    if recorded.is_some_and(|r| size < r) || size == 0 {
+        return Damage::Truncated;
+    }
+    if f.what.contains("reaches beyond the end") {
+        return Damage::Truncated;
+    }
+    match f.offset {
+        Some(offset) if has_zeroed_sector(&path, offset) => Damage::Zeroed,
+        _ if f.what.contains("unknown tag") || f.what.contains("VersionEdit") => {
+            Damage::Inconsistent
+        }
+        _ => Damage::Flipped,
+    }
+}
+
+/// Whether one of the sectors from `offset` on reads as zeros: a page that was never written.
+fn has_zeroed_sector(path: &Path, offset: u64) -> bool {
+    let Ok(file) = Env::system().fs.open_random(path) else {
+        return false;
+    };
+    let first = offset.next_multiple_of(SECTOR as u64);
+    let mut sectors = vec![0u8; SECTOR * 8];
+    let n = file.read_at(first, &mut sectors).unwrap_or(0);
+    sectors[..n]
+        .chunks_exact(SECTOR)
+        .any(|s| s.iter().all(|b| *b == 0))
+}
+
+/// The table of that number.
+fn find_table(i: &Inventory, number: u64) -> Option<(&Family, &NewFile)> {
+    i.families.values().find_map(|family| {
+        let found = family.files.values().find(|f| f.number == number)?;
+        Some((family, found))
+    })
+}
+
+fn key(bytes: &[u8]) -> String {
+    show_short(bytes, KEY)
+}
+
+fn about_table(i: &Inventory, places: &Places, number: u64, case: &mut Case) {
+    let Some((family, f)) = find_table(i, number) else {
+        case.way_out = "nothing needs the file: it may go".to_string();
+        return;
+    };
+    let place = format!(
+        "level {} of family {}",
+        f.level,
+        show(family.name.as_bytes(), false)
+    );
+    let all = format!(
+        "all of a table in {place}, {}: keys {} .. {}",
+        bytes(f.size),
+        key(tables::user(&f.smallest)),
+        key(tables::user(&f.largest))
+    );
+    case.stake = match block_range(i, places, family, f, case.offset) {
+        Some(text) => format!("{text} in {place}"),
+        None => all,
+    };
+    case.way_out = match case.damage {
+        Damage::Unchecked => "nothing is known to be wrong; see what this build lacks".to_string(),
+        Damage::Missing => format!(
+            "bring {} back from a backup, or from the directory it was moved to; else copy what can be \
+             read: spanlith db dump",
+            case.file
+        ),
+        _ => format!(
+            "restore {} (exactly {} bytes) from a backup or a replica; else copy what can be read: \
+             spanlith db dump --db {}",
+            case.file,
+            f.size,
+            shell_word(&i.dir)
+        ),
+    };
+}
+
+/// Keys and entries of the data block at an offset.
+fn block_range(
+    i: &Inventory,
+    places: &Places,
+    family: &Family,
+    f: &NewFile,
+    offset: Option<u64>,
+) -> Option<String> {
+    let offset = offset?;
+    let reader = tables::open(i, places, family, f).ok()?;
+    let dump = reader.dump().ok()?;
+    let at = dump
+        .index
+        .iter()
+        .position(|(_, handle)| handle.offset == offset)?;
+    let bound = |separator: &Vec<u8>| match dump.index_keys_are_user_keys {
+        true => separator.clone(),
+        false => split_internal(separator).map_or(separator.clone(), |(user, _)| user.to_vec()),
+    };
+    let before = at.checked_sub(1).and_then(|n| dump.index.get(n));
+    let from = before.map_or_else(
+        || format!("from {}", key(tables::user(&f.smallest))),
+        |(separator, _)| format!("behind {}", key(&bound(separator))),
+    );
+    let upto = dump
+        .index
+        .get(at)
+        .map(|(separator, _)| key(&bound(separator)))?;
+    let blocks = dump.index.len().max(1) as u64;
+    let entries = dump.properties.num_entries.div_ceil(blocks);
+    Some(format!(
+        "some {} entries {from} up to {upto}",
+        count(entries)
+    ))
+}
+
+fn about_log(i: &Inventory, number: u64, case: &mut Case) {
+    let behind = Behind::read(i, number, case.offset);
+    case.stake = match (case.damage, behind.updates) {
+        (Damage::Torn, _) => "a write that was not acknowledged as synced, or none".to_string(),
+        (_, 0) => "the writes of this place; none can be read behind it".to_string(),
+        (_, n) => format!(
+            "the writes of this place and {} updates in {} batches behind it (sequence numbers {} to {}; \
+             first keys {})",
+            count(n),
+            count(behind.batches),
+            behind.first,
+            behind.last,
+            behind.keys.join(", ")
+        ),
+    };
+    case.way_out = match case.damage {
+        Damage::Torn => "nothing to do: opening cuts it off".to_string(),
+        _ => format!(
+            "copy {} first: opening may drop what lies behind. What can be read: spanlith wal dump {}",
+            case.file,
+            shell_word(&i.wal_dir.join(filenames::log_file_name(number)))
+        ),
+    };
+}
+
+/// What can still be read behind damage of a log, later logs included.
+#[derive(Default)]
+struct Behind {
+    batches: u64,
+    updates: u64,
+    first: u64,
+    last: u64,
+    keys: Vec<String>,
+}
+
+impl Behind {
+    fn read(i: &Inventory, number: u64, offset: Option<u64>) -> Self {
+        let mut out = Self::default();
+        for (&n, _) in i.logs.range(number..) {
+            let from = match n == number {
+                true => offset.unwrap_or(0),
+                false => 0,
+            };
+            out.add_log(&i.wal_dir.join(filenames::log_file_name(n)), n, from);
+        }
+        out
+    }
+
+    fn add_log(&mut self, path: &Path, number: u64, from: u64) {
+        let Ok(file) = Env::system().fs.open_sequential(path) else {
+            return;
+        };
+        let mut reader = LogReader::new(file, number);
+        while let Ok(event) = reader.next_event() {
+            match event {
+                ReadEvent::Eof => return,
+                ReadEvent::Record { offset, .. } if offset >= from => {}
+                _ => continue,
+            }
+            let Ok(batch) = BatchIter::new(reader.record()) else {
+                continue;
+            };
+            let updates = u64::from(batch.header_count());
+            if updates == 0 {
+                continue;
+            }
+            let sequence = batch.sequence();
+            if self.batches == 0 {
+                self.first = sequence;
+            }
+            self.batches += 1;
+            self.updates += updates;
+            self.last = self.last.max(sequence + updates - 1);
+            let named = batch
+                .map_while(Result::ok)
+                .filter_map(|op| op.key().map(key));
+            let room = KEYS_NAMED.saturating_sub(self.keys.len());
+            self.keys.extend(named.take(room));
+        }
+    }
+}
+
+fn about_manifest(i: &Inventory, case: &mut Case) {
+    let older = i.listing.keys().filter(|name| {
+        matches!(parse_file_name(name), Some(FileKind::Manifest(_))) && **name != i.manifest
+    });
+    let older: Vec<&str> = older.map(String::as_str).collect();
+    case.stake = match case.damage {
+        Damage::Torn => "a change of files that was not finished".to_string(),
+        _ => format!(
+            "which files make up the database from here on; {} tables are known up to here",
+            i.families.values().map(|f| f.files.len()).sum::<usize>()
+        ),
+    };
+    case.way_out = match (case.damage, older.is_empty()) {
+        (Damage::Torn, _) => "nothing to do: opening leaves it out".to_string(),
+        (_, false) => format!(
+            "restore it from a backup; {} in this directory may hold an earlier state",
+            older.join(", ")
+        ),
+        (_, true) => {
+            "restore it from a backup, or open with best_efforts_recovery, which takes the \
+                      newest state whose files are all there and does not replay logs"
+                .to_string()
+        }
+    };
+}
+
+fn about_current(i: &Inventory, case: &mut Case) {
+    case.stake = "nothing but the name of the MANIFEST".to_string();
+    case.way_out = format!(
+        "if {} is the right one: printf '{}\\n' > {}",
+        i.manifest,
+        i.manifest,
+        shell_word(&i.dir.join(filenames::CURRENT_FILE))
+    );
+}

@@ -1,0 +1,228 @@
+//! `spanlith doctor`: what is wrong with a directory, what is at stake, and the way out.
+//!
+//! Three steps, none of which changes anything: every checksum is verified ([`crate::db::verify`]), what
+//! is found is explained ([`cases`]), and opening is rehearsed on a file system in memory
+//! ([`rehearsal`]), so that what an open would refuse, drop or put aside is known before.
+
+mod cases;
+mod overlay;
+mod rehearsal;
+
+use crate::db::open::{How, Target};
+use crate::db::verify::{self, Places, Scope};
+use crate::fail::{At, Failure, shell_word};
+use crate::inventory::Inventory;
+use crate::term::{self, Paint};
+use crate::top::process;
+use cases::{Case, Damage};
+use clap::Args;
+use rehearsal::Rehearsal;
+use serde_json::json;
+use spanlith::version::filenames;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+const EXAMPLES: &str = "\
+Examples:
+  spanlith doctor --db /data/db
+  spanlith doctor --db /data/db --json | jq .cases
+  spanlith doctor --db /data/db --quick        without reading the blocks of tables
+
+Exit code 0: nothing is wrong, or only what a crash leaves and opening mends. 1: something is damaged or
+missing, or opening would refuse or drop something. Nothing is changed, whatever is found; logs are
+replayed in memory, which takes about their size. Copy the directory before anything opens it.";
+
+/// Says what is wrong with a directory and the way out, without changing it
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Doctor {
+    /// Directory of the database
+    #[arg(long, value_name = "DIR")]
+    db: PathBuf,
+    #[command(flatten)]
+    how: How,
+    /// Leaves out the blocks of tables
+    #[arg(long)]
+    quick: bool,
+    /// Does not rehearse opening
+    #[arg(long)]
+    no_rehearsal: bool,
+    /// Prints JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// All that was found out.
+struct Diagnosis {
+    cases: Vec<Case>,
+    rehearsal: Option<Rehearsal>,
+    checked: String,
+    holder: Option<u32>,
+}
+
+impl Diagnosis {
+    fn is_healthy(&self) -> bool {
+        let opens = self.rehearsal.as_ref().is_none_or(|r| {
+            r.is_about_program || (r.error.is_none() && (r.is_quiet() || self.explains_drops()))
+        });
+        opens
+            && self
+                .cases
+                .iter()
+                .all(|c| c.is_harmless() || c.damage == Damage::Unchecked)
+    }
+
+    /// Whether torn ends are all that opening drops.
+    fn explains_drops(&self) -> bool {
+        let torn = || self.cases.iter().filter(|c| c.is_harmless());
+        let drops = self.rehearsal.as_ref().map_or(0, |r| r.drops().count());
+        drops <= torn().count() && drops > 0
+    }
+
+    fn verdict(&self) -> &'static str {
+        match (self.is_healthy(), self.cases.is_empty(), &self.rehearsal) {
+            (true, true, _) => "healthy",
+            (true, false, _) => "healthy: what was found a crash explains, or could not be checked",
+            (false, _, Some(r)) if r.error.is_some() => "damaged: it does not open",
+            (false, _, Some(r)) if !r.is_quiet() => {
+                "damaged: it opens without some of its contents"
+            }
+            (false, _, Some(_)) => "damaged: it opens, and reads of the damaged parts fail",
+            (false, _, None) => "damaged",
+        }
+    }
+}
+
+impl Doctor {
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let (db_paths, cf_paths) = self.how.paths();
+        let places = Places::parse(db_paths, cf_paths)?;
+        let wal_dir = self.how.wal_dir();
+        let inventory = Inventory::read_leniently(&self.db, wal_dir).at(&self.db)?;
+        let Some(inventory) = inventory else {
+            let current = self.db.join(filenames::CURRENT_FILE).exists();
+            return Err(match current {
+                true => Failure::new(
+                    format!("{} has no MANIFEST: nothing says which files make up the database",
+                        self.db.display()),
+                    "restore MANIFEST and CURRENT from a backup; tables alone can be looked at with \
+                     spanlith sst dump",
+                ),
+                false => Failure::new(
+                    format!("there is no database in {}", self.db.display()),
+                    format!("check the path: ls -l {}", shell_word(&self.db)),
+                ),
+            }
+            .into());
+        };
+        let mut target = Target {
+            db: self.db.clone(),
+            cf: "default".to_string(),
+            how: self.how,
+        };
+        let total = inventory.table_bytes() + inventory.live_logs().map(|l| l.1).sum::<u64>();
+        let progress = term::bar(total, "B", "examining");
+        let scope = Scope {
+            deep: false,
+            family: None,
+            places: Some(&places),
+            meta_only: self.quick,
+        };
+        let found = verify::check(&inventory, scope, &mut |done| progress.set_position(done));
+        progress.finish_and_clear();
+        let mut cases = cases::explain(&inventory, &places, &found.findings);
+        let rehearsal = (!self.no_rehearsal).then(|| {
+            let spinner = term::spinner("", "rehearsing an open");
+            if inventory.wal_dir != self.db {
+                target.how.set_wal_dir(&inventory.wal_dir);
+            }
+            let out = rehearsal::rehearse(&target, Some(&inventory));
+            spinner.finish_and_clear();
+            out
+        });
+        cases.sort_by(|a, b| {
+            (a.is_harmless(), &a.file, a.offset).cmp(&(b.is_harmless(), &b.file, b.offset))
+        });
+        let diagnosis = Diagnosis {
+            cases,
+            rehearsal,
+            checked: verify::summary(&found),
+            holder: process::holder(&self.db.join(filenames::LOCK_FILE)),
+        };
+        match self.json {
+            true => print_json(&diagnosis)?,
+            false => print_text(&diagnosis, &self.db)?,
+        }
+        Ok(match diagnosis.is_healthy() {
+            true => ExitCode::SUCCESS,
+            false => ExitCode::FAILURE,
+        })
+    }
+}
+
+fn print_json(d: &Diagnosis) -> std::io::Result<()> {
+    let open = d.rehearsal.as_ref().map(|r| {
+        json!({
+            "ok": r.error.is_none(), "error": r.error, "about_this_program": r.is_about_program,
+            "options": r.options, "warnings": r.warnings,
+            "drops": r.drops().collect::<Vec<_>>(), "files_gone": r.gone,
+        })
+    });
+    let object = json!({
+        "healthy": d.is_healthy(), "verdict": d.verdict(), "checked": d.checked,
+        "held_by": d.holder, "open": open,
+        "cases": d.cases.iter().map(Case::json).collect::<Vec<_>>(),
+    });
+    writeln!(std::io::stdout(), "{object}")
+}
+
+fn print_text(d: &Diagnosis, dir: &std::path::Path) -> std::io::Result<()> {
+    let paint = Paint::stdout();
+    let mut out = std::io::stdout().lock();
+    if let Some(pid) = d.holder {
+        let text = "has the database open: what it writes meanwhile may look torn";
+        writeln!(out, "{} process {pid} {text}", paint.yellow("note:"))?;
+    }
+    for case in &d.cases {
+        let at = case
+            .offset
+            .map_or_else(String::new, |o| format!(" at offset {o}"));
+        let word = match case.damage {
+            Damage::Torn | Damage::Unchecked => paint.yellow(case.damage.name()),
+            other => paint.red(other.name()),
+        };
+        writeln!(out, "{word}: {}{at}: {}", paint.bold(&case.file), case.what)?;
+        if !case.stake.is_empty() {
+            writeln!(out, "    at stake  {}", case.stake)?;
+        }
+        writeln!(out, "    way out   {}", case.way_out)?;
+    }
+    if let Some(r) = &d.rehearsal {
+        let text = match &r.error {
+            None => paint.green("opens"),
+            Some(e) if r.is_about_program => {
+                paint.yellow(format!("this program cannot open it: {e}"))
+            }
+            Some(e) => paint.red(format!("is refused: {e}")),
+        };
+        writeln!(out, "opening {text}  (options: {})", r.options)?;
+        for warning in &r.warnings {
+            writeln!(out, "    {} {warning}", paint.yellow("warns"))?;
+        }
+        for gone in &r.gone {
+            writeln!(out, "    then {gone}")?;
+        }
+    }
+    let verdict = match d.is_healthy() {
+        true => paint.green(d.verdict()),
+        false => paint.red(d.verdict()),
+    };
+    writeln!(out, "{verdict} ({})", d.checked)?;
+    out.flush()?;
+    if !d.is_healthy() {
+        let dir = shell_word(dir);
+        eprintln!("next:  copy the directory before anything opens it: cp -a {dir} {dir}.copy");
+    }
+    Ok(())
+}

@@ -1,0 +1,167 @@
+//! What opening a directory for writing would do, found out by doing it on an [`Overlay`].
+//!
+//! The engine itself decides, with the options of the directory, so that the rehearsal and the opening
+//! that may follow agree. Nothing below changes; recovered logs and the tables made of them take memory.
+
+use super::overlay::{Change, Overlay};
+use crate::db::open::{Target, WriteFlags};
+use crate::inventory::Inventory;
+use spanlith::options::InfoLogLevel;
+use spanlith::version::{FileKind, parse_file_name};
+use spanlith::{ErrorKind, Logger};
+use spanlith_env::{Env, ManualExecutor};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What opening comes to.
+#[derive(Debug, Default)]
+pub struct Rehearsal {
+    /// Why it fails; `None` if it succeeds.
+    pub error: Option<String>,
+    /// Whether that is because of what this program does not know or have, not because of damage.
+    pub is_about_program: bool,
+    /// Warnings of the recovery: what it drops, puts aside or cannot explain.
+    pub warnings: Vec<String>,
+    /// Files that would be deleted or put elsewhere though the database might need them: tables, blob
+    /// files and logs.
+    pub gone: Vec<String>,
+    /// Options that were followed: name of the OPTIONS file, or why the defaults were taken.
+    pub options: String,
+}
+
+impl Rehearsal {
+    /// Whether the database opens with everything.
+    pub fn is_quiet(&self) -> bool {
+        self.error.is_none() && self.drops().next().is_none()
+    }
+
+    /// Warnings about something that would be missing afterwards.
+    pub fn drops(&self) -> impl Iterator<Item = &str> {
+        let about = |w: &&String| {
+            [
+                "dropped",
+                "put aside",
+                "left alone",
+                "lost",
+                "cannot be opened",
+                "earlier state",
+            ]
+            .iter()
+            .any(|word| w.contains(word))
+        };
+        self.warnings.iter().filter(about).map(String::as_str)
+    }
+}
+
+/// Keeps warnings.
+#[derive(Default)]
+struct Ear(Mutex<Vec<String>>);
+
+impl Logger for Ear {
+    fn log(&self, level: InfoLogLevel, line: &str) {
+        let complaints = [InfoLogLevel::Warn, InfoLogLevel::Error, InfoLogLevel::Fatal];
+        if complaints.contains(&level) {
+            let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            lines.push(line.to_string());
+        }
+    }
+}
+
+/// Opens a directory without changing it.
+pub fn rehearse(target: &Target, inventory: Option<&Inventory>) -> Rehearsal {
+    let mut out = Rehearsal::default();
+    let file = inventory.and_then(|i| i.options.as_ref());
+    let mut flags = WriteFlags {
+        create: false,
+        default_options: false,
+    };
+    out.options = match file {
+        Some(f) if f.parsed.is_ok() => f.name.clone(),
+        Some(f) => format!("defaults, because {} is not understood", f.name),
+        None => "defaults, because there is no OPTIONS file".to_string(),
+    };
+    flags.default_options = file.is_none_or(|f| f.parsed.is_err());
+    let prepared = target.prepare_read_write(&flags);
+    let mut builder = match prepared {
+        Ok(builder) => builder,
+        Err(e) => {
+            out.error = Some(format!("{e:#}"));
+            out.is_about_program = true;
+            return out;
+        }
+    };
+    if let Err(e) = builder.check()
+        && e.kind() == ErrorKind::NotSupported
+    {
+        flags.default_options = true;
+        out.options = format!("defaults, because this build refuses the directory's: {e}");
+        builder = match target.prepare_read_write(&flags) {
+            Ok(builder) => builder,
+            Err(e) => {
+                out.error = Some(format!("{e:#}"));
+                out.is_about_program = true;
+                return out;
+            }
+        };
+    }
+    let system = Env::system();
+    let overlay = Arc::new(Overlay::new(system.fs.clone()));
+    let env = Env {
+        fs: overlay.clone(),
+        // Background work would only make the same data lie elsewhere.
+        executor: Arc::new(ManualExecutor::new()),
+        ..system
+    };
+    let ear = Arc::new(Ear::default());
+    match builder.env(env).logger(ear.clone()).open() {
+        Ok(db) => {
+            let changes = overlay.changes();
+            out.gone = gone(&changes, &target.db);
+            // Closing changes nothing that opening has not.
+            drop(db);
+        }
+        Err(e) => {
+            out.is_about_program = e.kind() == ErrorKind::NotSupported
+                || e.message().contains("merge_operator")
+                || e.message().contains("merge operator");
+            out.error = Some(e.to_string());
+        }
+    }
+    let lines = ear.0.lock().unwrap_or_else(PoisonError::into_inner);
+    out.warnings.clone_from(&lines);
+    out
+}
+
+/// Names of tables, blob files and logs that were there before and are not where they were.
+fn gone(changes: &[Change], dir: &Path) -> Vec<String> {
+    let mut made = BTreeSet::new();
+    let mut out = Vec::new();
+    for change in changes {
+        let (path, to) = match change {
+            Change::Made(path) => {
+                made.insert(path.clone());
+                continue;
+            }
+            Change::Moved(path, to) => (path, Some(to)),
+            Change::Deleted(path) => (path, None),
+        };
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let kind = parse_file_name(&name);
+        let matters = matches!(
+            kind,
+            Some(FileKind::Table(_) | FileKind::Blob(_) | FileKind::Log(_))
+        );
+        if !matters || made.contains(path) {
+            continue;
+        }
+        out.push(match to {
+            Some(to) => {
+                let to = to.strip_prefix(dir).unwrap_or(to);
+                format!("{name} moves to {}", to.display())
+            }
+            None => format!("{name} is deleted"),
+        });
+    }
+    out
+}

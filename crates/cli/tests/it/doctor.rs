@@ -1,0 +1,274 @@
+//! `doctor`: what it says before is what opening then does, and it changes nothing.
+
+use crate::support::{contents, run};
+use serde_json::Value;
+use spanlith::options::InfoLogLevel;
+use spanlith::{Db, Logger};
+use spanlith_testkit::{Rng, TempDir, copy_dir, golden_case, seed, test_name};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+/// Runs `doctor --json`; checks that it changes nothing and that exit code and verdict agree.
+fn examine(dir: &Path) -> Value {
+    let before = contents(dir);
+    let run = run(["doctor", "--json", "--db", dir.to_str().unwrap()]);
+    assert!(contents(dir) == before, "doctor changed {}", dir.display());
+    let found: Value = serde_json::from_str(&run.out).unwrap_or_else(|e| panic!("{e}: {run:?}"));
+    let code = if found["healthy"] == true { 0 } else { 1 };
+    assert_eq!(run.code, Some(code), "{run:?}");
+    found
+}
+
+#[derive(Default)]
+struct Ear(Mutex<Vec<String>>);
+
+impl Logger for Ear {
+    fn log(&self, level: InfoLogLevel, line: &str) {
+        if [InfoLogLevel::Warn, InfoLogLevel::Error].contains(&level) {
+            self.0.lock().unwrap().push(line.to_string());
+        }
+    }
+}
+
+type Entries = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// What opening does: an error, or its warnings and what can then be read.
+fn open(dir: &Path) -> Result<(Vec<String>, Result<Entries, String>), String> {
+    let ear = Arc::new(Ear::default());
+    let db = Db::builder(dir).all_families().logger(ear.clone()).open();
+    let db = db.map_err(|e| e.to_string())?;
+    let warnings = ear.0.lock().unwrap().clone();
+    let entries: Result<Entries, String> = db
+        .default_cf()
+        .iter()
+        .map(|e| {
+            e.map(|(k, v)| (k.to_vec(), v.to_vec()))
+                .map_err(|e| e.to_string())
+        })
+        .collect();
+    Ok((warnings, entries))
+}
+
+/// A database with tables in two levels and a log; closed without flushing.
+fn make(dir: &Path) -> Entries {
+    let db = Db::open(dir).unwrap();
+    let cf = db.default_cf();
+    let key = |n: u32| format!("key{n:04}");
+    for n in 0..120 {
+        cf.put(key(n), format!("{n:0>40}")).unwrap();
+        if n == 40 {
+            cf.compact_all().unwrap();
+        }
+        if n == 80 {
+            cf.flush(true).unwrap();
+        }
+    }
+    let entries = cf.iter().map(|e| e.map(|(k, v)| (k.to_vec(), v.to_vec())));
+    let entries = entries.collect::<Result<_, _>>().unwrap();
+    db.close().unwrap();
+    entries
+}
+
+#[test]
+fn whatever_opening_refuses_or_drops_the_doctor_says_before() {
+    let temp = TempDir::new(test_name!());
+    let mut rng = Rng::new(seed(test_name!()));
+    let source = temp.join("source");
+    let entries = make(&source);
+    assert_eq!(examine(&source)["healthy"], true);
+    let names: Vec<String> = contents(&source)
+        .into_iter()
+        .filter(|(n, c)| !c.is_empty() && !["LOCK", "LOG", "IDENTITY"].contains(&n.as_str()))
+        .map(|(n, _)| n)
+        .filter(|n| !n.starts_with("LOG.") && !n.starts_with("OPTIONS"))
+        .collect();
+    assert!(names.len() >= 5, "{names:?}");
+    let (mut refused, mut dropped, mut silent) = (0, 0, 0);
+    for round in 0..12 {
+        for name in &names {
+            let dir = temp.join(format!("{round} {name}"));
+            copy_dir(&source, &dir);
+            let mut bytes = std::fs::read(dir.join(name)).unwrap();
+            let at = rng.index(bytes.len());
+            let flips = round % 3 != 2;
+            match flips {
+                true => bytes[at] ^= 1 << rng.index(8),
+                false => bytes.truncate(at),
+            }
+            std::fs::write(dir.join(name), bytes).unwrap();
+            let said = examine(&dir);
+            let context = format!("{name} byte {at} flipped {flips}: {said}");
+            match open(&dir) {
+                Err(e) => {
+                    refused += 1;
+                    assert_eq!(said["open"]["error"], e.as_str(), "{context}");
+                    assert_eq!(said["healthy"], false, "{context}");
+                }
+                Ok((warnings, read)) => {
+                    assert_eq!(said["open"]["error"], Value::Null, "{context}");
+                    let told: Vec<&str> = said["open"]["warnings"]
+                        .as_array()
+                        .unwrap()
+                        .iter()
+                        .map(|w| w.as_str().unwrap())
+                        .collect();
+                    assert_eq!(told, warnings, "{context}");
+                    if warnings.iter().any(|w| w.contains("dropped")) {
+                        dropped += 1;
+                        assert!(
+                            said["healthy"] == false || said["cases"][0]["damage"] == "torn",
+                            "{context}"
+                        );
+                    }
+                    if read.as_ref() != Ok(&entries) {
+                        let named = said["cases"]
+                            .as_array()
+                            .unwrap()
+                            .iter()
+                            .any(|c| c["file"] == name.as_str());
+                        // A file that ends between two records looks as if it had been so.
+                        silent += u32::from(!named);
+                        assert!(named || !flips, "{context}");
+                    }
+                }
+            }
+        }
+    }
+    println!("{refused} refused, {dropped} dropped, {silent} unnoticeable");
+    assert!(refused > 10 && dropped > 2, "{refused} {dropped}");
+}
+
+#[test]
+fn damage_is_named_with_keys_and_a_way_out() {
+    let temp = TempDir::new(test_name!());
+    let source = temp.join("source");
+    make(&source);
+    let files: Vec<String> = contents(&source).into_keys().collect();
+    let find = |end: &str| {
+        files
+            .iter()
+            .filter(|n| n.ends_with(end))
+            .cloned()
+            .collect::<Vec<_>>()
+    };
+    let damaged = |name: &str, change: &dyn Fn(&mut Vec<u8>)| {
+        let dir = temp.join(format!("{name} {}", contents(&temp.join("")).len()));
+        copy_dir(&source, &dir);
+        let mut bytes = std::fs::read(dir.join(name)).unwrap();
+        change(&mut bytes);
+        std::fs::write(dir.join(name), bytes).unwrap();
+        dir
+    };
+    let case = |dir: &Path| examine(dir)["cases"][0].clone();
+
+    let table = &find(".sst")[0];
+    let dir = damaged(table, &|b| b[30] ^= 4);
+    let found = case(&dir);
+    assert_eq!(
+        (&found["damage"], &found["file"]),
+        (&"flipped".into(), &table.as_str().into())
+    );
+    assert!(
+        found["at_stake"]
+            .as_str()
+            .unwrap()
+            .contains("entries from key0000 up to"),
+        "{found}"
+    );
+    assert!(
+        found["way_out"].as_str().unwrap().contains("from a backup"),
+        "{found}"
+    );
+    let text = run(["doctor", "--db", dir.to_str().unwrap()]);
+    assert_eq!(text.code, Some(1));
+    assert!(
+        text.out
+            .contains("damaged: it opens, and reads of the damaged parts fail"),
+        "{text:?}"
+    );
+    assert!(
+        text.err.starts_with("next:  copy the directory"),
+        "{text:?}"
+    );
+
+    let dir = damaged(table, &|b| b.truncate(700));
+    assert_eq!(case(&dir)["damage"], "truncated");
+    let dir = damaged(table, &|_| {});
+    std::fs::remove_file(dir.join(table)).unwrap();
+    assert_eq!(case(&dir)["damage"], "missing");
+    assert!(
+        case(&dir)["at_stake"]
+            .as_str()
+            .unwrap()
+            .contains("keys key0000 .. ")
+    );
+    let tables = find(".sst");
+    let dir = damaged(table, &|_| {});
+    std::fs::copy(dir.join(&tables[1]), dir.join(&tables[0])).unwrap();
+    assert!(
+        examine(&dir)["cases"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|c| c["damage"] == "swapped")
+    );
+
+    let log = find(".log").pop().unwrap();
+    let dir = damaged(&log, &|b| b[90] ^= 1);
+    let found = case(&dir);
+    assert_eq!(found["damage"], "flipped", "{found}");
+    let said = examine(&dir);
+    assert_eq!(
+        said["verdict"], "damaged: it opens without some of its contents",
+        "{said}"
+    );
+    let dir = damaged(&log, &|b| b.truncate(b.len() - 5));
+    let said = examine(&dir);
+    assert_eq!(
+        (&said["healthy"], &said["cases"][0]["damage"]),
+        (&true.into(), &"torn".into()),
+        "{said}"
+    );
+
+    let dir = damaged("CURRENT", &|b| b.clear());
+    let found = case(&dir);
+    assert_eq!(found["file"], "CURRENT");
+    let way_out = found["way_out"].as_str().unwrap();
+    let repair = way_out.split_once(": ").unwrap().1;
+    assert!(
+        std::process::Command::new("sh")
+            .args(["-c", repair])
+            .status()
+            .unwrap()
+            .success()
+    );
+    assert_eq!(examine(&dir)["healthy"], true);
+    let manifest = files.iter().find(|n| n.starts_with("MANIFEST")).unwrap();
+    let dir = damaged(manifest, &|b| b[60] ^= 1);
+    let said = examine(&dir);
+    assert_eq!(said["verdict"], "damaged: it does not open", "{said}");
+}
+
+#[test]
+fn directories_of_rocksdb_are_healthy() {
+    let temp = TempDir::new(test_name!());
+    for (version, name) in [
+        ("golden-7.8", "default"),
+        ("golden-7.8", "multi-cf"),
+        ("golden-11.8", "blob"),
+        ("golden-11.8", "range-tombstones"),
+        ("golden-11.8", "udt-u64"),
+    ] {
+        let dir = golden_case(version, name).copy_to(temp.join(format!("{version} {name}")));
+        let said = examine(&dir);
+        assert_eq!(said["healthy"], true, "{version} {name}: {said}");
+    }
+}
+
+#[test]
+fn a_directory_without_a_database_has_no_doctor() {
+    let temp = TempDir::new(test_name!());
+    let path = temp.join("");
+    let err = run(["doctor", "--db", path.to_str().unwrap()]).fails(1);
+    assert!(err.contains("there is no database in"), "{err}");
+}
