@@ -1,14 +1,16 @@
 //! `spanlith`: the command line. Noun, then verb.
 //!
-//! Modules: [`db`] reads and writes one database; [`dump`] shows one file; [`bench`] measures;
-//! [`tour`] shows the whole in two minutes. [`inventory`] reads a directory without opening it,
-//! [`bytes`], [`fail`] and [`term`] are about text, errors and the terminal.
+//! Modules: [`db`] reads and writes one database; [`find`], [`doctor`], [`compat`], [`shell`] and [`top`]
+//! look at one; [`dump`] shows one file; [`bench`] measures; [`tour`] shows the whole in two minutes.
+//! [`inventory`] reads a directory without opening it and [`tables`] its tables; [`bytes`], [`fail`] and
+//! [`term`] are about text, errors and the terminal.
 //!
 //! Exit codes: 0 success, 1 failure or damage found, 2 a command line that makes no sense.
 #![forbid(unsafe_code)]
 
 mod bench;
 mod bytes;
+mod compat;
 mod db;
 mod doctor;
 mod dump;
@@ -16,6 +18,7 @@ mod fail;
 mod find;
 mod inventory;
 mod rng;
+mod shell;
 mod tables;
 mod term;
 mod top;
@@ -31,6 +34,10 @@ Examples:
   spanlith db scan --db /data/db --limit 20         reads any directory RocksDB wrote as well
   spanlith db info --db /data/db                    who wrote it, levels, sizes, logs, options
   spanlith db verify --db /data/db                  every checksum; lists all damage
+  spanlith find KEY --db /data/db                   every version of a key, and where it lies
+  spanlith doctor --db /data/db                     what is damaged, what is at stake, the way out
+  spanlith compat --db /data/db                     which releases of RocksDB can open it
+  spanlith top --db /data/db                        a live database from outside
   spanlith sst dump /data/db/000012.sst             one file, one record a line
   spanlith bench fillrandom readrandom --num 1000000
 
@@ -52,6 +59,8 @@ enum Noun {
     Db(db::Verb),
     Find(find::Find),
     Doctor(doctor::Doctor),
+    Compat(compat::Compat),
+    Shell(shell::Shell),
     Top(top::Top),
     /// Shows a table file
     #[command(subcommand)]
@@ -79,6 +88,8 @@ fn main() -> ExitCode {
         Noun::Db(verb) => db::run(verb),
         Noun::Find(find) => find.run(),
         Noun::Doctor(doctor) => doctor.run(),
+        Noun::Compat(compat) => compat.run(),
+        Noun::Shell(shell) => shell.run(),
         Noun::Top(top) => top.run(),
         Noun::Sst(verb) => dump::run_sst(verb),
         Noun::Wal(verb) => dump::run_wal(verb),

@@ -135,7 +135,11 @@ fn files_and_space_say_what_each_file_is() {
 fn explain_follows_a_get_through_filters_and_levels() {
     let temp = TempDir::new(test_name!());
     let dir = golden_case("golden-11.8", "multi-level").copy_to(temp.join("case"));
-    let steps = json_lines(&unchanged(&dir, &["db", "explain", "key00050", "--json"]));
+    let first = db("scan", &dir, &["--keys-only", "--limit", "1"]).ok();
+    let steps = json_lines(&unchanged(
+        &dir,
+        &["db", "explain", first.trim_end(), "--json"],
+    ));
     assert_eq!(steps[0]["place"], "memtables");
     assert!(
         steps.iter().any(|s| s["found"]["type"] == "put"),
@@ -288,4 +292,83 @@ fn top_describes_a_database_that_another_process_has_open() {
     }
     drop(db);
     run(["top", "--db", path, "--interval", "0"]).fails(2);
+}
+
+#[test]
+fn compat_names_the_releases_and_what_decides() {
+    let temp = TempDir::new(test_name!());
+    let compat = |dir: &Path| -> Value {
+        serde_json::from_str(&unchanged(dir, &["compat", "--json", "--deep"])).unwrap()
+    };
+    let old = golden_case("golden-7.8", "default").copy_to(temp.join("old"));
+    let found = compat(&old);
+    assert_eq!(
+        (&found["oldest"], &found["before"]),
+        (&"6.27".into(), &Value::Null),
+        "{found}"
+    );
+    assert_eq!(found["written_by"], "7.8.3");
+    let new = golden_case("golden-11.8", "default").copy_to(temp.join("new"));
+    let found = compat(&new);
+    assert_eq!(found["oldest"], "10.4", "{found}");
+    let text = unchanged(&new, &["compat", "--require", "11.8.1"]);
+    assert!(
+        text.contains("* >= 10.4   tables of format version 7: "),
+        "{text}"
+    );
+    assert!(text.ends_with("RocksDB 11.8 can open it\n"), "{text}");
+    let path = new.to_str().unwrap();
+    let refused = run(["compat", "--require", "7.8", "--db", path]);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    run(["compat", "--require", "x", "--db", path]).fails(2);
+    let blobs = golden_case("golden-7.8", "blob").copy_to(temp.join("blobs"));
+    let found = compat(&blobs);
+    assert!(
+        found["bounds"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|b| b["from"] == "6.18"),
+        "{found}"
+    );
+}
+
+#[test]
+fn the_shell_reads_and_writes_only_if_asked() {
+    let temp = TempDir::new(test_name!());
+    let dir = make(&temp);
+    let shell = |args: &[&str], input: &str| {
+        let mut all = vec!["shell", "--db", dir.to_str().unwrap()];
+        all.extend(args);
+        run_with_input(all, input.as_bytes())
+    };
+    let before = contents(&dir);
+    let read = shell(
+        &[],
+        "get key1\nget 'no such'\nscan key2 key4\ncount\nfamilies\nscan key1 key5 1\nhelp\nquit\nput a b\n",
+    );
+    assert!(contents(&dir) == before);
+    assert_eq!(read.code, Some(0), "{read:?}");
+    let expected = "value1\n(no entry)\nkey2\tnew\nkey3\tvalue3\n5\ndefault\nkey1\tvalue1\n… more;";
+    assert!(read.out.starts_with(expected), "{read:?}");
+    let refused = shell(&[], "put a b\n");
+    assert!(refused.err.contains("begin it with --write"), "{refused:?}");
+    refused.fails(1);
+    shell(&[], "scann\n").fails(2);
+    let written = shell(&["--write"], "put 'a b' c\ndelete key1\nget 'a b'\nstats\n");
+    assert_eq!(written.code, Some(0), "{written:?}");
+    assert!(
+        written.out.starts_with("OK\nOK\nc\ndefault some "),
+        "{written:?}"
+    );
+    assert_eq!(db("get", &dir, &["a b"]).ok(), "c\n");
+
+    let dir = golden_case("golden-7.8", "multi-cf").copy_to(temp.join("families"));
+    let path = dir.to_str().unwrap();
+    let used = run_with_input(["shell", "--db", path], b"use meta\nget shared\nuse nope\n");
+    assert_eq!(
+        (used.code, used.out.as_str()),
+        (Some(1), "in-meta\n"),
+        "{used:?}"
+    );
 }
