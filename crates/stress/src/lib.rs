@@ -4,13 +4,17 @@
 //! |---|---|
 //! | [`model`] | wrong answers, over any sequence of operations, reopenings and crashes |
 //! | [`crash`] | what is lost, invented or unopenable after a power loss at any change |
+//! | [`damage`] | what is silent, or panics, after damage to a file at rest |
 //! | [`diff`] | results and files that differ from RocksDB's, through the C functions |
+//! | [`faults`] | what one failing call loses, stops for good or hides |
 //! | [`kill`] | what a killed process loses on a real disk |
 //! | [`threads`] | what writers and readers at once see of each other |
 #![forbid(unsafe_code)]
 
 pub mod crash;
+pub mod damage;
 pub mod diff;
+pub mod faults;
 pub mod kill;
 pub mod model;
 pub mod threads;

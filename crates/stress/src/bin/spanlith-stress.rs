@@ -2,7 +2,10 @@
 #![forbid(unsafe_code)]
 
 use spanlith_stress::crash::{CrashPlan, run_crash};
+use spanlith_stress::damage::image::Wanted;
+use spanlith_stress::damage::{DamagePlan, run_damage};
 use spanlith_stress::diff::{DiffPlan, replay_diff, run_diff};
+use spanlith_stress::faults::{FaultsPlan, run_faults};
 use spanlith_stress::kill::{KillPlan, run_kill};
 use spanlith_stress::model::program::Program;
 use spanlith_stress::model::run::{ModelPlan, reduce_program, run_model, run_program};
@@ -17,6 +20,10 @@ const USAGE: &str = "\
 usage: spanlith-stress PROGRAMME [--seed S] ...
   model    [--ops N] [--real N]         random programs against a reference
   crash    [--states N] [--workload W]  power loss at every change
+  damage   [--cases N] [--per-image N] [--jobs N] [--image I]
+                                        files at rest, changed in every way
+  faults   [--runs N] [--jobs N] [--run I]
+                                        one failing call, at every place
   kill     [--rounds N] [--dir D]       real processes, killed
   threads  [--rounds N] [--writers N]   writers and readers at once
   diff     --ours LIB --peer LIB [--programs N] [--jobs N] [--replay FILE]
@@ -66,6 +73,8 @@ fn main() -> ExitCode {
     match args.words.first().map(String::as_str) {
         Some("model") => model(&args),
         Some("crash") => crash(&args),
+        Some("damage") => damage(&args),
+        Some("faults") => faults(&args),
         Some("diff") => diff(&args),
         Some("kill") => kill(&args),
         Some("kill-child") => kill_child(&args),
@@ -161,6 +170,93 @@ fn crash(args: &Args) -> ExitCode {
         }
     }
     if r.is_clean() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+fn damage(args: &Args) -> ExitCode {
+    let plan = DamagePlan {
+        seed: args.number("seed", 1),
+        cases: args.number("cases", 200_000),
+        per_image: args.number("per-image", 2_000) as usize,
+        jobs: args.number("jobs", 2) as usize,
+        wanted: Wanted::default(),
+        only: args
+            .flags
+            .contains_key("image")
+            .then(|| args.number("image", 0)),
+    };
+    let start = Instant::now();
+    let r = run_damage(&plan, |r| {
+        eprint!("\rdamage: {} images, {} cases ", r.images, r.cases);
+        let _ = std::io::stderr().flush();
+    });
+    eprintln!();
+    println!(
+        "damage: seed {}, {} images, {} cases, {:.1} s: {} broken promises",
+        plan.seed,
+        r.images,
+        r.cases,
+        start.elapsed().as_secs_f64(),
+        r.broken
+    );
+    for ((file, class, outcome), n) in &r.outcomes {
+        println!("  {file:10} {class:8} {:12} {n}", outcome.name());
+    }
+    for text in r.shorter.values() {
+        println!("# shorter: {}", text.replace('\n', "\n#   "));
+    }
+    for text in &r.failures {
+        println!("# BROKEN: {}", text.replace('\n', "\n#   "));
+    }
+    if r.broken == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+fn faults(args: &Args) -> ExitCode {
+    let plan = FaultsPlan {
+        seed: args.number("seed", 1),
+        runs: args.number("runs", 10_000),
+        jobs: args.number("jobs", 2) as usize,
+        only: args
+            .flags
+            .contains_key("run")
+            .then(|| args.number("run", 0)),
+    };
+    let start = Instant::now();
+    let r = run_faults(&plan, |r| {
+        if r.runs.is_multiple_of(100) {
+            eprint!("\rfaults: {} runs ", r.runs);
+            let _ = std::io::stderr().flush();
+        }
+    });
+    eprintln!();
+    println!(
+        "faults: seed {}, {} runs, the fault took effect in {}, an operation failed in {}, writes went \
+         on in place in {}, {:.1} s: {} broken promises",
+        plan.seed,
+        r.runs,
+        r.fired.values().sum::<u64>(),
+        r.surfaced,
+        r.resumed,
+        start.elapsed().as_secs_f64(),
+        r.broken
+    );
+    for (what, n) in &r.fired {
+        println!("  {what:40} {n}");
+    }
+    for (what, n) in &r.reopened {
+        println!("# had to be reopened {n} times: {what}");
+    }
+    for text in &r.failures {
+        println!("# BROKEN: {}", text.replace('\n', "\n#   "));
+    }
+    if r.broken == 0 {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE

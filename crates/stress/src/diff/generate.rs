@@ -63,7 +63,6 @@ const PROPERTIES: &[&str] = &[
     "num-snapshots",
     "oldest-snapshot-sequence",
     "background-errors",
-    "actual-delayed-write-rate",
     "is-file-deletions-enabled",
     "num-blob-files",
     "total-blob-file-size",
@@ -87,6 +86,7 @@ const EXACT_PROPERTIES: &[&str] = &[
     "num-files-at-level1",
     "estimate-num-keys",
     "is-write-stopped",
+    "actual-delayed-write-rate",
 ];
 
 /// Draws a program.

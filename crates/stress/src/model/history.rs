@@ -236,6 +236,30 @@ impl History {
         self.bounds.flushed = self.commits.len();
     }
 
+    /// Whether every commit is in the log.
+    pub fn is_all_logged(&self) -> bool {
+        self.commits.iter().all(|c| c.logged)
+    }
+
+    /// Sequence number before the last commit.
+    pub fn seqno_before_last(&self) -> u64 {
+        let last = self.commits.last().map_or(0, |c| c.changes.len());
+        self.seqno - last as u64
+    }
+
+    /// The last commit failed and is known not to be there: it never was.
+    pub fn retract(&mut self) {
+        let seqno = self.seqno_before_last();
+        if self.commits.pop().is_some() {
+            for list in self.versions.values_mut() {
+                list.retain(|(s, _)| *s <= seqno);
+            }
+            self.seqno = seqno;
+            self.bounds.durable = self.bounds.durable.min(self.commits.len());
+            self.bounds.flushed = self.bounds.flushed.min(self.commits.len());
+        }
+    }
+
     /// Forgets history: the database holds `contents`, all of it durable, and is at `seqno`. No
     /// snapshot or iterator of before may be asked for again.
     pub fn restart(&mut self, contents: Contents, seqno: u64) {

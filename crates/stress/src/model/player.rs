@@ -119,6 +119,11 @@ impl Player {
         self.camera = self.world.mem().map(Camera::new);
     }
 
+    /// The database, if it is open.
+    pub fn database(&self) -> Option<&Db> {
+        self.db.as_ref()
+    }
+
     /// The camera on the file system in memory.
     pub fn camera(&self) -> Option<&Camera> {
         self.camera.as_ref()
@@ -686,6 +691,18 @@ impl Player {
         }
         self.tally.add("read-only opens", 1);
         Ok(())
+    }
+
+    /// Closes the database; the player is of no further use but for its world and its history.
+    ///
+    /// # Errors
+    /// Of the close.
+    pub fn close(&mut self) -> Check {
+        self.let_go();
+        match self.db.take() {
+            Some(db) => say("close", db.close()),
+            None => Ok(()),
+        }
     }
 
     /// Closes and compares everything once more.

@@ -409,6 +409,15 @@ impl Op {
 }
 
 impl Program {
+    /// The options of every open.
+    pub fn tunings(&self) -> impl Iterator<Item = &Tuning> {
+        let later = self.ops.iter().filter_map(|op| match op {
+            Op::Reopen(t) | Op::Kill(t) | Op::PowerLoss { tuning: t, .. } => Some(t),
+            _ => None,
+        });
+        std::iter::once(&self.tuning).chain(later)
+    }
+
     /// Reads the text form; empty lines and lines that begin with `#` are skipped.
     ///
     /// # Errors

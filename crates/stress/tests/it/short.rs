@@ -2,6 +2,9 @@
 
 use spanlith_stress::crash::workloads::WORKLOADS;
 use spanlith_stress::crash::{CrashPlan, CrashReport, run_crash, run_workload};
+use spanlith_stress::damage::image::Wanted;
+use spanlith_stress::damage::{DamagePlan, Outcome, run_damage};
+use spanlith_stress::faults::{FaultsPlan, run_faults};
 use spanlith_stress::model::program::Program;
 use spanlith_stress::model::run::{ModelPlan, run_model, run_program};
 use spanlith_stress::threads::{ThreadsPlan, run_threads};
@@ -41,6 +44,58 @@ fn every_workload_keeps_its_promises_after_a_power_loss_at_any_change() {
     assert!(report.is_clean(), "{:#?}", report.failures);
     assert!(report.states >= 1000, "only {} states", report.states);
     assert!(report.double_states >= 1000);
+}
+
+fn damage(seed: u64, wanted: Wanted) -> DamagePlan {
+    DamagePlan {
+        seed,
+        cases: 4_000,
+        per_image: 500,
+        jobs: 2,
+        wanted,
+        only: None,
+    }
+}
+
+#[test]
+fn damaged_files_are_noticed_or_harmless_or_shorten_the_log() {
+    let plan = damage(seed(test_name!()), Wanted::default());
+    let report = run_damage(&plan, |_| {});
+    assert_eq!(report.broken, 0, "{:#?}", report.failures);
+    assert!(report.cases >= 4_000);
+    for file in [".log", ".sst", "MANIFEST", "CURRENT"] {
+        let noticed = report.of(file, Outcome::Refused) + report.of(file, Outcome::ReadFailed);
+        assert!(noticed + report.of(file, Outcome::Shorter) > 0, "{file}");
+    }
+}
+
+#[test]
+fn the_damage_of_tables_without_checksums_is_caught() {
+    let wanted = Wanted {
+        unchecked: true,
+        ..Wanted::default()
+    };
+    let report = run_damage(&damage(3, wanted), |_| {});
+    assert!(
+        report.failures.iter().any(|f| f.contains(".sst")),
+        "{:#?}",
+        report.failures
+    );
+}
+
+#[test]
+fn a_failing_call_loses_nothing_and_says_so() {
+    let plan = FaultsPlan {
+        seed: seed(test_name!()),
+        runs: 500,
+        jobs: 2,
+        only: None,
+    };
+    let report = run_faults(&plan, |_| {});
+    assert_eq!(report.broken, 0, "{:#?}", report.failures);
+    let fired: u64 = report.fired.values().sum();
+    assert!(fired > 300, "{fired} of {}", report.runs);
+    assert!(report.surfaced > 150, "{}", report.surfaced);
 }
 
 #[test]
