@@ -4,6 +4,7 @@ use super::mem_charge::MemCharge;
 use super::throttle::StallCondition;
 use super::{Family, FamilySettings};
 use crate::listener::FlushReason;
+use crate::options::CfOptions;
 use crate::picker::RunningCompaction;
 use crate::version::Version;
 use spanlith_base::{Error, ErrorKind, FileNumber, Result, SequenceNumber, WriteBufferManager};
@@ -287,12 +288,32 @@ impl DbState {
     }
 }
 
+/// When merge operands are folded as they are written.
+#[derive(Clone, Copy)]
+pub(crate) struct MergeLimit {
+    /// Operands of a key in a row in the memtable at which the next one is folded; 0 means never.
+    pub max: u64,
+    /// Folds even if that takes reading files.
+    pub reads_files: bool,
+}
+
+impl MergeLimit {
+    pub(crate) fn of(options: &CfOptions) -> Self {
+        Self {
+            max: options.max_successive_merges,
+            reads_files: options.strict_max_successive_merges,
+        }
+    }
+}
+
 /// The mutable memtable of one family, as the leader sees it.
 pub(crate) struct MemSlot {
     pub family: Arc<Family>,
     pub mem: Arc<MemTable>,
     /// `write_buffer_size`.
     pub limit: usize,
+    /// As the options were when `mem` was made.
+    pub merges: MergeLimit,
     /// What `mem` holds of the budget, if there is one.
     pub charge: Option<Arc<MemCharge>>,
 }
@@ -304,6 +325,7 @@ impl MemSlot {
             family: f.family.clone(),
             mem: f.mem.clone(),
             limit: f.settings.options.write_buffer_size as usize,
+            merges: MergeLimit::of(&f.settings.options),
             charge: budget.map(|m| MemCharge::of(&f.mem, m)),
         }
     }
@@ -319,6 +341,7 @@ impl MemSlot {
             charge.seal();
         }
         self.mem = mem.clone();
+        self.merges = MergeLimit::of(&self.family.settings().options);
         self.charge = budget.map(|m| MemCharge::of(mem, m));
     }
 }

@@ -250,6 +250,7 @@ impl OpenBuilder {
             ));
         }
         check_files(&self.options, &self.resources)?;
+        self.options.check_values()?;
         self.families
             .iter()
             .try_for_each(|f| f.check(&self.options))

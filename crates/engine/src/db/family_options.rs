@@ -193,6 +193,7 @@ impl FamilyOptions {
             ));
         }
         self.check_timestamps(db)?;
+        self.options.check_with(db)?;
         check_supported(db, &self.plain(), &self.table)
     }
 

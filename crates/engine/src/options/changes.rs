@@ -173,6 +173,25 @@ impl CfOptions {
         Ok((cf, table))
     }
 
+    /// Refuses what RocksDB refuses when a family is opened in a database of those options.
+    ///
+    /// # Errors
+    /// `InvalidArgument` or `NotSupported`, in RocksDB's words.
+    pub fn check_with(&self, db: &DbOptions) -> Result<()> {
+        if db.allow_concurrent_memtable_write && self.inplace_update_support {
+            return Err(Error::invalid_argument(
+                "In-place memtable updates (inplace_update_support) is not compatible with \
+                 concurrent writes (allow_concurrent_memtable_write)",
+            ));
+        }
+        if db.unordered_write && self.max_successive_merges != 0 {
+            return Err(Error::invalid_argument(
+                "max_successive_merges larger than 0 is currently inconsistent with unordered_write",
+            ));
+        }
+        self.check_values()
+    }
+
     /// Refuses values that RocksDB refuses when a family is opened or its options are changed.
     ///
     /// # Errors

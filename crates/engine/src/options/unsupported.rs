@@ -154,6 +154,8 @@ const CF_ANY: &[&str] = &[
     "memtable_max_range_deletions",
     "memtable_prefix_bloom_size_ratio",
     "memtable_whole_key_filtering",
+    "max_successive_merges",
+    "strict_max_successive_merges",
 ];
 
 /// Family options that are accepted and change nothing.
@@ -177,10 +179,9 @@ const CF_WITHOUT_EFFECT: &[&str] = &[
     "report_bg_io_stats",
     "uncache_aggressiveness",
     "bloom_locality",
-    // Parts of features that are refused themselves: in-place updates, limits on merges, other
+    // Parts of features that are refused themselves or have no effect: in-place updates, other
     // compaction styles, writing blob files.
     "inplace_update_num_locks",
-    "strict_max_successive_merges",
     "compaction_options_universal",
     "compaction_options_fifo",
     "min_blob_size",

@@ -1,6 +1,7 @@
 //! Answers at a sequence number: point reads and iterators.
 
 mod db_iter;
+mod fold;
 mod get;
 mod multi_get;
 mod observed;

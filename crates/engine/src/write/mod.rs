@@ -1,5 +1,6 @@
 //! Order, log, apply, publish; refuse or slow writers.
 
+mod apply;
 mod batch;
 mod budget;
 mod count;

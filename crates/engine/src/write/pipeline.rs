@@ -9,7 +9,8 @@
 //! written before the memtable, in sequence order, one record per group, and the visible sequence
 //! rises only after all inserts of the group.
 
-use crate::core::{Engine, Family, LeaderState, MemSlot, Payload, Request, slot_of};
+use super::apply::{Published, Slots, apply};
+use crate::core::{Engine, Family, LeaderState, Payload, Request};
 use crate::read::timestamp_missing;
 use crate::write::WriteOptions;
 use crate::write::count::GroupFacts;
@@ -18,7 +19,6 @@ use spanlith_base::perf::PerfCounter;
 use spanlith_base::sync::{Group, MutexGuard, Role, Waiter};
 use spanlith_base::wide_columns::WideColumns;
 use spanlith_base::{Error, Result, SequenceNumber, Severity, ValueType};
-use spanlith_memtable::MemTable;
 use spanlith_wal::{BATCH_HEADER_SIZE, BatchIter, BatchOp, entry_checksums, verify_checksums};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -322,6 +322,7 @@ impl Engine {
             leader.last_record = base;
         }
         let mut to = Slots {
+            engine: self,
             slots: &leader.slots,
             touched: &mut leader.touched,
         };
@@ -436,7 +437,8 @@ impl Engine {
         // Apply.
         let parallel = group.len() > 1
             && bytes >= PARALLEL_BYTES
-            && self.c.options.allow_concurrent_memtable_write;
+            && self.c.options.allow_concurrent_memtable_write
+            && leader.slots.iter().all(|s| s.merges.max == 0);
         let timer = self.perf_time(PerfCounter::WriteMemtableTime);
         let applied = if parallel {
             // Nobody says which memtables the followers fill.
@@ -447,6 +449,7 @@ impl Engine {
         } else {
             let mut result = Ok(());
             let mut to = Slots {
+                engine: self,
                 slots: &leader.slots,
                 touched: &mut leader.touched,
             };
@@ -482,6 +485,7 @@ impl Engine {
         self.apply_left.store(group.len() - 1, Ordering::Relaxed);
         self.queue.start_apply(group);
         let mut to = Slots {
+            engine: self,
             slots: &leader.slots,
             touched: &mut leader.touched,
         };
@@ -601,191 +605,6 @@ fn wrong_protection() -> Error {
 #[cold]
 fn no_such_family() -> Error {
     Error::invalid_argument("Invalid column family specified in write batch")
-}
-
-/// Memtables by family.
-trait Memtables {
-    /// The mutable memtable of a family that is known to exist.
-    fn of(&mut self, cf: u32) -> Result<&MemTable>;
-}
-
-/// The leader's.
-struct Slots<'a> {
-    slots: &'a [MemSlot],
-    touched: &'a mut Vec<usize>,
-}
-
-impl Memtables for Slots<'_> {
-    #[inline(always)]
-    fn of(&mut self, cf: u32) -> Result<&MemTable> {
-        if cf == 0 {
-            return Ok(&self.slots[0].mem);
-        }
-        self.other(cf)
-    }
-}
-
-impl Slots<'_> {
-    /// The memtable of another family than the default one.
-    fn other(&mut self, cf: u32) -> Result<&MemTable> {
-        let at = slot_of(self.slots, cf).ok_or_else(unknown_family)?;
-        if self.touched.last() != Some(&at) {
-            self.touched.push(at);
-        }
-        Ok(&self.slots[at].mem)
-    }
-}
-
-/// Of a batch that touches only the default family.
-struct Single<'a>(&'a MemTable);
-
-impl Memtables for Single<'_> {
-    #[inline(always)]
-    fn of(&mut self, _: u32) -> Result<&MemTable> {
-        Ok(self.0)
-    }
-}
-
-/// A follower's, found through the superversions.
-struct Published<'a> {
-    engine: &'a Engine,
-    last: Option<(u32, Arc<MemTable>)>,
-}
-
-impl Memtables for Published<'_> {
-    fn of(&mut self, cf: u32) -> Result<&MemTable> {
-        if self.last.as_ref().is_none_or(|l| l.0 != cf) {
-            let set = self.engine.families.load();
-            let family = set.get(cf).ok_or_else(unknown_family)?;
-            self.last = Some((cf, family.superversion.load().mem.clone()));
-        }
-        match &self.last {
-            Some((_, mem)) => Ok(mem),
-            None => Err(unknown_family()),
-        }
-    }
-}
-
-#[cold]
-fn unknown_family() -> Error {
-    Error::corruption("W4: a checked write names an unknown column family")
-        .with_severity(Severity::Fatal)
-}
-
-/// Inserts the entries of one request. Fails only on a broken promise.
-#[inline(always)]
-fn apply(to: &mut impl Memtables, r: &Request<'_>) -> Result<()> {
-    match r.payload {
-        Payload::One {
-            cf,
-            kind,
-            key,
-            value,
-        } => insert(to.of(cf)?, r.seqno, kind, key, value),
-        Payload::Batch {
-            body,
-            families: true,
-            ignore_missing: true,
-            ..
-        } => apply_known(to, body, r.seqno),
-        Payload::Batch { body, families, .. } => apply_batch(to, body, families, r.seqno),
-    }
-}
-
-#[inline(never)]
-fn apply_batch(
-    to: &mut impl Memtables,
-    body: &[u8],
-    families: bool,
-    seqno: SequenceNumber,
-) -> Result<()> {
-    if families {
-        apply_entries(to, body, seqno).map(drop)
-    } else {
-        apply_entries(&mut Single(to.of(0)?), body, seqno).map(drop)
-    }
-}
-
-/// Inserts the entries of a batch whose families exist; the others take their numbers only.
-#[cold]
-fn apply_known(to: &mut impl Memtables, body: &[u8], mut seqno: SequenceNumber) -> Result<()> {
-    let mut iter = BatchIter::entries(body);
-    let mut before = iter.rest();
-    while let Some(op) = iter.next() {
-        let op = op?;
-        let entry = &before[..before.len() - iter.rest().len()];
-        before = iter.rest();
-        match op.cf() {
-            Some(cf) if to.of(cf).is_err() => seqno += 1,
-            Some(_) => seqno = apply_entries(to, entry, seqno)?,
-            None => {}
-        }
-    }
-    Ok(())
-}
-
-/// Inserts the entries of a batch, the first with number `seqno`; the number after the last.
-#[inline]
-fn apply_entries(
-    to: &mut impl Memtables,
-    body: &[u8],
-    mut seqno: SequenceNumber,
-) -> Result<SequenceNumber> {
-    for op in BatchIter::entries(body) {
-        let (cf, kind, key, value): (_, _, _, &[u8]) = match op? {
-            BatchOp::Put { cf, key, value } => (cf, ValueType::Value, key, value),
-            BatchOp::Delete { cf, key } => {
-                let mem = to.of(cf)?;
-                let timed = mem.comparator().timestamp_size() != 0;
-                insert(mem, seqno, deletion_type(timed), key, &[])?;
-                seqno += 1;
-                continue;
-            }
-            BatchOp::WideColumnEntity { cf, key, entity } => {
-                (cf, ValueType::WideColumnEntity, key, entity)
-            }
-            BatchOp::ValuePreferredSeqno { cf, key, value } => {
-                (cf, ValueType::ValuePreferredSeqno, key, value)
-            }
-            BatchOp::SingleDelete { cf, key } => (cf, ValueType::SingleDeletion, key, &[]),
-            BatchOp::Merge { cf, key, value } => (cf, ValueType::Merge, key, value),
-            BatchOp::LogData { .. } => continue,
-            BatchOp::DeleteRange { cf, begin, end } => {
-                let mem = to.of(cf)?;
-                // An empty range is counted but gets no number, as in replay.
-                if mem.comparator().compare(begin, end).is_lt() {
-                    mem.add_range_tombstone(seqno, begin, end);
-                    seqno += 1;
-                }
-                continue;
-            }
-            other => return Err(not_executed(&other)),
-        };
-        insert(to.of(cf)?, seqno, kind, key, value)?;
-        seqno += 1;
-    }
-    Ok(seqno)
-}
-
-#[inline]
-fn insert(
-    mem: &MemTable,
-    seqno: SequenceNumber,
-    kind: ValueType,
-    key: &[u8],
-    value: &[u8],
-) -> Result<()> {
-    if mem.add(seqno, kind, key, value) {
-        return Ok(());
-    }
-    Err(entered_twice(seqno))
-}
-
-#[cold]
-fn entered_twice(seqno: SequenceNumber) -> Error {
-    Error::corruption("M2: two entries share user key and sequence number")
-        .with("seqno", seqno)
-        .with_severity(Severity::Fatal)
 }
 
 /// The type of a deletion in a table: another one in families with timestamps.
