@@ -5,10 +5,11 @@
 
 use crate::arena::ArenaUsage;
 use crate::bloom::{Bloom, BloomOptions};
+use crate::protection::Protection;
 use crate::range_dels::RangeDels;
 use crate::tree::{EntryRef, MemTableIter, Tree};
 use spanlith_base::range_del::FragmentedTombstones;
-use spanlith_base::{Comparator, SequenceNumber, ValueType};
+use spanlith_base::{Comparator, Result, SequenceNumber, ValueType};
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
@@ -32,6 +33,8 @@ pub struct MemTableOptions {
     pub arena_block_size: usize,
     /// A filter of keys or prefixes (`memtable_prefix_bloom_size_ratio`).
     pub bloom: Option<BloomOptions>,
+    /// How entries are guarded.
+    pub protection: Protection,
     /// From this number of range tombstones on the memtable is full; 0 for no limit.
     pub max_range_deletions: u32,
 }
@@ -58,6 +61,7 @@ impl MemTable {
             &MemTableOptions {
                 arena_block_size,
                 bloom: None,
+                protection: Protection::default(),
                 max_range_deletions: 0,
             },
         )
@@ -70,7 +74,7 @@ impl MemTable {
                 .bloom
                 .as_ref()
                 .and_then(|o| Bloom::new(o, &comparator)),
-            tree: Tree::new(comparator, options.arena_block_size),
+            tree: Tree::new(comparator, options.arena_block_size, options.protection),
             arena_block_size: options.arena_block_size,
             range_dels: OnceLock::new(),
             range_dels_max: match options.max_range_deletions {
@@ -134,6 +138,23 @@ impl MemTable {
             return None;
         }
         self.tree.find(key, snapshot)
+    }
+
+    /// Whether readers must verify what they find: entries by [`EntryRef::verify`], searches by
+    /// [`Self::check_search`].
+    #[inline]
+    pub fn is_guarded(&self) -> bool {
+        self.tree.protection.is_on()
+    }
+
+    /// Verifies the entries that a search for `key` at `snapshot` ends among, as far as the options
+    /// say.
+    ///
+    /// # Errors
+    /// `Corruption`, in RocksDB's words.
+    #[cold]
+    pub fn check_search(&self, key: &[u8], snapshot: SequenceNumber) -> Result<()> {
+        self.tree.check_search(key, snapshot)
     }
 
     /// Whether a filter is asked before a key is searched for.

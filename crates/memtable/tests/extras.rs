@@ -43,6 +43,7 @@ fn a_limit_of_range_tombstones_makes_the_memtable_full() {
     let options = MemTableOptions {
         arena_block_size: 64 << 10,
         bloom: None,
+        protection: spanlith_memtable::Protection::default(),
         max_range_deletions: 2,
     };
     let t = MemTable::with_options(Comparator::Bytewise, &options);
@@ -86,6 +87,7 @@ fn a_filter_hides_nothing_that_was_added() {
                 whole_keys,
                 prefixes,
             }),
+            protection: spanlith_memtable::Protection::default(),
             max_range_deletions: 0,
         };
         let t = MemTable::with_options(Comparator::Bytewise, &options);

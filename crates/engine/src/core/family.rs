@@ -10,7 +10,7 @@ use crate::version::{FilePaths, LevelOptions, PurgeSink, TableCache};
 use spanlith_base::Comparator;
 use spanlith_base::slice_transform::SliceTransform;
 use spanlith_base::sync::ArcCell;
-use spanlith_memtable::{BloomOptions, MemTable, MemTableOptions};
+use spanlith_memtable::{BloomOptions, MemTable, MemTableOptions, Protection};
 use spanlith_table::{Collectors, TableOptions};
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -69,6 +69,11 @@ impl FamilySettings {
         let options = MemTableOptions {
             arena_block_size: self.arena_block_size(),
             bloom,
+            protection: Protection {
+                bytes_per_key: o.memtable_protection_bytes_per_key.min(8) as u8,
+                checks_order: o.paranoid_memory_checks,
+                checks_on_seek: o.memtable_verify_per_key_checksum_on_seek,
+            },
             max_range_deletions: o.memtable_max_range_deletions,
         };
         Arc::new(MemTable::with_options(comparator.clone(), &options))

@@ -115,7 +115,7 @@ impl Source {
     /// The error that made it invalid, if any.
     pub fn status(&self) -> Result<()> {
         match self {
-            Self::Mem(_) => Ok(()),
+            Self::Mem(i) => i.status(),
             Self::Table(i) => i.status(),
             Self::Level(i) => i.status(),
         }

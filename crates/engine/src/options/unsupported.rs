@@ -156,6 +156,9 @@ const CF_ANY: &[&str] = &[
     "memtable_whole_key_filtering",
     "max_successive_merges",
     "strict_max_successive_merges",
+    "memtable_protection_bytes_per_key",
+    "paranoid_memory_checks",
+    "memtable_verify_per_key_checksum_on_seek",
 ];
 
 /// Family options that are accepted and change nothing.

@@ -161,6 +161,9 @@ impl<'a> Lookup<'a> {
         if let Some(list) = mem.range_tombstones() {
             self.note_ranges(&list);
         }
+        if mem.is_guarded() {
+            mem.check_search(self.key, self.snapshot)?;
+        }
         self.visit_memtable(mem.find(self.key, self.snapshot), mem)
     }
 
@@ -172,6 +175,7 @@ impl<'a> Lookup<'a> {
         mem: &Arc<MemTable>,
     ) -> Result<()> {
         while let Some(e) = entry {
+            e.verify()?;
             if self.visit(e.tag(), || value_in_memtable(e.value(), mem))? {
                 return Ok(());
             }
@@ -358,7 +362,7 @@ impl SuperVersion {
     /// Looks at the mutable memtable alone, which often decides: then a get makes no lookup.
     #[inline]
     pub(super) fn get_newest(&self, key: &[u8], snapshot: SequenceNumber) -> Newest {
-        if self.mem.range_deletes() != 0 {
+        if self.mem.range_deletes() != 0 || self.mem.is_guarded() {
             return Newest::Unclear;
         }
         let Some(e) = self.mem.find(key, snapshot) else {

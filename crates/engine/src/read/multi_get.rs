@@ -295,6 +295,11 @@ impl<'k, 'a, 'o> Run<'k, 'a, 'o> {
             keys[len] = self.key(n);
             len += 1;
         }
+        if mem.is_guarded() {
+            for key in &keys[..len] {
+                mem.check_search(key, self.scope.snapshot)?;
+            }
+        }
         mem.find_many(&keys[..len], self.scope.snapshot, &mut found);
         for (n, entry) in each(open).zip(found) {
             let lookup = &mut self.lookups[n];

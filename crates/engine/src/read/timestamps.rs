@@ -138,6 +138,7 @@ impl SuperVersion {
             }
             let mut entry = mem.find_version(v.sought, v.snapshot);
             while let Some(e) = entry {
+                e.verify()?;
                 if v.visit(e.user_key(), e.tag(), || Pinned::copy_of(e.value()))? {
                     return Ok(());
                 }

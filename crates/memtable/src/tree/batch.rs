@@ -40,7 +40,13 @@ impl Tree {
             self.find_leaves(entries.len(), target, &mut leaves);
         }
         for (i, entry) in entries.iter().enumerate() {
-            let mut pending = Pending::new(entry.seqno, entry.kind, entry.key, entry.value);
+            let mut pending = Pending::new(
+                self.protection,
+                entry.seqno,
+                entry.kind,
+                entry.key,
+                entry.value,
+            );
             let added = leaves[i].and_then(|(leaf, version)| {
                 // A full leaf is left to the ordinary way, which knows what is above it.
                 let place = Place {

@@ -4,8 +4,9 @@ use super::node::{Node, NodeRef};
 use super::record::{Record, RecordRef, Target};
 use super::search::{Position, Tree};
 use crate::memtable::MemTable;
-use spanlith_base::SequenceNumber;
+use crate::protection::{changed, out_of_order};
 use spanlith_base::keys::{seek_tag, split_internal, tag_sequence};
+use spanlith_base::{Error, Result, SequenceNumber};
 use std::ptr::null_mut;
 use std::sync::Arc;
 
@@ -44,6 +45,19 @@ impl<'a> EntryRef<'a> {
     #[inline]
     pub fn value(&self) -> &'a [u8] {
         self.position.record.value()
+    }
+
+    /// Fails if the entry is not what was added, as far as the memtable keeps checksums.
+    ///
+    /// # Errors
+    /// `Corruption`, in RocksDB's words.
+    #[inline]
+    pub fn verify(&self) -> Result<()> {
+        match self.tree.protection.bytes_per_key {
+            0 => Ok(()),
+            n if self.position.record.is_intact(n.min(8).into()) => Ok(()),
+            _ => Err(changed()),
+        }
     }
 
     /// The next older entry of the same user key.
@@ -136,6 +150,10 @@ pub struct MemTableIter {
     leaf: *mut Node,
     version: u64,
     at: usize,
+    /// Whether entries are verified as it moves.
+    is_guarded: bool,
+    /// What was found wrong; the iterator is invalid from then on, until it is moved anew.
+    failed: Option<Error>,
 }
 
 // SAFETY: The pointers belong to the memtable that the iterator holds, which is Send and Sync.
@@ -149,11 +167,13 @@ const AHEAD: usize = 4;
 impl MemTableIter {
     pub(crate) fn new(table: Arc<MemTable>) -> Self {
         Self {
+            is_guarded: table.is_guarded(),
             table,
             record: null_mut(),
             leaf: null_mut(),
             version: 0,
             at: 0,
+            failed: None,
         }
     }
 
@@ -198,30 +218,52 @@ impl MemTableIter {
         self.record().value()
     }
 
+    /// What made it invalid, if something but its end did.
+    ///
+    /// # Errors
+    /// `Corruption`, in RocksDB's words: an entry is not what was added, or entries are out of order.
+    #[inline]
+    pub fn status(&self) -> Result<()> {
+        match &self.failed {
+            None => Ok(()),
+            Some(e) => Err(e.clone()),
+        }
+    }
+
     /// Moves to the first entry.
     pub fn seek_to_first(&mut self) {
         self.set(Raw::of(self.tree().first()));
+        if self.is_guarded {
+            self.guard_step(null_mut(), false);
+        }
     }
 
     /// Moves to the last entry.
     pub fn seek_to_last(&mut self) {
         self.set(Raw::of(self.tree().last()));
+        if self.is_guarded {
+            self.guard_step(null_mut(), true);
+        }
     }
 
     /// Moves to the first entry at or after an internal key. Requires: at least a tag's length.
     pub fn seek(&mut self, internal: &[u8]) {
         let (key, tag) = split_internal(internal).expect("a seek target has a tag");
-        self.set(Raw::of(
-            self.tree().find_at_or_after(&Target::new(key, tag)),
-        ));
+        let target = Target::new(key, tag);
+        self.set(Raw::of(self.tree().find_at_or_after(&target)));
+        if self.is_guarded {
+            self.guard_search(&target);
+        }
     }
 
     /// Moves to the last entry at or before an internal key. Requires: at least a tag's length.
     pub fn seek_for_prev(&mut self, internal: &[u8]) {
         let (key, tag) = split_internal(internal).expect("a seek target has a tag");
-        self.set(Raw::of(
-            self.tree().find_before(&Target::new(key, tag).behind()),
-        ));
+        let target = Target::new(key, tag).behind();
+        self.set(Raw::of(self.tree().find_before(&target)));
+        if self.is_guarded {
+            self.guard_search(&target);
+        }
     }
 
     /// Moves to the next entry. Requires: valid.
@@ -234,14 +276,64 @@ impl MemTableIter {
         {
             record.prefetch();
         }
+        let from = self.record;
         self.set(Raw::of(self.tree().after(&position)));
+        if self.is_guarded {
+            self.guard_step(from, false);
+        }
     }
 
     /// Moves to the previous entry. Requires: valid.
     #[inline]
     pub fn prev(&mut self) {
         let position = self.position();
+        let from = self.record;
         self.set(Raw::of(self.tree().before(&position)));
+        if self.is_guarded {
+            self.guard_step(from, true);
+        }
+    }
+
+    /// Verifies what a search ended among, and the entry it found.
+    #[cold]
+    fn guard_search(&mut self, target: &Target<'_>) {
+        let checked = self.tree().check_around(target);
+        self.fail_if(checked);
+        if self.failed.is_none() {
+            self.guard_step(null_mut(), false);
+        }
+    }
+
+    /// Verifies the entry reached, and that it stands behind `from`, or before it; null is no entry.
+    #[cold]
+    fn guard_step(&mut self, from: *mut Record, backward: bool) {
+        if !self.valid() {
+            return self.fail_if(Ok(()));
+        }
+        let tree = self.tree();
+        let here = self.record();
+        let sums = usize::from(tree.protection.bytes_per_key.min(8));
+        let mut checked = Ok(());
+        if sums != 0 && !here.is_intact(sums) {
+            checked = Err(changed());
+        }
+        // SAFETY: Null, or a record of the table, which lives as long as `self`.
+        if tree.protection.checks_order
+            && let Some(from) = unsafe { RecordRef::from_raw(from) }
+        {
+            let (first, second) = if backward { (here, from) } else { (from, here) };
+            if !first.is_before(&second.place(), tree.comparator()) {
+                checked = Err(out_of_order());
+            }
+        }
+        self.fail_if(checked);
+    }
+
+    fn fail_if(&mut self, checked: Result<()>) {
+        self.failed = checked.err();
+        if self.failed.is_some() {
+            self.set(Raw::of(None));
+        }
     }
 
     #[inline(always)]

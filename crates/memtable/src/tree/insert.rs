@@ -4,6 +4,7 @@ use super::node::{NodeRef, SLOTS, wait};
 use super::record::{Content, RecordRef, Target};
 use super::search::Tree;
 use super::totals::Counts;
+use crate::protection::{Protection, checksum};
 use spanlith_base::ValueType;
 use spanlith_base::keys::{TAG_LEN, pack_tag};
 use spanlith_base::sync::atomic::Ordering;
@@ -35,11 +36,27 @@ pub(super) struct Pending<'a, 'k> {
 }
 
 impl<'k> Pending<'_, 'k> {
-    pub(super) fn new(sequence: u64, kind: ValueType, key: &'k [u8], value: &'k [u8]) -> Self {
+    #[inline]
+    pub(super) fn new(
+        protection: Protection,
+        sequence: u64,
+        kind: ValueType,
+        key: &'k [u8],
+        value: &'k [u8],
+    ) -> Self {
         let tag = pack_tag(sequence, kind as u8);
         Self {
             target: Target::for_insert(key, sequence),
-            content: Content { tag, key, value },
+            content: Content {
+                tag,
+                key,
+                value,
+                checksum: match protection.bytes_per_key {
+                    0 => 0,
+                    _ => checksum(tag, key, value),
+                },
+                checksum_len: usize::from(protection.bytes_per_key.min(8)),
+            },
             record: None,
         }
     }
@@ -53,7 +70,7 @@ impl<'k> Pending<'_, 'k> {
 impl Tree {
     /// Adds an entry; false if its key and sequence number are taken (M2).
     pub(crate) fn insert(&self, sequence: u64, kind: ValueType, key: &[u8], value: &[u8]) -> bool {
-        let mut pending = Pending::new(sequence, kind, key, value);
+        let mut pending = Pending::new(self.protection, sequence, kind, key, value);
         let added = self.insert_pending(&mut pending);
         if added {
             let mut counts = Counts::none();

@@ -10,7 +10,7 @@
 //!   node   [version][count][skip][level][link][low][high] | words … | records … | children …
 //!   leaf   link = leaf at the right                                               (inner only)
 //!   inner  link = child before the first separator, children[i] = child behind separator i
-//!   record [key len u32][value len u32][key][tag][value]
+//!   record [key len u32][value len u32][key][tag][value][checksum, if entries are protected]
 //! ```
 //!
 //! `low` and `high` fence the keys a node can hold: low <= key < high, null where open. What both
@@ -39,6 +39,7 @@
 )]
 
 mod batch;
+mod check;
 mod cursor;
 mod insert;
 mod node;

@@ -1,5 +1,6 @@
 //! A record, and the comparison of records with search targets.
 
+use crate::protection::checksum;
 use spanlith_base::Comparator;
 use spanlith_base::keys::{TAG_LEN, pack_tag, tag_sequence};
 use std::cmp::Ordering;
@@ -25,6 +26,10 @@ pub(super) struct Content<'a> {
     pub(super) tag: u64,
     pub(super) key: &'a [u8],
     pub(super) value: &'a [u8],
+    /// Its first bytes lie behind the value.
+    pub(super) checksum: u64,
+    /// Number of these bytes, at most 8.
+    pub(super) checksum_len: usize,
 }
 
 /// A place in the order: before the first record that is not before it.
@@ -43,7 +48,11 @@ pub(super) struct RecordRef<'a>(NonNull<Record>, PhantomData<&'a [u8]>);
 impl<'a> RecordRef<'a> {
     /// Bytes that a record occupies.
     pub(super) fn size(content: &Content<'_>) -> usize {
-        size_of::<Record>() + content.key.len() + TAG_LEN + content.value.len()
+        size_of::<Record>()
+            + content.key.len()
+            + TAG_LEN
+            + content.value.len()
+            + content.checksum_len
     }
 
     /// Writes a record into `memory`.
@@ -57,7 +66,7 @@ impl<'a> RecordRef<'a> {
         let key_len = u32::try_from(key.len() + TAG_LEN).expect("M1: key below 4 GiB");
         let value_len = u32::try_from(value.len()).expect("M1: value below 4 GiB");
         let record = memory.cast::<Record>();
-        // SAFETY: Header, key, tag and value fill exactly the `size` bytes, in this order.
+        // SAFETY: Header, key, tag, value and checksum fill exactly the `size` bytes, in this order.
         unsafe {
             record.write(Record {
                 #[cfg(loom)]
@@ -73,6 +82,11 @@ impl<'a> RecordRef<'a> {
             at.copy_from_nonoverlapping(content.tag.to_le_bytes().as_ptr(), TAG_LEN);
             let at = at.add(TAG_LEN);
             at.copy_from_nonoverlapping(value.as_ptr(), value.len());
+            if content.checksum_len != 0 {
+                let sum = content.checksum.to_le_bytes();
+                at.add(value.len())
+                    .copy_from_nonoverlapping(sum.as_ptr(), content.checksum_len);
+            }
         }
         Self(record, PhantomData)
     }
@@ -108,7 +122,7 @@ impl<'a> RecordRef<'a> {
 
     #[inline(always)]
     fn bytes(self, at: usize, len: usize) -> &'a [u8] {
-        // SAFETY: Callers stay inside key, tag and value, which `write` put behind the header.
+        // SAFETY: Callers stay inside key, tag, value and checksum, which `write` put behind the header.
         unsafe {
             let start = self.0.cast::<u8>().add(size_of::<Record>() + at);
             std::slice::from_raw_parts(start.as_ptr(), len)
@@ -137,6 +151,13 @@ impl<'a> RecordRef<'a> {
     #[inline(always)]
     pub(super) fn value(self) -> &'a [u8] {
         self.bytes(self.key_len(), self.value_len())
+    }
+
+    /// Whether the entry is what was added. Requires: written with that many bytes of checksum.
+    pub(super) fn is_intact(self, checksum_len: usize) -> bool {
+        let kept = self.bytes(self.key_len() + self.value_len(), checksum_len);
+        let sum = checksum(self.tag(), self.user_key(), self.value()).to_le_bytes();
+        sum.starts_with(kept)
     }
 
     /// Asks for the record's first line.

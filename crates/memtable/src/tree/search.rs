@@ -4,6 +4,7 @@ use super::node::{Node, NodeRef};
 use super::record::{RecordRef, Target};
 use super::totals::{Counts, Totals};
 use crate::arena::{Arena, ArenaUsage};
+use crate::protection::Protection;
 use spanlith_base::Comparator;
 use spanlith_base::sync::atomic::{AtomicPtr, Ordering};
 use std::ptr::null_mut;
@@ -20,6 +21,7 @@ pub(crate) struct Tree {
     pub(super) nodes: Arena,
     pub(super) records: Arena,
     pub(super) totals: Totals,
+    pub(crate) protection: Protection,
 }
 
 // SAFETY: Nodes and records belong to the arenas that move along; what of them changes is atomic.
@@ -37,7 +39,11 @@ pub(super) struct Position<'a> {
 }
 
 impl Tree {
-    pub(crate) fn new(comparator: Comparator, arena_block_size: usize) -> Self {
+    pub(crate) fn new(
+        comparator: Comparator,
+        arena_block_size: usize,
+        protection: Protection,
+    ) -> Self {
         let nodes = Arena::new(arena_block_size);
         let root = NodeRef::new(&nodes, 0, null_mut(), null_mut(), null_mut()).raw();
         Self {
@@ -47,6 +53,7 @@ impl Tree {
             nodes,
             records: Arena::new(arena_block_size),
             totals: Totals::new(),
+            protection,
         }
     }
 
@@ -103,7 +110,7 @@ impl Tree {
 
     /// The leaf that `target` belongs to, and its version.
     #[inline]
-    fn descend(&self, target: &Target<'_>) -> (NodeRef<'_>, u64) {
+    pub(super) fn descend(&self, target: &Target<'_>) -> (NodeRef<'_>, u64) {
         'anew: loop {
             let mut place = self.enter();
             while !place.0.is_leaf() {
