@@ -6,7 +6,7 @@ use crate::family::rocksdb_column_family_handle_t;
 use crate::ffi::{array, boxed, malloc_array, malloc_copy, report, text};
 use crate::job_info::rocksdb_compactionjobinfo_t;
 use libc::{c_char, c_void};
-use spanlith::options::CompressionType;
+use spanlith::options::{CompressionType, Temperature};
 use spanlith::version::{FileKind, filenames, parse_file_name};
 use spanlith::{Cf, CompactFilesOptions};
 use spanlith_base::{Error, Result};
@@ -21,7 +21,7 @@ pub struct rocksdb_compaction_options_t {
     compression: i32,
     output_file_size_limit: u64,
     max_subcompactions: u32,
-    /// RocksDB's number of a temperature; others than unknown are refused.
+    /// RocksDB's number of a temperature.
     temperature: i32,
     allow_trivial_move: bool,
     /// The C program's flag.
@@ -39,13 +39,11 @@ impl rocksdb_compaction_options_t {
             LEVELS_OWN => None,
             number => Some(CompressionType::from_c(number)?),
         };
-        if self.temperature != 0 {
-            return Err(Error::not_supported("output_temperature_override"));
-        }
         let mut options = CompactFilesOptions {
             output_file_size_limit: self.output_file_size_limit,
             max_subcompactions: self.max_subcompactions,
             compression,
+            output_temperature: Temperature::from_c(self.temperature)?,
             ..CompactFilesOptions::default()
         };
         if !self.canceled.is_null() {

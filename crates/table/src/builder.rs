@@ -97,6 +97,8 @@ pub struct TableBuilder {
     block: BlockBuilder,
     /// Size above which a block is cut if the next entry would exceed the block size.
     cut_limit: usize,
+    /// Bytes of a block that are enough: its size, or nothing if each entry gets a block.
+    cut_at: usize,
     compressor: Compressor,
     compressed_any: bool,
     /// Data blocks that wait for a dictionary; `None` once it is made, or without one.
@@ -163,6 +165,10 @@ impl TableBuilder {
                     / 100
             }
         };
+        let cut_at = match t.one_entry_per_block {
+            true => 0,
+            false => t.block_size,
+        };
         // Differences presume that data blocks follow each other.
         let delta = t.format_version >= 4 && !t.block_align;
         if t.block_align && options.compression != Compression::None {
@@ -191,6 +197,7 @@ impl TableBuilder {
                 t.data_block_hash_index,
             ),
             cut_limit,
+            cut_at,
             compressor,
             compressed_any: false,
             held: Held::of(&options),
@@ -367,9 +374,9 @@ impl TableBuilder {
         let target = self.options.table.block_size;
         if self.options.table.block_align {
             let next = self.block.size_of_next(key_len, value_len);
-            return now >= target || now + next + TRAILER_LEN > target;
+            return now >= self.cut_at || now + next + TRAILER_LEN > target;
         }
-        now >= target
+        now >= self.cut_at
             || (now > self.cut_limit && now + self.block.size_of_next(key_len, value_len) > target)
     }
 
@@ -497,6 +504,12 @@ impl TableBuilder {
     #[inline]
     pub fn file_size(&self) -> u64 {
         self.out.offset()
+    }
+
+    /// About the bytes that index and filter will take behind the data blocks written so far.
+    pub fn tail_size_estimate(&self) -> u64 {
+        let filter = self.filter.as_ref().map_or(0, FilterWriter::size_estimate);
+        self.index.size_estimate() + filter
     }
 
     /// Entries added so far.

@@ -27,6 +27,8 @@ pub enum IndexShortening {
 pub struct TableOptions {
     /// Uncompressed bytes at which a data block is cut.
     pub block_size: usize,
+    /// Every entry gets a data block of its own, whatever its size.
+    pub one_entry_per_block: bool,
     /// A block is cut early if it is this close to its size, in percent, and the next entry would
     /// not fit.
     pub block_size_deviation: u32,
@@ -84,6 +86,7 @@ impl Default for TableOptions {
     fn default() -> Self {
         Self {
             block_size: 4096,
+            one_entry_per_block: false,
             block_size_deviation: 10,
             block_restart_interval: 16,
             index_block_restart_interval: 1,

@@ -3,7 +3,7 @@
 use super::job::CompactionJob;
 use crate::core::{Engine, Family, supported_codec};
 use crate::listener::CompactionInfo;
-use crate::options::CompressionType;
+use crate::options::{CompressionType, Temperature};
 use crate::picker::{NamedFiles, files_within, pick_files};
 use crate::version::VersionEdit;
 use spanlith_base::{Error, Result, keys};
@@ -18,6 +18,8 @@ pub struct CompactFilesOptions {
     pub output_file_size_limit: u64,
     /// Codec of the new tables; `None` is what the level has.
     pub compression: Option<CompressionType>,
+    /// Temperature of the new tables; `Unknown` means as the options say.
+    pub output_temperature: Temperature,
     /// Ranges the work may be split into; 0 means as the database says.
     pub max_subcompactions: u32,
     /// Set to give up.
@@ -31,6 +33,7 @@ impl Default for CompactFilesOptions {
         Self {
             output_file_size_limit: u64::MAX,
             compression: None,
+            output_temperature: Temperature::Unknown,
             max_subcompactions: 0,
             canceled: None,
             info: None,
@@ -83,6 +86,7 @@ impl Engine {
             None => Ok(Vec::new()),
             Some(job) => {
                 let job = CompactionJob {
+                    output_temperature: options.output_temperature,
                     max_subcompactions: options.max_subcompactions,
                     canceled: options.canceled.clone(),
                     told: options.info.clone(),

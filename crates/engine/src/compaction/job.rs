@@ -8,6 +8,7 @@ use crate::core::{DbState, Engine, Family, FamilySettings, FamilyState, WrittenB
 use crate::filter::{FilterContext, TableCreation, protective_filter};
 use crate::iter::{LevelIter, MergingIter, Source};
 use crate::listener::{CompactionInfo, CompactionStats};
+use crate::options::{Temperature, seconds_to_next_off_peak};
 use crate::picker::{
     CompactionPlan, CompactionReason, PickerInput, RunningCompaction, pick_leveled,
 };
@@ -33,12 +34,29 @@ pub(crate) struct CompactionJob {
     pub settings: Arc<FamilySettings>,
     pub plan: CompactionPlan,
     pub id: u64,
+    /// Temperature of the outputs, if a caller said one.
+    pub output_temperature: Temperature,
     /// Ranges the job may be split into; 0 means as the database says.
     pub max_subcompactions: u32,
     /// Set by a caller who does not want it any more.
     pub canceled: Option<Arc<AtomicBool>>,
     /// Where a caller finds what it did.
     pub told: Option<Arc<OnceLock<CompactionInfo>>>,
+}
+
+impl CompactionJob {
+    /// The temperature that is recorded for its outputs.
+    pub(crate) fn output_temperature(&self) -> u8 {
+        let o = &self.settings.options;
+        let of_level = match self.plan.output_level + 1 == self.settings.levels.num_levels as usize
+        {
+            true => o.last_level_temperature,
+            false => Temperature::Unknown,
+        };
+        let said = [self.output_temperature, of_level];
+        let said = said.into_iter().find(|&t| t != Temperature::Unknown);
+        said.unwrap_or(o.default_write_temperature) as u8
+    }
 }
 
 /// The outcome of a manual compaction that was called off.
@@ -102,12 +120,14 @@ impl Engine {
     }
 
     pub(crate) fn picker_input<'a>(&self, f: &'a FamilyState) -> PickerInput<'a> {
+        let now = self.c.env.clock.now_seconds();
         PickerInput {
             version: &f.version,
             options: &f.settings.levels,
             running: &f.running,
             oldest_snapshot: (f.oldest_snapshot > 0).then_some(f.oldest_snapshot),
-            now: self.c.env.clock.now_seconds(),
+            now,
+            ahead_seconds: seconds_to_next_off_peak(&self.options().daily_offpeak_time_utc, now),
         }
     }
 
@@ -138,6 +158,7 @@ impl Engine {
             settings: f.settings.clone(),
             plan,
             id,
+            output_temperature: Temperature::Unknown,
             max_subcompactions: 0,
             canceled: None,
             told: None,

@@ -1,7 +1,9 @@
 //! The tables a compaction writes, one after the other.
 
 use super::job::CompactionJob;
-use crate::core::{CoveredBytes, CutSides, Engine, FileBounds, bottommost_compression_options};
+use crate::core::{
+    CoveredBytes, CutSides, Engine, FileBounds, Recheck, bottommost_compression_options,
+};
 use crate::picker::OutputCutter;
 use crate::version::{FileSum, NewFile, Version};
 use spanlith_base::range_del::{CompactionRangeDels, OutputBounds, OutputTombstone};
@@ -37,6 +39,9 @@ pub(super) struct Outputs<'a> {
     starts: Vec<Vec<u8>>,
     /// Such a place, if the open output begins there.
     begins_at: Option<Vec<u8>>,
+    /// The size of an output includes what will stand behind its data
+    /// (`target_file_size_is_upper_bound`).
+    counts_tail: bool,
     /// Directory of the outputs.
     path_id: u32,
 }
@@ -77,6 +82,7 @@ impl<'a> Outputs<'a> {
             version: None,
             starts: Vec::new(),
             begins_at: None,
+            counts_tail: job.settings.options.target_file_size_is_upper_bound,
             path_id: job.settings.levels.output_path(plan.output_level),
         }
     }
@@ -102,7 +108,10 @@ impl<'a> Outputs<'a> {
     /// Sees to it that the output is open that the key belongs to; tells whether it is a new one.
     #[inline(always)]
     fn open_for(&mut self, key: &[u8], ranges: &CompactionRangeDels) -> Result<bool> {
-        let size = self.open.as_ref().map_or(0, |o| o.0.file_size());
+        let mut size = self.open.as_ref().map_or(0, |o| o.0.file_size());
+        if self.counts_tail {
+            size += self.open.as_ref().map_or(0, |o| o.0.tail_size_estimate());
+        }
         let cut = self.cutter.should_cut_before(key, size) && self.open.is_some();
         if cut {
             let comparator = &self.job.family.comparator;
@@ -168,6 +177,7 @@ impl<'a> Outputs<'a> {
             self.job.plan.compression,
             self.ancester_time,
         );
+        options.hash_contents = Recheck::of_compaction(&self.job.settings.options).contents;
         options.filter_level = self.job.plan.output_level as i32;
         // Reads that come down to the last level are expected to find their key there.
         options.skip_filters =
@@ -260,7 +270,9 @@ impl<'a> Outputs<'a> {
         file.epoch_number = self.epoch;
         file.path_id = self.path_id;
         let job = self.job;
-        (self.engine).recheck_table(&job.family, &job.settings, &file, &summary)?;
+        file.temperature = job.output_temperature();
+        let checks = Recheck::of_compaction(&job.settings.options);
+        (self.engine).recheck_table(&job.family, checks, &file, &summary)?;
         self.done.push(file);
         Ok(())
     }

@@ -98,6 +98,8 @@ pub(crate) struct Family {
     pub name: String,
     pub comparator: Comparator,
     pub merge_operator: Option<Arc<dyn MergeOperator>>,
+    /// It takes tables only (`disallow_memtable_writes`).
+    pub refuses_writes: bool,
     /// Where its jobs get their filters.
     pub filters: FilterSource,
     /// Who adds properties to its tables.
@@ -136,6 +138,7 @@ impl Family {
             name: p.name,
             comparator: p.comparator,
             merge_operator: p.merge_operator,
+            refuses_writes: p.superversion.settings.options.disallow_memtable_writes,
             filters: p.filters,
             collectors: p.collectors,
             cache: p.cache,

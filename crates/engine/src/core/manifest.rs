@@ -3,9 +3,9 @@
 use super::Engine;
 use crate::version::edit::WalAddition;
 use crate::version::{Version, VersionEdit, filenames};
-use spanlith_base::{FileNumber, Result, SequenceNumber};
+use spanlith_base::{Error, FileNumber, Result, SequenceNumber};
 use spanlith_env::{Env, IoActivity};
-use spanlith_wal::LogWriter;
+use spanlith_wal::{LogReader, LogWriter, ReadEvent};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -126,6 +126,24 @@ pub(crate) fn write_current(env: &Env, dir: &Path, number: FileNumber) -> Result
     env.fs.sync_dir(dir)
 }
 
+/// Reads the records of a MANIFEST.
+///
+/// # Errors
+/// `Corruption` if one cannot be read; of the file.
+fn read_to_end(env: &Env, path: &Path) -> Result<()> {
+    let mut reader = LogReader::new(env.fs.open_sequential(path)?, 0);
+    loop {
+        match reader.next_event()? {
+            ReadEvent::Record { .. } => VersionEdit::decode(reader.record()).map(drop)?,
+            ReadEvent::Eof => return Ok(()),
+            event => {
+                let foreign = || Error::corruption("a record that does not belong there");
+                return Err(event.into_error().unwrap_or_else(foreign));
+            }
+        }
+    }
+}
+
 impl Engine {
     /// Records that closed logs, number and bytes, were synced, if the options ask for it.
     ///
@@ -199,6 +217,33 @@ impl Engine {
     pub(super) fn is_manifest_full(&self, manifest: &ManifestState, urgency: Urgency) -> bool {
         let writer = manifest.writer.as_ref();
         writer.is_none_or(|w| w.len() > self.manifest_limit(manifest, urgency))
+    }
+
+    /// Reads the MANIFEST that was closed, and writes it anew from memory if a record of it cannot be
+    /// read.
+    ///
+    /// # Errors
+    /// Those of writing it anew.
+    pub(crate) fn verify_manifest(&self, manifest: &mut ManifestState) -> Result<()> {
+        let path = self.path(filenames::manifest_file_name(manifest.number));
+        let Err(e) = read_to_end(&self.c.env, &path) else {
+            return Ok(());
+        };
+        self.c.log.error(format_args!(
+            "MANIFEST content verification on Close failed, filename {}, rewriting manifest: {e}",
+            path.display()
+        ));
+        let sequence = self.state.lock().table_sequence;
+        let edit = VersionEdit {
+            prev_log_number: Some(0),
+            last_sequence: Some(sequence),
+            ..VersionEdit::default()
+        };
+        self.write_edits(manifest, vec![edit], Urgency::Foreground)?;
+        match manifest.writer.take() {
+            Some(mut writer) => writer.close(),
+            None => Ok(()),
+        }
     }
 
     /// Starts MANIFEST `number` with a snapshot of the installed versions and `edits`, synced, and

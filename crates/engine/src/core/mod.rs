@@ -48,6 +48,7 @@ pub(crate) use install::{FamilyEdit, stall_input, wait_would_help, worst_stall};
 pub(crate) use manifest::{ManifestState, write_current};
 pub(crate) use opening::Opening;
 pub(crate) use purge::PurgeQueue;
+pub(crate) use recheck::Recheck;
 pub(crate) use request::{Payload, Request};
 pub(crate) use resources::Resources;
 pub(crate) use settings::{

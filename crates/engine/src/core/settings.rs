@@ -3,7 +3,8 @@
 use super::FamilyRequest;
 use crate::options::{
     BlockBasedTableOptions, CfOptions, ChecksumType, CompressionOptions, CompressionType,
-    DataBlockIndexType, FilterPolicyChoice, IndexShorteningMode, IndexType, partition_prefix,
+    DataBlockIndexType, FilterPolicyChoice, IndexShorteningMode, IndexType, object_id,
+    partition_prefix,
 };
 use crate::version::{FilePaths, LevelOptions, TableIo};
 use spanlith_base::checksum::ChecksumKind;
@@ -103,6 +104,8 @@ pub(crate) fn level_options(cf: &CfOptions, paths: &FilePaths) -> LevelOptions {
 pub(crate) fn table_options(cf: &CfOptions, o: &BlockBasedTableOptions) -> TableOptions {
     TableOptions {
         block_size: o.block_size.clamp(1, u64::from(u32::MAX)) as usize,
+        one_entry_per_block: object_id(&o.flush_block_policy_factory)
+            == Some("FlushBlockEveryKeyPolicyFactory"),
         block_size_deviation: o.block_size_deviation.clamp(0, 100) as u32,
         block_restart_interval: o.block_restart_interval.max(1) as usize,
         index_block_restart_interval: o.index_block_restart_interval.max(1) as usize,

@@ -213,8 +213,12 @@ impl Engine {
         self.old_logs.lock().clear();
         drop(leader);
         let mut manifest = self.manifest.lock();
+        let is_open = manifest.writer.is_some();
         if let Some(mut w) = manifest.writer.take() {
             first = first.and(w.close());
+        }
+        if is_open && failed.is_none() && self.options().verify_manifest_content_on_close {
+            first = first.and(self.verify_manifest(&mut manifest));
         }
         drop(manifest);
         self.c.purge.run();

@@ -194,6 +194,11 @@ impl FamilyOptions {
         }
         self.check_timestamps(db)?;
         self.options.check_with(db)?;
+        if self.name == "default" && self.options.disallow_memtable_writes {
+            return Err(Error::invalid_argument(
+                "Default column family cannot use disallow_memtable_writes=true",
+            ));
+        }
         check_supported(db, &self.plain(), &self.table)
     }
 

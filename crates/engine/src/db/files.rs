@@ -4,6 +4,7 @@
 
 use super::{Cf, Db};
 use crate::core::SuperVersion;
+use crate::options::Temperature;
 use crate::version::edit::UNKNOWN_CHECKSUM_FUNCTION;
 use crate::version::{FileChecksum, FileMeta};
 use spanlith_base::keys::internal_key;
@@ -38,6 +39,8 @@ pub struct LiveFile {
     pub entries: u64,
     /// Deletions; 0 as long as the table was not opened.
     pub deletions: u64,
+    /// Its temperature as the MANIFEST has it.
+    pub temperature: Temperature,
     /// Whether a compaction works on it.
     pub being_compacted: bool,
 }
@@ -123,6 +126,8 @@ impl Cf {
                 largest_seqno: f.largest_seqno,
                 entries: stats.num_entries,
                 deletions: stats.num_deletions,
+                temperature: Temperature::from_number(f.temperature.into())
+                    .unwrap_or(Temperature::Unknown),
                 being_compacted: f.is_being_compacted(),
             }
         };

@@ -6,7 +6,7 @@
 use crate::compaction::{CompactionIter, IterSettings};
 use crate::core::{
     CoveredBytes, CutSides, DbState, Engine, Family, FamilyEdit, FamilySettings, FamilyState,
-    FileBounds, Immutable, WrittenBy,
+    FileBounds, Immutable, Recheck, WrittenBy,
 };
 use crate::filter::{FilterContext, TableCreation, protective_filter};
 use crate::flush::notes::FlushNote;
@@ -199,6 +199,7 @@ impl Engine {
             done.push((note, file.clone()));
             if let Some(mut f) = file {
                 let state = self.state.lock();
+                f.temperature = p.settings.options.default_write_temperature as u8;
                 f.epoch_number = state.alive(p.family.id)?.version.max_epoch_number() + 1;
                 edit.new_files.push(f);
             }
@@ -353,6 +354,11 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewFile>>
     if let Some(sum) = sum {
         sum.describe(&mut file);
     }
-    engine.recheck_table(family, settings, &file, &summary)?;
+    engine.recheck_table(
+        family,
+        Recheck::of_flush(&settings.options),
+        &file,
+        &summary,
+    )?;
     Ok(Some(file))
 }

@@ -97,6 +97,30 @@ pub fn off_peak(text: &str) -> Option<(u32, u32)> {
     (start != end).then_some((start, end))
 }
 
+/// Seconds until the daily hours of low load begin anew, if `now` (Unix seconds) lies within them;
+/// else 0. Both ends count to the minute, and the end is part of them.
+pub fn seconds_to_next_off_peak(text: &str, now: u64) -> u64 {
+    const DAY: u64 = 24 * 60 * 60;
+    if text.is_empty() {
+        return 0;
+    }
+    let Some((start, end)) = off_peak(text) else {
+        return 0;
+    };
+    let (start, end) = (u64::from(start), u64::from(end));
+    let time = now % DAY;
+    let minute = time / 60 * 60;
+    let within = match start > end {
+        true => minute >= start || minute <= end,
+        false => (start..=end).contains(&minute),
+    };
+    match (within, time < start) {
+        (false, _) => 0,
+        (true, true) => start - time,
+        (true, false) => start + DAY - time,
+    }
+}
+
 impl CfOptions {
     /// These options and those of the family's tables with `changes` (names and values) made as on an
     /// open database. Table options are named `block_based_table_factory={…}`, `table_factory={…}` or
@@ -453,6 +477,27 @@ mod tests {
         let none: &[(&str, &str)] = &[];
         let e = DbOptions::new().with_changes(none).unwrap_err();
         assert_eq!(e.to_string(), "Invalid argument: empty input");
+    }
+
+    #[test]
+    fn within_off_peak_hours_the_time_to_the_next_is_known() {
+        let at = |hour: u64, minute: u64, second: u64| {
+            20_000 * 86_400 + hour * 3600 + minute * 60 + second
+        };
+        let left = |text: &str, now: u64| seconds_to_next_off_peak(text, now);
+        let day = "01:30-04:00";
+        assert_eq!(left("", at(2, 0, 0)), 0);
+        assert_eq!(left(day, at(1, 29, 59)), 0);
+        assert_eq!(left(day, at(1, 30, 0)), 86_400);
+        assert_eq!(left(day, at(1, 30, 1)), 86_399);
+        // The minute of the end is part of it.
+        assert_eq!(left(day, at(4, 0, 59)), 86_400 - (2 * 3600 + 30 * 60 + 59));
+        assert_eq!(left(day, at(4, 1, 0)), 0);
+        let night = "23:30-04:05";
+        assert_eq!(left(night, at(23, 29, 0)), 0);
+        assert_eq!(left(night, at(23, 40, 0)), 86_400 - 600);
+        assert_eq!(left(night, at(4, 5, 0)), (19 * 60 + 25) * 60);
+        assert_eq!(left(night, at(4, 6, 0)), 0);
     }
 
     #[test]

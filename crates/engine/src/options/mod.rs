@@ -35,6 +35,7 @@ pub mod values;
 
 pub use block_based::BlockBasedTableOptions;
 pub use cf::CfOptions;
+pub use changes::{off_peak, seconds_to_next_off_peak};
 pub use db::DbOptions;
 pub use enums::*;
 pub use file::{FamilySection, OptionsFile};

@@ -80,6 +80,8 @@ const DB_ANY: &[&str] = &[
     "writable_file_max_buffer_size",
     "stats_persist_period_sec",
     "stats_history_buffer_size",
+    "daily_offpeak_time_utc",
+    "verify_manifest_content_on_close",
 ];
 
 /// Database options that are accepted and change nothing.
@@ -157,6 +159,11 @@ const CF_ANY: &[&str] = &[
     "max_successive_merges",
     "strict_max_successive_merges",
     "memtable_protection_bytes_per_key",
+    "verify_output_flags",
+    "target_file_size_is_upper_bound",
+    "disallow_memtable_writes",
+    "last_level_temperature",
+    "default_write_temperature",
     "paranoid_memory_checks",
     "memtable_verify_per_key_checksum_on_seek",
 ];
@@ -180,6 +187,7 @@ const CF_WITHOUT_EFFECT: &[&str] = &[
     "memtable_huge_page_size",
     "memtable_batch_lookup_optimization",
     "report_bg_io_stats",
+    "default_temperature",
     "uncache_aggressiveness",
     "bloom_locality",
     // Parts of features that are refused themselves or have no effect: in-place updates, other
@@ -426,6 +434,10 @@ fn cf_value(cf: &CfOptions, name: &str) -> bool {
 fn table_value(table: &BlockBasedTableOptions, name: &str) -> bool {
     match name {
         "filter_policy" => FilterPolicyChoice::parse(&table.filter_policy).is_some(),
+        "flush_block_policy_factory" => matches!(
+            id(&table.flush_block_policy_factory),
+            Some("FlushBlockBySizePolicyFactory" | "FlushBlockEveryKeyPolicyFactory")
+        ),
         "format_version" => matches!(table.format_version, 2..=7),
         "user_defined_index_factory" => super::objects::is_null(&table.user_defined_index_factory),
         _ => false,

@@ -39,6 +39,9 @@ pub struct PickerInput<'a> {
     pub oldest_snapshot: Option<u64>,
     /// Unix seconds. Also varies which marked file is tried first.
     pub now: u64,
+    /// Files that reach their period within so many seconds are rewritten already: the load is low
+    /// now, and will not be before then.
+    pub ahead_seconds: u64,
 }
 
 /// Files of one level.

@@ -543,7 +543,7 @@ impl Picking<'_> {
     /// Files that are older than `periodic_compaction_seconds`.
     fn periodic(&self) -> impl Iterator<Item = (usize, &Arc<FileMeta>)> {
         let period = self.input.options.periodic_compaction_seconds;
-        let now = self.input.now;
+        let (now, ahead) = (self.input.now, self.input.ahead_seconds);
         let levels = if period == 0 || period > now {
             0
         } else {
@@ -554,7 +554,8 @@ impl Picking<'_> {
             .take_while(move |(level, _)| *level < levels)
             .filter(move |(_, f)| {
                 let time = f.made_at();
-                time > 0 && time < now - period && !f.is_being_compacted()
+                let limit = (now - period).saturating_add(ahead);
+                time > 0 && time < limit && !f.is_being_compacted()
             })
     }
 

@@ -90,6 +90,7 @@ impl Script {
             running: &self.running,
             oldest_snapshot: d.value("snapshot"),
             now: d.value("now").unwrap_or(0),
+            ahead_seconds: d.value("ahead").unwrap_or(0),
         }
     }
 

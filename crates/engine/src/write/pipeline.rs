@@ -55,6 +55,9 @@ impl Engine {
         if options.needs_batch() {
             return self.write_one_as_batch(family.id, kind, key, value, options);
         }
+        if family.refuses_writes {
+            return Err(takes_no_writes());
+        }
         if family.is_dropped() {
             return Err(no_such_family());
         }
@@ -149,6 +152,9 @@ impl Engine {
                     }
                 }
             };
+            if family.refuses_writes && !matches!(op, BatchOp::LogData { .. }) {
+                return Err(takes_no_writes());
+            }
             match op {
                 BatchOp::Put { key, .. }
                 | BatchOp::Delete { key, .. }
@@ -600,6 +606,11 @@ fn must_be_logged(sync: bool) -> Error {
 #[cold]
 fn wrong_protection() -> Error {
     Error::not_supported("WriteBatch protection info must be zero or eight bytes/key")
+}
+
+#[cold]
+fn takes_no_writes() -> Error {
+    Error::invalid_argument("This column family has disallow_memtable_writes=true")
 }
 
 #[cold]

@@ -9,6 +9,7 @@ mod checksums;
 mod collectors;
 mod compaction;
 mod concurrency;
+mod core_options;
 mod counted;
 mod damage;
 mod examples;

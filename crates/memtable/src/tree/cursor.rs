@@ -318,8 +318,9 @@ impl MemTableIter {
             checked = Err(changed());
         }
         // SAFETY: Null, or a record of the table, which lives as long as `self`.
+        let from = unsafe { RecordRef::from_raw(from) };
         if tree.protection.checks_order
-            && let Some(from) = unsafe { RecordRef::from_raw(from) }
+            && let Some(from) = from
         {
             let (first, second) = if backward { (here, from) } else { (from, here) };
             if !first.is_before(&second.place(), tree.comparator()) {

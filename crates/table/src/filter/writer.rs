@@ -131,6 +131,14 @@ impl FilterWriter {
         }
     }
 
+    /// About the bytes of the filter over what was added so far.
+    pub(crate) fn size_estimate(&self) -> u64 {
+        match self {
+            Self::Plain(builder) => builder.size(),
+            Self::General(general) => general.policy.size(general.num_entries()),
+        }
+    }
+
     /// The filter. The index must have all its entries.
     ///
     /// # Errors

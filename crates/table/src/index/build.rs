@@ -109,6 +109,13 @@ impl IndexBuilder {
         }
     }
 
+    /// About the bytes of the index over what was added so far: each entry takes its separator, three
+    /// short lengths, a handle and, mostly, a restart point.
+    pub(crate) fn size_estimate(&self) -> u64 {
+        const ENTRY: usize = 12;
+        (self.keys.len() + self.entries.len() * ENTRY) as u64
+    }
+
     /// Whether [`Self::key_added`] must be called.
     pub(crate) fn wants_keys(&self) -> bool {
         self.hash.is_some() || self.first_keys.is_some()

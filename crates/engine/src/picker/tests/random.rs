@@ -156,6 +156,7 @@ impl Tree {
             running: &running,
             oldest_snapshot: self.next_seqno.is_multiple_of(3).then_some(self.next_seqno),
             now: self.next_seqno,
+            ahead_seconds: 0,
         })
     }
 
