@@ -203,7 +203,7 @@ fn guarded_memtables_answer_as_others_do() {
             );
             assert_eq!(cf.get("0008").unwrap(), None);
             assert_eq!(cf.get("0300").unwrap(), None);
-            let many = cf.multi_get(&["0001", "0105", "0299"]).into_iter();
+            let many = cf.multi_get(["0001", "0105", "0299"]).into_iter();
             let many: Vec<bool> = many.map(|v| v.unwrap().is_some()).collect();
             assert_eq!(many, [true, false, true]);
             assert_eq!(cf.iter().count(), 289);
