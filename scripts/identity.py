@@ -39,6 +39,12 @@ MIXES = {
     "restart-4": {"block_restart_interval": 4},
     "hash-index": {"data_block_index_type": "kDataBlockBinaryAndHash"},
     "aligned": {"block_align": "true"},
+    "uniform-index": {"uniform_cv_threshold": 0.2},
+    "uniform-any-index": {"uniform_cv_threshold": 5},
+    "uniform-old-index": {"uniform_cv_threshold": 5, "format_version": 2},
+    "uniform-restart-8": {"uniform_cv_threshold": 5, "index_block_restart_interval": 8},
+    "uniform-partitions": {"uniform_cv_threshold": 5, "index_type": "kTwoLevelIndexSearch", "metadata_block_size": 512},
+    "uniform-filters": {"uniform_cv_threshold": 5, "index_type": "kTwoLevelIndexSearch", "metadata_block_size": 512, "filter_policy": "bloomfilter:10:false", "partition_filters": "true"},
 }
 LOADS = ("uniform", "deletes", "merges", "versions", "ranges")
 CODECS = ("kSnappyCompression", "kLZ4Compression", "kLZ4HCCompression", "kZlibCompression", "kZSTD")

@@ -566,6 +566,7 @@ impl TableBuilder {
         }
         properties.index_size = index.size + TRAILER_LEN as u64;
         properties.index_partitions = index.partitions;
+        properties.num_uniform_blocks = index.uniform_blocks;
         properties.top_level_index_size = index.top_level_size;
         properties.index_key_is_user_key = index.user_keys;
         properties.index_value_is_delta_encoded = index.delta;

@@ -32,6 +32,10 @@ pub struct TableIter {
     cursor: BlockCursor,
     readahead: ReadAhead,
     failed: Option<Error>,
+    /// A user key behind which nobody wants entries.
+    upper: Option<Arc<[u8]>>,
+    /// All entries of the current data block lie before `upper`.
+    is_within: bool,
 }
 
 impl TableIter {
@@ -46,7 +50,21 @@ impl TableIter {
             cursor: BlockCursor::default(),
             readahead: ReadAhead::default(),
             failed: None,
+            upper: None,
+            is_within: false,
         }
+    }
+
+    /// Finds out, from now on, of each data block whether all of it lies before a user key
+    /// ([`Self::is_within`]). For keys without timestamps.
+    pub fn bound(&mut self, upper: Arc<[u8]>) {
+        self.upper = Some(upper);
+    }
+
+    /// Whether it is known that the entry lies before the bound. Requires: valid.
+    #[inline]
+    pub fn is_within(&self) -> bool {
+        self.is_within
     }
 
     /// Whether it is at an entry.
@@ -352,6 +370,11 @@ impl TableIter {
             return Ok(());
         };
         self.block = block;
+        let cmp = &self.reader.options().comparator;
+        self.is_within = match (&self.upper, self.index_table()) {
+            (Some(upper), Some(index)) => index.is_before(cmp, block, upper),
+            _ => false,
+        };
         let reader = &*self.reader;
         if let Some(found) = reader.cached_block(handle, &self.params) {
             if self.params.is_counted {

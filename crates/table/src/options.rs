@@ -80,6 +80,9 @@ pub struct TableOptions {
     /// Cut filter partitions by their own size instead of along with those of the index. Recorded
     /// as a property also where nothing is partitioned.
     pub decouple_partitioned_filters: bool,
+    /// Index blocks are marked if the gaps between their keys vary by less than this share of the mean;
+    /// negative marks none.
+    pub uniform_cv_threshold: f64,
 }
 
 impl Default for TableOptions {
@@ -110,6 +113,7 @@ impl Default for TableOptions {
             verify_filters: false,
             max_compressed_bytes_per_kb: 896,
             decouple_partitioned_filters: true,
+            uniform_cv_threshold: -1.0,
         }
     }
 }

@@ -139,6 +139,7 @@ pub(crate) fn table_options(cf: &CfOptions, o: &BlockBasedTableOptions) -> Table
         metadata_block_size: o.metadata_block_size.clamp(1, u64::from(u32::MAX)) as usize,
         partition_filters: o.partition_filters,
         decouple_partitioned_filters: o.decouple_partitioned_filters,
+        uniform_cv_threshold: o.uniform_cv_threshold,
         whole_key_filtering: o.whole_key_filtering,
         index_shortening: match o.index_shortening {
             IndexShorteningMode::NoShortening => IndexShortening::None,

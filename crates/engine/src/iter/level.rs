@@ -32,6 +32,8 @@ pub struct LevelIter {
     filter: Option<TableFilter>,
     /// The open table is passed over: it is never positioned.
     passes_over: bool,
+    /// A user key behind which nobody wants entries.
+    upper: Option<Arc<[u8]>>,
 }
 
 impl LevelIter {
@@ -54,6 +56,7 @@ impl LevelIter {
             ranges: None,
             filter: None,
             passes_over: false,
+            upper: None,
         }
     }
 
@@ -75,6 +78,7 @@ impl LevelIter {
             ranges: None,
             filter: None,
             passes_over: false,
+            upper: None,
         }
     }
 
@@ -90,6 +94,17 @@ impl LevelIter {
     pub fn filtered(mut self, filter: Option<TableFilter>) -> Self {
         self.filter = filter;
         self
+    }
+
+    /// As [`TableIter::bound`]; before the first table is opened.
+    pub fn bound(&mut self, upper: Arc<[u8]>) {
+        self.upper = Some(upper);
+    }
+
+    /// As [`TableIter::is_within`].
+    #[inline]
+    pub fn is_within(&self) -> bool {
+        self.current.as_ref().is_some_and(TableIter::is_within)
     }
 
     fn files(&self) -> &[Arc<FileMeta>] {
@@ -118,7 +133,11 @@ impl LevelIter {
                 if let Some(filter) = &self.filter {
                     self.passes_over = !filter.takes(&reader);
                 }
-                self.current = Some(reader.iter(self.params));
+                let mut table = reader.iter(self.params);
+                if let Some(upper) = &self.upper {
+                    table.bound(upper.clone());
+                }
+                self.current = Some(table);
                 self.index = index;
                 true
             }

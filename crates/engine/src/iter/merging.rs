@@ -219,6 +219,20 @@ impl MergingIter {
         self.top().value()
     }
 
+    /// Tells tables of a user key behind which nobody wants entries.
+    pub fn bound(&mut self, upper: &[u8]) {
+        let upper = Arc::from(upper);
+        self.children
+            .iter_mut()
+            .for_each(|c| c.source.bound(&upper));
+    }
+
+    /// Whether it is known that the entry lies before the bound. Requires: `valid`.
+    #[inline]
+    pub fn is_within(&self) -> bool {
+        self.top().is_within()
+    }
+
     /// Index of the stream that holds the current entry, in the order they were given. Requires:
     /// `valid`.
     #[inline]

@@ -8,6 +8,7 @@ use spanlith_base::perf::{self, PerfCounter};
 use spanlith_base::{Pinned, Result};
 use spanlith_memtable::MemTableIter;
 use spanlith_table::{PrefixSeek, ReadParams, TableIter};
+use std::sync::Arc;
 
 /// A stream of internal keys.
 pub enum Source {
@@ -54,6 +55,25 @@ impl Source {
             Self::Mem(i) => Pinned::copy_of(i.value()),
             Self::Table(i) => i.value_pinned(),
             Self::Level(i) => i.value_pinned(),
+        }
+    }
+
+    /// Tells tables of a user key behind which nobody wants entries.
+    pub fn bound(&mut self, upper: &Arc<[u8]>) {
+        match self {
+            Self::Mem(_) => {}
+            Self::Table(i) => i.bound(upper.clone()),
+            Self::Level(i) => i.bound(upper.clone()),
+        }
+    }
+
+    /// Whether it is known that the entry lies before the bound. Requires: `valid`.
+    #[inline]
+    pub fn is_within(&self) -> bool {
+        match self {
+            Self::Mem(_) => false,
+            Self::Table(i) => i.is_within(),
+            Self::Level(i) => i.is_within(),
         }
     }
 

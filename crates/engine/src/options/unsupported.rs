@@ -239,6 +239,7 @@ const TABLE_ANY: &[&str] = &[
     "verify_compression",
     "detect_filter_construct_corruption",
     "decouple_partitioned_filters",
+    "uniform_cv_threshold",
     "metadata_block_size",
     "partition_filters",
 ];
@@ -247,9 +248,8 @@ const TABLE_ANY: &[&str] = &[
 const TABLE_WITHOUT_EFFECT: &[&str] = &[
     // A statistic.
     "read_amp_bytes_per_bit",
-    // How an index is searched, and the mark that tells it.
+    // How an index is searched; the mark that tells it is written.
     "index_block_search_type",
-    "uniform_cv_threshold",
     // Which index and filter blocks stay in memory: only the older switches are looked at.
     "metadata_cache_options",
 ];

@@ -466,6 +466,7 @@ impl DbIter {
                 (keys::user_key(k), keys::tag(k))
             };
             if let Some(upper) = &self.parts.upper
+                && !self.parts.inner.is_within()
                 && (self.parts.comparator)
                     .compare_without_timestamp(user, true, upper, false)
                     .is_ge()

@@ -434,6 +434,11 @@ impl Engine {
         if params.is_counted {
             inner.time_by(&self.c.env.clock);
         }
+        if let Some(upper) = &options.upper
+            && family.comparator.timestamp_size() == 0
+        {
+            inner.bound(upper);
+        }
         Ok(DbIter::new(DbIterParts {
             inner,
             pin: superversion,

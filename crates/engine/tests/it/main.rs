@@ -4,6 +4,7 @@
 mod basic;
 mod best_efforts;
 mod blobs;
+mod bounds;
 mod cache_usage;
 mod checksums;
 mod collectors;

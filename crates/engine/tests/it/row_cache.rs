@@ -38,7 +38,7 @@ fn reads_through_a_cache_of_rows_say_what_was_written_at_every_snapshot() {
     let cf = db.default_cf();
     let mut model = Model::new();
     let mut snapshots: Vec<(Snapshot, Model)> = Vec::new();
-    for _ in 0..1500 {
+    for _ in 0..700 {
         let key = format!("k{:02}", rng.below(60));
         match rng.below(20) {
             0..8 => {

@@ -1,7 +1,7 @@
 //! Encodes the entries of one block after another into a reused buffer.
 
 use super::hash_index::HashIndexBuilder;
-use super::parse::{HASH_INDEX, SEPARATED};
+use super::parse::{HASH_INDEX, SEPARATED, UNIFORM};
 use super::seek::common_prefix;
 use spanlith_base::coding::{put_fixed32, put_varint32, varint_len};
 use spanlith_base::keys::user_key;
@@ -23,6 +23,8 @@ pub(crate) struct BlockBuilder {
     restarts: Vec<u32>,
     /// Entries since the last restart point.
     since_restart: usize,
+    /// The footer says that keys are spread evenly.
+    is_uniform: bool,
     /// `None` for ordinary blocks.
     extras: Option<Box<Extras>>,
 }
@@ -35,6 +37,7 @@ impl BlockBuilder {
             data: Vec::new(),
             restarts: vec![0],
             since_restart: 0,
+            is_uniform: false,
             extras: None,
         }
     }
@@ -50,6 +53,11 @@ impl BlockBuilder {
             }));
         }
         builder
+    }
+
+    /// Says whether the keys of the block are spread evenly; kept until said otherwise.
+    pub(crate) fn mark_uniform(&mut self, is_uniform: bool) {
+        self.is_uniform = is_uniform;
     }
 
     /// Starts the next block.
@@ -199,6 +207,9 @@ impl BlockBuilder {
     /// Appends restart array and footer; the block's bytes.
     pub(crate) fn finish(&mut self) -> &[u8] {
         let mut footer = self.restarts.len() as u32;
+        if self.is_uniform {
+            footer |= UNIFORM;
+        }
         let mut values_at = None;
         if let Some(values) = self.extras.as_ref().and_then(|e| e.values.as_ref()) {
             values_at = Some(self.data.len() as u32);

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A key repeats `shared` bytes of its predecessor; at a restart point `shared` is 0. Bit 31 of the
-//! packed footer announces a data-block hash index, bit 29 a hint about key spacing (skipped), bit
+//! packed footer announces a data-block hash index, bit 29 a hint about key spacing (written into indexes on request, not used), bit
 //! 28 separated keys and values (rewritten when the block is loaded).
 //!
 //! Beside the bytes a block keeps, for the built-in comparators, eight bytes of each restart key

@@ -17,6 +17,7 @@ use std::ops::Range;
 
 pub(super) const HASH_INDEX: u32 = 1 << 31;
 const RESERVED: u32 = 1 << 30;
+pub(super) const UNIFORM: u32 = 1 << 29;
 pub(super) const SEPARATED: u32 = 1 << 28;
 
 /// Where the parts of a generic block are.

@@ -3,6 +3,7 @@
 
 use super::hash::HashIndex;
 use super::partition::{Entry, PartitionLimits, Partitions};
+use super::uniform::Evenness;
 use super::{IndexForm, IndexType};
 use crate::block::build::BlockBuilder;
 use crate::format::{BlockHandle, TRAILER_LEN};
@@ -31,6 +32,8 @@ pub(crate) struct FinishedIndex {
     pub(crate) partitions: u64,
     /// Bytes of the top level, with its trailer; 0 with one level.
     pub(crate) top_level_size: u64,
+    /// Blocks whose keys are spread evenly.
+    pub(crate) uniform_blocks: u64,
     /// Names and places of meta blocks.
     pub(crate) meta: Vec<(&'static str, BlockHandle)>,
 }
@@ -59,6 +62,8 @@ pub(crate) struct IndexBuilder {
     internal_keys: bool,
     delta: bool,
     interval: usize,
+    /// Gaps up to which keys are spread evenly; negative means never.
+    uniform_cv_threshold: f64,
     first_keys: Option<FirstKeys>,
     partitions: Option<Partitions>,
     hash: Option<HashIndex>,
@@ -100,6 +105,7 @@ impl IndexBuilder {
             internal_keys: t.format_version <= 2,
             delta,
             interval,
+            uniform_cv_threshold: t.uniform_cv_threshold,
             first_keys: (t.index_type == IndexType::BinarySearchWithFirstKey)
                 .then(FirstKeys::default),
             partitions: (t.index_type == IndexType::TwoLevelIndexSearch)
@@ -261,7 +267,8 @@ impl IndexBuilder {
             }
         }
         let Some(partitions) = self.partitions.take() else {
-            let block = self.encode_entries(0..self.entries.len());
+            let (block, even) = self.encode_entries(0..self.entries.len());
+            out.uniform_blocks = even.into();
             out.size += block.len() as u64;
             out.handle = put(&block)?;
             return Ok(out);
@@ -269,7 +276,8 @@ impl IndexBuilder {
         let mut top = TopLevel::new(self.interval, self.form());
         let mut start = 0;
         for end in partitions.finish(self.entries.len()) {
-            let block = self.encode_entries(start..end);
+            let (block, even) = self.encode_entries(start..end);
+            out.uniform_blocks += u64::from(even);
             out.size += block.len() as u64;
             out.partitions += 1;
             let handle = put(&block)?;
@@ -285,14 +293,17 @@ impl IndexBuilder {
         Ok(out)
     }
 
-    /// One index block over some entries.
-    fn encode_entries(&self, range: Range<usize>) -> Vec<u8> {
+    /// One index block over some entries, and whether their keys are spread evenly.
+    fn encode_entries(&self, range: Range<usize>) -> (Vec<u8>, bool) {
         let mut level = TopLevel::new(self.interval, self.form());
+        level.evenness = Evenness::new(self.uniform_cv_threshold, !self.internal_keys);
         for at in range {
             let first = self.first_keys.as_ref().map(|f| f.get(at));
             level.add_with(&self.keys[self.key_range(at)], self.entries[at].1, first);
         }
-        level.finish()
+        let is_even = level.evenness.is_even();
+        level.block.mark_uniform(is_even);
+        (level.finish(), is_even)
     }
 }
 
@@ -314,6 +325,7 @@ pub(crate) struct TopLevel {
     before: Option<BlockHandle>,
     full: Vec<u8>,
     delta: Vec<u8>,
+    evenness: Evenness,
 }
 
 impl TopLevel {
@@ -326,6 +338,7 @@ impl TopLevel {
             before: None,
             full: Vec::new(),
             delta: Vec::new(),
+            evenness: Evenness::new(-1.0, form.user_keys),
         }
     }
 
@@ -340,6 +353,9 @@ impl TopLevel {
         } else {
             key
         };
+        if self.block.is_empty() || self.block.restart_is_due() {
+            self.evenness.add(key);
+        }
         encode(
             handle,
             self.before.unwrap_or_default(),

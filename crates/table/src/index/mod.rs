@@ -16,6 +16,7 @@ mod build;
 mod hash;
 mod partition;
 mod table;
+mod uniform;
 
 pub(crate) use build::{FinishedIndex, IndexBuilder, TopLevel};
 pub(crate) use table::{IndexForm, IndexTable};

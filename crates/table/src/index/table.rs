@@ -391,6 +391,12 @@ impl IndexTable {
             .then_with(|| self.order_in_tie(cmp, i, target))
     }
 
+    /// Whether all keys of a data block are smaller than `user`.
+    pub(crate) fn is_before(&self, cmp: &Comparator, i: usize, user: &[u8]) -> bool {
+        // Of one user key the largest tag comes first.
+        i < self.len() && self.order(cmp, i, (user, u64::MAX)) == Ordering::Less
+    }
+
     /// [`Self::seek`] for a target that is not smaller than the one that led to block `near`; a number
     /// that no block has is none.
     pub(crate) fn seek_near(&self, cmp: &Comparator, key: (&[u8], u64), near: usize) -> usize {
