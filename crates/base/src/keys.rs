@@ -65,6 +65,13 @@ pub fn timed_value(bytes: &[u8]) -> Option<&[u8]> {
     bytes.get(..bytes.len().checked_sub(8)?)
 }
 
+/// What stands behind the value of an entry of type [`ValueType::ValuePreferredSeqno`]: in tables the
+/// sequence number it prefers, in logs and memtables the time of the write in seconds; `None` if it is too
+/// short.
+pub fn timed_number(bytes: &[u8]) -> Option<u64> {
+    bytes.last_chunk().map(|number| u64::from_le_bytes(*number))
+}
+
 /// Type byte of seek targets: the largest known, so that all entries of the sequence follow.
 pub const SEEK_TYPE: u8 = 0x18;
 

@@ -660,6 +660,11 @@ impl TableBuilder {
         let _ = self.out.file.close();
     }
 
+    /// Records when sequence numbers were assigned, in the form of the property. Before `finish`.
+    pub fn set_seqno_times(&mut self, encoded: Vec<u8>) {
+        self.options.seqno_to_time_mapping = encoded;
+    }
+
     fn properties(&self, data_size: u64) -> TableProperties {
         let (o, c) = (&self.options, &self.counters);
         let flag = |b: bool| if b { b"1".to_vec() } else { b"0".to_vec() };
@@ -688,6 +693,7 @@ impl TableBuilder {
             }
         };
         TableProperties {
+            seqno_to_time_mapping: o.seqno_to_time_mapping.clone(),
             data_size,
             raw_key_size: c.key_bytes,
             raw_value_size: c.value_bytes,

@@ -124,6 +124,9 @@ pub const UNKNOWN_COLUMN_FAMILY: u32 = i32::MAX as u32;
 /// Everything about one table to be written.
 #[derive(Clone, Debug)]
 pub struct BuilderOptions {
+    /// Recorded: when sequence numbers were assigned, encoded; empty for nothing. Known only once all
+    /// entries are: see [`TableBuilder::set_seqno_times`](crate::TableBuilder::set_seqno_times).
+    pub seqno_to_time_mapping: Vec<u8>,
     /// Shape.
     pub table: TableOptions,
     /// Order of user keys.
@@ -180,6 +183,7 @@ pub struct BuilderOptions {
 impl Default for BuilderOptions {
     fn default() -> Self {
         Self {
+            seqno_to_time_mapping: Vec::new(),
             table: TableOptions::default(),
             comparator: Comparator::Bytewise,
             compression: Compression::None,

@@ -7,6 +7,7 @@
 
 use crate::blob::{BlobRead, BlobSource};
 use crate::compaction::{Below, BlobMeter};
+use crate::core::SeqnoTimes;
 use crate::filter::{FilterDecision, FilterValue, JobFilter};
 use crate::iter::MergingIter;
 use crate::merge::MergeOperator;
@@ -30,6 +31,10 @@ pub(crate) struct IterSettings {
     pub bottommost: bool,
     /// Answers whether a key can exist below the output; `None` for flushes: it can.
     pub below: Option<Below>,
+    /// Entries from this number on keep it at the bottom, because it tells their time.
+    pub keep_from: SequenceNumber,
+    /// For flushes: when sequence numbers were assigned, if the family keeps that.
+    pub times: Option<Arc<SeqnoTimes>>,
     /// Range tombstones of the inputs.
     pub ranges: CompactionRangeDels,
     /// User code that decides over entries, and the level its compaction starts from.
@@ -85,12 +90,20 @@ pub(crate) struct CompactionIter {
     meter: Option<Box<BlobMeter>>,
     /// Nothing but sequence numbers and types decides: most inputs then go the short way.
     is_plain: bool,
+    /// Smaller sequence numbers tell nothing to anyone: entries lose them.
+    zero_below: SequenceNumber,
 }
 
 impl CompactionIter {
     pub(crate) fn new(input: MergingIter, settings: IterSettings) -> Self {
+        let zero_below = match (settings.bottommost, settings.snapshots.first()) {
+            (false, _) => 0,
+            (true, None) => settings.keep_from,
+            (true, Some(&oldest)) => settings.keep_from.min(oldest + 1),
+        };
         Self {
             input,
+            zero_below,
             is_plain: settings.version.blob_files.is_empty()
                 && settings.comparator.timestamp_size() == 0
                 && settings.filter.is_none()
@@ -255,7 +268,7 @@ impl CompactionIter {
     /// Outputs the input's entry.
     #[inline]
     fn emit_input(&mut self, kind: ValueType, seqno: SequenceNumber) {
-        let zero = self.s.bottommost && loses_seqno(kind) && self.seen_by_all(seqno);
+        let zero = seqno < self.zero_below && loses_seqno(kind);
         let zero = zero && (!self.is_timed() || self.is_history);
         let tag = keys::pack_tag(if zero { 0 } else { seqno }, kind as u8);
         self.key[self.user_len..].copy_from_slice(&tag.to_le_bytes());
@@ -268,7 +281,7 @@ impl CompactionIter {
 
     /// Queues an entry of the current user key.
     fn enqueue(&mut self, kind: ValueType, seqno: SequenceNumber, value: Pinned) {
-        let zero = self.s.bottommost && loses_seqno(kind) && self.seen_by_all(seqno);
+        let zero = seqno < self.zero_below && loses_seqno(kind);
         let zero = zero && (!self.is_timed() || self.is_history);
         let tag = keys::pack_tag(if zero { 0 } else { seqno }, kind as u8);
         let mut key = keys::internal_key(self.user(), tag);
@@ -299,7 +312,7 @@ impl CompactionIter {
                 self.has_user = true;
                 self.stripe = Some(stripe);
                 self.output_one = true;
-                if self.s.bottommost && self.seen_by_all(seqno) {
+                if seqno < self.zero_below {
                     let tag = keys::pack_tag(0, ValueType::Value as u8);
                     self.key[self.user_len..].copy_from_slice(&tag.to_le_bytes());
                 }
@@ -393,16 +406,10 @@ impl CompactionIter {
                     self.emit_input(k, seqno);
                     return Ok(());
                 }
-                Some(ValueType::ValuePreferredSeqno) if self.s.below.is_some() => {
-                    self.emit_input(ValueType::ValuePreferredSeqno, seqno);
-                    return Ok(());
-                }
                 Some(ValueType::ValuePreferredSeqno) => {
-                    // A flush has no times of sequence numbers to turn the write time into one.
-                    let value = keys::timed_value(self.input.value());
-                    let value = Pinned::copy_of(value.ok_or_else(short_timed_put)?);
-                    self.enqueue(ValueType::Value, seqno, value);
-                    self.step();
+                    if self.timed_put(seqno)? {
+                        return Ok(());
+                    }
                 }
                 Some(ValueType::DeletionWithTimestamp) => {
                     if self.is_history {
@@ -420,6 +427,41 @@ impl CompactionIter {
                 }
             }
         }
+    }
+
+    /// Handles a value that prefers another number. In a memtable its time stands there instead. True if it
+    /// is the current output entry.
+    #[cold]
+    fn timed_put(&mut self, seqno: SequenceNumber) -> Result<bool> {
+        let stored = self.input.value();
+        let number = keys::timed_number(stored).ok_or_else(short_timed_put)?;
+        let value = keys::timed_value(stored).ok_or_else(short_timed_put)?;
+        if self.s.below.is_none() {
+            let preferred = self.s.times.as_ref().map(|t| t.seqno_before(number));
+            match preferred.filter(|&p| p < seqno) {
+                Some(preferred) => {
+                    let packed = [value, &preferred.to_le_bytes()].concat();
+                    let kind = ValueType::ValuePreferredSeqno;
+                    self.enqueue(kind, seqno, Pinned::from_vec(packed));
+                }
+                None => self.enqueue(ValueType::Value, seqno, Pinned::copy_of(value)),
+            }
+            self.step();
+            return Ok(false);
+        }
+        // It takes that number once nothing can come between: no snapshot, nothing older below, and no
+        // range tombstone that would then hide it.
+        let value = Pinned::copy_of(value);
+        let settles = self.seen_by_all(seqno)
+            && self.nothing_below()
+            && (self.s.ranges.is_empty() || !self.is_covered(number.min(seqno)));
+        if !settles {
+            self.emit_input(ValueType::ValuePreferredSeqno, seqno);
+            return Ok(true);
+        }
+        self.enqueue(ValueType::Value, number.min(seqno), value);
+        self.step();
+        Ok(false)
     }
 
     /// Whether the input stands on a version of the current key, of whatever timestamp.

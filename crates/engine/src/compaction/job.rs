@@ -4,7 +4,9 @@ use super::notes::PartDone;
 use super::outputs::Outputs;
 use super::own_readers::described_anew;
 use crate::compaction::{Below, CompactionIter, IterSettings};
-use crate::core::{DbState, Engine, Family, FamilySettings, FamilyState, WrittenBy, gate};
+use crate::core::{
+    DbState, Engine, Family, FamilySettings, FamilyState, JobTimes, WrittenBy, gate,
+};
 use crate::filter::{FilterContext, TableCreation, protective_filter};
 use crate::iter::{LevelIter, MergingIter, Source};
 use crate::listener::{CompactionInfo, CompactionStats};
@@ -125,7 +127,9 @@ impl Engine {
             version: &f.version,
             options: &f.settings.levels,
             running: &f.running,
-            oldest_snapshot: (f.oldest_snapshot > 0).then_some(f.oldest_snapshot),
+            // What keeps its number for the time it tells is as good as protected.
+            oldest_snapshot: (f.oldest_snapshot > 0)
+                .then(|| f.oldest_snapshot.min(self.keep_times_from(&f.settings))),
             now,
             ahead_seconds: seconds_to_next_off_peak(&self.options().daily_offpeak_time_utc, now),
         }
@@ -232,6 +236,7 @@ impl Engine {
             // Range tombstones are counted, but do not stand among the entries.
             expected += p.num_entries.saturating_sub(p.num_range_deletions);
         }
+        let times = self.times_of_inputs(&job.settings, &job.family.cache, &job.plan)?;
         let keys = self.split_keys(job)?;
         let start = |i: usize| i.checked_sub(1).and_then(|i| keys.get(i)).map(|k| &k[..]);
         let mut ranges: Vec<_> = (0..=keys.len())
@@ -241,6 +246,7 @@ impl Engine {
                 outputs: Outputs::new(self, job, start(i), keys.get(i).map(|k| &k[..])),
                 garbage: Vec::new(),
                 part: i as u64,
+                times: times.clone(),
             })
             .collect();
         let results: Vec<Result<Option<u64>>> =
@@ -351,6 +357,7 @@ impl Engine {
         range.outputs.cut_at_tombstones(&ranges);
         let version = family.superversion.load().version.clone();
         range.outputs.version = Some(version.clone());
+        range.outputs.times.clone_from(&range.times.times);
         let start_level = plan.inputs.first().map_or(0, |i| i.0);
         let filter = family.filters.make(&FilterContext {
             creation: TableCreation::Compaction,
@@ -368,6 +375,8 @@ impl Engine {
             snapshots,
             bottommost: plan.bottommost,
             below: Some(Below::new(version.clone(), plan.output_level)),
+            keep_from: range.times.keep_from,
+            times: None,
             ranges,
             history_low: history_low.clone(),
             blobs: family.blobs.clone(),
@@ -500,6 +509,7 @@ struct Range<'a> {
     garbage: Vec<BlobFileGarbage>,
     /// Its place among the ranges of the job, from 0.
     part: u64,
+    times: JobTimes,
 }
 
 /// What a job wrote.

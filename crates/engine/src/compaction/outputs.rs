@@ -2,7 +2,7 @@
 
 use super::job::CompactionJob;
 use crate::core::{
-    CoveredBytes, CutSides, Engine, FileBounds, Recheck, bottommost_compression_options,
+    CoveredBytes, CutSides, Engine, FileBounds, Recheck, SeqnoTimes, bottommost_compression_options,
 };
 use crate::picker::OutputCutter;
 use crate::version::{FileSum, NewFile, Version};
@@ -44,6 +44,8 @@ pub(super) struct Outputs<'a> {
     counts_tail: bool,
     /// Directory of the outputs.
     path_id: u32,
+    /// When the entries were written, for families that keep it.
+    pub times: Option<Arc<SeqnoTimes>>,
 }
 
 impl<'a> Outputs<'a> {
@@ -83,6 +85,7 @@ impl<'a> Outputs<'a> {
             starts: Vec::new(),
             begins_at: None,
             counts_tail: job.settings.options.target_file_size_is_upper_bound,
+            times: None,
             path_id: job.settings.levels.output_path(plan.output_level),
         }
     }
@@ -259,6 +262,9 @@ impl<'a> Outputs<'a> {
             // Left-overs are found by the next open.
             let _ = self.engine.c.env.fs.delete(&path);
             return Ok(());
+        }
+        if let Some(times) = &self.times {
+            builder.set_seqno_times(bounds.encode_times(times));
         }
         let summary = builder.finish()?;
         let now = self.engine.c.env.clock.now_seconds();

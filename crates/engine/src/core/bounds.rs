@@ -1,5 +1,6 @@
 //! What a version edit needs to know of a table, gathered while it is written.
 
+use super::SeqnoTimes;
 use crate::blob::each_reference;
 use crate::version::NewFile;
 use spanlith_base::range_del::OutputTombstone;
@@ -29,6 +30,8 @@ pub(crate) struct FileBounds {
     pub largest_seqno: u64,
     /// The blob file with the smallest number that the table refers to; 0 for none.
     oldest_blob_file: u64,
+    /// The smallest number that an entry wants to have at the bottom.
+    smallest_preferred: u64,
     /// Bytes below the table that its range tombstones cover, by estimate.
     pub covered_bytes: u64,
     any: bool,
@@ -45,6 +48,7 @@ impl FileBounds {
             smallest_seqno: 0,
             largest_seqno: 0,
             oldest_blob_file: 0,
+            smallest_preferred: u64::MAX,
             covered_bytes: 0,
             any: false,
             keeps_largest: !builder.keeps_keys(),
@@ -82,6 +86,10 @@ impl FileBounds {
 
     #[cold]
     fn note_blobs(&mut self, internal_key: &[u8], value: &[u8]) {
+        if keys::tag_type(keys::tag(internal_key)) == ValueType::ValuePreferredSeqno as u8 {
+            let preferred = keys::timed_number(value).unwrap_or(u64::MAX);
+            self.smallest_preferred = self.smallest_preferred.min(preferred);
+        }
         each_reference(internal_key, value, |file, _| {
             if self.oldest_blob_file == 0 || file < self.oldest_blob_file {
                 self.oldest_blob_file = file;
@@ -130,6 +138,12 @@ impl FileBounds {
         if !cut.shares_upper && comparator.compare_internal(&largest, &self.largest).is_gt() {
             self.largest = largest;
         }
+    }
+
+    /// When the table's sequence numbers were assigned, as its property has it. After all else.
+    pub(crate) fn encode_times(&self, times: &SeqnoTimes) -> Vec<u8> {
+        let smallest = self.smallest_seqno.min(self.smallest_preferred);
+        times.encode_part(smallest, self.largest_seqno)
     }
 
     /// The entry for a version edit.

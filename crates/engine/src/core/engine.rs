@@ -2,8 +2,10 @@
 
 use super::news::News;
 use super::purge::PurgeQueue;
+use super::seqno_times::SeqnoTimes;
 use super::stall::Throttle;
 use super::state::{DbState, LeaderState, rank};
+use super::times::TimesTimer;
 use super::{
     DbCounters, Family, FamilySet, ManifestState, Request, Resources, SnapshotList, StatsHistory,
 };
@@ -100,6 +102,10 @@ pub(crate) struct Engine {
     pub timer: std::sync::Mutex<Option<Box<dyn Send + Sync>>>,
     /// Looks for files that have become old.
     pub age_timer: std::sync::Mutex<Option<Box<dyn Send + Sync>>>,
+    /// When sequence numbers were assigned, if a family wants to know.
+    pub times: Mutex<SeqnoTimes>,
+    /// Records that.
+    pub times_timer: std::sync::Mutex<TimesTimer>,
     /// Looks at flushes that wait for history to be given up, once there was one.
     pub postponed_timer: std::sync::Mutex<Option<Box<dyn Send + Sync>>>,
 }
@@ -164,6 +170,8 @@ impl Engine {
             timer: std::sync::Mutex::new(None),
             age_timer: std::sync::Mutex::new(None),
             postponed_timer: std::sync::Mutex::new(None),
+            times: Mutex::new(rank::LEAF, SeqnoTimes::default()),
+            times_timer: std::sync::Mutex::new(None),
         })
     }
 

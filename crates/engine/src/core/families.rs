@@ -190,6 +190,7 @@ impl Engine {
         drop(state);
         drop(manifest);
         drop(leader);
+        self.keep_times(false);
         Ok(family)
     }
 

@@ -23,6 +23,7 @@ mod request;
 mod resources;
 mod retired;
 mod schedule;
+mod seqno_times;
 mod settings;
 mod snapshots;
 mod stall;
@@ -30,6 +31,7 @@ mod state;
 mod stats;
 mod superversion;
 mod throttle;
+mod times;
 mod warm;
 
 pub(crate) use history::StatsHistory;
@@ -51,6 +53,7 @@ pub(crate) use purge::PurgeQueue;
 pub(crate) use recheck::Recheck;
 pub(crate) use request::{Payload, Request};
 pub(crate) use resources::Resources;
+pub(crate) use seqno_times::{RESERVED, SeqnoTimes};
 pub(crate) use settings::{
     bottommost_compression_options, compression_options, level_options, reader_options,
     supported_codec, table_options,
@@ -62,4 +65,5 @@ pub(crate) use state::{
 pub(crate) use stats::{
     DbCounters, FamilyCounters, FamilyNumbers, FamilyReport, JobNumbers, StallCounts, WriteNumbers,
 };
+pub(crate) use times::JobTimes;
 pub(crate) use warm::WrittenBy;

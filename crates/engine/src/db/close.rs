@@ -190,6 +190,12 @@ impl Engine {
                     .take(),
             );
         }
+        drop(
+            self.times_timer
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner)
+                .take(),
+        );
         let drained = self.drain();
         first = first.and(drained);
         let mut leader = self.leader.lock();

@@ -119,6 +119,7 @@ impl Engine {
         self.install_superversion(&mut state, family.id);
         drop(state);
         drop(leader);
+        self.keep_times(false);
         self.changed.notify_all();
         self.tell_news();
         Ok(())

@@ -286,6 +286,11 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewFile>>
     if filter.as_ref().is_some_and(|f| !f.ignore_snapshots()) {
         return Err(protective_filter());
     }
+    let times = match r.creation {
+        // Nothing is known of the time when a log was written.
+        TableCreation::Recovery => None,
+        _ => engine.times_for(settings),
+    };
     let mut iter = CompactionIter::new(
         input,
         IterSettings {
@@ -294,6 +299,8 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewFile>>
             snapshots: r.snapshots.clone(),
             bottommost: false,
             below: None,
+            keep_from: 0,
+            times: times.clone(),
             ranges,
             history_low: match r.creation {
                 // What recovery writes is as it was.
@@ -348,6 +355,9 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewFile>>
     if builder.num_entries() == 0 {
         builder.abandon();
         return Ok(None);
+    }
+    if let Some(times) = &times {
+        builder.set_seqno_times(meta.encode_times(times));
     }
     let summary = builder.finish()?;
     let mut file = meta.into_new_file(0, r.number, &summary, now, now);

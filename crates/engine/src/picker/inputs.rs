@@ -174,16 +174,17 @@ impl<'a> Picking<'a> {
             crate::version::levels::multiply(self.input.options.compaction_bytes_limit(), 2.0);
         let output_bytes = total_size(outputs);
         let (sets, own) = ([inputs, outputs], [inputs]);
-        let (mut low, high) = self.range(&sets);
-        if growth == Growth::Rightwards {
-            low = self.range(&own).0;
-        }
+        let (low, high) = self.range(&sets);
+        let from = match growth {
+            Growth::Rightwards => self.range(&own).0,
+            Growth::BothWays => low,
+        };
         let fits = |files: &Files| {
             files.len() > inputs.len()
                 && !any_busy(files)
                 && output_bytes.saturating_add(total_size(files)) < limit
         };
-        let all = self.overlapping(level, low, high);
+        let all = self.overlapping(level, from, high);
         if let Some(grown) = self.clean_cut(level, all).filter(fits) {
             let sets = [&grown[..]];
             let (low, high) = self.range(&sets);
@@ -197,6 +198,7 @@ impl<'a> Picking<'a> {
                 return Some(grown);
             }
         }
+        // These lie between the others' ends already, and may stand to the left.
         Some(self.clean_within(level, low, high)).filter(fits)
     }
 

@@ -3,7 +3,7 @@
 use crate::core::{FamilyRequest, write_current};
 use crate::options::DbOptions;
 use crate::version::{VersionEdit, filenames};
-use spanlith_base::Result;
+use spanlith_base::{Result, SequenceNumber};
 use spanlith_env::{Env, IoActivity};
 use spanlith_wal::LogWriter;
 use std::path::Path;
@@ -36,12 +36,13 @@ pub(super) fn write_identity(env: &Env, dir: &Path, id: &str) -> Result<()> {
 }
 
 /// Creates the files of an empty database in an existing directory. The options say where the
-/// database id stands.
+/// database id stands. `last_sequence` is the last number that no write gets.
 pub(super) fn create_database(
     env: &Env,
     dir: &Path,
     default: &FamilyRequest,
     options: &DbOptions,
+    last_sequence: SequenceNumber,
 ) -> Result<()> {
     let id = match super::current::read_identity(env, dir)? {
         Some(id) => id,
@@ -61,7 +62,7 @@ pub(super) fn create_database(
         persist_user_defined_timestamps: Some(default.options.persist_user_defined_timestamps),
         log_number: Some(0),
         next_file_number: Some(2),
-        last_sequence: Some(0),
+        last_sequence: Some(last_sequence),
         ..VersionEdit::default()
     };
     log.add_record(&edit.encode())?;

@@ -12,6 +12,7 @@ use super::obsolete::{Explanation, remove_obsolete};
 use super::open_tables::{create_table_dirs, highest_table, open_tables, open_tables_later};
 use super::replay::Replay;
 use super::reuse::Reusable;
+use crate::core::RESERVED;
 use crate::core::{
     Components, DbState, DelayController, Engine, FamilyRequest, LeaderState, ManifestState,
     MemSlot, PurgeQueue, Resources, SnapshotList, Throttle, family_paths,
@@ -127,7 +128,12 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
                     )
                     .with_path(&wal_dir(&request).join(filenames::log_file_name(logs[0]))));
                 }
-                create_database(env, dir, request.default_family(), options)?;
+                let preserve = |f: &FamilyRequest| f.options.preserve_internal_time_seconds > 0;
+                let reserved = match request.families.iter().any(preserve) {
+                    true => RESERVED,
+                    false => 0,
+                };
+                create_database(env, dir, request.default_family(), options, reserved)?;
                 created = true;
             }
             true if options.error_if_exists => {
@@ -317,6 +323,7 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
     remove_obsolete(&engine, &explanation)?;
     engine.track_tables()?;
     engine.start();
+    engine.keep_times(created);
     if later {
         open_tables_later(&engine);
     }

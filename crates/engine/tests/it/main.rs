@@ -28,6 +28,7 @@ mod regressions;
 mod row_cache;
 mod set_options;
 mod shape;
+mod times;
 mod timestamps;
 mod wal_forms;
 mod wal_life;

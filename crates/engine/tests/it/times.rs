@@ -1,0 +1,215 @@
+//! Sequence numbers that tell when entries were written (`preserve_internal_time_seconds`).
+
+use spanlith::listener::TableFileInfo;
+use spanlith::options::CfOptions;
+use spanlith::{BottommostCompaction, Cf, CompactRangeOptions, Db, EventListener, WriteBatch};
+use spanlith_base::coding::get_varint64;
+use spanlith_env::{Env, MemFs, VirtualClock};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Keeps the times that tables were written with, the newest last.
+#[derive(Default)]
+struct Written(Mutex<Vec<Vec<(u64, u64)>>>);
+
+impl EventListener for Written {
+    fn on_table_file_created(&self, info: &TableFileInfo) {
+        let mut bytes = &info.properties.seqno_to_time_mapping[..];
+        let mut pairs: Vec<(u64, u64)> = Vec::new();
+        if !bytes.is_empty() {
+            bytes = get_varint64(bytes).unwrap().1;
+        }
+        while !bytes.is_empty() {
+            let (seqno, rest) = get_varint64(bytes).unwrap();
+            let (time, rest) = get_varint64(rest).unwrap();
+            let before = pairs.last().copied().unwrap_or((0, 0));
+            pairs.push((before.0 + seqno, before.1 + time));
+            bytes = rest;
+        }
+        self.0.lock().unwrap().push(pairs);
+    }
+}
+
+struct World {
+    env: Env,
+    clock: Arc<VirtualClock>,
+    written: Arc<Written>,
+}
+
+impl World {
+    fn new() -> Self {
+        let (env, _, clock) = Env::test(Arc::new(MemFs::new()), 7);
+        clock.set_micros(1_000_000 * 1_000_000);
+        Self {
+            env,
+            clock,
+            written: Arc::default(),
+        }
+    }
+
+    fn open(&self, preserve: u64) -> Db {
+        let mut cf = CfOptions::default();
+        cf.preserve_internal_time_seconds = preserve;
+        Db::builder(Path::new("/db"))
+            .create_if_missing(true)
+            .no_info_log()
+            .env(self.env.clone())
+            .listener(self.written.clone())
+            .cf_options(cf)
+            .open()
+            .unwrap()
+    }
+
+    fn pass(&self, seconds: u64) {
+        self.clock.advance(Duration::from_secs(seconds));
+    }
+
+    /// The times in the newest table.
+    fn times(&self) -> Vec<(u64, u64)> {
+        self.written.0.lock().unwrap().last().unwrap().clone()
+    }
+}
+
+fn compact(cf: &Cf) {
+    let force = CompactRangeOptions {
+        bottommost: BottommostCompaction::Force,
+        ..CompactRangeOptions::default()
+    };
+    cf.compact_range_opt(None, None, &force).unwrap();
+}
+
+/// Smallest and largest sequence numbers of the tables.
+fn seqnos(cf: &Cf) -> Vec<(u64, u64)> {
+    let files = cf.live_files();
+    files
+        .iter()
+        .map(|f| (f.smallest_seqno, f.largest_seqno))
+        .collect()
+}
+
+fn put_ten(cf: &Cf) {
+    for n in 0..10 {
+        cf.put(format!("{n}"), "value").unwrap();
+    }
+}
+
+const NOW: u64 = 1_000_000;
+
+#[test]
+fn entries_keep_their_numbers_at_the_bottom_until_they_are_old_enough() {
+    let world = World::new();
+    let db = world.open(1000);
+    assert_eq!(
+        db.latest_sequence_number(),
+        100,
+        "reserved for the time before"
+    );
+    let cf = db.default_cf();
+    put_ten(&cf);
+    cf.flush(true).unwrap();
+    assert_eq!(world.times(), [(100, NOW)]);
+    compact(&cf);
+    assert_eq!(seqnos(&cf), [(101, 110)]);
+    assert_eq!(world.times(), [(100, NOW)]);
+
+    // Numbers that tell their time are worth no compaction when a snapshot ends.
+    let files: Vec<u64> = cf.live_files().iter().map(|f| f.number).collect();
+    let snapshot = db.snapshot();
+    cf.put("a", "in memory").unwrap();
+    drop(snapshot);
+    db.wait_idle(None).unwrap();
+    let still: Vec<u64> = cf.live_files().iter().map(|f| f.number).collect();
+    assert_eq!(still, files);
+
+    world.pass(10);
+    // Changes of options are one of the moments at which the time is taken down.
+    cf.set_options(&[("ttl", "0")]).unwrap();
+    world.pass(999);
+    compact(&cf);
+    assert_eq!(
+        seqnos(&cf),
+        [(101, 111)],
+        "written less than 1000 seconds ago, for all we know"
+    );
+    assert_eq!(world.times(), [(100, NOW), (111, NOW + 10)]);
+    world.pass(1);
+    compact(&cf);
+    assert_eq!(seqnos(&cf), [(0, 0)]);
+    assert_eq!(world.times(), []);
+    db.close().unwrap();
+}
+
+#[test]
+fn reserved_numbers_and_times_in_tables_outlast_the_option() {
+    let world = World::new();
+    world.open(1000).close().unwrap();
+    let db = world.open(0);
+    assert_eq!(db.latest_sequence_number(), 100);
+    let cf = db.default_cf();
+    cf.put("a", "b").unwrap();
+    cf.flush(true).unwrap();
+    assert_eq!(world.times(), []);
+
+    cf.set_options(&[("preserve_internal_time_seconds", "500")])
+        .unwrap();
+    put_ten(&cf);
+    cf.flush(true).unwrap();
+    assert_eq!(world.times(), [(101, NOW)]);
+    assert_eq!(seqnos(&cf).len(), 2);
+    compact(&cf);
+    assert_eq!(seqnos(&cf), [(101, 111)]);
+    db.close().unwrap();
+
+    // What was written before is dated by its table, as well as that goes.
+    world.pass(499);
+    let db = world.open(500);
+    let cf = db.default_cf();
+    compact(&cf);
+    assert_eq!(seqnos(&cf), [(101, 111)]);
+    world.pass(1);
+    compact(&cf);
+    assert_eq!(seqnos(&cf), [(0, 111)], "only number 101 has a time");
+    cf.set_options(&[("preserve_internal_time_seconds", "0")])
+        .unwrap();
+    compact(&cf);
+    assert_eq!(seqnos(&cf), [(0, 0)]);
+    db.close().unwrap();
+}
+
+#[test]
+fn a_timed_put_takes_the_number_of_its_time_once_it_is_at_the_bottom() {
+    let world = World::new();
+    let db = world.open(1000);
+    let cf = db.default_cf();
+    let mut batch = WriteBatch::new();
+    batch.timed_put_cf(0, "half", "1", NOW - 500);
+    batch.timed_put_cf(0, "unknown", "2", NOW - 5000);
+    batch.timed_put_cf(0, "later", "3", NOW + 5000);
+    db.write(&batch).unwrap();
+    let same = |what: &str| {
+        for (key, value) in [("half", "1"), ("unknown", "2"), ("later", "3")] {
+            assert_eq!(&*cf.get(key).unwrap().unwrap(), value.as_bytes(), "{what}");
+        }
+    };
+    same("in memory");
+    let snapshot = db.snapshot();
+    cf.put("more", "4").unwrap();
+    cf.flush(true).unwrap();
+    same("flushed");
+    assert_eq!(world.times().first().unwrap().0, 1, "for the unknown one");
+    compact(&cf);
+    same("compacted");
+    assert_eq!(seqnos(&cf), [(0, 104)]);
+    drop(snapshot);
+    let db = {
+        drop(cf);
+        db.close().unwrap();
+        world.open(0)
+    };
+    let cf = db.default_cf();
+    compact(&cf);
+    assert_eq!(seqnos(&cf), [(0, 0)], "plain values without numbers");
+    assert_eq!(&*cf.get("half").unwrap().unwrap(), b"1");
+    db.close().unwrap();
+}
