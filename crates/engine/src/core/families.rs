@@ -7,7 +7,7 @@ use super::{Engine, SuperVersion, worst_stall};
 use crate::blob::{BlobSource, ExpectedFamily};
 use crate::filter::FilterSource;
 use crate::merge::MergeOperator;
-use crate::options::{BlockBasedTableOptions, CfOptions};
+use crate::options::{BlockBasedTableOptions, CfOptions, STATS_FAMILY, sanitize_cf};
 use crate::version::{DbPath, FilePaths, PurgeSink, RowCache, TableCache, Version, VersionEdit};
 use spanlith_base::slice_transform::SliceTransform;
 use spanlith_base::{Comparator, Error, Result};
@@ -40,11 +40,13 @@ pub(crate) struct FamilyRequest {
 }
 
 impl FamilyRequest {
-    /// A family with default options.
-    pub(crate) fn plain(name: &str) -> Self {
+    /// The family of persistent statistics.
+    pub(crate) fn of_persistent_stats() -> Self {
+        let mut options = CfOptions::of_persistent_stats();
+        sanitize_cf(&mut options);
         Self {
-            name: name.to_string(),
-            options: CfOptions::default(),
+            name: STATS_FAMILY.to_string(),
+            options,
             table_options: BlockBasedTableOptions::default(),
             comparator: Comparator::default(),
             merge_operator: None,

@@ -48,6 +48,12 @@ impl StatsHistory {
         }
     }
 
+    /// Notes the counters of now without a slice; returns those noted before.
+    pub(crate) fn exchange(&mut self, now: Vec<u64>) -> Option<Vec<u64>> {
+        let before = std::mem::replace(&mut self.last, now);
+        (!before.is_empty()).then_some(before)
+    }
+
     /// Slices that ended in `[from, until)`, oldest first.
     pub(crate) fn between(&self, from: u64, until: u64) -> Vec<StatsSlice> {
         let inside = |s: &&StatsSlice| (from..until).contains(&s.at_micros);

@@ -326,8 +326,10 @@ impl OpenBuilder {
             .stats_dump_period_sec(0u32)
             .stats_persist_period_sec(0u32);
         let now = engine.options().to_arc();
-        engine.start_reports(&no_reports, &now);
-        Ok(Db::from_engine(engine))
+        let db = Db::from_engine(engine);
+        db.prepare_stats_family(&now)?;
+        db.engine().start_reports(&no_reports, &now);
+        Ok(db)
     }
 
     /// Opens for reading: no LOCK, nothing on disk changes; logs are replayed into memory.

@@ -13,6 +13,7 @@ mod properties;
 mod reads;
 mod reports;
 mod set_options;
+mod stats_family;
 mod timed;
 mod verbs;
 

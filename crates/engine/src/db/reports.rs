@@ -70,11 +70,14 @@ impl Engine {
     }
 
     /// Adds the counters of now to the history.
-    pub(crate) fn keep_stats(&self) {
+    pub(crate) fn keep_stats(self: &Arc<Self>) {
         let Some(statistics) = &self.c.statistics else {
             return;
         };
         let now: Vec<u64> = Ticker::ALL.iter().map(|&t| statistics.ticker(t)).collect();
+        if self.c.options.persist_stats_to_disk {
+            return self.persist_stats(now);
+        }
         let bytes_max = self.options().stats_history_buffer_size;
         let at = self.c.env.clock.now_micros();
         self.history.lock().push(at, now, bytes_max);
@@ -100,8 +103,12 @@ fn tick(engine: &Weak<Engine>, dump: bool, keep: bool) -> bool {
 
 impl Db {
     /// What the counters rose by in the periods that ended in `[from, until)`, in microseconds since the
-    /// epoch; oldest first. Empty without statistics.
+    /// epoch; oldest first. Empty without statistics. With `persist_stats_to_disk` those of earlier
+    /// sittings too, by the second.
     pub fn stats_history(&self, from: u64, until: u64) -> Vec<StatsSlice> {
+        if self.engine().c.options.persist_stats_to_disk {
+            return self.persisted_stats(from, until);
+        }
         let history = self.engine().history.lock();
         history.between(from, until)
     }

@@ -27,6 +27,7 @@ pub mod nested;
 pub mod objects;
 mod order;
 pub mod sanitize;
+mod stats_family;
 #[cfg(test)]
 mod tests;
 pub mod text;
@@ -46,6 +47,7 @@ pub use nested::{
 pub use objects::{FilterPolicyChoice, MergeOperatorChoice, collectors_of, partition_prefix};
 pub(crate) use objects::{file_checksum_factory, id as object_id};
 pub use sanitize::{sanitize_cf, sanitize_db};
+pub(crate) use stats_family::STATS_FAMILY;
 pub use table::{OptionRow, OptionTable};
 pub use text::{apply_options_string, set_cf_option, set_db_option};
 pub use unsupported::check_supported;

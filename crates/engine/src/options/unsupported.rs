@@ -80,6 +80,7 @@ const DB_ANY: &[&str] = &[
     "writable_file_max_buffer_size",
     "stats_persist_period_sec",
     "stats_history_buffer_size",
+    "persist_stats_to_disk",
     "daily_offpeak_time_utc",
     "verify_manifest_content_on_close",
 ];

@@ -9,6 +9,7 @@
 use super::best_efforts::PointInTime;
 use super::timestamps;
 use crate::core::{Family, FamilyRequest, PurgeQueue, family_paths};
+use crate::options::STATS_FAMILY;
 use crate::version::{
     PurgeSink, TableIo, TableIoOptions, Version, VersionBuilder, VersionEdit, filenames,
 };
@@ -68,9 +69,6 @@ pub(super) struct Expectation<'a> {
     pub dir: &'a Path,
     pub purge: &'a Arc<PurgeQueue>,
 }
-
-/// The family RocksDB keeps statistics in; opened although nobody asks for it.
-const STATS_FAMILY: &str = "___rocksdb_stats_history___";
 
 /// Adds what RocksDB adds to every complaint about a MANIFEST.
 fn in_manifest(e: &Error, path: &Path) -> Error {
@@ -268,7 +266,7 @@ impl<'a> Replay<'a> {
         let request = match wanted {
             Some(r) => Some(r.clone()),
             None if name == STATS_FAMILY && !self.expect.read_only => {
-                Some(FamilyRequest::plain(&name))
+                Some(FamilyRequest::of_persistent_stats())
             }
             None => None,
         };
