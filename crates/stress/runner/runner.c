@@ -21,6 +21,12 @@
 #include <time.h>
 #include <unistd.h>
 
+/* faults.c */
+void fault_below(const char *dir);
+void fault_set(int class, long nth, int error, long times);
+long fault_off(void);
+long fault_count(int class);
+
 typedef void *H;
 typedef unsigned char U8;
 
@@ -1255,6 +1261,7 @@ static void run_line(char *line) {
   }
   if (!strncmp(line, "dir ", 4)) {
     snprintf(dir, sizeof dir, "%s", line + 4);
+    fault_below(dir);
     say("ok");
     return;
   }
@@ -1275,6 +1282,18 @@ static void run_line(char *line) {
       batches[i] = indexed[i] = NULL;
     }
     say("ok");
+  } else if (!strcmp(verb, "fault")) {
+    /* fault CLASS NTH ERRNO TIMES */
+    fault_set((int)number(1), number(2), (int)number(3), number(4));
+    say("ok");
+  } else if (!strcmp(verb, "sleep")) {
+    /* sleep MILLISECONDS */
+    usleep((useconds_t)number(1) * 1000);
+    say("ok");
+  } else if (!strcmp(verb, "faultoff")) {
+    say("%ld", fault_off());
+  } else if (!strcmp(verb, "calls")) {
+    for (int i = 0; i < 8; i++) say("%s%ld", i ? " " : "", fault_count(i));
   } else if (!strcmp(verb, "listcf")) {
     verb_list();
   } else if (!strcmp(verb, "b")) {

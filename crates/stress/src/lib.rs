@@ -3,6 +3,7 @@
 //! | programme | what it finds |
 //! |---|---|
 //! | [`model`] | wrong answers, over any sequence of operations, reopenings and crashes |
+//! | [`beside`] | nothing: it counts what damage and failing calls do to us and to RocksDB |
 //! | [`crash`] | what is lost, invented or unopenable after a power loss at any change |
 //! | [`damage`] | what is silent, or panics, after damage to a file at rest |
 //! | [`diff`] | results and files that differ from RocksDB's, through the C functions |
@@ -11,6 +12,7 @@
 //! | [`threads`] | what writers and readers at once see of each other |
 #![forbid(unsafe_code)]
 
+pub mod beside;
 pub mod crash;
 pub mod damage;
 pub mod diff;

@@ -1,6 +1,7 @@
 //! Command line of the stress programmes.
 #![forbid(unsafe_code)]
 
+use spanlith_stress::beside;
 use spanlith_stress::crash::{CrashPlan, run_crash};
 use spanlith_stress::damage::image::Wanted;
 use spanlith_stress::damage::{DamagePlan, run_damage};
@@ -24,6 +25,8 @@ usage: spanlith-stress PROGRAMME [--seed S] ...
                                         files at rest, changed in every way
   faults   [--runs N] [--jobs N] [--run I]
                                         one failing call, at every place
+  beside   --ours LIB --peer LIB [--damages N] [--faults N]
+                                        both under the same damage and failing calls
   kill     [--rounds N] [--dir D]       real processes, killed
   threads  [--rounds N] [--writers N]   writers and readers at once
   diff     --ours LIB --peer LIB [--programs N] [--jobs N] [--replay FILE]
@@ -75,6 +78,7 @@ fn main() -> ExitCode {
         Some("crash") => crash(&args),
         Some("damage") => damage(&args),
         Some("faults") => faults(&args),
+        Some("beside") => beside(&args),
         Some("diff") => diff(&args),
         Some("kill") => kill(&args),
         Some("kill-child") => kill_child(&args),
@@ -260,6 +264,44 @@ fn faults(args: &Args) -> ExitCode {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
+    }
+}
+
+fn beside(args: &Args) -> ExitCode {
+    let path = |name: &str| args.flags.get(name).map(std::path::PathBuf::from);
+    let (Some(ours), Some(peer)) = (path("ours"), path("peer")) else {
+        eprintln!("beside: give --ours LIBRARY and --peer LIBRARY");
+        return ExitCode::from(2);
+    };
+    let seed = args.number("seed", 1);
+    let (damages, faults) = (args.number("damages", 2000), args.number("faults", 500));
+    let show = |what: &str, n: u64| {
+        eprint!("\rbeside: {what} {n} ");
+        let _ = std::io::stderr().flush();
+    };
+    let result = beside::Pair::new(&ours, &peer).and_then(|mut pair| {
+        let damage = beside::damaged::run(&mut pair, seed, damages, |n| show("damages", n))?;
+        let failing = beside::failing::run(&mut pair, seed, faults, |n| show("faults", n))?;
+        eprintln!();
+        println!(
+            "seed {seed}, {damages} cases of damage\n\n{}",
+            damage.markdown()
+        );
+        println!(
+            "seed {seed}, {faults} failing calls\n\n{}",
+            failing.markdown()
+        );
+        for (what, example) in &pair.examples {
+            println!("# {what}\n#   {}", example.replace('\n', "\n#   "));
+        }
+        Ok(())
+    });
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(text) => {
+            eprintln!("{text}");
+            ExitCode::from(2)
+        }
     }
 }
 

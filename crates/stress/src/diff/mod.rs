@@ -101,7 +101,7 @@ pub struct Pair {
 const SECOND_LOOKS: usize = 12;
 
 /// A temporary directory, in memory if there is such a place and `TMPDIR` does not say otherwise.
-fn work_dir() -> Result<TempDir, String> {
+pub(crate) fn work_dir() -> Result<TempDir, String> {
     let memory = Path::new("/dev/shm");
     let make = tempfile::Builder::new()
         .prefix("spanlith-stress-")

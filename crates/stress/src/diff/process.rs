@@ -8,6 +8,8 @@ use std::time::Duration;
 
 /// Source of the runner. Built against no header: it declares what it loads.
 const SOURCE: &str = include_str!("../../runner/runner.c");
+/// What stands before the C library in it.
+const FAULTS: &str = include_str!("../../runner/faults.c");
 
 /// A segment that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -19,13 +21,16 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub fn build_runner(dir: &Path) -> Result<PathBuf, String> {
     let source = dir.join("runner.c");
     let binary = dir.join("runner");
-    std::fs::write(&source, SOURCE).map_err(|e| format!("{}: {e}", source.display()))?;
+    let faults = dir.join("faults.c");
+    for (path, text) in [(&source, SOURCE), (&faults, FAULTS)] {
+        std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))?;
+    }
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_string());
     let built = Command::new(&compiler)
-        .args(["-O1", "-std=gnu11", "-o"])
-        .arg(&binary)
-        .arg(&source)
-        .arg("-ldl")
+        // Exported, so that the library's calls find the runner's functions first.
+        .args(["-O1", "-std=gnu11", "-rdynamic", "-o"])
+        .args([&binary, &source, &faults])
+        .args(["-ldl", "-lpthread"])
         .output()
         .map_err(|e| format!("{compiler}: {e}"))?;
     if built.status.success() {
@@ -47,6 +52,7 @@ pub struct Library {
     runner: PathBuf,
     path: PathBuf,
     running: Option<Running>,
+    patience: Duration,
 }
 
 impl Library {
@@ -56,12 +62,20 @@ impl Library {
             runner: runner.to_path_buf(),
             path: path.to_path_buf(),
             running: None,
+            patience: PATIENCE,
         }
+    }
+
+    /// A segment that takes longer hangs.
+    #[must_use]
+    pub fn patient(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
     }
 
     /// The same library, in a process of its own.
     pub fn again(&self) -> Self {
-        Self::new(&self.runner, &self.path)
+        Self::new(&self.runner, &self.path).patient(self.patience)
     }
 
     fn start(&self) -> Result<Running, String> {
@@ -109,7 +123,7 @@ impl Library {
         // A process that has died is noticed below.
         let _ = running.input.write_all(text.as_bytes());
         let _ = running.input.flush();
-        match running.output.recv_timeout(PATIENCE) {
+        match running.output.recv_timeout(self.patience) {
             Ok(mut results) if results.last().is_some_and(|l| l == "=") => {
                 results.pop();
                 if lines.last().is_some_and(|l| l == "abandon") {
