@@ -207,10 +207,8 @@ impl<'a> Lookup<'a> {
         let mut failed = None;
         let (key, snapshot) = (self.key, self.snapshot);
         table.get_hashed(key, hash, snapshot, params, |tag, value, block| {
-            match {
-                see(tag, value);
-                self.visit(tag, || block.pin(value))
-            } {
+            see(tag, value);
+            match self.visit(tag, || block.pin(value)) {
                 Ok(false) => ControlFlow::Continue(()),
                 Ok(true) => ControlFlow::Break(()),
                 Err(e) => {
