@@ -43,8 +43,8 @@ MIXES = {
     "uniform-any-index": {"uniform_cv_threshold": 5},
     "uniform-old-index": {"uniform_cv_threshold": 5, "format_version": 2},
     "uniform-restart-8": {"uniform_cv_threshold": 5, "index_block_restart_interval": 8},
-    "uniform-partitions": {"uniform_cv_threshold": 5, "index_type": "kTwoLevelIndexSearch", "metadata_block_size": 512},
-    "uniform-filters": {"uniform_cv_threshold": 5, "index_type": "kTwoLevelIndexSearch", "metadata_block_size": 512, "filter_policy": "bloomfilter:10:false", "partition_filters": "true"},
+    "uniform-partitions": {"uniform_cv_threshold": 5, "index_type": "kTwoLevelIndexSearch", "metadata_block_size": 64},
+    "uniform-filters": {"uniform_cv_threshold": 5, "index_type": "kTwoLevelIndexSearch", "metadata_block_size": 64, "filter_policy": "bloomfilter:10:false", "partition_filters": "true"},
 }
 LOADS = ("uniform", "deletes", "merges", "versions", "ranges")
 CODECS = ("kSnappyCompression", "kLZ4Compression", "kLZ4HCCompression", "kZlibCompression", "kZSTD")

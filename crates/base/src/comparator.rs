@@ -161,11 +161,14 @@ impl Comparator {
     /// Order of two user keys.
     #[inline]
     pub fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
-        perf::add(PerfCounter::UserKeyComparisonCount, 1);
         match self {
             Self::Bytewise => a.cmp(b),
             Self::ReverseBytewise => b.cmp(a),
-            Self::User(c) => c.compare(a, b),
+            Self::User(c) => {
+                // Where a call is made anyway; in the others it would cost gets three per cent.
+                perf::add(PerfCounter::UserKeyComparisonCount, 1);
+                c.compare(a, b)
+            }
         }
     }
 

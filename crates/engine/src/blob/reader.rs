@@ -8,6 +8,7 @@ use super::format::{
     BlobFooter, BlobHeader, BlobRecordHeader, FOOTER_LEN, HEADER_LEN, RECORD_HEADER_LEN, blob_crc,
 };
 use super::index::BlobPointer;
+use spanlith_base::perf::{self, PerfCounter};
 use spanlith_base::{Error, Pinned, Result};
 use spanlith_env::RandomAccessFile;
 use spanlith_table::Compression;
@@ -125,6 +126,9 @@ impl BlobFileReader {
                     .with("file", self.compression),
             );
         }
+        let before = if verify { head } else { 0 };
+        perf::add(PerfCounter::BlobReadCount, 1);
+        perf::add(PerfCounter::BlobReadByte, (before + size) as u64);
         if !verify {
             return read(&self.file, pointer.offset, size);
         }

@@ -95,6 +95,7 @@ impl MergingIter {
     /// Whether child `a` comes before child `b` in the current direction.
     #[inline]
     fn before(&self, a: u32, b: u32) -> bool {
+        perf::add(PerfCounter::UserKeyComparisonCount, 1);
         let (x, y) = (&self.children[a as usize], &self.children[b as usize]);
         if x.prefix != y.prefix {
             return (x.prefix < y.prefix) == self.forward;

@@ -19,6 +19,7 @@ use crate::iter::{Coverage, MergingIter, RangeWatch};
 use crate::merge::MergeOperator;
 use crate::version::TableCache;
 use spanlith_base::keys::{self, ValueType};
+use spanlith_base::perf::{self, PerfCounter};
 use spanlith_base::range_del::ReadBound;
 use spanlith_base::{Comparator, Error, MAX_SEQUENCE, Pinned, Result, SequenceNumber};
 use std::sync::Arc;
@@ -440,6 +441,7 @@ impl DbIter {
             let (user, older) = (keys::user_key(key), inner.top_index());
             match coverage.skip_to(older, user, seqno, &mut self.seek_key) {
                 Ok(true) => {
+                    perf::add(PerfCounter::InternalRangeDelReseekCount, 1);
                     inner.seek_top(&self.seek_key);
                     return true;
                 }

@@ -284,6 +284,9 @@ impl TableReader {
         if !passes {
             return Ok(());
         }
+        // The search of the index; those within blocks compare little.
+        let steps = u64::BITS - self.properties.num_data_blocks.leading_zeros();
+        perf::add(PerfCounter::UserKeyComparisonCount, steps.into());
         let mut found = false;
         self.get_unfiltered(
             user_key,
