@@ -205,8 +205,11 @@ impl Engine {
                     edit.new_files.push(f.to_new_file(plan.output_level as u32));
                 }
             }
-            self.log_and_apply(family, edit, |_| {})?;
-            self.note_move(job);
+            self.note_move_begin(job);
+            let moved = edit.new_files.clone();
+            let done = self.log_and_apply(family, edit, |_| {});
+            self.note_move_end(job, &moved, done.clone());
+            done?;
             return Ok(plan.input_files().map(|f| f.number).collect());
         }
         self.note_compaction_begin(job);

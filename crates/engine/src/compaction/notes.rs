@@ -62,7 +62,11 @@ impl Engine {
             input_data_size: plan.input_bytes(),
             oldest_snapshot_seqno: self.c.snapshots.oldest().map(|o| o.0),
         });
-        let info = || self.compaction_info(job, &[], Ok(()), CompactionStats::default());
+        let known = CompactionStats {
+            input_bytes: plan.input_bytes(),
+            ..CompactionStats::default()
+        };
+        let info = || self.compaction_info(job, &[], Ok(()), known);
         self.c.listeners.on_compaction_begin(info);
     }
 
@@ -84,17 +88,30 @@ impl Engine {
             });
     }
 
-    /// Tables changed their level as they are.
-    pub(super) fn note_move(&self, job: &CompactionJob) {
+    /// Tables are about to change their level as they are. Listeners hear of it as of a compaction without
+    /// parts.
+    pub(super) fn note_move_begin(&self, job: &CompactionJob) {
+        let none = CompactionStats::default();
+        let info = || self.compaction_info(job, &[], Ok(()), none);
+        self.c.listeners.on_compaction_begin(info);
+    }
+
+    /// Tables changed their level, or did not.
+    pub(super) fn note_move_end(&self, job: &CompactionJob, moved: &[NewFile], result: Result<()>) {
         let plan = &job.plan;
-        let bytes = plan.input_bytes();
-        job.family.counters.add_move(plan.output_level, bytes);
-        self.c.log.trivial_move(&events::TrivialMove {
-            job: job.id,
-            destination_level: plan.output_level as u64,
-            files: plan.input_files().count() as u64,
-            total_files_size: bytes,
-        });
+        if result.is_ok() {
+            let bytes = plan.input_bytes();
+            job.family.counters.add_move(plan.output_level, bytes);
+            self.c.log.trivial_move(&events::TrivialMove {
+                job: job.id,
+                destination_level: plan.output_level as u64,
+                files: plan.input_files().count() as u64,
+                total_files_size: bytes,
+            });
+        }
+        let none = CompactionStats::default();
+        let info = || self.compaction_info(job, moved, result.clone(), none);
+        self.c.listeners.on_compaction_completed(info);
     }
 
     /// A compaction failed: nothing is installed.

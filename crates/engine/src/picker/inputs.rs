@@ -240,6 +240,15 @@ impl<'a> Picking<'a> {
         let input_files: usize = draft.inputs.iter().map(|i| i.1.len()).sum();
         let cursors = &self.version().compact_cursors;
         let cursor = u32::try_from(level).ok().and_then(|l| cursors.get(&l));
+        // At the smallest key there is nothing to cut, although newer versions of it may come first.
+        let is_inside = |cursor: &&Vec<u8>| {
+            let sets: Vec<&[Arc<FileMeta>]> = draft.inputs.iter().map(|i| &i.1[..]).collect();
+            let (low, high) = self.range(&sets);
+            let (c, key) = (self.comparator(), user_key(cursor));
+            let to = |bound| c.compare_without_timestamp(key, true, user_key(bound), true);
+            to(low).is_gt() && to(high).is_le()
+        };
+        let split_key = cursor.filter(|c| round_robin && is_inside(c)).cloned();
         CompactionPlan {
             is_last_data_level: level + 1 >= self.version().num_non_empty_levels(),
             old_files: if bottommost {
@@ -248,7 +257,7 @@ impl<'a> Picking<'a> {
                 self.old_outputs(&draft)
             },
             partition_prefix: o.partition_prefix,
-            split_key: cursor.filter(|_| round_robin).cloned(),
+            split_key,
             next_cursor: None,
             may_split: level > 0 && (round_robin || start_level == 0 || is_manual),
             is_full: input_files == self.version().total_files(),

@@ -188,6 +188,51 @@ fn run_script(name: &str) {
 }
 
 #[test]
+fn files_in_turn_take_in_what_lies_clean_within_and_are_cut_at_the_cursor_behind_the_first_key() {
+    let text = "L1 1 b..c 1MB\nL1 2 d..f 60MB\nL1 3 g..k 1MB\nL2 4 a..h 10MB\nL2 5 i..l 10MB\n";
+    let options = LevelOptions {
+        num_levels: 4,
+        compaction_pri: CompactionPri::RoundRobin,
+        max_bytes_for_level_base: 50 << 20,
+        level_compaction_dynamic_level_bytes: false,
+        ..LevelOptions::default()
+    };
+    let pick = |at_output: usize, key: &str| {
+        let mut made = version_of(4, text);
+        let version = Arc::get_mut(&mut made).expect("nobody else has it");
+        let start = version.files(1)[1].smallest.clone();
+        version.compact_cursors.insert(1, start);
+        let mut cursor = version.files(2)[at_output].smallest.clone();
+        cursor[..1].copy_from_slice(key.as_bytes());
+        version.compact_cursors.insert(2, cursor);
+        let input = PickerInput {
+            version: &made,
+            options: &options,
+            running: &[],
+            oldest_snapshot: None,
+            now: 0,
+            ahead_seconds: 0,
+        };
+        pick_leveled(&input).unwrap()
+    };
+    let plan = pick(0, "a");
+    // The third needs more of the output level; the first, on the left, does not.
+    assert_eq!(
+        print_plan(&plan).lines().next(),
+        Some("merge L1:1,2 + L2:4 -> L2")
+    );
+    let (level, next) = plan.next_cursor.unwrap();
+    assert_eq!(
+        (level, next[0]),
+        (1, b'b'),
+        "two files on from the one whose turn it was"
+    );
+    assert_eq!(plan.split_key, None, "the range begins there");
+    assert!(pick(0, "b").split_key.is_some());
+    assert_eq!(pick(0, "i").split_key, None, "behind the range");
+}
+
+#[test]
 fn level_zero_is_moved_merged_or_kept_as_the_script_says() {
     run_script("level0.txt");
 }

@@ -448,6 +448,32 @@ fn listeners_hear_of_every_part_of_a_compaction() {
     assert_eq!(sum(|i| i.stats.output_records), whole.stats.output_records);
     let files: Vec<_> = ended.iter().flat_map(|p| p.output_files.clone()).collect();
     assert_eq!(files, whole.output_files);
+    assert_eq!(heard[0].1.stats.input_bytes, whole.stats.input_bytes);
+}
+
+#[test]
+fn listeners_hear_of_a_move_as_of_a_compaction_without_parts() {
+    let dir = tempfile::tempdir().unwrap();
+    let heard = Arc::new(Heard::default());
+    let db = Db::builder(dir.path())
+        .create_if_missing(true)
+        .no_info_log()
+        .cf_options(small())
+        .listener(heard.clone())
+        .open()
+        .unwrap();
+    let cf = db.default_cf();
+    cf.put("a", "b").unwrap();
+    cf.flush(true).unwrap();
+    cf.compact_range(None, None).unwrap();
+    let heard = heard.0.lock().unwrap();
+    let kinds: Vec<&str> = heard.iter().map(|h| h.0).collect();
+    assert_eq!(kinds, ["begin", "end"]);
+    let (begin, end) = (&heard[0].1, &heard[1].1);
+    assert_eq!((begin.input_files.len(), begin.output_files.len()), (1, 0));
+    assert_eq!(end.output_files, end.input_files);
+    assert_eq!((begin.job, begin.output_level), (end.job, end.output_level));
+    assert!(end.result.is_ok() && end.stats.input_bytes == 0);
 }
 
 #[test]
