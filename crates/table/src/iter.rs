@@ -376,7 +376,7 @@ impl TableIter {
             _ => false,
         };
         let reader = &*self.reader;
-        if let Some(found) = reader.cached_block(handle, &self.params) {
+        if let Some(found) = reader.cached_block(handle, &self.params)? {
             if self.params.is_counted {
                 reader.count_hit(CachedKind::Data, found.memory_usage());
             }
@@ -405,6 +405,7 @@ impl TableIter {
                 .adapt(fresh.data_mut(), verify)
                 .and_then(|()| fresh.reparse(cmp, arrays))
                 .map_err(|e| reader.at(e, handle))?;
+            reader.protect(fresh, &self.params);
         }
         reader.fill(handle, &found, &self.params)?;
         if self.params.is_counted {

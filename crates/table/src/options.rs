@@ -226,6 +226,8 @@ pub struct ReadCounters {
 pub struct ReaderOptions {
     /// Order of user keys; must be the one the table was written with.
     pub comparator: Comparator,
+    /// Bytes of a checksum that data blocks in the cache have in memory, at most 8; 0 for none.
+    pub block_protection_bytes: u8,
     /// Cache of data blocks; `None` reads every block from the file.
     pub cache: Option<BlockCache>,
     /// Verify the checksums of the meta blocks at open.
@@ -293,6 +295,7 @@ impl Default for ReaderOptions {
     fn default() -> Self {
         Self {
             comparator: Comparator::Bytewise,
+            block_protection_bytes: 0,
             cache: None,
             verify_checksums: true,
             expected_unique_id: None,

@@ -14,7 +14,7 @@ use spanlith_base::{Comparator, Error, Result};
 use spanlith_table::{BlockCache, CacheUsageOptions, Collectors, ReadCounters, ReaderOptions};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 /// Blob files of a family that are kept open.
 const BLOB_FILES_OPEN_MAX: usize = 256;
@@ -96,6 +96,7 @@ impl Engine {
                 }),
                 ..super::reader_options(request, &c.io)
             },
+            block_protection_bytes: AtomicU8::new(options.block_protection_bytes_per_key),
             verify_unique_id: c.options.verify_sst_unique_id_in_manifest,
             rows: c.resources.row_cache.as_ref().map(|rows| {
                 let statistics = c.statistics.clone();

@@ -11,6 +11,7 @@ use crate::options::{
 use spanlith_base::{Error, ErrorKind, Result};
 use spanlith_env::JobClass;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Refuses a change to what does not exist. What an object decides (a comparator of the application's)
 /// was accepted when the database was opened, and cannot change.
@@ -105,6 +106,11 @@ impl Engine {
             ));
         }
         let limit = options.write_buffer_size as usize;
+        // Relaxed: an option on its own.
+        family
+            .cache
+            .block_protection_bytes
+            .store(options.block_protection_bytes_per_key, Ordering::Relaxed);
         let settings = FamilySettings::new(options, table, &family.cache.paths);
         let settings = settings.with_prefix_extractor(now.prefix_extractor.clone());
         if let Some(at) = leader.slot(family.id) {

@@ -161,6 +161,7 @@ const CF_ANY: &[&str] = &[
     "max_successive_merges",
     "strict_max_successive_merges",
     "memtable_protection_bytes_per_key",
+    "block_protection_bytes_per_key",
     "verify_output_flags",
     "target_file_size_is_upper_bound",
     "disallow_memtable_writes",

@@ -28,6 +28,7 @@ use spanlith_env::Env;
 use spanlith_table::ReaderOptions;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::atomic::AtomicU8;
 
 /// Numbers of the MANIFESTs in a directory, highest first.
 ///
@@ -93,6 +94,7 @@ impl FileCheck {
                 io,
                 paths,
                 readers,
+                block_protection_bytes: AtomicU8::new(0),
                 verify_unique_id: true,
                 rows: None,
             },

@@ -8,6 +8,7 @@ use spanlith_table::{CacheCharges, CacheRole, ReaderOptions, TableReader, charge
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 /// Level of a table whose reader does not care.
 const ANY_LEVEL: i32 = -1;
@@ -24,6 +25,8 @@ pub struct TableCache {
     pub paths: FilePaths,
     /// Comparator, block cache and the like; what differs by file is filled in.
     pub readers: ReaderOptions,
+    /// Bytes of a checksum that data blocks in the cache have in memory, of tables opened from now on.
+    pub block_protection_bytes: AtomicU8,
     /// Whether the unique id in the MANIFEST is compared with the file's.
     pub verify_unique_id: bool,
     /// Answers of tables to point lookups, if they are kept.
@@ -76,6 +79,8 @@ impl TableCache {
                 charges: CacheCharges::default(),
                 ..self.readers.clone()
             },
+            // There is no cache.
+            block_protection_bytes: AtomicU8::new(0),
             verify_unique_id: self.verify_unique_id,
             rows: None,
         }
@@ -131,6 +136,8 @@ impl TableCache {
                 file_number: file.number,
                 level: i32::try_from(file.level).unwrap_or(ANY_LEVEL),
                 cache_id,
+                // Relaxed: an option on its own.
+                block_protection_bytes: self.block_protection_bytes.load(Ordering::Relaxed),
                 ..self.readers.clone()
             },
         )?;

@@ -157,6 +157,12 @@ fn what_does_not_go_together_is_refused_in_rocksdbs_words() {
              8 bytes per key.",
         ),
         (
+            &[],
+            &[("block_protection_bytes_per_key", "5")],
+            "Not implemented: Block per key-value checksum protection only supports 0, 1, 2, 4 or 8 \
+             bytes per key.",
+        ),
+        (
             &[("daily_offpeak_time_utc", "abc")],
             &[],
             "Invalid argument: daily_offpeak_time_utc should be set in the format HH:mm-HH:mm (e.g. \
@@ -180,11 +186,12 @@ fn what_does_not_go_together_is_refused_in_rocksdbs_words() {
 }
 
 #[test]
-fn guarded_memtables_answer_as_others_do() {
+fn guarded_memtables_and_blocks_answer_as_others_do() {
     let guards = [
         ("memtable_protection_bytes_per_key", "8"),
         ("paranoid_memory_checks", "true"),
         ("memtable_verify_per_key_checksum_on_seek", "true"),
+        ("block_protection_bytes_per_key", "4"),
     ];
     for some in 0..=guards.len() {
         let with = [&guards[..some], &[APPEND]].concat();

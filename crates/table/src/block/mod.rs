@@ -23,6 +23,7 @@ pub(crate) use parse::parts;
 pub(crate) use rewrite::rewrite;
 mod hash_index;
 mod pin;
+pub(crate) mod protection;
 mod rewrite;
 mod role;
 pub(crate) mod seek;
@@ -50,6 +51,8 @@ pub struct Block {
     /// Bytes of `common` in use.
     common_len: u8,
     role: CacheRole,
+    /// Bytes of a checksum at the end of `data`; 0 without one.
+    checksum_len: u8,
     /// Order word of each restart key behind `common`; empty if not built.
     prefixes: Small<u64>,
     /// Buckets of the hash index; empty if there is none or the comparator cannot use it.
@@ -68,6 +71,7 @@ impl Block {
             common: [0; COMMON_MAX],
             common_len: 0,
             role: CacheRole::DataBlock,
+            checksum_len: 0,
             prefixes: Small::new(),
             buckets: 0..0,
             index: None,
@@ -101,7 +105,7 @@ impl Block {
 
     /// The bytes of the block, uncompressed.
     pub fn bytes(&self) -> &[u8] {
-        &self.data
+        &self.data[..self.data.len() - usize::from(self.checksum_len)]
     }
 
     /// The parsed index, if this is an index block.

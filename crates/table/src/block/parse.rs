@@ -99,6 +99,7 @@ impl Block {
         self.prefixes.clear();
         self.common_len = 0;
         self.entries_end = 0;
+        self.checksum_len = 0;
         self.buckets = 0..0;
         self.parse(cmp, arrays)
     }

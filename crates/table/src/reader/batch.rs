@@ -177,7 +177,7 @@ impl TableReader {
         let mut fetch = |handle: BlockHandle| match data {
             Some((last, block)) if *last == handle => Ok(block.clone()),
             _ => {
-                let block = match self.cached_data_block(handle, params) {
+                let block = match self.cached_data_block(handle, params)? {
                     Some(block) => block,
                     None => {
                         if !*has_gathered {
@@ -235,7 +235,7 @@ impl TableReader {
         for key in behind.iter().filter(|key| key.passes) {
             if let Ok(Some(handle)) = self.find_block_near((key.user_key, tag), params, &mut near)
                 && missing.last() != Some(&handle)
-                && self.cached_block(handle, params).is_none()
+                && matches!(self.cached_block(handle, params), Ok(None))
             {
                 missing.push(handle);
             }

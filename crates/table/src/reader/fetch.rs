@@ -9,6 +9,7 @@
 use super::TableReader;
 use super::count::CachedKind;
 use crate::block::Block;
+use crate::block::protection::changed;
 use crate::format::{BlockHandle, BlockKind, Compression, TRAILER_LEN};
 use crate::options::ReadParams;
 use spanlith_base::{Error, ErrorKind, Result};
@@ -158,16 +159,36 @@ impl TableReader {
     }
 
     /// A data block in the cache.
+    ///
+    /// # Errors
+    /// `Corruption` if it has a checksum and is not what was put there.
     #[inline]
     pub(crate) fn cached_block(
         &self,
         handle: BlockHandle,
         params: &ReadParams,
-    ) -> Option<Arc<Block>> {
-        if params.bypass_cache {
-            return None;
+    ) -> Result<Option<Arc<Block>>> {
+        let cache = match &self.options.cache {
+            Some(cache) if !params.bypass_cache => cache,
+            _ => return Ok(None),
+        };
+        let found = cache.lookup(&self.cache_key(handle));
+        if self.options.block_protection_bytes != 0
+            && let Some(block) = &found
+            && !block.is_intact()
+        {
+            return Err(self.at(changed(), handle));
         }
-        self.options.cache.as_ref()?.lookup(&self.cache_key(handle))
+        Ok(found)
+    }
+
+    /// Gives a data block its checksum in memory, if blocks in the cache have one and it is on its way
+    /// there.
+    #[inline]
+    pub(crate) fn protect(&self, block: &mut Block, params: &ReadParams) {
+        if self.options.block_protection_bytes != 0 && params.fill_cache && !params.bypass_cache {
+            block.protect(self.options.block_protection_bytes);
+        }
     }
 
     /// Puts a data block into the cache if the read wants that.
@@ -202,7 +223,7 @@ impl TableReader {
         handle: BlockHandle,
         params: &ReadParams,
     ) -> Result<Arc<Block>> {
-        match self.cached_data_block(handle, params) {
+        match self.cached_data_block(handle, params)? {
             Some(block) => Ok(block),
             None => self.load_data_block(handle, params),
         }
@@ -214,12 +235,14 @@ impl TableReader {
         &self,
         handle: BlockHandle,
         params: &ReadParams,
-    ) -> Option<Arc<Block>> {
+    ) -> Result<Option<Arc<Block>>> {
         let block = self.cached_block(handle, params)?;
-        if params.is_counted {
+        if params.is_counted
+            && let Some(block) = &block
+        {
             self.count_hit(CachedKind::Data, block.memory_usage());
         }
-        Some(block)
+        Ok(block)
     }
 
     /// Reads several data blocks at once.
@@ -295,7 +318,9 @@ impl TableReader {
         self.adapt(&mut bytes, params.verify_checksums)
             .map_err(|e| self.at(e, handle))?;
         let block = Block::data(bytes, &self.options.comparator, !params.bypass_cache);
-        let block = Arc::new(block.map_err(|e| self.at(e, handle))?);
+        let mut block = block.map_err(|e| self.at(e, handle))?;
+        self.protect(&mut block, params);
+        let block = Arc::new(block);
         self.fill(handle, &block, params)?;
         if params.is_counted {
             self.count_fill(CachedKind::Data, &block, params);
