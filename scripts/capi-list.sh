@@ -71,6 +71,7 @@ In parts:
 |---|---|
 | `memtable_factory`: skip list, vector, hash skip list, hash linked list | there is one memtable; other factories are refused |
 | `enable_pipelined_write`, `unordered_write`, `two_write_queues` | combinations are checked as RocksDB does; the one write path promises more than each |
+| `memtable_protection_bytes_per_key`, `block_protection_bytes_per_key` | range tombstones in memtables have no checksum; data blocks in the cache have one each, for all their entries, index and filter blocks none |
 | `compression_opts.parallel_threads`, `compression_opts.strategy` | one thread compresses a file, zlib's default strategy |
 
 In the C API:

@@ -506,10 +506,12 @@ impl TableBuilder {
         self.out.offset()
     }
 
-    /// About the bytes that index and filter will take behind the data blocks written so far.
-    pub fn tail_size_estimate(&self) -> u64 {
+    /// About the bytes that a table with one more data block has beyond those written so far: that
+    /// block, index, filter, properties and the like.
+    pub fn rest_size_estimate(&self) -> u64 {
+        const OTHERS: u64 = 1400;
         let filter = self.filter.as_ref().map_or(0, FilterWriter::size_estimate);
-        self.index.size_estimate() + filter
+        self.options.table.block_size as u64 + self.index.size_estimate() + filter + OTHERS
     }
 
     /// Entries added so far.

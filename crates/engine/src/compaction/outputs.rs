@@ -39,7 +39,7 @@ pub(super) struct Outputs<'a> {
     starts: Vec<Vec<u8>>,
     /// Such a place, if the open output begins there.
     begins_at: Option<Vec<u8>>,
-    /// The size of an output includes what will stand behind its data
+    /// The size of an output includes what it will have with one more data block
     /// (`target_file_size_is_upper_bound`).
     counts_tail: bool,
     /// Directory of the outputs.
@@ -113,7 +113,7 @@ impl<'a> Outputs<'a> {
     fn open_for(&mut self, key: &[u8], ranges: &CompactionRangeDels) -> Result<bool> {
         let mut size = self.open.as_ref().map_or(0, |o| o.0.file_size());
         if self.counts_tail {
-            size += self.open.as_ref().map_or(0, |o| o.0.tail_size_estimate());
+            size += self.open.as_ref().map_or(0, |o| o.0.rest_size_estimate());
         }
         let cut = self.cutter.should_cut_before(key, size) && self.open.is_some();
         if cut {

@@ -188,6 +188,7 @@ const CF_WITHOUT_EFFECT: &[&str] = &[
     "experimental_mempurge_threshold",
     "max_sequential_skip_in_iterations",
     "memtable_huge_page_size",
+    "memtable_insert_with_hint_prefix_extractor",
     "memtable_batch_lookup_optimization",
     "report_bg_io_stats",
     "default_temperature",
@@ -423,10 +424,7 @@ fn cf_value(cf: &CfOptions, name: &str) -> bool {
         "table_properties_collectors" => {
             super::collectors_of(&cf.table_properties_collectors).is_some()
         }
-        "compaction_filter_factory"
-        | "memtable_insert_with_hint_prefix_extractor"
-        | "compression_manager"
-        | "blob_cache" => cf
+        "compaction_filter_factory" | "compression_manager" | "blob_cache" => cf
             .get_option(name)
             .is_some_and(|text| super::objects::is_null(&text)),
         _ => false,
