@@ -202,6 +202,20 @@ impl Inventory {
         })
     }
 
+    /// What a MANIFEST says, whether CURRENT names it or not.
+    ///
+    /// # Errors
+    /// Of a name that is none of a MANIFEST, and of reading the file.
+    pub fn read_manifest_file(dir: &Path, name: &str) -> Result<Self> {
+        let Some(FileKind::Manifest(number)) = parse_file_name(name) else {
+            return Err(Error::invalid_argument(format!("{name} is no MANIFEST")));
+        };
+        let env = Env::system();
+        env.fs.size(&dir.join(name))?;
+        let listing = sizes(&env, dir)?;
+        Ok(Self::read_from(&env, dir, None, listing, number))
+    }
+
     fn read_from(
         env: &Env,
         dir: &Path,

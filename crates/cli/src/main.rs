@@ -5,6 +5,8 @@
 //! [`inventory`] reads a directory without opening it and [`tables`] its tables; [`bytes`], [`fail`] and
 //! [`term`] are about text, errors and the terminal.
 //!
+//! Called as `ldb` or `sst_dump` the binary is that tool of RocksDB; `spanlith ldb …` is, too.
+//!
 //! Exit codes: 0 success, 1 failure or damage found, 2 a command line that makes no sense.
 #![forbid(unsafe_code)]
 
@@ -17,8 +19,10 @@ mod dump;
 mod fail;
 mod find;
 mod inventory;
+mod ldb;
 mod rng;
 mod shell;
+mod sst_dump;
 mod tables;
 mod term;
 mod top;
@@ -74,6 +78,16 @@ enum Noun {
     /// Shows a blob file
     #[command(subcommand)]
     Blob(dump::Blob),
+    /// RocksDB's ldb: its commands, flags and output
+    #[command(disable_help_flag = true, disable_version_flag = true)]
+    Ldb(Foreign),
+    /// RocksDB's sst_dump: its commands, flags and output
+    #[command(
+        name = "sst_dump",
+        disable_help_flag = true,
+        disable_version_flag = true
+    )]
+    SstDump(Foreign),
     /// Measures: db_bench's benchmarks by their names
     Bench(bench::Bench),
     /// Shows everything in two minutes, on real data
@@ -83,7 +97,36 @@ enum Noun {
     CrashWriter(tour::crash::Writer),
 }
 
+/// The command line of a tool that reads it itself.
+#[derive(Debug, clap::Args)]
+struct Foreign {
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "ARGUMENT"
+    )]
+    args: Vec<String>,
+}
+
+/// Runs a tool under its own name: what the binary was called, and what follows.
+fn by_own_name() -> Option<ExitCode> {
+    let mut args = std::env::args_os().map(|a| a.to_string_lossy().into_owned());
+    let name = args.next()?;
+    let name = std::path::Path::new(&name)
+        .file_stem()?
+        .to_string_lossy()
+        .into_owned();
+    match name.as_str() {
+        "ldb" => Some(ldb::run(args.collect())),
+        "sst_dump" => Some(sst_dump::run(args.collect())),
+        _ => None,
+    }
+}
+
 fn main() -> ExitCode {
+    if let Some(code) = by_own_name() {
+        return code;
+    }
     let result = match Cli::parse().noun {
         Noun::Db(verb) => db::run(verb),
         Noun::Find(find) => find.run(),
@@ -95,6 +138,8 @@ fn main() -> ExitCode {
         Noun::Wal(verb) => dump::run_wal(verb),
         Noun::Manifest(verb) => dump::run_manifest(verb),
         Noun::Blob(verb) => dump::run_blob(verb),
+        Noun::Ldb(tool) => return ldb::run(tool.args),
+        Noun::SstDump(tool) => return sst_dump::run(tool.args),
         Noun::Bench(bench) => bench.run(),
         Noun::Tour(tour) => tour.run(),
         Noun::CrashWriter(writer) => writer.run(),

@@ -34,7 +34,7 @@ pub struct Target {
 }
 
 /// What the files do not say, or say wrong.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub struct How {
     /// Order of keys if not as the directory says: bytewise, reverse, or a full name; NAME=bytewise
     /// says how the comparator recorded as NAME orders (may be repeated)
@@ -201,6 +201,24 @@ impl Target {
             return db.create_cf(family).at(&self.db);
         }
         self.family(&db)
+    }
+
+    /// Opens for writing with another number of levels, which the OPTIONS file then records.
+    pub fn open_with_levels(&self, levels: i32) -> anyhow::Result<Cf> {
+        let flags = WriteFlags {
+            create: false,
+            default_options: false,
+        };
+        let (builder, _, known) = self.builder(&flags)?;
+        let mut family = FamilyOptions::new(&self.cf);
+        let (mut options, mut table) = Default::default();
+        if let Some(cf) = known.cf(&self.cf) {
+            (options, table) = (cf.options.clone(), cf.table.clone());
+        }
+        options.num_levels = levels;
+        family = family.options(options).table_options(table);
+        let family = self.components(family, &known, false)?;
+        self.family(&builder.family(family).open().at(&self.db)?)
     }
 
     /// What [`Self::open_read_write`] opens with, for who wants to change it first.

@@ -1,0 +1,256 @@
+//! `dump`, `idump` and `load`: many entries out and in.
+
+use super::range::{Groups, Times, time_text};
+use super::{Ldb, Stop};
+use crate::db::verify::Places;
+use crate::inventory::Inventory;
+use crate::{sst_dump, tables};
+use spanlith::version::{FileKind, parse_file_name};
+use spanlith::{Comparator, WriteBatch, WriteOptions};
+use spanlith_base::histogram::Distribution;
+use spanlith_base::keys::{split_internal, tag_sequence, tag_type};
+use spanlith_env::Env;
+use spanlith_wal::{BatchIter, LogReader, ReadEvent};
+use std::cmp::Ordering;
+use std::io::{BufRead, Write};
+use std::path::Path;
+
+/// Bytes at which a batch of a load is written.
+const BATCH_BYTES: usize = 1 << 20;
+
+/// An entry as a table or log holds it: user key, sequence number, type, value.
+type Entry = (Vec<u8>, u64, u8, Vec<u8>);
+
+impl Ldb {
+    pub(super) fn dump(&mut self) -> Result<(), Stop> {
+        if let Some(path) = self.args.option("path").map(str::to_string) {
+            return self.dump_file(Path::new(&path));
+        }
+        let most = self.args.number("max_keys")?;
+        let times = Times::of(&self.args)?;
+        let count_only = self.args.is("count_only");
+        let stamped = self.args.is("timestamp") && self.args.is("ttl");
+        let mut groups = Groups::of(&self.args);
+        let (target, cf) = self.open_to_read()?;
+        if self.args.is("stats") {
+            let stats = cf.property("rocksdb.stats").unwrap_or_default();
+            self.line(stats.as_bytes())?;
+        }
+        let mut cursor = self.cursor(&cf)?;
+        if stamped {
+            let (from, to) = (time_text(times.from), time_text(times.to));
+            writeln!(self.out, "Dumping key-values from {from} to {to}")?;
+        }
+        let sizes = Distribution::default();
+        let mut count = 0u64;
+        let mut on = cursor.seek_to_first()?;
+        while on && most.is_none_or(|m| count < m) {
+            if let Some(time) = self.time_of(&cursor, times) {
+                count += 1;
+                let value = target.value(cursor.value());
+                if count_only {
+                    sizes.record(value.len() as u64);
+                }
+                if let Some(groups) = &mut groups {
+                    let size = (cursor.key().len() + value.len()) as u64;
+                    groups.add(cursor.key(), size, self)?;
+                } else if !count_only {
+                    if stamped {
+                        write!(self.out, "{} ", time_text(time))?;
+                    }
+                    let mut line = self.args.show_key(cursor.key());
+                    line.extend_from_slice(b" ==> ");
+                    line.extend(self.args.show_value(value));
+                    self.line(&line)?;
+                }
+            }
+            on = cursor.next()?;
+        }
+        match groups {
+            Some(mut groups) => groups.finish(self)?,
+            None => writeln!(self.out, "Keys in range: {count}")?,
+        }
+        if count_only {
+            writeln!(self.out, "Value size distribution: \n{}", sizes.text())?;
+        }
+        Ok(())
+    }
+
+    /// A file by its name: a table as `sst_dump` scans it, a log, a MANIFEST.
+    fn dump_file(&mut self, path: &Path) -> Result<(), Stop> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        match parse_file_name(&name) {
+            Some(FileKind::Table(_)) => {
+                let hex = self.args.key_hex || self.args.value_hex;
+                Ok(sst_dump::scan_with_properties(path, hex, &mut self.out)?)
+            }
+            Some(FileKind::Log(_)) => self.print_log(path, true, true),
+            Some(FileKind::Manifest(_)) => self.print_manifest(path, false, false),
+            Some(FileKind::Blob(_)) => Err(Stop::failed(
+                "Not implemented: dump of a blob file; spanlith blob dump shows it",
+            )),
+            _ => Err(Stop::failed(format!(
+                "Unknown file type: {}",
+                path.display()
+            ))),
+        }
+    }
+
+    pub(super) fn internal_dump(&mut self) -> Result<(), Stop> {
+        let most = self.args.number("max_keys")?.unwrap_or(u64::MAX);
+        if self.args.is("input_key_hex") {
+            self.args.key_hex = true;
+        }
+        let (from, to) = (self.args.key_option("from")?, self.args.key_option("to")?);
+        let hex = self.args.is("hex");
+        let target = self.target()?;
+        self.family_exists(&target)?;
+        if self.args.is("stats") {
+            let (_, cf) = self.open_to_read()?;
+            let stats = cf.property("rocksdb.stats").unwrap_or_default();
+            self.line(stats.as_bytes())?;
+        }
+        let i = Inventory::read(&target.db)?;
+        let entries = internal_entries(&i, &target.cf)?;
+        let order = order_of(&i, &target.cf);
+        let count_only = self.args.is("count_only");
+        let mut groups = Groups::of(&self.args);
+        let mut count = 0u64;
+        for (user, sequence, kind, value) in &entries {
+            if from
+                .as_ref()
+                .is_some_and(|f| order.compare(user, f) == Ordering::Less)
+            {
+                continue;
+            }
+            if to
+                .as_ref()
+                .is_some_and(|t| order.compare(user, t) != Ordering::Less)
+                || count >= most
+            {
+                break;
+            }
+            count += 1;
+            if let Some(groups) = &mut groups {
+                let size = (user.len() + 8 + value.len()) as u64;
+                groups.add(user, size, self)?;
+            } else if !count_only {
+                let line = sst_dump::entry_line(user, *sequence, *kind, value, hex);
+                self.line(&line)?;
+            }
+        }
+        match groups {
+            Some(mut groups) => groups.finish(self)?,
+            None => writeln!(self.out, "Internal keys in range: {count}")?,
+        }
+        Ok(())
+    }
+
+    pub(super) fn load(&mut self) -> Result<(), Stop> {
+        let (target, cf) = self.open_to_write()?;
+        let options = WriteOptions::new().disable_wal(self.args.is("disable_wal"));
+        let mut batch = WriteBatch::new();
+        let mut bad = 0u64;
+        for line in std::io::stdin().lock().split(b'\n') {
+            let line = line?;
+            let at = line.windows(5).position(|w| w == b" ==> ");
+            // What a dump prints at its end.
+            if line.starts_with(b"Keys in range: ") || line.starts_with(b"Created bg thread 0x") {
+                continue;
+            }
+            let Some(at) = at else {
+                bad += 1;
+                continue;
+            };
+            let bytes = |text: &[u8], hex| match hex {
+                true => self.args.key(&String::from_utf8_lossy(text)),
+                false => Ok(text.to_vec()),
+            };
+            let key = bytes(&line[..at], self.args.key_hex)?;
+            let value = &line[at + 5..];
+            let value = match self.args.value_hex {
+                true => self.args.value(&String::from_utf8_lossy(value))?,
+                false => value.to_vec(),
+            };
+            batch.put_cf(cf.id(), key, target.stored(value));
+            if batch.size_bytes() >= BATCH_BYTES {
+                cf.db().write_opt(&batch, &options)?;
+                batch.clear();
+            }
+        }
+        cf.db().write_opt(&batch, &options)?;
+        if self.args.is("disable_wal") {
+            cf.flush(true)?;
+        }
+        if self.args.is("compact") || self.args.is("bulk_load") {
+            cf.compact_range(None, None)?;
+        }
+        if bad > 0 {
+            writeln!(self.out, "Warning: {bad} bad lines ignored.")?;
+        }
+        self.close(cf)
+    }
+}
+
+/// The order of a family's keys.
+fn order_of(i: &Inventory, family: &str) -> Comparator {
+    let name = i.family(family).map_or("", |f| f.comparator.as_str());
+    crate::db::verify::comparator_or_stand_in(name)
+}
+
+/// All entries of tables and live logs, in the order of internal keys. Those of a log that have reached a
+/// table count once.
+fn internal_entries(i: &Inventory, name: &str) -> Result<Vec<Entry>, Stop> {
+    let order = order_of(i, name);
+    let found = i.families.iter().find(|(_, f)| f.name == name);
+    let Some((&id, family)) = found else {
+        return Ok(Vec::new());
+    };
+    let mut out: Vec<Entry> = Vec::new();
+    let places = Places::default();
+    for f in family.files.values() {
+        let reader = tables::open(i, &places, family, f)?;
+        let mut entries = reader.iter(tables::walk());
+        entries.seek_to_first();
+        while entries.valid() {
+            if let Some((user, tag)) = split_internal(entries.key()) {
+                let value = entries.value().to_vec();
+                out.push((user.to_vec(), tag_sequence(tag), tag_type(tag), value));
+            }
+            entries.next();
+        }
+        entries.status()?;
+    }
+    for (number, _) in i.live_logs().filter(|(n, _)| *n >= family.log_number) {
+        let path = i
+            .wal_dir
+            .join(spanlith::version::filenames::log_file_name(number));
+        let mut reader = LogReader::new(Env::system().fs.open_sequential(&path)?, number);
+        loop {
+            match reader.next_event()? {
+                ReadEvent::Record { .. } => {}
+                ReadEvent::Eof | ReadEvent::Corruption { .. } => break,
+                _ => continue,
+            }
+            let batch = BatchIter::new(reader.record())?;
+            let mut sequence = batch.sequence();
+            for op in batch {
+                let op = op?;
+                let at = sequence;
+                sequence += u64::from(op.is_counted());
+                if op.cf() == Some(id)
+                    && let Some((kind, key, value)) = super::files::point(&op)
+                {
+                    out.push((key.to_vec(), at, kind as u8, value.to_vec()));
+                }
+            }
+        }
+    }
+    out.sort_by(|a, b| {
+        order
+            .compare(&a.0, &b.0)
+            .then(b.1.cmp(&a.1))
+            .then(b.2.cmp(&a.2))
+    });
+    Ok(out)
+}
