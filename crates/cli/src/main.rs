@@ -5,7 +5,7 @@
 //! [`inventory`] reads a directory without opening it and [`tables`] its tables; [`bytes`], [`fail`] and
 //! [`term`] are about text, errors and the terminal.
 //!
-//! Called as `ldb` or `sst_dump` the binary is that tool of RocksDB; `spanlith ldb …` is, too.
+//! Called as `ldb`, `sst_dump` or `db_bench` the binary is that tool of RocksDB; `spanlith ldb …` is, too.
 //!
 //! Exit codes: 0 success, 1 failure or damage found, 2 a command line that makes no sense.
 #![forbid(unsafe_code)]
@@ -14,6 +14,7 @@ mod bench;
 mod bytes;
 mod compat;
 mod db;
+mod db_bench;
 mod doctor;
 mod dump;
 mod fail;
@@ -88,6 +89,13 @@ enum Noun {
         disable_version_flag = true
     )]
     SstDump(Foreign),
+    /// RocksDB's db_bench: its flags and result lines
+    #[command(
+        name = "db_bench",
+        disable_help_flag = true,
+        disable_version_flag = true
+    )]
+    DbBench(Foreign),
     /// Measures: db_bench's benchmarks by their names
     Bench(bench::Bench),
     /// Shows everything in two minutes, on real data
@@ -119,6 +127,10 @@ fn by_own_name() -> Option<ExitCode> {
     match name.as_str() {
         "ldb" => Some(ldb::run(args.collect())),
         "sst_dump" => Some(sst_dump::run(args.collect())),
+        "db_bench" => {
+            let args: Vec<String> = args.collect();
+            Some(db_bench::run(&args, again).unwrap_or_else(|e| fail::report(&e)))
+        }
         _ => None,
     }
 }
@@ -127,7 +139,16 @@ fn main() -> ExitCode {
     if let Some(code) = by_own_name() {
         return code;
     }
-    let result = match Cli::parse().noun {
+    execute(Cli::parse().noun).unwrap_or_else(|e| fail::report(&e))
+}
+
+/// Runs a command line that was made of another tool's.
+fn again(args: Vec<String>) -> anyhow::Result<ExitCode> {
+    execute(Cli::parse_from(args).noun)
+}
+
+fn execute(noun: Noun) -> anyhow::Result<ExitCode> {
+    match noun {
         Noun::Db(verb) => db::run(verb),
         Noun::Find(find) => find.run(),
         Noun::Doctor(doctor) => doctor.run(),
@@ -138,11 +159,11 @@ fn main() -> ExitCode {
         Noun::Wal(verb) => dump::run_wal(verb),
         Noun::Manifest(verb) => dump::run_manifest(verb),
         Noun::Blob(verb) => dump::run_blob(verb),
-        Noun::Ldb(tool) => return ldb::run(tool.args),
-        Noun::SstDump(tool) => return sst_dump::run(tool.args),
+        Noun::Ldb(tool) => Ok(ldb::run(tool.args)),
+        Noun::SstDump(tool) => Ok(sst_dump::run(tool.args)),
+        Noun::DbBench(tool) => db_bench::run(&tool.args, again),
         Noun::Bench(bench) => bench.run(),
         Noun::Tour(tour) => tour.run(),
         Noun::CrashWriter(writer) => writer.run(),
-    };
-    result.unwrap_or_else(|e| fail::report(&e))
+    }
 }

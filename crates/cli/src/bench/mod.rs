@@ -15,8 +15,10 @@ use clap::Args;
 use meter::Board;
 use report::Outcome;
 use serde_json::json;
-use spanlith::options::text::apply_options_string;
-use spanlith::options::{BlockBasedTableOptions, CfOptions, CompressionType, DbOptions};
+use spanlith::options::text::{apply_options_string, split_pairs};
+use spanlith::options::{
+    BlockBasedTableOptions, CfOptions, CompressionType, DbOptions, OptionTable,
+};
 use spanlith::version::parse_file_name;
 use spanlith::{Cf, Db};
 use spanlith_cache::Policy;
@@ -110,6 +112,9 @@ pub struct Bench {
     /// Prints one JSON object instead of lines and a table
     #[arg(long)]
     json: bool,
+    /// Prints what db_bench prints, and no table
+    #[arg(long, hide = true)]
+    as_db_bench: bool,
 }
 
 /// What the threads need to know.
@@ -222,8 +227,10 @@ impl Bench {
         let mut used = existing;
         let mut outcomes = Vec::new();
         let paint = term::Paint::stdout();
-        if !self.json {
-            self.head(&place.dir)?;
+        match (self.json, self.as_db_bench) {
+            (true, _) => {}
+            (false, true) => self.reference_head(&place.dir)?,
+            (false, false) => self.head(&place.dir)?,
         }
         for (round, (name, kind)) in (0..).zip(kinds) {
             if kind.is_fresh() && !existing && used {
@@ -243,7 +250,8 @@ impl Bench {
             };
             let outcome = run_one(&name, kind, &open.default_cf(), &settings).at(&place.dir)?;
             if !self.json {
-                writeln!(std::io::stdout(), "{}", outcome.line())?;
+                let width = if self.as_db_bench { 12 } else { 22 };
+                writeln!(std::io::stdout(), "{}", outcome.line(width))?;
                 if let Some(text) = &outcome.text {
                     writeln!(std::io::stdout(), "{}", paint.dim(text))?;
                 }
@@ -258,7 +266,7 @@ impl Bench {
             let results: Vec<_> = outcomes.iter().map(Outcome::json).collect();
             let object = json!({ "settings": self.settings_json(&place.dir), "results": results });
             writeln!(out, "{object}")?;
-        } else {
+        } else if !self.as_db_bench {
             write!(out, "\n{}", report::table(&outcomes, paint))?;
         }
         Ok(ExitCode::SUCCESS)
@@ -337,7 +345,7 @@ impl Bench {
         if self.bloom > 0.0 {
             table.filter_policy = format!("bloomfilter:{}:false", self.bloom);
         }
-        apply_options_string(&self.options, &mut db, &mut cf, &mut table)
+        apply_options_string(&nested(&self.options), &mut db, &mut cf, &mut table)
             .map_err(|e| Usage::new(e.to_string(), "--options takes \"name=value;name=value\""))?;
         if cf.merge_operator == CfOptions::default().merge_operator {
             cf.merge_operator = "UInt64AddOperator".to_string();
@@ -350,6 +358,21 @@ impl Bench {
             .block_cache(BlockCache::new(self.cache_mb << 20, Policy::Clock))
             .open()
             .at(dir)
+    }
+
+    /// The lines that db_bench begins with, as far as they mean something here.
+    fn reference_head(&self, dir: &Path) -> std::io::Result<()> {
+        let s = &self.settings;
+        let raw = (s.entry_size() * s.num) as f64 / f64::from(1 << 20);
+        writeln!(
+            std::io::stdout(),
+            "Keys:       {} bytes each\nValues:     {} bytes each\nEntries:    {}\nRawSize:    \
+             {raw:.1} MB (estimated)\n------------------------------------------------\nDB path: [{}]",
+            s.key_size,
+            s.value_size,
+            s.num,
+            dir.display()
+        )
     }
 
     fn head(&self, dir: &Path) -> std::io::Result<()> {
@@ -392,6 +415,38 @@ impl Bench {
             "write_buffer_mb": self.write_buffer_mb, "background_jobs": self.background_jobs,
             "options": self.options,
         })
+    }
+}
+
+/// Options of tables by their bare names become those of the table factory, where they belong.
+fn nested(options: &str) -> String {
+    let Ok(pairs) = split_pairs(options) else {
+        // The error is better told by who applies them.
+        return options.to_string();
+    };
+    let is_table = |name: &str| {
+        let whole = name.split('.').next().unwrap_or(name);
+        BlockBasedTableOptions::row(whole).is_some()
+            && CfOptions::row(whole).is_none()
+            && DbOptions::row(whole).is_none()
+    };
+    let (table, others): (Vec<_>, Vec<_>) = pairs.into_iter().partition(|p| is_table(&p.0));
+    let join = |pairs: Vec<(String, String)>| {
+        let pairs = pairs.into_iter().map(|(name, value)| {
+            match value.contains([';', '=']) && !value.starts_with('{') {
+                true => format!("{name}={{{value}}}"),
+                false => format!("{name}={value}"),
+            }
+        });
+        pairs.collect::<Vec<_>>().join(";")
+    };
+    match table.is_empty() {
+        true => options.to_string(),
+        false => {
+            let mut all = others;
+            all.push(("block_based_table_factory".to_string(), join(table)));
+            join(all)
+        }
     }
 }
 
@@ -618,6 +673,15 @@ mod tests {
         for (name, ..) in workload::ALL {
             assert!(HELP.contains(name), "{name}");
         }
+    }
+
+    #[test]
+    fn options_of_tables_are_told_from_others() {
+        assert_eq!(nested("num_levels=3"), "num_levels=3");
+        assert_eq!(
+            nested("block_size=8;num_levels=3"),
+            "num_levels=3;block_based_table_factory={block_size=8}"
+        );
     }
 
     #[test]

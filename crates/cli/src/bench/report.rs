@@ -28,11 +28,12 @@ impl Outcome {
         self.tally.bytes as f64 / f64::from(1 << 20) / self.seconds.max(1e-9)
     }
 
-    /// The line of db_bench. The first number is the time of one operation on one thread.
-    pub fn line(&self) -> String {
+    /// The line of db_bench, with so many columns for the name. The first number is the time of one
+    /// operation on one thread.
+    pub fn line(&self, width: usize) -> String {
         let t = &self.tally;
         let mut line = format!(
-            "{:<22} : {:11.3} micros/op {:.0} ops/sec {:.3} seconds {} operations;",
+            "{:<width$} : {:11.3} micros/op {:.0} ops/sec {:.3} seconds {} operations;",
             self.name,
             t.busy.as_secs_f64() * 1e6 / t.ops.max(1) as f64,
             self.rate(),

@@ -10,7 +10,8 @@ use spanlith::{Comparator, WriteBatch, WriteOptions};
 use spanlith_base::histogram::Distribution;
 use spanlith_base::keys::{split_internal, tag_sequence, tag_type};
 use spanlith_env::Env;
-use spanlith_wal::{BatchIter, LogReader, ReadEvent};
+use spanlith_table::RangeTombstone;
+use spanlith_wal::{BatchIter, BatchOp, LogReader, ReadEvent};
 use std::cmp::Ordering;
 use std::io::{BufRead, Write};
 use std::path::Path;
@@ -198,8 +199,7 @@ fn order_of(i: &Inventory, family: &str) -> Comparator {
     crate::db::verify::comparator_or_stand_in(name)
 }
 
-/// All entries of tables and live logs, in the order of internal keys. Those of a log that have reached a
-/// table count once.
+/// All entries of tables and live logs that no range tombstone covers, in the order of internal keys.
 fn internal_entries(i: &Inventory, name: &str) -> Result<Vec<Entry>, Stop> {
     let order = order_of(i, name);
     let found = i.families.iter().find(|(_, f)| f.name == name);
@@ -207,6 +207,7 @@ fn internal_entries(i: &Inventory, name: &str) -> Result<Vec<Entry>, Stop> {
         return Ok(Vec::new());
     };
     let mut out: Vec<Entry> = Vec::new();
+    let mut ranges: Vec<RangeTombstone> = Vec::new();
     let places = Places::default();
     for f in family.files.values() {
         let reader = tables::open(i, &places, family, f)?;
@@ -220,6 +221,7 @@ fn internal_entries(i: &Inventory, name: &str) -> Result<Vec<Entry>, Stop> {
             entries.next();
         }
         entries.status()?;
+        ranges.extend(reader.range_tombstones()?);
     }
     for (number, _) in i.live_logs().filter(|(n, _)| *n >= family.log_number) {
         let path = i
@@ -242,10 +244,21 @@ fn internal_entries(i: &Inventory, name: &str) -> Result<Vec<Entry>, Stop> {
                     && let Some((kind, key, value)) = super::files::point(&op)
                 {
                     out.push((key.to_vec(), at, kind as u8, value.to_vec()));
+                } else if op.cf() == Some(id)
+                    && let BatchOp::DeleteRange { begin, end, .. } = op
+                {
+                    ranges.push((begin.to_vec(), end.to_vec(), at));
                 }
             }
         }
     }
+    out.retain(|(user, at, ..)| {
+        !ranges.iter().any(|(begin, end, sequence)| {
+            at < sequence
+                && order.compare(begin, user) != Ordering::Greater
+                && order.compare(user, end) == Ordering::Less
+        })
+    });
     out.sort_by(|a, b| {
         order
             .compare(&a.0, &b.0)

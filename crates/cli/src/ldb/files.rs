@@ -165,8 +165,9 @@ impl Ldb {
         if let Some(f) = i.findings.iter().find(|f| f.file == name) {
             return Err(Error::corruption(f.what.clone()).into());
         }
-        for (id, family) in &i.families {
-            self.print_family(*id, family, hex)?;
+        // The reference numbers versions from the one that follows those of the empty families.
+        for (n, (id, family)) in (i.families.len()..).zip(&i.families) {
+            self.print_family(*id, n, family, hex)?;
         }
         let highest = i
             .families
@@ -179,12 +180,21 @@ impl Ldb {
             self.out,
             "next_file_number {} last_sequence {}  prev_log_number 0 max_column_family {highest} \
              min_log_number_to_keep {}",
-            i.next_file, i.last_sequence, i.min_log_number
+            // The reference shows the number that the next open would begin with.
+            i.next_file + 1,
+            i.last_sequence,
+            i.min_log_number
         )?;
         Ok(())
     }
 
-    fn print_family(&mut self, id: u32, family: &Family, hex: bool) -> Result<(), Stop> {
+    fn print_family(
+        &mut self,
+        id: u32,
+        version: usize,
+        family: &Family,
+        hex: bool,
+    ) -> Result<(), Stop> {
         writeln!(
             self.out,
             "--------------- Column family \"{}\"  (ID {id}) --------------",
@@ -193,7 +203,7 @@ impl Ldb {
         writeln!(self.out, "log number: {}", family.log_number)?;
         writeln!(self.out, "comparator: {}", family.comparator)?;
         for level in 0..LEVELS {
-            writeln!(self.out, "--- level {level} --- version# 1 ---")?;
+            writeln!(self.out, "--- level {level} --- version# {version} ---")?;
             for f in of_level(family, level) {
                 writeln!(
                     self.out,
@@ -274,7 +284,7 @@ impl Ldb {
 
     pub(super) fn list_range_deletes(&mut self) -> Result<(), Stop> {
         let most = self.args.number("max_keys")?.unwrap_or(u64::MAX);
-        let (hex, target) = (self.args.is("hex"), self.target()?);
+        let target = self.target()?;
         self.family_exists(&target)?;
         let i = Inventory::read(&target.db)?;
         let Some(family) = i.family(&target.cf) else {
@@ -286,11 +296,8 @@ impl Ldb {
             let reader = tables::open(&i, &Places::default(), family, f)?;
             let shown = usize::try_from(most).unwrap_or(usize::MAX);
             for (begin, end, sequence) in reader.range_tombstones()?.iter().take(shown) {
-                let [begin, end] = [begin, end].map(|k| match hex {
-                    true => upper(k),
-                    false => String::from_utf8_lossy(k).into_owned(),
-                });
-                writeln!(self.out, "start: {begin}, end: {end}, seq: {sequence}")?;
+                let (begin, end) = (upper(begin), upper(end));
+                writeln!(self.out, "start: {begin} end: {end} seq: {sequence}")?;
             }
         }
         self.line(b"")

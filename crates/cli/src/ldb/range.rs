@@ -94,7 +94,9 @@ impl Groups {
         let end = key.iter().position(|b| *b == self.delimiter);
         let head = &key[..end.unwrap_or(key.len())];
         match &mut self.current {
-            Some((group, count, bytes)) if group == head => {
+            // What has no name yet takes that of the next, as the reference does it.
+            Some((group, count, bytes)) if group == head || group.is_empty() => {
+                *group = head.to_vec();
                 *count += 1;
                 *bytes += size;
                 Ok(())

@@ -3,6 +3,7 @@
 mod damage;
 mod db;
 mod doctor;
+mod foreign_tools;
 mod golden;
 mod programs;
 mod shown;

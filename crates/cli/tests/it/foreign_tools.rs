@@ -1,0 +1,280 @@
+//! RocksDB's tools under their own names: what they print is what RocksDB 7.8.3's print.
+
+use crate::support::{SPANLITH, contents, run, run_with_input};
+use spanlith_testkit::{TempDir, fixtures_dir, golden_case, test_name};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Runs `spanlith TOOL …` in a directory; standard output and exit code.
+fn tool(at: &Path, line: &str) -> (String, Option<i32>) {
+    let output = Command::new(SPANLITH)
+        .args(line.split(' '))
+        .current_dir(at)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert!(!err.contains("panicked"), "{line}: {err}");
+    (
+        String::from_utf8_lossy(&output.stdout).into_owned(),
+        output.status.code(),
+    )
+}
+
+#[test]
+fn ldb_and_sst_dump_print_what_those_of_rocksdb_7_8_3_print() {
+    let temp = TempDir::new(test_name!());
+    let path = fixtures_dir().join("tools/transcript-7.8.3.txt");
+    let text = std::fs::read_to_string(path).unwrap();
+    let mut lines = text.lines();
+    let (mut case, mut checked) = (None, 0);
+    let mut wrong = Vec::new();
+    while let Some(line) = lines.next() {
+        if let Some(name) = line.strip_prefix("# ") {
+            let (version, name) = name.split_once('/').unwrap();
+            case = Some(golden_case(version, name));
+            continue;
+        }
+        let command = line.strip_prefix("$ ").unwrap_or_else(|| panic!("{line}"));
+        let mut expected = Vec::new();
+        let code = loop {
+            let line = lines.next().unwrap();
+            match line.strip_prefix("= ") {
+                Some(code) => break code.parse::<i32>().unwrap(),
+                None => expected.push(line),
+            }
+        };
+        let at = temp.join(checked.to_string());
+        std::fs::create_dir(&at).unwrap();
+        case.as_ref().unwrap().copy_to(&at);
+        let (out, found) = tool(&at, command);
+        let (out, expected) = (out.trim_end_matches('\n'), expected.join("\n"));
+        // Blank output counts as none.
+        let same = out == expected || (out.trim().is_empty() && expected.is_empty());
+        if !same || found != Some(code) {
+            wrong.push(format!(
+                "$ {command}\n{out}\n= {found:?}\nexpected:\n{expected}\n= {code}\n"
+            ));
+        }
+        checked += 1;
+    }
+    assert!(checked > 45, "{checked}");
+    assert!(
+        wrong.is_empty(),
+        "{} of {checked}:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
+
+#[test]
+fn reading_with_ldb_and_sst_dump_changes_nothing() {
+    let temp = TempDir::new(test_name!());
+    let dir = golden_case("golden-11.8", "default").copy_to(temp.join(""));
+    let before = contents(&dir);
+    for line in [
+        "ldb --db=db scan",
+        "ldb --db=db get key00001",
+        "ldb --db=db multi_get key00001 nokey",
+        "ldb --db=db dump --stats",
+        "ldb --db=db idump --stats",
+        "ldb --db=db checkconsistency",
+        "ldb --db=db approxsize --from=a --to=z",
+        "ldb --db=db list_column_families",
+        "ldb --db=db get_property rocksdb.stats",
+        "ldb --db=db manifest_dump --json",
+        "ldb --db=db file_checksum_dump",
+        "ldb --db=db dump_live_files",
+        "ldb --db=db list_live_files_metadata",
+        "ldb --db=db list_file_range_deletes",
+        "sst_dump --file=db --show_properties",
+        "sst_dump db --command=recompress --compression_types=kNoCompression,kZSTD",
+    ] {
+        let (out, code) = tool(&temp.join(""), line);
+        assert_eq!(code, Some(0), "{line}: {out}");
+        assert!(!out.is_empty(), "{line}");
+        assert!(contents(&dir) == before, "{line} changed something");
+    }
+}
+
+#[test]
+fn ldb_writes_loads_and_asks_line_by_line() {
+    let temp = TempDir::new(test_name!());
+    let dir = temp.join("db");
+    let db = format!("--db={}", dir.display());
+    let ldb = |args: &[&str], input: &str| {
+        let mut all = vec!["ldb", &db];
+        all.extend(args);
+        run_with_input(all, input.as_bytes())
+    };
+    assert_eq!(
+        ldb(&["put", "--create_if_missing", "a", "1"], "").out,
+        "OK\n"
+    );
+    let loaded = ldb(
+        &["load", "--disable_wal", "--compact"],
+        "b ==> 2\nbad\nKeys in range: 9\nc ==> 3 ==> 4\n",
+    );
+    assert_eq!(loaded.out, "Warning: 1 bad lines ignored.\n", "{loaded:?}");
+    let asked = ldb(&["query"], "get b\nget no\nput d 4\ndelete a\nwhat\nhelp\n");
+    let expected = "2\nNot found no\nSuccessfully put d 4\nSuccessfully deleted a\nUnknown command what\n\
+                    get <key>\nput <key> <value>\ndelete <key>\n";
+    assert_eq!(asked.out, expected, "{asked:?}");
+    assert_eq!(
+        ldb(&["dump"], "").out,
+        "b ==> 2\nc ==> 3 ==> 4\nd ==> 4\nKeys in range: 3\n"
+    );
+    assert_eq!(ldb(&["multi_get", "b", "x"], "").out, "2\nKey not found\n");
+    assert_eq!(ldb(&["create_column_family", "f"], "").out, "OK\n");
+    assert_eq!(ldb(&["--column_family=f", "put", "k", "v"], "").out, "OK\n");
+    assert_eq!(ldb(&["--column_family=f", "scan"], "").out, "k : v\n");
+    assert_eq!(ldb(&["drop_column_family", "f"], "").out, "OK\n");
+    for (args, text) in [
+        (
+            &["repair"][..],
+            "Failed: Not implemented: the command repair\n",
+        ),
+        (&["get", "zz"], "Failed: Get failed: NotFound: \n"),
+        (
+            &["get", "--hex", "zz"],
+            "Failed: Invalid hex input zz.  Must start with 0x\n",
+        ),
+        (
+            &["scan", "--max_keys=x"],
+            "Failed: max_keys has an invalid value\n",
+        ),
+        (
+            &["put", "a", "b", "--bloom_bits=5"],
+            "Failed: Not implemented: --bloom_bits (the OPTIONS file decides)\n",
+        ),
+    ] {
+        let run = ldb(args, "");
+        assert_eq!((run.code, run.err.as_str()), (Some(1), text), "{args:?}");
+    }
+    assert!(
+        ldb(&["bogus"], "")
+            .err
+            .starts_with("Unknown command\nldb - ")
+    );
+    let times = temp.join("times");
+    let db = format!("--db={}", times.display());
+    run(["ldb", &db, "--ttl", "put", "--create_if_missing", "a", "b"]).ok();
+    assert_eq!(run(["ldb", &db, "--ttl", "scan"]).ok(), "a : b\n");
+    let stamped = run(["ldb", &db, "--ttl", "dump", "--timestamp"]).ok();
+    let head = "Dumping key-values from Fri May 10 00:40:02 2013 to Tue Jan 19 03:14:07 2038\n";
+    assert!(
+        stamped.starts_with(head) && stamped.contains(" a ==> b\n"),
+        "{stamped}"
+    );
+    assert_eq!(
+        run(["ldb", &db, "--ttl", "scan", "--end_time=1400000000"]).ok(),
+        ""
+    );
+}
+
+#[test]
+fn sst_dump_names_damage_and_writes_raw_dumps_beside_the_table() {
+    let temp = TempDir::new(test_name!());
+    let dir = golden_case("golden-7.8", "default").copy_to(temp.join(""));
+    let (out, code) = tool(
+        &temp.join(""),
+        "sst_dump --file=db/000009.sst --command=raw",
+    );
+    assert_eq!(code, Some(0), "{out}");
+    assert!(
+        out.ends_with("raw dump written to file db/000009_dump.txt\n"),
+        "{out}"
+    );
+    let raw = std::fs::read_to_string(dir.join("000009_dump.txt")).unwrap();
+    assert!(raw.starts_with("Footer Details:\n--------------------------------------\n  metaindex handle: C64321\n  index handle: B63C27\n  table_magic_number: 9863518390377041911\n  format version: 5\n"), "{raw}");
+    for part in [
+        "  Properties block handle: E23CDF06\n",
+        "  HEX    6B65793030313035: 00F31F\n  ASCII  k e y 0 0 1 0 5 \n  ------\n",
+        "Data Block # 1 @ 00F31F\n",
+        "  ASCII  k e y 0 0 0 0 0 : m e j g v f g u w c n y r 4 2 y z l 5 r \n",
+        "  # data blocks: 2\n  min data block size: 3641\n  max data block size: 4083\n  avg data block size: 3862.000000\n",
+    ] {
+        assert!(raw.contains(part), "{part}");
+    }
+    let table = dir.join("000009.sst");
+    let mut bytes = std::fs::read(&table).unwrap();
+    bytes[100] ^= 1;
+    std::fs::write(&table, &bytes).unwrap();
+    for command in ["check", "verify"] {
+        let path = table.display().to_string();
+        let err = run([
+            "sst_dump",
+            &format!("--file={path}"),
+            &format!("--command={command}"),
+        ])
+        .fails(1);
+        assert!(err.contains("Corruption: "), "{command}: {err}");
+    }
+    std::fs::write(&table, &bytes[..500]).unwrap();
+    let (_, code) = tool(
+        &temp.join(""),
+        "sst_dump --file=db/000009.sst --command=identify",
+    );
+    assert_eq!(code, Some(1));
+    let (out, code) = tool(&temp.join(""), "sst_dump --file=db --command=identify");
+    assert_eq!(code, Some(0));
+    assert!(out.ends_with("Number of valid SST files: 1\n"), "{out}");
+}
+
+#[test]
+fn db_bench_takes_the_flags_of_rocksdb_and_prints_its_lines() {
+    let temp = TempDir::new(test_name!());
+    let dir = format!("--db={}", temp.join("db").display());
+    let args = [
+        "db_bench",
+        &dir,
+        "--benchmarks=fillseq,readrandom",
+        "--num=200",
+        "--histogram",
+        "--block_size=8192",
+    ];
+    let done = run(args);
+    assert_eq!(
+        (done.code, done.err.as_str()),
+        (Some(0), "ignored: --histogram\n"),
+        "{done:?}"
+    );
+    let line = done
+        .out
+        .lines()
+        .find(|l| l.starts_with("fillseq      : "))
+        .unwrap_or_else(|| panic!("{done:?}"));
+    assert!(
+        line.contains(" micros/op ")
+            && line.contains(" ops/sec ")
+            && line.contains(" 200 operations; "),
+        "{line}"
+    );
+    assert!(done.out.contains("(200 of 200 found)"), "{done:?}");
+    run(["db_bench", "--benchmarks=fillseq", "--bogus=1"]).fails(2);
+    assert!(
+        run(["db_bench", "--help"])
+            .ok()
+            .contains("Example: db_bench")
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn the_binary_is_the_tool_it_is_called() {
+    let temp = TempDir::new(test_name!());
+    let at = temp.join("");
+    for (name, text) in [
+        ("ldb", "Usage: ldb "),
+        ("sst_dump", "Usage: sst_dump "),
+        ("db_bench", "Usage: db_bench "),
+    ] {
+        std::os::unix::fs::symlink(SPANLITH, at.join(name)).unwrap();
+        let output = Command::new(at.join(name)).arg("--help").output().unwrap();
+        assert!(output.status.success());
+        assert!(
+            String::from_utf8_lossy(&output.stdout).contains(text),
+            "{name}"
+        );
+    }
+}
