@@ -201,7 +201,14 @@ impl Ldb {
             family.name
         )?;
         writeln!(self.out, "log number: {}", family.log_number)?;
-        writeln!(self.out, "comparator: {}", family.comparator)?;
+        if family.comparator == Comparator::Bytewise.name() {
+            writeln!(self.out, "comparator: {}", family.comparator)?;
+        } else {
+            // The words of a tool that has no other.
+            let name = &family.comparator;
+            let text = "but the comparator object is not available.";
+            writeln!(self.out, "comparator: <{name}>, {text}")?;
+        }
         for level in 0..LEVELS {
             writeln!(self.out, "--- level {level} --- version# {version} ---")?;
             for f in of_level(family, level) {

@@ -74,8 +74,8 @@ fn reading_with_ldb_and_sst_dump_changes_nothing() {
     let before = contents(&dir);
     for line in [
         "ldb --db=db scan",
-        "ldb --db=db get key00001",
-        "ldb --db=db multi_get key00001 nokey",
+        "ldb --db=db get key00010",
+        "ldb --db=db multi_get key00010 nokey",
         "ldb --db=db dump --stats",
         "ldb --db=db idump --stats",
         "ldb --db=db checkconsistency",

@@ -8,7 +8,10 @@ use std::process::Stdio;
 #[test]
 fn a_command_line_that_makes_no_sense_ends_with_2_and_a_hint() {
     for (args, hint) in [
-        (&["dbb"][..], "some similar subcommands exist: 'blob', 'db'"),
+        (
+            &["dbb"][..],
+            "some similar subcommands exist: 'blob', 'db_bench', 'db'",
+        ),
         (&["db", "scn"], "a similar subcommand exists: 'scan'"),
         (
             &["db", "scan", "--limi", "--db", "x"],
