@@ -25,7 +25,7 @@ impl Ldb {
             let text = "At least one <key> <value> pair must be specified batchput.";
             return Err(Stop::failed(text));
         }
-        if words.len() % 2 != 0 {
+        if !words.len().is_multiple_of(2) {
             let text = "Equal number of <key>s and <value>s must be specified for batchput.";
             return Err(Stop::failed(text));
         }
