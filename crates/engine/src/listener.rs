@@ -246,6 +246,15 @@ pub struct WriteStallInfo {
     pub previous: WriteStall,
 }
 
+/// The end of an error of the background.
+#[derive(Clone, Debug)]
+pub struct ErrorRecoveryInfo {
+    /// The first cause.
+    pub old_error: Error,
+    /// What the last try failed with; `None` if all is well again.
+    pub new_error: Option<Error>,
+}
+
 macro_rules! listeners {
     ($($(#[$doc:meta])* $name:ident($info:ty);)*) => {
         /// Is told what happens in a database. Every method does nothing unless it is written.
@@ -262,6 +271,11 @@ macro_rules! listeners {
                 _reason: BackgroundErrorReason,
                 _error: &mut Option<Error>,
             ) {
+            }
+            /// What failed is going to be tried again without being asked. If a listener returns
+            /// false, it is not: writes or work stay back until `Db::resume`.
+            fn on_error_recovery_begin(&self, _reason: BackgroundErrorReason, _error: &Error) -> bool {
+                true
             }
         }
 
@@ -303,6 +317,8 @@ listeners! {
     on_column_family_handle_deletion_started(String);
     /// A file was taken in from outside.
     on_external_file_ingested(ExternalFileInfo);
+    /// An error of the background is over, or is not tried to be overcome any more.
+    on_error_recovery_end(ErrorRecoveryInfo);
     /// Writers are slowed down, stopped, or let go.
     on_stall_conditions_changed(WriteStallInfo);
 }
@@ -361,6 +377,13 @@ impl Listeners {
         let mut error = Some(error);
         self.tell(|listener| listener.on_background_error(reason, &mut error));
         error
+    }
+
+    /// Tells all listeners that something is going to be tried again; false if one objects.
+    pub fn on_error_recovery_begin(&self, reason: BackgroundErrorReason, error: &Error) -> bool {
+        let mut goes_on = true;
+        self.tell(|listener| goes_on &= listener.on_error_recovery_begin(reason, error));
+        goes_on
     }
 }
 

@@ -61,8 +61,8 @@ impl Engine {
             if state.ends() {
                 return Err(Error::shutdown(""));
             }
-            if let Some(e) = &state.error {
-                return Err(e.clone());
+            if let Some(e) = state.trouble.refusal() {
+                return Err(e);
             }
             if state.paused > 0 {
                 return Err(super::job::manual_paused());

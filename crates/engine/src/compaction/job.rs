@@ -5,7 +5,8 @@ use super::outputs::Outputs;
 use super::own_readers::described_anew;
 use crate::compaction::{Below, CompactionIter, IterSettings};
 use crate::core::{
-    DbState, Engine, Family, FamilySettings, FamilyState, JobTimes, WrittenBy, gate,
+    DbState, Engine, Family, FamilySettings, FamilyState, JobTimes, Place, WrittenBy, gate,
+    panicked,
 };
 use crate::filter::{FilterContext, TableCreation, protective_filter};
 use crate::iter::{LevelIter, MergingIter, Source};
@@ -17,9 +18,10 @@ use crate::picker::{
 use crate::version::edit::BlobFileGarbage;
 use crate::version::{NewFile, VersionEdit};
 use spanlith_base::range_del::CompactionRangeDels;
-use spanlith_base::{Error, ErrorKind, MAX_SEQUENCE, Result, SubCode};
+use spanlith_base::{Error, ErrorKind, MAX_SEQUENCE, Result, Severity, SubCode};
 use spanlith_env::IoPriority;
 use spanlith_table::{ReadActivity, ReadParams};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -61,6 +63,11 @@ impl CompactionJob {
     }
 }
 
+/// Whether an error says that output and input of a job differ.
+fn is_mismatch(e: &Error) -> bool {
+    e.kind() == ErrorKind::Corruption && e.severity() == Severity::Hard
+}
+
 /// The outcome of a manual compaction that was called off.
 pub(crate) fn manual_paused() -> Error {
     Error::new(ErrorKind::Incomplete, "").with_subcode(SubCode::ManualCompactionPaused)
@@ -71,7 +78,7 @@ impl Engine {
     pub(crate) fn background_compaction(self: &Arc<Self>) {
         let job = {
             let mut state = self.state.lock();
-            state.compactions_queued -= 1;
+            state.compactions_queued = state.compactions_queued.saturating_sub(1);
             let job = self.next_job(&mut state);
             if job.is_none() {
                 drop(state);
@@ -83,24 +90,45 @@ impl Engine {
             job
         };
         if let Some(job) = job {
-            let result = self.run_plan(&job);
-            self.end_plan(&job);
-            self.release_space(room_for(&job.plan));
+            let mut result = self.run_plan_caught(&job);
+            if result.as_ref().is_err_and(is_mismatch) {
+                // What was written contradicts what was read: once may be a fault of the memory.
+                let again = self.run_plan_caught(&job);
+                result = again.map_err(|e| match is_mismatch(&e) {
+                    true => e.with_severity(Severity::Fatal),
+                    false => e,
+                });
+            }
+            // Before the plan ends: the same plan is not to be picked again at once.
             match result {
-                Ok(_) => {}
+                Ok(_) => self.work_succeeded(Place::Compaction),
                 Err(e) if e.kind() == ErrorKind::ColumnFamilyDropped => {}
                 Err(_) if self.stopping() => {}
-                Err(e) => self.set_error("a compaction", &e),
+                Err(e) => {
+                    let files = job.plan.input_files().cloned().collect();
+                    self.set_error_of(files, &e);
+                }
             }
+            self.end_plan(&job);
+            self.release_space(room_for(&job.plan));
         }
         for file in &self.c.purge.run() {
             self.note_deleted(file);
         }
     }
 
+    /// As [`Self::run_plan`]; a panic becomes an error.
+    fn run_plan_caught(self: &Arc<Self>, job: &CompactionJob) -> Result<Vec<u64>> {
+        let done = catch_unwind(AssertUnwindSafe(|| self.run_plan(job)));
+        done.unwrap_or_else(|panic| Err(panicked("compaction", &*panic)))
+    }
+
     /// The next compaction of the family that has waited longest.
     fn next_job(&self, state: &mut DbState) -> Option<CompactionJob> {
-        if state.manual > 0 || state.paused > 0 || state.error.is_some() || state.ends() {
+        if state.manual > 0 || state.paused > 0 || state.ends() {
+            return None;
+        }
+        if state.trouble.stops_work() || state.trouble.holds(Place::Compaction) {
             return None;
         }
         while let Some(id) = state.compaction_queue.pop_front() {
@@ -175,9 +203,10 @@ impl Engine {
     pub(crate) fn end_plan(self: &Arc<Self>, job: &CompactionJob) {
         let mut state = self.state.lock();
         for file in job.plan.input_files() {
-            file.being_compacted.store(false, Ordering::Relaxed);
+            let stays = state.trouble.is_quarantined(file);
+            file.being_compacted.store(stays, Ordering::Relaxed);
         }
-        state.compactions_running -= 1;
+        state.compactions_running = state.compactions_running.saturating_sub(1);
         if let Some(f) = state.family_mut(job.family.id) {
             f.running.retain(|r| r.id != job.id);
         }
@@ -264,9 +293,9 @@ impl Engine {
                         .map(|r| scope.spawn(|| self.run_part(job, r)))
                         .collect();
                     let mut results = vec![self.run_part(job, &mut first[0])];
-                    let panicked = || Err(Error::aborted("panic in a part of a compaction"));
+                    let lost = || Err(Error::aborted("panic in a part of a compaction"));
                     let join = threads.into_iter().map(|t| t.join());
-                    results.extend(join.map(|r| r.unwrap_or_else(|_| panicked())));
+                    results.extend(join.map(|r| r.unwrap_or_else(|_| lost())));
                     results
                 })
             };
@@ -286,7 +315,8 @@ impl Engine {
             failed = Some(
                 Error::corruption("Compaction number of input keys does not match")
                     .with("expected", expected)
-                    .with("read", read),
+                    .with("read", read)
+                    .with_severity(Severity::Hard),
             );
         }
         if failed.is_none() && ranges.iter().any(|r| !r.outputs.done.is_empty()) {

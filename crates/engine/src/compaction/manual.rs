@@ -143,8 +143,8 @@ impl Engine {
             if state.ends() {
                 return Err(Error::shutdown(""));
             }
-            if let Some(e) = &state.error {
-                return Err(e.clone());
+            if let Some(e) = state.trouble.refusal() {
+                return Err(e);
             }
             let f = state.alive(family.id)?;
             // Flushed by somebody else meanwhile, or a wait would not end.
@@ -261,8 +261,8 @@ impl Engine {
             if state.ends() {
                 return Err(Error::shutdown(""));
             }
-            if let Some(e) = &state.error {
-                return Err(e.clone());
+            if let Some(e) = state.trouble.refusal() {
+                return Err(e);
             }
             if self.manual_is_off(options.canceled.as_deref()) {
                 return Err(manual_paused());
@@ -292,6 +292,9 @@ impl Engine {
                     continue;
                 }
                 ManualOutcome::Conflict => {
+                    if let Some(e) = state.trouble.quarantined() {
+                        return Err(e);
+                    }
                     return Err(Error::aborted("files of the range are in use"));
                 }
                 ManualOutcome::Pick(pick) => *pick,

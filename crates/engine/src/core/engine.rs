@@ -19,8 +19,8 @@ use spanlith_base::{Error, FileNumber, Result, SequenceNumber};
 use spanlith_env::{Env, FileLock};
 use spanlith_wal::LogWriter;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 
 /// What an engine is made of, once recovery has read the directory.
 pub(crate) struct Components {
@@ -51,6 +51,8 @@ pub(crate) struct Components {
 /// An open database.
 pub(crate) struct Engine {
     pub c: Components,
+    /// Itself, for timers.
+    pub me: Weak<Self>,
     /// Options in force; replaced as a whole under the state mutex.
     options: ArcCell<DbOptions>,
     /// Order of OPTIONS files: who holds it writes what is in force.
@@ -70,6 +72,8 @@ pub(crate) struct Engine {
     /// Followers that still insert their own batches. Set by the leader before it releases them,
     /// counted down with Release, awaited with Acquire.
     pub apply_left: AtomicUsize,
+    /// Held by who resumes after an error.
+    pub resume_token: Mutex<()>,
     pub leader: Mutex<LeaderState>,
     /// Closed logs with bytes that were not synced, oldest first. A descriptor that wrote is the one
     /// that syncs.
@@ -106,6 +110,8 @@ pub(crate) struct Engine {
     pub times: Mutex<SeqnoTimes>,
     /// Records that.
     pub times_timer: std::sync::Mutex<TimesTimer>,
+    /// Tries again what failed.
+    pub resume_timer: std::sync::Mutex<Option<Box<dyn Send + Sync>>>,
     /// Looks at flushes that wait for history to be given up, once there was one.
     pub postponed_timer: std::sync::Mutex<Option<Box<dyn Send + Sync>>>,
 }
@@ -136,7 +142,8 @@ impl Engine {
         let families = FamilySet::new(families);
         let lock = c.lock.take();
         let now = c.env.clock.monotonic_nanos();
-        Arc::new(Self {
+        Arc::new_cyclic(|me| Self {
+            me: me.clone(),
             options: ArcCell::new(Arc::new(c.options.clone())),
             options_file: Mutex::new(rank::OPTIONS, ()),
             counters: DbCounters::new(now),
@@ -150,6 +157,7 @@ impl Engine {
             visible: AtomicU64::new(visible),
             queue: GroupQueue::new(),
             apply_left: AtomicUsize::new(0),
+            resume_token: Mutex::new(rank::RESUME, ()),
             leader: Mutex::new(rank::LEADER, leader),
             old_logs: Mutex::new(rank::OLD_LOGS, Vec::new()),
             manifest_number: AtomicU64::new(manifest.number),
@@ -169,6 +177,7 @@ impl Engine {
             lock: std::sync::Mutex::new(lock),
             timer: std::sync::Mutex::new(None),
             age_timer: std::sync::Mutex::new(None),
+            resume_timer: std::sync::Mutex::new(None),
             postponed_timer: std::sync::Mutex::new(None),
             times: Mutex::new(rank::LEAF, SeqnoTimes::default()),
             times_timer: std::sync::Mutex::new(None),
@@ -209,27 +218,6 @@ impl Engine {
             .join(crate::version::filenames::log_file_name(number))
     }
 
-    /// Records a background error: the first one stays, writes are refused from now on (W5).
-    pub(crate) fn set_error(&self, what: &str, error: &Error) {
-        let Some(error) = &self.tell_error(what, error) else {
-            self.c.log.warn(format_args!(
-                "{what} failed, a listener cleared the error: {error}"
-            ));
-            return;
-        };
-        let mut state = self.state.lock();
-        state.error_count += 1;
-        if state.error.is_none() {
-            state.error = Some(error.clone());
-        }
-        self.write_gate.fetch_or(gate::REFUSE, Ordering::Relaxed);
-        drop(state);
-        self.changed.notify_all();
-        self.c
-            .log
-            .warn(format_args!("{what} failed, writes stop: {error}"));
-    }
-
     /// Refuses what changes the database when it was opened for reading only.
     pub(crate) fn writable(&self) -> Result<()> {
         if self.c.read_only {
@@ -246,7 +234,7 @@ impl Engine {
         if state.closing {
             return Some(Error::shutdown(""));
         }
-        state.error.clone()
+        state.trouble.refusal()
     }
 
     /// Waits for `self.changed`, running a background job on this thread instead if the executor is

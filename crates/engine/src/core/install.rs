@@ -1,5 +1,6 @@
 //! Version edits and superversions: written, synced, installed, in this order (V3).
 
+use super::background_error::Place;
 use super::engine::gate;
 use super::manifest::Urgency;
 use super::state::{DbState, FamilyState};
@@ -8,7 +9,7 @@ use super::{Engine, Family, ManifestState, SuperVersion};
 use crate::picker::needs_compaction;
 use crate::version::{LevelTargets, ValueSizes, Version, VersionBuilder, VersionEdit, filenames};
 
-use spanlith_base::Result;
+use spanlith_base::{Error, Result, Severity};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -120,8 +121,10 @@ impl Engine {
             sequence = largest.chain(edit.last_sequence).fold(sequence, u64::max);
             let log_number = edit.log_number.unwrap_or(log_number).max(log_number);
             let mut builder = VersionBuilder::new(&base).with_purge_sink(family.sink());
-            builder.apply(&edit)?;
-            let version = Arc::new(builder.build()?);
+            // A version that contradicts itself is a broken promise of ours.
+            let broken = |e: Error| e.with_severity(Severity::Fatal);
+            builder.apply(&edit).map_err(broken)?;
+            let version = Arc::new(builder.build().map_err(broken)?);
             // A new table is opened before anything depends on it: what cannot be read back fails
             // the job, and the first reader finds index and filter in place.
             let mut value_sizes = ValueSizes::of(&base);
@@ -213,7 +216,10 @@ impl Engine {
                 .try_for_each(|edit| writer.add_record(&edit.encode()))
                 .and_then(|()| writer.sync())
         };
-        written.inspect_err(|_| manifest.writer = None)
+        written.inspect_err(|e| {
+            manifest.writer = None;
+            self.set_error(Place::Manifest, e);
+        })
     }
 
     /// Publishes a family's memtables and version to readers, and recomputes stalls and scores.
@@ -243,7 +249,7 @@ impl Engine {
     }
 
     /// Scores and stall condition of the installed version.
-    fn recompute(&self, state: &mut DbState, id: u32) {
+    pub(super) fn recompute(&self, state: &mut DbState, id: u32) {
         let Some(f) = state.family_mut(id) else {
             return;
         };

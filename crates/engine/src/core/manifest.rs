@@ -177,6 +177,23 @@ impl Engine {
         Ok(())
     }
 
+    /// Starts a new MANIFEST with what is installed, if the one before failed.
+    ///
+    /// # Errors
+    /// Those of the file system; the next edit tries again.
+    pub(crate) fn renew_manifest(&self) -> Result<()> {
+        let mut manifest = self.manifest.lock();
+        if manifest.writer.is_some() {
+            return Ok(());
+        }
+        let edit = VersionEdit {
+            prev_log_number: Some(0),
+            last_sequence: Some(self.state.lock().table_sequence),
+            ..VersionEdit::default()
+        };
+        self.write_edits(&mut manifest, vec![edit], Urgency::Background)
+    }
+
     /// The installed versions and counters.
     pub(super) fn snapshot_facts(&self, manifest: &ManifestState) -> SnapshotFacts {
         let state = self.state.lock();

@@ -4,6 +4,7 @@
 //! The verbs live in the modules that own them (`write`, `read`, `flush`, `compaction`), as further
 //! `impl Engine` blocks.
 
+mod background_error;
 mod bounds;
 mod covered_bytes;
 mod engine;
@@ -18,6 +19,7 @@ mod news;
 mod observe;
 mod opening;
 mod purge;
+mod raise;
 mod recheck;
 mod request;
 mod resources;
@@ -41,6 +43,7 @@ pub use snapshots::{Snapshot, SnapshotList};
 pub use superversion::SuperVersion;
 pub(crate) use throttle::{DelayController, StallCondition, StallInput, stall_condition};
 
+pub(crate) use background_error::{Place, is_lack};
 pub(crate) use bounds::{CutSides, FileBounds};
 pub(crate) use covered_bytes::CoveredBytes;
 pub(crate) use engine::{Components, Engine, gate};
@@ -53,6 +56,7 @@ pub(crate) use purge::PurgeQueue;
 pub(crate) use recheck::Recheck;
 pub(crate) use request::{Payload, Request};
 pub(crate) use resources::Resources;
+pub(crate) use schedule::panicked;
 pub(crate) use seqno_times::{RESERVED, SeqnoTimes};
 pub(crate) use settings::{
     bottommost_compression_options, compression_options, level_options, reader_options,

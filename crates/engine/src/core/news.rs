@@ -6,11 +6,8 @@ use super::purge::Obsolete;
 use super::state::{DbState, FamilyState};
 use super::throttle::StallCondition;
 use crate::info_log::events::TableFileDeletion;
-use crate::listener::{
-    BackgroundErrorReason, MemtableInfo, TableFileDeletionInfo, WriteStall, WriteStallInfo,
-};
+use crate::listener::{MemtableInfo, TableFileDeletionInfo, WriteStall, WriteStallInfo};
 use crate::version::{FileChecksum, filenames};
-use spanlith_base::Error;
 use spanlith_memtable::MemTable;
 
 /// Something to tell.
@@ -117,27 +114,6 @@ impl Engine {
                 job,
                 result: Ok(()),
             });
-    }
-
-    /// Tells listeners about an error; `None` if one of them cleared it and writes may go on. An error of
-    /// the log stays: what it holds is not known any more.
-    pub(super) fn tell_error(&self, what: &str, error: &Error) -> Option<Error> {
-        let reason = match what {
-            "a flush" => BackgroundErrorReason::Flush,
-            "a compaction" => BackgroundErrorReason::Compaction,
-            "sealing a memtable" | "an insert into the memtable" => BackgroundErrorReason::MemTable,
-            _ => BackgroundErrorReason::WriteCallback,
-        };
-        let left = self.c.listeners.on_background_error(reason, error.clone());
-        let may_clear = matches!(
-            reason,
-            BackgroundErrorReason::Flush | BackgroundErrorReason::Compaction
-        );
-        if may_clear {
-            left
-        } else {
-            left.or_else(|| Some(error.clone()))
-        }
     }
 
     /// Whether files get checksums. What is not understood is refused before a database is opened.

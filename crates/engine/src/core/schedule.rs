@@ -1,10 +1,12 @@
 //! Decides, under the state mutex, which background jobs to queue.
 
 use super::Engine;
+use super::background_error::Place;
 use super::state::{DbState, FamilyState};
 use super::throttle::{SpeedUpInput, wants_speed_up};
-use spanlith_base::{Error, Result};
+use spanlith_base::{Error, Result, Severity};
 use spanlith_env::JobClass;
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -35,13 +37,15 @@ impl Engine {
 
     /// Queues flushes and compactions as far as there is work and room for them.
     pub(crate) fn schedule(self: &Arc<Self>, state: &mut DbState) {
-        let stopped = state.ends() || state.paused > 0 || state.error.is_some();
+        let stopped = state.ends() || state.paused > 0 || state.trouble.stops_work();
         if !state.started || stopped || self.c.read_only {
             return;
         }
         let mut due = Vec::new();
         let atomic = self.c.options.atomic_flush;
-        if atomic && state.families.values().any(FamilyState::flush_is_due) {
+        let may_flush = !state.trouble.holds(Place::Flush);
+        let may_compact = !state.trouble.holds(Place::Compaction);
+        if atomic && may_flush && state.families.values().any(FamilyState::flush_is_due) {
             // One job flushes all families; the default family's flags stand for it.
             let f = state.family_mut(0).expect("always there");
             if !f.flush_scheduled {
@@ -50,7 +54,7 @@ impl Engine {
             }
         }
         for f in state.families.values_mut() {
-            if !atomic && !f.flush_scheduled && f.flush_is_due() {
+            if !atomic && may_flush && !f.flush_scheduled && f.flush_is_due() {
                 f.flush_scheduled = true;
                 due.push(f.family.clone());
             }
@@ -66,7 +70,7 @@ impl Engine {
                 me.background_flush(&family)
             });
         }
-        if state.manual > 0 {
+        if state.manual > 0 || !may_compact {
             return;
         }
         let busy = state.compactions_queued + state.compactions_running;
@@ -97,9 +101,8 @@ impl Engine {
         self.c.env.executor.spawn(
             class,
             Box::new(move || {
-                if catch_unwind(AssertUnwindSafe(job)).is_err() {
-                    let e = Error::aborted(format!("panic in a {what} job"));
-                    me.set_error(what, &e);
+                if let Err(panic) = catch_unwind(AssertUnwindSafe(job)) {
+                    me.set_error(Place::Panic, &panicked(what, &*panic));
                     let mut state = me.state.lock();
                     // The job cannot give back what it took; nothing new starts after an error.
                     for f in state.families.values_mut() {
@@ -123,6 +126,14 @@ impl Engine {
         }
         Ok(())
     }
+}
+
+/// What a job that panicked comes to: a promise is broken, and only opening again helps.
+pub(crate) fn panicked(what: &str, panic: &(dyn Any + Send)) -> Error {
+    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    let text = text.unwrap_or_else(|| "no message".to_string());
+    Error::aborted(format!("panic in a {what} job: {text}")).with_severity(Severity::Fatal)
 }
 
 /// Whether one compaction job is not enough for a family.

@@ -1,5 +1,6 @@
 //! What the state mutex, the write leadership and the manifest token guard.
 
+use super::background_error::Trouble;
 use super::mem_charge::MemCharge;
 use super::throttle::StallCondition;
 use super::{Family, FamilySettings};
@@ -17,6 +18,8 @@ use std::sync::{Arc, OnceLock};
 pub(crate) mod rank {
     /// Contents of OPTIONS files. Held across I/O.
     pub const OPTIONS: u8 = 5;
+    /// Resuming after an error. Held across I/O.
+    pub const RESUME: u8 = 7;
     /// Write leadership: group formation, sequence assignment, the current log.
     pub const LEADER: u8 = 10;
     /// Closed logs that are not synced yet. Held across I/O.
@@ -187,9 +190,9 @@ pub(crate) struct DbState {
     pub paused: usize,
     /// The files of a level are being listed in another one.
     pub refitting: bool,
-    /// The first fatal background error. Writes are refused while it is set.
-    pub error: Option<Error>,
-    /// Number of background errors so far.
+    /// What went wrong in the background and is not over.
+    pub trouble: Trouble,
+    /// Number of flushes and compactions that failed so far.
     pub error_count: u64,
     /// Recovery is over: background jobs may run. Before that, an output of theirs would look like
     /// a left-over of a crash.
@@ -229,7 +232,7 @@ impl DbState {
             manual_running: 0,
             paused: 0,
             refitting: false,
-            error: None,
+            trouble: Trouble::default(),
             error_count: 0,
             started: false,
             closing: false,
@@ -366,6 +369,9 @@ pub(crate) struct LeaderState {
     pub log_room: u64,
     /// Sequence number that the last record of the current log begins with; 0 if it has none.
     pub last_record: SequenceNumber,
+    /// Highest sequence number given to a group that failed; 0 if none has. No other write gets such
+    /// a number (D6).
+    pub taken: SequenceNumber,
     /// Writers in the last group that synced.
     pub sync_group: usize,
     /// Duration of a sync, smoothed, in nanoseconds.

@@ -1,6 +1,6 @@
 //! Flush on demand, and closing.
 
-use crate::core::{Engine, Family};
+use crate::core::{Engine, Family, Place};
 use crate::listener::FlushReason;
 use spanlith_base::{Error, ErrorKind, Result};
 use std::sync::Arc;
@@ -40,7 +40,7 @@ impl Engine {
                 .collect();
             if !filled.is_empty() {
                 self.switch_memtables(&mut leader, &filled, FlushReason::ManualFlush)
-                    .inspect_err(|e| self.set_error("sealing a memtable", e))?;
+                    .inspect_err(|e| self.set_error(Place::Seal, e))?;
             }
         }
         let mut state = self.state.lock();
@@ -60,13 +60,16 @@ impl Engine {
                 f.flush_postponed = false;
             }
         }
+        // Who asks does not wait for the next try.
+        state.trouble.release(None);
+        let failed_before = state.trouble.failed_flushes;
         self.schedule(&mut state);
         if !wait {
             return Ok(());
         }
         loop {
-            if let Some(e) = &state.error {
-                return Err(e.clone());
+            if let Some(e) = state.trouble.refusal() {
+                return Err(e);
             }
             let there = last.iter().any(|(id, mem)| {
                 let f = state.family(*id);
@@ -74,6 +77,11 @@ impl Engine {
             });
             if !there {
                 return Ok(());
+            }
+            if state.trouble.failed_flushes != failed_before
+                && let Some(e) = &state.trouble.flush_error
+            {
+                return Err(e.clone());
             }
             if state.ends() && state.flushes() == 0 {
                 return Err(Error::shutdown(""));
@@ -88,8 +96,8 @@ impl Engine {
         let until = limit.map(|l| clock.monotonic_nanos() + l.as_nanos() as u64);
         let mut state = self.state.lock();
         loop {
-            if let Some(e) = &state.error {
-                return Err(e.clone());
+            if let Some(e) = state.trouble.any() {
+                return Err(e);
             }
             if state.ends() {
                 return Err(Error::shutdown(""));
@@ -138,7 +146,7 @@ impl Engine {
         }
         let (over, failed) = {
             let state = self.state.lock();
-            (state.ends(), state.error.is_some())
+            (state.ends(), state.trouble.refuses())
         };
         let flushed = match over || failed {
             true => Ok(()),
@@ -164,9 +172,9 @@ impl Engine {
             if state.closing {
                 return Ok(());
             }
-            state.canceled || state.error.is_some()
+            state.canceled || state.trouble.refuses()
         };
-        let failed = self.state.lock().error.clone();
+        let failed = self.state.lock().trouble.refusal();
         let mut first = match over {
             true => Ok(()),
             false => self.flush_unlogged(),
@@ -182,7 +190,13 @@ impl Engine {
             .fetch_or(crate::core::gate::REFUSE, Ordering::Relaxed);
         self.stopping.store(true, Ordering::Relaxed);
         self.changed.notify_all();
-        for timer in [&self.timer, &self.age_timer, &self.postponed_timer] {
+        let timers = [
+            &self.timer,
+            &self.age_timer,
+            &self.postponed_timer,
+            &self.resume_timer,
+        ];
+        for timer in timers {
             drop(
                 timer
                     .lock()
@@ -198,6 +212,8 @@ impl Engine {
         );
         let drained = self.drain();
         first = first.and(drained);
+        // A resume that is under way sees that the database closes.
+        drop(self.resume_token.lock());
         let mut leader = self.leader.lock();
         if failed.is_none() && leader.log.is_some() {
             // A log that was written is made durable (D12).

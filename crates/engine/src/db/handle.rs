@@ -198,6 +198,17 @@ impl Db {
         self.engine().flush(&all, wait)
     }
 
+    /// Clears an error of the background once its cause is gone, so that writes and background work
+    /// go on: what memtables hold becomes tables, a log or MANIFEST that failed is replaced. Fine if
+    /// nothing is wrong. The database tries the same by itself, unless `max_bgerror_resume_count` is 0
+    /// or a listener objects.
+    ///
+    /// # Errors
+    /// What stands in the way now; the error itself if only opening again helps.
+    pub fn resume(&self) -> Result<()> {
+        self.engine().resume()
+    }
+
     /// Waits until no flush or compaction runs or is due, at most `limit`.
     ///
     /// # Errors

@@ -6,7 +6,7 @@
 use crate::compaction::{CompactionIter, IterSettings};
 use crate::core::{
     CoveredBytes, CutSides, DbState, Engine, Family, FamilyEdit, FamilySettings, FamilyState,
-    FileBounds, Immutable, Recheck, WrittenBy,
+    FileBounds, Immutable, Place, Recheck, WrittenBy, panicked,
 };
 use crate::filter::{FilterContext, TableCreation, protective_filter};
 use crate::flush::notes::FlushNote;
@@ -17,10 +17,11 @@ use crate::iter::{MergingIter, Source};
 use crate::listener::FlushReason;
 use crate::version::{NewFile, VersionEdit};
 use spanlith_base::range_del::{CompactionRangeDels, OutputBounds, TruncatedTombstones};
-use spanlith_base::{Error, ErrorKind, Result};
+use spanlith_base::{Error, ErrorKind, FileNumber, Result, Severity};
 use spanlith_env::IoActivity;
 use spanlith_memtable::MemTable;
 use spanlith_table::{BuilderOptions, Compression, TableBuilder};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// What a new table is built from.
@@ -88,7 +89,7 @@ impl Engine {
             self.read_timestamps(family);
             let picked = {
                 let mut state = self.state.lock();
-                let stop = failed || state.error.is_some() || self.stopping();
+                let stop = failed || state.trouble.stops_work() || self.stopping();
                 let picked = if stop {
                     Vec::new()
                 } else {
@@ -112,12 +113,14 @@ impl Engine {
                 }
                 picked
             };
-            match self.flush_memtables(&picked) {
-                Ok(()) => {}
+            let flush = || self.flush_memtables(&picked, 0);
+            let flushed = catch_unwind(AssertUnwindSafe(flush));
+            match flushed.unwrap_or_else(|panic| Err(panicked("flush", &*panic))) {
+                Ok(()) => self.work_succeeded(Place::Flush),
                 // What is left of a dropped family is of no use to anyone.
                 Err(e) if e.kind() == ErrorKind::ColumnFamilyDropped => {}
                 Err(e) => {
-                    self.set_error("a flush", &e);
+                    self.set_error(Place::Flush, &e);
                     failed = true;
                 }
             }
@@ -163,8 +166,64 @@ impl Engine {
         }
     }
 
-    /// Flushes each family's memtables into one table, and installs all of them in one step.
-    fn flush_memtables(self: &Arc<Self>, picked: &[Picked]) -> Result<()> {
+    /// Flushes all sealed memtables in one edit, which says that no log below `give_up_below` is
+    /// needed. Requires: no flush job runs or begins.
+    pub(crate) fn flush_everything(self: &Arc<Self>, give_up_below: FileNumber) -> Result<()> {
+        let picked: Vec<Picked> = {
+            let mut state = self.state.lock();
+            let some = state.families.values_mut().filter(|f| !f.imm.is_empty());
+            some.map(Picked::all_of).collect()
+        };
+        if picked.is_empty() && give_up_below == 0 {
+            return Ok(());
+        }
+        let done = self.flush_memtables(&picked, give_up_below);
+        let mut state = self.state.lock();
+        for f in state.families.values_mut() {
+            f.flush_running = false;
+        }
+        done
+    }
+
+    /// The edits that say of the families without anything to flush that they need no log below
+    /// `first`.
+    fn forget_old_logs(&self, picked: &[Picked], first: FileNumber) -> Vec<FamilyEdit> {
+        let is_picked = |id: u32| picked.iter().any(|p| p.family.id == id);
+        let families = self.families.load();
+        let others = families.iter().filter(|f| !is_picked(f.id));
+        let edit = |family: &Arc<Family>| FamilyEdit {
+            family: family.clone(),
+            edit: VersionEdit {
+                log_number: Some(first),
+                last_sequence: Some(self.visible()),
+                ..VersionEdit::default()
+            },
+        };
+        others.map(edit).collect()
+    }
+
+    /// Removes tables that no edit names.
+    fn remove_tables(&self, done: &[(FlushNote<'_>, Option<NewFile>)]) {
+        for (note, file) in done {
+            if let Some(file) = file {
+                // What cannot be removed now is removed by the next open.
+                let _ = self
+                    .c
+                    .env
+                    .fs
+                    .delete(&note.family.table_path(file.number, 0));
+            }
+        }
+    }
+
+    /// Flushes each family's memtables into one table, and installs all of them in one step. With
+    /// `give_up_below`, no family needs a log below that any more; 0 is for keeping all that are
+    /// needed.
+    fn flush_memtables(
+        self: &Arc<Self>,
+        picked: &[Picked],
+        give_up_below: FileNumber,
+    ) -> Result<()> {
         let started = self.c.env.clock.monotonic_nanos();
         let mut edits = Vec::with_capacity(picked.len());
         let mut done = Vec::with_capacity(picked.len());
@@ -189,9 +248,16 @@ impl Engine {
                 payload_bytes: mems.iter().map(|m| m.data_bytes()).sum(),
             };
             self.note_flush_begin(&note, &mems);
-            let file = build_table(self, &request)?;
+            let file = match build_table(self, &request) {
+                Ok(file) => file,
+                Err(e) => {
+                    self.remove_tables(&done);
+                    return Err(e);
+                }
+            };
+            let next_log = p.imm.last().map_or(0, |i| i.next_log);
             let mut edit = VersionEdit {
-                log_number: Some(p.imm.last().map_or(0, |i| i.next_log)),
+                log_number: Some(next_log.max(give_up_below)),
                 last_sequence: p.imm.last().map(|i| i.last_sequence),
                 ..VersionEdit::default()
             };
@@ -210,8 +276,11 @@ impl Engine {
         }
         // With several families, writes of one become durable here while earlier writes of another
         // are only in the log: the log must not lose them (F2).
-        if self.families.load().len() > 1 {
-            self.sync_old_logs()?;
+        if give_up_below > 0 {
+            edits.extend(self.forget_old_logs(picked, give_up_below));
+        } else if self.families.load().len() > 1 {
+            self.sync_old_logs()
+                .inspect_err(|e| self.set_error(Place::Log, e))?;
         }
         self.log_and_apply_all(edits, |state| {
             for p in picked {
@@ -241,6 +310,19 @@ impl Engine {
             self.warm_cache(note.family, note.settings, files, WrittenBy::Flush);
         }
         self.check_space()
+    }
+}
+
+impl Picked {
+    /// All that is sealed of a family.
+    fn all_of(f: &mut FamilyState) -> Self {
+        f.flush_running = true;
+        Self {
+            family: f.family.clone(),
+            settings: f.settings.clone(),
+            imm: f.imm.clone(),
+            reason: f.imm.last().map_or(FlushReason::Others, |i| i.reason),
+        }
     }
 }
 
@@ -337,7 +419,8 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewFile>>
         return Err(
             Error::corruption("Number of keys read from memtables differs from expected")
                 .with("expected", expected)
-                .with("read", seen),
+                .with("read", seen)
+                .with_severity(Severity::Hard),
         );
     }
     meta.settle(&builder);

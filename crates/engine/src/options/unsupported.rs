@@ -35,6 +35,8 @@ const DB_ANY: &[&str] = &[
     "WAL_size_limit_MB",
     "avoid_flush_during_recovery",
     "avoid_flush_during_shutdown",
+    "max_bgerror_resume_count",
+    "bgerror_resume_retry_interval",
     // Ways to order writes that promise less than the one there is: here, too, a write is visible
     // when it returns, writes become visible in the order of their sequence numbers, and a snapshot
     // never changes.
@@ -117,10 +119,7 @@ const DB_WITHOUT_EFFECT: &[&str] = &[
     "enforce_write_buffer_manager_during_recovery",
     // Iterators ask prefix filters only if a read option says so, in any case.
     "prefix_seek_opt_in_only",
-    // Parts of features that do not exist: secondary caches, followers, work resumed by itself after
-    // an error in the background.
-    "max_bgerror_resume_count",
-    "bgerror_resume_retry_interval",
+    // Parts of features that do not exist: secondary caches, followers.
     "lowest_used_cache_tier",
     "follower_refresh_catchup_period_ms",
     "follower_catchup_retry_count",

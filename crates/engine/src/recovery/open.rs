@@ -405,6 +405,7 @@ fn assemble(request: &OpenRequest, families: Vec<RecoveredFamily>, parts: Parts)
         // Looked at by the first write.
         log_room: 0,
         last_record: 0,
+        taken: 0,
         sync_group: 1,
         sync_nanos: 0,
     };

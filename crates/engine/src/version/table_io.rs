@@ -166,6 +166,11 @@ impl TableIo {
             .insert(key(number), reader.clone(), 1, Priority::Low);
     }
 
+    /// Closes tables that nobody uses now, except those that their file's metadata holds.
+    pub fn close_idle(&self) {
+        self.open.clear_unpinned();
+    }
+
     /// Closes a table that is about to be deleted.
     pub fn forget(&self, number: u64) {
         self.open.erase(&key(number));

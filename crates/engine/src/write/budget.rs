@@ -5,7 +5,7 @@
 //! as RocksDB chooses; if it asks writers to wait, the leader waits, and all who follow it with it.
 
 use super::room::no_room;
-use crate::core::{Engine, LeaderState};
+use crate::core::{Engine, LeaderState, Place};
 use crate::listener::FlushReason;
 use spanlith_base::{Error, Result};
 use std::sync::Arc;
@@ -48,9 +48,12 @@ impl Engine {
             if no_slowdown {
                 return Err(no_room());
             }
+            if let Some(e) = self.escalate(&mut self.state.lock()) {
+                return Err(e);
+            }
             // The flush that was under way before may have ended without freeing enough.
             self.flush_oldest(leader)?;
-            let helped = executor.is_manual() && executor.help();
+            let helped = executor.is_manual() && (executor.help() || self.pass_time_for_tries());
             if !helped {
                 manager.wait_for_room(SLICE);
             }
@@ -77,7 +80,7 @@ impl Engine {
         };
         if let Some((at, _)) = oldest {
             self.switch_memtables(leader, &[at], FlushReason::WriteBufferManager)
-                .inspect_err(|e: &Error| self.set_error("sealing a memtable", e))?;
+                .inspect_err(|e: &Error| self.set_error(Place::Seal, e))?;
         }
         // What is sealed is flushed, however few memtables that are.
         let mut state = self.state.lock();

@@ -1,7 +1,7 @@
 //! Keeps all logs together below `max_total_wal_size`: the families that need the oldest one are
 //! flushed.
 
-use crate::core::{Engine, LeaderState};
+use crate::core::{Engine, LeaderState, Place};
 use crate::listener::FlushReason;
 use spanlith_base::Result;
 use std::sync::Arc;
@@ -67,7 +67,7 @@ impl Engine {
             .collect();
         if !filled.is_empty() {
             self.switch_memtables(leader, &filled, FlushReason::WalFull)
-                .inspect_err(|e| self.set_error("sealing a memtable", e))?;
+                .inspect_err(|e| self.set_error(Place::Seal, e))?;
             let mut state = self.state.lock();
             for id in holders {
                 if let Some(f) = state.family_mut(id) {

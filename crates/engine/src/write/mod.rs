@@ -8,6 +8,7 @@ mod log_limit;
 mod options;
 mod pipeline;
 mod record;
+mod resume;
 mod room;
 mod sync;
 

@@ -10,7 +10,7 @@
 //! rises only after all inserts of the group.
 
 use super::apply::{Published, Slots, apply};
-use crate::core::{Engine, Family, LeaderState, Payload, Request};
+use crate::core::{Engine, Family, LeaderState, Payload, Place, Request};
 use crate::read::timestamp_missing;
 use crate::write::WriteOptions;
 use crate::write::count::GroupFacts;
@@ -321,8 +321,9 @@ impl Engine {
             self.has_unlogged.store(true, Ordering::Relaxed);
         } else {
             let timer = self.perf_time(PerfCounter::WriteWalTime);
-            self.log_alone(leader, r, count)
-                .map_err(|e| self.log_failed(e))?;
+            if let Err(e) = self.log_alone(leader, r, count) {
+                return Err(self.log_failed(leader, next - 1, e));
+            }
             drop(timer);
             leader.log_bytes += bytes as u64;
             leader.last_record = base;
@@ -349,15 +350,17 @@ impl Engine {
         Ok(())
     }
 
+    /// A group whose last number is `last` may or may not be in the log.
     #[cold]
-    fn log_failed(&self, error: Error) -> Error {
-        self.set_error("a write to the log", &error);
+    fn log_failed(&self, leader: &mut LeaderState, last: SequenceNumber, error: Error) -> Error {
+        leader.taken = leader.taken.max(last);
+        self.set_error(Place::Log, &error);
         error
     }
 
     #[cold]
     fn insert_failed(&self, error: Error) -> Error {
-        self.set_error("an insert into the memtable", &error);
+        self.set_error(Place::Insert, &error);
         error
     }
 
@@ -433,8 +436,9 @@ impl Engine {
         }
         if !disable_wal {
             let _timer = self.perf_time(PerfCounter::WriteWalTime);
-            self.log_group(leader, group, base, (next - base) as u32, sync)
-                .map_err(|e| self.log_failed(e))?;
+            if let Err(e) = self.log_group(leader, group, base, (next - base) as u32, sync) {
+                return Err(self.log_failed(leader, next - 1, e));
+            }
             leader.log_bytes += bytes as u64;
             leader.last_record = base;
         } else {

@@ -1,6 +1,6 @@
 //! Makes room before a group is written: refuses, delays or stops it, and seals a full memtable.
 
-use crate::core::{Engine, Immutable, LeaderState, Opening};
+use crate::core::{Engine, Immutable, LeaderState, Opening, Place, is_lack};
 use crate::listener::FlushReason;
 use crate::options::CompressionType;
 use spanlith_base::{Error, Result};
@@ -77,7 +77,7 @@ impl Engine {
         slots: &[usize],
     ) -> Result<()> {
         self.switch_memtables(leader, slots, FlushReason::WriteBufferFull)
-            .inspect_err(|e| self.set_error("sealing a memtable", e))?;
+            .inspect_err(|e| self.set_error(Place::Seal, e))?;
         // The sealed memtable may be the one too many.
         if self.write_gate.load(Ordering::Relaxed) & crate::core::gate::STOP != 0 {
             self.wait_for_gate(no_slowdown, 0)?;
@@ -116,8 +116,8 @@ impl Engine {
             if state.closing {
                 return Err(Error::shutdown("stalled writes"));
             }
-            if let Some(e) = &state.error {
-                return Err(e.clone());
+            if let Some(e) = state.trouble.refusal() {
+                return Err(e);
             }
             if self.write_gate.load(Ordering::Relaxed) & gate::STOP == 0 {
                 return Ok(());
@@ -129,13 +129,48 @@ impl Engine {
             if no_slowdown {
                 return Err(no_room());
             }
-            // Ends with the flush or compaction that lifts the stop, an error, or close.
+            if let Some(e) = self.escalate(&mut state) {
+                return Err(e);
+            }
+            if state.trouble.next_release().is_some() && self.c.env.executor.is_manual() {
+                drop(state);
+                self.pass_time_for_tries();
+                state = self.state.lock();
+                continue;
+            }
+            // Ends with the flush or compaction that lifts the stop, with an error, with the try that
+            // follows one, or with close.
             state = self.wait_changed(state);
         }
     }
 
     /// Creates the log file of `number`.
     pub(crate) fn create_log(&self, number: u64) -> Result<LogWriter> {
+        let made = self.try_to_create_log(number);
+        match made {
+            Err(e) if is_lack(&e) => {
+                // Tables that nobody uses now give their descriptors back.
+                self.c.io.close_idle();
+                self.try_to_create_log(number)
+            }
+            made => made,
+        }
+        .inspect_err(|_| self.discard_log(number))
+    }
+
+    /// Removes a log that was begun and is not going to be used: replay must not stop at it. One that
+    /// cannot be removed is given up with all others by the next resume.
+    pub(super) fn discard_log(&self, number: u64) {
+        let fs = &self.c.env.fs;
+        let path = self.log_path(number);
+        if let Ok(Some(_)) | Err(_) = fs.entry(&path)
+            && fs.delete(&path).is_err()
+        {
+            self.state.lock().trouble.log_poisoned = true;
+        }
+    }
+
+    fn try_to_create_log(&self, number: u64) -> Result<LogWriter> {
         let o = &self.c.options;
         let reused = self.state.lock().reusable_logs.pop_front();
         let mut file = match reused.map(|old| self.reuse_log(old, number)) {
@@ -192,20 +227,16 @@ impl Engine {
     fn switch_log(&self, leader: &mut LeaderState) -> Result<u64> {
         let number = self.new_file_number();
         let mut new = self.create_log(number)?;
-        let last_record = std::mem::take(&mut leader.last_record);
-        if let Some(before) = &leader.log {
-            if self.c.options.track_and_verify_wals {
-                new.add_predecessor(before.log_number(), before.len(), last_record)?;
+        let begun = self.begin_log(&mut new, leader);
+        let last_record = match begun {
+            Ok(last_record) => last_record,
+            Err(e) => {
+                drop(new);
+                self.discard_log(number);
+                return Err(e);
             }
-            let opening = Opening {
-                number: before.log_number(),
-                size: before.len(),
-                sequence: self.visible(),
-            };
-            let batch = opening.to_batch(&self.c.db_id)?;
-            new.add_record(batch.as_bytes())?;
-            leader.last_record = batch.sequence();
-        }
+        };
+        leader.last_record = last_record;
         let old = leader.log.replace(new);
         leader.log_in_dir = false;
         leader.log_bytes = 0;
@@ -213,6 +244,7 @@ impl Engine {
         leader.log_room = 0;
         let keep_from = {
             let mut state = self.state.lock();
+            state.logs.push_back(number);
             if let Some(old) = &old {
                 state.closed_logs.insert(old.log_number(), old.len());
             }
@@ -221,15 +253,39 @@ impl Engine {
         let mut old_logs = self.old_logs.lock();
         old_logs.retain(|l| l.log_number() >= keep_from);
         if let Some(mut old) = old {
-            old.flush()?;
-            if old.is_synced() {
-                old.close()?;
-                self.track_synced_logs(&[(old.log_number(), old.len())])?;
-            } else {
-                old_logs.push(old);
-            }
+            let done = old.flush().and_then(|()| match old.is_synced() {
+                true => {
+                    old.close()?;
+                    self.track_synced_logs(&[(old.log_number(), old.len())])
+                }
+                false => {
+                    old_logs.push(old);
+                    Ok(())
+                }
+            });
+            drop(old_logs);
+            // The log before holds writes that were acknowledged: an error is one of a write.
+            done.inspect_err(|e| self.set_error(Place::Log, e))?;
         }
         Ok(number)
+    }
+
+    /// Writes what a log begins with; returns the sequence number of its last record.
+    fn begin_log(&self, new: &mut LogWriter, leader: &LeaderState) -> Result<u64> {
+        let Some(before) = &leader.log else {
+            return Ok(0);
+        };
+        if self.c.options.track_and_verify_wals {
+            new.add_predecessor(before.log_number(), before.len(), leader.last_record)?;
+        }
+        let opening = Opening {
+            number: before.log_number(),
+            size: before.len(),
+            sequence: self.visible(),
+        };
+        let batch = opening.to_batch(&self.c.db_id)?;
+        new.add_record(batch.as_bytes())?;
+        Ok(batch.sequence())
     }
 
     /// Seals the mutable memtables of the given slots (with atomic flushes, of all that are not
@@ -252,12 +308,22 @@ impl Engine {
             let filled = (0..leader.slots.len()).filter(|&i| !leader.slots[i].mem.is_empty());
             all = filled.collect();
         }
+        self.seal_memtables(leader, &all, next_log, reason);
+        Ok(())
+    }
+
+    /// Seals the mutable memtables of the given slots over `next_log`, which holds nothing of them.
+    /// Requires: leadership.
+    pub(super) fn seal_memtables(
+        self: &Arc<Self>,
+        leader: &mut LeaderState,
+        slots: &[usize],
+        next_log: u64,
+        reason: FlushReason,
+    ) {
         let last_sequence = self.visible();
         let mut state = self.state.lock();
-        if !reuse {
-            state.logs.push_back(next_log);
-        }
-        for at in all {
+        for &at in slots {
             let slot = &mut leader.slots[at];
             let Some(f) = state.family_mut(slot.family.id) else {
                 continue;
@@ -284,6 +350,5 @@ impl Engine {
         }
         drop(state);
         self.tell_news();
-        Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! Making the log durable.
 
-use crate::core::{Engine, LeaderState};
+use crate::core::{Engine, LeaderState, Place};
 use spanlith_base::{Error, Result};
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ impl Engine {
             None => Ok(()),
             Some(log) => log.flush(),
         };
-        flushed.inspect_err(|e| self.set_error("a write to the log", e))
+        flushed.inspect_err(|e| self.set_error(Place::Log, e))
     }
 
     /// Makes every write so far survive a power cut.
@@ -65,6 +65,6 @@ impl Engine {
             return Err(e);
         }
         self.sync_logs(&mut leader)
-            .inspect_err(|e| self.set_error("a sync of the log", e))
+            .inspect_err(|e| self.set_error(Place::Log, e))
     }
 }

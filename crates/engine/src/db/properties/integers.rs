@@ -27,7 +27,7 @@ const INTEGERS: &[(&str, IntProperty)] = &[
     ("num-running-flushes", |p| u64::from(p.f.flush_running)),
     ("compaction-pending", |p| {
         // Queued but not started, and due but not yet queued.
-        let due = p.f.compaction_due && p.s.error.is_none() && p.s.compactions_running == 0;
+        let due = p.f.compaction_due && !p.s.trouble.refuses() && p.s.compactions_running == 0;
         u64::from(p.s.compactions_queued > 0 || due)
     }),
     ("num-running-compactions", |p| {

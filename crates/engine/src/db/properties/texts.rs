@@ -12,6 +12,9 @@ impl Engine {
         if let Some(v) = self.int_property(family, name) {
             return Some(v.to_string());
         }
+        if name == "spanlith.background-errors" {
+            return Some(self.state.lock().trouble.describe());
+        }
         let name = name.strip_prefix("rocksdb.")?;
         let sv = family.superversion.load_full();
         let (version, cache) = (&sv.version, &family.cache);

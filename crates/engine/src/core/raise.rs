@@ -1,0 +1,348 @@
+//! Taking in an error of the background, telling whom it concerns, and trying again by itself.
+//!
+//! Errors come from jobs and from leaders of writes; tries come from a timer that lives as long as
+//! something is going to be tried. With a manual executor nobody ticks but tests; a stopped writer
+//! then lets the clock pass on its own.
+
+use super::Engine;
+use super::background_error::{Incident, Place, classify, is_lack, is_no_space, wait_before};
+use super::engine::gate;
+use super::state::DbState;
+use crate::options::DbOptions;
+use crate::version::FileMeta;
+use spanlith_base::stats::{Histogram, Ticker};
+use spanlith_base::{Error, ErrorKind, Result, Severity};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// The input files of a compaction.
+pub(crate) type CompactedFiles = Vec<Arc<FileMeta>>;
+
+/// How often the timer looks whether a try is due.
+const PERIOD: Duration = Duration::from_millis(100);
+
+/// Room beside what is to be written before a full disk is tried again, in bytes.
+const SPARE: u64 = 4096;
+
+/// The period between tries, if the options say another than RocksDB's default.
+fn fixed_wait(o: &DbOptions) -> Option<Duration> {
+    let set = o.bgerror_resume_retry_interval;
+    (set != DbOptions::default().bgerror_resume_retry_interval).then(|| Duration::from_micros(set))
+}
+
+/// Tries after which nothing is tried by itself any more. A full disk is tried for ever.
+fn most_tries(o: &DbOptions) -> u32 {
+    u32::try_from(o.max_bgerror_resume_count).unwrap_or(0)
+}
+
+impl Engine {
+    /// Takes in an error: tells listeners, and holds back work or refuses writes (W5) as its class
+    /// says. Requires: the state mutex is free.
+    pub(crate) fn set_error(&self, place: Place, error: &Error) {
+        self.raise(place, error, None);
+    }
+
+    /// As [`Self::set_error`] for a compaction that met corruption: its files are in no plan from now
+    /// on.
+    pub(crate) fn set_error_of(&self, files: CompactedFiles, error: &Error) {
+        self.raise(Place::Compaction, error, Some(files));
+    }
+
+    fn raise(&self, place: Place, error: &Error, files: Option<CompactedFiles>) {
+        let class = classify(place, error);
+        {
+            let mut state = self.state.lock();
+            if matches!(place, Place::Flush | Place::Compaction | Place::Panic) {
+                state.error_count += 1;
+            }
+            if place == Place::Flush {
+                state.trouble.failed_flushes += 1;
+                state.trouble.flush_error = Some(error.clone());
+            }
+            // The MANIFEST has said so itself, or the log.
+            if state.trouble.is_known(error) {
+                drop(state);
+                self.changed.notify_all();
+                return;
+            }
+        }
+        self.count_error(error, class);
+        if is_lack(error) {
+            self.c.io.close_idle();
+        }
+        let told = error.clone().with_severity(class);
+        let left = self.c.listeners.on_background_error(place.reason(), told);
+        let Some(error) = left.or_else(|| (!place.may_be_cleared()).then(|| error.clone())) else {
+            self.c.log.warn(format_args!(
+                "{} failed, a listener cleared the error: {error}",
+                place.text()
+            ));
+            self.changed.notify_all();
+            return;
+        };
+        if class == Severity::None {
+            self.c
+                .log
+                .warn(format_args!("{} failed: {error}", place.text()));
+            return;
+        }
+        let o = self.options();
+        let most = most_tries(&o);
+        let is_corrupt = class == Severity::Soft && error.kind() == ErrorKind::Corruption;
+        let mut by_itself =
+            class < Severity::Fatal && !is_corrupt && (most > 0 || is_no_space(&error));
+        let before = self.state.lock().trouble.attempts(class, place);
+        if by_itself && before.is_none() {
+            let tell = &self.c.listeners;
+            by_itself = tell.on_error_recovery_begin(place.reason(), &error);
+            if by_itself {
+                self.tick_statistic(Ticker::ErrorHandlerAutoresumeCount);
+            }
+        }
+        let clock = &self.c.env.clock;
+        let attempts = before.map_or(0, |n| n + 1);
+        let wait = match is_lack(&error) && attempts == 0 {
+            true => Duration::ZERO,
+            false => wait_before(attempts, fixed_wait(&o)),
+        };
+        let incident = Incident {
+            place,
+            class,
+            error: error.clone(),
+            latest: None,
+            since_micros: clock.now_micros(),
+            attempts: 0,
+            next_try: clock.monotonic_nanos() + wait.as_nanos() as u64,
+            by_itself,
+            held: class == Severity::Soft,
+        };
+        let mut state = self.state.lock();
+        if place == Place::Log {
+            state.trouble.log_poisoned = true;
+        }
+        match files {
+            Some(files) if is_corrupt => state.trouble.quarantine(incident, files),
+            _ => _ = state.trouble.add(incident),
+        }
+        if class > Severity::Soft {
+            self.write_gate.fetch_or(gate::REFUSE, Ordering::Relaxed);
+        }
+        let start = by_itself && self.wants_timer(&mut state);
+        drop(state);
+        if start {
+            self.start_tries();
+        }
+        self.changed.notify_all();
+        let effect = match class {
+            Severity::Soft if is_corrupt => "its files are left alone",
+            Severity::Soft => "it is tried again",
+            _ => "writes stop",
+        };
+        self.c
+            .log
+            .warn(format_args!("{} failed, {effect}: {error}", place.text()));
+    }
+
+    /// Called for a stopped writer: the error that refuses it if the work it waits for keeps failing.
+    pub(crate) fn escalate(&self, state: &mut DbState) -> Option<Error> {
+        let is_idle = state.no_jobs();
+        let incident = state.trouble.escalate(is_idle)?;
+        self.write_gate.fetch_or(gate::REFUSE, Ordering::Relaxed);
+        self.changed.notify_all();
+        self.c.log.warn(format_args!(
+            "{} keeps failing while writers wait for it, writes stop: {}",
+            incident.place.text(),
+            incident.error
+        ));
+        Some(incident.refusal())
+    }
+
+    /// With a manual executor, lets the time pass until held work may begin, and begins it. Returns
+    /// false if nothing is held.
+    pub(crate) fn pass_time_for_tries(&self) -> bool {
+        if !self.c.env.executor.is_manual() {
+            return false;
+        }
+        let Some(at) = self.state.lock().trouble.next_release() else {
+            return false;
+        };
+        let clock = &self.c.env.clock;
+        let now = clock.monotonic_nanos();
+        clock.sleep(Duration::from_nanos(at.saturating_sub(now)));
+        self.release_held(Some(clock.monotonic_nanos()));
+        true
+    }
+
+    /// Lets held work begin whose time has come; all of it for `None`.
+    pub(crate) fn release_held(&self, now: Option<u64>) {
+        let Some(me) = self.me.upgrade() else {
+            return;
+        };
+        let mut state = self.state.lock();
+        let released = state.trouble.release(now);
+        if released == (false, false) {
+            return;
+        }
+        if released.0 {
+            for f in state.families.values_mut() {
+                f.flush_requested |= !f.imm.is_empty();
+            }
+        }
+        if released.1 {
+            let ids: Vec<u32> = state.families.keys().copied().collect();
+            for id in ids {
+                self.recompute(&mut state, id);
+            }
+        }
+        self.tick_statistic(Ticker::ErrorHandlerAutoresumeRetryTotalCount);
+        me.schedule(&mut state);
+    }
+
+    fn wants_timer(&self, state: &mut DbState) -> bool {
+        let starts = state.started && !state.ends() && !state.trouble.timer_runs;
+        state.trouble.timer_runs |= starts;
+        starts
+    }
+
+    fn start_tries(&self) {
+        let me = self.me.clone();
+        let tick = Box::new(move || me.upgrade().is_some_and(|me| me.tick_tries()));
+        let timer = self.c.env.executor.periodic("resume", PERIOD, tick);
+        let mut slot = self
+            .resume_timer
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let old = slot.replace(timer);
+        drop(slot);
+        // The timer before has said that it ends.
+        drop(old);
+    }
+
+    /// One look of the timer; false if nothing is left to be tried.
+    fn tick_tries(self: &Arc<Self>) -> bool {
+        let now = self.c.env.clock.monotonic_nanos();
+        let (is_resume_due, is_release_due, lacks_space) = {
+            let mut state = self.state.lock();
+            if state.ends() || !state.trouble.waits_for_a_try() {
+                state.trouble.timer_runs = false;
+                return false;
+            }
+            let t = &state.trouble;
+            let at = t.next_release();
+            (
+                t.is_resume_due(now),
+                at.is_some_and(|at| at <= now),
+                t.lacks_space(),
+            )
+        };
+        if (is_resume_due || is_release_due) && lacks_space && !self.has_space() {
+            return true;
+        }
+        if is_release_due {
+            self.release_held(Some(now));
+        }
+        if is_resume_due {
+            // How it went stands in the state.
+            let _ = self.resume_by_itself();
+        }
+        true
+    }
+
+    /// Whether the disk holds what memtables would become. Not knowing is no reason to wait.
+    fn has_space(&self) -> bool {
+        let memtables: u64 = {
+            let state = self.state.lock();
+            let of = |f: &super::FamilyState| {
+                let sealed = f.imm.iter().map(|i| i.mem.data_bytes());
+                sealed.sum::<u64>() + f.mem.data_bytes()
+            };
+            state.families.values().map(of).sum()
+        };
+        let free = self.c.env.fs.free_space(&self.c.dir);
+        free.unwrap_or(u64::MAX) >= memtables + SPARE
+    }
+
+    /// Says that a kind of background work succeeded. Requires: the state mutex is free.
+    pub(crate) fn work_succeeded(&self, place: Place) {
+        let over = {
+            let mut state = self.state.lock();
+            state.trouble.end_soft(place)
+        };
+        if let Some(incident) = over {
+            self.tell_end(&incident, Ok(()));
+        }
+    }
+
+    /// Tells that an incident is over, or that nothing is tried any more.
+    pub(crate) fn tell_end(&self, incident: &Incident, outcome: Result<()>) {
+        if outcome.is_ok() {
+            self.c.log.info(format_args!(
+                "{} failed before; that is over after {} more tries",
+                incident.place.text(),
+                incident.attempts
+            ));
+            if incident.by_itself {
+                self.tick_statistic(Ticker::ErrorHandlerAutoresumeSuccessCount);
+            }
+        }
+        if let Some(s) = &self.c.statistics {
+            s.record(
+                Histogram::ErrorHandlerAutoresumeRetryCount,
+                u64::from(incident.attempts),
+            );
+        }
+        let tell = &self.c.listeners;
+        tell.on_error_recovery_end(|| crate::listener::ErrorRecoveryInfo {
+            old_error: incident.error.clone(),
+            new_error: outcome.err(),
+        });
+    }
+
+    /// A try to resume failed. Returns whether it is the last one by itself.
+    pub(crate) fn note_failed_resume(&self, error: &Error) {
+        let o = self.options();
+        let class = match error.kind() {
+            ErrorKind::ShutdownInProgress => Severity::None,
+            // The same mismatch again, or nothing that could go away.
+            ErrorKind::Corruption => Severity::Fatal,
+            _ => classify(Place::Flush, error),
+        };
+        let now = self.c.env.clock.monotonic_nanos();
+        let mut state = self.state.lock();
+        let t = &mut state.trouble;
+        t.resuming = false;
+        t.failed_flushes += 1;
+        t.flush_error = Some(error.clone());
+        let attempts = t.refused_by().map_or(0, |i| i.attempts + 1);
+        let next = now + wait_before(attempts, fixed_wait(&o)).as_nanos() as u64;
+        let was = t.refused_by().is_some_and(|i| i.by_itself);
+        t.resume_failed(error, class, next, most_tries(&o));
+        let given_up = match t.refused_by() {
+            Some(i) if was && !i.by_itself => Some(i.clone()),
+            _ => None,
+        };
+        drop(state);
+        self.changed.notify_all();
+        self.c.log.warn(format_args!("cannot resume yet: {error}"));
+        if let Some(incident) = given_up {
+            self.tell_end(&incident, Err(error.clone()));
+        }
+    }
+
+    pub(crate) fn tick_statistic(&self, ticker: Ticker) {
+        if let Some(s) = &self.c.statistics {
+            s.add(ticker, 1);
+        }
+    }
+
+    fn count_error(&self, error: &Error, class: Severity) {
+        self.tick_statistic(Ticker::ErrorHandlerBgErrorCount);
+        if error.kind() == ErrorKind::Io {
+            self.tick_statistic(Ticker::ErrorHandlerBgIoErrorCount);
+            if class < Severity::Fatal {
+                self.tick_statistic(Ticker::ErrorHandlerBgRetryableIoErrorCount);
+            }
+        }
+    }
+}

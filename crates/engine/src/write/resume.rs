@@ -1,0 +1,207 @@
+//! Resuming after an error: one procedure, whoever asks for it (reliability, section 3.2).
+//!
+//! ```text
+//! jobs end ─► new MANIFEST ─► new log, all memtables sealed ─► all flushed in one edit
+//!          ─► old logs given up ─► error cleared ─► jobs and writers go on
+//! ```
+//!
+//! The memtables hold every acknowledged write, so nothing is read back from a file that failed (E2).
+//! The entries of the group that failed are in no memtable; their sequence numbers are skipped. The
+//! flush of all families is one edit (F2), and it says of every family that it needs no log before
+//! the new one: a log that ends in the middle of nowhere is not replayed any more. Prepared sections
+//! are written to the new log first. Each step can fail and be tried again by the next resume.
+
+use crate::core::{Engine, LeaderState, Place, PreparedSection, gate};
+use crate::listener::FlushReason;
+use spanlith_base::{Error, FileNumber, Result, Severity};
+use spanlith_wal::{BATCH_HEADER_SIZE, BatchIter, BatchOp, LogWriter, PrepareKind, WriteBatch};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+impl Engine {
+    /// Clears an error of the background once its cause is gone.
+    pub(crate) fn resume(self: &Arc<Self>) -> Result<()> {
+        self.writable()?;
+        self.try_to_resume()
+    }
+
+    /// As [`Self::resume`], by itself.
+    pub(crate) fn resume_by_itself(self: &Arc<Self>) -> Result<()> {
+        use spanlith_base::stats::Ticker;
+        self.tick_statistic(Ticker::ErrorHandlerAutoresumeRetryTotalCount);
+        self.try_to_resume()
+    }
+
+    fn try_to_resume(self: &Arc<Self>) -> Result<()> {
+        let token = self.resume_token.lock();
+        let serial = {
+            let mut state = self.state.lock();
+            if state.ends() {
+                return Err(Error::shutdown(""));
+            }
+            let class = state.trouble.refused_by().map(|i| i.class);
+            let freed = state.trouble.end_quarantine();
+            for file in &freed {
+                file.being_compacted.store(false, Ordering::Relaxed);
+            }
+            match class {
+                Some(Severity::Fatal | Severity::Unrecoverable) => {
+                    let e = state.trouble.refusal();
+                    return Err(e.unwrap_or_else(|| Error::aborted("")));
+                }
+                Some(_) => state.trouble.resuming = true,
+                None => {
+                    drop(state);
+                    drop(token);
+                    return self.retry_soft();
+                }
+            }
+            state.trouble.serial
+        };
+        let done = self.bring_back(serial);
+        if let Err(e) = &done {
+            self.note_failed_resume(e);
+        }
+        done
+    }
+
+    /// Tries held work again; waits for a flush.
+    fn retry_soft(self: &Arc<Self>) -> Result<()> {
+        self.look_at_ages();
+        let is_flush = self.state.lock().trouble.has_failed(Place::Flush);
+        self.release_held(None);
+        if !is_flush {
+            return Ok(());
+        }
+        let all: Vec<_> = self.families.load().iter().cloned().collect();
+        self.flush(&all, true)
+    }
+
+    /// The steps of a resume, except for counting its failures. Requires: the token of resumes.
+    fn bring_back(self: &Arc<Self>, serial: u64) -> Result<()> {
+        {
+            let mut state = self.state.lock();
+            while !state.no_jobs() {
+                if state.ends() {
+                    return Err(Error::shutdown(""));
+                }
+                state = self.wait_changed(state);
+            }
+        }
+        self.renew_manifest()?;
+        let give_up_below = {
+            let mut leader = self.leader.lock();
+            if self.state.lock().ends() {
+                return Err(Error::shutdown(""));
+            }
+            self.begin_anew(&mut leader)?
+        };
+        self.flush_everything(give_up_below)?;
+        self.check_space()?;
+        let incident = {
+            let mut state = self.state.lock();
+            if state.trouble.serial != serial {
+                // Something else went wrong meanwhile.
+                let e = state.trouble.refusal();
+                return Err(e.unwrap_or_else(|| Error::aborted("")));
+            }
+            let incident = state.trouble.clear();
+            state.trouble.resuming = false;
+            if !state.closing {
+                self.write_gate.fetch_and(!gate::REFUSE, Ordering::Relaxed);
+            }
+            let ids: Vec<u32> = state.families.keys().copied().collect();
+            for id in ids {
+                self.install_superversion(&mut state, id);
+            }
+            incident
+        };
+        self.changed.notify_all();
+        self.tell_news();
+        if let Some(incident) = incident {
+            self.tell_end(&incident, Ok(()));
+        }
+        Ok(())
+    }
+
+    /// Seals all memtables that hold something, over a new log if the current one is not to be
+    /// trusted. Returns the number of the first log that is; 0 if all are. Requires: leadership.
+    fn begin_anew(self: &Arc<Self>, leader: &mut LeaderState) -> Result<FileNumber> {
+        // Numbers of a group that failed are not given to another write (D6). W3 holds: nothing has
+        // them.
+        let skipped = leader.taken.max(self.visible());
+        self.visible.store(skipped, Ordering::Release);
+        let poisoned = self.state.lock().trouble.log_poisoned || leader.log.is_none();
+        let filled = |leader: &LeaderState| -> Vec<usize> {
+            let all = 0..leader.slots.len();
+            all.filter(|&i| !leader.slots[i].mem.is_empty()).collect()
+        };
+        if poisoned {
+            let log = self.replace_log(leader)?;
+            let filled = filled(leader);
+            self.seal_memtables(leader, &filled, log, FlushReason::ErrorRecovery);
+        } else if let filled = filled(leader)
+            && !filled.is_empty()
+        {
+            self.switch_memtables(leader, &filled, FlushReason::ErrorRecovery)?;
+        }
+        Ok(self.state.lock().trouble.give_up_below)
+    }
+
+    /// Begins a log that knows nothing of the one before, with the prepared sections of all logs.
+    fn replace_log(&self, leader: &mut LeaderState) -> Result<FileNumber> {
+        let number = self.new_file_number();
+        let sections = self.state.lock().prepared.clone();
+        let mut new = self.create_log(number)?;
+        let written = sections
+            .iter()
+            .try_for_each(|(xid, section)| add_section(&mut new, xid, section))
+            .and_then(|()| match sections.is_empty() {
+                true => Ok(()),
+                false => {
+                    new.sync()?;
+                    self.c.env.fs.sync_dir(&self.c.wal_dir)
+                }
+            });
+        if let Err(e) = written {
+            drop(new);
+            self.discard_log(number);
+            return Err(e);
+        }
+        let old = leader.log.replace(new);
+        leader.log_in_dir = !sections.is_empty();
+        leader.log_bytes = 0;
+        leader.log_room = 0;
+        leader.last_record = 0;
+        let mut state = self.state.lock();
+        state.logs.push_back(number);
+        if let Some(old) = &old {
+            state.closed_logs.insert(old.log_number(), old.len());
+        }
+        for section in state.prepared.values_mut() {
+            section.log = number;
+        }
+        // A file that failed is not written again, under whatever name.
+        state.first_own_log = number;
+        state.trouble.log_poisoned = false;
+        state.trouble.give_up_below = number;
+        Ok(number)
+    }
+}
+
+/// Writes a prepared section to a log as its transaction did.
+fn add_section(log: &mut LogWriter, xid: &[u8], section: &PreparedSection) -> Result<()> {
+    let count = BatchIter::entries(&section.entries)
+        .filter(|op| !matches!(op, Ok(BatchOp::LogData { .. })))
+        .count();
+    let mut rep = Vec::with_capacity(BATCH_HEADER_SIZE + 1 + section.entries.len());
+    rep.extend_from_slice(&section.sequence.to_le_bytes());
+    rep.extend_from_slice(&u32::try_from(count).unwrap_or(u32::MAX).to_le_bytes());
+    let mut batch = WriteBatch::from_rep(rep);
+    batch.mark_noop();
+    let mut rep = batch.as_bytes().to_vec();
+    rep.extend_from_slice(&section.entries);
+    let mut batch = WriteBatch::from_bytes(rep)?;
+    batch.mark_prepared(xid, PrepareKind::Committed)?;
+    log.add_record(batch.as_bytes())
+}
