@@ -271,7 +271,8 @@ impl Trouble {
         };
         match slot {
             Some(old) if old.class >= new.class => {
-                old.attempts += 1;
+                // Of the others, resumes count their tries.
+                old.attempts += u32::from(new.class == Severity::Soft);
                 old.latest = Some(new.error);
                 old.next_try = new.next_try;
                 old.held = new.held;
@@ -509,7 +510,7 @@ mod tests {
     fn the_first_error_stays_and_a_more_severe_one_takes_its_place() {
         let mut t = Trouble::default();
         assert_eq!(t.add(incident(Place::Log, Severity::Hard)), 0);
-        assert_eq!(t.add(incident(Place::Seal, Severity::Hard)), 1);
+        assert_eq!(t.add(incident(Place::Seal, Severity::Hard)), 0);
         assert_eq!(t.refused_by().unwrap().place, Place::Log);
         t.add(incident(Place::Insert, Severity::Fatal));
         t.add(incident(Place::Log, Severity::Hard));

@@ -153,26 +153,26 @@ impl Engine {
         let number = self.new_file_number();
         let sections = self.state.lock().prepared.clone();
         let mut new = self.create_log(number)?;
+        // An empty batch: whoever resumes learns here, and not from the next write, that the log can
+        // be written and synced.
+        let mut first = WriteBatch::new();
+        first.set_sequence(self.visible() + 1);
         let written = sections
             .iter()
             .try_for_each(|(xid, section)| add_section(&mut new, xid, section))
-            .and_then(|()| match sections.is_empty() {
-                true => Ok(()),
-                false => {
-                    new.sync()?;
-                    self.c.env.fs.sync_dir(&self.c.wal_dir)
-                }
-            });
+            .and_then(|()| new.add_record(first.as_bytes()))
+            .and_then(|()| new.sync())
+            .and_then(|()| self.c.env.fs.sync_dir(&self.c.wal_dir));
         if let Err(e) = written {
             drop(new);
             self.discard_log(number);
             return Err(e);
         }
         let old = leader.log.replace(new);
-        leader.log_in_dir = !sections.is_empty();
+        leader.log_in_dir = true;
         leader.log_bytes = 0;
         leader.log_room = 0;
-        leader.last_record = 0;
+        leader.last_record = first.sequence();
         let mut state = self.state.lock();
         state.logs.push_back(number);
         if let Some(old) = &old {
