@@ -10,6 +10,7 @@
 //! rises only after all inserts of the group.
 
 use super::apply::{Published, Slots, apply};
+use super::unwind::{Carried, Following, Unled};
 use crate::core::{Engine, Family, LeaderState, Payload, Place, Request};
 use crate::read::timestamp_missing;
 use crate::write::WriteOptions;
@@ -253,16 +254,27 @@ impl Engine {
         let first = own(waiter);
         let bytes = first.payload.bytes();
         // The leader's own request decides what it may wait for; followers that differ are left out.
+        let unled = Unled {
+            engine: self,
+            waiter,
+        };
         let room = self.make_room(&mut leader, first.no_slowdown, bytes);
+        std::mem::forget(unled);
         if room.is_ok()
             && !first.sync
             && let Some(group) = self.queue.form_alone(waiter)
         {
+            let mut carried = Carried {
+                engine: self,
+                group,
+                is_done: false,
+            };
             if let Err(e) = self.carry_alone(&mut leader, first, bytes) {
                 first.error = Some(e);
             }
+            carried.is_done = true;
             drop(leader);
-            self.queue.finish(&group);
+            drop(carried);
             return;
         }
         self.lead_group(waiter, leader, room, bytes);
@@ -286,16 +298,22 @@ impl Engine {
                 && first.disable_wal == next.disable_wal
                 && first.no_slowdown == next.no_slowdown
         };
-        let mut group = self.queue.form(waiter, &mut take);
+        let mut carried = Carried {
+            engine: self,
+            group: self.queue.form(waiter, &mut take),
+            is_done: false,
+        };
+        let group = &mut carried.group;
         if leader.sync_group > group.len() && own(waiter).sync {
-            self.await_company(&leader, &mut group, take);
+            self.await_company(&leader, group, take);
         }
-        let done = room.and_then(|()| self.carry(waiter, &mut leader, &mut group));
+        let done = room.and_then(|()| self.carry(waiter, &mut leader, group));
         if let Err(e) = done {
             group.for_each(|r| r.error = Some(r.error.take().unwrap_or_else(|| e.clone())));
         }
+        carried.is_done = true;
         drop(leader);
-        self.queue.finish(&group);
+        drop(carried);
     }
 
     /// As [`Self::carry`] for a writer without company that asks for no sync: the common case, without
@@ -529,6 +547,11 @@ impl Engine {
     fn follow(&self, waiter: &Waiter<Request<'static>>) {
         // The leader holds leadership until all followers are done: no memtable is switched and no
         // family dropped.
+        let mut following = Following {
+            engine: self,
+            waiter,
+            is_done: false,
+        };
         let request = own(waiter);
         if request.error.is_none() {
             let mut to = Published {
@@ -537,8 +560,7 @@ impl Engine {
             };
             request.error = apply(&mut to, request).err();
         }
-        self.apply_left.fetch_sub(1, Ordering::Release);
-        self.queue.applied(waiter);
+        following.is_done = true;
     }
 }
 
@@ -556,7 +578,7 @@ fn erase(payload: Payload<'_>) -> Payload<'static> {
     clippy::mut_from_ref,
     reason = "ownership is handed over by the queue"
 )]
-fn own<'a>(waiter: &'a Waiter<Request<'static>>) -> &'a mut Request<'static> {
+pub(super) fn own<'a>(waiter: &'a Waiter<Request<'static>>) -> &'a mut Request<'static> {
     // SAFETY: Called by the leader for its own waiter while it walks no group, and by a follower in
     // role `Apply`, whose data is its own until it reports back.
     unsafe { waiter.own_data() }

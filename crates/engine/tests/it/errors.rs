@@ -670,6 +670,100 @@ fn a_job_that_panics_refuses_writes_serves_readers_and_lets_the_database_close()
     }
 }
 
+/// The order of bytes, which panics at the second question once it is told to.
+struct Fuse(std::sync::atomic::AtomicI32);
+
+impl spanlith::UserComparator for Fuse {
+    fn name(&self) -> &str {
+        "fuse"
+    }
+
+    fn compare(&self, a: &[u8], b: &[u8]) -> std::cmp::Ordering {
+        let left = self.0.fetch_sub(1, Ordering::Relaxed);
+        assert!(left != 1, "planted");
+        a.cmp(b)
+    }
+}
+
+#[test]
+fn a_panic_within_a_write_refuses_writes_and_leaves_nobody_waiting() {
+    let w = World::new();
+    let fuse = Arc::new(Fuse(0.into()));
+    let family = FamilyOptions::new("fused").comparator(spanlith::Comparator::User(fuse.clone()));
+    let db = w.open();
+    fill(&db, 0..5, true);
+    let fused = db.create_cf(family).unwrap();
+    // The first question is asked when the batch is checked, the second when it is inserted.
+    fuse.0.store(2, Ordering::Relaxed);
+    let put = || fused.delete_range("a", "b");
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(put));
+    assert!(panicked.is_err());
+    let (severity, text) = refusal(&db.default_cf());
+    assert_eq!(severity, Severity::Fatal, "{text}");
+    assert!(
+        text.starts_with("Operation aborted: panic while writes"),
+        "{text}"
+    );
+    assert_has(&db, 0..5, "readers");
+    assert!(db.resume().is_err());
+    drop(fused);
+    assert!(db.close().is_err());
+}
+
+#[test]
+fn writers_on_threads_get_everything_in_whatever_fails_meanwhile() {
+    let fs = Arc::new(FaultFs::new(Arc::new(MemFs::new())));
+    let mut env = Env::system();
+    env.fs = fs.clone();
+    let db = open(&env, DbOptions::default(), None);
+    let end = std::time::Instant::now() + Duration::from_secs(300);
+    let rules = [
+        (OpClass::Append, ".log"),
+        (OpClass::Append, ".sst"),
+        (OpClass::Sync, "MANIFEST"),
+        (OpClass::Create, ".log"),
+        (OpClass::Sync, ".sst"),
+        (OpClass::Append, "MANIFEST"),
+        (OpClass::Rename, "0"),
+    ];
+    std::thread::scope(|scope| {
+        for t in 0..3u32 {
+            let (db, fs) = (&db, &fs);
+            scope.spawn(move || {
+                for i in 0..200u32 {
+                    if t == 0 && i % 20 == 10 {
+                        let (class, name) = rules[(i / 20) as usize % rules.len()];
+                        fs.add(FaultRule::fail(class, 2, EIO).named(name));
+                    }
+                    while let Err(e) = db.default_cf().put(key(t * 1000 + i), [b'v'; 300]) {
+                        assert!(std::time::Instant::now() < end, "refused for ever: {e}");
+                        // One of the threads asks; another waits until it has been tried by itself.
+                        if t == 1 {
+                            let _ = db.resume();
+                        } else {
+                            std::thread::park_timeout(Duration::from_millis(5));
+                        }
+                    }
+                }
+            });
+        }
+    });
+    assert!(fs.fired_total() > 2);
+    fs.clear();
+    while let Err(e) = db.flush(true).and_then(|()| db.wait_idle(None)) {
+        assert!(std::time::Instant::now() < end, "fails for ever: {e}");
+        let _ = db.resume();
+    }
+    db.close().unwrap();
+    let db = open(&env, DbOptions::default(), None);
+    for t in 0..3u32 {
+        for i in 0..200u32 {
+            let there = db.default_cf().get(key(t * 1000 + i)).unwrap();
+            assert!(there.is_some(), "{t} {i}");
+        }
+    }
+}
+
 #[test]
 fn nothing_is_wrong_so_there_is_nothing_to_resume() {
     let w = World::new();
