@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Plants bugs in a copy of the sources and counts which the programmes of `spanlith-stress` catch.
 
-  plants.py [--only N,...] [--seed N] [--work DIR]
+  plants.py [--only N,...] [--programmes NAME,...] [--seed N] [--work DIR]
 
 Each plant changes one place of the engine, builds `spanlith-stress` in a copy with a target folder of its
-own, and runs `model`, `crash` and `threads` until one reports a violation. The last line is a JSON summary; exit
+own, and runs `model`, `crash`, `threads` and `histories` until one reports a violation. The last line is a JSON summary; exit
 1 if a plant cannot be planted any more (the source changed) or if one was not caught.
 """
 
@@ -99,6 +99,7 @@ def change(root, path, old, new):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", help="numbers of plants, from 1")
+    parser.add_argument("--programmes", default="model,crash,threads,histories", help="what hunts, in this order")
     parser.add_argument("--seed", type=int, default=5)
     parser.add_argument("--work")
     a = parser.parse_args()
@@ -129,7 +130,8 @@ def main():
                 broken.append(name)
                 print(build.stderr.decode()[-2000:], file=sys.stderr)
             else:
-                caught_by = hunt(os.path.join(work, "target/release/spanlith-stress"), a.seed)
+                caught_by = hunt(os.path.join(work, "target/release/spanlith-stress"), a.seed,
+                                 a.programmes.split(","))
                 (caught if caught_by else missed).append(name)
                 print(f"{number:2} {name}: {caught_by or 'NOT CAUGHT'}", flush=True)
         for p, text in before.items():
@@ -142,9 +144,13 @@ def main():
     sys.exit(0 if ok else 1)
 
 
-def hunt(program, seed):
-    for arguments in (["model", "--ops", "60000", "--seed", str(seed)], ["crash", "--states", "6000", "--seed", str(seed)],
-                      ["threads", "--rounds", "6", "--seed", str(seed)]):
+HUNTS = {"model": ["--ops", "60000"], "crash": ["--states", "6000"], "threads": ["--rounds", "6"],
+         "histories": ["--rounds", "4000"]}
+
+
+def hunt(program, seed, programmes):
+    for programme in programmes:
+        arguments = [programme, *HUNTS[programme], "--seed", str(seed)]
         try:
             run = subprocess.run([program] + arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=240)
         except subprocess.TimeoutExpired:

@@ -8,6 +8,7 @@
 //! | [`damage`] | what is silent, or panics, after damage to a file at rest |
 //! | [`diff`] | results and files that differ from RocksDB's, through the C functions |
 //! | [`faults`] | what one failing call loses, stops for good or hides |
+//! | [`histories`] | concurrent operations that no single order explains |
 //! | [`kill`] | what a killed process loses on a real disk |
 //! | [`threads`] | what writers and readers at once see of each other |
 #![forbid(unsafe_code)]
@@ -17,6 +18,7 @@ pub mod crash;
 pub mod damage;
 pub mod diff;
 pub mod faults;
+pub mod histories;
 pub mod kill;
 pub mod model;
 pub mod threads;

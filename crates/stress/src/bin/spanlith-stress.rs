@@ -7,6 +7,7 @@ use spanlith_stress::damage::image::Wanted;
 use spanlith_stress::damage::{DamagePlan, run_damage};
 use spanlith_stress::diff::{DiffPlan, replay_diff, run_diff};
 use spanlith_stress::faults::{FaultsPlan, run_faults};
+use spanlith_stress::histories::{HistoriesPlan, run_histories};
 use spanlith_stress::kill::{KillPlan, run_kill};
 use spanlith_stress::model::program::Program;
 use spanlith_stress::model::run::{ModelPlan, reduce_program, run_model, run_program};
@@ -29,6 +30,7 @@ usage: spanlith-stress PROGRAMME [--seed S] ...
                                         both under the same damage and failing calls
   kill     [--rounds N] [--dir D]       real processes, killed
   threads  [--rounds N] [--writers N]   writers and readers at once
+  histories [--rounds N]                linearizability of what threads saw
   diff     --ours LIB --peer LIB [--programs N] [--jobs N] [--replay FILE]
                                         against RocksDB through the C functions
   replay   FILE                         a program that model printed
@@ -80,6 +82,7 @@ fn main() -> ExitCode {
         Some("faults") => faults(&args),
         Some("beside") => beside(&args),
         Some("diff") => diff(&args),
+        Some("histories") => histories(&args),
         Some("kill") => kill(&args),
         Some("kill-child") => kill_child(&args),
         Some("threads") => threads(&args),
@@ -264,6 +267,45 @@ fn faults(args: &Args) -> ExitCode {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
+    }
+}
+
+fn histories(args: &Args) -> ExitCode {
+    let plan = HistoriesPlan {
+        seed: args.number("seed", 1),
+        rounds: args.number("rounds", 10_000),
+    };
+    let start = Instant::now();
+    let result = run_histories(&plan, |r| {
+        if r.rounds.is_multiple_of(100) {
+            eprint!("\rhistories: {} ", r.rounds);
+            let _ = std::io::stderr().flush();
+        }
+    });
+    eprintln!();
+    match result {
+        Ok(r) => {
+            println!(
+                "histories: seed {}, {} of {} operations on {} databases with {} files, {} overlaps, {:.1} s: all \
+                 linearizable, {} undecided",
+                plan.seed,
+                r.rounds,
+                r.operations.values().sum::<u64>(),
+                r.databases,
+                r.files,
+                r.overlaps,
+                start.elapsed().as_secs_f64(),
+                r.undecided
+            );
+            for (what, n) in &r.operations {
+                println!("  {what:20} {n}");
+            }
+            ExitCode::SUCCESS
+        }
+        Err(text) => {
+            println!("# BROKEN: {}", text.replace('\n', "\n#   "));
+            ExitCode::FAILURE
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use spanlith_stress::crash::{CrashPlan, CrashReport, run_crash, run_workload};
 use spanlith_stress::damage::image::Wanted;
 use spanlith_stress::damage::{DamagePlan, Outcome, run_damage};
 use spanlith_stress::faults::{FaultsPlan, run_faults};
+use spanlith_stress::histories::{HistoriesPlan, run_histories};
 use spanlith_stress::model::program::Program;
 use spanlith_stress::model::run::{ModelPlan, run_model, run_program};
 use spanlith_stress::threads::{ThreadsPlan, run_threads};
@@ -146,4 +147,30 @@ fn a_run_that_is_asked_for_so_many_states_opens_them() {
     let report = run_crash(&plan, |_| {});
     assert!(report.is_clean(), "{:#?}", report.failures);
     assert!(report.states >= 50);
+}
+
+#[test]
+fn what_threads_saw_has_one_order_that_explains_it() {
+    let plan = HistoriesPlan {
+        seed: seed(test_name!()),
+        rounds: 160,
+    };
+    let report = run_histories(&plan, |_| {}).unwrap_or_else(|text| panic!("{text}"));
+    assert_eq!((report.rounds, report.databases), (160, 4));
+    assert_eq!(report.undecided, 0);
+    // Not how often threads met: that is the machine's affair.
+    for verb in [
+        "batch",
+        "delete",
+        "delete_range",
+        "get",
+        "iterator",
+        "iterator-back",
+        "merge",
+        "multi_get",
+        "put",
+        "snapshot",
+    ] {
+        assert!(report.operations.contains_key(verb), "{verb}");
+    }
 }
