@@ -46,7 +46,7 @@ impl Keys {
 /// Whether `merge` may be used on the key.
 fn is_counter(key: usize) -> bool {
     // In pairs, so that both families have both kinds.
-    key / 2 % 2 == 0
+    (key / 2).is_multiple_of(2)
 }
 
 fn encode(key: usize, number: u64, filler: usize) -> Vec<u8> {
