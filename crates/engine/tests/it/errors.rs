@@ -4,6 +4,7 @@
 use spanlith::listener::{BackgroundErrorReason, ErrorRecoveryInfo};
 use spanlith::options::{CfOptions, DbOptions};
 use spanlith::{Cf, Db, ErrorKind, EventListener, FamilyOptions, Severity, WriteOptions};
+use spanlith_base::stats::{Statistics, Ticker};
 use spanlith_env::{
     Effect, Env, Executor, FaultFs, FaultRule, Job, JobClass, ManualExecutor, MemFs, OpClass,
     VirtualClock,
@@ -439,6 +440,42 @@ fn tries_end_after_the_number_that_the_option_allows() {
     assert_eq!(ears.take().last().unwrap(), "end false");
     w.fs.clear();
     db.resume().unwrap();
+    db.default_cf().put("a", "1").unwrap();
+}
+
+#[test]
+fn errors_and_tries_are_counted_in_the_statistics() {
+    let w = World::new();
+    let s = Arc::new(Statistics::new());
+    let db = Db::builder("/db")
+        .create_if_missing(true)
+        .statistics(s.clone())
+        .env(w.env.clone())
+        .no_info_log()
+        .open()
+        .unwrap();
+    w.fs.add(
+        FaultRule::fail(OpClass::Append, 1, EIO)
+            .named(".log")
+            .times(2),
+    );
+    assert!(db.default_cf().put("a", "1").is_err());
+    let counts = || {
+        [
+            Ticker::ErrorHandlerBgErrorCount,
+            Ticker::ErrorHandlerBgIoErrorCount,
+            Ticker::ErrorHandlerBgRetryableIoErrorCount,
+            Ticker::ErrorHandlerAutoresumeCount,
+            Ticker::ErrorHandlerAutoresumeRetryTotalCount,
+            Ticker::ErrorHandlerAutoresumeSuccessCount,
+        ]
+        .map(|t| s.ticker(t))
+    };
+    assert_eq!(counts(), [1, 1, 1, 1, 0, 0]);
+    w.pass(Duration::from_millis(100));
+    assert_eq!(counts(), [1, 1, 1, 1, 1, 0]);
+    w.pass(Duration::from_millis(200));
+    assert_eq!(counts(), [1, 1, 1, 1, 2, 1]);
     db.default_cf().put("a", "1").unwrap();
 }
 

@@ -3,8 +3,10 @@
 
 use spanlith::Db;
 use spanlith::options::{CompressionType, DbOptions, WalRecoveryMode};
+use spanlith_env::{Env, FaultFs, FaultRule, OpClass};
 use spanlith_testkit::{TempDir, golden_cases};
 use std::path::Path;
+use std::sync::Arc;
 
 fn logs(dir: &Path) -> Vec<std::path::PathBuf> {
     let mut found: Vec<_> = std::fs::read_dir(dir)
@@ -180,6 +182,50 @@ fn prepared_transactions_are_refused_by_name_or_kept_with_their_logs() {
             assert!(logs(&dir).contains(&before[0]), "{name} {round}");
         }
     }
+}
+
+#[test]
+fn a_prepared_transaction_outlives_a_log_that_is_given_up() {
+    let case = golden_cases()
+        .into_iter()
+        .find(|c| c.directory.ends_with("golden-7.8") && c.name == "wal-2pc")
+        .unwrap();
+    let temp = TempDir::new("wal-forms");
+    let dir = case.copy_to(temp.path());
+    let before = logs(&dir);
+    let mut env = Env::system();
+    let fs = Arc::new(FaultFs::new(env.fs.clone()));
+    env.fs = fs.clone();
+    let options = || with(|o| o.allow_2pc = true);
+    for round in 0..2 {
+        let db = Db::builder(&dir)
+            .options(options())
+            .env(env.clone())
+            .no_info_log()
+            .open()
+            .unwrap();
+        db.default_cf().put(format!("zz{round}"), "v").unwrap();
+        fs.add(FaultRule::fail(OpClass::Append, 1, 5).named(".log"));
+        assert!(db.default_cf().put("open", "?").is_err());
+        db.resume().unwrap();
+        db.default_cf().put(format!("zy{round}"), "v").unwrap();
+        drop(db);
+        // Its section is in a newer log now.
+        assert!(!logs(&dir).contains(&before[0]));
+        let refused = open(&dir, DbOptions::default()).err().unwrap().to_string();
+        assert!(
+            refused.contains("WAL contains prepared transactions"),
+            "{refused}"
+        );
+    }
+    let db = open(&dir, options()).unwrap();
+    for key in ["zz0", "zy0", "zz1", "zy1"] {
+        assert!(db.default_cf().get(key).unwrap().is_some(), "{key}");
+    }
+    let got = db.default_cf().iter().map(|e| e.unwrap());
+    let got = got.map(|(k, v)| (k.into_vec(), v.into_vec()));
+    let got: Vec<_> = got.filter(|row| !row.0.starts_with(b"z")).collect();
+    assert_eq!(got, case.expected_families().remove(0).entries);
 }
 
 #[test]
