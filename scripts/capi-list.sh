@@ -106,6 +106,14 @@ RocksDB 11.8.1's, but for these, most of them where it loses data or stops the d
 - Merge records in a log fail an open without their operator instead of dropping everything behind them.
 - A table that the MANIFEST does not name is deleted at open only if its origin is explained.
 - Best-efforts recovery puts aside, into `lost/`, the logs and what else it leaves out.
+- Damage to bytes of a log, or of the MANIFEST, that had been synced makes `open` fail with `Corruption`
+  where the files prove it; RocksDB opens without everything behind it. Files that RocksDB wrote
+  prove nothing and are opened as by RocksDB ([formats/evidence.md](formats/evidence.md)).
+- Logs and MANIFEST hold records and fields that RocksDB skips. Its readers of updates show them as batches
+  without updates; ours hide them.
+- A clean close syncs the log and says in the MANIFEST where it ends.
+- Tables and blob files that nothing explains, and what is not replayed of logs, are kept in `lost/` for a
+  week; RocksDB deletes them.
 - `close` syncs the log.
 - An empty range deletion, and a write to a family that is dropped before its memtable is flushed, take
   their sequence numbers for good. RocksDB takes the last number from its tables, so that it may hand one

@@ -255,6 +255,23 @@ pub struct ErrorRecoveryInfo {
     pub new_error: Option<Error>,
 }
 
+/// A part of a log that an open did not replay.
+#[derive(Clone, Debug)]
+pub struct DroppedTail {
+    /// The log.
+    pub path: PathBuf,
+    /// Offset of its first byte.
+    pub offset: u64,
+    /// Its bytes; 0 if the log may hold an older one there.
+    pub bytes: u64,
+    /// Records found in it, at least.
+    pub records: u64,
+    /// Why it was dropped.
+    pub reason: String,
+    /// Where a copy of it is, if one was made.
+    pub copy: Option<PathBuf>,
+}
+
 macro_rules! listeners {
     ($($(#[$doc:meta])* $name:ident($info:ty);)*) => {
         /// Is told what happens in a database. Every method does nothing unless it is written.
@@ -321,6 +338,8 @@ listeners! {
     on_error_recovery_end(ErrorRecoveryInfo);
     /// Writers are slowed down, stopped, or let go.
     on_stall_conditions_changed(WriteStallInfo);
+    /// An open, which is not finished yet, did not replay a part of a log.
+    on_recovery_dropped_tail(DroppedTail);
 }
 
 struct Member {

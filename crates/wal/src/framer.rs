@@ -61,8 +61,29 @@ impl Framer {
         self.hand_over(file)
     }
 
+    /// Bytes of the present block in use, and bytes of a header.
+    pub(crate) fn block_use(&self) -> (usize, usize) {
+        (self.block_offset, header_size(self.number))
+    }
+
+    /// Frames a short note and the record that `parts` make up, and hands them over together.
+    pub(crate) fn add_both(
+        &mut self,
+        file: &mut dyn WritableFile,
+        note: &[u8],
+        parts: &[&[u8]],
+    ) -> Result<()> {
+        self.frame(file, &[note])?;
+        self.add(file, parts)
+    }
+
     /// Frames the record that `parts` make up.
     pub(crate) fn add(&mut self, file: &mut dyn WritableFile, parts: &[&[u8]]) -> Result<()> {
+        self.frame(file, parts)?;
+        self.hand_over(file)
+    }
+
+    fn frame(&mut self, file: &mut dyn WritableFile, parts: &[&[u8]]) -> Result<()> {
         let whole: &[u8] = match parts {
             [one] => one,
             parts => {
@@ -84,7 +105,7 @@ impl Framer {
                 })?;
             }
         }
-        self.hand_over(file)
+        Ok(())
     }
 
     /// Frames a record of metadata.

@@ -17,6 +17,7 @@ pub mod compression;
 mod framer;
 pub mod reader;
 pub mod record;
+mod search;
 pub mod writer;
 
 pub use batch::{
@@ -26,4 +27,5 @@ pub use batch::{
 pub use batch_iter::{BatchIter, BatchOp, PrepareKind};
 pub use compression::LogCompression;
 pub use reader::{CorruptionKind, LogReader, ReadEvent};
+pub use search::{Search, is_whole_but_for_length, search_records};
 pub use writer::{LogOptions, LogWriter};

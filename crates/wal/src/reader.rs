@@ -250,6 +250,7 @@ pub struct LogReader {
     pending: Option<(ReadEvent, Current)>,
     data_seen: bool,
     recycled: bool,
+    skipped_at: Option<u64>,
     timestamped: BTreeSet<u32>,
     /// Set once the log said that its data is compressed.
     decompressor: Option<Decompressor>,
@@ -289,6 +290,7 @@ impl LogReader {
             pending: None,
             data_seen: false,
             recycled: false,
+            skipped_at: None,
             timestamped: BTreeSet::new(),
             decompressor: None,
         }
@@ -319,6 +321,12 @@ impl LogReader {
     /// Whether the file was started as a recycled one.
     pub fn is_recycled(&self) -> bool {
         self.recycled
+    }
+
+    /// File offset of the first bytes that were passed over because they say they hold nothing: zeros
+    /// up to the end of a block, which no event tells of.
+    pub fn skipped_at(&self) -> Option<u64> {
+        self.skipped_at
     }
 
     /// File offset of the next byte to be looked at.
@@ -519,7 +527,13 @@ impl LogReader {
                     .map(|e| (e, Current::None));
                 report(dropped, CorruptionKind::TruncatedHeader, true)
             }
-            Physical::Zero => self.drop_open(CorruptionKind::ErrorInMiddle),
+            Physical::Zero => {
+                // As many zeros as the longer header has bytes, less one, fill a block of a recycled log.
+                if self.position() - offset >= RECYCLABLE_HEADER_SIZE as u64 {
+                    self.skipped_at.get_or_insert(offset);
+                }
+                self.drop_open(CorruptionKind::ErrorInMiddle)
+            }
             Physical::BadLength { dropped } if self.last_block => {
                 self.done = true;
                 self.close_open();

@@ -69,3 +69,24 @@ pub fn recyclable_type(record_type: u8) -> u8 {
         other => other,
     }
 }
+
+/// Where a log or MANIFEST of the legacy form ends that consists of records of these payload sizes.
+pub fn framed_len(payloads: impl IntoIterator<Item = usize>) -> u64 {
+    let mut end = 0u64;
+    for mut left in payloads {
+        loop {
+            let mut room = BLOCK_SIZE - (end % BLOCK_SIZE as u64) as usize;
+            if room < HEADER_SIZE {
+                end += room as u64;
+                room = BLOCK_SIZE;
+            }
+            let fragment = left.min(room - HEADER_SIZE);
+            end += (HEADER_SIZE + fragment) as u64;
+            left -= fragment;
+            if left == 0 {
+                break;
+            }
+        }
+    }
+    end
+}

@@ -184,6 +184,50 @@ impl LogWriter {
         self.finish_full(crc)
     }
 
+    /// Where the next record of data begins: behind what was added, or at the next block if no header
+    /// fits.
+    pub fn next_offset(&self) -> u64 {
+        let (used, header) = self.block_use();
+        let room = BLOCK_SIZE - used;
+        self.len() + if room < header { room as u64 } else { 0 }
+    }
+
+    /// Whether a record of `len` bytes, which compression may make somewhat longer, is written in one
+    /// piece.
+    pub fn fits_whole(&self, len: usize) -> bool {
+        /// More than a frame of a short record adds to it.
+        const FRAME_MAX: usize = 64;
+        let (used, header) = self.block_use();
+        let room = BLOCK_SIZE - used;
+        room < header || header + len + FRAME_MAX <= room
+    }
+
+    /// Bytes of the present block in use, and bytes of a header.
+    fn block_use(&self) -> (usize, usize) {
+        match &self.framer {
+            None => (self.block_offset, HEADER_SIZE),
+            Some(framer) => framer.block_use(),
+        }
+    }
+
+    /// Appends two logical records, a short note and one that is the concatenation of `parts`, in one
+    /// piece.
+    ///
+    /// # Errors
+    /// Those of the file; the log is unusable afterwards.
+    #[cold]
+    #[inline(never)]
+    pub fn add_note_and_record(&mut self, note: &[u8], parts: &[&[u8]]) -> Result<()> {
+        if let Some(framer) = &mut self.framer {
+            return framer.add_both(&mut *self.file, note, parts);
+        }
+        let mut block_offset = self.block_offset;
+        self.buffer.clear();
+        push_metadata(&mut self.buffer, &mut block_offset, None, (FULL, note));
+        let len = parts.iter().map(|p| p.len()).sum();
+        self.add_fragments(parts, len, block_offset)
+    }
+
     #[cold]
     fn add_whole(&mut self, payload: &[u8]) -> Result<()> {
         self.add_record(payload)
@@ -275,12 +319,21 @@ impl LogWriter {
     /// The general case: a trailer, several fragments, or both.
     #[cold]
     fn add_fragmented(&mut self, parts: &[&[u8]], len: usize) -> Result<()> {
+        self.buffer.clear();
+        self.add_fragments(parts, len, self.block_offset)
+    }
+
+    /// Adds fragments to the buffer, which ends at `block_offset`, and hands all of it to the file.
+    fn add_fragments(
+        &mut self,
+        parts: &[&[u8]],
+        len: usize,
+        mut block_offset: usize,
+    ) -> Result<()> {
         let mut parts = parts.iter().copied();
         let mut part: &[u8] = &[];
         let mut left = len;
-        let mut block_offset = self.block_offset;
         let mut first = true;
-        self.buffer.clear();
         loop {
             let mut room = BLOCK_SIZE - block_offset;
             if room < HEADER_SIZE {

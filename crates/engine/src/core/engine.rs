@@ -1,5 +1,6 @@
 //! The shared state of an open database.
 
+use super::ManifestExtent;
 use super::news::News;
 use super::purge::PurgeQueue;
 use super::seqno_times::SeqnoTimes;
@@ -11,7 +12,7 @@ use super::{
 };
 use crate::info_log::InfoLog;
 use crate::listener::Listeners;
-use crate::options::DbOptions;
+use crate::options::{DbOptions, EvidenceOptions};
 use crate::version::TableIo;
 use spanlith_base::stats::Statistics;
 use spanlith_base::sync::{ArcCell, Condvar, GroupQueue, Guard, Mutex};
@@ -30,6 +31,8 @@ pub(crate) struct Components {
     pub wal_dir: PathBuf,
     /// Options as at open. Those that may change are read through [`Engine::options`].
     pub options: DbOptions,
+    /// What is recorded about durability, and what follows from it.
+    pub evidence: EvidenceOptions,
     pub purge: Arc<PurgeQueue>,
     /// How tables are opened and written.
     pub io: Arc<TableIo>,
@@ -100,6 +103,12 @@ pub(crate) struct Engine {
     /// Counters at regular times.
     pub history: Mutex<StatsHistory>,
     pub manifest_number: AtomicU64,
+    /// Bytes of logs that the open did not replay.
+    pub dropped_bytes: AtomicU64,
+    /// Records found in them.
+    pub dropped_records: AtomicU64,
+    /// How much of the MANIFEST is durable.
+    pub manifest_extent: Mutex<ManifestExtent>,
     /// When the archive of logs was looked through last, in seconds; 0 is never.
     pub archive_purged: AtomicU64,
     pub lock: std::sync::Mutex<Option<Box<dyn FileLock>>>,
@@ -161,6 +170,9 @@ impl Engine {
             leader: Mutex::new(rank::LEADER, leader),
             old_logs: Mutex::new(rank::OLD_LOGS, Vec::new()),
             manifest_number: AtomicU64::new(manifest.number),
+            dropped_bytes: AtomicU64::new(0),
+            dropped_records: AtomicU64::new(0),
+            manifest_extent: Mutex::new(rank::LEAF, ManifestExtent::default()),
             archive_purged: AtomicU64::new(0),
             manifest: Mutex::new(rank::MANIFEST, manifest),
             state: Mutex::new(rank::STATE, state),

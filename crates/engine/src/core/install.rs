@@ -2,7 +2,7 @@
 
 use super::background_error::Place;
 use super::engine::gate;
-use super::manifest::Urgency;
+use super::manifest::{Urgency, note_tracked};
 use super::state::{DbState, FamilyState};
 use super::throttle::{StallCondition, StallInput, stall_condition};
 use super::{Engine, Family, ManifestState, SuperVersion};
@@ -67,6 +67,7 @@ impl Engine {
         records.extend(manifest.forget_logs(kept_log, new_sequence));
         self.write_edits(&mut manifest, records, Urgency::Background)?;
         manifest.tracked.retain(|&n, _| n >= kept_log);
+        manifest.cuts.retain(|&n, _| n >= kept_log);
 
         let mut state = self.state.lock();
         state.table_sequence = state.table_sequence.max(new_sequence);
@@ -174,52 +175,45 @@ impl Engine {
         mut records: Vec<VersionEdit>,
         urgency: Urgency,
     ) -> Result<()> {
-        let roll = self.is_manifest_full(manifest, urgency);
-        let number = if roll {
-            self.new_file_number()
-        } else {
-            manifest.number
-        };
+        // In front: never between the records of an atomic group.
+        if let Some(ends) = self.take_log_ends(&records) {
+            records.insert(0, ends);
+        }
+        if !self.is_manifest_full(manifest, urgency) {
+            return self.append_edits(manifest, records);
+        }
+        let number = self.new_file_number();
         let next_file = self.next_file.load(Ordering::Relaxed);
         for edit in &mut records {
             edit.next_file_number = Some(next_file);
         }
-        let written = if roll {
-            let facts = self.snapshot_facts(manifest);
-            if let Some(first) = records.first_mut()
-                && facts.max_family > 0
-            {
-                // Ids of families that were dropped are not used again.
-                let max = first.max_column_family.unwrap_or(0).max(facts.max_family);
-                first.max_column_family = Some(max);
-            }
-            let keep_old = self.c.purge.is_disabled();
-            let rolled = self.roll_manifest(number, &facts, &records);
-            rolled.map(|(w, compact_size)| {
-                manifest.compact_size = compact_size;
-                let old = std::mem::replace(&mut manifest.number, number);
-                if old != number && old != 0 && !keep_old {
-                    // The new MANIFEST is current; a failure leaves a file for the next open.
-                    let _ = self
-                        .c
-                        .env
-                        .fs
-                        .delete(&self.path(filenames::manifest_file_name(old)));
-                }
-                manifest.writer = Some(w);
-                self.manifest_number.store(number, Ordering::Relaxed);
-            })
-        } else {
-            let writer = manifest.writer.as_mut().expect("checked above");
-            records
-                .iter()
-                .try_for_each(|edit| writer.add_record(&edit.encode()))
-                .and_then(|()| writer.sync())
-        };
-        written.inspect_err(|e| {
+        let facts = self.snapshot_facts(manifest);
+        if let Some(first) = records.first_mut()
+            && facts.max_family > 0
+        {
+            // Ids of families that were dropped are not used again.
+            let max = first.max_column_family.unwrap_or(0).max(facts.max_family);
+            first.max_column_family = Some(max);
+        }
+        let keep_old = self.c.purge.is_disabled();
+        let rolled = self.roll_manifest(number, &facts, &records);
+        let (writer, compact_size) = rolled.inspect_err(|e| {
             manifest.writer = None;
             self.set_error(Place::Manifest, e);
-        })
+        })?;
+        manifest.compact_size = compact_size;
+        let old = std::mem::replace(&mut manifest.number, number);
+        if old != number && old != 0 && !keep_old {
+            // The new MANIFEST is current; a failure leaves a file for the next open.
+            let path = self.path(filenames::manifest_file_name(old));
+            let _ = self.c.env.fs.delete(&path);
+        }
+        manifest.first_size = writer.len();
+        manifest.writer = Some(writer);
+        self.manifest_number.store(number, Ordering::Relaxed);
+        self.note_manifest_extent(manifest);
+        note_tracked(manifest, &records);
+        Ok(())
     }
 
     /// Publishes a family's memtables and version to readers, and recomputes stalls and scores.

@@ -1,10 +1,10 @@
 //! The logs that are on disk, archived ones included.
 
-use super::{Engine, Opening};
+use super::{Engine, Note, NotePlace};
 use crate::version::{FileKind, filenames, parse_file_name};
 use spanlith_base::coding::get_fixed64;
 use spanlith_base::{Error, FileNumber, Result, SequenceNumber, SubCode};
-use spanlith_wal::{BATCH_HEADER_SIZE, BatchIter, BatchOp, LogReader, ReadEvent};
+use spanlith_wal::{BATCH_HEADER_SIZE, LogReader, ReadEvent};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -132,15 +132,14 @@ impl Engine {
         })
     }
 
-    /// Whether the batch is only a note of ours.
-    pub(crate) fn is_own_note(&self, rep: &[u8]) -> bool {
-        let Ok(mut iter) = BatchIter::new(rep) else {
-            return false;
+    /// Whether the batch, whose record begins at `offset` of a log, is a note of ours.
+    pub(crate) fn is_own_note(&self, rep: &[u8], log: FileNumber, offset: u64) -> bool {
+        let place = NotePlace {
+            db_id: &self.c.db_id,
+            log,
+            offset,
         };
-        let Some(Ok(BatchOp::LogData { blob })) = iter.next() else {
-            return false;
-        };
-        iter.next().is_none() && Opening::parse(blob, &self.c.db_id).is_some()
+        Note::of_batch(rep, &place).is_some()
     }
 }
 

@@ -1,14 +1,17 @@
 //! Writing the MANIFEST: the durable truth about which files make up the database.
 
-use super::Engine;
+use super::background_error::Place;
+use super::{Engine, ManifestExtent};
 use crate::version::edit::WalAddition;
 use crate::version::{Version, VersionEdit, filenames};
 use spanlith_base::{Error, FileNumber, Result, SequenceNumber};
 use spanlith_env::{Env, IoActivity};
+use spanlith_wal::record::framed_len;
 use spanlith_wal::{LogReader, LogWriter, ReadEvent};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Guarded by the manifest token.
 pub(crate) struct ManifestState {
@@ -18,8 +21,13 @@ pub(crate) struct ManifestState {
     pub number: FileNumber,
     /// Bytes of the snapshot that it began with; 0 if it does not say.
     pub compact_size: u64,
-    /// Logs that it tracks (`track_and_verify_wals_in_manifest`), and their synced bytes.
+    /// Its bytes when this process began with it.
+    pub first_size: u64,
+    /// Logs that it tracks, because they will not grow (evidence) or were synced
+    /// (`track_and_verify_wals_in_manifest`), and their synced bytes.
     pub tracked: BTreeMap<FileNumber, u64>,
+    /// Logs that are needed and that a recovery cut, and where.
+    pub cuts: BTreeMap<FileNumber, u64>,
 }
 
 /// Who waits for an edit.
@@ -32,6 +40,12 @@ pub(super) enum Urgency {
 }
 
 impl ManifestState {
+    /// Whether edits were appended since this process began with it.
+    pub(crate) fn has_grown(&self) -> bool {
+        let len = self.writer.as_ref().map_or(0, LogWriter::len);
+        len > self.first_size
+    }
+
     /// The record that says that tracked logs below `kept_log` are about to go, if there are any; a
     /// record of its own, never in one with files.
     pub(super) fn forget_logs(
@@ -70,6 +84,8 @@ pub(crate) struct SnapshotFacts {
     pub table_sequence: SequenceNumber,
     /// Tracked logs and their synced bytes.
     pub tracked: BTreeMap<FileNumber, u64>,
+    /// Logs that a recovery cut, and where.
+    pub cuts: BTreeMap<FileNumber, u64>,
 }
 
 /// The records a new MANIFEST begins with (`docs/formats/manifest.md`, "snapshot").
@@ -89,6 +105,12 @@ pub(crate) fn snapshot_edits(f: &SnapshotFacts) -> Vec<VersionEdit> {
         });
         edits.push(VersionEdit {
             wal_additions: additions.collect(),
+            ..VersionEdit::default()
+        });
+    }
+    if !f.cuts.is_empty() {
+        edits.push(VersionEdit {
+            log_cuts: f.cuts.iter().map(|(&n, &end)| (n, end)).collect(),
             ..VersionEdit::default()
         });
     }
@@ -144,6 +166,50 @@ fn read_to_end(env: &Env, path: &Path) -> Result<()> {
     }
 }
 
+/// Takes over what `records`, which are durable, say about tracked logs.
+pub(super) fn note_tracked(manifest: &mut ManifestState, records: &[VersionEdit]) {
+    for wal in records.iter().flat_map(|e| &e.wal_additions) {
+        let size = wal.synced_size.unwrap_or(0);
+        manifest.tracked.insert(wal.number, size);
+    }
+    manifest
+        .cuts
+        .extend(records.iter().flat_map(|e| &e.log_cuts).copied());
+}
+
+/// The records of a new MANIFEST, encoded, and the size of the snapshot among them in bytes. Marked, the
+/// first one says how large the file is when it becomes current.
+fn whole_manifest(
+    facts: &SnapshotFacts,
+    edits: &[VersionEdit],
+    is_marked: bool,
+) -> (Vec<Vec<u8>>, u64) {
+    let mut snapshot = snapshot_edits(facts);
+    if snapshot.is_empty() {
+        snapshot.push(VersionEdit::default());
+    }
+    let mut mark = is_marked.then_some(0);
+    // The mark makes the file longer by its own digits: the second or third look agrees.
+    let mut looks = 0;
+    loop {
+        looks += 1;
+        snapshot[0].manifest_mark = mark;
+        let mut records: Vec<Vec<u8>> = snapshot.iter().map(VersionEdit::encode).collect();
+        let compact_size = framed_len(records.iter().map(Vec::len));
+        let compacted = VersionEdit {
+            last_compacted_manifest_file_size: Some(compact_size),
+            ..VersionEdit::default()
+        };
+        records.push(compacted.encode());
+        records.extend(edits.iter().map(VersionEdit::encode));
+        let framed = framed_len(records.iter().map(Vec::len));
+        match mark {
+            Some(size) if framed != size => mark = (looks < 4).then_some(framed),
+            _ => return (records, compact_size),
+        }
+    }
+}
+
 impl Engine {
     /// Records that closed logs, number and bytes, were synced, if the options ask for it.
     ///
@@ -151,6 +217,11 @@ impl Engine {
     /// Those of the MANIFEST, which is started anew by the next edit.
     pub(crate) fn track_synced_logs(&self, synced: &[(FileNumber, u64)]) -> Result<()> {
         if !self.c.options.track_and_verify_wals_in_manifest {
+            if self.c.evidence.evidence {
+                // Goes with the next edit: no sync of its own.
+                let ends = synced.iter().filter(|l| l.1 > 0);
+                self.state.lock().log_ends.extend(ends);
+            }
             return Ok(());
         }
         let mut manifest = self.manifest.lock();
@@ -194,6 +265,85 @@ impl Engine {
         self.write_edits(&mut manifest, vec![edit], Urgency::Background)
     }
 
+    /// The record that says which logs ended, and with how many synced bytes, if that was not said yet
+    /// and they are still needed once `records` are written. Requires: the manifest token.
+    pub(super) fn take_log_ends(&self, records: &[VersionEdit]) -> Option<VersionEdit> {
+        let kept = records.iter().filter_map(|e| e.min_log_number_to_keep);
+        let mut state = self.state.lock();
+        let kept = kept.fold(state.kept_log, u64::max);
+        let ends = std::mem::take(&mut state.log_ends);
+        let needed = ends.into_iter().filter(|l| l.0 >= kept);
+        let additions = needed.map(|(number, size)| WalAddition {
+            number,
+            synced_size: Some(size),
+        });
+        let additions: Vec<_> = additions.collect();
+        (!additions.is_empty()).then(|| VersionEdit {
+            wal_additions: additions,
+            prev_log_number: Some(0),
+            last_sequence: Some(state.table_sequence),
+            ..VersionEdit::default()
+        })
+    }
+
+    /// Records where the current log ends, which a clean close has synced. The MANIFEST is not started
+    /// anew for that.
+    pub(crate) fn record_log_end(&self, number: FileNumber, size: u64) -> Result<()> {
+        if self.c.options.track_and_verify_wals_in_manifest {
+            return self.track_synced_logs(&[(number, size)]);
+        }
+        let mut manifest = self.manifest.lock();
+        if manifest.writer.is_none() {
+            return Ok(());
+        }
+        self.state.lock().log_ends.push((number, size));
+        let Some(edit) = self.take_log_ends(&[]) else {
+            return Ok(());
+        };
+        self.append_edits(&mut manifest, vec![edit])
+    }
+
+    /// Says how much of the MANIFEST is durable now. Requires: the manifest token.
+    pub(super) fn note_manifest_extent(&self, manifest: &ManifestState) {
+        let Some(writer) = &manifest.writer else {
+            return;
+        };
+        *self.manifest_extent.lock() = ManifestExtent {
+            number: manifest.number,
+            size: writer.synced_len(),
+        };
+    }
+
+    /// Appends records to the present MANIFEST and syncs it. Requires: the manifest token, and that
+    /// there is a MANIFEST.
+    pub(super) fn append_edits(
+        &self,
+        manifest: &mut ManifestState,
+        mut records: Vec<VersionEdit>,
+    ) -> Result<()> {
+        let next_file = self.next_file.load(Ordering::Relaxed);
+        let Some(writer) = &mut manifest.writer else {
+            return Ok(());
+        };
+        let durable = writer.synced_len();
+        let mark = (self.c.evidence.evidence && durable > 0).then_some(durable);
+        for edit in &mut records {
+            edit.next_file_number = Some(next_file);
+            edit.manifest_mark = mark;
+        }
+        let written = records
+            .iter()
+            .try_for_each(|edit| writer.add_record(&edit.encode()))
+            .and_then(|()| writer.sync());
+        written.inspect_err(|e| {
+            manifest.writer = None;
+            self.set_error(Place::Manifest, e);
+        })?;
+        self.note_manifest_extent(manifest);
+        note_tracked(manifest, &records);
+        Ok(())
+    }
+
     /// The installed versions and counters.
     pub(super) fn snapshot_facts(&self, manifest: &ManifestState) -> SnapshotFacts {
         let state = self.state.lock();
@@ -212,6 +362,7 @@ impl Engine {
             min_log_number: state.min_log_number(),
             table_sequence: state.table_sequence,
             tracked: manifest.tracked.clone(),
+            cuts: manifest.cuts.clone(),
         }
     }
 
@@ -274,17 +425,9 @@ impl Engine {
         let env = &self.c.env;
         let path = self.path(filenames::manifest_file_name(number));
         let mut writer = LogWriter::new(env.fs.create(&path, IoActivity::Manifest)?, 0);
-        for e in snapshot_edits(facts) {
-            writer.add_record(&e.encode())?;
-        }
-        let compact_size = writer.len();
-        let compacted = VersionEdit {
-            last_compacted_manifest_file_size: Some(compact_size),
-            ..VersionEdit::default()
-        };
-        writer.add_record(&compacted.encode())?;
-        for e in edits {
-            writer.add_record(&e.encode())?;
+        let (records, compact_size) = whole_manifest(facts, edits, self.c.evidence.evidence);
+        for record in &records {
+            writer.add_record(record)?;
         }
         writer.sync()?;
         env.fs.sync_dir(&self.c.dir)?;

@@ -3,7 +3,7 @@
 use super::background_error::Trouble;
 use super::mem_charge::MemCharge;
 use super::throttle::StallCondition;
-use super::{Family, FamilySettings};
+use super::{Family, FamilySettings, WitnessClock};
 use crate::listener::FlushReason;
 use crate::options::CfOptions;
 use crate::picker::RunningCompaction;
@@ -169,6 +169,8 @@ pub(crate) struct DbState {
     /// Number of the first log that this engine made. Older ones may be of another form and are not
     /// written again.
     pub first_own_log: FileNumber,
+    /// Logs that will not grow, and their synced bytes, that the MANIFEST does not tell yet.
+    pub log_ends: Vec<(FileNumber, u64)>,
     /// Logs that nobody needs, kept to be written again.
     pub reusable_logs: VecDeque<FileNumber>,
     /// The families that need this log, or older ones, were told to flush because the logs are too
@@ -221,6 +223,7 @@ impl DbState {
             kept_log: 0,
             logs: VecDeque::new(),
             closed_logs: BTreeMap::new(),
+            log_ends: Vec::new(),
             first_own_log: 0,
             reusable_logs: VecDeque::new(),
             log_being_released: 0,
@@ -372,6 +375,8 @@ pub(crate) struct LeaderState {
     /// Highest sequence number given to a group that failed; 0 if none has. No other write gets such
     /// a number (D6).
     pub taken: SequenceNumber,
+    /// What the current log has in witnesses.
+    pub witness: WitnessClock,
     /// Writers in the last group that synced.
     pub sync_group: usize,
     /// Duration of a sync, smoothed, in nanoseconds.

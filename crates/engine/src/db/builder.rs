@@ -6,7 +6,9 @@ use crate::filter::{CompactionFilter, CompactionFilterFactory};
 use crate::info_log::Logger;
 use crate::listener::{EventListener, Listeners};
 use crate::merge::MergeOperator;
-use crate::options::{BlockBasedTableOptions, CfOptions, DbOptions, OptionsFile, sanitize_db};
+use crate::options::{
+    BlockBasedTableOptions, CfOptions, DbOptions, EvidenceOptions, OptionsFile, sanitize_db,
+};
 use crate::recovery::{self, OpenRequest};
 use crate::version::{DbPath, PATHS_MAX, filenames};
 use spanlith_base::slice_transform::SliceTransform;
@@ -24,6 +26,7 @@ pub struct OpenBuilder {
     dir: PathBuf,
     env: Option<Env>,
     options: DbOptions,
+    evidence: EvidenceOptions,
     /// The first is the default family.
     families: Vec<FamilyOptions>,
     all_families: bool,
@@ -41,6 +44,7 @@ impl OpenBuilder {
             dir: dir.to_path_buf(),
             env: None,
             options: DbOptions::default(),
+            evidence: EvidenceOptions::default(),
             families: vec![FamilyOptions::new("default")],
             all_families: false,
             no_info_log: false,
@@ -55,6 +59,12 @@ impl OpenBuilder {
     /// Options of the database.
     pub fn options(mut self, options: DbOptions) -> Self {
         self.options = options;
+        self
+    }
+
+    /// What is recorded about the durability of logs and MANIFEST, and what the open makes of it.
+    pub fn evidence(mut self, evidence: EvidenceOptions) -> Self {
+        self.evidence = evidence;
         self
     }
 
@@ -300,6 +310,7 @@ impl OpenBuilder {
             dir: self.dir,
             env,
             options: self.options,
+            evidence: self.evidence,
             families,
             resources: self.resources,
             read_only,

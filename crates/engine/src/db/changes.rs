@@ -133,7 +133,7 @@ impl Changes {
                 true => sequence < self.next,
                 false => last < self.next,
             };
-            if (is_empty && self.engine.is_own_note(rep)) || is_before {
+            if (is_empty && self.engine.is_own_note(rep, self.log, offset)) || is_before {
                 continue;
             }
             let batch = WriteBatch::from_bytes(rep)?;

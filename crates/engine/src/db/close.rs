@@ -1,6 +1,6 @@
 //! Flush on demand, and closing.
 
-use crate::core::{Engine, Family, Place};
+use crate::core::{Engine, Family, LeaderState, Place};
 use crate::listener::FlushReason;
 use spanlith_base::{Error, ErrorKind, Result};
 use std::sync::Arc;
@@ -161,6 +161,13 @@ impl Engine {
         flushed
     }
 
+    /// Whether close ends the log with a closing record: if it holds something, or if the MANIFEST has
+    /// grown, whose end nothing else would vouch for.
+    fn needs_closing(&self, leader: &LeaderState) -> bool {
+        let has_records = leader.log.as_ref().is_some_and(|log| !log.is_empty());
+        self.c.evidence.evidence && (has_records || self.manifest.lock().has_grown())
+    }
+
     /// Refuses new work, finishes or abandons what runs, syncs the log, releases the lock file.
     /// Later calls return at once.
     pub(crate) fn close(self: &Arc<Self>) -> Result<()> {
@@ -217,6 +224,11 @@ impl Engine {
         let mut leader = self.leader.lock();
         if failed.is_none() && leader.log.is_some() {
             // A log that was written is made durable (D12).
+            let closing = match self.needs_closing(&leader) {
+                true => self.add_closing(&mut leader),
+                false => Ok(()),
+            };
+            first = first.and(closing);
             let synced = if leader.log.as_ref().is_some_and(|l| l.is_synced())
                 && self.old_logs.lock().is_empty()
             {
@@ -225,6 +237,14 @@ impl Engine {
                 self.sync_logs(&mut leader)
             };
             first = first.and(synced);
+            if let Some(log) = &leader.log
+                && first.is_ok()
+                && self.c.evidence.evidence
+                && leader.log_bytes > 0
+            {
+                // A log of notes only is missed by nobody.
+                first = self.record_log_end(log.log_number(), log.len());
+            }
         }
         if let Some(mut log) = leader.log.take() {
             let closed = log.close();

@@ -1,6 +1,7 @@
 //! Verbs of the Rust interface that are made of others.
 
 use super::{Cf, Db, FamilyOptions};
+use crate::recovery::destroy_lost;
 use crate::version::{FileKind, filenames, parse_file_name};
 use spanlith_base::{ErrorKind, Result, SubCode};
 use spanlith_env::{Env, FileSystem};
@@ -72,6 +73,7 @@ fn destroy(fs: &dyn FileSystem, dir: &Path) -> Result<()> {
             first = first.and(gone(fs.delete(&dir.join(&name))));
         }
     }
+    first = first.and(destroy_lost(fs, dir));
     drop(lock);
     first = first.and(gone(fs.delete(&lock_path)));
     // Fails if foreign files are left; they are not ours to delete.

@@ -58,6 +58,20 @@ macro_rules! option_enum {
 }
 
 option_enum! {
+    /// What an open does about damage in the synced part of a log.
+    pub enum SyncedLogDamage {
+        #[default]
+        Refuse = 0, "refuse";
+        Truncate = 1, "truncate";
+    }
+
+    /// What becomes of files that nothing explains.
+    pub enum OrphanFiles {
+        #[default]
+        Keep = 0, "keep";
+        Delete = 1, "delete";
+    }
+
     /// Block checksum.
     pub enum ChecksumType {
         None = 0, "kNoChecksum";

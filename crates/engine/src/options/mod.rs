@@ -21,6 +21,7 @@ mod changes;
 pub mod db;
 mod display;
 pub mod enums;
+pub mod evidence;
 mod file;
 pub mod ini;
 pub mod nested;
@@ -39,6 +40,7 @@ pub use cf::CfOptions;
 pub use changes::{off_peak, seconds_to_next_off_peak};
 pub use db::DbOptions;
 pub use enums::*;
+pub use evidence::EvidenceOptions;
 pub use file::{FamilySection, OptionsFile};
 pub use ini::{ParsedOptions, parse_options_file, write_options_file};
 pub use nested::{

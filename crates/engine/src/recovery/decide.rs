@@ -10,6 +10,9 @@
 //! *Stop* means: the rest of this log is dropped, and of the later ones only those are replayed that
 //! continue the sequence without a gap. Without `paranoid_checks` damage is skipped in every mode.
 //!
+//! Damage to bytes that had been synced, by the evidence, does not come here in the first three modes:
+//! it is reported ([`super::evidence`]).
+//!
 //! Beyond the modes stands what a mode must not hide: a batch that does not decode, a prepared
 //! section that nobody asked for, a read error, and a sequence that runs backwards all fail.
 //!
@@ -214,18 +217,30 @@ impl Decider {
         Ok(())
     }
 
-    /// A log of ours begins with a note about the log before it, which is missing or ended early. Only
-    /// the modes that let nothing go unnoticed mind.
+    /// A log of ours begins with a note about the log before it, which is missing or ended early, and
+    /// nothing proves that its end was synced. `refuses`: what RocksDB would not notice is reported.
     ///
     /// # Errors
-    /// `Corruption` if the mode is absolute consistency.
-    pub(super) fn gap(&mut self) -> Result<Verdict> {
+    /// `Corruption` in the modes that want all or nothing.
+    pub(super) fn gap(&mut self, refuses: bool) -> Result<Verdict> {
         let why = "the log before it is missing or ended early";
         match self.mode {
+            _ if !refuses => Ok(Verdict::GoOn),
             WalRecoveryMode::PointInTimeRecovery => Ok(self.stop(why.to_string())),
-            WalRecoveryMode::AbsoluteConsistency => Err(Error::corruption(why)),
-            _ => Ok(Verdict::GoOn),
+            WalRecoveryMode::SkipAnyCorruptedRecords => Ok(Verdict::GoOn),
+            _ => Err(Error::corruption(why)),
         }
+    }
+
+    /// The sequence number that a record found behind damage has at least.
+    pub(super) fn least_sequence(&self) -> SequenceNumber {
+        self.next_sequence.unwrap_or(0)
+    }
+
+    /// Whether damage to bytes that had been synced may be passed over: the mode asks for what can be
+    /// had.
+    pub(super) fn passes_over_proven(&self) -> bool {
+        self.mode == WalRecoveryMode::SkipAnyCorruptedRecords
     }
 
     /// Something that decodes cannot be replayed, or bytes are damaged.

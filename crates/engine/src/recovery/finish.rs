@@ -1,18 +1,20 @@
 //! The end of recovery: what was replayed becomes tables, or stays in memtables and in its logs.
 
+use super::evidence::Dropped;
 use super::replay::{Recovering, Replayed};
-use crate::core::{Engine, FamilyEdit, Opening};
+use crate::core::{Engine, FamilyEdit, Opening, WitnessClock};
 use crate::version::VersionEdit;
 use spanlith_base::Result;
 use spanlith_env::IoActivity;
-use spanlith_wal::LogWriter;
+use spanlith_wal::{LogWriter, WriteBatch};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Makes what was recovered durable: tables, a new log, a new MANIFEST. Of `logs`, those that were
 /// replayed, and of others below `beyond`, no more is needed.
 pub(super) fn finish(
     engine: &Arc<Engine>,
-    replayed: Replayed,
+    mut replayed: Replayed,
     logs: &[u64],
     beyond: u64,
 ) -> Result<()> {
@@ -24,7 +26,7 @@ pub(super) fn finish(
         sync_kept_logs(engine, logs)?;
     }
     let mut edits = Vec::with_capacity(replayed.families.len());
-    for mut recovering in replayed.families.into_values() {
+    for mut recovering in std::mem::take(&mut replayed.families).into_values() {
         let mut edit = VersionEdit {
             last_sequence: Some(replayed.last_sequence),
             ..VersionEdit::default()
@@ -57,6 +59,7 @@ pub(super) fn finish(
         for e in &mut edits {
             e.edit.last_sequence = None;
         }
+        keep_ends(engine, &replayed.dropped, &replayed.ends, &mut edits);
     }
     let number = engine.new_file_number();
     let mut log = engine.create_log(number)?;
@@ -74,7 +77,15 @@ pub(super) fn finish(
             size,
             sequence: replayed.last_sequence,
         };
-        let batch = opening.to_batch(&engine.c.db_id)?;
+        let batch = match engine.c.evidence.evidence {
+            true => opening.to_batch(&engine.c.db_id)?,
+            // As RocksDB: an empty batch with the next sequence number.
+            false => {
+                let mut empty = WriteBatch::new();
+                empty.set_sequence(replayed.last_sequence + 1);
+                empty
+            }
+        };
         log.add_record(batch.as_bytes())?;
         leader.last_record = batch.sequence();
         log.sync()?;
@@ -82,6 +93,7 @@ pub(super) fn finish(
         leader.log_in_dir = true;
     }
     leader.log = Some(log);
+    leader.witness = WitnessClock::new(engine.witness_spacing());
     let mut sizes = Vec::with_capacity(logs.len());
     for &n in logs {
         sizes.push((n, engine.c.env.fs.size(&engine.log_path(n))?));
@@ -102,6 +114,27 @@ pub(super) fn finish(
         state.logs.retain(|&n| n >= keep);
         state.closed_logs.retain(|&n, _| n >= keep);
     })
+}
+
+/// Records how the logs that stay end: where they were cut, so that what was dropped stays dropped, or,
+/// as all of them is synced, with which size.
+fn keep_ends(
+    engine: &Engine,
+    dropped: &[Dropped],
+    ends: &BTreeMap<u64, (u64, bool)>,
+    edits: &mut [FamilyEdit],
+) {
+    if !engine.c.evidence.evidence {
+        return;
+    }
+    let cuts = dropped.iter().filter(|d| d.is_tail);
+    let cuts: Vec<(u64, u64)> = cuts.map(|d| (d.log, d.offset)).collect();
+    if let Some(first) = edits.first_mut() {
+        first.edit.log_cuts = cuts;
+    }
+    let whole = ends.iter().filter(|(_, end)| end.1 && end.0 > 0);
+    let whole = whole.map(|(&n, end)| (n, end.0));
+    engine.state.lock().log_ends.extend(whole);
 }
 
 /// What an open returned survives every later crash, so logs that stay are synced first.

@@ -1,17 +1,60 @@
-//! Where files go that best-efforts recovery leaves out.
+//! What recovery puts aside instead of destroying it: the directory `lost/`.
 //!
-//! RocksDB deletes tables and blob files that the recovered state does not name. What is missing may
-//! be a directory that was not mounted, so here they are moved into `lost/` of their directory, as
-//! RocksDB's repair does with what it cannot use. Logs are not replayed; RocksDB leaves them where
-//! they are, replays them at the next plain open, and refuses to open if something was written
-//! meanwhile. Here they are moved as well.
+//! - Files that best-efforts recovery leaves out. RocksDB deletes tables and blob files that the
+//!   recovered state does not name. What is missing may be a directory that was not mounted, so here
+//!   they are moved, as RocksDB's repair does with what it cannot use. Logs are not replayed; RocksDB
+//!   leaves them where they are, replays them at the next plain open, and refuses to open if something
+//!   was written meanwhile. Here they are moved as well. All that stays until somebody takes it away.
+//! - Tables and blob files that nothing explains (D10), and copies of the parts of logs that were not
+//!   replayed. Their names end in the second in which they came, so that they can be told from what
+//!   others put there: they go after `lost_files_max_age`, the oldest first if there are more bytes
+//!   than `lost_files_max_bytes`.
 
+use super::evidence::Dropped;
+use super::replay::Replayed;
 use crate::core::Engine;
+use crate::listener::DroppedTail;
+use crate::version::filenames;
 use spanlith_base::{Error, Result};
-use std::path::Path;
+use spanlith_env::{FileSystem, IoActivity, RandomAccessFile};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 /// Directory for files that are put aside, within that of the files.
 const LOST_DIR: &str = "lost";
+
+/// Least bytes that the directory may hold, if the options leave it to the build.
+const BYTES_MIN: u64 = 64 << 20;
+
+/// Bytes copied at a time.
+const PIECE: usize = 1 << 20;
+
+/// The second in which a file came, by its name; `None` if it is not one of those that go by themselves.
+fn second_of(name: &str) -> Option<u64> {
+    let (_, digits) = name.rsplit_once(".at-")?;
+    let plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+    plain.then(|| digits.parse().ok())?
+}
+
+/// Removes what an engine put into the directory for lost files of `dir`, and the directory if nothing
+/// else is in it.
+///
+/// # Errors
+/// Of the file system.
+pub(crate) fn destroy_lost(fs: &dyn FileSystem, dir: &Path) -> Result<()> {
+    let lost = dir.join(LOST_DIR);
+    if fs.entry(&lost)?.is_none() {
+        return Ok(());
+    }
+    for name in fs.list(&lost)? {
+        if second_of(&name).is_some() {
+            fs.delete(&lost.join(&name))?;
+        }
+    }
+    // Fails if foreign files are left; they are not ours to delete.
+    let _ = fs.delete_dir(&lost);
+    Ok(())
+}
 
 impl Engine {
     /// Moves a file to the directory for lost ones beside it.
@@ -36,5 +79,177 @@ impl Engine {
             target = lost.join(other);
         }
         fs.rename(path, &target)
+    }
+
+    /// Moves a file that nothing explains to the directory for lost ones beside it, for as long as the
+    /// options say.
+    ///
+    /// # Errors
+    /// Of the file system.
+    pub(super) fn put_to_lost(&self, path: &Path) -> Result<()> {
+        let fs = &self.c.env.fs;
+        let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(Error::invalid_argument("not a file in a directory").with_path(path));
+        };
+        let target = self.lost_name(dir, &name.to_string_lossy())?;
+        fs.rename(path, &target)?;
+        fs.sync_dir(&dir.join(LOST_DIR))?;
+        fs.sync_dir(dir)
+    }
+
+    /// Path for something new in the directory for lost files of `dir`, which is made.
+    fn lost_name(&self, dir: &Path, name: &str) -> Result<PathBuf> {
+        let fs = &self.c.env.fs;
+        let lost = dir.join(LOST_DIR);
+        fs.create_dir_if_missing(&lost)?;
+        let mut second = self.c.env.clock.now_seconds();
+        loop {
+            let target = lost.join(format!("{name}.at-{second}"));
+            if fs.entry(&target)?.is_none() {
+                return Ok(target);
+            }
+            second += 1;
+        }
+    }
+
+    /// Tells what replay left out, and keeps copies of the tails among it.
+    ///
+    /// # Errors
+    /// Of the file system: nothing is dropped for good before its copy is durable.
+    pub(super) fn report_dropped(&self, replayed: &Replayed) -> Result<()> {
+        let mut left = self.lost_bytes_max();
+        for d in &replayed.dropped {
+            let kept = match d.is_tail && !self.c.read_only {
+                true => self.keep_tail(d, &mut left)?,
+                false => None,
+            };
+            self.dropped_bytes.fetch_add(d.bytes, Ordering::Relaxed);
+            self.dropped_records.fetch_add(d.records, Ordering::Relaxed);
+            self.c.log.warn(format_args!(
+                "log {:06} dropped at offset {}, {} bytes with {} records or more: {}; recovery mode \
+                 is {}",
+                d.log, d.offset, d.bytes, d.records, d.why, self.c.options.wal_recovery_mode
+            ));
+            self.c.listeners.on_recovery_dropped_tail(|| DroppedTail {
+                path: self.log_path(d.log),
+                offset: d.offset,
+                bytes: d.bytes,
+                records: d.records,
+                reason: d.why.clone(),
+                copy: kept,
+            });
+        }
+        Ok(())
+    }
+
+    /// Bytes that the directory may hold.
+    fn lost_bytes_max(&self) -> u64 {
+        match self.c.evidence.lost_files_max_bytes {
+            0 => {
+                let state = self.state.lock();
+                let versions = state.families.values().map(|f| &f.version);
+                let tables = versions.flat_map(|v| v.file_iter().map(|f| f.1.size));
+                (tables.sum::<u64>() / 10).max(BYTES_MIN)
+            }
+            bytes => bytes,
+        }
+    }
+
+    /// Copies the tail of a log, unless it is empty, holds only zeros, is too large or was copied before.
+    fn keep_tail(&self, d: &Dropped, left: &mut u64) -> Result<Option<PathBuf>> {
+        let fs = &self.c.env.fs;
+        if d.bytes == 0 || d.bytes > *left {
+            return Ok(None);
+        }
+        let path = self.log_path(d.log);
+        let file = fs.open_random(&path)?;
+        if is_zero(&*file, d.offset)? {
+            return Ok(None);
+        }
+        let dir = &self.c.wal_dir;
+        let lost = dir.join(LOST_DIR);
+        let name = format!("{}.{}", filenames::log_file_name(d.log), d.offset);
+        if fs.entry(&lost)?.is_some() {
+            for known in fs.list(&lost)? {
+                // A crash during the last recovery, or logs that stay.
+                let again = known.strip_prefix(&name);
+                if again.is_some_and(|rest| rest.starts_with(".at-"))
+                    && fs.size(&lost.join(&known))? == d.bytes
+                {
+                    return Ok(Some(lost.join(known)));
+                }
+            }
+        }
+        *left -= d.bytes;
+        let target = self.lost_name(dir, &name)?;
+        let mut copy = fs.create(&target, IoActivity::Other)?;
+        let mut piece = vec![0; PIECE];
+        let mut at = d.offset;
+        loop {
+            let n = file.read_at(at, &mut piece)?;
+            if n == 0 {
+                break;
+            }
+            copy.append(&piece[..n])?;
+            at += n as u64;
+        }
+        copy.sync()?;
+        copy.close()?;
+        fs.sync_dir(&lost)?;
+        fs.sync_dir(dir)?;
+        Ok(Some(target))
+    }
+
+    /// Deletes what has been in the directories for lost files of `dirs` for too long, and, the oldest
+    /// first, what is too much. What cannot be deleted is tried again at the next open.
+    pub(super) fn expire_lost(&self, dirs: &[PathBuf]) {
+        let fs = &self.c.env.fs;
+        let now = self.c.env.clock.now_seconds();
+        let mut found = Vec::new();
+        for dir in dirs {
+            let lost = dir.join(LOST_DIR);
+            if !matches!(fs.entry(&lost), Ok(Some(_))) {
+                continue;
+            }
+            for name in fs.list(&lost).unwrap_or_default() {
+                if let Some(second) = second_of(&name) {
+                    let path = lost.join(&name);
+                    let size = fs.size(&path).unwrap_or(0);
+                    found.push((second, path, size));
+                }
+            }
+        }
+        found.sort();
+        let mut bytes: u64 = found.iter().map(|f| f.2).sum();
+        let limit = self.lost_bytes_max();
+        for (second, path, size) in found {
+            let is_old = second.saturating_add(self.c.evidence.lost_files_max_age) < now;
+            if !is_old && bytes <= limit {
+                continue;
+            }
+            bytes -= size;
+            match fs.delete(&path) {
+                Ok(()) => self
+                    .c
+                    .log
+                    .info(format_args!("deleted lost {}", path.display())),
+                Err(e) => self.c.log.warn(format_args!("{e}")),
+            }
+        }
+    }
+}
+
+/// Whether a file holds only zeros from `offset` on.
+fn is_zero(file: &dyn RandomAccessFile, mut offset: u64) -> Result<bool> {
+    let mut piece = [0u8; 4096];
+    loop {
+        let n = file.read_at(offset, &mut piece)?;
+        if n == 0 {
+            return Ok(true);
+        }
+        if piece[..n].iter().any(|&b| b != 0) {
+            return Ok(false);
+        }
+        offset += n as u64;
     }
 }

@@ -3,10 +3,11 @@
 //! A torn last record is ignored; every other damage is `Corruption` (`docs/formats/manifest.md`).
 //! Torn is also a record whose end was never written, although the file has its full length: RocksDB
 //! refuses to open that, because the zeros it finds there do not fit the checksum.
-//! What this build does not have (tracked logs) is refused by name, before anything is
-//! changed.
+//! What looks torn although a mark, here or further on, says that it was durable is damage
+//! ([`super::evidence`]).
 
 use super::best_efforts::PointInTime;
+use super::evidence;
 use super::timestamps;
 use crate::core::{Family, FamilyRequest, PurgeQueue, family_paths};
 use crate::options::STATS_FAMILY;
@@ -56,6 +57,12 @@ pub(super) struct Recovered {
     pub whole_len: Option<u64>,
     /// Bytes of the snapshot that it begins with; 0 if it does not say.
     pub compact_size: u64,
+    /// Bytes of the MANIFEST that were read and replayed.
+    pub read_len: u64,
+    /// Some record says how much of the MANIFEST was durable: it is ours.
+    pub is_marked: bool,
+    /// Logs that a recovery cut, and where.
+    pub log_cuts: BTreeMap<u64, u64>,
 }
 
 /// What the caller expects to find.
@@ -66,6 +73,8 @@ pub(super) struct Expectation<'a> {
     pub read_only: bool,
     /// Open with the newest point in time whose files are there.
     pub best_efforts: bool,
+    /// Records that say what was durable count.
+    pub evidence: bool,
     pub dir: &'a Path,
     pub purge: &'a Arc<PurgeQueue>,
 }
@@ -97,6 +106,7 @@ pub(super) fn read_manifest(env: &Env, number: u64, expect: &Expectation<'_>) ->
     Ok(Recovered {
         torn_at: end.torn_at,
         whole_len: end.whole_len,
+        read_len: end.read_len,
         ..recovered
     })
 }
@@ -106,6 +116,7 @@ pub(super) fn read_manifest(env: &Env, number: u64, expect: &Expectation<'_>) ->
 struct End {
     torn_at: Option<u64>,
     whole_len: Option<u64>,
+    read_len: u64,
 }
 
 /// Applies the records of a MANIFEST.
@@ -138,11 +149,22 @@ fn replay_manifest<'a>(
                         _ => e,
                     })?;
             }
-            ReadEvent::Corruption { tail: true, .. } | ReadEvent::OldRecord { .. } => {
+            // Of no MANIFEST, torn or not.
+            ReadEvent::OldRecord { offset } if replay.is_judged() => {
+                let e = Error::corruption("record of a log in a MANIFEST").with_offset(offset);
+                return Err(in_manifest(&e, path));
+            }
+            ReadEvent::Corruption {
+                tail: true, offset, ..
+            } => {
+                replay.refuse_damage(env, path, offset)?;
                 is_clean = false;
             }
+            ReadEvent::OldRecord { .. } => is_clean = false,
             ReadEvent::Corruption { offset, .. } if is_torn_append(env, path, offset)? => {
+                replay.refuse_damage(env, path, offset)?;
                 ends.torn_at = Some(offset);
+                ends.read_len = last_end;
                 return Ok((replay, ends));
             }
             e @ ReadEvent::Corruption { .. } => {
@@ -160,6 +182,8 @@ fn replay_manifest<'a>(
             ReadEvent::Eof => break,
         }
     }
+    replay.refuse_damage(env, path, reader.skipped_at().unwrap_or(last_end))?;
+    ends.read_len = last_end;
     if is_clean && replay.group.is_empty() && env.fs.size(path)? == last_end {
         ends.whole_len = Some(last_end);
     }
@@ -234,6 +258,10 @@ struct Replay<'a> {
     tracked_logs: BTreeMap<u64, Option<u64>>,
     /// Logs below this number are not tracked any more.
     untracked_below: u64,
+    /// The largest size that a record says was durable; `None` if none says anything.
+    mark: Option<u64>,
+    /// Logs that a recovery cut, and where.
+    log_cuts: BTreeMap<u64, u64>,
 }
 
 impl<'a> Replay<'a> {
@@ -256,6 +284,8 @@ impl<'a> Replay<'a> {
             compact_size: 0,
             tracked_logs: BTreeMap::new(),
             untracked_below: 0,
+            mark: None,
+            log_cuts: BTreeMap::new(),
         };
         me.add_family(0, "default".to_string());
         me
@@ -295,6 +325,7 @@ impl<'a> Replay<'a> {
 
     fn record(&mut self, bytes: &[u8]) -> Result<()> {
         let edit = VersionEdit::decode(bytes)?;
+        self.mark = self.mark.max(edit.manifest_mark);
         match edit.remaining_in_atomic_group {
             Some(left) => {
                 let expected = self.group.last().and_then(|e| e.remaining_in_atomic_group);
@@ -318,6 +349,32 @@ impl<'a> Replay<'a> {
             }
             None if !self.group.is_empty() => Err(Error::corruption("corrupted atomic group")),
             None => self.apply(&edit),
+        }
+    }
+
+    /// Whether the MANIFEST says what of it was durable, and that counts.
+    fn is_judged(&self) -> bool {
+        self.expect.evidence && !self.expect.best_efforts && self.mark.is_some()
+    }
+
+    /// Reports that reading ends at `offset` although bytes behind had been durable. Without proof it is
+    /// a torn append.
+    fn refuse_damage(&self, env: &Env, path: &Path, offset: u64) -> Result<()> {
+        if !self.expect.evidence || self.expect.best_efforts {
+            return Ok(());
+        }
+        let facts = evidence::of_manifest(env, path, offset, self.mark)?;
+        match facts.is_damaged {
+            false => Ok(()),
+            true => Err(in_manifest(
+                &Error::corruption(format!(
+                    "MANIFEST cannot be read from offset {offset} on, though {} bytes of it had been \
+                     synced: it was damaged or cut since",
+                    facts.proven
+                ))
+                .with_offset(offset),
+                path,
+            )),
         }
     }
 
@@ -364,6 +421,7 @@ impl<'a> Replay<'a> {
         let kept = e.min_log_number_to_keep.unwrap_or(0);
         self.min_log_number = self.min_log_number.max(kept);
         self.track(e)?;
+        self.log_cuts.extend(e.log_cuts.iter().copied());
         self.has_log_number |= e.log_number.is_some();
         let can_open = self.can_open();
         self.max_family = e.max_column_family.unwrap_or(0).max(self.max_family);
@@ -502,6 +560,9 @@ impl<'a> Replay<'a> {
             torn_at: None,
             whole_len: None,
             compact_size: self.compact_size,
+            read_len: 0,
+            is_marked: self.mark.is_some(),
+            log_cuts: self.log_cuts,
         })
     }
 }
@@ -516,6 +577,7 @@ pub(super) fn read_family_names(env: &Env, dir: &Path, number: u64) -> Result<Ve
         families: &[],
         read_only: true,
         best_efforts: false,
+        evidence: false,
         dir,
         purge: &purge,
     };

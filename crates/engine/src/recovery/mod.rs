@@ -4,6 +4,7 @@ mod best_efforts;
 mod create;
 mod current;
 mod decide;
+mod evidence;
 mod finish;
 mod lost;
 mod manifest;
@@ -16,5 +17,6 @@ mod replay;
 mod reuse;
 mod timestamps;
 
+pub(crate) use lost::destroy_lost;
 pub use open::OpenRequest;
 pub(crate) use open::{list_families, open};

@@ -11,14 +11,21 @@
 //!   below what the MANIFEST says has reached tables, or inside the range that was replayed from the
 //!   logs. Then all it holds is in the tables that the MANIFEST does name, or was replayed.
 //!
-//! Everything else stays where it is and is named in the info log: a shortened MANIFEST must not
-//! destroy tables (reliability, section 2.5). After best-efforts recovery, what no edit removed is put
-//! aside instead of deleted.
+//! The last two hold only if the MANIFEST has marks, by which its end would have been missed: a
+//! shortened MANIFEST must not destroy tables (reliability, section 2.5). Everything else is put into
+//! `lost/` for a while, or deleted if the options say so. After best-efforts recovery, what no edit
+//! removed is put aside and stays.
+//!
+//! A finished table with sequence numbers beyond everything recovered can be what a power loss left of
+//! a flush: then the log it was made from is still there, as far as it reached the disk. If every log
+//! is younger than the MANIFEST's last record, a later record has retired the others, and is missing:
+//! that is reported before anything is changed.
 
 use super::manifest::Recovered;
 use super::replay::Replayed;
 use crate::blob::{BlobFileReader, BlobHeader, ExpectedFamily, HEADER_LEN};
 use crate::core::Engine;
+use crate::options::OrphanFiles;
 use crate::version::{FileKind, filenames, parse_file_name};
 use spanlith_base::{Error, ErrorKind, Result, keys};
 use spanlith_table::{ReadParams, ReaderOptions, TableReader};
@@ -47,6 +54,10 @@ pub(super) struct Explanation {
     max_family: u32,
     /// First and last sequence number replayed from logs.
     replayed: Option<(u64, u64)>,
+    /// The MANIFEST says what of it was durable: its end is the end.
+    is_marked: bool,
+    /// The next file number, by the MANIFEST.
+    next_file: u64,
 }
 
 impl Explanation {
@@ -64,6 +75,8 @@ impl Explanation {
             manifest_sequence: recovered.last_sequence,
             max_family: recovered.max_family,
             replayed: None,
+            is_marked: recovered.is_marked,
+            next_file: recovered.next_file,
         }
     }
 
@@ -121,6 +134,7 @@ pub(super) fn remove_obsolete(engine: &Engine, explanation: &Explanation) -> Res
             files.push((dir.join(&name), name));
         }
     }
+    let dirs: Vec<PathBuf> = other_dirs(engine).into_iter().collect();
     let own = names.into_iter();
     files.extend(own.map(|name| (engine.path(&name), name)));
     let mut options: Vec<u64> = Vec::new();
@@ -153,10 +167,10 @@ pub(super) fn remove_obsolete(engine: &Engine, explanation: &Explanation) -> Res
                 false
             }
             Some(FileKind::Table(n)) if !live(n) => {
-                decide(engine, name, explain(engine, n, path, explanation))
+                decide(engine, path, explain(engine, n, path, explanation))?
             }
             Some(FileKind::Blob(n)) if !live_blob(n) => {
-                decide(engine, name, explain_blob(engine, n, path, explanation))
+                decide(engine, path, explain_blob(engine, n, path, explanation))?
             }
             _ => false,
         };
@@ -189,6 +203,12 @@ pub(super) fn remove_obsolete(engine: &Engine, explanation: &Explanation) -> Res
         }
     }
     engine.purge_archive();
+    let mut lost = dirs;
+    lost.push(engine.c.dir.clone());
+    if engine.c.wal_dir != engine.c.dir {
+        lost.push(engine.c.wal_dir.clone());
+    }
+    engine.expire_lost(&lost);
     options.sort_unstable();
     for n in options.iter().rev().skip(2) {
         // As above.
@@ -209,17 +229,64 @@ fn other_dirs(engine: &Engine) -> BTreeSet<PathBuf> {
     others.map(Path::to_path_buf).collect()
 }
 
-/// Whether a file goes; what nothing explains is named in the info log.
-fn decide(engine: &Engine, name: &str, explained: Result<bool>) -> bool {
+/// Whether a file is deleted; what nothing explains is put aside unless the options say otherwise.
+fn decide(engine: &Engine, path: &Path, explained: Result<bool>) -> Result<bool> {
     let log = &engine.c.log;
-    match explained {
-        Ok(true) => return true,
-        Ok(false) => log.warn(format_args!(
-            "{name} is not named by the MANIFEST and nothing explains it: left alone"
-        )),
-        Err(e) => log.warn(format_args!("{name} left alone: {e}")),
+    let name = path.file_name().unwrap_or_default().display();
+    let why = match explained {
+        Ok(true) => return Ok(true),
+        Ok(false) => "nothing explains it".to_string(),
+        Err(e) if e.kind() == ErrorKind::Corruption => e.to_string(),
+        Err(e) => {
+            log.warn(format_args!("{name} left alone: {e}"));
+            return Ok(false);
+        }
+    };
+    if engine.c.evidence.orphan_files == OrphanFiles::Delete {
+        return Ok(true);
     }
-    false
+    engine.put_to_lost(path)?;
+    log.warn(format_args!(
+        "{name} is not named by the MANIFEST: put into lost/: {why}"
+    ));
+    Ok(false)
+}
+
+/// Reports tables that are newer than everything recovered though no log is left that they could have
+/// been made from: the MANIFEST has lost its last records. `logs` are those that recovery needs, all
+/// that there are.
+///
+/// # Errors
+/// `Corruption` that names such a table; those of reading it.
+pub(super) fn refuse_lost_records(engine: &Engine, logs: &[u64], x: &Explanation) -> Result<()> {
+    let separate = engine.c.wal_dir != engine.c.dir;
+    if !x.is_marked || separate || logs.iter().any(|&n| n < x.next_file) {
+        return Ok(());
+    }
+    let versions: Vec<_> = {
+        let state = engine.state.lock();
+        state.families.values().map(|f| f.version.clone()).collect()
+    };
+    let recovered = x.replayed.map_or(0, |r| r.1).max(x.manifest_sequence);
+    for name in engine.c.env.fs.list(&engine.c.dir)? {
+        let Some(FileKind::Table(n)) = parse_file_name(&name) else {
+            continue;
+        };
+        if versions.iter().any(|v| v.locate(n).is_some()) || x.was_deleted(n) {
+            continue;
+        }
+        let path = engine.path(&name);
+        if let Contents::Entries { largest, .. } = contents(engine, n, &path)?
+            && largest > recovered
+        {
+            return Err(Error::corruption(format!(
+                "{name} holds sequence number {largest}, beyond {recovered}, the last one recovered, \
+                 and the log that it was made from is gone: the MANIFEST has lost its last records"
+            ))
+            .with_path(&path));
+        }
+    }
+    Ok(())
 }
 
 /// Whether blob file `number`, which no version names, may go.
@@ -232,7 +299,7 @@ fn explain_blob(engine: &Engine, number: u64, path: &Path, x: &Explanation) -> R
     let read = file.read_at(0, &mut header)?;
     match BlobFileReader::open(file, ExpectedFamily::Any) {
         Ok(_) => {}
-        Err(e) if e.kind() == ErrorKind::Corruption => return Ok(true),
+        Err(e) if e.kind() == ErrorKind::Corruption => return Ok(x.is_marked),
         Err(e) => return Err(e),
     }
     let header = BlobHeader::decode(&header[..read])?;
@@ -245,13 +312,41 @@ fn explain(engine: &Engine, number: u64, path: &Path, x: &Explanation) -> Result
     if x.was_deleted(number) {
         return Ok(true);
     }
+    Ok(match contents(engine, number, path)? {
+        _ if !x.is_marked => false,
+        Contents::Unfinished => true,
+        Contents::Entries {
+            family,
+            smallest,
+            largest,
+        } => x.covers(family, smallest, largest),
+    })
+}
+
+/// What a table holds.
+enum Contents {
+    /// It has no footer.
+    Unfinished,
+    /// Entries of a family with these sequence numbers.
+    Entries {
+        family: u32,
+        smallest: u64,
+        largest: u64,
+    },
+}
+
+/// Reads a table that no version names.
+///
+/// # Errors
+/// `Corruption` of a table that is damaged, `Io`.
+fn contents(engine: &Engine, number: u64, path: &Path) -> Result<Contents> {
     let file = engine.c.env.fs.open_random(path)?;
     let size = file.size();
     let magic_at = size.saturating_sub(8);
     let mut magic = [0u8; 8];
     let n = file.read_at(magic_at, &mut magic)?;
     if n < 8 || u64::from_le_bytes(magic) != TABLE_MAGIC {
-        return Ok(true);
+        return Ok(Contents::Unfinished);
     }
     let reader = match TableReader::open(
         file,
@@ -288,5 +383,9 @@ fn explain(engine: &Engine, number: u64, path: &Path, x: &Explanation) -> Result
     }
     // A larger id is nobody's.
     let family = u32::try_from(reader.properties().column_family_id).unwrap_or(u32::MAX);
-    Ok(x.covers(family, smallest, largest))
+    Ok(Contents::Entries {
+        family,
+        smallest,
+        largest,
+    })
 }

@@ -6,21 +6,23 @@
 use super::best_efforts::{list_manifests, read_newest_manifest};
 use super::create::{create_database, new_db_id, write_identity};
 use super::current::{read_current, read_identity};
+use super::evidence::Known;
 use super::finish::finish;
 use super::manifest::{Expectation, Recovered, RecoveredFamily, read_family_names, read_manifest};
-use super::obsolete::{Explanation, remove_obsolete};
+use super::obsolete::{Explanation, refuse_lost_records, remove_obsolete};
 use super::open_tables::{create_table_dirs, highest_table, open_tables, open_tables_later};
 use super::replay::Replay;
 use super::reuse::Reusable;
 use crate::core::RESERVED;
 use crate::core::{
-    Components, DbState, DelayController, Engine, FamilyRequest, LeaderState, ManifestState,
-    MemSlot, PurgeQueue, Resources, SnapshotList, Throttle, family_paths,
+    Components, DbState, DelayController, Engine, FamilyRequest, LeaderState, ManifestExtent,
+    ManifestState, MemSlot, PurgeQueue, Resources, SnapshotList, Throttle, WitnessClock,
+    family_paths,
 };
 use crate::info_log::{InfoLog, Logger};
 use crate::listener::FlushReason;
 use crate::listener::Listeners;
-use crate::options::DbOptions;
+use crate::options::{DbOptions, EvidenceOptions, SyncedLogDamage};
 use crate::version::{FileKind, TableIo, filenames, parse_file_name};
 use spanlith_base::stats::Statistics;
 use spanlith_base::{Error, Result};
@@ -38,6 +40,8 @@ pub struct OpenRequest {
     pub env: Env,
     /// Options of the database.
     pub options: DbOptions,
+    /// What is recorded about durability, and what an open makes of it.
+    pub evidence: EvidenceOptions,
     /// The families to open; contains `default`.
     pub(crate) families: Vec<FamilyRequest>,
     /// Budgets and limits shared with other databases.
@@ -162,6 +166,7 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
         families: &request.families,
         read_only: *read_only,
         best_efforts: options.best_efforts_recovery,
+        evidence: request.evidence.evidence,
         dir,
         purge: &purge,
     };
@@ -233,11 +238,27 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
     let explanation = Explanation::new(&recovered);
     let (missing, torn_at) = (recovered.missing, recovered.torn_at);
     let curtailed = recovered.curtailed;
+    let ends = recovered.tracked_logs.iter();
+    let known = Known {
+        is_used: request.evidence.evidence && !options.best_efforts_recovery,
+        refuses: request.evidence.synced_log_damage == SyncedLogDamage::Refuse,
+        // Those of RocksDB mean what its option says.
+        ends: match recovered.is_marked {
+            true => ends.filter_map(|(&n, size)| Some((n, (*size)?))).collect(),
+            false => BTreeMap::new(),
+        },
+        cuts: recovered.log_cuts.clone(),
+        manifest: ManifestExtent {
+            number: manifest_number,
+            size: recovered.read_len,
+        },
+    };
     let reusable = Reusable {
         len: recovered.whole_len,
         compact_size: recovered.compact_size,
         db_id: recovered.db_id,
         tracked: recovered.tracked_logs,
+        cuts: recovered.log_cuts,
     };
     let engine = assemble(
         &request,
@@ -280,14 +301,20 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
     if !later {
         open_tables(&engine)?;
     }
-    let replay = Replay::new(&engine, last_sequence, !read_only, request.write_prepared);
+    let may_flush = !read_only;
+    let replay = Replay::new(
+        &engine,
+        last_sequence,
+        may_flush,
+        request.write_prepared,
+        &known,
+    );
     let replayed = replay.run(&logs)?;
-    for (n, offset, why) in &replayed.dropped {
-        engine.c.log.warn(format_args!(
-            "log {n:06} dropped at offset {offset}: {why}; recovery mode is {}",
-            options.wal_recovery_mode
-        ));
+    let explanation = explanation.with_replayed(&replayed);
+    if known.is_used && !engine.has_moved_on(&known) {
+        refuse_lost_records(&engine, &logs, &explanation)?;
     }
+    engine.report_dropped(&replayed)?;
     engine
         .visible
         .store(replayed.last_sequence, Ordering::Release);
@@ -311,7 +338,6 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
         drop(state);
         return Ok(engine);
     }
-    let explanation = explanation.with_replayed(&replayed);
     if options.reuse_manifest_on_open && !options.best_efforts_recovery {
         engine.reuse_manifest(reusable)?;
     }
@@ -379,6 +405,7 @@ fn assemble(request: &OpenRequest, families: Vec<RecoveredFamily>, parts: Parts)
         dir: request.dir.clone(),
         wal_dir: wal_dir(request),
         options: request.options.clone(),
+        evidence: request.evidence.clone(),
     };
     let mut slots = Vec::with_capacity(families.len());
     let mut states = BTreeMap::new();
@@ -406,6 +433,7 @@ fn assemble(request: &OpenRequest, families: Vec<RecoveredFamily>, parts: Parts)
         log_room: 0,
         last_record: 0,
         taken: 0,
+        witness: WitnessClock::new(None),
         sync_group: 1,
         sync_nanos: 0,
     };
@@ -416,6 +444,8 @@ fn assemble(request: &OpenRequest, families: Vec<RecoveredFamily>, parts: Parts)
         writer: None,
         number: parts.manifest_number,
         compact_size: 0,
+        first_size: 0,
+        cuts: BTreeMap::new(),
         // What older logs were is checked above; they are replayed and gone when the next MANIFEST
         // begins.
         tracked: BTreeMap::new(),

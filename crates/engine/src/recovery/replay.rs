@@ -1,16 +1,19 @@
 //! Replays write-ahead logs. What damage means is decided in [`super::decide`]; what RocksDB 11.8
 //! recovers is recovered (`docs/formats/log.md`). On top of that, a log of ours names the log before
-//! it; if that one ended elsewhere or is missing, the modes that let nothing go unnoticed stop at the
-//! gap (see `core::opening`).
+//! it, and witnesses say what had been synced: what is missing of that is reported
+//! ([`super::evidence`]).
 //!
 //! Not left to the mode, because it would lose data that is whole: a batch that cannot be decoded, a
 //! merge without an operator, an entry of a kind this build does not execute, and a read error all
 //! fail the open.
 
 use super::decide::{Decider, Verdict, WalInfo};
+use super::evidence::{Dropped, Known, LogJudge};
 use super::numbering::Numbering;
 use super::prepared::{Policy, Prepared, Sections, with_timestamp};
-use crate::core::{Engine, Family, FamilySettings, Opening, PreparedSection};
+use crate::core::{
+    Engine, Family, FamilySettings, ManifestExtent, Note, Opening, PreparedSection, Witness,
+};
 use crate::filter::TableCreation;
 use crate::flush::{TableRequest, build_table, history_low_after};
 use crate::version::NewFile;
@@ -34,8 +37,12 @@ pub(super) struct Replayed {
     pub last_sequence: SequenceNumber,
     /// Sequence number of the first batch replayed.
     pub first_sequence: Option<SequenceNumber>,
-    /// What was dropped: log, offset, reason.
-    pub dropped: Vec<(u64, u64, String)>,
+    /// What was dropped.
+    pub dropped: Vec<Dropped>,
+    /// Where each log ends as replayed, and whether nothing of it was dropped.
+    pub ends: BTreeMap<u64, (u64, bool)>,
+    /// Logs that had lost bytes which had been synced, and were replayed all the same.
+    pub proven_losses: u64,
     /// Prepared sections that nobody decided about, by name of the transaction.
     pub prepared: BTreeMap<Vec<u8>, PreparedSection>,
     /// Number of the log replayed last, and where the records replayed end.
@@ -63,6 +70,8 @@ pub(super) struct Recovering {
 
 pub(super) struct Replay<'a> {
     engine: &'a Engine,
+    /// What is known of the logs.
+    known: &'a Known,
     /// Write tables when memtables fill up (else keep them all).
     may_flush: bool,
     out: Replayed,
@@ -114,6 +123,7 @@ impl<'a> Replay<'a> {
         last_sequence: u64,
         may_flush: bool,
         write_prepared: bool,
+        known: &'a Known,
     ) -> Self {
         let state = engine.state.lock();
         let families = state.families.values().map(|f| Recovering {
@@ -131,6 +141,7 @@ impl<'a> Replay<'a> {
         let o = &engine.c.options;
         Self {
             engine,
+            known,
             may_flush,
             has_timestamps: comparators.any(|c| c.timestamp_size() > 0),
             out: Replayed {
@@ -138,6 +149,8 @@ impl<'a> Replay<'a> {
                 last_sequence,
                 first_sequence: None,
                 dropped: Vec::new(),
+                ends: BTreeMap::new(),
+                proven_losses: 0,
                 prepared: BTreeMap::new(),
                 end: None,
                 last_log: None,
@@ -164,6 +177,7 @@ impl<'a> Replay<'a> {
 
     /// Replays the logs `numbers`, ascending.
     pub(super) fn run(mut self, numbers: &[u64]) -> Result<Replayed> {
+        self.check_missing(numbers)?;
         for &n in numbers {
             let path = self.engine.log_path(n);
             self.end = 0;
@@ -177,6 +191,8 @@ impl<'a> Replay<'a> {
             };
             self.decider.end_log(size);
             self.before = Some((n, self.end));
+            let is_whole = self.out.dropped.last().is_none_or(|d| d.log != n);
+            self.out.ends.insert(n, (self.end, is_whole));
         }
         let families = self.out.families.values();
         let facts = families.map(|f| (&*f.family.name, f.log_number, f.has_tables));
@@ -195,56 +211,180 @@ impl<'a> Replay<'a> {
         Ok(self.out)
     }
 
+    /// Reports logs that are needed, ended at a known size, and are gone.
+    fn check_missing(&mut self, numbers: &[u64]) -> Result<()> {
+        let known = self.known;
+        if !known.is_used {
+            return Ok(());
+        }
+        for (&n, &synced) in known.ends.range(self.first_log..) {
+            if synced > 0 && !numbers.contains(&n) && !self.engine.has_moved_on(known) {
+                self.judge_loss(n, 0, synced)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes of a log from `offset` on cannot be read, though `proven` bytes of it had been durable.
+    fn judge_loss(&mut self, log: u64, offset: u64, proven: u64) -> Result<()> {
+        let text = format!(
+            "log {log:06} cannot be read from offset {offset} on, though {proven} bytes of it had been \
+             synced: it was damaged, cut or deleted since"
+        );
+        if self.known.refuses && !self.decider.passes_over_proven() {
+            let path = self.engine.log_path(log);
+            return Err(Error::corruption(text).with_path(&path).with_offset(offset));
+        }
+        self.out.proven_losses += 1;
+        self.engine.c.log.warn(format_args!("{text}"));
+        Ok(())
+    }
+
     /// Replays one log; says whether it may hold bytes of an older one.
     fn log(&mut self, number: u64, path: &Path) -> Result<bool> {
         let at = |e: Error, offset: u64| e.with_path(path).with_offset(offset);
-        let file = self.engine.c.env.fs.open_sequential(path)?;
+        let engine = self.engine;
+        let file = engine.c.env.fs.open_sequential(path)?;
         let mut reader = LogReader::new(file, number);
         let mut first = true;
+        let cut = self.known.cuts.get(&number).copied();
+        // What an earlier recovery cut off was judged then.
+        let synced = self.known.ends.get(&number).copied().unwrap_or(0);
+        let synced = synced.min(cut.unwrap_or(u64::MAX));
+        let mut judge = LogJudge::new(&engine.c.db_id, number, synced);
         loop {
             let event = reader.next_event().map_err(|e| e.with_path(path))?;
             let offset = match &event {
                 ReadEvent::Record { offset, .. }
                 | ReadEvent::Corruption { offset, .. }
-                | ReadEvent::OldRecord { offset } => *offset,
-                _ => 0,
+                | ReadEvent::OldRecord { offset } => Some(*offset),
+                _ => None,
             };
+            if cut.is_some_and(|cut| offset.is_some_and(|offset| offset >= cut)) {
+                return Ok(reader.is_recycled());
+            }
+            let is_failure = matches!(
+                event,
+                ReadEvent::Corruption { .. } | ReadEvent::OldRecord { .. }
+            );
+            self.judge(&mut judge, path, &reader, offset.filter(|_| is_failure))?;
+            let offset = offset.unwrap_or(0);
+            let mut bytes = 0;
             let verdict = match event {
                 ReadEvent::Record { end, .. } => {
-                    let verdict = self
-                        .batch(reader.record(), number, first)
-                        .map_err(|e| at(e, offset))?;
+                    bytes = end - offset;
+                    let note = judge.note(reader.record(), offset);
+                    let record = (reader.record(), number, first.then_some(note).flatten());
+                    if let Some(Note::Witness(Witness {
+                        manifest: Some(manifest),
+                        ..
+                    })) = note
+                    {
+                        self.check_manifest(manifest).map_err(|e| at(e, offset))?;
+                    }
+                    let verdict = self.batch(record).map_err(|e| at(e, offset))?;
                     if verdict == Verdict::GoOn {
                         self.end = end;
                     }
                     first = false;
                     verdict
                 }
-                ReadEvent::Eof => return Ok(reader.is_recycled()),
+                ReadEvent::Eof => {
+                    let end = match reader.is_recycled() {
+                        true => self.end,
+                        false => reader.position(),
+                    };
+                    if let Some(proven) = judge.end(end).proven.filter(|_| self.known.is_used) {
+                        self.judge_loss(number, end, proven)?;
+                    }
+                    return Ok(reader.is_recycled());
+                }
                 ReadEvent::TimestampSizes(sizes) => {
                     let sizes = sizes.iter().map(|&(cf, size)| (cf, usize::from(size)));
                     self.recorded.extend(sizes);
                     Verdict::GoOn
                 }
-                event => self
-                    .decider
-                    .event(&event, reader.is_recycled())
-                    .map_err(|e| {
+                event => {
+                    if let ReadEvent::Corruption { dropped, .. } = &event {
+                        bytes = *dropped;
+                    }
+                    let recycled = reader.is_recycled();
+                    self.decider.event(&event, recycled).map_err(|e| {
                         if e.offset().is_some() {
                             e.with_path(path)
                         } else {
                             at(e, offset)
                         }
-                    })?,
-            };
-            match verdict {
-                Verdict::GoOn => {}
-                Verdict::Skip(why) => self.out.dropped.push((number, offset, why)),
-                Verdict::NextLog(why) => {
-                    self.out.dropped.push((number, offset, why));
-                    return Ok(reader.is_recycled());
+                    })?
                 }
+            };
+            let (why, is_tail) = match verdict {
+                Verdict::GoOn => continue,
+                Verdict::Skip(why) => (why, false),
+                Verdict::NextLog(why) => (why, true),
+            };
+            if is_tail {
+                // Whole records that are not replayed can tell something.
+                self.judge(&mut judge, path, &reader, Some(offset))?;
+                bytes = match reader.is_recycled() {
+                    true => 0,
+                    false => engine.c.env.fs.size(path)?.saturating_sub(offset),
+                };
             }
+            self.out.dropped.push(Dropped {
+                log: number,
+                offset,
+                bytes,
+                records: judge.records(),
+                is_tail,
+                why,
+            });
+            if is_tail {
+                return Ok(reader.is_recycled());
+            }
+        }
+    }
+
+    /// Looks at the first place where a log fails, by an event at `failure` or by bytes that were
+    /// passed over.
+    fn judge(
+        &mut self,
+        judge: &mut LogJudge<'_>,
+        path: &Path,
+        reader: &LogReader,
+        failure: Option<u64>,
+    ) -> Result<()> {
+        let Some(offset) = reader.skipped_at().or(failure) else {
+            return Ok(());
+        };
+        if !self.known.is_used {
+            return Ok(());
+        }
+        let place = (offset, reader.is_recycled());
+        let least = self.decider.least_sequence();
+        let finding = judge.fail(&self.engine.c.env, path, place, least)?;
+        if let Some(manifest) = judge.manifest() {
+            self.check_manifest(manifest)?;
+        }
+        match finding.proven {
+            Some(proven) => self.judge_loss(judge.log(), offset, proven),
+            None => Ok(()),
+        }
+    }
+
+    /// Compares the MANIFEST with what a witness says of it.
+    fn check_manifest(&self, witnessed: ManifestExtent) -> Result<()> {
+        let checked = match self.known.is_used {
+            true => self.known.check_manifest(witnessed),
+            false => Ok(()),
+        };
+        match checked {
+            Err(_) if self.engine.has_moved_on(self.known) => Ok(()),
+            Err(e) if self.decider.passes_over_proven() => {
+                self.engine.c.log.warn(format_args!("{e}"));
+                Ok(())
+            }
+            checked => checked,
         }
     }
 
@@ -269,7 +409,8 @@ impl<'a> Replay<'a> {
         opening.number < self.first_log || self.before == Some((opening.number, opening.size))
     }
 
-    fn batch(&mut self, rep: &[u8], log: u64, first: bool) -> Result<Verdict> {
+    /// Replays the batch of a record of `log`; `opening` is the note that the log begins with.
+    fn batch(&mut self, (rep, log, opening): (&[u8], u64, Option<Note>)) -> Result<Verdict> {
         let sequence = get_fixed64(rep, 0).filter(|_| rep.len() >= BATCH_HEADER_SIZE);
         match self.decider.record(sequence)? {
             Verdict::GoOn => {}
@@ -283,8 +424,11 @@ impl<'a> Replay<'a> {
         };
         let rep = changed.as_ref().map_or(rep, |batch| batch.as_bytes());
         let (runs, sections) = plan(rep, &self.prepared, &self.out.families, self.policy)?;
-        if first && self.is_behind_a_gap(rep)? {
-            match self.decider.gap()? {
+        if let Some(Note::Opening(opening)) = opening
+            && !self.continues(&opening)
+        {
+            let known = self.known;
+            match self.decider.gap(known.is_used && known.refuses)? {
                 Verdict::GoOn => {}
                 other => return Ok(other),
             }
@@ -352,19 +496,6 @@ impl<'a> Replay<'a> {
         };
         let recorded = |cf: u32| self.recorded.get(&cf).copied().or_else(|| stored(cf));
         reconcile_timestamps(rep, recorded, running)
-    }
-
-    /// Whether the batch is the note of ours that something is missing before this log.
-    fn is_behind_a_gap(&self, rep: &[u8]) -> Result<bool> {
-        for op in BatchIter::new(rep)? {
-            if let BatchOp::LogData { blob } = op? {
-                let opening = Opening::parse(blob, &self.engine.c.db_id);
-                if opening.is_some_and(|o| !self.continues(&o)) {
-                    return Ok(true);
-                }
-            }
-        }
-        Ok(false)
     }
 
     /// The entries of `runs`, numbered from `next` on, that are not in tables yet.

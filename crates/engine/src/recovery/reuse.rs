@@ -21,6 +21,8 @@ pub(super) struct Reusable {
     pub db_id: Option<String>,
     /// Logs that it tracks, and how many bytes of them were synced.
     pub tracked: BTreeMap<u64, Option<u64>>,
+    /// Logs that it says are cut, and where.
+    pub cuts: BTreeMap<u64, u64>,
 }
 
 impl Engine {
@@ -64,7 +66,9 @@ impl Engine {
         fs.sync_dir(&self.c.dir)?;
         let tracked = found.tracked.into_iter();
         manifest.tracked = tracked.map(|(n, size)| (n, size.unwrap_or(0))).collect();
+        manifest.cuts = found.cuts;
         manifest.compact_size = found.compact_size;
+        manifest.first_size = len;
         manifest.writer = Some(writer);
         Ok(())
     }

@@ -57,6 +57,10 @@ mod tag {
     pub const COLUMN_FAMILY_DROP: u32 = 202;
     pub const MAX_COLUMN_FAMILY: u32 = 203;
     pub const IN_ATOMIC_GROUP: u32 = 300;
+    /// Ours: the durable bytes of the MANIFEST. Skipped by RocksDB.
+    pub const MANIFEST_MARK: u32 = 0x5350_6C01;
+    /// Ours: where the valid part of a log ends. Skipped by RocksDB.
+    pub const LOG_CUT: u32 = 0x5350_6C02;
     pub const BLOB_FILE_ADDITION: u32 = 400;
     pub const BLOB_FILE_GARBAGE: u32 = 401;
     /// Unknown tags with this bit are skipped.
@@ -158,6 +162,11 @@ pub struct VersionEdit {
     pub subcompaction_progress: Option<Vec<u8>>,
     /// Size of the snapshot the MANIFEST began with.
     pub last_compacted_manifest_file_size: Option<u64>,
+    /// Bytes of the MANIFEST that were durable before this record; in the first record of a file, the
+    /// bytes with which it became current. Ours.
+    pub manifest_mark: Option<u64>,
+    /// Log and offset at which a recovery cut it: what lies behind is not replayed again. Ours.
+    pub log_cuts: Vec<(u64, u64)>,
 }
 
 impl VersionEdit {
@@ -327,6 +336,13 @@ impl VersionEdit {
             tag::LAST_COMPACTED_MANIFEST_FILE_SIZE,
             self.last_compacted_manifest_file_size,
         );
+        for &(number, end) in &self.log_cuts {
+            let mut body = Vec::new();
+            put_varint64(&mut body, number);
+            put_varint64(&mut body, end);
+            put_opt_bytes(out, tag::LOG_CUT, Some(&body));
+        }
+        put_opt_nested_u64(out, tag::MANIFEST_MARK, self.manifest_mark);
     }
 
     /// Reads one record.
@@ -437,6 +453,17 @@ impl VersionEdit {
                 let what = "last compacted manifest file size";
                 let mut body = Decoder::new(d.length_prefixed(what)?, "VersionEdit");
                 self.last_compacted_manifest_file_size = Some(body.varint64(what)?);
+            }
+            tag::MANIFEST_MARK => {
+                let what = "manifest mark";
+                let mut body = Decoder::new(d.length_prefixed(what)?, "VersionEdit");
+                self.manifest_mark = Some(body.varint64(what)?);
+            }
+            tag::LOG_CUT => {
+                let what = "log cut";
+                let mut body = Decoder::new(d.length_prefixed(what)?, "VersionEdit");
+                self.log_cuts
+                    .push((body.varint64(what)?, body.varint64(what)?));
             }
             unknown if unknown & tag::SAFE_IGNORE_MASK != 0 => {
                 d.length_prefixed("safely ignorable tag length error")?;

@@ -1,6 +1,6 @@
 //! The records of writes in the log, in the representation of batches.
 //!
-//! A group is one record (W2). The entry of a lone writer is put together in the log's own buffer.
+//! A group is one record (W2), with a witness in front of it now and then (`core::witness`). The entry of a lone writer is put together in the log's own buffer.
 
 use crate::core::{Engine, LeaderState, Payload, Request};
 use spanlith_base::keys::ValueType;
@@ -28,6 +28,12 @@ impl Engine {
         if self.has_timestamps.load(Ordering::Relaxed) {
             log_timestamp_sizes(leader)?;
         }
+        if leader.log_bytes >= leader.witness.look_at
+            && let Some(witness) = self.take_witness(leader)?
+        {
+            let log = leader.log.as_mut().ok_or_else(no_log)?;
+            return log_with_note(log, witness.as_bytes(), r, r.seqno, count);
+        }
         let log = leader.log.as_mut().ok_or_else(no_log)?;
         log_request(log, r, r.seqno, count)
     }
@@ -45,10 +51,19 @@ impl Engine {
         if self.has_timestamps.load(Ordering::Relaxed) {
             log_timestamp_sizes(leader)?;
         }
+        let witness = match leader.log_bytes >= leader.witness.look_at {
+            true => self.take_witness(leader)?,
+            false => None,
+        };
         let log = leader.log.as_mut().ok_or_else(no_log)?;
         if group.len() == 1 {
             let mut result = Ok(());
-            group.for_each(|r| result = log_request(log, r, base, count));
+            group.for_each(|r| {
+                result = match &witness {
+                    None => log_request(log, r, base, count),
+                    Some(w) => log_with_note(log, w.as_bytes(), r, base, count),
+                };
+            });
             result?;
         } else {
             let mut body = Vec::with_capacity(BATCH_HEADER_SIZE + 4096);
@@ -63,7 +78,10 @@ impl Engine {
                 } => push_entry(&mut body, cf, kind, key, value),
                 Payload::Batch { body: b, .. } => body.extend_from_slice(b),
             });
-            log.add_record(&body)?;
+            match &witness {
+                None => log.add_record(&body)?,
+                Some(w) => log.add_note_and_record(w.as_bytes(), &[&body])?,
+            }
         }
         if !sync {
             return Ok(());
@@ -142,6 +160,32 @@ fn log_request(
             })
         }
         Payload::Batch { body, .. } => log.add_record_parts(&[&header, body]),
+    }
+}
+
+/// Adds a note and the record of one request behind it.
+#[cold]
+#[inline(never)]
+fn log_with_note(
+    log: &mut LogWriter,
+    note: &[u8],
+    r: &Request<'_>,
+    base: SequenceNumber,
+    count: u32,
+) -> Result<()> {
+    let header = batch_header(base, count);
+    match r.payload {
+        Payload::One {
+            cf,
+            kind,
+            key,
+            value,
+        } => {
+            let mut body = Vec::with_capacity(ENTRY_OVERHEAD_MAX + key.len() + value.len());
+            push_entry(&mut body, cf, kind, key, value);
+            log.add_note_and_record(note, &[&header, &body])
+        }
+        Payload::Batch { body, .. } => log.add_note_and_record(note, &[&header, body]),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Makes room before a group is written: refuses, delays or stops it, and seals a full memtable.
 
-use crate::core::{Engine, Immutable, LeaderState, Opening, Place, is_lack};
+use crate::core::{Engine, Immutable, LeaderState, Opening, Place, WitnessClock, is_lack};
 use crate::listener::FlushReason;
 use crate::options::CompressionType;
 use spanlith_base::{Error, Result};
@@ -240,6 +240,7 @@ impl Engine {
         let old = leader.log.replace(new);
         leader.log_in_dir = false;
         leader.log_bytes = 0;
+        leader.witness = WitnessClock::new(self.witness_spacing());
         // The next write looks at the logs together.
         leader.log_room = 0;
         let keep_from = {
@@ -277,6 +278,9 @@ impl Engine {
         };
         if self.c.options.track_and_verify_wals {
             new.add_predecessor(before.log_number(), before.len(), leader.last_record)?;
+        }
+        if !self.c.evidence.evidence {
+            return Ok(0);
         }
         let opening = Opening {
             number: before.log_number(),

@@ -38,6 +38,7 @@ impl Engine {
             self.c.env.fs.sync_dir(&self.c.wal_dir)?;
             leader.log_in_dir = true;
         }
+        self.witness_next(leader);
         Ok(())
     }
 

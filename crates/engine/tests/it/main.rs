@@ -14,6 +14,7 @@ mod core_options;
 mod counted;
 mod damage;
 mod errors;
+mod evidence;
 mod examples;
 mod families;
 mod fault;

@@ -314,7 +314,11 @@ fn damage_that_stopped_recovery_does_not_hide_what_was_written_afterwards() {
     for n in 0..10 {
         db.default_cf().put(format!("a{n}"), "v").unwrap();
     }
+    // Without the close, nothing says that the log was synced.
+    let crashed = TempDir::new("wal-life");
+    spanlith_testkit::copy_dir(temp.path(), crashed.path());
     drop(db);
+    let temp = crashed;
     let path = temp.path().join(&logs(temp.path())[0]);
     let mut bytes = std::fs::read(&path).unwrap();
     let at = bytes.len() / 2;

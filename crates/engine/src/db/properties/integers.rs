@@ -58,6 +58,13 @@ const INTEGERS: &[(&str, IntProperty)] = &[
     ("is-file-deletions-enabled", |p| {
         u64::from(!p.e.c.purge.is_disabled())
     }),
+    // Ours.
+    ("recovery-dropped-bytes", |p| {
+        p.e.dropped_bytes.load(Ordering::Relaxed)
+    }),
+    ("recovery-dropped-records", |p| {
+        p.e.dropped_records.load(Ordering::Relaxed)
+    }),
     ("num-snapshots", |p| p.e.c.snapshots.len() as u64),
     ("oldest-snapshot-time", |p| {
         p.e.c.snapshots.oldest().map_or(0, |o| o.1)

@@ -141,6 +141,8 @@ fn full_edit() -> VersionEdit {
         persist_user_defined_timestamps: Some(false),
         subcompaction_progress: Some(b"progress".to_vec()),
         last_compacted_manifest_file_size: Some(127),
+        manifest_mark: Some(1 << 20),
+        log_cuts: vec![(12, 0), (13, 1 << 40)],
     }
 }
 

@@ -1,0 +1,269 @@
+//! How damage is told from a torn tail.
+//!
+//! Both look alike where reading fails. The difference is whether the bytes had been durable, and that
+//! is written down: by witnesses in the log, by ends of logs and marks in the MANIFEST
+//! (`docs/formats/evidence.md`). What the evidence proves durable and cannot be read any more was
+//! damaged. About everything else it says nothing, and the recovery mode decides alone.
+//!
+//! Behind a failing record the rest of the file is searched. What is found there is counted and may
+//! prove, but is never replayed. A witness counts with our mark, the identity of the database, the
+//! number of its log and its own place in the file; so the image of a log inside a value proves
+//! nothing, wherever it comes from.
+
+use super::current::read_current;
+use crate::core::{Engine, MARK, MARK_AT, ManifestExtent, Note, NotePlace};
+use crate::version::{VersionEdit, filenames};
+use spanlith_base::coding::get_fixed64;
+use spanlith_base::{Error, FileNumber, Result, SequenceNumber};
+use spanlith_env::Env;
+use spanlith_wal::record::{LAST, TYPE_OFFSET};
+use spanlith_wal::{LogReader, ReadEvent, Search, is_whole_but_for_length, search_records};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Longest rest of a file that may be a record with a changed length.
+const RECORD_MAX: u64 = 32 << 10;
+
+/// What the MANIFEST tells about logs, and about itself.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Known {
+    /// Judge by evidence at all.
+    pub is_used: bool,
+    /// Damage to synced bytes ends the open.
+    pub refuses: bool,
+    /// Logs that will not grow, and how many bytes of them were synced.
+    pub ends: BTreeMap<FileNumber, u64>,
+    /// Logs that a recovery cut, and where.
+    pub cuts: BTreeMap<FileNumber, u64>,
+    /// The MANIFEST, as far as it was read.
+    pub manifest: ManifestExtent,
+}
+
+impl Known {
+    /// Reports a MANIFEST that has lost what a witness says was durable.
+    ///
+    /// # Errors
+    /// `Corruption` that says so.
+    pub(super) fn check_manifest(&self, witnessed: ManifestExtent) -> Result<()> {
+        let read = self.manifest;
+        if witnessed.number > read.number {
+            return Err(Error::corruption(format!(
+                "CURRENT names MANIFEST {:06}, but the log says that MANIFEST {:06} had become \
+                 current",
+                read.number, witnessed.number
+            )));
+        }
+        if witnessed.number == read.number && witnessed.size > read.size {
+            return Err(Error::corruption(format!(
+                "MANIFEST {:06} ends after {} bytes, but the log says that {} bytes of it had been \
+                 synced: it was damaged or cut since",
+                read.number, read.size, witnessed.size
+            )));
+        }
+        Ok(())
+    }
+}
+
+impl Engine {
+    /// Whether another process has written the MANIFEST, or another one, since it was read: a database
+    /// that is opened for reading may be open for writing elsewhere, and what was read is only older.
+    pub(super) fn has_moved_on(&self, known: &Known) -> bool {
+        if !self.c.read_only {
+            return false;
+        }
+        let (env, read) = (&self.c.env, known.manifest);
+        let path = self.path(filenames::manifest_file_name(read.number));
+        let is_current = read_current(env, &self.c.dir).is_ok_and(|number| number == read.number);
+        !is_current || whole_len(env, &path).is_ok_and(|len| len > read.size)
+    }
+}
+
+/// Where the last record of a MANIFEST ends that can be read from its front.
+fn whole_len(env: &Env, path: &Path) -> Result<u64> {
+    let mut reader = LogReader::new(env.fs.open_sequential(path)?, 0);
+    let mut len = 0;
+    while let ReadEvent::Record { end, .. } = reader.next_event()? {
+        len = end;
+    }
+    Ok(len)
+}
+
+/// A part of a log that is not replayed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Dropped {
+    /// Number of the log.
+    pub log: FileNumber,
+    /// Offset of its first byte.
+    pub offset: u64,
+    /// Its bytes, or 0 if the log may hold an older one there.
+    pub bytes: u64,
+    /// Records found in it, at least.
+    pub records: u64,
+    /// It reaches to the end of the log.
+    pub is_tail: bool,
+    /// Why.
+    pub why: String,
+}
+
+/// What is known of one log while it is read.
+pub(super) struct LogJudge<'a> {
+    place: NotePlace<'a>,
+    /// Bytes that had been durable.
+    proven: u64,
+    /// Reading has failed before.
+    has_failed: bool,
+    /// Records behind the failure.
+    records: u64,
+    /// What witnesses behind the failure say of the MANIFEST.
+    manifest: Option<ManifestExtent>,
+}
+
+/// What was found where reading fails.
+pub(super) struct Finding {
+    /// The bytes that fail had been durable, as so many of the log.
+    pub proven: Option<u64>,
+}
+
+impl<'a> LogJudge<'a> {
+    /// Begins with a log of which `synced` bytes are known to have been durable.
+    pub(super) fn new(db_id: &'a str, log: FileNumber, synced: u64) -> Self {
+        Self {
+            place: NotePlace {
+                db_id,
+                log,
+                offset: 0,
+            },
+            proven: synced,
+            has_failed: false,
+            records: 0,
+            manifest: None,
+        }
+    }
+
+    /// The note that the record at `offset` is, if it is one of ours.
+    pub(super) fn note(&mut self, record: &[u8], offset: u64) -> Option<Note> {
+        let place = NotePlace {
+            offset,
+            ..self.place
+        };
+        let note = Note::of_batch(record, &place);
+        if let Some(Note::Witness(witness)) = note {
+            self.proven = self.proven.max(witness.durable);
+        }
+        note
+    }
+
+    /// Number of the log.
+    pub(super) fn log(&self) -> FileNumber {
+        self.place.log
+    }
+
+    /// What witnesses behind the place where reading failed say of the MANIFEST.
+    pub(super) fn manifest(&self) -> Option<ManifestExtent> {
+        self.manifest
+    }
+
+    /// Records known to lie behind the place where reading failed first.
+    pub(super) fn records(&self) -> u64 {
+        self.records
+    }
+
+    /// Reading ends, at `offset`, which may be that of the end of the file.
+    pub(super) fn end(&self, offset: u64) -> Finding {
+        Finding {
+            proven: (self.proven > offset && !self.has_failed).then_some(self.proven),
+        }
+    }
+
+    /// Reading fails, or stops, at `offset`: looks what stands there and behind. Only the first failure
+    /// of a log is looked at.
+    ///
+    /// # Errors
+    /// Those of the file.
+    pub(super) fn fail(
+        &mut self,
+        env: &Env,
+        path: &Path,
+        (offset, recycled): (u64, bool),
+        from_sequence: SequenceNumber,
+    ) -> Result<Finding> {
+        if self.has_failed {
+            return Ok(Finding { proven: None });
+        }
+        let file = env.fs.open_random(path)?;
+        let search = Search {
+            from: offset,
+            log_number: self.place.log,
+            recycled,
+            mark: Some((MARK, MARK_AT)),
+        };
+        let (mut proven, mut manifest, place) = (self.proven, self.manifest, self.place);
+        let mut visit = |offset: u64, payload: &[u8]| {
+            let note = Note::of_batch(payload, &NotePlace { offset, ..place });
+            let follows = get_fixed64(payload, 0).is_some_and(|s| s >= from_sequence);
+            if let Some(Note::Witness(witness)) = note.filter(|_| follows) {
+                proven = proven.max(witness.durable);
+                manifest = manifest.max(witness.manifest);
+            }
+        };
+        self.records = search_records(&*file, &search, &mut visit)?;
+        (self.proven, self.manifest) = (proven, manifest);
+        let finding = self.end(offset);
+        self.has_failed = true;
+        Ok(finding)
+    }
+}
+
+/// What a MANIFEST that cannot be read beyond some point was.
+pub(super) struct ManifestFinding {
+    /// It was longer, or whole.
+    pub is_damaged: bool,
+    /// Bytes of it that had been durable.
+    pub proven: u64,
+}
+
+/// Judges a MANIFEST that ends, or fails, at `offset`; its records up to there say that `mark` bytes
+/// were durable, or nothing.
+///
+/// # Errors
+/// Those of the file.
+pub(super) fn of_manifest(
+    env: &Env,
+    path: &Path,
+    offset: u64,
+    mark: Option<u64>,
+) -> Result<ManifestFinding> {
+    let file = env.fs.open_random(path)?;
+    let size = file.size();
+    let mut marked = mark;
+    if size > offset {
+        let search = Search {
+            from: offset + 1,
+            log_number: 0,
+            recycled: false,
+            mark: None,
+        };
+        let mut visit = |at: u64, payload: &[u8]| {
+            let edit = VersionEdit::decode(payload).ok();
+            let mark = edit.and_then(|e| e.manifest_mark);
+            marked = marked.max(mark.filter(|&mark| mark <= at));
+        };
+        search_records(&*file, &search, &mut visit)?;
+    }
+    let proven = marked.unwrap_or(0);
+    if marked.is_none() || proven > offset || size <= offset || size - offset > RECORD_MAX {
+        return Ok(ManifestFinding {
+            is_damaged: proven > offset,
+            proven,
+        });
+    }
+    // The last record, whole but for its length or its type? A torn one lacks bytes, or they are zero.
+    let mut rest = vec![0; usize::try_from(size - offset).unwrap_or(0)];
+    let n = file.read_at(offset, &mut rest)?;
+    rest.truncate(n);
+    Ok(ManifestFinding {
+        is_damaged: is_whole_but_for_length(&rest)
+            || rest.get(TYPE_OFFSET).is_some_and(|&t| t > LAST),
+        proven: size,
+    })
+}
