@@ -11,7 +11,7 @@
 //! the new one: a log that ends in the middle of nowhere is not replayed any more. Prepared sections
 //! are written to the new log first. Each step can fail and be tried again by the next resume.
 
-use crate::core::{Engine, LeaderState, Place, PreparedSection, gate};
+use crate::core::{Engine, LeaderState, Place, PreparedSection, WitnessClock, gate};
 use crate::listener::FlushReason;
 use spanlith_base::{Error, FileNumber, Result, Severity};
 use spanlith_wal::{BATCH_HEADER_SIZE, BatchIter, BatchOp, LogWriter, PrepareKind, WriteBatch};
@@ -173,6 +173,7 @@ impl Engine {
         leader.log_bytes = 0;
         leader.log_room = 0;
         leader.last_record = first.sequence();
+        leader.witness = WitnessClock::new(self.witness_spacing());
         let mut state = self.state.lock();
         state.logs.push_back(number);
         if let Some(old) = &old {
