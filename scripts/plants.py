@@ -4,7 +4,7 @@
   plants.py [--only N,...] [--programmes NAME,...] [--seed N] [--work DIR]
 
 Each plant changes one place of the engine, builds `spanlith-stress` in a copy with a target folder of its
-own, and runs `model`, `crash`, `threads` and `histories` until one reports a violation. The last line is a JSON summary; exit
+own, and runs `model`, `crash`, `threads`, `histories`, `damage` and `faults` until one reports a violation. The last line is a JSON summary; exit
 1 if a plant cannot be planted any more (the source changed) or if one was not caught.
 """
 
@@ -34,7 +34,8 @@ PLANTS = [
     ("level 0 is searched oldest first", ENGINE + "version/version.rs",
      "b.epoch_number\n        .cmp(&a.epoch_number)", "a.epoch_number\n        .cmp(&b.epoch_number)"),
     ("sequence numbers are zeroed although a snapshot needs them", ENGINE + "compaction/iterator.rs",
-     "self.s.bottommost && loses_seqno(kind) && self.seen_by_all(seqno)", "self.s.bottommost && loses_seqno(kind)"),
+     "let zero = seqno < self.zero_below && loses_seqno(kind);",
+     "let zero = self.s.bottommost && loses_seqno(kind);"),
     ("merge operands are folded newest first", ENGINE + "merge/resolver.rs",
      "newest_first.iter().rev()", "newest_first.iter()"),
     ("a synced write does not sync the log", ENGINE + "write/sync.rs",
@@ -56,8 +57,8 @@ PLANTS = [
      "                }\n                entries\n            }"),
     ("a log is replayed although the one before it lost its end", ENGINE + "recovery/replay.rs",
      "if first && self.is_behind_a_gap(rep)? {", "if log == 0 && self.is_behind_a_gap(rep)? {"),
-    ("merge operands are folded over snapshots", ENGINE + "compaction/iterator.rs",
-     "if self.stripe_of(seqno) != stripe {\n                break;", "if seqno == u64::MAX {\n                break;"),
+    ("merge operands are folded over snapshots", ENGINE + "compaction/iterator/merge.rs",
+     "            if self.stripe_of(seqno) != stripe {\n", "            if seqno == u64::MAX {\n"),
     ("a single delete is dropped under a newer entry", ENGINE + "compaction/iterator.rs",
      "if self.stripe == Some(stripe) && byte != ValueType::SingleDeletion as u8 {", "if self.stripe == Some(stripe) {"),
     ("a get heeds range tombstones behind its snapshot", ENGINE + "read/get.rs",
@@ -74,6 +75,23 @@ PLANTS = [
      "self.snapshots.get(at).copied().unwrap_or(MAX_SEQUENCE)", "MAX_SEQUENCE.max(at as u64)"),
     ("an output's tombstones reach over its neighbour", ENGINE + "compaction/outputs.rs",
      "                upper: next,\n", "                upper: None,\n"),
+    ("damaged blocks are served", "crates/table/src/format/trailer.rs",
+     "            if stored != computed {", "            if stored != computed && handle.size == u64::MAX {"),
+    ("damaged log records are replayed", "crates/wal/src/reader.rs",
+     "                self.pos = self.filled;\n                return Ok((Physical::BadChecksum { dropped: left }, start));\n", ""),
+    ("a footer's checksum is not looked at", "crates/table/src/format/footer.rs",
+     "        if computed != stored {", "        if computed != stored && offset == u64::MAX {"),
+    ("a failed sync of the log is taken for a success", ENGINE + "write/sync.rs",
+     "        log.sync()?;\n", "        let _ = log.sync();\n"),
+    ("a failed sync of the MANIFEST is taken for a success", ENGINE + "core/install.rs",
+     ".and_then(|()| writer.sync())", ".map(|()| { let _ = writer.sync(); })"),
+    ("a table is used although its sync failed", "crates/table/src/builder.rs",
+     "        self.out.file.sync()?;\n", "        let _ = self.out.file.sync();\n"),
+    ("a table is used although its end could not be written", "crates/table/src/builder.rs",
+     "        self.out.buffer.extend_from_slice(&footer.encode());\n        self.out.flush()?;\n",
+     "        self.out.buffer.extend_from_slice(&footer.encode());\n        let _ = self.out.flush();\n"),
+    ("the directory of outputs is not synced if that fails", ENGINE + "compaction/job.rs",
+     "failed = self.c.env.fs.sync_dir(dir).err();", "let _ = self.c.env.fs.sync_dir(dir);"),
 ]
 # A plant that needs more than one place.
 EXTRA = {
@@ -145,7 +163,7 @@ def main():
 
 
 HUNTS = {"model": ["--ops", "60000"], "crash": ["--states", "6000"], "threads": ["--rounds", "6"],
-         "histories": ["--rounds", "4000"]}
+         "histories": ["--rounds", "4000"], "damage": ["--cases", "20000"], "faults": ["--runs", "6000"]}
 
 
 def hunt(program, seed, programmes):
@@ -157,7 +175,7 @@ def hunt(program, seed, programmes):
             return f"{arguments[0]} (hung)"
         if run.returncode:
             text = run.stdout.decode(errors="replace")
-            counts = re.findall(r"(\d+) (programs|states)", text)
+            counts = re.findall(r"(\d+) (programs|states|cases|runs)", text)
             return f"{arguments[0]}, after {' '.join(counts[-1]) if counts else 'the first program'}"
     return None
 

@@ -150,7 +150,7 @@ fn after_failure(
     faults.clear();
     if let Some(db) = player.database() {
         let has_last = live(db, history)?;
-        let resumed: spanlith::Result<()> = Ok(());
+        let resumed = db.resume();
         player.world.work(1000);
         match resumed
             .map_err(|e| e.to_string())
