@@ -117,7 +117,7 @@ def change(root, path, old, new):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", help="numbers of plants, from 1")
-    parser.add_argument("--programmes", default="model,crash,threads,histories", help="what hunts, in this order")
+    parser.add_argument("--programmes", default="model,crash,threads,histories,damage,faults", help="what hunts, in this order")
     parser.add_argument("--seed", type=int, default=5)
     parser.add_argument("--work")
     a = parser.parse_args()
