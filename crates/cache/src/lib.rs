@@ -17,6 +17,8 @@
 mod cache;
 mod reservation;
 mod shard;
+#[cfg(all(test, shuttle))]
+mod shuttle_tests;
 mod table;
 
 pub use cache::{Cache, CacheKey, Policy, Priority};

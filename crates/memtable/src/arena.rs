@@ -29,7 +29,11 @@ use std::ptr::{NonNull, null_mut};
 /// an arena that serves multiples of 64 bytes only keeps them aligned to lines.
 pub(crate) const ALIGN: usize = if cfg!(loom) { 8 } else { 4 };
 /// Size of the first block.
-const FIRST_BLOCK_BYTES: usize = if cfg!(loom) { 256 } else { 4 << 10 };
+const FIRST_BLOCK_BYTES: usize = if cfg!(any(loom, shuttle)) {
+    256
+} else {
+    4 << 10
+};
 /// Size of a huge page: blocks of this size are mapped, smaller ones come from the allocator.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 /// From this `arena_block_size` on, blocks are huge pages.
@@ -345,7 +349,7 @@ unsafe fn unmap(base: NonNull<u8>, bytes: usize) {
 #[cfg(not(unix))]
 unsafe fn unmap(_base: NonNull<u8>, _bytes: usize) {}
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
 

@@ -124,7 +124,7 @@ fn bits(hash: u64) -> impl Iterator<Item = u32> {
     })
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
 

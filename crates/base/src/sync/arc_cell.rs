@@ -18,18 +18,25 @@
 //!
 //! Threads: any number of readers and writers. A reader that finds all slots taken spins; there are
 //! far more slots than cores. Values may be freed by a reader, after its own use of them.
-#![expect(unsafe_code, reason = "lock-free publication; model-checked with loom")]
+#![expect(
+    unsafe_code,
+    reason = "lock-free publication; model-checked with loom and shuttle"
+)]
 
 use super::atomic::{AtomicBool, AtomicPtr, Ordering};
+use super::{locks, thread};
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-#[cfg(loom)]
-const SLOTS: usize = 2;
-#[cfg(not(loom))]
-const SLOTS: usize = 64;
+const SLOTS: usize = if cfg!(loom) {
+    2
+} else if cfg!(shuttle) {
+    8
+} else {
+    64
+};
 
 /// One reader's announcement. Two lines, because the hardware fetches lines in pairs.
 #[repr(align(128))]
@@ -44,7 +51,7 @@ pub struct ArcCell<T> {
     /// Publishes the value; swapped SeqCst by `replace`.
     current: AtomicPtr<T>,
     slots: Box<[Slot<T>]>,
-    retired: std::sync::Mutex<Vec<RetiredPtr<T>>>,
+    retired: locks::Mutex<Vec<RetiredPtr<T>>>,
     /// Whether the retired list may hold something: a hint that makes the last reader collect.
     pending: AtomicBool,
     owns: PhantomData<Arc<T>>,
@@ -66,7 +73,7 @@ pub struct Guard<'a, T> {
     ptr: *mut T,
 }
 
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 fn slot_hint() -> usize {
     use std::sync::atomic::AtomicUsize;
     static NEXT: AtomicUsize = AtomicUsize::new(0);
@@ -76,7 +83,7 @@ fn slot_hint() -> usize {
     HINT.with(|h| *h)
 }
 
-#[cfg(loom)]
+#[cfg(any(loom, shuttle))]
 fn slot_hint() -> usize {
     0
 }
@@ -89,13 +96,6 @@ fn total_order() {
     loom::sync::atomic::fence(Ordering::SeqCst);
 }
 
-fn wait_a_little() {
-    #[cfg(loom)]
-    loom::thread::yield_now();
-    #[cfg(not(loom))]
-    std::thread::yield_now();
-}
-
 impl<T> ArcCell<T> {
     /// A cell that holds `value`.
     pub fn new(value: Arc<T>) -> Self {
@@ -104,7 +104,7 @@ impl<T> ArcCell<T> {
             slots: (0..SLOTS)
                 .map(|_| Slot(AtomicPtr::new(null_mut())))
                 .collect(),
-            retired: std::sync::Mutex::new(Vec::new()),
+            retired: locks::Mutex::new(Vec::new()),
             pending: AtomicBool::new(false),
             owns: PhantomData,
         }
@@ -128,7 +128,7 @@ impl<T> ArcCell<T> {
             at = (at + 1) % SLOTS;
             tried += 1;
             if tried % SLOTS == 0 {
-                wait_a_little();
+                thread::yield_now();
             }
         };
         loop {
@@ -241,7 +241,7 @@ impl<T> Drop for ArcCell<T> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
     use std::sync::atomic::AtomicUsize;
@@ -326,6 +326,69 @@ mod loom_tests {
             });
             cell.replace(Arc::new(V(loom::cell::UnsafeCell::new(true))));
             t.join().unwrap();
+        });
+    }
+}
+
+#[cfg(all(test, shuttle))]
+mod shuttle_tests {
+    use super::*;
+    use crate::sync::explore;
+    use std::sync::atomic::AtomicUsize as Plain;
+
+    struct Counted(Arc<Plain>, u64);
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            self.1 = 0;
+            self.0.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    /// Three readers, one of which keeps values beyond its guard, and two writers: a value that is
+    /// read is alive and not older than the one read before, and each is freed once.
+    #[test]
+    fn values_replaced_under_readers_live_as_long_as_they_are_read() {
+        explore("superversion: install, readers, drop", || {
+            let alive = Arc::new(Plain::new(0));
+            let make = |n: u64| {
+                alive.fetch_add(1, Ordering::SeqCst);
+                Arc::new(Counted(alive.clone(), n))
+            };
+            let cell = Arc::new(ArcCell::new(make(1)));
+            let readers: Vec<_> = (0..3)
+                .map(|reader| {
+                    let cell = cell.clone();
+                    shuttle::thread::spawn(move || {
+                        let mut kept = Vec::new();
+                        for _ in 0..2 {
+                            let guard = cell.load();
+                            assert_ne!(guard.1, 0, "freed under the reader");
+                            let nested = cell.load();
+                            assert_ne!(nested.1, 0, "freed under the reader");
+                            if reader == 0 {
+                                kept.push(nested.to_arc());
+                            }
+                        }
+                        assert!(kept.iter().all(|value| value.1 != 0));
+                    })
+                })
+                .collect();
+            let values = [make(2), make(3)];
+            let writers: Vec<_> = values
+                .into_iter()
+                .map(|value| {
+                    let cell = cell.clone();
+                    shuttle::thread::spawn(move || cell.replace(value))
+                })
+                .collect();
+            for thread in readers.into_iter().chain(writers) {
+                thread.join().unwrap();
+            }
+            // Nobody reads: whoever replaces next frees all that is left.
+            cell.replace(make(4));
+            assert_eq!(alive.load(Ordering::SeqCst), 1);
+            drop(cell);
+            assert_eq!(alive.load(Ordering::SeqCst), 0);
         });
     }
 }

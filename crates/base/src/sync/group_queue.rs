@@ -19,12 +19,17 @@
 //! the data of everyone it takes into its group.
 #![expect(
     unsafe_code,
-    reason = "waiters on foreign stacks; model-checked with loom"
+    reason = "waiters on foreign stacks; model-checked with loom and shuttle"
 )]
 
 use super::atomic::{AtomicPtr, AtomicU32, Ordering};
+use super::thread;
+#[cfg(shuttle)]
+use shuttle::thread::{Thread, current, park};
 use std::cell::UnsafeCell;
 use std::ptr::null_mut;
+#[cfg(not(shuttle))]
+use std::thread::{Thread, current, park};
 
 const WAIT: u32 = 0;
 const LEAD: u32 = 1;
@@ -52,7 +57,7 @@ pub struct Waiter<T> {
     older: AtomicPtr<Waiter<T>>,
     newer: AtomicPtr<Waiter<T>>,
     /// Written by the owner before it sets `PARKED`, read by others only after they saw the bit.
-    thread: UnsafeCell<Option<std::thread::Thread>>,
+    thread: UnsafeCell<Option<Thread>>,
 }
 
 // SAFETY: Access to the cells is handed over through `state`, as described in the module header.
@@ -90,23 +95,17 @@ pub struct Group<T> {
 
 #[inline]
 fn pause(round: u32) {
-    #[cfg(loom)]
-    {
-        let _ = round;
-        loom::thread::yield_now();
-    }
-    #[cfg(not(loom))]
     if round < SPINS {
-        std::hint::spin_loop()
+        thread::spin()
     } else {
-        std::thread::yield_now()
+        thread::yield_now()
     }
 }
 
 /// Rounds of spinning, then of yielding, before a waiter sleeps. A group commit without sync takes
 /// about as long as the spinning.
-const SPINS: u32 = 200;
-const YIELDS: u32 = 4;
+const SPINS: u32 = if cfg!(shuttle) { 1 } else { 200 };
+const YIELDS: u32 = if cfg!(shuttle) { 1 } else { 4 };
 
 impl<T: Send> Default for GroupQueue<T> {
     fn default() -> Self {
@@ -162,7 +161,7 @@ impl<T: Send> GroupQueue<T> {
             }
             if state & PARKED == 0 {
                 // SAFETY: Without PARKED nobody else looks at the cell.
-                unsafe { *waiter.thread.get() = Some(std::thread::current()) };
+                unsafe { *waiter.thread.get() = Some(current()) };
                 let _ = waiter.state.compare_exchange(
                     state,
                     state | PARKED,
@@ -171,7 +170,7 @@ impl<T: Send> GroupQueue<T> {
                 );
                 continue;
             }
-            std::thread::park();
+            park();
         }
     }
 
@@ -361,7 +360,7 @@ impl<T> Waiter<T> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
     use std::sync::Mutex;
@@ -439,5 +438,99 @@ mod loom_tests {
             t.join().unwrap();
             assert_eq!(done.load(Ordering::Relaxed), 2);
         });
+    }
+}
+
+#[cfg(all(test, shuttle))]
+mod shuttle_tests {
+    use super::*;
+    use crate::sync::explore;
+    use shuttle::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    use std::sync::Arc;
+
+    /// What the engine's leader works on: it alone may touch it.
+    #[derive(Default)]
+    struct Shared {
+        inside: AtomicUsize,
+        left: AtomicUsize,
+        /// Batches of the current memtable, and of those sealed before.
+        memtable: shuttle::sync::Mutex<Vec<u32>>,
+        sealed: shuttle::sync::Mutex<Vec<Vec<u32>>>,
+    }
+
+    /// One write as the engine does it: the leader may switch memtables before its group goes on, and
+    /// groups of two and more are inserted by their writers.
+    fn write(queue: &GroupQueue<u32>, shared: &Shared, number: u32, group_max: usize) {
+        let waiter = Waiter::new(number);
+        let role = queue.join(&waiter);
+        if role == Role::Leader {
+            assert_eq!(shared.inside.fetch_add(1, SeqCst), 0, "two leaders");
+            if shared.memtable.lock().unwrap().len() >= 2 {
+                let full = std::mem::take(&mut *shared.memtable.lock().unwrap());
+                shared.sealed.lock().unwrap().push(full);
+            }
+            let mut room = group_max;
+            let mut group = queue.form(&waiter, |_, _| {
+                room -= 1;
+                room > 0
+            });
+            if group.len() > 1 {
+                shared.left.store(group.len() - 1, SeqCst);
+                queue.start_apply(&group);
+                shared.memtable.lock().unwrap().push(number);
+                while shared.left.load(SeqCst) != 0 {
+                    thread::yield_now();
+                }
+                group.for_each(|data| *data += 100);
+            } else {
+                group.for_each(|data| {
+                    shared.memtable.lock().unwrap().push(*data);
+                    *data += 100;
+                });
+            }
+            assert_eq!(shared.inside.fetch_sub(1, SeqCst), 1);
+            queue.finish(&group);
+        } else if role == Role::Apply {
+            shared.memtable.lock().unwrap().push(number);
+            shared.left.fetch_sub(1, SeqCst);
+            queue.applied(&waiter);
+        }
+        assert_eq!(waiter.into_data(), number + 100, "the leader's answer");
+    }
+
+    fn model(group_max: usize) -> impl Fn() + Send + Sync + 'static {
+        move || {
+            let queue = Arc::new(GroupQueue::new());
+            let shared = Arc::new(Shared::default());
+            let writers: Vec<_> = (0..4)
+                .map(|thread: u32| {
+                    let (queue, shared) = (queue.clone(), shared.clone());
+                    shuttle::thread::spawn(move || {
+                        for n in 0..2 {
+                            write(&queue, &shared, thread * 10 + n, group_max);
+                        }
+                    })
+                })
+                .collect();
+            for writer in writers {
+                writer.join().unwrap();
+            }
+            let mut all = shared.sealed.lock().unwrap().concat();
+            all.extend(shared.memtable.lock().unwrap().iter());
+            for thread in 0..4 {
+                let mine: Vec<u32> = all.iter().copied().filter(|n| n / 10 == thread).collect();
+                assert_eq!(mine, [thread * 10, thread * 10 + 1], "{all:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn four_writers_and_memtable_switches_lose_and_repeat_nothing() {
+        explore("group queue: 4 writers, switches", model(4));
+    }
+
+    #[test]
+    fn groups_that_are_closed_before_all_are_taken_hand_over() {
+        explore("group queue: 4 writers, groups of 2", model(2));
     }
 }

@@ -5,19 +5,25 @@
 //! A poisoned mutex is entered: a panicking job is reported by the job boundary, and the state it
 //! guards is bookkeeping that is consistent between statements.
 
+use super::locks;
 #[cfg(debug_assertions)]
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-#[cfg(debug_assertions)]
+#[cfg(all(debug_assertions, not(shuttle)))]
 thread_local! {
     static HELD: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+#[cfg(all(debug_assertions, shuttle))]
+shuttle::thread_local! {
+    static HELD: RefCell<Vec<u8>> = RefCell::new(Vec::new());
 }
 
 fn enter(_rank: u8) {
     #[cfg(debug_assertions)]
-    HELD.with_borrow_mut(|held| {
+    HELD.with(|held| {
+        let mut held = held.borrow_mut();
         assert!(
             held.iter().all(|&r| r < _rank),
             "lock order: rank {_rank} taken while holding {held:?}"
@@ -28,7 +34,8 @@ fn enter(_rank: u8) {
 
 fn leave(_rank: u8) {
     #[cfg(debug_assertions)]
-    HELD.with_borrow_mut(|held| {
+    HELD.with(|held| {
+        let mut held = held.borrow_mut();
         if let Some(at) = held.iter().rposition(|&r| r == _rank) {
             held.remove(at);
         }
@@ -39,14 +46,14 @@ fn leave(_rank: u8) {
 #[derive(Debug, Default)]
 pub struct Mutex<T> {
     rank: u8,
-    inner: std::sync::Mutex<T>,
+    inner: locks::Mutex<T>,
 }
 
 /// Releases the mutex when dropped.
 #[derive(Debug)]
 pub struct MutexGuard<'a, T> {
     rank: u8,
-    inner: Option<std::sync::MutexGuard<'a, T>>,
+    inner: Option<locks::MutexGuard<'a, T>>,
 }
 
 impl<T> Mutex<T> {
@@ -54,7 +61,7 @@ impl<T> Mutex<T> {
     pub const fn new(rank: u8, value: T) -> Self {
         Self {
             rank,
-            inner: std::sync::Mutex::new(value),
+            inner: locks::Mutex::new(value),
         }
     }
 
@@ -108,12 +115,12 @@ impl<T> Drop for MutexGuard<'_, T> {
 
 /// Condition variable for [`Mutex`].
 #[derive(Debug, Default)]
-pub struct Condvar(std::sync::Condvar);
+pub struct Condvar(locks::Condvar);
 
 impl Condvar {
     /// A new one.
     pub const fn new() -> Self {
-        Self(std::sync::Condvar::new())
+        Self(locks::Condvar::new())
     }
 
     /// Releases the lock, waits for a notification, takes the lock again.

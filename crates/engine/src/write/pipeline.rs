@@ -17,7 +17,7 @@ use crate::write::WriteOptions;
 use crate::write::count::GroupFacts;
 use spanlith_base::keys::{self, MAX_SEQUENCE};
 use spanlith_base::perf::PerfCounter;
-use spanlith_base::sync::{Group, MutexGuard, Role, Waiter};
+use spanlith_base::sync::{Group, MutexGuard, Role, Waiter, thread};
 use spanlith_base::wide_columns::WideColumns;
 use spanlith_base::{Error, Result, SequenceNumber, Severity, ValueType};
 use spanlith_wal::{BATCH_HEADER_SIZE, BatchIter, BatchOp, entry_checksums, verify_checksums};
@@ -394,7 +394,7 @@ impl Engine {
         let clock = &self.c.env.clock;
         let until = clock.monotonic_nanos() + leader.sync_nanos / 8;
         while group.len() < leader.sync_group && clock.monotonic_nanos() < until {
-            std::thread::yield_now();
+            thread::yield_now();
             if !self.queue.grow(group, &mut take) {
                 return;
             }
@@ -527,9 +527,9 @@ impl Engine {
         while self.apply_left.load(Ordering::Acquire) != 0 {
             round += 1;
             if round < 200 {
-                std::hint::spin_loop()
+                thread::spin()
             } else {
-                std::thread::yield_now()
+                thread::yield_now()
             }
         }
         group.for_each(|r| {

@@ -50,7 +50,7 @@ impl Tree {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use crate::{MemTable, MemTableOptions, Protection};
     use spanlith_base::{Comparator, ValueType};

@@ -1,17 +1,33 @@
-//! Models: the interleavings of two threads on nodes of two slots, so that three entries split a
+//! Models, for loom and for shuttle: the interleavings of two threads on nodes of two slots, so that three entries split a
 //! leaf and five an inner node. Preemptions are bounded to keep the models within seconds.
 
 use crate::memtable::{Entry, MemTable};
-use loom::sync::Arc;
+#[cfg(loom)]
+use loom::{sync::Arc, thread};
+#[cfg(shuttle)]
+use shuttle::thread;
+use spanlith_base::sync::atomic::{AtomicU64, Ordering};
 use spanlith_base::{Comparator, ValueType};
+#[cfg(shuttle)]
+use std::sync::Arc;
 
 const ANY: u64 = u64::MAX >> 8;
 
+#[cfg(loom)]
 fn model(run: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(2);
     builder.max_branches = 20_000;
     builder.check(run);
+}
+
+#[cfg(shuttle)]
+fn model(run: impl Fn() + Sync + Send + 'static) {
+    let name = format!(
+        "memtable: {}",
+        std::thread::current().name().unwrap_or("a model")
+    );
+    spanlith_base::sync::explore(&name, run);
 }
 
 fn add(table: &MemTable, seqno: u64, key: &str) -> bool {
@@ -50,7 +66,7 @@ fn two_inserts_that_both_need_a_split_are_both_there_loom() {
     model(|| {
         let table = table(&["b", "d"]);
         let other = table.clone();
-        let t = loom::thread::spawn(move || assert!(add(&other, 8, "a")));
+        let t = thread::spawn(move || assert!(add(&other, 8, "a")));
         assert!(add(&table, 9, "c"));
         t.join().unwrap();
         assert_eq!(keys(&table), "abcd");
@@ -66,7 +82,7 @@ fn an_append_beside_an_insert_loses_nothing_loom() {
     model(|| {
         let table = table(&["a", "b", "c"]);
         let other = table.clone();
-        let t = loom::thread::spawn(move || assert!(add(&other, 8, "d")));
+        let t = thread::spawn(move || assert!(add(&other, 8, "d")));
         assert!(add(&table, 9, "ca"));
         t.join().unwrap();
         assert_eq!(keys(&table), "abccad");
@@ -78,7 +94,7 @@ fn of_two_equal_inserts_one_succeeds_loom() {
     model(|| {
         let table = table(&["a", "z"]);
         let other = table.clone();
-        let t = loom::thread::spawn(move || other.add(7, ValueType::Deletion, b"k", b""));
+        let t = thread::spawn(move || other.add(7, ValueType::Deletion, b"k", b""));
         let here = add(&table, 7, "k");
         let there = t.join().unwrap();
         assert!(here != there, "M2: {here} {there}");
@@ -91,7 +107,7 @@ fn a_reader_beside_a_split_finds_what_was_there_loom() {
     model(|| {
         let table = table(&["b", "d"]);
         let other = table.clone();
-        let t = loom::thread::spawn(move || assert!(add(&other, 8, "c")));
+        let t = thread::spawn(move || assert!(add(&other, 8, "c")));
         finds(&table, "c");
         assert!(finds(&table, "d"));
         let last = table.tree().last().unwrap();
@@ -108,7 +124,7 @@ fn a_reader_beside_a_split_of_an_inner_node_finds_what_was_there_loom() {
         // Leaves of one, one, one and two records under a root with two separators and a full leaf.
         let table = table(&["a", "c", "e", "g", "i", "k"]);
         let other = table.clone();
-        let t = loom::thread::spawn(move || assert!(add(&other, 8, "d")));
+        let t = thread::spawn(move || assert!(add(&other, 8, "d")));
         for key in ["c", "k"] {
             assert!(finds(&table, key));
         }
@@ -123,7 +139,7 @@ fn a_scan_beside_inserts_sees_every_old_entry_in_order_loom() {
     model(|| {
         let table = table(&["b", "d", "f"]);
         let other = table.clone();
-        let t = loom::thread::spawn(move || {
+        let t = thread::spawn(move || {
             let entry = |seqno, key| Entry {
                 seqno,
                 kind: ValueType::Value,
@@ -146,12 +162,11 @@ fn a_scan_beside_inserts_sees_every_old_entry_in_order_loom() {
 /// neither.
 #[test]
 fn what_is_published_is_found_and_a_batch_is_seen_as_a_whole_loom() {
-    use loom::sync::atomic::{AtomicU64, Ordering};
     model(|| {
         let table = table(&["b"]);
         let visible = Arc::new(AtomicU64::new(1));
         let (other, published) = (table.clone(), visible.clone());
-        let t = loom::thread::spawn(move || {
+        let t = thread::spawn(move || {
             assert!(add(&other, 2, "a"));
             assert!(add(&other, 3, "c"));
             published.store(3, Ordering::Release);
@@ -160,5 +175,72 @@ fn what_is_published_is_found_and_a_batch_is_seen_as_a_whole_loom() {
         let seen = |key: &str| table.find(key.as_bytes(), at).is_some();
         assert_eq!((seen("a"), seen("b"), seen("c")), (at == 3, true, at == 3));
         t.join().unwrap();
+    });
+}
+
+/// Too many schedules for loom: three writers, one with a batch of its own, and a reader that walks
+/// backward and forward while leaves and inner nodes split.
+#[cfg(shuttle)]
+#[test]
+fn three_writers_and_a_reader_agree() {
+    model(|| {
+        let table = table(&["d", "h", "m"]);
+        let entry = |seqno, key| Entry {
+            seqno,
+            kind: ValueType::Value,
+            key,
+            value: key,
+        };
+        let visible = Arc::new(AtomicU64::new(3));
+        let batches: [&[(u64, &[u8])]; 3] = [
+            &[(10, b"a"), (11, b"e"), (12, b"z")],
+            &[(20, b"b"), (21, b"i")],
+            &[(30, b"n"), (31, b"c")],
+        ];
+        let writers: Vec<_> = batches
+            .into_iter()
+            .map(|batch| {
+                let table = table.clone();
+                thread::spawn(move || {
+                    let all: Vec<Entry<'_>> = batch.iter().map(|(n, k)| entry(*n, *k)).collect();
+                    table.add_many(&all);
+                })
+            })
+            .collect();
+        let (reading, at) = (table.clone(), visible.clone());
+        let reader = thread::spawn(move || {
+            let seen = keys(&reading);
+            assert!(
+                seen.as_bytes().windows(2).all(|w| w[0] < w[1]),
+                "B1: {seen}"
+            );
+            assert_eq!(
+                seen.chars().filter(|c| "dhm".contains(*c)).count(),
+                3,
+                "{seen}"
+            );
+            let mut back = String::new();
+            let tree = reading.tree();
+            let mut position = tree.last();
+            while let Some(p) = position {
+                back += std::str::from_utf8(p.record.user_key()).unwrap();
+                position = tree.before(&p);
+            }
+            assert!(
+                back.as_bytes().windows(2).all(|w| w[0] > w[1]),
+                "B1: {back}"
+            );
+            assert!(
+                seen.chars().all(|c| back.contains(c)),
+                "M1: {seen} then {back}"
+            );
+            assert!(reading.find(b"d", at.load(Ordering::Acquire)).is_some());
+        });
+        for writer in writers {
+            writer.join().unwrap();
+        }
+        reader.join().unwrap();
+        visible.store(31, Ordering::Release);
+        assert_eq!(keys(&table), "abcdehimnz");
     });
 }

@@ -49,6 +49,9 @@ mod totals;
 
 #[cfg(all(test, loom))]
 mod loom_tests;
+#[cfg(all(test, shuttle))]
+#[path = "loom_tests.rs"]
+mod shuttle_tests;
 
 pub use cursor::{EntryRef, MemTableIter};
 pub(crate) use search::Tree;

@@ -4,11 +4,12 @@ use super::record::{Record, RecordRef, Target, common_prefix, prefetch, word};
 use crate::arena::Arena;
 use spanlith_base::Comparator;
 use spanlith_base::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
+use spanlith_base::sync::thread;
 use std::marker::PhantomData;
 use std::ptr::{NonNull, null_mut};
 
 /// Records of a leaf, separators of an inner node.
-pub(super) const SLOTS: usize = if cfg!(loom) { 2 } else { 32 };
+pub(super) const SLOTS: usize = if cfg!(any(loom, shuttle)) { 2 } else { 32 };
 const _: () = assert!(SLOTS.is_power_of_two());
 
 /// Word of a free slot: no word is larger.
@@ -49,7 +50,8 @@ struct Inner {
     children: [AtomicPtr<Node>; SLOTS],
 }
 
-const _: () = assert!(cfg!(loom) || size_of::<usize>() != 8 || size_of::<Node>() == 576);
+const _: () =
+    assert!(cfg!(any(loom, shuttle)) || size_of::<usize>() != 8 || size_of::<Node>() == 576);
 
 /// A node that is initialised and lives at least for `'a`.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -416,16 +418,10 @@ impl<'a> NodeRef<'a> {
 /// Passes time while another thread holds a node.
 #[inline]
 pub(super) fn wait(turns: u32) {
-    #[cfg(loom)]
-    {
-        let _ = turns;
-        loom::thread::yield_now();
-    }
-    #[cfg(not(loom))]
     if turns < 32 {
-        std::hint::spin_loop();
+        thread::spin();
     } else {
         // The holder may have lost its processor.
-        std::thread::yield_now();
+        thread::yield_now();
     }
 }

@@ -10,28 +10,52 @@ use spanlith::{Cf, Db, ReadOptions, Snapshot, WriteBatch, WriteOptions};
 use spanlith_testkit::Rng;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The keys of one round: its own, so that none holds anything at first.
-pub(super) struct Keys {
+/// One round: its keys, so that none holds anything at first, and its clock.
+pub struct Round {
     prefix: String,
     names: Vec<Vec<u8>>,
+    db: Db,
     /// Families; key `n` lives in family `n % len`.
     cfs: Vec<Cf>,
+    clock: AtomicU64,
 }
 
-impl Keys {
-    pub(super) fn new(round: u64, count: usize, cfs: Vec<Cf>) -> Self {
-        let prefix = format!("r{round:08}-");
+impl Round {
+    /// A round with `count` keys in the families `cfs`.
+    pub fn new(db: &Db, cfs: Vec<Cf>, number: u64, count: usize) -> Self {
+        let prefix = format!("r{number:08}-");
         Self {
             names: (0..=count)
                 .map(|n| format!("{prefix}{n:02}").into_bytes())
                 .collect(),
             prefix,
+            db: db.clone(),
             cfs,
+            clock: AtomicU64::new(1),
         }
     }
 
-    pub(super) fn len(&self) -> usize {
+    /// The database.
+    pub fn db(&self) -> &Db {
+        &self.db
+    }
+
+    /// Number of keys.
+    #[expect(clippy::len_without_is_empty, reason = "a round has keys")]
+    pub fn len(&self) -> usize {
         self.names.len() - 1
+    }
+
+    /// A thread of the round. Its values have at most `filler_max` bytes more than their number.
+    pub fn client(&self, thread: usize, rng: Rng, filler_max: u64, mix: Mix) -> Client<'_> {
+        Client {
+            thread,
+            keys: self,
+            rng,
+            filler_max,
+            mix,
+            events: Vec::new(),
+        }
     }
 
     fn cf(&self, key: usize) -> &Cf {
@@ -41,6 +65,22 @@ impl Keys {
     fn index_of(&self, name: &[u8]) -> Option<usize> {
         self.names.iter().position(|n| n == name)
     }
+}
+
+/// How often each operation is drawn: put, delete, merge, batch, range deletion, get, multi-get,
+/// opening or closing a snapshot, iterator, flush.
+#[derive(Clone, Copy, Debug)]
+pub struct Mix([u32; 10]);
+
+impl Mix {
+    /// All of them.
+    pub const ALL: Self = Self([24, 8, 10, 12, 2, 24, 8, 6, 5, 1]);
+    /// Writes only.
+    pub const WRITES: Self = Self([4, 2, 3, 6, 1, 0, 0, 0, 0, 0]);
+    /// Reads of one moment each.
+    pub const READS: Self = Self([0, 0, 0, 0, 0, 3, 3, 0, 3, 0]);
+    /// Snapshots that are read and released, and a few writes between.
+    pub const SNAPSHOTS: Self = Self([1, 0, 0, 0, 0, 1, 0, 6, 0, 0]);
 }
 
 /// Whether `merge` may be used on the key.
@@ -78,22 +118,21 @@ struct View {
 }
 
 /// One thread.
-pub(super) struct Client<'a> {
-    pub(super) thread: usize,
-    pub(super) db: &'a Db,
-    pub(super) keys: &'a Keys,
-    pub(super) clock: &'a AtomicU64,
-    pub(super) rng: Rng,
+pub struct Client<'a> {
+    thread: usize,
+    keys: &'a Round,
+    rng: Rng,
     /// Longest filler of a value in bytes.
-    pub(super) filler_max: u64,
-    pub(super) events: Vec<Event>,
+    filler_max: u64,
+    mix: Mix,
+    events: Vec<Event>,
 }
 
 type Done = Result<(), String>;
 
 impl Client<'_> {
     fn tick(&self) -> u64 {
-        self.clock.fetch_add(1, Ordering::SeqCst)
+        self.keys.clock.fetch_add(1, Ordering::SeqCst)
     }
 
     fn key(&mut self) -> usize {
@@ -110,11 +149,14 @@ impl Client<'_> {
         });
     }
 
-    /// Does `count` operations. The result is the recorded events.
-    pub(super) fn run(mut self, count: u64) -> Result<Vec<Event>, String> {
+    /// Does `count` operations and returns what it recorded.
+    ///
+    /// # Errors
+    /// An operation that failed, a torn value, or a snapshot that is not repeatable.
+    pub fn run(mut self, count: u64) -> Result<Vec<Event>, String> {
         let mut view: Option<View> = None;
         for _ in 0..count {
-            match self.rng.weighted(&[24, 8, 10, 12, 2, 24, 8, 6, 5, 1]) {
+            match self.rng.weighted(&self.mix.0) {
                 0 => self.put()?,
                 1 => self.delete()?,
                 2 => self.merge()?,
@@ -128,6 +170,7 @@ impl Client<'_> {
                 },
                 8 => self.walk()?,
                 _ => self
+                    .keys
                     .db
                     .flush(self.rng.one_in(8))
                     .map_err(|e| format!("flush: {e}"))?,
@@ -215,7 +258,7 @@ impl Client<'_> {
             effects.push((key, effect));
         }
         let options = self.options();
-        self.write("batch", effects, |c| c.db.write_opt(&batch, &options))
+        self.write("batch", effects, |c| c.keys.db.write_opt(&batch, &options))
     }
 
     fn delete_range(&mut self) -> Done {
@@ -248,7 +291,7 @@ impl Client<'_> {
             .map(|k| (self.keys.cf(*k), self.keys.names[*k].as_slice()))
             .collect();
         let invoked = self.tick();
-        let found = self.db.multi_get(&keys);
+        let found = self.keys.db.multi_get(&keys);
         let returned = self.tick();
         let mut seen = Vec::new();
         for (key, value) in some.iter().zip(found) {
@@ -261,7 +304,7 @@ impl Client<'_> {
 
     fn open_view(&mut self) -> Result<View, String> {
         let invoked = self.tick();
-        let at = self.db.snapshot();
+        let at = self.keys.db.snapshot();
         let returned = self.tick();
         Ok(View {
             at,

@@ -14,4 +14,5 @@ pub mod search;
 #[cfg(test)]
 mod tests;
 
+pub use client::{Client, Mix, Round};
 pub use run::{HistoriesPlan, HistoriesReport, run_histories};

@@ -1,6 +1,6 @@
 //! Runs rounds: opens databases, lets clients loose, and judges what they recorded.
 
-use super::client::{Client, Keys};
+use super::client::{Mix, Round};
 use super::history::{Action, Event, History};
 use super::search::{Verdict, check};
 use crate::model::setup::{MergeKind, Setup, Tuning};
@@ -12,7 +12,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::Barrier;
-use std::sync::atomic::AtomicU64;
 
 /// Rounds on one database.
 const ROUNDS_PER_DATABASE: u64 = 40;
@@ -72,28 +71,20 @@ fn record(db: &Db, setup: &Setup, round: u64, rng: &mut Rng) -> Result<History, 
     for family in 1..setup.families {
         cfs.extend(db.cf(&Setup::family_name(family)));
     }
-    let keys = Keys::new(round, 4 + rng.index(13), cfs);
+    let keys = 4 + rng.index(13);
+    let round = Round::new(db, cfs, round, keys);
     let threads = 4 + rng.below(5);
     let operations = 50 + rng.below(151);
     let filler_max = *rng.pick(&[0, 200, 4000]);
-    let clock = AtomicU64::new(1);
     let start = Barrier::new(threads as usize);
     let mut history = History {
-        keys: keys.len(),
+        keys,
         events: Vec::new(),
     };
     let results: Vec<Result<Vec<Event>, String>> = std::thread::scope(|scope| {
         let handles: Vec<_> = (0..threads as usize)
             .map(|thread| {
-                let client = Client {
-                    thread,
-                    db,
-                    keys: &keys,
-                    clock: &clock,
-                    rng: rng.fork(),
-                    filler_max,
-                    events: Vec::new(),
-                };
+                let client = round.client(thread, rng.fork(), filler_max, Mix::ALL);
                 let start = &start;
                 scope.spawn(move || {
                     start.wait();

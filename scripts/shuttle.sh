@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Runs the models under shuttle and sums the schedules.
+#
+#   scripts/shuttle.sh [N]
+#
+# N schedules for each model (default 20000): half of them random, the others by priorities with depths 3,
+# 4 and 5. SHUTTLE_SEED says where chance begins. The last line is the sum; exit 1 if a model failed. A
+# failure prints its schedule, for `shuttle::replay`.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+schedules=${1:-20000}
+# A folder of its own: other flags, other builds.
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}/shuttle
+export RUSTFLAGS="--cfg shuttle" SHUTTLE_SILENCE_WARNINGS=1
+
+packages=()
+while read -r folder; do
+  name=$(sed -n 's/^name = "\(.*\)"/\1/p' "$folder/Cargo.toml" | head -n 1)
+  packages+=(-p "$name")
+done < <(grep -rl --include='*.rs' 'cfg(all(test, shuttle))' crates | cut -d/ -f1-2 | sort -u)
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+outcome=0
+SHUTTLE_SCHEDULES=$schedules cargo test --quiet "${packages[@]}" --lib shuttle -- --nocapture 2>&1 |
+  tee "$log" || outcome=1
+awk '/shuttle: .* schedules, seed/ { for (n = 1; n < NF; n++) if ($(n + 1) == "schedules,") sum += $n; models++ }
+  END { printf "shuttle: %d models, %d schedules\n", models, sum }' "$log"
+exit $outcome
