@@ -83,6 +83,9 @@ impl Histogram {
 
     /// The value below which `percent` of all are; 0 if there are none.
     pub fn percentile(&self, percent: f64) -> u64 {
+        if percent >= 100.0 {
+            return self.max;
+        }
         let rank = (self.count as f64 * percent / 100.0).ceil() as u64;
         let mut seen = 0;
         for (n, &c) in self.buckets.iter().enumerate() {
@@ -132,6 +135,7 @@ mod tests {
             assert!((shown - exact).abs() < exact * 0.02, "p{percent}: {shown}");
         }
         assert_eq!((h.max(), h.count()), (100_000, 100_000));
+        assert_eq!((h.percentile(0.0), h.percentile(100.0)), (1, 100_000));
         let mut twice = h.clone();
         twice.merge(&h);
         assert_eq!(twice.percentile(50.0), h.percentile(50.0));

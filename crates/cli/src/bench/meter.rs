@@ -1,22 +1,31 @@
 //! Counts and times operations of many threads without slowing them down.
 //!
 //! Each thread gathers samples in a buffer of its own and hands them over when the buffer is full or
-//! 50 ms have passed, so that a lock is taken once in hundreds of operations. The reporter takes
+//! 10 ms have passed, so that a lock is taken once in hundreds of operations. The reporter takes
 //! what was handed over since its last look, and everything at the end.
+//!
+//! With a [`Rate`] the loop is open: calls have intended start times, and latency counts from those,
+//! whether or not the thread was free. Otherwise one slow call would hide all that waited behind it.
 
 use super::histogram::Histogram;
+use super::pace::{Pace, Rate};
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 const SAMPLES: usize = 512;
-const HAND_OVER: Duration = Duration::from_millis(50);
+const HAND_OVER: Duration = Duration::from_millis(10);
 
 /// What a thread did.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// Latencies of calls, in nanoseconds.
+    /// Latencies of calls, in nanoseconds; from the intended start if the loop is open.
     pub latency: Histogram,
+    /// Latencies from the actual start; empty if the loop is closed.
+    pub service: Histogram,
+    /// Latencies by kind of operation, where a benchmark has several; kept in totals only.
+    pub parts: BTreeMap<&'static str, Histogram>,
     /// Operations; a call may be several.
     pub ops: u64,
     /// Bytes of keys and values written or read.
@@ -33,6 +42,10 @@ impl Tally {
     /// Adds another.
     pub fn merge(&mut self, other: &Self) {
         self.latency.merge(&other.latency);
+        self.service.merge(&other.service);
+        for (part, latency) in &other.parts {
+            self.parts.entry(part).or_default().merge(latency);
+        }
         self.merge_counts(other);
     }
 
@@ -52,6 +65,8 @@ impl Tally {
 
     fn clear(&mut self) {
         self.latency.clear();
+        self.service.clear();
+        self.parts.clear();
         self.clear_counts();
     }
 }
@@ -71,6 +86,8 @@ pub struct Board {
     /// Operations still to be handed out.
     budget: AtomicU64,
     stop: AtomicBool,
+    /// Asked of all threads together; `None` for a closed loop.
+    rate: Option<Rate>,
 }
 
 impl Board {
@@ -80,7 +97,14 @@ impl Board {
             slots: (0..threads).map(|_| Mutex::default()).collect(),
             budget: AtomicU64::new(budget),
             stop: AtomicBool::new(false),
+            rate: None,
         }
+    }
+
+    /// Calls start at intended times from now on.
+    pub fn at_rate(mut self, rate: Option<Rate>) -> Self {
+        self.rate = rate;
+        self
     }
 
     /// Tells all threads to stop. Publishes nothing else.
@@ -95,10 +119,13 @@ impl Board {
             board: self,
             slot: &self.slots[index],
             samples: Vec::with_capacity(SAMPLES),
+            part: "",
             tally: Tally::default(),
             last: now,
+            begun: now,
             handed: now,
             grant: 0,
+            pace: self.rate.map(|r| Pace::new(r, index, self.slots.len())),
         }
     }
 
@@ -140,19 +167,40 @@ impl Board {
 pub struct Meter<'a> {
     board: &'a Board,
     slot: &'a Mutex<Slot>,
-    samples: Vec<u64>,
+    samples: Vec<Sample>,
+    /// What the next sample is of.
+    part: &'static str,
     tally: Tally,
-    /// End of the last call, begin of the next.
+    /// End of the last call, begin of the next; its intended begin if the loop is open.
     last: Instant,
+    /// Actual begin of the next call if the loop is open.
+    begun: Instant,
     handed: Instant,
     /// Operations granted and not done.
     grant: u64,
+    pace: Option<Pace>,
+}
+
+/// One call.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    /// Nanoseconds from its begin, intended or not.
+    latency: u64,
+    /// Nanoseconds from its actual begin.
+    service: u64,
+    part: &'static str,
 }
 
 impl Meter<'_> {
     /// Starts the clock of the next call again, after preparations that do not count.
     pub fn restart(&mut self) {
         self.last = Instant::now();
+    }
+
+    /// Names the kind of the call that is about to end.
+    #[inline]
+    pub fn part(&mut self, name: &'static str) {
+        self.part = name;
     }
 
     /// Whether another call of `ops` operations may be made.
@@ -163,9 +211,25 @@ impl Meter<'_> {
         }
         if self.grant >= ops {
             self.grant -= ops;
-            return true;
+        } else if !self.refill(ops) {
+            return false;
         }
-        self.refill(ops)
+        self.pace.is_none() || self.wait(ops)
+    }
+
+    /// Waits for the intended start of the next call; false if told to stop meanwhile.
+    fn wait(&mut self, ops: u64) -> bool {
+        let Some(pace) = &mut self.pace else {
+            return true;
+        };
+        let intended = pace.next(ops);
+        let stop = &self.board.stop;
+        if !super::pace::wait_until(intended, || stop.load(Ordering::Relaxed)) {
+            return false;
+        }
+        self.last = intended;
+        self.begun = Instant::now();
+        true
     }
 
     /// Takes a share of the budget, in whole calls.
@@ -195,13 +259,21 @@ impl Meter<'_> {
     #[inline]
     pub fn done(&mut self, ops: u64, bytes: u64) {
         let now = Instant::now();
-        let took = now - self.last;
+        let latency = now.saturating_duration_since(self.last);
+        let service = match self.pace {
+            None => latency,
+            Some(_) => now - self.begun,
+        };
         self.last = now;
-        self.samples
-            .push(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
+        let nanos = |d: Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
+        self.samples.push(Sample {
+            latency: nanos(latency),
+            service: nanos(service),
+            part: self.part,
+        });
         self.tally.ops += ops;
         self.tally.bytes += bytes;
-        self.tally.busy += took;
+        self.tally.busy += service;
         if self.samples.len() == SAMPLES || now - self.handed > HAND_OVER {
             self.hand_over(now);
         }
@@ -215,10 +287,19 @@ impl Meter<'_> {
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
         let Slot { total, recent } = &mut *slot;
-        for tally in [total, recent] {
-            self.samples.iter().for_each(|&ns| tally.latency.add(ns));
-            tally.merge_counts(&self.tally);
+        for sample in &self.samples {
+            total.latency.add(sample.latency);
+            recent.latency.add(sample.latency);
+            if self.pace.is_some() {
+                total.service.add(sample.service);
+            }
+            if !sample.part.is_empty() {
+                let part = total.parts.entry(sample.part).or_default();
+                part.add(sample.latency);
+            }
         }
+        total.merge_counts(&self.tally);
+        recent.merge_counts(&self.tally);
         drop(slot);
         self.samples.clear();
         self.tally.clear_counts();
@@ -268,6 +349,34 @@ mod tests {
             calls += 1;
         }
         assert_eq!(calls, 63);
+    }
+
+    #[test]
+    fn an_open_loop_counts_the_time_that_calls_waited_behind_a_slow_one() {
+        let stall = Duration::from_millis(60);
+        let rate = Rate::regular(1000.0, Instant::now());
+        let board = Board::new(1, 100).at_rate(Some(rate));
+        let mut meter = board.meter(0);
+        let mut calls = 0;
+        while meter.go_on(1) {
+            if calls == 0 {
+                std::thread::sleep(stall);
+            }
+            calls += 1;
+            meter.part("get");
+            meter.done(1, 0);
+        }
+        drop(meter);
+        let total = board.total();
+        // One call was slow; those meant to start meanwhile, one a millisecond, waited for it.
+        let late = 100 - 40;
+        assert!(total.latency.percentile(f64::from(late)) >= 15_000_000);
+        assert!(total.service.percentile(50.0) < total.latency.percentile(99.0));
+        assert!(total.service.max() >= 60_000_000);
+        assert_eq!(
+            (total.service.count(), total.parts["get"].count()),
+            (100, 100)
+        );
     }
 
     #[test]

@@ -1,64 +1,44 @@
-//! `spanlith bench`: db_bench's benchmarks by their names.
+//! `spanlith bench`: db_bench's benchmarks by their names, and YCSB's.
 //!
-//! Closed loop: a thread makes its next call when the last one has returned, so latencies say
-//! nothing about a given load. Operations are divided among the threads (db_bench gives each thread
-//! all of them).
+//! Without `--rate` the loop is closed: a thread makes its next call when the last one has returned,
+//! so latencies say nothing about a given load. With it the loop is open: calls have intended start
+//! times and latencies count from those. Operations are divided among the threads (db_bench gives
+//! each thread all of them).
 
+mod distribution;
+mod driver;
 pub mod histogram;
+mod kind;
 pub mod meter;
+mod pace;
+mod page;
 mod report;
+mod sampler;
+mod settings;
 mod workload;
+mod ycsb;
+
+pub use driver::wait_idle;
 
 use crate::fail::{At, Failure, Usage, shell_word};
 use crate::term;
 use clap::Args;
-use meter::Board;
+use kind::Kind;
 use report::Outcome;
 use serde_json::json;
+use settings::{HELP, Settings};
+use spanlith::Db;
 use spanlith::options::text::{apply_options_string, split_pairs};
 use spanlith::options::{
     BlockBasedTableOptions, CfOptions, CompressionType, DbOptions, OptionTable,
 };
 use spanlith::version::parse_file_name;
-use spanlith::{Cf, Db};
 use spanlith_cache::Policy;
 use spanlith_table::BlockCache;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::RecvTimeoutError;
-use std::time::{Duration, Instant};
-use workload::Kind;
-
-const HELP: &str = "\
-Benchmarks, run in the order given:
-  fillseq               puts every key once, in order, into a fresh database
-  fillrandom            puts random keys into a fresh database
-  fillbatch             as fillseq, in batches (--batch-size, else 1000)
-  fillsync              as fillrandom with sync; a thousandth of --num
-  overwrite             puts random keys into the existing database
-  readrandom            gets random keys
-  readmissing           gets keys that are not there, among those that are
-  readseq, readreverse  one scan over everything; an operation is one entry
-  seekrandom            seeks random keys with a new iterator, then --seek-nexts steps
-  multireadrandom       multi-get of --batch-size (else 32) random keys; an operation is one key
-  deleterandom          deletes random keys
-  deleterangerandom     range deletions of --range-size keys at random places; --num / 1000 of them
-  mergerandom           adds 1 to random counters by merges (uint64add if --options names no operator)
-  fillfamilies          batches of a random key in each of --families families
-  readfamilies          gets random keys from random families of --families
-  readwhilewriting      readrandom on --threads while one more thread puts
-  readrandomwriterandom --readwritepercent gets, the rest puts; 'mixed' for short
-  compact, flush, waitforcompaction, stats
-
-Examples:
-  spanlith bench fillrandom readrandom seekrandom --num 1000000
-  spanlith bench --benchmarks fillseq,mixed --duration 10 --threads 2 --json
-  spanlith bench fillrandom --db /data/bench && spanlith bench readrandom --db /data/bench \\
-      --use-existing-db --cache-mb 512
-
-Without --db the database lives in a temporary directory and is removed at the end.";
+use std::time::SystemTime;
 
 /// What to run, and how.
 #[derive(Debug, Args)]
@@ -112,91 +92,12 @@ pub struct Bench {
     /// Prints one JSON object instead of lines and a table
     #[arg(long)]
     json: bool,
+    /// Writes a page with charts over time, the shape of the tree, the environment and the options
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
     /// Prints what db_bench prints, and no table
     #[arg(long, hide = true)]
     as_db_bench: bool,
-}
-
-/// What the threads need to know.
-#[derive(Clone, Debug, Args)]
-pub struct Settings {
-    /// Keys in the key space, and operations of most benchmarks
-    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
-    num: u64,
-    /// Operations of the reading benchmarks; --num if left out
-    #[arg(long, value_name = "N")]
-    reads: Option<u64>,
-    /// Bytes of a value
-    #[arg(
-        long,
-        value_name = "BYTES",
-        default_value_t = 100,
-        alias = "value_size"
-    )]
-    value_size: usize,
-    /// Bytes of a key
-    #[arg(long, value_name = "BYTES", default_value_t = 16, alias = "key_size",
-          value_parser = at_least_one)]
-    key_size: usize,
-    /// Threads
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1024))]
-    threads: u64,
-    /// Runs for so long instead of counting operations; scans and ordered fills end with the keys
-    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
-    duration: u64,
-    /// Seed of all random choices
-    #[arg(long, default_value_t = 301)]
-    seed: u64,
-    /// Entries per write, keys per multi-get
-    #[arg(long, value_name = "N", default_value_t = 1, alias = "batch_size",
-          value_parser = clap::value_parser!(u64).range(1..))]
-    batch_size: u64,
-    /// Every write survives a power cut when it returns
-    #[arg(long)]
-    sync: bool,
-    /// Writes are not logged
-    #[arg(long, alias = "disable_wal", conflicts_with = "sync")]
-    disable_wal: bool,
-    /// Share of gets in readrandomwriterandom
-    #[arg(long = "readwritepercent", value_name = "PERCENT", default_value_t = 90,
-          value_parser = clap::value_parser!(u64).range(0..=100))]
-    read_percent: u64,
-    /// Entries read after each seek
-    #[arg(long, value_name = "N", default_value_t = 10, alias = "seek_nexts")]
-    seek_nexts: u64,
-    /// Keys that a range deletion covers
-    #[arg(long, value_name = "N", default_value_t = 100,
-          value_parser = clap::value_parser!(u64).range(1..))]
-    range_size: u64,
-    /// Column families of fillfamilies and readfamilies, beside the default one
-    #[arg(long, value_name = "N", default_value_t = 4,
-          value_parser = clap::value_parser!(u64).range(1..=1024))]
-    families: u64,
-    /// Number of the benchmark in the list, so that each draws its own random numbers.
-    #[arg(skip)]
-    round: u64,
-}
-
-fn at_least_one(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(0) => Err("must be at least 1".to_string()),
-        Ok(n) => Ok(n),
-        Err(e) => Err(format!("{e}")),
-    }
-}
-
-impl Settings {
-    /// Seed of one thread of this benchmark.
-    fn stream(&self, thread: u64) -> u64 {
-        self.seed
-            .wrapping_add(self.round << 40)
-            .wrapping_add(thread << 8)
-    }
-
-    /// Bytes of a key and its value.
-    fn entry_size(&self) -> u64 {
-        (self.key_size + self.value_size) as u64
-    }
 }
 
 /// A directory that is removed at the end, if it is ours.
@@ -221,11 +122,16 @@ impl Bench {
     /// What failed, with the way out.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let kinds = self.kinds()?;
+        self.check_report()?;
         let place = self.place()?;
+        let started = SystemTime::now();
         let existing = self.use_existing_db;
         let mut db: Option<Db> = None;
         let mut used = existing;
         let mut outcomes = Vec::new();
+        let mut options = None;
+        let records = self.settings.records.clone();
+        records.reset(self.settings.num);
         let paint = term::Paint::stdout();
         match (self.json, self.as_db_bench) {
             (true, _) => {}
@@ -239,16 +145,22 @@ impl Bench {
                 }
                 destroy(&place.dir)?;
             }
+            if kind.is_fresh() {
+                records.reset(self.settings.num);
+            }
             used = true;
             let open = match &db {
                 Some(db) => db.clone(),
                 None => db.insert(self.open(&place.dir)?).clone(),
             };
-            let settings = Settings {
-                round,
-                ..self.settings.clone()
-            };
-            let outcome = run_one(&name, kind, &open.default_cf(), &settings).at(&place.dir)?;
+            let mut settings = self.settings.clone();
+            settings.round = round;
+            if self.report.is_some() && settings.report_interval_ms.is_none() {
+                settings.report_interval_ms = Some(100);
+            }
+            let outcome = driver::run_one(&name, kind, &open.default_cf(), &settings);
+            let outcome = outcome.at(&place.dir)?;
+            options = Some(open.options());
             if !self.json {
                 let width = if self.as_db_bench { 12 } else { 22 };
                 writeln!(std::io::stdout(), "{}", outcome.line(width))?;
@@ -264,12 +176,46 @@ impl Bench {
         let mut out = std::io::stdout().lock();
         if self.json {
             let results: Vec<_> = outcomes.iter().map(Outcome::json).collect();
-            let object = json!({ "settings": self.settings_json(&place.dir), "results": results });
+            let object = json!({
+                "settings": self.settings_json(&place.dir), "results": results,
+                "environment": page::environment::Environment::of(&place.dir).json(),
+            });
             writeln!(out, "{object}")?;
         } else if !self.as_db_bench {
             write!(out, "\n{}", report::table(&outcomes, paint))?;
         }
+        if let Some(file) = &self.report {
+            let page = page::Page {
+                outcomes: &outcomes,
+                settings: &self.settings_json(&place.dir),
+                options: options.as_ref(),
+                dir: &place.dir,
+                started,
+            };
+            std::fs::write(file, page.html()).map_err(|e| report_failed(file, &e))?;
+            if !self.json {
+                writeln!(out, "report: {}", file.display())?;
+            }
+        }
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// Finds out before hours of work whether the page can be written.
+    fn check_report(&self) -> anyhow::Result<()> {
+        let Some(file) = &self.report else {
+            return Ok(());
+        };
+        let new = !file.exists();
+        let open = std::fs::OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(file);
+        open.map_err(|e| report_failed(file, &e))?;
+        if new {
+            // An empty file that stays is no harm.
+            let _ = std::fs::remove_file(file);
+        }
+        Ok(())
     }
 
     fn kinds(&self) -> anyhow::Result<Vec<(String, Kind)>> {
@@ -277,13 +223,18 @@ impl Bench {
             .names
             .iter()
             .chain(&self.benchmarks)
-            .filter(|n| !n.is_empty());
+            .filter(|n| !n.is_empty())
+            .map(|n| n.replace("ycsb-", "ycsb"))
+            .flat_map(|n| match n.as_str() {
+                "ycsb" => YCSB_ORDER.map(str::to_string).to_vec(),
+                _ => vec![n],
+            });
         let kinds: Result<Vec<_>, Usage> = names
-            .map(|name| match Kind::from_name(name) {
-                Some(kind) => Ok((name.clone(), kind)),
+            .map(|name| match Kind::from_name(&name) {
+                Some(kind) => Ok((name, kind)),
                 None => Err(Usage::new(
                     format!("unknown benchmark '{name}'"),
-                    closest(name),
+                    closest(&name),
                 )),
             })
             .collect();
@@ -387,11 +338,9 @@ impl Bench {
         )?;
         writeln!(
             out,
-            "{} keys of {} bytes, values of {} bytes, {} threads, seed {}, compression {}, cache \
-             {} MiB, Bloom {} bits, memtable {} MiB{}{}\n",
-            term::count(s.num),
-            s.key_size,
-            s.value_size,
+            "{}, {} threads, seed {}, compression {}, cache {} MiB, Bloom {} bits, memtable {} \
+             MiB{}{}{}\n",
+            self.data(),
             s.threads,
             s.seed,
             self.compression,
@@ -400,6 +349,26 @@ impl Bench {
             self.write_buffer_mb,
             if s.sync { ", sync" } else { "" },
             if s.disable_wal { ", no log" } else { "" },
+            match s.rate {
+                Some(rate) => format!(", open loop at {} ops/s", term::count(rate as u64)),
+                None => String::new(),
+            },
+        )
+    }
+
+    /// What is written, in words.
+    fn data(&self) -> String {
+        let s = &self.settings;
+        let kinds = self.kinds().unwrap_or_default();
+        let is_ycsb = |k: &(String, Kind)| k.1.is_ycsb();
+        if !kinds.is_empty() && kinds.iter().all(is_ycsb) {
+            return format!("{} {}", term::count(s.num), s.ycsb.text());
+        }
+        format!(
+            "{} keys of {} bytes, values of {} bytes",
+            term::count(s.num),
+            s.key_size,
+            s.value_size
         )
     }
 
@@ -413,7 +382,9 @@ impl Bench {
             "batch_size": s.batch_size, "sync": s.sync, "disable_wal": s.disable_wal,
             "compression": self.compression, "cache_mb": self.cache_mb, "bloom": self.bloom,
             "write_buffer_mb": self.write_buffer_mb, "background_jobs": self.background_jobs,
-            "options": self.options,
+            "options": self.options, "rate": s.rate,
+            "arrivals": format!("{:?}", s.arrivals).to_lowercase(),
+            "ycsb": s.ycsb.text(), "data": self.data(),
         })
     }
 }
@@ -450,13 +421,26 @@ fn nested(options: &str) -> String {
     }
 }
 
+/// YCSB's own order: D and E change which records exist, so E begins with its own.
+const YCSB_ORDER: [&str; 8] = [
+    "ycsbload", "ycsba", "ycsbb", "ycsbc", "ycsbf", "ycsbd", "ycsbload", "ycsbe",
+];
+
+fn report_failed(file: &Path, e: &std::io::Error) -> anyhow::Error {
+    Failure::new(
+        format!("cannot write the report {}: {e}", file.display()),
+        "name a file in a directory you may write to: --report bench.html",
+    )
+    .into()
+}
+
 fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
 /// A name that was perhaps meant.
 fn closest(name: &str) -> String {
-    let names = || workload::ALL.iter().map(|w| w.0);
+    let names = || kind::ALL.iter().map(|w| w.0);
     match names().map(|n| (distance(n, name), n)).min() {
         Some((d, best)) if d <= 3 => {
             format!("did you mean {best}? spanlith bench --help lists all")
@@ -501,177 +485,15 @@ fn destroy(dir: &Path) -> anyhow::Result<()> {
     })
 }
 
-/// Runs one benchmark.
-fn run_one(name: &str, kind: Kind, cf: &Cf, s: &Settings) -> spanlith::Result<Outcome> {
-    if kind.is_single_call() {
-        return single_call(name, kind, cf);
-    }
-    let threads = match kind {
-        Kind::ReadSeq | Kind::ReadReverse => 1,
-        _ => s.threads,
-    };
-    let operations = kind.operations(s);
-    let board = Board::new(
-        usize::try_from(threads).unwrap_or(1),
-        operations.unwrap_or(u64::MAX),
-    );
-    let stop_writer = AtomicBool::new(false);
-    let (tell, done) = std::sync::mpsc::channel();
-    let start = Instant::now();
-    let (results, seconds, beside) = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads)
-            .map(|n| {
-                let (board, tell) = (&board, tell.clone());
-                scope.spawn(move || {
-                    let mut meter = board.meter(usize::try_from(n).unwrap_or(0));
-                    let result = workload::run(kind, cf, s, n, &mut meter);
-                    drop(meter);
-                    if result.is_err() {
-                        board.stop();
-                    }
-                    // The receiver lives as long as this scope.
-                    let _ = tell.send(());
-                    result
-                })
-            })
-            .collect();
-        let writer = (kind == Kind::ReadWhileWriting)
-            .then(|| scope.spawn(|| workload::write_beside(cf, s, &stop_writer)));
-        watch(name, kind, &board, s, threads, &done);
-        let results: Vec<_> = workers.into_iter().map(join).collect();
-        let seconds = start.elapsed().as_secs_f64();
-        stop_writer.store(true, Ordering::Relaxed);
-        (results, seconds, writer.map(join))
-    });
-    results.into_iter().collect::<spanlith::Result<Vec<()>>>()?;
-    let written = beside.transpose()?;
-    let tally = board.total();
-    let text = written.map(|w| {
-        format!(
-            "{:24}beside: {:.0} puts/s",
-            "",
-            w as f64 / seconds.max(1e-9)
-        )
-    });
-    Ok(Outcome {
-        name: name.to_string(),
-        tally,
-        seconds,
-        text,
-    })
-}
-
-/// A thread's result; its panic goes on here.
-fn join<T>(handle: std::thread::ScopedJoinHandle<'_, T>) -> T {
-    handle
-        .join()
-        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-}
-
-/// Shows a line each second until all threads are done; ends them when their time is up.
-fn watch(
-    name: &str,
-    kind: Kind,
-    board: &Board,
-    s: &Settings,
-    threads: u64,
-    done: &std::sync::mpsc::Receiver<()>,
-) {
-    let line = term::live_line();
-    let start = Instant::now();
-    let goal = match kind.operations(s) {
-        Some(n) => Some(n),
-        None if matches!(kind, Kind::FillSeq | Kind::FillBatch) => Some(s.num),
-        None => None,
-    };
-    let end = (s.duration > 0).then(|| start + Duration::from_secs(s.duration));
-    let mut next = start + Duration::from_secs(1);
-    let mut running = threads;
-    while running > 0 {
-        let until = end
-            .filter(|e| *e > Instant::now())
-            .map_or(next, |e| e.min(next));
-        match done.recv_timeout(until.saturating_duration_since(Instant::now())) {
-            Ok(()) => running -= 1,
-            Err(RecvTimeoutError::Disconnected) => break,
-            Err(RecvTimeoutError::Timeout) => {}
-        }
-        let now = Instant::now();
-        if end.is_some_and(|e| now >= e) {
-            board.stop();
-        }
-        if now >= next {
-            next = now + Duration::from_secs(1);
-            let recent = board.recent();
-            let share = goal.map_or_else(String::new, |goal| {
-                format!(
-                    "{:3.0} %  ",
-                    100.0 * board.done() as f64 / goal.max(1) as f64
-                )
-            });
-            line.set_message(format!(
-                "{name:22} {:4.0} s  {share}{:>12} ops/s  p50 {}  p99 {}",
-                (now - start).as_secs_f64(),
-                term::count(recent.ops),
-                term::nanos(recent.latency.percentile(50.0)),
-                term::nanos(recent.latency.percentile(99.0)),
-            ));
-            line.tick();
-        }
-    }
-    line.finish_and_clear();
-}
-
-fn single_call(name: &str, kind: Kind, cf: &Cf) -> spanlith::Result<Outcome> {
-    let db = cf.db();
-    let start = Instant::now();
-    let mut text = None;
-    match kind {
-        Kind::Compact => cf.compact_range(None, None)?,
-        Kind::Flush => db.flush(true)?,
-        Kind::WaitForCompaction => wait_idle(db),
-        _ => text = Some(db.property("rocksdb.stats").unwrap_or_default()),
-    }
-    let took = start.elapsed();
-    let mut tally = meter::Tally {
-        ops: 1,
-        busy: took,
-        ..meter::Tally::default()
-    };
-    tally
-        .latency
-        .add(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
-    Ok(Outcome {
-        name: name.to_string(),
-        tally,
-        seconds: took.as_secs_f64(),
-        text,
-    })
-}
-
-/// Waits until no flush or compaction runs or is due, or background work has failed.
-pub fn wait_idle(db: &Db) {
-    const BUSY: [&str; 5] = [
-        "rocksdb.mem-table-flush-pending",
-        "rocksdb.num-running-flushes",
-        "rocksdb.num-immutable-mem-table",
-        "rocksdb.compaction-pending",
-        "rocksdb.num-running-compactions",
-    ];
-    let value = |name| db.int_property(name).unwrap_or(0);
-    while value("rocksdb.background-errors") == 0 && BUSY.iter().any(|name| value(name) > 0) {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_help_names_every_benchmark() {
-        for (name, ..) in workload::ALL {
-            assert!(HELP.contains(name), "{name}");
+        for (name, kind, _) in kind::ALL {
+            let shown = HELP.contains(name) || kind.is_ycsb();
+            assert!(shown, "{name}");
         }
     }
 

@@ -1,6 +1,8 @@
 //! Results as db_bench prints them, as a table, as JSON.
 
+use super::histogram::Histogram;
 use super::meter::Tally;
+use super::sampler::{Series, Shapes};
 use crate::term::{self, Paint};
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -9,22 +11,41 @@ use std::fmt::Write;
 pub struct Outcome {
     /// Its name.
     pub name: String,
+    /// What it does.
+    pub what: &'static str,
     /// Counts and latencies.
     pub tally: Tally,
     /// Wall-clock time.
     pub seconds: f64,
     /// More to show, below the line.
     pub text: Option<String>,
+    /// Threads that made calls.
+    pub threads: u64,
+    /// Operations per second that were asked for, if the loop was open.
+    pub rate: Option<f64>,
+    /// Points over time; none if nobody asked for them.
+    pub series: Series,
+    /// The tree before and after.
+    pub shapes: Shapes,
+}
+
+/// Percentiles of a histogram, in nanoseconds.
+fn percentiles(l: &Histogram) -> Value {
+    json!({
+        "mean": l.mean(), "p50": l.percentile(50.0), "p90": l.percentile(90.0),
+        "p99": l.percentile(99.0), "p99_9": l.percentile(99.9), "p99_99": l.percentile(99.99),
+        "max": l.max(),
+    })
 }
 
 impl Outcome {
     /// Operations per second of wall-clock time.
-    fn rate(&self) -> f64 {
+    pub fn ops_per_second(&self) -> f64 {
         self.tally.ops as f64 / self.seconds.max(1e-9)
     }
 
     /// Megabytes per second, as db_bench: 2^20 bytes of keys and values.
-    fn megabytes(&self) -> f64 {
+    pub fn megabytes(&self) -> f64 {
         self.tally.bytes as f64 / f64::from(1 << 20) / self.seconds.max(1e-9)
     }
 
@@ -36,7 +57,7 @@ impl Outcome {
             "{:<width$} : {:11.3} micros/op {:.0} ops/sec {:.3} seconds {} operations;",
             self.name,
             t.busy.as_secs_f64() * 1e6 / t.ops.max(1) as f64,
-            self.rate(),
+            self.ops_per_second(),
             self.seconds,
             t.ops,
         );
@@ -53,16 +74,17 @@ impl Outcome {
     pub fn json(&self) -> Value {
         let t = &self.tally;
         json!({
-            "name": self.name, "ops": t.ops, "seconds": self.seconds, "ops_per_sec": self.rate(),
+            "name": self.name, "ops": t.ops, "seconds": self.seconds, "ops_per_sec": self.ops_per_second(),
             "micros_per_op": t.busy.as_secs_f64() * 1e6 / t.ops.max(1) as f64,
             "bytes": t.bytes, "mb_per_sec": self.megabytes(), "looked_up": t.looked_up,
             "found": t.found,
-            "calls": t.latency.count(),
-            "latency_ns": {
-                "mean": t.latency.mean(), "p50": t.latency.percentile(50.0),
-                "p90": t.latency.percentile(90.0), "p99": t.latency.percentile(99.0),
-                "p99_9": t.latency.percentile(99.9), "max": t.latency.max(),
-            },
+            "calls": t.latency.count(), "threads": self.threads, "rate": self.rate,
+            "latency_ns": percentiles(&t.latency),
+            "service_ns": self.rate.map(|_| percentiles(&t.service)),
+            "parts": t.parts.iter().map(|(name, l)| {
+                (name.to_string(), json!({ "ops": l.count(), "latency_ns": percentiles(l) }))
+            }).collect::<serde_json::Map<_, _>>(),
+            "shape": self.shapes.json(), "series": self.series.json(),
             "text": self.text,
         })
     }
@@ -71,24 +93,63 @@ impl Outcome {
 /// The closing table. Latencies are those of calls: a batch, or 64 steps of a scan, is one call.
 pub fn table(outcomes: &[Outcome], paint: Paint) -> String {
     let mut out = paint.bold(format!(
-        "{:<22}{:>14}{:>14}{:>12}{:>12}{:>12}{:>12}{:>10}",
-        "benchmark", "ops", "ops/s", "p50", "p99", "p99.9", "max", "MB/s"
+        "{:<24}{:>13}{:>11}{:>9}{:>11}{:>11}{:>11}{:>11}{:>11}",
+        "benchmark", "ops", "ops/s", "MB/s", "p50", "p99", "p99.9", "p99.99", "max"
     ));
     out.push('\n');
+    let latencies = |l: &Histogram| {
+        let mut text = String::new();
+        for percent in [50.0, 99.0, 99.9, 99.99] {
+            let _ = write!(text, "{:>11}", term::nanos(l.percentile(percent)));
+        }
+        text + &format!("{:>11}", term::nanos(l.max()))
+    };
     for o in outcomes {
-        let l = &o.tally.latency;
+        let megabytes = match o.tally.bytes {
+            0 => String::new(),
+            _ => format!("{:.1}", o.megabytes()),
+        };
         let _ = writeln!(
             out,
-            "{:<22}{:>14}{:>14}{:>12}{:>12}{:>12}{:>12}{:>10.1}",
+            "{:<24}{:>13}{:>11}{megabytes:>9}{}",
             o.name,
             term::count(o.tally.ops),
-            term::count(o.rate() as u64),
-            term::nanos(l.percentile(50.0)),
-            term::nanos(l.percentile(99.0)),
-            term::nanos(l.percentile(99.9)),
-            term::nanos(l.max()),
-            o.megabytes(),
+            term::count(o.ops_per_second() as u64),
+            latencies(&o.tally.latency),
         );
+        for (part, latency) in &o.tally.parts {
+            let count = latency.count();
+            let line = format!(
+                "  {part:<22}{:>13}{:>11}{:>9}{}",
+                term::count(count),
+                term::count((count as f64 / o.seconds.max(1e-9)) as u64),
+                "",
+                latencies(latency)
+            );
+            let _ = writeln!(out, "{line}");
+        }
+        if let Some(rate) = o.rate.filter(|_| o.tally.service.count() > 0) {
+            let line = format!(
+                "  {:<22}{:>13}{:>11}{:>9}{}",
+                "from actual start",
+                "",
+                "",
+                "",
+                latencies(&o.tally.service)
+            );
+            let _ = writeln!(out, "{}", paint.dim(line));
+            if o.ops_per_second() < rate * 0.98 {
+                let _ = writeln!(
+                    out,
+                    "  {}",
+                    paint.yellow(format!(
+                        "{} ops/s asked for, {} done: calls queue up, so latencies grow with the run",
+                        term::count(rate as u64),
+                        term::count(o.ops_per_second() as u64)
+                    ))
+                );
+            }
+        }
     }
     out
 }

@@ -1,170 +1,16 @@
-//! The benchmarks by db_bench's names, and what one thread does in each.
+//! What one thread does in each of db_bench's benchmarks.
 
-use super::Settings;
+use super::kind::Kind;
 use super::meter::Meter;
+use super::settings::Settings;
+use super::ycsb;
 use crate::rng::Rng;
 use spanlith::{Cf, FamilyOptions, ReadOptions, Result, WriteBatch, WriteOptions};
 
-/// Everything `bench` can run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    FillSeq,
-    FillRandom,
-    FillBatch,
-    FillSync,
-    Overwrite,
-    ReadRandom,
-    ReadMissing,
-    ReadSeq,
-    ReadReverse,
-    SeekRandom,
-    MultiReadRandom,
-    DeleteRandom,
-    DeleteRangeRandom,
-    MergeRandom,
-    FillFamilies,
-    ReadFamilies,
-    ReadWhileWriting,
-    ReadRandomWriteRandom,
-    Compact,
-    Flush,
-    WaitForCompaction,
-    Stats,
-}
-
 use Kind::{
-    Compact, DeleteRandom, DeleteRangeRandom, FillBatch, FillFamilies, FillRandom, FillSeq,
-    FillSync, Flush, MergeRandom, MultiReadRandom, Overwrite, ReadFamilies, ReadMissing,
-    ReadRandom, ReadRandomWriteRandom, ReadReverse, ReadSeq, ReadWhileWriting, SeekRandom, Stats,
-    WaitForCompaction,
+    DeleteRandom, DeleteRangeRandom, FillBatch, FillFamilies, FillSync, MergeRandom, Overwrite,
+    ReadRandomWriteRandom, ReadSeq,
 };
-
-/// Name, kind, what it does.
-pub const ALL: &[(&str, Kind, &str)] = &[
-    (
-        "fillseq",
-        FillSeq,
-        "puts every key once, in order, into a fresh database",
-    ),
-    (
-        "fillrandom",
-        FillRandom,
-        "puts random keys into a fresh database",
-    ),
-    (
-        "fillbatch",
-        FillBatch,
-        "as fillseq, in batches (--batch-size, else 1000)",
-    ),
-    (
-        "fillsync",
-        FillSync,
-        "as fillrandom with sync; a thousandth of --num",
-    ),
-    (
-        "overwrite",
-        Overwrite,
-        "puts random keys into the existing database",
-    ),
-    ("readrandom", ReadRandom, "gets random keys"),
-    (
-        "readmissing",
-        ReadMissing,
-        "gets keys that are not there, among those that are",
-    ),
-    (
-        "readseq",
-        ReadSeq,
-        "one scan from the first key to the last",
-    ),
-    (
-        "readreverse",
-        ReadReverse,
-        "one scan from the last key to the first",
-    ),
-    (
-        "seekrandom",
-        SeekRandom,
-        "seeks random keys with a new iterator, then --seek-nexts steps",
-    ),
-    (
-        "multireadrandom",
-        MultiReadRandom,
-        "multi-get of --batch-size (else 32) random keys",
-    ),
-    ("deleterandom", DeleteRandom, "deletes random keys"),
-    (
-        "deleterangerandom",
-        DeleteRangeRandom,
-        "range deletions of --range-size keys at random places",
-    ),
-    (
-        "mergerandom",
-        MergeRandom,
-        "adds 1 to random counters by merges",
-    ),
-    (
-        "fillfamilies",
-        FillFamilies,
-        "batches of a random key in each of --families families",
-    ),
-    (
-        "readfamilies",
-        ReadFamilies,
-        "gets random keys from random families of --families",
-    ),
-    (
-        "readwhilewriting",
-        ReadWhileWriting,
-        "readrandom on --threads while one more thread puts",
-    ),
-    (
-        "readrandomwriterandom",
-        ReadRandomWriteRandom,
-        "--readwritepercent gets, the rest puts; 'mixed' for short",
-    ),
-    ("compact", Compact, "compacts everything"),
-    ("flush", Flush, "writes the memtables out"),
-    (
-        "waitforcompaction",
-        WaitForCompaction,
-        "waits until nothing runs or is due",
-    ),
-    ("stats", Stats, "prints rocksdb.stats"),
-];
-
-impl Kind {
-    /// The benchmark of that name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        if name == "mixed" {
-            return Some(ReadRandomWriteRandom);
-        }
-        ALL.iter().find(|w| w.0 == name).map(|w| w.1)
-    }
-
-    /// Whether it begins with a database of its own.
-    pub fn is_fresh(self) -> bool {
-        matches!(self, FillSeq | FillRandom | FillBatch | FillSync)
-    }
-
-    /// Whether it is one call on the whole database.
-    pub fn is_single_call(self) -> bool {
-        matches!(self, Compact | Flush | WaitForCompaction | Stats)
-    }
-
-    /// Operations of all threads together, if neither time nor the end of the keys ends it.
-    pub fn operations(self, s: &Settings) -> Option<u64> {
-        match self {
-            FillSeq | FillBatch => None,
-            ReadSeq | ReadReverse => s.reads,
-            _ if s.duration > 0 => None,
-            FillSync => Some((s.num / 1000).max(1)),
-            FillRandom | FillFamilies | Overwrite | DeleteRandom | MergeRandom => Some(s.num),
-            DeleteRangeRandom => Some((s.num / 1000).max(1)),
-            _ => Some(s.reads.unwrap_or(s.num)),
-        }
-    }
-}
 
 /// Keys of db_bench: a big-endian number, then `0` characters.
 #[derive(Clone, Debug)]
@@ -249,25 +95,42 @@ impl Values {
 pub fn run(kind: Kind, cf: &Cf, s: &Settings, thread: u64, meter: &mut Meter<'_>) -> Result<()> {
     let rng = Rng::new(s.stream(thread));
     match kind {
-        FillSeq | FillBatch => fill_in_order(kind, cf, s, thread, meter),
-        FillRandom | FillSync | Overwrite => put_random(kind, cf, s, rng, meter),
+        Kind::FillSeq | FillBatch => fill_in_order(kind, cf, s, thread, meter),
+        Kind::FillUniqueRandom => fill_once(cf, s, thread, meter),
+        Kind::FillRandom | FillSync | Overwrite => put_random(kind, cf, s, rng, meter),
+        Kind::Fill100K => put_random(kind, cf, &s.with_value_size(100_000), rng, meter),
+        Kind::UpdateRandom => rewrite(kind, cf, s, rng, meter),
+        Kind::AppendRandom => rewrite(kind, cf, s, rng, meter),
+        Kind::DeleteSeq => delete_in_order(cf, s, thread, meter),
         DeleteRandom => delete_random(cf, s, rng, meter),
         DeleteRangeRandom => delete_ranges(cf, s, rng, meter),
         MergeRandom => merge_random(cf, s, rng, meter),
         FillFamilies => fill_families(cf, s, rng, meter),
-        ReadFamilies => read_families(cf, s, rng, meter),
-        ReadRandom | ReadWhileWriting => get_random(cf, s, rng, meter, false),
-        ReadMissing => get_random(cf, s, rng, meter, true),
-        MultiReadRandom => multi_get(cf, s, rng, meter),
-        SeekRandom => seek_random(cf, s, rng, meter),
-        ReadSeq | ReadReverse => scan(kind, cf, meter),
+        Kind::ReadFamilies => read_families(cf, s, rng, meter),
+        Kind::ReadRandom | Kind::ReadWhileWriting | Kind::ReadWhileMerging => {
+            get_random(cf, s, rng, meter, Pick::All)
+        }
+        Kind::ReadHot => get_random(cf, s, rng, meter, Pick::Hot),
+        Kind::ReadMissing => get_random(cf, s, rng, meter, Pick::Missing),
+        Kind::MultiReadRandom => multi_get(cf, s, rng, meter),
+        Kind::SeekRandom | Kind::SeekRandomWhileWriting | Kind::SeekRandomWhileMerging => {
+            seek_random(cf, s, rng, meter)
+        }
+        ReadSeq | Kind::ReadReverse => scan(kind, cf, meter),
         ReadRandomWriteRandom => mixed(cf, s, rng, meter),
-        Compact | Flush | WaitForCompaction | Stats => Ok(()),
+        _ if kind.is_ycsb() => ycsb::run(kind, cf, s, thread, rng, meter),
+        _ => Ok(()),
     }
 }
 
+/// The share of the key space that a thread walks through.
+pub fn share(s: &Settings, thread: u64) -> std::ops::Range<u64> {
+    let begin = |n: u64| (u128::from(s.num) * u128::from(n) / u128::from(s.threads)) as u64;
+    begin(thread)..begin(thread + 1)
+}
+
 /// How a benchmark writes.
-fn write_options(kind: Kind, s: &Settings) -> WriteOptions {
+pub fn write_options(kind: Kind, s: &Settings) -> WriteOptions {
     WriteOptions::new()
         .sync(s.sync || kind == FillSync)
         .disable_wal(s.disable_wal)
@@ -285,8 +148,10 @@ fn fill_in_order(
         FillBatch if s.batch_size <= 1 => 1000,
         _ => s.batch_size,
     };
-    let share = |n: u64| (u128::from(s.num) * u128::from(n) / u128::from(s.threads)) as u64;
-    let (mut next, end) = (share(thread), share(thread + 1));
+    let std::ops::Range {
+        start: mut next,
+        end,
+    } = share(s, thread);
     let (mut keys, mut values) = (Keys::new(s.key_size), Values::new(s.value_size, s.seed));
     let options = write_options(kind, s);
     let mut batch = WriteBatch::new();
@@ -307,6 +172,97 @@ fn fill_in_order(
         }
         next += ops;
         meter.done(ops, ops * s.entry_size());
+    }
+    Ok(())
+}
+
+/// A permutation of the numbers below a bound that needs no table: a Feistel network over the next
+/// even number of bits, walked until the result is below the bound.
+#[derive(Clone, Debug)]
+struct Shuffle {
+    bound: u64,
+    half_bits: u32,
+    keys: [u64; 4],
+}
+
+impl Shuffle {
+    fn new(bound: u64, seed: u64) -> Self {
+        let bits = u64::BITS - bound.saturating_sub(1).leading_zeros();
+        let mut rng = Rng::new(seed);
+        Self {
+            bound,
+            half_bits: bits.div_ceil(2).max(1),
+            keys: std::array::from_fn(|_| rng.next_u64()),
+        }
+    }
+
+    /// Where `n`, which is below the bound, goes.
+    fn place(&self, mut n: u64) -> u64 {
+        let mask = (1_u64 << self.half_bits) - 1;
+        loop {
+            let (mut left, mut right) = (n >> self.half_bits, n & mask);
+            for key in self.keys {
+                let mixed = Rng::new(right ^ key).next_u64() & mask;
+                (left, right) = (right, left ^ mixed);
+            }
+            n = (left << self.half_bits) | right;
+            if n < self.bound {
+                return n;
+            }
+        }
+    }
+}
+
+fn fill_once(cf: &Cf, s: &Settings, thread: u64, meter: &mut Meter<'_>) -> Result<()> {
+    let shuffle = Shuffle::new(s.num, s.seed);
+    let (mut keys, mut values) = (Keys::new(s.key_size), Values::new(s.value_size, s.seed));
+    let options = write_options(Kind::FillUniqueRandom, s);
+    meter.restart();
+    for n in share(s, thread) {
+        if !meter.go_on(1) {
+            break;
+        }
+        cf.put_opt(keys.set(shuffle.place(n)), values.next(), &options)?;
+        meter.done(1, s.entry_size());
+    }
+    Ok(())
+}
+
+/// Gets a random key and puts it again: a new value, or the old one and a new one behind it.
+fn rewrite(kind: Kind, cf: &Cf, s: &Settings, mut rng: Rng, meter: &mut Meter<'_>) -> Result<()> {
+    let (mut keys, mut values) = (Keys::new(s.key_size), Values::new(s.value_size, s.seed));
+    let (read, write) = (ReadOptions::new(), write_options(kind, s));
+    let mut whole = Vec::new();
+    meter.restart();
+    while meter.go_on(1) {
+        let key = keys.set(rng.below(s.num));
+        whole.clear();
+        let mut bytes = 0;
+        let old = cf.get_opt(key, &read)?;
+        if let Some(old) = &old {
+            bytes += key.len() + old.len();
+            if kind == Kind::AppendRandom {
+                whole.extend_from_slice(old);
+            }
+        }
+        whole.extend_from_slice(values.next());
+        cf.put_opt(key, &whole, &write)?;
+        bytes += key.len() + whole.len();
+        meter.looked_up(1, u64::from(old.is_some()), bytes as u64);
+    }
+    Ok(())
+}
+
+fn delete_in_order(cf: &Cf, s: &Settings, thread: u64, meter: &mut Meter<'_>) -> Result<()> {
+    let mut keys = Keys::new(s.key_size);
+    let options = write_options(Kind::DeleteSeq, s);
+    meter.restart();
+    for n in share(s, thread) {
+        if !meter.go_on(1) {
+            break;
+        }
+        cf.delete_opt(keys.set(n), &options)?;
+        meter.done(1, s.key_size as u64);
     }
     Ok(())
 }
@@ -418,22 +374,34 @@ fn read_families(cf: &Cf, s: &Settings, mut rng: Rng, meter: &mut Meter<'_>) -> 
     Ok(())
 }
 
+/// Which keys are got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pick {
+    All,
+    /// The first hundredth.
+    Hot,
+    Missing,
+}
+
 fn get_random(
     cf: &Cf,
     s: &Settings,
     mut rng: Rng,
     meter: &mut Meter<'_>,
-    missing: bool,
+    pick: Pick,
 ) -> Result<()> {
     let mut keys = Keys::new(s.key_size);
     let options = ReadOptions::new();
     meter.restart();
+    let range = match pick {
+        Pick::Hot => s.num.div_ceil(100),
+        Pick::All | Pick::Missing => s.num,
+    };
     while meter.go_on(1) {
-        let n = rng.below(s.num);
-        let key = if missing {
-            keys.set_missing(n)
-        } else {
-            keys.set(n)
+        let n = rng.below(range);
+        let key = match pick {
+            Pick::Missing => keys.set_missing(n),
+            Pick::All | Pick::Hot => keys.set(n),
         };
         match cf.get_opt(key, &options)? {
             Some(value) => meter.looked_up(1, 1, (s.key_size + value.len()) as u64),
@@ -518,11 +486,13 @@ fn mixed(cf: &Cf, s: &Settings, mut rng: Rng, meter: &mut Meter<'_>) -> Result<(
     while meter.go_on(1) {
         let key = keys.set(rng.below(s.num));
         if rng.below(100) < s.read_percent {
+            meter.part("get");
             match cf.get_opt(key, &read)? {
                 Some(value) => meter.looked_up(1, 1, (s.key_size + value.len()) as u64),
                 None => meter.looked_up(1, 0, 0),
             }
         } else {
+            meter.part("put");
             cf.put_opt(key, values.next(), &write)?;
             meter.done(1, s.entry_size());
         }
@@ -530,17 +500,42 @@ fn mixed(cf: &Cf, s: &Settings, mut rng: Rng, meter: &mut Meter<'_>) -> Result<(
     Ok(())
 }
 
-/// The writer beside the readers of `readwhilewriting`: puts until told to stop, uncounted.
+/// What the writer beside the readers does, in some benchmarks.
+pub fn beside(kind: Kind) -> Option<Beside> {
+    match kind {
+        Kind::ReadWhileWriting | Kind::SeekRandomWhileWriting => Some(Beside::Puts),
+        Kind::ReadWhileMerging | Kind::SeekRandomWhileMerging => Some(Beside::Merges),
+        _ => None,
+    }
+}
+
+/// Puts or merges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beside {
+    Puts,
+    Merges,
+}
+
+/// The writer beside the readers: writes until told to stop, uncounted.
 ///
 /// # Errors
 /// The first of the database.
-pub fn write_beside(cf: &Cf, s: &Settings, stop: &std::sync::atomic::AtomicBool) -> Result<u64> {
+pub fn write_beside(
+    what: Beside,
+    cf: &Cf,
+    s: &Settings,
+    stop: &std::sync::atomic::AtomicBool,
+) -> Result<u64> {
     let mut rng = Rng::new(s.stream(u64::from(u32::MAX)));
     let (mut keys, mut values) = (Keys::new(s.key_size), Values::new(s.value_size, s.seed));
     let options = write_options(Overwrite, s);
     let mut written = 0;
     while !stop.load(std::sync::atomic::Ordering::Relaxed) {
-        cf.put_opt(keys.set(rng.below(s.num)), values.next(), &options)?;
+        let key = keys.set(rng.below(s.num));
+        match what {
+            Beside::Puts => cf.put_opt(key, values.next(), &options)?,
+            Beside::Merges => cf.merge_opt(key, 1_u64.to_le_bytes(), &options)?,
+        }
         written += 1;
     }
     Ok(written)
@@ -572,11 +567,15 @@ mod tests {
     }
 
     #[test]
-    fn every_name_is_found() {
-        for (name, kind, _) in ALL {
-            assert_eq!(Kind::from_name(name), Some(*kind));
+    fn a_shuffle_is_a_permutation() {
+        for bound in [1, 2, 3, 100, 1000, 1024, 1025] {
+            let shuffle = Shuffle::new(bound, 9);
+            let mut seen: Vec<u64> = (0..bound).map(|n| shuffle.place(n)).collect();
+            if bound >= 100 {
+                assert!(!seen.is_sorted(), "{bound}");
+            }
+            seen.sort_unstable();
+            assert!(seen.into_iter().eq(0..bound), "{bound}");
         }
-        assert_eq!(Kind::from_name("mixed"), Some(ReadRandomWriteRandom));
-        assert_eq!(Kind::from_name("fill"), None);
     }
 }

@@ -6,9 +6,12 @@ use spanlith_testkit::TempDir;
 
 #[test]
 fn every_benchmark_runs_and_reports() {
-    let names = "fillseq,fillrandom,fillbatch,fillsync,overwrite,readrandom,readmissing,readseq,\
-                 readreverse,seekrandom,multireadrandom,readwhilewriting,readrandomwriterandom,mixed,\
-                 deleterandom,deleterangerandom,mergerandom,fillfamilies,readfamilies,flush,compact,waitforcompaction,stats";
+    let names = "fillseq,fillrandom,filluniquerandom,fillbatch,fillsync,fill100K,fillrandom,overwrite,\
+                 updaterandom,appendrandom,readrandom,readhot,readmissing,readseq,readreverse,seekrandom,\
+                 multireadrandom,readwhilewriting,readwhilemerging,seekrandomwhilewriting,\
+                 seekrandomwhilemerging,readrandomwriterandom,mixed,deleterandom,deleterangerandom,\
+                 mergerandom,fillfamilies,readfamilies,flush,compact,waitforcompaction,stats,levelstats,\
+                 sstables,deleteseq";
     let out = run([
         "bench",
         "--benchmarks",
@@ -27,10 +30,10 @@ fn every_benchmark_runs_and_reports() {
         let name = r["name"].as_str().unwrap();
         let ops = r["ops"].as_u64().unwrap();
         let expected = match name {
-            "fillsync" | "deleterangerandom" => 2,
+            "fillsync" | "fill100K" | "deleterangerandom" => 2,
             // What random keys left.
             "readseq" | "readreverse" => ops,
-            "flush" | "compact" | "waitforcompaction" | "stats" => 1,
+            "flush" | "compact" | "waitforcompaction" | "stats" | "levelstats" | "sstables" => 1,
             // In calls of 32.
             "multireadrandom" => 2016,
             _ => 2000,
@@ -94,6 +97,110 @@ fn a_benchmark_prints_the_line_of_db_bench_and_keeps_a_database_it_was_given() {
     ];
     run(args).ok();
     assert_eq!(db("count", &dir, &[]).ok(), "10\n");
+}
+
+#[test]
+fn ycsb_runs_in_its_order_and_finds_what_it_asks_for() {
+    let args = "bench ycsb --num 500 --threads 2 --field-length 10 --json";
+    let object: Value = serde_json::from_str(&run(args.split(' ')).ok()).unwrap();
+    let results = object["results"].as_array().unwrap();
+    let names: Vec<_> = results
+        .iter()
+        .map(|r| r["name"].as_str().unwrap())
+        .collect();
+    let order = [
+        "ycsbload", "ycsba", "ycsbb", "ycsbc", "ycsbf", "ycsbd", "ycsbload", "ycsbe",
+    ];
+    assert_eq!(names, order);
+    let kinds = [
+        &[][..],
+        &["read", "update"],
+        &["read", "update"],
+        &["read"],
+        &["read", "read-modify-write"],
+        &["insert", "read"],
+        &[],
+        &["insert", "scan"],
+    ];
+    for (r, kinds) in results.iter().zip(kinds) {
+        assert_eq!(r["ops"], 500, "{r}");
+        let parts = r["parts"].as_object().unwrap();
+        assert!(parts.keys().eq(kinds), "{r}");
+        let sum: u64 = parts.values().map(|p| p["ops"].as_u64().unwrap()).sum();
+        assert!(kinds.is_empty() || sum == 500, "{r}");
+        // Every record that is asked for is there, also those that the run inserts.
+        assert_eq!(r["found"], r["looked_up"], "{r}");
+    }
+}
+
+#[test]
+fn the_report_is_one_page_with_charts_and_numbers() {
+    let temp = TempDir::new("cli report");
+    let file = temp.join("a <b>.html");
+    let path = file.to_str().unwrap();
+    let args = [
+        "bench",
+        "fillrandom",
+        "mixed",
+        "stats",
+        "--num",
+        "3000",
+        "--rate",
+        "10000",
+        "--report-interval-ms",
+        "20",
+        "--report",
+        path,
+    ];
+    let out = run(args).ok();
+    assert!(out.contains(&format!("report: {path}")), "{out}");
+    assert!(
+        out.contains("p99.99") && out.contains("from actual start"),
+        "{out}"
+    );
+    let page = std::fs::read_to_string(&file).unwrap();
+    for part in [
+        "<h2>fillrandom</h2>",
+        "<h3>Throughput",
+        "<h3>Latency",
+        "<h3>Shape of the tree",
+        "What it cost",
+        "Environment",
+        "write_buffer_size",
+        "a &lt;b&gt;.html",
+        "Compaction Stats [default]",
+        "Open loop",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    for part in ["http", "src=", "<link", "<script", "NaN", "inf\"", "url("] {
+        assert!(!page.contains(part), "{part}");
+    }
+    // What is opened is closed.
+    for tag in [
+        "section", "div", "table", "svg", "details", "tr", "text", "p",
+    ] {
+        let opened =
+            page.matches(&format!("<{tag} ")).count() + page.matches(&format!("<{tag}>")).count();
+        assert_eq!(opened, page.matches(&format!("</{tag}>")).count(), "{tag}");
+    }
+    let err = run(["bench", "fillseq", "--report", "/no such dir/x.html"]).fails(1);
+    assert!(err.contains("--report bench.html"), "{err}");
+}
+
+#[test]
+fn an_open_loop_keeps_to_its_rate() {
+    let args = "bench fillrandom --num 300 --rate 1000 --arrivals poisson --threads 3 --json";
+    let object: Value = serde_json::from_str(&run(args.split(' ')).ok()).unwrap();
+    let r = &object["results"][0];
+    assert_eq!(
+        (r["ops"].as_u64(), r["rate"].as_f64()),
+        (Some(300), Some(1000.0))
+    );
+    // 300 arrivals at 1000 a second take about 0.3 s, whatever the machine, and not much less.
+    assert!(r["seconds"].as_f64().unwrap() > 0.15, "{r}");
+    let p50 = |name: &str| r[name]["p50"].as_u64().unwrap();
+    assert!(p50("latency_ns") > 0 && p50("service_ns") > 0, "{r}");
 }
 
 #[test]

@@ -38,6 +38,9 @@ fn a_command_line_that_makes_no_sense_ends_with_2_and_a_hint() {
         (&["bench", "readrandm"], "did you mean readrandom?"),
         (&["bench"], "for example: spanlith bench fillrandom"),
         (&["bench", "fillseq", "--num", "0"], "--help"),
+        (&["bench", "fillseq", "--rate", "0"], "--help"),
+        (&["bench", "ycsbg"], "did you mean ycsb"),
+        (&["bench", "ycsba", "--distribution", "zipf"], "zipfian"),
         (
             &["bench", "fillseq", "--options", "nonsense=1"],
             "--options takes",

@@ -1,0 +1,347 @@
+//! The report of `bench`: one page that shows a run to a person, without a network.
+//!
+//! Headline first, then each benchmark over time, then what it cost, then what it depends on. Every chart
+//! has its numbers in a table below it.
+
+mod chart;
+pub mod environment;
+mod facts;
+mod over_time;
+
+use super::histogram::Histogram;
+use super::report::Outcome;
+use crate::term;
+use chart::{Chart, Line, Scale, Steps, escape};
+use environment::Environment;
+use serde_json::Value;
+use spanlith::options::OptionsFile;
+use std::fmt::Write;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+const STYLE: &str = include_str!("style.css");
+
+/// What the page is about.
+pub struct Page<'a> {
+    /// The benchmarks, in order.
+    pub outcomes: &'a [Outcome],
+    /// What was asked for, as in JSON.
+    pub settings: &'a Value,
+    /// Options in force at the end.
+    pub options: Option<&'a OptionsFile>,
+    /// Where the database was.
+    pub dir: &'a Path,
+    /// When the run began.
+    pub started: SystemTime,
+}
+
+/// A number and its unit apart, so that they can be set apart.
+fn split_unit(text: &str) -> (String, String) {
+    match text.rsplit_once(' ') {
+        Some((number, unit)) if unit.parse::<f64>().is_err() => (number.into(), unit.into()),
+        _ => (text.to_string(), String::new()),
+    }
+}
+
+fn tile(out: &mut String, class: &str, value: &str, what: &str) {
+    let (number, unit) = split_unit(value);
+    let _ = write!(
+        out,
+        "<div class=\"tile {class}\"><b>{}{}</b><span>{}</span></div>",
+        escape(&number),
+        match unit.is_empty() {
+            true => String::new(),
+            false => format!(" <small>{}</small>", escape(&unit)),
+        },
+        escape(what)
+    );
+}
+
+/// Operations per second for an axis: `250 k`.
+fn short_count(value: f64) -> String {
+    for (unit, name) in [(1e9, "G"), (1e6, "M"), (1e3, "k")] {
+        if value >= unit {
+            return format!("{} {name}", chart::plain(value / unit));
+        }
+    }
+    chart::plain(value)
+}
+
+/// Nanoseconds for an axis: `20 µs`.
+fn short_nanos(value: f64) -> String {
+    for (unit, name) in [(1e9, "s"), (1e6, "ms"), (1e3, "µs")] {
+        if value >= unit {
+            let digits = if value / unit < 100.0 { 10.0 } else { 1.0 };
+            return format!(
+                "{} {name}",
+                chart::plain((value / unit * digits).round() / digits)
+            );
+        }
+    }
+    format!("{} ns", chart::plain(value.round()))
+}
+
+/// Bytes for an axis: `64 MiB`.
+fn short_bytes(value: f64) -> String {
+    for (power, name) in [(3, "GiB"), (2, "MiB"), (1, "KiB")] {
+        let unit = 1024_f64.powi(power);
+        if value >= unit {
+            return format!(
+                "{} {name}",
+                chart::plain((value / unit * 10.0).round() / 10.0)
+            );
+        }
+    }
+    format!("{} B", chart::plain(value.round()))
+}
+
+/// The percentiles that tables and tiles show.
+const PERCENTILES: [(f64, &str); 4] = [
+    (50.0, "p50"),
+    (99.0, "p99"),
+    (99.9, "p99.9"),
+    (99.99, "p99.99"),
+];
+
+fn latency_cells(l: &Histogram) -> String {
+    let mut out = String::new();
+    for (percent, _) in PERCENTILES {
+        let _ = write!(out, "<td>{}</td>", term::nanos(l.percentile(percent)));
+    }
+    let _ = write!(out, "<td>{}</td>", term::nanos(l.max()));
+    out
+}
+
+/// Seconds since the epoch as a date and time in UTC.
+fn utc(time: SystemTime) -> String {
+    let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    // Civil from days, of the proleptic Gregorian calendar, with years beginning in March.
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    format!(
+        "{year}-{month:02}-{day:02} {:02}:{:02} UTC",
+        rest / 3600,
+        rest / 60 % 60
+    )
+}
+
+impl Page<'_> {
+    /// Benchmarks that did something worth a chart.
+    fn measured(&self) -> impl Iterator<Item = &Outcome> {
+        self.outcomes.iter().filter(|o| o.tally.latency.count() > 1)
+    }
+
+    /// The whole page.
+    pub fn html(&self) -> String {
+        let names: Vec<&str> = self.outcomes.iter().map(|o| o.name.as_str()).collect();
+        let title = format!("Spanlith bench: {}", names.join(", "));
+        let mut out = format!(
+            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+             <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
+             <title>{}</title>\n<style>\n{STYLE}</style></head>\n<body><main>\n",
+            escape(&title)
+        );
+        self.header(&mut out);
+        self.summary(&mut out);
+        for outcome in self.measured() {
+            over_time::section(&mut out, outcome);
+        }
+        facts::cost(&mut out, self.outcomes);
+        facts::texts(&mut out, self.outcomes);
+        facts::environment(&mut out, self, &Environment::of(self.dir));
+        out.push_str("</main></body></html>\n");
+        out
+    }
+
+    fn header(&self, out: &mut String) {
+        let seconds: f64 = self.outcomes.iter().map(|o| o.seconds).sum();
+        let data = self.settings["data"].as_str().unwrap_or_default();
+        let _ = write!(
+            out,
+            "<header><h1>Spanlith benchmark</h1><p class=\"sub\">{} · {} · {:.1} s of work</p></header>",
+            escape(&utc(self.started)),
+            escape(data),
+            seconds
+        );
+        if cfg!(debug_assertions) {
+            out.push_str(
+                "<p class=\"warn\"><b>Debug build.</b> Figures say nothing about speed; build with \
+                 --profile dist.</p>",
+            );
+        }
+    }
+
+    fn summary(&self, out: &mut String) {
+        let best = self
+            .measured()
+            .map(Outcome::ops_per_second)
+            .fold(0.0, f64::max);
+        out.push_str(
+            "<section style=\"margin-top:24px\"><div class=\"card\"><h3>Results</h3>\
+             <div class=\"scroll\"><table><thead><tr><th>benchmark</th><th>operations</th>\
+             <th>ops/s</th><th>MB/s</th>",
+        );
+        for (_, name) in PERCENTILES {
+            let _ = write!(out, "<th>{name}</th>");
+        }
+        out.push_str("<th>max</th></tr></thead><tbody>");
+        for o in self.outcomes {
+            let single = o.tally.latency.count() <= 1;
+            let share = 100.0 * o.ops_per_second() / best.max(1e-9);
+            let _ = write!(
+                out,
+                "<tr><td><b>{}</b></td><td>{}</td>",
+                escape(&o.name),
+                term::count(o.tally.ops)
+            );
+            if single {
+                let _ = write!(
+                    out,
+                    "<td colspan=\"7\" class=\"sub\">one call, {}</td></tr>",
+                    term::nanos(o.tally.latency.max())
+                );
+                continue;
+            }
+            let _ = write!(
+                out,
+                "<td class=\"bar\">{}<i style=\"--w:{share:.1}%\"></i></td><td>{}</td>{}</tr>",
+                term::count(o.ops_per_second() as u64),
+                match o.tally.bytes {
+                    0 => String::new(),
+                    _ => format!("{:.1}", o.megabytes()),
+                },
+                latency_cells(&o.tally.latency)
+            );
+            for (part, l) in &o.tally.parts {
+                let _ = write!(
+                    out,
+                    "<tr class=\"part\"><td>{}</td><td>{}</td><td>{}</td><td></td>{}</tr>",
+                    escape(part),
+                    term::count(l.count()),
+                    term::count((l.count() as f64 / o.seconds.max(1e-9)) as u64),
+                    latency_cells(l)
+                );
+            }
+            if o.rate.is_some() {
+                let _ = write!(
+                    out,
+                    "<tr class=\"part\"><td>from actual start</td><td></td><td></td><td></td>{}</tr>",
+                    latency_cells(&o.tally.service)
+                );
+            }
+        }
+        out.push_str("</tbody></table></div>");
+        let open = self.outcomes.iter().any(|o| o.rate.is_some());
+        let _ = write!(
+            out,
+            "<p class=\"note\">{} A latency is that of a call: a batch, or 64 steps of a scan, is one \
+             call.</p></div>",
+            if open {
+                "Open loop: calls have intended start times, and latencies count from those, so a stall \
+                 counts for every call that it delayed."
+            } else {
+                "Closed loop: a thread makes its next call when the last one has returned, so a stall \
+                 counts once however long it lasts. For latencies under a given load use --rate."
+            }
+        );
+        self.distribution(out);
+        out.push_str("</section>");
+    }
+
+    /// How long calls took, from the median to the slowest.
+    fn distribution(&self, out: &mut String) {
+        const PLACES: [(f64, &str); 7] = [
+            (0.0, "min"),
+            (50.0, "50 %"),
+            (90.0, "90 %"),
+            (99.0, "99 %"),
+            (99.9, "99.9 %"),
+            (99.99, "99.99 %"),
+            (100.0, "max"),
+        ];
+        // More lines than colours would not be told apart.
+        let shown: Vec<&Outcome> = self.measured().take(4).collect();
+        if shown.is_empty() {
+            return;
+        }
+        let xs: Vec<f64> = (0..PLACES.len()).map(|n| n as f64).collect();
+        let marks: Vec<(f64, &str)> = xs.iter().copied().zip(PLACES.map(|p| p.1)).collect();
+        let lines: Vec<Line> = shown
+            .iter()
+            .enumerate()
+            .map(|(colour, o)| Line {
+                name: o.name.clone(),
+                colour,
+                values: PLACES
+                    .iter()
+                    .map(|(percent, _)| o.tally.latency.percentile(*percent) as f64)
+                    .collect(),
+            })
+            .collect();
+        let chart = Chart {
+            title: "Latency by percentile",
+            xs: &xs,
+            x_title: "share of calls that took no longer",
+            x_marks: Some(&marks),
+            lines: &lines,
+            scale: Scale::Log,
+            steps: Steps::Decimal,
+            stacked: false,
+            filled: false,
+            mark: None,
+            format: short_nanos,
+            height: 210.0,
+        };
+        let more = self.measured().count().saturating_sub(shown.len());
+        let _ = write!(
+            out,
+            "<div class=\"card\" style=\"margin-top:12px\"><h3>Latency of calls <small>from the fastest \
+             to the slowest, logarithmic{}</small></h3>{}</div>",
+            match more {
+                0 => String::new(),
+                n => format!("; the first 4 benchmarks, {n} more in the table"),
+            },
+            chart.svg()
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn times_are_those_of_the_calendar() {
+        let at = |seconds| utc(UNIX_EPOCH + Duration::from_secs(seconds));
+        assert_eq!(at(0), "1970-01-01 00:00 UTC");
+        assert_eq!(at(951_782_400), "2000-02-29 00:00 UTC");
+        assert_eq!(at(1_767_225_599), "2025-12-31 23:59 UTC");
+    }
+
+    #[test]
+    fn axis_numbers_are_short() {
+        assert_eq!(short_count(250_000.0), "250 k");
+        assert_eq!(short_count(0.0), "0");
+        assert_eq!(short_nanos(20_000.0), "20 µs");
+        assert_eq!(short_nanos(1_234_567.0), "1.2 ms");
+        assert_eq!(short_bytes(f64::from(64 << 20)), "64 MiB");
+        assert_eq!(split_unit("12.3 ms"), ("12.3".into(), "ms".into()));
+        assert_eq!(split_unit("1 234"), ("1 234".into(), String::new()));
+    }
+
+    #[test]
+    fn the_page_loads_nothing_from_elsewhere() {
+        for word in ["url(", "@import", "http"] {
+            assert!(!STYLE.contains(word), "{word}");
+        }
+    }
+}

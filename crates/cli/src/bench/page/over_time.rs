@@ -1,0 +1,278 @@
+//! One benchmark over time: throughput, latencies, the tree.
+
+use super::chart::{Chart, Line, Scale, Steps, escape, plain};
+use super::{PERCENTILES, short_bytes, short_count, short_nanos, tile};
+use crate::bench::report::Outcome;
+use crate::bench::sampler::Point;
+use crate::term;
+use std::fmt::Write;
+
+/// Colour of memtables in the chart of the tree; levels have those from here on.
+const LEVELS: usize = 10;
+const LEVEL_COLOURS: usize = 7;
+const MEMTABLES: usize = 19;
+const HEIGHT: f64 = 230.0;
+
+/// The section of one benchmark.
+pub fn section(out: &mut String, o: &Outcome) {
+    let plural = if o.threads == 1 { "thread" } else { "threads" };
+    let _ = write!(
+        out,
+        "<section><div class=\"head\"><h2>{}</h2><p class=\"sub\">{} · {} {plural}, {:.1} s{}</p></div>",
+        escape(&o.name),
+        escape(o.what),
+        o.threads,
+        o.seconds,
+        match o.rate {
+            Some(rate) => format!(", {} ops/s asked for", term::count(rate as u64)),
+            None => String::new(),
+        }
+    );
+    out.push_str("<div class=\"tiles\">");
+    let rate = term::count(o.ops_per_second() as u64);
+    tile(out, "first", &rate, "operations per second");
+    if o.tally.bytes > 0 {
+        let rate = format!("{:.1} MB/s", o.megabytes());
+        tile(out, "", &rate, "keys and values");
+    }
+    for (percent, name) in PERCENTILES {
+        let value = term::nanos(o.tally.latency.percentile(percent));
+        tile(out, "", &value, &format!("{name} latency"));
+    }
+    tile(out, "", &term::nanos(o.tally.latency.max()), "slowest call");
+    if o.tally.looked_up > 0 {
+        let share = 100.0 * o.tally.found as f64 / o.tally.looked_up as f64;
+        tile(
+            out,
+            "",
+            &format!("{} %", plain((share * 10.0).round() / 10.0)),
+            "keys found",
+        );
+    }
+    out.push_str("</div>");
+    if let Some(rate) = o.rate.filter(|r| o.ops_per_second() < r * 0.98) {
+        let _ = write!(
+            out,
+            "<p class=\"warn\"><b>Overloaded.</b> {} operations per second were asked for and {} done: \
+             calls queued up, and latencies grow with the length of the run.</p>",
+            term::count(rate as u64),
+            term::count(o.ops_per_second() as u64)
+        );
+    }
+    let points = o.series.points();
+    if points.len() < 2 {
+        out.push_str(
+            "<p class=\"note\">Too short for charts over time: use a larger --num, --duration, or a \
+             smaller --report-interval-ms.</p></section>",
+        );
+        return;
+    }
+    out.push_str("<div class=\"charts\">");
+    throughput(out, o, points);
+    latencies(out, points);
+    tree(out, points);
+    debt(out, points);
+    out.push_str("</div>");
+    table(out, points);
+    out.push_str("</section>");
+}
+
+fn times(points: &[Point]) -> Vec<f64> {
+    points.iter().map(|p| p.at).collect()
+}
+
+fn over_time<'a>(title: &'a str, xs: &'a [f64], lines: &'a [Line]) -> Chart<'a> {
+    Chart {
+        title,
+        xs,
+        x_title: "seconds",
+        x_marks: None,
+        lines,
+        scale: Scale::Linear,
+        steps: Steps::Decimal,
+        stacked: false,
+        filled: false,
+        mark: None,
+        format: short_count,
+        height: HEIGHT,
+    }
+}
+
+fn card(out: &mut String, title: &str, unit: &str, chart: &Chart<'_>) {
+    let _ = write!(
+        out,
+        "<div class=\"card\"><h3>{title} <small>{unit}</small></h3>{}</div>",
+        chart.svg()
+    );
+}
+
+fn throughput(out: &mut String, o: &Outcome, points: &[Point]) {
+    let xs = times(points);
+    let lines = [Line {
+        name: "operations per second".to_string(),
+        colour: 0,
+        values: points.iter().map(Point::rate).collect(),
+    }];
+    let chart = Chart {
+        filled: true,
+        mark: Some((o.ops_per_second(), "mean")),
+        ..over_time("Throughput over time", &xs, &lines)
+    };
+    let (min, max) = lines[0]
+        .values
+        .iter()
+        .fold((f64::INFINITY, 0.0_f64), |(a, b), v| (a.min(*v), b.max(*v)));
+    let unit = format!(
+        "operations per second; {} to {}",
+        term::count(min as u64),
+        term::count(max as u64)
+    );
+    card(out, "Throughput", &unit, &chart);
+}
+
+fn latencies(out: &mut String, points: &[Point]) {
+    // Intervals in which no call ended say nothing.
+    let points: Vec<&Point> = points
+        .iter()
+        .filter(|p| p.tally.latency.count() > 0)
+        .collect();
+    let xs: Vec<f64> = points.iter().map(|p| p.at).collect();
+    let lines = [
+        ("p50", 50.0),
+        ("p99", 99.0),
+        ("p99.9", 99.9),
+        ("max", 100.0),
+    ];
+    let lines = lines
+        .iter()
+        .enumerate()
+        .map(|(colour, (name, percent))| Line {
+            name: (*name).to_string(),
+            colour,
+            values: points
+                .iter()
+                .map(|p| p.tally.latency.percentile(*percent) as f64)
+                .collect(),
+        });
+    let lines: Vec<Line> = lines.collect();
+    let chart = Chart {
+        scale: Scale::Log,
+        format: short_nanos,
+        ..over_time("Latency over time", &xs, &lines)
+    };
+    if !chart.is_empty() {
+        card(
+            out,
+            "Latency",
+            "percentiles of each interval, logarithmic",
+            &chart,
+        );
+    }
+}
+
+fn tree(out: &mut String, points: &[Point]) {
+    let xs = times(points);
+    let deepest = points
+        .iter()
+        .flat_map(|p| p.tree.levels.iter().enumerate().filter(|(_, l)| l.1 > 0))
+        .map(|(n, _)| n);
+    let used: std::collections::BTreeSet<usize> = deepest.collect();
+    // The last level at the bottom, as in a tree; above all, what is in memory.
+    let mut lines: Vec<Line> = used
+        .iter()
+        .rev()
+        .map(|&n| Line {
+            name: format!("L{n}"),
+            colour: LEVELS + n.min(LEVEL_COLOURS - 1),
+            values: points
+                .iter()
+                .map(|p| p.tree.levels.get(n).map_or(0.0, |l| l.1 as f64))
+                .collect(),
+        })
+        .collect();
+    lines.push(Line {
+        name: "memory".to_string(),
+        colour: MEMTABLES,
+        values: points.iter().map(|p| p.tree.memtables as f64).collect(),
+    });
+    let chart = Chart {
+        stacked: true,
+        format: short_bytes,
+        steps: Steps::Binary,
+        ..over_time("Size of the tree by level over time", &xs, &lines)
+    };
+    card(
+        out,
+        "Shape of the tree",
+        "bytes by level, and in memtables",
+        &chart,
+    );
+}
+
+fn debt(out: &mut String, points: &[Point]) {
+    let xs = times(points);
+    let files = |p: &Point| p.tree.levels.first().map_or(0.0, |l| l.0 as f64);
+    let pending = points.iter().any(|p| p.tree.pending > 0);
+    if !pending && points.iter().all(|p| files(p) == 0.0) {
+        return;
+    }
+    let lines = [Line {
+        name: "files in L0".to_string(),
+        colour: 2,
+        values: points.iter().map(files).collect(),
+    }];
+    let chart = Chart {
+        filled: true,
+        ..over_time("Files in level 0 over time", &xs, &lines)
+    };
+    card(out, "Files in L0", "each is one more place to look", &chart);
+    if pending {
+        let lines = [Line {
+            name: "bytes to compact".to_string(),
+            colour: 3,
+            values: points.iter().map(|p| p.tree.pending as f64).collect(),
+        }];
+        let chart = Chart {
+            filled: true,
+            format: short_bytes,
+            steps: Steps::Binary,
+            ..over_time("Bytes that wait for compaction over time", &xs, &lines)
+        };
+        card(
+            out,
+            "Compaction debt",
+            "bytes still to be rewritten, estimated",
+            &chart,
+        );
+    }
+}
+
+fn table(out: &mut String, points: &[Point]) {
+    out.push_str(
+        "<details><summary>The numbers behind these charts</summary><div class=\"card scroll\"><table>\
+         <thead><tr><th>seconds</th><th>ops/s</th>",
+    );
+    for (_, name) in PERCENTILES {
+        let _ = write!(out, "<th>{name}</th>");
+    }
+    out.push_str(
+        "<th>max</th><th>files by level</th><th>tables</th><th>memtables</th><th>to compact</th></tr>\
+         </thead><tbody>",
+    );
+    for p in points {
+        let levels = p.tree.levels.iter().enumerate().filter(|(_, l)| l.0 > 0);
+        let levels: Vec<String> = levels.map(|(n, l)| format!("L{n} {}", l.0)).collect();
+        let _ = write!(
+            out,
+            "<tr><td>{}</td><td>{}</td>{}<td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+            plain((p.at * 100.0).round() / 100.0),
+            term::count(p.rate() as u64),
+            super::latency_cells(&p.tally.latency),
+            levels.join(" "),
+            term::bytes(p.tree.tables()),
+            term::bytes(p.tree.memtables),
+            term::bytes(p.tree.pending)
+        );
+    }
+    out.push_str("</tbody></table></div></details>");
+}
