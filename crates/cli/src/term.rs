@@ -89,7 +89,11 @@ pub fn hidden() -> ProgressBar {
 
 /// One line that is replaced each time its message is set.
 pub fn live_line() -> ProgressBar {
-    styled(ProgressBar::with_draw_target(None, target()), "  {wide_msg}", "")
+    styled(
+        ProgressBar::with_draw_target(None, target()),
+        "  {wide_msg}",
+        "",
+    )
 }
 
 fn target() -> ProgressDrawTarget {

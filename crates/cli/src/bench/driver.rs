@@ -79,6 +79,7 @@ pub fn run_one(name: &str, kind: Kind, cf: &Cf, s: &Settings) -> spanlith::Resul
     Ok(Outcome {
         name: name.to_string(),
         what: kind.what(),
+        is_text: kind.is_text(),
         tally,
         seconds,
         text,
@@ -270,6 +271,7 @@ fn single_call(name: &str, kind: Kind, cf: &Cf) -> spanlith::Result<Outcome> {
         seconds: took.as_secs_f64(),
         text,
         what: kind.what(),
+        is_text: kind.is_text(),
         threads: 1,
         rate: None,
         series: Series::new(Duration::from_secs(1)),

@@ -154,7 +154,7 @@ pub const ALL: &[(&str, Kind, &str)] = &[
     (
         "readrandomwriterandom",
         Kind::ReadRandomWriteRandom,
-        "--readwritepercent gets, the rest puts; 'mixed' for short",
+        "gets, --readwritepercent of all, and puts; 'mixed' for short",
     ),
     ("deleteseq", Kind::DeleteSeq, "deletes every key, in order"),
     ("deleterandom", Kind::DeleteRandom, "deletes random keys"),

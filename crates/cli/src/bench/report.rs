@@ -17,6 +17,8 @@ pub struct Outcome {
     pub tally: Tally,
     /// Wall-clock time.
     pub seconds: f64,
+    /// Whether it only printed what the database says of itself.
+    pub is_text: bool,
     /// More to show, below the line.
     pub text: Option<String>,
     /// Threads that made calls.

@@ -32,7 +32,7 @@ they read:
 they do both:
   readwhilewriting, readwhilemerging              readrandom on --threads while one more thread writes
   seekrandomwhilewriting, seekrandomwhilemerging  seekrandom, the same
-  readrandomwriterandom                           --readwritepercent gets, the rest puts; 'mixed' for short
+  readrandomwriterandom                           gets, --readwritepercent of all, and puts; 'mixed' for short
 YCSB (records are --num, operations --reads):
   ycsbload              inserts the records into a fresh database
   ycsba .. ycsbf        A 50/50 read update, B 95/5, C read, D read latest, E scans, F read-modify-write

@@ -6,7 +6,6 @@
 
 use std::fmt::Write;
 
-const WIDTH: f64 = 640.0;
 const LEFT: f64 = 62.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 38.0;
@@ -67,7 +66,9 @@ pub struct Chart<'a> {
     pub mark: Option<(f64, &'a str)>,
     /// A value with its unit.
     pub format: fn(f64) -> String,
-    /// Height in units of which the width is 640.
+    /// Width in units of which text is 12 high.
+    pub width: f64,
+    /// Height in the same units.
     pub height: f64,
 }
 
@@ -112,9 +113,10 @@ impl Chart<'_> {
 
     fn right(&self) -> f64 {
         let longest = self.lines.iter().map(|l| l.name.chars().count()).max();
-        match self.names() {
-            true => 18.0 + 6.6 * longest.unwrap_or(0) as f64,
-            false => 16.0,
+        match (self.names(), self.mark) {
+            (true, _) => 20.0 + 7.8 * longest.unwrap_or(0) as f64,
+            (false, Some((_, name))) => 12.0 + 7.0 * name.chars().count() as f64,
+            (false, None) => 16.0,
         }
     }
 
@@ -126,7 +128,7 @@ impl Chart<'_> {
     fn x(&self, value: f64) -> f64 {
         let (first, last) = (self.first(), self.last());
         let share = (value - first) / (last - first).max(1e-12);
-        LEFT + share * (WIDTH - LEFT - self.right())
+        LEFT + share * (self.width - LEFT - self.right())
     }
 
     /// Time begins at zero; other axes where their values do.
@@ -196,7 +198,8 @@ impl Chart<'_> {
         // Writing to a string cannot fail, here and below.
         let _ = write!(
             out,
-            "<svg viewBox=\"0 0 {WIDTH} {}\" role=\"img\" aria-label=\"{}\">",
+            "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">",
+            self.width,
             self.height,
             escape(self.title)
         );
@@ -212,7 +215,7 @@ impl Chart<'_> {
     }
 
     fn axes(&self, out: &mut String, marks: &[f64]) {
-        let (end, floor) = (WIDTH - self.right(), self.height - BOTTOM);
+        let (end, floor) = (self.width - self.right(), self.height - BOTTOM);
         for &value in marks {
             let y = self.y(value, marks);
             let _ = write!(
@@ -263,9 +266,9 @@ impl Chart<'_> {
             let _ = write!(
                 out,
                 "<line class=\"mark\" x1=\"{LEFT}\" x2=\"{end:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
-                 <text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-                end - 4.0,
-                y - 5.0,
+                 <text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+                end + 5.0,
+                y + 4.0,
                 escape(name)
             );
         }
@@ -293,7 +296,9 @@ impl Chart<'_> {
                     "<path class=\"fill f{c}\" d=\"{path}L{last:.1} {floor}L{first:.1} {floor}Z\"/>"
                 );
             }
-            let _ = write!(out, "<path class=\"line c{c}\" d=\"{path}\"/>");
+            // Dashes tell lines apart; one alone needs none.
+            let solid = if self.names() { "" } else { " solid" };
+            let _ = write!(out, "<path class=\"line c{c}{solid}\" d=\"{path}\"/>");
             ends.push((
                 self.y(line.values.last().copied().unwrap_or(0.0), marks),
                 line,
@@ -338,7 +343,7 @@ impl Chart<'_> {
             *place = place.min(most);
             most = *place - NAME_HEIGHT;
         }
-        let x = WIDTH - self.right();
+        let x = self.width - self.right();
         for ((y, line), place) in ends.iter().zip(places) {
             let _ = write!(
                 out,
@@ -360,7 +365,7 @@ impl Chart<'_> {
         for (i, &x) in self.xs.iter().enumerate() {
             let to = match self.xs.get(i + 1) {
                 Some(&next) => f64::midpoint(self.x(x), self.x(next)),
-                None => WIDTH - self.right(),
+                None => self.width - self.right(),
             };
             let mut text = match self.x_marks {
                 None => format!("{} s", plain((x * 100.0).round() / 100.0)),
@@ -409,6 +414,7 @@ mod tests {
             filled: false,
             mark: None,
             format: plain,
+            width: 640.0,
             height: 240.0,
         }
     }

@@ -19,12 +19,12 @@ fn bytes(value: Option<u64>) -> String {
 pub fn cost(out: &mut String, outcomes: &[Outcome]) {
     out.push_str(
         "<section><div class=\"head\"><h2>What it cost</h2><p class=\"sub\">bytes moved while each \
-         benchmark ran</p></div><div class=\"card\"><div class=\"scroll\"><table><thead><tr>\
-         <th>benchmark</th><th>asked to write</th><th>log</th><th>flushed and compacted</th>\
+         benchmark ran</p></div><div class=\"card\"><div class=\"scroll\"><table class=\"tight\"><thead><tr>\
+         <th>benchmark</th><th>batches</th><th>log</th><th>tables written</th>\
          <th>write amp.</th><th>compactions read</th><th>space amp.</th><th>device read</th>\
          <th>device written</th><th>stalled</th></tr></thead><tbody>",
     );
-    for o in outcomes {
+    for o in outcomes.iter().filter(|o| !o.is_text) {
         let work = o.shapes.work();
         let _ = write!(
             out,
@@ -53,7 +53,7 @@ pub fn cost(out: &mut String, outcomes: &[Outcome]) {
 
 /// What `stats` and its like printed.
 pub fn texts(out: &mut String, outcomes: &[Outcome]) {
-    let with = outcomes.iter().filter(|o| o.tally.latency.count() <= 1);
+    let with = outcomes.iter().filter(|o| o.is_text);
     for (o, text) in with.filter_map(|o| Some((o, o.text.as_ref()?))) {
         let _ = write!(
             out,
@@ -73,8 +73,13 @@ fn command_line() -> String {
 /// Options that differ from their defaults: name, value, default.
 fn changed<T: OptionTable>(options: &T) -> Vec<[String; 3]> {
     let defaults = T::default();
+    // The largest numbers but one mean that the database chooses.
+    let shown = |text: String| match text.as_str() {
+        "18446744073709551614" => "automatic".to_string(),
+        _ => text,
+    };
     let row = |row: &OptionRow<T>| {
-        let (value, default) = ((row.get)(options), (row.get)(&defaults));
+        let (value, default) = (shown((row.get)(options)), shown((row.get)(&defaults)));
         (value != default).then(|| [row.name.to_string(), value, default])
     };
     T::ROWS.iter().filter_map(row).collect()

@@ -298,7 +298,8 @@ impl Page<'_> {
             filled: false,
             mark: None,
             format: short_nanos,
-            height: 210.0,
+            width: 1120.0,
+            height: 250.0,
         };
         let more = self.measured().count().saturating_sub(shown.len());
         let _ = write!(

@@ -30,10 +30,10 @@ pub fn section(out: &mut String, o: &Outcome) {
     );
     out.push_str("<div class=\"tiles\">");
     let rate = term::count(o.ops_per_second() as u64);
-    tile(out, "first", &rate, "operations per second");
+    tile(out, "first", &rate, "ops per second");
     if o.tally.bytes > 0 {
         let rate = format!("{:.1} MB/s", o.megabytes());
-        tile(out, "", &rate, "keys and values");
+        tile(out, "", &rate, "of entries");
     }
     for (percent, name) in PERCENTILES {
         let value = term::nanos(o.tally.latency.percentile(percent));
@@ -72,6 +72,7 @@ pub fn section(out: &mut String, o: &Outcome) {
     latencies(out, points);
     tree(out, points);
     debt(out, points);
+    space(out, points);
     out.push_str("</div>");
     table(out, points);
     out.push_str("</section>");
@@ -94,6 +95,7 @@ fn over_time<'a>(title: &'a str, xs: &'a [f64], lines: &'a [Line]) -> Chart<'a> 
         filled: false,
         mark: None,
         format: short_count,
+        width: 640.0,
         height: HEIGHT,
     }
 }
@@ -226,25 +228,44 @@ fn debt(out: &mut String, points: &[Point]) {
         ..over_time("Files in level 0 over time", &xs, &lines)
     };
     card(out, "Files in L0", "each is one more place to look", &chart);
-    if pending {
-        let lines = [Line {
-            name: "bytes to compact".to_string(),
-            colour: 3,
-            values: points.iter().map(|p| p.tree.pending as f64).collect(),
-        }];
-        let chart = Chart {
-            filled: true,
-            format: short_bytes,
-            steps: Steps::Binary,
-            ..over_time("Bytes that wait for compaction over time", &xs, &lines)
-        };
-        card(
-            out,
-            "Compaction debt",
-            "bytes still to be rewritten, estimated",
-            &chart,
-        );
+    let lines = [Line {
+        name: "bytes to compact".to_string(),
+        colour: 3,
+        values: points.iter().map(|p| p.tree.pending as f64).collect(),
+    }];
+    let chart = Chart {
+        filled: true,
+        format: short_bytes,
+        steps: Steps::Binary,
+        ..over_time("Bytes that wait for compaction over time", &xs, &lines)
+    };
+    let unit = "bytes still to be rewritten, estimated";
+    card(out, "Compaction debt", unit, &chart);
+}
+
+fn space(out: &mut String, points: &[Point]) {
+    // Before the first flush there is nothing to compare.
+    let known = |p: &Point| Some((p.at, p.tree.space_amplification()?));
+    let (xs, values): (Vec<f64>, Vec<f64>) = points.iter().filter_map(known).unzip();
+    let lines = [Line {
+        name: "space amplification".to_string(),
+        colour: 1,
+        values,
+    }];
+    let chart = Chart {
+        filled: true,
+        mark: Some((1.0, "none")),
+        format: times_as_much,
+        ..over_time("Space amplification over time", &xs, &lines)
+    };
+    if !chart.is_empty() {
+        let unit = "bytes of tables for each byte of live entries, estimated";
+        card(out, "Space amplification", unit, &chart);
     }
+}
+
+fn times_as_much(value: f64) -> String {
+    format!("{}×", plain((value * 100.0).round() / 100.0))
 }
 
 fn table(out: &mut String, points: &[Point]) {
