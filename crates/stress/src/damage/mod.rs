@@ -229,8 +229,8 @@ fn run_image(plan: &DamagePlan, number: u64) -> DamageReport {
         let may = MAY_SHORTEN.contains(&what.as_str());
         let broken = match outcome {
             Outcome::Same | Outcome::Refused | Outcome::ReadFailed => false,
-            Outcome::Shorter => !may,
-            Outcome::Wrong if what == "MANIFEST" => false,
+            // A closed database says in its log and its MANIFEST where both end.
+            Outcome::Shorter => image.closed || !may,
             Outcome::Wrong | Outcome::Panic | Outcome::Vague | Outcome::Slow => true,
         };
         let line = || {
