@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
 # Runs the models under shuttle and sums the schedules.
 #
-#   scripts/shuttle.sh [N]
+#   scripts/shuttle.sh [COMPONENTS [ENGINE]]
 #
-# N schedules for each model (default 20000): half of them random, the others by priorities with depths 3,
-# 4 and 5. SHUTTLE_SEED says where chance begins. The last line is the sum; exit 1 if a model failed. A
-# failure prints its schedule, for `shuttle::replay`.
+# COMPONENTS schedules for each model of a component (default 20000) and ENGINE for each model of the
+# whole engine (default a tenth of that; 0 leaves them out). Half of the schedules are random, the others
+# by priorities with depths 3, 4 and 5. SHUTTLE_SEED says where chance begins. The last line is the sum;
+# exit 1 if a model failed. A failure prints its schedule, for `shuttle::replay`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-schedules=${1:-20000}
+components=${1:-20000}
+engine=${2:-$((components / 10))}
 # A folder of its own: other flags, other builds.
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}/shuttle
 export RUSTFLAGS="--cfg shuttle" SHUTTLE_SILENCE_WARNINGS=1
@@ -22,8 +24,12 @@ done < <(grep -rl --include='*.rs' 'cfg(all(test, shuttle))' crates | cut -d/ -f
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 outcome=0
-SHUTTLE_SCHEDULES=$schedules cargo test --quiet "${packages[@]}" --lib shuttle -- --nocapture 2>&1 |
+SHUTTLE_SCHEDULES=$components cargo test --quiet "${packages[@]}" --lib shuttle -- --nocapture 2>&1 |
   tee "$log" || outcome=1
+if [[ $engine != 0 ]]; then
+  SHUTTLE_SCHEDULES=$engine cargo test --quiet -p spanlith-stress --test schedules -- --nocapture 2>&1 |
+    tee -a "$log" || outcome=1
+fi
 awk '/shuttle: .* schedules, seed/ { for (n = 1; n < NF; n++) if ($(n + 1) == "schedules,") sum += $n; models++ }
   END { printf "shuttle: %d models, %d schedules\n", models, sum }' "$log"
 exit $outcome
