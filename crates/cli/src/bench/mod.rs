@@ -145,8 +145,10 @@ impl Bench {
                 }
                 destroy(&place.dir)?;
             }
-            if kind.is_fresh() {
-                records.reset(self.settings.num);
+            match kind {
+                Kind::YcsbLoad => records.reset(0),
+                _ if kind.is_fresh() => records.reset(self.settings.num),
+                _ => records.settle(),
             }
             used = true;
             let open = match &db {

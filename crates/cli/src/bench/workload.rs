@@ -124,7 +124,7 @@ pub fn run(kind: Kind, cf: &Cf, s: &Settings, thread: u64, meter: &mut Meter<'_>
 }
 
 /// The share of the key space that a thread walks through.
-pub fn share(s: &Settings, thread: u64) -> std::ops::Range<u64> {
+fn share(s: &Settings, thread: u64) -> std::ops::Range<u64> {
     let begin = |n: u64| (u128::from(s.num) * u128::from(n) / u128::from(s.threads)) as u64;
     begin(thread)..begin(thread + 1)
 }

@@ -9,7 +9,7 @@ use super::distribution::{Distribution, Population, Requests, THETA, Zipfian, fn
 use super::kind::Kind;
 use super::meter::Meter;
 use super::settings::Settings;
-use super::workload::{Values, share, write_options};
+use super::workload::{Values, write_options};
 use crate::rng::Rng;
 use clap::{Args, ValueEnum};
 use spanlith::{Cf, ReadOptions, Result, WriteOptions};
@@ -129,6 +129,11 @@ impl Records {
         self.claimed.store(count, Ordering::Relaxed);
         self.there.store(count, Ordering::Relaxed);
         self.early().clear();
+    }
+
+    /// Forgets numbers that were claimed in vain; between benchmarks only.
+    pub fn settle(&self) {
+        self.reset(self.count());
     }
 
     fn early(&self) -> std::sync::MutexGuard<'_, BTreeSet<u64>> {
@@ -412,11 +417,14 @@ pub fn run(
     };
     meter.restart();
     if kind == Kind::YcsbLoad {
-        for n in share(s, thread) {
-            if !meter.go_on(1) {
+        // Claimed one by one, so that a load that is cut short leaves the first records, not some.
+        while meter.go_on(1) {
+            let n = records.claim();
+            if n >= s.num {
                 break;
             }
             client.insert(n)?;
+            records.acknowledge(n);
             meter.done(1, client.size());
         }
         return Ok(());
@@ -489,5 +497,8 @@ mod tests {
         assert_eq!(records.count(), 10);
         records.acknowledge(a);
         assert_eq!((a, b, records.count()), (10, 11, 12));
+        records.claim();
+        records.settle();
+        assert_eq!((records.claim(), records.count()), (12, 12));
     }
 }
