@@ -119,7 +119,10 @@ fn one(golden: &Golden, dir: &Path, show: &mut Show) -> anyhow::Result<serde_jso
         let levels: Vec<String> = family
             .levels()
             .into_iter()
-            .map(|(level, (files, size))| format!("L{level}: {files} files, {}", term::bytes(size)))
+            .map(|(level, (files, size))| {
+                let plural = if files == 1 { "" } else { "s" };
+                format!("L{level}: {files} file{plural}, {}", term::bytes(size))
+            })
             .collect();
         let logs: u64 = inventory.live_logs().map(|l| l.1).sum();
         show.dim(&format!("{}; log {}", levels.join("; "), term::bytes(logs)));

@@ -240,7 +240,7 @@ fn next(data: &Path, foreign: &[PathBuf], show: &mut Show) {
         ),
         (
             "measure",
-            format!("{me} bench fillrandom readrandom mixed --num 1000000"),
+            format!("{me} bench fillrandom readrandom mixed --num 1000000 --report bench.html"),
         ),
         (
             "with RocksDB",

@@ -146,7 +146,7 @@ fn the_report_is_one_page_with_charts_and_numbers() {
         "--num",
         "3000",
         "--rate",
-        "10000",
+        "6000",
         "--report-interval-ms",
         "20",
         "--report",
