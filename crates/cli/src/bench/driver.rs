@@ -212,11 +212,11 @@ impl<'a> Watch<'a> {
         };
         let progress = done.map_or_else(String::new, |share| {
             let left = elapsed / share.max(1e-9) - elapsed;
-            format!("{:3.0} %  {left:.0} s left  ", 100.0 * share.min(1.0))
+            format!("{:.0} %, {left:.0} s left  ", 100.0 * share.min(1.0))
         });
         let latency = &self.second.latency;
         self.line.set_message(format!(
-            "{:22} {elapsed:4.0} s  {progress}{:>10} ops/s  p50 {}  p99 {}  {}",
+            "{} {elapsed:.0} s  {progress}{} ops/s  p50 {}  p99 {}  {}",
             self.name,
             term::count((self.second.ops as f64 / took.max(1e-9)) as u64),
             term::nanos(latency.percentile(50.0)),

@@ -340,10 +340,11 @@ impl Bench {
         )?;
         writeln!(
             out,
-            "{}, {} threads, seed {}, compression {}, cache {} MiB, Bloom {} bits, memtable {} \
+            "{}, {} thread{}, seed {}, compression {}, cache {} MiB, Bloom {} bits, memtable {} \
              MiB{}{}{}\n",
             self.data(),
             s.threads,
+            if s.threads == 1 { "" } else { "s" },
             s.seed,
             self.compression,
             self.cache_mb,

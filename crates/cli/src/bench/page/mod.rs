@@ -305,7 +305,7 @@ impl Page<'_> {
         let _ = write!(
             out,
             "<div class=\"card\" style=\"margin-top:12px\"><h3>Latency of calls <small>from the fastest \
-             to the slowest, logarithmic{}</small></h3>{}</div>",
+             to the slowest, logarithmic{}</small></h3><div class=\"scroll wide\">{}</div></div>",
             match more {
                 0 => String::new(),
                 n => format!("; the first 4 benchmarks, {n} more in the table"),
