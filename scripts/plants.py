@@ -163,7 +163,7 @@ def main():
 
 
 HUNTS = {"model": ["--ops", "60000"], "crash": ["--states", "6000"], "threads": ["--rounds", "6"],
-         "histories": ["--rounds", "4000"], "damage": ["--cases", "20000"], "faults": ["--runs", "6000"]}
+         "histories": ["--rounds", "10000"], "damage": ["--cases", "20000"], "faults": ["--runs", "6000"]}
 
 
 def hunt(program, seed, programmes):
