@@ -228,7 +228,7 @@ impl Engine {
         let mut edits = vec![edit];
         edits.extend(manifest.forget_logs(kept_log, sequence));
         self.write_edits(&mut manifest, edits, Urgency::Foreground)?;
-        manifest.tracked.retain(|&n, _| n >= kept_log);
+        manifest.retain_logs(kept_log);
         family.set_dropped();
         leader.generation += 1;
         // Relaxed: a request that still carries the old number is checked once more.

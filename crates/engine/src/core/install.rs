@@ -66,8 +66,7 @@ impl Engine {
         let kept_log = kept_log.max().unwrap_or(0);
         records.extend(manifest.forget_logs(kept_log, new_sequence));
         self.write_edits(&mut manifest, records, Urgency::Background)?;
-        manifest.tracked.retain(|&n, _| n >= kept_log);
-        manifest.cuts.retain(|&n, _| n >= kept_log);
+        manifest.retain_logs(kept_log);
 
         let mut state = self.state.lock();
         state.table_sequence = state.table_sequence.max(new_sequence);

@@ -28,6 +28,8 @@ pub(crate) struct ManifestState {
     pub tracked: BTreeMap<FileNumber, u64>,
     /// Logs that are needed and that a recovery cut, and where.
     pub cuts: BTreeMap<FileNumber, u64>,
+    /// Logs that do not grow any more and are not tracked, and their synced bytes.
+    pub ends: BTreeMap<FileNumber, u64>,
 }
 
 /// Who waits for an edit.
@@ -40,6 +42,13 @@ pub(super) enum Urgency {
 }
 
 impl ManifestState {
+    /// Logs below `kept_log` are gone from what is known of logs.
+    pub(super) fn retain_logs(&mut self, kept_log: FileNumber) {
+        for map in [&mut self.tracked, &mut self.cuts, &mut self.ends] {
+            map.retain(|&n, _| n >= kept_log);
+        }
+    }
+
     /// Whether edits were appended since this process began with it.
     pub(crate) fn has_grown(&self) -> bool {
         let len = self.writer.as_ref().map_or(0, LogWriter::len);
@@ -86,6 +95,8 @@ pub(crate) struct SnapshotFacts {
     pub tracked: BTreeMap<FileNumber, u64>,
     /// Logs that a recovery cut, and where.
     pub cuts: BTreeMap<FileNumber, u64>,
+    /// Logs that do not grow any more and are not tracked, and their synced bytes.
+    pub ends: BTreeMap<FileNumber, u64>,
 }
 
 /// The records a new MANIFEST begins with (`docs/formats/manifest.md`, "snapshot").
@@ -108,9 +119,10 @@ pub(crate) fn snapshot_edits(f: &SnapshotFacts) -> Vec<VersionEdit> {
             ..VersionEdit::default()
         });
     }
-    if !f.cuts.is_empty() {
+    if !f.cuts.is_empty() || !f.ends.is_empty() {
         edits.push(VersionEdit {
             log_cuts: f.cuts.iter().map(|(&n, &end)| (n, end)).collect(),
+            log_ends: f.ends.iter().map(|(&n, &end)| (n, end)).collect(),
             ..VersionEdit::default()
         });
     }
@@ -175,6 +187,9 @@ pub(super) fn note_tracked(manifest: &mut ManifestState, records: &[VersionEdit]
     manifest
         .cuts
         .extend(records.iter().flat_map(|e| &e.log_cuts).copied());
+    manifest
+        .ends
+        .extend(records.iter().flat_map(|e| &e.log_ends).copied());
 }
 
 /// The records of a new MANIFEST, encoded, and the size of the snapshot among them in bytes. Marked, the
@@ -273,13 +288,9 @@ impl Engine {
         let kept = kept.fold(state.kept_log, u64::max);
         let ends = std::mem::take(&mut state.log_ends);
         let needed = ends.into_iter().filter(|l| l.0 >= kept);
-        let additions = needed.map(|(number, size)| WalAddition {
-            number,
-            synced_size: Some(size),
-        });
-        let additions: Vec<_> = additions.collect();
-        (!additions.is_empty()).then(|| VersionEdit {
-            wal_additions: additions,
+        let log_ends: Vec<_> = needed.collect();
+        (!log_ends.is_empty()).then(|| VersionEdit {
+            log_ends,
             prev_log_number: Some(0),
             last_sequence: Some(state.table_sequence),
             ..VersionEdit::default()
@@ -363,6 +374,7 @@ impl Engine {
             table_sequence: state.table_sequence,
             tracked: manifest.tracked.clone(),
             cuts: manifest.cuts.clone(),
+            ends: manifest.ends.clone(),
         }
     }
 

@@ -63,6 +63,8 @@ pub(super) struct Recovered {
     pub is_marked: bool,
     /// Logs that a recovery cut, and where.
     pub log_cuts: BTreeMap<u64, u64>,
+    /// Logs that do not grow any more and may still be needed, and their synced bytes.
+    pub log_ends: BTreeMap<u64, u64>,
 }
 
 /// What the caller expects to find.
@@ -262,6 +264,7 @@ struct Replay<'a> {
     mark: Option<u64>,
     /// Logs that a recovery cut, and where.
     log_cuts: BTreeMap<u64, u64>,
+    log_ends: BTreeMap<u64, u64>,
 }
 
 impl<'a> Replay<'a> {
@@ -286,6 +289,7 @@ impl<'a> Replay<'a> {
             untracked_below: 0,
             mark: None,
             log_cuts: BTreeMap::new(),
+            log_ends: BTreeMap::new(),
         };
         me.add_family(0, "default".to_string());
         me
@@ -422,6 +426,7 @@ impl<'a> Replay<'a> {
         self.min_log_number = self.min_log_number.max(kept);
         self.track(e)?;
         self.log_cuts.extend(e.log_cuts.iter().copied());
+        self.log_ends.extend(e.log_ends.iter().copied());
         self.has_log_number |= e.log_number.is_some();
         let can_open = self.can_open();
         self.max_family = e.max_column_family.unwrap_or(0).max(self.max_family);
@@ -563,6 +568,8 @@ impl<'a> Replay<'a> {
             read_len: 0,
             is_marked: self.mark.is_some(),
             log_cuts: self.log_cuts,
+            // Of those below, nothing says whether they went.
+            log_ends: self.log_ends.split_off(&self.min_log_number),
         })
     }
 }

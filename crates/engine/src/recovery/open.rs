@@ -243,10 +243,11 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
         is_used: request.evidence.evidence && !options.best_efforts_recovery,
         refuses: request.evidence.synced_log_damage == SyncedLogDamage::Refuse,
         // Those of RocksDB mean what its option says.
-        ends: match recovered.is_marked {
-            true => ends.filter_map(|(&n, size)| Some((n, (*size)?))).collect(),
-            false => BTreeMap::new(),
-        },
+        ends: ends
+            .filter(|_| recovered.is_marked)
+            .filter_map(|(&n, size)| Some((n, (*size)?)))
+            .chain(recovered.log_ends.iter().map(|(&n, &size)| (n, size)))
+            .collect(),
         cuts: recovered.log_cuts.clone(),
         manifest: ManifestExtent {
             number: manifest_number,
@@ -259,6 +260,7 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
         db_id: recovered.db_id,
         tracked: recovered.tracked_logs,
         cuts: recovered.log_cuts,
+        ends: recovered.log_ends,
     };
     let engine = assemble(
         &request,
@@ -446,6 +448,7 @@ fn assemble(request: &OpenRequest, families: Vec<RecoveredFamily>, parts: Parts)
         compact_size: 0,
         first_size: 0,
         cuts: BTreeMap::new(),
+        ends: BTreeMap::new(),
         // What older logs were is checked above; they are replayed and gone when the next MANIFEST
         // begins.
         tracked: BTreeMap::new(),

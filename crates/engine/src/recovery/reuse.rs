@@ -23,6 +23,8 @@ pub(super) struct Reusable {
     pub tracked: BTreeMap<u64, Option<u64>>,
     /// Logs that it says are cut, and where.
     pub cuts: BTreeMap<u64, u64>,
+    /// Logs that it says do not grow any more, and their synced bytes.
+    pub ends: BTreeMap<u64, u64>,
 }
 
 impl Engine {
@@ -67,6 +69,7 @@ impl Engine {
         let tracked = found.tracked.into_iter();
         manifest.tracked = tracked.map(|(n, size)| (n, size.unwrap_or(0))).collect();
         manifest.cuts = found.cuts;
+        manifest.ends = found.ends;
         manifest.compact_size = found.compact_size;
         manifest.first_size = len;
         manifest.writer = Some(writer);

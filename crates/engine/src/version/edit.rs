@@ -61,6 +61,8 @@ mod tag {
     pub const MANIFEST_MARK: u32 = 0x5350_6C01;
     /// Ours: where the valid part of a log ends. Skipped by RocksDB.
     pub const LOG_CUT: u32 = 0x5350_6C02;
+    /// Ours: where a log ends that does not grow any more. Skipped by RocksDB.
+    pub const LOG_END: u32 = 0x5350_6C03;
     pub const BLOB_FILE_ADDITION: u32 = 400;
     pub const BLOB_FILE_GARBAGE: u32 = 401;
     /// Unknown tags with this bit are skipped.
@@ -167,6 +169,9 @@ pub struct VersionEdit {
     pub manifest_mark: Option<u64>,
     /// Log and offset at which a recovery cut it: what lies behind is not replayed again. Ours.
     pub log_cuts: Vec<(u64, u64)>,
+    /// Log that does not grow any more, and its synced bytes. Ours, where RocksDB's additions of logs
+    /// are not asked for: 11.8 dies of them in opens for reading.
+    pub log_ends: Vec<(u64, u64)>,
 }
 
 impl VersionEdit {
@@ -336,11 +341,16 @@ impl VersionEdit {
             tag::LAST_COMPACTED_MANIFEST_FILE_SIZE,
             self.last_compacted_manifest_file_size,
         );
-        for &(number, end) in &self.log_cuts {
-            let mut body = Vec::new();
-            put_varint64(&mut body, number);
-            put_varint64(&mut body, end);
-            put_opt_bytes(out, tag::LOG_CUT, Some(&body));
+        for (tag, list) in [
+            (tag::LOG_CUT, &self.log_cuts),
+            (tag::LOG_END, &self.log_ends),
+        ] {
+            for &(number, end) in list {
+                let mut body = Vec::new();
+                put_varint64(&mut body, number);
+                put_varint64(&mut body, end);
+                put_opt_bytes(out, tag, Some(&body));
+            }
         }
         put_opt_nested_u64(out, tag::MANIFEST_MARK, self.manifest_mark);
     }
@@ -459,11 +469,14 @@ impl VersionEdit {
                 let mut body = Decoder::new(d.length_prefixed(what)?, "VersionEdit");
                 self.manifest_mark = Some(body.varint64(what)?);
             }
-            tag::LOG_CUT => {
-                let what = "log cut";
+            which @ (tag::LOG_CUT | tag::LOG_END) => {
+                let what = "log cut or end";
                 let mut body = Decoder::new(d.length_prefixed(what)?, "VersionEdit");
-                self.log_cuts
-                    .push((body.varint64(what)?, body.varint64(what)?));
+                let pair = (body.varint64(what)?, body.varint64(what)?);
+                match which {
+                    tag::LOG_CUT => self.log_cuts.push(pair),
+                    _ => self.log_ends.push(pair),
+                }
             }
             unknown if unknown & tag::SAFE_IGNORE_MASK != 0 => {
                 d.length_prefixed("safely ignorable tag length error")?;

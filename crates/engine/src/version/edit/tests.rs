@@ -143,6 +143,7 @@ fn full_edit() -> VersionEdit {
         last_compacted_manifest_file_size: Some(127),
         manifest_mark: Some(1 << 20),
         log_cuts: vec![(12, 0), (13, 1 << 40)],
+        log_ends: vec![(11, 300)],
     }
 }
 
