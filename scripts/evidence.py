@@ -47,6 +47,10 @@ class Engine:
         o = P(self.call("rocksdb_options_create", P))
         self.call("rocksdb_options_set_create_if_missing", None, o, ctypes.c_ubyte(1))
         self.call("rocksdb_options_set_WAL_ttl_seconds", None, o, ctypes.c_uint64(3600))
+        # Tables that both releases read.
+        t = P(self.call("rocksdb_block_based_options_create", P))
+        self.call("rocksdb_block_based_options_set_format_version", None, t, ctypes.c_int(5))
+        self.call("rocksdb_options_set_block_based_table_factory", None, o, t)
         return o
 
     def open(self, path):
@@ -96,7 +100,8 @@ class Engine:
         env = P(self.call("rocksdb_create_default_env", P))
         cache = P(self.call("rocksdb_cache_create_lru", P, SZ(1 << 20)))
         db, num, names, cfs = P(), SZ(), P(), P()
-        self.checked("rocksdb_load_latest_options", None, path.encode(), env, ctypes.c_bool(False),
+        # Options that a release does not know are those of later releases of RocksDB.
+        self.checked("rocksdb_load_latest_options", None, path.encode(), env, ctypes.c_bool(True),
                      cache, ctypes.byref(db), ctypes.byref(num), ctypes.byref(names),
                      ctypes.byref(cfs))
 
