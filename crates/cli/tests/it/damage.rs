@@ -143,7 +143,7 @@ fn damage_of_manifest_and_log_is_found_at_its_record() {
     assert_eq!(run_with_input(args, lines.as_bytes()).code, Some(0));
     assert_eq!(findings(&dir), []);
     let files = contents(&dir);
-    let (log, bytes) = files
+    let (log, closed) = files
         .iter()
         .find(|(n, c)| n.ends_with(".log") && !c.is_empty())
         .unwrap();
@@ -164,7 +164,24 @@ fn damage_of_manifest_and_log_is_found_at_its_record() {
     let found = findings(&dir);
     assert_eq!(found[0], (log.clone(), offset.to_string()), "{found:?}");
 
+    // The log of a closed database says that all of it is synced: a cut is damage.
+    std::fs::write(dir.join(log), &closed[..closed.len() - 3]).unwrap();
+    assert!(db("count", &dir, &[]).fails(1).contains("had been synced"));
+
     // A cut last record is what a crash leaves: said, but no damage.
+    let live = temp.join("live");
+    let dir = temp.join("killed");
+    let killed = spanlith::Db::open(&live).unwrap();
+    for n in 0..50 {
+        let cf = killed.default_cf();
+        cf.put(format!("key{n}"), format!("value{n}")).unwrap();
+    }
+    spanlith_testkit::copy_dir(&live, &dir);
+    drop(killed);
+    let files = contents(&dir);
+    let mut logs = files.iter();
+    let log = logs.find(|(n, c)| n.ends_with(".log") && !c.is_empty());
+    let (log, bytes) = log.unwrap();
     std::fs::write(dir.join(log), &bytes[..bytes.len() - 3]).unwrap();
     assert_eq!(findings(&dir), []);
     let text = db("verify", &dir, &[]).ok();
