@@ -78,7 +78,7 @@ In the C API:
 
 | function or object | what has no effect |
 |---|---|
-| `rocksdb_options_set_row_cache`, `rocksdb_options_set_blob_cache` | the cache: blocks are cached, values of blob files are read where they are |
+| `rocksdb_options_set_blob_cache` | the cache: values of blob files are read where they are |
 | `rocksdb_env_lower_thread_pool_io_priority`, `rocksdb_env_lower_thread_pool_cpu_priority`, `rocksdb_env_lower_high_priority_thread_pool_io_priority`, `rocksdb_env_lower_high_priority_thread_pool_cpu_priority` | the call |
 | `rocksdb_env_join_all_threads` | the call: threads belong to the process |
 | `rocksdb_env_set_background_threads` and its kin | a number below what open databases need |
@@ -115,6 +115,15 @@ RocksDB 11.8.1's, but for these, most of them where it loses data or stops the d
 - Tables and blob files that nothing explains, and what is not replayed of logs, are kept in `lost/` for a
   week; RocksDB deletes them.
 - `close` syncs the log.
+- A flush or compaction that fails for want of space, files or a working disk is tried again while writes
+  go on; a writer that waits in vain for it gets its error. RocksDB stops writes, for most errors until the
+  database is opened again. A failed write or sync of the log or the MANIFEST stops writes in both; here all
+  of them can be resumed, by themselves or by a call, but for a file system without writes. Waits between
+  tries begin at 100 ms and double up to 30 s; `bgerror_resume_retry_interval`, if set, is a fixed one.
+  Corruption in an input of a compaction keeps the files of that compaction out of others until
+  `Db::resume`; RocksDB stops writes. `paranoid_checks=false` does not hide errors of background work.
+- A refused write has the text of the error that stopped writes and behind it since when, how often it was
+  tried to go on, and what would clear it.
 - An empty range deletion, and a write to a family that is dropped before its memtable is flushed, take
   their sequence numbers for good. RocksDB takes the last number from its tables, so that it may hand one
   out twice after a crash.
@@ -123,6 +132,23 @@ RocksDB 11.8.1's, but for these, most of them where it loses data or stops the d
 - Backward, an iterator with a first timestamp (`iter_start_ts`) shows what it shows forward; RocksDB's
   also shows versions before that timestamp and behind its snapshot, and of two writes at one timestamp the
   first.
+- A merge operand that is not older than `full_history_ts_low` takes in no operand or value of an earlier
+  timestamp. RocksDB folds them together in flushes and compactions, so that reads between the two
+  timestamps miss the earlier ones, or find what lay below them.
+- Bottommost files whose timestamps are all given up are rewritten when `full_history_ts_low` rises;
+  RocksDB's wait for the next flush or compaction. In both only after a snapshot was released once.
+- With `preserve_internal_time_seconds`, bottommost files whose numbers tell their time are not rewritten
+  when a snapshot is released. RocksDB 11.8.1 rewrites them over and over. A compaction dates entries by what
+  the database knows of its sequence numbers, not only by its inputs.
+- A flush that waits for `full_history_ts_low` (`persist_user_defined_timestamps=false`) is no pending work:
+  waiting for compactions and flushes does not wait for it. RocksDB's `WaitForCompact` does.
+- The cache of rows (`row_cache`) is not asked in families with timestamps. Range deletions that were written
+  before it was set are honoured; RocksDB's rows hide them.
+- `user_key_comparison_count` counts calls of user comparators, comparisons of merged streams and steps of searches
+  in indexes; other comparisons with the built-in orders are not counted. It is below RocksDB's. Perf counters of locks, of the environment, of processor time
+  and of levels stay 0.
+- Of the roles of `cache_usage_options` (`FamilyOptions::cache_usage`) `BlobCache` cannot be charged: there is no
+  cache of values of blob files.
 
 ## C functions
 
