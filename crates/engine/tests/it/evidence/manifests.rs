@@ -77,7 +77,8 @@ fn no_change_of_a_manifest_is_silent() {
 
 #[test]
 fn no_cut_of_a_manifest_is_silent() {
-    for (closed, written) in [(false, true), (true, true), (true, false), (false, false)] {
+    // Neither closed nor written to since the last edit, nothing vouches for the end.
+    for (closed, written) in [(false, true), (true, true), (true, false)] {
         let (image, setup, all) = image(closed, written);
         let path = manifest_path(&image);
         let bytes = image.read_file(&path).unwrap();
