@@ -17,8 +17,9 @@
 //! removed is put aside and stays.
 //!
 //! A finished table with sequence numbers beyond everything recovered can be what a power loss left of
-//! a flush, and after a second crash even the log it was made from may be gone. It proves nothing about
-//! the MANIFEST, whose end witnesses vouch for; it is put into `lost/`.
+//! a flush: then the log it was made from is still there, as far as it reached the disk. If every log
+//! is younger than the MANIFEST's last record, a later record has retired the others, and is missing:
+//! that is reported before anything is changed.
 
 use super::manifest::Recovered;
 use super::replay::Replayed;
@@ -55,6 +56,8 @@ pub(super) struct Explanation {
     replayed: Option<(u64, u64)>,
     /// The MANIFEST says what of it was durable: its end is the end.
     is_marked: bool,
+    /// The next file number, by the MANIFEST.
+    next_file: u64,
 }
 
 impl Explanation {
@@ -73,6 +76,7 @@ impl Explanation {
             max_family: recovered.max_family,
             replayed: None,
             is_marked: recovered.is_marked,
+            next_file: recovered.next_file,
         }
     }
 
@@ -246,6 +250,43 @@ fn decide(engine: &Engine, path: &Path, explained: Result<bool>) -> Result<bool>
         "{name} is not named by the MANIFEST: put into lost/: {why}"
     ));
     Ok(false)
+}
+
+/// Reports tables that are newer than everything recovered though no log is left that they could have
+/// been made from: the MANIFEST has lost its last records. `logs` are those that recovery needs, all
+/// that there are.
+///
+/// # Errors
+/// `Corruption` that names such a table; those of reading it.
+pub(super) fn refuse_lost_records(engine: &Engine, logs: &[u64], x: &Explanation) -> Result<()> {
+    let separate = engine.c.wal_dir != engine.c.dir;
+    if !x.is_marked || separate || logs.iter().any(|&n| n < x.next_file) {
+        return Ok(());
+    }
+    let versions: Vec<_> = {
+        let state = engine.state.lock();
+        state.families.values().map(|f| f.version.clone()).collect()
+    };
+    let recovered = x.replayed.map_or(0, |r| r.1).max(x.manifest_sequence);
+    for name in engine.c.env.fs.list(&engine.c.dir)? {
+        let Some(FileKind::Table(n)) = parse_file_name(&name) else {
+            continue;
+        };
+        if versions.iter().any(|v| v.locate(n).is_some()) || x.was_deleted(n) {
+            continue;
+        }
+        let path = engine.path(&name);
+        if let Contents::Entries { largest, .. } = contents(engine, n, &path)?
+            && largest > recovered
+        {
+            return Err(Error::corruption(format!(
+                "{name} holds sequence number {largest}, beyond {recovered}, the last one recovered, \
+                 and the log that it was made from is gone: the MANIFEST has lost its last records"
+            ))
+            .with_path(&path));
+        }
+    }
+    Ok(())
 }
 
 /// Whether blob file `number`, which no version names, may go.
