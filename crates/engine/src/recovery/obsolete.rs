@@ -17,9 +17,9 @@
 //! removed is put aside and stays.
 //!
 //! A finished table with sequence numbers beyond everything recovered can be what a power loss left of
-//! a flush: then the log it was made from is still there, as far as it reached the disk. If every log
-//! is younger than the MANIFEST's last record, a later record has retired the others, and is missing:
-//! that is reported before anything is changed.
+//! a flush: then the log it was made from is still there, as far as it reached the disk, and the table is
+//! put away before recovery records anything. If every log is younger than the MANIFEST's last record, a
+//! later record has retired the others, and is missing: that is reported before anything is changed.
 
 use super::manifest::Recovered;
 use super::replay::Replayed;
@@ -252,22 +252,15 @@ fn decide(engine: &Engine, path: &Path, explained: Result<bool>) -> Result<bool>
     Ok(false)
 }
 
-/// Reports tables that are newer than everything recovered though no log is left that they could have
-/// been made from: the MANIFEST has lost its last records. `logs` are those that recovery needs, all
-/// that there are.
-///
-/// # Errors
-/// `Corruption` that names such a table; those of reading it.
-pub(super) fn refuse_lost_records(engine: &Engine, logs: &[u64], x: &Explanation) -> Result<()> {
-    let separate = engine.c.wal_dir != engine.c.dir;
-    if !x.is_marked || separate || logs.iter().any(|&n| n < x.next_file) {
-        return Ok(());
-    }
+/// Tables that no version names, no edit removed, and that are newer than everything recovered, with
+/// their largest sequence numbers.
+fn newer_tables(engine: &Engine, x: &Explanation) -> Result<Vec<(PathBuf, u64, u64)>> {
     let versions: Vec<_> = {
         let state = engine.state.lock();
         state.families.values().map(|f| f.version.clone()).collect()
     };
     let recovered = x.replayed.map_or(0, |r| r.1).max(x.manifest_sequence);
+    let mut newer = Vec::new();
     for name in engine.c.env.fs.list(&engine.c.dir)? {
         let Some(FileKind::Table(n)) = parse_file_name(&name) else {
             continue;
@@ -279,11 +272,42 @@ pub(super) fn refuse_lost_records(engine: &Engine, logs: &[u64], x: &Explanation
         if let Contents::Entries { largest, .. } = contents(engine, n, &path)?
             && largest > recovered
         {
+            newer.push((path, largest, recovered));
+        }
+    }
+    Ok(newer)
+}
+
+/// Puts away tables that are newer than everything recovered: what a power loss left of a flush whose
+/// log lost its end. That is durable before recovery records anything, and so before the log may go.
+///
+/// Therefore such a table without an older log proves that the MANIFEST has lost its last records,
+/// which is reported, before anything is changed, if `judges`. `logs` are those that recovery needs,
+/// all that there are.
+///
+/// # Errors
+/// `Corruption` that names such a table; those of the file system.
+pub(super) fn settle_newer_tables(
+    engine: &Engine,
+    logs: &[u64],
+    x: &Explanation,
+    judges: bool,
+) -> Result<()> {
+    let newer = newer_tables(engine, x)?;
+    let separate = engine.c.wal_dir != engine.c.dir;
+    let is_proof = x.is_marked && !separate && logs.iter().all(|&n| n >= x.next_file);
+    for (path, largest, recovered) in newer {
+        if judges && is_proof {
+            let name = path.file_name().unwrap_or_default().display();
             return Err(Error::corruption(format!(
                 "{name} holds sequence number {largest}, beyond {recovered}, the last one recovered, \
                  and the log that it was made from is gone: the MANIFEST has lost its last records"
             ))
             .with_path(&path));
+        }
+        if !engine.c.read_only && decide(engine, &path, Ok(false))? {
+            engine.c.env.fs.delete(&path)?;
+            engine.c.env.fs.sync_dir(&engine.c.dir)?;
         }
     }
     Ok(())

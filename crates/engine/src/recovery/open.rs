@@ -9,7 +9,7 @@ use super::current::{read_current, read_identity};
 use super::evidence::Known;
 use super::finish::finish;
 use super::manifest::{Expectation, Recovered, RecoveredFamily, read_family_names, read_manifest};
-use super::obsolete::{Explanation, refuse_lost_records, remove_obsolete};
+use super::obsolete::{Explanation, remove_obsolete, settle_newer_tables};
 use super::open_tables::{create_table_dirs, highest_table, open_tables, open_tables_later};
 use super::replay::Replay;
 use super::reuse::Reusable;
@@ -313,8 +313,10 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
     );
     let replayed = replay.run(&logs)?;
     let explanation = explanation.with_replayed(&replayed);
-    if known.is_used && !engine.has_moved_on(&known) {
-        refuse_lost_records(&engine, &logs, &explanation)?;
+    // Best-efforts recovery puts aside what it cannot place by itself.
+    if known.is_used {
+        let judges = !engine.has_moved_on(&known);
+        settle_newer_tables(&engine, &logs, &explanation, judges)?;
     }
     engine.report_dropped(&replayed)?;
     engine

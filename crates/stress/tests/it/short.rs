@@ -111,6 +111,15 @@ fn a_closed_log_in_a_reused_file_ends_where_its_records_end_before_a_table_refer
 }
 
 #[test]
+fn a_table_newer_than_its_log_refuses_no_open_after_a_second_crash() {
+    let plan = CrashPlan::new(3, 0);
+    let mut report = CrashReport::default();
+    run_workload(&plan, "continued", plan.seed, &mut report);
+    assert!(report.is_clean(), "{:#?}", report.failures);
+    assert!(report.double_states > 500, "{}", report.double_states);
+}
+
+#[test]
 fn a_log_that_is_gone_is_not_needed_again_because_an_idle_family_names_it() {
     let program = "\
 setup reverse=0 merge=none levels=3 families=3 real=0 world=4545274421077899915
