@@ -27,10 +27,11 @@ use crate::blob::{BlobFileReader, BlobHeader, ExpectedFamily, HEADER_LEN};
 use crate::core::Engine;
 use crate::options::OrphanFiles;
 use crate::version::{FileKind, filenames, parse_file_name};
-use spanlith_base::{Error, ErrorKind, Result, keys};
+use spanlith_base::{Comparator, Error, ErrorKind, Result, keys};
 use spanlith_table::{ReadParams, ReaderOptions, TableReader};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Last eight bytes of a finished block-based table.
@@ -269,7 +270,8 @@ fn newer_tables(engine: &Engine, x: &Explanation) -> Result<Vec<(PathBuf, u64, u
             continue;
         }
         let path = engine.path(&name);
-        if let Contents::Entries { largest, .. } = contents(engine, n, &path)?
+        // What cannot be read is no proof; it is judged with all that is left over.
+        if let Ok(Contents::Entries { largest, .. }) = contents(engine, n, &path)
             && largest > recovered
         {
             newer.push((path, largest, recovered));
@@ -286,7 +288,7 @@ fn newer_tables(engine: &Engine, x: &Explanation) -> Result<Vec<(PathBuf, u64, u
 /// all that there are.
 ///
 /// # Errors
-/// `Corruption` that names such a table; those of the file system.
+/// `Corruption` that names such a table; those of listing and moving.
 pub(super) fn settle_newer_tables(
     engine: &Engine,
     logs: &[u64],
@@ -359,6 +361,35 @@ enum Contents {
     },
 }
 
+/// Opens a table that no version names with the order of keys that it was written in, which is that of
+/// one of the families.
+fn open_in_its_order(engine: &Engine, number: u64, path: &Path) -> Result<Arc<TableReader>> {
+    let families = engine.families.load_full();
+    let mut orders = vec![Comparator::default()];
+    for f in families.iter() {
+        if orders.iter().all(|o| o.name() != f.comparator.name()) {
+            orders.push(f.comparator.clone());
+        }
+    }
+    let mut opened = Err(Error::invalid_argument("no order of keys"));
+    for comparator in orders {
+        let file = engine.c.env.fs.open_random(path)?;
+        let size = file.size();
+        let options = ReaderOptions {
+            comparator,
+            verify_checksums: true,
+            file_number: number,
+            ..ReaderOptions::default()
+        };
+        opened = TableReader::open(file, size, options);
+        // Written in another order.
+        if !matches!(&opened, Err(e) if e.kind() == ErrorKind::InvalidArgument) {
+            break;
+        }
+    }
+    opened
+}
+
 /// Reads a table that no version names.
 ///
 /// # Errors
@@ -372,15 +403,8 @@ fn contents(engine: &Engine, number: u64, path: &Path) -> Result<Contents> {
     if n < 8 || u64::from_le_bytes(magic) != TABLE_MAGIC {
         return Ok(Contents::Unfinished);
     }
-    let reader = match TableReader::open(
-        file,
-        size,
-        ReaderOptions {
-            verify_checksums: true,
-            file_number: number,
-            ..ReaderOptions::default()
-        },
-    ) {
+    drop(file);
+    let reader = match open_in_its_order(engine, number, path) {
         Ok(r) => r,
         Err(e) if e.kind() == ErrorKind::Corruption => {
             // A footer without the blocks it points to: written back out of order, never synced.

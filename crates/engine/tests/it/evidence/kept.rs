@@ -1,6 +1,7 @@
 //! What recovery does not replay, or cannot explain, is kept and told.
 
 use super::*;
+use spanlith::Comparator;
 use spanlith::EventListener;
 use spanlith::listener::DroppedTail;
 use spanlith::options::OrphanFiles;
@@ -145,6 +146,36 @@ fn a_table_that_nothing_explains_is_kept_for_a_while() {
         assert_eq!(fs.read_file(kept).is_ok(), is_there, "{later}");
     }
     assert!(fs.read_file(stranger).is_ok());
+}
+
+#[test]
+fn a_table_in_another_order_or_damaged_that_nothing_explains_is_kept_and_refuses_no_open() {
+    let write = |fs: &Arc<MemFs>, keys: u32, flushed: bool| {
+        let builder = Setup::default().builder(fs);
+        let db = builder
+            .comparator(Comparator::ReverseBytewise)
+            .open()
+            .unwrap();
+        for n in 0..keys {
+            db.default_cf().put(format!("b{n}"), "1").unwrap();
+        }
+        if flushed {
+            db.flush(true).unwrap();
+        }
+    };
+    let fs = Arc::new(MemFs::new());
+    write(&fs, 100, true);
+    let orphan = fs.read_file(&paths(&fs, "/db", ".sst")[0]).unwrap();
+    let mut damaged = orphan.clone();
+    damaged[10] ^= 1;
+    for table in [orphan, damaged] {
+        let fs = Arc::new(MemFs::new());
+        write(&fs, 1, false);
+        fs.write_file(Path::new("/db/000900.sst"), &table).unwrap();
+        write(&fs, 0, false);
+        assert_eq!(paths(&fs, "/db", "900.sst"), [] as [PathBuf; 0]);
+        assert_eq!(paths(&fs, "/db/lost", "").len(), 1);
+    }
 }
 
 #[test]
