@@ -21,4 +21,5 @@ pub mod faults;
 pub mod histories;
 pub mod kill;
 pub mod model;
+mod pool;
 pub mod threads;

@@ -14,9 +14,11 @@ use spanlith_stress::model::run::{ModelPlan, reduce_program, run_model, run_prog
 use spanlith_stress::threads::{ThreadsPlan, run_threads};
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 const USAGE: &str = "\
 usage: spanlith-stress PROGRAMME [--seed S] ...
@@ -71,6 +73,69 @@ impl Args {
     }
 }
 
+/// The line on the terminal that says how far a run is, rewritten every half second at the most.
+struct Live {
+    name: &'static str,
+    start: Instant,
+    shown: Mutex<Option<Instant>>,
+}
+
+impl Live {
+    fn new(name: &'static str) -> Self {
+        Self {
+            name,
+            start: Instant::now(),
+            shown: Mutex::new(None),
+        }
+    }
+
+    fn show(&self, text: impl FnOnce() -> String) {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        if shown.is_none_or(|at| at.elapsed() >= Duration::from_millis(500)) {
+            *shown = Some(Instant::now());
+            eprint!("\r{}: {} ", self.name, text());
+            let _ = std::io::stderr().flush();
+        }
+    }
+
+    /// Ends the line; seconds since it was made.
+    fn end(self) -> f64 {
+        eprintln!();
+        self.start.elapsed().as_secs_f64()
+    }
+}
+
+fn outcome(clean: bool) -> ExitCode {
+    if clean {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+/// Prints each text as a comment that says what kind it is of.
+fn print_notes<'a>(what: &str, texts: impl IntoIterator<Item = &'a String>) {
+    for text in texts {
+        println!("# {what}: {}", text.replace('\n', "\n#   "));
+    }
+}
+
+/// A text to standard error, and the exit code of a run that could not be made.
+fn refused(text: impl std::fmt::Display) -> ExitCode {
+    eprintln!("{text}");
+    ExitCode::from(2)
+}
+
+/// The two libraries that a programme compares.
+fn libraries(args: &Args, programme: &str) -> Result<(PathBuf, PathBuf), ExitCode> {
+    match (args.flags.get("ours"), args.flags.get("peer")) {
+        (Some(ours), Some(peer)) => Ok((ours.into(), peer.into())),
+        _ => Err(refused(format_args!(
+            "{programme}: give --ours LIBRARY and --peer LIBRARY"
+        ))),
+    }
+}
+
 fn main() -> ExitCode {
     let args = Args::read();
     // Panics are failures that are reported once, with their program.
@@ -97,27 +162,17 @@ fn main() -> ExitCode {
 fn model(args: &Args) -> ExitCode {
     let mut plan = ModelPlan::new(args.number("seed", 1), args.number("ops", 1_000_000));
     plan.real_one_in = args.number("real", plan.real_one_in);
-    let start = Instant::now();
-    let mut shown = Instant::now();
+    let live = Live::new("model");
     let result = run_model(&plan, |r| {
-        if shown.elapsed().as_secs() >= 2 {
-            shown = Instant::now();
-            eprint!(
-                "\rmodel: {} programs, {} operations ",
-                r.programs,
-                r.tally.get("operations")
-            );
-            let _ = std::io::stderr().flush();
-        }
+        let operations = || r.tally.get("operations");
+        live.show(|| format!("{} programs, {} operations", r.programs, operations()));
     });
-    eprintln!();
+    let seconds = live.end();
     match result {
         Ok(r) => {
             println!(
                 "model: seed {}, {} programs, {:.1} s: no difference",
-                plan.seed,
-                r.programs,
-                start.elapsed().as_secs_f64()
+                plan.seed, r.programs, seconds
             );
             for (what, n) in &r.tally.0 {
                 println!("  {what:20} {n}");
@@ -136,26 +191,15 @@ fn crash(args: &Args) -> ExitCode {
     plan.images = args.number("images", plan.images as u64) as usize;
     plan.double_one_in = args.number("double", plan.double_one_in);
     plan.only = args.flags.get("workload").cloned();
-    let start = Instant::now();
-    let mut shown = Instant::now();
+    let live = Live::new("crash");
     let r = run_crash(&plan, |r| {
-        if shown.elapsed().as_secs() >= 2 {
-            shown = Instant::now();
-            eprint!("\rcrash: {} workloads, {} states ", r.workloads, r.states);
-            let _ = std::io::stderr().flush();
-        }
+        live.show(|| format!("{} workloads, {} states", r.workloads, r.states));
     });
-    eprintln!();
+    let seconds = live.end();
     println!(
         "crash: seed {}, {} workloads, {} changes, {} states and {} of a second crash ({} equal ones \
          skipped), {:.1} s",
-        plan.seed,
-        r.workloads,
-        r.points,
-        r.states,
-        r.double_states,
-        r.equal,
-        start.elapsed().as_secs_f64()
+        plan.seed, r.workloads, r.points, r.states, r.double_states, r.equal, seconds
     );
     println!(
         "  lost {}, holes {}, unopenable {}, unstable {}, broken without a crash {}",
@@ -176,11 +220,7 @@ fn crash(args: &Args) -> ExitCode {
             Ok(()) => println!("# as a program it does not fail"),
         }
     }
-    if r.is_clean() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    outcome(r.is_clean())
 }
 
 fn damage(args: &Args) -> ExitCode {
@@ -195,34 +235,21 @@ fn damage(args: &Args) -> ExitCode {
             .contains_key("image")
             .then(|| args.number("image", 0)),
     };
-    let start = Instant::now();
+    let live = Live::new("damage");
     let r = run_damage(&plan, |r| {
-        eprint!("\rdamage: {} images, {} cases ", r.images, r.cases);
-        let _ = std::io::stderr().flush();
+        live.show(|| format!("{} images, {} cases", r.images, r.cases));
     });
-    eprintln!();
+    let seconds = live.end();
     println!(
         "damage: seed {}, {} images, {} cases, {:.1} s: {} broken promises",
-        plan.seed,
-        r.images,
-        r.cases,
-        start.elapsed().as_secs_f64(),
-        r.broken
+        plan.seed, r.images, r.cases, seconds, r.broken
     );
     for ((file, class, outcome), n) in &r.outcomes {
         println!("  {file:10} {class:8} {:12} {n}", outcome.name());
     }
-    for text in r.shorter.values() {
-        println!("# shorter: {}", text.replace('\n', "\n#   "));
-    }
-    for text in &r.failures {
-        println!("# BROKEN: {}", text.replace('\n', "\n#   "));
-    }
-    if r.broken == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    print_notes("shorter", r.shorter.values());
+    print_notes("BROKEN", &r.failures);
+    outcome(r.broken == 0)
 }
 
 fn faults(args: &Args) -> ExitCode {
@@ -235,14 +262,9 @@ fn faults(args: &Args) -> ExitCode {
             .contains_key("run")
             .then(|| args.number("run", 0)),
     };
-    let start = Instant::now();
-    let r = run_faults(&plan, |r| {
-        if r.runs.is_multiple_of(100) {
-            eprint!("\rfaults: {} runs ", r.runs);
-            let _ = std::io::stderr().flush();
-        }
-    });
-    eprintln!();
+    let live = Live::new("faults");
+    let r = run_faults(&plan, |r| live.show(|| format!("{} runs", r.runs)));
+    let seconds = live.end();
     println!(
         "faults: seed {}, {} runs, the fault took effect in {}, an operation failed in {}, writes went \
          on in place in {}, {:.1} s: {} broken promises",
@@ -251,7 +273,7 @@ fn faults(args: &Args) -> ExitCode {
         r.fired.values().sum::<u64>(),
         r.surfaced,
         r.resumed,
-        start.elapsed().as_secs_f64(),
+        seconds,
         r.broken
     );
     for (what, n) in &r.fired {
@@ -260,14 +282,8 @@ fn faults(args: &Args) -> ExitCode {
     for (what, n) in &r.reopened {
         println!("# had to be reopened {n} times: {what}");
     }
-    for text in &r.failures {
-        println!("# BROKEN: {}", text.replace('\n', "\n#   "));
-    }
-    if r.broken == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    print_notes("BROKEN", &r.failures);
+    outcome(r.broken == 0)
 }
 
 fn histories(args: &Args) -> ExitCode {
@@ -275,14 +291,9 @@ fn histories(args: &Args) -> ExitCode {
         seed: args.number("seed", 1),
         rounds: args.number("rounds", 10_000),
     };
-    let start = Instant::now();
-    let result = run_histories(&plan, |r| {
-        if r.rounds.is_multiple_of(100) {
-            eprint!("\rhistories: {} ", r.rounds);
-            let _ = std::io::stderr().flush();
-        }
-    });
-    eprintln!();
+    let live = Live::new("histories");
+    let result = run_histories(&plan, |r| live.show(|| r.rounds.to_string()));
+    let seconds = live.end();
     match result {
         Ok(r) => {
             println!(
@@ -294,7 +305,7 @@ fn histories(args: &Args) -> ExitCode {
                 r.databases,
                 r.files,
                 r.overlaps,
-                start.elapsed().as_secs_f64(),
+                seconds,
                 r.undecided
             );
             for (what, n) in &r.operations {
@@ -303,24 +314,21 @@ fn histories(args: &Args) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(text) => {
-            println!("# BROKEN: {}", text.replace('\n', "\n#   "));
+            print_notes("BROKEN", [&text]);
             ExitCode::FAILURE
         }
     }
 }
 
 fn beside(args: &Args) -> ExitCode {
-    let path = |name: &str| args.flags.get(name).map(std::path::PathBuf::from);
-    let (Some(ours), Some(peer)) = (path("ours"), path("peer")) else {
-        eprintln!("beside: give --ours LIBRARY and --peer LIBRARY");
-        return ExitCode::from(2);
+    let (ours, peer) = match libraries(args, "beside") {
+        Ok(both) => both,
+        Err(code) => return code,
     };
     let seed = args.number("seed", 1);
     let (damages, faults) = (args.number("damages", 2000), args.number("faults", 500));
-    let show = |what: &str, n: u64| {
-        eprint!("\rbeside: {what} {n} ");
-        let _ = std::io::stderr().flush();
-    };
+    let live = Live::new("beside");
+    let show = |what: &str, n: u64| live.show(|| format!("{what} {n}"));
     let result = beside::Pair::new(&ours, &peer).and_then(|mut pair| {
         let damage = beside::damaged::run(&mut pair, seed, damages, |n| show("damages", n))?;
         let failing = beside::failing::run(&mut pair, seed, faults, |n| show("faults", n))?;
@@ -340,21 +348,17 @@ fn beside(args: &Args) -> ExitCode {
     });
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(text) => {
-            eprintln!("{text}");
-            ExitCode::from(2)
-        }
+        Err(text) => refused(text),
     }
 }
 
 fn diff(args: &Args) -> ExitCode {
-    let path = |name: &str| args.flags.get(name).map(std::path::PathBuf::from);
-    let (Some(ours), Some(peer)) = (path("ours"), path("peer")) else {
-        eprintln!("diff: give --ours LIBRARY and --peer LIBRARY");
-        return ExitCode::from(2);
+    let (ours, peer) = match libraries(args, "diff") {
+        Ok(both) => both,
+        Err(code) => return code,
     };
-    if let Some(file) = path("replay") {
-        let text = std::fs::read_to_string(&file).unwrap_or_default();
+    if let Some(file) = args.flags.get("replay") {
+        let text = std::fs::read_to_string(file).unwrap_or_default();
         return match replay_diff(&ours, &peer, &text) {
             Ok(Ok(())) => {
                 println!("no difference");
@@ -364,10 +368,7 @@ fn diff(args: &Args) -> ExitCode {
                 println!("line {}: {}", d.at, d.text);
                 ExitCode::FAILURE
             }
-            Err(e) => {
-                eprintln!("{e}");
-                ExitCode::from(2)
-            }
+            Err(e) => refused(e),
         };
     }
     let plan = DiffPlan {
@@ -379,15 +380,11 @@ fn diff(args: &Args) -> ExitCode {
         jobs: args.number("jobs", 1) as usize,
         reduce_budget: args.number("reduce", 300) as usize,
     };
-    let start = Instant::now();
+    let live = Live::new("diff");
     let result = run_diff(&plan, |r| {
-        let done = r.programs.load(Ordering::Relaxed);
-        if done.is_multiple_of(50) {
-            eprint!("\rdiff: {done} programs ");
-            let _ = std::io::stderr().flush();
-        }
+        live.show(|| format!("{} programs", r.programs.load(Ordering::Relaxed)));
     });
-    eprintln!();
+    let seconds = live.end();
     match result {
         Ok(r) => {
             let get = |n: &std::sync::atomic::AtomicU64| n.load(Ordering::Relaxed);
@@ -402,7 +399,7 @@ fn diff(args: &Args) -> ExitCode {
                 get(&r.swaps),
                 get(&r.peer_hangs),
                 get(&r.peer_wavers),
-                start.elapsed().as_secs_f64()
+                seconds
             );
             ExitCode::SUCCESS
         }
@@ -410,10 +407,7 @@ fn diff(args: &Args) -> ExitCode {
             print!("# seed {}\n{f}", plan.seed);
             ExitCode::FAILURE
         }
-        Err((text, None)) => {
-            eprintln!("{text}");
-            ExitCode::from(2)
-        }
+        Err((text, None)) => refused(text),
     }
 }
 
@@ -434,15 +428,11 @@ fn kill(args: &Args) -> ExitCode {
         rounds: args.number("rounds", 50),
         writers: args.number("writers", 2),
     };
-    let start = Instant::now();
+    let live = Live::new("kill");
     let result = run_kill(&plan, |r| {
-        eprint!(
-            "\rkill: {} rounds, {} acknowledged ",
-            r.rounds, r.acknowledged
-        );
-        let _ = std::io::stderr().flush();
+        live.show(|| format!("{} rounds, {} acknowledged", r.rounds, r.acknowledged));
     });
-    eprintln!();
+    let seconds = live.end();
     match result {
         Ok(r) => {
             println!(
@@ -454,7 +444,7 @@ fn kill(args: &Args) -> ExitCode {
                 r.acknowledged,
                 r.synced,
                 r.unacknowledged,
-                start.elapsed().as_secs_f64()
+                seconds
             );
             ExitCode::SUCCESS
         }
@@ -486,15 +476,13 @@ fn threads(args: &Args) -> ExitCode {
     plan.writers = args.number("writers", plan.writers);
     plan.readers = args.number("readers", plan.readers);
     let start = Instant::now();
-    match run_threads(&plan, |_| {}) {
+    let result = run_threads(&plan, |_| {});
+    let seconds = start.elapsed().as_secs_f64();
+    match result {
         Ok(r) => {
             println!(
                 "threads: seed {}, {} rounds, {} writes, {} checks, {:.1} s: no difference",
-                plan.seed,
-                r.rounds,
-                r.writes,
-                r.checks,
-                start.elapsed().as_secs_f64()
+                plan.seed, r.rounds, r.writes, r.checks, seconds
             );
             ExitCode::SUCCESS
         }

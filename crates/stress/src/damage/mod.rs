@@ -8,6 +8,7 @@ pub mod image;
 use crate::model::check::read_all;
 use crate::model::history::{Contents, difference};
 use crate::model::world::World;
+use crate::pool::{Sum, run_numbered};
 use cases::{Damage, apply, count, nth};
 use image::{File, Image, Wanted, draw, kind, path};
 use spanlith::{Error, ErrorKind};
@@ -15,7 +16,6 @@ use spanlith_env::FileSystem;
 use spanlith_testkit::Rng;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// What to run.
@@ -92,7 +92,7 @@ pub struct DamageReport {
     pub shorter: BTreeMap<(String, &'static str), String>,
 }
 
-impl DamageReport {
+impl Sum for DamageReport {
     fn merge(&mut self, other: Self) {
         self.images += other.images;
         self.cases += other.cases;
@@ -104,7 +104,9 @@ impl DamageReport {
         self.failures.extend(other.failures);
         self.failures.truncate(20);
     }
+}
 
+impl DamageReport {
     /// Cases of a kind of file that ended so.
     pub fn of(&self, file: &str, outcome: Outcome) -> u64 {
         let these = self.outcomes.iter();
@@ -265,27 +267,6 @@ pub fn run_damage(plan: &DamagePlan, progress: impl Fn(&DamageReport) + Sync) ->
     if let Some(only) = plan.only {
         return run_image(plan, only);
     }
-    let state = Mutex::new((0u64, DamageReport::default()));
-    let lock = || state.lock().unwrap_or_else(|e| e.into_inner());
-    std::thread::scope(|scope| {
-        for _ in 0..plan.jobs.max(1) {
-            scope.spawn(|| {
-                loop {
-                    let number = {
-                        let mut s = lock();
-                        if s.1.cases >= plan.cases || s.1.broken > 50 {
-                            return;
-                        }
-                        s.0 += 1;
-                        s.0 - 1
-                    };
-                    let done = run_image(plan, number);
-                    let mut s = lock();
-                    s.1.merge(done);
-                    progress(&s.1);
-                }
-            });
-        }
-    });
-    state.into_inner().unwrap_or_else(|e| e.into_inner()).1
+    let enough = |_, sum: &DamageReport| sum.cases >= plan.cases || sum.broken > 50;
+    run_numbered(plan.jobs, enough, |n| run_image(plan, n), progress)
 }

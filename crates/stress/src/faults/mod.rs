@@ -13,12 +13,12 @@ use crate::model::history::{Bounds, History};
 use crate::model::player::Player;
 use crate::model::program::Program;
 use crate::model::world::World;
+use crate::pool::{Sum, run_numbered};
 use spanlith::Db;
 use spanlith_env::MemFs;
 use spanlith_testkit::Rng;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// What to run.
@@ -56,7 +56,7 @@ pub struct FaultsReport {
     pub failures: Vec<String>,
 }
 
-impl FaultsReport {
+impl Sum for FaultsReport {
     fn merge(&mut self, other: Self) {
         self.runs += other.runs;
         self.surfaced += other.surfaced;
@@ -267,27 +267,6 @@ pub fn run_faults(plan: &FaultsPlan, progress: impl Fn(&FaultsReport) + Sync) ->
     if let Some(only) = plan.only {
         return run_one(plan, only);
     }
-    let state = Mutex::new((0u64, FaultsReport::default()));
-    let lock = || state.lock().unwrap_or_else(|e| e.into_inner());
-    std::thread::scope(|scope| {
-        for _ in 0..plan.jobs.max(1) {
-            scope.spawn(|| {
-                loop {
-                    let number = {
-                        let mut s = lock();
-                        if s.0 >= plan.runs || s.1.broken > 50 {
-                            return;
-                        }
-                        s.0 += 1;
-                        s.0 - 1
-                    };
-                    let done = run_one(plan, number);
-                    let mut s = lock();
-                    s.1.merge(done);
-                    progress(&s.1);
-                }
-            });
-        }
-    });
-    state.into_inner().unwrap_or_else(|e| e.into_inner()).1
+    let enough = |number, sum: &FaultsReport| number >= plan.runs || sum.broken > 50;
+    run_numbered(plan.jobs, enough, |n| run_one(plan, n), progress)
 }
