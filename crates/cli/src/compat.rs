@@ -5,9 +5,9 @@
 //! file does not bound it: opening does not need it, loading options from it does.
 
 use crate::bytes::show;
-use crate::db::verify::Places;
 use crate::fail::{At, Usage};
 use crate::inventory::{Family, Grade, Inventory};
+use crate::places::{FileFlags, Places};
 use crate::tables;
 use crate::term::{self, Paint};
 use clap::Args;
@@ -41,15 +41,8 @@ pub struct Compat {
     /// Directory of the database
     #[arg(long, value_name = "DIR")]
     db: PathBuf,
-    /// Directory of the logs if they are neither in the database's nor where its options say
-    #[arg(long, value_name = "DIR")]
-    wal_dir: Option<PathBuf>,
-    /// Directories of the tables and their sizes in bytes, in the order the database was made with
-    #[arg(long, value_name = "DIR:BYTES,…")]
-    db_paths: Option<String>,
-    /// The same for one column family (may be repeated)
-    #[arg(long, value_name = "NAME=DIR:BYTES,…")]
-    cf_paths: Vec<String>,
+    #[command(flatten)]
+    files: FileFlags,
     /// Looks at the type of every entry of every table
     #[arg(long)]
     deep: bool,
@@ -172,8 +165,8 @@ fn of_entry(kind: ValueType) -> Option<Bound> {
 impl Compat {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let required = self.require.as_deref().map(Release::from_str).transpose()?;
-        let places = Places::parse(self.db_paths.as_deref(), &self.cf_paths)?;
-        let i = Inventory::read_with_logs(&self.db, self.wal_dir.as_deref()).at(&self.db)?;
+        let places = self.files.tables.parse()?;
+        let i = Inventory::read_with_logs(&self.db, self.files.wal_dir.as_deref()).at(&self.db)?;
         let mut bounds = Bounds::default();
         let tables = i.families.values().map(|f| f.files.len() as u64).sum();
         let progress = term::bar(tables, "tables", "reading");

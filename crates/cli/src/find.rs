@@ -6,10 +6,10 @@
 //! one that reads see. Range tombstones that hold the key count as versions.
 
 use crate::bytes::{parse, show, show_short};
-use crate::db::verify::Places;
 use crate::dump::type_name;
 use crate::fail::At;
 use crate::inventory::{Family, Inventory};
+use crate::places::{FileFlags, Places};
 use crate::tables;
 use crate::term::{self, Paint};
 use clap::Args;
@@ -51,15 +51,8 @@ pub struct Find {
     /// Only this column family; all of them if left out
     #[arg(long, value_name = "NAME")]
     cf: Option<String>,
-    /// Directory of the logs if they are neither in the database's nor where its options say
-    #[arg(long, value_name = "DIR")]
-    wal_dir: Option<PathBuf>,
-    /// Directories of the tables and their sizes in bytes, in the order the database was made with
-    #[arg(long, value_name = "DIR:BYTES,…")]
-    db_paths: Option<String>,
-    /// The same for one column family (may be repeated)
-    #[arg(long, value_name = "NAME=DIR:BYTES,…")]
-    cf_paths: Vec<String>,
+    #[command(flatten)]
+    files: FileFlags,
     /// Whole values instead of their beginnings
     #[arg(long)]
     full: bool,
@@ -155,8 +148,8 @@ struct Findings {
 impl Find {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let key = parse(&self.key, self.hex)?;
-        let places = Places::parse(self.db_paths.as_deref(), &self.cf_paths)?;
-        let i = Inventory::read_with_logs(&self.db, self.wal_dir.as_deref()).at(&self.db)?;
+        let places = self.files.tables.parse()?;
+        let i = Inventory::read_with_logs(&self.db, self.files.wal_dir.as_deref()).at(&self.db)?;
         if let Some(name) = &self.cf {
             crate::db::open::known_family(&i, name)?;
         }

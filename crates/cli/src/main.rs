@@ -21,6 +21,7 @@ mod fail;
 mod find;
 mod inventory;
 mod ldb;
+mod places;
 mod rng;
 mod shell;
 mod sst_dump;

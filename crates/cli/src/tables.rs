@@ -2,8 +2,9 @@
 //!
 //! Readers are opened without the engine, so that a directory which does not open can be read too.
 
-use crate::db::verify::{Places, comparator_or_stand_in};
+use crate::db::verify::comparator_or_stand_in;
 use crate::inventory::{Family, Inventory};
+use crate::places::Places;
 use spanlith::Result;
 use spanlith::version::{NewFile, filenames};
 use spanlith_env::Env;

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Points at most.
 const POINTS_MAX: usize = 160;
 
-/// The tree and what was done to it, at one moment. Counters count since the database was opened.
+/// The tree and what was done to it, at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Tree {
     /// Files and bytes by level.
@@ -25,20 +25,8 @@ pub struct Tree {
     pub live: u64,
     /// Bytes of blob files.
     pub blobs: u64,
-    /// Bytes of batches that callers wrote.
-    pub user: u64,
-    /// Bytes written to logs.
-    pub log: u64,
-    /// Bytes that flushes and compactions wrote.
-    pub written: u64,
-    /// Bytes that compactions read.
-    pub read: u64,
-    /// Microseconds that writers were held up.
-    pub stalled_micros: u64,
-    /// Bytes that the kernel read from storage for this process; `None` if it does not say.
-    pub device_read: Option<u64>,
-    /// Bytes that the kernel wrote or will write to storage for this process.
-    pub device_written: Option<u64>,
+    /// What was done since the database was opened.
+    pub done: Work,
 }
 
 fn gigabytes(map: &BTreeMap<String, String>, name: &str) -> u64 {
@@ -68,13 +56,15 @@ impl Tree {
             pending: property("rocksdb.estimate-pending-compaction-bytes"),
             live: property("rocksdb.estimate-live-data-size"),
             blobs: property("rocksdb.total-blob-file-size"),
-            user: number(&all, "db.user_bytes_written"),
-            log: number(&all, "db.wal_bytes_written"),
-            written: gigabytes(&family, "compaction.Sum.WriteGB"),
-            read: gigabytes(&family, "compaction.Sum.ReadGB"),
-            stalled_micros: number(&all, "db.user_write_stall_micros"),
-            device_read,
-            device_written,
+            done: Work {
+                user: number(&all, "db.user_bytes_written"),
+                log: number(&all, "db.wal_bytes_written"),
+                written: gigabytes(&family, "compaction.Sum.WriteGB"),
+                read: gigabytes(&family, "compaction.Sum.ReadGB"),
+                stalled_micros: number(&all, "db.user_write_stall_micros"),
+                device_read,
+                device_written,
+            },
         }
     }
 
@@ -86,20 +76,6 @@ impl Tree {
     /// Bytes on disk for each byte that a fresh copy would take; `None` for an empty tree.
     pub fn space_amplification(&self) -> Option<f64> {
         (self.live > 0).then(|| (self.tables() + self.blobs) as f64 / self.live as f64)
-    }
-
-    /// What happened since `before`.
-    pub fn since(&self, before: &Self) -> Work {
-        let device = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
-        Work {
-            user: self.user.saturating_sub(before.user),
-            log: self.log.saturating_sub(before.log),
-            written: self.written.saturating_sub(before.written),
-            read: self.read.saturating_sub(before.read),
-            stalled_micros: self.stalled_micros.saturating_sub(before.stalled_micros),
-            device_read: device(self.device_read, before.device_read),
-            device_written: device(self.device_written, before.device_written),
-        }
     }
 
     fn json(&self) -> Value {
@@ -119,23 +95,37 @@ impl Tree {
 /// Bytes moved between two moments.
 #[derive(Clone, Debug, Default)]
 pub struct Work {
-    /// As in [`Tree`].
+    /// Bytes of batches that callers wrote.
     pub user: u64,
-    /// As in [`Tree`].
+    /// Bytes written to logs.
     pub log: u64,
-    /// As in [`Tree`].
+    /// Bytes that flushes and compactions wrote.
     pub written: u64,
-    /// As in [`Tree`].
+    /// Bytes that compactions read.
     pub read: u64,
-    /// As in [`Tree`].
+    /// Microseconds that writers were held up.
     pub stalled_micros: u64,
-    /// As in [`Tree`].
+    /// Bytes that the kernel read from storage for this process; `None` if it does not say.
     pub device_read: Option<u64>,
-    /// As in [`Tree`].
+    /// Bytes that the kernel wrote or will write to storage for this process.
     pub device_written: Option<u64>,
 }
 
 impl Work {
+    /// What happened since `before`.
+    pub fn since(&self, before: &Self) -> Self {
+        let device = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
+        Self {
+            user: self.user.saturating_sub(before.user),
+            log: self.log.saturating_sub(before.log),
+            written: self.written.saturating_sub(before.written),
+            read: self.read.saturating_sub(before.read),
+            stalled_micros: self.stalled_micros.saturating_sub(before.stalled_micros),
+            device_read: device(self.device_read, before.device_read),
+            device_written: device(self.device_written, before.device_written),
+        }
+    }
+
     /// Bytes that logs, flushes and compactions wrote for each byte that callers wrote.
     pub fn write_amplification(&self) -> Option<f64> {
         (self.user > 0).then(|| (self.log + self.written) as f64 / self.user as f64)
@@ -265,7 +255,7 @@ pub struct Shapes {
 impl Shapes {
     /// What happened in between.
     pub fn work(&self) -> Work {
-        self.after.since(&self.before)
+        self.after.done.since(&self.before.done)
     }
 
     /// For machines.
@@ -307,21 +297,19 @@ mod tests {
 
     #[test]
     fn amplification_is_what_was_written_over_what_was_asked_for() {
-        let before = Tree {
-            user: 100,
-            log: 110,
-            written: 50,
-            ..Tree::default()
+        let done = |user, log, written| Work {
+            user,
+            log,
+            written,
+            ..Work::default()
         };
+        let (before, after) = (done(100, 110, 50), done(200, 220, 340));
+        assert_eq!(after.since(&before).write_amplification(), Some(4.0));
         let after = Tree {
-            user: 200,
-            log: 220,
-            written: 340,
             live: 10,
             levels: vec![(1, 5), (2, 15)],
             ..Tree::default()
         };
-        assert_eq!(after.since(&before).write_amplification(), Some(4.0));
         assert_eq!(after.space_amplification(), Some(2.0));
         assert_eq!(Tree::default().space_amplification(), None);
         assert_eq!(Work::default().write_amplification(), None);

@@ -3,11 +3,12 @@
 //! Places come in the order of a read: the logs in memory's place, level 0 by age, then one table per
 //! level. For each is said whether its range holds the key, what its filter answers, and what is found.
 
-use super::verify::{Places, comparator_or_stand_in};
+use super::verify::comparator_or_stand_in;
 use crate::bytes::{parse, show};
 use crate::dump::type_name;
 use crate::fail::{At, Failure};
 use crate::inventory::{Family, Inventory};
+use crate::places::{Places, TableFlags};
 use crate::tables;
 use crate::term::Paint;
 use clap::Args;
@@ -33,12 +34,8 @@ pub struct Explain {
     /// Column family
     #[arg(long, value_name = "NAME", default_value = "default")]
     cf: String,
-    /// Directories of the tables and their sizes in bytes, in the order the database was made with
-    #[arg(long, value_name = "DIR:BYTES,…")]
-    db_paths: Option<String>,
-    /// The same for one column family (may be repeated)
-    #[arg(long, value_name = "NAME=DIR:BYTES,…")]
-    cf_paths: Vec<String>,
+    #[command(flatten)]
+    tables: TableFlags,
     /// The key is bare hexadecimal
     #[arg(long)]
     hex: bool,
@@ -60,7 +57,7 @@ struct Answer {
 impl Explain {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let key = parse(&self.key, self.hex)?;
-        let places = Places::parse(self.db_paths.as_deref(), &self.cf_paths)?;
+        let places = self.tables.parse()?;
         let i = Inventory::read(&self.db).at(&self.db)?;
         super::open::known_family(&i, &self.cf)?;
         let Some(family) = i.family(&self.cf) else {

@@ -1,6 +1,6 @@
 //! `spanlith db`: one database, one verb.
 
-mod components;
+pub mod components;
 mod dump;
 mod explain;
 mod families;

@@ -6,15 +6,14 @@
 //! every open needs), with default options, because those change no result. For writing all families
 //! are opened as the OPTIONS file says, so that the tool does not change how they are written.
 
-use super::components::{
-    ComparatorFlag, MergeFlag, TimedMerge, parse_cf_paths, parse_paths, without_time,
-};
+use super::components::{ComparatorFlag, MergeFlag, TimedMerge, without_time};
 use crate::fail::{At, Failure, Usage};
 use crate::inventory::Inventory;
+use crate::places::{FileFlags, Places};
 use clap::Args;
 use spanlith::options::ini::ParsedCf;
 use spanlith::options::{DbOptions, MergeOperatorChoice, ParsedOptions};
-use spanlith::{Cf, Comparator, Db, DbPath, ErrorKind, FamilyOptions, MergeOperator, OpenBuilder};
+use spanlith::{Cf, Comparator, Db, ErrorKind, FamilyOptions, MergeOperator, OpenBuilder};
 use spanlith_env::Env;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -44,35 +43,11 @@ pub struct How {
     /// none; NAME=uint64add says what the operator recorded as NAME does (may be repeated)
     #[arg(long, value_name = "[NAME=]KIND")]
     merge_operator: Vec<String>,
-    /// Directory of the logs if they are neither in the database's nor where its options say
-    #[arg(long, value_name = "DIR")]
-    wal_dir: Option<PathBuf>,
-    /// Directories of the tables and their sizes in bytes, in the order the database was made with
-    #[arg(long, value_name = "DIR:BYTES,…")]
-    db_paths: Option<String>,
-    /// The same for one column family (may be repeated)
-    #[arg(long, value_name = "NAME=DIR:BYTES,…")]
-    cf_paths: Vec<String>,
+    #[command(flatten)]
+    pub files: FileFlags,
     /// Values end in four bytes of time, as a TTL database writes them
     #[arg(long)]
     pub ttl: bool,
-}
-
-impl How {
-    /// The flags about directories of tables.
-    pub fn paths(&self) -> (Option<&str>, &[String]) {
-        (self.db_paths.as_deref(), &self.cf_paths)
-    }
-
-    /// The directory of the logs, if it was named.
-    pub fn wal_dir(&self) -> Option<&Path> {
-        self.wal_dir.as_deref()
-    }
-
-    /// Names the directory of the logs.
-    pub fn set_wal_dir(&mut self, dir: &Path) {
-        self.wal_dir = Some(dir.to_path_buf());
-    }
 }
 
 /// Flags of the verbs that write.
@@ -92,8 +67,7 @@ struct Known<'a> {
     inventory: Option<Inventory>,
     comparators: Vec<ComparatorFlag>,
     merges: Vec<MergeFlag>,
-    paths: Vec<DbPath>,
-    cf_paths: Vec<(String, Vec<DbPath>)>,
+    places: Places,
 }
 
 impl Known<'_> {
@@ -142,8 +116,8 @@ impl Target {
         let mut write_prepared = false;
         loop {
             let mut builder = Db::builder(&self.db).options(options.clone());
-            if !known.paths.is_empty() {
-                builder = builder.db_paths(known.paths.clone());
+            if !known.places.db.is_empty() {
+                builder = builder.db_paths(known.places.db.clone());
             }
             if write_prepared {
                 builder = builder.write_prepared();
@@ -248,8 +222,8 @@ impl Target {
         }
         options.wal_dir = self.wal_dir(&known)?;
         builder = builder.options(options).create_if_missing(flags.create);
-        if !known.paths.is_empty() {
-            builder = builder.db_paths(known.paths.clone());
+        if !known.places.db.is_empty() {
+            builder = builder.db_paths(known.places.db.clone());
         }
         let families = known.inventory.iter().flat_map(|i| i.families.values());
         let names: Vec<&str> = families.map(|f| f.name.as_str()).collect();
@@ -273,13 +247,8 @@ impl Target {
         // A command line that makes no sense is refused first.
         let comparators = parse_all(&self.how.comparator)?;
         let merges = parse_all(&self.how.merge_operator)?;
-        let paths = match &self.how.db_paths {
-            Some(text) => parse_paths(text)?,
-            None => Vec::new(),
-        };
-        let cf_paths = self.how.cf_paths.iter().map(|text| parse_cf_paths(text));
-        let cf_paths = cf_paths.collect::<Result<_, _>>()?;
-        let inventory = Inventory::read_with_logs(&self.db, self.how.wal_dir.as_deref()).ok();
+        let places = self.how.files.tables.parse()?;
+        let inventory = Inventory::read_with_logs(&self.db, self.how.files.wal_dir.as_deref()).ok();
         if let Some(i) = inventory.as_ref().filter(|_| !may_create) {
             known_family(i, &self.cf)?;
         }
@@ -288,8 +257,7 @@ impl Target {
             inventory,
             comparators,
             merges,
-            paths,
-            cf_paths,
+            places,
         })
     }
 
@@ -324,7 +292,7 @@ impl Target {
 
     /// The directory of the logs as an option; empty for that of the database.
     fn wal_dir(&self, known: &Known<'_>) -> anyhow::Result<String> {
-        if let Some(dir) = &self.how.wal_dir {
+        if let Some(dir) = &self.how.files.wal_dir {
             return Ok(dir.display().to_string());
         }
         let Some(i) = &known.inventory else {
@@ -382,7 +350,7 @@ impl Target {
             },
         };
         family = family.comparator(comparator);
-        if let Some((_, paths)) = known.cf_paths.iter().find(|p| p.0 == name) {
+        if let Some(paths) = known.places.of(&name) {
             family = family.paths(paths.clone());
         }
         let merge = self.merge_operator(&name, known, lenient);

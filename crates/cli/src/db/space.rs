@@ -3,9 +3,9 @@
 //! Read from the MANIFEST, the directory and the properties of the tables, without opening the
 //! database.
 
-use super::verify::Places;
 use crate::fail::At;
 use crate::inventory::{Family, Inventory};
+use crate::places::TableFlags;
 use crate::tables;
 use crate::term::{self, Paint, bytes, count};
 use clap::Args;
@@ -39,12 +39,8 @@ pub struct Space {
     /// Directory of the database
     #[arg(long, value_name = "DIR")]
     db: PathBuf,
-    /// Directories of the tables and their sizes in bytes, in the order the database was made with
-    #[arg(long, value_name = "DIR:BYTES,…")]
-    db_paths: Option<String>,
-    /// The same for one column family (may be repeated)
-    #[arg(long, value_name = "NAME=DIR:BYTES,…")]
-    cf_paths: Vec<String>,
+    #[command(flatten)]
+    tables: TableFlags,
     /// Prints JSON
     #[arg(long)]
     json: bool,
@@ -255,7 +251,7 @@ fn amplification(levels: &BTreeMap<u32, Sums>) -> Option<f64> {
 
 impl Space {
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let places = Places::parse(self.db_paths.as_deref(), &self.cf_paths)?;
+        let places = self.tables.parse()?;
         let i = Inventory::read(&self.db).at(&self.db)?;
         let tables = i.families.values().map(|f| f.files.len() as u64).sum();
         let progress = term::bar(tables, "tables", "reading properties");

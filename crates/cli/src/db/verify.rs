@@ -5,15 +5,15 @@
 //! every live log and that its batch decodes. All findings are listed, not only the first. A torn
 //! last record of the newest log is a note: a crash leaves that, and recovery cuts it.
 
-use super::components::{parse_cf_paths, parse_paths};
 use super::info::{finding_json, place};
 use crate::fail::{At, shell_word};
 use crate::inventory::{Family, Finding, Grade, Inventory};
+use crate::places::{FileFlags, Places};
 use crate::term::{self, Paint, bytes, count};
 use clap::Args;
 use serde_json::json;
 use spanlith::version::{FileKind, NewFile, filenames, parse_file_name};
-use spanlith::{Comparator, DbPath, Error, ErrorKind, Result, UserComparator};
+use spanlith::{Comparator, Error, ErrorKind, Result, UserComparator};
 use spanlith_env::Env;
 use spanlith_table::format::{BlockHandle, BlockKind, TRAILER_LEN};
 use spanlith_table::{ReaderOptions, TableReader};
@@ -38,15 +38,8 @@ pub struct Verify {
     /// Also compares the order of keys, index, filter and properties with the entries
     #[arg(long)]
     deep: bool,
-    /// Directories of the tables and their sizes in bytes, in the order the database was made with
-    #[arg(long, value_name = "DIR:BYTES,…")]
-    db_paths: Option<String>,
-    /// The same for one column family (may be repeated)
-    #[arg(long, value_name = "NAME=DIR:BYTES,…")]
-    cf_paths: Vec<String>,
-    /// Directory of the logs if they are neither in the database's nor where its options say
-    #[arg(long, value_name = "DIR")]
-    wal_dir: Option<PathBuf>,
+    #[command(flatten)]
+    files: FileFlags,
     /// Prints JSON
     #[arg(long)]
     json: bool,
@@ -85,8 +78,8 @@ impl Report {
 impl Verify {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let start = Instant::now();
-        let places = Places::parse(self.db_paths.as_deref(), &self.cf_paths)?;
-        let inventory = Inventory::read_with_logs(&self.db, self.wal_dir.as_deref());
+        let places = self.files.tables.parse()?;
+        let inventory = Inventory::read_with_logs(&self.db, self.files.wal_dir.as_deref());
         let inventory = inventory.at(&self.db)?;
         let total = inventory.table_bytes() + inventory.live_logs().map(|l| l.1).sum::<u64>();
         let progress = term::bar(total, "B", "verifying");
@@ -170,33 +163,6 @@ pub struct Scope<'a> {
     pub places: Option<&'a Places>,
     /// Leave out the blocks of tables and the contents of blob files.
     pub meta_only: bool,
-}
-
-/// Directories of tables, which no file of a database says.
-#[derive(Debug, Default)]
-pub struct Places {
-    db: Vec<DbPath>,
-    families: Vec<(String, Vec<DbPath>)>,
-}
-
-impl Places {
-    /// # Errors
-    /// What is wrong with the flags.
-    pub fn parse(db: Option<&str>, families: &[String]) -> anyhow::Result<Self> {
-        let db = db.map(parse_paths).transpose()?.unwrap_or_default();
-        let families = families.iter().map(|text| parse_cf_paths(text));
-        Ok(Self {
-            db,
-            families: families.collect::<std::result::Result<_, _>>()?,
-        })
-    }
-
-    /// The directory with that number of a family; `None` if nobody said.
-    pub fn dir(&self, family: &str, path_id: u32) -> Option<&Path> {
-        let own = self.families.iter().find(|f| f.0 == family);
-        let paths = own.map_or(&self.db, |f| &f.1);
-        paths.get(path_id as usize).map(|p| p.dir.as_path())
-    }
 }
 
 /// Checks everything the inventory names; `progress` receives the bytes done.

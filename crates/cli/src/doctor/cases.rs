@@ -1,9 +1,9 @@
 //! From findings to cases: what kind of damage, what is at stake, what to do.
 
 use crate::bytes::{show, show_short};
-use crate::db::verify::Places;
 use crate::fail::shell_word;
 use crate::inventory::{Family, Finding, Grade, Inventory};
+use crate::places::Places;
 use crate::tables;
 use crate::term::{bytes, count};
 use serde_json::{Value, json};

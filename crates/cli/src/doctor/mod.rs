@@ -9,7 +9,7 @@ mod overlay;
 mod rehearsal;
 
 use crate::db::open::{How, Target};
-use crate::db::verify::{self, Places, Scope};
+use crate::db::verify::{self, Scope};
 use crate::fail::{At, Failure, shell_word};
 use crate::inventory::Inventory;
 use crate::term::{self, Paint};
@@ -96,10 +96,10 @@ impl Diagnosis {
 
 impl Doctor {
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let (db_paths, cf_paths) = self.how.paths();
-        let places = Places::parse(db_paths, cf_paths)?;
-        let wal_dir = self.how.wal_dir();
-        let inventory = Inventory::read_leniently(&self.db, wal_dir).at(&self.db)?;
+        let files = &self.how.files;
+        let places = files.tables.parse()?;
+        let inventory =
+            Inventory::read_leniently(&self.db, files.wal_dir.as_deref()).at(&self.db)?;
         let Some(inventory) = inventory else {
             let current = self.db.join(filenames::CURRENT_FILE).exists();
             return Err(match current {
@@ -135,7 +135,7 @@ impl Doctor {
         let rehearsal = (!self.no_rehearsal).then(|| {
             let spinner = term::spinner("", "rehearsing an open");
             if inventory.wal_dir != self.db {
-                target.how.set_wal_dir(&inventory.wal_dir);
+                target.how.files.wal_dir = Some(inventory.wal_dir.clone());
             }
             let out = rehearsal::rehearse(&target, Some(&inventory));
             spinner.finish_and_clear();

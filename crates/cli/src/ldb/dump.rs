@@ -2,8 +2,8 @@
 
 use super::range::{Groups, Times, time_text};
 use super::{Ldb, Stop};
-use crate::db::verify::Places;
 use crate::inventory::Inventory;
+use crate::places::Places;
 use crate::{sst_dump, tables};
 use spanlith::version::{FileKind, parse_file_name};
 use spanlith::{Comparator, WriteBatch, WriteOptions};

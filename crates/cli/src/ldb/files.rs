@@ -2,8 +2,8 @@
 
 use super::args::upper;
 use super::{Ldb, Stop};
-use crate::db::verify::Places;
 use crate::inventory::{Family, Inventory};
+use crate::places::Places;
 use crate::{sst_dump, tables};
 use spanlith::version::{NewFile, VersionEdit, filenames};
 use spanlith::{Comparator, Error};
@@ -400,6 +400,18 @@ fn op_text(op: &BatchOp<'_>, values: bool, row: &mut String) {
     }
 }
 
+/// The numbers of an edit under the names of the reference.
+fn numbers_of(e: &VersionEdit) -> [(&'static str, Option<u64>); 6] {
+    [
+        ("LogNumber", e.log_number),
+        ("PrevLogNumber", e.prev_log_number),
+        ("NextFileNumber", e.next_file_number),
+        ("MaxColumnFamily", e.max_column_family.map(u64::from)),
+        ("MinLogNumberToKeep", e.min_log_number_to_keep),
+        ("LastSeq", e.last_sequence),
+    ]
+}
+
 /// An edit as the reference prints it.
 fn edit_text(e: &VersionEdit, hex: bool) -> String {
     let mut out = String::from("VersionEdit {");
@@ -411,14 +423,7 @@ fn edit_text(e: &VersionEdit, hex: bool) -> String {
     if let Some(name) = &e.comparator {
         line("Comparator", text(name));
     }
-    for (name, value) in [
-        ("LogNumber", e.log_number),
-        ("PrevLogNumber", e.prev_log_number),
-        ("NextFileNumber", e.next_file_number),
-        ("MaxColumnFamily", e.max_column_family.map(u64::from)),
-        ("MinLogNumberToKeep", e.min_log_number_to_keep),
-        ("LastSeq", e.last_sequence),
-    ] {
+    for (name, value) in numbers_of(e) {
         if let Some(n) = value {
             line(name, n.to_string());
         }
@@ -529,14 +534,7 @@ fn edit_json(e: &VersionEdit, number: u64, hex: bool) -> String {
     if let Some(name) = &e.comparator {
         add("Comparator", text(name).into());
     }
-    for (name, value) in [
-        ("LogNumber", e.log_number),
-        ("PrevLogNumber", e.prev_log_number),
-        ("NextFileNumber", e.next_file_number),
-        ("MaxColumnFamily", e.max_column_family.map(u64::from)),
-        ("MinLogNumberToKeep", e.min_log_number_to_keep),
-        ("LastSeq", e.last_sequence),
-    ] {
+    for (name, value) in numbers_of(e) {
         if let Some(n) = value {
             add(name, n.into());
         }

@@ -403,17 +403,23 @@ impl EventListener for Heard {
     }
 }
 
-#[test]
-fn listeners_hear_of_every_part_of_a_compaction() {
-    let dir = tempfile::tempdir().unwrap();
+/// A database with small memtables, and what its listener hears.
+fn heard_in(dir: &Path) -> (Db, Arc<Heard>) {
     let heard = Arc::new(Heard::default());
-    let db = Db::builder(dir.path())
+    let db = Db::builder(dir)
         .create_if_missing(true)
         .no_info_log()
         .cf_options(small())
         .listener(heard.clone())
         .open()
         .unwrap();
+    (db, heard)
+}
+
+#[test]
+fn listeners_hear_of_every_part_of_a_compaction() {
+    let dir = tempfile::tempdir().unwrap();
+    let (db, heard) = heard_in(dir.path());
     let cf = db.default_cf();
     fill(&cf, 6, "listeners_hear_of_every_part");
     let options = CompactRangeOptions {
@@ -454,14 +460,7 @@ fn listeners_hear_of_every_part_of_a_compaction() {
 #[test]
 fn listeners_hear_of_a_move_as_of_a_compaction_without_parts() {
     let dir = tempfile::tempdir().unwrap();
-    let heard = Arc::new(Heard::default());
-    let db = Db::builder(dir.path())
-        .create_if_missing(true)
-        .no_info_log()
-        .cf_options(small())
-        .listener(heard.clone())
-        .open()
-        .unwrap();
+    let (db, heard) = heard_in(dir.path());
     let cf = db.default_cf();
     cf.put("a", "b").unwrap();
     cf.flush(true).unwrap();

@@ -9,6 +9,14 @@ use spanlith_base::timestamp::{U64Timestamps, encode_u64_timestamp};
 use spanlith_testkit::TempDir;
 use std::sync::Arc;
 
+/// Ten keys in a table of level 0.
+fn ten(cf: &Cf) {
+    for n in 0..10 {
+        cf.put(format!("k{n}"), "value").unwrap();
+    }
+    cf.flush(true).unwrap();
+}
+
 /// Ten keys in a table of level 6, the third of which a memtable deletes; the fourth is there again.
 fn world(dir: &TempDir, statistics: &Arc<Statistics>) -> Db {
     let db = Db::builder(dir.path())
@@ -19,10 +27,7 @@ fn world(dir: &TempDir, statistics: &Arc<Statistics>) -> Db {
         .open()
         .unwrap();
     let cf = db.default_cf();
-    for n in 0..10 {
-        cf.put(format!("k{n}"), "value").unwrap();
-    }
-    cf.flush(true).unwrap();
+    ten(&cf);
     cf.compact_range(None, None).unwrap();
     cf.delete("k2").unwrap();
     cf.put("k3", "newer").unwrap();
@@ -311,10 +316,7 @@ fn reads_of_tables_are_timed_by_what_they_are_for() {
         .open()
         .unwrap();
     let cf = db.default_cf();
-    for n in 0..10 {
-        cf.put(format!("k{n}"), "value").unwrap();
-    }
-    cf.flush(true).unwrap();
+    ten(&cf);
     let count = |h: Histogram| s.histogram(h).count;
     let all = Histogram::SstReadMicros;
     let reads = |histogram: Histogram, work: &dyn Fn()| {

@@ -4,6 +4,7 @@
 //! well as in colour and carry their names at their ends, so that nobody has to match colours; each
 //! point has a tooltip.
 
+use super::short_count;
 use std::fmt::Write;
 
 const LEFT: f64 = 62.0;
@@ -70,6 +71,27 @@ pub struct Chart<'a> {
     pub width: f64,
     /// Height in the same units.
     pub height: f64,
+}
+
+impl<'a> Chart<'a> {
+    /// Lines over the seconds of a run, of counts, in half the width of the page.
+    pub fn over_time(title: &'a str, xs: &'a [f64], lines: &'a [Line]) -> Self {
+        Self {
+            title,
+            xs,
+            x_title: "seconds",
+            x_marks: None,
+            lines,
+            scale: Scale::Linear,
+            steps: Steps::Decimal,
+            stacked: false,
+            filled: false,
+            mark: None,
+            format: short_count,
+            width: 640.0,
+            height: 230.0,
+        }
+    }
 }
 
 /// Characters that mean something in HTML become harmless.
@@ -403,19 +425,8 @@ mod tests {
 
     fn chart<'a>(xs: &'a [f64], lines: &'a [Line]) -> Chart<'a> {
         Chart {
-            title: "a < b",
-            xs,
-            x_title: "seconds",
-            x_marks: None,
-            lines,
-            scale: Scale::Linear,
-            steps: Steps::Decimal,
-            stacked: false,
-            filled: false,
-            mark: None,
             format: plain,
-            width: 640.0,
-            height: 240.0,
+            ..Chart::over_time("a < b", xs, lines)
         }
     }
 

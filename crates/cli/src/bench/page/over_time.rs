@@ -1,7 +1,7 @@
 //! One benchmark over time: throughput, latencies, the tree.
 
 use super::chart::{Chart, Line, Scale, Steps, escape, plain};
-use super::{PERCENTILES, short_bytes, short_count, short_nanos, tile};
+use super::{PERCENTILES, short_bytes, short_nanos, tile};
 use crate::bench::report::Outcome;
 use crate::bench::sampler::Point;
 use crate::term;
@@ -11,7 +11,6 @@ use std::fmt::Write;
 const LEVELS: usize = 10;
 const LEVEL_COLOURS: usize = 7;
 const MEMTABLES: usize = 19;
-const HEIGHT: f64 = 230.0;
 
 /// The section of one benchmark.
 pub fn section(out: &mut String, o: &Outcome) {
@@ -82,24 +81,6 @@ fn times(points: &[Point]) -> Vec<f64> {
     points.iter().map(|p| p.at).collect()
 }
 
-fn over_time<'a>(title: &'a str, xs: &'a [f64], lines: &'a [Line]) -> Chart<'a> {
-    Chart {
-        title,
-        xs,
-        x_title: "seconds",
-        x_marks: None,
-        lines,
-        scale: Scale::Linear,
-        steps: Steps::Decimal,
-        stacked: false,
-        filled: false,
-        mark: None,
-        format: short_count,
-        width: 640.0,
-        height: HEIGHT,
-    }
-}
-
 fn card(out: &mut String, title: &str, unit: &str, chart: &Chart<'_>) {
     let _ = write!(
         out,
@@ -118,7 +99,7 @@ fn throughput(out: &mut String, o: &Outcome, points: &[Point]) {
     let chart = Chart {
         filled: true,
         mark: Some((o.ops_per_second(), "mean")),
-        ..over_time("Throughput over time", &xs, &lines)
+        ..Chart::over_time("Throughput over time", &xs, &lines)
     };
     let (min, max) = lines[0]
         .values
@@ -160,7 +141,7 @@ fn latencies(out: &mut String, points: &[Point]) {
     let chart = Chart {
         scale: Scale::Log,
         format: short_nanos,
-        ..over_time("Latency over time", &xs, &lines)
+        ..Chart::over_time("Latency over time", &xs, &lines)
     };
     if !chart.is_empty() {
         card(
@@ -201,7 +182,7 @@ fn tree(out: &mut String, points: &[Point]) {
         stacked: true,
         format: short_bytes,
         steps: Steps::Binary,
-        ..over_time("Size of the tree by level over time", &xs, &lines)
+        ..Chart::over_time("Size of the tree by level over time", &xs, &lines)
     };
     card(
         out,
@@ -225,7 +206,7 @@ fn debt(out: &mut String, points: &[Point]) {
     }];
     let chart = Chart {
         filled: true,
-        ..over_time("Files in level 0 over time", &xs, &lines)
+        ..Chart::over_time("Files in level 0 over time", &xs, &lines)
     };
     card(out, "Files in L0", "each is one more place to look", &chart);
     let lines = [Line {
@@ -237,7 +218,7 @@ fn debt(out: &mut String, points: &[Point]) {
         filled: true,
         format: short_bytes,
         steps: Steps::Binary,
-        ..over_time("Bytes that wait for compaction over time", &xs, &lines)
+        ..Chart::over_time("Bytes that wait for compaction over time", &xs, &lines)
     };
     let unit = "bytes still to be rewritten, estimated";
     card(out, "Compaction debt", unit, &chart);
@@ -256,7 +237,7 @@ fn space(out: &mut String, points: &[Point]) {
         filled: true,
         mark: Some((1.0, "none")),
         format: times_as_much,
-        ..over_time("Space amplification over time", &xs, &lines)
+        ..Chart::over_time("Space amplification over time", &xs, &lines)
     };
     if !chart.is_empty() {
         let unit = "bytes of tables for each byte of live entries, estimated";
