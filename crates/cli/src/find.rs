@@ -283,8 +283,9 @@ impl Find {
                 false => "searched",
             };
             eprintln!(
-                "{none}: {} tables that may hold the key, {} logs",
-                found.tables, found.logs
+                "{none}: {} that may hold the key, {}",
+                term::counted(found.tables, "table"),
+                term::counted(found.logs, "log")
             );
         }
         Ok(())

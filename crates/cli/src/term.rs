@@ -3,7 +3,8 @@
 //! Colour only where the stream is a terminal, `NO_COLOR` is not set and `TERM` is not `dumb`.
 //! Progress goes to standard error and only to a terminal, so that output can be piped.
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use std::fmt::Write;
 use std::io::IsTerminal;
 use std::time::Duration;
 
@@ -55,7 +56,7 @@ pub fn bar(total: u64, unit: &str, message: &str) -> ProgressBar {
     let amounts = if unit == "B" {
         "{bytes}/{total_bytes} {bytes_per_sec}".to_string()
     } else {
-        format!("{{human_pos}}/{{human_len}} {unit} {{per_sec}}")
+        format!("{{done}}/{{all}} {unit} {{rate}}")
     };
     let template = format!("  {{msg}} [{{bar:30}}] {{percent:>3}} % {amounts} {{eta}}");
     styled(
@@ -70,9 +71,9 @@ pub fn spinner(unit: &str, message: &str) -> ProgressBar {
     let amount = if unit == "B" {
         "{bytes}".to_string()
     } else {
-        format!("{{human_pos}} {unit}")
+        format!("{{done}} {unit}")
     };
-    let template = format!("  {{spinner}} {{msg}} {amount} {{per_sec}}");
+    let template = format!("  {{spinner}} {{msg}} {amount} {{rate}}");
     let bar = styled(
         ProgressBar::with_draw_target(None, target()),
         &template,
@@ -106,7 +107,18 @@ fn target() -> ProgressDrawTarget {
 
 fn styled(bar: ProgressBar, template: &str, message: &str) -> ProgressBar {
     if let Ok(style) = ProgressStyle::with_template(template) {
-        bar.set_style(style.progress_chars("=> "));
+        let style = style
+            .progress_chars("=> ")
+            .with_key("done", |s: &ProgressState, w: &mut dyn Write| {
+                let _ = w.write_str(&count(s.pos()));
+            })
+            .with_key("all", |s: &ProgressState, w: &mut dyn Write| {
+                let _ = w.write_str(&count(s.len().unwrap_or_default()));
+            })
+            .with_key("rate", |s: &ProgressState, w: &mut dyn Write| {
+                let _ = write!(w, "{}/s", count(s.per_sec() as u64));
+            });
+        bar.set_style(style);
     }
     bar.set_message(message.to_string());
     bar
@@ -139,6 +151,12 @@ pub fn count(n: u64) -> String {
         out.push(c);
     }
     out
+}
+
+/// A count and the thing counted, in the plural unless there is one: `2 tables`.
+pub fn counted(n: u64, thing: &str) -> String {
+    let plural = if n == 1 { "" } else { "s" };
+    format!("{} {thing}{plural}", count(n))
 }
 
 /// Nanoseconds with the unit that fits: `1.23 ms`.

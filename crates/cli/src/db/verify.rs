@@ -9,7 +9,7 @@ use super::info::{finding_json, place};
 use crate::fail::{At, shell_word};
 use crate::inventory::{Family, Finding, Grade, Inventory};
 use crate::places::{FileFlags, Places};
-use crate::term::{self, Paint, bytes, count};
+use crate::term::{self, Paint, bytes, counted};
 use clap::Args;
 use serde_json::json;
 use spanlith::version::{FileKind, NewFile, filenames, parse_file_name};
@@ -142,13 +142,14 @@ impl Verify {
 pub fn summary(r: &Report) -> String {
     let bad = r.findings.iter().filter(|f| f.grade != Grade::Note).count();
     format!(
-        "{} blocks of {} tables, {} records of {} logs, {} MANIFEST records, {}; {bad} findings",
-        count(r.blocks),
-        count(r.tables),
-        count(r.records),
-        count(r.logs),
-        count(r.edits),
-        bytes(r.bytes)
+        "{} of {}, {} of {}, {}, {}; {}",
+        counted(r.blocks, "block"),
+        counted(r.tables, "table"),
+        counted(r.records, "record"),
+        counted(r.logs, "log"),
+        counted(r.edits, "MANIFEST record"),
+        bytes(r.bytes),
+        counted(bad as u64, "finding"),
     )
 }
 

@@ -120,8 +120,8 @@ fn one(golden: &Golden, dir: &Path, show: &mut Show) -> anyhow::Result<serde_jso
             .levels()
             .into_iter()
             .map(|(level, (files, size))| {
-                let plural = if files == 1 { "" } else { "s" };
-                format!("L{level}: {files} file{plural}, {}", term::bytes(size))
+                let files = term::counted(files, "file");
+                format!("L{level}: {files}, {}", term::bytes(size))
             })
             .collect();
         let logs: u64 = inventory.live_logs().map(|l| l.1).sum();

@@ -183,7 +183,8 @@ fn check(
         outcome.synced == synced,
         &format!(
             "{} of {} entries of the killed process",
-            outcome.synced, synced
+            term::count(outcome.synced),
+            term::count(synced)
         ),
     );
     let mut blocks = 0;
