@@ -13,7 +13,7 @@ use spanlith_stress::model::program::Program;
 use spanlith_stress::model::run::{ModelPlan, reduce_program, run_model, run_program};
 use spanlith_stress::threads::{ThreadsPlan, run_threads};
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
@@ -73,7 +73,8 @@ impl Args {
     }
 }
 
-/// The line on the terminal that says how far a run is, rewritten every half second at the most.
+/// Says how far a run is: on a terminal in one line that is rewritten every half second at the most, else
+/// in a line every half minute.
 struct Live {
     name: &'static str,
     start: Instant,
@@ -91,16 +92,25 @@ impl Live {
 
     fn show(&self, text: impl FnOnce() -> String) {
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        if shown.is_none_or(|at| at.elapsed() >= Duration::from_millis(500)) {
-            *shown = Some(Instant::now());
+        let terminal = std::io::stderr().is_terminal();
+        let pause = Duration::from_millis(if terminal { 500 } else { 30_000 });
+        if shown.is_some_and(|at| at.elapsed() < pause) {
+            return;
+        }
+        *shown = Some(Instant::now());
+        if terminal {
             eprint!("\r{}: {} ", self.name, text());
             let _ = std::io::stderr().flush();
+        } else {
+            eprintln!("{}: {}", self.name, text());
         }
     }
 
     /// Ends the line; seconds since it was made.
     fn end(self) -> f64 {
-        eprintln!();
+        if std::io::stderr().is_terminal() {
+            eprintln!();
+        }
         self.start.elapsed().as_secs_f64()
     }
 }
