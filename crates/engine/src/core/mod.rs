@@ -18,6 +18,7 @@ mod mem_charge;
 mod news;
 mod notes;
 mod observe;
+mod options_file;
 mod purge;
 mod raise;
 mod recheck;

@@ -1,9 +1,12 @@
 //! From a directory to a running database.
 
+mod assemble;
 mod best_efforts;
+mod checks;
 mod create;
 mod current;
 mod decide;
+mod enter;
 mod evidence;
 mod finish;
 mod lost;
@@ -14,9 +17,10 @@ mod open;
 mod open_tables;
 mod prepared;
 mod replay;
+mod request;
 mod reuse;
 mod timestamps;
 
 pub(crate) use lost::destroy_lost;
-pub use open::OpenRequest;
 pub(crate) use open::{list_families, open};
+pub use request::OpenRequest;

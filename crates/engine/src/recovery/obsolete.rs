@@ -26,7 +26,7 @@ use super::replay::Replayed;
 use crate::blob::{BlobFileReader, BlobHeader, ExpectedFamily, HEADER_LEN};
 use crate::core::Engine;
 use crate::options::OrphanFiles;
-use crate::version::{FileKind, filenames, parse_file_name};
+use crate::version::{FileKind, parse_file_name};
 use spanlith_base::{Comparator, Error, ErrorKind, Result, keys};
 use spanlith_table::{ReadParams, ReaderOptions, TableReader};
 use std::collections::{BTreeMap, BTreeSet};
@@ -138,7 +138,6 @@ pub(super) fn remove_obsolete(engine: &Engine, explanation: &Explanation) -> Res
     let dirs: Vec<PathBuf> = other_dirs(engine).into_iter().collect();
     let own = names.into_iter();
     files.extend(own.map(|name| (engine.path(&name), name)));
-    let mut options: Vec<u64> = Vec::new();
     for (path, name) in &files {
         let is_own = path.parent() == Some(&engine.c.dir);
         let delete = match parse_file_name(name) {
@@ -153,10 +152,6 @@ pub(super) fn remove_obsolete(engine: &Engine, explanation: &Explanation) -> Res
             // The MANIFEST has the id.
             Some(FileKind::Identity) => !engine.c.options.write_identity_file,
             Some(FileKind::Temp(_) | FileKind::OptionsTemp(_)) => true,
-            Some(FileKind::Options(n)) => {
-                options.push(n);
-                false
-            }
             Some(FileKind::Table(n) | FileKind::Blob(n))
                 if best_efforts && !live(n) && !live_blob(n) && !explanation.was_deleted(n) =>
             {
@@ -210,15 +205,6 @@ pub(super) fn remove_obsolete(engine: &Engine, explanation: &Explanation) -> Res
         lost.push(engine.c.wal_dir.clone());
     }
     engine.expire_lost(&lost);
-    options.sort_unstable();
-    for n in options.iter().rev().skip(2) {
-        // As above.
-        let _ = engine
-            .c
-            .env
-            .fs
-            .delete(&engine.path(filenames::options_file_name(*n)));
-    }
     Ok(())
 }
 

@@ -1,0 +1,141 @@
+//! Puts an engine together from what recovery found.
+
+use super::manifest::RecoveredFamily;
+use super::request::OpenRequest;
+use crate::core::{
+    Components, DbState, DelayController, Engine, LeaderState, ManifestState, MemSlot, PurgeQueue,
+    SnapshotList, Throttle, WitnessClock,
+};
+use crate::info_log::InfoLog;
+use crate::version::TableIo;
+use spanlith_env::Env;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What the steps before found.
+pub(super) struct Parts {
+    pub(super) purge: Arc<PurgeQueue>,
+    pub(super) io: Arc<TableIo>,
+    pub(super) log: Arc<InfoLog>,
+    pub(super) lock: Option<Box<dyn spanlith_env::FileLock>>,
+    pub(super) db_id: String,
+    pub(super) manifest_number: u64,
+    pub(super) next_file: u64,
+    pub(super) first_log: u64,
+    pub(super) last_sequence: u64,
+    pub(super) max_family: u32,
+}
+
+/// An engine without memtables of what is in the logs, and without a log.
+pub(super) fn assemble(
+    request: &OpenRequest,
+    families: Vec<RecoveredFamily>,
+    parts: Parts,
+) -> Arc<Engine> {
+    let env = request.env.clone();
+    let session_id = new_session_id(&env);
+    let host_id = host_name(&env, &request.options.db_host_id);
+    let components = Components {
+        purge: parts.purge,
+        io: parts.io,
+        resources: request.resources.clone(),
+        log: parts.log,
+        snapshots: Arc::new(SnapshotList::default()),
+        lock: parts.lock,
+        db_id: parts.db_id,
+        session_id,
+        host_id,
+        read_only: request.read_only,
+        statistics: request.statistics.clone(),
+        listeners: request.listeners.clone(),
+        env,
+        dir: request.dir.clone(),
+        wal_dir: request.wal_dir(),
+        options: request.options.clone(),
+        evidence: request.evidence.clone(),
+    };
+    let mut slots = Vec::with_capacity(families.len());
+    let mut states = BTreeMap::new();
+    for f in families {
+        let state = Engine::new_family(
+            &components,
+            f.id,
+            &f.request,
+            f.version,
+            f.sink,
+            f.log_number,
+        );
+        let budget = request.resources.write_buffers.as_ref();
+        slots.push(MemSlot::new(&state, budget));
+        states.insert(f.id, state);
+    }
+    let leader = LeaderState {
+        log: None,
+        log_in_dir: false,
+        slots,
+        touched: Vec::new(),
+        generation: 0,
+        log_bytes: 0,
+        // Looked at by the first write.
+        log_room: 0,
+        last_record: 0,
+        taken: 0,
+        witness: WitnessClock::new(None),
+        sync_group: 1,
+        sync_nanos: 0,
+    };
+    let mut state = DbState::new(states, parts.last_sequence);
+    state.kept_log = parts.first_log;
+    state.max_family = parts.max_family;
+    let manifest = ManifestState {
+        writer: None,
+        number: parts.manifest_number,
+        compact_size: 0,
+        first_size: 0,
+        cuts: BTreeMap::new(),
+        ends: BTreeMap::new(),
+        // What older logs were is checked above; they are replayed and gone when the next MANIFEST
+        // begins.
+        tracked: BTreeMap::new(),
+    };
+    let rate = request.options.delayed_write_rate;
+    let throttle = Throttle::new(DelayController::new(rate));
+    Engine::new(
+        components,
+        leader,
+        manifest,
+        state,
+        0,
+        parts.next_file,
+        throttle,
+    )
+}
+
+/// 20 base-36 digits from two random words, as RocksDB forms session ids.
+fn new_session_id(env: &Env) -> String {
+    let (upper, lower) = (env.rng.next_u64() >> 2, env.rng.next_u64());
+    let digits = |mut v: u64, n: usize| {
+        let mut out = vec![b'0'; n];
+        for d in out.iter_mut().rev() {
+            *d = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"[(v % 36) as usize];
+            v /= 36;
+        }
+        String::from_utf8(out).expect("ASCII digits")
+    };
+    let a = digits((upper << 2) | (lower >> 62), 8);
+    let b = digits(lower & ((1 << 62) - 1), 12);
+    a + &b
+}
+
+/// Name recorded in tables, as RocksDB's `__hostname__`.
+fn host_name(env: &Env, option: &str) -> String {
+    if option != "__hostname__" {
+        return option.to_string();
+    }
+    // Not there in a test world: recorded as unknown.
+    let name = env
+        .fs
+        .read_all(std::path::Path::new("/proc/sys/kernel/hostname"), 4096);
+    let name = name.map(|n| String::from_utf8_lossy(&n).trim().to_string());
+    name.unwrap_or_default()
+}

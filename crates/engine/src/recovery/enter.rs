@@ -1,0 +1,125 @@
+//! Enters a directory: makes it and the database if it may, takes the lock, opens the info log.
+
+use super::create::create_database;
+use super::open_tables::create_table_dirs;
+use super::request::OpenRequest;
+use crate::core::{FamilyRequest, RESERVED};
+use crate::info_log::InfoLog;
+use crate::version::filenames;
+use spanlith_base::{Error, Result};
+use spanlith_env::FileLock;
+use std::sync::Arc;
+
+/// A directory that is ours to open.
+pub(super) struct Entered {
+    /// Held until the database is closed; `None` for reading only.
+    pub(super) lock: Option<Box<dyn FileLock>>,
+    /// Takes the lines of `LOG`.
+    pub(super) log: Arc<InfoLog>,
+    /// The database was made just now.
+    pub(super) created: bool,
+}
+
+/// Makes directories and the database, if there is none and it may be made. For reading only, nothing
+/// is made or locked.
+///
+/// # Errors
+/// `InvalidArgument` where the options ask for the contrary of what is there; those of the lock.
+pub(super) fn enter(request: &OpenRequest) -> Result<Entered> {
+    if request.read_only {
+        return Ok(Entered {
+            lock: None,
+            log: InfoLog::none(),
+            created: false,
+        });
+    }
+    make_directories(request)?;
+    // Before the lock file is made: a refusal leaves nothing behind.
+    check_presence(request, request.database_exists()?)?;
+    let (env, dir) = (&request.env, &request.dir);
+    let lock = env.fs.lock(&dir.join(filenames::LOCK_FILE))?;
+    let exists = request.database_exists()?;
+    check_presence(request, exists)?;
+    if !exists {
+        create(request)?;
+    } else if request.options.error_if_exists {
+        return Err(Error::invalid_argument(format!(
+            "{}: exists (error_if_exists is true)",
+            dir.display()
+        ))
+        .with_path(dir));
+    }
+    let log = match &request.logger {
+        Some(logger) => InfoLog::to_logger(env, logger.clone(), request.options.info_log_level),
+        None if request.no_info_log => InfoLog::none(),
+        None => InfoLog::open(env, dir, &request.options).unwrap_or_else(|_| InfoLog::none()),
+    };
+    create_table_dirs(request)?;
+    Ok(Entered {
+        lock: Some(lock),
+        log,
+        created: !exists,
+    })
+}
+
+fn make_directories(request: &OpenRequest) -> Result<()> {
+    let OpenRequest {
+        dir, env, options, ..
+    } = request;
+    let existed = env.fs.entry(dir)?.is_some();
+    if options.create_if_missing || existed {
+        env.fs.create_dir_if_missing(dir)?;
+        let wal_dir = request.wal_dir();
+        env.fs.create_dir_if_missing(&wal_dir)?;
+        if options.wal_ttl_seconds > 0 || options.wal_size_limit_mb > 0 {
+            let archive = wal_dir.join(filenames::ARCHIVE_DIR);
+            env.fs.create_dir_if_missing(&archive)?;
+        }
+    }
+    if !existed
+        && options.create_if_missing
+        && let Some(parent) = env.fs.absolute(dir).parent()
+    {
+        // A new directory is durable once its parent is.
+        env.fs.sync_dir(parent)?;
+    }
+    Ok(())
+}
+
+/// A database that is not there may be made.
+fn check_presence(request: &OpenRequest, exists: bool) -> Result<()> {
+    if exists || request.options.create_if_missing {
+        return Ok(());
+    }
+    let current = request.dir.join(filenames::CURRENT_FILE);
+    let text = format!(
+        "{}: does not exist (create_if_missing is false)",
+        current.display()
+    );
+    Err(Error::invalid_argument(text).with_path(&current))
+}
+
+fn create(request: &OpenRequest) -> Result<()> {
+    let logs = request.list_numbers()?.1;
+    if let Some(&first) = logs.first()
+        && !request.options.best_efforts_recovery
+    {
+        return Err(Error::corruption(
+            "While creating a new Db, wal_dir contains existing log file",
+        )
+        .with_path(&request.wal_dir().join(filenames::log_file_name(first))));
+    }
+    let preserve = |f: &FamilyRequest| f.options.preserve_internal_time_seconds > 0;
+    let reserved = match request.families.iter().any(preserve) {
+        true => RESERVED,
+        false => 0,
+    };
+    let family = request.default_family();
+    create_database(
+        &request.env,
+        &request.dir,
+        family,
+        &request.options,
+        reserved,
+    )
+}

@@ -1,0 +1,94 @@
+//! What a caller wants to open, and what lies in its directories.
+
+use super::best_efforts::list_manifests;
+use crate::core::{FamilyRequest, Resources};
+use crate::info_log::Logger;
+use crate::listener::Listeners;
+use crate::options::{DbOptions, EvidenceOptions};
+use crate::version::{FileKind, filenames, parse_file_name};
+use spanlith_base::Result;
+use spanlith_base::stats::Statistics;
+use spanlith_env::Env;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// What the caller wants to open, and how. Options are validated.
+pub struct OpenRequest {
+    /// Directory of the database.
+    pub dir: PathBuf,
+    /// The outside world.
+    pub env: Env,
+    /// Options of the database.
+    pub options: DbOptions,
+    /// What is recorded about durability, and what an open makes of it.
+    pub evidence: EvidenceOptions,
+    /// The families to open; contains `default`.
+    pub(crate) families: Vec<FamilyRequest>,
+    /// Budgets and limits shared with other databases.
+    pub(crate) resources: Resources,
+    /// Change nothing on disk.
+    pub read_only: bool,
+    /// Write no `LOG` file.
+    pub no_info_log: bool,
+    /// Transactions in the logs were written under the policy write-prepared.
+    pub write_prepared: bool,
+    /// Counters that somebody asked for.
+    pub(crate) statistics: Option<Arc<Statistics>>,
+    /// Who is told what happens.
+    pub(crate) listeners: Arc<Listeners>,
+    /// Takes the lines of the info log.
+    pub(crate) logger: Option<Arc<dyn Logger>>,
+}
+
+impl OpenRequest {
+    pub(super) fn default_family(&self) -> &FamilyRequest {
+        let named = self.families.iter().find(|f| f.name == "default");
+        named.expect("checked by the builder")
+    }
+
+    /// Whether there is a database to open: CURRENT says so, or, to best efforts, any MANIFEST.
+    pub(super) fn database_exists(&self) -> Result<bool> {
+        let (env, dir) = (&self.env, &self.dir);
+        if self.options.best_efforts_recovery {
+            return Ok(!list_manifests(env, dir)?.is_empty());
+        }
+        let current = dir.join(filenames::CURRENT_FILE);
+        Ok(env.fs.entry(dir)?.is_some() && env.fs.entry(&current)?.is_some())
+    }
+
+    /// The directory of the logs.
+    pub(super) fn wal_dir(&self) -> PathBuf {
+        match self.options.wal_dir.as_str() {
+            "" => self.dir.clone(),
+            other => PathBuf::from(other),
+        }
+    }
+
+    /// Highest number of any file, and the numbers of all logs, ascending.
+    pub(super) fn list_numbers(&self) -> Result<(u64, Vec<u64>)> {
+        let fs = &self.env.fs;
+        let mut highest = 0;
+        let mut logs = Vec::new();
+        let wal_dir = self.wal_dir();
+        for name in fs.list(&self.dir)? {
+            if let Some(kind) = parse_file_name(&name) {
+                highest = highest.max(kind.number().unwrap_or(0));
+                if let FileKind::Log(n) = kind
+                    && wal_dir == self.dir
+                {
+                    logs.push(n);
+                }
+            }
+        }
+        if wal_dir != self.dir && fs.entry(&wal_dir)?.is_some() {
+            for name in fs.list(&wal_dir)? {
+                if let Some(FileKind::Log(n)) = parse_file_name(&name) {
+                    highest = highest.max(n);
+                    logs.push(n);
+                }
+            }
+        }
+        logs.sort_unstable();
+        Ok((highest, logs))
+    }
+}
