@@ -32,5 +32,6 @@ pub use posix::PosixFs;
 pub use rate_limiter::{IoDirection, IoPriority, RateLimiter, RateLimiterMode, RateLimiterOptions};
 pub use rng::{SeededRng, SystemRng};
 pub use sst_file_manager::{SstFileManager, SstFileManagerOptions};
+pub use sys::usable_size;
 pub use trace::TraceFs;
 pub use traits::*;

@@ -12,6 +12,7 @@ use std::io;
 use std::os::fd::{AsRawFd, IntoRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::OnceLock;
 
 fn check(result: libc::c_int) -> io::Result<()> {
     if result == -1 {
@@ -172,6 +173,43 @@ pub(crate) fn lock_holder(file: &File) -> io::Result<Holder> {
 pub(crate) fn thread_number() -> u64 {
     // SAFETY: The call has no preconditions.
     unsafe { libc::pthread_self() as u64 }
+}
+
+/// Bytes that `malloc` really gives for so many.
+///
+/// Allocators with size classes round up, always alike. That of glibc gives what is asked for but for a
+/// few bytes, whose number depends on what was freed before: with it, and where the system does not
+/// tell, the answer is `bytes`.
+pub fn usable_size(bytes: u64) -> u64 {
+    /// Of this size a class is further away than the bytes that glibc may add.
+    const PROBE: usize = 20_001;
+    const ADDED_MAX: usize = 64;
+    static HAS_CLASSES: OnceLock<bool> = OnceLock::new();
+    if !*HAS_CLASSES.get_or_init(|| allocated(PROBE) > PROBE + ADDED_MAX) {
+        return bytes;
+    }
+    let usable = usize::try_from(bytes).map_or(0, allocated);
+    bytes.max(usable as u64)
+}
+
+/// Size of a fresh allocation of so many bytes; 0 if there is no room or the system does not tell.
+fn allocated(bytes: usize) -> usize {
+    #[cfg(target_os = "linux")]
+    {
+        // SAFETY: The pointer is null or that of a live allocation, which nobody else knows; asking and
+        // freeing accept both.
+        unsafe {
+            let pointer = libc::malloc(bytes);
+            let usable = libc::malloc_usable_size(pointer);
+            libc::free(pointer);
+            usable
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = bytes;
+        0
+    }
 }
 
 /// Bytes free for this process on the file system of `path`.

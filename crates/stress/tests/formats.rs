@@ -212,7 +212,7 @@ fn the_filter_page_gives_the_hashes_and_bits_that_the_code_makes() {
     assert_eq!(rows, 5);
     assert_eq!(example("filters.md", "filter-secret").len(), 192);
 
-    let mut builder = FilterBuilder::new(10.0, false);
+    let mut builder = FilterBuilder::new(10.0, None);
     builder.add(b"a");
     let bytes = example("filters.md", "filter-a");
     assert_eq!(builder.finish(), bytes);

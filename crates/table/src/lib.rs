@@ -45,7 +45,7 @@ pub use collector::{
     CollectedEntry, CollectorContext, Collectors, CompactOnDeletion, TablePropertiesCollector,
     TablePropertiesCollectorFactory,
 };
-pub use filter::FilterKind;
+pub use filter::{FilterBalance, FilterKind};
 pub use format::{Compression, CompressionOptions, Compressor};
 pub use index::IndexType;
 pub use iter::TableIter;

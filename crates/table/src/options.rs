@@ -1,7 +1,7 @@
 //! What the writer and the readers of tables can be told.
 
 use crate::collector::Collectors;
-use crate::filter::FilterKind;
+use crate::filter::{FilterBalance, FilterKind};
 use crate::index::IndexType;
 use crate::{BlockCache, CacheCharges, Compression, CompressionOptions};
 use spanlith_base::checksum::ChecksumKind;
@@ -53,8 +53,10 @@ pub struct TableOptions {
     pub partition_filters: bool,
     /// How index keys are made.
     pub index_shortening: IndexShortening,
-    /// Choose the number of probes by the filter's real length.
+    /// Fit the length of filters to the memory they really take, and choose the number of probes by it.
     pub optimize_filters_for_memory: bool,
+    /// What the filters that were fitted so far let pass beyond what was asked for; clones share it.
+    pub filter_balance: FilterBalance,
     /// Add a hash index to data blocks, with this share of its buckets in use.
     pub data_block_hash_index: Option<f64>,
     /// Keep the values of a data block apart from its keys.
@@ -102,6 +104,7 @@ impl Default for TableOptions {
             partition_filters: false,
             index_shortening: IndexShortening::Separators,
             optimize_filters_for_memory: true,
+            filter_balance: FilterBalance::default(),
             data_block_hash_index: None,
             separate_key_value_in_data_block: false,
             block_align: false,
@@ -331,6 +334,8 @@ pub struct ReadParams {
     pub readahead: usize,
     /// Neither look into the cache nor fill it (compactions).
     pub bypass_cache: bool,
+    /// Do not ask filters: what is sought is expected to be there.
+    pub skip_filters: bool,
     /// Tell the system of the stretch behind the one that is read (`async_io`).
     pub prefetch: bool,
     /// Priority with the rate limiter; `None` does not ask it.
@@ -382,6 +387,7 @@ impl Default for ReadParams {
             cache_only: false,
             readahead: 0,
             bypass_cache: false,
+            skip_filters: false,
             prefetch: false,
             rate_priority: None,
             deadline_micros: 0,

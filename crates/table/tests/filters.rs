@@ -204,7 +204,7 @@ fn full_filters_are_built_as_by_rocksdb() {
     ];
     for (file, contents, version, filter, extractor, whole) in cases {
         if version < 5 {
-            let policy = FilterPolicy::new(filter, version, 0, false).unwrap();
+            let policy = FilterPolicy::new(filter, version, 0, None).unwrap();
             let keys = expected(contents);
             let hashes: Vec<u64> = keys.iter().map(|(k, _)| policy.hash(user_key(k))).collect();
             let filter = policy.build(&hashes);

@@ -351,7 +351,10 @@ fn filters_are_rebuilt_byte_for_byte() {
         ("r118-v7-bloom-30bit.sst", "dataset-d.tsv", 30.0, false, 192),
     ];
     for (table, contents, bits, optimize, len) in cases {
-        let mut builder = spanlith_table::filter::FilterBuilder::new(bits, optimize);
+        let mut builder = spanlith_table::filter::FilterBuilder::new(
+            bits,
+            optimize.then(spanlith_table::filter::FilterBalance::default),
+        );
         for (key, _) in expected(contents) {
             builder.add(spanlith_base::keys::user_key(&key));
         }

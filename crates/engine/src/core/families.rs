@@ -98,6 +98,7 @@ impl Engine {
             },
             block_protection_bytes: AtomicU8::new(options.block_protection_bytes_per_key),
             verify_unique_id: c.options.verify_sst_unique_id_in_manifest,
+            expects_hits: options.optimize_filters_for_hits,
             rows: c.resources.row_cache.as_ref().map(|rows| {
                 let statistics = c.statistics.clone();
                 RowCache::new(rows.clone(), statistics)

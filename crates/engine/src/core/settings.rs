@@ -10,8 +10,8 @@ use crate::version::{FilePaths, LevelOptions, TableIo};
 use spanlith_base::checksum::ChecksumKind;
 use spanlith_base::{Error, Result};
 use spanlith_table::{
-    AutoReadahead, Compression, CompressionOptions as TableCompressionOptions, FilterKind,
-    IndexShortening, IndexType as TableIndexType, ReaderOptions, TableOptions,
+    AutoReadahead, Compression, CompressionOptions as TableCompressionOptions, FilterBalance,
+    FilterKind, IndexShortening, IndexType as TableIndexType, ReaderOptions, TableOptions,
 };
 
 /// The codec of a supported compression type; others were refused before.
@@ -147,6 +147,7 @@ pub(crate) fn table_options(cf: &CfOptions, o: &BlockBasedTableOptions) -> Table
             _ => IndexShortening::SeparatorsAndSuccessor,
         },
         optimize_filters_for_memory: o.optimize_filters_for_memory,
+        filter_balance: FilterBalance::default(),
         enable_index_compression: o.enable_index_compression,
         use_delta_encoding: o.use_delta_encoding,
         verify_compression: o.verify_compression,

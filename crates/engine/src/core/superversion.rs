@@ -65,6 +65,8 @@ impl SuperVersion {
                     }
                 }
             } else {
+                let mut params = params;
+                params.skip_filters = cache.expects_hits && self.version.is_deepest(n);
                 let i = LevelIter::new(
                     self.version.clone(),
                     n,

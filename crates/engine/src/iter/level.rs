@@ -172,12 +172,12 @@ impl LevelIter {
 
     /// False if the filter of the table that holds `key`, or what comes behind it, says that
     /// nothing there has the prefix sought: then nothing in the tables behind has it either.
-    pub fn may_hold_prefix(&self, key: &[u8], prefix: PrefixSeek<'_>, params: &ReadParams) -> bool {
+    pub fn may_hold_prefix(&self, key: &[u8], prefix: PrefixSeek<'_>) -> bool {
         let Some(file) = self.files().get(self.find(key)) else {
             return true;
         };
         match self.cache.reader(file) {
-            Ok(reader) => reader.prefix_may_match(prefix, params),
+            Ok(reader) => reader.prefix_may_match(prefix, &self.params),
             // The seek meets the error again.
             Err(_) => true,
         }

@@ -113,7 +113,7 @@ impl Source {
         match self {
             Self::Mem(_) => true,
             Self::Table(i) => i.reader().prefix_may_match(prefix, params),
-            Self::Level(i) => i.may_hold_prefix(key, prefix, params),
+            Self::Level(i) => i.may_hold_prefix(key, prefix),
         }
     }
 

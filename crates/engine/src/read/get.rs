@@ -315,6 +315,14 @@ pub(super) fn unknown_type(byte: u8) -> Error {
 }
 
 impl<'a> ReadContext<'a> {
+    /// The context for a file of a level: the last place to look asks no filter if hits are expected.
+    #[inline]
+    pub(super) fn at(&self, version: &Version, level: usize, file: &FileMeta) -> Self {
+        let mut ctx = *self;
+        ctx.params.skip_filters = self.cache.expects_hits && version.is_last_place(level, file);
+        ctx
+    }
+
     /// Where the blobs of a version are.
     #[inline]
     pub(super) fn blobs(&self, version: &'a Version) -> Blobs<'a> {
@@ -424,7 +432,7 @@ impl SuperVersion {
     /// filters' lines, so that the cache misses of a live tree overlap; the second asks them, newer
     /// places first.
     fn get_from_tables(&self, lookup: &mut Lookup<'_>, ctx: &ReadContext<'_>) -> Result<()> {
-        if ctx.cache.rows.is_some() {
+        if ctx.cache.rows.is_some() || ctx.cache.expects_hits {
             return self.tables_in_turn(lookup, ctx, None);
         }
         let key = lookup.key;

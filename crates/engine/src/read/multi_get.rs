@@ -392,9 +392,19 @@ impl<'k, 'a, 'o> Run<'k, 'a, 'o> {
         if keys == 0 {
             return Ok(());
         }
-        let Scope { snapshot, ctx, .. } = self.scope;
+        let Scope {
+            snapshot, sv, ctx, ..
+        } = self.scope;
+        let last;
+        let ctx = match ctx.cache.expects_hits {
+            true => {
+                last = ctx.at(&sv.version, self.level, file);
+                &last
+            }
+            false => ctx,
+        };
         if let Some(rows) = &ctx.cache.rows {
-            return self.visit_file_by_rows(keys, file, rows);
+            return self.visit_file_by_rows(keys, file, rows, ctx);
         }
         let reader = match ctx.cache.reader(file) {
             Ok(reader) => reader,
@@ -444,8 +454,13 @@ impl<'k, 'a, 'o> Run<'k, 'a, 'o> {
 
     /// As [`Self::visit_file`] with a cache of rows: key by key.
     #[cold]
-    fn visit_file_by_rows(&mut self, keys: Keys, file: &FileMeta, rows: &RowCache) -> Result<()> {
-        let ctx = self.scope.ctx;
+    fn visit_file_by_rows(
+        &mut self,
+        keys: Keys,
+        file: &FileMeta,
+        rows: &RowCache,
+        ctx: &ReadContext<'_>,
+    ) -> Result<()> {
         for n in each(keys) {
             let hash = self.gets[n].hash;
             if let Err(e) = self.lookups[n].in_table_by_row(rows, file, hash, ctx) {

@@ -184,9 +184,10 @@ impl SuperVersion {
                 _ => level.files[level.find_covering(key)].iter().collect(),
             };
             for (at, file) in files.iter().enumerate() {
+                let ctx = ctx.at(&self.version, n, file);
                 match &ctx.cache.rows {
-                    Some(rows) => lookup.in_table_by_row(rows, file, hash, ctx)?,
-                    None => lookup.in_file(file, hash, ctx)?,
+                    Some(rows) => lookup.in_table_by_row(rows, file, hash, &ctx)?,
+                    None => lookup.in_file(file, hash, &ctx)?,
                 }
                 if n == 0 || at + 1 == files.len() {
                     lookup.end_place();

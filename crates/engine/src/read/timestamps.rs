@@ -10,6 +10,7 @@ use crate::core::SuperVersion;
 use crate::version::FileMeta;
 use spanlith_base::keys;
 use spanlith_base::{Comparator, Error, Pinned, Result, SequenceNumber};
+use spanlith_table::ReadParams;
 
 /// A value and its timestamp.
 pub(crate) type Timed = (Pinned, Vec<u8>);
@@ -37,16 +38,16 @@ impl Versions<'_, '_> {
         self.lookup.visit(tag, pin)
     }
 
-    fn in_table(&mut self, file: &FileMeta) -> Result<()> {
+    fn in_table(&mut self, file: &FileMeta, params: ReadParams) -> Result<()> {
         let reader = self.ctx.cache.reader(file)?;
         if let Some(list) = file.tombstones.get() {
             let timestamp = self.ctx.comparator.split_timestamp(self.sought).1;
             self.lookup.note_ranges_at(list, self.sought, timestamp);
         }
-        if !reader.may_match_version(self.sought, &self.ctx.params) {
+        if !reader.may_match_version(self.sought, &params) {
             return Ok(());
         }
-        let mut iter = reader.iter(self.ctx.params);
+        let mut iter = reader.iter(params);
         iter.seek(&keys::internal_key(
             self.sought,
             keys::seek_tag(keys::MAX_SEQUENCE),
@@ -59,7 +60,7 @@ impl Versions<'_, '_> {
             }
             if !found {
                 found = true;
-                reader.note_found(&self.ctx.params);
+                reader.note_found(&params);
             }
             if self.visit(user, tag, || iter.value_pinned())? {
                 return Ok(());
@@ -163,7 +164,7 @@ impl SuperVersion {
                 let holds = |bound| c.compare_without_timestamp(bound, true, key, false);
                 let begins = holds(file.smallest_user_key()).is_le();
                 if begins && holds(file.largest_user_key()).is_ge() {
-                    v.in_table(file)?;
+                    v.in_table(file, v.ctx.at(&self.version, n, file).params)?;
                     if n == 0 {
                         v.lookup.end_place();
                     }

@@ -96,6 +96,7 @@ impl FileCheck {
                 readers,
                 block_protection_bytes: AtomicU8::new(0),
                 verify_unique_id: true,
+                expects_hits: false,
                 rows: None,
             },
             env: env.clone(),

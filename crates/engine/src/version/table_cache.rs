@@ -29,6 +29,9 @@ pub struct TableCache {
     pub block_protection_bytes: AtomicU8,
     /// Whether the unique id in the MANIFEST is compared with the file's.
     pub verify_unique_id: bool,
+    /// Whether point lookups that come down to the deepest level with files are expected to find their
+    /// key there and ask no filter (`optimize_filters_for_hits`).
+    pub expects_hits: bool,
     /// Answers of tables to point lookups, if they are kept.
     pub rows: Option<RowCache>,
 }
@@ -82,6 +85,7 @@ impl TableCache {
             // There is no cache.
             block_protection_bytes: AtomicU8::new(0),
             verify_unique_id: self.verify_unique_id,
+            expects_hits: self.expects_hits,
             rows: None,
         }
     }

@@ -407,6 +407,22 @@ impl Version {
             .map_or(0, |deepest| deepest + 1)
     }
 
+    /// Whether no level below holds a file.
+    pub fn is_deepest(&self, level: usize) -> bool {
+        level + 1 == self.num_non_empty_levels()
+    }
+
+    /// Whether what a read that comes to the file of a level looks for can be nowhere else: the level is
+    /// the deepest, and in level 0, where files overlap, the file is the oldest.
+    pub fn is_last_place(&self, level: usize, file: &FileMeta) -> bool {
+        let last = || {
+            self.files(0)
+                .last()
+                .is_some_and(|f| f.number == file.number)
+        };
+        self.is_deepest(level) && (level > 0 || last())
+    }
+
     /// All files with their level, from level 0 down, each in the order of its level.
     pub fn file_iter(&self) -> impl Iterator<Item = (usize, &Arc<FileMeta>)> {
         self.levels

@@ -335,3 +335,58 @@ fn reads_of_tables_are_timed_by_what_they_are_for() {
     let compact = || cf.compact_range(None, None).unwrap();
     assert_eq!(reads(Histogram::FileReadCompactionMicros, &compact).0, 2);
 }
+
+#[test]
+fn the_last_place_to_look_is_not_asked_by_its_filter_where_hits_are_expected() {
+    let dir = TempDir::new("counted-hits");
+    let open = |hits| {
+        let s = Arc::new(Statistics::new());
+        let mut options = CfOptions::default();
+        options.optimize_filters_for_hits = hits;
+        options.disable_auto_compactions = true;
+        let db = Db::builder(dir.path())
+            .create_if_missing(true)
+            .cf_options(options)
+            .table_options(BlockBasedTableOptions::default().filter_policy("bloomfilter:10:false"))
+            .statistics(s.clone())
+            .open()
+            .unwrap();
+        (db, s)
+    };
+    // Useful, positive, truly positive, of a key that is in no table and of one in the oldest.
+    let check = |db: &Db, s: &Statistics, expected: [u64; 3]| {
+        let cf = db.default_cf();
+        let keys: [&[u8]; 2] = [b"k4x", b"k4"];
+        let get = || keys.iter().for_each(|k| drop(cf.get(k).unwrap()));
+        assert_eq!(risen(s, &POINT[2..], get), expected);
+        let multi_get = || drop(cf.multi_get_opt(&keys, &ReadOptions::new()));
+        assert_eq!(risen(s, &POINT[2..], multi_get), expected);
+    };
+    {
+        let (db, s) = open(true);
+        for n in 0..10 {
+            db.default_cf().put(format!("k{n}"), "value").unwrap();
+        }
+        db.flush(true).unwrap();
+        // A flush writes the filter all the same.
+        check(&db, &s, [0, 0, 0]);
+        db.default_cf().put("k0", "a").unwrap();
+        db.default_cf().put("k9", "b").unwrap();
+        db.flush(true).unwrap();
+        // The newer table of level 0 is asked for both keys.
+        check(&db, &s, [2, 0, 0]);
+    }
+    {
+        let (db, s) = open(false);
+        check(&db, &s, [3, 1, 1]);
+        db.default_cf().compact_range(None, None).unwrap();
+        check(&db, &s, [1, 1, 1]);
+    }
+    // The last level has filters of the time before.
+    let (db, s) = open(true);
+    check(&db, &s, [0, 0, 0]);
+    db.default_cf().put("k0", "a").unwrap();
+    db.default_cf().put("k9", "b").unwrap();
+    db.flush(true).unwrap();
+    check(&db, &s, [2, 0, 0]);
+}

@@ -7,9 +7,10 @@
 //! All probes of a key fall into one cache line of 64 bytes: the low half of the hash selects the
 //! line, the high half, multiplied on for each probe, nine bits of position in it.
 
+use super::balance::{FilterBalance, Lengths};
 use super::hash::hash64;
 use super::probe::{line_of, prefetch};
-use super::rate::{millibits, probes_for};
+use super::rate::{cache_local, millibits, probes_for};
 
 const MULTIPLIER: u32 = 0x9e37_79b9;
 /// Keys between asking for a line and setting bits in it.
@@ -34,15 +35,39 @@ pub(super) fn capacity(bytes: u64, millibits: u64) -> u64 {
     len * 8000 / millibits.max(1)
 }
 
-/// The filter over `hashes`. With `optimize_for_memory` the probes follow the real length instead
-/// of the wanted one.
-pub(super) fn build(hashes: &[u64], millibits: u64, optimize_for_memory: bool) -> Vec<u8> {
-    let n = hashes.len() as u64;
-    let len = len_for(n, millibits) as usize;
-    let mut probes = probes_for(millibits);
-    if optimize_for_memory && n > 0 {
-        probes = probes_for((len as u64 * 8000 / n).max(1));
+/// Probes of a filter whose length is not the wanted one.
+fn probes_of(entries: u64, len: u64) -> u8 {
+    probes_for(len * 8000 / entries.max(1))
+}
+
+/// Filters over so many entries.
+struct Over(u64);
+
+impl Lengths for Over {
+    fn round_down(&self, len: u64) -> u64 {
+        ((len - 5).min(MAX_LEN) & !63) + 5
     }
+
+    fn rate(&self, len: u64) -> f64 {
+        let (entries, len) = (self.0, len - 5);
+        let rate = cache_local(8.0 * len as f64 / entries as f64, probes_of(entries, len));
+        // Two hashes of 64 bits may be the same.
+        let same = entries as f64 * (-64f64).exp2();
+        rate + same - rate * same
+    }
+}
+
+/// The filter over `hashes`. With a balance its length is made to fit, and the probes follow the length
+/// instead of the wanted bits per key.
+pub(super) fn build(hashes: &[u64], millibits: u64, balance: Option<&FilterBalance>) -> Vec<u8> {
+    let n = hashes.len() as u64;
+    let mut len = len_for(n, millibits);
+    let mut probes = probes_for(millibits);
+    if let Some(balance) = balance.filter(|_| n > 0) {
+        len = balance.fit(len + 5, &Over(n)) - 5;
+        probes = probes_of(n, len);
+    }
+    let len = len as usize;
     let mut out = vec![0; len + 5];
     let lines = (len / 64) as u32;
     for (i, &hash) in hashes.iter().enumerate() {
@@ -70,18 +95,19 @@ pub(super) fn build(hashes: &[u64], millibits: u64, optimize_for_memory: bool) -
 /// Gathers key hashes and builds the filter from them.
 pub struct FilterBuilder {
     millibits: u64,
-    /// Choose the probes by the real length instead of the wanted one.
-    optimize_for_memory: bool,
+    /// Make the length fit.
+    balance: Option<FilterBalance>,
     hashes: Vec<u64>,
 }
 
 impl FilterBuilder {
-    /// A builder for `bits_per_key`, which must come from [`sanitize_bits`].
-    pub fn new(bits_per_key: f64, optimize_for_memory: bool) -> Self {
+    /// A builder for `bits_per_key`, which must come from [`sanitize_bits`]; with a balance lengths
+    /// follow the memory that is really taken.
+    pub fn new(bits_per_key: f64, balance: Option<FilterBalance>) -> Self {
         let millibits = millibits(bits_per_key);
         Self {
             millibits,
-            optimize_for_memory,
+            balance,
             hashes: Vec::new(),
         }
     }
@@ -112,7 +138,7 @@ impl FilterBuilder {
 
     /// The filter's block.
     pub fn finish(&self) -> Vec<u8> {
-        build(&self.hashes, self.millibits, self.optimize_for_memory)
+        build(&self.hashes, self.millibits, self.balance.as_ref())
     }
 }
 
@@ -123,7 +149,7 @@ mod tests {
 
     #[test]
     fn one_key_sets_the_documented_bits() {
-        let mut b = FilterBuilder::new(10.0, false);
+        let mut b = FilterBuilder::new(10.0, None);
         b.add(b"a");
         b.add(b"a");
         assert_eq!(b.len(), 1);
@@ -137,7 +163,7 @@ mod tests {
     #[test]
     fn no_key_is_missed_and_few_others_match() {
         for bits in [1.0, 2.0, 5.0, 10.0, 16.0, 30.0, 100.0] {
-            let mut b = FilterBuilder::new(bits, false);
+            let mut b = FilterBuilder::new(bits, None);
             for i in 0..5000u32 {
                 b.add(&i.to_be_bytes());
             }

@@ -8,6 +8,7 @@
 //! [`Filter`] asks. The writer gathers the entries of a table and builds the filter, in one piece or
 //! in partitions; [`FilterPolicy`] says of which kind.
 
+mod balance;
 mod bloom;
 mod entries;
 mod hash;
@@ -19,6 +20,7 @@ mod rate;
 mod ribbon;
 mod writer;
 
+pub use balance::FilterBalance;
 pub use bloom::FilterBuilder;
 pub use hash::hash64;
 pub use policy::{BOTTOMMOST, FilterKind, FilterPolicy};

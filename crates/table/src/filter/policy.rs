@@ -1,5 +1,6 @@
 //! Which filter is written.
 
+use super::balance::FilterBalance;
 use super::hash::hash64;
 use super::hash32::bloom_hash;
 use super::rate::{millibits, sanitize_bits};
@@ -52,12 +53,13 @@ enum Form {
 }
 
 /// How the filters of one table are built.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct FilterPolicy {
     form: Form,
     /// Of fast local Bloom, also where Ribbon falls back to it.
     millibits: u64,
-    optimize_for_memory: bool,
+    /// Lengths follow the memory that is really taken.
+    balance: Option<FilterBalance>,
 }
 
 impl FilterPolicy {
@@ -67,7 +69,7 @@ impl FilterPolicy {
         kind: FilterKind,
         format_version: u32,
         level: i32,
-        optimize_for_memory: bool,
+        balance: Option<FilterBalance>,
     ) -> Option<Self> {
         let (bits, ribbon) = match kind {
             FilterKind::None => return None,
@@ -88,7 +90,7 @@ impl FilterPolicy {
         Some(Self {
             form,
             millibits,
-            optimize_for_memory,
+            balance,
         })
     }
 
@@ -97,9 +99,9 @@ impl FilterPolicy {
         (self.form == Form::FastLocal).then_some(self.millibits as f64 / 1000.0)
     }
 
-    /// Whether lengths follow the memory that is really taken.
-    pub(super) fn optimize_for_memory(&self) -> bool {
-        self.optimize_for_memory
+    /// The balance that lengths keep, if they follow the memory that is really taken.
+    pub(super) fn balance(&self) -> Option<&FilterBalance> {
+        self.balance.as_ref()
     }
 
     /// The hash of an entry.
@@ -151,7 +153,7 @@ impl FilterPolicy {
 
     /// The filter over entries with these hashes, in the order they were added.
     pub fn build(&self, hashes: &[u64]) -> Vec<u8> {
-        let bloom = || bloom::build(hashes, self.millibits, self.optimize_for_memory);
+        let bloom = || bloom::build(hashes, self.millibits, self.balance());
         let Some(&first) = hashes.first() else {
             return Vec::new();
         };
@@ -167,7 +169,11 @@ impl FilterPolicy {
                 if slots < 1024 && bloom::size(n, self.millibits) < len + 5 {
                     return bloom();
                 }
-                ribbon::build(hashes, slots, len).unwrap_or_else(bloom)
+                let fit = || match self.balance() {
+                    Some(balance) => balance.fit(len + 5, &ribbon::InSlots(slots)) - 5,
+                    None => len,
+                };
+                ribbon::build(hashes, slots, fit).unwrap_or_else(bloom)
             }
         }
     }
@@ -196,7 +202,7 @@ mod tests {
                 bloom_before_level: -1,
             },
         ] {
-            let policy = FilterPolicy::new(kind, 5, 0, false).unwrap();
+            let policy = FilterPolicy::new(kind, 5, 0, None).unwrap();
             let hashes: Vec<u64> = (0..100).map(|i| policy.hash(&key(i))).collect();
             let whole = policy.build(&hashes);
             assert!(policy.has_all(&whole, &hashes));
@@ -232,7 +238,7 @@ mod tests {
             (RIBBON, 5, 10_000, 0.00953, 300_000),
         ];
         for (kind, version, entries, theory, asked) in cases {
-            let policy = FilterPolicy::new(kind, version, BOTTOMMOST, false).unwrap();
+            let policy = FilterPolicy::new(kind, version, BOTTOMMOST, None).unwrap();
             let filter = Filter::parse(filter_of(&policy, 0..entries));
             for i in 0..entries {
                 assert!(filter.may_match(&key(i)), "{kind:?}: {i} is missed");
@@ -250,7 +256,8 @@ mod tests {
     #[test]
     fn ribbon_is_written_from_its_level_on_and_where_it_is_smaller() {
         let marker = |level: i32, entries: u32| {
-            let policy = FilterPolicy::new(RIBBON, 7, level, true).unwrap();
+            let policy =
+                FilterPolicy::new(RIBBON, 7, level, Some(FilterBalance::default())).unwrap();
             let filter = filter_of(&policy, 0..entries);
             filter[filter.len() - 5]
         };
@@ -265,19 +272,19 @@ mod tests {
             bits: 10.0,
             bloom_before_level: i32::MAX,
         };
-        let policy = FilterPolicy::new(always_bloom, 4, BOTTOMMOST, false).unwrap();
+        let policy = FilterPolicy::new(always_bloom, 4, BOTTOMMOST, None).unwrap();
         assert_eq!(policy.form, Form::Legacy(10));
     }
 
     #[test]
     fn few_bits_mean_no_filter_and_small_targets_still_hold_a_key() {
         assert_eq!(
-            FilterPolicy::new(FilterKind::Bloom { bits: 0.4 }, 5, 0, false),
+            FilterPolicy::new(FilterKind::Bloom { bits: 0.4 }, 5, 0, None),
             None
         );
         for kind in [RIBBON, FilterKind::Bloom { bits: 100.0 }] {
             for version in [4, 5] {
-                let policy = FilterPolicy::new(kind, version, 0, false).unwrap();
+                let policy = FilterPolicy::new(kind, version, 0, None).unwrap();
                 assert!(policy.capacity(1) >= 1);
                 assert!(policy.capacity(4096) > 100);
             }

@@ -74,7 +74,8 @@ impl FilterWriter {
             t.filter,
             t.format_version,
             options.filter_level,
-            t.optimize_filters_for_memory,
+            t.optimize_filters_for_memory
+                .then(|| t.filter_balance.clone()),
         )?;
         let extractor = options.prefix_extractor.clone();
         if options.skip_filters || (!t.whole_key_filtering && extractor.is_none()) {
@@ -83,8 +84,8 @@ impl FilterWriter {
         let partitioned = t.partition_filters && t.index_type == IndexType::TwoLevelIndexSearch;
         let plain = !partitioned && !t.verify_filters;
         if let (Some(bits), None, true) = (policy.fast_local(), &extractor, plain) {
-            let optimize = policy.optimize_for_memory();
-            return Some(Self::Plain(FilterBuilder::new(bits, optimize)));
+            let balance = policy.balance().cloned();
+            return Some(Self::Plain(FilterBuilder::new(bits, balance)));
         }
         let partitions = partitioned.then(|| {
             let percent = 100 - u64::from(t.block_size_deviation.min(100));

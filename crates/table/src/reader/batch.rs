@@ -109,7 +109,7 @@ impl TableReader {
             };
             let sought = (key.user_key, tag);
             key.result = self.get_remembering(&top, sought, (params, behind), &mut memo, &mut sink);
-            if params.is_counted && found {
+            if params.is_counted && found && !params.skip_filters {
                 self.count_found();
             }
             (rest, n) = (behind, n + 1);
@@ -119,6 +119,9 @@ impl TableReader {
     /// Asks the filter for all keys that are wanted; whether any passes.
     fn filter_batch(&self, keys: &mut [TableGet<'_>], tag: u64, params: &ReadParams) -> bool {
         match &self.filter {
+            _ if params.skip_filters => {
+                keys.iter_mut().for_each(|key| key.passes = key.is_wanted);
+            }
             FilterPlace::Absent => {
                 for key in keys.iter_mut() {
                     key.passes = key.is_wanted;
@@ -150,7 +153,7 @@ impl TableReader {
                 }
             }
         }
-        if params.is_counted {
+        if params.is_counted && !params.skip_filters {
             self.count_filtered(keys.iter().filter(|k| k.is_wanted).map(|k| k.passes));
         }
         keys.iter().any(|key| key.passes)

@@ -280,7 +280,9 @@ impl TableReader {
     where
         F: FnMut(u64, &[u8], &Arc<Block>) -> ControlFlow<()>,
     {
-        self.count_filtered(std::iter::once(passes));
+        if !params.skip_filters {
+            self.count_filtered(std::iter::once(passes));
+        }
         if !passes {
             return Ok(());
         }
@@ -297,7 +299,7 @@ impl TableReader {
                 sink(tag, value, block)
             },
         )?;
-        if found {
+        if found && !params.skip_filters {
             self.count_found();
         }
         Ok(())

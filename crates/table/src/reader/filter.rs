@@ -110,7 +110,7 @@ impl TableReader {
     /// Whether the filter lets prefix seeks for `seek.key` pass: false only if no key of the table
     /// at or behind it has its prefix. True whenever the filter has no answer.
     pub fn prefix_may_match(&self, seek: PrefixSeek<'_>, params: &ReadParams) -> bool {
-        let Some(prefixes) = &self.prefixes else {
+        let Some(prefixes) = self.prefixes.as_ref().filter(|_| !params.skip_filters) else {
             return true;
         };
         let Some(prefix) = prefixes.extractor.prefix(seek.key) else {

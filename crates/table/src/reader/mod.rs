@@ -132,6 +132,9 @@ impl TableReader {
     /// the table do; filters hold keys without. Who finds the key then says so
     /// ([`Self::note_found`]).
     pub fn may_match_version(&self, user_key: &[u8], params: &ReadParams) -> bool {
+        if params.skip_filters {
+            return true;
+        }
         let bare = self.options.comparator.strip_timestamp(user_key);
         let passes = match &self.filter {
             FilterPlace::Absent => true,
@@ -152,7 +155,7 @@ impl TableReader {
 
     /// Counts, if the read is counted, that a key which [`Self::may_match_version`] let pass is there.
     pub fn note_found(&self, params: &ReadParams) {
-        if params.is_counted {
+        if params.is_counted && !params.skip_filters {
             self.count_found();
         }
     }
@@ -208,6 +211,7 @@ impl TableReader {
         F: FnMut(u64, &[u8], &Arc<Block>) -> ControlFlow<()>,
     {
         let passes = match &self.filter {
+            _ if params.skip_filters => true,
             FilterPlace::Resident(filter) => filter.may_match_hash(hash),
             FilterPlace::Absent => true,
             FilterPlace::Cached(handle) => self.cached_filter_matches(*handle, hash, params),

@@ -85,10 +85,14 @@ impl Rows {
     }
 }
 
-/// The filter over `hashes` with that many slots and bytes of segments; `None` if no seed works.
-pub(in crate::filter) fn build(hashes: &[u64], slots: u64, len: u64) -> Option<Vec<u8>> {
+/// The filter over `hashes` with that many slots; `None` if no seed works. `len` is asked for the bytes
+/// of segments once one does.
+pub(in crate::filter) fn build(
+    hashes: &[u64],
+    slots: u64,
+    len: impl FnOnce() -> u64,
+) -> Option<Vec<u8>> {
     let blocks = u32::try_from(slots / 128).ok()?;
-    let len = usize::try_from(len).ok()?;
     let slots = usize::try_from(slots).ok()?;
     let mut rows = Rows {
         coefficients: vec![0; slots],
@@ -98,6 +102,7 @@ pub(in crate::filter) fn build(hashes: &[u64], slots: u64, len: u64) -> Option<V
     for i in 0..SEEDS {
         let seed = first.wrapping_add(i as u8);
         if rows.fill(hashes, seed, starts(blocks)) {
+            let len = usize::try_from(len()).ok()?;
             let layout = Layout::new(len, seed, blocks)?;
             return Some(rows.solve(len, seed, layout));
         }

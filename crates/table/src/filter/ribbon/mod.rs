@@ -16,4 +16,4 @@ mod sizing;
 
 pub(super) use build::build;
 pub(super) use query::Layout;
-pub(super) use sizing::{KEYS_MAX, capacity, len_for};
+pub(super) use sizing::{InSlots, KEYS_MAX, capacity, len_for};

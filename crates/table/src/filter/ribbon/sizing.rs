@@ -6,6 +6,7 @@
     clippy::panic
 )]
 
+use crate::filter::balance::Lengths;
 use crate::filter::rate;
 
 /// Most keys of one filter; above it is a Bloom filter.
@@ -83,6 +84,28 @@ fn len_of(slots: u64, one_in: f64, bias: f64) -> u64 {
     let starts = (slots - 127) as f64;
     let narrow = ((portion * starts + bias) / 128.0) as u64;
     16 * (blocks * u64::from(columns) + blocks.saturating_sub(narrow))
+}
+
+/// Filters with so many slots.
+pub(in crate::filter) struct InSlots(pub u64);
+
+impl Lengths for InSlots {
+    fn round_down(&self, len: u64) -> u64 {
+        ((len - 5) & !15) + 5
+    }
+
+    /// Each column of a slot halves it; blocks before some have one column less.
+    fn rate(&self, len: u64) -> f64 {
+        let (blocks, segments) = (self.0 / 128, (len - 5) / 16);
+        let columns = segments.div_ceil(blocks);
+        let (columns, lower_blocks) = match columns {
+            33.. => (32, 0),
+            _ => (columns, columns * blocks - segments),
+        };
+        let lower = (lower_blocks * 128) as f64 / (self.0 - 127) as f64;
+        let upper_rate = 0.5f64.powi(columns as i32);
+        lower * (2.0 * upper_rate) + (1.0 - lower) * upper_rate
+    }
 }
 
 /// Slots and bytes of segments for a filter of Bloom-equivalent `bits` per key over `entries`
