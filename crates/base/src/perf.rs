@@ -15,6 +15,12 @@
 //! | 5 | and processor times |
 //! | 6 and above | and times inside locks |
 
+mod by_level;
+
+pub use by_level::{
+    LevelCounter, add_at_level, clear_by_level, disable_by_level, enable_by_level, value_at_level,
+};
+
 use std::cell::Cell;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -378,9 +384,11 @@ pub fn value(counter: PerfCounter) -> u64 {
 /// Sets all counters of the calling thread to zero.
 pub fn reset() {
     VALUES.with(|values| values.iter().for_each(|value| value.set(0)));
+    by_level::reset();
 }
 
-/// RocksDB's text: `name = value` for each counter, separated by a comma and a blank.
+/// RocksDB's text: `name = value` for each counter, separated by a comma and a blank; behind them those by
+/// level, if the thread keeps them.
 pub fn report(without_zeros: bool) -> String {
     let mut out = String::new();
     for &counter in PerfCounter::ALL {
@@ -388,12 +396,11 @@ pub fn report(without_zeros: bool) -> String {
         if value == 0 && without_zeros {
             continue;
         }
-        if !out.is_empty() {
-            out.push_str(", ");
-        }
         // Writing to a string cannot fail.
-        let _ = write!(out, "{} = {value}", counter.name());
+        let _ = write!(out, "{} = {value}, ", counter.name());
     }
+    by_level::report(&mut out, without_zeros);
+    out.truncate(out.trim_end_matches([',', ' ']).len());
     out
 }
 

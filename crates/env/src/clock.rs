@@ -24,6 +24,10 @@ impl Clock for SystemClock {
         u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX)
     }
 
+    fn thread_cpu_nanos(&self) -> u64 {
+        crate::sys::thread_cpu_nanos()
+    }
+
     fn sleep(&self, duration: Duration) {
         std::thread::sleep(duration);
     }

@@ -19,6 +19,7 @@ pub mod rng;
 pub mod sst_file_manager;
 mod sys;
 mod system;
+pub mod timed;
 pub mod trace;
 pub mod traits;
 mod uring;
@@ -33,5 +34,6 @@ pub use rate_limiter::{IoDirection, IoPriority, RateLimiter, RateLimiterMode, Ra
 pub use rng::{SeededRng, SystemRng};
 pub use sst_file_manager::{SstFileManager, SstFileManagerOptions};
 pub use sys::usable_size;
+pub use timed::TimedFs;
 pub use trace::TraceFs;
 pub use traits::*;

@@ -175,6 +175,19 @@ pub(crate) fn thread_number() -> u64 {
     unsafe { libc::pthread_self() as u64 }
 }
 
+/// Nanoseconds of processor time that the calling thread used; 0 if the system does not tell.
+pub(crate) fn thread_cpu_nanos() -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` is a `timespec` that lives across the call.
+    let told = check(unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) });
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    let nanos = u64::try_from(time.tv_nsec).unwrap_or(0);
+    told.map_or(0, |()| seconds.saturating_mul(1_000_000_000) + nanos)
+}
+
 /// Bytes that `malloc` really gives for so many.
 ///
 /// Allocators with size classes round up, always alike. That of glibc gives what is asked for but for a

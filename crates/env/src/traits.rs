@@ -261,6 +261,10 @@ pub trait Clock: Send + Sync {
     fn now_micros(&self) -> u64;
     /// Nanoseconds of a clock that never goes back.
     fn monotonic_nanos(&self) -> u64;
+    /// Nanoseconds of processor time that the calling thread used; 0 where nobody knows.
+    fn thread_cpu_nanos(&self) -> u64 {
+        0
+    }
     /// Sleeps; a virtual clock advances instead.
     fn sleep(&self, duration: Duration);
     /// Seconds since the epoch.

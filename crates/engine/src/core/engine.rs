@@ -6,6 +6,7 @@ use super::purge::PurgeQueue;
 use super::seqno_times::SeqnoTimes;
 use super::stall::Throttle;
 use super::state::{DbState, LeaderState, rank};
+use super::state_mutex::StateMutex;
 use super::times::TimesTimer;
 use super::{
     DbCounters, Family, FamilySet, ManifestState, Request, Resources, SnapshotList, StatsHistory,
@@ -14,6 +15,7 @@ use crate::info_log::InfoLog;
 use crate::listener::Listeners;
 use crate::options::{DbOptions, EvidenceOptions};
 use crate::version::TableIo;
+use spanlith_base::perf::PerfCounter;
 use spanlith_base::stats::Statistics;
 use spanlith_base::sync::{ArcCell, Condvar, GroupQueue, Guard, Mutex};
 use spanlith_base::{Error, FileNumber, Result, SequenceNumber};
@@ -82,7 +84,7 @@ pub(crate) struct Engine {
     /// that syncs.
     pub old_logs: Mutex<Vec<LogWriter>>,
     pub manifest: Mutex<ManifestState>,
-    pub state: Mutex<DbState>,
+    pub state: StateMutex,
     /// Background work finished, an error was set, or close began.
     pub changed: Condvar,
     /// The next unused file number (V4).
@@ -151,6 +153,7 @@ impl Engine {
         let families = FamilySet::new(families);
         let lock = c.lock.take();
         let now = c.env.clock.monotonic_nanos();
+        let clock = c.env.clock.clone();
         Arc::new_cyclic(|me| Self {
             me: me.clone(),
             options: ArcCell::new(Arc::new(c.options.clone())),
@@ -175,7 +178,7 @@ impl Engine {
             manifest_extent: Mutex::new(rank::LEAF, ManifestExtent::default()),
             archive_purged: AtomicU64::new(0),
             manifest: Mutex::new(rank::MANIFEST, manifest),
-            state: Mutex::new(rank::STATE, state),
+            state: StateMutex::new(state, clock.clone()),
             changed: Condvar::new(),
             next_file: AtomicU64::new(next_file),
             write_gate: AtomicU8::new(0),
@@ -261,6 +264,7 @@ impl Engine {
             debug_assert!(helped, "waiting for a job that nobody will run");
             return self.state.lock();
         }
+        let _timer = self.state.time(PerfCounter::DbConditionWaitNanos);
         self.changed.wait(guard)
     }
 }

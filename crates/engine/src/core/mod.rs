@@ -31,6 +31,7 @@ mod settings;
 mod snapshots;
 mod stall;
 mod state;
+mod state_mutex;
 mod stats;
 mod superversion;
 mod throttle;

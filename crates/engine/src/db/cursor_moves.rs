@@ -53,6 +53,14 @@ impl Cursor {
             self.tail(to)
         } else {
             let clock = &self.engine.c.env.clock;
+            let _cpu = observed.then(|| {
+                let counter = match to {
+                    Move::Next => PerfCounter::IterNextCpuNanos,
+                    Move::Prev => PerfCounter::IterPrevCpuNanos,
+                    _ => PerfCounter::IterSeekCpuNanos,
+                };
+                perf::timer(counter, PerfTime::Cpu, || clock.thread_cpu_nanos())
+            });
             let _timer = observed.then(|| {
                 let counter = match to {
                     Move::Next | Move::Prev => PerfCounter::FindNextUserEntryTime,
@@ -86,7 +94,10 @@ impl Cursor {
         }
     }
 
-    /// Moves a tailing cursor: over what there is now, and forward only.
+    /// Moves a tailing cursor forward, the only way it goes. As in RocksDB a move to a place is over what
+    /// there is now. A step goes on from where the streams stand: what is written between the entry and
+    /// the next one of the memtable is met once a table ends, or by the next move to a place. When
+    /// memtables or tables are others than those of the view, a step finds its way in a view of now.
     fn tail(&mut self, to: Move<'_>) -> Result<bool> {
         let refused = match to {
             Move::Seek(_) | Move::First | Move::Next => None,
@@ -102,9 +113,9 @@ impl Cursor {
         if matches!(to, Move::Next) && !self.valid() {
             return self.status().map(|()| false);
         }
-        let current = |i: &DbIter| self.engine.is_current(&self.family, i);
         let mut last = None;
-        if !self.iter.as_ref().is_ok_and(current) {
+        let follows = |i: &mut DbIter| self.engine.bring_up_to_date(&self.family, i);
+        if !self.iter.as_mut().is_ok_and(follows) {
             last = Some(self.key().to_vec());
             self.iter = self.engine.iterate(&self.family, &self.options);
         }
@@ -116,6 +127,7 @@ impl Cursor {
                     i.next();
                 }
             }
+            (Move::Next, None) => i.next_following(),
             _ => to.make(i),
         }
         let moved = i.valid();

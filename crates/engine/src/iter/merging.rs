@@ -42,6 +42,8 @@ pub struct MergingIter {
     second: usize,
     forward: bool,
     error: Option<Error>,
+    /// Another child than the first came to its end since this was last asked.
+    has_ended: bool,
     /// Measures seeks, if they may be measured.
     clock: Option<Arc<dyn Clock>>,
 }
@@ -63,6 +65,7 @@ impl MergingIter {
             second: 0,
             forward: true,
             error: None,
+            has_ended: false,
             clock: None,
         }
     }
@@ -190,6 +193,7 @@ impl MergingIter {
         if let Err(e) = self.children[top].source.status() {
             self.error = Some(e);
         }
+        self.has_ended |= top != 0;
         self.heap.swap_remove(0);
         if !self.heap.is_empty() {
             self.sift_down(0);
@@ -270,6 +274,11 @@ impl MergingIter {
             self.children.len(),
             self.children.iter().filter(of_memory).count(),
         )
+    }
+
+    /// Whether, since this was last asked, a step took another stream than the first to its end.
+    pub fn take_ended(&mut self) -> bool {
+        std::mem::take(&mut self.has_ended)
     }
 
     /// Value that outlives the position.

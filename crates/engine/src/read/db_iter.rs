@@ -133,9 +133,21 @@ impl DbIter {
         matches!(self.at, At::Inner | At::Resolved)
     }
 
-    /// Whether it shows what a new iterator over that state would show.
-    pub(crate) fn shows(&self, state: &Arc<SuperVersion>, seqno: SequenceNumber) -> bool {
-        Arc::ptr_eq(&self.parts.pin, state) && self.parts.snapshot == seqno
+    /// Shows what is visible at `seqno` from the next move on, if `state` is the one it is over. The
+    /// memtable's stream meets what is added ahead of it.
+    pub(crate) fn follow(&mut self, state: &Arc<SuperVersion>, seqno: SequenceNumber) -> bool {
+        if !Arc::ptr_eq(&self.parts.pin, state) {
+            return false;
+        }
+        if self.parts.snapshot != seqno {
+            self.parts.snapshot = seqno;
+            // Range tombstones that were added are looked at anew.
+            self.coverage = None;
+            if state.mem.range_deletes() > 0 {
+                self.parts.ranges.note();
+            }
+        }
+        true
     }
 
     /// Value that outlives the position; empty if not valid.
@@ -385,6 +397,22 @@ impl DbIter {
             }
         }
         self.find_forward(true);
+    }
+
+    /// As [`Self::next`] of an iterator that [`Self::follow`]s what is written: where a table or a sealed
+    /// memtable ends, the mutable one is looked at again, as in RocksDB.
+    pub(crate) fn next_following(&mut self) {
+        let left = self.key().to_vec();
+        self.parts.inner.take_ended();
+        self.next();
+        if self.parts.inner.take_ended() && self.error.is_none() {
+            self.at = At::None;
+            self.parts.view.oldest(&mut self.seek_key, &left);
+            self.parts.inner.seek(&self.seek_key);
+            self.key.clear();
+            self.key.extend_from_slice(keys::user_key(&self.seek_key));
+            self.find_forward(true);
+        }
     }
 
     #[inline]

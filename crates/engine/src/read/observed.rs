@@ -98,6 +98,10 @@ impl Engine {
     ) -> Answer {
         let began = self.timed();
         let observer = self.observer();
+        let clock = &self.c.env.clock;
+        let _cpu = perf::timer(PerfCounter::GetCpuNanos, PerfTime::Cpu, || {
+            clock.thread_cpu_nanos()
+        });
         let answer = if family.comparator.timestamp_size() != 0 || options.timestamp.is_some() {
             let found = self.get_timed(family, key, options);
             found.map(|found| found.map(|(value, _)| value))

@@ -383,10 +383,10 @@ impl Engine {
         self.c.snapshots.take(now, || self.visible())
     }
 
-    /// Whether `iter` shows the state of now.
-    pub(crate) fn is_current(&self, family: &Family, iter: &DbIter) -> bool {
+    /// Lets `iter` show what is visible by now; false if memtables and tables are others than its own.
+    pub(crate) fn bring_up_to_date(&self, family: &Family, iter: &mut DbIter) -> bool {
         let state = family.superversion.load_full();
-        iter.shows(&state, self.visible())
+        iter.follow(&state, self.visible())
     }
 
     /// An iterator over the state of now, or of the snapshot.

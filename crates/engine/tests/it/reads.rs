@@ -280,6 +280,85 @@ fn a_tailing_cursor_sees_what_is_written_behind_it_and_goes_forward_only() {
 }
 
 #[test]
+fn a_tailing_cursor_meets_what_is_written_where_rocksdbs_does() {
+    // Puts by key, moves by name; what RocksDB 11.8.1 shows after each move.
+    let cases = [
+        ("a flush iter first b next", "a b"),
+        ("a c flush iter first b next next", "a c -"),
+        ("a flush A iter first next b next", "A a b"),
+        ("a c flush A iter first next b next next", "A a c -"),
+        ("a flush z iter first b next next", "a b z"),
+        ("a iter first b next", "a b"),
+        ("a z iter first b next next", "a b z"),
+        ("a flush A iter first next c >b next", "A a c -"),
+        ("a b flush iter first next c next", "a b c"),
+    ];
+    for (script, expected) in cases {
+        let dir = TempDir::new("tailing-steps");
+        let db = open(&dir, CfOptions::default().disable_auto_compactions(true));
+        let cf = db.default_cf();
+        let mut options = ReadOptions::default();
+        options.tailing = true;
+        let mut cursor = cf.cursor(options.clone());
+        let mut shown = Vec::new();
+        for word in script.split(' ') {
+            let is_there = match word {
+                "flush" => {
+                    cf.flush(true).unwrap();
+                    continue;
+                }
+                "iter" => {
+                    cursor = cf.cursor(options.clone());
+                    continue;
+                }
+                "first" => cursor.seek_to_first().unwrap(),
+                "next" => cursor.next().unwrap(),
+                _ => match word.strip_prefix('>') {
+                    Some(key) => cursor.seek(key.as_bytes()).unwrap(),
+                    None => {
+                        cf.put(word, "1").unwrap();
+                        continue;
+                    }
+                },
+            };
+            shown.push(match is_there {
+                true => String::from_utf8_lossy(cursor.key()).into_owned(),
+                false => "-".into(),
+            });
+        }
+        assert_eq!(shown.join(" "), expected, "{script}");
+    }
+}
+
+#[test]
+fn a_tailing_cursor_follows_overwrites_deletions_of_ranges_and_flushes() {
+    let dir = TempDir::new("tailing-changes");
+    let db = open(&dir, CfOptions::default());
+    let cf = db.default_cf();
+    for key in ["a", "b", "c", "d", "e"] {
+        cf.put(key, "1").unwrap();
+    }
+    let mut options = ReadOptions::default();
+    options.tailing = true;
+    let mut c = cf.cursor(options);
+    assert!(c.seek(b"a").unwrap());
+    cf.put("b", "2").unwrap();
+    assert!(c.next().unwrap());
+    assert_eq!(c.entry(), Some((&b"b"[..], &b"2"[..])));
+    cf.delete_range("c", "e").unwrap();
+    assert!(c.next().unwrap());
+    assert_eq!(c.key(), b"e");
+    cf.flush(true).unwrap();
+    cf.put("f", "3").unwrap();
+    assert!(c.next().unwrap());
+    assert_eq!(c.entry(), Some((&b"f"[..], &b"3"[..])));
+    assert!(!c.next().unwrap());
+    cf.put("c", "4").unwrap();
+    assert!(c.seek(b"b\0").unwrap());
+    assert_eq!(c.entry(), Some((&b"c"[..], &b"4"[..])));
+}
+
+#[test]
 fn operands_existence_and_tiers_are_answered() {
     let dir = TempDir::new("operands");
     let db = open(&dir, CfOptions::default().merge_operator("stringappend"));

@@ -7,7 +7,7 @@ use super::TableReader;
 use crate::block::Block;
 use crate::format::{BlockHandle, BlockKind, Compression};
 use crate::options::{ReadActivity, ReadParams};
-use spanlith_base::perf::{self, PerfCounter, PerfTime};
+use spanlith_base::perf::{self, LevelCounter, PerfCounter, PerfTime};
 use spanlith_base::stats::{Histogram, Statistics, Ticker};
 use spanlith_base::{Result, SequenceNumber};
 use std::ops::ControlFlow;
@@ -53,6 +53,11 @@ impl TableReader {
         self.options.counters.as_ref()?.statistics.as_deref()
     }
 
+    /// Adds to the calling thread's counter for the level the table was opened in.
+    fn add_at_level(&self, counter: LevelCounter, n: u64) {
+        perf::add_at_level(counter, self.options.level, n);
+    }
+
     /// Counts a block of `bytes` found in the cache.
     #[cold]
     pub(crate) fn count_hit(&self, kind: CachedKind, bytes: usize) {
@@ -62,6 +67,7 @@ impl TableReader {
             s.add(Ticker::BlockCacheBytesRead, bytes as u64);
         }
         perf::add(PerfCounter::BlockCacheHitCount, 1);
+        self.add_at_level(LevelCounter::BlockCacheHitCount, 1);
         perf::add(PerfCounter::BlockCacheReadByte, bytes as u64);
         let (hits, read) = match kind {
             CachedKind::Data => return,
@@ -84,6 +90,7 @@ impl TableReader {
         if params.bypass_cache || self.options.cache.is_none() {
             return;
         }
+        self.add_at_level(LevelCounter::BlockCacheMissCount, 1);
         let Some(s) = self.statistics() else {
             return;
         };
@@ -155,6 +162,22 @@ impl TableReader {
         Some(now)
     }
 
+    /// The processor time of the calling thread, in nanoseconds, if it is wanted.
+    #[cold]
+    pub(crate) fn cpu_moment(&self) -> Option<u64> {
+        let clock = &self.options.counters.as_ref()?.clock;
+        perf::is_timed(PerfTime::Cpu).then(|| clock.thread_cpu_nanos())
+    }
+
+    /// Adds the processor time since [`Self::cpu_moment`] to what reads of blocks took.
+    #[cold]
+    pub(crate) fn count_cpu(&self, began: Option<u64>) {
+        if let Some((began, counters)) = began.zip(self.options.counters.as_ref()) {
+            let took = counters.clock.thread_cpu_nanos().saturating_sub(began);
+            perf::add(PerfCounter::BlockReadCpuTime, took);
+        }
+    }
+
     /// Counts a block of `bytes` read from the file.
     pub(crate) fn count_read(&self, kind: BlockKind, bytes: u64) {
         perf::add(PerfCounter::BlockReadCount, 1);
@@ -189,8 +212,9 @@ impl TableReader {
         params: &ReadParams,
     ) -> Result<Vec<u8>> {
         let verify = params.verify_checksums;
-        let began = self.moment();
+        let (began, cpu_began) = (self.moment(), self.cpu_moment());
         let stored = self.stored(handle)?;
+        self.count_cpu(cpu_began);
         let read = self.count_file_read(params, began);
         self.count_read(kind, stored.len() as u64);
         let bytes = stored.len() as u64;
@@ -235,6 +259,10 @@ impl TableReader {
         }
         perf::add(PerfCounter::BloomSstHitCount, positive);
         perf::add(PerfCounter::BloomSstMissCount, useful);
+        if !prefixes {
+            self.add_at_level(LevelCounter::BloomFilterUseful, useful);
+            self.add_at_level(LevelCounter::BloomFilterFullPositive, positive);
+        }
         let Some(s) = self.statistics() else {
             return;
         };
@@ -258,6 +286,9 @@ impl TableReader {
     #[cold]
     pub(super) fn count_found(&self) {
         let (prefixes, asked) = self.filter_asks();
+        if asked && !prefixes {
+            self.add_at_level(LevelCounter::BloomFilterFullTruePositive, 1);
+        }
         if let Some(s) = self.statistics().filter(|_| asked) {
             let ticker = if prefixes {
                 Ticker::BloomFilterPrefixTruePositive

@@ -1,0 +1,46 @@
+//! The state mutex: tells the perf context of a thread how long it waits for it.
+//!
+//! Only threads of processes in which some thread ever recorded pay more than one load of a line that
+//! does not change.
+
+use super::state::{DbState, rank};
+use spanlith_base::perf::{self, PerfCounter, PerfTime};
+use spanlith_base::sync::{Mutex, MutexGuard};
+use spanlith_env::Clock;
+use std::sync::Arc;
+
+/// The mutex around [`DbState`].
+pub struct StateMutex {
+    inner: Mutex<DbState>,
+    clock: Arc<dyn Clock>,
+}
+
+impl StateMutex {
+    /// The mutex around `state`; waits are measured by `clock`.
+    pub fn new(state: DbState, clock: Arc<dyn Clock>) -> Self {
+        Self {
+            inner: Mutex::new(rank::STATE, state),
+            clock,
+        }
+    }
+
+    /// Waits for the lock.
+    #[inline]
+    pub fn lock(&self) -> MutexGuard<'_, DbState> {
+        match perf::was_raised() {
+            true => self.lock_measured(),
+            false => self.inner.lock(),
+        }
+    }
+
+    #[cold]
+    fn lock_measured(&self) -> MutexGuard<'_, DbState> {
+        let _timer = self.time(PerfCounter::DbMutexLockNanos);
+        self.inner.lock()
+    }
+
+    /// Measures until the result is dropped, if times inside locks are wanted.
+    pub fn time(&self, counter: PerfCounter) -> impl Drop + '_ {
+        perf::timer(counter, PerfTime::Mutex, || self.clock.monotonic_nanos())
+    }
+}
