@@ -186,7 +186,7 @@ impl Comparator {
     #[inline]
     pub fn same_key(&self, a: &[u8], b: &[u8]) -> bool {
         match self {
-            Self::Bytewise | Self::ReverseBytewise => a == b,
+            Self::Bytewise | Self::ReverseBytewise => keys::same_bytes(a, b),
             Self::User(c) => c.compare_without_timestamp(a, true, b, true) == Ordering::Equal,
         }
     }

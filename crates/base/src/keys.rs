@@ -122,6 +122,71 @@ pub fn split_internal(internal: &[u8]) -> Option<(&[u8], u64)> {
     Some((u, u64::from_le_bytes(t.try_into().ok()?)))
 }
 
+/// What stands in `key` behind `prefix`; `None` if it does not begin with it. Calls nothing where the
+/// prefix has few bytes, as the prefixes have that the keys of a block or a level share.
+#[inline(always)]
+pub fn behind_prefix<'k>(key: &'k [u8], prefix: &[u8]) -> Option<&'k [u8]> {
+    let (head, rest) = key.split_at_checked(prefix.len())?;
+    is_equal(head, prefix).then_some(rest)
+}
+
+/// Whether two short byte strings are equal, without a call.
+#[inline(always)]
+pub fn same_bytes(a: &[u8], b: &[u8]) -> bool {
+    a.len() == b.len() && is_equal(a, b)
+}
+
+/// Makes `to` hold `key`, without a call where it holds a key of that length, and of the usual ones.
+#[inline(always)]
+pub fn replace_key(to: &mut Vec<u8>, key: &[u8]) {
+    if to.len() == key.len() && copy_short(to, key) {
+        return;
+    }
+    to.clear();
+    to.extend_from_slice(key);
+}
+
+/// Copies between slices of one length; false, with nothing done, if that is not a usual one.
+#[inline(always)]
+fn copy_short(to: &mut [u8], from: &[u8]) -> bool {
+    match from.len() {
+        8..=16 => copy_ends::<8>(to, from),
+        17..=32 => copy_ends::<16>(to, from),
+        _ => false,
+    }
+}
+
+#[inline(always)]
+fn copy_ends<const N: usize>(to: &mut [u8], from: &[u8]) -> bool {
+    let (Some(head), Some(tail)) = (from.first_chunk::<N>(), from.last_chunk::<N>()) else {
+        return false;
+    };
+    let Some(first) = to.first_chunk_mut::<N>() else {
+        return false;
+    };
+    *first = *head;
+    if let Some(last) = to.last_chunk_mut::<N>() {
+        *last = *tail;
+    }
+    true
+}
+
+/// Whether two slices of one length are equal: by their first and last bytes, which overlap.
+#[inline(always)]
+fn is_equal(a: &[u8], b: &[u8]) -> bool {
+    if a.len() > 16 {
+        return a == b;
+    }
+    if let (Some(a8), Some(b8)) = (a.first_chunk::<8>(), b.first_chunk::<8>()) {
+        let (first_a, first_b) = (u64::from_ne_bytes(*a8), u64::from_ne_bytes(*b8));
+        return first_a == first_b && a.last_chunk::<8>() == b.last_chunk::<8>();
+    }
+    if let (Some(a4), Some(b4)) = (a.first_chunk::<4>(), b.first_chunk::<4>()) {
+        return a4 == b4 && a.last_chunk::<4>() == b.last_chunk::<4>();
+    }
+    a.iter().zip(b).all(|(a, b)| a == b)
+}
+
 /// Appends the internal key of (`user`, `tag`).
 #[inline]
 pub fn append_internal(out: &mut Vec<u8>, user: &[u8], tag: u64) {

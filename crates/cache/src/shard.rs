@@ -294,7 +294,15 @@ impl<V> Shard<V> {
     }
 
     /// Keeps the protected list within half the capacity.
+    #[inline]
     fn demote(&mut self) {
+        if self.table.lists[PROTECTED as usize].charge > self.capacity / 2 {
+            self.demote_oldest();
+        }
+    }
+
+    #[inline(never)]
+    fn demote_oldest(&mut self) {
         while self.table.lists[PROTECTED as usize].charge > self.capacity / 2 {
             let oldest = self.table.lists[PROTECTED as usize].oldest as usize;
             self.table.unlink(oldest);

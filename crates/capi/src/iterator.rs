@@ -25,18 +25,55 @@ enum Source {
 
 /// An iterator. It pins what it reads, also after the database was closed.
 pub struct rocksdb_iterator_t {
+    shown: Shown,
     source: Source,
 }
 
+/// What an iterator stands on, found out once after each move: callers ask for validity, key and
+/// value one after the other. The bytes are the source's, which keeps them where they are until it is
+/// moved; before that they are forgotten here.
+#[derive(Clone, Copy)]
+struct Shown {
+    is_valid: bool,
+    key: *const [u8],
+    value: *const [u8],
+}
+
+impl Shown {
+    /// No entry.
+    const NOTHING: Self = Self {
+        is_valid: false,
+        key: &[],
+        value: &[],
+    };
+}
+
+impl Source {
+    /// Key and value of the entry, if it stands on one.
+    #[inline(always)]
+    fn entry(&self) -> Option<(&[u8], &[u8])> {
+        match self {
+            Self::Family(cursor) => cursor.entry(),
+            Self::Over(overlay, _) => overlay.valid().then(|| (overlay.key(), overlay.value())),
+            Self::Refused(_) => None,
+        }
+    }
+}
+
 impl rocksdb_iterator_t {
+    fn over(source: Source) -> Self {
+        Self {
+            shown: Shown::NOTHING,
+            source,
+        }
+    }
+
     /// # Safety
     /// The bounds of the options are still valid.
     unsafe fn new(cf: &Cf, options: &rocksdb_readoptions_t) -> Self {
         // SAFETY: The caller says so.
         let options = unsafe { options.for_scan() };
-        Self {
-            source: Source::Family(cf.cursor(options)),
-        }
+        Self::over(Source::Family(cf.cursor(options)))
     }
 
     /// Puts the updates of a batch over what it walks over.
@@ -47,6 +84,7 @@ impl rocksdb_iterator_t {
         order: Comparator,
         [lower, upper]: [Option<Vec<u8>>; 2],
     ) {
+        self.shown = Shown::NOTHING;
         let none = Source::Refused(Error::not_supported(
             "an iterator over iterators with a base",
         ));
@@ -68,30 +106,15 @@ impl rocksdb_iterator_t {
     }
 
     #[inline(always)]
-    fn valid(&self) -> bool {
-        match &self.source {
-            Source::Family(cursor) => cursor.valid(),
-            Source::Over(overlay, _) => overlay.valid(),
-            Source::Refused(_) => false,
-        }
-    }
-
-    #[inline(always)]
     fn key(&self) -> &[u8] {
-        match &self.source {
-            Source::Family(cursor) => cursor.key(),
-            Source::Over(overlay, _) => overlay.key(),
-            Source::Refused(_) => &[],
-        }
+        // SAFETY: Empty, or bytes of the source, which was not moved since.
+        unsafe { &*self.shown.key }
     }
 
     #[inline(always)]
     fn value(&self) -> &[u8] {
-        match &self.source {
-            Source::Family(cursor) => cursor.value(),
-            Source::Over(overlay, _) => overlay.value(),
-            Source::Refused(_) => &[],
-        }
+        // SAFETY: As in `key`.
+        unsafe { &*self.shown.value }
     }
 
     fn timestamp(&self) -> &[u8] {
@@ -111,11 +134,19 @@ impl rocksdb_iterator_t {
         step: impl FnOnce(&mut Cursor),
         step_over: impl FnOnce(&mut Overlay, &IndexedBatch),
     ) {
+        self.shown = Shown::NOTHING;
         match &mut self.source {
             Source::Family(cursor) => step(cursor),
             // SAFETY: The caller says so.
             Source::Over(overlay, batch) => step_over(overlay, unsafe { batch.get() }),
             Source::Refused(_) => {}
+        }
+        if let Some((key, value)) = self.source.entry() {
+            self.shown = Shown {
+                is_valid: true,
+                key,
+                value,
+            };
         }
     }
 
@@ -163,7 +194,7 @@ c_api! {
             }
             for (at, family) in families.iter().enumerate() {
                 let source = Source::Family((**family).cf.cursor(options.clone()));
-                let i = rocksdb_iterator_t { source };
+                let i = rocksdb_iterator_t::over(source);
                 iterators.add(at).write(boxed(i));
             }
             Ok(())
@@ -172,7 +203,7 @@ c_api! {
 
     /// Whether it stands on an entry.
     fn rocksdb_iter_valid(iter: *const rocksdb_iterator_t) -> u8 {
-        (*iter).valid().into()
+        (*iter).shown.is_valid.into()
     }
 
     /// Moves to the first entry.
@@ -250,6 +281,7 @@ c_api! {
         report(errptr, (), || {
             // The header says const and means that the handle stays the same.
             let iter = &mut *iter.cast_mut();
+            iter.shown = Shown::NOTHING;
             match &mut iter.source {
                 Source::Family(cursor) => cursor.refresh(None),
                 Source::Over(..) => Err(Error::not_supported("Refresh() is not supported")),

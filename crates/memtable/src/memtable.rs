@@ -22,6 +22,8 @@ pub struct MemTable {
     /// publishes it; a reader that may see a tombstone came after its write was published.
     range_dels: OnceLock<Box<RangeDels>>,
     range_dels_max: u64,
+    /// Neither a filter nor checksums or checks of order.
+    is_ordinary: bool,
     /// Lives as long as the memtable.
     companion: OnceLock<Box<dyn Any + Send + Sync>>,
 }
@@ -69,11 +71,13 @@ impl MemTable {
 
     /// An empty memtable.
     pub fn with_options(comparator: Comparator, options: &MemTableOptions) -> Self {
+        let bloom = options
+            .bloom
+            .as_ref()
+            .and_then(|o| Bloom::new(o, &comparator));
         Self {
-            bloom: options
-                .bloom
-                .as_ref()
-                .and_then(|o| Bloom::new(o, &comparator)),
+            is_ordinary: bloom.is_none() && !options.protection.is_on(),
+            bloom,
             tree: Tree::new(comparator, options.arena_block_size, options.protection),
             arena_block_size: options.arena_block_size,
             range_dels: OnceLock::new(),
@@ -137,6 +141,19 @@ impl MemTable {
         {
             return None;
         }
+        self.tree.find(key, snapshot)
+    }
+
+    /// Whether [`Self::find_simple`] says all that there is to say of a key: there are no range
+    /// tombstones, and no option asks for more.
+    #[inline]
+    pub fn is_simple(&self) -> bool {
+        self.is_ordinary && self.range_dels.get().is_none()
+    }
+
+    /// [`Self::find`] in a memtable that [`Self::is_simple`].
+    #[inline]
+    pub fn find_simple(&self, key: &[u8], snapshot: SequenceNumber) -> Option<EntryRef<'_>> {
         self.tree.find(key, snapshot)
     }
 

@@ -141,12 +141,16 @@ impl TableIter {
         self.finish(done);
     }
 
-    /// Goes to the next entry. Requires: valid.
+    /// Goes to the next entry; whether there is one. Requires: valid.
+    #[inline(always)]
+    pub fn next(&mut self) -> bool {
+        self.cursor.advance_short() || self.next_slow()
+    }
+
+    /// Key and value. Requires: valid.
     #[inline]
-    pub fn next(&mut self) {
-        if !self.cursor.advance_short() {
-            self.next_slow();
-        }
+    pub fn entry(&self) -> (&[u8], &[u8]) {
+        (self.cursor.key(), self.cursor.value())
     }
 
     /// Goes to the previous entry. Requires: valid.
@@ -158,7 +162,7 @@ impl TableIter {
     }
 
     #[inline(never)]
-    fn next_slow(&mut self) {
+    fn next_slow(&mut self) -> bool {
         match self.cursor.advance() {
             Ok(true) => {}
             Ok(false) => {
@@ -167,6 +171,7 @@ impl TableIter {
             }
             Err(e) => self.fail_in_block(e),
         }
+        self.valid()
     }
 
     #[inline(never)]

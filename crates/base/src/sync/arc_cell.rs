@@ -74,6 +74,7 @@ pub struct Guard<'a, T> {
 }
 
 #[cfg(not(any(loom, shuttle)))]
+#[inline(always)]
 fn slot_hint() -> usize {
     use std::sync::atomic::AtomicUsize;
     static NEXT: AtomicUsize = AtomicUsize::new(0);

@@ -20,6 +20,7 @@ shuttle::thread_local! {
     static HELD: RefCell<Vec<u8>> = RefCell::new(Vec::new());
 }
 
+#[inline]
 fn enter(_rank: u8) {
     #[cfg(debug_assertions)]
     HELD.with(|held| {
@@ -32,6 +33,7 @@ fn enter(_rank: u8) {
     });
 }
 
+#[inline]
 fn leave(_rank: u8) {
     #[cfg(debug_assertions)]
     HELD.with(|held| {
@@ -106,6 +108,7 @@ impl<T> DerefMut for MutexGuard<'_, T> {
 }
 
 impl<T> Drop for MutexGuard<'_, T> {
+    #[inline]
     fn drop(&mut self) {
         if self.inner.take().is_some() {
             leave(self.rank);

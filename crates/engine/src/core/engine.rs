@@ -234,6 +234,7 @@ impl Engine {
     }
 
     /// Refuses what changes the database when it was opened for reading only.
+    #[inline]
     pub(crate) fn writable(&self) -> Result<()> {
         if self.c.read_only {
             return Err(Error::not_supported(

@@ -188,6 +188,7 @@ impl Family {
     }
 
     /// Whether it was removed.
+    #[inline]
     pub(crate) fn is_dropped(&self) -> bool {
         self.dropped.load(Ordering::Acquire)
     }

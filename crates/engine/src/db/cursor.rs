@@ -177,8 +177,14 @@ impl Cursor {
     }
 
     /// The entry under the cursor.
+    #[inline]
     pub fn entry(&self) -> Option<(&[u8], &[u8])> {
-        self.valid().then(|| (self.key(), self.value()))
+        if self.is_special
+            && let Some((key, value)) = self.kept_here()
+        {
+            return Some((key, value));
+        }
+        self.iter.as_ref().ok()?.entry()
     }
 
     /// Why it stands nowhere, if an error is the reason.

@@ -244,14 +244,22 @@ impl LevelIter {
         self.current.as_ref().expect("valid").value_pinned()
     }
 
-    /// Next entry. Requires: `valid`.
+    /// Key and value. Requires: `valid`.
     #[inline]
-    pub fn next(&mut self) {
-        let t = self.current.as_mut().expect("valid");
-        t.next();
-        if !t.valid() {
-            self.skip_forward();
-        }
+    pub fn entry(&self) -> (&[u8], &[u8]) {
+        self.current.as_ref().expect("valid").entry()
+    }
+
+    /// Next entry; whether there is one. Requires: `valid`.
+    #[inline(always)]
+    pub fn next(&mut self) -> bool {
+        self.current.as_mut().expect("valid").next() || self.next_table()
+    }
+
+    #[inline(never)]
+    fn next_table(&mut self) -> bool {
+        self.skip_forward();
+        self.valid()
     }
 
     /// Entry before. Requires: `valid`.

@@ -167,11 +167,10 @@ impl MergingIter {
         self.find_second();
     }
 
-    /// Restores the heap after its top child moved.
+    /// Restores the heap after its top child moved, to an entry or off its end.
     #[inline(always)]
-    fn top_moved(&mut self) {
-        let top = self.heap[0] as usize;
-        if self.children[top].source.valid() {
+    fn top_moved(&mut self, top: usize, is_valid: bool) {
+        if is_valid {
             if self.second == 0 {
                 // Alone: nothing compares its prefix before `rebuild` refreshes it.
                 return;
@@ -218,6 +217,22 @@ impl MergingIter {
         self.top().key()
     }
 
+    /// Internal key; `None` if it stands on no entry.
+    #[inline(always)]
+    pub fn current_key(&self) -> Option<&[u8]> {
+        let &top = self.heap.first()?;
+        match self.error {
+            None => Some(self.children[top as usize].source.key()),
+            Some(_) => None,
+        }
+    }
+
+    /// Internal key and value. Requires: `valid`.
+    #[inline]
+    pub fn entry(&self) -> (&[u8], &[u8]) {
+        self.top().entry()
+    }
+
     /// Value. Requires: `valid`.
     #[inline]
     pub fn value(&self) -> &[u8] {
@@ -253,7 +268,7 @@ impl MergingIter {
         }
         let top = self.top_index();
         self.children[top].source.seek(key);
-        self.top_moved();
+        self.top_moved(top, self.children[top].source.valid());
     }
 
     /// Moves the stream of the current entry to its last entry at or before `key`, and stands on
@@ -264,7 +279,7 @@ impl MergingIter {
         }
         let top = self.top_index();
         self.children[top].source.seek_for_prev(key);
-        self.top_moved();
+        self.top_moved(top, self.children[top].source.valid());
     }
 
     /// How many streams are merged, and how many of them are memtables.
@@ -299,8 +314,8 @@ impl MergingIter {
             self.turn(true);
         }
         let top = self.heap[0] as usize;
-        self.children[top].source.next();
-        self.top_moved();
+        let is_valid = self.children[top].source.next();
+        self.top_moved(top, is_valid);
     }
 
     /// Entry before. Requires: `valid`.
@@ -311,7 +326,7 @@ impl MergingIter {
         }
         let top = self.heap[0] as usize;
         self.children[top].source.prev();
-        self.top_moved();
+        self.top_moved(top, self.children[top].source.valid());
     }
 
     /// Changes direction, keeping the position: every other child moves to the other side of it.

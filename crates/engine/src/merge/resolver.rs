@@ -40,28 +40,33 @@ pub fn full_merge(
 /// Operands met so far while a lookup descends from newer to older places.
 #[derive(Debug, Default)]
 pub struct MergeState {
-    operands: Vec<Pinned>,
+    /// `None` before the first, so that lookups that meet none make and drop one word.
+    met: Option<Box<Met>>,
+}
+
+#[derive(Debug, Default)]
+struct Met {
+    newest_first: Vec<Pinned>,
 }
 
 impl MergeState {
     /// No operand.
-    pub const EMPTY: Self = Self {
-        operands: Vec::new(),
-    };
+    pub const EMPTY: Self = Self { met: None };
 
     /// Adds an operand older than all before.
     pub fn push(&mut self, operand: Pinned) {
-        self.operands.push(operand);
+        self.met.get_or_insert_default().newest_first.push(operand);
     }
 
     /// Whether none was met.
+    #[inline]
     pub fn is_empty(&self) -> bool {
-        self.operands.is_empty()
+        self.met.is_none()
     }
 
     /// The operands, newest first.
     pub fn operands(&self) -> &[Pinned] {
-        &self.operands
+        self.met.as_ref().map_or(&[], |met| &met.newest_first)
     }
 }
 

@@ -174,6 +174,24 @@ impl DbIter {
         }
     }
 
+    /// User key and value; `None` if not valid.
+    #[inline]
+    pub fn entry(&self) -> Option<(&[u8], &[u8])> {
+        match self.at {
+            At::Inner if self.parts.view.is_plain() => {
+                let (key, value) = self.parts.inner.entry();
+                Some((keys::user_key(key), value))
+            }
+            At::None => None,
+            _ => Some(self.unusual_entry()),
+        }
+    }
+
+    #[inline(never)]
+    fn unusual_entry(&self) -> (&[u8], &[u8]) {
+        (self.shown_key(), self.value())
+    }
+
     /// The key under the iterator as it is stored: with its timestamp, if it has one.
     #[inline]
     fn stored_key(&self) -> &[u8] {
@@ -375,9 +393,7 @@ impl DbIter {
         match self.at {
             At::None => return,
             At::Inner | At::Resolved => {
-                self.key.clear();
-                self.key
-                    .extend_from_slice(keys::user_key(self.parts.inner.key()));
+                keys::replace_key(&mut self.key, keys::user_key(self.parts.inner.key()));
                 self.parts.inner.next_inlined();
             }
             At::Merged => {}
@@ -490,11 +506,8 @@ impl DbIter {
     fn find_forward(&mut self, mut skipping: bool) {
         let mut hidden = 0;
         let mut covered_run = 0;
-        while self.parts.inner.valid() {
-            let (user, tag) = {
-                let k = self.parts.inner.key();
-                (keys::user_key(k), keys::tag(k))
-            };
+        while let Some(k) = self.parts.inner.current_key() {
+            let (user, tag) = (keys::user_key(k), keys::tag(k));
             if let Some(upper) = &self.parts.upper
                 && !self.parts.inner.is_within()
                 && (self.parts.comparator)

@@ -185,7 +185,7 @@ impl<'a> Lookup<'a> {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn in_table(
         &mut self,
         table: &TableReader,
@@ -262,20 +262,27 @@ impl<'a> Lookup<'a> {
     #[inline]
     pub(super) fn take_value(
         &mut self,
-        operator: Option<&Arc<dyn MergeOperator>>,
-        blobs: Blobs<'_>,
+        ctx: &ReadContext<'_>,
+        version: &Version,
     ) -> Result<Option<Pinned>> {
-        let answer = std::mem::replace(&mut self.answer, Answer::Deleted);
-        match answer {
-            Answer::Found(v) if self.merge.is_empty() => Ok(Some(v)),
-            Answer::Open | Answer::Deleted if self.merge.is_empty() => Ok(None),
-            answer => Self {
-                answer,
-                merge: std::mem::take(&mut self.merge),
-                ..*self
+        if self.merge.is_empty() {
+            match std::mem::replace(&mut self.answer, Answer::Deleted) {
+                Answer::Found(v) => return Ok(Some(v)),
+                Answer::Open | Answer::Deleted => return Ok(None),
+                other => self.answer = other,
             }
-            .finish_value(operator, blobs),
         }
+        self.take_unusual(ctx, version)
+    }
+
+    /// As [`Self::take_value`], where it takes more than what a table or memtable holds.
+    #[inline(never)]
+    fn take_unusual(
+        &mut self,
+        ctx: &ReadContext<'_>,
+        version: &Version,
+    ) -> Result<Option<Pinned>> {
+        std::mem::replace(self, Self::NONE).finish_value(ctx.merge_operator, ctx.blobs(version))
     }
 
     /// The operands met, newest first, and what they apply to.
@@ -354,47 +361,34 @@ fn pin_memtable(value: &[u8], mem: &Arc<MemTable>) -> Pinned {
     unsafe { Pinned::from_owner(value, mem.clone()) }
 }
 
-/// What the mutable memtable says about a key.
-pub(super) enum Newest {
-    Found(Pinned),
-    Deleted,
-    /// It has no entry of the key and no range tombstone.
-    Absent,
-    /// It takes a lookup to tell.
-    Unclear,
-}
-
 impl SuperVersion {
-    /// Looks at the mutable memtable alone, which often decides: then a get makes no lookup.
+    /// The value of `key` at `snapshot`. Looks at the mutable memtable first, which often decides:
+    /// then no lookup is made, and no context.
     #[inline]
-    pub(super) fn get_newest(&self, key: &[u8], snapshot: SequenceNumber) -> Newest {
-        if self.mem.range_deletes() != 0 || self.mem.is_guarded() {
-            return Newest::Unclear;
-        }
-        let Some(e) = self.mem.find(key, snapshot) else {
-            return Newest::Absent;
-        };
-        match ValueType::from_byte(keys::tag_type(e.tag())) {
-            Some(ValueType::Value) => Newest::Found(value_in_memtable(e.value(), &self.mem)),
-            Some(ValueType::Deletion | ValueType::SingleDeletion) => Newest::Deleted,
-            _ => Newest::Unclear,
-        }
-    }
-
-    /// As [`Self::get`] if the mutable memtable is [`Newest::Absent`].
-    #[inline]
-    pub(super) fn get_behind(
+    pub(super) fn get_soon<'c>(
         &self,
         key: &[u8],
         snapshot: SequenceNumber,
-        ctx: &ReadContext<'_>,
+        context: impl FnOnce() -> ReadContext<'c>,
     ) -> Result<Option<Pinned>> {
-        let mut lookup = Lookup::new(key, snapshot, ctx.ignore_ranges);
-        self.look_up_behind(&mut lookup, ctx)?;
-        lookup.finish_value(ctx.merge_operator, ctx.blobs(&self.version))
+        if self.mem.is_simple() {
+            let Some(e) = self.mem.find_simple(key, snapshot) else {
+                let ctx = context();
+                let mut lookup = Lookup::new(key, snapshot, ctx.ignore_ranges);
+                self.look_up_behind(&mut lookup, &ctx)?;
+                return lookup.take_value(&ctx, &self.version);
+            };
+            match ValueType::from_byte(keys::tag_type(e.tag())) {
+                Some(ValueType::Value) => return Ok(Some(value_in_memtable(e.value(), &self.mem))),
+                Some(ValueType::Deletion | ValueType::SingleDeletion) => return Ok(None),
+                _ => {}
+            }
+        }
+        self.get(key, snapshot, &context())
     }
 
     /// The value of `key` at `snapshot`.
+    #[inline(never)]
     pub(crate) fn get(
         &self,
         key: &[u8],
@@ -403,7 +397,7 @@ impl SuperVersion {
     ) -> Result<Option<Pinned>> {
         let mut lookup = Lookup::new(key, snapshot, ctx.ignore_ranges);
         self.look_up(&mut lookup, ctx)?;
-        lookup.finish_value(ctx.merge_operator, ctx.blobs(&self.version))
+        lookup.take_value(ctx, &self.version)
     }
 
     /// Carries a lookup through all places, until the answer is known.
@@ -419,13 +413,25 @@ impl SuperVersion {
     /// As [`Self::look_up`], behind the mutable memtable.
     #[inline]
     fn look_up_behind(&self, lookup: &mut Lookup<'_>, ctx: &ReadContext<'_>) -> Result<()> {
-        for mem in &self.imm {
-            lookup.in_memtable(mem)?;
+        if !self.imm.is_empty() {
+            self.look_up_sealed(lookup)?;
             if lookup.done() {
                 return Ok(());
             }
         }
         self.get_from_tables(lookup, ctx)
+    }
+
+    /// Carries a lookup through the sealed memtables, until the answer is known.
+    #[inline(never)]
+    fn look_up_sealed(&self, lookup: &mut Lookup<'_>) -> Result<()> {
+        for mem in &self.imm {
+            lookup.in_memtable(mem)?;
+            if lookup.done() {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Two rounds: the first collects the tables whose range holds the key and starts loading their
@@ -442,7 +448,7 @@ impl SuperVersion {
             if *n == 0 {
                 for file in level.files_covering(key) {
                     if some.is_full() {
-                        ask(&mut some, lookup, hash, ctx)?;
+                        ask_all(&mut some, lookup, hash, ctx)?;
                         if lookup.done() {
                             return Ok(());
                         }
@@ -454,7 +460,7 @@ impl SuperVersion {
             let covering = level.find_covering(key);
             for at in covering.clone() {
                 if some.is_full() {
-                    ask(&mut some, lookup, hash, ctx)?;
+                    ask_all(&mut some, lookup, hash, ctx)?;
                     if lookup.done() {
                         return Ok(());
                     }
@@ -503,8 +509,19 @@ impl<'a> Candidates<'a> {
     }
 }
 
+/// As [`ask`], where the list is full.
+#[inline(never)]
+fn ask_all(
+    some: &mut Candidates<'_>,
+    lookup: &mut Lookup<'_>,
+    hash: u64,
+    ctx: &ReadContext<'_>,
+) -> Result<()> {
+    ask(some, lookup, hash, ctx)
+}
+
 /// Asks the candidates in order and empties the list.
-#[inline]
+#[inline(always)]
 fn ask(
     some: &mut Candidates<'_>,
     lookup: &mut Lookup<'_>,

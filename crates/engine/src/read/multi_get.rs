@@ -254,7 +254,7 @@ impl<'k, 'a, 'o> Run<'k, 'a, 'o> {
         if let Some(observer) = self.scope.observer {
             observer.met_operands(self.lookups[n].operands());
         }
-        let answer = self.lookups[n].take_value(ctx.merge_operator, ctx.blobs(&sv.version));
+        let answer = self.lookups[n].take_value(ctx, &sv.version);
         if let Ok(Some(value)) = &answer {
             self.found += 1;
             self.value_bytes += value.len() as u64;

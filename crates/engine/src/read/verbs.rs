@@ -1,7 +1,7 @@
 //! Reads on the engine: choose superversion and sequence number, then answer.
 
 use super::db_iter::{DbIter, DbIterParts};
-use super::get::{Lookup, Newest, ReadContext};
+use super::get::{Lookup, ReadContext};
 use super::multi_get::{Answer, BatchLimits, Sink};
 use super::stored::Entity;
 use super::timestamps::Timed;
@@ -129,18 +129,9 @@ impl Engine {
         }
         let sv = family.superversion.load();
         let snapshot = self.read_sequence(options);
-        match sv.get_newest(key, snapshot) {
-            Newest::Found(value) => Ok(Some(value)),
-            Newest::Deleted => Ok(None),
-            Newest::Absent => {
-                let context = self.context_counted(family, options, false);
-                sv.get_behind(key, snapshot, &context)
-            }
-            Newest::Unclear => {
-                let context = self.context_counted(family, options, false);
-                sv.get(key, snapshot, &context)
-            }
-        }
+        sv.get_soon(key, snapshot, || {
+            self.context_counted(family, options, false)
+        })
     }
 
     /// The value of a key and the timestamp it was written with, which is empty in a family without

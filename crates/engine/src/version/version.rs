@@ -19,7 +19,7 @@ use super::edit::{BlobFileGarbage, VersionEdit};
 use super::file_meta::{FileMeta, is_range_sentinel};
 use super::value_sizes::ValueSizes;
 use spanlith_base::Comparator;
-use spanlith_base::keys::user_key;
+use spanlith_base::keys::{behind_prefix, user_key};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -86,11 +86,19 @@ impl Level {
         self.numbers.iter().position(|&n| n == number)
     }
 
+    #[inline]
     fn probe(&self, key: &[u8]) -> Probe {
-        match key.strip_prefix(self.common.as_slice()) {
+        match behind_prefix(key, &self.common) {
             Some(rest) => Probe::Word(self.comparator.prefix(rest)),
-            None if self.comparator.compare(key, &self.common) == Ordering::Less => Probe::Before,
-            None => Probe::After,
+            None => self.probe_outside(key),
+        }
+    }
+
+    #[inline(never)]
+    fn probe_outside(&self, key: &[u8]) -> Probe {
+        match self.comparator.compare(key, &self.common) {
+            Ordering::Less => Probe::Before,
+            _ => Probe::After,
         }
     }
 
@@ -137,10 +145,29 @@ impl Level {
     /// Files whose range contains the user key: several if versions of it span adjacent files.
     ///
     /// Requires: not level 0.
+    #[inline]
     pub fn find_covering(&self, key: &[u8]) -> Range<usize> {
         let Probe::Word(word) = self.probe(key) else {
             return 0..0;
         };
+        let low = self.largest_words.partition_point(|&w| w < word);
+        let (Some(&first), Some(&last)) =
+            (self.smallest_words.get(low), self.largest_words.get(low))
+        else {
+            return 0..0;
+        };
+        if word < first {
+            return 0..0;
+        }
+        if first < word && word < last {
+            return low..low + 1;
+        }
+        self.find_covering_by_key(word, key)
+    }
+
+    /// As [`Self::find_covering`], where words do not tell.
+    #[inline(never)]
+    fn find_covering_by_key(&self, word: u64, key: &[u8]) -> Range<usize> {
         let is_below = |f: &FileMeta| file_is_before(&self.comparator, f, key);
         let Some(first) = self.first_not_below_word(word, is_below) else {
             return 0..0;

@@ -16,7 +16,7 @@ use crate::read::timestamp_missing;
 use crate::write::WriteOptions;
 use crate::write::count::GroupFacts;
 use spanlith_base::keys::{self, MAX_SEQUENCE};
-use spanlith_base::perf::PerfCounter;
+use spanlith_base::perf::{self, PerfCounter, PerfTime};
 use spanlith_base::sync::{Group, MutexGuard, Role, Waiter, thread};
 use spanlith_base::wide_columns::WideColumns;
 use spanlith_base::{Error, Result, SequenceNumber, Severity, ValueType};
@@ -260,8 +260,10 @@ impl Engine {
         };
         let room = self.make_room(&mut leader, first.no_slowdown, bytes);
         std::mem::forget(unled);
+        // Times are taken of groups only, so that this way holds no timers.
         if room.is_ok()
             && !first.sync
+            && !perf::is_timed(PerfTime::Work)
             && let Some(group) = self.queue.form_alone(waiter)
         {
             let mut carried = Carried {
@@ -273,11 +275,11 @@ impl Engine {
                 first.error = Some(e);
             }
             carried.is_done = true;
+            // Before the group ends, which lets the next leader come.
             drop(leader);
-            drop(carried);
-            return;
+        } else {
+            self.lead_group(waiter, leader, room, bytes);
         }
-        self.lead_group(waiter, leader, room, bytes);
     }
 
     /// The general case: several writers, a sync, or no room.
@@ -338,11 +340,9 @@ impl Engine {
         if r.disable_wal {
             self.has_unlogged.store(true, Ordering::Relaxed);
         } else {
-            let timer = self.perf_time(PerfCounter::WriteWalTime);
             if let Err(e) = self.log_alone(leader, r, count) {
                 return Err(self.log_failed(leader, next - 1, e));
             }
-            drop(timer);
             leader.log_bytes += bytes as u64;
             leader.last_record = base;
         }
@@ -351,11 +351,9 @@ impl Engine {
             slots: &leader.slots,
             touched: &mut leader.touched,
         };
-        let timer = self.perf_time(PerfCounter::WriteMemtableTime);
         if let Err(e) = apply(&mut to, r) {
             return Err(self.insert_failed(e));
         }
-        drop(timer);
         // Publish (W3).
         self.visible.store(next - 1, Ordering::Release);
         self.count_group(&GroupFacts {

@@ -62,6 +62,7 @@ impl<'k> Pending<'_, 'k> {
     }
 
     /// Bytes of internal key and value.
+    #[inline]
     pub(super) fn data_bytes(&self) -> usize {
         self.content.key.len() + TAG_LEN + self.content.value.len()
     }
@@ -81,6 +82,7 @@ impl Tree {
     }
 
     /// Adds an entry without counting it.
+    #[inline]
     pub(super) fn insert_pending<'a>(&'a self, pending: &mut Pending<'a, '_>) -> bool {
         if self.append(pending) {
             return true;

@@ -111,24 +111,39 @@ impl Tree {
     /// The leaf that `target` belongs to, and its version.
     #[inline]
     pub(super) fn descend(&self, target: &Target<'_>) -> (NodeRef<'_>, u64) {
-        'anew: loop {
-            let mut place = self.enter();
-            while !place.0.is_leaf() {
-                let at = place.0.lower_bound(target, &self.comparator);
-                let Some(below) = self.down(place, at) else {
-                    continue 'anew;
-                };
-                place = below;
+        loop {
+            let root = self.enter();
+            if let Some(leaf) = self.descend_from(root, target) {
+                return leaf;
             }
-            return place;
         }
+    }
+
+    /// The leaf below `place` that `target` belongs to, and its version; `None` if a node changed.
+    #[inline(always)]
+    fn descend_from<'a>(
+        &'a self,
+        mut place: (NodeRef<'a>, u64),
+        target: &Target<'_>,
+    ) -> Option<(NodeRef<'a>, u64)> {
+        while !place.0.is_leaf() {
+            let at = place.0.lower_bound(target, &self.comparator);
+            place = self.down(place, at)?;
+        }
+        Some(place)
     }
 
     /// First record not before `target`.
     #[inline]
     pub(super) fn find_at_or_after(&self, target: &Target<'_>) -> Option<Position<'_>> {
         loop {
-            let (leaf, version) = self.descend(target);
+            let root = self.enter();
+            if root.0.is_leaf() && root.0.count() == 0 && root.0.is_unchanged(root.1) {
+                return None;
+            }
+            let Some((leaf, version)) = self.descend_from(root, target) else {
+                continue;
+            };
             let at = leaf.lower_bound(target, &self.comparator);
             if at < leaf.count() {
                 let record = leaf.record(at);

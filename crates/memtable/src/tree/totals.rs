@@ -38,6 +38,7 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
+    #[inline]
     pub(super) fn none() -> Self {
         Self {
             smallest: u64::MAX,
@@ -45,6 +46,7 @@ impl Counts {
         }
     }
 
+    #[inline]
     pub(super) fn add(&mut self, sequence: u64, kind: ValueType, data_bytes: usize) {
         self.entries += 1;
         self.deletes += u64::from(matches!(

@@ -116,7 +116,7 @@ impl BlockCursor {
     /// The step to a usual entry: lengths below 128 (a value may have up to 16 KiB) and no more than
     /// [`SLACK`] bytes of key of its own. Returns false, and changes nothing that matters, if the
     /// next entry is not of that kind; [`Self::advance`] then decides.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn advance_short(&mut self) -> bool {
         let Some(block) = &self.block else {
             return false;

@@ -13,7 +13,7 @@
 use super::entry::{Header, bad_entry, header};
 use super::{Block, hash_index};
 use crate::filter::prefetch;
-use spanlith_base::keys::{TAG_LEN, append_internal, split_internal};
+use spanlith_base::keys::{TAG_LEN, append_internal, behind_prefix, split_internal};
 use spanlith_base::{Comparator, Error, Result, ValueType};
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
@@ -60,12 +60,14 @@ pub(crate) fn tie_range(
     cmp: &Comparator,
     user: &[u8],
 ) -> Range<usize> {
-    let (head, rest) = user.split_at(common.len().min(user.len()));
-    if head != common {
-        let less = (head < common) != matches!(cmp, Comparator::ReverseBytewise);
-        let at = if less { 0 } else { prefixes.len() };
+    let Some(rest) = behind_prefix(user, common) else {
+        let at = if is_before_all(common, cmp, user) {
+            0
+        } else {
+            prefixes.len()
+        };
         return at..at;
-    }
+    };
     let word = cmp.prefix(rest);
     let low = prefixes.partition_point(|&p| p < word);
     if prefixes.get(low) != Some(&word) {
@@ -73,6 +75,13 @@ pub(crate) fn tie_range(
     }
     let ties = prefixes[low..].partition_point(|&p| p == word);
     low..low + ties
+}
+
+/// Whether a key that does not begin with `common` stands before those that do.
+#[inline(never)]
+fn is_before_all(common: &[u8], cmp: &Comparator, user: &[u8]) -> bool {
+    let head = &user[..common.len().min(user.len())];
+    (head < common) != matches!(cmp, Comparator::ReverseBytewise)
 }
 
 /// Whether entries of that type occur in data blocks.

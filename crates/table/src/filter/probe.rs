@@ -128,26 +128,35 @@ pub(super) fn line_of(hash: u64, lines: u32) -> usize {
 
 #[inline(always)]
 fn query(kind: Kind, bytes: &[u8], hash: u64) -> bool {
-    let (lines, probes) = match kind {
-        Kind::FastLocal { lines, probes } => (lines, probes),
-        Kind::Always => return true,
-        Kind::Never => return false,
-        Kind::Ribbon(layout) => return layout.query(bytes, hash),
-        Kind::Legacy(_) => return true,
+    let Kind::FastLocal { lines, probes } = kind else {
+        return query_other(kind, bytes, hash);
     };
     let at = line_of(hash, lines);
     let Some(line) = bytes.get(at..at + 64).and_then(|l| l.first_chunk::<64>()) else {
         return true;
     };
+    let words: &[[u8; 8]; 8] = match line.as_chunks::<8>().0.first_chunk() {
+        Some(words) => words,
+        None => return true,
+    };
     let mut x = (hash >> 32) as u32;
     for _ in 0..probes {
         let bit = (x >> 23) as usize;
-        if line[bit >> 3] >> (bit & 7) & 1 == 0 {
+        if u64::from_le_bytes(words[bit >> 6]) >> (bit & 63) & 1 == 0 {
             return false;
         }
         x = x.wrapping_mul(MULTIPLIER);
     }
     true
+}
+
+#[inline(never)]
+fn query_other(kind: Kind, bytes: &[u8], hash: u64) -> bool {
+    match kind {
+        Kind::Ribbon(layout) => layout.query(bytes, hash),
+        Kind::Never => false,
+        _ => true,
+    }
 }
 
 /// Asks a filter of any kind.

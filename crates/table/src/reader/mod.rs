@@ -194,11 +194,30 @@ impl TableReader {
         self.get_hashed(user_key, hash64(bare), snapshot, params, sink)
     }
 
+    /// What a filter says that is not a full one kept by the reader.
+    #[inline(never)]
+    fn other_filter_matches(
+        &self,
+        (user_key, snapshot): (&[u8], SequenceNumber),
+        hash: u64,
+        params: &ReadParams,
+    ) -> bool {
+        match &self.filter {
+            FilterPlace::Resident(filter) => filter.may_match_hash(hash),
+            FilterPlace::Absent => true,
+            FilterPlace::Cached(handle) => self.cached_filter_matches(*handle, hash, params),
+            FilterPlace::Keyed(keyed) => {
+                let key = (user_key, seek_tag(snapshot));
+                self.keyed_filter_matches(keyed, key, params, &mut FilterMemo::default())
+            }
+        }
+    }
+
     /// [`Self::get`] with the key's [`Self::filter_hash`], for callers that ask several tables.
     ///
     /// # Errors
     /// As [`Self::get`].
-    #[inline]
+    #[inline(always)]
     pub fn get_hashed<F>(
         &self,
         user_key: &[u8],
@@ -213,12 +232,7 @@ impl TableReader {
         let passes = match &self.filter {
             _ if params.skip_filters => true,
             FilterPlace::Resident(filter) => filter.may_match_hash(hash),
-            FilterPlace::Absent => true,
-            FilterPlace::Cached(handle) => self.cached_filter_matches(*handle, hash, params),
-            FilterPlace::Keyed(keyed) => {
-                let key = (user_key, seek_tag(snapshot));
-                self.keyed_filter_matches(keyed, key, params, &mut FilterMemo::default())
-            }
+            _ => self.other_filter_matches((user_key, snapshot), hash, params),
         };
         if params.is_counted {
             return self.get_counted((user_key, snapshot), params, passes, sink);
