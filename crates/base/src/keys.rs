@@ -201,3 +201,35 @@ pub fn internal_key(user: &[u8], tag: u64) -> Vec<u8> {
     append_internal(&mut v, user, tag);
     v
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_ways_of_prefixes_and_keys_agree_with_those_of_slices_at_every_length() {
+        for len in 0..40usize {
+            let key: Vec<u8> = (0..len).map(|i| b'a' + i as u8).collect();
+            for prefix_len in 0..len + 3 {
+                let mut prefix = key[..prefix_len.min(len)].to_vec();
+                prefix.resize(prefix_len, 0);
+                let want = key.strip_prefix(prefix.as_slice());
+                assert_eq!(behind_prefix(&key, &prefix), want, "{len} {prefix_len}");
+                // One byte that differs, at each place.
+                for at in 0..prefix_len {
+                    let mut other = prefix.clone();
+                    other[at] ^= 1;
+                    let want = key.strip_prefix(other.as_slice());
+                    assert_eq!(behind_prefix(&key, &other), want, "{len} {prefix_len} {at}");
+                    assert_eq!(same_bytes(&key, &other), key == other);
+                }
+                assert_eq!(same_bytes(&key, &prefix), key == prefix);
+            }
+            for held in [0, len, len + 1] {
+                let mut to = vec![0xee; held];
+                replace_key(&mut to, &key);
+                assert_eq!(to, key, "{held} bytes held before");
+            }
+        }
+    }
+}

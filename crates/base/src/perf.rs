@@ -333,7 +333,9 @@ pub fn add(counter: PerfCounter, n: u64) {
     }
 }
 
+/// Not inlined for the reason of [`reaches`]: in loops its address would be made before them.
 #[cold]
+#[inline(never)]
 fn add_always(counter: PerfCounter, n: u64) {
     VALUES.with(|values| {
         let value = &values[counter as usize];

@@ -278,9 +278,27 @@ impl<'a> BatchIter<'a> {
         }
     }
 
-    /// A put or delete in the default family with one-byte lengths.
+    /// Key of a put or deletion in the default family, and the value if it is a put: the usual
+    /// entries, without what it takes to tell all kinds apart. `None`, with nothing passed, if the
+    /// next entry is of another kind, unusually long, damaged or not there.
+    #[inline(always)]
+    pub fn next_plain(&mut self) -> Option<(&'a [u8], Option<&'a [u8]>)> {
+        let plain = self.plain()?;
+        self.found += 1;
+        Some(plain)
+    }
+
+    /// A put or delete in the default family with one-byte lengths; a value may have two.
     #[inline(always)]
     fn fast(&mut self) -> Option<BatchOp<'a>> {
+        Some(match self.plain()? {
+            (key, Some(value)) => BatchOp::Put { cf: 0, key, value },
+            (key, None) => BatchOp::Delete { cf: 0, key },
+        })
+    }
+
+    #[inline(always)]
+    fn plain(&mut self) -> Option<(&'a [u8], Option<&'a [u8]>)> {
         let [
             entry_tag @ (tag::VALUE | tag::DELETION),
             key_len @ 0..0x80,
@@ -292,7 +310,7 @@ impl<'a> BatchIter<'a> {
         let (key, rest) = rest.split_at_checked(usize::from(*key_len))?;
         if *entry_tag == tag::DELETION {
             self.rest = rest;
-            return Some(BatchOp::Delete { cf: 0, key });
+            return Some((key, None));
         }
         let (value_len, rest) = match rest {
             [len @ 0..0x80, rest @ ..] => (usize::from(*len), rest),
@@ -303,7 +321,7 @@ impl<'a> BatchIter<'a> {
         };
         let (value, rest) = rest.split_at_checked(value_len)?;
         self.rest = rest;
-        Some(BatchOp::Put { cf: 0, key, value })
+        Some((key, Some(value)))
     }
 
     /// Any entry. `Err` names what did not decode.

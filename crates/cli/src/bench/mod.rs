@@ -30,7 +30,7 @@ use settings::{HELP, Settings};
 use spanlith::Db;
 use spanlith::options::text::{apply_options_string, split_pairs};
 use spanlith::options::{
-    BlockBasedTableOptions, CfOptions, CompressionType, DbOptions, OptionTable,
+    BlockBasedTableOptions, CfOptions, CompressionType, DbOptions, EvidenceOptions, OptionTable,
 };
 use spanlith::version::parse_file_name;
 use spanlith_cache::Policy;
@@ -86,6 +86,9 @@ pub struct Bench {
         alias = "max_background_jobs"
     )]
     background_jobs: i32,
+    /// Records nothing of what was durable when, as RocksDB does not; to measure what that costs
+    #[arg(long)]
+    no_evidence: bool,
     /// Any option of RocksDB, as in "block_size=16384;level0_file_num_compaction_trigger=2"
     #[arg(long, value_name = "OPTIONS", default_value = "")]
     options: String,
@@ -303,8 +306,11 @@ impl Bench {
         if cf.merge_operator == CfOptions::default().merge_operator {
             cf.merge_operator = "UInt64AddOperator".to_string();
         }
+        let mut evidence = EvidenceOptions::default();
+        evidence.evidence = !self.no_evidence;
         Db::builder(dir)
             .options(db)
+            .evidence(evidence)
             .all_families()
             .cf_options(cf)
             .table_options(table)
@@ -385,6 +391,7 @@ impl Bench {
             "batch_size": s.batch_size, "sync": s.sync, "disable_wal": s.disable_wal,
             "compression": self.compression, "cache_mb": self.cache_mb, "bloom": self.bloom,
             "write_buffer_mb": self.write_buffer_mb, "background_jobs": self.background_jobs,
+            "evidence": !self.no_evidence,
             "options": self.options, "rate": s.rate,
             "arrivals": format!("{:?}", s.arrivals).to_lowercase(),
             "ycsb": s.ycsb.text(), "data": self.data(),

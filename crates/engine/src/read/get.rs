@@ -265,14 +265,26 @@ impl<'a> Lookup<'a> {
         ctx: &ReadContext<'_>,
         version: &Version,
     ) -> Result<Option<Pinned>> {
-        if self.merge.is_empty() {
-            match std::mem::replace(&mut self.answer, Answer::Deleted) {
-                Answer::Found(v) => return Ok(Some(v)),
-                Answer::Open | Answer::Deleted => return Ok(None),
-                other => self.answer = other,
-            }
+        match self.take_plain() {
+            Some(plain) => Ok(plain),
+            None => self.take_unusual(ctx, version),
         }
-        self.take_unusual(ctx, version)
+    }
+
+    /// The value, if all that was met is at most one plain value: then nothing is left to drop.
+    #[inline(always)]
+    fn take_plain(&mut self) -> Option<Option<Pinned>> {
+        if !self.merge.is_empty() {
+            return None;
+        }
+        match &self.answer {
+            Answer::Open | Answer::Deleted => Some(None),
+            Answer::Other(_) => None,
+            Answer::Found(_) => match std::mem::replace(&mut self.answer, Answer::Deleted) {
+                Answer::Found(value) => Some(Some(value)),
+                Answer::Open | Answer::Deleted | Answer::Other(_) => None,
+            },
+        }
     }
 
     /// As [`Self::take_value`], where it takes more than what a table or memtable holds.
@@ -376,7 +388,12 @@ impl SuperVersion {
                 let ctx = context();
                 let mut lookup = Lookup::new(key, snapshot, ctx.ignore_ranges);
                 self.look_up_behind(&mut lookup, &ctx)?;
-                return lookup.take_value(&ctx, &self.version);
+                let Some(plain) = lookup.take_plain() else {
+                    return lookup.take_unusual(&ctx, &self.version);
+                };
+                // Saves a look at each of its parts.
+                std::mem::forget(lookup);
+                return Ok(plain);
             };
             match ValueType::from_byte(keys::tag_type(e.tag())) {
                 Some(ValueType::Value) => return Ok(Some(value_in_memtable(e.value(), &self.mem))),

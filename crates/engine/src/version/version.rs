@@ -86,7 +86,7 @@ impl Level {
         self.numbers.iter().position(|&n| n == number)
     }
 
-    #[inline]
+    #[inline(always)]
     fn probe(&self, key: &[u8]) -> Probe {
         match behind_prefix(key, &self.common) {
             Some(rest) => Probe::Word(self.comparator.prefix(rest)),

@@ -202,7 +202,22 @@ fn apply_entries(
     body: &[u8],
     mut seqno: SequenceNumber,
 ) -> Result<SequenceNumber> {
-    for op in BatchIter::entries(body) {
+    let mut iter = BatchIter::entries(body);
+    loop {
+        while let Some((key, value)) = iter.next_plain() {
+            let mem = to.of(0)?;
+            match value {
+                Some(value) => insert(mem, seqno, ValueType::Value, key, value)?,
+                None => {
+                    let timed = mem.comparator().timestamp_size() != 0;
+                    insert(mem, seqno, deletion_type(timed), key, &[])?;
+                }
+            }
+            seqno += 1;
+        }
+        let Some(op) = iter.next() else {
+            return Ok(seqno);
+        };
         let (cf, kind, key, value): (_, _, _, &[u8]) = match op? {
             BatchOp::Put { cf, key, value } => (cf, ValueType::Value, key, value),
             BatchOp::Delete { cf, key } => {
@@ -239,7 +254,6 @@ fn apply_entries(
         insert(to.of(cf)?, seqno, kind, key, value)?;
         seqno += 1;
     }
-    Ok(seqno)
 }
 
 #[inline]

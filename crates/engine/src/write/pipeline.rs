@@ -134,9 +134,18 @@ impl Engine {
         let mut entries = 0u32;
         let mut families = false;
         let mut set = None;
-        let iter = BatchIter::new(rep)?;
+        let mut iter = BatchIter::new(rep)?;
         let count = iter.header_count();
-        for op in iter {
+        // Then a plain entry has nothing that could be refused.
+        let takes_all =
+            !self.default.refuses_writes && self.default.comparator.timestamp_size() == 0;
+        loop {
+            while takes_all && iter.next_plain().is_some() {
+                entries += 1;
+            }
+            let Some(op) = iter.next() else {
+                break;
+            };
             let op = op?;
             let family = match op.cf() {
                 None | Some(0) => &self.default,
