@@ -287,14 +287,20 @@ impl<'a> Lookup<'a> {
         }
     }
 
-    /// As [`Self::take_value`], where it takes more than what a table or memtable holds.
+    /// As [`Self::take_value`], where it takes more than what a table or memtable holds. The key
+    /// stays: a multi-get searches by the keys of lookups that ended.
     #[inline(never)]
     fn take_unusual(
         &mut self,
         ctx: &ReadContext<'_>,
         version: &Version,
     ) -> Result<Option<Pinned>> {
-        std::mem::replace(self, Self::NONE).finish_value(ctx.merge_operator, ctx.blobs(version))
+        let taken = Self {
+            answer: std::mem::replace(&mut self.answer, Answer::Deleted),
+            merge: std::mem::take(&mut self.merge),
+            ..*self
+        };
+        taken.finish_value(ctx.merge_operator, ctx.blobs(version))
     }
 
     /// The operands met, newest first, and what they apply to.
