@@ -142,6 +142,7 @@ impl TableIter {
     }
 
     /// Goes to the next entry; whether there is one. Requires: valid.
+    #[allow(clippy::should_implement_trait, reason = "a move, not an iteration")]
     #[inline(always)]
     pub fn next(&mut self) -> bool {
         self.cursor.advance_short() || self.next_slow()

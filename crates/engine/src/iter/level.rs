@@ -251,6 +251,7 @@ impl LevelIter {
     }
 
     /// Next entry; whether there is one. Requires: `valid`.
+    #[allow(clippy::should_implement_trait, reason = "a move, not an iteration")]
     #[inline(always)]
     pub fn next(&mut self) -> bool {
         self.current.as_mut().expect("valid").next() || self.next_table()

@@ -96,6 +96,7 @@ impl Source {
     }
 
     /// Moves to the next entry; whether there is one. Requires: `valid`.
+    #[allow(clippy::should_implement_trait, reason = "a move, not an iteration")]
     #[inline]
     pub fn next(&mut self) -> bool {
         match self {

@@ -290,11 +290,7 @@ impl<'a> Lookup<'a> {
     /// As [`Self::take_value`], where it takes more than what a table or memtable holds. The key
     /// stays: a multi-get searches by the keys of lookups that ended.
     #[inline(never)]
-    fn take_unusual(
-        &mut self,
-        ctx: &ReadContext<'_>,
-        version: &Version,
-    ) -> Result<Option<Pinned>> {
+    fn take_unusual(&mut self, ctx: &ReadContext<'_>, version: &Version) -> Result<Option<Pinned>> {
         let taken = Self {
             answer: std::mem::replace(&mut self.answer, Answer::Deleted),
             merge: std::mem::take(&mut self.merge),
