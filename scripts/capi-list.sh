@@ -71,7 +71,7 @@ In parts:
 |---|---|
 | `memtable_factory`: skip list, vector, hash skip list, hash linked list | there is one memtable; other factories are refused |
 | `enable_pipelined_write`, `unordered_write`, `two_write_queues` | combinations are checked as RocksDB does; the one write path promises more than each |
-| `memtable_protection_bytes_per_key`, `block_protection_bytes_per_key` | range tombstones in memtables have no checksum; data blocks in the cache have one each, for all their entries, index and filter blocks none |
+| `memtable_protection_bytes_per_key`, `block_protection_bytes_per_key` | data blocks in the cache have one checksum each, for all their entries, index and filter blocks none |
 | `compression_opts.parallel_threads`, `compression_opts.strategy` | one thread compresses a file, zlib's default strategy |
 
 In the C API:
@@ -145,8 +145,12 @@ RocksDB 11.8.1's, but for these, most of them where it loses data or stops the d
 - The cache of rows (`row_cache`) is not asked in families with timestamps. Range deletions that were written
   before it was set are honoured; RocksDB's rows hide them.
 - `user_key_comparison_count` counts calls of user comparators, comparisons of merged streams and steps of searches
-  in indexes; other comparisons with the built-in orders are not counted. It is below RocksDB's. Perf counters of locks, of the environment, of processor time
-  and of levels stay 0.
+  in indexes; other comparisons with the built-in orders are not counted. It is below RocksDB's.
+- Filters of tables, names of requests and thresholds of merge operands in read options are kept per handle; the
+  threshold shows nowhere, as it does not in RocksDB's C functions. Sequence numbers of batches that a filter of
+  logs leaves out at the end of the logs are given to nobody, where RocksDB gives them again.
+- Lengths of filters depend on the allocator (`optimize_filters_for_memory`): with glibc they are not fitted, which
+  differs from RocksDB by a segment of few Ribbon filters, and in filters so large that glibc maps them.
 - Of the roles of `cache_usage_options` (`FamilyOptions::cache_usage`) `BlobCache` cannot be charged: there is no
   cache of values of blob files.
 

@@ -102,6 +102,9 @@ fn open(
     if let Some(logger) = &parts.logger {
         builder = builder.logger(logger.clone());
     }
+    if let Some(filter) = &parts.wal_filter {
+        builder = builder.wal_filter(filter.clone());
+    }
     if let Some(limiter) = &parts.rate_limiter {
         builder = builder.rate_limiter(limiter.clone());
     }

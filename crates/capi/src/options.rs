@@ -6,13 +6,15 @@ use crate::convert::{Deferred, first_complaint};
 use crate::env::rocksdb_env_t;
 use crate::event_listener::Callbacks;
 use crate::ffi::{array, boxed, text, unbox};
+use crate::hint_sets::HintSets;
 use crate::merge_operator::rocksdb_mergeoperator_t;
 use crate::sst_file_manager::Managed;
 use crate::table_options::rocksdb_block_based_table_options_t;
 use libc::c_char;
 use spanlith::options::{BlockBasedTableOptions, CfOptions, CompressionType, DbOptions};
 use spanlith::{
-    Collectors, CompactionFilter, CompactionFilterFactory, DbPath, Logger, MergeOperator, UInt64Add,
+    Collectors, CompactionFilter, CompactionFilterFactory, DbPath, Logger, MergeOperator,
+    UInt64Add, WalFilter,
 };
 use spanlith_base::stats::Statistics;
 use spanlith_base::{Comparator, Result, SliceTransform, WriteBufferManager};
@@ -53,6 +55,8 @@ pub(crate) struct Parts {
     pub(crate) compaction_filter: Option<Arc<dyn CompactionFilter>>,
     pub(crate) compaction_filter_factory: Option<Arc<dyn CompactionFilterFactory>>,
     pub(crate) collectors: Collectors,
+    pub(crate) wal_filter: Option<Arc<dyn WalFilter>>,
+    pub(crate) hint_sets: HintSets,
 }
 
 /// Strings lent to the C program; each lives as long as the handle.

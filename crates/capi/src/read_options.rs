@@ -4,6 +4,7 @@
 //! which copies them. Settings without effect here are kept.
 
 use crate::ffi::{boxed, optional_bytes};
+use crate::read_components::Labels;
 use crate::snapshot::rocksdb_snapshot_t;
 use libc::c_char;
 use spanlith::{ReadOptions, ReadTier};
@@ -19,6 +20,7 @@ pub struct rocksdb_readoptions_t {
     rate_limiter_priority: i32,
     /// Switches without effect here: hints, and parts of features that do not exist.
     hints: Hints,
+    pub(crate) labels: Labels,
 }
 
 /// Switches that change no result.
@@ -50,6 +52,7 @@ impl rocksdb_readoptions_t {
                 allow_unprepared_value: false,
                 auto_refresh_iterator_with_snapshot: false,
             },
+            labels: Labels::default(),
         }
     }
 

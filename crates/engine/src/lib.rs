@@ -66,6 +66,7 @@ pub use merge::{
     StringAppendTest, UInt64Add, operator_by_name, operator_of,
 };
 pub use read::{Entity, ReadOptions, ReadTier};
+pub use recovery::{WalFilter, WalVerdict};
 pub use spanlith_base::WriteBufferManager;
 pub use spanlith_base::{
     Comparator, Error, ErrorKind, Pinned, Result, SequenceNumber, Severity, SubCode, UserComparator,

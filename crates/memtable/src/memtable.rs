@@ -123,7 +123,12 @@ impl MemTable {
     #[cold]
     pub fn add_range_tombstone(&self, seqno: SequenceNumber, start: &[u8], end: &[u8]) {
         self.range_dels
-            .get_or_init(|| Box::new(RangeDels::new(self.comparator().clone())))
+            .get_or_init(|| {
+                Box::new(RangeDels::new(
+                    self.comparator().clone(),
+                    self.tree.protection.bytes_per_key,
+                ))
+            })
             .add(seqno, start, end);
     }
 
@@ -171,7 +176,25 @@ impl MemTable {
     /// `Corruption`, in RocksDB's words.
     #[cold]
     pub fn check_search(&self, key: &[u8], snapshot: SequenceNumber) -> Result<()> {
+        self.check_fragments()?;
         self.tree.check_search(key, snapshot)
+    }
+
+    /// Fails if a range tombstone was not what was added when the last [`Self::range_tombstones`] were
+    /// made.
+    ///
+    /// # Errors
+    /// `Corruption`, in RocksDB's words.
+    pub fn check_fragments(&self) -> Result<()> {
+        self.range_dels.get().map_or(Ok(()), |r| r.status())
+    }
+
+    /// Verifies all range tombstones, as far as the options say.
+    ///
+    /// # Errors
+    /// `Corruption`, in RocksDB's words.
+    pub fn check_range_tombstones(&self) -> Result<()> {
+        self.range_dels.get().map_or(Ok(()), |r| r.check())
     }
 
     /// Whether a filter is asked before a key is searched for.

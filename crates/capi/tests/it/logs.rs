@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use spanlith_capi::*;
-use std::ffi::CStr;
+use std::ffi::{CStr, c_char, c_void};
 use std::ptr;
 
 #[test]
@@ -145,5 +145,98 @@ fn a_batch_with_an_index_is_read_over_the_database_and_may_go_before_its_iterato
         assert_eq!(walk(iter), "a=0 b=1 c=0");
         rocksdb_iter_destroy(iter);
         rocksdb_close(db);
+    }
+}
+
+/// What the filter of logs below was told.
+#[derive(Default)]
+struct Told {
+    families: Vec<String>,
+    batches: usize,
+    ended: usize,
+}
+
+unsafe extern "C" fn families_told(
+    state: *mut c_void,
+    _ids: *const u32,
+    _logs: *const u64,
+    count: usize,
+    names: *const *const c_char,
+    lengths: *const usize,
+    _name_ids: *const u32,
+    name_count: usize,
+) {
+    assert_eq!(count, name_count);
+    // SAFETY: The arrays have as many elements as the count says.
+    unsafe {
+        for at in 0..name_count {
+            let name = std::slice::from_raw_parts((*names.add(at)).cast::<u8>(), *lengths.add(at));
+            let told = &mut *state.cast::<Told>();
+            told.families
+                .push(String::from_utf8_lossy(name).into_owned());
+        }
+    }
+}
+
+/// Leaves out the second batch and replaces the third.
+unsafe extern "C" fn batch_found(
+    state: *mut c_void,
+    _log: u64,
+    _path: *const c_char,
+    _path_len: usize,
+    batch: *const rocksdb_writebatch_t,
+    new: *mut rocksdb_writebatch_t,
+    changed: *mut u8,
+) -> i32 {
+    // SAFETY: What is lent is valid during the call.
+    unsafe {
+        let told = &mut *state.cast::<Told>();
+        told.batches += 1;
+        assert_eq!(rocksdb_writebatch_count(batch.cast_mut()), 1);
+        if told.batches == 3 {
+            rocksdb_writebatch_put(new, p(b"x"), 1, p(b"9"), 1);
+            *changed = 1;
+        }
+        i32::from(told.batches == 2)
+    }
+}
+
+unsafe extern "C" fn name_of_filter(_state: *mut c_void) -> *const c_char {
+    c"Scripted".as_ptr()
+}
+
+unsafe extern "C" fn filter_ended(state: *mut c_void) {
+    // SAFETY: The state outlives the filter.
+    unsafe { (*state.cast::<Told>()).ended += 1 };
+}
+
+#[test]
+fn a_filter_of_logs_decides_over_each_batch() {
+    let world = World::new();
+    let db = world.open().unwrap();
+    for key in [b"a", b"b", b"c", b"d"] {
+        world.put(db, key, b"1").unwrap();
+    }
+    // SAFETY: Handles are valid, and the state outlives the filter.
+    unsafe {
+        rocksdb_close(db);
+        let mut told = Told::default();
+        let state = (&raw mut told).cast();
+        let filter = rocksdb_walfilter_create(
+            state,
+            Some(filter_ended),
+            Some(families_told),
+            batch_found,
+            name_of_filter,
+        );
+        rocksdb_options_set_wal_filter(world.options, filter);
+        let db = world.open().unwrap();
+        let found = [b"a", b"b", b"c", b"d", b"x"].map(|key| world.get(db, key).unwrap().is_some());
+        assert_eq!(found, [true, false, false, true, true]);
+        rocksdb_options_clear_wal_filter(world.options);
+        rocksdb_walfilter_destroy(filter);
+        rocksdb_close(db);
+        assert_eq!(told.families, ["default"]);
+        assert_eq!((told.batches, told.ended), (4, 1));
     }
 }

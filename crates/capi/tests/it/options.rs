@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use spanlith_capi::*;
-use std::ffi::CStr;
+use std::ffi::{CStr, c_void};
 
 #[test]
 fn an_option_without_a_feature_is_kept_and_refused_at_open() {
@@ -275,5 +275,116 @@ fn presets_set_rocksdbs_values() {
         assert_eq!(rocksdb_options_get_disable_auto_compactions(o), 1);
         assert_eq!(rocksdb_options_get_max_compaction_bytes(o), 1 << 60);
         rocksdb_options_destroy(o);
+    }
+}
+
+unsafe extern "C" fn takes_small_tables(
+    state: *mut c_void,
+    table: *const rocksdb_table_properties_t,
+) -> u8 {
+    // SAFETY: The properties are lent during the call, and the state outlives the filter.
+    unsafe {
+        *state.cast::<u32>() += 1;
+        (rocksdb_table_properties_num_entries(table) < 2).into()
+    }
+}
+
+unsafe extern "C" fn count_end(state: *mut c_void) {
+    // SAFETY: The state outlives the filter.
+    unsafe { *state.cast::<u32>() += 100 };
+}
+
+#[test]
+fn iterators_leave_out_tables_that_a_function_does_not_take() {
+    let world = World::new();
+    // SAFETY: Handles are valid, and the state outlives the filter.
+    unsafe {
+        rocksdb_options_set_disable_auto_compactions(world.options, 1);
+        let db = world.open().unwrap();
+        world.put(db, b"a", b"1").unwrap();
+        world.flush(db).unwrap();
+        world.put(db, b"b", b"1").unwrap();
+        world.put(db, b"c", b"1").unwrap();
+        world.flush(db).unwrap();
+        let mut calls = 0u32;
+        let state = (&raw mut calls).cast();
+        let read = world.read;
+        assert_eq!(rocksdb_readoptions_has_table_filter(read), 0);
+        rocksdb_readoptions_set_table_filter(
+            read,
+            state,
+            Some(count_end),
+            Some(takes_small_tables),
+        );
+        assert_eq!(rocksdb_readoptions_has_table_filter(read), 1);
+        let iter = rocksdb_create_iterator(db, read);
+        rocksdb_iter_seek_to_first(iter);
+        assert_eq!(rocksdb_iter_valid(iter), 1);
+        rocksdb_iter_next(iter);
+        assert_eq!(rocksdb_iter_valid(iter), 0);
+        rocksdb_iter_destroy(iter);
+        // Gets ask nobody.
+        assert!(world.get(db, b"b").unwrap().is_some());
+        assert_eq!(calls, 2);
+        rocksdb_readoptions_clear_table_filter(read);
+        assert_eq!(rocksdb_readoptions_has_table_filter(read), 0);
+        assert_eq!(calls, 102);
+        rocksdb_close(db);
+    }
+}
+
+#[test]
+fn labels_of_reads_and_sets_of_hints_are_kept() {
+    let world = World::new();
+    // SAFETY: Handles are valid; lengths are right.
+    unsafe {
+        let read = world.read;
+        let mut len = 7;
+        assert!(rocksdb_readoptions_get_request_id(read, &raw mut len).is_null());
+        rocksdb_readoptions_set_request_id(read, p(b"r\0q"), 3);
+        let id = rocksdb_readoptions_get_request_id(read, &raw mut len);
+        assert_eq!(std::slice::from_raw_parts(id.cast::<u8>(), len), b"r\0q");
+        rocksdb_readoptions_clear_request_id(read);
+        assert!(rocksdb_readoptions_get_request_id(read, &raw mut len).is_null());
+        let threshold = || {
+            (
+                rocksdb_readoptions_has_merge_operand_count_threshold(read),
+                rocksdb_readoptions_get_merge_operand_count_threshold(read),
+            )
+        };
+        assert_eq!(threshold(), (0, 0));
+        rocksdb_readoptions_set_merge_operand_count_threshold(read, 9);
+        assert_eq!(threshold(), (1, 9));
+        rocksdb_readoptions_clear_merge_operand_count_threshold(read);
+        assert_eq!(threshold(), (0, 0));
+
+        let o = world.options;
+        assert_eq!(rocksdb_options_checksum_handoff_file_types_count(o), 0);
+        rocksdb_options_checksum_handoff_file_types_add(o, 2);
+        rocksdb_options_checksum_handoff_file_types_add(o, 2);
+        assert_eq!(
+            rocksdb_options_checksum_handoff_file_types_contains(o, 2),
+            1
+        );
+        assert_eq!(rocksdb_options_checksum_handoff_file_types_count(o), 1);
+        rocksdb_options_checksum_handoff_file_types_remove(o, 2);
+        assert_eq!(
+            rocksdb_options_checksum_handoff_file_types_contains(o, 2),
+            0
+        );
+        let level = 0;
+        let contains = rocksdb_options_calculate_sst_write_lifetime_hint_set_contains;
+        assert_eq!(contains(o, level), 1);
+        assert_eq!(
+            rocksdb_options_calculate_sst_write_lifetime_hint_set_count(o),
+            1
+        );
+        rocksdb_options_calculate_sst_write_lifetime_hint_set_clear(o);
+        assert_eq!(contains(o, level), 0);
+        rocksdb_options_calculate_sst_write_lifetime_hint_set_add(o, 1);
+        let copy = rocksdb_options_create_copy(o);
+        assert_eq!(contains(copy, 1), 1);
+        rocksdb_options_destroy(copy);
+        rocksdb_close(world.open().unwrap());
     }
 }

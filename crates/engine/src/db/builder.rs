@@ -9,7 +9,7 @@ use crate::merge::MergeOperator;
 use crate::options::{
     BlockBasedTableOptions, CfOptions, DbOptions, EvidenceOptions, OptionsFile, sanitize_db,
 };
-use crate::recovery::{self, OpenRequest};
+use crate::recovery::{self, OpenRequest, WalFilter};
 use crate::version::{DbPath, PATHS_MAX, filenames};
 use spanlith_base::slice_transform::SliceTransform;
 use spanlith_base::stats::Statistics;
@@ -36,6 +36,7 @@ pub struct OpenBuilder {
     statistics: Option<Arc<Statistics>>,
     listeners: Vec<Arc<dyn EventListener>>,
     logger: Option<Arc<dyn Logger>>,
+    wal_filter: Option<Arc<dyn WalFilter>>,
 }
 
 impl OpenBuilder {
@@ -53,6 +54,7 @@ impl OpenBuilder {
             statistics: None,
             listeners: Vec::new(),
             logger: None,
+            wal_filter: None,
         }
     }
 
@@ -229,6 +231,12 @@ impl OpenBuilder {
         self
     }
 
+    /// Lets `filter` decide over each batch of the logs before it is replayed.
+    pub fn wal_filter(mut self, filter: Arc<dyn WalFilter>) -> Self {
+        self.wal_filter = Some(filter);
+        self
+    }
+
     /// Reports invalid and unsupported options, before anything is touched.
     ///
     /// # Errors
@@ -319,6 +327,7 @@ impl OpenBuilder {
             statistics: self.statistics,
             listeners: Arc::new(Listeners::new(self.listeners)),
             logger: self.logger,
+            wal_filter: self.wal_filter,
         })
     }
 

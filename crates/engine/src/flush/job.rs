@@ -343,6 +343,9 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewFile>>
     let c = &engine.c;
     let (family, settings) = (r.family, r.settings);
     let path = family.table_path(r.number, 0);
+    r.mems
+        .iter()
+        .try_for_each(|mem| mem.check_range_tombstones())?;
     let stripped;
     let mems = if strips_timestamps(family, settings) {
         stripped = [with_smallest_timestamps(family, settings, r.mems)];

@@ -455,14 +455,22 @@ impl DbIter {
     #[cold]
     fn covered(&mut self) -> Option<bool> {
         let parts = &self.parts;
-        let coverage = self.coverage.get_or_insert_with(|| {
+        if self.coverage.is_none() {
             let pin = &parts.pin;
             let bound = ReadBound {
                 snapshot: parts.snapshot,
                 timestamp: parts.view.until().map(<[u8]>::to_vec),
             };
-            Box::new(pin.coverage(&parts.comparator, &parts.cache, bound))
-        });
+            let coverage = pin.coverage(&parts.comparator, &parts.cache, bound);
+            let mut mems = std::iter::once(&pin.mem).chain(&pin.imm);
+            if let Err(e) = mems.try_for_each(|mem| mem.check_fragments()) {
+                self.fail(e);
+                return None;
+            }
+            self.coverage = Some(Box::new(coverage));
+        }
+        let parts = &self.parts;
+        let coverage = self.coverage.as_mut()?;
         let key = parts.inner.key();
         match coverage.covers(keys::user_key(key), keys::tag_sequence(keys::tag(key))) {
             Ok(covered) => Some(covered),

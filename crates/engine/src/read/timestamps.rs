@@ -134,6 +134,7 @@ impl SuperVersion {
     fn visit_places(&self, key: &[u8], v: &mut Versions<'_, '_>) -> Result<()> {
         for mem in std::iter::once(&self.mem).chain(&self.imm) {
             if let Some(list) = mem.range_tombstones() {
+                mem.check_fragments()?;
                 let timestamp = v.ctx.comparator.split_timestamp(v.sought).1;
                 v.lookup.note_ranges_at(&list, v.sought, timestamp);
             }

@@ -256,6 +256,11 @@ impl Decider {
         }
     }
 
+    /// Whether errors are taken seriously.
+    pub(super) fn is_paranoid(&self) -> bool {
+        self.paranoid
+    }
+
     fn stop(&mut self, why: String) -> Verdict {
         self.stopped = Some(self.log);
         Verdict::NextLog(why)

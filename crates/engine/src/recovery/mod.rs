@@ -20,7 +20,9 @@ mod replay;
 mod request;
 mod reuse;
 mod timestamps;
+mod wal_filter;
 
 pub(crate) use lost::destroy_lost;
 pub(crate) use open::{list_families, open};
 pub use request::OpenRequest;
+pub use wal_filter::{WalFilter, WalVerdict};

@@ -86,7 +86,8 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
         may_flush,
         request.write_prepared,
         &known,
-    );
+    )
+    .filtered(request.wal_filter.clone());
     let replayed = replay.run(&logs.needed)?;
     let explanation = explanation.with_replayed(&replayed);
     // Best-efforts recovery puts aside what it cannot place by itself.

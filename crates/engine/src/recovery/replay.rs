@@ -11,6 +11,7 @@ use super::decide::{Decider, Verdict, WalInfo};
 use super::evidence::{Dropped, Known, LogJudge};
 use super::numbering::Numbering;
 use super::prepared::{Policy, Prepared, Sections, with_timestamp};
+use super::wal_filter::{Filtered, Filtering, WalFilter};
 use crate::core::{
     Engine, Family, FamilySettings, ManifestExtent, Note, Opening, PreparedSection, Witness,
 };
@@ -89,6 +90,8 @@ pub(super) struct Replay<'a> {
     recorded: BTreeMap<u32, usize>,
     /// Whether any family has user timestamps.
     has_timestamps: bool,
+    filter: Option<Arc<dyn WalFilter>>,
+    filtering: Filtering,
 }
 
 /// An entry to insert: family, sequence number, kind, key, value.
@@ -172,12 +175,25 @@ impl<'a> Replay<'a> {
             before: None,
             end: 0,
             recorded: BTreeMap::new(),
+            filter: None,
+            filtering: Filtering::NONE,
         }
+    }
+
+    /// Asks `filter` about each batch.
+    pub(super) fn filtered(mut self, filter: Option<Arc<dyn WalFilter>>) -> Self {
+        self.filter = filter;
+        self
     }
 
     /// Replays the logs `numbers`, ascending.
     pub(super) fn run(mut self, numbers: &[u64]) -> Result<Replayed> {
         self.check_missing(numbers)?;
+        if let Some(filter) = self.filter.take().filter(|_| !numbers.is_empty()) {
+            let families = self.out.families.iter();
+            let families = families.map(|(&id, f)| (id, &*f.family.name, f.log_number));
+            self.filtering = Filtering::begin(filter, families);
+        }
         for &n in numbers {
             let path = self.engine.log_path(n);
             self.end = 0;
@@ -423,6 +439,23 @@ impl<'a> Replay<'a> {
             None
         };
         let rep = changed.as_ref().map_or(rep, |batch| batch.as_bytes());
+        let replaced;
+        let (mut rep, mut least_next) = (rep, 0);
+        match self.filtering.ask(rep, log, || self.engine.log_path(log))? {
+            Filtered::Kept => {}
+            Filtered::LeftOut(updates) => return self.pass_over(sequence, updates),
+            Filtered::Damaged(error) => {
+                // Told to go on, RocksDB takes the batch all the same.
+                if self.decider.is_paranoid() {
+                    return self.decider.damage(error);
+                }
+            }
+            Filtered::Replaced(new, updates) => {
+                replaced = new;
+                rep = replaced.as_bytes();
+                least_next = sequence.saturating_add(updates);
+            }
+        }
         let (runs, sections) = plan(rep, &self.prepared, &self.out.families, self.policy)?;
         if let Some(Note::Opening(opening)) = opening
             && !self.continues(&opening)
@@ -455,6 +488,7 @@ impl<'a> Replay<'a> {
             Inserted::Entries(entries) => entries,
             Inserted::Refused(error) => return self.decider.damage(error),
         };
+        next = next.max(least_next);
         if next > spanlith_base::MAX_SEQUENCE {
             let error = Error::corruption("sequence number out of range");
             return self.decider.damage(error);
@@ -478,6 +512,19 @@ impl<'a> Replay<'a> {
         for family in self.out.families.values_mut() {
             family.seal_if_full(self.engine, self.may_flush)?;
         }
+        Ok(Verdict::GoOn)
+    }
+
+    /// Replays nothing of a batch, whose sequence numbers are used up.
+    fn pass_over(&mut self, sequence: SequenceNumber, updates: u64) -> Result<Verdict> {
+        let next = sequence.saturating_add(updates);
+        if next > spanlith_base::MAX_SEQUENCE {
+            let error = Error::corruption("sequence number out of range");
+            return self.decider.damage(error);
+        }
+        self.decider.accept(sequence, next)?;
+        self.out.first_sequence.get_or_insert(sequence);
+        self.out.last_sequence = self.out.last_sequence.max(next.saturating_sub(1));
         Ok(Verdict::GoOn)
     }
 

@@ -1,6 +1,7 @@
 //! What a caller wants to open, and what lies in its directories.
 
 use super::best_efforts::list_manifests;
+use super::wal_filter::WalFilter;
 use crate::core::{FamilyRequest, Resources};
 use crate::info_log::Logger;
 use crate::listener::Listeners;
@@ -36,6 +37,8 @@ pub struct OpenRequest {
     pub(crate) statistics: Option<Arc<Statistics>>,
     /// Who is told what happens.
     pub(crate) listeners: Arc<Listeners>,
+    /// Decides over the batches of logs.
+    pub(crate) wal_filter: Option<Arc<dyn WalFilter>>,
     /// Takes the lines of the info log.
     pub(crate) logger: Option<Arc<dyn Logger>>,
 }
