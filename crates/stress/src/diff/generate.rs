@@ -28,6 +28,9 @@ struct Maker<'a> {
     /// Single deletes. RocksDB forgets sequence numbers when a recovered log cancels out, so a program
     /// with single deletes does not look at numbers.
     singles: bool,
+    /// A family was dropped. What its memtable held took sequence numbers, which RocksDB may forget in a
+    /// crash, so the rest of the program does not look at numbers.
+    has_dropped: bool,
     /// Deletions of ranges. Not beside single deletes: a range between a put and its single delete is
     /// undefined.
     ranges: bool,
@@ -114,6 +117,7 @@ pub fn draw_lines(rng: &mut Rng) -> Lines {
         unlogged: !families && rng.one_in(5),
         failing_merges,
         singles,
+        has_dropped: false,
         ranges: !failing_merges && !singles && rng.one_in(2),
         prefixes: rng.one_in(4),
         families: families.then_some([Slot::Free; FAMILIES]),
@@ -229,6 +233,7 @@ impl Maker<'_> {
                 self.say(&["w 0 clear", "w 1 clear", "w 2 clear"]);
                 self.out.push(format!("dropcf {slot}"));
                 self.set(slot, Slot::Dropped);
+                self.has_dropped = true;
             }
             6 if !dropped.is_empty() => {
                 let slot = *self.rng.pick(&dropped);
@@ -481,6 +486,11 @@ impl Maker<'_> {
         }
     }
 
+    /// Sequence numbers are the same in both.
+    fn shows_numbers(&self) -> bool {
+        !self.singles && !self.has_dropped
+    }
+
     fn property(&mut self) {
         let list = if self.exact && self.rng.one_in(2) {
             EXACT_PROPERTIES
@@ -488,7 +498,7 @@ impl Maker<'_> {
             PROPERTIES
         };
         let name = *self.rng.pick(list);
-        if self.singles && name == "oldest-snapshot-sequence" {
+        if !self.shows_numbers() && name == "oldest-snapshot-sequence" {
             return;
         }
         let verb = if self.rng.one_in(2) {
@@ -507,14 +517,18 @@ impl Maker<'_> {
             475..490 if !self.failing_merges => self.indexed(),
             475..490 => self.batch(),
             // Elsewhere the log may be gone by the time it is read.
-            490..494 if self.exact => self.logged(),
+            490..494 if self.exact && !self.has_dropped => self.logged(),
             494..497 => self.set_options(),
             490..510 => self.scratch(),
             510..640 => self.read(),
             640..840 => self.iterate(true),
             840..860 => {
                 let slot = self.rng.index(SLOTS);
-                let verb = if self.singles { "snapq" } else { "snap" };
+                let verb = if self.shows_numbers() {
+                    "snap"
+                } else {
+                    "snapq"
+                };
                 self.out.push(format!("{verb} {slot}"));
             }
             860..872 => {
