@@ -553,7 +553,7 @@ impl Maker<'_> {
                 self.out.push(format!("flushwal {sync}"));
             }
             922..955 => self.property(),
-            955..962 if !self.singles => self.say(&["seqno"]),
+            955..962 if self.shows_numbers() => self.say(&["seqno"]),
             955..970 if self.families.is_some() => self.family(),
             955..970 => self.say(&["family"]),
             970..978 if self.rng.one_in(2) => self.say(&["dumpall"]),
