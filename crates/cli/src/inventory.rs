@@ -5,10 +5,12 @@
 //! directory that the engine refuses. Damage of the MANIFEST is collected, not fatal: what stands
 //! before it is shown. Nothing is locked and nothing is written.
 
+use spanlith::inspect::judge_manifest;
 use spanlith::options::ParsedOptions;
 use spanlith::options::ini::parse_options_file_with;
 use spanlith::version::{FileKind, NewFile, VersionEdit, filenames, parse_file_name};
-use spanlith::{Comparator, Error, ErrorKind, Result, SubCode};
+use spanlith::{Comparator, Error, Result, SubCode};
+pub use spanlith::{Finding, Grade};
 use spanlith_env::{EntryKind, Env};
 use spanlith_table::TableProperties;
 use spanlith_wal::{LogReader, ReadEvent};
@@ -17,66 +19,6 @@ use std::path::{Path, PathBuf};
 
 /// Longest CURRENT, IDENTITY or OPTIONS file that is read.
 const SMALL_FILE_MAX: u64 = 16 << 20;
-
-/// How bad a finding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Grade {
-    /// Bytes are wrong or missing.
-    Damage,
-    /// This build cannot check it.
-    Unchecked,
-    /// Worth knowing, nothing wrong.
-    Note,
-}
-
-/// Something found while reading a directory.
-#[derive(Clone, Debug)]
-pub struct Finding {
-    /// How bad it is.
-    pub grade: Grade,
-    /// The file, relative to the directory where possible.
-    pub file: String,
-    /// Where in the file, if known.
-    pub offset: Option<u64>,
-    /// What is wrong.
-    pub what: String,
-}
-
-impl Finding {
-    /// A finding from an error of a reader.
-    pub fn from_error(file: &str, offset: Option<u64>, e: &Error) -> Self {
-        let grade = match e.kind() {
-            ErrorKind::NotSupported => Grade::Unchecked,
-            _ => Grade::Damage,
-        };
-        Self {
-            grade,
-            file: file.to_string(),
-            offset: e.offset().or(offset),
-            what: e.to_string(),
-        }
-    }
-
-    /// Damage described in words.
-    pub fn damage(file: &str, offset: Option<u64>, what: impl Into<String>) -> Self {
-        Self {
-            grade: Grade::Damage,
-            file: file.to_string(),
-            offset,
-            what: what.into(),
-        }
-    }
-
-    /// A remark.
-    pub fn note(file: &str, offset: Option<u64>, what: impl Into<String>) -> Self {
-        Self {
-            grade: Grade::Note,
-            file: file.to_string(),
-            offset,
-            what: what.into(),
-        }
-    }
-}
 
 /// One column family as the MANIFEST describes it.
 #[derive(Clone, Debug, Default)]
@@ -89,8 +31,10 @@ pub struct Family {
     pub log_number: u64,
     /// Its tables by level and number.
     pub files: BTreeMap<(u32, u64), NewFile>,
-    /// Its blob files and their sizes.
+    /// Its blob files and the bytes of their records.
     pub blobs: BTreeMap<u64, u64>,
+    /// Keys in its tables were written without their timestamps.
+    pub is_stripped: bool,
 }
 
 impl Family {
@@ -130,6 +74,12 @@ pub struct Inventory {
     pub edits: u64,
     /// Bytes of the MANIFEST.
     pub manifest_bytes: u64,
+    /// Where its last record that can be read from the front ends.
+    pub manifest_end: u64,
+    /// Logs that do not grow any more, and how many bytes of them were synced.
+    pub log_ends: BTreeMap<u64, u64>,
+    /// Logs that a recovery cut, and where.
+    pub log_cuts: BTreeMap<u64, u64>,
     /// Families by id; always holds the default one.
     pub families: BTreeMap<u32, Family>,
     /// Ids of dropped families.
@@ -230,6 +180,9 @@ impl Inventory {
             missing_wal_dir: None,
             manifest_bytes: listing.get(&manifest).copied().unwrap_or(0),
             manifest,
+            manifest_end: 0,
+            log_ends: BTreeMap::new(),
+            log_cuts: BTreeMap::new(),
             edits: 0,
             families: BTreeMap::from([(
                 0,
@@ -308,6 +261,11 @@ impl Inventory {
             .flat_map(|f| f.files.values())
             .map(|f| f.size)
             .sum()
+    }
+
+    /// Bytes of the records of all blob files.
+    pub fn blob_bytes(&self) -> u64 {
+        self.families.values().flat_map(|f| f.blobs.values()).sum()
     }
 
     /// The release that wrote the newest OPTIONS file.
@@ -409,11 +367,22 @@ impl Inventory {
         };
         let mut reader = LogReader::new(file, 0);
         let mut group: Vec<VersionEdit> = Vec::new();
+        // The largest mark so far, and where reading failed first.
+        let (mut mark, mut failed_at) = (None, None);
         loop {
             match reader.next_event() {
-                Ok(ReadEvent::Record { offset, .. }) => {
+                Ok(ReadEvent::Record { offset, end }) => {
                     self.edits += 1;
-                    match VersionEdit::decode(reader.record()) {
+                    if failed_at.is_none() {
+                        self.manifest_end = end;
+                    }
+                    let edit = VersionEdit::decode(reader.record());
+                    if let Ok(edit) = &edit
+                        && failed_at.is_none()
+                    {
+                        mark = mark.max(edit.manifest_mark);
+                    }
+                    match edit {
                         Ok(edit) => match edit.remaining_in_atomic_group {
                             Some(left) => {
                                 group.push(edit);
@@ -436,6 +405,14 @@ impl Inventory {
                     tail,
                 }) => {
                     let what = format!("{kind} ({dropped} bytes dropped)");
+                    let is_first = failed_at.is_none();
+                    failed_at.get_or_insert(offset);
+                    if is_first && let Some(proven) = self.judge(env, offset, mark) {
+                        let what = format!("{what}; {proven} bytes of it had been synced");
+                        self.findings
+                            .push(Finding::damage(&name, Some(offset), what));
+                        continue;
+                    }
                     self.findings.push(if tail {
                         Finding::note(
                             &name,
@@ -459,6 +436,18 @@ impl Inventory {
                 }
             }
         }
+        if failed_at.is_none()
+            && let Some(proven) = self.judge(env, self.manifest_end, mark)
+        {
+            let at = Some(self.manifest_end);
+            let what = format!("ends here, though {proven} bytes of it had been synced");
+            self.findings.push(Finding::damage(&name, at, what));
+        }
+        if mark.is_none() {
+            // Recorded by RocksDB, they mean what its option says.
+            self.log_ends.clear();
+        }
+        self.log_ends = self.log_ends.split_off(&self.min_log_number);
         if !group.is_empty() {
             self.findings.push(Finding::note(
                 &name,
@@ -468,7 +457,26 @@ impl Inventory {
         }
     }
 
+    /// What proves that the MANIFEST was damaged or cut at `offset`: bytes that had been durable.
+    fn judge(&mut self, env: &Env, offset: u64, mark: Option<u64>) -> Option<u64> {
+        let path = self.dir.join(&self.manifest);
+        judge_manifest(env, &path, offset, mark).unwrap_or_else(|e| {
+            let finding = Finding::from_error(&self.manifest, Some(offset), &e);
+            self.findings.push(finding);
+            None
+        })
+    }
+
     fn apply(&mut self, e: &VersionEdit) {
+        for wal in &e.wal_additions {
+            self.log_ends
+                .insert(wal.number, wal.synced_size.unwrap_or(0));
+        }
+        if let Some(below) = e.wal_deletion {
+            self.log_ends = self.log_ends.split_off(&below);
+        }
+        self.log_ends.extend(e.log_ends.iter().copied());
+        self.log_cuts.extend(e.log_cuts.iter().copied());
         if let Some(id) = &e.db_id {
             self.db_id = Some(String::from_utf8_lossy(id).into_owned());
         }
@@ -496,13 +504,16 @@ impl Inventory {
         };
         if let Some(name) = &e.comparator {
             family.comparator = String::from_utf8_lossy(name).into_owned();
+            family.is_stripped = e.persist_user_defined_timestamps == Some(false);
         }
         family.log_number = e.log_number.unwrap_or(family.log_number);
         for key in &e.deleted_files {
             family.files.remove(key);
         }
         for f in &e.new_files {
-            family.files.insert((f.level, f.number), f.clone());
+            let mut f = f.clone();
+            f.user_defined_timestamps_persisted &= !family.is_stripped;
+            family.files.insert((f.level, f.number), f);
         }
         for blob in &e.blob_file_additions {
             family.blobs.insert(blob.number, blob.total_bytes);

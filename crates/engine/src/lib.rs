@@ -20,7 +20,7 @@
 //! ```
 //!
 //! Modules, from the user's side down; a module uses only those behind it:
-//! `txn > db > recovery > write > read > flush > compaction > core > picker > iter > blob > version > info_log >
+//! `txn > db > inspect > recovery > write > read > flush > compaction > core > picker > iter > blob > version > info_log >
 //! merge > options > filter`.
 #![deny(unsafe_code)]
 #![cfg_attr(
@@ -35,6 +35,7 @@ mod db;
 mod filter;
 mod flush;
 mod info_log;
+pub mod inspect;
 mod iter;
 pub mod listener;
 mod merge;
@@ -59,6 +60,7 @@ pub use filter::{
     RemoveEmptyValues, TableCreation, filter_by_name,
 };
 pub use info_log::Logger;
+pub use inspect::{Finding, Grade, VerifyLevel, VerifyOptions, VerifyProgress, VerifyReport};
 pub use iter::TableFilter;
 pub use listener::EventListener;
 pub use merge::{

@@ -230,7 +230,9 @@ pub fn finding_json(f: &Finding) -> Value {
         Grade::Unchecked => "unchecked",
         Grade::Note => "note",
     };
-    json!({ "grade": grade, "file": f.file, "offset": f.offset, "what": f.what })
+    let show = |key: &[u8]| crate::bytes::show(key, false);
+    let keys = f.keys.as_ref().map(|(a, b)| [show(a), show(b)]);
+    json!({ "grade": grade, "file": f.file, "offset": f.offset, "keys": keys, "what": f.what })
 }
 
 /// ` at offset N`, or nothing.

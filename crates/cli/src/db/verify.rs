@@ -2,8 +2,10 @@
 //!
 //! Checked: CURRENT; every record of the MANIFEST and that it decodes; every table it names: there,
 //! of the recorded size, with the recorded unique id, the checksum of every block; every record of
-//! every live log and that its batch decodes. All findings are listed, not only the first. A torn
-//! last record of the newest log is a note: a crash leaves that, and recovery cuts it.
+//! every live log and that its batch decodes; with `--level full` every entry. The checks are those of
+//! [`spanlith::inspect`], which an open database uses too. All findings are listed, not only the first.
+//! A torn last record of the newest log is a note, unless what was written down about durability proves
+//! that it had been synced: a crash leaves that, and recovery cuts it.
 
 use super::info::{finding_json, place};
 use crate::fail::{At, shell_word};
@@ -11,20 +13,33 @@ use crate::inventory::{Family, Finding, Grade, Inventory};
 use crate::places::{FileFlags, Places};
 use crate::term::{self, Paint, bytes, counted};
 use clap::Args;
+use indicatif::ProgressBar;
 use serde_json::json;
-use spanlith::version::{FileKind, NewFile, filenames, parse_file_name};
-use spanlith::{Comparator, Error, ErrorKind, Result, UserComparator};
+use spanlith::inspect::{FamilyToVerify, LogToVerify, TableToVerify, Verifier, Witnessed};
+use spanlith::version::version::newest_first_by_epoch;
+use spanlith::version::{FileKind, FileMeta, VersionEdit, filenames, parse_file_name};
+use spanlith::{Comparator, Result, UserComparator};
+use spanlith::{VerifyLevel, VerifyOptions, VerifyProgress, VerifyReport};
 use spanlith_env::Env;
-use spanlith_table::format::{BlockHandle, BlockKind, TRAILER_LEN};
-use spanlith_table::{ReaderOptions, TableReader};
-use spanlith_wal::{BatchIter, LogReader, ReadEvent};
+use spanlith_table::ReaderOptions;
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::ops::ControlFlow;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
+
+fn level(text: &str) -> std::result::Result<VerifyLevel, String> {
+    let all = [
+        VerifyLevel::Quick,
+        VerifyLevel::Checksums,
+        VerifyLevel::Full,
+    ];
+    let found = all.into_iter().find(|level| level.name() == text);
+    found.ok_or_else(|| "quick, checksums or full".to_string())
+}
 
 /// Checks a directory.
 #[derive(Debug, Args)]
@@ -35,44 +50,21 @@ pub struct Verify {
     /// Only the tables of this column family; MANIFEST and logs are shared and checked all the same
     #[arg(long, value_name = "NAME")]
     cf: Option<String>,
-    /// Also compares the order of keys, index, filter and properties with the entries
+    /// How much: quick (files, sizes, identities), checksums (every block and record), full (every
+    /// entry as well: order, bounds, counts, filters, values in blob files)
+    #[arg(long, value_name = "LEVEL", default_value = "checksums", value_parser = level)]
+    level: VerifyLevel,
+    /// The same as --level full
     #[arg(long)]
     deep: bool,
+    /// Reads at most so many bytes per second
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    bytes_per_second: u64,
     #[command(flatten)]
     files: FileFlags,
     /// Prints JSON
     #[arg(long)]
     json: bool,
-}
-
-/// What was checked and what was found.
-#[derive(Debug, Default)]
-pub struct Report {
-    /// Findings of all grades.
-    pub findings: Vec<Finding>,
-    /// Tables checked.
-    pub tables: u64,
-    /// Blocks whose checksum was compared.
-    pub blocks: u64,
-    /// Entries of tables that were compared, with `deep`.
-    pub entries: u64,
-    /// Logs read.
-    pub logs: u64,
-    /// Values in blob files checked.
-    pub blobs: u64,
-    /// Log records checked.
-    pub records: u64,
-    /// MANIFEST records checked.
-    pub edits: u64,
-    /// Bytes read.
-    pub bytes: u64,
-}
-
-impl Report {
-    /// Whether nothing is damaged and nothing was left out.
-    pub fn is_clean(&self) -> bool {
-        self.findings.iter().all(|f| f.grade == Grade::Note)
-    }
 }
 
 impl Verify {
@@ -81,27 +73,31 @@ impl Verify {
         let places = self.files.tables.parse()?;
         let inventory = Inventory::read_with_logs(&self.db, self.files.wal_dir.as_deref());
         let inventory = inventory.at(&self.db)?;
-        let total = inventory.table_bytes() + inventory.live_logs().map(|l| l.1).sum::<u64>();
-        let progress = term::bar(total, "B", "verifying");
+        let progress = term::bar(0, "B", "verifying");
         if let Some(name) = &self.cf {
             super::open::known_family(&inventory, name)?;
         }
         let scope = Scope {
-            deep: self.deep,
+            level: match self.deep {
+                true => VerifyLevel::Full,
+                false => self.level,
+            },
+            all_of_logs: false,
             family: self.cf.as_deref(),
             places: Some(&places),
-            meta_only: false,
+            bytes_per_second: self.bytes_per_second,
         };
-        let report = check(&inventory, scope, &mut |done| progress.set_position(done));
+        let report = check(&inventory, scope, &progress);
         progress.finish_and_clear();
         let clean = report.is_clean();
         let seconds = start.elapsed().as_secs_f64();
         let mut out = std::io::stdout().lock();
         if self.json {
             let object = json!({
-                "ok": clean, "tables": report.tables, "blocks": report.blocks,
-                "entries": report.entries, "blobs": report.blobs, "logs": report.logs, "log_records": report.records,
-                "manifest_records": report.edits, "bytes": report.bytes, "seconds": seconds,
+                "ok": clean, "level": report.level.name(), "tables": report.tables, "blocks": report.blocks,
+                "entries": report.entries, "blob_files": report.blob_files, "blobs": report.blobs,
+                "logs": report.logs, "log_records": report.log_records,
+                "manifest_records": report.manifest_records, "bytes": report.bytes, "seconds": seconds,
                 "findings": report.findings.iter().map(finding_json).collect::<Vec<_>>(),
             });
             writeln!(out, "{object}")?;
@@ -139,15 +135,15 @@ impl Verify {
 }
 
 /// One line about what was checked.
-pub fn summary(r: &Report) -> String {
-    let bad = r.findings.iter().filter(|f| f.grade != Grade::Note).count();
+pub fn summary(r: &VerifyReport) -> String {
+    let bad = r.problems().count();
     format!(
         "{} of {}, {} of {}, {}, {}; {}",
         counted(r.blocks, "block"),
         counted(r.tables, "table"),
-        counted(r.records, "record"),
+        counted(r.log_records, "record"),
         counted(r.logs, "log"),
-        counted(r.edits, "MANIFEST record"),
+        counted(r.manifest_records, "MANIFEST record"),
         bytes(r.bytes),
         counted(bad as u64, "finding"),
     )
@@ -156,77 +152,180 @@ pub fn summary(r: &Report) -> String {
 /// How much is checked.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Scope<'a> {
-    /// Compare the entries of tables with index, filter and properties.
-    pub deep: bool,
+    /// Of tables and blob files.
+    pub level: VerifyLevel,
+    /// Of logs: every record, even if of tables less is checked.
+    pub all_of_logs: bool,
     /// Only the tables of this family.
     pub family: Option<&'a str>,
     /// Where the tables are if not in the directory of the database.
     pub places: Option<&'a Places>,
-    /// Leave out the blocks of tables and the contents of blob files.
-    pub meta_only: bool,
+    /// Bytes read per second, at most; 0 for no limit.
+    pub bytes_per_second: u64,
 }
 
-/// Checks everything the inventory names; `progress` receives the bytes done.
-pub fn check(i: &Inventory, scope: Scope<'_>, progress: &mut dyn FnMut(u64)) -> Report {
-    let mut report = Report {
-        findings: i.findings.clone(),
-        edits: i.edits,
-        bytes: i.manifest_bytes,
-        ..Report::default()
+/// Checks everything the inventory names, and tells `progress` how far it is.
+pub fn check(i: &Inventory, scope: Scope<'_>, progress: &ProgressBar) -> VerifyReport {
+    let options = VerifyOptions {
+        bytes_per_second: scope.bytes_per_second,
+        ..VerifyOptions::new(scope.level)
     };
+    let mut tell = |p: &VerifyProgress<'_>| {
+        progress.set_length(p.total_bytes);
+        progress.set_position(p.done_bytes);
+        ControlFlow::Continue(())
+    };
+    let mut verifier = Verifier::new(&Env::system(), &options, &mut tell);
+    for finding in &i.findings {
+        verifier.add(finding.clone());
+    }
     if let (Some(id), Some(file)) = (&i.db_id, &i.identity)
         && id != file
     {
         let what = format!("says {file}, the MANIFEST says {id}, which counts");
-        report
-            .findings
-            .push(Finding::note(filenames::IDENTITY_FILE, None, what));
+        verifier.add(Finding::note(filenames::IDENTITY_FILE, None, what));
     }
-    let mut done = 0;
-    let wanted = |f: &&Family| scope.family.is_none_or(|name| name == f.name);
-    for family in i.families.values().filter(wanted) {
-        for f in family.files.values() {
-            check_table(i, family, f, scope, &mut report);
-            done += f.size;
-            progress(done);
-        }
-        for &number in family.blobs.keys() {
-            check_blobs(i, family, number, scope, &mut report);
-        }
-    }
-    let logs: Vec<(u64, u64)> = i.live_logs().collect();
-    for (n, &(number, size)) in logs.iter().enumerate() {
-        check_log(i, number, n + 1 == logs.len(), &mut report);
-        done += size;
-        progress(done);
-    }
-    note_strangers(i, &mut report);
+    let logs = i.live_logs().map(|l| l.1).sum::<u64>();
+    verifier.expect(i.table_bytes(), i.blob_bytes() + logs);
+    // Nobody calls it off.
+    let _ = check_files(i, scope, &mut verifier);
+    note_strangers(i, &mut verifier);
+    let mut report = verifier.finish();
+    report.manifest_records += i.edits;
+    report.bytes += i.manifest_bytes;
     report
 }
 
-/// Checks a blob file, which lies in the first directory of its family's tables.
-fn check_blobs(i: &Inventory, family: &Family, number: u64, scope: Scope<'_>, report: &mut Report) {
-    let name = filenames::blob_file_name(number);
-    let place = scope.places.and_then(|p| p.dir(&family.name, 0));
-    let path = place.unwrap_or(&i.dir).join(&name);
-    let size = Env::system().fs.size(&path);
-    let Ok(size) = size else {
-        let what = "missing; the MANIFEST names it";
-        report.findings.push(Finding::damage(&name, None, what));
+fn check_files(i: &Inventory, scope: Scope<'_>, verifier: &mut Verifier<'_>) -> Result<()> {
+    let wanted = |f: &&Family| scope.family.is_none_or(|name| name == f.name);
+    for family in i.families.values().filter(wanted) {
+        let family = family_to_verify(i, family, scope, verifier);
+        verifier.family(&family)?;
+    }
+    if scope.all_of_logs {
+        verifier.set_level(scope.level.max(VerifyLevel::Checksums));
+    }
+    let logs: Vec<u64> = i.live_logs().map(|l| l.0).collect();
+    let id = i.db_id.as_deref().or(i.identity.as_deref());
+    let mut missing = i.log_ends.range(i.first_live_log()..);
+    let newest = logs.last().copied();
+    let gone = missing.by_ref().map(|l| *l.0).filter(|n| !logs.contains(n));
+    let mut told = None;
+    for number in gone.collect::<Vec<_>>().into_iter().chain(logs.clone()) {
+        let name = filenames::log_file_name(number);
+        let log = LogToVerify {
+            number,
+            path: i.wal_dir.join(&name),
+            name,
+            db_id: id.unwrap_or_default(),
+            synced: i.log_ends.get(&number).copied().unwrap_or(0),
+            written: None,
+            cut: i.log_cuts.get(&number).copied(),
+            is_newest: Some(number) == newest,
+        };
+        told = told.max(verifier.log(&log)?);
+    }
+    if let Some(told) = told {
+        compare_manifest(i, told, verifier);
+    }
+    Ok(())
+}
+
+/// Compares the MANIFEST with what a log says of it.
+fn compare_manifest(i: &Inventory, told: Witnessed, verifier: &mut Verifier<'_>) {
+    let Some(FileKind::Manifest(number)) = parse_file_name(&i.manifest) else {
         return;
     };
-    if scope.meta_only {
-        return;
+    if told.number > number {
+        let what = format!(
+            "names MANIFEST {number:06}, but a log says that MANIFEST {:06} had become current",
+            told.number
+        );
+        verifier.add(Finding::damage(filenames::CURRENT_FILE, None, what));
+    } else if told.number == number && told.size > i.manifest_end {
+        let what = format!(
+            "ends here, though a log says that {} bytes of it had been synced",
+            told.size
+        );
+        let at = Some(i.manifest_end);
+        verifier.add(Finding::damage(&i.manifest, at, what));
     }
-    report.bytes += size;
-    match crate::dump::verify_blobs(&path) {
-        Ok(blobs) => report.blobs += blobs,
-        Err(e) => report.findings.push(Finding::from_error(&name, None, &e)),
+}
+
+/// What is verified of a family; tables whose directory nobody named are findings.
+fn family_to_verify(
+    i: &Inventory,
+    family: &Family,
+    scope: Scope<'_>,
+    verifier: &mut Verifier<'_>,
+) -> FamilyToVerify {
+    let comparator = comparator_or_stand_in(&family.comparator);
+    let mut files: Vec<Arc<FileMeta>> = Vec::new();
+    for f in family.files.values() {
+        let mut edit = VersionEdit {
+            new_files: vec![f.clone()],
+            ..VersionEdit::default()
+        };
+        edit.pad_timestamps(comparator.timestamp_size());
+        let described = edit.new_files.iter();
+        files.extend(described.map(|f| Arc::new(FileMeta::from_new_file(f, None))));
+    }
+    // In the order in which a version holds them.
+    files.sort_by(|a, b| {
+        let in_level = match a.level {
+            0 => newest_first_by_epoch(a, b),
+            _ => comparator.compare_internal(&a.smallest, &b.smallest),
+        };
+        a.level.cmp(&b.level).then(in_level)
+    });
+    let mut tables = Vec::new();
+    for file in files {
+        let mut name = filenames::table_file_name(file.number);
+        let legacy = filenames::legacy_table_file_name(file.number);
+        let place = scope.places.and_then(|p| p.dir(&family.name, file.path_id));
+        let dir = place.unwrap_or(&i.dir);
+        let is_there = |name: &str| match place {
+            Some(dir) => dir.join(name).exists(),
+            None => i.listing.contains_key(name),
+        };
+        if !is_there(&name) && is_there(&legacy) {
+            name = legacy;
+        } else if !is_there(&name) && place.is_none() && file.path_id != 0 {
+            let what = format!(
+                "in directory {} of its paths, which --db-paths or --cf-paths names",
+                file.path_id
+            );
+            verifier.add(Finding::new(Grade::Unchecked, &name, None, what));
+            continue;
+        }
+        let path = dir.join(&name);
+        tables.push(TableToVerify {
+            level: file.level as usize,
+            name: match place {
+                Some(_) => path.display().to_string(),
+                None => name,
+            },
+            path,
+            file,
+        });
+    }
+    let blob_dir = scope.places.and_then(|p| p.dir(&family.name, 0));
+    FamilyToVerify {
+        is_ordered: Comparator::from_name(&family.comparator).is_some(),
+        comparator: family.comparator.clone(),
+        readers: ReaderOptions {
+            comparator,
+            ..ReaderOptions::default()
+        },
+        tables,
+        blob_dir: blob_dir.unwrap_or(&i.dir).to_path_buf(),
+        // What the MANIFEST counts leaves out header and footer of old writers.
+        blobs: family.blobs.keys().map(|&n| (n, 0)).collect(),
     }
 }
 
 /// Tables that are there and that nobody needs.
-fn note_strangers(i: &Inventory, report: &mut Report) {
+fn note_strangers(i: &Inventory, verifier: &mut Verifier<'_>) {
     let live: BTreeSet<u64> = i
         .families
         .values()
@@ -238,7 +337,7 @@ fn note_strangers(i: &Inventory, report: &mut Report) {
             && !live.contains(&n)
         {
             let what = "the MANIFEST does not name it; it is not part of the database";
-            report.findings.push(Finding::note(name, None, what));
+            verifier.add(Finding::note(name, None, what));
         }
     }
 }
@@ -263,238 +362,4 @@ pub fn comparator_or_stand_in(name: &str) -> Comparator {
         None if name.is_empty() => Comparator::Bytewise,
         None => Comparator::User(Arc::new(NameOnly(name.to_string()))),
     }
-}
-
-/// Checks a table in a directory that the flags name.
-fn check_table_in(
-    dir: &Path,
-    family: &Family,
-    f: &NewFile,
-    scope: Scope<'_>,
-    report: &mut Report,
-) -> Result<()> {
-    let mut name = filenames::table_file_name(f.number);
-    let fs = &Env::system().fs;
-    let mut size = fs.size(&dir.join(&name));
-    if size.is_err() {
-        let legacy = filenames::legacy_table_file_name(f.number);
-        if let Ok(found) = fs.size(&dir.join(&legacy)) {
-            (name, size) = (legacy, Ok(found));
-        }
-    }
-    let path = dir.join(&name);
-    let size = match size {
-        Ok(size) => size,
-        Err(e) => {
-            let what = format!("missing; the MANIFEST names it in level {} ({e})", f.level);
-            let shown = path.display().to_string();
-            report.findings.push(Finding::damage(&shown, None, what));
-            return Ok(());
-        }
-    };
-    let shown = path.display().to_string();
-    note_size(&shown, size, f, report);
-    report.tables += 1;
-    check_blocks(&path, &shown, size, family, f, scope, report)
-}
-
-/// Notes a table whose size is not that of the MANIFEST.
-fn note_size(name: &str, size: u64, f: &NewFile, report: &mut Report) {
-    if size != f.size {
-        let what = format!("{size} bytes, the MANIFEST says {}", f.size);
-        let at = Some(size.min(f.size));
-        report.findings.push(Finding::damage(name, at, what));
-    }
-}
-
-fn check_table(i: &Inventory, family: &Family, f: &NewFile, scope: Scope<'_>, report: &mut Report) {
-    let mut name = filenames::table_file_name(f.number);
-    let place = scope.places.and_then(|p| p.dir(&family.name, f.path_id));
-    if let Some(dir) = place {
-        if let Err(e) = check_table_in(dir, family, f, scope, report) {
-            report.findings.push(Finding::from_error(&name, None, &e));
-        }
-        return;
-    }
-    if !i.listing.contains_key(&name) {
-        let legacy = filenames::legacy_table_file_name(f.number);
-        if i.listing.contains_key(&legacy) {
-            name = legacy;
-        } else if f.path_id != 0 {
-            report.findings.push(Finding {
-                grade: Grade::Unchecked,
-                file: name,
-                offset: None,
-                what: format!(
-                    "in directory {} of its paths, which --db-paths or --cf-paths names",
-                    f.path_id
-                ),
-            });
-            return;
-        } else {
-            let what = format!("missing; the MANIFEST names it in level {}", f.level);
-            report.findings.push(Finding::damage(&name, None, what));
-            return;
-        }
-    }
-    let size = i.listing.get(&name).copied().unwrap_or(0);
-    note_size(&name, size, f, report);
-    report.tables += 1;
-    if let Err(e) = check_blocks(&i.dir.join(&name), &name, size, family, f, scope, report) {
-        report.findings.push(Finding::from_error(&name, None, &e));
-    }
-}
-
-fn check_blocks(
-    path: &Path,
-    name: &str,
-    size: u64,
-    family: &Family,
-    f: &NewFile,
-    scope: Scope<'_>,
-    report: &mut Report,
-) -> Result<()> {
-    let file = Env::system().fs.open_random(path)?;
-    let options = ReaderOptions {
-        comparator: comparator_or_stand_in(&family.comparator),
-        expected_unique_id: Some(f.unique_id),
-        largest_seqno: f.largest_seqno,
-        file_number: f.number,
-        level: i32::try_from(f.level).unwrap_or(-1),
-        ..ReaderOptions::default()
-    };
-    let reader = match TableReader::open(file.clone(), size, options.clone()) {
-        Err(e) if e.kind() == ErrorKind::Corruption && e.message().contains("unique ID") => {
-            // Another table under this name: said, and its blocks are checked all the same.
-            report.findings.push(Finding::from_error(name, None, &e));
-            let options = ReaderOptions {
-                expected_unique_id: None,
-                ..options
-            };
-            TableReader::open(file.clone(), size, options)?
-        }
-        other => other?,
-    };
-    if scope.meta_only {
-        return Ok(());
-    }
-    let dump = reader.dump()?;
-    let mut blocks: Vec<(BlockHandle, BlockKind)> =
-        vec![(dump.footer.metaindex, BlockKind::MetaIndex)];
-    blocks.extend(dump.metaindex.iter().map(|(name, handle)| {
-        let kind = match name.as_str() {
-            "rocksdb.properties" => BlockKind::Properties,
-            "rocksdb.index" => BlockKind::Index,
-            _ => BlockKind::Filter,
-        };
-        (*handle, kind)
-    }));
-    blocks.extend(dump.footer.index.map(|handle| (handle, BlockKind::Index)));
-    blocks.extend(
-        dump.index
-            .iter()
-            .map(|(_, handle)| (*handle, BlockKind::Data)),
-    );
-    let mut buffer = Vec::new();
-    let before = report.findings.len();
-    for (handle, kind) in blocks {
-        report.blocks += 1;
-        let checked = read_stored(&*file, handle, size, &mut buffer).and_then(|()| {
-            dump.footer
-                .checksum
-                .open(&buffer, handle, true, kind, path)
-                .map(drop)
-        });
-        if let Err(e) = checked {
-            report
-                .findings
-                .push(Finding::from_error(name, Some(handle.offset), &e));
-        }
-    }
-    report.bytes += size;
-    if scope.deep && report.findings.len() == before {
-        if Comparator::from_name(&family.comparator).is_none() {
-            return Err(Error::not_supported(format!(
-                "order of keys {}",
-                family.comparator
-            )));
-        }
-        report.entries += reader.verify_contents()?;
-    }
-    Ok(())
-}
-
-/// Reads a block with its trailer.
-fn read_stored(
-    file: &dyn spanlith_env::RandomAccessFile,
-    handle: BlockHandle,
-    size: u64,
-    buffer: &mut Vec<u8>,
-) -> Result<()> {
-    let fits = handle.end().is_some_and(|end| end <= size);
-    let len = usize::try_from(handle.size)
-        .ok()
-        .and_then(|n| n.checked_add(TRAILER_LEN));
-    let Some(len) = len.filter(|_| fits) else {
-        return Err(
-            Error::corruption("block reaches beyond the end of the file")
-                .with_offset(handle.offset)
-                .with("size", handle.size),
-        );
-    };
-    buffer.resize(len, 0);
-    let n = file.read_at(handle.offset, buffer)?;
-    buffer.truncate(n);
-    Ok(())
-}
-
-fn check_log(i: &Inventory, number: u64, newest: bool, report: &mut Report) {
-    let name = filenames::log_file_name(number);
-    let file = match Env::system().fs.open_sequential(&i.wal_dir.join(&name)) {
-        Ok(file) => file,
-        Err(e) => return report.findings.push(Finding::from_error(&name, None, &e)),
-    };
-    report.logs += 1;
-    let mut reader = LogReader::new(file, number);
-    loop {
-        match reader.next_event() {
-            Ok(ReadEvent::Record { offset, .. }) => {
-                report.records += 1;
-                let walked = BatchIter::new(reader.record())
-                    .and_then(|batch| batch.into_iter().try_for_each(|op| op.map(drop)));
-                if let Err(e) = walked {
-                    report
-                        .findings
-                        .push(Finding::from_error(&name, Some(offset), &e));
-                }
-            }
-            Ok(ReadEvent::Corruption {
-                offset,
-                dropped,
-                kind,
-                tail,
-            }) => {
-                let what = format!("{kind} ({dropped} bytes dropped)");
-                report.findings.push(if tail && newest {
-                    Finding::note(
-                        &name,
-                        Some(offset),
-                        format!("torn end, as after a crash: {what}"),
-                    )
-                } else {
-                    Finding::damage(&name, Some(offset), what)
-                });
-            }
-            Ok(ReadEvent::Eof) => break,
-            Ok(_) => {}
-            Err(e) => {
-                let at = reader.position();
-                report
-                    .findings
-                    .push(Finding::from_error(&name, Some(at), &e));
-                break;
-            }
-        }
-    }
-    report.bytes += reader.position();
 }

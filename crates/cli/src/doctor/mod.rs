@@ -121,15 +121,17 @@ impl Doctor {
             cf: "default".to_string(),
             how: self.how,
         };
-        let total = inventory.table_bytes() + inventory.live_logs().map(|l| l.1).sum::<u64>();
-        let progress = term::bar(total, "B", "examining");
+        let progress = term::bar(0, "B", "examining");
         let scope = Scope {
-            deep: false,
-            family: None,
+            level: match self.quick {
+                true => spanlith::VerifyLevel::Quick,
+                false => spanlith::VerifyLevel::Checksums,
+            },
+            all_of_logs: true,
             places: Some(&places),
-            meta_only: self.quick,
+            ..Scope::default()
         };
-        let found = verify::check(&inventory, scope, &mut |done| progress.set_position(done));
+        let found = verify::check(&inventory, scope, &progress);
         progress.finish_and_clear();
         let mut cases = cases::explain(&inventory, &places, &found.findings);
         let rehearsal = (!self.no_rehearsal).then(|| {

@@ -3,10 +3,7 @@
 use super::{Dump, Record, folder};
 use crate::bytes::show;
 use crate::fail::At;
-use spanlith::blob::{
-    BlobFileReader, BlobFooter, BlobHeader, BlobPointer, BlobRecordHeader, ExpectedFamily,
-    FOOTER_LEN, HEADER_LEN, RECORD_HEADER_LEN,
-};
+use spanlith::blob::{BlobFooter, BlobHeader, FOOTER_LEN, HEADER_LEN, walk_blobs};
 use spanlith::{Error, Result};
 use spanlith_env::{Env, RandomAccessFile};
 use std::io::{BufWriter, Write};
@@ -61,79 +58,20 @@ fn dump(path: &Path, args: &Dump, out: &mut dyn Write) -> std::io::Result<Result
     if let Err(e) = footer {
         return Ok(Err(e));
     }
-    each(&file, &header, end, &mut |key, value, pointer| {
-        Record::new("blob")
+    let mut printed = Ok(());
+    let walked = walk_blobs(&file, &mut |key, value, pointer| {
+        printed = Record::new("blob")
             .with("offset", pointer.offset)
             .with("stored_bytes", pointer.size)
             .with("key", show(key, hex))
             .with("value", show(value, hex))
-            .print(out, json)
-    })
-}
-
-/// Reads a whole blob file and verifies its checksums; returns the number of its blobs.
-///
-/// # Errors
-/// The first damage, or failure to read.
-pub fn verify(path: &Path) -> Result<u64> {
-    let file = Env::system().fs.open_random(path)?;
-    let header = BlobHeader::decode(&read(&file, 0, HEADER_LEN as u64)?)?;
-    let end = file.size().saturating_sub(FOOTER_LEN as u64);
-    let footer = BlobFooter::decode(&read(&file, end, FOOTER_LEN as u64)?)?;
-    let mut blobs = 0;
-    let walked = each(&file, &header, end, &mut |_, _, _| {
-        blobs += 1;
-        Ok(())
+            .print(out, json);
+        match &printed {
+            Ok(()) => Ok(()),
+            // Said by what printing returned.
+            Err(_) => Err(Error::aborted("")),
+        }
     });
-    // The visitor does no I/O.
-    walked.unwrap_or(Ok(()))?;
-    if blobs != footer.blobs {
-        return Err(Error::corruption(
-            "blob file with another number of blobs than its footer says",
-        )
-        .with("footer", footer.blobs)
-        .with("found", blobs));
-    }
-    Ok(blobs)
-}
-
-/// What is done with each blob: its key, its value and where it is.
-type Visit<'v> = &'v mut dyn FnMut(&[u8], &[u8], &BlobPointer) -> std::io::Result<()>;
-
-/// Visits each blob before `end`; the inner result is that of reading the file.
-fn each(
-    file: &Arc<dyn RandomAccessFile>,
-    header: &BlobHeader,
-    end: u64,
-    visit: Visit<'_>,
-) -> std::io::Result<Result<()>> {
-    let reader = match BlobFileReader::open(file.clone(), ExpectedFamily::Any) {
-        Ok(reader) => reader,
-        Err(e) => return Ok(Err(e)),
-    };
-    let mut at = HEADER_LEN as u64;
-    while at < end {
-        let next = || -> Result<_> {
-            let head = read(file, at, RECORD_HEADER_LEN as u64)?;
-            let head = BlobRecordHeader::decode(&head).map_err(|e| e.with_offset(at))?;
-            let key_at = at + RECORD_HEADER_LEN as u64;
-            let key = read(file, key_at, head.key_len)?;
-            let pointer = BlobPointer {
-                file: 0,
-                offset: key_at + head.key_len,
-                size: head.value_len,
-                compression: header.compression,
-            };
-            let value = reader.get(&key, &pointer, true);
-            let value = value.map_err(|e| e.with_offset(at))?;
-            Ok((key, value, pointer))
-        };
-        let (key, value, pointer) = match next() {
-            Ok(record) => record,
-            Err(e) => return Ok(Err(e)),
-        };
-        visit(&key, &value, &pointer)?;
-        at = pointer.offset + pointer.size;
-    }
-    Ok(Ok(()))
+    printed?;
+    Ok(walked.map(drop))
 }

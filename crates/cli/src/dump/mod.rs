@@ -8,7 +8,6 @@ mod manifest;
 mod sst;
 mod wal;
 
-pub use blob::verify as verify_blobs;
 pub use sst::open as open_table;
 
 use crate::fail::shell_word;

@@ -192,10 +192,13 @@ fn check(
         let inventory = Inventory::read(dir).at(dir)?;
         let progress = term::bar(inventory.table_bytes(), "B", "verifying");
         let scope = Scope {
-            deep: dir == data,
+            level: match dir == data {
+                true => spanlith::VerifyLevel::Full,
+                false => spanlith::VerifyLevel::Checksums,
+            },
             ..Scope::default()
         };
-        let report = verify::check(&inventory, scope, &mut |done| progress.set_position(done));
+        let report = verify::check(&inventory, scope, &progress);
         progress.finish_and_clear();
         blocks += report.blocks;
         let name = dir
@@ -206,11 +209,7 @@ fn check(
             report.is_clean(),
             &format!("{name}: {}", verify::summary(&report)),
         );
-        for f in report
-            .findings
-            .iter()
-            .filter(|f| f.grade != crate::inventory::Grade::Note)
-        {
+        for f in report.problems() {
             show.wrong(&format!("{}{}: {}", f.file, crate::db::place(f), f.what));
         }
     }

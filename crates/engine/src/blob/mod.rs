@@ -16,11 +16,13 @@ mod references;
 mod source;
 #[cfg(test)]
 mod tests;
+mod walk;
 
 pub use format::{
     BlobFooter, BlobHeader, BlobRecordHeader, FOOTER_LEN, HEADER_LEN, RECORD_HEADER_LEN,
 };
 pub use index::{BlobIndex, BlobPointer};
 pub use reader::{BlobFileReader, ExpectedFamily};
-pub(crate) use references::each_reference;
+pub(crate) use references::{each_pointer, each_reference};
 pub use source::{BlobRead, BlobSource};
+pub use walk::{VisitBlob, walk_blobs};

@@ -16,6 +16,7 @@ mod set_options;
 mod stats_family;
 mod timed;
 mod verbs;
+mod verify;
 
 pub use builder::OpenBuilder;
 pub use changes::{Change, Changes, LogFile};

@@ -9,7 +9,7 @@ use std::path::Path;
 const LIMIT: u64 = 64 << 10;
 
 /// Number of the MANIFEST that CURRENT names.
-pub(super) fn read_current(env: &Env, dir: &Path) -> Result<u64> {
+pub(crate) fn read_current(env: &Env, dir: &Path) -> Result<u64> {
     let path = dir.join(filenames::CURRENT_FILE);
     let content = env.fs.read_all(&path, LIMIT)?;
     filenames::parse_current(&content).map_err(|e| e.with_path(&path))

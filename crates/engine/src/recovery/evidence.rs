@@ -106,7 +106,7 @@ pub(super) struct Dropped {
 }
 
 /// What is known of one log while it is read.
-pub(super) struct LogJudge<'a> {
+pub(crate) struct LogJudge<'a> {
     place: NotePlace<'a>,
     /// Bytes that had been durable.
     proven: u64,
@@ -119,14 +119,14 @@ pub(super) struct LogJudge<'a> {
 }
 
 /// What was found where reading fails.
-pub(super) struct Finding {
+pub(crate) struct Finding {
     /// The bytes that fail had been durable, as so many of the log.
     pub proven: Option<u64>,
 }
 
 impl<'a> LogJudge<'a> {
     /// Begins with a log of which `synced` bytes are known to have been durable.
-    pub(super) fn new(db_id: &'a str, log: FileNumber, synced: u64) -> Self {
+    pub(crate) fn new(db_id: &'a str, log: FileNumber, synced: u64) -> Self {
         Self {
             place: NotePlace {
                 db_id,
@@ -141,7 +141,7 @@ impl<'a> LogJudge<'a> {
     }
 
     /// The note that the record at `offset` is, if it is one of ours.
-    pub(super) fn note(&mut self, record: &[u8], offset: u64) -> Option<Note> {
+    pub(crate) fn note(&mut self, record: &[u8], offset: u64) -> Option<Note> {
         let place = NotePlace {
             offset,
             ..self.place
@@ -154,22 +154,22 @@ impl<'a> LogJudge<'a> {
     }
 
     /// Number of the log.
-    pub(super) fn log(&self) -> FileNumber {
+    pub(crate) fn log(&self) -> FileNumber {
         self.place.log
     }
 
     /// What witnesses behind the place where reading failed say of the MANIFEST.
-    pub(super) fn manifest(&self) -> Option<ManifestExtent> {
+    pub(crate) fn manifest(&self) -> Option<ManifestExtent> {
         self.manifest
     }
 
     /// Records known to lie behind the place where reading failed first.
-    pub(super) fn records(&self) -> u64 {
+    pub(crate) fn records(&self) -> u64 {
         self.records
     }
 
     /// Reading ends, at `offset`, which may be that of the end of the file.
-    pub(super) fn end(&self, offset: u64) -> Finding {
+    pub(crate) fn end(&self, offset: u64) -> Finding {
         Finding {
             proven: (self.proven > offset && !self.has_failed).then_some(self.proven),
         }
@@ -180,7 +180,7 @@ impl<'a> LogJudge<'a> {
     ///
     /// # Errors
     /// Those of the file.
-    pub(super) fn fail(
+    pub(crate) fn fail(
         &mut self,
         env: &Env,
         path: &Path,
@@ -215,7 +215,7 @@ impl<'a> LogJudge<'a> {
 }
 
 /// What a MANIFEST that cannot be read beyond some point was.
-pub(super) struct ManifestFinding {
+pub(crate) struct ManifestFinding {
     /// It was longer, or whole.
     pub is_damaged: bool,
     /// Bytes of it that had been durable.
@@ -227,7 +227,7 @@ pub(super) struct ManifestFinding {
 ///
 /// # Errors
 /// Those of the file.
-pub(super) fn of_manifest(
+pub(crate) fn of_manifest(
     env: &Env,
     path: &Path,
     offset: u64,

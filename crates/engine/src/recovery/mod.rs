@@ -22,6 +22,8 @@ mod reuse;
 mod timestamps;
 mod wal_filter;
 
+pub(crate) use current::read_current;
+pub(crate) use evidence::{LogJudge, of_manifest};
 pub(crate) use lost::destroy_lost;
 pub(crate) use open::{list_families, open};
 pub use request::OpenRequest;

@@ -32,6 +32,7 @@ mod set_options;
 mod shape;
 mod times;
 mod timestamps;
+mod verify;
 mod wal_filter;
 mod wal_forms;
 mod wal_life;

@@ -100,6 +100,18 @@ impl TableReader {
     /// # Errors
     /// `Corruption` for the first contradiction.
     pub fn verify_contents(self: &Arc<Self>) -> Result<u64> {
+        self.verify_contents_with(&mut |_, _| Ok(()))
+    }
+
+    /// As [`Self::verify_contents`], and shows each point entry, internal key and value, to `visit`
+    /// once its key is checked.
+    ///
+    /// # Errors
+    /// As there; the first error of `visit`, which ends it.
+    pub fn verify_contents_with(
+        self: &Arc<Self>,
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>,
+    ) -> Result<u64> {
         let cmp = &self.options.comparator;
         let broken =
             |what: &str| Error::corruption(format!("T1: {what}")).with_path(self.file.path());
@@ -136,6 +148,7 @@ impl TableReader {
             if !self.prefix_may_match(seek, &ReadParams::default()) {
                 return Err(broken("filter denies a prefix").with("key", key.escape_ascii()));
             }
+            visit(key, iter.value())?;
             entries += 1;
             key_bytes += key.len() as u64;
             value_bytes += iter.value().len() as u64;
