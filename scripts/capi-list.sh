@@ -101,6 +101,9 @@ In the C API:
 
 RocksDB 11.8.1's, but for these, most of them where it loses data or stops the database:
 
+- Background compactions wait while less than `min_free_bytes` are free (room for one memtable of each
+  family, at most 64 MiB). A directory may hold `SPANLITH`, with the options that RocksDB does not have, if
+  some are not at their defaults.
 - A write that could not be applied (a range that ends before it begins, a merge without an operator, a
   batch that does not decode, a family that was dropped) is refused before it is logged, and writes go on.
 - Merge records in a log fail an open without their operator instead of dropping everything behind them.

@@ -91,6 +91,7 @@ fn open(
     options.env.prepare(&dir)?;
     let mut builder = Db::builder(dir)
         .options(options.db.clone())
+        .evidence(options.evidence.clone())
         .env(options.env());
     for family in families {
         builder = builder.family(family);

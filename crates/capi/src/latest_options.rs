@@ -5,7 +5,7 @@ use crate::env::rocksdb_env_t;
 use crate::ffi::{array, boxed, malloc_array, malloc_copy, path, report, unbox};
 use crate::options::rocksdb_options_t;
 use libc::{c_char, c_void};
-use spanlith::options::{BlockBasedTableOptions, CfOptions, DbOptions, OptionsFile};
+use spanlith::options::{BlockBasedTableOptions, CfOptions, DbOptions, OptionsFile, Sidecar};
 use spanlith_base::Result;
 use spanlith_table::BlockCache;
 use std::path::Path;
@@ -45,6 +45,9 @@ fn load(
         names: Vec::new(),
         families: Vec::new(),
     };
+    if let Some(own) = Sidecar::load(&env.env, dir)? {
+        loaded.db.evidence = own.evidence;
+    }
     for (name, cf, table) in file.families {
         loaded.names.push(name);
         loaded

@@ -71,6 +71,7 @@ mod options_components;
 mod options_presets;
 mod options_rows;
 mod options_text;
+mod own_options;
 mod perf;
 mod pinned;
 mod property;

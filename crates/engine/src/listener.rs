@@ -255,6 +255,17 @@ pub struct ErrorRecoveryInfo {
     pub new_error: Option<Error>,
 }
 
+/// A writing call to the disk, or a job, that has not come back.
+#[derive(Clone, Debug)]
+pub struct DiskStallInfo {
+    /// The file or directory, or the name of the job.
+    pub path: PathBuf,
+    /// The call, in words: `append`, `sync`, `job` …
+    pub call: &'static str,
+    /// For how long it has been seen under way, at least.
+    pub lasting: std::time::Duration,
+}
+
 /// A part of a log that an open did not replay.
 #[derive(Clone, Debug)]
 pub struct DroppedTail {
@@ -340,6 +351,8 @@ listeners! {
     on_stall_conditions_changed(WriteStallInfo);
     /// An open, which is not finished yet, did not replay a part of a log.
     on_recovery_dropped_tail(DroppedTail);
+    /// A writing call to the disk, or a job, has not come back for too long; told once for each.
+    on_disk_stalled(DiskStallInfo);
 }
 
 struct Member {

@@ -23,6 +23,7 @@ pub mod timed;
 pub mod trace;
 pub mod traits;
 mod uring;
+pub mod watch;
 
 pub use clock::{SystemClock, VirtualClock};
 pub use executor::{ManualExecutor, ThreadExecutor};
@@ -37,3 +38,4 @@ pub use sys::usable_size;
 pub use timed::TimedFs;
 pub use trace::TraceFs;
 pub use traits::*;
+pub use watch::{IoWatch, Stalled, WatchedCall, WatchedFs};

@@ -12,7 +12,7 @@ use crate::inventory::Inventory;
 use crate::places::{FileFlags, Places};
 use clap::Args;
 use spanlith::options::ini::ParsedCf;
-use spanlith::options::{DbOptions, MergeOperatorChoice, ParsedOptions};
+use spanlith::options::{DbOptions, EvidenceOptions, MergeOperatorChoice, ParsedOptions, Sidecar};
 use spanlith::{Cf, Comparator, Db, ErrorKind, FamilyOptions, MergeOperator, OpenBuilder};
 use spanlith_env::Env;
 use std::path::{Path, PathBuf};
@@ -116,6 +116,9 @@ impl Target {
         let mut write_prepared = false;
         loop {
             let mut builder = Db::builder(&self.db).options(options.clone());
+            if let Some(own) = own_options(&self.db) {
+                builder = builder.evidence(own);
+            }
             if !known.places.db.is_empty() {
                 builder = builder.db_paths(known.places.db.clone());
             }
@@ -222,6 +225,9 @@ impl Target {
         }
         options.wal_dir = self.wal_dir(&known)?;
         builder = builder.options(options).create_if_missing(flags.create);
+        if let Some(own) = own_options(&self.db).filter(|_| !flags.default_options) {
+            builder = builder.evidence(own);
+        }
         if !known.places.db.is_empty() {
             builder = builder.db_paths(known.places.db.clone());
         }
@@ -382,6 +388,12 @@ impl Target {
             },
         }
     }
+}
+
+/// The options that RocksDB does not have, if the directory says some that can be read.
+fn own_options(dir: &Path) -> Option<EvidenceOptions> {
+    let sidecar = Sidecar::load(&Env::system(), dir).ok()??;
+    Some(sidecar.evidence)
 }
 
 fn parse_all<T: FromStr<Err = Usage>>(texts: &[String]) -> Result<Vec<T>, Usage> {

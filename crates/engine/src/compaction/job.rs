@@ -5,8 +5,8 @@ use super::outputs::Outputs;
 use super::own_readers::described_anew;
 use crate::compaction::{Below, CompactionIter, IterSettings};
 use crate::core::{
-    DbState, Engine, Family, FamilySettings, FamilyState, JobTimes, Place, WrittenBy, gate,
-    panicked,
+    DbState, Engine, Family, FamilySettings, FamilyState, JobTimes, Place, ShortDirs, WrittenBy,
+    gate, panicked,
 };
 use crate::filter::{FilterContext, TableCreation, protective_filter};
 use crate::iter::{LevelIter, MergingIter, Source};
@@ -76,12 +76,16 @@ pub(crate) fn manual_paused() -> Error {
 impl Engine {
     /// Body of a background compaction job: picks, runs, and asks for the next.
     pub(crate) fn background_compaction(self: &Arc<Self>) {
+        let short = self.short_dirs();
         let job = {
             let mut state = self.state.lock();
             state.compactions_queued = state.compactions_queued.saturating_sub(1);
-            let job = self.next_job(&mut state);
+            let (job, held_back) = self.next_job(&mut state, &short);
             if job.is_none() {
                 drop(state);
+                if let Some(e) = held_back {
+                    self.set_error(Place::Compaction, &e);
+                }
                 self.changed.notify_all();
                 return;
             }
@@ -123,20 +127,55 @@ impl Engine {
         done.unwrap_or_else(|panic| Err(panicked("compaction", &*panic)))
     }
 
-    /// The next compaction of the family that has waited longest.
-    fn next_job(&self, state: &mut DbState) -> Option<CompactionJob> {
+    /// The next compaction of the family that has waited longest and may write; if there is none, why
+    /// one was held back.
+    fn next_job(
+        &self,
+        state: &mut DbState,
+        short: &ShortDirs,
+    ) -> (Option<CompactionJob>, Option<Error>) {
         if state.manual > 0 || state.paused > 0 || state.ends() {
-            return None;
+            return (None, None);
         }
         if state.trouble.stops_work() || state.trouble.holds(Place::Compaction) {
-            return None;
+            return (None, None);
         }
+        let (mut held, mut refusal) = (Vec::new(), None);
+        let job = self.pick_job(state, short, &mut |id, e| {
+            held.push(id);
+            refusal = Some(e);
+        });
+        if job.is_some() {
+            // Their turn comes again.
+            for id in held {
+                if let Some(f) = state.family_mut(id) {
+                    f.compaction_queued = true;
+                    state.compaction_queue.push_back(id);
+                }
+            }
+        }
+        (job, refusal)
+    }
+
+    fn pick_job(
+        &self,
+        state: &mut DbState,
+        short: &ShortDirs,
+        hold_back: &mut dyn FnMut(u32, Error),
+    ) -> Option<CompactionJob> {
         while let Some(id) = state.compaction_queue.pop_front() {
             let Some(f) = state.family_mut(id) else {
                 continue;
             };
             f.compaction_queued = false;
-            match pick_leveled(&self.picker_input(f)) {
+            let picked = pick_leveled(&self.picker_input(f));
+            if let Some(plan) = &picked
+                && let Some(e) = short.refusal(&f.family, &f.settings, plan)
+            {
+                hold_back(id, e);
+                continue;
+            }
+            match picked {
                 // Without room it waits for the next install, as if nothing could run.
                 Some(plan) if !self.reserve_space(&f.family, room_for(&plan)) => {
                     f.compaction_due = false;

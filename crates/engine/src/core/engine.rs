@@ -19,7 +19,7 @@ use spanlith_base::perf::PerfCounter;
 use spanlith_base::stats::Statistics;
 use spanlith_base::sync::{ArcCell, Condvar, GroupQueue, Guard, Mutex};
 use spanlith_base::{Error, FileNumber, Result, SequenceNumber};
-use spanlith_env::{Env, FileLock};
+use spanlith_env::{Env, FileLock, IoWatch, Stalled};
 use spanlith_wal::LogWriter;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
@@ -51,6 +51,8 @@ pub(crate) struct Components {
     pub statistics: Option<Arc<Statistics>>,
     /// Who is told what happens.
     pub listeners: Arc<Listeners>,
+    /// Knows which writing calls are under way; `env` tells it.
+    pub watch: Option<Arc<IoWatch>>,
 }
 
 /// An open database.
@@ -123,6 +125,12 @@ pub(crate) struct Engine {
     pub times_timer: std::sync::Mutex<TimesTimer>,
     /// Tries again what failed.
     pub resume_timer: std::sync::Mutex<Option<Box<dyn Send + Sync>>>,
+    /// Looks for calls to the disk that do not come back.
+    pub disk_timer: std::sync::Mutex<Option<Box<dyn Send + Sync>>>,
+    /// What the last look found.
+    pub stalled: Mutex<Vec<Stalled>>,
+    /// The file that reserves room on the disk is there.
+    pub has_reserve: AtomicBool,
     /// Looks at flushes that wait for history to be given up, once there was one.
     pub postponed_timer: std::sync::Mutex<Option<Box<dyn Send + Sync>>>,
 }
@@ -194,6 +202,9 @@ impl Engine {
             age_timer: std::sync::Mutex::new(None),
             resume_timer: std::sync::Mutex::new(None),
             postponed_timer: std::sync::Mutex::new(None),
+            disk_timer: std::sync::Mutex::new(None),
+            stalled: Mutex::new(rank::LEAF, Vec::new()),
+            has_reserve: AtomicBool::new(false),
             times: Mutex::new(rank::LEAF, SeqnoTimes::default()),
             times_timer: std::sync::Mutex::new(None),
         })

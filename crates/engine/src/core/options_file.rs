@@ -1,6 +1,8 @@
 //! Writes OPTIONS files and keeps the two newest.
 
 use super::Engine;
+use crate::options::Sidecar;
+use crate::options::sidecar::SIDECAR_FILE;
 use crate::version::{FileKind, filenames, parse_file_name};
 use spanlith_base::Result;
 use spanlith_env::IoActivity;
@@ -25,8 +27,32 @@ impl Engine {
         let number = self.new_file_number();
         fs.rename(&temp, &self.path(filenames::options_file_name(number)))?;
         fs.sync_dir(&self.c.dir)?;
+        self.write_sidecar(&filenames::options_file_name(number))?;
         self.remove_old_options();
         Ok(())
+    }
+
+    /// Writes the options that RocksDB does not have, if they are not at their defaults or a file says
+    /// otherwise. Requires: the turn of OPTIONS files.
+    fn write_sidecar(&self, options_file: &str) -> Result<()> {
+        let (env, dir) = (&self.c.env, &self.c.dir);
+        let mut new = Sidecar::new(&self.c.db_id, options_file, &self.c.evidence);
+        match Sidecar::load(env, dir) {
+            Ok(None) if !new.says_something() => return Ok(()),
+            Ok(None) => {}
+            Ok(Some(old)) if old.db_id == self.c.db_id => {
+                // What a newer build wrote stays.
+                new.version = new.version.max(old.version);
+                new.unknown = old.unknown;
+            }
+            Ok(Some(old)) => {
+                let (file, id) = (SIDECAR_FILE, &old.db_id);
+                let log = &self.c.log;
+                log.warn(format_args!("{file} of database {id} is replaced"));
+            }
+            Err(e) => self.c.log.warn(format_args!("replaced: {e}")),
+        }
+        new.store(env, dir)
     }
 
     /// Keeps the two newest OPTIONS files, as RocksDB. What cannot be deleted goes with the next one.

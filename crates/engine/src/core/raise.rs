@@ -102,7 +102,8 @@ impl Engine {
         }
         let clock = &self.c.env.clock;
         let attempts = before.map_or(0, |n| n + 1);
-        let wait = match is_lack(&error) && attempts == 0 {
+        let has_room_now = is_no_space(&error) && self.release_reserve();
+        let wait = match has_room_now || (is_lack(&error) && attempts == 0) {
             true => Duration::ZERO,
             false => wait_before(attempts, fixed_wait(&o)),
         };
@@ -271,6 +272,9 @@ impl Engine {
         };
         if let Some(incident) = over {
             self.tell_end(&incident, Ok(()));
+        }
+        if place == Place::Flush && self.c.evidence.reserve_file_bytes > 0 {
+            self.keep_reserve();
         }
     }
 

@@ -5,9 +5,10 @@ use super::background_error::Place;
 use super::state::{DbState, FamilyState};
 use super::throttle::{SpeedUpInput, wants_speed_up};
 use spanlith_base::{Error, Result, Severity};
-use spanlith_env::JobClass;
+use spanlith_env::{JobClass, WatchedCall};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -101,7 +102,11 @@ impl Engine {
         self.c.env.executor.spawn(
             class,
             Box::new(move || {
-                if let Err(panic) = catch_unwind(AssertUnwindSafe(job)) {
+                let run = || match &me.c.watch {
+                    Some(watch) => watch.during(Path::new(what), WatchedCall::Job, job),
+                    None => job(),
+                };
+                if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
                     me.set_error(Place::Panic, &panicked(what, &*panic));
                     let mut state = me.state.lock();
                     // The job cannot give back what it took; nothing new starts after an error.

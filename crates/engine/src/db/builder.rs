@@ -14,7 +14,7 @@ use crate::version::{DbPath, PATHS_MAX, filenames};
 use spanlith_base::slice_transform::SliceTransform;
 use spanlith_base::stats::Statistics;
 use spanlith_base::{Comparator, Error, Result, WriteBufferManager};
-use spanlith_env::{Env, RateLimiter, SstFileManager};
+use spanlith_env::{Env, IoWatch, RateLimiter, SstFileManager, WatchedFs};
 use spanlith_table::{BlockCache, CacheUsageOptions, TablePropertiesCollectorFactory};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -299,7 +299,13 @@ impl OpenBuilder {
     }
 
     fn request(mut self, read_only: bool) -> Result<OpenRequest> {
-        let env = self.env.take().unwrap_or_else(Env::system);
+        let mut env = self.env.take().unwrap_or_else(Env::system);
+        let mut watch = None;
+        if self.evidence.disk_stall_threshold > 0 && !read_only {
+            let calls = Arc::new(IoWatch::default());
+            env.fs = Arc::new(WatchedFs::new(env.fs, calls.clone()));
+            watch = Some(calls);
+        }
         if self.all_families {
             self.add_families(&env)?;
         }
@@ -321,6 +327,7 @@ impl OpenBuilder {
             evidence: self.evidence,
             families,
             resources: self.resources,
+            watch,
             read_only,
             no_info_log: self.no_info_log || read_only,
             write_prepared: self.write_prepared,

@@ -202,6 +202,7 @@ impl Engine {
             &self.age_timer,
             &self.postponed_timer,
             &self.resume_timer,
+            &self.disk_timer,
         ];
         for timer in timers {
             drop(

@@ -1,6 +1,8 @@
 //! Verbs of the Rust interface that are made of others.
 
 use super::{Cf, Db, FamilyOptions};
+use crate::core::RESERVE_FILE;
+use crate::options::sidecar::{SIDECAR_FILE, SIDECAR_TEMP};
 use crate::recovery::destroy_lost;
 use crate::version::{FileKind, filenames, parse_file_name};
 use spanlith_base::{ErrorKind, Result, SubCode};
@@ -52,6 +54,9 @@ impl Cf {
     }
 }
 
+/// Files of ours that RocksDB does not know.
+const OWN_FILES: [&str; 3] = [SIDECAR_FILE, SIDECAR_TEMP, RESERVE_FILE];
+
 /// What deleting came to; nothing to delete is fine.
 fn gone(deleted: Result<()>) -> Result<()> {
     match deleted {
@@ -69,6 +74,7 @@ fn destroy(fs: &dyn FileSystem, dir: &Path) -> Result<()> {
     let mut first = Ok(());
     for name in fs.list(dir)? {
         let known = parse_file_name(&name).is_some_and(|kind| kind != FileKind::Lock);
+        let known = known || OWN_FILES.contains(&name.as_str());
         if known || filenames::is_trash(&name) {
             first = first.and(gone(fs.delete(&dir.join(&name))));
         }

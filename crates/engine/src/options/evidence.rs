@@ -1,8 +1,9 @@
-//! Options that RocksDB does not have: what is recorded as evidence of durability, and what an open
-//! makes of it.
+//! Options that RocksDB does not have: what is recorded as evidence of durability, what an open makes of
+//! it, and what is done about a disk that is nearly full or does not answer.
 //!
-//! They are not written to OPTIONS files, whose readers refuse names they do not know; whoever opens a
-//! database says them each time, or gets the defaults.
+//! They are not written to OPTIONS files, whose readers refuse names they do not know, but to the file
+//! `SPANLITH` beside them ([`super::Sidecar`]). As with OPTIONS, whoever opens a database says them each
+//! time, or gets the defaults.
 
 use super::enums::{OrphanFiles, SyncedLogDamage};
 
@@ -26,6 +27,16 @@ options! {
         /// Bytes of log between two witnesses. Fewer witnesses leave more at the end of a log unproven
         /// after a crash; more cost space.
         fixed witness_spacing: u64 = 8192;
+        /// Free bytes of a directory of tables below which background compactions that write to it are
+        /// held back, so that flushes and the MANIFEST have room; 0 means room for one memtable of each
+        /// family, but at most 64 MiB.
+        fixed min_free_bytes: u64 = 0;
+        /// Bytes of a file that reserves room, to be given up when the disk is full; 0 for none.
+        fixed reserve_file_bytes: u64 = 0;
+        /// Seconds after which a writing call to the disk that has not come back is reported, to
+        /// listeners, the info log and the property `spanlith.disk-stalls`; 0 for never. A flush or
+        /// compaction as a whole may take thirty times as long.
+        fixed disk_stall_threshold: u64 = 10;
     }
     ignored {}
 }

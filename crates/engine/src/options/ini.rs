@@ -117,7 +117,7 @@ fn section(out: &mut String, title: &str, options: impl Iterator<Item = (&'stati
     out.push('\n');
 }
 
-fn escape(text: &str, colons: bool) -> String {
+pub(super) fn escape(text: &str, colons: bool) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -131,7 +131,7 @@ fn escape(text: &str, colons: bool) -> String {
     out
 }
 
-fn unescape(text: &str) -> String {
+pub(super) fn unescape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars();
     while let Some(c) = chars.next() {
@@ -149,7 +149,7 @@ fn unescape(text: &str) -> String {
 }
 
 /// The line without comment and surrounding blanks.
-fn trim(line: &str) -> &str {
+pub(super) fn trim(line: &str) -> &str {
     let mut before = ' ';
     for (at, c) in line.char_indices() {
         if c == '#' && before != '\\' {

@@ -8,6 +8,7 @@
 //! - [`objects`]: the few objects that are named by text (merge operator, filter policy …);
 //! - `changes`: options of an open database, changed by name;
 //! - [`OptionsFile`]: the newest OPTIONS file of a directory;
+//! - [`Sidecar`]: the file of the options that RocksDB does not have;
 //! - [`sanitize`]: the corrections RocksDB makes at open;
 //! - [`unsupported`]: what this build refuses.
 //!
@@ -28,6 +29,7 @@ pub mod nested;
 pub mod objects;
 mod order;
 pub mod sanitize;
+pub mod sidecar;
 mod stats_family;
 #[cfg(test)]
 mod tests;
@@ -49,6 +51,7 @@ pub use nested::{
 pub use objects::{FilterPolicyChoice, MergeOperatorChoice, collectors_of, partition_prefix};
 pub(crate) use objects::{file_checksum_factory, id as object_id};
 pub use sanitize::{sanitize_cf, sanitize_db};
+pub use sidecar::Sidecar;
 pub(crate) use stats_family::STATS_FAMILY;
 pub use table::{OptionRow, OptionTable};
 pub use text::{apply_options_string, set_cf_option, set_db_option};

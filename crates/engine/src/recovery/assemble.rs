@@ -53,6 +53,7 @@ pub(super) fn assemble(
         wal_dir: request.wal_dir(),
         options: request.options.clone(),
         evidence: request.evidence.clone(),
+        watch: request.watch.clone(),
     };
     let mut slots = Vec::with_capacity(families.len());
     let mut states = BTreeMap::new();

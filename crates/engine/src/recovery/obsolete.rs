@@ -26,6 +26,7 @@ use super::replay::Replayed;
 use crate::blob::{BlobFileReader, BlobHeader, ExpectedFamily, HEADER_LEN};
 use crate::core::Engine;
 use crate::options::OrphanFiles;
+use crate::options::sidecar::SIDECAR_TEMP;
 use crate::version::{FileKind, parse_file_name};
 use spanlith_base::{Comparator, Error, ErrorKind, Result, keys};
 use spanlith_table::{ReadParams, ReaderOptions, TableReader};
@@ -141,6 +142,8 @@ pub(super) fn remove_obsolete(engine: &Engine, explanation: &Explanation) -> Res
     for (path, name) in &files {
         let is_own = path.parent() == Some(&engine.c.dir);
         let delete = match parse_file_name(name) {
+            // A crash kept it from becoming the sidecar file.
+            None if is_own => name == SIDECAR_TEMP,
             Some(kind) if !is_own && !matches!(kind, FileKind::Table(_) | FileKind::Blob(_)) => {
                 false
             }

@@ -113,6 +113,7 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
     engine.write_options_file()?;
     remove_obsolete(&engine, &explanation)?;
     engine.track_tables()?;
+    engine.keep_reserve();
     engine.start();
     engine.keep_times(entered.created);
     if later {
@@ -294,6 +295,7 @@ impl Engine {
         executor.reserve(JobClass::High, self.max_flushes());
         executor.reserve(JobClass::Low, self.max_compactions());
         self.watch_snapshots_and_ages();
+        self.watch_disk();
         let mut state = self.state.lock();
         state.started = true;
         let ids: Vec<u32> = state.families.keys().copied().collect();

@@ -9,7 +9,7 @@ use crate::options::{DbOptions, EvidenceOptions};
 use crate::version::{FileKind, filenames, parse_file_name};
 use spanlith_base::Result;
 use spanlith_base::stats::Statistics;
-use spanlith_env::Env;
+use spanlith_env::{Env, IoWatch};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -27,6 +27,8 @@ pub struct OpenRequest {
     pub(crate) families: Vec<FamilyRequest>,
     /// Budgets and limits shared with other databases.
     pub(crate) resources: Resources,
+    /// Knows which writing calls are under way; `env` tells it.
+    pub watch: Option<Arc<IoWatch>>,
     /// Change nothing on disk.
     pub read_only: bool,
     /// Write no `LOG` file.

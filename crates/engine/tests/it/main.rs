@@ -13,6 +13,7 @@ mod concurrency;
 mod core_options;
 mod counted;
 mod damage;
+mod disk;
 mod errors;
 mod evidence;
 mod examples;

@@ -15,6 +15,9 @@ impl Engine {
         if name == "spanlith.background-errors" {
             return Some(self.state.lock().trouble.describe());
         }
+        if name == "spanlith.disk-stalls" {
+            return Some(self.disk_stalls_text());
+        }
         let name = name.strip_prefix("rocksdb.")?;
         let sv = family.superversion.load_full();
         let (version, cache) = (&sv.version, &family.cache);

@@ -1,0 +1,308 @@
+//! The file `SPANLITH` beside OPTIONS: options that RocksDB does not have.
+//!
+//! RocksDB's parser refuses names that it does not know, so ours stand in a file of their own, in the
+//! same grammar:
+//!
+//! ```text
+//! [Version]
+//!   sidecar_version=1
+//!   spanlith_version=0.1.0
+//!   db_id=…                      of the database it belongs to
+//!   options_file=OPTIONS-000007  written together with it
+//! [DBOptions]
+//!   witness_spacing=16384        only what is not at its default
+//! [Checksum]
+//!   crc32c=1a2b3c4d              of all bytes before this section; may be missing if edited by hand
+//! ```
+//!
+//! It is advice: who opens a database says its options. Without the file all are at their defaults, and
+//! then none is written. Names of a newer version of the file are kept; otherwise they are errors.
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic
+    )
+)]
+
+use super::EvidenceOptions;
+use super::ini::{escape, trim, unescape};
+use super::table::OptionTable;
+use spanlith_base::checksum::crc32c;
+use spanlith_base::{Error, Result, SubCode};
+use spanlith_env::{Env, IoActivity};
+use std::path::Path;
+
+/// Name of the file.
+pub const SIDECAR_FILE: &str = "SPANLITH";
+/// Name while it is written.
+pub const SIDECAR_TEMP: &str = "SPANLITH.tmp";
+
+/// The version that this build writes.
+const VERSION: u64 = 1;
+/// Largest file that is read, in bytes.
+const BYTES_MAX: u64 = 1 << 20;
+/// What the last section begins with.
+const CHECKSUM: &str = "[Checksum]";
+
+/// Contents of the file.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sidecar {
+    /// Its version.
+    pub version: u64,
+    /// Id of the database that it belongs to.
+    pub db_id: String,
+    /// Name of the OPTIONS file that was written together with it.
+    pub options_file: String,
+    /// Options of the database.
+    pub evidence: EvidenceOptions,
+    /// Lines that this build does not know, of a newer version: section and line.
+    pub unknown: Vec<(String, String)>,
+}
+
+impl Sidecar {
+    /// What is written for a database.
+    pub fn new(db_id: &str, options_file: &str, evidence: &EvidenceOptions) -> Self {
+        Self {
+            version: VERSION,
+            db_id: db_id.to_string(),
+            options_file: options_file.to_string(),
+            evidence: evidence.clone(),
+            unknown: Vec::new(),
+        }
+    }
+
+    /// Whether it says more than no file does.
+    pub fn says_something(&self) -> bool {
+        self.evidence != EvidenceOptions::default() || !self.unknown.is_empty()
+    }
+
+    /// The text of the file.
+    pub fn to_text(&self) -> String {
+        let mut out = format!(
+            "# Spanlith options; written by the engine\n[Version]\n  sidecar_version={}\n  \
+             spanlith_version={}\n  db_id={}\n  options_file={}\n",
+            self.version.max(VERSION),
+            env!("CARGO_PKG_VERSION"),
+            escape(&self.db_id, false),
+            escape(&self.options_file, false),
+        );
+        out.push_str("[DBOptions]\n");
+        let plain = EvidenceOptions::default();
+        for row in EvidenceOptions::ROWS {
+            let value = (row.get)(&self.evidence);
+            if value != (row.get)(&plain) {
+                out.push_str(&format!("  {}={}\n", row.name, escape(&value, false)));
+            }
+        }
+        let mut section = "[DBOptions]";
+        for (of, line) in &self.unknown {
+            if of != section {
+                out.push_str(of);
+                out.push('\n');
+                section = of;
+            }
+            out.push_str(&format!("  {line}\n"));
+        }
+        let sum = crc32c(out.as_bytes());
+        out.push_str(&format!("{CHECKSUM}\n  crc32c={sum:08x}\n"));
+        out
+    }
+
+    /// Reads the text of a file.
+    ///
+    /// # Errors
+    /// `Corruption` if the checksum is another, `InvalidArgument` with the line for what is not
+    /// understood.
+    pub fn parse(text: &str) -> Result<Self> {
+        let mut sidecar = Self::default();
+        let mut section = String::new();
+        let mut names: Vec<(usize, String, String, String)> = Vec::new();
+        let mut at = 0;
+        for (index, line) in text.split_inclusive('\n').enumerate() {
+            let (begin, number) = (at, index + 1);
+            at += line.len();
+            let line = trim(line);
+            if line.is_empty() {
+                continue;
+            }
+            if line.starts_with('[') && line.ends_with(']') {
+                section = line.to_string();
+                if section == CHECKSUM {
+                    let before = text.get(..begin).unwrap_or_default();
+                    check_sum(before, text.get(at..).unwrap_or_default())?;
+                }
+                continue;
+            }
+            let Some((name, value)) = line.split_once('=') else {
+                return Err(bad(number, "a line that is neither a section nor a value"));
+            };
+            let (name, value) = (name.trim(), unescape(value.trim()));
+            match (section.as_str(), name) {
+                ("[Version]", "sidecar_version") => {
+                    let version = value.parse();
+                    sidecar.version = version.map_err(|_| bad(number, "a wrong version"))?;
+                }
+                ("[Version]", "db_id") => sidecar.db_id = value,
+                ("[Version]", "options_file") => sidecar.options_file = value,
+                ("[Version]" | CHECKSUM, _) => {}
+                ("", _) => return Err(bad(number, "a value outside of sections")),
+                _ => names.push((number, section.clone(), name.to_string(), value)),
+            }
+        }
+        if sidecar.version == 0 {
+            return Err(bad(1, "no sidecar_version"));
+        }
+        for (number, section, name, value) in names {
+            match EvidenceOptions::row(&name).filter(|_| section == "[DBOptions]") {
+                Some(row) => (row.set)(&mut sidecar.evidence, &value)
+                    .map_err(|e| bad(number, e.into_error(&name).message()))?,
+                None if sidecar.version > VERSION => {
+                    let line = format!("{name}={}", escape(&value, false));
+                    sidecar.unknown.push((section, line));
+                }
+                None => return Err(bad(number, &format!("unknown option {name}"))),
+            }
+        }
+        Ok(sidecar)
+    }
+
+    /// Reads the file in `dir`; `None` if there is none.
+    ///
+    /// # Errors
+    /// Of the file; as [`Self::parse`].
+    pub fn load(env: &Env, dir: &Path) -> Result<Option<Self>> {
+        let path = dir.join(SIDECAR_FILE);
+        let bytes = match env.fs.read_all(&path, BYTES_MAX) {
+            Ok(bytes) => bytes,
+            Err(e) if e.subcode() == Some(SubCode::PathNotFound) => return Ok(None),
+            Err(e) => return Err(e),
+        };
+        let text = String::from_utf8(bytes);
+        let text = text.map_err(|_| Error::corruption("not UTF-8 text").with_path(&path))?;
+        Self::parse(&text).map(Some).map_err(|e| e.with_path(&path))
+    }
+
+    /// Writes the file in `dir`: temporary file, sync, rename, sync of the directory.
+    ///
+    /// # Errors
+    /// Of the file system.
+    pub fn store(&self, env: &Env, dir: &Path) -> Result<()> {
+        let (fs, temp) = (&env.fs, dir.join(SIDECAR_TEMP));
+        let mut file = fs.create(&temp, IoActivity::Other)?;
+        file.append(self.to_text().as_bytes())?;
+        file.sync()?;
+        file.close()?;
+        fs.rename(&temp, &dir.join(SIDECAR_FILE))?;
+        fs.sync_dir(dir)
+    }
+}
+
+impl EvidenceOptions {
+    /// Sets what `text` names, as `a=b;c=d`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an unknown name or a wrong value; nothing is changed then.
+    pub fn apply_text(&mut self, text: &str) -> Result<()> {
+        let mut changed = self.clone();
+        for (name, value) in super::text::split_pairs(text)? {
+            let Some(row) = Self::row(&name) else {
+                let text = format!("Could not find option: {name}");
+                return Err(Error::invalid_argument(text));
+            };
+            (row.set)(&mut changed, &value).map_err(|e| e.into_error(&name))?;
+        }
+        *self = changed;
+        Ok(())
+    }
+
+    /// All of them as `a=b;c=d;`.
+    pub fn to_text(&self) -> String {
+        let rows = Self::ROWS.iter();
+        rows.map(|row| format!("{}={};", row.name, (row.get)(self)))
+            .collect()
+    }
+}
+
+/// Compares the checksum that `rest` names with that of the bytes before its section.
+fn check_sum(before: &str, rest: &str) -> Result<()> {
+    let lines = rest.lines().map(trim);
+    let said = lines.filter_map(|l| l.strip_prefix("crc32c=")).next();
+    match said.map(|hex| u32::from_str_radix(hex, 16)) {
+        None => Ok(()),
+        Some(Ok(sum)) if sum == crc32c(before.as_bytes()) => Ok(()),
+        Some(_) => Err(Error::corruption(
+            "checksum of the options of Spanlith mismatch",
+        )),
+    }
+}
+
+#[cold]
+fn bad(line: usize, what: &str) -> Error {
+    Error::invalid_argument(format!("{SIDECAR_FILE}, line {line}: {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let plain = Sidecar::new("id", "OPTIONS-000007", &EvidenceOptions::default());
+        assert!(!plain.says_something());
+        let evidence = EvidenceOptions::new()
+            .evidence(false)
+            .witness_spacing(16384u64)
+            .reserve_file_bytes(1u64 << 20);
+        let sidecar = Sidecar::new("id", "OPTIONS-000007", &evidence);
+        assert!(sidecar.says_something());
+        let text = sidecar.to_text();
+        assert!(text.contains("\n  witness_spacing=16384\n") && !text.contains("lost_files"));
+        assert_eq!(Sidecar::parse(&text).unwrap(), sidecar);
+        assert_eq!(Sidecar::parse(&plain.to_text()).unwrap(), plain);
+        let mut again = EvidenceOptions::default();
+        again.apply_text(&evidence.to_text()).unwrap();
+        assert_eq!(again, evidence);
+        assert!(again.apply_text("evidence=true;none=1").is_err());
+        assert_eq!(again, evidence);
+    }
+
+    #[test]
+    fn a_changed_byte_is_noticed_and_a_file_edited_by_hand_needs_no_checksum() {
+        let evidence = EvidenceOptions::new().evidence(false);
+        let text = Sidecar::new("id", "OPTIONS-000007", &evidence).to_text();
+        for at in 0..text.find("[Checksum]").unwrap() {
+            let mut bytes = text.clone().into_bytes();
+            bytes[at] ^= 1;
+            let changed = String::from_utf8(bytes).unwrap();
+            assert!(Sidecar::parse(&changed).is_err(), "{changed}");
+        }
+        let by_hand = "[Version]\nsidecar_version=1\n[DBOptions]\nevidence=false # so\n";
+        assert_eq!(Sidecar::parse(by_hand).unwrap().evidence, evidence);
+    }
+
+    #[test]
+    fn names_of_a_newer_version_are_kept_and_others_are_errors_with_their_line() {
+        let old = "[Version]\n  sidecar_version=1\n[DBOptions]\n  flux=7\n";
+        assert_eq!(
+            Sidecar::parse(old).unwrap_err().to_string(),
+            "Invalid argument: SPANLITH, line 4: unknown option flux"
+        );
+        let new = "[Version]\n  sidecar_version=2\n[DBOptions]\n  flux=7\n  evidence=false\n\
+                   [CFOptions \"a\"]\n  kvsep_mode=adaptive\n";
+        let sidecar = Sidecar::parse(new).unwrap();
+        assert!(!sidecar.evidence.evidence && sidecar.says_something());
+        assert_eq!(sidecar.unknown.len(), 2);
+        assert_eq!(Sidecar::parse(&sidecar.to_text()).unwrap(), sidecar);
+        for wrong in [
+            "x=1\n",
+            "[Version]\nsidecar_version=1\n[DBOptions]\nword\n",
+            "",
+        ] {
+            assert!(Sidecar::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

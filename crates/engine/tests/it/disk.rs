@@ -1,0 +1,299 @@
+//! A disk that is nearly full, and one that does not answer; and the file with the options that say
+//! what is done about it.
+
+use spanlith::listener::DiskStallInfo;
+use spanlith::options::{CfOptions, EvidenceOptions, Sidecar};
+use spanlith::{Db, EventListener, OpenBuilder, WriteOptions};
+use spanlith_env::{
+    Env, Executor, FaultFs, FsOp, Job, JobClass, ManualExecutor, MemFs, VirtualClock,
+};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+type Tick = Box<dyn FnMut() -> bool + Send>;
+
+/// A manual executor whose timers tick when a test says so.
+#[derive(Default)]
+struct Ticking {
+    jobs: ManualExecutor,
+    timers: Mutex<Vec<(String, Tick)>>,
+}
+
+impl Ticking {
+    fn tick(&self, name: &str) {
+        // Not under the lock: a tick may start another timer.
+        let (mut due, rest): (Vec<_>, Vec<_>) = {
+            let mut timers = self.timers.lock().unwrap();
+            timers.drain(..).partition(|t| t.0 == name)
+        };
+        self.timers.lock().unwrap().extend(rest);
+        due.retain_mut(|(_, tick)| tick());
+        self.timers.lock().unwrap().extend(due);
+    }
+}
+
+impl Executor for Ticking {
+    fn spawn(&self, class: JobClass, job: Job) {
+        self.jobs.spawn(class, job);
+    }
+
+    fn reserve(&self, _: JobClass, _: usize) {}
+
+    fn is_manual(&self) -> bool {
+        true
+    }
+
+    fn help(&self) -> bool {
+        self.jobs.help()
+    }
+
+    fn periodic(&self, name: &str, _: Duration, tick: Tick) -> Box<dyn Send + Sync> {
+        self.timers.lock().unwrap().push((name.to_string(), tick));
+        Box::new(())
+    }
+}
+
+struct World {
+    mem: Arc<MemFs>,
+    fs: Arc<FaultFs>,
+    env: Env,
+    executor: Arc<Ticking>,
+    clock: Arc<VirtualClock>,
+}
+
+impl World {
+    fn new() -> Self {
+        let mem = Arc::new(MemFs::new());
+        let fs = Arc::new(FaultFs::new(mem.clone()));
+        let (mut env, _, clock) = Env::test(fs.clone(), 5);
+        let executor = Arc::new(Ticking::default());
+        env.executor = executor.clone();
+        Self {
+            mem,
+            fs,
+            env,
+            executor,
+            clock,
+        }
+    }
+
+    fn builder(&self, evidence: EvidenceOptions) -> OpenBuilder {
+        let mut cf = CfOptions::default();
+        cf.write_buffer_size = 64 << 10;
+        cf.level0_file_num_compaction_trigger = 2;
+        Db::builder("/db")
+            .create_if_missing(true)
+            .evidence(evidence)
+            .cf_options(cf)
+            .env(self.env.clone())
+            .no_info_log()
+    }
+
+    fn pass(&self, time: Duration) {
+        self.clock.advance(time);
+        self.executor.tick("resume");
+        self.executor.jobs.run_until_idle();
+    }
+
+    fn size(&self, name: &str) -> Option<u64> {
+        self.env.fs.size(&Path::new("/db").join(name)).ok()
+    }
+}
+
+fn property(db: &Db, name: &str) -> String {
+    db.property(name).unwrap()
+}
+
+/// Overlapping tables, so that they are rewritten and not moved.
+fn flush_rounds(db: &Db, rounds: u32) {
+    for round in 0..rounds {
+        for key in ["a", "m", "z"] {
+            db.default_cf().put(key, format!("{round}")).unwrap();
+        }
+        db.flush(true).unwrap();
+    }
+}
+
+#[test]
+fn below_the_bound_of_free_space_compactions_wait_and_flushes_do_not() {
+    let world = World::new();
+    let bound = 10u64 << 20;
+    let db = world
+        .builder(EvidenceOptions::new().min_free_bytes(bound))
+        .open()
+        .unwrap();
+    world.fs.set_budget(Some(bound - 1));
+    flush_rounds(&db, 3);
+    world.executor.jobs.run_until_idle();
+    assert_eq!(property(&db, "rocksdb.num-files-at-level0"), "3");
+    let said = property(&db, "spanlith.background-errors");
+    assert!(said.contains("a compaction is held back"), "{said}");
+    assert!(said.contains("resume when-there-is-space"), "{said}");
+    let e = db.wait_idle(None).unwrap_err();
+    assert_eq!(
+        e.subcode(),
+        Some(spanlith::SubCode::NoSpace),
+        "who waits learns why: {e}"
+    );
+    // Tried again and again, and nothing else is in the way.
+    for _ in 0..4 {
+        world.pass(Duration::from_secs(40));
+        assert_eq!(property(&db, "rocksdb.num-files-at-level0"), "3");
+    }
+    db.default_cf().put("b", "still written").unwrap();
+    world.fs.set_budget(Some(bound + (1 << 20)));
+    world.pass(Duration::from_secs(40));
+    assert_eq!(property(&db, "rocksdb.num-files-at-level0"), "0");
+    assert_eq!(property(&db, "spanlith.background-errors"), "");
+    db.wait_idle(None).unwrap();
+}
+
+#[test]
+fn a_writer_that_waits_for_a_compaction_that_is_held_back_is_told() {
+    let world = World::new();
+    let bound = 10u64 << 20;
+    let mut cf = CfOptions::default();
+    cf.level0_file_num_compaction_trigger = 2;
+    cf.level0_slowdown_writes_trigger = 3;
+    cf.level0_stop_writes_trigger = 4;
+    let db = world.builder(EvidenceOptions::new().min_free_bytes(bound));
+    let db = db.cf_options(cf).open().unwrap();
+    world.fs.set_budget(Some(bound - 1));
+    let mut failed = None;
+    for round in 0..8 {
+        let put = db.default_cf().put("a", format!("{round}"));
+        if let Err(e) = put.and_then(|()| db.flush(true)) {
+            failed = Some(e);
+            break;
+        }
+    }
+    let e = failed.expect("it does not wait for ever");
+    assert_eq!(e.subcode(), Some(spanlith::SubCode::NoSpace), "{e}");
+    assert!(e.to_string().contains("held back"), "{e}");
+    world.fs.set_budget(None);
+    world.pass(Duration::from_secs(40));
+    db.default_cf().put("a", "again").unwrap();
+    db.wait_idle(None).unwrap();
+}
+
+#[test]
+fn room_that_is_reserved_is_given_up_when_the_disk_is_full_and_taken_again() {
+    let world = World::new();
+    let reserve = 300u64 << 10;
+    let evidence = EvidenceOptions::new().reserve_file_bytes(reserve);
+    let db = world.builder(evidence.clone()).open().unwrap();
+    assert_eq!(world.size("SPANLITH.reserve"), Some(reserve));
+    db.default_cf().put("k", "v").unwrap();
+    world.fs.set_budget(Some(0));
+    // The flush fails, and its next try finds what the reserve held.
+    db.flush(false).unwrap();
+    world.executor.jobs.run_until_idle();
+    assert_eq!(world.size("SPANLITH.reserve"), None);
+    world.fs.set_budget(Some(reserve));
+    world.pass(Duration::from_millis(1));
+    db.wait_idle(None).unwrap();
+    assert_eq!(property(&db, "rocksdb.num-files-at-level0"), "1");
+    // Too little for another one.
+    assert_eq!(world.size("SPANLITH.reserve"), None);
+    world.fs.set_budget(None);
+    db.default_cf().put("k", "w").unwrap();
+    db.flush(true).unwrap();
+    assert_eq!(world.size("SPANLITH.reserve"), Some(reserve));
+    db.close().unwrap();
+    // An open that wants none takes it away, and so does the end of the database.
+    let db = world.builder(EvidenceOptions::default()).open().unwrap();
+    assert_eq!(world.size("SPANLITH.reserve"), None);
+    db.close().unwrap();
+    drop(world.builder(evidence).open().unwrap());
+    assert!(world.size("SPANLITH.reserve").is_some() && world.size("SPANLITH").is_some());
+    Db::destroy_in("/db", &world.env).unwrap();
+    assert!(world.env.fs.entry(Path::new("/db")).unwrap().is_none());
+}
+
+#[derive(Default)]
+struct Stalls(Mutex<Vec<DiskStallInfo>>);
+
+impl EventListener for Stalls {
+    fn on_disk_stalled(&self, info: &DiskStallInfo) {
+        self.0.lock().unwrap().push(info.clone());
+    }
+}
+
+#[test]
+fn a_call_that_does_not_come_back_is_told_while_it_lasts() {
+    let world = World::new();
+    let stalls = Arc::new(Stalls::default());
+    let db = world.builder(EvidenceOptions::default());
+    let db = Arc::new(db.listener(stalls.clone()).open().unwrap());
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let hang = {
+        let (clock, executor) = (world.clock.clone(), world.executor.clone());
+        let (db, seen) = (Arc::downgrade(&db), seen.clone());
+        move |op: &FsOp| {
+            let FsOp::Sync { path } = op else { return };
+            if path.extension().is_some_and(|e| e == "log") {
+                // The sync takes a minute.
+                for _ in 0..60 {
+                    executor.tick("disk");
+                    clock.advance(Duration::from_secs(1));
+                }
+                let db = db.upgrade().unwrap();
+                seen.lock()
+                    .unwrap()
+                    .push(property(&db, "spanlith.disk-stalls"));
+            }
+        }
+    };
+    world.mem.set_observer(Some(Arc::new(hang)));
+    let sync = WriteOptions::new().sync(true);
+    db.default_cf().put_opt("k", "v", &sync).unwrap();
+    world.mem.set_observer(None);
+    let told = std::mem::take(&mut *stalls.0.lock().unwrap());
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!((told[0].call, told[0].lasting.as_secs()), ("sync", 10));
+    assert!(told[0].path.extension().is_some_and(|e| e == "log"));
+    let seen = seen.lock().unwrap();
+    assert!(seen[0].starts_with("sync /db/"), "{seen:?}");
+    assert!(seen[0].ends_with("seconds 59\n"), "{seen:?}");
+    world.executor.tick("disk");
+    assert_eq!(property(&db, "spanlith.disk-stalls"), "");
+    assert!(stalls.0.lock().unwrap().is_empty());
+}
+
+#[test]
+fn own_options_are_kept_in_a_file_of_their_own() {
+    let world = World::new();
+    let load = || Sidecar::load(&world.env, Path::new("/db")).unwrap();
+    drop(world.builder(EvidenceOptions::default()).open().unwrap());
+    assert_eq!(load(), None, "defaults need no file");
+    let evidence = EvidenceOptions::new()
+        .evidence(false)
+        .lost_files_max_age(60u64);
+    let db = world.builder(evidence.clone()).open().unwrap();
+    let kept = load().unwrap();
+    assert_eq!(kept.evidence, evidence);
+    assert!(world.size(&kept.options_file).is_some(), "{kept:?}");
+    assert_eq!(
+        kept.db_id,
+        String::from_utf8(world.mem.read_file(Path::new("/db/IDENTITY")).unwrap())
+            .unwrap()
+            .trim_end()
+    );
+    db.set_options(&[("max_open_files", "77")]).unwrap();
+    let newer = load().unwrap();
+    assert_ne!(newer.options_file, kept.options_file);
+    assert_eq!(newer.evidence, evidence);
+    db.close().unwrap();
+    // Who opens it says the options; a temporary file that a crash left goes.
+    let temp = Path::new("/db/SPANLITH.tmp");
+    world.mem.write_file(temp, b"torn").unwrap();
+    drop(world.builder(EvidenceOptions::default()).open().unwrap());
+    assert_eq!(load().unwrap().evidence, EvidenceOptions::default());
+    assert_eq!(world.size("SPANLITH.tmp"), None);
+    // What cannot be read is replaced.
+    let path = Path::new("/db/SPANLITH");
+    world.mem.write_file(path, b"[Version]\n").unwrap();
+    drop(world.builder(evidence.clone()).open().unwrap());
+    assert_eq!(load().unwrap().evidence, evidence);
+}
