@@ -112,8 +112,13 @@ impl Decompressor {
     }
 
     /// Appends what `fragment` holds to `out`. Says whether a frame ended with it; `None` if it does
-    /// not decode.
-    pub(crate) fn fragment(&mut self, fragment: &[u8], out: &mut Vec<u8>) -> Option<bool> {
+    /// not decode, or once `out` is longer than `most`.
+    pub(crate) fn fragment(
+        &mut self,
+        fragment: &[u8],
+        out: &mut Vec<u8>,
+        most: usize,
+    ) -> Option<bool> {
         let mut input = InBuffer::around(fragment);
         let mut ended = false;
         loop {
@@ -122,6 +127,9 @@ impl Decompressor {
             let hint = self.ctx.decompress_stream(&mut output, &mut input).ok()?;
             let len = output.pos();
             out.extend_from_slice(self.piece.get(..len)?);
+            if out.len() > most {
+                return None;
+            }
             // Without progress the call only repeats what the last one said.
             if len > 0 || input.pos() > before {
                 ended = hint == 0;
@@ -164,7 +172,7 @@ mod tests {
             let mut out = Vec::new();
             for (n, piece) in found.iter().enumerate() {
                 assert!(piece.len() <= 1000);
-                let ended = d.fragment(piece, &mut out);
+                let ended = d.fragment(piece, &mut out, usize::MAX);
                 assert_eq!(ended, Some(n + 1 == found.len()));
             }
             assert_eq!(out, record);
@@ -175,11 +183,15 @@ mod tests {
     fn bytes_that_are_no_frame_are_refused() {
         let mut d = Decompressor::new().unwrap();
         let mut out = Vec::new();
-        assert_eq!(d.fragment(b"not a frame", &mut out), None);
+        assert_eq!(d.fragment(b"not a frame", &mut out, usize::MAX), None);
         d.reset();
         // A frame that asks for a window of two gigabytes.
         assert_eq!(
-            d.fragment(&[0x28, 0xb5, 0x2f, 0xfd, 0x00, 0xa8, 0x01], &mut out),
+            d.fragment(
+                &[0x28, 0xb5, 0x2f, 0xfd, 0x00, 0xa8, 0x01],
+                &mut out,
+                usize::MAX
+            ),
             None
         );
         assert!(out.is_empty());

@@ -89,6 +89,8 @@ pub enum CorruptionKind {
     RepeatedTimestampSize,
     /// A predecessor record that does not decode.
     BadPredecessor,
+    /// A record that is longer than any writer makes, in logs 4 GiB less one byte, in a MANIFEST 1 GiB.
+    TooLarge,
 }
 
 impl CorruptionKind {
@@ -129,6 +131,7 @@ impl fmt::Display for CorruptionKind {
                 "User-defined timestamp size record contains update to recorded column family."
             }
             Self::BadPredecessor => "could not decode PredecessorWALInfoType record",
+            Self::TooLarge => "record is too large",
         })
     }
 }
@@ -223,6 +226,11 @@ enum Current {
     Fragments,
 }
 
+/// Longest record of a MANIFEST.
+const MANIFEST_RECORD_MAX: usize = 1 << 30;
+/// Longest record of a log: that of the largest batch.
+const LOG_RECORD_MAX: usize = u32::MAX as usize;
+
 /// Reads a write-ahead log or a MANIFEST.
 pub struct LogReader {
     file: Box<dyn SequentialFile>,
@@ -254,6 +262,8 @@ pub struct LogReader {
     timestamped: BTreeSet<u32>,
     /// Set once the log said that its data is compressed.
     decompressor: Option<Decompressor>,
+    /// Most bytes of a record.
+    record_max: usize,
 }
 
 impl fmt::Debug for LogReader {
@@ -293,6 +303,19 @@ impl LogReader {
             skipped_at: None,
             timestamped: BTreeSet::new(),
             decompressor: None,
+            record_max: match log_number {
+                0 => MANIFEST_RECORD_MAX,
+                _ => LOG_RECORD_MAX,
+            },
+        }
+    }
+
+    /// Takes no record of more than `bytes`.
+    #[must_use]
+    pub fn with_record_max(self, bytes: usize) -> Self {
+        Self {
+            record_max: bytes,
+            ..self
         }
     }
 
@@ -403,8 +426,8 @@ impl LogReader {
                 if self.decompressor.is_some() {
                     self.restart_frame();
                     if self.append(payload) != Some(true) {
+                        let event = report(self.why_not_appended());
                         self.fragments.clear();
-                        let event = report(CorruptionKind::BadCompressedData);
                         return Ok(event.and_then(|event| self.both(broken, event)));
                     }
                     self.returned = true;
@@ -424,8 +447,8 @@ impl LogReader {
                 self.open_offset = offset;
                 self.restart_frame();
                 if self.append(payload).is_none() {
+                    let event = report(self.why_not_appended());
                     self.close_open();
-                    let event = report(CorruptionKind::BadCompressedData);
                     return Ok(event.and_then(|event| self.both(broken, event)));
                 }
                 broken
@@ -434,15 +457,17 @@ impl LogReader {
             MIDDLE | RECYCLABLE_MIDDLE => match self.append(payload) {
                 Some(_) => None,
                 None => {
+                    let event = report(self.why_not_appended());
                     self.close_open();
-                    report(CorruptionKind::BadCompressedData)
+                    event
                 }
             },
             LAST | RECYCLABLE_LAST if !self.open => report(CorruptionKind::LastWithoutFirst),
             LAST | RECYCLABLE_LAST => {
                 if self.append(payload) != Some(true) {
+                    let event = report(self.why_not_appended());
                     self.close_open();
-                    return Ok(report(CorruptionKind::BadCompressedData));
+                    return Ok(event);
                 }
                 self.open = false;
                 self.returned = true;
@@ -578,12 +603,21 @@ impl LogReader {
     /// here; `None` for what does not decompress.
     fn append(&mut self, payload: Range<usize>) -> Option<bool> {
         let bytes = self.block.get(payload).unwrap_or_default();
+        let most = self.record_max;
         match &mut self.decompressor {
             None => {
                 self.fragments.extend_from_slice(bytes);
-                Some(true)
+                (self.fragments.len() <= most).then_some(true)
             }
-            Some(decompressor) => decompressor.fragment(bytes, &mut self.fragments),
+            Some(decompressor) => decompressor.fragment(bytes, &mut self.fragments, most),
+        }
+    }
+
+    /// Why a fragment could not be added.
+    fn why_not_appended(&self) -> CorruptionKind {
+        match self.fragments.len() > self.record_max {
+            true => CorruptionKind::TooLarge,
+            false => CorruptionKind::BadCompressedData,
         }
     }
 

@@ -37,6 +37,8 @@ const WASTE_MAX: usize = 64;
 
 /// Longest compressed payload that is looked into.
 const COMPRESSED_MAX: usize = 256;
+/// Longest record that is looked for among compressed ones, uncompressed.
+const NOTE_MAX: usize = 64 << 10;
 
 /// How a ZSTD frame begins.
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
@@ -157,7 +159,7 @@ fn show(offset: u64, payload: &[u8], visit: &mut dyn FnMut(u64, &[u8])) {
     }
     let mut out = Vec::new();
     let whole = Decompressor::new().ok();
-    if whole.and_then(|mut d| d.fragment(payload, &mut out)) == Some(true) {
+    if whole.and_then(|mut d| d.fragment(payload, &mut out, NOTE_MAX)) == Some(true) {
         visit(offset, &out);
     }
 }

@@ -3,9 +3,11 @@
 mod support;
 
 use spanlith_base::checksum::{crc32c, mask};
+use spanlith_env::{FileSystem, IoActivity, MemFs};
 use spanlith_testkit::{Rng, seed, test_name};
 use spanlith_wal::record::{BLOCK_SIZE, HEADER_SIZE};
-use spanlith_wal::{CorruptionKind, LogReader, ReadEvent};
+use spanlith_wal::{CorruptionKind, LogReader, LogWriter, ReadEvent};
+use std::path::Path;
 use support::{MemFile, Source, events, records};
 
 /// A physical record of any type, with a good checksum.
@@ -426,5 +428,42 @@ fn random_bytes_end_in_bounded_steps() {
             assert!(reader.position() >= position);
             position = reader.position();
         }
+    }
+}
+
+#[test]
+fn records_have_a_longest_length_below_at_and_above() {
+    // Two fragments at least: what one block holds needs no room of its own.
+    let payload = vec![7u8; 100_000];
+    let fs = MemFs::new();
+    let path = Path::new("/log");
+    let mut log = LogWriter::new(fs.create(path, IoActivity::Wal).unwrap(), 3);
+    log.add_record(&payload).unwrap();
+    log.add_record(b"behind").unwrap();
+    for (most, fits) in [
+        (100_001, true),
+        (100_000, true),
+        (99_999, false),
+        (1, false),
+    ] {
+        let file = fs.open_sequential(path).unwrap();
+        let mut reader = LogReader::new(file, 3).with_record_max(most);
+        match reader.next_event().unwrap() {
+            ReadEvent::Record { .. } => assert!(fits, "{most}"),
+            ReadEvent::Corruption { kind, .. } => {
+                assert!(!fits && kind == CorruptionKind::TooLarge, "{most}: {kind}");
+            }
+            other => panic!("{other:?}"),
+        }
+        // Reading goes on behind it.
+        let mut last = Vec::new();
+        loop {
+            match reader.next_event().unwrap() {
+                ReadEvent::Record { .. } => last = reader.record().to_vec(),
+                ReadEvent::Eof => break,
+                _ => {}
+            }
+        }
+        assert_eq!(last, b"behind", "{most}");
     }
 }

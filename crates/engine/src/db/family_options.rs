@@ -14,6 +14,9 @@ use spanlith_base::{Comparator, Error, Result};
 use spanlith_table::{BlockCache, CacheUsageOptions, Collectors, TablePropertiesCollectorFactory};
 use std::sync::Arc;
 
+/// Most levels; RocksDB has no bound, and takes memory for each.
+const LEVELS_MAX: i32 = 63;
+
 /// Capacity of the block cache that a family gets when none is given: RocksDB's 32 MiB.
 const DEFAULT_CACHE_BYTES: usize = 32 << 20;
 
@@ -198,6 +201,10 @@ impl FamilyOptions {
             return Err(Error::invalid_argument(
                 "Default column family cannot use disallow_memtable_writes=true",
             ));
+        }
+        if self.options.num_levels > LEVELS_MAX {
+            let text = format!("num_levels must be at most {LEVELS_MAX}");
+            return Err(Error::invalid_argument(text));
         }
         check_supported(db, &self.plain(), &self.table)
     }

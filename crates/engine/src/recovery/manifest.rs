@@ -14,7 +14,7 @@ use crate::options::STATS_FAMILY;
 use crate::version::{
     PurgeSink, TableIo, TableIoOptions, Version, VersionBuilder, VersionEdit, filenames,
 };
-use spanlith_base::{Error, Result};
+use spanlith_base::{Error, MAX_SEQUENCE, Result};
 use spanlith_env::Env;
 use spanlith_wal::record::HEADER_SIZE;
 use spanlith_wal::{LogReader, ReadEvent};
@@ -333,7 +333,7 @@ impl<'a> Replay<'a> {
         match edit.remaining_in_atomic_group {
             Some(left) => {
                 let expected = self.group.last().and_then(|e| e.remaining_in_atomic_group);
-                if expected.is_some_and(|e| e != left + 1) {
+                if expected.is_some_and(|e| Some(e) != left.checked_add(1)) {
                     return Err(Error::corruption("corrupted atomic group"));
                 }
                 self.group.push(edit);
@@ -516,6 +516,17 @@ impl<'a> Replay<'a> {
                 missing.join(", ")
             )));
         };
+        let logs = self.families.values().filter_map(|f| f.log_number);
+        let numbers = logs.chain([next_file, self.min_log_number]).max();
+        let too_large = match numbers {
+            _ if last_sequence > MAX_SEQUENCE => Some("sequence number"),
+            Some(n) if n > filenames::FILE_NUMBER_MAX => Some("file number"),
+            _ => None,
+        };
+        if let Some(what) = too_large {
+            let text = format!("a {what} in the MANIFEST is out of range");
+            return Err(Error::corruption(text));
+        }
         let left_out = self.families.values().filter(|f| f.opened.is_none());
         let left_out: Vec<&str> = left_out.map(|f| f.name.as_str()).collect();
         if !left_out.is_empty() && !self.expect.read_only {

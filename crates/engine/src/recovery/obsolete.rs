@@ -109,7 +109,7 @@ impl Explanation {
         let Some((first, last)) = self.replayed else {
             return false;
         };
-        largest <= last && (smallest >= first || first <= reached + 1)
+        largest <= last && (smallest >= first || first <= reached.saturating_add(1))
     }
 }
 

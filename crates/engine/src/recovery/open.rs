@@ -20,11 +20,15 @@ use super::reuse::Reusable;
 use crate::core::{Engine, Immutable, ManifestExtent, PurgeQueue};
 use crate::listener::FlushReason;
 use crate::options::SyncedLogDamage;
+use crate::version::filenames::FILE_NUMBER_MAX;
 use spanlith_base::{Error, Result};
 use spanlith_env::{Env, JobClass};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+/// File numbers that a database has left when it is opened.
+const NUMBERS_LEFT: u64 = 1 << 40;
 
 /// Opens what `request` describes.
 ///
@@ -188,7 +192,13 @@ impl Logs {
             false => oldest.unwrap_or(0).max(recovered.min_log_number),
         };
         let newest = recovered.families.iter().map(|f| f.log_number).max();
-        let next_file = recovered.next_file.max(newest.unwrap_or(0)).max(highest) + 1;
+        // No overflow: file numbers leave the two highest bits free.
+        let used = [newest.unwrap_or(0), recovered.min_log_number, highest];
+        let next_file = used.into_iter().fold(recovered.next_file, u64::max) + 1;
+        if next_file > FILE_NUMBER_MAX - NUMBERS_LEFT {
+            let text = format!("file number {next_file} leaves none for files to come");
+            return Err(Error::corruption(text));
+        }
         logs.retain(|&n| n >= first);
         if !options.best_efforts_recovery {
             beyond = logs.last().map_or(0, |n| n + 1);

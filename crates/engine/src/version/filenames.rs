@@ -160,13 +160,23 @@ pub fn is_trash(name: &str) -> bool {
     name.len() > TRASH_SUFFIX.len() && name.ends_with(TRASH_SUFFIX)
 }
 
-/// What `name` means in a database directory whose info log has its plain name; `None` if unknown.
+/// Largest file number: RocksDB keeps the number of a path in the two bits above.
+pub const FILE_NUMBER_MAX: u64 = (1 << 62) - 1;
+
+/// What `name` means in a database directory whose info log has its plain name; `None` if unknown, or if
+/// its number is larger than any file's.
 pub fn parse_file_name(name: &str) -> Option<FileKind> {
     parse_file_name_with_log_prefix(name, INFO_LOG_FILE)
 }
 
 /// As [`parse_file_name`], with the name of the info log given (see [`info_log_prefix`]).
 pub fn parse_file_name_with_log_prefix(name: &str, log_prefix: &str) -> Option<FileKind> {
+    let kind = parse_any_number(name, log_prefix)?;
+    let number = kind.number().unwrap_or(0);
+    (number <= FILE_NUMBER_MAX).then_some(kind)
+}
+
+fn parse_any_number(name: &str, log_prefix: &str) -> Option<FileKind> {
     let name = name.strip_prefix('/').unwrap_or(name);
     match name {
         CURRENT_FILE => return Some(FileKind::Current),

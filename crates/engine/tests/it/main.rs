@@ -21,6 +21,7 @@ mod families;
 mod fault;
 mod files;
 mod golden;
+mod limits;
 mod manifest;
 mod multi_get;
 mod order;

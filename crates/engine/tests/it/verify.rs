@@ -2,13 +2,14 @@
 //! it is there for and says where.
 
 use spanlith::inspect::{FamilyToVerify, TableToVerify, Verifier};
-use spanlith::options::{CfOptions, CompressionType};
+use spanlith::options::{BlockBasedTableOptions, CfOptions, ChecksumType, CompressionType};
 use spanlith::version::{FileMeta, NewFile};
 use spanlith::{
     Db, Finding, Grade, OpenBuilder, VerifyLevel, VerifyOptions, VerifyReport, WriteOptions,
 };
+use spanlith_base::checksum::{crc32c, mask};
 use spanlith_env::{Clock, Env, ManualExecutor, MemFs, SeededRng, VirtualClock};
-use spanlith_table::ReaderOptions;
+use spanlith_table::{ReaderOptions, TableReader};
 use spanlith_testkit::{Rng, TempDir, copy_dir, fixtures_dir, seed, test_name};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -52,6 +53,8 @@ fn rounds(dir: &Path, rounds: u32) -> Db {
         }
         db.flush(true).unwrap();
     }
+    // The job goes on behind the flush: it tells the log of the MANIFEST.
+    db.wait_idle(None).unwrap();
     db
 }
 
@@ -421,4 +424,66 @@ fn blob_files_are_there_whole_and_hold_what_entries_refer_to() {
     std::fs::remove_file(&blob).unwrap();
     let found = of_one_file(&db.verify(VerifyLevel::Quick).unwrap(), "000013.blob");
     assert!(found[0].what.starts_with("missing"), "{found:?}");
+}
+
+/// Lets a table say that it has one entry more than it has: one was lost.
+fn plant_loss(path: &Path) {
+    let file = Env::system().fs.open_random(path).unwrap();
+    let size = file.size();
+    let reader = TableReader::open(file, size, ReaderOptions::default()).unwrap();
+    let dump = reader.dump().unwrap();
+    let block = dump.metaindex.iter().find(|b| b.0 == "rocksdb.properties");
+    let handle = block.unwrap().1;
+    let begin = usize::try_from(handle.offset).unwrap();
+    let end = begin + usize::try_from(handle.size).unwrap();
+    let mut bytes = std::fs::read(path).unwrap();
+    let name = b"entries";
+    let at = (begin + 3..end - name.len())
+        .find(|&at| bytes[at..].starts_with(name) && bytes[at - 2..at] == [7, 1])
+        .unwrap();
+    let value = &mut bytes[at + name.len()];
+    assert_eq!(u64::from(*value), reader.properties().num_entries);
+    *value += 1;
+    let sum = mask(crc32c(&bytes[begin..=end]));
+    bytes[end + 1..end + 5].copy_from_slice(&sum.to_le_bytes());
+    std::fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn an_entry_that_was_lost_is_missed_by_verification_and_by_the_next_compaction() {
+    let temp = TempDir::new("verify loss");
+    let open = || {
+        let table = BlockBasedTableOptions::new()
+            .checksum(ChecksumType::Crc32c)
+            .format_version(5u32);
+        let mut cf = small();
+        cf.disable_auto_compactions = true;
+        let db = Db::builder(temp.path()).create_if_missing(true);
+        db.cf_options(cf).table_options(table).open().unwrap()
+    };
+    let db = open();
+    for round in 0..2 {
+        for i in 0..50 {
+            db.default_cf()
+                .put(format!("{i:02}"), format!("{round}"))
+                .unwrap();
+        }
+        db.flush(true).unwrap();
+    }
+    let number = db.live_files()[0].number;
+    db.close().unwrap();
+    plant_loss(&table_path(temp.path(), number));
+    let db = open();
+    assert!(db.verify(VerifyLevel::Checksums).unwrap().is_clean());
+    let name = format!("{number:06}.sst");
+    let found = of_one_file(&db.verify(VerifyLevel::Full).unwrap(), &name);
+    assert!(found[0].what.contains("properties contradict"), "{found:?}");
+    let e = db.default_cf().compact_range(None, None).unwrap_err();
+    let text = "Corruption: Compaction number of input keys does not match";
+    assert!(e.to_string().starts_with(text), "{e}");
+    assert_eq!(db.live_files().len(), 2, "the inputs stay");
+    assert_eq!(
+        db.default_cf().get("07").unwrap().as_deref(),
+        Some(&b"1"[..])
+    );
 }
