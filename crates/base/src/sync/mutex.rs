@@ -84,6 +84,23 @@ impl<T> Mutex<T> {
         }
     }
 
+    /// Takes the lock if nobody holds it.
+    ///
+    /// # Panics
+    /// As [`Self::lock`], if it is free.
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        let inner = match self.inner.try_lock() {
+            Ok(inner) => inner,
+            Err(std::sync::TryLockError::Poisoned(e)) => e.into_inner(),
+            Err(std::sync::TryLockError::WouldBlock) => return None,
+        };
+        enter(self.rank);
+        Some(MutexGuard {
+            rank: self.rank,
+            inner: Some(inner),
+        })
+    }
+
     /// The value, without locking.
     pub fn get_mut(&mut self) -> &mut T {
         self.inner

@@ -89,7 +89,11 @@ impl Engine {
         };
         loop {
             match reader.next_event()? {
-                ReadEvent::Record { .. } if reader.record().len() >= BATCH_HEADER_SIZE => {
+                // A log of nothing but notes of ours holds no record.
+                ReadEvent::Record { offset, .. }
+                    if reader.record().len() >= BATCH_HEADER_SIZE
+                        && !self.is_own_note(reader.record(), number, offset) =>
+                {
                     return Ok(get_fixed64(reader.record(), 0));
                 }
                 ReadEvent::Eof => return Ok(None),

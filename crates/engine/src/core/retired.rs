@@ -50,6 +50,9 @@ impl Engine {
             let mut old = self.old_logs.lock();
             old.retain(|l| !dead.contains(&l.log_number()));
         }
+        if !dead.is_empty() {
+            self.vouch_for_manifest();
+        }
         for n in dead {
             if n >= first_own && self.keep_for_reuse(n) {
                 continue;

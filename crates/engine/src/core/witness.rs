@@ -5,6 +5,7 @@
 //! more would cost more than 0.5 % of the log. The path of a write compares two numbers; the rest is
 //! looked at when they say that something may be due.
 
+use super::background_error::Place;
 use super::notes::{ManifestExtent, NotePlace, WITNESS_MAX, Witness};
 use super::{Engine, LeaderState};
 use spanlith_base::Result;
@@ -107,6 +108,48 @@ impl Engine {
         log.add_record(batch.as_bytes())?;
         leader.last_record = batch.sequence();
         Ok(())
+    }
+
+    /// Tells the current log how much of the MANIFEST is durable, before logs go of which nothing else
+    /// says that they were needed: so a MANIFEST that is cut later is found out even if nothing more is
+    /// written. Not synced, so it is what a killed process leaves; after a power loss the next witness
+    /// tells. Passed over if somebody is writing, who may tell it.
+    pub(crate) fn vouch_for_manifest(&self) {
+        if !self.c.evidence.evidence {
+            return;
+        }
+        let Some(mut leader) = self.leader.try_lock() else {
+            return;
+        };
+        let extent = *self.manifest_extent.lock();
+        if extent == leader.witness.manifest || self.state.lock().trouble.refuses() {
+            return;
+        }
+        let Some(log) = &mut leader.log else {
+            return;
+        };
+        let durable = log.synced_len();
+        let witness = Witness {
+            durable,
+            manifest: Some(extent),
+        };
+        let place = self.place_in(log);
+        let written = witness
+            .to_batch(&place, self.visible(), false)
+            .and_then(|batch| log.add_record(batch.as_bytes()).map(|()| batch.sequence()));
+        let end = log.next_offset();
+        match written {
+            Ok(sequence) => {
+                leader.last_record = sequence;
+                leader.witness.end = end;
+                leader.witness.durable = durable;
+                leader.witness.manifest = extent;
+            }
+            Err(e) => {
+                drop(leader);
+                self.set_error(Place::Log, &e);
+            }
+        }
     }
 
     fn place_in(&self, log: &LogWriter) -> NotePlace<'_> {
