@@ -6,11 +6,12 @@ use crate::live_files::c_string;
 use crate::table_properties::rocksdb_table_properties_t;
 use libc::c_char;
 use spanlith::listener::{
-    CompactionInfo, ExternalFileInfo, FlushInfo, MemtableInfo, WriteStallInfo,
+    CompactionFile, CompactionInfo, ExternalFileInfo, FlushInfo, MemtableInfo, WriteStallInfo,
 };
 use spanlith_base::{Error, Result};
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
+use std::ptr;
 
 fn path_string(path: &Path) -> CString {
     c_string(path.as_os_str().as_encoded_bytes())
@@ -45,6 +46,18 @@ fn strings(paths: &[PathBuf]) -> Vec<CString> {
     paths.iter().map(|p| path_string(p)).collect()
 }
 
+/// A table that takes part in a compaction; lent by what the listener is told.
+pub struct rocksdb_compaction_file_info_t {
+    info: CompactionFile,
+}
+
+fn files(infos: &[CompactionFile]) -> Vec<rocksdb_compaction_file_info_t> {
+    let infos = infos.iter();
+    infos
+        .map(|&info| rocksdb_compaction_file_info_t { info })
+        .collect()
+}
+
 infos! {
     /// A flush.
     rocksdb_flushjobinfo_t(FlushInfo) {
@@ -56,6 +69,8 @@ infos! {
     rocksdb_compactionjobinfo_t(CompactionInfo) {
         inputs: Vec<CString> = |i| strings(&i.input_files),
         outputs: Vec<CString> = |i| strings(&i.output_files),
+        input_infos: Vec<rocksdb_compaction_file_info_t> = |i| files(&i.input_file_infos),
+        output_infos: Vec<rocksdb_compaction_file_info_t> = |i| files(&i.output_file_infos),
     }
 
     /// A part of a compaction.
@@ -171,6 +186,15 @@ numbers! {
             |i| i.input_files_at_output_level;
         rocksdb_compactionjobinfo_input_files_count -> usize: |i| i.input_files.len();
         rocksdb_compactionjobinfo_output_files_count -> usize: |i| i.output_files.len();
+        rocksdb_compactionjobinfo_input_file_infos_count -> usize: |i| i.input_file_infos.len();
+        rocksdb_compactionjobinfo_output_file_infos_count -> usize: |i| i.output_file_infos.len();
+        rocksdb_compactionjobinfo_num_l0_files -> i32: |i| i.level0_files as i32;
+        rocksdb_compactionjobinfo_compression -> u32: |i| i.compression.into();
+    }
+    rocksdb_compaction_file_info_t {
+        rocksdb_compaction_file_info_level -> i32: |i| i.level as i32;
+        rocksdb_compaction_file_info_file_number -> u64: |i| i.number;
+        rocksdb_compaction_file_info_oldest_blob_file_number -> u64: |i| i.oldest_blob_file;
     }
     rocksdb_subcompactionjobinfo_t {
         rocksdb_subcompactionjobinfo_cf_id -> u32: |i| i.cf_id;
@@ -179,6 +203,7 @@ numbers! {
         rocksdb_subcompactionjobinfo_base_input_level -> i32: |i| i.base_input_level as i32;
         rocksdb_subcompactionjobinfo_output_level -> i32: |i| i.output_level as i32;
         rocksdb_subcompactionjobinfo_compaction_reason -> u32: |i| i.reason.1;
+        rocksdb_subcompactionjobinfo_compression -> u32: |i| i.compression.into();
     }
     rocksdb_externalfileingestioninfo_t {
         rocksdb_externalfileingestioninfo_global_seqno -> u64: |i| i.global_seqno;
@@ -238,6 +263,22 @@ c_api! {
         size: *mut usize,
     ) -> *const c_char {
         lend_if((&*info).outputs.get(pos).map(|path| path.as_bytes()), size)
+    }
+
+    /// A table that is read, lent; NULL if there are not so many.
+    fn rocksdb_compactionjobinfo_input_file_info_at(
+        info: *const rocksdb_compactionjobinfo_t,
+        pos: usize,
+    ) -> *const rocksdb_compaction_file_info_t {
+        (&*info).input_infos.get(pos).map_or(ptr::null(), ptr::from_ref)
+    }
+
+    /// A table that was written, lent; NULL if there are not so many.
+    fn rocksdb_compactionjobinfo_output_file_info_at(
+        info: *const rocksdb_compactionjobinfo_t,
+        pos: usize,
+    ) -> *const rocksdb_compaction_file_info_t {
+        (&*info).output_infos.get(pos).map_or(ptr::null(), ptr::from_ref)
     }
 
     /// How writers are treated from now on, lent; an `int` behind the pointer.

@@ -111,6 +111,17 @@ pub struct FlushInfo {
     pub reason: FlushReason,
 }
 
+/// A table that takes part in a compaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CompactionFile {
+    /// Where it lies, or will.
+    pub level: usize,
+    /// Its number.
+    pub number: u64,
+    /// Number of the oldest blob file that it refers to; 0 for none.
+    pub oldest_blob_file: u64,
+}
+
 /// A compaction, or a part of one.
 #[derive(Clone, Debug)]
 pub struct CompactionInfo {
@@ -130,10 +141,18 @@ pub struct CompactionInfo {
     pub output_level: usize,
     /// Tables that are read.
     pub input_files: Vec<PathBuf>,
+    /// The same, in the same order, by level and number.
+    pub input_file_infos: Vec<CompactionFile>,
     /// How many of them lie in the output level.
     pub input_files_at_output_level: usize,
     /// Tables that were written.
     pub output_files: Vec<PathBuf>,
+    /// The same, in the same order, by level and number.
+    pub output_file_infos: Vec<CompactionFile>,
+    /// Tables in level 0 at the moment.
+    pub level0_files: usize,
+    /// RocksDB's number of the codec of the tables that are written.
+    pub compression: u8,
     /// Why, in RocksDB's words, and its number.
     pub reason: (&'static str, u32),
     /// What it did; zeros before it ran.
@@ -152,8 +171,12 @@ impl Default for CompactionInfo {
             base_input_level: 0,
             output_level: 0,
             input_files: Vec::new(),
+            input_file_infos: Vec::new(),
             input_files_at_output_level: 0,
             output_files: Vec::new(),
+            output_file_infos: Vec::new(),
+            level0_files: 0,
+            compression: 0,
             reason: ("Unknown", 0),
             stats: CompactionStats::default(),
         }

@@ -73,6 +73,28 @@ unsafe extern "C" fn compacted(
         ];
         let none = rocksdb_compactionjobinfo_output_file_at(info, outputs, ptr::null_mut());
         assert!(none.is_null());
+        assert_eq!(
+            rocksdb_compactionjobinfo_input_file_infos_count(info),
+            inputs
+        );
+        assert_eq!(
+            rocksdb_compactionjobinfo_output_file_infos_count(info),
+            outputs
+        );
+        for at in 0..outputs {
+            let path = lent(|n| rocksdb_compactionjobinfo_output_file_at(info, at, n));
+            let file = rocksdb_compactionjobinfo_output_file_info_at(info, at);
+            let number = rocksdb_compaction_file_info_file_number(file);
+            assert!(path.ends_with(&format!("/{number:06}.sst")));
+            let level = rocksdb_compaction_file_info_level(file);
+            assert_eq!(level, rocksdb_compactionjobinfo_output_level(info));
+            assert_eq!(
+                rocksdb_compaction_file_info_oldest_blob_file_number(file),
+                0
+            );
+        }
+        assert!(rocksdb_compactionjobinfo_input_file_info_at(info, inputs).is_null());
+        assert_eq!(rocksdb_compactionjobinfo_num_l0_files(info), 0);
         heard(state).events.lock().unwrap().push(format!(
             "compaction of {inputs} into {outputs}: {read} to {written}"
         ));

@@ -3,7 +3,7 @@
 use super::job::{CompactionJob, Rewritten};
 use crate::core::{Engine, JobNumbers};
 use crate::info_log::events;
-use crate::listener::{CompactionInfo, CompactionStats};
+use crate::listener::{CompactionFile, CompactionInfo, CompactionStats};
 use crate::version::NewFile;
 use spanlith_base::Result;
 use spanlith_base::stats::{Histogram, Ticker};
@@ -200,6 +200,13 @@ impl Engine {
         stats: CompactionStats,
     ) -> CompactionInfo {
         let (family, plan) = (&job.family, &job.plan);
+        let inputs = plan.inputs.iter().flat_map(|(level, files)| {
+            files.iter().map(|f| CompactionFile {
+                level: *level,
+                number: f.number,
+                oldest_blob_file: f.oldest_blob_file_number,
+            })
+        });
         let at_output = plan.inputs.iter().filter(|i| i.0 == plan.output_level);
         CompactionInfo {
             cf_id: family.id,
@@ -213,11 +220,22 @@ impl Engine {
                 .input_files()
                 .map(|f| family.table_path(f.number, f.path_id))
                 .collect(),
+            input_file_infos: inputs.collect(),
             input_files_at_output_level: at_output.map(|i| i.1.len()).sum(),
             output_files: outputs
                 .iter()
                 .map(|f| family.table_path(f.number, f.path_id))
                 .collect(),
+            output_file_infos: outputs
+                .iter()
+                .map(|f| CompactionFile {
+                    level: plan.output_level,
+                    number: f.number,
+                    oldest_blob_file: f.oldest_blob_file_number,
+                })
+                .collect(),
+            level0_files: family.superversion.load().version.num_files(0),
+            compression: plan.compression as u8,
             reason: (plan.reason.name(), reason_number(plan.reason.name())),
             stats,
         }

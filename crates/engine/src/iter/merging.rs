@@ -42,7 +42,7 @@ pub struct MergingIter {
     second: usize,
     forward: bool,
     error: Option<Error>,
-    /// Another child than the first came to its end since this was last asked.
+    /// A step took another child than the first to its end, since this was last reset.
     has_ended: bool,
     /// Measures seeks, if they may be measured.
     clock: Option<Arc<dyn Clock>>,
@@ -291,9 +291,18 @@ impl MergingIter {
         )
     }
 
-    /// Whether, since this was last asked, a step took another stream than the first to its end.
-    pub fn take_ended(&mut self) -> bool {
-        std::mem::take(&mut self.has_ended)
+    /// As [`Self::next`], with a first stream that grows: a step that takes another one to its end looks
+    /// for the first one's place again. Requires: `valid`, and going forward.
+    pub fn next_following(&mut self) {
+        let left = self.key().to_vec();
+        self.has_ended = false;
+        self.next();
+        if self.has_ended
+            && let Some(first) = self.children.first_mut()
+        {
+            first.source.seek(&left);
+            self.rebuild();
+        }
     }
 
     /// Value that outlives the position.

@@ -418,17 +418,20 @@ impl DbIter {
     /// As [`Self::next`] of an iterator that [`Self::follow`]s what is written: where a table or a sealed
     /// memtable ends, the mutable one is looked at again, as in RocksDB.
     pub(crate) fn next_following(&mut self) {
-        let left = self.key().to_vec();
-        self.parts.inner.take_ended();
-        self.next();
-        if self.parts.inner.take_ended() && self.error.is_none() {
-            self.at = At::None;
-            self.parts.view.oldest(&mut self.seek_key, &left);
-            self.parts.inner.seek(&self.seek_key);
-            self.key.clear();
-            self.key.extend_from_slice(keys::user_key(&self.seek_key));
-            self.find_forward(true);
+        match self.at {
+            At::None => return,
+            At::Inner | At::Resolved => {
+                self.key.clear();
+                self.key
+                    .extend_from_slice(keys::user_key(self.parts.inner.key()));
+                self.parts.inner.next_following();
+            }
+            At::Merged => {}
+            // Such an iterator never goes backward.
+            At::Saved => return self.next(),
         }
+        self.skipped = 0;
+        self.find_forward_as::<true>(true);
     }
 
     #[inline]
@@ -511,7 +514,13 @@ impl DbIter {
     /// Finds the next visible entry from where the merged stream stands. With `skipping`, versions
     /// of `self.key` are passed over.
     #[inline]
-    fn find_forward(&mut self, mut skipping: bool) {
+    fn find_forward(&mut self, skipping: bool) {
+        self.find_forward_as::<false>(skipping);
+    }
+
+    /// As [`Self::find_forward`]; steps are those of [`Self::next_following`] if it `FOLLOWS`.
+    #[inline]
+    fn find_forward_as<const FOLLOWS: bool>(&mut self, mut skipping: bool) {
         let mut hidden = 0;
         let mut covered_run = 0;
         while let Some(k) = self.parts.inner.current_key() {
@@ -621,7 +630,11 @@ impl DbIter {
                 }
                 continue;
             }
-            self.parts.inner.next();
+            if FOLLOWS {
+                self.parts.inner.next_following();
+            } else {
+                self.parts.inner.next();
+            }
         }
         self.end();
     }

@@ -281,7 +281,7 @@ fn a_tailing_cursor_sees_what_is_written_behind_it_and_goes_forward_only() {
 
 #[test]
 fn a_tailing_cursor_meets_what_is_written_where_rocksdbs_does() {
-    // Puts by key, moves by name; what RocksDB 11.8.1 shows after each move.
+    // Puts by key, deletions behind `!`, moves by name, seeks behind `>`; what RocksDB 11.8.1 shows after each move.
     let cases = [
         ("a flush iter first b next", "a b"),
         ("a c flush iter first b next next", "a c -"),
@@ -292,6 +292,9 @@ fn a_tailing_cursor_meets_what_is_written_where_rocksdbs_does() {
         ("a z iter first b next next", "a b z"),
         ("a flush A iter first next c >b next", "A a c -"),
         ("a b flush iter first next c next", "a b c"),
+        ("b !d flush iter >b c next", "b -"),
+        ("b !d flush iter >b e next", "b e"),
+        ("a c !d flush z iter >c d next next", "c z -"),
     ];
     for (script, expected) in cases {
         let dir = TempDir::new("tailing-steps");
@@ -316,7 +319,10 @@ fn a_tailing_cursor_meets_what_is_written_where_rocksdbs_does() {
                 _ => match word.strip_prefix('>') {
                     Some(key) => cursor.seek(key.as_bytes()).unwrap(),
                     None => {
-                        cf.put(word, "1").unwrap();
+                        match word.strip_prefix('!') {
+                            Some(key) => cf.delete(key).unwrap(),
+                            None => cf.put(word, "1").unwrap(),
+                        }
                         continue;
                     }
                 },
