@@ -231,6 +231,10 @@ impl Engine {
     /// # Errors
     /// Those of the MANIFEST, which is started anew by the next edit.
     pub(crate) fn track_synced_logs(&self, synced: &[(FileNumber, u64)]) -> Result<()> {
+        if synced.is_empty() {
+            // Of every synced write but the first behind a switch of logs: no lock for it.
+            return Ok(());
+        }
         if !self.c.options.track_and_verify_wals_in_manifest {
             if self.c.evidence.evidence {
                 // Goes with the next edit: no sync of its own.
