@@ -54,7 +54,9 @@ pub use options::{
     ReaderOptions, TableOptions,
 };
 pub use properties::TableProperties;
-pub use reader::{KeyAnchor, PrefixSeek, RangeTombstone, TableDump, TableGet, TableReader};
+pub use reader::{
+    KeyAnchor, PrefixSeek, RangeTombstone, TableDump, TableGet, TableReader, VisitEntry,
+};
 
 /// The cache of blocks in their uncompressed form, with the search arrays beside the bytes.
 pub type BlockCache = spanlith_cache::Cache<Block>;

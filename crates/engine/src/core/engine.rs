@@ -24,6 +24,7 @@ use spanlith_wal::LogWriter;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 /// What an engine is made of, once recovery has read the directory.
 pub(crate) struct Components {
@@ -134,6 +135,9 @@ pub(crate) struct Engine {
     /// Looks at flushes that wait for history to be given up, once there was one.
     pub postponed_timer: std::sync::Mutex<Option<Box<dyn Send + Sync>>>,
 }
+
+/// Wait for a change after which, in builds with assertions, somebody has to be going to make one.
+const LONGEST_WAIT: Duration = Duration::from_secs(120);
 
 /// Bits of `write_gate`.
 pub(crate) mod gate {
@@ -277,6 +281,15 @@ impl Engine {
             return self.state.lock();
         }
         let _timer = self.state.time(PerfCounter::DbConditionWaitNanos);
-        self.changed.wait(guard)
+        if cfg!(not(debug_assertions)) {
+            return self.changed.wait(guard);
+        }
+        // Nothing waits for ever (reliability, section 3.2): who waits in vain is found by any test.
+        let (state, is_long) = self.changed.wait_timeout(guard, LONGEST_WAIT);
+        assert!(
+            !is_long || state.is_going_to_change(),
+            "a wait that no job, no timer and no caller is going to end"
+        );
+        state
     }
 }

@@ -245,6 +245,16 @@ impl DbState {
         }
     }
 
+    /// Whether somebody is going to change something that others wait for: a job, the timer of tries or
+    /// that of flushes that wait for history, a resume, a manual compaction, or a caller who paused work
+    /// or closes the database.
+    pub(crate) fn is_going_to_change(&self) -> bool {
+        let jobs = !self.no_jobs() || self.manual_running > 0 || self.refitting;
+        let tries = self.trouble.any().is_some() || self.trouble.resuming;
+        let postponed = self.families.values().any(|f| f.flush_postponed);
+        jobs || tries || postponed || self.paused > 0 || !self.started || self.ends()
+    }
+
     /// A family's part; `None` once it was dropped.
     #[inline]
     pub(crate) fn family(&self, id: u32) -> Option<&FamilyState> {

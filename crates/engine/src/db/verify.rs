@@ -1,7 +1,7 @@
 //! `Db::verify`.
 
 use super::Db;
-use crate::inspect::{VerifyLevel, VerifyOptions, VerifyProgress, VerifyReport};
+use crate::inspect::{Progress, VerifyLevel, VerifyOptions, VerifyReport};
 use spanlith_base::Result;
 use std::ops::ControlFlow;
 
@@ -42,7 +42,7 @@ impl Db {
     pub fn verify_with(
         &self,
         options: &VerifyOptions,
-        progress: &mut dyn FnMut(&VerifyProgress<'_>) -> ControlFlow<()>,
+        progress: Progress<'_>,
     ) -> Result<VerifyReport> {
         self.engine().verify(options, progress)
     }

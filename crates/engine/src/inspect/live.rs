@@ -199,7 +199,7 @@ impl Engine {
         let wanted = all
             .iter()
             .filter(|f| names.is_empty() || names.contains(&f.name));
-        Ok(wanted.map(|f| to_verify(f)).collect())
+        Ok(wanted.map(to_verify).collect())
     }
 }
 

@@ -181,6 +181,11 @@ pub(super) fn remove_obsolete(engine: &Engine, explanation: &Explanation) -> Res
             }
         }
     }
+    // Of a new MANIFEST its first record says how long it is; of one that is continued, only the log can.
+    let is_continued = engine.manifest.lock().has_grown();
+    if is_continued {
+        engine.vouch_for_manifest();
+    }
     for name in engine.c.env.fs.list(&engine.c.wal_dir)? {
         let Some(FileKind::Log(n)) = parse_file_name(&name) else {
             continue;

@@ -216,3 +216,44 @@ fn a_manifest_that_is_cut_behind_an_idle_flush_is_reported() {
         assert_corrupt(&format!("cut to {len} bytes"), said);
     }
 }
+
+/// The same of a process that was killed behind an open that continued the MANIFEST: what it recovered
+/// from a log is in a table that nothing else names.
+#[test]
+fn a_continued_manifest_that_is_cut_behind_an_idle_open_is_reported() {
+    let fs = Arc::new(MemFs::new());
+    let open_continued = |fs: &Arc<MemFs>| {
+        let (env, ..) = Env::test(fs.clone(), 6);
+        let mut options = spanlith::options::DbOptions::default();
+        options.reuse_manifest_on_open = true;
+        options.create_if_missing = true;
+        let db = Db::builder(DIR).options(options).env(env);
+        db.no_info_log().open()
+    };
+    let db = open_continued(&fs).unwrap();
+    db.default_cf().put("k", "v").unwrap();
+    // Killed, opened, killed again.
+    let fs = Arc::new(fs.process_crash_clone());
+    let db_again = open_continued(&fs).unwrap();
+    let killed = fs.process_crash_clone();
+    drop((db, db_again));
+    let names = killed.list(Path::new(DIR)).unwrap();
+    let manifest = names.iter().find(|n| n.starts_with("MANIFEST-")).unwrap();
+    let path = Path::new(DIR).join(manifest);
+    let bytes = killed.read_file(&path).unwrap();
+    for len in 0..bytes.len() {
+        let cut = Arc::new(killed.process_crash_clone());
+        cut.write_file(&path, &bytes[..len]).unwrap();
+        let said = open_continued(&cut).map(drop);
+        assert_corrupt(&format!("cut to {len} bytes"), said);
+    }
+    assert_eq!(
+        open_continued(&Arc::new(killed))
+            .unwrap()
+            .default_cf()
+            .get("k")
+            .unwrap()
+            .as_deref(),
+        Some(&b"v"[..])
+    );
+}

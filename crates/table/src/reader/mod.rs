@@ -45,7 +45,7 @@ pub use adapt::RangeTombstone;
 pub use anchors::KeyAnchor;
 pub use batch::TableGet;
 pub use filter::PrefixSeek;
-pub use verify::TableDump;
+pub use verify::{TableDump, VisitEntry};
 
 /// An open table.
 pub struct TableReader {

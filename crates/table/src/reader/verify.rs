@@ -32,6 +32,9 @@ pub struct TableDump {
     pub filter_partitions: Vec<(Vec<u8>, BlockHandle)>,
 }
 
+/// What is done with an entry: its internal key and its value.
+pub type VisitEntry<'v> = &'v mut dyn FnMut(&[u8], &[u8]) -> Result<()>;
+
 impl TableReader {
     /// Reads every block of the file, meta blocks included, and verifies its checksum; the number
     /// of blocks.
@@ -108,10 +111,7 @@ impl TableReader {
     ///
     /// # Errors
     /// As there; the first error of `visit`, which ends it.
-    pub fn verify_contents_with(
-        self: &Arc<Self>,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>,
-    ) -> Result<u64> {
+    pub fn verify_contents_with(self: &Arc<Self>, visit: VisitEntry<'_>) -> Result<u64> {
         let cmp = &self.options.comparator;
         let broken =
             |what: &str| Error::corruption(format!("T1: {what}")).with_path(self.file.path());
