@@ -6,10 +6,12 @@ use spanlith_testkit::TempDir;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+type Answer = fn() -> WalVerdict;
+
 /// Answers the n-th batch with what the test says; keeps what it was told.
 struct Scripted {
     at: usize,
-    answer: fn() -> WalVerdict,
+    answer: Answer,
     told: Mutex<Vec<String>>,
 }
 
@@ -62,7 +64,7 @@ fn filtered(
     dir: &TempDir,
     mode: WalRecoveryMode,
     at: usize,
-    answer: fn() -> WalVerdict,
+    answer: Answer,
 ) -> (spanlith::Result<Db>, Vec<String>) {
     let filter = Arc::new(Scripted {
         at,
@@ -87,7 +89,7 @@ fn a_filter_of_logs_leaves_out_replaces_and_ends() {
         batch.put("x", "2");
         WalVerdict::Replace(batch)
     };
-    let cases: [(fn() -> WalVerdict, &str, &str); 5] = [
+    let cases: [(Answer, &str, &str); 5] = [
         (|| WalVerdict::Keep, "a b c d e f", "222"),
         (|| WalVerdict::Ignore, "a b e f", "222"),
         (replaced, "a b e f x", "222"),
@@ -124,7 +126,7 @@ fn answers_that_make_no_sense_fail_the_open_in_rocksdbs_words() {
         batch.put("x", "2").put("y", "2").put("z", "2");
         WalVerdict::Replace(batch)
     };
-    let cases: [(fn() -> WalVerdict, ErrorKind, &str); 3] = [
+    let cases: [(Answer, ErrorKind, &str); 3] = [
         (
             longer,
             ErrorKind::NotSupported,
@@ -146,7 +148,9 @@ fn answers_that_make_no_sense_fail_the_open_in_rocksdbs_words() {
         logged(&dir);
         let mode = WalRecoveryMode::AbsoluteConsistency;
         let (opened, _) = filtered(&dir, mode, 1, answer);
-        let error = opened.err().expect("the open fails");
+        let Err(error) = opened else {
+            panic!("the open fails");
+        };
         assert_eq!(error.kind(), kind);
         assert!(error.to_string().contains(text), "{error}");
         // Nothing was lost by it.
