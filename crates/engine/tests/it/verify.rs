@@ -192,7 +192,7 @@ fn each_level_finds_what_it_is_there_for_and_says_where() {
         assert_eq!(f.grade, Grade::Damage);
         assert!(f.offset.is_some_and(|at| at > 3000 && at < 5000), "{f:?}");
         let (first, last) = f.keys.as_ref().unwrap();
-        assert!(first < last && &first[..] > &b"key0000"[..], "{f:?}");
+        assert!(first < last && first[..] > b"key0000"[..], "{f:?}");
         assert!(last[..] < b"key0199"[..], "{f:?}");
         assert!(!f.what.contains("key0"), "no key is named: {f:?}");
     }
