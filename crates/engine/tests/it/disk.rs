@@ -1,83 +1,16 @@
 //! A disk that is nearly full, and one that does not answer; and the file with the options that say
 //! what is done about it.
 
+use crate::world::World;
 use spanlith::listener::DiskStallInfo;
 use spanlith::options::{CfOptions, EvidenceOptions, Sidecar};
 use spanlith::{Db, EventListener, OpenBuilder, WriteOptions};
-use spanlith_env::{
-    Env, Executor, FaultFs, FsOp, Job, JobClass, ManualExecutor, MemFs, VirtualClock,
-};
+use spanlith_env::FsOp;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-type Tick = Box<dyn FnMut() -> bool + Send>;
-
-/// A manual executor whose timers tick when a test says so.
-#[derive(Default)]
-struct Ticking {
-    jobs: ManualExecutor,
-    timers: Mutex<Vec<(String, Tick)>>,
-}
-
-impl Ticking {
-    fn tick(&self, name: &str) {
-        // Not under the lock: a tick may start another timer.
-        let (mut due, rest): (Vec<_>, Vec<_>) = {
-            let mut timers = self.timers.lock().unwrap();
-            timers.drain(..).partition(|t| t.0 == name)
-        };
-        self.timers.lock().unwrap().extend(rest);
-        due.retain_mut(|(_, tick)| tick());
-        self.timers.lock().unwrap().extend(due);
-    }
-}
-
-impl Executor for Ticking {
-    fn spawn(&self, class: JobClass, job: Job) {
-        self.jobs.spawn(class, job);
-    }
-
-    fn reserve(&self, _: JobClass, _: usize) {}
-
-    fn is_manual(&self) -> bool {
-        true
-    }
-
-    fn help(&self) -> bool {
-        self.jobs.help()
-    }
-
-    fn periodic(&self, name: &str, _: Duration, tick: Tick) -> Box<dyn Send + Sync> {
-        self.timers.lock().unwrap().push((name.to_string(), tick));
-        Box::new(())
-    }
-}
-
-struct World {
-    mem: Arc<MemFs>,
-    fs: Arc<FaultFs>,
-    env: Env,
-    executor: Arc<Ticking>,
-    clock: Arc<VirtualClock>,
-}
-
 impl World {
-    fn new() -> Self {
-        let mem = Arc::new(MemFs::new());
-        let fs = Arc::new(FaultFs::new(mem.clone()));
-        let (mut env, _, clock) = Env::test(fs.clone(), 5);
-        let executor = Arc::new(Ticking::default());
-        env.executor = executor.clone();
-        Self {
-            mem,
-            fs,
-            env,
-            executor,
-            clock,
-        }
-    }
-
     fn builder(&self, evidence: EvidenceOptions) -> OpenBuilder {
         let mut cf = CfOptions::default();
         cf.write_buffer_size = 64 << 10;
@@ -88,12 +21,6 @@ impl World {
             .cf_options(cf)
             .env(self.env.clone())
             .no_info_log()
-    }
-
-    fn pass(&self, time: Duration) {
-        self.clock.advance(time);
-        self.executor.tick("resume");
-        self.executor.jobs.run_until_idle();
     }
 
     fn size(&self, name: &str) -> Option<u64> {
@@ -117,7 +44,7 @@ fn flush_rounds(db: &Db, rounds: u32) {
 
 #[test]
 fn below_the_bound_of_free_space_compactions_wait_and_flushes_do_not() {
-    let world = World::new();
+    let world = World::new(5);
     let bound = 10u64 << 20;
     let db = world
         .builder(EvidenceOptions::new().min_free_bytes(bound))
@@ -151,7 +78,7 @@ fn below_the_bound_of_free_space_compactions_wait_and_flushes_do_not() {
 
 #[test]
 fn a_writer_that_waits_for_a_compaction_that_is_held_back_is_told() {
-    let world = World::new();
+    let world = World::new(5);
     let bound = 10u64 << 20;
     let mut cf = CfOptions::default();
     cf.level0_file_num_compaction_trigger = 2;
@@ -187,7 +114,7 @@ fn a_writer_that_waits_for_a_compaction_that_is_held_back_is_told() {
 
 #[test]
 fn room_that_is_reserved_is_given_up_when_the_disk_is_full_and_taken_again() {
-    let world = World::new();
+    let world = World::new(5);
     let reserve = 300u64 << 10;
     let evidence = EvidenceOptions::new().reserve_file_bytes(reserve);
     let db = world.builder(evidence.clone()).open().unwrap();
@@ -231,7 +158,7 @@ impl EventListener for Stalls {
 
 #[test]
 fn a_call_that_does_not_come_back_is_told_while_it_lasts() {
-    let world = World::new();
+    let world = World::new(5);
     let stalls = Arc::new(Stalls::default());
     let db = world.builder(EvidenceOptions::default());
     let db = Arc::new(db.listener(stalls.clone()).open().unwrap());
@@ -272,7 +199,7 @@ fn a_call_that_does_not_come_back_is_told_while_it_lasts() {
 
 #[test]
 fn own_options_are_kept_in_a_file_of_their_own() {
-    let world = World::new();
+    let world = World::new(5);
     let load = || Sidecar::load(&world.env, Path::new("/db")).unwrap();
     drop(world.builder(EvidenceOptions::default()).open().unwrap());
     assert_eq!(load(), None, "defaults need no file");

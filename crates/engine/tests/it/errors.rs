@@ -1,14 +1,12 @@
 //! Errors in the background: what each stops, who is told, and how the database comes back without
 //! being opened again (reliability, sections 2.6, 3.1, 3.2).
 
+use crate::world::World;
 use spanlith::listener::{BackgroundErrorReason, ErrorRecoveryInfo};
 use spanlith::options::{CfOptions, DbOptions};
 use spanlith::{Cf, Db, ErrorKind, EventListener, FamilyOptions, Severity, WriteOptions};
 use spanlith_base::stats::{Statistics, Ticker};
-use spanlith_env::{
-    Effect, Env, Executor, FaultFs, FaultRule, Job, JobClass, ManualExecutor, MemFs, OpClass,
-    VirtualClock,
-};
+use spanlith_env::{Effect, Env, FaultFs, FaultRule, MemFs, OpClass};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,73 +17,7 @@ const ENOSPC: i32 = 28;
 const EROFS: i32 = 30;
 const EDQUOT: i32 = 122;
 
-type Tick = Box<dyn FnMut() -> bool + Send>;
-
-/// A manual executor whose timers tick when a test says so.
-#[derive(Default)]
-struct Ticking {
-    jobs: ManualExecutor,
-    timers: Mutex<Vec<(String, Tick)>>,
-}
-
-impl Executor for Ticking {
-    fn spawn(&self, class: JobClass, job: Job) {
-        self.jobs.spawn(class, job);
-    }
-
-    fn reserve(&self, _: JobClass, _: usize) {}
-
-    fn is_manual(&self) -> bool {
-        true
-    }
-
-    fn help(&self) -> bool {
-        self.jobs.help()
-    }
-
-    fn periodic(&self, name: &str, _: Duration, tick: Tick) -> Box<dyn Send + Sync> {
-        self.timers.lock().unwrap().push((name.to_string(), tick));
-        Box::new(())
-    }
-}
-
-/// A world that fails when told to, and its parts.
-struct World {
-    mem: Arc<MemFs>,
-    fs: Arc<FaultFs>,
-    env: Env,
-    executor: Arc<Ticking>,
-    clock: Arc<VirtualClock>,
-}
-
 impl World {
-    fn new() -> Self {
-        let mem = Arc::new(MemFs::new());
-        let fs = Arc::new(FaultFs::new(mem.clone()));
-        let (mut env, _, clock) = Env::test(fs.clone(), 11);
-        let executor = Arc::new(Ticking::default());
-        env.executor = executor.clone();
-        Self {
-            mem,
-            fs,
-            env,
-            executor,
-            clock,
-        }
-    }
-
-    /// Lets time pass, and the timer of tries look once.
-    fn pass(&self, time: Duration) {
-        self.clock.advance(time);
-        let due = std::mem::take(&mut *self.executor.timers.lock().unwrap());
-        for (name, mut tick) in due {
-            if name != "resume" || tick() {
-                self.executor.timers.lock().unwrap().push((name, tick));
-            }
-        }
-        self.executor.jobs.run_until_idle();
-    }
-
     fn has_timer(&self) -> bool {
         let timers = self.executor.timers.lock().unwrap();
         timers.iter().any(|t| t.0 == "resume")
@@ -190,7 +122,7 @@ fn a_failed_write_to_log_or_manifest_is_overcome_without_opening_again() {
     for (class, name, errno) in cases {
         for keep in [0, 20] {
             let what = format!("{class:?} {name} {errno} keep {keep}");
-            let w = World::new();
+            let w = World::new(11);
             let db = w.open();
             fill(&db, 0..20, true);
             fill(&db, 20..30, false);
@@ -248,7 +180,7 @@ fn a_failed_write_to_log_or_manifest_is_overcome_without_opening_again() {
 
 #[test]
 fn the_numbers_of_a_group_that_failed_are_not_given_away_again() {
-    let w = World::new();
+    let w = World::new(11);
     let db = w.open();
     let cf = db.default_cf();
     cf.put_opt("a", "1", &synced()).unwrap();
@@ -289,7 +221,7 @@ fn a_second_fault_at_any_step_of_a_resume_leaves_everything_for_the_next() {
     ] {
         for nth in 1..12 {
             let what = format!("{class:?} {nth}");
-            let w = World::new();
+            let w = World::new(11);
             let db = w.open();
             fill(&db, 0..20, false);
             w.fs.add(FaultRule::fail(OpClass::Append, 1, EIO).named(".log"));
@@ -353,7 +285,7 @@ impl Ears {
 
 #[test]
 fn a_full_disk_is_overcome_by_itself_once_there_is_space() {
-    let w = World::new();
+    let w = World::new(11);
     let ears = Arc::new(Ears::default());
     let db = open(&w.env, DbOptions::default(), Some(ears.clone()));
     fill(&db, 0..20, true);
@@ -395,7 +327,7 @@ fn a_full_disk_is_overcome_by_itself_once_there_is_space() {
 #[test]
 fn a_listener_or_an_option_keeps_the_database_from_resuming_by_itself() {
     for by_option in [false, true] {
-        let w = World::new();
+        let w = World::new(11);
         let ears = Arc::new(Ears {
             vetoes: !by_option,
             ..Ears::default()
@@ -421,7 +353,7 @@ fn a_listener_or_an_option_keeps_the_database_from_resuming_by_itself() {
 
 #[test]
 fn tries_end_after_the_number_that_the_option_allows() {
-    let w = World::new();
+    let w = World::new(11);
     let ears = Arc::new(Ears::default());
     let mut options = DbOptions::default();
     options.max_bgerror_resume_count = 3;
@@ -445,7 +377,7 @@ fn tries_end_after_the_number_that_the_option_allows() {
 
 #[test]
 fn errors_and_tries_are_counted_in_the_statistics() {
-    let w = World::new();
+    let w = World::new(11);
     let s = Arc::new(Statistics::new());
     let db = Db::builder("/db")
         .create_if_missing(true)
@@ -481,7 +413,7 @@ fn errors_and_tries_are_counted_in_the_statistics() {
 
 #[test]
 fn a_flush_that_fails_is_tried_again_while_writes_go_on() {
-    let w = World::new();
+    let w = World::new(11);
     let ears = Arc::new(Ears::default());
     let db = open(&w.env, DbOptions::default(), Some(ears.clone()));
     fill(&db, 0..20, false);
@@ -515,7 +447,7 @@ fn a_flush_that_fails_is_tried_again_while_writes_go_on() {
 
 #[test]
 fn a_writer_that_waits_for_a_flush_that_keeps_failing_gets_its_error() {
-    let w = World::new();
+    let w = World::new(11);
     let db = w.open();
     let cf = db.default_cf();
     w.fs.add(
@@ -544,7 +476,7 @@ fn a_writer_that_waits_for_a_flush_that_keeps_failing_gets_its_error() {
 #[test]
 fn a_compaction_that_fails_is_tried_again_into_other_files() {
     for errno in [EIO, ENOSPC, EMFILE] {
-        let w = World::new();
+        let w = World::new(11);
         let ears = Arc::new(Ears::default());
         let db = open(&w.env, DbOptions::default(), Some(ears.clone()));
         fill(&db, 0..20, false);
@@ -576,7 +508,7 @@ fn a_compaction_that_fails_is_tried_again_into_other_files() {
 
 #[test]
 fn a_damaged_input_keeps_its_plan_back_and_nothing_else() {
-    let w = World::new();
+    let w = World::new(11);
     let ears = Arc::new(Ears::default());
     let db = open(&w.env, DbOptions::default(), Some(ears.clone()));
     fill(&db, 0..20, false);
@@ -613,7 +545,7 @@ fn a_damaged_input_keeps_its_plan_back_and_nothing_else() {
 
 #[test]
 fn a_log_that_finds_no_descriptor_fails_one_write_and_stops_nothing() {
-    let w = World::new();
+    let w = World::new(11);
     let db = w.open();
     let cf = db.default_cf();
     // Twice: also the try after tables were closed.
@@ -632,7 +564,7 @@ fn a_log_that_finds_no_descriptor_fails_one_write_and_stops_nothing() {
 
 #[test]
 fn a_file_system_without_writes_is_fatal_and_the_database_still_closes() {
-    let w = World::new();
+    let w = World::new(11);
     let db = w.open();
     fill(&db, 0..20, true);
     w.fs.add(FaultRule::fail(OpClass::Append, 1, EROFS).named(".log"));
@@ -666,7 +598,7 @@ impl spanlith::CompactionFilter for Bomb {
 
 #[test]
 fn a_job_that_panics_refuses_writes_serves_readers_and_lets_the_database_close() {
-    let w = World::new();
+    let w = World::new(11);
     let armed = Arc::new(AtomicBool::new(false));
     let open = || {
         Db::builder("/db")
@@ -724,7 +656,7 @@ impl spanlith::UserComparator for Fuse {
 
 #[test]
 fn a_panic_within_a_write_refuses_writes_and_leaves_nobody_waiting() {
-    let w = World::new();
+    let w = World::new(11);
     let fuse = Arc::new(Fuse(0.into()));
     let family = FamilyOptions::new("fused").comparator(spanlith::Comparator::User(fuse.clone()));
     let db = w.open();
@@ -803,7 +735,7 @@ fn writers_on_threads_get_everything_in_whatever_fails_meanwhile() {
 
 #[test]
 fn nothing_is_wrong_so_there_is_nothing_to_resume() {
-    let w = World::new();
+    let w = World::new(11);
     let db = w.open();
     fill(&db, 0..5, false);
     db.resume().unwrap();

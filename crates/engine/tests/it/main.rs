@@ -39,3 +39,4 @@ mod wal_filter;
 mod wal_forms;
 mod wal_life;
 mod wal_recovery;
+mod world;
