@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn every_written_name_parses_back() {
-        for n in [0, 5, 999_999, 1_234_567, u64::MAX] {
+        for n in [0, 5, 999_999, 1_234_567, FILE_NUMBER_MAX] {
             let pairs = [
                 (table_file_name(n), FileKind::Table(n)),
                 (legacy_table_file_name(n), FileKind::Table(n)),
@@ -248,6 +248,11 @@ mod tests {
                 assert_eq!(parse_file_name(&format!("/{name}")), Some(kind), "/{name}");
                 assert_eq!(parse_file_name(&format!("{name}x")), None, "{name}x");
                 assert_eq!(parse_file_name(&format!(" {name}")), None);
+            }
+        }
+        for n in [FILE_NUMBER_MAX + 1, u64::MAX] {
+            for name in [table_file_name(n), log_file_name(n), manifest_file_name(n)] {
+                assert_eq!(parse_file_name(&name), None, "{name}");
             }
         }
         assert_eq!(table_file_name(7), "000007.sst");
