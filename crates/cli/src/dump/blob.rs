@@ -3,13 +3,12 @@
 use super::{Dump, Record, folder};
 use crate::bytes::show;
 use crate::fail::At;
-use spanlith::blob::{BlobFooter, BlobHeader, FOOTER_LEN, HEADER_LEN, walk_blobs};
+use spanlith::blob::{BlobFooter, BlobHeader, FOOTER_LEN, HEADER_LEN, read_range, walk_blobs};
 use spanlith::{Error, Result};
-use spanlith_env::{Env, RandomAccessFile};
+use spanlith_env::Env;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 /// Bytes gathered before they are written out.
 const OUTPUT_BUFFER: usize = 256 << 10;
@@ -23,23 +22,12 @@ pub fn run(args: &Dump) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Bytes of the file from `offset`.
-fn read(file: &Arc<dyn RandomAccessFile>, offset: u64, len: u64) -> Result<Vec<u8>> {
-    if offset.checked_add(len).is_none_or(|end| end > file.size()) {
-        return Err(Error::corruption("blob record goes beyond the file").with_offset(offset));
-    }
-    let mut buf = vec![0; usize::try_from(len).unwrap_or(0)];
-    let n = file.read_at(offset, &mut buf)?;
-    buf.truncate(n);
-    Ok(buf)
-}
-
 /// Prints everything; the inner result is that of reading the file.
 fn dump(path: &Path, args: &Dump, out: &mut dyn Write) -> std::io::Result<Result<()>> {
     let (hex, json) = (args.hex, args.json);
     let head = || -> Result<_> {
         let file = Env::system().fs.open_random(path)?;
-        let header = BlobHeader::decode(&read(&file, 0, HEADER_LEN as u64)?)?;
+        let header = BlobHeader::decode(&read_range(&file, 0, HEADER_LEN as u64)?)?;
         Ok((file, header))
     };
     let (file, header) = match head() {
@@ -47,7 +35,7 @@ fn dump(path: &Path, args: &Dump, out: &mut dyn Write) -> std::io::Result<Result
         Err(e) => return Ok(Err(e)),
     };
     let end = file.size().saturating_sub(FOOTER_LEN as u64);
-    let footer = read(&file, end, FOOTER_LEN as u64).and_then(|b| BlobFooter::decode(&b));
+    let footer = read_range(&file, end, FOOTER_LEN as u64).and_then(|b| BlobFooter::decode(&b));
     Record::new("blob_file")
         .with("file", path.display().to_string())
         .with("bytes", file.size())

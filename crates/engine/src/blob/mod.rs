@@ -25,4 +25,4 @@ pub use index::{BlobIndex, BlobPointer};
 pub use reader::{BlobFileReader, ExpectedFamily};
 pub(crate) use references::{each_pointer, each_reference};
 pub use source::{BlobRead, BlobSource};
-pub use walk::{VisitBlob, walk_blobs};
+pub use walk::{VisitBlob, read_range, walk_blobs};

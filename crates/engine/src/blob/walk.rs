@@ -17,17 +17,17 @@ pub type VisitBlob<'v> = &'v mut dyn FnMut(&[u8], &[u8], &BlobPointer) -> Result
 /// # Errors
 /// The first damage, with its offset; of the file; the first error of `visit`.
 pub fn walk_blobs(file: &Arc<dyn RandomAccessFile>, visit: VisitBlob<'_>) -> Result<u64> {
-    let header = BlobHeader::decode(&read(file, 0, HEADER_LEN as u64)?)?;
+    let header = BlobHeader::decode(&read_range(file, 0, HEADER_LEN as u64)?)?;
     let end = file.size().saturating_sub(FOOTER_LEN as u64);
-    let footer = BlobFooter::decode(&read(file, end, FOOTER_LEN as u64)?)?;
+    let footer = BlobFooter::decode(&read_range(file, end, FOOTER_LEN as u64)?)?;
     let reader = BlobFileReader::open(file.clone(), ExpectedFamily::Any)?;
     let (mut at, mut blobs) = (HEADER_LEN as u64, 0);
     while at < end {
         let next = || -> Result<_> {
-            let head = read(file, at, RECORD_HEADER_LEN as u64)?;
+            let head = read_range(file, at, RECORD_HEADER_LEN as u64)?;
             let head = BlobRecordHeader::decode(&head)?;
             let key_at = at + RECORD_HEADER_LEN as u64;
-            let key = read(file, key_at, head.key_len)?;
+            let key = read_range(file, key_at, head.key_len)?;
             let pointer = BlobPointer {
                 file: 0,
                 offset: key_at + head.key_len,
@@ -52,8 +52,11 @@ pub fn walk_blobs(file: &Arc<dyn RandomAccessFile>, visit: VisitBlob<'_>) -> Res
     Ok(blobs)
 }
 
-/// Bytes of the file from `offset`. What is allocated is bounded by the file.
-fn read(file: &Arc<dyn RandomAccessFile>, offset: u64, len: u64) -> Result<Vec<u8>> {
+/// Bytes of a blob file from `offset`, fewer if it ends before. What is allocated is bounded by the file.
+///
+/// # Errors
+/// `Corruption` of a range beyond the file; of the file.
+pub fn read_range(file: &Arc<dyn RandomAccessFile>, offset: u64, len: u64) -> Result<Vec<u8>> {
     if offset.checked_add(len).is_none_or(|end| end > file.size()) {
         return Err(Error::corruption("blob record goes beyond the file").with_offset(offset));
     }

@@ -186,6 +186,22 @@ fn the_number_of_levels_has_a_limit() {
     }
 }
 
+/// With the MANIFEST of `killed` cut to each shorter length, `open` reports damage.
+fn assert_no_cut_of_the_manifest_opens(
+    killed: &MemFs,
+    open: impl Fn(&Arc<MemFs>) -> spanlith::Result<Db>,
+) {
+    let names = killed.list(Path::new(DIR)).unwrap();
+    let manifest = names.iter().find(|n| n.starts_with("MANIFEST-")).unwrap();
+    let path = Path::new(DIR).join(manifest);
+    let bytes = killed.read_file(&path).unwrap();
+    for len in 0..bytes.len() {
+        let cut = Arc::new(killed.process_crash_clone());
+        cut.write_file(&path, &bytes[..len]).unwrap();
+        assert_corrupt(&format!("cut to {len} bytes"), open(&cut).map(drop));
+    }
+}
+
 /// A database that was killed after a flush, when nothing was written any more: its MANIFEST is all that
 /// names the table, and the log that it was made from is gone.
 #[test]
@@ -205,16 +221,7 @@ fn a_manifest_that_is_cut_behind_an_idle_flush_is_reported() {
         whole.default_cf().get("k").unwrap().as_deref(),
         Some(&b"2"[..])
     );
-    let names = killed.list(Path::new(DIR)).unwrap();
-    let manifest = names.iter().find(|n| n.starts_with("MANIFEST-")).unwrap();
-    let path = Path::new(DIR).join(manifest);
-    let bytes = killed.read_file(&path).unwrap();
-    for len in 0..bytes.len() {
-        let cut = Arc::new(killed.process_crash_clone());
-        cut.write_file(&path, &bytes[..len]).unwrap();
-        let said = open(&cut).map(drop);
-        assert_corrupt(&format!("cut to {len} bytes"), said);
-    }
+    assert_no_cut_of_the_manifest_opens(&killed, open);
 }
 
 /// The same of a process that was killed behind an open that continued the MANIFEST: what it recovered
@@ -237,16 +244,7 @@ fn a_continued_manifest_that_is_cut_behind_an_idle_open_is_reported() {
     let db_again = open_continued(&fs).unwrap();
     let killed = fs.process_crash_clone();
     drop((db, db_again));
-    let names = killed.list(Path::new(DIR)).unwrap();
-    let manifest = names.iter().find(|n| n.starts_with("MANIFEST-")).unwrap();
-    let path = Path::new(DIR).join(manifest);
-    let bytes = killed.read_file(&path).unwrap();
-    for len in 0..bytes.len() {
-        let cut = Arc::new(killed.process_crash_clone());
-        cut.write_file(&path, &bytes[..len]).unwrap();
-        let said = open_continued(&cut).map(drop);
-        assert_corrupt(&format!("cut to {len} bytes"), said);
-    }
+    assert_no_cut_of_the_manifest_opens(&killed, open_continued);
     assert_eq!(
         open_continued(&Arc::new(killed))
             .unwrap()
