@@ -301,17 +301,17 @@ impl Engine {
         })
     }
 
-    /// Records where the current log ends, which a clean close has synced. The MANIFEST is not started
-    /// anew for that.
-    pub(crate) fn record_log_end(&self, number: FileNumber, size: u64) -> Result<()> {
+    /// Records where logs end that a clean close has synced: `current`, if it is to be missed, and the
+    /// older ones of which no edit has told it yet. The MANIFEST is not started anew for that.
+    pub(crate) fn record_log_ends(&self, current: Option<(FileNumber, u64)>) -> Result<()> {
         if self.c.options.track_and_verify_wals_in_manifest {
-            return self.track_synced_logs(&[(number, size)]);
+            return self.track_synced_logs(current.as_slice());
         }
         let mut manifest = self.manifest.lock();
         if manifest.writer.is_none() {
             return Ok(());
         }
-        self.state.lock().log_ends.push((number, size));
+        self.state.lock().log_ends.extend(current);
         let Some(edit) = self.take_log_ends(&[]) else {
             return Ok(());
         };

@@ -238,13 +238,10 @@ impl Engine {
                 self.sync_logs(&mut leader)
             };
             first = first.and(synced);
-            if let Some(log) = &leader.log
-                && first.is_ok()
-                && self.c.evidence.evidence
-                && leader.log_bytes > 0
-            {
-                // A log of notes only is missed by nobody.
-                first = self.record_log_end(log.log_number(), log.len());
+            if first.is_ok() && self.c.evidence.evidence {
+                // A log of notes only is missed by nobody; older ones may still be needed.
+                let current = leader.log.as_ref().filter(|_| leader.log_bytes > 0);
+                first = self.record_log_ends(current.map(|log| (log.log_number(), log.len())));
             }
         }
         if let Some(mut log) = leader.log.take() {

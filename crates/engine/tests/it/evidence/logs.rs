@@ -108,6 +108,40 @@ fn every_change_after_a_clean_close_is_reported() {
     assert!(is_proof(&Setup::default().look(gone).unwrap_err()));
 }
 
+/// A sealed memtable waits for its flush when the database is closed: the log that it needs is an older
+/// one, and the current one holds nothing of the user.
+#[test]
+fn every_change_of_an_older_log_after_a_clean_close_is_reported() {
+    let fs = Arc::new(MemFs::new());
+    let db = Setup::default().open(&fs).unwrap();
+    for n in 0..20 {
+        db.default_cf().put(format!("k{n:02}"), "value").unwrap();
+    }
+    let older = log_path(&fs);
+    db.flush(false).unwrap();
+    let all = rows(&db);
+    drop(db);
+    assert_eq!(paths(&fs, "/db", ".log").len(), 2, "no flush has run");
+    assert_eq!(
+        Setup::default().look(fs.process_crash_clone()).unwrap(),
+        all
+    );
+    let bytes = fs.read_file(&older).unwrap();
+    let damaged = |bytes: &[u8]| {
+        let fs = fs.process_crash_clone();
+        fs.write_file(&older, bytes).unwrap();
+        Setup::default().look(fs).unwrap_err()
+    };
+    for at in 0..bytes.len() {
+        let mut changed = bytes.clone();
+        changed[at] ^= [0x01, 0x80, 0xff][at % 3];
+        let e = damaged(&changed);
+        assert!(is_proof(&e), "{at}: {e}");
+        let e = damaged(&bytes[..at]);
+        assert!(is_proof(&e), "cut to {at}: {e}");
+    }
+}
+
 #[test]
 fn with_the_default_spacing_every_change_below_the_last_witness_is_reported() {
     let fs = Arc::new(MemFs::new());
