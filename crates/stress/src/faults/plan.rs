@@ -42,6 +42,11 @@ pub struct Fault {
 }
 
 impl Fault {
+    /// Reads give other bytes than were written.
+    pub fn flips(&self) -> bool {
+        matches!(self.effect, Effect::FlipBit { .. })
+    }
+
     /// For counts.
     pub fn name(&self) -> String {
         let times = match self.times {

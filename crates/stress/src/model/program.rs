@@ -418,6 +418,11 @@ impl Program {
         std::iter::once(&self.tuning).chain(later)
     }
 
+    /// Whether one of these families ever writes tables without checksums, whose damage nothing notices.
+    pub fn has_unchecked(&self, mut families: std::ops::Range<u64>) -> bool {
+        families.any(|f| self.tunings().any(|t| t.of_family(f).checksum == 0))
+    }
+
     /// Reads the text form; empty lines and lines that begin with `#` are skipped.
     ///
     /// # Errors
