@@ -5,6 +5,7 @@
 //! that, tombstones vanish when nothing older lies below, pairs of put and single delete cancel, and
 //! merge operands are folded. Rules: `docs/formats/semantics.md`, "what may be dropped".
 
+use super::balance::Dropped;
 use crate::blob::{BlobRead, BlobSource};
 use crate::compaction::{Below, BlobMeter};
 use crate::core::SeqnoTimes;
@@ -84,6 +85,8 @@ pub(crate) struct CompactionIter {
     /// The timestamp of `user` lies in the history that may be collapsed.
     is_history: bool,
     entries: u64,
+    /// What became of those that were not output.
+    dropped: Dropped,
     /// The filter skipped entries, so that `entries` says nothing.
     skipped: bool,
     /// Counts blobs that the inputs refer to, if there are blob files.
@@ -121,6 +124,7 @@ impl CompactionIter {
             output_one: false,
             is_history: false,
             entries: 0,
+            dropped: Dropped::default(),
             skipped: false,
         }
     }
@@ -169,6 +173,8 @@ impl CompactionIter {
     /// Of the input, and broken contracts of single deletes.
     #[inline]
     pub(crate) fn next(&mut self) -> Result<()> {
+        #[cfg(test)]
+        self.suffer();
         if self.is_plain && self.at == At::Input {
             self.entries += 1;
             self.input.next_inlined();
@@ -206,6 +212,20 @@ impl CompactionIter {
     /// Entries read so far; `None` if a filter skipped some unseen.
     pub(crate) fn input_entries(&self) -> Option<u64> {
         (!self.skipped).then_some(self.entries)
+    }
+
+    /// Entries that were read and not output, by reason.
+    pub(crate) fn dropped(&self) -> Dropped {
+        self.dropped
+    }
+
+    /// Checks that what was read so far was either output, as `written` entries, or dropped. To be asked
+    /// at the end.
+    ///
+    /// # Errors
+    /// `Corruption` with the numbers.
+    pub(crate) fn check(&self, written: u64) -> Result<()> {
+        self.dropped.check(self.entries, written)
     }
 
     #[inline(never)]
@@ -322,6 +342,7 @@ impl CompactionIter {
             if self.stripe != Some(stripe) {
                 return false;
             }
+            self.dropped.hidden += 1;
             self.entries += 1;
             self.input.next_inlined();
         }
@@ -372,6 +393,7 @@ impl CompactionIter {
                 // Hidden by a newer entry that the same snapshots see. A single delete is not: it
                 // still has to cancel the put that may lie below, or that put comes back when the
                 // newer entry is cancelled in its turn.
+                self.dropped.hidden += 1;
                 self.step();
                 continue;
             }
@@ -385,6 +407,7 @@ impl CompactionIter {
                 && (!self.is_timed() || self.is_history)
                 && self.is_covered(seqno)
             {
+                self.dropped.covered += 1;
                 self.step();
                 continue;
             }
@@ -510,6 +533,28 @@ impl CompactionIter {
         &self.s.ranges
     }
 
+    /// What tests plant.
+    #[cfg(test)]
+    fn suffer(&mut self) {
+        use super::balance::plant::{Fault, strikes};
+        if self.at != At::Input {
+            return;
+        }
+        if strikes(Fault::ReadsPast) {
+            self.input.next();
+        }
+        if strikes(Fault::Forgets) {
+            self.step();
+        }
+        if strikes(Fault::Doubles) {
+            let mut key = self.key.clone();
+            let older = keys::tag(&key) - 1;
+            key[self.user_len..].copy_from_slice(&older.to_le_bytes());
+            self.queue.push_back((key, Pinned::default()));
+            self.is_plain = false;
+        }
+    }
+
     /// Asks the filter about the newest entry of a key. True if the entry has been dealt with.
     fn filter_newest(&mut self, byte: u8, seqno: SequenceNumber) -> Result<bool> {
         let Some((filter, level)) = &self.s.filter else {
@@ -534,7 +579,11 @@ impl CompactionIter {
                 self.stripe = Some(stripe);
                 let gone = self.seen_by_all(seqno) && self.nothing_below();
                 if gone || self.s.bottommost {
+                    let obsolete = self.dropped.obsolete;
                     let is_output = self.deletion(ValueType::Deletion, seqno, stripe);
+                    // It was no deletion before.
+                    self.dropped.filtered += self.dropped.obsolete - obsolete;
+                    self.dropped.obsolete = obsolete;
                     debug_assert!(!is_output, "the input's entry is no deletion");
                 } else {
                     self.step();
@@ -564,7 +613,9 @@ impl CompactionIter {
                 && self.is_covered(seqno));
         self.stripe = Some(stripe);
         self.step();
-        if !hidden {
+        if hidden {
+            self.dropped.hidden += 1;
+        } else {
             self.enqueue(kind, seqno, Pinned::from_vec(new));
         }
     }
@@ -583,6 +634,7 @@ impl CompactionIter {
     /// Handles a deletion; true if it is the current output entry.
     fn deletion(&mut self, kind: ValueType, seqno: SequenceNumber, stripe: usize) -> bool {
         if self.seen_by_all(seqno) && self.nothing_below() {
+            self.dropped.obsolete += 1;
             self.step();
             return false;
         }
@@ -595,10 +647,13 @@ impl CompactionIter {
         while self.on_version()
             && self.stripe_of(keys::tag_sequence(keys::tag(self.input.key()))) == stripe
         {
+            self.dropped.hidden += 1;
             self.step();
         }
         if self.on_version() {
             self.enqueue(kind, seqno, Pinned::default());
+        } else {
+            self.dropped.obsolete += 1;
         }
         false
     }
@@ -608,7 +663,9 @@ impl CompactionIter {
         if !self.on_user_key() {
             self.input.status()?;
             let gone = !self.is_timed() && self.seen_by_all(seqno) && self.nothing_below();
-            if !gone {
+            if gone {
+                self.dropped.obsolete += 1;
+            } else {
                 self.enqueue(ValueType::SingleDeletion, seqno, Pinned::default());
             }
             return Ok(());
@@ -621,11 +678,13 @@ impl CompactionIter {
         match ValueType::from_byte(keys::tag_type(next)) {
             Some(ValueType::SingleDeletion) => {
                 // The older one takes over: look at it as the first of its stripe.
+                self.dropped.cancelled += 1;
                 self.stripe = None;
                 Ok(())
             }
             Some(ValueType::Deletion) if !self.s.enforce_single_deletes => {
                 // The deletion takes over.
+                self.dropped.cancelled += 1;
                 self.stripe = None;
                 Ok(())
             }
@@ -636,6 +695,7 @@ impl CompactionIter {
             )),
             _ => {
                 // The pair cancels. Older entries of the stripe stay hidden.
+                self.dropped.cancelled += 2;
                 self.step();
                 Ok(())
             }

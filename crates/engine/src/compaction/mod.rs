@@ -1,5 +1,6 @@
 //! Chooses tables and rewrites them.
 
+mod balance;
 mod below;
 mod blob_meter;
 mod files;
@@ -13,6 +14,9 @@ mod pause;
 mod refit;
 mod split;
 
+#[cfg(test)]
+pub(crate) use balance::plant;
+pub(crate) use balance::{check_memtables, check_outputs};
 pub(crate) use below::Below;
 pub(crate) use blob_meter::BlobMeter;
 pub use files::{CompactFilesOptions, KeyRange};

@@ -155,6 +155,10 @@ impl Engine {
         if let Some(s) = &self.c.statistics {
             s.add(Ticker::CompactReadBytes, n.read_bytes());
             s.add(Ticker::CompactWriteBytes, n.written_bytes);
+            s.add(Ticker::CompactionKeyDropNew, done.dropped.hidden);
+            s.add(Ticker::CompactionKeyDropObsolete, done.dropped.obsolete);
+            s.add(Ticker::CompactionKeyDropRangeDel, done.dropped.covered);
+            s.add(Ticker::CompactionKeyDropUser, done.dropped.filtered);
             s.record_time(Histogram::CompactionTimesMicros, micros);
             let files = plan.input_files().count() as u64;
             s.record(Histogram::NumfilesInSinglecompaction, files);

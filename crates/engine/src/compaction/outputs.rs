@@ -1,5 +1,7 @@
 //! The tables a compaction writes, one after the other.
 
+#[cfg(test)]
+use super::balance::plant;
 use super::job::CompactionJob;
 use crate::core::{
     CoveredBytes, CutSides, Engine, FileBounds, Recheck, SeqnoTimes, bottommost_compression_options,
@@ -21,6 +23,8 @@ pub(super) struct Outputs<'a> {
     pub done: Vec<NewFile>,
     /// Entries written.
     pub entries: u64,
+    /// Entries of the finished tables, without range tombstones, as their properties count them.
+    pub stored: u64,
     created: Vec<u64>,
     ancester_time: u64,
     epoch: u64,
@@ -74,6 +78,7 @@ impl<'a> Outputs<'a> {
             open: None,
             done: Vec::new(),
             entries: 0,
+            stored: 0,
             created: Vec::new(),
             ancester_time,
             epoch,
@@ -102,6 +107,11 @@ impl<'a> Outputs<'a> {
         }
         self.open_for(key, ranges)?;
         let (builder, bounds, ..) = self.open.as_mut().expect("opened above");
+        #[cfg(test)]
+        if plant::strikes(plant::Fault::NotStored) {
+            self.entries += 1;
+            return Ok(());
+        }
         builder.add(key, value)?;
         bounds.add(key, value);
         self.entries += 1;
@@ -267,6 +277,8 @@ impl<'a> Outputs<'a> {
             builder.set_seqno_times(bounds.encode_times(times));
         }
         let summary = builder.finish()?;
+        let p = &summary.properties;
+        self.stored += p.num_entries.saturating_sub(p.num_range_deletions);
         let now = self.engine.c.env.clock.now_seconds();
         let level = self.job.plan.output_level as u32;
         let mut file = bounds.into_new_file(level, number, &summary, self.ancester_time, now);

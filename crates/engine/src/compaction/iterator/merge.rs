@@ -57,6 +57,7 @@ impl CompactionIter {
                 if keys::tag_type(tag) == ValueType::Merge as u8 {
                     // Goes, and decides nothing: only a value below the tombstone ends the history,
                     // as in RocksDB. Folded here, a filter would meet a value instead of operands.
+                    self.dropped.covered += 1;
                     self.step();
                     continue;
                 }
@@ -70,8 +71,9 @@ impl CompactionIter {
                             operands.push(operand);
                             owns.push(self.own(seqno));
                         }
-                        Ok(None) => {}
+                        Ok(None) => self.dropped.filtered += 1,
                         Err(until) => {
+                            self.dropped.filtered += operands.len() as u64;
                             self.skip_until(&until);
                             return Ok(());
                         }
@@ -100,7 +102,8 @@ impl CompactionIter {
             }
         }
         self.input.status()?;
-        if operands.is_empty() && self.s.filter.is_some() {
+        if operands.is_empty() {
+            // A filter or range tombstones left nothing to fold.
             return Ok(());
         }
         let Some(operator) = self.s.merge_operator.clone() else {
@@ -110,6 +113,7 @@ impl CompactionIter {
         };
         // The beginning of history counts as a deletion. As in RocksDB, only the deepest compaction
         // looks for it: a filter would see a value where there are operands.
+        let folded = (operands.len() + usize::from(base.is_some())) as u64 - 1;
         let at_beginning = base.is_none()
             && !ended
             && (!self.is_timed() || self.is_history)
@@ -138,10 +142,12 @@ impl CompactionIter {
             };
             match full_merge_onto(Some(&operator), self.user(), existing, &operands) {
                 Ok(MergeResult::Value(v)) => {
+                    self.dropped.folded += folded;
                     self.enqueue(ValueType::Value, newest, Pinned::from_vec(v));
                     return Ok(());
                 }
                 Ok(MergeResult::Entity(v)) => {
+                    self.dropped.folded += folded;
                     self.enqueue(ValueType::WideColumnEntity, newest, Pinned::from_vec(v));
                     return Ok(());
                 }
@@ -151,6 +157,7 @@ impl CompactionIter {
         } else if operands.len() > 1 {
             let oldest_first: Vec<&[u8]> = operands.iter().rev().map(|p| &**p).collect();
             if let Some(v) = operator.partial_merge(self.user(), &oldest_first) {
+                self.dropped.folded += folded;
                 self.enqueue(ValueType::Merge, newest, Pinned::from_vec(v));
                 self.has_user = false;
                 return Ok(());
