@@ -12,10 +12,11 @@
 
 use super::inputs::{Draft, Files, Growth, PickerInput, Picking, any_busy, total_size};
 use super::plan::{CompactionPlan, CompactionReason};
+use super::sorting::{sort_all, sort_front};
 use crate::options::CompactionPri;
 use crate::version::FileMeta;
 use crate::version::levels::multiply;
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -296,16 +297,22 @@ impl Picking<'_> {
         let mut order: Vec<usize> = (0..files.len()).collect();
         match self.input.options.compaction_pri {
             CompactionPri::ByCompensatedSize => {
-                sort_front(&mut order, |&a, &b| size(b).cmp(&size(a)));
+                sort_front(&mut order, SORTED_FILES, |&a, &b| size(a) > size(b));
             }
             CompactionPri::OldestLargestSeqFirst => {
-                order.sort_by_key(|&i| files[i].largest_seqno);
+                sort_all(&mut order, |&a, &b| {
+                    files[a].largest_seqno < files[b].largest_seqno
+                });
             }
             CompactionPri::OldestSmallestSeqFirst => {
-                order.sort_by_key(|&i| files[i].smallest_seqno);
+                sort_all(&mut order, |&a, &b| {
+                    files[a].smallest_seqno < files[b].smallest_seqno
+                });
             }
             CompactionPri::RoundRobin if level == 0 => {
-                order.sort_by_key(|&i| files[i].smallest_seqno);
+                sort_all(&mut order, |&a, &b| {
+                    files[a].smallest_seqno < files[b].smallest_seqno
+                });
             }
             CompactionPri::RoundRobin => order = self.in_turn(level),
             CompactionPri::MinOverlappingRatio => {
@@ -317,8 +324,9 @@ impl Picking<'_> {
                 let keys: Vec<_> = (0..files.len())
                     .map(|i| (Reverse(files[i].is_marked()), ratio(i)))
                     .collect();
-                sort_front(&mut order, |a, b| {
-                    keys[*a].cmp(&keys[*b]).then_with(|| smallest_first(a, b))
+                sort_front(&mut order, SORTED_FILES, |a, b| {
+                    let order = keys[*a].cmp(&keys[*b]).then_with(|| smallest_first(a, b));
+                    order.is_lt()
                 });
             }
         }
@@ -670,15 +678,5 @@ impl Picking<'_> {
             plan.next_cursor = self.next_cursor(level, taken);
         }
         Some(plan)
-    }
-}
-
-/// Brings the first [`SORTED_FILES`] items in order, in linear time for the rest.
-fn sort_front(items: &mut [usize], mut by: impl FnMut(&usize, &usize) -> Ordering) {
-    if items.len() > SORTED_FILES {
-        items.select_nth_unstable_by(SORTED_FILES - 1, &mut by);
-        items[..SORTED_FILES].sort_by(by);
-    } else {
-        items.sort_by(by);
     }
 }

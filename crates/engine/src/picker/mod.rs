@@ -15,6 +15,7 @@ mod inputs;
 mod leveled;
 mod manual;
 mod plan;
+mod sorting;
 
 pub use files::{NamedFiles, files_within, pick_files};
 pub use inputs::{PickerInput, RunningCompaction};
