@@ -13,6 +13,7 @@ pub mod error;
 pub mod histogram;
 pub mod iostats;
 pub mod keys;
+pub mod memory;
 pub mod perf;
 pub mod pinned;
 pub mod range_del;

@@ -9,8 +9,8 @@
 //! An allocation is one fetch_add on the current block. The one that does not fit makes a new block
 //! and installs it by compare-and-swap; a thread that loses that race frees its block and uses the
 //! winner's. The first block is small, so that an idle memtable is cheap; sizes then double up to
-//! the maximum. Blocks of 2 MiB are mapped on their natural boundary and ask for huge pages, because
-//! a search in a large memtable is bound by address translation.
+//! the maximum. Blocks of 2 MiB are regions (`spanlith_base::memory`): huge pages, because a search in a
+//! large memtable is bound by address translation, and often such as an earlier memtable left.
 //!
 //! Invariants: M1 (memory neither moves nor is freed before the arena is dropped). Allocations are
 //! aligned to [`ALIGN`] and their contents are unspecified.
@@ -21,6 +21,7 @@
     reason = "hands out raw memory; the concurrent bump is checked with loom"
 )]
 
+use spanlith_base::memory::{REGION_BYTES, Region};
 use spanlith_base::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::{NonNull, null_mut};
@@ -34,16 +35,13 @@ const FIRST_BLOCK_BYTES: usize = if cfg!(any(loom, shuttle)) {
 } else {
     4 << 10
 };
-/// Size of a huge page: blocks of this size are mapped, smaller ones come from the allocator.
-const HUGE_PAGE_BYTES: usize = 2 << 20;
 /// From this `arena_block_size` on, blocks are huge pages.
 const HUGE_FROM_BYTES: usize = 1 << 20;
 
 /// Where a block's memory came from.
-#[derive(Clone, Copy, PartialEq, Eq)]
 enum Source {
     Allocator,
-    Mapping,
+    Region(Region),
 }
 
 /// Header of a block, apart from its memory so that the hot counter has its own line.
@@ -91,7 +89,7 @@ impl Arena {
     /// An arena whose blocks grow up to about `block_size` bytes.
     pub(crate) fn new(block_size: usize) -> Self {
         let block_size_max = if block_size >= HUGE_FROM_BYTES {
-            HUGE_PAGE_BYTES
+            REGION_BYTES
         } else {
             block_size.max(FIRST_BLOCK_BYTES).next_multiple_of(ALIGN)
         };
@@ -259,10 +257,10 @@ fn layout(size: usize) -> Layout {
 }
 
 fn obtain(size: usize) -> (NonNull<u8>, Source) {
-    if size == HUGE_PAGE_BYTES
-        && let Some(base) = map_huge_page()
+    if size == REGION_BYTES
+        && let Some(region) = Region::huge()
     {
-        return (base, Source::Mapping);
+        return (region.base(), Source::Region(region));
     }
     // SAFETY: The size is not zero: blocks have at least FIRST_BLOCK_BYTES or one allocation.
     let base = unsafe { alloc(layout(size)) };
@@ -278,76 +276,9 @@ unsafe fn release(base: NonNull<u8>, size: usize, source: Source) {
     match source {
         // SAFETY: Allocated by `obtain` with this layout.
         Source::Allocator => unsafe { dealloc(base.as_ptr(), layout(size)) },
-        // SAFETY: Mapped by `obtain` with this size.
-        Source::Mapping => unsafe { unmap(base, size) },
+        Source::Region(region) => drop(region),
     }
 }
-
-/// A mapping of one huge page on its natural boundary, or `None` if the system refuses.
-#[cfg(unix)]
-fn map_huge_page() -> Option<NonNull<u8>> {
-    let map = |bytes: usize| -> Option<NonNull<u8>> {
-        // SAFETY: A fresh private anonymous mapping touches no existing memory.
-        let base = unsafe {
-            libc::mmap(
-                null_mut(),
-                bytes,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        };
-        if base == libc::MAP_FAILED {
-            None
-        } else {
-            NonNull::new(base.cast())
-        }
-    };
-    // The kernel tends to place mappings below the previous one, so the first try often fits.
-    let mut base = map(HUGE_PAGE_BYTES)?;
-    if base.as_ptr().addr() % HUGE_PAGE_BYTES != 0 {
-        // SAFETY: Made just above and unused.
-        unsafe { unmap(base, HUGE_PAGE_BYTES) };
-        let wide = map(2 * HUGE_PAGE_BYTES)?;
-        let head = wide.as_ptr().addr().next_multiple_of(HUGE_PAGE_BYTES) - wide.as_ptr().addr();
-        let tail = HUGE_PAGE_BYTES - head;
-        // SAFETY: Head, page and tail partition the mapping made above; the first and last part are
-        // given back unused.
-        unsafe {
-            base = wide.add(head);
-            if head > 0 {
-                unmap(wide, head);
-            }
-            if tail > 0 {
-                unmap(base.add(HUGE_PAGE_BYTES), tail);
-            }
-        }
-    }
-    #[cfg(target_os = "linux")]
-    // SAFETY: Advice about memory mapped above. A refusal costs speed only, so it is ignored.
-    unsafe {
-        libc::madvise(base.as_ptr().cast(), HUGE_PAGE_BYTES, libc::MADV_HUGEPAGE);
-    }
-    Some(base)
-}
-
-#[cfg(not(unix))]
-fn map_huge_page() -> Option<NonNull<u8>> {
-    None
-}
-
-/// # Safety
-/// The range is a mapping, or part of one, made by `map_huge_page` and unused from now on.
-#[cfg(unix)]
-unsafe fn unmap(base: NonNull<u8>, bytes: usize) {
-    // SAFETY: The caller's promise.
-    let status = unsafe { libc::munmap(base.as_ptr().cast(), bytes) };
-    debug_assert_eq!(status, 0, "M1: unmapping a block");
-}
-
-#[cfg(not(unix))]
-unsafe fn unmap(_base: NonNull<u8>, _bytes: usize) {}
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {

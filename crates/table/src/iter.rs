@@ -406,12 +406,13 @@ impl TableIter {
             found = Arc::new(Block::raw(Vec::with_capacity(stored.len())));
         }
         if let Some(fresh) = Arc::get_mut(&mut found) {
-            reader.unpack(stored, handle, BlockKind::Data, verify, fresh.data_mut())?;
-            reader
-                .adapt(fresh.data_mut(), verify)
-                .and_then(|()| fresh.reparse(cmp, arrays))
-                .map_err(|e| reader.at(e, handle))?;
-            reader.protect(fresh, &self.params);
+            fresh.edit(|data| {
+                reader.unpack(stored, handle, BlockKind::Data, verify, data)?;
+                reader.adapt(data, verify).map_err(|e| reader.at(e, handle))
+            })?;
+            let parsed = fresh.reparse(cmp, arrays);
+            parsed.map_err(|e| reader.at(e, handle))?;
+            reader.prepare(fresh, &self.params);
         }
         reader.fill(handle, &found, &self.params)?;
         if self.params.is_counted {

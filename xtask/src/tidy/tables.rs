@@ -104,7 +104,7 @@ pub const UNSAFE_DENIED: [(&str, &[&str]); 6] = [
             "iter/merging",
         ],
     ),
-    ("base", &["sync", "pinned", "crc32c", "simd"]),
+    ("base", &["sync", "memory", "pinned", "crc32c", "simd"]),
     ("env", &["sys", "aligned", "uring"]),
     ("memtable", &["arena", "tree"]),
     ("cache", &["list", "handle"]),

@@ -15,6 +15,7 @@ use crate::info_log::InfoLog;
 use crate::listener::Listeners;
 use crate::options::{DbOptions, EvidenceOptions};
 use crate::version::TableIo;
+use spanlith_base::memory::release_spare;
 use spanlith_base::perf::PerfCounter;
 use spanlith_base::stats::Statistics;
 use spanlith_base::sync::{ArcCell, Condvar, GroupQueue, Guard, Mutex};
@@ -134,6 +135,17 @@ pub(crate) struct Engine {
     pub has_reserve: AtomicBool,
     /// Looks at flushes that wait for history to be given up, once there was one.
     pub postponed_timer: std::sync::Mutex<Option<Box<dyn Send + Sync>>>,
+    /// Dropped behind all that holds memtables.
+    _spare: SpareMemory,
+}
+
+/// Gives the memory that memtables left for the next ones to the system when a database ends.
+struct SpareMemory;
+
+impl Drop for SpareMemory {
+    fn drop(&mut self) {
+        release_spare();
+    }
 }
 
 /// Wait for a change after which, in builds with assertions, somebody has to be going to make one.
@@ -205,6 +217,7 @@ impl Engine {
             timer: std::sync::Mutex::new(None),
             age_timer: std::sync::Mutex::new(None),
             resume_timer: std::sync::Mutex::new(None),
+            _spare: SpareMemory,
             postponed_timer: std::sync::Mutex::new(None),
             disk_timer: std::sync::Mutex::new(None),
             stalled: Mutex::new(rank::LEAF, Vec::new()),

@@ -121,7 +121,7 @@ impl BlockCursor {
         let Some(block) = &self.block else {
             return false;
         };
-        let data = block.data.as_slice();
+        let data = &*block.data;
         let at = self.value.end;
         let Some(word) = data.get(at..).and_then(|rest| rest.first_chunk::<4>()) else {
             return false;

@@ -34,6 +34,7 @@ pub use role::CacheRole;
 use crate::index::IndexTable;
 use small::Small;
 use spanlith_base::Comparator;
+use spanlith_base::memory::HeldBytes;
 use std::ops::Range;
 
 /// Longest common prefix that is skipped before order words are taken. A longer one makes all words
@@ -42,7 +43,7 @@ const COMMON_MAX: usize = 32;
 
 /// A block in its uncompressed form.
 pub struct Block {
-    data: Vec<u8>,
+    data: HeldBytes,
     /// Where the entries end and the restart array begins.
     entries_end: usize,
     restarts: Small<u32>,
@@ -65,7 +66,7 @@ impl Block {
     /// A block without entries of its own: the contents of a filter, or whatever else a cache keeps.
     pub fn raw(data: Vec<u8>) -> Self {
         Self {
-            data,
+            data: data.into(),
             entries_end: 0,
             restarts: Small::new(),
             common: [0; COMMON_MAX],
@@ -127,10 +128,15 @@ impl Block {
     /// Bytes of memory it occupies; the charge in the cache.
     pub fn memory_usage(&self) -> usize {
         size_of::<Self>()
-            + self.data.capacity()
+            + self.data.memory_usage()
             + self.restarts.heap_usage()
             + self.prefixes.heap_usage()
             + self.index.as_ref().map_or(0, |i| i.memory_usage())
+    }
+
+    /// Moves the bytes to where those of a cache lie.
+    pub(crate) fn settle(&mut self) {
+        self.data.settle();
     }
 
     /// Whether order words were built for `cmp`.

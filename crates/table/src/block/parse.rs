@@ -104,16 +104,16 @@ impl Block {
         self.parse(cmp, arrays)
     }
 
-    /// The bytes, to be replaced before [`Self::reparse`].
-    pub(crate) fn data_mut(&mut self) -> &mut Vec<u8> {
-        &mut self.data
+    /// Lets `f` replace the bytes, before [`Self::reparse`].
+    pub(crate) fn edit<R>(&mut self, f: impl FnOnce(&mut Vec<u8>) -> R) -> R {
+        self.data.edit(f)
     }
 
     fn parse(&mut self, cmp: &Comparator, arrays: bool) -> Result<()> {
         let bad = || Error::corruption("bad restart point in block");
         let mut parts = parts(&self.data)?;
         if parts.separated {
-            self.data = rewrite(&self.data, |_, value| Ok(value.into()))?;
+            self.data = rewrite(&self.data, |_, value| Ok(value.into()))?.into();
             parts = super::parse::parts(&self.data)?;
         }
         self.entries_end = parts.entries_end;

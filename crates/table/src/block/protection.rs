@@ -17,8 +17,10 @@ impl Block {
         }
         let sum = self.checksum(self.data.len()).to_le_bytes();
         let kept = &sum[..usize::from(len).min(sum.len())];
-        self.data.reserve_exact(kept.len());
-        self.data.extend_from_slice(kept);
+        self.data.edit(|data| {
+            data.reserve_exact(kept.len());
+            data.extend_from_slice(kept);
+        });
         self.checksum_len = kept.len() as u8;
     }
 

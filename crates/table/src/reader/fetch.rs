@@ -182,13 +182,17 @@ impl TableReader {
         Ok(found)
     }
 
-    /// Gives a data block its checksum in memory, if blocks in the cache have one and it is on its way
-    /// there.
+    /// Makes a data block ready for the cache, if it is on its way there: with its checksum in memory, if
+    /// blocks in the cache have one, and in the memory that cached blocks share.
     #[inline]
-    pub(crate) fn protect(&self, block: &mut Block, params: &ReadParams) {
-        if self.options.block_protection_bytes != 0 && params.fill_cache && !params.bypass_cache {
+    pub(crate) fn prepare(&self, block: &mut Block, params: &ReadParams) {
+        if self.options.cache.is_none() || !params.fill_cache || params.bypass_cache {
+            return;
+        }
+        if self.options.block_protection_bytes != 0 {
             block.protect(self.options.block_protection_bytes);
         }
+        block.settle();
     }
 
     /// Puts a data block into the cache if the read wants that.
@@ -319,7 +323,7 @@ impl TableReader {
             .map_err(|e| self.at(e, handle))?;
         let block = Block::data(bytes, &self.options.comparator, !params.bypass_cache);
         let mut block = block.map_err(|e| self.at(e, handle))?;
-        self.protect(&mut block, params);
+        self.prepare(&mut block, params);
         let block = Arc::new(block);
         self.fill(handle, &block, params)?;
         if params.is_counted {

@@ -1,0 +1,44 @@
+//! Without regions: callers turn to the allocator.
+
+use std::ptr::NonNull;
+
+/// Bytes of a region.
+pub const REGION_BYTES: usize = 2 << 20;
+
+/// A region; there is none.
+pub enum Region {}
+
+impl Region {
+    /// None.
+    pub fn huge() -> Option<Self> {
+        None
+    }
+
+    /// Where it begins.
+    pub fn base(&self) -> NonNull<u8> {
+        match *self {}
+    }
+}
+
+/// Nothing is kept.
+pub fn release_spare() {}
+
+/// A slot; there is none.
+#[derive(Clone, Copy)]
+pub(super) struct Slot {
+    pub(super) at: NonNull<u8>,
+    pub(super) bytes: u32,
+    pub(super) arena: u8,
+}
+
+/// None.
+pub(super) fn allocate(_len: usize) -> Option<Slot> {
+    None
+}
+
+/// # Safety
+/// Nothing to free: no slot exists.
+#[expect(unsafe_code, reason = "has the form of the other")]
+pub(super) unsafe fn free(slot: Slot) {
+    let _ = (slot.at, slot.bytes, slot.arena);
+}

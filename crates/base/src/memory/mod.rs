@@ -1,0 +1,31 @@
+//! Memory that is taken and given back in large amounts: regions of two mebibytes, and the bytes of
+//! cached blocks in them.
+//!
+//! ```text
+//!   region   2 MiB on their natural boundary; a few that were given back are kept for the next taker
+//!   slab     slots of equal size in regions: what the bytes of cached blocks lie in
+//!   held     bytes in a vector or in a slot
+//! ```
+//!
+//! Why not the allocator: a cache that fills takes blocks of some kilobytes by the thousand. Each first
+//! touch of a page is a fault, and a heap of a thread other than the first grows by a system call per
+//! block; together they cost more than reading, verifying and parsing the block. Memtables give back in
+//! one go as much as a cache takes block by block, in pages that are there already.
+//!
+//! Under loom and shuttle, and where there is no `mmap`, everything comes from the allocator.
+
+mod held;
+#[cfg(all(unix, not(any(loom, shuttle))))]
+mod region;
+#[cfg(all(unix, not(any(loom, shuttle))))]
+mod slab;
+
+#[cfg(any(not(unix), loom, shuttle))]
+mod absent;
+#[cfg(any(not(unix), loom, shuttle))]
+use absent as region;
+#[cfg(any(not(unix), loom, shuttle))]
+use absent as slab;
+
+pub use held::HeldBytes;
+pub use region::{REGION_BYTES, Region, release_spare};

@@ -1,0 +1,236 @@
+//! Regions: two mebibytes on their natural boundary, from the system or from those kept.
+//!
+//! A region that was asked to be a huge page and is given back stays mapped for the next taker, up to
+//! [`KEPT_MAX`]: whoever takes it finds its pages there, without a fault and without their being
+//! cleared. The system is told that it may take the pages of kept regions when it needs them
+//! (`MADV_FREE`), so that they do not add to what a limit on memory has to hold.
+//!
+//! Contents of a region are whatever its last owner left, or zeros: initialised in any case.
+#![expect(unsafe_code, reason = "maps and unmaps memory")]
+
+use std::ptr::{NonNull, null_mut};
+use std::sync::{Mutex, PoisonError};
+
+/// Bytes of a region: a huge page of the common machines.
+pub const REGION_BYTES: usize = 2 << 20;
+/// Huge regions kept at most: the size of an ordinary memtable.
+const KEPT_MAX: usize = 32;
+/// Other regions kept at most: enough that one who takes and gives back in turn asks the system rarely.
+const PLAIN_KEPT_MAX: usize = 2;
+
+/// Memory that is owned, of [`REGION_BYTES`], aligned to its size.
+pub struct Region {
+    base: NonNull<u8>,
+    is_huge: bool,
+}
+
+// SAFETY: A region is plain memory with one owner.
+unsafe impl Send for Region {}
+// SAFETY: Nothing is reached through a shared reference but the address.
+unsafe impl Sync for Region {}
+
+struct Kept {
+    huge: Vec<Region>,
+    plain: Vec<Region>,
+}
+
+/// A leaf: nothing is locked while it is held.
+static KEPT: Mutex<Kept> = Mutex::new(Kept {
+    huge: Vec::new(),
+    plain: Vec::new(),
+});
+
+impl Region {
+    /// A region that its owner fills soon: huge pages where the system has them. `None` if it refuses.
+    pub fn huge() -> Option<Self> {
+        if let Some(region) = with(|kept| kept.huge.pop()) {
+            return Some(region);
+        }
+        let mut region = map()?;
+        region.is_huge = true;
+        #[cfg(target_os = "linux")]
+        // SAFETY: Advice about memory mapped above. A refusal costs speed only, so it is ignored.
+        unsafe {
+            libc::madvise(
+                region.base.as_ptr().cast(),
+                REGION_BYTES,
+                libc::MADV_HUGEPAGE,
+            );
+        }
+        Some(region)
+    }
+
+    /// A region that is filled bit by bit: one that is there already, else one whose pages come as they
+    /// are asked for ([`Self::populate`]). `None` if the system refuses.
+    pub(super) fn gradual() -> Option<Self> {
+        with(|kept| kept.plain.pop().or_else(|| kept.huge.pop())).or_else(map)
+    }
+
+    /// Where it begins.
+    pub fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    /// Whether its pages come one by one.
+    pub(super) fn is_gradual(&self) -> bool {
+        !self.is_huge
+    }
+
+    /// Asks the system for the pages of a part at once, which takes half the time of a fault for each.
+    pub(super) fn populate(&self, at: usize, bytes: usize) {
+        debug_assert!(at + bytes <= REGION_BYTES, "M1: part of a region");
+        #[cfg(target_os = "linux")]
+        // SAFETY: The part lies in this region; the call changes no contents. Systems that do not know
+        // it refuse, and pages come by faults.
+        unsafe {
+            libc::madvise(
+                self.base.as_ptr().add(at).cast(),
+                bytes,
+                libc::MADV_POPULATE_WRITE,
+            );
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = (at, bytes);
+    }
+
+    /// Gives it to the system, now.
+    fn unmap(self) {
+        let base = self.base;
+        std::mem::forget(self);
+        // SAFETY: The region was mapped with this size and its owner gave it up.
+        let status = unsafe { libc::munmap(base.as_ptr().cast(), REGION_BYTES) };
+        debug_assert_eq!(status, 0, "M1: unmapping a region");
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        let mine = Self {
+            base: self.base,
+            is_huge: self.is_huge,
+        };
+        if self.is_huge {
+            #[cfg(target_os = "linux")]
+            // SAFETY: The owner gave the contents up; they may become zeros from now on.
+            unsafe {
+                libc::madvise(self.base.as_ptr().cast(), REGION_BYTES, libc::MADV_FREE);
+            }
+        }
+        let surplus = with(|kept| {
+            let (list, most) = if mine.is_huge {
+                (&mut kept.huge, KEPT_MAX)
+            } else {
+                (&mut kept.plain, PLAIN_KEPT_MAX)
+            };
+            if list.len() < most {
+                list.push(mine);
+                return None;
+            }
+            Some(mine)
+        });
+        if let Some(surplus) = surplus {
+            surplus.unmap();
+        }
+    }
+}
+
+/// Gives the regions that nobody uses to the system: for when a database was closed.
+pub fn release_spare() {
+    let (huge, plain) = with(|kept| {
+        (
+            std::mem::take(&mut kept.huge),
+            std::mem::take(&mut kept.plain),
+        )
+    });
+    huge.into_iter().chain(plain).for_each(Region::unmap);
+}
+
+fn with<R>(f: impl FnOnce(&mut Kept) -> R) -> R {
+    f(&mut KEPT.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// A fresh mapping on its natural boundary.
+fn map() -> Option<Region> {
+    // The system tends to place mappings below the previous one, so the first try often fits.
+    let base = map_bytes(REGION_BYTES)?;
+    if base.as_ptr().addr().is_multiple_of(REGION_BYTES) {
+        return Some(Region {
+            base,
+            is_huge: false,
+        });
+    }
+    // SAFETY: Made just above and unused.
+    unsafe { libc::munmap(base.as_ptr().cast(), REGION_BYTES) };
+    let wide = map_bytes(2 * REGION_BYTES)?;
+    let head = wide.as_ptr().addr().next_multiple_of(REGION_BYTES) - wide.as_ptr().addr();
+    let tail = REGION_BYTES - head;
+    // SAFETY: Head, region and tail partition the mapping made above; the first and the last part are
+    // given back unused.
+    unsafe {
+        let base = wide.add(head);
+        if head > 0 {
+            libc::munmap(wide.as_ptr().cast(), head);
+        }
+        if tail > 0 {
+            libc::munmap(base.add(REGION_BYTES).as_ptr().cast(), tail);
+        }
+        Some(Region {
+            base,
+            is_huge: false,
+        })
+    }
+}
+
+fn map_bytes(bytes: usize) -> Option<NonNull<u8>> {
+    // SAFETY: A fresh private anonymous mapping touches no existing memory.
+    let base = unsafe {
+        libc::mmap(
+            null_mut(),
+            bytes,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        )
+    };
+    if base == libc::MAP_FAILED {
+        None
+    } else {
+        NonNull::new(base.cast())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_region_lies_on_its_boundary_and_is_whole() {
+        let regions: Vec<Region> = (0..5).filter_map(|_| Region::huge()).collect();
+        assert_eq!(regions.len(), 5);
+        for (i, region) in regions.iter().enumerate() {
+            assert!(region.base().as_ptr().addr().is_multiple_of(REGION_BYTES));
+            // SAFETY: The region is owned here and initialised.
+            let bytes =
+                unsafe { std::slice::from_raw_parts_mut(region.base().as_ptr(), REGION_BYTES) };
+            bytes.fill(i as u8);
+        }
+        for (i, region) in regions.iter().enumerate() {
+            // SAFETY: As above.
+            let bytes = unsafe { std::slice::from_raw_parts(region.base().as_ptr(), REGION_BYTES) };
+            assert!(bytes.iter().all(|&b| b == i as u8));
+        }
+    }
+
+    #[test]
+    fn only_so_many_regions_are_kept() {
+        let regions: Vec<Region> = (0..KEPT_MAX + 8).filter_map(|_| Region::huge()).collect();
+        drop(regions);
+        assert!(with(|kept| kept.huge.len()) <= KEPT_MAX);
+        let gradual: Vec<Region> = (0..KEPT_MAX + 8)
+            .filter_map(|_| Region::gradual())
+            .collect();
+        drop(gradual);
+        assert!(with(|kept| kept.plain.len()) <= PLAIN_KEPT_MAX);
+    }
+}
