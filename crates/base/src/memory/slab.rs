@@ -7,13 +7,13 @@
 //! ```
 //!
 //! Sizes of slots rise in sixteenths of a power of two, from 1 KiB to 32 KiB: at most a sixteenth of a
-//! slot is unused. Slots are handed out from the start of a span, whose pages are asked for in steps
-//! of 64 KiB. A span without slots in use serves any class again; a region without spans in use is
-//! given back, so that what a cache drops can serve a memtable or the system.
+//! slot is unused. Slots are handed out from the start of a span, whose pages are asked for in steps of
+//! 16 KiB, so that no reader waits for many. A span without slots in use serves any class again; a
+//! region without spans in use is given back, so that what a cache drops can serve a memtable or the
+//! system.
 //!
 //! Threads take from arenas of their own, as far as there are enough; a slot goes back to the arena it
-//! came from. Each arena is behind a lock that is held for some
-//! tens of nanoseconds.
+//! came from. Each arena is behind a lock that is held for some tens of nanoseconds.
 #![expect(unsafe_code, reason = "hands out raw memory")]
 
 use super::region::{REGION_BYTES, Region};
@@ -32,7 +32,7 @@ const LARGEST: usize = 32 << 10;
 const STEPS: usize = 16;
 const CLASSES: usize = STEPS * 5 + 1;
 /// Pages are asked for in so many bytes.
-const POPULATE_BYTES: usize = 64 << 10;
+const POPULATE_BYTES: usize = 16 << 10;
 const ARENAS: usize = 8;
 /// Words of a bitmap of the slots of a span.
 const WORDS: usize = SPAN_BYTES / SMALLEST / 64;
