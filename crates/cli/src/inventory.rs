@@ -8,7 +8,9 @@
 use spanlith::inspect::judge_manifest;
 use spanlith::options::ParsedOptions;
 use spanlith::options::ini::parse_options_file_with;
-use spanlith::version::{FileKind, NewFile, VersionEdit, filenames, parse_file_name};
+use spanlith::version::{
+    BlobFileAddition, FileKind, NewFile, VersionEdit, filenames, parse_file_name,
+};
 use spanlith::{Comparator, Error, Result, SubCode};
 pub use spanlith::{Finding, Grade};
 use spanlith_env::{EntryKind, Env};
@@ -19,6 +21,17 @@ use std::path::{Path, PathBuf};
 
 /// Longest CURRENT, IDENTITY or OPTIONS file that is read.
 const SMALL_FILE_MAX: u64 = 16 << 20;
+
+/// A blob file as the MANIFEST describes it.
+#[derive(Clone, Debug)]
+pub struct Blobs {
+    /// What was said when it was added.
+    pub added: BlobFileAddition,
+    /// Blobs that nothing refers to any more.
+    pub garbage_count: u64,
+    /// Bytes of their records.
+    pub garbage_bytes: u64,
+}
 
 /// One column family as the MANIFEST describes it.
 #[derive(Clone, Debug, Default)]
@@ -31,13 +44,18 @@ pub struct Family {
     pub log_number: u64,
     /// Its tables by level and number.
     pub files: BTreeMap<(u32, u64), NewFile>,
-    /// Its blob files and the bytes of their records.
-    pub blobs: BTreeMap<u64, u64>,
+    /// Its blob files.
+    pub blobs: BTreeMap<u64, Blobs>,
     /// Keys in its tables were written without their timestamps.
     pub is_stripped: bool,
 }
 
 impl Family {
+    /// Bytes of the records of its blob files.
+    pub fn blob_bytes(&self) -> u64 {
+        self.blobs.values().map(|b| b.added.total_bytes).sum()
+    }
+
     /// Number of files and bytes of each level that has files.
     pub fn levels(&self) -> BTreeMap<u32, (u64, u64)> {
         let mut out = BTreeMap::new();
@@ -265,7 +283,7 @@ impl Inventory {
 
     /// Bytes of the records of all blob files.
     pub fn blob_bytes(&self) -> u64 {
-        self.families.values().flat_map(|f| f.blobs.values()).sum()
+        self.families.values().map(Family::blob_bytes).sum()
     }
 
     /// The release that wrote the newest OPTIONS file.
@@ -515,9 +533,30 @@ impl Inventory {
             f.user_defined_timestamps_persisted &= !family.is_stripped;
             family.files.insert((f.level, f.number), f);
         }
-        for blob in &e.blob_file_additions {
-            family.blobs.insert(blob.number, blob.total_bytes);
+        for added in &e.blob_file_additions {
+            let blobs = Blobs {
+                added: added.clone(),
+                garbage_count: 0,
+                garbage_bytes: 0,
+            };
+            family.blobs.insert(added.number, blobs);
         }
+        for garbage in &e.blob_file_garbages {
+            let Some(blobs) = family.blobs.get_mut(&garbage.number) else {
+                continue;
+            };
+            blobs.garbage_count = blobs.garbage_count.saturating_add(garbage.count);
+            blobs.garbage_bytes = blobs.garbage_bytes.saturating_add(garbage.bytes);
+        }
+        // A file of garbage that no table names as its oldest belongs to the family no more.
+        let used: BTreeSet<u64> = family
+            .files
+            .values()
+            .map(|f| f.oldest_blob_file_number)
+            .collect();
+        family
+            .blobs
+            .retain(|n, b| b.garbage_count < b.added.total_count || used.contains(n));
     }
 }
 

@@ -33,6 +33,12 @@ impl Paint {
         }
     }
 
+    /// Without colour.
+    #[cfg(test)]
+    pub fn none() -> Self {
+        Self { on: false }
+    }
+
     /// For standard output.
     pub fn stdout() -> Self {
         Self::new(std::io::stdout().is_terminal())
@@ -49,6 +55,29 @@ impl Paint {
 /// Whether a live view makes sense.
 pub fn is_live() -> bool {
     std::io::stderr().is_terminal()
+}
+
+/// Columns and rows of the terminal that standard output is; `None` if it is none.
+pub fn size() -> Option<(usize, usize)> {
+    let term = console::Term::stdout();
+    let (rows, columns) = term.size_checked().filter(|_| term.is_term())?;
+    Some((columns.into(), rows.into()))
+}
+
+/// Columns that a text takes, without its colours.
+pub fn width(text: &str) -> usize {
+    console::measure_text_width(text)
+}
+
+/// A text of at most so many columns; what is cut off is shown by an ellipsis.
+pub fn cut(text: &str, columns: usize) -> String {
+    console::truncate_str(text, columns, "…").into_owned()
+}
+
+/// A text filled with blanks to so many columns, at its right.
+pub fn padded(text: &str, columns: usize) -> String {
+    let missing = columns.saturating_sub(width(text));
+    format!("{text}{}", " ".repeat(missing))
 }
 
 /// A bar over `total` things called `unit`; bytes if the unit is `B`.

@@ -130,7 +130,7 @@ impl Info {
                 );
             }
             if !f.blobs.is_empty() {
-                let size = f.blobs.values().sum();
+                let size = f.blob_bytes();
                 line(
                     "",
                     format!("blob {:6} files {:>12}", f.blobs.len(), bytes(size)),

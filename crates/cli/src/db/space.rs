@@ -298,7 +298,7 @@ impl Space {
                             .map(|(l, s)| (l.to_string(), s.json()))
                             .collect::<serde_json::Map<_, _>>(),
                         "blob_files": family.blobs.len(),
-                        "blob_bytes": family.blobs.values().sum::<u64>(),
+                        "blob_bytes": family.blob_bytes(),
                     })
                 })
                 .collect();
@@ -326,7 +326,7 @@ impl Space {
                 writeln!(out, "{}", sums.row(&format!("  L{level}")))?;
             }
             if !family.blobs.is_empty() {
-                let size = family.blobs.values().sum();
+                let size = family.blob_bytes();
                 writeln!(out, "  {} blob files, {}", family.blobs.len(), bytes(size))?;
             }
             if let Some(factor) = amplification(levels) {

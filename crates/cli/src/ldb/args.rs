@@ -118,6 +118,17 @@ impl Args {
         self.option(name).map(parse).transpose()
     }
 
+    /// Entries to show at most; as in the reference a negative number means all.
+    pub fn most(&self) -> Result<Option<u64>, Stop> {
+        let parse = |text: &str| {
+            let n: i64 = text
+                .parse()
+                .map_err(|_| Stop::failed("max_keys has an invalid value"))?;
+            Ok(u64::try_from(n).ok())
+        };
+        self.option("max_keys").map_or(Ok(None), parse)
+    }
+
     /// A key as it was typed.
     pub fn key(&self, text: &str) -> Result<Vec<u8>, Stop> {
         input(text, self.key_hex)
@@ -194,6 +205,10 @@ mod tests {
     fn numbers_and_hexadecimal_are_checked() {
         let a = parse("get --max_keys=x --key_hex");
         assert!(a.number("max_keys").is_err() && a.number("other").is_ok());
+        let most = |text: &str| parse(text).most().ok();
+        assert_eq!(most("scan --max_keys=3"), Some(Some(3)));
+        assert_eq!(most("scan --max_keys=-1"), Some(None));
+        assert_eq!(most("scan --max_keys=x"), None);
         assert!(a.key("61").is_err() && a.key("0x6").is_err() && a.key("0xzz").is_err());
         assert_eq!(a.value("61").ok(), Some(b"61".to_vec()));
     }

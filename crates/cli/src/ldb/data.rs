@@ -107,7 +107,7 @@ impl Ldb {
     }
 
     pub(super) fn scan(&mut self) -> Result<(), Stop> {
-        let most = self.args.number("max_keys")?;
+        let most = self.args.most()?;
         let times = Times::of(&self.args)?;
         let (no_value, stamped) = (self.args.is("no_value"), self.args.is("timestamp"));
         let (target, cf) = self.open_to_read()?;
@@ -169,16 +169,23 @@ impl Ldb {
         let key = self.args.key(text)?;
         match cf.get(&key)? {
             Some(value) => {
-                let value = self.args.show_value(target.value(&value));
-                self.line(&value)
+                let mut line = self.args.show_key(&key);
+                line.extend_from_slice(b" ==> ");
+                line.extend(self.args.show_value(target.value(&value)));
+                self.line(&line)
             }
             None => Ok(writeln!(self.out, "Not found {text}")?),
         }
     }
 
     pub(super) fn approximate_size(&mut self) -> Result<(), Stop> {
-        let from = self.args.key_option("from")?.unwrap_or_default();
-        let to = self.args.key_option("to")?.unwrap_or_default();
+        let bound = |name: &str| {
+            let text = format!("{name} must be specified for approxsize command");
+            self.args
+                .key_option(name)?
+                .ok_or_else(|| Stop::failed(text))
+        };
+        let (from, to) = (bound("from")?, bound("to")?);
         let (_, cf) = self.open_to_read()?;
         let size = cf.approximate_size(&from, &to, SizeOf::default())?;
         writeln!(self.out, "{size}")?;

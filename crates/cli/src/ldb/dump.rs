@@ -27,7 +27,7 @@ impl Ldb {
         if let Some(path) = self.args.option("path").map(str::to_string) {
             return self.dump_file(Path::new(&path));
         }
-        let most = self.args.number("max_keys")?;
+        let most = self.args.most()?;
         let times = Times::of(&self.args)?;
         let count_only = self.args.is("count_only");
         let stamped = self.args.is("timestamp") && self.args.is("ttl");
@@ -83,7 +83,12 @@ impl Ldb {
         match parse_file_name(&name) {
             Some(FileKind::Table(_)) => {
                 let hex = self.args.key_hex || self.args.value_hex;
-                Ok(sst_dump::scan_with_properties(path, hex, &mut self.out)?)
+                Ok(sst_dump::scan_with_properties(
+                    path,
+                    hex,
+                    self.args.is("decode_blob_index"),
+                    &mut self.out,
+                )?)
             }
             Some(FileKind::Log(_)) => self.print_log(path, true, true),
             Some(FileKind::Manifest(_)) => self.print_manifest(path, false, false),
@@ -98,12 +103,13 @@ impl Ldb {
     }
 
     pub(super) fn internal_dump(&mut self) -> Result<(), Stop> {
-        let most = self.args.number("max_keys")?.unwrap_or(u64::MAX);
+        let most = self.args.most()?.unwrap_or(u64::MAX);
         if self.args.is("input_key_hex") {
             self.args.key_hex = true;
         }
         let (from, to) = (self.args.key_option("from")?, self.args.key_option("to")?);
         let hex = self.args.is("hex");
+        let decode = self.args.is("decode_blob_index");
         let target = self.target()?;
         self.family_exists(&target)?;
         if self.args.is("stats") {
@@ -133,10 +139,13 @@ impl Ldb {
             }
             count += 1;
             if let Some(groups) = &mut groups {
-                let size = (user.len() + 8 + value.len()) as u64;
+                let size = (user.len() + value.len()) as u64;
                 groups.add(user, size, self)?;
             } else if !count_only {
-                let line = sst_dump::entry_line(user, *sequence, *kind, value, hex);
+                let line = match decode {
+                    true => sst_dump::decoded_line(user, *sequence, *kind, value, hex),
+                    false => sst_dump::entry_line(user, *sequence, *kind, value, hex),
+                };
                 self.line(&line)?;
             }
         }

@@ -10,7 +10,7 @@ use spanlith::{Comparator, Error};
 use spanlith_base::ValueType;
 use spanlith_base::keys::{split_internal, tag_sequence, tag_type};
 use spanlith_env::Env;
-use spanlith_wal::{BatchIter, BatchOp, LogReader, ReadEvent};
+use spanlith_wal::{BatchIter, BatchOp, LogReader, PrepareKind, ReadEvent};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -214,15 +214,42 @@ impl Ldb {
             for f in of_level(family, level) {
                 writeln!(
                     self.out,
-                    " {}:{}[{} .. {}][{} .. {}]",
+                    " {}:{}[{} .. {}][{} .. {}]{}",
                     f.number,
                     f.size,
                     f.smallest_seqno,
                     f.largest_seqno,
                     internal(&f.smallest, hex),
-                    internal(&f.largest, hex)
+                    internal(&f.largest, hex),
+                    match f.oldest_blob_file_number {
+                        0 => String::new(),
+                        n => format!(" blob_file:{n}"),
+                    }
                 )?;
             }
+        }
+        if !family.blobs.is_empty() {
+            writeln!(self.out, "--- blob files --- version# {version} ---")?;
+        }
+        for (number, blobs) in &family.blobs {
+            let linked: String = family
+                .files
+                .values()
+                .filter(|f| f.oldest_blob_file_number == *number)
+                .map(|f| format!("{} ", f.number))
+                .collect();
+            writeln!(
+                self.out,
+                "blob_file_number: {number} total_blob_count: {} total_blob_bytes: {} \
+                 checksum_method: {} checksum_value: {} linked_ssts: {{ {linked}}} \
+                 garbage_blob_count: {} garbage_blob_bytes: {}",
+                blobs.added.total_count,
+                blobs.added.total_bytes,
+                String::from_utf8_lossy(&blobs.added.checksum_method),
+                upper(&blobs.added.checksum_value),
+                blobs.garbage_count,
+                blobs.garbage_bytes
+            )?;
         }
         Ok(())
     }
@@ -232,14 +259,22 @@ impl Ldb {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let dir = path.parent().filter(|d| !d.as_os_str().is_empty());
         let i = Inventory::read_manifest_file(dir.unwrap_or(Path::new(".")), &name)?;
-        for f in i.families.values().flat_map(|f| f.files.values()) {
-            writeln!(
-                self.out,
-                "{}, {}, {}",
-                f.number,
-                String::from_utf8_lossy(&f.file_checksum_func_name),
-                upper(&f.file_checksum)
-            )?;
+        let hex = self.args.is("hex");
+        let mut row = |number: u64, name: &[u8], checksum: &[u8]| -> Result<(), Stop> {
+            write!(self.out, "{number}, {}, ", String::from_utf8_lossy(name))?;
+            match hex && !checksum.is_empty() {
+                true => write!(self.out, "0x{}", upper(checksum))?,
+                false => self.out.write_all(checksum)?,
+            }
+            Ok(writeln!(self.out)?)
+        };
+        for family in i.families.values() {
+            for f in family.files.values() {
+                row(f.number, &f.file_checksum_func_name, &f.file_checksum)?;
+            }
+            for (number, b) in &family.blobs {
+                row(*number, &b.added.checksum_method, &b.added.checksum_value)?;
+            }
         }
         self.line(b"Print SST file checksum information finished ")
     }
@@ -290,7 +325,7 @@ impl Ldb {
     }
 
     pub(super) fn list_range_deletes(&mut self) -> Result<(), Stop> {
-        let most = self.args.number("max_keys")?.unwrap_or(u64::MAX);
+        let most = self.args.most()?.unwrap_or(u64::MAX);
         let target = self.target()?;
         self.family_exists(&target)?;
         let i = Inventory::read(&target.db)?;
@@ -314,7 +349,7 @@ impl Ldb {
         const RULE: &[u8] = b"==============================";
         let dir = self.dir()?;
         let i = Inventory::read(&dir)?;
-        let hex = self.args.is("hex");
+        let (hex, decode) = (self.args.is("hex"), self.args.is("decode_blob_index"));
         self.line(b"Manifest File")?;
         self.line(RULE)?;
         let manifest = dir.join(&i.manifest);
@@ -329,7 +364,7 @@ impl Ldb {
                 let path = dir.join(tables::name(&i, f.number));
                 writeln!(self.out, "{} level:{}", path.display(), f.level)?;
                 self.line(b"------------------------------")?;
-                sst_dump::scan_with_properties(&path, hex, &mut self.out)?;
+                sst_dump::scan_with_properties(&path, hex, decode, &mut self.out)?;
                 self.line(b"")?;
             }
             self.line(b"\nBlob Files")?;
@@ -386,7 +421,11 @@ fn op_text(op: &BatchOp<'_>, values: bool, row: &mut String) {
             let (begin, end) = (upper(begin), upper(end));
             row.push_str(&format!("DELETE_RANGE({cf}) : 0x{begin} 0x{end} "));
         }
-        BatchOp::BeginPrepare(_) => row.push_str("BEGIN_PREPARE "),
+        BatchOp::BeginPrepare(kind) => {
+            // What the reference prints is whether the transaction was written before it was prepared.
+            let unprepared = matches!(kind, PrepareKind::Unprepared);
+            row.push_str(&format!("BEGIN_PREPARE({unprepared}) "));
+        }
         BatchOp::EndPrepare { xid } => row.push_str(&format!("END_PREPARE(0x{}) ", upper(xid))),
         BatchOp::Commit { xid } => row.push_str(&format!("COMMIT(0x{}) ", upper(xid))),
         BatchOp::CommitWithTimestamp { ts, xid } => row.push_str(&format!(

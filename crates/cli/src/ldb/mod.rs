@@ -35,6 +35,18 @@ const ABSENT: [&str; 9] = [
     "change_compaction_style",
 ];
 
+/// Codecs by their names here and in options.
+const CODECS: [(&str, &str); 8] = [
+    ("no", "kNoCompression"),
+    ("snappy", "kSnappyCompression"),
+    ("zlib", "kZlibCompression"),
+    ("bzip2", "kBZip2Compression"),
+    ("lz4", "kLZ4Compression"),
+    ("lz4hc", "kLZ4HCCompression"),
+    ("xpress", "kXpressCompression"),
+    ("zstd", "kZSTD"),
+];
+
 const HELP: &str = "\
 ldb - administration tool for RocksDB directories (Spanlith)
 
@@ -267,6 +279,7 @@ impl Ldb {
 
     /// Opens for reading; a family that is not there is refused in the reference's words.
     fn open_to_read(&self) -> Result<(Target, Cf), Stop> {
+        self.compression()?;
         let target = self.target()?;
         self.family_exists(&target)?;
         let cf = target.open_read_only()?;
@@ -299,18 +312,21 @@ impl Ldb {
         }
     }
 
+    /// The codec that the command line names.
+    fn compression(&self) -> Result<Option<&'static str>, Stop> {
+        let Some(text) = self.args.option("compression_type") else {
+            return Ok(None);
+        };
+        match CODECS.iter().find(|c| c.0 == text) {
+            Some(codec) => Ok(Some(codec.1)),
+            None => Err(Stop::failed(format!(
+                "Unknown compression algorithm: {text}"
+            ))),
+        }
+    }
+
     /// Options of the command line that can change while the database is open.
     fn apply_options(&self, cf: &Cf) -> Result<(), Stop> {
-        const CODECS: [(&str, &str); 8] = [
-            ("no", "kNoCompression"),
-            ("snappy", "kSnappyCompression"),
-            ("zlib", "kZlibCompression"),
-            ("bzip2", "kBZip2Compression"),
-            ("lz4", "kLZ4Compression"),
-            ("lz4hc", "kLZ4HCCompression"),
-            ("xpress", "kXpressCompression"),
-            ("zstd", "kZSTD"),
-        ];
         let mut changes: Vec<(&str, String)> = Vec::new();
         for (flag, name) in [
             ("write_buffer_size", "write_buffer_size"),
@@ -324,11 +340,8 @@ impl Ldb {
         if let Some(text) = self.args.option("auto_compaction") {
             changes.push(("disable_auto_compactions", (text != "true").to_string()));
         }
-        if let Some(text) = self.args.option("compression_type") {
-            let codec = CODECS.iter().find(|c| c.0 == text);
-            let codec =
-                codec.ok_or_else(|| Stop::failed(format!("Unknown compression type: {text}")))?;
-            changes.push(("compression", codec.1.to_string()));
+        if let Some(codec) = self.compression()? {
+            changes.push(("compression", codec.to_string()));
         }
         for name in [
             "bloom_bits",

@@ -7,7 +7,7 @@ mod raw;
 mod recompress;
 mod text;
 
-pub use text::{entry_line, internal_key, public_id, scan_with_properties};
+pub use text::{decoded_line, entry_line, internal_key, public_id, scan_with_properties};
 
 use crate::bytes;
 use crate::dump::open_table;

@@ -2,8 +2,11 @@
 
 use crate::dump::open_table;
 use crate::ldb::args::upper;
+use spanlith::blob::BlobIndex;
+use spanlith_base::ValueType;
 use spanlith_base::checksum::xxh3_128;
 use spanlith_base::keys::{split_internal, tag_sequence, tag_type};
+use spanlith_table::format::CompressionType;
 use spanlith_table::{TableProperties, TableReader};
 use std::fmt::Write as _;
 use std::io::Write;
@@ -33,6 +36,49 @@ pub fn entry_line(user: &[u8], sequence: u64, kind: u8, value: &[u8], hex: bool)
         false => out.extend_from_slice(value),
     }
     out
+}
+
+/// As [`entry_line`], but of a reference to a blob what it refers to.
+pub fn decoded_line(user: &[u8], sequence: u64, kind: u8, value: &[u8], hex: bool) -> Vec<u8> {
+    let text = match kind == ValueType::BlobIndex as u8 {
+        true => blob_text(value, hex),
+        false => None,
+    };
+    match text {
+        Some(text) => {
+            let mut out = internal_key(user, sequence, kind, hex);
+            out.extend_from_slice(format!(" => {text}").as_bytes());
+            out
+        }
+        None => entry_line(user, sequence, kind, value, hex),
+    }
+}
+
+/// `[blob ref] file:14 offset:70 size:154 compression: LZ4`; `None` for what cannot be read.
+fn blob_text(value: &[u8], hex: bool) -> Option<String> {
+    let (kind, pointer, expiration) = match BlobIndex::decode(value).ok()? {
+        BlobIndex::Blob(pointer) => ("[blob ref]", pointer, None),
+        BlobIndex::BlobTtl(pointer, at) => ("[blob ref with TTL]", pointer, Some(at)),
+        BlobIndex::InlinedTtl(value, at) => {
+            let value = match hex {
+                true => upper(value),
+                false => String::from_utf8_lossy(value).into_owned(),
+            };
+            return Some(format!("[inlined blob] value:{value} exp:{at}"));
+        }
+    };
+    let codec = CompressionType::from_byte(pointer.compression)?;
+    let mut out = format!(
+        "{kind} file:{} offset:{} size:{} compression: {}",
+        pointer.file,
+        pointer.offset,
+        pointer.size,
+        codec.name()
+    );
+    if let Some(at) = expiration {
+        out.push_str(&format!(" exp:{at}"));
+    }
+    Some(out)
 }
 
 /// The id of a table that users see, of the one that the MANIFEST records.
@@ -193,7 +239,12 @@ fn varint(n: u64) -> Vec<u8> {
 ///
 /// # Errors
 /// Of reading the table, as text in an I/O error, and of writing.
-pub fn scan_with_properties(path: &Path, hex: bool, out: &mut dyn Write) -> std::io::Result<()> {
+pub fn scan_with_properties(
+    path: &Path,
+    hex: bool,
+    decode: bool,
+    out: &mut dyn Write,
+) -> std::io::Result<()> {
     let failed = |e: spanlith::Error| std::io::Error::other(e.to_string());
     writeln!(out, "Process {}", path.display())?;
     let reader = open_table(path).map_err(failed)?;
@@ -203,7 +254,8 @@ pub fn scan_with_properties(path: &Path, hex: bool, out: &mut dyn Write) -> std:
     while entries.valid() {
         if let Some((user, tag)) = split_internal(entries.key()) {
             let (sequence, kind) = (tag_sequence(tag), tag_type(tag));
-            out.write_all(&entry_line(user, sequence, kind, entries.value(), hex))?;
+            let line = if decode { decoded_line } else { entry_line };
+            out.write_all(&line(user, sequence, kind, entries.value(), hex))?;
             writeln!(out)?;
         }
         entries.next();

@@ -6,20 +6,22 @@
 
 mod log;
 pub mod process;
+mod screen;
 
 use crate::fail::{At, Failure};
 use crate::inventory::Inventory;
-use crate::term::{Paint, bytes, count};
+use crate::term::{self, Paint};
 use clap::Args;
 use log::LogTail;
 use process::Process;
+use screen::{HISTORY, History, Room};
 use serde_json::{Value, json};
 use spanlith::version::filenames;
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Looks at a directory that changes meanwhile, before giving up.
 const TRIES: usize = 5;
@@ -30,8 +32,12 @@ Examples:
   spanlith top --db /data/db --once          one look
   spanlith top --db /data/db --json --interval 10 --looks 6
 
-What only the process knows (memory by owner, cache hits) is not here unless its info log says so:
-stats_dump_period_sec decides how often it does.";
+\"logged\" is what the logs grew by, at least that (≥) if one was deleted meanwhile;
+\"written\" and \"read\" is what the process had its device do; \"entries\" are those
+that flushes put into tables. The mean is that of the last 60 looks. Jobs,
+complaints and statistics are from the end of the info log.
+What only the process knows (memory by owner, cache hits) is not here unless its
+info log says so: stats_dump_period_sec decides how often it does.";
 
 /// Shows a live database from outside: levels, logs, jobs, stalls, the process that has it open
 #[derive(Debug, Args)]
@@ -57,19 +63,57 @@ pub struct Top {
 /// One look.
 struct Look {
     at: Instant,
+    /// Time of the look, in microseconds since the epoch.
+    micros: u64,
     inventory: Inventory,
+    /// The process that has the database open.
+    holder: Option<u32>,
+    /// What the system tells of it.
     process: Option<Process>,
     log: LogTail,
 }
 
 /// Differences per second.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Rates {
     log_bytes: f64,
+    /// A log went between the looks: what was written to it since the first is not known.
+    is_less: bool,
     sequence: f64,
     files: f64,
     read_bytes: Option<f64>,
     written_bytes: Option<f64>,
+}
+
+/// The picture on a terminal: each is drawn over the last one.
+#[derive(Default)]
+struct Picture {
+    lines: usize,
+    room: Option<(usize, usize)>,
+}
+
+impl Picture {
+    /// What makes the terminal show these lines instead of the last ones. Lines are overwritten, not
+    /// cleared before, so that nothing flickers.
+    fn draw(&mut self, lines: &[String], size: (usize, usize)) -> String {
+        let mut out = String::new();
+        match self.room {
+            // Lines were wrapped anew: nobody knows where they are.
+            Some(before) if before != size => out.push_str("\x1b[H\x1b[2J"),
+            // Writing to a string cannot fail, here and below.
+            Some(_) if self.lines > 0 => {
+                let _ = write!(out, "\x1b[{}A\r", self.lines);
+            }
+            _ => {}
+        }
+        for line in lines {
+            let _ = write!(out, "{line}\x1b[K\r\n");
+        }
+        out.push_str("\x1b[J");
+        self.room = Some(size);
+        self.lines = lines.len();
+        out
+    }
 }
 
 impl Top {
@@ -81,24 +125,42 @@ impl Top {
             )
             .into());
         }
+        if self.looks == Some(0) {
+            let hint = "--looks 1, or --once, is one look";
+            return Err(crate::fail::Usage::new("--looks 0 shows nothing", hint).into());
+        }
         let looks = if self.once { Some(1) } else { self.looks };
         let live = std::io::stdout().is_terminal() && !self.json && looks != Some(1);
+        let paint = Paint::stdout();
+        let mut picture = Picture::default();
         let mut before: Option<Look> = None;
+        let mut history = History::new();
         let mut done = 0u64;
         loop {
-            let now = self.look()?;
+            let now = Look::take(&self.db)?;
             let rates = before.as_ref().map(|b| rates(b, &now));
+            history.extend(rates.clone());
+            history.drain(..history.len().saturating_sub(HISTORY));
             let mut out = std::io::stdout().lock();
             if self.json {
                 writeln!(out, "{}", as_json(&now, rates.as_ref()))?;
+            } else if let Some(size) = term::size().filter(|_| live) {
+                let room = Room {
+                    columns: size.0,
+                    // The cursor stays below the picture.
+                    rows: size.1.saturating_sub(2).max(1),
+                };
+                let mut lines = screen::lines(&now, &history, paint, room);
+                let every = format!("every {} s, Ctrl-C ends", self.interval);
+                lines.push(paint.dim(term::cut(&every, room.columns)));
+                write!(out, "{}", picture.draw(&lines, size))?;
             } else {
-                if live {
-                    // Home, then clear to the end of the screen.
-                    write!(out, "\x1b[H\x1b[2J")?;
-                } else if done > 0 {
+                if done > 0 {
                     writeln!(out)?;
                 }
-                write!(out, "{}", as_text(&now, rates.as_ref()))?;
+                for line in screen::lines(&now, &history, paint, Room::ENDLESS) {
+                    writeln!(out, "{line}")?;
+                }
             }
             out.flush()?;
             drop(out);
@@ -110,25 +172,31 @@ impl Top {
             std::thread::sleep(Duration::from_secs_f64(self.interval));
         }
     }
+}
 
-    fn look(&self) -> anyhow::Result<Look> {
+impl Look {
+    /// Looks at a directory.
+    fn take(dir: &Path) -> anyhow::Result<Self> {
         let mut tries = 0;
         let inventory = loop {
             tries += 1;
-            match Inventory::read(&self.db) {
+            match Inventory::read(dir) {
                 Ok(i) => break i,
                 // A file that was listed may be gone when its size is asked for.
-                Err(_) if tries < TRIES && self.db.join(filenames::CURRENT_FILE).exists() => {}
-                Err(e) => return Err(e).at(&self.db),
+                Err(_) if tries < TRIES && dir.join(filenames::CURRENT_FILE).exists() => {}
+                Err(e) => return Err(e).at(dir),
             }
         };
-        let pid = process::holder(&self.db.join(filenames::LOCK_FILE));
-        let log = LogTail::read(&self.db.join("LOG"));
+        let holder = process::holder(&dir.join(filenames::LOCK_FILE));
+        let log = LogTail::read(&dir.join("LOG"));
         let log = log.map_err(|e| Failure::new(e.to_string(), "check owner and permissions"))?;
-        Ok(Look {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        Ok(Self {
             at: Instant::now(),
+            micros: since.map_or(0, |d| u64::try_from(d.as_micros()).unwrap_or(0)),
             inventory,
-            process: pid.and_then(Process::look),
+            process: holder.and_then(Process::look),
+            holder,
             log,
         })
     }
@@ -153,6 +221,7 @@ fn rates(before: &Look, now: &Look) -> Rates {
     };
     Rates {
         log_bytes: per(grown(a, b)),
+        is_less: a.logs.keys().any(|n| !b.logs.contains_key(n)),
         sequence: per(b.last_sequence.saturating_sub(a.last_sequence)),
         files: per(b.next_file.saturating_sub(a.next_file)),
         read_bytes: of(|p| p.read_bytes),
@@ -177,7 +246,7 @@ fn as_json(look: &Look, rates: Option<&Rates>) -> Value {
         })
         .collect();
     json!({
-        "process": look.process.as_ref().map(Process::json),
+        "process": look.process.as_ref().map(Process::json), "holder": look.holder,
         "families": families,
         "flushed_sequence": i.last_sequence,
         "next_file": i.next_file,
@@ -185,96 +254,28 @@ fn as_json(look: &Look, rates: Option<&Rates>) -> Value {
         "live_log_bytes": i.live_logs().map(|l| l.1).sum::<u64>(),
         "table_bytes": i.table_bytes(),
         "directory_bytes": i.listing.values().sum::<u64>(),
-        "log": look.log.json(),
+        "log": look.log.json(look.holder.is_some()),
         "per_second": rates.map(|r| json!({
-            "log_bytes": r.log_bytes, "flushed_sequence": r.sequence, "files": r.files,
+            "log_bytes": r.log_bytes, "log_bytes_is_lower_bound": r.is_less,
+            "flushed_sequence": r.sequence, "files": r.files,
             "process_read_bytes": r.read_bytes, "process_written_bytes": r.written_bytes,
         })),
     })
 }
 
-fn as_text(look: &Look, rates: Option<&Rates>) -> String {
-    let paint = Paint::stdout();
-    let i = &look.inventory;
-    let mut out = String::new();
-    let mut line = |name: &str, value: String| {
-        let _ = writeln!(out, "{} {value}", paint.bold(format!("{name:10}")));
-    };
-    line("database", i.dir.display().to_string());
-    line(
-        "process",
-        match &look.process {
-            Some(p) => {
-                let opt = |v: Option<u64>| v.map_or_else(|| "?".to_string(), bytes);
-                format!(
-                    "{} ({}), {} resident, {} threads, {} descriptors, {} read, {} written",
-                    p.pid,
-                    p.name,
-                    opt(p.resident),
-                    p.threads.unwrap_or(0),
-                    p.descriptors
-                        .map_or_else(|| "?".to_string(), |n| n.to_string()),
-                    opt(p.read_bytes),
-                    opt(p.written_bytes)
-                )
-            }
-            None => "nobody has it open, as far as this system tells".to_string(),
-        },
-    );
-    let logs = i.live_logs().map(|l| l.1).sum::<u64>();
-    line(
-        "size",
-        format!(
-            "{} in tables, {} in {} live logs, {} in all",
-            bytes(i.table_bytes()),
-            bytes(logs),
-            i.live_logs().count(),
-            bytes(i.listing.values().sum())
-        ),
-    );
-    line(
-        "progress",
-        format!(
-            "sequence number {} flushed, next file {}",
-            count(i.last_sequence),
-            i.next_file
-        ),
-    );
-    if let Some(r) = rates {
-        let of = |v: Option<f64>| v.map_or_else(|| "?".to_string(), |n| bytes(n as u64));
-        line(
-            "per second",
-            format!(
-                "{} logged, {:.1} files made, process reads {}, writes {}",
-                bytes(r.log_bytes as u64),
-                r.files,
-                of(r.read_bytes),
-                of(r.written_bytes)
-            ),
-        );
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_picture_is_drawn_over_the_last_one_unless_the_terminal_changed() {
+        let mut picture = Picture::default();
+        let lines = ["one".to_string(), "two".to_string()];
+        let first = picture.draw(&lines, (80, 24));
+        assert_eq!(first, "one\x1b[K\r\ntwo\x1b[K\r\n\x1b[J");
+        let second = picture.draw(&lines[..1], (80, 24));
+        assert_eq!(second, "\x1b[2A\rone\x1b[K\r\n\x1b[J");
+        let third = picture.draw(&lines, (100, 24));
+        assert!(third.starts_with("\x1b[H\x1b[2Jone"), "{third:?}");
     }
-    for f in i.families.values() {
-        let levels: Vec<String> = f
-            .levels()
-            .into_iter()
-            .map(|(level, (files, size))| format!("L{level} {files} ({})", bytes(size)))
-            .collect();
-        let name = crate::bytes::show_short(f.name.as_bytes(), 40);
-        let levels = if levels.is_empty() {
-            "no tables".to_string()
-        } else {
-            levels.join("  ")
-        };
-        line("family", format!("{name}: {levels}"));
-    }
-    for text in &look.log.stats {
-        line("stats", text.clone());
-    }
-    for text in &look.log.events {
-        line("job", text.clone());
-    }
-    for text in &look.log.complaints {
-        line("log", paint.yellow(text));
-    }
-    out
 }

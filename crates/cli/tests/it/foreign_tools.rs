@@ -117,7 +117,7 @@ fn ldb_writes_loads_and_asks_line_by_line() {
     );
     assert_eq!(loaded.out, "Warning: 1 bad lines ignored.\n", "{loaded:?}");
     let asked = ldb(&["query"], "get b\nget no\nput d 4\ndelete a\nwhat\nhelp\n");
-    let expected = "2\nNot found no\nSuccessfully put d 4\nSuccessfully deleted a\nUnknown command what\n\
+    let expected = "b ==> 2\nNot found no\nSuccessfully put d 4\nSuccessfully deleted a\nUnknown command what\n\
                     get <key>\nput <key> <value>\ndelete <key>\n";
     assert_eq!(asked.out, expected, "{asked:?}");
     assert_eq!(

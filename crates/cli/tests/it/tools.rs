@@ -273,7 +273,7 @@ fn top_describes_a_database_that_another_process_has_open() {
     let path = dir.to_str().unwrap();
     let look = unchanged(&dir, &["top", "--once"]);
     assert!(look.contains("nobody has it open"), "{look}");
-    assert!(look.contains("default: L0 1 ("), "{look}");
+    assert!(look.contains("\n  L0                 1 "), "{look}");
     let looks = json_lines(&unchanged(
         &dir,
         &["top", "--json", "--looks", "2", "--interval", "0.01"],

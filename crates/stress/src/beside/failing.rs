@@ -138,6 +138,10 @@ fn one(
     let died = |r: &[String]| r.iter().any(|l| l.starts_with("CRASH"));
     if results.iter().any(|l| l.starts_with("HANG")) {
         ends.push("hangs");
+        let at = results.len().saturating_sub(1);
+        let key = format!("{} hangs, side {side}", lines[1]);
+        let told = format!("line {at}: {:?}\n{results:?}", lines.get(at));
+        pair.examples.entry(key).or_insert(told);
         return Ok(ends);
     }
     if died(&results) {
