@@ -20,17 +20,22 @@ const LOOKS: u32 = 4;
 const PERIODS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_millis(10));
 
 impl Engine {
-    /// Starts looking, if the options say so.
+    /// Starts looking, if the options say so. The timer also sees whether writers are idle.
     pub(crate) fn watch_disk(&self) {
-        if self.c.watch.is_none() {
-            return;
-        }
         let bound = Duration::from_secs(self.c.evidence.disk_stall_threshold);
-        let period = (bound / LOOKS).clamp(PERIODS.1, PERIODS.0);
+        let period = match (&self.c.watch, self.c.evidence.evidence) {
+            (Some(_), _) => (bound / LOOKS).clamp(PERIODS.1, PERIODS.0),
+            (None, true) => PERIODS.0,
+            (None, false) => return,
+        };
         let me = self.me.clone();
         let tick = Box::new(move || {
             let me = me.upgrade().filter(|me| !me.stopping());
-            me.inspect(|me| me.look_at_disk()).is_some()
+            me.inspect(|me| {
+                me.look_at_disk();
+                me.vouch_when_idle();
+            })
+            .is_some()
         });
         let timer = self.c.env.executor.periodic("disk", period, tick);
         let mut slot = self

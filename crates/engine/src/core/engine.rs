@@ -115,6 +115,8 @@ pub(crate) struct Engine {
     pub dropped_records: AtomicU64,
     /// How much of the MANIFEST is durable.
     pub manifest_extent: Mutex<ManifestExtent>,
+    /// The names of logs up to this number are durable, of those that are there. Relaxed: it saves syncs.
+    pub durable_log_names: AtomicU64,
     /// When the archive of logs was looked through last, in seconds; 0 is never.
     pub archive_purged: AtomicU64,
     pub lock: std::sync::Mutex<Option<Box<dyn FileLock>>>,
@@ -200,6 +202,7 @@ impl Engine {
             dropped_bytes: AtomicU64::new(0),
             dropped_records: AtomicU64::new(0),
             manifest_extent: Mutex::new(rank::LEAF, ManifestExtent::default()),
+            durable_log_names: AtomicU64::new(0),
             archive_purged: AtomicU64::new(0),
             manifest: Mutex::new(rank::MANIFEST, manifest),
             state: StateMutex::new(state, clock.clone()),

@@ -64,6 +64,7 @@ impl Engine {
         let (next, mut records, new_sequence) = self.prepare_edits(edits)?;
         let kept_log = records.iter().filter_map(|e| e.min_log_number_to_keep);
         let kept_log = kept_log.max().unwrap_or(0);
+        self.name_oldest_log(&manifest, &mut records, kept_log)?;
         records.extend(manifest.forget_logs(kept_log, new_sequence));
         self.write_edits(&mut manifest, records, Urgency::Background)?;
         manifest.retain_logs(kept_log);

@@ -30,6 +30,8 @@ pub(crate) struct ManifestState {
     pub cuts: BTreeMap<FileNumber, u64>,
     /// Logs that do not grow any more and are not tracked, and their synced bytes.
     pub ends: BTreeMap<FileNumber, u64>,
+    /// The oldest log that it says recovery needs; 0 if it does not say.
+    pub oldest_log: FileNumber,
 }
 
 /// Who waits for an edit.
@@ -97,6 +99,8 @@ pub(crate) struct SnapshotFacts {
     pub cuts: BTreeMap<FileNumber, u64>,
     /// Logs that do not grow any more and are not tracked, and their synced bytes.
     pub ends: BTreeMap<FileNumber, u64>,
+    /// The oldest log that recovery needs; 0 if that is not known.
+    pub oldest_log: FileNumber,
 }
 
 /// The records a new MANIFEST begins with (`docs/formats/manifest.md`, "snapshot").
@@ -119,10 +123,11 @@ pub(crate) fn snapshot_edits(f: &SnapshotFacts) -> Vec<VersionEdit> {
             ..VersionEdit::default()
         });
     }
-    if !f.cuts.is_empty() || !f.ends.is_empty() {
+    if !f.cuts.is_empty() || !f.ends.is_empty() || f.oldest_log > 0 {
         edits.push(VersionEdit {
             log_cuts: f.cuts.iter().map(|(&n, &end)| (n, end)).collect(),
             log_ends: f.ends.iter().map(|(&n, &end)| (n, end)).collect(),
+            oldest_log: (f.oldest_log > 0).then_some(f.oldest_log),
             ..VersionEdit::default()
         });
     }
@@ -190,6 +195,8 @@ pub(super) fn note_tracked(manifest: &mut ManifestState, records: &[VersionEdit]
     manifest
         .ends
         .extend(records.iter().flat_map(|e| &e.log_ends).copied());
+    let oldest = records.iter().filter_map(|e| e.oldest_log);
+    manifest.oldest_log = oldest.fold(manifest.oldest_log, u64::max);
 }
 
 /// The records of a new MANIFEST, encoded, and the size of the snapshot among them in bytes. Marked, the
@@ -301,6 +308,49 @@ impl Engine {
         })
     }
 
+    /// Has the edit among `records` that gives up logs below `kept_log` say which is the oldest that stays:
+    /// should the MANIFEST lose a later edit, the log that it then asks for is gone, and that is seen. The
+    /// name of that log is made durable first. Requires: the manifest token.
+    ///
+    /// # Errors
+    /// Of syncing the directory of logs.
+    pub(super) fn name_oldest_log(
+        &self,
+        manifest: &ManifestState,
+        records: &mut [VersionEdit],
+        kept_log: FileNumber,
+    ) -> Result<()> {
+        let mut giving_up = records
+            .iter_mut()
+            .filter(|e| e.min_log_number_to_keep.is_some());
+        let Some(edit) = giving_up.next().filter(|_| self.c.evidence.evidence) else {
+            return Ok(());
+        };
+        let (oldest, newest) = {
+            let state = self.state.lock();
+            let oldest = state.logs.iter().copied().find(|&n| n >= kept_log);
+            (oldest, state.logs.back().copied().unwrap_or(0))
+        };
+        let Some(oldest) = oldest.filter(|&n| n > manifest.oldest_log) else {
+            return Ok(());
+        };
+        // A new MANIFEST becomes current after the directory was synced.
+        let begins =
+            self.c.wal_dir == self.c.dir && self.is_manifest_full(manifest, Urgency::Background);
+        if !begins && self.durable_log_names.load(Ordering::Relaxed) < oldest {
+            self.c.env.fs.sync_dir(&self.c.wal_dir)?;
+            self.log_names_are_durable(newest);
+        }
+        edit.oldest_log = Some(oldest);
+        Ok(())
+    }
+
+    /// The directory of logs was synced, and log `newest` had been in it before.
+    pub(crate) fn log_names_are_durable(&self, newest: FileNumber) {
+        // Relaxed: at worst a directory is synced once more.
+        self.durable_log_names.fetch_max(newest, Ordering::Relaxed);
+    }
+
     /// Records where logs end that a clean close has synced: `current`, if it is to be missed, and the
     /// older ones of which no edit has told it yet. The MANIFEST is not started anew for that.
     pub(crate) fn record_log_ends(&self, current: Option<(FileNumber, u64)>) -> Result<()> {
@@ -379,6 +429,7 @@ impl Engine {
             tracked: manifest.tracked.clone(),
             cuts: manifest.cuts.clone(),
             ends: manifest.ends.clone(),
+            oldest_log: manifest.oldest_log,
         }
     }
 

@@ -50,22 +50,48 @@ impl Engine {
             let mut old = self.old_logs.lock();
             old.retain(|l| !dead.contains(&l.log_number()));
         }
-        if !dead.is_empty() {
+        if dead.is_empty() {
+            self.vouch_for_unlogged();
+        } else {
             self.vouch_for_manifest();
         }
+        let mut is_away = false;
         for n in dead {
             if n >= first_own && self.keep_for_reuse(n) {
                 continue;
             }
             // A log that cannot be put away is older than any family's log number: the next open
             // ignores it and tries again.
-            if let Err(e) = self.put_away_log(n) {
-                self.c
+            match self.put_away_log(n) {
+                Ok(()) => is_away = true,
+                Err(e) => self
+                    .c
                     .log
-                    .warn(format_args!("cannot put away log {n:06}: {e}"));
+                    .warn(format_args!("cannot put away log {n:06}: {e}")),
             }
         }
+        if is_away {
+            self.sync_away();
+        }
         self.purge_archive();
+    }
+
+    /// Makes it durable that logs are gone: so a MANIFEST that asks for them again is known to have lost
+    /// its last edits, whatever else a power loss took (`docs/formats/evidence.md`).
+    pub(crate) fn sync_away(&self) {
+        if !self.c.evidence.evidence {
+            return;
+        }
+        let fs = &self.c.env.fs;
+        let archived = match self.archives_logs() {
+            true => fs.sync_dir(&self.archive_dir()),
+            false => Ok(()),
+        };
+        // Without it a power loss may bring them back, which harms nobody.
+        if let Err(e) = archived.and_then(|()| fs.sync_dir(&self.c.wal_dir)) {
+            let log = &self.c.log;
+            log.warn(format_args!("cannot sync the directory of logs: {e}"));
+        }
     }
 
     /// Moves an obsolete log to the archive, or deletes it.

@@ -10,9 +10,13 @@ use super::notes::{ManifestExtent, NotePlace, WITNESS_MAX, Witness};
 use super::{Engine, LeaderState};
 use spanlith_base::Result;
 use spanlith_wal::{LogWriter, WriteBatch};
+use std::sync::atomic::Ordering;
 
 /// Bytes of batches after which a log without syncs is looked at for news of the MANIFEST.
 const LOOK_AGAIN: u64 = 1 << 20;
+
+/// Bytes that wait in a log beside a witness which is synced for its own sake, at most.
+const VOUCH_MAX: u64 = 64 << 10;
 
 /// What the current log has in witnesses. Guarded by write leadership.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +29,8 @@ pub(crate) struct WitnessClock {
     durable: u64,
     /// What a witness told of the MANIFEST.
     manifest: ManifestExtent,
+    /// Where the log ended when it was last looked whether nobody writes.
+    idle_at: u64,
 }
 
 impl WitnessClock {
@@ -35,6 +41,7 @@ impl WitnessClock {
             end: 0,
             durable: 0,
             manifest: ManifestExtent::default(),
+            idle_at: 0,
         }
     }
 }
@@ -118,38 +125,89 @@ impl Engine {
         if !self.c.evidence.evidence {
             return;
         }
+        let extent = *self.manifest_extent.lock();
+        if let Some(mut leader) = self.leader.try_lock()
+            && leader.witness.manifest != extent
+            && let Err(e) = self.add_witness(&mut leader)
+        {
+            drop(leader);
+            self.set_error(Place::Log, &e);
+        }
+    }
+
+    /// As [`Self::vouch_for_manifest`] behind a flush of what is in no log, so that no log goes that a cut
+    /// MANIFEST would ask for. Synced, if that costs next to nothing.
+    pub(crate) fn vouch_for_unlogged(&self) {
+        if !self.c.evidence.evidence || !self.has_unlogged.load(Ordering::Relaxed) {
+            return;
+        }
         let Some(mut leader) = self.leader.try_lock() else {
             return;
         };
-        let extent = *self.manifest_extent.lock();
-        if extent == leader.witness.manifest || self.state.lock().trouble.refuses() {
+        let is_small = |log: &LogWriter| log.len() - log.synced_len() <= VOUCH_MAX;
+        if !self.old_logs.lock().is_empty() || !leader.log.as_ref().is_some_and(is_small) {
             return;
         }
-        let Some(log) = &mut leader.log else {
+        let done = self.add_witness(&mut leader);
+        if let Err(e) = done.and_then(|()| self.sync_logs(&mut leader)) {
+            drop(leader);
+            self.set_error(Place::Log, &e);
+        }
+    }
+
+    /// Tells the current log what is durable if nobody has written since the last call, so that the end of a
+    /// log which is not written to any more is vouched for as well. Not synced; one witness at most until
+    /// there is news. Called by a timer.
+    pub(crate) fn vouch_when_idle(&self) {
+        if !self.c.evidence.evidence {
             return;
+        }
+        let Some(mut leader) = self.leader.try_lock() else {
+            return;
+        };
+        let Some(log) = &leader.log else {
+            return;
+        };
+        let (end, durable) = (log.next_offset(), log.synced_len());
+        let extent = *self.manifest_extent.lock();
+        let clock = &mut leader.witness;
+        let is_idle = clock.idle_at == end;
+        clock.idle_at = end;
+        if !is_idle || (durable <= clock.durable && extent == clock.manifest) {
+            return;
+        }
+        let done = self.add_witness(&mut leader);
+        leader.witness.idle_at = leader.witness.end;
+        if let Err(e) = done {
+            drop(leader);
+            self.set_error(Place::Log, &e);
+        }
+    }
+
+    /// Adds a witness to the log, unless it has that already or is not to be written.
+    /// Requires: leadership.
+    fn add_witness(&self, leader: &mut LeaderState) -> Result<()> {
+        let extent = *self.manifest_extent.lock();
+        let Some(log) = &mut leader.log else {
+            return Ok(());
         };
         let durable = log.synced_len();
+        let is_news = durable > leader.witness.durable || extent != leader.witness.manifest;
+        if !is_news || self.state.lock().trouble.refuses() {
+            return Ok(());
+        }
         let witness = Witness {
             durable,
-            manifest: Some(extent),
+            manifest: (extent != leader.witness.manifest).then_some(extent),
         };
         let place = self.place_in(log);
-        let written = witness
-            .to_batch(&place, self.visible(), false)
-            .and_then(|batch| log.add_record(batch.as_bytes()).map(|()| batch.sequence()));
-        let end = log.next_offset();
-        match written {
-            Ok(sequence) => {
-                leader.last_record = sequence;
-                leader.witness.end = end;
-                leader.witness.durable = durable;
-                leader.witness.manifest = extent;
-            }
-            Err(e) => {
-                drop(leader);
-                self.set_error(Place::Log, &e);
-            }
-        }
+        let batch = witness.to_batch(&place, self.visible(), false)?;
+        log.add_record(batch.as_bytes())?;
+        leader.last_record = batch.sequence();
+        leader.witness.end = log.next_offset();
+        leader.witness.durable = durable;
+        leader.witness.manifest = extent;
+        Ok(())
     }
 
     fn place_in(&self, log: &LogWriter) -> NotePlace<'_> {

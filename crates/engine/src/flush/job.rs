@@ -24,6 +24,7 @@ use spanlith_env::IoActivity;
 use spanlith_memtable::MemTable;
 use spanlith_table::{BuilderOptions, Compression, TableBuilder};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::Arc;
 
 /// What a new table is built from.
@@ -296,7 +297,8 @@ impl Engine {
         for (note, file) in &done {
             self.note_flush_end(note, file.as_ref(), micros);
         }
-        // A flush returns after the listeners heard of it, as in RocksDB.
+        self.retire_logs();
+        // A flush returns after the listeners heard of it, as in RocksDB, and after it can be missed.
         {
             let mut state = self.state.lock();
             for p in picked {
@@ -306,7 +308,6 @@ impl Engine {
             }
         }
         self.changed.notify_all();
-        self.retire_logs();
         for (note, file) in &done {
             let files = file.as_slice();
             self.warm_cache(note.family, note.settings, files, WrittenBy::Flush);
@@ -328,13 +329,25 @@ impl Picked {
     }
 }
 
+impl Engine {
+    /// Syncs the directory that flushes write to. If logs are in it, too, their names are durable then.
+    fn sync_tables_dir(&self, dir: &Path) -> Result<()> {
+        let newest = self.state.lock().logs.back().copied();
+        self.c.env.fs.sync_dir(dir)?;
+        if dir == self.c.wal_dir {
+            self.log_names_are_durable(newest.unwrap_or(0));
+        }
+        Ok(())
+    }
+}
+
 /// Writes the table of a request; `None` if nothing is left to write. The file and its directory
 /// entry are durable when this returns.
 pub(crate) fn build_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewFile>> {
     let path = r.family.table_path(r.number, 0);
     let built = write_table(engine, r);
     match &built {
-        Ok(Some(_)) => engine.c.env.fs.sync_dir(r.family.cache.paths.dir(0))?,
+        Ok(Some(_)) => engine.sync_tables_dir(r.family.cache.paths.dir(0))?,
         // Nothing refers to what was written: an error here changes nothing.
         Ok(None) | Err(_) => drop(engine.c.env.fs.delete(&path)),
     }

@@ -95,6 +95,7 @@ pub(super) fn assemble(
         first_size: 0,
         cuts: BTreeMap::new(),
         ends: BTreeMap::new(),
+        oldest_log: 0,
         // What older logs were is checked above; they are replayed and gone when the next MANIFEST
         // begins.
         tracked: BTreeMap::new(),

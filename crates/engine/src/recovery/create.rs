@@ -1,11 +1,12 @@
 //! Makes an empty database: IDENTITY, MANIFEST-000001, CURRENT, in RocksDB's order, each synced.
 
+use super::request::OpenRequest;
 use crate::core::{FamilyRequest, write_current};
-use crate::options::DbOptions;
 use crate::version::{VersionEdit, filenames};
 use spanlith_base::{Result, SequenceNumber};
 use spanlith_env::{Env, IoActivity};
 use spanlith_wal::LogWriter;
+use spanlith_wal::record::HEADER_SIZE;
 use std::path::Path;
 
 /// A random RFC 4122 identifier in text form.
@@ -35,15 +36,16 @@ pub(super) fn write_identity(env: &Env, dir: &Path, id: &str) -> Result<()> {
     env.fs.sync_dir(dir)
 }
 
-/// Creates the files of an empty database in an existing directory. The options say where the
-/// database id stands. `last_sequence` is the last number that no write gets.
+/// Creates the files of an empty database in an existing directory, that of the request. `last_sequence`
+/// is the last number that no write gets.
 pub(super) fn create_database(
-    env: &Env,
-    dir: &Path,
+    request: &OpenRequest,
     default: &FamilyRequest,
-    options: &DbOptions,
     last_sequence: SequenceNumber,
 ) -> Result<()> {
+    let OpenRequest {
+        env, dir, options, ..
+    } = request;
     let id = match super::current::read_identity(env, dir)? {
         Some(id) => id,
         None => {
@@ -56,7 +58,7 @@ pub(super) fn create_database(
     };
     let path = dir.join(filenames::manifest_file_name(1));
     let mut log = LogWriter::new(env.fs.create(&path, IoActivity::Manifest)?, 0);
-    let edit = VersionEdit {
+    let mut edit = VersionEdit {
         db_id: options.write_dbid_to_manifest.then(|| id.into()),
         comparator: Some(default.comparator.name().into()),
         persist_user_defined_timestamps: Some(default.options.persist_user_defined_timestamps),
@@ -65,7 +67,15 @@ pub(super) fn create_database(
         last_sequence: Some(last_sequence),
         ..VersionEdit::default()
     };
-    log.add_record(&edit.encode())?;
+    let mut record = edit.encode();
+    let mut size = None;
+    // The mark makes the record longer by its own digits.
+    while request.evidence.evidence && size != Some(HEADER_SIZE + record.len()) {
+        size = Some(HEADER_SIZE + record.len());
+        edit.manifest_mark = size.map(|n| n as u64);
+        record = edit.encode();
+    }
+    log.add_record(&record)?;
     log.sync()?;
     log.close()?;
     env.fs.sync_dir(dir)?;

@@ -115,11 +115,5 @@ fn create(request: &OpenRequest) -> Result<()> {
         false => 0,
     };
     let family = request.default_family();
-    create_database(
-        &request.env,
-        &request.dir,
-        family,
-        &request.options,
-        reserved,
-    )
+    create_database(request, family, reserved)
 }

@@ -35,6 +35,8 @@ pub(super) struct Known {
     pub ends: BTreeMap<FileNumber, u64>,
     /// Logs that a recovery cut, and where.
     pub cuts: BTreeMap<FileNumber, u64>,
+    /// The oldest log that recovery needs, which was there when the MANIFEST said so.
+    pub oldest_log: Option<FileNumber>,
     /// The MANIFEST, as far as it was read.
     pub manifest: ManifestExtent,
 }
@@ -65,6 +67,31 @@ impl Known {
 }
 
 impl Engine {
+    /// Reports a MANIFEST that asks for a log which is gone although a later one is there: logs go only
+    /// after an edit said so that this MANIFEST does not have. `logs` are those that recovery needs. A
+    /// directory without any log is a copy that was made without them.
+    ///
+    /// # Errors
+    /// `Corruption` that names the log.
+    pub(super) fn check_oldest_log(&self, known: &Known, logs: &[FileNumber]) -> Result<()> {
+        let Some(oldest) = known.oldest_log.filter(|n| !logs.contains(n)) else {
+            return Ok(());
+        };
+        let later = logs.iter().find(|&&n| n > oldest);
+        let (Some(later), true, true) = (later, known.is_used, known.refuses) else {
+            return Ok(());
+        };
+        if self.has_moved_on(known) {
+            return Ok(());
+        }
+        let manifest = known.manifest.number;
+        Err(Error::corruption(format!(
+            "log {oldest:06} is gone, which MANIFEST {manifest:06} says recovery needs, and log \
+             {later:06} is there: the MANIFEST has lost its last records, or the log was taken away"
+        ))
+        .with_path(&self.log_path(oldest)))
+    }
+
     /// Whether another process has written the MANIFEST, or another one, since it was read: a database
     /// that is opened for reading may be open for writing elsewhere, and what was read is only older.
     pub(super) fn has_moved_on(&self, known: &Known) -> bool {

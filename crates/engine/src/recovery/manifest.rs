@@ -65,6 +65,8 @@ pub(super) struct Recovered {
     pub log_cuts: BTreeMap<u64, u64>,
     /// Logs that do not grow any more and may still be needed, and their synced bytes.
     pub log_ends: BTreeMap<u64, u64>,
+    /// The oldest log that recovery needs, by the last record that says it; 0 if none does.
+    pub oldest_log: u64,
 }
 
 /// What the caller expects to find.
@@ -265,6 +267,7 @@ struct Replay<'a> {
     /// Logs that a recovery cut, and where.
     log_cuts: BTreeMap<u64, u64>,
     log_ends: BTreeMap<u64, u64>,
+    oldest_log: u64,
 }
 
 impl<'a> Replay<'a> {
@@ -290,6 +293,7 @@ impl<'a> Replay<'a> {
             mark: None,
             log_cuts: BTreeMap::new(),
             log_ends: BTreeMap::new(),
+            oldest_log: 0,
         };
         me.add_family(0, "default".to_string());
         me
@@ -427,6 +431,7 @@ impl<'a> Replay<'a> {
         self.track(e)?;
         self.log_cuts.extend(e.log_cuts.iter().copied());
         self.log_ends.extend(e.log_ends.iter().copied());
+        self.oldest_log = e.oldest_log.unwrap_or(self.oldest_log);
         self.has_log_number |= e.log_number.is_some();
         let can_open = self.can_open();
         self.max_family = e.max_column_family.unwrap_or(0).max(self.max_family);
@@ -581,6 +586,7 @@ impl<'a> Replay<'a> {
             log_cuts: self.log_cuts,
             // Of those below, nothing says whether they went.
             log_ends: self.log_ends.split_off(&self.min_log_number),
+            oldest_log: self.oldest_log,
         })
     }
 }

@@ -186,11 +186,13 @@ pub(super) fn remove_obsolete(engine: &Engine, explanation: &Explanation) -> Res
     if is_continued {
         engine.vouch_for_manifest();
     }
+    let mut is_away = false;
     for name in engine.c.env.fs.list(&engine.c.wal_dir)? {
         let Some(FileKind::Log(n)) = parse_file_name(&name) else {
             continue;
         };
         if n < log_number {
+            is_away = true;
             let gone = if best_efforts {
                 engine.put_aside(&engine.log_path(n))
             } else {
@@ -205,6 +207,10 @@ pub(super) fn remove_obsolete(engine: &Engine, explanation: &Explanation) -> Res
                     .warn(format_args!("cannot put away {name}: {e}")),
             }
         }
+    }
+    // A new MANIFEST says by itself how long it is.
+    if is_away && is_continued {
+        engine.sync_away();
     }
     engine.purge_archive();
     let mut lost = dirs;

@@ -46,7 +46,7 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
     check_recovered(&request, &recovered, manifest_number)?;
     let db_id = database_id(&request, &recovered)?;
     let logs = Logs::choose(&request, &recovered, entered.created)?;
-    let known = Known::new(&request, &recovered, manifest_number);
+    let known = Known::new(&request, &recovered, manifest_number, &logs);
     let explanation = Explanation::new(&recovered);
     let (last_sequence, max_family) = (recovered.last_sequence, recovered.max_family);
     let (missing, torn_at) = (recovered.missing, recovered.torn_at);
@@ -58,6 +58,7 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
         tracked: recovered.tracked_logs,
         cuts: recovered.log_cuts,
         ends: recovered.log_ends,
+        oldest_log: recovered.oldest_log,
     };
     let engine = assemble(
         &request,
@@ -92,6 +93,7 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
         &known,
     )
     .filtered(request.wal_filter.clone());
+    engine.check_oldest_log(&known, &logs.needed)?;
     let replayed = replay.run(&logs.needed)?;
     let explanation = explanation.with_replayed(&replayed);
     // Best-efforts recovery puts aside what it cannot place by itself.
@@ -216,7 +218,7 @@ impl Logs {
 }
 
 impl Known {
-    fn new(request: &OpenRequest, recovered: &Recovered, manifest: u64) -> Self {
+    fn new(request: &OpenRequest, recovered: &Recovered, manifest: u64, logs: &Logs) -> Self {
         // Those of RocksDB mean what its option says.
         let tracked = recovered.tracked_logs.iter();
         let tracked = tracked.filter(|_| recovered.is_marked);
@@ -227,6 +229,7 @@ impl Known {
             refuses: request.evidence.synced_log_damage == SyncedLogDamage::Refuse,
             ends: tracked.chain(ends).collect(),
             cuts: recovered.log_cuts.clone(),
+            oldest_log: Some(recovered.oldest_log).filter(|&n| n > 0 && n >= logs.first),
             manifest: ManifestExtent {
                 number: manifest,
                 size: recovered.read_len,

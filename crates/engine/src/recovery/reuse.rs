@@ -25,6 +25,8 @@ pub(super) struct Reusable {
     pub cuts: BTreeMap<u64, u64>,
     /// Logs that it says do not grow any more, and their synced bytes.
     pub ends: BTreeMap<u64, u64>,
+    /// The oldest log that it says recovery needs; 0 if it does not say.
+    pub oldest_log: u64,
 }
 
 impl Engine {
@@ -70,6 +72,7 @@ impl Engine {
         manifest.tracked = tracked.map(|(n, size)| (n, size.unwrap_or(0))).collect();
         manifest.cuts = found.cuts;
         manifest.ends = found.ends;
+        manifest.oldest_log = found.oldest_log;
         manifest.compact_size = found.compact_size;
         manifest.first_size = len;
         manifest.writer = Some(writer);

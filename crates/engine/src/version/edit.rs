@@ -63,6 +63,8 @@ mod tag {
     pub const LOG_CUT: u32 = 0x5350_6C02;
     /// Ours: where a log ends that does not grow any more. Skipped by RocksDB.
     pub const LOG_END: u32 = 0x5350_6C03;
+    /// Ours: the oldest log that recovery needs. Skipped by RocksDB.
+    pub const OLDEST_LOG: u32 = 0x5350_6C04;
     pub const BLOB_FILE_ADDITION: u32 = 400;
     pub const BLOB_FILE_GARBAGE: u32 = 401;
     /// Unknown tags with this bit are skipped.
@@ -172,6 +174,8 @@ pub struct VersionEdit {
     /// Log that does not grow any more, and its synced bytes. Ours, where RocksDB's additions of logs
     /// are not asked for: 11.8 dies of them in opens for reading.
     pub log_ends: Vec<(u64, u64)>,
+    /// The oldest log that recovery needs from this edit on: it is there, and its name is durable. Ours.
+    pub oldest_log: Option<u64>,
 }
 
 impl VersionEdit {
@@ -352,6 +356,7 @@ impl VersionEdit {
                 put_opt_bytes(out, tag, Some(&body));
             }
         }
+        put_opt_nested_u64(out, tag::OLDEST_LOG, self.oldest_log);
         put_opt_nested_u64(out, tag::MANIFEST_MARK, self.manifest_mark);
     }
 
@@ -468,6 +473,11 @@ impl VersionEdit {
                 let what = "manifest mark";
                 let mut body = Decoder::new(d.length_prefixed(what)?, "VersionEdit");
                 self.manifest_mark = Some(body.varint64(what)?);
+            }
+            tag::OLDEST_LOG => {
+                let what = "oldest log";
+                let mut body = Decoder::new(d.length_prefixed(what)?, "VersionEdit");
+                self.oldest_log = Some(body.varint64(what)?);
             }
             which @ (tag::LOG_CUT | tag::LOG_END) => {
                 let what = "log cut or end";

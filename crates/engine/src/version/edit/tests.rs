@@ -144,6 +144,7 @@ fn full_edit() -> VersionEdit {
         manifest_mark: Some(1 << 20),
         log_cuts: vec![(12, 0), (13, 1 << 40)],
         log_ends: vec![(11, 300)],
+        oldest_log: Some(13),
     }
 }
 

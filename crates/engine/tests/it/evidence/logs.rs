@@ -1,6 +1,7 @@
 //! Logs: what witnesses, closing records and ends prove, and what they do not.
 
 use super::*;
+use crate::world::World;
 use spanlith::{Error, ErrorKind, WriteBatch};
 
 /// Bytes of the log that figures are compared with.
@@ -382,6 +383,46 @@ fn witnesses_hold_in_logs_of_every_form() {
         for at in (0..len / 2).step_by(5) {
             let e = setup.look(flipped(&image, at, 0x08)).unwrap_err();
             assert!(is_proof(&e), "form {form}, offset {at}: {e}");
+        }
+    }
+}
+
+#[test]
+fn the_end_of_a_log_that_nobody_writes_to_any_more_is_vouched_for() {
+    let world = World::new(3);
+    let open = || {
+        let builder = Db::builder("/db").create_if_missing(true).no_info_log();
+        builder.env(world.env.clone()).open().unwrap()
+    };
+    let db = open();
+    let put = |n: u32| {
+        db.default_cf()
+            .put_opt(format!("k{n}"), "synced", &synced())
+    };
+    let idle = || world.executor.tick("disk");
+    put(1).unwrap();
+    put(2).unwrap();
+    idle();
+    let before = log_len(&world.mem);
+    idle();
+    let told = log_len(&world.mem);
+    assert!(told > before, "a witness");
+    idle();
+    assert_eq!(log_len(&world.mem), told, "nothing is new");
+    // What is not synced is no news, and neither is a writer who is busy.
+    db.default_cf().put("k3", "not synced").unwrap();
+    let written = log_len(&world.mem);
+    idle();
+    idle();
+    assert_eq!(log_len(&world.mem), written);
+    let image = world.mem.process_crash_clone();
+    let all = rows(&db);
+    // Every change of what had been synced is proven, though the log is far shorter than the spacing.
+    for at in 0..before {
+        let fs = flipped(&image, at, 0xff);
+        match Setup::default().look(fs) {
+            Ok(found) => assert_eq!(found, all, "byte {at}"),
+            Err(e) => assert!(is_proof(&e), "byte {at}: {e}"),
         }
     }
 }

@@ -4,6 +4,7 @@
 mod kept;
 mod logs;
 mod manifests;
+mod power;
 
 use spanlith::options::{CfOptions, CompressionType, DbOptions, EvidenceOptions, WalRecoveryMode};
 use spanlith::{Db, FamilyOptions, OpenBuilder, Result, WriteOptions};
