@@ -229,7 +229,8 @@ pub struct ReadCounters {
 pub struct ReaderOptions {
     /// Order of user keys; must be the one the table was written with.
     pub comparator: Comparator,
-    /// Bytes of a checksum that data blocks in the cache have in memory, at most 8; 0 for none.
+    /// Bytes of a checksum that blocks have in memory, at most 8; 0 for none. It is verified whenever a block
+    /// is taken: data blocks from the cache, those of index and filter from wherever they stay.
     pub block_protection_bytes: u8,
     /// Cache of data blocks; `None` reads every block from the file.
     pub cache: Option<BlockCache>,

@@ -121,9 +121,12 @@ impl DamageReport {
 /// table in `docs/testing.md`.
 pub const MAY_SHORTEN: [&str; 3] = [".log", "MANIFEST", "CURRENT"];
 
-/// A foreign MANIFEST names components that the caller did not give: RocksDB's text, without a file.
+/// A foreign MANIFEST names components or families that the caller did not give: RocksDB's texts, without a
+/// file. Clients read the list of families in the second.
 fn text_of_objects(e: &Error) -> bool {
-    e.to_string().contains("does not match existing comparator")
+    let text = e.to_string();
+    text.contains("does not match existing comparator")
+        || text.contains("Column families not opened: ")
 }
 
 fn vague(e: &Error) -> bool {

@@ -1,9 +1,10 @@
-//! A checksum of a data block in memory (`block_protection_bytes_per_key`): from when it was read until
-//! it leaves the cache, so that memory that changes under it is noticed.
+//! A checksum of a block in memory (`block_protection_bytes_per_key`): of data blocks from when they were
+//! read until they leave the cache, of index and filter as long as their table is open, so that memory
+//! that changes under them is noticed.
 //!
-//! It covers the bytes and the search arrays beside them, and lies behind the bytes. One checksum
-//! serves the whole block: it is verified each time the block is taken from the cache, before any
-//! entry is looked at.
+//! It covers the bytes and the search arrays beside them, or those of an index, and lies behind the bytes.
+//! One checksum serves the whole block: it is verified each time the block is taken, before any entry is
+//! looked at.
 
 use super::Block;
 use spanlith_base::Error;
@@ -39,15 +40,46 @@ impl Block {
     fn checksum(&self, len: usize) -> u64 {
         let bytes = self.data.get(..len).unwrap_or_default();
         let sum = xxh3_128(bytes, len as u64).0;
-        let mix =
-            |sum: u64, word: u64| (sum.rotate_left(23) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let sum = self
-            .restarts
-            .as_slice()
-            .iter()
-            .fold(sum, |s, &r| mix(s, r.into()));
-        self.prefixes.as_slice().iter().fold(sum, |s, &w| mix(s, w))
+        let sum = words(sum, self.restarts.as_slice(), u64::from);
+        let sum = words(sum, self.prefixes.as_slice(), |w| w);
+        self.index.as_ref().map_or(sum, |index| index.checksum(sum))
     }
+}
+
+/// What tests change in memory.
+#[cfg(test)]
+impl Block {
+    /// Puts other bytes of the same length under the checksum.
+    pub(crate) fn overwrite(&mut self, bytes: &[u8]) {
+        let len = self.bytes().len();
+        self.data.edit(|data| data[..len].copy_from_slice(bytes));
+    }
+
+    /// The index, to be changed.
+    pub(crate) fn index_mut(&mut self) -> &mut crate::index::IndexTable {
+        self.index.as_mut().expect("an index block")
+    }
+}
+
+/// Takes an array into a checksum, in four lanes so that a long one does not wait for itself.
+pub(crate) fn words<T: Copy>(sum: u64, array: &[T], word: impl Fn(T) -> u64) -> u64 {
+    let mix =
+        |sum: u64, word: u64| (sum.rotate_left(23) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut lanes = [sum, !sum, sum.swap_bytes(), !sum.swap_bytes()];
+    let chunks = array.chunks_exact(lanes.len());
+    let rest = chunks.remainder();
+    for chunk in chunks {
+        for (lane, &item) in lanes.iter_mut().zip(chunk) {
+            *lane = mix(*lane, word(item));
+        }
+    }
+    let sum = lanes.into_iter().fold(array.len() as u64, mix);
+    rest.iter().fold(sum, |sum, &item| mix(sum, word(item)))
+}
+
+/// Takes bytes into a checksum.
+pub(crate) fn bytes(sum: u64, bytes: &[u8]) -> u64 {
+    xxh3_128(bytes, sum).0
 }
 
 /// A block in the cache is not what was put there.

@@ -10,6 +10,7 @@
 
 use crate::block::entry::{bad_entry, header, index_header};
 use crate::block::parts;
+use crate::block::protection::{bytes, words};
 use crate::block::seek::{common_prefix, compare, tie_range};
 use crate::format::BlockHandle;
 use spanlith_base::coding::{get_varint32, get_varint64};
@@ -106,6 +107,55 @@ impl Handles {
 }
 
 impl IndexTable {
+    /// Flips a bit of one of the arrays, counted through all of them, and tells how many bits there are.
+    #[cfg(test)]
+    pub(crate) fn flip(&mut self, bit: usize) -> usize {
+        let mut begin = 0;
+        let mut find = |bits: usize| {
+            let at = bit.checked_sub(begin).filter(|&at| at < bits);
+            begin += bits;
+            at
+        };
+        for array in [&mut self.keys, &mut self.heads] {
+            if let Some(at) = find(array.len() * 8) {
+                array[at / 8] ^= 1 << (at % 8);
+            }
+        }
+        if let Some(at) = find(self.ends.len() * 32) {
+            self.ends[at / 32] ^= 1 << (at % 32);
+        }
+        if let Some(at) = find(self.prefixes.len() * 64) {
+            self.prefixes[at / 64] ^= 1 << (at % 64);
+        }
+        if let Some(at) = find(self.handles.near.len() * 64) {
+            self.handles.near[at / 64][at % 64 / 32] ^= 1 << (at % 32);
+        }
+        begin
+    }
+
+    /// Takes all that is in memory into a checksum.
+    pub(crate) fn checksum(&self, sum: u64) -> u64 {
+        let shape = [
+            u64::from(self.user_keys),
+            u64::from(self.reverse),
+            self.stride as u64,
+            self.common as u64,
+        ];
+        let sum = words(sum, &shape, |w| w);
+        let sum = bytes(bytes(sum, &self.keys), &self.heads);
+        let sum = words(sum, &self.ends, u64::from);
+        let sum = words(sum, &self.prefixes, |w| w);
+        let near = |[offset, size]: [u32; 2]| u64::from(offset) << 32 | u64::from(size);
+        let sum = words(sum, &self.handles.near, near);
+        let sum = words(sum, &self.handles.far, |h| {
+            h.offset.rotate_left(32) ^ h.size
+        });
+        match &self.first {
+            Some(first) => words(bytes(sum, &first.keys), &first.ends, u64::from),
+            None => sum,
+        }
+    }
+
     /// An index of no blocks.
     pub(crate) const fn empty() -> Self {
         Self {

@@ -30,7 +30,7 @@ impl TableReader {
     }
 
     #[inline]
-    fn cache_key(&self, handle: BlockHandle) -> CacheKey {
+    pub(super) fn cache_key(&self, handle: BlockHandle) -> CacheKey {
         CacheKey {
             file: self.cache_id,
             block: handle.offset,
@@ -333,9 +333,16 @@ impl TableReader {
     }
 
     /// A block of index or filter in the cache.
+    ///
+    /// # Errors
+    /// `Corruption` if it has a checksum and is not what was put there.
     #[inline]
-    pub(super) fn cached_meta(&self, handle: BlockHandle) -> Option<Arc<Block>> {
-        self.options.cache.as_ref()?.lookup(&self.cache_key(handle))
+    pub(super) fn cached_meta(&self, handle: BlockHandle) -> Result<Option<Arc<Block>>> {
+        if let Some(guard) = &self.guard {
+            return self.guarded_meta(guard, handle);
+        }
+        let cache = self.options.cache.as_ref();
+        Ok(cache.and_then(|cache| cache.lookup(&self.cache_key(handle))))
     }
 
     /// Puts a block of index or filter into the cache.

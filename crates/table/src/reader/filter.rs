@@ -254,7 +254,7 @@ impl TableReader {
 
     /// The top level of a partitioned filter in the cache, read if it is not there.
     fn cached_filter_top(&self, handle: BlockHandle, params: &ReadParams) -> Result<Arc<Block>> {
-        if let Some(block) = self.cached_meta(handle) {
+        if let Some(block) = self.cached_filter_meta(handle)? {
             if params.is_counted {
                 self.count_hit(CachedKind::Filter, block.memory_usage());
             }
@@ -293,7 +293,7 @@ impl TableReader {
         handle: BlockHandle,
         params: &ReadParams,
     ) -> Option<Arc<Block>> {
-        if let Some(block) = self.cached_meta(handle) {
+        if let Some(block) = self.cached_filter_meta(handle).ok()? {
             if params.is_counted {
                 self.count_hit(CachedKind::Filter, block.memory_usage());
             }
@@ -304,7 +304,8 @@ impl TableReader {
         }
         let began = params.is_counted.then(|| self.moment()).flatten();
         let bytes = self.read(handle, BlockKind::Filter, params.verify_checksums);
-        let block = Arc::new(Block::raw_as(CacheRole::FilterBlock, bytes.ok()?));
+        let block = self.guarded(Block::raw_as(CacheRole::FilterBlock, bytes.ok()?));
+        let block = Arc::new(block);
         // A full cache only means that the filter is read again.
         let _ = self.insert_meta(handle, &block);
         if params.is_counted {

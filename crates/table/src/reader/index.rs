@@ -98,7 +98,7 @@ impl TableReader {
             BlockKind::Filter => CacheRole::FilterMetaBlock,
             _ => CacheRole::IndexBlock,
         };
-        Ok(Block::from_index(table, role))
+        Ok(self.guarded(Block::from_index(table, role)))
     }
 
     /// The index, or the top level of two, with the reader or in the cache.
@@ -128,7 +128,12 @@ impl TableReader {
         handle: BlockHandle,
         params: &ReadParams,
     ) -> Result<Arc<Block>> {
-        if let Some(block) = self.cached_meta(handle) {
+        if let Some(guard) = &self.guard
+            && let Some(e) = guard.take_pending()
+        {
+            return Err(e);
+        }
+        if let Some(block) = self.cached_meta(handle)? {
             if params.is_counted {
                 self.count_hit(CachedKind::Index, block.memory_usage());
             }
@@ -161,7 +166,10 @@ impl TableReader {
     }
 
     /// Reads all partitions, to stay with the reader.
-    pub(super) fn load_index_partitions(&self, verify: bool) -> Result<Vec<Arc<Block>>> {
+    pub(super) fn load_index_partitions(
+        &self,
+        verify: bool,
+    ) -> Result<Vec<(BlockHandle, Arc<Block>)>> {
         let params = ReadParams {
             verify_checksums: verify,
             ..ReadParams::default()
@@ -170,7 +178,7 @@ impl TableReader {
         let form = self.index_shape.form;
         let load = |handle: BlockHandle| {
             let block = self.load_index(handle, form, BlockKind::Index, verify)?;
-            Ok(Arc::new(block))
+            Ok((handle, Arc::new(block)))
         };
         top.handles().map(load).collect()
     }

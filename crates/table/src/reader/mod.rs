@@ -16,6 +16,7 @@ mod batch;
 pub(crate) mod count;
 mod fetch;
 mod filter;
+mod guard;
 mod index;
 mod open;
 mod verify;
@@ -31,6 +32,7 @@ use crate::iter::TableIter;
 use crate::options::{ReadParams, ReaderOptions};
 use crate::properties::TableProperties;
 use filter::{FilterMemo, FilterPlace, Prefixes};
+use guard::Guard;
 use index::IndexShape;
 use spanlith_base::histogram::Distribution;
 use spanlith_base::keys::{MAX_SEQUENCE, seek_tag, split_internal};
@@ -68,6 +70,8 @@ pub struct TableReader {
     /// All partitions of a two-level index, if they stay with the reader.
     index_partitions: Vec<Arc<Block>>,
     filter: FilterPlace,
+    /// Set if blocks of index and filter have checksums in memory: then none is in the fields above.
+    guard: Option<Box<Guard>>,
     /// Set if the filter has prefixes of a known extractor.
     prefixes: Option<Prefixes>,
     /// This table's part of cache keys.
@@ -356,6 +360,7 @@ impl TableReader {
             + self.decompressor.memory_usage()
             + self.index.as_ref().map_or(0, |i| i.memory_usage())
             + partitions.map(|i| i.memory_usage()).sum::<usize>()
+            + self.guard.as_ref().map_or(0, |g| g.memory_usage())
     }
 }
 

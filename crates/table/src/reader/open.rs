@@ -112,6 +112,7 @@ impl TableReader {
             index: None,
             index_partitions: Vec::new(),
             filter: FilterPlace::Absent,
+            guard: (options.block_protection_bytes != 0).then(Box::default),
             prefixes: None,
             read_micros: options
                 .counters
@@ -300,11 +301,18 @@ impl TableReader {
             self.shared_index(&params)?;
         } else {
             let (handle, form) = (self.index_handle, self.index_shape.form);
-            let index = self.load_index(handle, form, BlockKind::Index, verify)?;
-            self.index = Some(Arc::new(index));
+            let index = Arc::new(self.load_index(handle, form, BlockKind::Index, verify)?);
+            match &mut self.guard {
+                Some(guard) => guard.hold(handle, index),
+                None => self.index = Some(index),
+            }
         }
         if two_levels && !partitions_in_cache {
-            self.index_partitions = self.load_index_partitions(verify)?;
+            let partitions = self.load_index_partitions(verify)?;
+            match &mut self.guard {
+                Some(guard) => partitions.into_iter().for_each(|(h, p)| guard.hold(h, p)),
+                None => self.index_partitions = partitions.into_iter().map(|p| p.1).collect(),
+            }
         }
         let partitioned = self.meta(PARTITIONED_FILTER_NAME).is_some();
         let filter_in_cache = if partitioned {
@@ -312,6 +320,22 @@ impl TableReader {
         } else {
             in_cache
         };
+        if self.guard.is_some() {
+            self.open_filter(true, true, verify);
+            let stays = match partitioned {
+                true => !top_in_cache || !filter_in_cache,
+                false => !filter_in_cache,
+            };
+            let used = !matches!(self.filter, FilterPlace::Absent);
+            let blocks = match stays && used {
+                true => self.hold_filter(!filter_in_cache, verify),
+                false => Vec::new(),
+            };
+            if let Some(guard) = &mut self.guard {
+                blocks.into_iter().for_each(|(h, b)| guard.hold(h, b));
+            }
+            return Ok(());
+        }
         self.open_filter(filter_in_cache, top_in_cache, verify);
         Ok(())
     }
