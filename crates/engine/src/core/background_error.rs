@@ -340,6 +340,11 @@ impl Trouble {
         (release(&mut self.flush), release(&mut self.compaction))
     }
 
+    /// Whether flushes have failed and may try again.
+    pub fn has_released_flush(&self) -> bool {
+        self.flush.as_ref().is_some_and(|i| !i.held)
+    }
+
     /// When the next held work may begin, in monotonic nanoseconds.
     pub fn next_release(&self) -> Option<u64> {
         let soft = [&self.flush, &self.compaction].into_iter().flatten();

@@ -100,12 +100,22 @@ impl Engine {
                 };
                 if picked.is_empty() {
                     let mut postponed = false;
+                    // Between the failure and here somebody may have asked for another try, who was
+                    // not given a job because this one had not ended.
+                    let released = failed && state.trouble.has_released_flush();
+                    let mut again = false;
                     if let Some(f) = state.family_mut(family.id) {
                         f.flush_scheduled = false;
                         f.flush_running = false;
                         postponed = f.flush_postponed;
-                        f.flush_requested &= postponed;
-                        f.flush_at_once = false;
+                        again = failed && (released || f.flush_at_once);
+                        if !again {
+                            f.flush_requested &= postponed;
+                            f.flush_at_once = false;
+                        }
+                    }
+                    if again {
+                        self.schedule(&mut state);
                     }
                     drop(state);
                     self.changed.notify_all();
@@ -137,6 +147,7 @@ impl Engine {
     fn pick_flush(&self, state: &mut DbState, family: &Arc<Family>) -> Vec<Picked> {
         let pick = |f: &mut FamilyState| {
             f.flush_running = true;
+            f.flush_at_once = false;
             Picked {
                 family: f.family.clone(),
                 settings: f.settings.clone(),
@@ -162,7 +173,6 @@ impl Engine {
                 if f.flush_postponed {
                     return Vec::new();
                 }
-                f.flush_at_once = false;
                 vec![pick(f)]
             }
             _ => Vec::new(),

@@ -4,7 +4,8 @@
 use crate::world::World;
 use spanlith::listener::{BackgroundErrorReason, ErrorRecoveryInfo};
 use spanlith::options::{CfOptions, DbOptions};
-use spanlith::{Cf, Db, ErrorKind, EventListener, FamilyOptions, Severity, WriteOptions};
+use spanlith::options::InfoLogLevel;
+use spanlith::{Cf, Db, ErrorKind, EventListener, FamilyOptions, Logger, Severity, WriteOptions};
 use spanlith_base::stats::{Statistics, Ticker};
 use spanlith_env::{Effect, Env, FaultFs, FaultRule, MemFs, OpClass};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -175,6 +176,44 @@ fn a_failed_write_to_log_or_manifest_is_overcome_without_opening_again() {
             let db = w.open();
             assert_has(&db, 0..60, &what);
         }
+    }
+}
+
+/// Asks for a flush as soon as the log says that one failed: before the job that failed has ended.
+#[derive(Default)]
+struct AsksAgain(Mutex<Option<Db>>);
+
+impl Logger for AsksAgain {
+    fn log(&self, _: InfoLogLevel, line: &str) {
+        if line.starts_with("a flush failed") {
+            let db = self.0.lock().unwrap().take();
+            db.into_iter().for_each(|db| db.flush(false).unwrap());
+        }
+    }
+}
+
+#[test]
+fn a_flush_that_is_asked_for_while_a_failed_one_is_about_to_end_is_made() {
+    for atomic in [false, true] {
+        let w = World::new(11);
+        let mut options = DbOptions::default();
+        options.atomic_flush = atomic;
+        let asks = Arc::new(AsksAgain::default());
+        let db = Db::builder("/db")
+            .options(options)
+            .create_if_missing(true)
+            .cf_options(cf_options())
+            .env(w.env.clone())
+            .logger(asks.clone())
+            .open()
+            .unwrap();
+        db.default_cf().put("a", "1").unwrap();
+        *asks.0.lock().unwrap() = Some(db.clone());
+        w.fs.add(FaultRule::fail(OpClass::Append, 1, EIO).named(".sst"));
+        db.flush(false).unwrap();
+        w.executor.jobs.run_until_idle();
+        assert!(asks.0.lock().unwrap().is_none(), "no flush failed");
+        assert_eq!(db.default_cf().live_files().len(), 1, "atomic {atomic}");
     }
 }
 
