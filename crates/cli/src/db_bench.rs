@@ -8,7 +8,7 @@ use crate::fail::Usage;
 use std::process::ExitCode;
 
 /// Flags that `bench` has, perhaps under another name.
-const SAME: [(&str, &str); 19] = [
+const SAME: [(&str, &str); 23] = [
     ("benchmarks", "benchmarks"),
     ("num", "num"),
     ("reads", "reads"),
@@ -28,10 +28,21 @@ const SAME: [(&str, &str); 19] = [
     ("sync", "sync"),
     ("disable_wal", "disable-wal"),
     ("json", "json"),
+    ("histogram", "histogram"),
+    ("statistics", "statistics"),
+    ("report_interval_seconds", "report-interval-seconds"),
+    ("report_file", "report-file"),
 ];
 
 /// Those of them that `bench` has as switches.
-const SWITCHES: [&str; 4] = ["use_existing_db", "sync", "disable_wal", "json"];
+const SWITCHES: [&str; 6] = [
+    "use_existing_db",
+    "sync",
+    "disable_wal",
+    "json",
+    "histogram",
+    "statistics",
+];
 
 /// Flags that are options of the database by the same name.
 const OPTIONS: [&str; 38] = [
@@ -76,16 +87,12 @@ const OPTIONS: [&str; 38] = [
 ];
 
 /// Flags that change nothing here, or only what is shown.
-const IGNORED: [&str; 24] = [
+const IGNORED: [&str; 20] = [
     "compression_ratio",
-    "histogram",
-    "statistics",
     "statistics_string",
     "stats_interval",
     "stats_interval_seconds",
     "stats_per_interval",
-    "report_interval_seconds",
-    "report_file",
     "report_bg_io_stats",
     "perf_level",
     "verify_checksum",
@@ -111,6 +118,7 @@ Usage: db_bench --benchmarks=LIST [--FLAG=VALUE]…
   --benchmarks= --num= --reads= --value_size= --key_size= --threads= --duration= --seed= --batch_size=
   --db= --use_existing_db --sync --disable_wal --readwritepercent= --seek_nexts= --bloom_bits=
   --cache_size= --compression_type= --max_background_jobs= --num_column_families= --json
+  --histogram --statistics --report_interval_seconds= --report_file=
   and options of the database by their names: --write_buffer_size= --block_size= --format_version= …
 
 Benchmarks and what they do: spanlith bench --help. Operations are divided among the threads.
@@ -247,7 +255,7 @@ mod tests {
     fn flags_become_those_of_bench_or_options() {
         let (args, ignored) = words(
             "--benchmarks=fillseq -num=5 --sync=1 --disable_wal=0 --block_size=8192 --db=d \
-             --cache_size=8388608 --compression_type=zstd --histogram",
+             --cache_size=8388608 --compression_type=zstd --histogram --stats_interval=5",
         )
         .unwrap();
         assert_eq!(
@@ -258,12 +266,13 @@ mod tests {
                 "--sync",
                 "--db=d",
                 "--cache-mb=8",
+                "--histogram",
                 "--destroy",
                 "--bloom=0",
                 "--options=block_size=8192;compression=kZSTD"
             ]
         );
-        assert_eq!(ignored, ["histogram"]);
+        assert_eq!(ignored, ["stats_interval"]);
         let (args, _) = words("--db=d --use_existing_db").unwrap();
         assert!(!args.contains(&"--destroy".to_string()));
         for bad in [

@@ -27,6 +27,8 @@ use std::process::ExitCode;
 
 /// Characters of a value that are shown without `--full`.
 const SHORT: usize = 60;
+/// Characters of the name of a family that are shown.
+const FAMILY: usize = 24;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -211,6 +213,13 @@ impl Find {
         let mut out = std::io::stdout().lock();
         let paint = Paint::stdout();
         let states = states(&found.versions);
+        let name = |v: &Version| {
+            let name = i.families.get(&v.family).map_or("", |f| f.name.as_str());
+            show_short(name.as_bytes(), FAMILY)
+        };
+        let columns = |text: String| term::width(&text);
+        let wide = found.versions.iter().map(|v| columns(name(v))).max();
+        let kinds = found.versions.iter().map(|v| type_name(v.kind).len()).max();
         for (v, state) in found.versions.iter().zip(states) {
             let family = i.families.get(&v.family).map_or("", |f| f.name.as_str());
             let kind = type_name(v.kind);
@@ -269,8 +278,10 @@ impl Find {
             };
             writeln!(
                 out,
-                "{:>12}  {family}  {kind:13}  {state}  {place}  {value}",
-                v.sequence
+                "{:>10}  {}  {kind:kinds$}  {state}  {place}  {value}",
+                v.sequence,
+                term::padded(&name(v), wide.unwrap_or(0)),
+                kinds = kinds.unwrap_or(0)
             )?;
         }
         out.flush()?;

@@ -62,7 +62,7 @@ pub fn run_one(name: &str, kind: Kind, cf: &Cf, s: &Settings) -> spanlith::Resul
         let mut watch = Watch::new(name, kind, cf, &board, s, start);
         watch.until_done(threads, &done);
         let results: Vec<_> = workers.into_iter().map(join).collect();
-        let seconds = start.elapsed().as_secs_f64();
+        let seconds = (watch.ended - start).as_secs_f64();
         stop_writer.store(true, Ordering::Relaxed);
         (results, seconds, writer.map(join), watch.series)
     });
@@ -114,6 +114,8 @@ struct Watch<'a> {
     second: Tally,
     line_at: Instant,
     point_at: Instant,
+    /// When the last thread was done; looks at the tree behind it do not count.
+    ended: Instant,
     series: Option<Series>,
 }
 
@@ -138,7 +140,11 @@ impl<'a> Watch<'a> {
             second: Tally::default(),
             line_at: start,
             point_at: start,
-            series: interval.map(Series::new),
+            ended: start,
+            series: interval.map(match s.keep_points {
+                true => Series::whole,
+                false => Series::new,
+            }),
         }
     }
 
@@ -171,7 +177,8 @@ impl<'a> Watch<'a> {
                 self.show(now);
             }
         }
-        self.point(Instant::now());
+        self.ended = Instant::now();
+        self.point(self.ended);
         self.line.finish_and_clear();
     }
 

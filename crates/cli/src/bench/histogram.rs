@@ -2,6 +2,8 @@
 //!
 //! 32 buckets per power of two: the error of a percentile is half a bucket. The maximum is exact.
 
+use spanlith_base::histogram::Distribution;
+
 const SUB_BITS: u32 = 5;
 const SUB: usize = 1 << SUB_BITS;
 const BUCKETS: usize = (64 - SUB_BITS as usize + 1) * SUB;
@@ -97,6 +99,15 @@ impl Histogram {
         self.max
     }
 
+    /// RocksDB's text of the values divided by `unit`; each counts as the middle of its bucket.
+    pub fn reference_text(&self, unit: u64) -> String {
+        let out = Distribution::default();
+        for (n, &count) in self.buckets.iter().enumerate() {
+            (0..count).for_each(|_| out.record(value(n).min(self.max) / unit));
+        }
+        out.text()
+    }
+
     /// Forgets all values.
     pub fn clear(&mut self) {
         self.buckets.fill(0);
@@ -140,6 +151,8 @@ mod tests {
         twice.merge(&h);
         assert_eq!(twice.percentile(50.0), h.percentile(50.0));
         assert!((twice.mean() - 50_000.5).abs() < 0.01);
+        let text = h.reference_text(1000);
+        assert!(text.starts_with("Count: 100000 Average: 49."), "{text}");
         twice.clear();
         assert_eq!((twice.count(), twice.max()), (0, 0));
     }

@@ -233,6 +233,37 @@ const ALIASES: &[(&str, Kind)] = &[
 ];
 
 impl Kind {
+    /// What db_bench calls an operation of it.
+    pub fn operation(self) -> &'static str {
+        match self {
+            Self::ReadRandom
+            | Self::ReadHot
+            | Self::ReadMissing
+            | Self::ReadSeq
+            | Self::ReadReverse
+            | Self::MultiReadRandom
+            | Self::ReadWhileWriting
+            | Self::ReadWhileMerging
+            | Self::ReadFamilies => "read",
+            Self::SeekRandom | Self::SeekRandomWhileWriting | Self::SeekRandomWhileMerging => {
+                "seek"
+            }
+            Self::DeleteSeq | Self::DeleteRandom => "delete",
+            Self::MergeRandom => "merge",
+            Self::UpdateRandom | Self::AppendRandom => "update",
+            Self::FillSeq
+            | Self::FillRandom
+            | Self::FillUniqueRandom
+            | Self::FillBatch
+            | Self::FillSync
+            | Self::Fill100K
+            | Self::FillFamilies
+            | Self::DeleteRangeRandom
+            | Self::Overwrite => "write",
+            _ => "op",
+        }
+    }
+
     /// The benchmark of that name.
     pub fn from_name(name: &str) -> Option<Self> {
         let alias = ALIASES.iter().find(|a| a.0 == name).map(|a| a.1);

@@ -8,7 +8,7 @@
 //! whether or not the thread was free. Otherwise one slow call would hide all that waited behind it.
 
 use super::histogram::Histogram;
-use super::pace::{Pace, Rate};
+use super::pace::{Clock, Machine, Pace, Rate};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -114,8 +114,14 @@ impl Board {
 
     /// The meter of thread `index`.
     pub fn meter(&self, index: usize) -> Meter<'_> {
-        let now = Instant::now();
+        self.meter_with(index, Machine)
+    }
+
+    /// The same with a clock of its own.
+    fn meter_with<C: Clock>(&self, index: usize, clock: C) -> Meter<'_, C> {
+        let now = clock.now();
         Meter {
+            clock,
             board: self,
             slot: &self.slots[index],
             samples: Vec::with_capacity(SAMPLES),
@@ -164,7 +170,8 @@ impl Board {
 
 /// One thread's stopwatch.
 #[derive(Debug)]
-pub struct Meter<'a> {
+pub struct Meter<'a, C: Clock = Machine> {
+    clock: C,
     board: &'a Board,
     slot: &'a Mutex<Slot>,
     samples: Vec<Sample>,
@@ -191,10 +198,10 @@ struct Sample {
     part: &'static str,
 }
 
-impl Meter<'_> {
+impl<C: Clock> Meter<'_, C> {
     /// Starts the clock of the next call again, after preparations that do not count.
     pub fn restart(&mut self) {
-        self.last = Instant::now();
+        self.last = self.clock.now();
     }
 
     /// Names the kind of the call that is about to end.
@@ -224,11 +231,12 @@ impl Meter<'_> {
         };
         let intended = pace.next(ops);
         let stop = &self.board.stop;
-        if !super::pace::wait_until(intended, || stop.load(Ordering::Relaxed)) {
+        let stopped = || stop.load(Ordering::Relaxed);
+        if !self.clock.wait_until(intended, stopped) {
             return false;
         }
         self.last = intended;
-        self.begun = Instant::now();
+        self.begun = self.clock.now();
         true
     }
 
@@ -258,7 +266,7 @@ impl Meter<'_> {
     /// Notes that a call of `ops` operations is over.
     #[inline]
     pub fn done(&mut self, ops: u64, bytes: u64) {
-        let now = Instant::now();
+        let now = self.clock.now();
         let latency = now.saturating_duration_since(self.last);
         let service = match self.pace {
             None => latency,
@@ -306,9 +314,9 @@ impl Meter<'_> {
     }
 }
 
-impl Drop for Meter<'_> {
+impl<C: Clock> Drop for Meter<'_, C> {
     fn drop(&mut self) {
-        self.hand_over(Instant::now());
+        self.hand_over(self.clock.now());
     }
 }
 
@@ -351,31 +359,70 @@ mod tests {
         assert_eq!(calls, 63);
     }
 
+    /// A clock that goes on only when told to, and to the end of a wait at once.
+    struct Hand {
+        zero: Instant,
+        passed: std::cell::Cell<Duration>,
+    }
+
+    impl Clock for &Hand {
+        fn now(&self) -> Instant {
+            self.zero + self.passed.get()
+        }
+
+        fn wait_until(&self, due: Instant, _stopped: impl Fn() -> bool) -> bool {
+            self.passed.set(self.passed.get().max(due - self.zero));
+            true
+        }
+    }
+
     #[test]
     fn an_open_loop_counts_the_time_that_calls_waited_behind_a_slow_one() {
-        let stall = Duration::from_millis(60);
-        let rate = Rate::regular(1000.0, Instant::now());
-        let board = Board::new(1, 100).at_rate(Some(rate));
-        let mut meter = board.meter(0);
-        let mut calls = 0;
-        while meter.go_on(1) {
-            if calls == 0 {
-                std::thread::sleep(stall);
-            }
-            calls += 1;
+        const CALLS: u64 = 100;
+        let hand = Hand {
+            zero: Instant::now(),
+            passed: std::cell::Cell::default(),
+        };
+        // A call is due each millisecond and takes a tenth of one, but for the eleventh, which stalls.
+        let takes = |call| Duration::from_micros(if call == 10 { 60_000 } else { 100 });
+        let board = Board::new(1, CALLS).at_rate(Some(Rate::regular(1000.0, hand.zero)));
+        let mut meter = board.meter_with(0, &hand);
+        let (mut free, mut latencies) = (Duration::ZERO, Vec::new());
+        for call in 0..CALLS {
+            assert!(meter.go_on(1));
+            hand.passed.set(hand.passed.get() + takes(call));
             meter.part("get");
             meter.done(1, 0);
+            let due = Duration::from_millis(call);
+            free = free.max(due) + takes(call);
+            latencies.push((free - due).as_nanos());
         }
+        assert!(!meter.go_on(1));
         drop(meter);
         let total = board.total();
-        // One call was slow; those meant to start meanwhile, one a millisecond, waited for it.
-        let late = 100 - 40;
-        assert!(total.latency.percentile(f64::from(late)) >= 15_000_000);
-        assert!(total.service.percentile(50.0) < total.latency.percentile(99.0));
-        assert!(total.service.max() >= 60_000_000);
+        let close = |shown: f64, exact: f64| (shown - exact).abs() <= exact * 0.02;
+        let mean = latencies.iter().sum::<u128>() as f64 / CALLS as f64;
+        assert!(
+            close(total.latency.mean(), mean),
+            "{}",
+            total.latency.mean()
+        );
+        latencies.sort_unstable();
+        for percent in [50, 75, 90, 99] {
+            let exact = latencies[percent - 1] as f64;
+            let shown = total.latency.percentile(percent as f64) as f64;
+            assert!(close(shown, exact), "p{percent}: {shown} for {exact}");
+        }
+        // The calls that were due during the stall and its aftermath all waited; one alone was slow.
+        let waited = latencies.iter().filter(|l| **l > 1_000_000).count();
+        assert!((60..70).contains(&waited), "{waited}");
+        let slow = total.service.percentile(99.0);
+        assert!(close(slow as f64, 100_000.0), "{slow}");
+        assert_eq!(total.service.max(), 60_000_000);
+        assert_eq!(total.latency.max(), 60_000_000);
         assert_eq!(
             (total.service.count(), total.parts["get"].count()),
-            (100, 100)
+            (CALLS, CALLS)
         );
     }
 

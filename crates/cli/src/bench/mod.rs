@@ -12,6 +12,7 @@ mod kind;
 pub mod meter;
 mod pace;
 mod page;
+mod reference;
 mod report;
 mod sampler;
 mod settings;
@@ -24,6 +25,7 @@ use crate::fail::{At, Failure, Usage, shell_word};
 use crate::term;
 use clap::Args;
 use kind::Kind;
+use reference::Reference;
 use report::Outcome;
 use serde_json::json;
 use settings::{HELP, Settings};
@@ -33,11 +35,13 @@ use spanlith::options::{
     BlockBasedTableOptions, CfOptions, CompressionType, DbOptions, EvidenceOptions, OptionTable,
 };
 use spanlith::version::parse_file_name;
+use spanlith_base::stats::Statistics;
 use spanlith_cache::Policy;
 use spanlith_table::BlockCache;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 /// What to run, and how.
@@ -101,6 +105,8 @@ pub struct Bench {
     /// Prints what db_bench prints, and no table
     #[arg(long, hide = true)]
     as_db_bench: bool,
+    #[command(flatten)]
+    reference: Reference,
 }
 
 /// A directory that is removed at the end, if it is ours.
@@ -123,9 +129,18 @@ impl Bench {
     ///
     /// # Errors
     /// What failed, with the way out.
-    pub fn run(self) -> anyhow::Result<ExitCode> {
+    pub fn run(mut self) -> anyhow::Result<ExitCode> {
         let kinds = self.kinds()?;
         self.check_report()?;
+        let mut rows = self.reference.rows()?;
+        if rows.is_some() {
+            self.settings.keep_points = true;
+            self.settings.report_interval_ms = Some(self.reference.report_interval_seconds * 1000);
+        }
+        let statistics = self
+            .reference
+            .statistics
+            .then(|| Arc::new(Statistics::new()));
         let place = self.place()?;
         let started = SystemTime::now();
         let existing = self.use_existing_db;
@@ -156,7 +171,9 @@ impl Bench {
             used = true;
             let open = match &db {
                 Some(db) => db.clone(),
-                None => db.insert(self.open(&place.dir)?).clone(),
+                None => db
+                    .insert(self.open(&place.dir, statistics.clone())?)
+                    .clone(),
             };
             let mut settings = self.settings.clone();
             settings.round = round;
@@ -172,8 +189,19 @@ impl Bench {
                 if let Some(text) = &outcome.text {
                     writeln!(std::io::stdout(), "{}", paint.dim(text))?;
                 }
+                if self.reference.histogram && !outcome.is_text {
+                    let text = outcome.tally.latency.reference_text(1000);
+                    let what = kind.operation();
+                    writeln!(std::io::stdout(), "Microseconds per {what}:\n{text}")?;
+                }
+            }
+            if let Some(rows) = &mut rows {
+                rows.add(&outcome)?;
             }
             outcomes.push(outcome);
+        }
+        if let Some(statistics) = statistics.filter(|_| !self.json) {
+            writeln!(std::io::stdout(), "STATISTICS:\n{}", statistics.text())?;
         }
         if let Some(db) = db {
             db.close().at(&place.dir)?;
@@ -287,7 +315,7 @@ impl Bench {
         })
     }
 
-    fn open(&self, dir: &Path) -> anyhow::Result<Db> {
+    fn open(&self, dir: &Path, statistics: Option<Arc<Statistics>>) -> anyhow::Result<Db> {
         let mut db = DbOptions::default();
         db.create_if_missing = !self.use_existing_db;
         db.max_background_jobs = self.background_jobs;
@@ -308,7 +336,11 @@ impl Bench {
         }
         let mut evidence = EvidenceOptions::default();
         evidence.evidence = !self.no_evidence;
-        Db::builder(dir)
+        let mut builder = Db::builder(dir);
+        if let Some(statistics) = statistics {
+            builder = builder.statistics(statistics);
+        }
+        builder
             .options(db)
             .evidence(evidence)
             .all_families()

@@ -70,13 +70,37 @@ impl Pace {
     }
 }
 
+/// The time, and how to wait for it.
+pub trait Clock {
+    /// Now.
+    fn now(&self) -> Instant;
+
+    /// Waits; false if `stopped` before.
+    fn wait_until(&self, due: Instant, stopped: impl Fn() -> bool) -> bool;
+}
+
+/// The time of the machine.
+#[derive(Clone, Copy, Debug)]
+pub struct Machine;
+
+impl Clock for Machine {
+    #[inline]
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
+
+    fn wait_until(&self, due: Instant, stopped: impl Fn() -> bool) -> bool {
+        wait_until(due, stopped)
+    }
+}
+
 /// The kernel wakes sleepers late by about so much; the rest of a wait is spun.
 const LATE: Duration = Duration::from_micros(80);
 /// Longest sleep without a look at whether to stop.
 const NAP: Duration = Duration::from_millis(20);
 
 /// Waits; false if `stopped` before.
-pub fn wait_until(due: Instant, stopped: impl Fn() -> bool) -> bool {
+fn wait_until(due: Instant, stopped: impl Fn() -> bool) -> bool {
     loop {
         let left = due.saturating_duration_since(Instant::now());
         if left.is_zero() {

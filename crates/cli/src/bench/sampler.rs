@@ -175,6 +175,7 @@ impl Point {
 #[derive(Clone, Debug)]
 pub struct Series {
     interval: Duration,
+    points_max: usize,
     points: Vec<Point>,
 }
 
@@ -183,7 +184,16 @@ impl Series {
     pub fn new(interval: Duration) -> Self {
         Self {
             interval,
+            points_max: POINTS_MAX,
             points: Vec::new(),
+        }
+    }
+
+    /// The same, with as many points as there are intervals.
+    pub fn whole(interval: Duration) -> Self {
+        Self {
+            points_max: usize::MAX,
+            ..Self::new(interval)
         }
     }
 
@@ -212,7 +222,7 @@ impl Series {
     /// Adds the next point.
     pub fn push(&mut self, point: Point) {
         self.points.push(point);
-        if self.points.len() > POINTS_MAX {
+        if self.points.len() > self.points_max {
             self.interval *= 2;
             let mut halved = Vec::with_capacity(POINTS_MAX);
             for pair in self.points.chunks(2) {

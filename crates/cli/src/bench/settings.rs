@@ -59,6 +59,9 @@ Without --db the database lives in a temporary directory and is removed at the e
 /// What the threads need to know.
 #[derive(Clone, Debug, Args)]
 pub struct Settings {
+    /// Points of a series are never joined
+    #[arg(skip)]
+    pub(super) keep_points: bool,
     /// Keys in the key space, and operations of most benchmarks
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) num: u64,

@@ -5,7 +5,7 @@
 
 use crate::fail::At;
 use crate::inventory::{Family, Finding, Grade, Inventory};
-use crate::term::{Paint, bytes, count};
+use crate::term::{Paint, bytes, count, counted};
 use clap::Args;
 use serde_json::{Value, json};
 use spanlith::options::OptionTable;
@@ -84,9 +84,9 @@ impl Info {
         line("next file", i.next_file.to_string());
         line("size", total_size(i));
         let manifest = format!(
-            "{}, {} records, {}",
+            "{}, {}, {}",
             i.manifest,
-            i.edits,
+            counted(i.edits, "record"),
             bytes(i.manifest_bytes)
         );
         line("manifest", manifest);
@@ -99,11 +99,11 @@ impl Info {
             line(
                 "log",
                 format!(
-                    "{:06}.log, {}, {} writes, {} updates, {what}",
+                    "{:06}.log, {}, {}, {}, {what}",
                     log.number,
                     bytes(log.size),
-                    count(log.batches),
-                    count(log.updates)
+                    counted(log.batches, "write"),
+                    counted(log.updates, "update")
                 ),
             );
         }
@@ -117,8 +117,8 @@ impl Info {
             line(
                 "family",
                 format!(
-                    "{name} (id {id}), {} tables, {}, {}",
-                    f.files.len(),
+                    "{name} (id {id}), {}, {}, {}",
+                    counted(f.files.len() as u64, "table"),
                     bytes(size),
                     f.comparator
                 ),
@@ -126,14 +126,22 @@ impl Info {
             for (level, (files, size)) in f.levels() {
                 line(
                     "",
-                    format!("L{level:<3} {files:6} files {:>12}", bytes(size)),
+                    format!(
+                        "L{level:<3} {:>10} {:>12}",
+                        counted(files, "file"),
+                        bytes(size)
+                    ),
                 );
             }
             if !f.blobs.is_empty() {
                 let size = f.blob_bytes();
                 line(
                     "",
-                    format!("blob {:6} files {:>12}", f.blobs.len(), bytes(size)),
+                    format!(
+                        "blob {:>9} {:>12}",
+                        counted(f.blobs.len() as u64, "file"),
+                        bytes(size)
+                    ),
                 );
             }
             if self.files {

@@ -4,7 +4,7 @@ use super::Common;
 use super::open::WriteFlags;
 use crate::bytes::parse;
 use crate::fail::{At, Usage};
-use crate::term::{self, bytes, count};
+use crate::term::{self, bytes, counted};
 use clap::Args;
 use serde_json::json;
 use spanlith::{BottommostCompaction, Cf, CompactFilesOptions, CompactRangeOptions, LiveFile};
@@ -90,11 +90,11 @@ fn finish(
     } else {
         writeln!(
             out,
-            "{}: {} tables, {} -> {} tables, {} in {seconds:.2} s",
+            "{}: {}, {} -> {}, {} in {seconds:.2} s",
             crate::bytes::show(cf.name().as_bytes(), false),
-            count(before.0),
+            counted(before.0, "table"),
             bytes(before.1),
-            count(after.0),
+            counted(after.0, "table"),
             bytes(after.1)
         )?;
     }

@@ -7,7 +7,7 @@ use crate::fail::At;
 use crate::inventory::{Family, Inventory};
 use crate::places::TableFlags;
 use crate::tables;
-use crate::term::{self, Paint, bytes, count};
+use crate::term::{self, Paint, bytes, count, counted};
 use clap::Args;
 use serde_json::{Value, json};
 use spanlith::version::{FileKind, NewFile, filenames, parse_file_name};
@@ -230,14 +230,13 @@ impl Sums {
 
     fn row(&self, name: &str) -> String {
         format!(
-            "{name:<24}{:>8}{:>13}{:>14}{:>12}{:>12}{:>12}{:>12}",
+            "{name:<17}{:>7}{:>11}{:>12}{:>10}{:>11}{:>11}",
             count(self.files),
             bytes(self.bytes),
             count(self.entries),
             count(self.deletions),
             bytes(self.raw_bytes),
-            bytes(self.index_bytes),
-            bytes(self.filter_bytes),
+            bytes(self.index_bytes + self.filter_bytes),
         )
     }
 }
@@ -313,21 +312,22 @@ impl Space {
         }
         let paint = Paint::stdout();
         let head = format!(
-            "{:<24}{:>8}{:>13}{:>14}{:>12}{:>12}{:>12}{:>12}",
-            "family", "tables", "bytes", "entries", "deletions", "raw", "index", "filter"
+            "{:<17}{:>7}{:>11}{:>12}{:>10}{:>11}{:>11}",
+            "family", "tables", "bytes", "entries", "deletions", "raw", "idx+filter"
         );
         writeln!(out, "{}", paint.bold(head))?;
         for (family, levels) in &families {
             let mut all = Sums::default();
             levels.values().for_each(|s| all.add(s));
-            let name = crate::bytes::show_short(family.name.as_bytes(), 23);
+            let name = crate::bytes::show_short(family.name.as_bytes(), 16);
             writeln!(out, "{}", all.row(&name))?;
             for (level, sums) in levels {
                 writeln!(out, "{}", sums.row(&format!("  L{level}")))?;
             }
             if !family.blobs.is_empty() {
                 let size = family.blob_bytes();
-                writeln!(out, "  {} blob files, {}", family.blobs.len(), bytes(size))?;
+                let files = counted(family.blobs.len() as u64, "blob file");
+                writeln!(out, "  {files}, {}", bytes(size))?;
             }
             if let Some(factor) = amplification(levels) {
                 writeln!(
@@ -336,14 +336,14 @@ impl Space {
                 )?;
             }
             if all.unread > 0 {
-                let text = format!("  {} tables cannot be read", all.unread);
+                let text = format!("  {} cannot be read", counted(all.unread, "table"));
                 writeln!(out, "{}", paint.red(text))?;
             }
         }
         writeln!(out)?;
         for ((kind, state), (files, size)) in kinds {
             let name = format!("{kind}, {state}");
-            writeln!(out, "{name:<24}{:>8}{:>13}", count(files), bytes(size))?;
+            writeln!(out, "{name:<25}{:>7}{:>11}", count(files), bytes(size))?;
         }
         Ok(ExitCode::SUCCESS)
     }

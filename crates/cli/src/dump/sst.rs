@@ -149,6 +149,18 @@ pub fn open(path: &Path) -> Result<Arc<TableReader>> {
                 None => Err(e),
             }
         }
+        Err(e) if e.kind() == ErrorKind::NotSupported => {
+            // Keys with timestamps: only their own order opens such a table.
+            let orders = [
+                "leveldb.BytewiseComparator.u64ts",
+                "rocksdb.ReverseBytewiseComparator.u64ts",
+            ];
+            let mut opened = orders
+                .iter()
+                .filter_map(|name| Comparator::from_name(name))
+                .filter_map(|order| open_with(&file, order).ok());
+            opened.next().ok_or(e)
+        }
         other => other,
     }
 }

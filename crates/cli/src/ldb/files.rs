@@ -374,14 +374,14 @@ impl Ldb {
                 writeln!(self.out, "{}", path.display())?;
             }
         }
-        self.line(b"\nWrite Ahead Log Files")?;
+        self.line(b"Write Ahead Log Files")?;
         self.line(RULE)?;
         for (number, _) in i.live_logs() {
             let path = i.wal_dir.join(filenames::log_file_name(number));
             writeln!(self.out, "{}", path.display())?;
             self.print_log(&path, true, true)?;
         }
-        self.line(b"")
+        Ok(())
     }
 }
 

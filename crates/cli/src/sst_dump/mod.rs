@@ -46,6 +46,8 @@ Usage: sst_dump --file=FILE_OR_DIR [--command=COMMAND] [OPTIONS]      or: sst_du
   --read_num=N           at most N entries
   --verify_checksum      verifies every block as well
   --show_properties      prints the properties behind the rest
+  --show_summary         prints sums over all files at the end
+  --decode_blob_index    prints what references to blobs refer to
   --compression_types=A,B   codecs of recompress: kNoCompression kSnappyCompression kLZ4Compression kZSTD …
   --set_block_size=N     block size of recompress
   --compression_level_from=N --compression_level_to=N   levels of recompress, with one codec
@@ -74,6 +76,8 @@ struct Args {
     input_key_hex: bool,
     verify_checksum: bool,
     show_properties: bool,
+    show_summary: bool,
+    decode_blob_index: bool,
     read_num: Option<u64>,
     from: Option<String>,
     to: Option<String>,
@@ -169,8 +173,8 @@ impl Args {
                 ("input_key_hex", false) => out.input_key_hex = true,
                 ("verify_checksum", false) => out.verify_checksum = true,
                 ("show_properties", false) => out.show_properties = true,
-                // Nothing is shown otherwise without it either.
-                ("show_summary", false) => {}
+                ("show_summary", false) => out.show_summary = true,
+                ("decode_blob_index", false) => out.decode_blob_index = true,
                 ("read_num", true) => out.read_num = Some(number()?),
                 ("from", true) => out.from = text(),
                 ("to", true) => out.to = text(),
@@ -186,7 +190,6 @@ impl Args {
                 (
                     "env_uri"
                     | "fs_uri"
-                    | "decode_blob_index"
                     | "compression_max_dict_bytes"
                     | "compression_zstd_max_train_bytes"
                     | "compression_max_dict_buffer_bytes"
@@ -223,6 +226,7 @@ impl Args {
         let bounds = self.bounds()?;
         let (files, is_dir) = files(Path::new(file))?;
         let (mut valid, mut well) = (Vec::new(), true);
+        let mut sums = [0u64; 5];
         let mut left = self.read_num.unwrap_or(u64::MAX);
         for path in &files {
             let reader = match open_table(path) {
@@ -254,6 +258,26 @@ impl Args {
             if self.show_properties {
                 text::properties_section(&reader, out).map_err(say)?;
             }
+            let p = reader.properties();
+            for (sum, n) in sums.iter_mut().zip([
+                1,
+                p.num_data_blocks,
+                p.data_size,
+                p.index_size,
+                p.filter_size,
+            ]) {
+                *sum += n;
+            }
+        }
+        if self.show_summary {
+            let [tables, blocks, data, index, filter] = sums;
+            writeln!(
+                out,
+                "total number of files: {tables}\ntotal number of data blocks: {blocks}\n\
+                 total data block size: {data}\ntotal index block size: {index}\n\
+                 total filter block size: {filter}"
+            )
+            .map_err(say)?;
         }
         if command == Command::Identify {
             let rule = "------------------------------";
@@ -372,7 +396,11 @@ impl Args {
             *left -= 1;
             if print {
                 let (sequence, kind) = (tag_sequence(tag), tag_type(tag));
-                let line = entry_line(user, sequence, kind, entries.value(), self.output_hex);
+                let line = match self.decode_blob_index {
+                    true => decoded_line,
+                    false => entry_line,
+                };
+                let line = line(user, sequence, kind, entries.value(), self.output_hex);
                 out.write_all(&line)
                     .and_then(|()| out.write_all(b"\n"))
                     .map_err(say)?;

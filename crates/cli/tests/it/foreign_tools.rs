@@ -225,18 +225,23 @@ fn sst_dump_names_damage_and_writes_raw_dumps_beside_the_table() {
 fn db_bench_takes_the_flags_of_rocksdb_and_prints_its_lines() {
     let temp = TempDir::new(test_name!());
     let dir = format!("--db={}", temp.join("db").display());
+    let rows = format!("--report_file={}", temp.join("rows.csv").display());
     let args = [
         "db_bench",
         &dir,
         "--benchmarks=fillseq,readrandom",
         "--num=200",
         "--histogram",
+        "--statistics",
+        "--stats_interval=100",
+        &rows,
+        "--report_interval_seconds=1",
         "--block_size=8192",
     ];
     let done = run(args);
     assert_eq!(
         (done.code, done.err.as_str()),
-        (Some(0), "ignored: --histogram\n"),
+        (Some(0), "ignored: --stats_interval\n"),
         "{done:?}"
     );
     let line = done
@@ -251,6 +256,16 @@ fn db_bench_takes_the_flags_of_rocksdb_and_prints_its_lines() {
         "{line}"
     );
     assert!(done.out.contains("(200 of 200 found)"), "{done:?}");
+    for part in [
+        "\nMicroseconds per write:\nCount: 200 Average: ",
+        "\nMicroseconds per read:\nCount: 200 Average: ",
+        "\nSTATISTICS:\nrocksdb.block.cache.miss COUNT : ",
+        "\nrocksdb.number.keys.written COUNT : 200\n",
+    ] {
+        assert!(done.out.contains(part), "{part}: {done:?}");
+    }
+    let rows = std::fs::read_to_string(temp.join("rows.csv")).unwrap();
+    assert!(rows.starts_with("secs_elapsed,interval_qps\n1,"), "{rows}");
     run(["db_bench", "--benchmarks=fillseq", "--bogus=1"]).fails(2);
     assert!(
         run(["db_bench", "--help"])

@@ -6,6 +6,7 @@ mod doctor;
 mod foreign_tools;
 mod golden;
 mod programs;
+mod refusals;
 mod shown;
 mod support;
 mod tools;

@@ -221,7 +221,7 @@ fn flush_and_compactions_change_tables_and_no_contents() {
     ]);
     assert_eq!(done.code, Some(0), "{done:?}");
     assert!(
-        done.out.contains("2 tables") && done.out.contains("-> 1 tables"),
+        done.out.contains("2 tables") && done.out.contains("-> 1 table,"),
         "{done:?}"
     );
     assert_eq!(db("scan", &dir, &[]).ok(), before);
@@ -273,7 +273,7 @@ fn top_describes_a_database_that_another_process_has_open() {
     let path = dir.to_str().unwrap();
     let look = unchanged(&dir, &["top", "--once"]);
     assert!(look.contains("nobody has it open"), "{look}");
-    assert!(look.contains("\n  L0                 1 "), "{look}");
+    assert!(look.contains("\n  L0               1 "), "{look}");
     let looks = json_lines(&unchanged(
         &dir,
         &["top", "--json", "--looks", "2", "--interval", "0.01"],

@@ -63,6 +63,8 @@ pub struct Chart<'a> {
     pub stacked: bool,
     /// The only line is filled.
     pub filled: bool,
+    /// The first value holds from zero on: it is that of the interval that ends there.
+    pub from_zero: bool,
     /// A level to compare with, and its name.
     pub mark: Option<(f64, &'a str)>,
     /// A value with its unit.
@@ -86,6 +88,7 @@ impl<'a> Chart<'a> {
             steps: Steps::Decimal,
             stacked: false,
             filled: false,
+            from_zero: true,
             mark: None,
             format: short_count,
             width: 640.0,
@@ -144,7 +147,7 @@ impl Chart<'_> {
 
     /// Whether lines carry names.
     fn names(&self) -> bool {
-        self.lines.len() > 1
+        self.lines.len() > 1 || self.stacked
     }
 
     fn x(&self, value: f64) -> f64 {
@@ -298,8 +301,13 @@ impl Chart<'_> {
 
     fn path(&self, heights: impl Iterator<Item = f64>) -> String {
         let mut path = String::new();
+        let mut heights = heights.peekable();
+        let from_zero = self.from_zero && self.xs.first().is_some_and(|x| *x > self.first());
+        if let Some(y) = heights.peek().filter(|_| from_zero) {
+            let _ = write!(path, "M{LEFT:.1} {y:.1}");
+        }
         for (i, (x, y)) in self.xs.iter().zip(heights).enumerate() {
-            let letter = if i == 0 { 'M' } else { 'L' };
+            let letter = if i == 0 && !from_zero { 'M' } else { 'L' };
             let _ = write!(path, "{letter}{:.1} {y:.1}", self.x(*x));
         }
         path
@@ -312,7 +320,11 @@ impl Chart<'_> {
             let path = self.path(line.values.iter().map(|v| self.y(*v, marks)));
             let c = line.colour;
             if self.filled {
-                let (first, last) = (self.x(self.xs[0]), self.x(self.last()));
+                let first = match self.from_zero {
+                    true => self.x(self.first()),
+                    false => self.x(self.xs[0]),
+                };
+                let last = self.x(self.last());
                 let _ = write!(
                     out,
                     "<path class=\"fill f{c}\" d=\"{path}L{last:.1} {floor}L{first:.1} {floor}Z\"/>"

@@ -133,10 +133,15 @@ fn utc(time: SystemTime) -> String {
     )
 }
 
+/// Whether a benchmark did something worth a chart.
+fn is_measured(o: &Outcome) -> bool {
+    o.tally.latency.count() > 1
+}
+
 impl Page<'_> {
     /// Benchmarks that did something worth a chart.
     fn measured(&self) -> impl Iterator<Item = &Outcome> {
-        self.outcomes.iter().filter(|o| o.tally.latency.count() > 1)
+        self.outcomes.iter().filter(|o| is_measured(o))
     }
 
     /// The whole page.
@@ -151,8 +156,10 @@ impl Page<'_> {
         );
         self.header(&mut out);
         self.summary(&mut out);
-        for outcome in self.measured() {
-            over_time::section(&mut out, outcome);
+        for (number, outcome) in self.outcomes.iter().enumerate() {
+            if is_measured(outcome) {
+                over_time::section(&mut out, number, outcome);
+            }
         }
         facts::cost(&mut out, self.outcomes);
         facts::texts(&mut out, self.outcomes);
@@ -193,13 +200,16 @@ impl Page<'_> {
             let _ = write!(out, "<th>{name}</th>");
         }
         out.push_str("<th>max</th></tr></thead><tbody>");
-        for o in self.outcomes {
-            let single = o.tally.latency.count() <= 1;
+        for (number, o) in self.outcomes.iter().enumerate() {
+            let single = !is_measured(o);
             let share = 100.0 * o.ops_per_second() / best.max(1e-9);
+            let name = match single {
+                true => escape(&o.name),
+                false => format!("<a href=\"#run{number}\">{}</a>", escape(&o.name)),
+            };
             let _ = write!(
                 out,
-                "<tr><td><b>{}</b></td><td>{}</td>",
-                escape(&o.name),
+                "<tr><td><b>{name}</b></td><td>{}</td>",
                 term::count(o.tally.ops)
             );
             if single {
@@ -296,6 +306,7 @@ impl Page<'_> {
             steps: Steps::Decimal,
             stacked: false,
             filled: false,
+            from_zero: false,
             mark: None,
             format: short_nanos,
             width: 1120.0,

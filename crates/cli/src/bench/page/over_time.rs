@@ -3,7 +3,7 @@
 use super::chart::{Chart, Line, Scale, Steps, escape, plain};
 use super::{PERCENTILES, short_bytes, short_nanos, tile};
 use crate::bench::report::Outcome;
-use crate::bench::sampler::Point;
+use crate::bench::sampler::{Point, Tree, Work};
 use crate::term;
 use std::fmt::Write;
 
@@ -13,11 +13,11 @@ const LEVEL_COLOURS: usize = 7;
 const MEMTABLES: usize = 19;
 
 /// The section of one benchmark.
-pub fn section(out: &mut String, o: &Outcome) {
+pub fn section(out: &mut String, number: usize, o: &Outcome) {
     let plural = if o.threads == 1 { "thread" } else { "threads" };
     let _ = write!(
         out,
-        "<section><div class=\"head\"><h2>{}</h2><p class=\"sub\">{} · {} {plural}, {:.1} s{}</p></div>",
+        "<section id=\"run{number}\"><div class=\"head\"><h2>{}</h2><p class=\"sub\">{} · {} {plural}, {:.1} s{}</p></div>",
         escape(&o.name),
         escape(o.what),
         o.threads,
@@ -69,9 +69,17 @@ pub fn section(out: &mut String, o: &Outcome) {
     out.push_str("<div class=\"charts\">");
     throughput(out, o, points);
     latencies(out, points);
-    tree(out, points);
-    debt(out, points);
-    space(out, points);
+    let work = o.shapes.work();
+    bytes_moved(out, o, points);
+    tree(out, o, points);
+    if o.shapes.after.tables() > 0 {
+        at_the_end(out, &o.shapes.after);
+    }
+    // While nothing is written they stay as they were.
+    if work.user > 0 || work.written > 0 {
+        debt(out, o, points);
+        space(out, o, points);
+    }
     out.push_str("</div>");
     table(out, points);
     out.push_str("</section>");
@@ -153,11 +161,87 @@ fn latencies(out: &mut String, points: &[Point]) {
     }
 }
 
-fn tree(out: &mut String, points: &[Point]) {
-    let xs = times(points);
-    let deepest = points
+/// The tree when the benchmark began, then at each point.
+fn trees<'a>(o: &'a Outcome, points: &'a [Point]) -> (Vec<f64>, Vec<&'a Tree>) {
+    let later = points.iter().map(|p| (p.at, &p.tree));
+    std::iter::once((0.0, &o.shapes.before))
+        .chain(later)
+        .unzip()
+}
+
+/// What was written and read, per second of each interval.
+fn bytes_moved(out: &mut String, o: &Outcome, points: &[Point]) {
+    let (xs, trees) = trees(o, points);
+    let moved: Vec<Work> = trees
+        .windows(2)
+        .map(|pair| pair[1].done.since(&pair[0].done))
+        .collect();
+    let kinds: [(&str, fn(&Work) -> u64); 3] = [
+        ("logs", |w| w.log),
+        ("tables", |w| w.written),
+        ("compaction reads", |w| w.read),
+    ];
+    let lines: Vec<Line> = kinds
         .iter()
-        .flat_map(|p| p.tree.levels.iter().enumerate().filter(|(_, l)| l.1 > 0))
+        .enumerate()
+        .filter(|(_, (_, get))| moved.iter().any(|w| get(w) > 0))
+        .map(|(colour, (name, get))| Line {
+            name: (*name).to_string(),
+            colour,
+            values: moved
+                .iter()
+                .zip(xs.windows(2))
+                .map(|(w, x)| get(w) as f64 / (x[1] - x[0]).max(1e-9))
+                .collect(),
+        })
+        .collect();
+    let chart = Chart {
+        format: short_bytes,
+        steps: Steps::Binary,
+        ..Chart::over_time(
+            "Bytes written and read per second over time",
+            &xs[1..],
+            &lines,
+        )
+    };
+    if chart.is_empty() {
+        return;
+    }
+    let unit = match &lines[..] {
+        [one] => format!("to {}, bytes per second", one.name),
+        _ => "bytes per second; tables by flushes and compactions".to_string(),
+    };
+    card(out, "Bytes moved", &unit, &chart);
+}
+
+/// Levels of a tree, as bars.
+fn at_the_end(out: &mut String, tree: &Tree) {
+    let largest = tree.levels.iter().map(|l| l.1).max().unwrap_or(0).max(1);
+    out.push_str(
+        "<div class=\"card\"><h3>Tree at the end <small>files and bytes by level</small></h3>\
+         <table><thead><tr><th>level</th><th>files</th><th>bytes</th></tr></thead><tbody>",
+    );
+    for (n, (files, bytes)) in tree.levels.iter().enumerate().filter(|(_, l)| l.0 > 0) {
+        let _ = write!(
+            out,
+            "<tr><td>L{n}</td><td>{}</td><td class=\"bar\">{}<i style=\"--w:{:.1}%\"></i></td></tr>",
+            term::count(*files),
+            term::bytes(*bytes),
+            100.0 * *bytes as f64 / largest as f64
+        );
+    }
+    let _ = write!(
+        out,
+        "<tr class=\"part\"><td>memtables</td><td></td><td>{}</td></tr></tbody></table></div>",
+        term::bytes(tree.memtables)
+    );
+}
+
+fn tree(out: &mut String, o: &Outcome, points: &[Point]) {
+    let (xs, trees) = trees(o, points);
+    let deepest = trees
+        .iter()
+        .flat_map(|t| t.levels.iter().enumerate().filter(|(_, l)| l.1 > 0))
         .map(|(n, _)| n);
     let used: std::collections::BTreeSet<usize> = deepest.collect();
     // The last level at the bottom, as in a tree; above all, what is in memory.
@@ -167,16 +251,16 @@ fn tree(out: &mut String, points: &[Point]) {
         .map(|&n| Line {
             name: format!("L{n}"),
             colour: LEVELS + n.min(LEVEL_COLOURS - 1),
-            values: points
+            values: trees
                 .iter()
-                .map(|p| p.tree.levels.get(n).map_or(0.0, |l| l.1 as f64))
+                .map(|t| t.levels.get(n).map_or(0.0, |l| l.1 as f64))
                 .collect(),
         })
         .collect();
     lines.push(Line {
         name: "memory".to_string(),
         colour: MEMTABLES,
-        values: points.iter().map(|p| p.tree.memtables as f64).collect(),
+        values: trees.iter().map(|t| t.memtables as f64).collect(),
     });
     let chart = Chart {
         stacked: true,
@@ -184,25 +268,24 @@ fn tree(out: &mut String, points: &[Point]) {
         steps: Steps::Binary,
         ..Chart::over_time("Size of the tree by level over time", &xs, &lines)
     };
-    card(
-        out,
-        "Shape of the tree",
-        "bytes by level, and in memtables",
-        &chart,
-    );
+    let unit = match used.is_empty() {
+        true => "bytes; no table was written, all is in memtables",
+        false => "bytes by level, and in memtables",
+    };
+    card(out, "Shape of the tree", unit, &chart);
 }
 
-fn debt(out: &mut String, points: &[Point]) {
-    let xs = times(points);
-    let files = |p: &Point| p.tree.levels.first().map_or(0.0, |l| l.0 as f64);
-    let pending = points.iter().any(|p| p.tree.pending > 0);
-    if !pending && points.iter().all(|p| files(p) == 0.0) {
+fn debt(out: &mut String, o: &Outcome, points: &[Point]) {
+    let (xs, trees) = trees(o, points);
+    let files = |t: &&Tree| t.levels.first().map_or(0.0, |l| l.0 as f64);
+    let pending = trees.iter().any(|t| t.pending > 0);
+    if !pending && trees.iter().all(|t| files(t) == 0.0) {
         return;
     }
     let lines = [Line {
         name: "files in L0".to_string(),
         colour: 2,
-        values: points.iter().map(files).collect(),
+        values: trees.iter().map(files).collect(),
     }];
     let chart = Chart {
         filled: true,
@@ -212,7 +295,7 @@ fn debt(out: &mut String, points: &[Point]) {
     let lines = [Line {
         name: "bytes to compact".to_string(),
         colour: 3,
-        values: points.iter().map(|p| p.tree.pending as f64).collect(),
+        values: trees.iter().map(|t| t.pending as f64).collect(),
     }];
     let chart = Chart {
         filled: true,
@@ -224,10 +307,11 @@ fn debt(out: &mut String, points: &[Point]) {
     card(out, "Compaction debt", unit, &chart);
 }
 
-fn space(out: &mut String, points: &[Point]) {
+fn space(out: &mut String, o: &Outcome, points: &[Point]) {
+    let (xs, trees) = trees(o, points);
     // Before the first flush there is nothing to compare.
-    let known = |p: &Point| Some((p.at, p.tree.space_amplification()?));
-    let (xs, values): (Vec<f64>, Vec<f64>) = points.iter().filter_map(known).unzip();
+    let known = |(x, t): (&f64, &&Tree)| Some((*x, t.space_amplification()?));
+    let (xs, values): (Vec<f64>, Vec<f64>) = xs.iter().zip(&trees).filter_map(known).unzip();
     let lines = [Line {
         name: "space amplification".to_string(),
         colour: 1,
@@ -235,6 +319,7 @@ fn space(out: &mut String, points: &[Point]) {
     }];
     let chart = Chart {
         filled: true,
+        from_zero: false,
         mark: Some((1.0, "none")),
         format: times_as_much,
         ..Chart::over_time("Space amplification over time", &xs, &lines)
