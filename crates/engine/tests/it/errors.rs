@@ -3,8 +3,8 @@
 
 use crate::world::World;
 use spanlith::listener::{BackgroundErrorReason, ErrorRecoveryInfo};
-use spanlith::options::{CfOptions, DbOptions};
 use spanlith::options::InfoLogLevel;
+use spanlith::options::{CfOptions, DbOptions};
 use spanlith::{Cf, Db, ErrorKind, EventListener, FamilyOptions, Logger, Severity, WriteOptions};
 use spanlith_base::stats::{Statistics, Ticker};
 use spanlith_env::{Effect, Env, FaultFs, FaultRule, MemFs, OpClass};
