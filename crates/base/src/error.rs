@@ -360,7 +360,9 @@ impl fmt::Display for Error {
                 lead = " ";
             }
         }
-        if let Some(o) = i.offset {
+        if let Some(o) = i.offset
+            && !i.message.contains(&format!("offset {o} "))
+        {
             write!(f, "{lead}offset={o}")?;
             lead = " ";
         }

@@ -58,14 +58,12 @@ impl rocksdb_compaction_options_t {
     }
 }
 
-/// Number of a table by its name, with or without directories.
-fn number_of(name: &str) -> Result<u64> {
+/// Number of a table by its name, with or without directories; 0, which no table has, by any other name.
+fn number_of(name: &str) -> u64 {
     let file = Path::new(name).file_name().unwrap_or_default();
     match parse_file_name(&file.to_string_lossy()) {
-        Some(FileKind::Table(number)) => Ok(number),
-        _ => Err(Error::invalid_argument(format!(
-            "Specified compaction input file {name} does not exist in column family"
-        ))),
+        Some(FileKind::Table(number)) => number,
+        _ => 0,
     }
 }
 
@@ -77,15 +75,12 @@ fn run(
     level: i32,
     path_id: i32,
 ) -> Result<Vec<String>> {
+    let numbers: Vec<u64> = names.iter().map(|n| number_of(n)).collect();
+    let level = usize::try_from(level)
+        .map_err(|_| Error::invalid_argument("Output level cannot be negative."))?;
     if path_id > 0 {
         return Err(Error::not_supported("output_path_id"));
     }
-    let numbers = names
-        .iter()
-        .map(|n| number_of(n))
-        .collect::<Result<Vec<_>>>()?;
-    let level =
-        usize::try_from(level).map_err(|_| Error::invalid_argument("output level below 0"))?;
     let made = cf.compact_files(&numbers, level, options)?;
     let files = cf.live_files();
     let path = |number: u64| {

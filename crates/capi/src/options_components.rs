@@ -196,12 +196,36 @@ c_api! {
     }
 }
 
+/// What is kept of a value that a C program gave.
+trait Stored {
+    fn stored(self) -> Self;
+}
+
+impl Stored for u8 {
+    /// Truth is 1.
+    fn stored(self) -> Self {
+        u8::from(self != 0)
+    }
+}
+
+impl Stored for u32 {
+    fn stored(self) -> Self {
+        self
+    }
+}
+
+impl Stored for f64 {
+    fn stored(self) -> Self {
+        self
+    }
+}
+
 macro_rules! cuckoo {
     ($($field:ident: $ty:ty, $set:ident, $get:ident;)*) => {
         c_api! {$(
             #[doc = concat!("Sets `", stringify!($field), "`.")]
             fn $set(options: *mut rocksdb_cuckoo_table_options_t, v: $ty) {
-                (*options).$field = v;
+                (*options).$field = v.stored();
             }
 
             #[doc = concat!("Value of `", stringify!($field), "`.")]

@@ -13,9 +13,11 @@ c_api! {
         boxed(rocksdb_snapshot_t((*db).cf.db().snapshot()))
     }
 
-    /// Gives a snapshot up; NULL is ignored. It lives on in read options it was set in.
+    /// Gives a snapshot up, also for read options it is still set in; NULL is ignored.
     fn rocksdb_release_snapshot(_db: *mut rocksdb_t, snapshot: *const rocksdb_snapshot_t) {
-        drop(unbox(snapshot.cast_mut()));
+        if let Some(snapshot) = unbox(snapshot.cast_mut()) {
+            snapshot.0.release();
+        }
     }
 
     /// Sequence number of the newest write it sees.

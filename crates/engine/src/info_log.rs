@@ -18,7 +18,7 @@
 //! under it.
 
 use crate::options::table::OptionTable;
-use crate::options::{BlockBasedTableOptions, CfOptions, DbOptions, InfoLogLevel};
+use crate::options::{BlockBasedTableOptions, CfOptions, DbOptions, InfoLogLevel, collectors_of};
 use spanlith_base::Result;
 use spanlith_base::sync::Mutex;
 use spanlith_env::{Clock, Env, IoActivity, WritableFile};
@@ -318,7 +318,11 @@ impl InfoLog {
         self.header(format_args!(
             "--------------- Options for column family [{name}]:"
         ));
-        self.dump(cf, "Options.");
+        self.dump_but(cf, "Options.", |name| {
+            let collectors = (name == "table_properties_collectors")
+                .then(|| collectors_of(&cf.table_properties_collectors));
+            collectors.flatten().map(|c| c.log_text())
+        });
         self.dump_but(table, "table_factory options: ", |name| {
             let number = match name {
                 "checksum" => table.checksum.number(),

@@ -4,7 +4,7 @@ use spanlith_base::SequenceNumber;
 use spanlith_base::sync::Mutex;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// Rank of the list's lock: a leaf.
@@ -53,6 +53,7 @@ impl SnapshotList {
             list: self.clone(),
             seqno,
             serial,
+            released: AtomicBool::new(false),
         }))
     }
 
@@ -90,10 +91,16 @@ struct Held {
     list: Arc<SnapshotList>,
     seqno: SequenceNumber,
     serial: u64,
+    /// It protects nothing any more.
+    released: AtomicBool,
 }
 
-impl Drop for Held {
-    fn drop(&mut self) {
+impl Held {
+    fn release(&self) {
+        // Relaxed: the list's lock orders everything else.
+        if self.released.swap(true, Ordering::Relaxed) {
+            return;
+        }
         let oldest = {
             let mut live = self.list.live.lock();
             live.remove(&(self.seqno, self.serial));
@@ -106,6 +113,12 @@ impl Drop for Held {
     }
 }
 
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
 /// A point in time. Clones share it; it is released when the last is dropped.
 #[derive(Clone)]
 pub struct Snapshot(Arc<Held>);
@@ -114,6 +127,12 @@ impl Snapshot {
     /// The sequence number up to which reads see.
     pub fn seqno(&self) -> SequenceNumber {
         self.0.seqno
+    }
+
+    /// Releases it for all who share it, before the last of them goes. Reads through those that are left
+    /// still see nothing newer, but miss what compactions have dropped since.
+    pub fn release(&self) {
+        self.0.release();
     }
 }
 

@@ -198,8 +198,11 @@ impl Cursor {
     /// Moves the view to now, or to `snapshot`; the position is lost.
     ///
     /// # Errors
-    /// Of opening tables.
+    /// Of opening tables; `NotSupported` if it follows what is written.
     pub fn refresh(&mut self, snapshot: Option<Snapshot>) -> Result<()> {
+        if self.options.tailing {
+            return Err(Error::not_supported("Refresh() is not supported"));
+        }
         self.options.snapshot = snapshot;
         self.iter = self.engine.iterate(&self.family, &self.options);
         self.options.snapshot = None;

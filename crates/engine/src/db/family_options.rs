@@ -4,8 +4,8 @@ use crate::core::{Engine, FamilyRequest};
 use crate::filter::{CompactionFilter, CompactionFilterFactory, FilterSource, filter_by_name};
 use crate::merge::{MergeOperator, operator_by_name};
 use crate::options::{
-    BlockBasedTableOptions, CfOptions, DataBlockIndexType, DbOptions, IndexType, check_supported,
-    collectors_of, object_id, sanitize_cf,
+    BlockBasedTableOptions, CfOptions, CompressionType, DataBlockIndexType, DbOptions, IndexType,
+    check_supported, collectors_of, object_id, sanitize_cf,
 };
 use crate::version::{DbPath, PATHS_MAX};
 use spanlith_base::slice_transform::SliceTransform;
@@ -38,11 +38,19 @@ pub struct FamilyOptions {
     paths: Vec<DbPath>,
 }
 
-fn check_table(table: &BlockBasedTableOptions) -> Result<()> {
+/// The newest format of tables.
+const FORMAT_VERSION_MAX: u32 = 7;
+
+fn check_table(cf: &CfOptions, table: &BlockBasedTableOptions) -> Result<()> {
+    let super_block = table.super_block_alignment_size;
     let text = if table.cache_index_and_filter_blocks && table.no_block_cache {
         "Enable cache_index_and_filter_blocks, , but block cache is disabled"
     } else if table.pin_l0_filter_and_index_blocks_in_cache && table.no_block_cache {
         "Enable pin_l0_filter_and_index_blocks_in_cache, , but block cache is disabled"
+    } else if table.format_version > FORMAT_VERSION_MAX {
+        "Unsupported BlockBasedTable format_version. Please check include/rocksdb/table.h for more info"
+    } else if table.block_align && cf.compression != CompressionType::None {
+        "Enable block_align, but compression enabled"
     } else if table.block_align && !table.block_size.is_power_of_two() {
         "Block alignment requested but block size is not a power of 2"
     } else if table.block_size > u32::MAX.into() {
@@ -52,6 +60,8 @@ fn check_table(table: &BlockBasedTableOptions) -> Result<()> {
     {
         "data_block_hash_table_util_ratio should be greater than 0 when data_block_index_type is \
          set to kDataBlockBinaryAndHash"
+    } else if super_block != 0 && !super_block.is_power_of_two() {
+        "Super Block alignment requested but super block alignment size is not a power of 2"
     } else {
         return Ok(());
     };
@@ -197,6 +207,15 @@ impl FamilyOptions {
         }
         self.check_timestamps(db)?;
         self.options.check_with(db)?;
+        let codecs = match &self.options.compression_per_level[..] {
+            [] => std::slice::from_ref(&self.options.compression),
+            per_level => per_level,
+        };
+        if codecs.contains(&CompressionType::Xpress) {
+            return Err(Error::invalid_argument(
+                "Compression type Xpress is not linked with the binary.",
+            ));
+        }
         if self.name == "default" && self.options.disallow_memtable_writes {
             return Err(Error::invalid_argument(
                 "Default column family cannot use disallow_memtable_writes=true",
@@ -240,7 +259,7 @@ impl FamilyOptions {
     /// # Errors
     /// `InvalidArgument`.
     pub(super) fn check_table(&self) -> Result<()> {
-        check_table(&self.table)?;
+        check_table(&self.options, &self.table)?;
         self.cache_usage.check(self.table.no_block_cache)
     }
 

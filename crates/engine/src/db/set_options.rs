@@ -112,7 +112,8 @@ impl Engine {
             .block_protection_bytes
             .store(options.block_protection_bytes_per_key, Ordering::Relaxed);
         let settings = FamilySettings::new(options, table, &family.cache.paths);
-        let settings = settings.with_prefix_extractor(now.prefix_extractor.clone());
+        let mut settings = settings.with_prefix_extractor(now.prefix_extractor.clone());
+        settings.levels.has_compaction_filter = now.levels.has_compaction_filter;
         if let Some(at) = leader.slot(family.id) {
             leader.slots[at].limit = limit;
             // A memtable that is full by the new size is sealed by the next write.

@@ -4,9 +4,11 @@ use super::values::{OptionValue, ValueError};
 use spanlith_base::checksum::ChecksumKind;
 
 macro_rules! option_enum {
+    (@error) => { ValueError::Enum };
+    (@error $error:ident) => { ValueError::$error };
     ($(
         $(#[$meta:meta])*
-        pub enum $Name:ident { $($(#[$vmeta:meta])* $Variant:ident = $number:literal, $text:literal;)* }
+        pub enum $Name:ident $(else $error:ident)? { $($(#[$vmeta:meta])* $Variant:ident = $number:literal, $text:literal;)* }
     )*) => {$(
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -49,8 +51,8 @@ macro_rules! option_enum {
                 *self = Self::ALL
                     .iter()
                     .copied()
-                    .find(|v| v.name() == text)
-                    .ok_or(ValueError::Enum)?;
+                    .find(|v| v.name() == super::text::strip_braces(text))
+                    .ok_or(option_enum!(@error $($error)?))?;
                 Ok(())
             }
         }
@@ -120,7 +122,7 @@ option_enum! {
     }
 
     /// What recovery does with a damaged log.
-    pub enum WalRecoveryMode {
+    pub enum WalRecoveryMode else Unmapped {
         TolerateCorruptedTailRecords = 0, "kTolerateCorruptedTailRecords";
         AbsoluteConsistency = 1, "kAbsoluteConsistency";
         #[default]
@@ -130,7 +132,7 @@ option_enum! {
 
     /// Which messages go to the info log.
     #[derive(PartialOrd, Ord)]
-    pub enum InfoLogLevel {
+    pub enum InfoLogLevel else Unmapped {
         Debug = 0, "DEBUG_LEVEL";
         #[default]
         Info = 1, "INFO_LEVEL";
@@ -141,7 +143,7 @@ option_enum! {
     }
 
     /// The slowest cache tier in use.
-    pub enum CacheTier {
+    pub enum CacheTier else Unmapped {
         Volatile = 0, "kVolatileTier";
         VolatileCompressed = 1, "kVolatileCompressedTier";
         #[default]
@@ -149,14 +151,14 @@ option_enum! {
     }
 
     /// Which blob writes fill the blob cache.
-    pub enum PrepopulateBlobCache {
+    pub enum PrepopulateBlobCache else Unmapped {
         #[default]
         Disable = 0, "kDisable";
         FlushOnly = 1, "kFlushOnly";
     }
 
     /// Which table writes fill the block cache.
-    pub enum PrepopulateBlockCache {
+    pub enum PrepopulateBlockCache else Unmapped {
         #[default]
         Disable = 0, "kDisable";
         FlushOnly = 1, "kFlushOnly";
@@ -164,7 +166,7 @@ option_enum! {
     }
 
     /// Layout of a table's index.
-    pub enum IndexType {
+    pub enum IndexType else Unmapped {
         #[default]
         BinarySearch = 0, "kBinarySearch";
         HashSearch = 1, "kHashSearch";
@@ -173,7 +175,7 @@ option_enum! {
     }
 
     /// How an index block is searched.
-    pub enum BlockSearchType {
+    pub enum BlockSearchType else Unmapped {
         #[default]
         Binary = 0, "kBinary";
         Interpolation = 1, "kInterpolation";
@@ -181,14 +183,14 @@ option_enum! {
     }
 
     /// Whether data blocks carry a hash index.
-    pub enum DataBlockIndexType {
+    pub enum DataBlockIndexType else Unmapped {
         #[default]
         BinarySearch = 0, "kDataBlockBinarySearch";
         BinaryAndHash = 1, "kDataBlockBinaryAndHash";
     }
 
     /// How far index keys are shortened.
-    pub enum IndexShorteningMode {
+    pub enum IndexShorteningMode else Unmapped {
         NoShortening = 0, "kNoShortening";
         #[default]
         ShortenSeparators = 1, "kShortenSeparators";
@@ -196,7 +198,7 @@ option_enum! {
     }
 
     /// Which metadata blocks stay in the block cache.
-    pub enum PinningTier {
+    pub enum PinningTier else Unmapped {
         #[default]
         Fallback = 0, "kFallback";
         None = 1, "kNone";

@@ -27,7 +27,11 @@ impl OptionsFile {
     /// # Errors
     /// `NotFound` if there is none; what listing the directory fails with.
     pub fn find_newest(env: &Env, dir: &Path) -> Result<PathBuf> {
-        let names = env.fs.list(dir)?;
+        // A directory that is not there holds none.
+        let names = match env.fs.list(dir) {
+            Err(e) if e.subcode() == Some(SubCode::PathNotFound) => Vec::new(),
+            names => names?,
+        };
         let number = |name: &str| -> Option<u64> {
             let digits = name.strip_prefix("OPTIONS-")?;
             let plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());

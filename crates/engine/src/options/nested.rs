@@ -2,6 +2,7 @@
 
 use super::enums::{CompactionStopStyle, PinningTier};
 use super::table::{OptionTable, parse_nested, print_nested};
+use super::text::strip_braces;
 use super::values::{OptionValue, ValueError};
 
 options! {
@@ -96,11 +97,23 @@ options! {
     ignored {}
 }
 
-nested_values!(
-    FifoCompactionOptions,
-    UniversalCompactionOptions,
-    MetadataCacheOptions
-);
+nested_values!(UniversalCompactionOptions, MetadataCacheOptions);
+
+impl OptionValue for FifoCompactionOptions {
+    const NESTED: bool = true;
+
+    fn print(&self) -> String {
+        print_nested(self)
+    }
+
+    /// Besides `{…}` RocksDB takes a number, for the size of tables, as it was written once.
+    fn parse_into(&mut self, text: &str) -> Result<(), ValueError> {
+        if text.contains('=') {
+            return parse_nested(self, text);
+        }
+        self.max_table_files_size.parse_into(text)
+    }
+}
 
 impl OptionValue for CompressionOptions {
     const NESTED: bool = true;
@@ -113,42 +126,39 @@ impl OptionValue for CompressionOptions {
     /// `window_bits:level:strategy[:max_dict_bytes[:zstd_max_train_bytes[:parallel_threads]
     /// [:enabled[:max_dict_buffer_bytes[:use_zstd_dict_trainer]]]]]`.
     fn parse_into(&mut self, text: &str) -> Result<(), ValueError> {
-        if text.is_empty() || text.contains('=') || text.starts_with('{') {
+        let text = strip_braces(text);
+        if text.contains('=') {
             return parse_nested(self, text);
         }
-        let parts: Vec<&str> = text.split(':').collect();
-        let names: &[&str] = match parts.len() {
-            3..=5 => &[
-                "window_bits",
-                "level",
-                "strategy",
-                "max_dict_bytes",
-                "zstd_max_train_bytes",
-            ],
-            6 => &[
-                "window_bits",
-                "level",
-                "strategy",
-                "max_dict_bytes",
-                "zstd_max_train_bytes",
-                "enabled",
-            ],
-            7..=9 => &[
-                "window_bits",
-                "level",
-                "strategy",
-                "max_dict_bytes",
-                "zstd_max_train_bytes",
-                "parallel_threads",
-                "enabled",
-                "max_dict_buffer_bytes",
-                "use_zstd_dict_trainer",
-            ],
-            _ => return Err(ValueError::Positions),
+        let parts: Vec<&str> = match text {
+            "" => Vec::new(),
+            text => text.split(':').collect(),
         };
-        for (name, part) in names.iter().zip(parts) {
-            self.set_option(name, part).map_err(ValueError::Other)?;
+        // The last of six says whether it is enabled; threads came later.
+        let sixth = if parts.len() == 6 {
+            "enabled"
+        } else {
+            "parallel_threads"
+        };
+        let names = [
+            "window_bits",
+            "level",
+            "strategy",
+            "max_dict_bytes",
+            "zstd_max_train_bytes",
+            sixth,
+            "enabled",
+            "max_dict_buffer_bytes",
+            "use_zstd_dict_trainer",
+        ];
+        for (name, part) in names.iter().zip(&parts) {
+            if let Some(row) = Self::row(name) {
+                (row.set)(self, part)?;
+            }
         }
-        Ok(())
+        match parts.len() {
+            3..=9 => Ok(()),
+            _ => Err(ValueError::Positions),
+        }
     }
 }

@@ -132,10 +132,51 @@ fn values_parse_and_fail_as_rocksdb_does() {
             "",
             "Invalid argument: Error parsing max_open_files:stoi",
         ),
+        // Shifted out of its type, as there.
+        ("max_open_files", "3g", "-1073741824"),
+        ("max_open_files", "1T", "1"),
+        ("max_open_files", "0x10", "0"),
+        ("max_open_files", "7 7", "7"),
+        ("max_open_files", "{7}", "7"),
+        ("max_background_jobs", "1:2:3", "1"),
+        ("write_buffer_size", "1kb", "1024"),
         (
-            "max_open_files",
-            "3g",
-            "Invalid argument: Error parsing max_open_files:stoi",
+            "max_subcompactions",
+            "4294967296",
+            "Invalid argument: Error parsing max_subcompactions:4294967296",
+        ),
+        (
+            "bloom_locality",
+            "-1",
+            "Invalid argument: Error parsing bloom_locality:-1",
+        ),
+        ("allow_2pc", "{1}", "true"),
+        ("memtable_prefix_bloom_size_ratio", "4K", "4.000000"),
+        ("max_bytes_for_level_multiplier_additional", "{1:2}", "1:2"),
+        (
+            "info_log_level",
+            "2g",
+            "Invalid argument: No mapping for enum : info_log_level",
+        ),
+        (
+            "compression_opts",
+            "kZSTD",
+            "Invalid argument: Error parsing compression_opts:stoi",
+        ),
+        (
+            "compression_opts",
+            "",
+            "Invalid argument: unable to parse the specified CF option compression_opts",
+        ),
+        (
+            "compression_opts",
+            "1:2:3:4:5:6",
+            "Invalid argument: Error parsing compression_opts:",
+        ),
+        (
+            "compaction_options_fifo",
+            "True",
+            "Invalid argument: Error parsing compaction_options_fifo:stoull",
         ),
         ("write_buffer_size", "4M", "4194304"),
         ("write_buffer_size", "2t", "2199023255552"),
@@ -283,6 +324,19 @@ fn a_string_of_options_is_applied_whole_or_not_at_all() {
             "compression_opts={level=1",
             "Invalid argument: Mismatched curly braces for nested options",
         ),
+        (
+            "compression_opts={level=1}}",
+            "Invalid argument: Unexpected chars after nested options",
+        ),
+        (
+            "compression_opts={level=1} x",
+            "Invalid argument: Unexpected chars after nested options",
+        ),
+        (
+            "write_buffer_size=1;;num_levels=3",
+            "Invalid argument: Unexpected char in key",
+        ),
+        (";", "Invalid argument: Unexpected char in key"),
     ] {
         let e = apply_options_string(text, &mut db, &mut cf, &mut table).unwrap_err();
         assert_eq!(e.to_string(), want);

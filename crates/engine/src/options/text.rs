@@ -75,25 +75,63 @@ pub(crate) fn split_outside_braces(text: &str, separator: char) -> Result<Vec<&s
 /// only where they are parsed.
 ///
 /// # Errors
-/// `InvalidArgument` for a part without `=` or braces that do not match.
+/// `InvalidArgument`, in RocksDB's words, for a part without `=`, an empty one that is not the last, and braces
+/// that do not match.
 pub fn split_pairs(text: &str) -> Result<Vec<(String, String)>> {
+    let mut rest = text.trim();
+    while let Some(inner) = rest.strip_prefix('{').and_then(|t| t.strip_suffix('}')) {
+        rest = inner.trim();
+    }
     let mut pairs = Vec::new();
-    for part in split_outside_braces(strip_braces(text.trim()), ';')? {
-        if part.trim().is_empty() {
-            continue;
-        }
-        let Some((name, value)) = part.split_once('=') else {
+    while !rest.is_empty() {
+        let Some(at) = rest.find(['=', '{', '}', ';']) else {
             return Err(Error::invalid_argument(
                 "Mismatched key value pair, '=' expected",
             ));
+        };
+        let (name, behind) = rest.split_at(at);
+        let Some(behind) = behind.strip_prefix('=') else {
+            return Err(Error::invalid_argument("Unexpected char in key"));
         };
         let name = name.trim();
         if name.is_empty() {
             return Err(Error::invalid_argument("Empty key found"));
         }
+        let (value, behind) = next_value(behind.trim_start())?;
         pairs.push((name.to_string(), value.trim().to_string()));
+        rest = behind;
     }
     Ok(pairs)
+}
+
+/// The value at the start of `text`, with its braces, and what stands behind the semicolon after it.
+fn next_value(text: &str) -> Result<(&str, &str)> {
+    if !text.starts_with('{') {
+        return Ok(text.split_once(';').unwrap_or((text, "")));
+    }
+    let mut depth = 0usize;
+    let closing = text.char_indices().find(|(_, c)| {
+        match c {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            _ => {}
+        }
+        depth == 0
+    });
+    let Some((at, _)) = closing else {
+        return Err(Error::invalid_argument(
+            "Mismatched curly braces for nested options",
+        ));
+    };
+    let (value, behind) = text.split_at(at + 1);
+    let behind = behind.trim_start();
+    match behind.strip_prefix(';') {
+        Some(rest) => Ok((value, rest)),
+        None if behind.is_empty() => Ok((value, "")),
+        None => Err(Error::invalid_argument(
+            "Unexpected chars after nested options",
+        )),
+    }
 }
 
 /// Other names of options of a column family.

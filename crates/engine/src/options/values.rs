@@ -3,10 +3,13 @@
 //! | type | printed | accepted |
 //! |---|---|---|
 //! | bool | `true`, `false` | also `1`, `0` |
-//! | integer | decimal | decimal with suffix k, m, g, t (powers of 1024); `-n` wraps for unsigned 64 bits, as `strtoull` does |
-//! | float | six decimals, more if they matter | decimal |
+//! | integer | decimal | decimal with suffix k, m, g, t (powers of 1024); `-n` wraps for unsigned 64 bits; white space before it and whatever stands behind it mean nothing |
+//! | float | six decimals, more if they matter | decimal; the same |
 //! | string, object | as is | as is |
 //! | vector | joined by `:` | elements may stand in braces |
+//!
+//! One pair of braces around a value means nothing. All of this is as RocksDB reads them, which leaves numbers to
+//! the C library.
 
 #![cfg_attr(
     not(test),
@@ -18,6 +21,7 @@
     )
 )]
 
+use super::text::strip_braces;
 use spanlith_base::{Error, Result};
 
 /// Why a value does not parse.
@@ -25,10 +29,14 @@ use spanlith_base::{Error, Result};
 pub enum ValueError {
     /// Not a number; the C++ function that says so in RocksDB's text.
     Number(&'static str),
+    /// A number that is too large for its type, as it stands.
+    Range(String),
     /// Neither true nor false.
     Bool,
     /// Not a name of the enumeration.
     Enum,
+    /// The same, of an enumeration that RocksDB describes otherwise.
+    Unmapped,
     /// A struct has no field of this name.
     Field(String),
     /// Not the positions of a struct.
@@ -42,8 +50,10 @@ impl ValueError {
     pub fn into_error(self, name: &str) -> Error {
         match self {
             Self::Number(what) => Error::invalid_argument(format!("Error parsing {name}:{what}")),
+            Self::Range(value) => Error::invalid_argument(format!("Error parsing {name}:{value}")),
             Self::Bool => Error::invalid_argument(format!("Error parsing {name}:")),
             Self::Enum => Error::invalid_argument(format!("Error parsing:: {name}")),
+            Self::Unmapped => Error::invalid_argument(format!("No mapping for enum : {name}")),
             Self::Field(field) => {
                 Error::invalid_argument(format!("Unrecognized option: {name}.{field}"))
             }
@@ -74,7 +84,7 @@ impl OptionValue for bool {
     }
 
     fn parse_into(&mut self, text: &str) -> Result<(), ValueError> {
-        *self = match text {
+        *self = match strip_braces(text) {
             "true" | "1" => true,
             "false" | "0" => false,
             _ => return Err(ValueError::Bool),
@@ -83,29 +93,61 @@ impl OptionValue for bool {
     }
 }
 
-/// Digits, perhaps signed, perhaps with a size suffix.
-fn parse_integer(text: &str) -> Option<i128> {
-    let (digits, shift) = match text.char_indices().last()? {
-        (at, 'k' | 'K') => (text.get(..at)?, 10),
-        (at, 'm' | 'M') => (text.get(..at)?, 20),
-        (at, 'g' | 'G') => (text.get(..at)?, 30),
-        (at, 't' | 'T') => (text.get(..at)?, 40),
-        _ => (text, 0),
+/// White space of the C library.
+fn is_space(c: char) -> bool {
+    c.is_ascii_whitespace() || c == '\x0b'
+}
+
+/// The number at the start of `text`, and what stands behind it; `None` if there are no digits.
+fn leading_integer(text: &str) -> Option<(i128, &str)> {
+    let text = text.trim_start_matches(is_space);
+    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let len = unsigned.bytes().take_while(u8::is_ascii_digit).count();
+    let digits = unsigned.get(..len).filter(|d| !d.is_empty())?;
+    // More digits than fit are too large for every type.
+    let number = digits.parse::<i128>().unwrap_or(i128::MAX);
+    let number = if text.starts_with('-') {
+        -number
+    } else {
+        number
     };
-    digits.parse::<i128>().ok()?.checked_mul(1 << shift)
+    Some((number, unsigned.get(len..).unwrap_or_default()))
+}
+
+/// How far the size suffix at the start of `rest` shifts to the left.
+fn suffix_shift(rest: &str, has_tera: bool) -> u32 {
+    match rest.bytes().next() {
+        Some(b'k' | b'K') => 10,
+        Some(b'm' | b'M') => 20,
+        Some(b'g' | b'G') => 30,
+        Some(b't' | b'T') if has_tera => 40,
+        _ => 0,
+    }
+}
+
+fn parse_u64(text: &str) -> Result<u64, ValueError> {
+    const WHAT: ValueError = ValueError::Number("stoull");
+    let (number, rest) = leading_integer(text).ok_or(WHAT)?;
+    // A negative number wraps as long as its digits fit.
+    let number = match u64::try_from(number.unsigned_abs()) {
+        Ok(n) if number < 0 => n.wrapping_neg(),
+        Ok(n) => n,
+        Err(_) => return Err(WHAT),
+    };
+    Ok(number << suffix_shift(rest, true))
 }
 
 macro_rules! integers {
-    ($($ty:ty, $what:literal;)*) => {$(
+    ($($ty:ty, $parse:expr;)*) => {$(
         impl OptionValue for $ty {
             fn print(&self) -> String {
                 self.to_string()
             }
 
             fn parse_into(&mut self, text: &str) -> Result<(), ValueError> {
-                *self = parse_integer(text)
-                    .and_then(|n| n.try_into().ok())
-                    .ok_or(ValueError::Number($what))?;
+                let text = strip_braces(text);
+                let parse: fn(&str) -> Result<$ty, ValueError> = $parse;
+                *self = parse(text)?;
                 Ok(())
             }
         }
@@ -113,26 +155,30 @@ macro_rules! integers {
 }
 
 integers! {
-    u8, "stoull";
-    u32, "stoull";
-    i32, "stoi";
-    i64, "stoll";
+    u8, |text| parse_u64(text)?.try_into().map_err(|_| ValueError::Range(text.to_string()));
+    u32, |text| parse_u64(text)?.try_into().map_err(|_| ValueError::Range(text.to_string()));
+    u64, parse_u64;
+    i32, |text| {
+        const WHAT: ValueError = ValueError::Number("stoi");
+        let (number, rest) = leading_integer(text).ok_or(WHAT)?;
+        let number = i32::try_from(number).map_err(|_| WHAT)?;
+        Ok(number << suffix_shift(rest, false))
+    };
+    i64, |text| {
+        const WHAT: ValueError = ValueError::Number("stoll");
+        let (number, rest) = leading_integer(text).ok_or(WHAT)?;
+        let number = i64::try_from(number).map_err(|_| WHAT)?;
+        Ok(number << suffix_shift(rest, true))
+    };
 }
 
-impl OptionValue for u64 {
-    fn print(&self) -> String {
-        self.to_string()
-    }
-
-    fn parse_into(&mut self, text: &str) -> Result<(), ValueError> {
-        let n = parse_integer(text).ok_or(ValueError::Number("stoull"))?;
-        *self = match (u64::try_from(n), i64::try_from(n)) {
-            (Ok(n), _) => n,
-            (Err(_), Ok(negative)) => negative.cast_unsigned(),
-            _ => return Err(ValueError::Number("stoull")),
-        };
-        Ok(())
-    }
+/// The number at the start of `text`.
+fn leading_float(text: &str) -> Option<f64> {
+    let text = text.trim_start_matches(is_space);
+    // The longest start that is a number; numbers are short.
+    let ends = text.char_indices().map(|(at, c)| at + c.len_utf8());
+    let number = |end: usize| text.get(..end).and_then(|t| t.parse::<f64>().ok());
+    ends.take(64).filter_map(number).last()
 }
 
 impl OptionValue for f64 {
@@ -146,11 +192,8 @@ impl OptionValue for f64 {
     }
 
     fn parse_into(&mut self, text: &str) -> Result<(), ValueError> {
-        let n: f64 = text.parse().map_err(|_| ValueError::Number("stod"))?;
-        if n.is_nan() {
-            return Err(ValueError::Number("stod"));
-        }
-        *self = n;
+        let number = leading_float(strip_braces(text)).filter(|n| !n.is_nan());
+        *self = number.ok_or(ValueError::Number("stod"))?;
         Ok(())
     }
 }
@@ -184,9 +227,10 @@ impl<T: OptionValue + Default> OptionValue for Vec<T> {
 
     fn parse_into(&mut self, text: &str) -> Result<(), ValueError> {
         let mut all = Vec::new();
+        let text = strip_braces(text);
         for part in super::text::split_outside_braces(text, ':').map_err(ValueError::Other)? {
             let mut value = T::default();
-            value.parse_into(super::text::strip_braces(part.trim()))?;
+            value.parse_into(strip_braces(part.trim()))?;
             all.push(value);
         }
         *self = all;

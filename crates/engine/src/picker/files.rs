@@ -51,7 +51,7 @@ pub fn pick_files(input: &PickerInput<'_>, named: &NamedFiles<'_>) -> Result<Com
         match input.version.locate(number) {
             None => {
                 return Err(Error::invalid_argument(format!(
-                    "Specified compaction input file {name} does not exist in column family {}.",
+                    "Specified compaction input file /{name} does not exist in column family {}.",
                     named.family
                 )));
             }

@@ -443,15 +443,51 @@ impl DbIter {
         self.parts.comparator.same_key(key, &self.key)
     }
 
-    /// Counts an internal key that is passed over; false when the budget is used up.
+    /// Whether more internal keys were passed over than may be.
     #[inline]
-    fn skip_one(&mut self) -> bool {
-        self.skipped += 1;
-        if self.parts.max_skipped != 0 && self.skipped > self.parts.max_skipped {
-            self.fail(Error::incomplete("Too many internal keys skipped."));
-            return false;
+    fn skipped_too_many(&self) -> bool {
+        self.parts.max_skipped != 0 && self.skipped > self.parts.max_skipped
+    }
+
+    #[cold]
+    fn fail_skipping(&mut self) {
+        self.fail(Error::incomplete("Too many internal keys skipped."));
+    }
+
+    /// Forward, after too many keys were passed over: an error if another entry lies ahead, as in RocksDB, and
+    /// the end otherwise.
+    #[cold]
+    fn run_out(&mut self, follows: bool) {
+        loop {
+            if follows {
+                self.parts.inner.next_following();
+            } else {
+                self.parts.inner.next();
+            }
+            if !self.parts.inner.valid() {
+                return self.end();
+            }
+            let user = keys::user_key(self.parts.inner.key());
+            let c = &self.parts.comparator;
+            let beyond = self
+                .parts
+                .upper
+                .as_ref()
+                .is_some_and(|u| c.compare_without_timestamp(user, true, u, false).is_ge());
+            let view = &mut self.parts.view;
+            if beyond || (!view.is_plain() && view.leaves_prefix(user)) {
+                self.at = At::None;
+                return;
+            }
+            if self.parts.ranges.met() {
+                match self.covered() {
+                    Some(false) => {}
+                    Some(true) => continue,
+                    None => return,
+                }
+            }
+            return self.fail_skipping();
         }
-        true
     }
 
     /// Whether a range tombstone deletes the merged stream's entry; `None` after an error.
@@ -604,8 +640,9 @@ impl DbIter {
                     self.passed.newer += 1;
                 }
             }
-            if !self.skip_one() {
-                return;
+            self.skipped += 1;
+            if self.skipped_too_many() {
+                return self.run_out(FOLLOWS);
             }
             if hidden > RESEEK_AFTER && self.parts.view.is_plain() {
                 hidden = 0;
@@ -692,11 +729,15 @@ impl DbIter {
             let tag = keys::tag(self.parts.inner.key());
             match ValueType::from_byte(keys::tag_type(tag)) {
                 Some(ValueType::Merge) => operands.push(self.parts.inner.value_pinned()),
+                // The end of the history counts as used, as in RocksDB: the next move does not pass it over.
                 Some(
                     ValueType::Deletion
                     | ValueType::SingleDeletion
                     | ValueType::DeletionWithTimestamp,
-                ) => break,
+                ) => {
+                    self.parts.inner.next();
+                    break;
+                }
                 kind => {
                     let bytes = self.parts.inner.value_pinned();
                     match kind.map(|kind| Stored::of(kind, bytes)) {
@@ -704,6 +745,7 @@ impl DbIter {
                         Some(Err(e)) => return self.fail(e),
                         Some(Ok(None)) | None => return self.fail_type(tag),
                     }
+                    self.parts.inner.next();
                     break;
                 }
             }

@@ -8,11 +8,11 @@ use std::path::Path;
 /// Longest sensible small file.
 const LIMIT: u64 = 64 << 10;
 
-/// Number of the MANIFEST that CURRENT names.
+/// Number of the MANIFEST that CURRENT names. An error's text names the file, as RocksDB's does, without the path.
 pub(crate) fn read_current(env: &Env, dir: &Path) -> Result<u64> {
     let path = dir.join(filenames::CURRENT_FILE);
     let content = env.fs.read_all(&path, LIMIT)?;
-    filenames::parse_current(&content).map_err(|e| e.with_path(&path))
+    filenames::parse_current(&content)
 }
 
 /// The database id, if there is an IDENTITY file.

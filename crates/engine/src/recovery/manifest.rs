@@ -533,7 +533,8 @@ impl<'a> Replay<'a> {
             return Err(Error::corruption(text));
         }
         let left_out = self.families.values().filter(|f| f.opened.is_none());
-        let left_out: Vec<&str> = left_out.map(|f| f.name.as_str()).collect();
+        // RocksDB's map mostly lists the newest first.
+        let left_out: Vec<&str> = left_out.map(|f| f.name.as_str()).rev().collect();
         if !left_out.is_empty() && !self.expect.read_only {
             return Err(Error::invalid_argument(format!(
                 "Column families not opened: {}",

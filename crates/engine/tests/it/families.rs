@@ -98,7 +98,7 @@ fn all_families_must_be_named_to_write_but_not_to_read() {
     let e = open(&env, &[]).unwrap_err();
     assert_eq!(
         e.to_string(),
-        "Invalid argument: Column families not opened: a, b"
+        "Invalid argument: Column families not opened: b, a"
     );
     let e = open(&env, &["a", "b", "c"]).unwrap_err();
     assert_eq!(

@@ -1,6 +1,9 @@
 //! Mistakes found by `spanlith-stress`, in their smallest form.
 
-use spanlith::{Db, ReadOptions, WriteOptions};
+use spanlith::{
+    BottommostCompaction, CompactRangeOptions, CompactionFilter, Comparator, Db, Error,
+    FilterDecision, FilterValue, ReadOptions, StringAppend, UserComparator, WriteOptions,
+};
 use spanlith_env::{Env, FileSystem, MemFs};
 use std::path::Path;
 use std::sync::Arc;
@@ -9,6 +12,13 @@ fn open_in(fs: &MemFs) -> Db {
     let (env, _, _) = Env::test(Arc::new(fs.clone()), 1);
     let builder = Db::builder("/db").create_if_missing(true);
     builder.env(env).no_info_log().open().unwrap()
+}
+
+/// Reads that may pass over so many internal keys in a step.
+fn passing(most: u64) -> ReadOptions {
+    let mut options = ReadOptions::new();
+    options.max_skipped = most;
+    options
 }
 
 fn names(fs: &MemFs, ending: &str) -> Vec<String> {
@@ -210,4 +220,154 @@ fn a_cursor_does_not_hold_the_snapshot_it_was_made_with() {
     cf.compact_range(None, None).unwrap();
     assert!(cursor.seek_to_first().unwrap());
     assert_eq!(cursor.value(), b"1");
+}
+
+/// `set_options` forgot that there is a filter, and a manual compaction listed tables below as they were.
+#[test]
+fn a_filter_meets_what_a_manual_compaction_moves_after_options_were_changed() {
+    struct Everything;
+    impl CompactionFilter for Everything {
+        fn name(&self) -> &str {
+            "everything"
+        }
+        fn filter(&self, _level: usize, _key: &[u8], _value: FilterValue<'_>) -> FilterDecision {
+            FilterDecision::Remove
+        }
+    }
+    let fs = MemFs::new();
+    let (env, _, _) = Env::test(Arc::new(fs), 1);
+    let builder = Db::builder("/db").create_if_missing(true).env(env);
+    let builder = builder.compaction_filter(Arc::new(Everything));
+    let db = builder.no_info_log().open().unwrap();
+    let cf = db.default_cf();
+    cf.set_options(&[("ttl", "1000")]).unwrap();
+    cf.put("k", "v").unwrap();
+    let options = CompactRangeOptions {
+        bottommost: BottommostCompaction::Skip,
+        ..CompactRangeOptions::default()
+    };
+    cf.compact_range_opt(None, None, &options).unwrap();
+    assert_eq!(cf.get("k").unwrap(), None);
+}
+
+/// What ends the history of a key counts as used by the merge: the next move does not pass it over.
+#[test]
+fn a_merge_takes_the_value_below_it_off_the_keys_that_may_be_passed_over() {
+    let fs = MemFs::new();
+    let (env, _, _) = Env::test(Arc::new(fs), 1);
+    let builder = Db::builder("/db").create_if_missing(true).env(env);
+    let builder = builder.merge_operator(Arc::new(StringAppend::new(b",")));
+    let db = builder.no_info_log().open().unwrap();
+    let cf = db.default_cf();
+    for key in ["a", "b"] {
+        cf.put(key, "1").unwrap();
+        cf.put(key, "2").unwrap();
+        cf.merge(key, "3").unwrap();
+    }
+    // One older value of each key is left to be passed over, and at the end nothing lies behind it.
+    let count = |most: u64| -> Result<usize, Error> {
+        let mut cursor = cf.cursor(passing(most));
+        let mut count = 0;
+        let mut valid = cursor.seek_to_first()?;
+        while valid {
+            count += 1;
+            valid = cursor.next()?;
+        }
+        Ok(count)
+    };
+    assert_eq!(count(1).unwrap(), 2);
+    cf.put("a", "1").unwrap();
+    cf.put("a", "1").unwrap();
+    // Now four of `a`, and `b` lies ahead.
+    assert_eq!(
+        count(1).unwrap_err().to_string(),
+        "Result incomplete: Too many internal keys skipped."
+    );
+}
+
+/// The last key may be followed by as many old versions of itself as one likes to pass over, and one more: an
+/// error needs another entry ahead.
+#[test]
+fn keys_passed_over_count_only_if_another_lies_ahead() {
+    let fs = MemFs::new();
+    let db = open_in(&fs);
+    let cf = db.default_cf();
+    for value in 0..3 {
+        cf.put("k", value.to_string()).unwrap();
+    }
+    let mut cursor = cf.cursor(passing(1));
+    assert!(cursor.seek_to_first().unwrap());
+    assert!(!cursor.next().unwrap());
+    cf.put("k", "3").unwrap();
+    let mut cursor = cf.cursor(passing(1));
+    assert!(cursor.seek_to_first().unwrap());
+    assert!(cursor.next().is_err());
+}
+
+/// Options of a read that live on kept the snapshot they name alive after it was released.
+#[test]
+fn a_released_snapshot_protects_nothing_whoever_still_has_it() {
+    let fs = MemFs::new();
+    let db = open_in(&fs);
+    let snapshot = db.snapshot();
+    let options = ReadOptions::new().snapshot(&snapshot);
+    snapshot.release();
+    assert_eq!(db.int_property("rocksdb.num-snapshots"), Some(0));
+    drop((snapshot, options));
+    assert_eq!(db.int_property("rocksdb.num-snapshots"), Some(0));
+}
+
+/// RocksDB's words; a tailing iterator has no view that could be moved.
+#[test]
+fn a_tailing_cursor_refuses_to_be_refreshed() {
+    let fs = MemFs::new();
+    let db = open_in(&fs);
+    let mut options = ReadOptions::new();
+    options.tailing = true;
+    let mut cursor = db.default_cf().cursor(options);
+    let e = cursor.refresh(None).unwrap_err();
+    assert_eq!(e.to_string(), "Not implemented: Refresh() is not supported");
+}
+
+/// Backward, a key had the bytes of its oldest version.
+#[test]
+fn of_keys_that_are_equal_to_the_user_the_newest_is_shown_in_both_directions() {
+    struct NoCase;
+    impl UserComparator for NoCase {
+        fn name(&self) -> &str {
+            "test.NoCase"
+        }
+        fn compare(&self, a: &[u8], b: &[u8]) -> std::cmp::Ordering {
+            a.to_ascii_lowercase().cmp(&b.to_ascii_lowercase())
+        }
+    }
+    let fs = MemFs::new();
+    let (env, _, _) = Env::test(Arc::new(fs), 1);
+    let builder = Db::builder("/db").create_if_missing(true).env(env);
+    let builder = builder.comparator(Comparator::User(Arc::new(NoCase)));
+    let db = builder.no_info_log().open().unwrap();
+    let cf = db.default_cf();
+    for key in ["KEY", "Key", "key"] {
+        cf.put(key, key).unwrap();
+    }
+    let mut cursor = cf.cursor(ReadOptions::new());
+    assert!(cursor.seek_to_first().unwrap());
+    assert_eq!(cursor.key(), b"key");
+    assert!(cursor.seek_to_last().unwrap());
+    assert_eq!((cursor.key(), cursor.value()), (&b"key"[..], &b"key"[..]));
+}
+
+/// What a database that is open for reading took from its logs counted as sealed.
+#[test]
+fn a_read_only_database_counts_what_its_logs_held_as_active() {
+    let fs = MemFs::new();
+    let db = open_in(&fs);
+    db.default_cf().put("k", "v").unwrap();
+    drop(db);
+    let (env, _, _) = Env::test(Arc::new(fs), 1);
+    let db = Db::builder("/db").env(env).open_read_only().unwrap();
+    let count = |name: &str| db.int_property(&format!("rocksdb.num-{name}"));
+    assert_eq!(count("entries-active-mem-table"), Some(1));
+    assert_eq!(count("entries-imm-mem-tables"), Some(0));
+    assert_eq!(count("immutable-mem-table"), Some(0));
 }

@@ -60,6 +60,11 @@ pub trait TablePropertiesCollectorFactory: Send + Sync {
         self.name().to_string()
     }
 
+    /// What the info log says of it.
+    fn log_text(&self) -> String {
+        self.name().to_string()
+    }
+
     /// A collector for one table; `None`: none for this one.
     fn create(&self, context: &CollectorContext) -> Option<Box<dyn TablePropertiesCollector>>;
 }
@@ -82,6 +87,14 @@ impl Collectors {
             true => String::new(),
             false => format!("{{{}}}", texts.join(":")),
         }
+    }
+}
+
+impl Collectors {
+    /// What the info log says of them.
+    pub fn log_text(&self) -> String {
+        let texts: Vec<String> = self.0.iter().map(|f| f.log_text()).collect();
+        texts.join("; ")
     }
 }
 

@@ -51,6 +51,16 @@ impl TablePropertiesCollectorFactory for CompactOnDeletion {
         )
     }
 
+    fn log_text(&self) -> String {
+        format!(
+            "{} (Sliding window size = {} Deletion trigger = {} Deletion ratio = {})",
+            Self::NAME,
+            self.window_size,
+            self.deletion_trigger,
+            self.deletion_ratio
+        )
+    }
+
     fn create(&self, _context: &CollectorContext) -> Option<Box<dyn TablePropertiesCollector>> {
         Some(Box::new(Window {
             limits: *self,

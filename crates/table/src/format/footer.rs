@@ -179,7 +179,7 @@ impl Footer {
         let stored = word(f, 5)?;
         if computed != stored {
             return Err(Error::corruption(format!(
-                "footer at {offset} checksum mismatch: stored = {stored}, computed = {computed}"
+                "Footer at {offset} checksum mismatch: stored = {stored}, computed = {computed}"
             )));
         }
         if f.get(33..41).is_none_or(|r| r.iter().any(|&b| b != 0)) {

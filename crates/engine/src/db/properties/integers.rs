@@ -1,6 +1,6 @@
 //! Properties that are numbers: a table of name → function.
 
-use crate::core::{DbState, Engine, Family, FamilyState};
+use crate::core::{DbState, Engine, Family, FamilyState, Immutable};
 use crate::version::{FileMeta, LevelTargets, Version, sstable_key_compare};
 use spanlith_base::Comparator;
 use spanlith_memtable::MemTable;
@@ -19,12 +19,15 @@ type IntProperty = fn(&At<'_>) -> u64;
 
 /// Integer properties, without the prefix `rocksdb.`.
 const INTEGERS: &[(&str, IntProperty)] = &[
-    ("num-immutable-mem-table", |p| p.f.imm.len() as u64),
+    ("num-immutable-mem-table", |p| sealed(p).len() as u64),
     ("num-immutable-mem-table-flushed", |_| 0),
     ("mem-table-flush-pending", |p| {
         u64::from(p.f.flush_scheduled && !p.f.flush_running)
     }),
-    ("num-running-flushes", |p| u64::from(p.f.flush_running)),
+    // A job that has nothing left to write is as good as over: whoever waited for it does not meet it.
+    ("num-running-flushes", |p| {
+        u64::from(p.f.flush_running && !p.f.imm.is_empty())
+    }),
     ("compaction-pending", |p| {
         // Queued but not started, and due but not yet queued.
         let due = p.f.compaction_due && !p.s.trouble.refuses() && p.s.compactions_running == 0;
@@ -39,16 +42,15 @@ const INTEGERS: &[(&str, IntProperty)] = &[
     }),
     ("cur-size-all-mem-tables", |p| all_memtables(p.f)),
     ("size-all-mem-tables", |p| all_memtables(p.f)),
-    ("num-entries-active-mem-table", |p| {
-        p.f.mem.len() + p.f.mem.range_deletes()
-    }),
+    ("num-entries-active-mem-table", |p| active(p, entries)),
     ("num-entries-imm-mem-tables", |p| {
-        let entries = |m: &MemTable| m.len() + m.range_deletes();
-        p.f.imm.iter().map(|i| entries(&i.mem)).sum()
+        sealed(p).iter().map(|i| entries(&i.mem)).sum()
     }),
-    ("num-deletes-active-mem-table", |p| p.f.mem.deletes()),
+    ("num-deletes-active-mem-table", |p| {
+        active(p, MemTable::deletes)
+    }),
     ("num-deletes-imm-mem-tables", |p| {
-        p.f.imm.iter().map(|i| i.mem.deletes()).sum()
+        sealed(p).iter().map(|i| i.mem.deletes()).sum()
     }),
     ("estimate-num-keys", estimate_num_keys),
     ("estimate-table-readers-mem", |p| {
@@ -118,6 +120,22 @@ const INTEGERS: &[(&str, IntProperty)] = &[
             .sum()
     }),
 ];
+
+/// Sealed memtables. A database that is open for reading has none: what it read from logs counts as active, as in
+/// RocksDB.
+fn sealed<'a>(p: &At<'a>) -> &'a [Immutable] {
+    if p.e.c.read_only { &[] } else { &p.f.imm }
+}
+
+/// A count of the active memtable.
+fn active(p: &At<'_>, count: impl Fn(&MemTable) -> u64) -> u64 {
+    let logged = if p.e.c.read_only { &p.f.imm[..] } else { &[] };
+    count(&p.f.mem) + logged.iter().map(|i| count(&i.mem)).sum::<u64>()
+}
+
+fn entries(mem: &MemTable) -> u64 {
+    mem.len() + mem.range_deletes()
+}
 
 fn cache(f: &FamilyState, of: impl Fn(&spanlith_table::BlockCache) -> u64) -> u64 {
     f.family.cache.readers.cache.as_ref().map_or(0, of)

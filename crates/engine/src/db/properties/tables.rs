@@ -52,10 +52,11 @@ pub(super) fn sum(version: &Version, cache: &TableCache, level: Option<usize>) -
     sum
 }
 
-/// Bytes of keys and values per byte of data blocks in a level; -1 if it is empty.
+/// Bytes of keys and values per byte of the files of a level; -1 if it is empty.
 pub(super) fn compression_ratio(version: &Version, cache: &TableCache, level: usize) -> f64 {
     let sum = sum(version, cache, Some(level)).p;
-    match sum.data_size {
+    let files = version.files(level).iter().map(|f| f.size).sum::<u64>();
+    match files {
         0 => -1.0,
         bytes => (sum.raw_key_size + sum.raw_value_size) as f64 / bytes as f64,
     }

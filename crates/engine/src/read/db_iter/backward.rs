@@ -5,7 +5,7 @@ use super::{At, DbIter, SKIP_RANGE_AFTER};
 use crate::read::get::unknown_type;
 use crate::read::stored::Stored;
 use spanlith_base::keys::{self, ValueType};
-use spanlith_base::{Pinned, Result};
+use spanlith_base::{Comparator, Pinned, Result};
 
 impl DbIter {
     /// Last key at or before `target`.
@@ -60,6 +60,18 @@ impl DbIter {
                     .extend_from_slice(keys::user_key(self.parts.inner.key()));
                 // Step before every version of the key, newer invisible ones included.
                 while self.parts.inner.valid() && self.on_saved_key() {
+                    if !self.skip_one_back() {
+                        return;
+                    }
+                    self.parts.inner.prev();
+                }
+            }
+            // What the merge has read counts once more on the way back.
+            At::Merged if self.parts.max_skipped != 0 && self.parts.inner.valid() => {
+                while self.parts.inner.valid() && self.at_or_behind_saved_key() {
+                    if !self.skip_one_back() {
+                        return;
+                    }
                     self.parts.inner.prev();
                 }
             }
@@ -71,6 +83,14 @@ impl DbIter {
             At::Saved => {}
         }
         self.find_backward();
+    }
+
+    /// Whether the merged stream's entry has the key of the current one, or a larger key.
+    fn at_or_behind_saved_key(&self) -> bool {
+        let c = &self.parts.comparator;
+        let key = keys::user_key(self.parts.inner.key());
+        c.compare_without_timestamp(key, true, &self.key, true)
+            .is_ge()
     }
 
     /// Backward: moves the stream of an entry that is deleted to before the range, if newer places
@@ -94,6 +114,17 @@ impl DbIter {
                 false
             }
         }
+    }
+
+    /// Counts an internal key that is passed over; false if there were too many before it.
+    #[inline]
+    fn skip_one_back(&mut self) -> bool {
+        if self.skipped_too_many() {
+            self.fail_skipping();
+            return false;
+        }
+        self.skipped += 1;
+        true
     }
 
     /// Finds the visible entry of the largest key at or before where the merged stream stands.
@@ -142,7 +173,7 @@ impl DbIter {
                     self.value.clear();
                     self.value.extend_from_slice(self.parts.inner.value());
                     self.passed.hidden += 1;
-                    if !self.skip_one() {
+                    if !self.skip_one_back() {
                         return;
                     }
                     self.parts.inner.prev();
@@ -160,6 +191,9 @@ impl DbIter {
             };
             if found || self.error.is_some() {
                 return;
+            }
+            if self.skipped_too_many() {
+                return self.fail_skipping();
             }
         }
         self.end();
@@ -186,7 +220,7 @@ impl DbIter {
                 self.value.clear();
                 self.value.extend_from_slice(self.parts.inner.value());
             }
-            if !self.skip_one() {
+            if !self.skip_one_back() {
                 return false;
             }
             self.parts.inner.prev();
@@ -240,12 +274,16 @@ impl DbIter {
         let mut operands: Vec<Pinned> = Vec::new(); // oldest first
         while self.parts.inner.valid() && self.on_saved_key() {
             let tag = keys::tag(self.parts.inner.key());
+            let mut is_covered = false;
             if keys::tag_sequence(tag) <= self.parts.snapshot && self.takes_version() {
                 let mut kind = ValueType::from_byte(keys::tag_type(tag));
                 if self.parts.ranges.met() {
                     match self.covered() {
                         Some(false) => {}
-                        Some(true) => kind = Some(ValueType::Deletion),
+                        Some(true) => {
+                            kind = Some(ValueType::Deletion);
+                            is_covered = true;
+                        }
                         None => return false,
                     }
                 }
@@ -292,7 +330,8 @@ impl DbIter {
                 newest = kind;
             }
             self.passed.hidden += 1;
-            if !self.skip_one() {
+            // What ranges delete is no key that was passed over, as in RocksDB.
+            if !is_covered && !self.skip_one_back() {
                 return false;
             }
             self.parts.inner.prev();
@@ -335,10 +374,15 @@ impl DbIter {
     /// becomes the one that is shown.
     #[inline]
     fn takes_version(&mut self) -> bool {
+        let user = keys::user_key(self.parts.inner.key());
         if self.parts.view.is_plain() {
+            // Keys that a comparator of the user's calls equal may differ: the newest is the one shown.
+            if matches!(self.parts.comparator, Comparator::User(_)) {
+                self.key.clear();
+                self.key.extend_from_slice(user);
+            }
             return true;
         }
-        let user = keys::user_key(self.parts.inner.key());
         let seen = self.parts.view.sees(&self.parts.comparator, user);
         if seen {
             self.key.clear();
