@@ -121,16 +121,16 @@ impl DamageReport {
 /// table in `docs/testing.md`.
 pub const MAY_SHORTEN: [&str; 3] = [".log", "MANIFEST", "CURRENT"];
 
-/// A foreign MANIFEST names components or families that the caller did not give: RocksDB's texts, without a
-/// file. Clients read the list of families in the second.
-fn text_of_objects(e: &Error) -> bool {
+/// The MANIFEST of another database names components and families that the caller did not give: RocksDB's
+/// texts name these, not the file.
+fn text_of_objects(e: &Error, damage: &Damage) -> bool {
     let text = e.to_string();
     text.contains("does not match existing comparator")
-        || text.contains("Column families not opened: ")
+        || matches!(damage, Damage::Foreign) && text.contains("Column families not opened: ")
 }
 
-fn vague(e: &Error) -> bool {
-    if text_of_objects(e) {
+fn vague(e: &Error, damage: &Damage) -> bool {
+    if text_of_objects(e, damage) {
         return false;
     }
     let fair = matches!(
@@ -162,7 +162,7 @@ fn outcome(image: &Image, file: &File, damage: &Damage) -> (Outcome, String) {
     let mut world = World::on(&image.program.setup, fs, None);
     let opened = catch_unwind(AssertUnwindSafe(|| {
         match world.open(&image.program.tuning) {
-            Err(e) if vague(&e) => (Outcome::Vague, e.to_string()),
+            Err(e) if vague(&e, damage) => (Outcome::Vague, e.to_string()),
             Err(e) => (Outcome::Refused, e.to_string()),
             Ok(db) => match read_all(&db, &image.history) {
                 Ok(found) => judge(image, &found),
