@@ -23,20 +23,43 @@ use std::time::{Duration, Instant};
 const USAGE: &str = "\
 usage: spanlith-stress PROGRAMME [--seed S] ...
   model    [--ops N] [--real N]         random programs against a reference
-  crash    [--states N] [--workload W]  power loss at every change
+  crash    [--states N] [--workload W] [--images N] [--double N]
+                                        power loss at every change
   damage   [--cases N] [--per-image N] [--jobs N] [--image I]
                                         files at rest, changed in every way
   faults   [--runs N] [--jobs N] [--run I]
                                         one failing call, at every place
   beside   --ours LIB --peer LIB [--damages N] [--faults N]
                                         both under the same damage and failing calls
-  kill     [--rounds N] [--dir D]       real processes, killed
-  threads  [--rounds N] [--writers N]   writers and readers at once
+  kill     [--rounds N] [--dir D] [--writers N]
+                                        real processes, killed
+  threads  [--rounds N] [--writers N] [--readers N]
+                                        writers and readers at once
   histories [--rounds N]                linearizability of what threads saw
-  diff     --ours LIB --peer LIB [--programs N] [--jobs N] [--replay FILE]
+  diff     --ours LIB --peer LIB [--programs N] [--first N] [--jobs N] [--reduce N] [--replay FILE]
                                         against RocksDB through the C functions
   replay   FILE                         a program that model printed
 ";
+
+/// Flags of each programme.
+const FLAGS: [(&str, &[&str]); 11] = [
+    ("model", &["seed", "ops", "real"]),
+    ("crash", &["seed", "states", "workload", "images", "double"]),
+    ("damage", &["seed", "cases", "per-image", "jobs", "image"]),
+    ("faults", &["seed", "runs", "jobs", "run"]),
+    ("beside", &["seed", "ours", "peer", "damages", "faults"]),
+    ("kill", &["seed", "rounds", "dir", "writers"]),
+    ("kill-child", &[]),
+    ("threads", &["seed", "rounds", "writers", "readers"]),
+    ("histories", &["seed", "rounds"]),
+    (
+        "diff",
+        &[
+            "seed", "ours", "peer", "programs", "first", "jobs", "reduce", "replay",
+        ],
+    ),
+    ("replay", &[]),
+];
 
 struct Args {
     words: Vec<String>,
@@ -146,8 +169,32 @@ fn libraries(args: &Args, programme: &str) -> Result<(PathBuf, PathBuf), ExitCod
     }
 }
 
+/// Ends the process if a flag is none of the programme's.
+fn check_flags(args: &Args, programme: &str) {
+    let Some((_, known)) = FLAGS.iter().find(|(name, _)| *name == programme) else {
+        return;
+    };
+    for name in args.flags.keys() {
+        if !known.contains(&name.as_str()) {
+            let known: Vec<String> = known.iter().map(|k| format!("--{k}")).collect();
+            eprintln!(
+                "spanlith-stress {programme}: --{name} is unknown; it takes {}",
+                known.join(" ")
+            );
+            std::process::exit(2);
+        }
+    }
+}
+
 fn main() -> ExitCode {
     let args = Args::read();
+    if args.flags.contains_key("help") {
+        print!("{USAGE}");
+        return ExitCode::SUCCESS;
+    }
+    if let Some(programme) = args.words.first() {
+        check_flags(&args, programme);
+    }
     // Panics are failures that are reported once, with their program.
     std::panic::set_hook(Box::new(|_| {}));
     match args.words.first().map(String::as_str) {
