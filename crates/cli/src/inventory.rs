@@ -98,6 +98,8 @@ pub struct Inventory {
     pub log_ends: BTreeMap<u64, u64>,
     /// Logs that a recovery cut, and where.
     pub log_cuts: BTreeMap<u64, u64>,
+    /// The oldest log that recovery needs, which was there when the MANIFEST said so; 0 if it does not say.
+    pub oldest_log: u64,
     /// Families by id; always holds the default one.
     pub families: BTreeMap<u32, Family>,
     /// Ids of dropped families.
@@ -201,6 +203,7 @@ impl Inventory {
             manifest_end: 0,
             log_ends: BTreeMap::new(),
             log_cuts: BTreeMap::new(),
+            oldest_log: 0,
             edits: 0,
             families: BTreeMap::from([(
                 0,
@@ -495,6 +498,7 @@ impl Inventory {
         }
         self.log_ends.extend(e.log_ends.iter().copied());
         self.log_cuts.extend(e.log_cuts.iter().copied());
+        self.oldest_log = e.oldest_log.unwrap_or(self.oldest_log);
         if let Some(id) = &e.db_id {
             self.db_id = Some(String::from_utf8_lossy(id).into_owned());
         }

@@ -210,6 +210,17 @@ fn check_files(i: &Inventory, scope: Scope<'_>, verifier: &mut Verifier<'_>) -> 
     let mut missing = i.log_ends.range(i.first_live_log()..);
     let newest = logs.last().copied();
     let gone = missing.by_ref().map(|l| *l.0).filter(|n| !logs.contains(n));
+    let oldest = i.oldest_log;
+    if oldest > 0 && oldest >= i.first_live_log() && !logs.contains(&oldest) {
+        // A directory without any log is a copy that was made without them.
+        if let Some(later) = logs.iter().find(|&&n| n > oldest) {
+            let what = format!(
+                "asks for log {oldest:06}, which is gone though log {later:06} is there: it has lost its \
+                 last records, or the log was taken away"
+            );
+            verifier.add(Finding::damage(&i.manifest, Some(i.manifest_end), what));
+        }
+    }
     let mut told = None;
     for number in gone.collect::<Vec<_>>().into_iter().chain(logs.clone()) {
         let name = filenames::log_file_name(number);

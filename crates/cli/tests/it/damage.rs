@@ -201,3 +201,32 @@ fn another_table_under_the_name_is_found_by_its_unique_id() {
     assert!(text.contains("unique ID"), "{text}");
     assert!(text.contains("the MANIFEST says"), "{text}");
 }
+
+#[test]
+fn a_log_that_is_gone_from_before_a_later_one_is_found_in_the_manifest() {
+    let temp = TempDir::new("cli gone log");
+    let (live, dir) = (temp.join("live"), temp.join("copy"));
+    let db_live = spanlith::Db::open(&live).unwrap();
+    let cf = db_live.default_cf();
+    let other = db_live.create_cf(spanlith::FamilyOptions::new("other"));
+    other.unwrap().put("holds", "the log").unwrap();
+    for round in 0..2 {
+        cf.put("key", format!("{round}")).unwrap();
+        cf.flush(true).unwrap();
+    }
+    cf.put("key", "last").unwrap();
+    spanlith_testkit::copy_dir(&live, &dir);
+    drop((cf, db_live));
+    assert_eq!(findings(&dir), []);
+    let files = contents(&dir);
+    let logs: Vec<_> = files.keys().filter(|n| n.ends_with(".log")).collect();
+    assert!(logs.len() > 1, "{logs:?}");
+    std::fs::remove_file(dir.join(logs[0])).unwrap();
+    let found = findings(&dir);
+    assert!(
+        found.iter().any(|f| f.0.starts_with("MANIFEST-")),
+        "{found:?}"
+    );
+    let text = db("verify", &dir, &[]).out;
+    assert!(text.contains("is gone though log"), "{text}");
+}
