@@ -100,6 +100,19 @@ def cases():
         whole = {str(s): ["compact", None, None, 2 if s % 40 == 39 else 1] for s in range(19, 100, 20)}
         part = {str(s): ["compact", s * 1000, s * 1000 + 50_000, s % 4] for s in range(5, 100, 7)}
         snaps = {str(s): ["snapshot"] if s % 10 == 5 else ["release"] for s in range(5, 100, 5)}
+        for load in ("uniform", "corner", "deletes", "ranges", "series"):
+            for priority in ("kMinOverlappingRatio", "kRoundRobin"):
+                split = {**levels, "max_subcompactions": 4, "compaction_pri": priority}
+                yield case(f"{style}-split-{priority}-{load}", load, split)
+            hours = {"hours": 1}
+            ages = {"ttl": 30 * 3600 + 1800, "periodic": 45 * 3600 + 1800}
+            for age, seconds in ages.items():
+                option = "ttl" if age == "ttl" else "periodic_compaction_seconds"
+                yield case(f"{style}-{age}-{load}", load, {**levels, option: seconds}, **hours)
+            both = {"ttl": ages["ttl"], "periodic_compaction_seconds": ages["periodic"]}
+            yield case(f"{style}-ages-{load}", load, {**levels, **both}, **hours)
+            turns = {**levels, "ttl": ages["ttl"], "compaction_pri": "kRoundRobin"}
+            yield case(f"{style}-ttl-turns-{load}", load, turns, **hours)
         for load in ("uniform", "deletes", "ranges", "wide_ranges", "series"):
             yield case(f"{style}-manual-whole-{load}", load, levels, manual=whole)
             yield case(f"{style}-manual-part-{load}", load, levels, manual=part)
@@ -136,10 +149,26 @@ def record(library, directory):
                 out.write("\t".join(levels) + "\n")
 
 
+def clock(directory):
+    """The shared object that moves the time of day."""
+    made = os.path.join(directory, "shape_clock.so")
+    if not os.path.exists(made):
+        source = os.path.join(os.path.dirname(ENGINE), "shape_clock.c")
+        subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", made, source], check=True)
+    return made
+
+
 def run(library, directory, spec):
     shutil.rmtree(directory, ignore_errors=True)
     command = [sys.executable, ENGINE, library, directory]
-    done = subprocess.run(command, input=json.dumps(spec), capture_output=True, text=True)
+    environment = dict(os.environ)
+    if "hours" in spec:
+        os.makedirs(directory)
+        environment["SHAPE_CLOCK"] = os.path.join(os.path.dirname(directory), "clock")
+        environment["LD_PRELOAD"] = clock(os.path.dirname(directory))
+        with open(environment["SHAPE_CLOCK"], "wb") as file:
+            file.write(bytes(8))
+    done = subprocess.run(command, input=json.dumps(spec), capture_output=True, text=True, env=environment)
     steps = [sorted(tuple(f) for f in json.loads(line)) for line in done.stdout.splitlines()]
     if done.returncode:
         print(f"  {library}: step {len(steps)}: {done.stderr.strip()[-800:]}")
@@ -158,8 +187,9 @@ def equal(ours, theirs, slack):
 def events(directory):
     """One line per compaction, flushes as marks between them."""
     lines, sizes = [], {}
-    with open(os.path.join(directory, "LOG"), errors="replace") as log:
-        for line in log:
+    logs = sorted(n for n in os.listdir(directory) if n.startswith("LOG.old.")) + ["LOG"]
+    for name in logs:
+        for line in open(os.path.join(directory, name), errors="replace"):
             _, found, text = line.partition("EVENT_LOG_v1 ")
             if not found:
                 continue

@@ -4,8 +4,8 @@
   shape_engine.py LIBRARY DIRECTORY < case
 
 The case is one line of JSON: `options` (a string of options), `load` (a method of `Load`), `steps`,
-`keys` (operations per step), `value` (bytes), `seed` and
-`manual` (verbs after given steps). After each step the memtable is flushed and all compactions are
+`keys` (operations per step), `value` (bytes), `seed`,
+`manual` (verbs after given steps) and `hours` (that pass before each step). After each step the memtable is flushed and all compactions are
 waited for. Each line of the answer is the list of files: level, smallest and largest user key, size,
 entries, deletions, smallest and largest sequence number.
 """
@@ -203,8 +203,15 @@ class Run(Engine):
         self.load = Load(case)
         self.manual = {int(step): verb for step, verb in case.get("manual", {}).items()}
         self.snapshots = []
+        self.hours = case.get("hours", 0)
+
+    def pass_hours(self, step):
+        with open(os.environ["SHAPE_CLOCK"], "r+b") as file:
+            file.write((step * self.hours * 3600).to_bytes(8, sys.byteorder))
 
     def do(self, step):
+        if self.hours:
+            self.pass_hours(step)
         part = Batch()
         self.load.step(part, step)
         text = part.bytes()

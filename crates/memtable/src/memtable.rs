@@ -11,6 +11,7 @@ use crate::tree::{EntryRef, MemTableIter, Tree};
 use spanlith_base::range_del::FragmentedTombstones;
 use spanlith_base::{Comparator, Result, SequenceNumber, ValueType};
 use std::any::Any;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// In-memory entries of one column family, newest first for each key, and its range tombstones.
@@ -22,6 +23,8 @@ pub struct MemTable {
     /// publishes it; a reader that may see a tombstone came after its write was published.
     range_dels: OnceLock<Box<RangeDels>>,
     range_dels_max: u64,
+    /// Unix seconds of the first entry; 0 until somebody says.
+    first_write: AtomicU64,
     /// Neither a filter nor checksums or checks of order.
     is_ordinary: bool,
     /// Lives as long as the memtable.
@@ -86,7 +89,22 @@ impl MemTable {
                 n => u64::from(n),
             },
             companion: OnceLock::new(),
+            first_write: AtomicU64::new(0),
         }
+    }
+
+    /// Notes when the first entry came, unless that is known. `now` is asked only then.
+    #[inline]
+    pub fn note_first_write(&self, now: impl FnOnce() -> u64) {
+        // Two threads may both say it: they came within the same moment. Nothing is published.
+        if self.first_write.load(Ordering::Relaxed) == 0 {
+            self.first_write.store(now(), Ordering::Relaxed);
+        }
+    }
+
+    /// Unix seconds of the first entry, 0 if unknown.
+    pub fn first_write_seconds(&self) -> u64 {
+        self.first_write.load(Ordering::Relaxed)
     }
 
     /// Keeps `companion` until the memtable is dropped. The first one stays.

@@ -190,7 +190,7 @@ impl Engine {
     }
 
     pub(crate) fn picker_input<'a>(&self, f: &'a FamilyState) -> PickerInput<'a> {
-        let now = self.c.env.clock.now_seconds();
+        let now = f.judged_at;
         PickerInput {
             version: &f.version,
             options: &f.settings.levels,
@@ -214,6 +214,7 @@ impl Engine {
         state.next_job += 1;
         let id = state.next_job;
         let f = state.family_mut(family)?;
+        f.judged_at = self.c.env.clock.now_seconds();
         for file in plan.input_files() {
             file.being_compacted.store(true, Ordering::Relaxed);
         }

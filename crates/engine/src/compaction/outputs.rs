@@ -27,6 +27,7 @@ pub(super) struct Outputs<'a> {
     pub stored: u64,
     created: Vec<u64>,
     ancester_time: u64,
+    newest_key_time: u64,
     epoch: u64,
     /// User key at which the open output begins to be responsible for range tombstones; `None` for
     /// the first.
@@ -62,25 +63,38 @@ impl<'a> Outputs<'a> {
     ) -> Self {
         let plan = &job.plan;
         let files = || plan.inputs.iter().flat_map(|i| &i.1);
-        let ancester_time = files()
+        let comparator = &job.family.comparator;
+        let in_range = || {
+            files().filter(|f| {
+                let (low, high) = (f.smallest_user_key(), f.largest_user_key());
+                start.is_none_or(|s| comparator.compare(high, s).is_ge())
+                    && end.is_none_or(|e| comparator.compare(low, e).is_lt())
+            })
+        };
+        let newest_key_time = in_range()
+            .filter_map(|f| job.family.cache.reader(f).ok())
+            .map(|reader| reader.properties().newest_key_time)
+            .max()
+            .unwrap_or(0);
+        let ancester_time = in_range()
             .map(|f| f.ancester_time())
             .filter(|&t| t > 0)
             .min()
             .unwrap_or_else(|| engine.c.env.clock.now_seconds());
         let epoch = files().map(|f| f.epoch_number).min().unwrap_or(0);
-        let comparator = &job.family.comparator;
         let lower = start.map(|key| comparator.strip_timestamp(key).to_vec());
         let upper = end.map(|key| comparator.strip_timestamp(key));
         Self {
             engine,
             job,
-            cutter: OutputCutter::new(plan, job.family.comparator.clone()),
+            cutter: OutputCutter::new(plan, comparator.clone(), start, end),
             open: None,
             done: Vec::new(),
             entries: 0,
             stored: 0,
             created: Vec::new(),
             ancester_time,
+            newest_key_time,
             epoch,
             lower,
             upper,
@@ -190,6 +204,7 @@ impl<'a> Outputs<'a> {
             self.job.plan.compression,
             self.ancester_time,
         );
+        options.newest_key_time = self.newest_key_time;
         options.hash_contents = Recheck::of_compaction(&self.job.settings.options).contents;
         options.filter_level = self.job.plan.output_level as i32;
         // Reads that come down to the last level are expected to find their key there.
@@ -285,6 +300,7 @@ impl<'a> Outputs<'a> {
         if let Some(sum) = sum {
             sum.describe(&mut file);
         }
+        file.oldest_ancester_time = self.ancester_time_of(&file);
         file.epoch_number = self.epoch;
         file.path_id = self.path_id;
         let job = self.job;
@@ -314,6 +330,18 @@ impl<'a> Outputs<'a> {
                 let next = files.get(at).map(|f| f.smallest_user_key());
                 next.is_none_or(|next| comparator.compare(&t.end, next).is_le())
             })
+    }
+
+    /// When the oldest entry was written that may have come into a finished table: only the inputs count
+    /// that its range overlaps. The table itself says what all inputs say.
+    fn ancester_time_of(&self, output: &NewFile) -> u64 {
+        let c = &self.job.family.comparator;
+        let inputs = self.job.plan.input_files().filter(|f| {
+            c.compare_internal(&f.largest, &output.smallest).is_ge()
+                && c.compare_internal(&f.smallest, &output.largest).is_le()
+        });
+        let times = inputs.map(|f| f.ancester_time()).filter(|&t| t > 0);
+        times.min().unwrap_or(self.ancester_time)
     }
 
     /// Deletes everything written; nothing refers to it.

@@ -7,6 +7,7 @@
 use super::job::CompactionJob;
 use crate::core::Engine;
 use crate::options::CompactionPri;
+use crate::picker::sort_all;
 use spanlith_base::Result;
 use spanlith_table::KeyAnchor;
 
@@ -26,9 +27,15 @@ impl Engine {
             anchors.extend(reader.key_anchors(ANCHORS_PER_FILE)?);
         }
         let comparator = &job.family.comparator;
-        anchors.sort_by(|a: &KeyAnchor, b| comparator.compare(&a.user_key, &b.user_key));
-        anchors.dedup_by(|b, a| comparator.same_key(&a.user_key, &b.user_key));
-        let mut keys = deal(&anchors, ranges, job.plan.target_file_size);
+        // All parts count for the size of a range, but of those with one key only the first is dealt.
+        let total = anchors.iter().map(|a| a.size_bytes).sum();
+        let mut order: Vec<&KeyAnchor> = anchors.iter().collect();
+        sort_all(&mut order, |a, b| {
+            let order = comparator.compare_without_timestamp(&a.user_key, true, &b.user_key, true);
+            order.is_lt()
+        });
+        order.dedup_by(|b, a| comparator.same_key(&a.user_key, &b.user_key));
+        let mut keys = deal(&order, total, ranges, job.plan.target_file_size);
         // In front of all versions of the key.
         for key in &mut keys {
             let bare = comparator.strip_timestamp(key).len();
@@ -57,9 +64,8 @@ impl Engine {
     }
 }
 
-/// Keys that cut the parts into at most `ranges` ranges of equal size.
-fn deal(anchors: &[KeyAnchor], ranges: u64, fewest_bytes: u64) -> Vec<Vec<u8>> {
-    let total: u64 = anchors.iter().map(|a| a.size_bytes).sum();
+/// Keys that cut the parts into at most `ranges` ranges of equal size; all together have `total` bytes.
+fn deal(anchors: &[&KeyAnchor], total: u64, ranges: u64, fewest_bytes: u64) -> Vec<Vec<u8>> {
     let size = (total / ranges).max(fewest_bytes);
     if size >= total {
         return Vec::new();
@@ -92,7 +98,9 @@ mod tests {
     }
 
     fn cut(sizes: &[u64], ranges: u64, fewest: u64) -> String {
-        let keys = deal(&parts(sizes), ranges, fewest);
+        let parts = parts(sizes);
+        let anchors: Vec<&KeyAnchor> = parts.iter().collect();
+        let keys = deal(&anchors, sizes.iter().sum(), ranges, fewest);
         keys.iter()
             .map(|k| String::from_utf8_lossy(k).into_owned())
             .collect()
@@ -103,6 +111,14 @@ mod tests {
         assert_eq!(cut(&[10; 8], 4, 1), "ceg");
         assert_eq!(cut(&[10; 8], 2, 1), "e");
         assert_eq!(cut(&[70, 10, 10, 10], 3, 1), "ab", "one part is large");
+    }
+
+    #[test]
+    fn parts_that_are_not_dealt_out_make_ranges_larger() {
+        let parts = parts(&[10; 8]);
+        let anchors: Vec<&KeyAnchor> = parts.iter().collect();
+        let keys = deal(&anchors, 120, 4, 1);
+        assert_eq!(keys, [b"d".to_vec(), b"g".to_vec()], "30 bytes each");
     }
 
     #[test]

@@ -72,26 +72,35 @@ impl<'a> CoveredBytes<'a> {
         if uncertain < (whole as f64 * MARGIN) as u64 {
             return whole.saturating_add(uncertain / 2);
         }
-        let parts = partial.iter().map(|f| {
-            let before_end = self.offset(f, end);
-            before_end.saturating_sub(self.offset(f, start))
-        });
+        let parts = partial.iter().map(|f| self.part_of(f, start, end));
         parts.fold(whole, u64::saturating_add)
     }
 
-    /// Bytes of a table before an internal key.
-    fn offset(&self, file: &FileMeta, key: &[u8]) -> u64 {
+    /// Bytes of a table between two internal keys.
+    fn part_of(&self, file: &FileMeta, start: &[u8], end: &[u8]) -> u64 {
         let c = &self.family.comparator;
-        if c.compare_internal(&file.largest, key).is_le() {
-            return file.size;
-        }
-        if c.compare_internal(&file.smallest, key).is_gt() {
+        let (low, high) = (&file.smallest[..], &file.largest[..]);
+        let (begins_before, to_end) = (
+            c.compare_internal(low, start).is_lt(),
+            c.compare_internal(high, end),
+        );
+        if c.compare_internal(high, start).is_le() || c.compare_internal(low, end).is_gt() {
             return 0;
         }
-        match self.family.cache.reader(file) {
-            Ok(reader) => reader.approximate_offset(key).min(file.size),
-            // An estimate is no reason to fail: who needs the file will tell.
-            Err(_) => file.size / 2,
+        if !begins_before && to_end.is_le() {
+            return file.size;
         }
+        // An estimate is no reason to fail: who needs the file will tell.
+        let Ok(reader) = self.family.cache.reader(file) else {
+            return file.size / 2;
+        };
+        let size = if !begins_before {
+            reader.approximate_offset(end)
+        } else if to_end.is_lt() {
+            file.size.saturating_sub(reader.approximate_offset(start))
+        } else {
+            reader.approximate_size(start, end)
+        };
+        size.min(file.size)
     }
 }

@@ -135,6 +135,7 @@ impl Engine {
                     family.cache.charge_metadata(file)?;
                     family.cache.reader(file)?;
                     value_sizes.add(file);
+                    file.forget_weight();
                     self.track_table(&family, file);
                 }
             }
@@ -231,6 +232,12 @@ impl Engine {
             true => f.family.superversion.load().history_low.clone(),
             false => f.version.history_low.clone(),
         };
+        let old = f.family.superversion.load_full();
+        let is_same =
+            Arc::ptr_eq(&old.version, &f.version) && Arc::ptr_eq(&old.settings, &f.settings);
+        if !is_same || f.judged_at == 0 {
+            f.judged_at = self.c.env.clock.now_seconds();
+        }
         f.family.superversion.replace(Arc::new(SuperVersion {
             mem: f.mem.clone(),
             imm: f.imm.iter().rev().map(|i| i.mem.clone()).collect(),
@@ -319,7 +326,11 @@ impl Engine {
             return;
         }
         let ids: Vec<u32> = state.families.keys().copied().collect();
+        let now = self.c.env.clock.now_seconds();
         for id in ids {
+            if let Some(f) = state.family_mut(id) {
+                f.judged_at = now;
+            }
             self.recompute(&mut state, id);
         }
         self.schedule(&mut state);

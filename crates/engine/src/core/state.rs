@@ -94,6 +94,9 @@ pub(crate) struct FamilyState {
     pub pending_compaction_bytes: u64,
     /// The tree asks for a compaction that is not yet running.
     pub compaction_due: bool,
+    /// Unix seconds against which ages of files are held: as RocksDB does, they are looked at when files
+    /// or options change, a compaction begins, and now and then, not when a memtable is sealed.
+    pub judged_at: u64,
     /// Sequence number below which nothing was protected when a snapshot was last released; 0 before.
     pub oldest_snapshot: u64,
     /// Smallest sequence number a snapshot's release has to pass for a bottommost file to become
@@ -131,6 +134,7 @@ impl FamilyState {
             running: Vec::new(),
             pending_compaction_bytes: 0,
             compaction_due: false,
+            judged_at: 0,
             oldest_snapshot: 0,
             mark_threshold: u64::MAX,
             stall: StallCondition::Normal,
@@ -370,6 +374,8 @@ pub(crate) struct LeaderState {
     pub log_in_dir: bool,
     /// Mutable memtables by ascending family id; the first belongs to the default family.
     pub slots: Vec<MemSlot>,
+    /// The first slot's memtable does not know yet when its first entry came.
+    pub first_is_new: bool,
     /// Slots, besides the first, that took entries since they were last looked at. Sealing one may
     /// be due.
     pub touched: Vec<usize>,

@@ -72,7 +72,6 @@ impl Engine {
                 .as_ref()
                 .map_or_else(|| "nullptr".to_string(), |m| m.name().to_string()),
             creation_time: ancester_time,
-            oldest_key_time: ancester_time,
             file_creation_time: self.c.env.clock.now_seconds(),
             filter_level: -1,
             collectors: family.collectors.clone(),
@@ -426,12 +425,20 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewFile>>
     );
     iter.seek_to_first()?;
     let now = c.env.clock.now_seconds();
+    let first_write = r.mems.iter().map(|mem| mem.first_write_seconds());
+    let oldest = first_write.filter(|&t| t > 0).min().unwrap_or(now).min(now);
     let compression = settings.levels.compression_for(0);
     let file =
         c.io.create_table(&path, IoActivity::Flush, engine.is_held_up())?;
     let (file, sum) = engine.file_checksum().watch(file);
     let mut builder = {
-        let o = engine.builder_options(family, settings, r.number, compression, now);
+        let mut o = engine.builder_options(family, settings, r.number, compression, oldest);
+        o.newest_key_time = now;
+        match r.creation {
+            // What a log held may be of any age, and RocksDB does not tell when the table was made.
+            TableCreation::Recovery => o.file_creation_time = 0,
+            _ => o.oldest_key_time = oldest,
+        }
         TableBuilder::new(o, file)
     };
     let mut meta = FileBounds::new(&builder);
@@ -482,7 +489,7 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewFile>>
         let stored = p.num_entries.saturating_sub(p.num_range_deletions);
         check_outputs("flush", written, stored)?;
     }
-    let mut file = meta.into_new_file(0, r.number, &summary, now, now);
+    let mut file = meta.into_new_file(0, r.number, &summary, oldest, now);
     if let Some(sum) = sum {
         sum.describe(&mut file);
     }

@@ -27,12 +27,12 @@ pub(super) struct ForcedCuts {
 }
 
 impl ForcedCuts {
-    /// The places of a plan, if it has any.
-    pub(super) fn new(plan: &CompactionPlan) -> Option<Box<Self>> {
+    /// The places of a plan, if it has any; `split_key` if it lies among the keys that are written.
+    pub(super) fn new(plan: &CompactionPlan, split_key: Option<Vec<u8>>) -> Option<Box<Self>> {
         // Level 0 is never cut, but a partitioner has its way there, too.
         let sorted = plan.output_level > 0;
         let old_files = if sorted { &plan.old_files[..] } else { &[] };
-        let split_key = plan.split_key.clone().filter(|_| sorted);
+        let split_key = split_key.filter(|_| sorted);
         if old_files.is_empty() && plan.partition_prefix.is_none() && split_key.is_none() {
             return None;
         }
@@ -46,14 +46,8 @@ impl ForcedCuts {
         }))
     }
 
-    /// Whether an output ends before this key.
-    pub(super) fn should_cut_before(&mut self, c: &Comparator, key: &[u8]) -> bool {
-        let old = self.crosses_old_file(c, key);
-        let prefix = self.changes_prefix(key);
-        old | prefix | self.passes_split_key(c, key)
-    }
-
-    fn crosses_old_file(&mut self, c: &Comparator, key: &[u8]) -> bool {
+    /// Whether an old file begins or ends between the last key and this one. To be asked for every key.
+    pub(super) fn crosses_old_file(&mut self, c: &Comparator, key: &[u8]) -> bool {
         while let Some(file) = self.old_files.get(self.next_old) {
             let behind = c.compare_internal(key, &file.largest).is_gt();
             if self.in_old {
@@ -76,7 +70,8 @@ impl ForcedCuts {
         false
     }
 
-    fn changes_prefix(&mut self, key: &[u8]) -> bool {
+    /// Whether the prefix is another than that of the last key. To be asked for every key.
+    pub(super) fn changes_prefix(&mut self, key: &[u8]) -> bool {
         let Some(len) = self.prefix else {
             return false;
         };
@@ -96,7 +91,9 @@ impl ForcedCuts {
         }
     }
 
-    fn passes_split_key(&mut self, c: &Comparator, key: &[u8]) -> bool {
+    /// Whether round robin goes on here, which is so once. To be asked only if neither the places
+    /// above nor the size end the output here: the next key is asked then.
+    pub(super) fn passes_split_key(&mut self, c: &Comparator, key: &[u8]) -> bool {
         let passed = |split: &mut Vec<u8>| c.compare_internal(key, split).is_ge();
         self.split_key.take_if(passed).is_some()
     }

@@ -674,7 +674,9 @@ impl Picking<'_> {
             score,
             level0_inputs_are_apart: level0_move,
         });
-        if expands || (in_turn && reason == CompactionReason::RoundRobinTtl) {
+        // A move for the sake of age leaves the turn where it was.
+        let by_age = in_turn && reason == CompactionReason::RoundRobinTtl;
+        if expands || (by_age && !plan.is_trivial_move) {
             plan.next_cursor = self.next_cursor(level, taken);
         }
         Some(plan)

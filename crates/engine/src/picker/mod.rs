@@ -22,6 +22,7 @@ pub use inputs::{PickerInput, RunningCompaction};
 pub use leveled::{needs_compaction, pick_leveled};
 pub use manual::{ManualOutcome, ManualRange, pick_manual_range};
 pub use plan::{CompactionPlan, CompactionReason, OutputCutter};
+pub(crate) use sorting::sort_all;
 
 #[cfg(test)]
 mod tests;

@@ -195,8 +195,20 @@ pub struct OutputCutter {
 }
 
 impl OutputCutter {
-    /// A cutter for the outputs of `plan`; each range of a split plan has its own.
-    pub fn new(plan: &CompactionPlan, comparator: Comparator) -> Self {
+    /// A cutter for the outputs of `plan` between two user keys, `None` for all; each range of a split
+    /// plan has its own.
+    pub fn new(
+        plan: &CompactionPlan,
+        comparator: Comparator,
+        start: Option<&[u8]>,
+        end: Option<&[u8]>,
+    ) -> Self {
+        let is_inside = |key: &[u8]| {
+            let to = |bound| comparator.compare_without_timestamp(user_key(key), true, bound, true);
+            start.is_none_or(|s| to(s).is_gt()) && end.is_none_or(|e| to(e).is_lt())
+        };
+        let split_key = plan.split_key.clone().filter(|key| is_inside(key));
+        let forced = ForcedCuts::new(plan, split_key);
         Self {
             last_key: (comparator.timestamp_size() > 0).then(Vec::new),
             comparator,
@@ -211,7 +223,7 @@ impl OutputCutter {
             overlapped_bytes: 0,
             boundaries: 0,
             next_word: 0,
-            forced: ForcedCuts::new(plan),
+            forced,
         }
     }
 
@@ -239,18 +251,25 @@ impl OutputCutter {
                 return false;
             }
         }
-        if self.forced.is_none() {
-            return self.cut_by_size(internal_key, current_size);
-        }
         let first = !self.started;
-        let comparator = &self.comparator;
-        let forced = self.forced.as_mut();
-        let forced = forced.is_some_and(|f| f.should_cut_before(comparator, internal_key));
+        let is_full = !self.is_level0 && current_size >= self.max_output_file_size;
         let cut = self.cut_by_size(internal_key, current_size);
-        if forced && !cut && !first {
+        let (Some(forced), c) = (&mut self.forced, &self.comparator) else {
+            return cut;
+        };
+        let crosses_old_file = forced.crosses_old_file(c, internal_key);
+        let mut is_forced = forced.changes_prefix(internal_key) | crosses_old_file;
+        if first {
+            return false;
+        }
+        // As in RocksDB a key that another rule cuts before is not asked.
+        if !is_forced && !is_full {
+            is_forced = forced.passes_split_key(c, internal_key);
+        }
+        if is_forced && !cut {
             self.start_output(internal_key);
         }
-        (forced || cut) && !first
+        cut || is_forced
     }
 
     #[inline(always)]

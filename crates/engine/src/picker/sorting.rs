@@ -19,7 +19,7 @@ pub(super) fn sort_front<T: Copy>(
 }
 
 /// Sorts all items.
-pub(super) fn sort_all<T: Copy>(items: &mut [T], mut is_less: impl FnMut(&T, &T) -> bool) {
+pub(crate) fn sort_all<T: Copy>(items: &mut [T], mut is_less: impl FnMut(&T, &T) -> bool) {
     if let Some(bits) = items.len().checked_ilog2() {
         divide(items, bits * 2, &mut is_less);
     }

@@ -67,6 +67,11 @@ pub(super) fn assemble(
             f.log_number,
         );
         let budget = request.resources.write_buffers.as_ref();
+        if !state.mem.is_empty() {
+            state
+                .mem
+                .note_first_write(|| components.env.clock.now_seconds());
+        }
         slots.push(MemSlot::new(&state, budget));
         states.insert(f.id, state);
     }
@@ -74,6 +79,7 @@ pub(super) fn assemble(
         log: None,
         log_in_dir: false,
         slots,
+        first_is_new: true,
         touched: Vec::new(),
         generation: 0,
         log_bytes: 0,

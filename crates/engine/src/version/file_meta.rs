@@ -17,8 +17,11 @@ use super::edit::NewFile;
 use spanlith_base::range_del::{FragmentedTombstones, TruncatedTombstones};
 use spanlith_table::{Charge, TableReader};
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
+
+/// In place of a weight that is not known yet.
+const UNWEIGHED: u64 = u64::MAX;
 
 /// Receives the numbers of files that nobody holds any more and that the MANIFEST does not list.
 pub trait PurgeSink: Send + Sync {
@@ -97,8 +100,9 @@ pub struct FileMeta {
     /// Filled when the table is opened.
     pub stats: OnceLock<FileStats>,
     /// Bytes that its surplus tombstones count in scores, with the average size of values when they
-    /// were first weighed: later versions go on with that figure, as RocksDB does.
-    pub tombstone_weight: OnceLock<u64>,
+    /// were weighed: when the file came to its level. Later versions go on with that figure, as RocksDB
+    /// does. `u64::MAX` until then.
+    tombstone_weight: AtomicU64,
     /// A running plan holds the file. Set and cleared under the state mutex; pickers read it.
     pub being_compacted: AtomicBool,
     /// The open table. Filled at most once.
@@ -145,7 +149,7 @@ impl FileMeta {
             max_timestamp: f.max_timestamp,
             open_metadata: f.open_metadata,
             stats: OnceLock::new(),
-            tombstone_weight: OnceLock::new(),
+            tombstone_weight: AtomicU64::new(UNWEIGHED),
             being_compacted: AtomicBool::new(false),
             reader: OnceLock::new(),
             tombstones: OnceLock::new(),
@@ -228,6 +232,23 @@ impl FileMeta {
             raw_key_size: p.raw_key_size,
             raw_value_size: p.raw_value_size,
         });
+    }
+
+    /// Bytes that surplus tombstones count in scores; `weigh` is asked if that is not decided yet.
+    pub fn tombstone_weight(&self, weigh: impl FnOnce() -> u64) -> u64 {
+        // Relaxed: a figure of its own. Of two that weigh at once either may win.
+        let known = self.tombstone_weight.load(Ordering::Relaxed);
+        if known != UNWEIGHED {
+            return known;
+        }
+        let weight = weigh().min(UNWEIGHED - 1);
+        self.tombstone_weight.store(weight, Ordering::Relaxed);
+        weight
+    }
+
+    /// Has the surplus tombstones weighed again: the file comes to another level.
+    pub fn forget_weight(&self) {
+        self.tombstone_weight.store(UNWEIGHED, Ordering::Relaxed);
     }
 
     /// The range tombstones of the open table, cut to the bounds of the file; `None` without any.

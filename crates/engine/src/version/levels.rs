@@ -408,7 +408,7 @@ impl LevelTargets {
     /// remove.
     pub fn compensated_size(&self, file: &FileMeta) -> u64 {
         let weight = match file.stats.get() {
-            Some(stats) => *file.tombstone_weight.get_or_init(|| {
+            Some(stats) => file.tombstone_weight(|| {
                 let deletions = stats.num_deletions;
                 let twice = deletions.saturating_sub(stats.num_range_deletions) * 2;
                 twice

@@ -67,6 +67,8 @@ impl Slots<'_> {
         let at = slot_of(self.slots, cf).ok_or_else(unknown_family)?;
         if self.touched.last() != Some(&at) {
             self.touched.push(at);
+            let clock = &self.engine.c.env.clock;
+            self.slots[at].mem.note_first_write(|| clock.now_seconds());
         }
         Ok(&self.slots[at].mem)
     }
@@ -122,7 +124,11 @@ impl Memtables for Published<'_> {
         if self.last.as_ref().is_none_or(|l| l.0 != cf) {
             let set = self.engine.families.load();
             let family = set.get(cf).ok_or_else(unknown_family)?;
-            self.last = Some((cf, family.superversion.load().mem.clone()));
+            let mem = family.superversion.load().mem.clone();
+            if cf != 0 {
+                mem.note_first_write(|| self.engine.c.env.clock.now_seconds());
+            }
+            self.last = Some((cf, mem));
         }
         match &self.last {
             Some((_, mem)) => Ok(mem),

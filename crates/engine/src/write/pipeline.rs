@@ -363,6 +363,9 @@ impl Engine {
         if let Err(e) = apply(&mut to, r) {
             return Err(self.insert_failed(e));
         }
+        if leader.first_is_new {
+            self.note_first_write(leader);
+        }
         // Publish (W3).
         self.visible.store(next - 1, Ordering::Release);
         self.count_group(&GroupFacts {
@@ -387,6 +390,16 @@ impl Engine {
     fn insert_failed(&self, error: Error) -> Error {
         self.set_error(Place::Insert, &error);
         error
+    }
+
+    /// Tells the first memtable when its first entry came, if it has one.
+    #[cold]
+    fn note_first_write(&self, leader: &mut LeaderState) {
+        let mem = &leader.slots[0].mem;
+        if !mem.is_empty() {
+            mem.note_first_write(|| self.c.env.clock.now_seconds());
+            leader.first_is_new = false;
+        }
     }
 
     /// Waits for writers that synced together last time and are on their way back, for at most an
@@ -497,6 +510,9 @@ impl Engine {
         };
         drop(timer);
         applied.map_err(|e| self.insert_failed(e))?;
+        if leader.first_is_new {
+            self.note_first_write(leader);
+        }
         // Publish (W3).
         self.visible.store(next - 1, Ordering::Release);
         self.count_group(&GroupFacts {

@@ -334,6 +334,7 @@ impl Engine {
             };
             let mem = f.settings.new_memtable(&slot.family.comparator);
             slot.replace(&mem, self.c.resources.write_buffers.as_ref());
+            leader.first_is_new |= at == 0;
             let sealed = std::mem::replace(&mut f.mem, mem);
             f.imm.push(Immutable {
                 mem: sealed,

@@ -2,7 +2,9 @@
 
 use spanlith::listener::TableFileInfo;
 use spanlith::options::CfOptions;
-use spanlith::{BottommostCompaction, Cf, CompactRangeOptions, Db, EventListener, WriteBatch};
+use spanlith::{
+    BottommostCompaction, Cf, CompactRangeOptions, Db, EventListener, FamilyOptions, WriteBatch,
+};
 use spanlith_base::coding::get_varint64;
 use spanlith_env::{Env, MemFs, VirtualClock};
 use std::path::Path;
@@ -212,4 +214,74 @@ fn a_timed_put_takes_the_number_of_its_time_once_it_is_at_the_bottom() {
     assert_eq!(seqnos(&cf), [(0, 0)], "plain values without numbers");
     assert_eq!(&*cf.get("half").unwrap().unwrap(), b"1");
     db.close().unwrap();
+}
+
+/// Keeps what each table says of time, less [`NOW`]: its oldest ancestor, its making, its oldest and
+/// newest key.
+#[derive(Default)]
+struct Ages(Mutex<Vec<[i64; 4]>>);
+
+impl EventListener for Ages {
+    fn on_table_file_created(&self, info: &TableFileInfo) {
+        let p = &info.properties;
+        let times = [
+            p.creation_time,
+            p.file_creation_time,
+            p.oldest_key_time,
+            p.newest_key_time,
+        ];
+        let since = |t: u64| if t == 0 { 0 } else { t as i64 - NOW as i64 };
+        self.0.lock().unwrap().push(times.map(since));
+    }
+}
+
+impl Ages {
+    fn last(&self) -> [i64; 4] {
+        *self.0.lock().unwrap().last().unwrap()
+    }
+}
+
+/// The figures are those of RocksDB 11.8.1 after the same.
+#[test]
+fn tables_tell_when_their_entries_came() {
+    let world = World::new();
+    let ages = Arc::new(Ages::default());
+    let open = || {
+        Db::builder(Path::new("/db"))
+            .create_if_missing(true)
+            .no_info_log()
+            .env(world.env.clone())
+            .listener(ages.clone())
+            .open()
+            .unwrap()
+    };
+    let db = open();
+    let cf = db.default_cf();
+    let other = db.create_cf(FamilyOptions::new("other")).unwrap();
+    world.pass(2);
+    cf.put("a", "1").unwrap();
+    world.pass(2);
+    cf.put("b", "2").unwrap();
+    other.put("a", "1").unwrap();
+    world.pass(2);
+    cf.flush(true).unwrap();
+    assert_eq!(ages.last(), [2, 6, 2, 6]);
+    other.flush(true).unwrap();
+    assert_eq!(ages.last(), [4, 6, 4, 6]);
+    world.pass(1);
+    cf.put("a", "3").unwrap();
+    world.pass(2);
+    cf.flush(true).unwrap();
+    assert_eq!(ages.last(), [7, 9, 7, 9]);
+    world.pass(2);
+    compact(&cf);
+    assert_eq!(ages.last(), [2, 11, 0, 9], "the oldest key is not told");
+    cf.put("c", "4").unwrap();
+    world.pass(3);
+    db.drop_cf(&other).unwrap();
+    drop((cf, other, db));
+    let db = open();
+    compact(&db.default_cf());
+    let of_replay = "what a log held is as old as its replay, for all that is known";
+    assert_eq!(ages.last(), [2, 14, 0, 14], "{of_replay}");
 }

@@ -338,18 +338,42 @@ impl TableReader {
 
     /// Bytes of the file before `internal_key`, about: filter, index and all else are dealt out to
     /// the data blocks by their size. The size of the file if the key is behind the last.
+    /// Half of it if the table has no data block.
     pub fn approximate_offset(&self, internal_key: &[u8]) -> u64 {
-        let data = self.properties.data_size.min(self.file_size);
+        match self.data_bytes() {
+            0 => self.file_size / 2,
+            data => self.with_share_of_all(self.data_offset(internal_key), data),
+        }
+    }
+
+    /// Bytes of the file from one internal key on and before another, about, rounded once; a third of
+    /// it if the table has no data block.
+    pub fn approximate_size(&self, start: &[u8], end: &[u8]) -> u64 {
+        let (from, to) = (self.data_offset(start), self.data_offset(end));
+        match self.data_bytes() {
+            0 => self.file_size / 3,
+            data => self.with_share_of_all(to.saturating_sub(from), data),
+        }
+    }
+
+    fn data_bytes(&self) -> u64 {
+        self.properties.data_size.min(self.file_size)
+    }
+
+    /// Where the block begins that would hold the key; the end of all blocks behind the last.
+    fn data_offset(&self, internal_key: &[u8]) -> u64 {
+        let data = self.data_bytes();
         let handle = split_internal(internal_key)
             .map(|(user, tag)| self.find_block(user, tag, &ReadParams::default()));
-        let offset = match handle {
+        match handle {
             Some(Ok(Some(handle))) => handle.offset.min(data),
             _ => data,
-        };
-        if data == 0 {
-            return 0;
         }
-        (offset as f64 / data as f64 * self.file_size as f64) as u64
+    }
+
+    /// Bytes of data blocks with their share of everything else.
+    fn with_share_of_all(&self, bytes: u64, data: u64) -> u64 {
+        (bytes as f64 / data as f64 * self.file_size as f64) as u64
     }
 
     /// Bytes of memory the reader occupies, without what is in the cache.

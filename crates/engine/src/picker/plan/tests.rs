@@ -30,7 +30,7 @@ fn plan(grandparents: &str) -> CompactionPlan {
 }
 
 fn cutter(plan: &CompactionPlan) -> OutputCutter {
-    OutputCutter::new(plan, Comparator::Bytewise)
+    OutputCutter::new(plan, Comparator::Bytewise, None, None)
 }
 
 /// The keys before which a cut is made; each word is `key:size`, the size in KB before the key.
@@ -150,6 +150,49 @@ fn a_user_key_split_over_files_counts_once() {
     assert_eq!(c.overlapped_bytes, 40 * KIB);
     assert!(c.should_cut_before(&parse_key("d#7"), 2000 * KIB));
     assert_eq!((c.overlapped_bytes, c.boundaries), (120 * KIB, 0));
+}
+
+#[test]
+fn where_round_robin_goes_on_an_output_begins_unless_another_cut_hides_it() {
+    let p = CompactionPlan {
+        split_key: Some(parse_key("d#9")),
+        ..plan("")
+    };
+    assert_eq!(cuts(&p, "a:0 c:1 d#7:2 e:1"), "d#7");
+    assert_eq!(
+        cuts(&p, "a:0 d#7:2000 e:1 f:2"),
+        "d#7 e",
+        "then the next key"
+    );
+    assert_eq!(cuts(&p, "d#7:0 e:1 f:2"), "e", "the first key is not asked");
+    let mut behind = OutputCutter::new(&p, Comparator::Bytewise, Some(b"d"), None);
+    assert!(!behind.should_cut_before(&parse_key("d#7"), 0));
+    assert!(
+        !behind.should_cut_before(&parse_key("e"), 1),
+        "another range"
+    );
+}
+
+#[test]
+fn outputs_end_around_old_files() {
+    let p = CompactionPlan {
+        old_files: version_of(3, "L1 1 d..f 1KB\nL1 2 h..i 1KB")
+            .files(1)
+            .to_vec(),
+        ..plan("")
+    };
+    assert_eq!(cuts(&p, "a:0 c:1 d:2 e:3 g:4 h:1 k:2"), "d g h k");
+    assert_eq!(
+        cuts(&p, "a:0 d:2000 e:1 g:2"),
+        "d g",
+        "in one with another cut"
+    );
+    assert_eq!(
+        cuts(&p, "d:0 e:1 g:2"),
+        "g",
+        "the first output may begin there"
+    );
+    assert_eq!(cuts(&p, "a:0 g:1 j:2"), "", "files stepped over");
 }
 
 #[test]

@@ -306,7 +306,7 @@ fn sort_entries(entries: &mut [Entry]) {
 
 /// Cuts the entries of a plan into outputs.
 fn cut(plan: &CompactionPlan, entries: Vec<Entry>) -> Vec<Vec<Entry>> {
-    let mut cutter = OutputCutter::new(plan, Comparator::Bytewise);
+    let mut cutter = OutputCutter::new(plan, Comparator::Bytewise, None, None);
     let mut outputs: Vec<Vec<Entry>> = Vec::new();
     let mut open: Vec<Entry> = Vec::new();
     for entry in entries {

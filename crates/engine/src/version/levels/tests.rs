@@ -171,6 +171,15 @@ fn surplus_tombstones_make_a_file_weigh_more() {
     assert_eq!(weight(1), 7, "fewer tombstones than values");
     assert_eq!(weight(2), 7 + 60 * average * 2);
     assert_eq!(weight(3), 7, "unknown properties");
+    // The figure stays although values become larger, until the file comes to another level.
+    let larger = LevelTargets {
+        average_value_size: average * 3,
+        ..t.clone()
+    };
+    let file = &v.files(1)[2];
+    assert_eq!(larger.compensated_size(file), 7 + 60 * average * 2);
+    file.forget_weight();
+    assert_eq!(larger.compensated_size(file), 7 + 60 * average * 3 * 2);
 }
 
 #[test]
