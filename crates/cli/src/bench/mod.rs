@@ -109,6 +109,28 @@ pub struct Bench {
     reference: Reference,
 }
 
+/// Begin of the names of temporary directories; the number of the process follows.
+const TEMPORARY: &str = "spanlith-bench-";
+
+/// Removes the temporary directories of runs that were ended by a signal. Without `/proc` nobody knows
+/// which these are, and they stay.
+fn remove_left_over(all: &Path) {
+    let processes = Path::new("/proc");
+    if !processes.join("self").exists() {
+        return;
+    }
+    for entry in std::fs::read_dir(all).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let process = name.strip_prefix(TEMPORARY).map(str::parse::<u32>);
+        if let Some(Ok(process)) = process
+            && !processes.join(process.to_string()).exists()
+        {
+            // Another user's directory stays.
+            let _ = destroy(&entry.path());
+        }
+    }
+}
+
 /// A directory that is removed at the end, if it is ours.
 struct Place {
     dir: PathBuf,
@@ -206,6 +228,7 @@ impl Bench {
         if let Some(db) = db {
             db.close().at(&place.dir)?;
         }
+        let columns = term::size().map_or(usize::MAX, |s| s.0);
         let mut out = std::io::stdout().lock();
         if self.json {
             let results: Vec<_> = outcomes.iter().map(Outcome::json).collect();
@@ -215,7 +238,7 @@ impl Bench {
             });
             writeln!(out, "{object}")?;
         } else if !self.as_db_bench {
-            write!(out, "\n{}", report::table(&outcomes, paint))?;
+            write!(out, "\n{}", report::table(&outcomes, paint, columns))?;
         }
         if let Some(file) = &self.report {
             let page = page::Page {
@@ -289,7 +312,8 @@ impl Bench {
                 let hint = "name it: --db DIR --use-existing-db";
                 return Err(Usage::new("--use-existing-db without --db", hint).into());
             }
-            let dir = std::env::temp_dir().join(format!("spanlith-bench-{}", std::process::id()));
+            remove_left_over(&std::env::temp_dir());
+            let dir = std::env::temp_dir().join(format!("{TEMPORARY}{}", std::process::id()));
             return Ok(Place {
                 dir,
                 temporary: true,
@@ -378,7 +402,7 @@ impl Bench {
         )?;
         writeln!(
             out,
-            "{}, {} thread{}, seed {}, compression {}, cache {} MiB, Bloom {} bits, memtable {} \
+            "{}, {} thread{}, seed {}\ncompression {}, cache {} MiB, Bloom {} bits, memtable {} \
              MiB{}{}{}\n",
             self.data(),
             s.threads,
@@ -537,6 +561,24 @@ mod tests {
             let shown = HELP.contains(name) || kind.is_ycsb();
             assert!(shown, "{name}");
         }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn directories_of_processes_that_are_gone_are_removed_and_no_others() {
+        let temp = spanlith_testkit::TempDir::new(spanlith_testkit::test_name!());
+        let name = |process: u32| temp.join(format!("{TEMPORARY}{process}"));
+        // Above any number that Linux gives away.
+        let (gone, here, other) = (name(1 << 30), name(std::process::id()), temp.join("other"));
+        for dir in [&gone, &here, &other] {
+            std::fs::create_dir(dir).unwrap();
+            std::fs::write(dir.join("CURRENT"), "x").unwrap();
+        }
+        remove_left_over(&temp.join(""));
+        assert_eq!(
+            [&gone, &here, &other].map(|d| d.exists()),
+            [false, true, true]
+        );
     }
 
     #[test]

@@ -92,17 +92,31 @@ impl Outcome {
     }
 }
 
-/// The closing table. Latencies are those of calls: a batch, or 64 steps of a scan, is one call.
-pub fn table(outcomes: &[Outcome], paint: Paint) -> String {
-    let mut out = paint.bold(format!(
-        "{:<24}{:>13}{:>11}{:>9}{:>11}{:>11}{:>11}{:>11}{:>11}",
-        "benchmark", "ops", "ops/s", "MB/s", "p50", "p99", "p99.9", "p99.99", "max"
-    ));
+/// Columns of the closing table with everything in it.
+const TABLE: usize = 112;
+
+/// The closing table, without what the result lines say as well if there are fewer columns than it
+/// takes. Latencies are those of calls: a batch, or 64 steps of a scan, is one call.
+pub fn table(outcomes: &[Outcome], paint: Paint, columns: usize) -> String {
+    let is_whole = columns >= TABLE;
+    let percents: &[f64] = match is_whole {
+        true => &[50.0, 99.0, 99.9, 99.99],
+        false => &[50.0, 99.0, 99.9],
+    };
+    let cells = |ops: &str, rate: &str, megabytes: &str| match is_whole {
+        true => format!("{ops:>13}{rate:>11}{megabytes:>9}"),
+        false => format!("{rate:>11}"),
+    };
+    let mut head = format!("{:<24}{}", "benchmark", cells("ops", "ops/s", "MB/s"));
+    for percent in percents {
+        let _ = write!(head, "{:>11}", format!("p{percent}"));
+    }
+    let mut out = paint.bold(format!("{head}{:>11}", "max"));
     out.push('\n');
     let latencies = |l: &Histogram| {
         let mut text = String::new();
-        for percent in [50.0, 99.0, 99.9, 99.99] {
-            let _ = write!(text, "{:>11}", term::nanos(l.percentile(percent)));
+        for percent in percents {
+            let _ = write!(text, "{:>11}", term::nanos(l.percentile(*percent)));
         }
         text + &format!("{:>11}", term::nanos(l.max()))
     };
@@ -111,32 +125,29 @@ pub fn table(outcomes: &[Outcome], paint: Paint) -> String {
             0 => String::new(),
             _ => format!("{:.1}", o.megabytes()),
         };
+        let rate = term::count(o.ops_per_second() as u64);
         let _ = writeln!(
             out,
-            "{:<24}{:>13}{:>11}{megabytes:>9}{}",
+            "{:<24}{}{}",
             o.name,
-            term::count(o.tally.ops),
-            term::count(o.ops_per_second() as u64),
+            cells(&term::count(o.tally.ops), &rate, &megabytes),
             latencies(&o.tally.latency),
         );
         for (part, latency) in &o.tally.parts {
             let count = latency.count();
+            let rate = term::count((count as f64 / o.seconds.max(1e-9)) as u64);
             let line = format!(
-                "  {part:<22}{:>13}{:>11}{:>9}{}",
-                term::count(count),
-                term::count((count as f64 / o.seconds.max(1e-9)) as u64),
-                "",
+                "  {part:<22}{}{}",
+                cells(&term::count(count), &rate, ""),
                 latencies(latency)
             );
             let _ = writeln!(out, "{line}");
         }
         if let Some(rate) = o.rate.filter(|_| o.tally.service.count() > 0) {
             let line = format!(
-                "  {:<22}{:>13}{:>11}{:>9}{}",
+                "  {:<22}{}{}",
                 "from actual start",
-                "",
-                "",
-                "",
+                cells("", "", ""),
                 latencies(&o.tally.service)
             );
             let _ = writeln!(out, "{}", paint.dim(line));
