@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Plants bugs in a copy of the sources and counts which the programmes of `spanlith-stress` catch.
 
-  plants.py [--check] [--only N,...] [--programmes NAME,...] [--seed N] [--work DIR]
+  plants.py [--check] [--no-baseline] [--only N,...] [--programmes NAME,...] [--seed N] [--work DIR]
 
 Each plant changes one place of the engine, builds `spanlith-stress` in a copy with a target folder of its
 own, and runs `model`, `crash`, `threads`, `histories`, `damage` and `faults` until one reports a violation. The last line is a JSON summary; exit
@@ -13,6 +13,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -146,6 +147,7 @@ def misfits(root):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--check", action="store_true", help="say whether all fit the sources, and build nothing")
+    parser.add_argument("--no-baseline", action="store_true", help="do not hunt first without a plant")
     parser.add_argument("--only", help="numbers of plants, from 1")
     parser.add_argument("--programmes", default="model,crash,threads,histories,damage,faults", help="what hunts, in this order")
     parser.add_argument("--seed", type=int, default=5)
@@ -166,6 +168,13 @@ def main():
                CARGO_PROFILE_RELEASE_OPT_LEVEL="1")
     chosen = [int(n) for n in a.only.split(",")] if a.only else range(1, len(PLANTS) + 1)
     caught, missed, broken = [], [], []
+    program = os.path.join(work, "target/release/spanlith-stress")
+    if not a.no_baseline:
+        # What is reported without a plant says nothing about one.
+        subprocess.run(["cargo", "build", "-q", "--release", "-p", "spanlith-stress"], cwd=root, env=env, check=True)
+        found = hunt(program, a.seed, a.programmes.split(","))
+        if found:
+            sys.exit(f"without any plant: {found}")
     for number in chosen:
         name, path, old, new = PLANTS[number - 1]
         changes = [(path, old, new)] + ([EXTRA[name]] if name in EXTRA else [])
@@ -183,8 +192,7 @@ def main():
                 broken.append(name)
                 print(build.stderr.decode()[-2000:], file=sys.stderr)
             else:
-                caught_by = hunt(os.path.join(work, "target/release/spanlith-stress"), a.seed,
-                                 a.programmes.split(","))
+                caught_by = hunt(program, a.seed, a.programmes.split(","))
                 (caught if caught_by else missed).append(name)
                 print(f"{number:2} {name}: {caught_by or 'NOT CAUGHT'}", flush=True)
         for p, text in before.items():
@@ -208,6 +216,8 @@ def hunt(program, seed, programmes):
             run = subprocess.run([program] + arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=240)
         except subprocess.TimeoutExpired:
             return f"{arguments[0]} (hung)"
+        if -run.returncode in (signal.SIGINT, signal.SIGKILL, signal.SIGTERM):
+            sys.exit(f"{programme} was ended from outside: it caught nothing")
         if run.returncode:
             text = run.stdout.decode(errors="replace")
             counts = re.findall(r"(\d+) (programs|states|cases|runs)", text)
