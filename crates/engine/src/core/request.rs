@@ -1,5 +1,6 @@
 //! One write call on its way through the pipeline.
 
+use spanlith_base::coding::varint_len;
 use spanlith_base::{Error, SequenceNumber, ValueType};
 
 /// What is written.
@@ -34,14 +35,44 @@ impl Payload<'_> {
         }
     }
 
-    /// Bytes of the batch it is, or would be; the lengths of key and value count a byte each.
+    /// Bytes of the batch it is, or would be.
     #[inline]
     pub(crate) fn bytes(&self) -> usize {
         match self {
-            Self::One { key, value, .. } => key.len() + value.len() + 15,
+            Self::One {
+                cf,
+                kind,
+                key,
+                value,
+            } => {
+                let has_value = !kind_is_deletion(*kind);
+                let usual = *cf == 0 && has_value && (key.len() | value.len()) < 128;
+                // Header, type, and a byte for each length, which is what most entries take.
+                let lengths = if usual {
+                    15
+                } else {
+                    lengths(*cf, key, has_value.then_some(*value))
+                };
+                key.len() + value.len() + lengths
+            }
             Self::Batch { body, .. } => body.len() + 12,
         }
     }
+}
+
+#[inline]
+fn kind_is_deletion(kind: ValueType) -> bool {
+    matches!(
+        kind,
+        ValueType::Deletion | ValueType::SingleDeletion | ValueType::DeletionWithTimestamp
+    )
+}
+
+/// Bytes that a batch of one entry has besides key and value.
+fn lengths(cf: u32, key: &[u8], value: Option<&[u8]>) -> usize {
+    let family = if cf == 0 { 0 } else { varint_len(cf.into()) };
+    let value = value.map_or(0, |v| varint_len(v.len() as u64));
+    13 + family + varint_len(key.len() as u64) + value
 }
 
 /// A write and its outcome.

@@ -102,6 +102,9 @@ fn count(s: &Statistics, g: &GroupFacts) {
     s.add(Ticker::BytesWritten, g.bytes);
     s.add(Ticker::WriteSelf, 1);
     s.add(Ticker::WriteOther, g.writes - 1);
+    if g.is_synced {
+        s.add(Ticker::WalSynced, 1);
+    }
     if g.is_logged {
         s.add(Ticker::WriteWal, g.writes);
         s.add(Ticker::WalBytes, log_bytes(g));

@@ -1,6 +1,7 @@
 //! Making the log durable.
 
 use crate::core::{Engine, LeaderState, Place};
+use spanlith_base::stats::Ticker;
 use spanlith_base::{Error, Result};
 use std::sync::Arc;
 
@@ -66,6 +67,10 @@ impl Engine {
             return Err(e);
         }
         self.sync_logs(&mut leader)
-            .inspect_err(|e| self.set_error(Place::Log, e))
+            .inspect_err(|e| self.set_error(Place::Log, e))?;
+        if let Some(s) = &self.c.statistics {
+            s.add(Ticker::WalSynced, 1);
+        }
+        Ok(())
     }
 }

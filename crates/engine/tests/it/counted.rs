@@ -2,7 +2,7 @@
 //! those that RocksDB 11.8.1 gives for the same calls.
 
 use spanlith::options::{BlockBasedTableOptions, CfOptions};
-use spanlith::{Cf, Db, MemoryOwner, ReadOptions, WriteOptions};
+use spanlith::{Cf, Db, FamilyOptions, MemoryOwner, ReadOptions, WriteOptions};
 use spanlith_base::perf::{self, PerfCounter};
 use spanlith_base::stats::{Histogram, Statistics, Ticker};
 use spanlith_base::timestamp::{U64Timestamps, encode_u64_timestamp};
@@ -48,6 +48,27 @@ const POINT: &[Ticker] = &[
     Ticker::BloomFilterFullPositive,
     Ticker::BloomFilterFullTruePositive,
 ];
+
+#[test]
+fn writes_are_counted_with_the_bytes_of_their_batches_and_syncs_of_the_log() {
+    let dir = TempDir::new("counted-writes");
+    let s = Arc::new(Statistics::new());
+    let db = world(&dir, &s);
+    let cf = db.default_cf();
+    let other = db.create_cf(FamilyOptions::new("other")).unwrap();
+    let bytes = |work: &dyn Fn()| risen(&s, &[Ticker::BytesWritten, Ticker::WalBytes], work);
+    // Header, type, lengths, key and value.
+    let put = |cf: &Cf, len: usize| cf.put("k00000", "v".repeat(len)).unwrap();
+    assert_eq!(bytes(&|| put(&cf, 50)), [71, 71]);
+    assert_eq!(bytes(&|| put(&cf, 200)), [222, 222]);
+    assert_eq!(bytes(&|| put(&other, 50)), [72, 72]);
+    assert_eq!(bytes(&|| cf.delete("k00000").unwrap()), [20, 20]);
+    let synced = WriteOptions::new().sync(true);
+    let syncs = |work: &dyn Fn()| risen(&s, &[Ticker::WalSynced], work);
+    assert_eq!(syncs(&|| cf.put_opt("k", "v", &synced).unwrap()), [1]);
+    assert_eq!(syncs(&|| db.flush_wal(true).unwrap()), [1]);
+    assert_eq!(syncs(&|| db.flush_wal(false).unwrap()), [0]);
+}
 
 #[test]
 fn gets_and_multi_gets_are_counted_by_place() {
