@@ -127,6 +127,8 @@ RocksDB 11.8.1's, but for these, most of them where it loses data or stops the d
   `Db::resume`; RocksDB stops writes. `paranoid_checks=false` does not hide errors of background work.
 - A refused write has the text of the error that stopped writes and behind it since when, how often it was
   tried to go on, and what would clear it.
+- Of keys that a comparator calls equal the newest is shown in both directions. RocksDB's iterators show one or the
+  other on the way back.
 - With `atomic_flush` a flush of one family flushes all, so that they stand at one point; RocksDB's flushes those
   it is given.
 - An empty range deletion, and a write to a family that is dropped before its memtable is flushed, take
