@@ -367,16 +367,17 @@ impl Ldb {
                 sst_dump::scan_with_properties(&path, hex, decode, &mut self.out)?;
                 self.line(b"")?;
             }
-            self.line(b"\nBlob Files")?;
+            self.line(b"Blob Files")?;
             self.line(RULE)?;
             for n in family.blobs.keys() {
                 let path = dir.join(filenames::blob_file_name(*n));
                 writeln!(self.out, "{}", path.display())?;
             }
         }
-        self.line(b"Write Ahead Log Files")?;
+        self.line(b"\nWrite Ahead Log Files")?;
         self.line(RULE)?;
-        for (number, _) in i.live_logs() {
+        // As there, logs that hold nothing are left out.
+        for (number, _) in i.live_logs().filter(|l| l.1 > 0) {
             let path = i.wal_dir.join(filenames::log_file_name(number));
             writeln!(self.out, "{}", path.display())?;
             self.print_log(&path, true, true)?;

@@ -169,6 +169,9 @@ fn trees<'a>(o: &'a Outcome, points: &'a [Point]) -> (Vec<f64>, Vec<&'a Tree>) {
         .unzip()
 }
 
+/// Name of a line, and what of the work it shows.
+type Kind = (&'static str, fn(&Work) -> u64);
+
 /// What was written and read, per second of each interval.
 fn bytes_moved(out: &mut String, o: &Outcome, points: &[Point]) {
     let (xs, trees) = trees(o, points);
@@ -176,7 +179,7 @@ fn bytes_moved(out: &mut String, o: &Outcome, points: &[Point]) {
         .windows(2)
         .map(|pair| pair[1].done.since(&pair[0].done))
         .collect();
-    let kinds: [(&str, fn(&Work) -> u64); 3] = [
+    let kinds: [Kind; 3] = [
         ("logs", |w| w.log),
         ("tables", |w| w.written),
         ("compaction reads", |w| w.read),
