@@ -71,7 +71,7 @@ In parts:
 |---|---|
 | `memtable_factory`: skip list, vector, hash skip list, hash linked list | there is one memtable; other factories are refused |
 | `enable_pipelined_write`, `unordered_write`, `two_write_queues` | combinations are checked as RocksDB does; the one write path promises more than each |
-| `memtable_protection_bytes_per_key`, `block_protection_bytes_per_key` | data blocks in the cache have one checksum each, for all their entries, index and filter blocks none |
+| `memtable_protection_bytes_per_key`, `block_protection_bytes_per_key` | blocks have one checksum each, for all their entries, verified whenever a block is taken; full filters, which RocksDB leaves out, have one too |
 | `compression_opts.parallel_threads`, `compression_opts.strategy` | one thread compresses a file, zlib's default strategy |
 
 In the C API:

@@ -168,7 +168,7 @@ fn a_mismatch_reads_as_rocksdb_prints_it() {
     let head =
         "Corruption: block checksum mismatch: stored(context removed) = 958025550, computed = ";
     assert!(text.starts_with(head), "{text}");
-    let tail = ", type = 4  in mem/000007.sst offset 0 size 47, block_type = Data: offset=0";
+    let tail = ", type = 4  in mem/000007.sst offset 0 size 47, block_type = Data";
     assert!(text.ends_with(tail), "{text}");
     assert_eq!(e.offset(), Some(0));
     assert_eq!(reader.verify_checksums().unwrap_err().to_string(), text);
