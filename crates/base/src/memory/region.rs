@@ -76,7 +76,7 @@ impl Region {
         !self.is_huge
     }
 
-    /// Asks the system for the pages of a part at once, which takes half the time of a fault for each.
+    /// Asks the system for the pages of a part at once, which costs less than a fault for each.
     pub(super) fn populate(&self, at: usize, bytes: usize) {
         debug_assert!(at + bytes <= REGION_BYTES, "M1: part of a region");
         #[cfg(target_os = "linux")]
