@@ -238,10 +238,12 @@ impl Engine {
     /// # Errors
     /// Those of the MANIFEST, which is started anew by the next edit.
     pub(crate) fn track_synced_logs(&self, synced: &[(FileNumber, u64)]) -> Result<()> {
-        if synced.is_empty() {
+        let Some(&(newest, _)) = synced.last() else {
             // Of every synced write but the first behind a switch of logs: no lock for it.
             return Ok(());
-        }
+        };
+        // What is said of a log, and what is built on its records, must not outlive its name.
+        self.settle_log_name(newest)?;
         if !self.c.options.track_and_verify_wals_in_manifest {
             if self.c.evidence.evidence {
                 // Goes with the next edit: no sync of its own.
@@ -326,10 +328,9 @@ impl Engine {
         let Some(edit) = giving_up.next().filter(|_| self.c.evidence.evidence) else {
             return Ok(());
         };
-        let (oldest, newest) = {
+        let oldest = {
             let state = self.state.lock();
-            let oldest = state.logs.iter().copied().find(|&n| n >= kept_log);
-            (oldest, state.logs.back().copied().unwrap_or(0))
+            state.logs.iter().copied().find(|&n| n >= kept_log)
         };
         let Some(oldest) = oldest.filter(|&n| n > manifest.oldest_log) else {
             return Ok(());
@@ -337,11 +338,25 @@ impl Engine {
         // A new MANIFEST becomes current after the directory was synced.
         let begins =
             self.c.wal_dir == self.c.dir && self.is_manifest_full(manifest, Urgency::Background);
-        if !begins && self.durable_log_names.load(Ordering::Relaxed) < oldest {
-            self.c.env.fs.sync_dir(&self.c.wal_dir)?;
-            self.log_names_are_durable(newest);
+        if !begins {
+            self.settle_log_name(oldest)?;
         }
         edit.oldest_log = Some(oldest);
+        Ok(())
+    }
+
+    /// Syncs the directory of logs unless the name of log `number`, which is in it, is durable.
+    ///
+    /// # Errors
+    /// Of that sync.
+    pub(crate) fn settle_log_name(&self, number: FileNumber) -> Result<()> {
+        // Relaxed: see below.
+        if self.durable_log_names.load(Ordering::Relaxed) >= number {
+            return Ok(());
+        }
+        let newest = self.state.lock().logs.back().copied();
+        self.c.env.fs.sync_dir(&self.c.wal_dir)?;
+        self.log_names_are_durable(newest.map_or(number, |n| n.max(number)));
         Ok(())
     }
 

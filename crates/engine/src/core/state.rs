@@ -370,8 +370,6 @@ impl MemSlot {
 pub(crate) struct LeaderState {
     /// The log being written; `None` after close or a failed creation.
     pub log: Option<LogWriter>,
-    /// Whether the directory entry of the current log is durable.
-    pub log_in_dir: bool,
     /// Mutable memtables by ascending family id; the first belongs to the default family.
     pub slots: Vec<MemSlot>,
     /// The first slot's memtable does not know yet when its first entry came.

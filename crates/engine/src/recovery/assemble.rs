@@ -77,7 +77,6 @@ pub(super) fn assemble(
     }
     let leader = LeaderState {
         log: None,
-        log_in_dir: false,
         slots,
         first_is_new: true,
         touched: Vec::new(),

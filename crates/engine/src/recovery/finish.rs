@@ -90,7 +90,7 @@ pub(super) fn finish(
         leader.last_record = batch.sequence();
         log.sync()?;
         engine.c.env.fs.sync_dir(&engine.c.wal_dir)?;
-        leader.log_in_dir = true;
+        engine.log_names_are_durable(log.log_number());
     }
     leader.log = Some(log);
     leader.witness = WitnessClock::new(engine.witness_spacing());

@@ -169,7 +169,7 @@ impl Engine {
             return Err(e);
         }
         let old = leader.log.replace(new);
-        leader.log_in_dir = true;
+        self.log_names_are_durable(number);
         leader.log_bytes = 0;
         leader.log_room = 0;
         leader.last_record = first.sequence();

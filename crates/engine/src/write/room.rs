@@ -238,7 +238,6 @@ impl Engine {
         };
         leader.last_record = last_record;
         let old = leader.log.replace(new);
-        leader.log_in_dir = false;
         leader.log_bytes = 0;
         leader.witness = WitnessClock::new(self.witness_spacing());
         // The next write looks at the logs together.

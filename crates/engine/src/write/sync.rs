@@ -35,10 +35,7 @@ impl Engine {
             .as_mut()
             .ok_or_else(|| Error::io("the log is not open"))?;
         log.sync()?;
-        if !leader.log_in_dir {
-            self.c.env.fs.sync_dir(&self.c.wal_dir)?;
-            leader.log_in_dir = true;
-        }
+        self.settle_log_name(log.log_number())?;
         self.witness_next(leader);
         Ok(())
     }

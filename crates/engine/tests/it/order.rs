@@ -1,8 +1,8 @@
 //! The order of writes, syncs and renames of each action (reliability, section 2.6), as golden traces:
 //! a missing sync is a changed line. Rewrite with `BLESS=1`, review the diff.
 
-use spanlith::options::CfOptions;
-use spanlith::{Db, WriteOptions};
+use spanlith::options::{CfOptions, DbOptions};
+use spanlith::{Db, FamilyOptions, WriteOptions};
 use spanlith_env::{Env, FileSystem, MemFs, TraceFs};
 use std::path::Path;
 use std::sync::Arc;
@@ -61,9 +61,43 @@ fn trace() -> Vec<(&'static str, String)> {
     out
 }
 
+/// The same for logs in a folder of their own that the MANIFEST tracks, with two families.
+fn trace_tracked() -> Vec<(&'static str, String)> {
+    let fs = Arc::new(TraceFs::new(Arc::new(MemFs::new()), Path::new("/db")));
+    fs.create_dir_if_missing(Path::new("/")).unwrap();
+    let (env, _, _) = Env::test(fs.clone(), 7);
+    let mut options = DbOptions::default();
+    options.track_and_verify_wals_in_manifest = true;
+    options.wal_dir = "/db/logs".into();
+    let db = Db::builder("/db")
+        .options(options)
+        .create_if_missing(true)
+        .env(env)
+        .no_info_log()
+        .open()
+        .unwrap();
+    let other = db.create_cf(FamilyOptions::new("other")).unwrap();
+    let cf = db.default_cf();
+    let mut out = Vec::new();
+    cf.put("a", "1").unwrap();
+    other.put("a", "1").unwrap();
+    fs.take();
+    other.flush(true).unwrap();
+    out.push(("flush of one family of two", fs.take_order()));
+    cf.put("b", "2").unwrap();
+    other.put("b", "2").unwrap();
+    other.flush(false).unwrap();
+    fs.take();
+    cf.put_opt("c", "3", &WriteOptions::new().sync(true))
+        .unwrap();
+    out.push(("synced put behind a tracked log", fs.take_order()));
+    out
+}
+
 #[test]
 fn each_action_writes_and_syncs_in_its_order() {
-    let steps = trace();
+    let mut steps = trace();
+    steps.extend(trace_tracked());
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/order_of_calls.txt");
     spanlith_testkit::run_golden(path, |directive, _| {
         let found = steps.iter().find(|s| s.0 == directive);
