@@ -121,12 +121,14 @@ impl DamageReport {
 /// table in `docs/testing.md`.
 pub const MAY_SHORTEN: [&str; 3] = [".log", "MANIFEST", "CURRENT"];
 
-/// The MANIFEST of another database names components and families that the caller did not give: RocksDB's
-/// texts name these, not the file.
+/// The MANIFEST of another database names components, families and levels that the caller did not give:
+/// RocksDB's texts name these, not the file.
 fn text_of_objects(e: &Error, damage: &Damage) -> bool {
     let text = e.to_string();
     text.contains("does not match existing comparator")
-        || matches!(damage, Damage::Foreign) && text.contains("Column families not opened: ")
+        || matches!(damage, Damage::Foreign)
+            && (text.contains("Column families not opened: ")
+                || text.contains("db has more levels than options.num_levels"))
 }
 
 fn vague(e: &Error, damage: &Damage) -> bool {
