@@ -4,7 +4,8 @@
   evidence.py --subject DIR --peer NAME=DIR [--peer ...] [--work DIR]
 
 DIR holds a librocksdb.so; each engine is driven through its C functions, in a process of its own. The
-subject writes a database with synced batches, empty ones and log data of its user among them, and
+subject writes a database with synced batches, empty ones and log data of its user among them, flushes
+in between, so that its MANIFEST names the oldest log (tag 0x53506C04), and
 ends by close or by SIGKILL. Then, on copies, each peer
   - reads the options file,
   - walks the updates (`rocksdb_get_updates_since`): the users' batches must be byte for byte those that
@@ -24,6 +25,8 @@ import tempfile
 
 P, SZ, S = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p
 PUTS = 400
+# The tag, as a varint32, and the length of its one byte of varint64.
+OLDEST_LOG = bytes.fromhex("84d8c19a0501")
 
 
 class Engine:
@@ -112,7 +115,11 @@ def act(lib, what, path, first):
         e.load_options(path)
     db = e.open(path)
     out = {"before": e.keys(db), "old": e.updates(db)}
-    e.write(db, first, PUTS)
+    e.write(db, first, PUTS // 2)
+    if what != "visit":
+        f = P(e.call("rocksdb_flushoptions_create", P))
+        e.checked("rocksdb_flush", None, db, f)
+    e.write(db, first + PUTS // 2, PUTS - PUTS // 2)
     out["keys"], out["updates"] = e.keys(db), e.updates(db)
     print(json.dumps(out))
     sys.stdout.flush()
@@ -127,6 +134,12 @@ def run(lib, what, path, first):
     if p.returncode not in (0, -signal.SIGKILL) or not p.stdout:
         raise SystemExit(f"{what} {lib}: {p.returncode} {p.stderr[-2000:]}")
     return json.loads(p.stdout)
+
+
+def named(path):
+    """Whether a MANIFEST names its oldest log."""
+    manifests = [n for n in os.listdir(path) if n.startswith("MANIFEST-")]
+    return any(OLDEST_LOG in open(os.path.join(path, n), "rb").read() for n in manifests)
 
 
 def count(batch):
@@ -146,6 +159,7 @@ def main():
     for end in ("close", "kill"):
         base = os.path.join(work, end)
         written = run(a.subject, end, base, 0)
+        oldest = named(base)
         for peer in a.peer:
             name, lib = peer.split("=", 1)
             path = f"{base}-{name}"
@@ -155,8 +169,10 @@ def main():
             users = [b for b in written["updates"] if count(b)]
             extra = len(seen["old"]) - len(written["updates"])
             back = run(a.subject, "close", path, 2 * PUTS)
+            oldest_back = named(path)
             again = run(lib, "visit", path, 3 * PUTS)
             checks = {
+                "oldest log": oldest and oldest_back,
                 "keys": seen["before"] == written["keys"],
                 "batches": shown == users and len(users) > 0,
                 "keys back": back["before"] == seen["keys"],

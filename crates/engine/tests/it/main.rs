@@ -25,6 +25,7 @@ mod limits;
 mod manifest;
 mod multi_get;
 mod order;
+mod promises;
 mod properties;
 mod ranges;
 mod reads;
