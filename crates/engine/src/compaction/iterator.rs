@@ -400,9 +400,11 @@ impl CompactionIter {
             self.stripe = Some(stripe);
             // A single delete stays: it cancels the put below it, which is deleted as well. At the
             // bottom a deletion stays as long as a snapshot needs an older entry: what iterators and
-            // counts see is then the same whether the range tombstone above lives on or not.
+            // counts see is then the same whether the range tombstone above lives on or not. Operands are
+            // left to the merge, which treats what lies below them as a key's newest entry.
             if !self.s.ranges.is_empty()
                 && byte != ValueType::SingleDeletion as u8
+                && (byte != ValueType::Merge as u8 || self.is_timed())
                 && !(self.s.bottommost && byte == ValueType::Deletion as u8)
                 && (!self.is_timed() || self.is_history)
                 && self.is_covered(seqno)
@@ -528,6 +530,11 @@ impl CompactionIter {
         self.s.ranges.should_drop(user, seqno)
     }
 
+    /// Whether a range tombstone alone is reason enough to drop the input's entry.
+    fn is_hidden_by_range(&mut self, seqno: SequenceNumber) -> bool {
+        !self.s.ranges.is_empty() && (!self.is_timed() || self.is_history) && self.is_covered(seqno)
+    }
+
     /// The range tombstones of the inputs.
     pub(crate) fn ranges(&self) -> &CompactionRangeDels {
         &self.s.ranges
@@ -586,8 +593,13 @@ impl CompactionIter {
                     self.dropped.obsolete = obsolete;
                     debug_assert!(!is_output, "the input's entry is no deletion");
                 } else {
+                    let covered = self.is_hidden_by_range(seqno);
                     self.step();
-                    self.enqueue(ValueType::Deletion, seqno, Pinned::default());
+                    if covered {
+                        self.dropped.covered += 1;
+                    } else {
+                        self.enqueue(ValueType::Deletion, seqno, Pinned::default());
+                    }
                 }
             }
             FilterDecision::Purge => {
@@ -607,10 +619,7 @@ impl CompactionIter {
     /// hides the input's: what is deleted does not come back changed.
     fn replace(&mut self, kind: ValueType, seqno: SequenceNumber, new: Vec<u8>) {
         let stripe = self.stripe_of(seqno);
-        let hidden = self.stripe == Some(stripe)
-            || (!self.s.ranges.is_empty()
-                && (!self.is_timed() || self.is_history)
-                && self.is_covered(seqno));
+        let hidden = self.stripe == Some(stripe) || self.is_hidden_by_range(seqno);
         self.stripe = Some(stripe);
         self.step();
         if hidden {

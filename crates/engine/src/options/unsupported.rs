@@ -185,7 +185,6 @@ const CF_WITHOUT_EFFECT: &[&str] = &[
     "read_triggered_compaction_threshold",
     "min_tombstones_for_range_conversion",
     "experimental_mempurge_threshold",
-    "max_sequential_skip_in_iterations",
     "memtable_huge_page_size",
     "memtable_insert_with_hint_prefix_extractor",
     "memtable_batch_lookup_optimization",

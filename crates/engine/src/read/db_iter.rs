@@ -9,6 +9,7 @@
 //! places delete is moved past the whole range.
 
 mod backward;
+mod limited;
 
 use super::get::unknown_type;
 use super::stored::{Blobs, Entity, Stored};
@@ -23,9 +24,6 @@ use spanlith_base::perf::{self, PerfCounter};
 use spanlith_base::range_del::ReadBound;
 use spanlith_base::{Comparator, Error, MAX_SEQUENCE, Pinned, Result, SequenceNumber};
 use std::sync::Arc;
-
-/// Hidden versions of one key passed by stepping before a seek is tried.
-const RESEEK_AFTER: u32 = 8;
 
 /// Entries under range tombstones passed by stepping before a stream is moved past the range.
 const SKIP_RANGE_AFTER: u32 = 4;
@@ -43,12 +41,17 @@ pub(crate) struct DbIterParts {
     pub merge_operator: Option<Arc<dyn MergeOperator>>,
     pub lower: Option<Vec<u8>>,
     pub upper: Option<Vec<u8>>,
+    /// How many internal keys a move may pass over; 0 for any number.
     pub max_skipped: u64,
+    /// When moves seek, and how those with a limit count.
+    pub counting: Counting,
     pub blobs: Arc<BlobSource>,
     pub blob_read: BlobRead,
     /// What is visible besides the snapshot, and what is passed over.
     pub view: View,
 }
+
+pub(crate) use limited::Counting;
 
 #[derive(Clone, Copy, PartialEq)]
 enum At {
@@ -71,7 +74,9 @@ pub struct DbIter {
     key: Vec<u8>,
     value: Vec<u8>,
     error: Option<Error>,
+    /// Internal keys that the current move has counted, if there is a limit.
     skipped: u64,
+    /// After a seek its target, empty after one to the first key.
     seek_key: Vec<u8>,
     /// Made when the first range tombstones are met.
     coverage: Option<Box<Coverage>>,
@@ -264,7 +269,6 @@ impl DbIter {
     fn reset(&mut self) {
         self.at = At::None;
         self.error = None;
-        self.skipped = 0;
     }
 
     #[cold]
@@ -370,6 +374,7 @@ impl DbIter {
             self.parts.lower = Some(lower);
         } else {
             self.reset();
+            self.seek_key.clear();
             self.parts.view.begin_anywhere();
             self.parts.inner.seek_to_first();
         }
@@ -389,7 +394,6 @@ impl DbIter {
     /// Next key; stays invalid if it is.
     #[inline]
     pub fn next(&mut self) {
-        self.skipped = 0;
         match self.at {
             At::None => return,
             At::Inner | At::Resolved => {
@@ -430,7 +434,6 @@ impl DbIter {
             // Such an iterator never goes backward.
             At::Saved => return self.next(),
         }
-        self.skipped = 0;
         self.find_forward_as::<true>(true);
     }
 
@@ -441,53 +444,6 @@ impl DbIter {
             return self.parts.comparator.equal(key, &self.key);
         }
         self.parts.comparator.same_key(key, &self.key)
-    }
-
-    /// Whether more internal keys were passed over than may be.
-    #[inline]
-    fn skipped_too_many(&self) -> bool {
-        self.parts.max_skipped != 0 && self.skipped > self.parts.max_skipped
-    }
-
-    #[cold]
-    fn fail_skipping(&mut self) {
-        self.fail(Error::incomplete("Too many internal keys skipped."));
-    }
-
-    /// Forward, after too many keys were passed over: an error if another entry lies ahead, as in RocksDB, and
-    /// the end otherwise.
-    #[cold]
-    fn run_out(&mut self, follows: bool) {
-        loop {
-            if follows {
-                self.parts.inner.next_following();
-            } else {
-                self.parts.inner.next();
-            }
-            if !self.parts.inner.valid() {
-                return self.end();
-            }
-            let user = keys::user_key(self.parts.inner.key());
-            let c = &self.parts.comparator;
-            let beyond = self
-                .parts
-                .upper
-                .as_ref()
-                .is_some_and(|u| c.compare_without_timestamp(user, true, u, false).is_ge());
-            let view = &mut self.parts.view;
-            if beyond || (!view.is_plain() && view.leaves_prefix(user)) {
-                self.at = At::None;
-                return;
-            }
-            if self.parts.ranges.met() {
-                match self.covered() {
-                    Some(false) => {}
-                    Some(true) => continue,
-                    None => return,
-                }
-            }
-            return self.fail_skipping();
-        }
     }
 
     /// Whether a range tombstone deletes the merged stream's entry; `None` after an error.
@@ -594,6 +550,9 @@ impl DbIter {
                     match self.covered() {
                         Some(false) => covered_run = 0,
                         Some(true) => {
+                            if self.parts.max_skipped != 0 {
+                                return self.find_forward_limited::<FOLLOWS>(skipping);
+                            }
                             covered_run += 1;
                             if !self.pass_covered(covered_run) {
                                 return;
@@ -617,6 +576,9 @@ impl DbIter {
                         | ValueType::SingleDeletion
                         | ValueType::DeletionWithTimestamp,
                     ) => {
+                        if self.parts.max_skipped != 0 {
+                            return self.find_forward_limited::<FOLLOWS>(skipping);
+                        }
                         self.key.clear();
                         let user = keys::user_key(self.parts.inner.key());
                         self.key.extend_from_slice(user);
@@ -624,7 +586,7 @@ impl DbIter {
                         skipping = true;
                         hidden = 0;
                     }
-                    Some(ValueType::Merge) => return self.merge_forward(),
+                    Some(ValueType::Merge) => return self.merge_forward::<false>(),
                     kind => {
                         if !self.show_rare(kind) {
                             self.fail_type(tag);
@@ -633,6 +595,9 @@ impl DbIter {
                     }
                 }
             } else {
+                if self.parts.max_skipped != 0 {
+                    return self.find_forward_limited::<FOLLOWS>(skipping);
+                }
                 hidden += 1;
                 if visible {
                     self.passed.hidden += 1;
@@ -640,11 +605,7 @@ impl DbIter {
                     self.passed.newer += 1;
                 }
             }
-            self.skipped += 1;
-            if self.skipped_too_many() {
-                return self.run_out(FOLLOWS);
-            }
-            if hidden > RESEEK_AFTER && self.parts.view.is_plain() {
+            if hidden > self.parts.counting.reseek_after && self.parts.view.is_plain() {
                 hidden = 0;
                 if same {
                     // Past all versions of the key.
@@ -707,8 +668,9 @@ impl DbIter {
         op
     }
 
-    /// Folds the operands of the key under the merged stream, moving it past what was used.
-    fn merge_forward(&mut self) {
+    /// Folds the operands of the key under the merged stream, moving it past what was used. In the midst of a
+    /// move `BACK` it stays on what ended the history.
+    fn merge_forward<const BACK: bool>(&mut self) {
         let Some(operator) = self.operator() else {
             return;
         };
@@ -735,7 +697,9 @@ impl DbIter {
                     | ValueType::SingleDeletion
                     | ValueType::DeletionWithTimestamp,
                 ) => {
-                    self.parts.inner.next();
+                    if !BACK {
+                        self.parts.inner.next();
+                    }
                     break;
                 }
                 kind => {
@@ -745,7 +709,9 @@ impl DbIter {
                         Some(Err(e)) => return self.fail(e),
                         Some(Ok(None)) | None => return self.fail_type(tag),
                     }
-                    self.parts.inner.next();
+                    if !BACK {
+                        self.parts.inner.next();
+                    }
                     break;
                 }
             }
@@ -754,7 +720,8 @@ impl DbIter {
         if self.parts.inner.status().is_err() {
             return self.end();
         }
-        self.finish_merge(&operator, base, &operands, At::Merged);
+        let at = if BACK { At::Saved } else { At::Merged };
+        self.finish_merge(&operator, base, &operands, at);
     }
 
     fn finish_merge(

@@ -1,6 +1,6 @@
 //! Reads on the engine: choose superversion and sequence number, then answer.
 
-use super::db_iter::{DbIter, DbIterParts};
+use super::db_iter::{Counting, DbIter, DbIterParts};
 use super::get::{Lookup, ReadContext};
 use super::multi_get::{Answer, BatchLimits, Sink};
 use super::stored::Entity;
@@ -413,6 +413,13 @@ impl Engine {
                 params,
             },
         )?;
+        let settings = &superversion.settings;
+        let counting = Counting {
+            reseek_after: settings.options.max_sequential_skip_in_iterations,
+            total_order: settings.prefix_extractor.is_none()
+                || options.total_order
+                || options.auto_prefix,
+        };
         let ranges = RangeWatch::new(!options.ignore_range_deletions);
         let inner = superversion.merged(
             &family.comparator,
@@ -441,6 +448,7 @@ impl Engine {
             lower: options.lower.clone(),
             upper: options.upper.clone(),
             max_skipped: options.max_skipped,
+            counting,
             blobs: family.blobs.clone(),
             blob_read: BlobRead {
                 verify_checksums: params.verify_checksums,

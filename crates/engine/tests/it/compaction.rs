@@ -178,6 +178,49 @@ fn a_filter_does_not_bring_back_what_a_range_deletes() {
     assert_eq!(cf.get("change").unwrap().as_deref(), Some(&b"changed"[..]));
 }
 
+/// Keeps everything, and notes what it was asked about.
+#[derive(Default)]
+struct Asked(Mutex<Vec<String>>);
+
+impl CompactionFilter for Asked {
+    fn name(&self) -> &str {
+        "Asked"
+    }
+
+    fn filter(&self, _level: usize, _key: &[u8], value: FilterValue<'_>) -> FilterDecision {
+        let (kind, value) = match value {
+            FilterValue::Operand(o) => ("operand", o),
+            FilterValue::Value(v) => ("value", v),
+            FilterValue::Entity(e) => ("entity", e),
+        };
+        let note = format!("{kind} {}", String::from_utf8_lossy(value));
+        self.0.lock().unwrap().push(note);
+        FilterDecision::Keep
+    }
+}
+
+/// The operands decide nothing, so the value is the newest entry of its key.
+#[test]
+fn a_filter_is_asked_about_the_value_below_operands_that_a_range_deletes() {
+    let dir = tempfile::tempdir().unwrap();
+    let asked = Arc::new(Asked::default());
+    let builder = Db::builder(dir.path()).create_if_missing(true);
+    let db = builder
+        .compaction_filter(asked.clone())
+        .merge_operator(Arc::new(spanlith::StringAppend::new(b",")))
+        .open()
+        .unwrap();
+    let cf = db.default_cf();
+    cf.put("k", "base").unwrap();
+    db.flush(true).unwrap();
+    cf.merge("k", "more").unwrap();
+    db.flush(true).unwrap();
+    cf.delete_range("a", "z").unwrap();
+    cf.compact_range(None, None).unwrap();
+    assert_eq!(cf.get("k").unwrap(), None);
+    assert_eq!(*asked.0.lock().unwrap(), ["operand more", "value base"]);
+}
+
 /// As RocksDB's does, whatever the snapshots see.
 #[test]
 fn a_filter_is_asked_about_the_value_below_operands_that_a_snapshot_keeps_from_it() {

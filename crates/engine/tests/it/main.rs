@@ -33,6 +33,7 @@ mod regressions;
 mod row_cache;
 mod set_options;
 mod shape;
+mod skipped;
 mod times;
 mod timestamps;
 mod verify;

@@ -1,7 +1,7 @@
 //! Properties against known contents.
 
-use spanlith::options::CfOptions;
-use spanlith::{Db, FamilyOptions};
+use spanlith::options::{BlockBasedTableOptions, CfOptions, CompressionType, IndexType};
+use spanlith::{Db, FamilyOptions, ReadOptions};
 use spanlith_env::{Env, MemFs};
 use std::path::Path;
 use std::sync::Arc;
@@ -218,4 +218,56 @@ fn sums_over_families_count_what_they_share_once() {
     assert_eq!(sum("block-cache-capacity"), Some(64 << 20));
     assert_eq!(sum("nosuch"), None);
     assert_eq!(sum("levelstats"), None);
+}
+
+#[test]
+fn megabytes_of_levels_are_rounded() {
+    let db = Db::builder(Path::new("/db"))
+        .create_if_missing(true)
+        .env(Env::test(Arc::new(MemFs::new()), 1).0)
+        .no_info_log()
+        .cf_options(CfOptions::new().compression(CompressionType::None))
+        .open()
+        .unwrap();
+    for (key, line) in [
+        ("a", "  0        1        0"),
+        ("b", "  0        2        1"),
+    ] {
+        db.default_cf().put(key, vec![b'v'; 400_000]).unwrap();
+        db.flush(true).unwrap();
+        assert_eq!(text(&db, "levelstats").lines().nth(2).unwrap(), line);
+    }
+}
+
+/// RocksDB's tables that hold only ranges have an index above partitions, and no partition.
+#[test]
+fn a_partitioned_index_over_no_data_has_no_partition() {
+    for format in [2_u32, 6] {
+        let table = BlockBasedTableOptions::new()
+            .index_type(IndexType::TwoLevelIndexSearch)
+            .format_version(format);
+        let db = Db::builder(Path::new("/db"))
+            .create_if_missing(true)
+            .env(Env::test(Arc::new(MemFs::new()), 1).0)
+            .no_info_log()
+            .table_options(table)
+            .open()
+            .unwrap();
+        let cf = db.default_cf();
+        cf.put("k", "v").unwrap();
+        db.flush(true).unwrap();
+        cf.delete_range("a", "z").unwrap();
+        db.flush(true).unwrap();
+        let all = text(&db, "aggregated-table-properties-at-level0");
+        assert!(all.contains("# index partitions=1;"), "{all}");
+        let delta = u32::from(format > 3);
+        let first = if format > 3 { 2 } else { 1 };
+        let kinds = format!("(user-key? {first}, delta-value? {})", 2 * delta);
+        assert!(all.contains(&kinds), "{all}");
+        assert_eq!(cf.get("k").unwrap(), None);
+        let mut cursor = cf.cursor(ReadOptions::new());
+        assert!(!cursor.seek_to_first().unwrap());
+        assert!(!cursor.seek_to_last().unwrap());
+        assert!(!cursor.seek(b"b").unwrap());
+    }
 }

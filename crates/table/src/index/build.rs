@@ -273,6 +273,8 @@ impl IndexBuilder {
             out.handle = put(&block)?;
             return Ok(out);
         };
+        // Without a partition nothing says that keys are internal, in any format.
+        out.user_keys |= self.entries.is_empty();
         let mut top = TopLevel::new(self.interval, self.form());
         let mut start = 0;
         for end in partitions.finish(self.entries.len()) {
@@ -281,9 +283,7 @@ impl IndexBuilder {
             out.size += block.len() as u64;
             out.partitions += 1;
             let handle = put(&block)?;
-            if end > 0 {
-                top.add(&self.keys[self.key_range(end - 1)], handle);
-            }
+            top.add(&self.keys[self.key_range(end - 1)], handle);
             start = end;
         }
         let block = top.finish();

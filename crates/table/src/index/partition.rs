@@ -129,10 +129,11 @@ impl Partitions {
         std::mem::take(&mut self.closed)
     }
 
-    /// Number of entries before the end of each partition, the open one included.
+    /// Number of entries before the end of each partition, the open one included. A table without data
+    /// blocks has none.
     pub(super) fn finish(self, entries: usize) -> Vec<usize> {
         let mut ends = self.ends;
-        if ends.last() != Some(&entries) {
+        if entries > 0 && ends.last() != Some(&entries) {
             ends.push(entries);
         }
         ends

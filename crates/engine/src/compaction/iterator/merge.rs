@@ -56,7 +56,13 @@ impl CompactionIter {
             if !self.s.ranges.is_empty() && self.is_covered(seqno) {
                 if keys::tag_type(tag) == ValueType::Merge as u8 {
                     // Goes, and decides nothing: only a value below the tombstone ends the history,
-                    // as in RocksDB. Folded here, a filter would meet a value instead of operands.
+                    // as in RocksDB. Folded here, a filter would meet a value instead of operands. It
+                    // is asked before anyone looks at the range.
+                    if let Err(until) = self.filter_operand(seqno, self.input.value_pinned()) {
+                        self.dropped.filtered += operands.len() as u64;
+                        self.skip_until(&until);
+                        return Ok(());
+                    }
                     self.dropped.covered += 1;
                     self.step();
                     continue;
@@ -80,11 +86,7 @@ impl CompactionIter {
                     }
                     self.step();
                 }
-                Some(_) if operands.is_empty() => {
-                    // The filter left no operand: what lies below is the newest of its stripe.
-                    self.stripe = None;
-                    return Ok(());
-                }
+                Some(_) if operands.is_empty() => break,
                 Some(
                     k @ (ValueType::Value
                     | ValueType::BlobIndex
@@ -103,7 +105,9 @@ impl CompactionIter {
         }
         self.input.status()?;
         if operands.is_empty() {
-            // A filter or range tombstones left nothing to fold.
+            // A filter or range tombstones left nothing to fold. As in RocksDB, what lies below counts as a
+            // key's newest entry: a filter is asked about it, even if the range covers it as well.
+            self.has_user = false;
             return Ok(());
         }
         let Some(operator) = self.s.merge_operator.clone() else {

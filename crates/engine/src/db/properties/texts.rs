@@ -91,8 +91,9 @@ fn split_number(name: &str) -> Option<(&str, Option<u32>)> {
 fn levelstats(version: &Version) -> String {
     let mut out = String::from("Level Files Size(MB)\n--------------------\n");
     for level in 0..version.num_levels() {
-        let mb = version.level_bytes(level) >> 20;
-        let _ = writeln!(out, "{level:3} {:8} {mb:8}", version.num_files(level));
+        // Rounded, not cut.
+        let mb = version.level_bytes(level) as f64 / f64::from(1 << 20);
+        let _ = writeln!(out, "{level:3} {:8} {mb:8.0}", version.num_files(level));
     }
     out
 }

@@ -51,7 +51,9 @@ impl DbIter {
 
     /// Key before; stays invalid if it is.
     pub fn prev(&mut self) {
-        self.skipped = 0;
+        if self.parts.max_skipped != 0 {
+            return self.prev_limited();
+        }
         match self.at {
             At::None => return,
             At::Inner | At::Resolved => {
@@ -60,18 +62,6 @@ impl DbIter {
                     .extend_from_slice(keys::user_key(self.parts.inner.key()));
                 // Step before every version of the key, newer invisible ones included.
                 while self.parts.inner.valid() && self.on_saved_key() {
-                    if !self.skip_one_back() {
-                        return;
-                    }
-                    self.parts.inner.prev();
-                }
-            }
-            // What the merge has read counts once more on the way back.
-            At::Merged if self.parts.max_skipped != 0 && self.parts.inner.valid() => {
-                while self.parts.inner.valid() && self.at_or_behind_saved_key() {
-                    if !self.skip_one_back() {
-                        return;
-                    }
                     self.parts.inner.prev();
                 }
             }
@@ -85,17 +75,9 @@ impl DbIter {
         self.find_backward();
     }
 
-    /// Whether the merged stream's entry has the key of the current one, or a larger key.
-    fn at_or_behind_saved_key(&self) -> bool {
-        let c = &self.parts.comparator;
-        let key = keys::user_key(self.parts.inner.key());
-        c.compare_without_timestamp(key, true, &self.key, true)
-            .is_ge()
-    }
-
     /// Backward: moves the stream of an entry that is deleted to before the range, if newer places
     /// delete all it holds there. False if nothing moved.
-    fn pass_covered_back(&mut self) -> bool {
+    pub(super) fn pass_covered_back(&mut self) -> bool {
         let Some(coverage) = &mut self.coverage else {
             return false;
         };
@@ -116,19 +98,11 @@ impl DbIter {
         }
     }
 
-    /// Counts an internal key that is passed over; false if there were too many before it.
-    #[inline]
-    fn skip_one_back(&mut self) -> bool {
-        if self.skipped_too_many() {
-            self.fail_skipping();
-            return false;
-        }
-        self.skipped += 1;
-        true
-    }
-
     /// Finds the visible entry of the largest key at or before where the merged stream stands.
     fn find_backward(&mut self) {
+        if self.parts.max_skipped != 0 {
+            return self.find_backward_limited();
+        }
         let mut covered_run = 0;
         let all = self.parts.view.all_versions();
         while self.parts.inner.valid() {
@@ -173,9 +147,6 @@ impl DbIter {
                     self.value.clear();
                     self.value.extend_from_slice(self.parts.inner.value());
                     self.passed.hidden += 1;
-                    if !self.skip_one_back() {
-                        return;
-                    }
                     self.parts.inner.prev();
                     if self.parts.inner.valid() && !self.on_saved_key() {
                         self.at = At::Saved;
@@ -187,13 +158,10 @@ impl DbIter {
             }
             let found = match all {
                 true => self.version_of_saved_key(),
-                false => self.value_of_saved_key(newest),
+                false => self.value_of_saved_key::<false>(newest),
             };
             if found || self.error.is_some() {
                 return;
-            }
-            if self.skipped_too_many() {
-                return self.fail_skipping();
             }
         }
         self.end();
@@ -201,7 +169,7 @@ impl DbIter {
 
     /// Backward over all versions: passes over the entries of one key and timestamp. True if the
     /// newest that the snapshot sees is to be shown; the iterator then stands on it.
-    fn version_of_saved_key(&mut self) -> bool {
+    pub(super) fn version_of_saved_key(&mut self) -> bool {
         let mut kind = None;
         while self.parts.inner.valid() && self.on_saved_key() {
             let tag = keys::tag(self.parts.inner.key());
@@ -220,7 +188,7 @@ impl DbIter {
                 self.value.clear();
                 self.value.extend_from_slice(self.parts.inner.value());
             }
-            if !self.skip_one_back() {
+            if self.parts.max_skipped != 0 && !self.count_one() {
                 return false;
             }
             self.parts.inner.prev();
@@ -254,7 +222,7 @@ impl DbIter {
 
     /// What stood aside belongs to another entry.
     #[inline]
-    fn forget_aside(&mut self) {
+    pub(super) fn forget_aside(&mut self) {
         if self.entity.is_some() || self.unprepared.is_some() {
             self.drop_aside();
         }
@@ -269,21 +237,44 @@ impl DbIter {
     /// Passes backward over all versions of `self.key`, oldest first, keeping the newest visible
     /// state, which is `newest` before the first. True if the key has a value; the iterator then
     /// stands on it.
-    fn value_of_saved_key(&mut self, mut newest: Option<ValueType>) -> bool {
+    ///
+    /// If `LIMITED` it counts, stops at the first version that is too new to see, and seeks the newest instead
+    /// of passing many.
+    pub(super) fn value_of_saved_key<const LIMITED: bool>(
+        &mut self,
+        mut newest: Option<ValueType>,
+    ) -> bool {
+        let mut count = 0;
         let mut base: Option<Stored> = None;
         let mut operands: Vec<Pinned> = Vec::new(); // oldest first
         while self.parts.inner.valid() && self.on_saved_key() {
             let tag = keys::tag(self.parts.inner.key());
-            let mut is_covered = false;
+            if LIMITED && self.parts.ranges.met() {
+                // What ranges delete does not count.
+                match self.covered() {
+                    Some(false) => {}
+                    Some(true) => {
+                        self.parts.inner.prev();
+                        continue;
+                    }
+                    None => return false,
+                }
+            }
             if keys::tag_sequence(tag) <= self.parts.snapshot && self.takes_version() {
+                if LIMITED {
+                    if !self.count_one() {
+                        return false;
+                    }
+                    if count >= self.parts.counting.reseek_after {
+                        return self.value_by_seek();
+                    }
+                    count += 1;
+                }
                 let mut kind = ValueType::from_byte(keys::tag_type(tag));
-                if self.parts.ranges.met() {
+                if !LIMITED && self.parts.ranges.met() {
                     match self.covered() {
                         Some(false) => {}
-                        Some(true) => {
-                            kind = Some(ValueType::Deletion);
-                            is_covered = true;
-                        }
+                        Some(true) => kind = Some(ValueType::Deletion),
                         None => return false,
                     }
                 }
@@ -328,12 +319,10 @@ impl DbIter {
                     }
                 }
                 newest = kind;
+            } else if LIMITED {
+                break;
             }
             self.passed.hidden += 1;
-            // What ranges delete is no key that was passed over, as in RocksDB.
-            if !is_covered && !self.skip_one_back() {
-                return false;
-            }
             self.parts.inner.prev();
         }
         if let Err(e) = self.parts.inner.status() {
@@ -373,7 +362,7 @@ impl DbIter {
     /// Backward: whether the version under the merged stream is visible by its timestamp; its key
     /// becomes the one that is shown.
     #[inline]
-    fn takes_version(&mut self) -> bool {
+    pub(super) fn takes_version(&mut self) -> bool {
         let user = keys::user_key(self.parts.inner.key());
         if self.parts.view.is_plain() {
             // Keys that a comparator of the user's calls equal may differ: the newest is the one shown.
@@ -392,7 +381,7 @@ impl DbIter {
     }
 
     /// What the bytes saved in `value` are, by the type of their entry.
-    fn saved_as(&self, kind: Option<ValueType>) -> Result<Option<Stored>> {
+    pub(super) fn saved_as(&self, kind: Option<ValueType>) -> Result<Option<Stored>> {
         match kind {
             Some(kind) => Stored::of(kind, Pinned::copy_of(&self.value)),
             None => Ok(None),
