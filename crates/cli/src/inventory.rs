@@ -138,10 +138,17 @@ impl Inventory {
     /// # Errors
     /// As [`Self::read`].
     pub fn read_with_logs(dir: &Path, wal_dir: Option<&Path>) -> Result<Self> {
-        let env = Env::system();
-        let listing = sizes(&env, dir)?;
-        let number = current(&env, dir)?;
-        Ok(Self::read_from(&env, dir, wal_dir, listing, number))
+        Self::read_on(&Env::system(), dir, wal_dir)
+    }
+
+    /// As [`Self::read_with_logs`], of a directory on another file system.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_on(env: &Env, dir: &Path, wal_dir: Option<&Path>) -> Result<Self> {
+        let listing = sizes(env, dir)?;
+        let number = current(env, dir)?;
+        Ok(Self::read_from(env, dir, wal_dir, listing, number))
     }
 
     /// As [`Self::read_with_logs`]; if CURRENT cannot be used, that is a finding and the newest MANIFEST
@@ -159,7 +166,15 @@ impl Inventory {
                 _ => None,
             });
         let newest = newest.max();
-        Ok(match (current(&env, dir), newest) {
+        let is_there = |n: &u64| listing.contains_key(&filenames::manifest_file_name(*n));
+        let named = current(&env, dir).and_then(|n| match newest {
+            Some(_) if !is_there(&n) => Err(Error::corruption(format!(
+                "names {}, which is not there",
+                filenames::manifest_file_name(n)
+            ))),
+            _ => Ok(n),
+        });
+        Ok(match (named, newest) {
             (Ok(number), _) => Some(Self::read_from(&env, dir, wal_dir, listing, number)),
             (Err(_), None) => None,
             (Err(e), Some(number)) => {

@@ -21,6 +21,7 @@ mod fail;
 mod find;
 mod inventory;
 mod ldb;
+mod overlay;
 mod places;
 mod rng;
 mod shell;

@@ -114,10 +114,7 @@ impl Shell {
 
 fn open(target: &Target, write: bool) -> anyhow::Result<Cf> {
     match write {
-        true => target.open_read_write(&WriteFlags {
-            create: false,
-            default_options: false,
-        }),
+        true => target.open_read_write(&WriteFlags::plain()),
         false => target.open_read_only(),
     }
 }

@@ -5,12 +5,14 @@
 //! escaped, so that no key looks like such a line.
 
 use super::open::{How, Target};
+use super::salvage::Salvage;
 use crate::bytes::push;
 use crate::fail::{At, Failure};
 use crate::inventory::Inventory;
 use crate::term;
 use clap::Args;
-use spanlith::{Comparator, ReadOptions};
+use indicatif::ProgressBar;
+use spanlith::{Cf, Comparator, ReadOptions};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
@@ -37,6 +39,9 @@ pub struct Dump {
     /// Keys and values are bare hexadecimal
     #[arg(long)]
     hex: bool,
+    /// Works around damage: leaves out what cannot be read, and names it
+    #[arg(long)]
+    salvage: bool,
     /// File to write, which must not exist; standard output if left out
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
@@ -44,14 +49,26 @@ pub struct Dump {
 
 impl Dump {
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let inventory = Inventory::read(&self.db).at(&self.db)?;
-        let families: Vec<String> = match &self.cf {
-            Some(name) => vec![name.clone()],
-            None => inventory
-                .families
-                .values()
-                .map(|f| f.name.clone())
-                .collect(),
+        let mut target = Target {
+            db: self.db,
+            cf: String::new(),
+            how: self.how,
+        };
+        let mut salvage = match self.salvage {
+            true => {
+                let places = target.how.files.tables.parse()?;
+                Some(Salvage::prepare(&target, &places)?)
+            }
+            false => None,
+        };
+        let families: Vec<String> = match (&self.cf, &salvage) {
+            (Some(name), _) => vec![name.clone()],
+            (None, Some(salvage)) => salvage.families.clone(),
+            (None, None) => {
+                let inventory = Inventory::read(&target.db).at(&target.db)?;
+                let families = inventory.families.values();
+                families.map(|f| f.name.clone()).collect()
+            }
         };
         let out: Box<dyn Write> = match &self.file {
             Some(path) => Box::new(File::create_new(path).map_err(|e| {
@@ -62,61 +79,101 @@ impl Dump {
             })?),
             None => Box::new(std::io::stdout().lock()),
         };
-        let mut out = BufWriter::with_capacity(OUTPUT_BUFFER, out);
-        let progress = match self.file {
-            Some(_) => term::spinner("entries", "dumping"),
-            None => term::hidden(),
+        let mut lines = Lines {
+            out: BufWriter::with_capacity(OUTPUT_BUFFER, out),
+            hex: self.hex,
+            progress: match self.file {
+                Some(_) => term::spinner("entries", "dumping"),
+                None => term::hidden(),
+            },
+            entries: 0,
+            line: Vec::new(),
         };
-        let mut entries = 0u64;
-        let mut target = Target {
-            db: self.db,
-            cf: String::new(),
-            how: self.how,
-        };
-        let mut line = Vec::new();
         for name in families {
-            target.cf.clone_from(&name);
+            target.cf = name;
+            if let Some(salvage) = &mut salvage {
+                salvage.family(&target, &mut lines)?;
+                continue;
+            }
             let cf = target.open_read_only()?;
-            line.clear();
-            line.extend_from_slice(FAMILY_MARK.as_bytes());
-            push(&mut line, name.as_bytes(), false);
-            if cf.comparator().name() != Comparator::Bytewise.name() {
-                line.push(b'\t');
-                push(&mut line, cf.comparator().name().as_bytes(), false);
-            }
-            line.push(b'\n');
-            out.write_all(&line)?;
-            if cf.comparator().timestamp_size() > 0 {
-                return Err(Failure::new(
-                    format!("Not implemented: dump of family {name}, whose keys have timestamps"),
-                    "spanlith db scan --timestamps shows its latest entries; --cf dumps the others",
-                )
-                .into());
-            }
+            lines.family(&cf)?;
             let mut options = ReadOptions::new().fill_cache(false);
             options.readahead = 1 << 20;
             let mut cursor = cf.cursor(options);
             let mut on = cursor.seek_to_first();
             while on.at(&target.db)? {
-                entries += 1;
-                if entries.is_multiple_of(TICK) {
-                    progress.set_position(entries);
-                }
-                line.clear();
-                push_key(&mut line, cursor.key(), self.hex);
-                line.push(b'\t');
-                push(&mut line, target.value(cursor.value()), self.hex);
-                line.push(b'\n');
-                out.write_all(&line)?;
+                lines.entry(cursor.key(), target.value(cursor.value()))?;
                 on = cursor.next();
             }
         }
-        out.flush()?;
-        progress.finish_and_clear();
-        if self.file.is_some() {
-            eprintln!("{} entries dumped", term::count(entries));
+        lines.out.flush()?;
+        lines.progress.finish_and_clear();
+        let lost = salvage.map_or(0, |s| s.lost);
+        if self.file.is_some() || lost > 0 {
+            eprintln!("{} entries dumped", term::count(lines.entries));
+        }
+        if lost > 0 {
+            eprintln!(
+                "{} left out; where newer entries were lost, older ones may have come to light",
+                term::counted(lost, "place")
+            );
         }
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// The text while it is written.
+pub struct Lines {
+    out: BufWriter<Box<dyn Write>>,
+    hex: bool,
+    progress: ProgressBar,
+    entries: u64,
+    line: Vec<u8>,
+}
+
+impl Lines {
+    /// Begins a family.
+    ///
+    /// # Errors
+    /// Of a family whose keys have timestamps, and of writing.
+    pub fn family(&mut self, cf: &Cf) -> anyhow::Result<()> {
+        self.line.clear();
+        self.line.extend_from_slice(FAMILY_MARK.as_bytes());
+        push(&mut self.line, cf.name().as_bytes(), false);
+        if cf.comparator().name() != Comparator::Bytewise.name() {
+            self.line.push(b'\t');
+            push(&mut self.line, cf.comparator().name().as_bytes(), false);
+        }
+        self.line.push(b'\n');
+        self.out.write_all(&self.line)?;
+        if cf.comparator().timestamp_size() > 0 {
+            return Err(Failure::new(
+                format!(
+                    "Not implemented: dump of family {}, whose keys have timestamps",
+                    cf.name()
+                ),
+                "spanlith db scan --timestamps shows its latest entries; --cf dumps the others",
+            )
+            .into());
+        }
+        Ok(())
+    }
+
+    /// Writes an entry.
+    ///
+    /// # Errors
+    /// Of writing.
+    pub fn entry(&mut self, key: &[u8], value: &[u8]) -> std::io::Result<()> {
+        self.entries += 1;
+        if self.entries.is_multiple_of(TICK) {
+            self.progress.set_position(self.entries);
+        }
+        self.line.clear();
+        push_key(&mut self.line, key, self.hex);
+        self.line.push(b'\t');
+        push(&mut self.line, value, self.hex);
+        self.line.push(b'\n');
+        self.out.write_all(&self.line)
     }
 }
 

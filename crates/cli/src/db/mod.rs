@@ -10,6 +10,7 @@ mod maintain;
 mod memory;
 pub mod open;
 mod point;
+mod salvage;
 mod scan;
 mod settings;
 mod space;

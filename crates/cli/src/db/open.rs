@@ -12,12 +12,22 @@ use crate::inventory::Inventory;
 use crate::places::{FileFlags, Places};
 use clap::Args;
 use spanlith::options::ini::ParsedCf;
-use spanlith::options::{DbOptions, EvidenceOptions, MergeOperatorChoice, ParsedOptions, Sidecar};
+use spanlith::options::{
+    BlockBasedTableOptions, DbOptions, EvidenceOptions, MergeOperatorChoice, ParsedOptions,
+    Sidecar, SyncedLogDamage, WalRecoveryMode,
+};
 use spanlith::{Cf, Comparator, Db, ErrorKind, FamilyOptions, MergeOperator, OpenBuilder};
 use spanlith_env::Env;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
+
+/// How OPTIONS files name Bloom filters of which they do not say the bits per key.
+const BARE_BLOOM: [&str; 2] = ["bloomfilter", "rocksdb.BuiltinBloomFilter"];
+/// Bits per key if no table tells, as most programs ask for.
+const BLOOM_BITS: u64 = 10;
+/// Keys in a filter from which on its size tells the bits per key.
+const FILTER_ENTRIES_MIN: u64 = 1000;
 
 /// Which database and family, and what a program would have to say to open it.
 #[derive(Debug, Args)]
@@ -59,6 +69,21 @@ pub struct WriteFlags {
     /// Opens with default options instead of those in the OPTIONS file
     #[arg(long)]
     pub default_options: bool,
+    /// Opens although synced bytes of logs are damaged, and drops what lies behind the damage, of
+    /// which lost/ keeps a copy
+    #[arg(long)]
+    pub give_up_damage: bool,
+}
+
+impl WriteFlags {
+    /// Of a database that is there and opens as it is.
+    pub fn plain() -> Self {
+        Self {
+            create: false,
+            default_options: false,
+            give_up_damage: false,
+        }
+    }
 }
 
 /// What a directory says about its options.
@@ -86,6 +111,24 @@ impl Known<'_> {
         found.map_or("", |f| &f.comparator)
     }
 
+    /// The options of a family's tables. RocksDB writes Bloom filters that came through its C API
+    /// without their bits per key; the tables tell what they were made with.
+    fn table_options(&self, family: &str, cf: &ParsedCf) -> BlockBasedTableOptions {
+        let mut table = cf.table.clone();
+        if BARE_BLOOM.contains(&table.filter_policy.as_str()) {
+            let properties = self
+                .inventory
+                .as_ref()
+                .and_then(|i| i.table_properties(family));
+            let bits = properties
+                .filter(|p| p.num_filter_entries >= FILTER_ENTRIES_MIN)
+                .map(|p| p.filter_size.saturating_mul(8) / p.num_filter_entries)
+                .filter(|bits| (1..=100).contains(bits));
+            table.filter_policy = format!("bloomfilter:{}:false", bits.unwrap_or(BLOOM_BITS));
+        }
+        table
+    }
+
     /// Text of the merge operator; empty if there is none or nobody says.
     fn merge_operator(&self, family: &str) -> String {
         if let Some(cf) = self.cf(family) {
@@ -102,7 +145,16 @@ impl Known<'_> {
 impl Target {
     /// Opens for reading; changes nothing on disk.
     pub fn open_read_only(&self) -> anyhow::Result<Cf> {
-        let known = self.known(false)?;
+        self.open_for_reading(&Env::system(), false)
+    }
+
+    /// Opens for reading on another file system, with all that can be read of damaged logs.
+    pub fn open_damaged(&self, env: &Env) -> anyhow::Result<Cf> {
+        self.open_for_reading(env, true)
+    }
+
+    fn open_for_reading(&self, env: &Env, is_damaged: bool) -> anyhow::Result<Cf> {
+        let known = self.known(env, false)?;
         let mut options = DbOptions::default();
         options.wal_dir = self.wal_dir(&known)?;
         // Nothing is written, and families that forget timestamps ask for it.
@@ -113,10 +165,18 @@ impl Target {
         if let Some(p) = known.parsed() {
             options.wal_recovery_mode = p.db.wal_recovery_mode;
         }
+        if is_damaged {
+            options.wal_recovery_mode = WalRecoveryMode::SkipAnyCorruptedRecords;
+        }
         let mut write_prepared = false;
         loop {
-            let mut builder = Db::builder(&self.db).options(options.clone());
-            if let Some(own) = own_options(&self.db) {
+            let builder = Db::builder(&self.db).options(options.clone());
+            let mut builder = builder.env(env.clone());
+            let mut own = own_options(&self.db);
+            if is_damaged {
+                own.get_or_insert_default().synced_log_damage = SyncedLogDamage::Truncate;
+            }
+            if let Some(own) = own {
                 builder = builder.evidence(own);
             }
             if !known.places.db.is_empty() {
@@ -182,15 +242,12 @@ impl Target {
 
     /// Opens for writing with another number of levels, which the OPTIONS file then records.
     pub fn open_with_levels(&self, levels: i32) -> anyhow::Result<Cf> {
-        let flags = WriteFlags {
-            create: false,
-            default_options: false,
-        };
+        let flags = WriteFlags::plain();
         let (builder, _, known) = self.builder(&flags)?;
         let mut family = FamilyOptions::new(&self.cf);
         let (mut options, mut table) = Default::default();
         if let Some(cf) = known.cf(&self.cf) {
-            (options, table) = (cf.options.clone(), cf.table.clone());
+            (options, table) = (cf.options.clone(), known.table_options(&self.cf, cf));
         }
         options.num_levels = levels;
         family = family.options(options).table_options(table);
@@ -205,7 +262,7 @@ impl Target {
 
     /// All families as the OPTIONS file says, whether it was followed, and what the directory says.
     fn builder(&self, flags: &WriteFlags) -> anyhow::Result<(OpenBuilder, bool, Known<'_>)> {
-        let known = self.known(flags.create)?;
+        let known = self.known(&Env::system(), flags.create)?;
         let mut builder = Db::builder(&self.db);
         let mut followed = false;
         let mut options = DbOptions::default();
@@ -225,7 +282,11 @@ impl Target {
         }
         options.wal_dir = self.wal_dir(&known)?;
         builder = builder.options(options).create_if_missing(flags.create);
-        if let Some(own) = own_options(&self.db).filter(|_| !flags.default_options) {
+        let mut own = own_options(&self.db).filter(|_| !flags.default_options);
+        if flags.give_up_damage {
+            own.get_or_insert_default().synced_log_damage = SyncedLogDamage::Truncate;
+        }
+        if let Some(own) = own {
             builder = builder.evidence(own);
         }
         if !known.places.db.is_empty() {
@@ -237,7 +298,7 @@ impl Target {
             let mut family = FamilyOptions::new(name);
             if let Some(cf) = known.cf(name).filter(|_| followed) {
                 family = family.options(cf.options.clone());
-                family = family.table_options(cf.table.clone());
+                family = family.table_options(known.table_options(name, cf));
             }
             builder = builder.family(self.components(family, &known, false)?);
         }
@@ -249,12 +310,12 @@ impl Target {
     }
 
     /// Reads what the directory says; refuses a family it does not have, unless it may be made.
-    fn known(&self, may_create: bool) -> anyhow::Result<Known<'_>> {
+    fn known(&self, env: &Env, may_create: bool) -> anyhow::Result<Known<'_>> {
         // A command line that makes no sense is refused first.
         let comparators = parse_all(&self.how.comparator)?;
         let merges = parse_all(&self.how.merge_operator)?;
         let places = self.how.files.tables.parse()?;
-        let inventory = Inventory::read_with_logs(&self.db, self.how.files.wal_dir.as_deref()).ok();
+        let inventory = Inventory::read_on(env, &self.db, self.how.files.wal_dir.as_deref()).ok();
         if let Some(i) = inventory.as_ref().filter(|_| !may_create) {
             known_family(i, &self.cf)?;
         }

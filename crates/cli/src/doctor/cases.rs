@@ -1,5 +1,6 @@
 //! From findings to cases: what kind of damage, what is at stake, what to do.
 
+use super::stakes::{Behind, Referring};
 use crate::bytes::{show, show_short};
 use crate::fail::shell_word;
 use crate::inventory::{Family, Finding, Grade, Inventory};
@@ -10,15 +11,12 @@ use serde_json::{Value, json};
 use spanlith::version::{FileKind, NewFile, filenames, parse_file_name};
 use spanlith_base::keys::split_internal;
 use spanlith_env::Env;
-use spanlith_wal::{BatchIter, LogReader, ReadEvent};
 use std::path::Path;
 
 /// Bytes of a sector: what a device loses at once.
 const SECTOR: usize = 512;
 /// Characters of a key that are shown.
 const KEY: usize = 40;
-/// Keys behind damage of a log that are named.
-const KEYS_NAMED: usize = 3;
 
 /// What happened to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -72,6 +70,8 @@ pub struct Case {
     pub stake: String,
     /// What can be done.
     pub way_out: String,
+    /// Whether no entry is concerned.
+    pub spares_data: bool,
 }
 
 impl Case {
@@ -83,23 +83,27 @@ impl Case {
         })
     }
 
-    /// Whether a crash explains it, so that nothing that was durable is concerned.
+    /// Whether a crash explains it, so that nothing that was durable is concerned, or it has no effect.
     pub fn is_harmless(&self) -> bool {
-        self.damage == Damage::Torn
+        self.damage == Damage::Torn || self.file == filenames::IDENTITY_FILE
     }
 }
 
 /// Explains all findings but plain remarks.
 pub fn explain(i: &Inventory, places: &Places, findings: &[Finding]) -> Vec<Case> {
     let mut out: Vec<Case> = Vec::new();
+    let manifest_is_sound = !findings
+        .iter()
+        .any(|f| f.grade == Grade::Damage && f.file == i.manifest);
     for f in findings {
         let torn = f.grade == Grade::Note && f.what.starts_with("torn");
-        if f.grade == Grade::Note && !torn {
-            continue;
-        }
         let name = Path::new(&f.file).file_name().unwrap_or_default();
         let name = name.to_string_lossy();
         let kind = parse_file_name(&name);
+        let is_advice = matches!(kind, Some(FileKind::Options(_) | FileKind::Identity));
+        if f.grade == Grade::Note && !torn && !is_advice {
+            continue;
+        }
         let mut case = Case {
             file: f.file.clone(),
             offset: f.offset,
@@ -107,19 +111,70 @@ pub fn explain(i: &Inventory, places: &Places, findings: &[Finding]) -> Vec<Case
             what: f.what.clone(),
             stake: String::new(),
             way_out: String::new(),
+            spares_data: is_advice,
         };
         match kind {
             Some(FileKind::Table(n)) => about_table(i, places, n, &mut case),
-            Some(FileKind::Log(n)) => about_log(i, n, &mut case),
+            Some(FileKind::Log(n)) => about_log(i, n, manifest_is_sound, &mut case),
             Some(FileKind::Manifest(_)) => about_manifest(i, &mut case),
             Some(FileKind::Current) => about_current(i, &mut case),
+            Some(FileKind::Blob(n)) => about_blob(i, places, n, &mut case),
+            Some(FileKind::Options(_)) => about_options(i, &mut case),
+            Some(FileKind::Identity) => {
+                case.stake = "nothing: the id in the MANIFEST counts".to_string();
+                case.way_out = "nothing to do".to_string();
+            }
             _ => {
                 case.way_out = format!("restore {} from a copy", case.file);
             }
         }
         out.push(case);
     }
+    out.extend(other_orders(i));
     out
+}
+
+/// Families of which the OPTIONS file says another order than the MANIFEST.
+fn other_orders(i: &Inventory) -> Vec<Case> {
+    let file = i.options.as_ref();
+    let Some((file, parsed)) = file.and_then(|f| Some((f, f.parsed.as_ref().ok()?))) else {
+        return Vec::new();
+    };
+    let other = i.families.values().filter_map(|family| {
+        let said = &parsed.cf(&family.name)?.options.comparator;
+        (*said != family.comparator).then(|| {
+            let mut case = Case {
+                file: file.name.clone(),
+                offset: None,
+                damage: Damage::Inconsistent,
+                what: format!(
+                    "comparator of family {} is {said}, the MANIFEST says {}, which counts",
+                    family.name, family.comparator
+                ),
+                stake: String::new(),
+                way_out: String::new(),
+                spares_data: true,
+            };
+            about_options(i, &mut case);
+            case
+        })
+    });
+    other.collect()
+}
+
+/// The commands that copy what can be read into a new directory.
+pub fn copy_what_is_left(i: &Inventory) -> String {
+    let name = |suffix: &str| {
+        let mut path = i.dir.clone().into_os_string();
+        path.push(suffix);
+        shell_word(Path::new(&path))
+    };
+    format!(
+        "spanlith db dump --salvage --db {} {text} && spanlith db load --create --dump --db {} {text}",
+        shell_word(&i.dir),
+        name(".salvaged"),
+        text = name(".tsv"),
+    )
 }
 
 fn classify(
@@ -159,7 +214,13 @@ fn classify(
     if recorded.is_some_and(|r| size < r) || size == 0 {
         return Damage::Truncated;
     }
-    if f.what.contains("reaches beyond the end") {
+    if recorded.is_some_and(|r| size > r) {
+        return Damage::Swapped;
+    }
+    if kind == Some(FileKind::Identity) || f.what.contains("which is not there") {
+        return Damage::Inconsistent;
+    }
+    if f.what.contains("reaches beyond the end") || synced(&f.what).is_some_and(|n| size < n) {
         return Damage::Truncated;
     }
     match f.offset {
@@ -169,6 +230,12 @@ fn classify(
         }
         _ => Damage::Flipped,
     }
+}
+
+/// How many bytes a finding says had been synced.
+fn synced(what: &str) -> Option<u64> {
+    let (before, _) = what.split_once(" bytes of ")?;
+    before.rsplit(' ').next()?.parse().ok()
 }
 
 /// Whether one of the sectors from `offset` on reads as zeros: a page that was never written.
@@ -192,7 +259,8 @@ fn find_table(i: &Inventory, number: u64) -> Option<(&Family, &NewFile)> {
     })
 }
 
-fn key(bytes: &[u8]) -> String {
+/// A key as messages show it.
+pub(super) fn key(bytes: &[u8]) -> String {
     show_short(bytes, KEY)
 }
 
@@ -220,15 +288,15 @@ fn about_table(i: &Inventory, places: &Places, number: u64, case: &mut Case) {
         Damage::Unchecked => "nothing is known to be wrong; see what this build lacks".to_string(),
         Damage::Missing => format!(
             "bring {} back from a backup, or from the directory it was moved to; else copy what can be \
-             read: spanlith db dump",
-            case.file
+             read: {}",
+            case.file,
+            copy_what_is_left(i)
         ),
         _ => format!(
-            "restore {} (exactly {} bytes) from a backup or a replica; else copy what can be read: \
-             spanlith db dump --db {}",
+            "restore {} (exactly {} bytes) from a backup or a replica; else copy what can be read: {}",
             case.file,
             f.size,
-            shell_word(&i.dir)
+            copy_what_is_left(i)
         ),
     };
 }
@@ -269,10 +337,11 @@ fn block_range(
     ))
 }
 
-fn about_log(i: &Inventory, number: u64, case: &mut Case) {
+fn about_log(i: &Inventory, number: u64, manifest_is_sound: bool, case: &mut Case) {
     let behind = Behind::read(i, number, case.offset);
     case.stake = match (case.damage, behind.updates) {
         (Damage::Torn, _) => "a write that was not acknowledged as synced, or none".to_string(),
+        (Damage::Missing, 0) => "all writes of the log".to_string(),
         (_, 0) => "the writes of this place; none can be read behind it".to_string(),
         (_, n) => format!(
             "the writes of this place and {} updates in {} batches behind it (sequence numbers {} to {}; \
@@ -286,69 +355,27 @@ fn about_log(i: &Inventory, number: u64, case: &mut Case) {
     };
     case.way_out = match case.damage {
         Damage::Torn => "nothing to do: opening cuts it off".to_string(),
-        _ => format!(
-            "copy {} first: opening may drop what lies behind. What can be read: spanlith wal dump {}",
-            case.file,
-            shell_word(&i.wal_dir.join(filenames::log_file_name(number)))
-        ),
+        _ => {
+            // It opens nothing if the MANIFEST is damaged, too.
+            let give_up = match manifest_is_sound && case.what.contains("synced") {
+                true => format!(
+                    "; or open without them{}: spanlith db flush --give-up-damage --db {}",
+                    match case.damage {
+                        Damage::Missing => "",
+                        _ => ", which keeps the end of the log in lost/",
+                    },
+                    shell_word(&i.dir)
+                ),
+                false => String::new(),
+            };
+            format!(
+                "restore {} from a copy; else take all writes that can be read, those behind the damage \
+                 too: {}{give_up}",
+                case.file,
+                copy_what_is_left(i)
+            )
+        }
     };
-}
-
-/// What can still be read behind damage of a log, later logs included.
-#[derive(Default)]
-struct Behind {
-    batches: u64,
-    updates: u64,
-    first: u64,
-    last: u64,
-    keys: Vec<String>,
-}
-
-impl Behind {
-    fn read(i: &Inventory, number: u64, offset: Option<u64>) -> Self {
-        let mut out = Self::default();
-        for (&n, _) in i.logs.range(number..) {
-            let from = match n == number {
-                true => offset.unwrap_or(0),
-                false => 0,
-            };
-            out.add_log(&i.wal_dir.join(filenames::log_file_name(n)), n, from);
-        }
-        out
-    }
-
-    fn add_log(&mut self, path: &Path, number: u64, from: u64) {
-        let Ok(file) = Env::system().fs.open_sequential(path) else {
-            return;
-        };
-        let mut reader = LogReader::new(file, number);
-        while let Ok(event) = reader.next_event() {
-            match event {
-                ReadEvent::Eof => return,
-                ReadEvent::Record { offset, .. } if offset >= from => {}
-                _ => continue,
-            }
-            let Ok(batch) = BatchIter::new(reader.record()) else {
-                continue;
-            };
-            let updates = u64::from(batch.header_count());
-            if updates == 0 {
-                continue;
-            }
-            let sequence = batch.sequence();
-            if self.batches == 0 {
-                self.first = sequence;
-            }
-            self.batches += 1;
-            self.updates += updates;
-            self.last = self.last.max(sequence + updates - 1);
-            let named = batch
-                .map_while(Result::ok)
-                .filter_map(|op| op.key().map(key));
-            let room = KEYS_NAMED.saturating_sub(self.keys.len());
-            self.keys.extend(named.take(room));
-        }
-    }
 }
 
 fn about_manifest(i: &Inventory, case: &mut Case) {
@@ -365,16 +392,61 @@ fn about_manifest(i: &Inventory, case: &mut Case) {
     };
     case.way_out = match (case.damage, older.is_empty()) {
         (Damage::Torn, _) => "nothing to do: opening leaves it out".to_string(),
-        (_, false) => format!(
-            "restore it from a backup; {} in this directory may hold an earlier state",
-            older.join(", ")
-        ),
-        (_, true) => {
-            "restore it from a backup, or open with best_efforts_recovery, which takes the \
-                      newest state whose files are all there and does not replay logs"
+        _ if i.manifest_bytes == 0 => {
+            "restore it from a backup; without it only single tables can be looked at: spanlith sst dump"
                 .to_string()
         }
+        (_, is_only) => format!(
+            "restore it from a backup{}; else copy what can be read: {}",
+            match is_only {
+                true => String::new(),
+                false => format!(" ({} here may hold an earlier state)", older.join(", ")),
+            },
+            copy_what_is_left(i),
+        ),
     };
+}
+
+fn about_options(i: &Inventory, case: &mut Case) {
+    case.stake = "the options only, no entry".to_string();
+    let older = i.listing.keys().filter(|name| {
+        matches!(parse_file_name(name), Some(FileKind::Options(_))) && **name != case.file
+    });
+    let older: Vec<&str> = older.map(String::as_str).collect();
+    case.way_out = format!(
+        "correct it by hand{}, or open with defaults, which writes a new one: spanlith db flush \
+         --default-options --db {}",
+        match older.is_empty() {
+            true => String::new(),
+            false => format!(" ({} is an earlier one)", older.join(", ")),
+        },
+        shell_word(&i.dir)
+    );
+}
+
+fn about_blob(i: &Inventory, places: &Places, number: u64, case: &mut Case) {
+    let family = i.families.values().find(|f| f.blobs.contains_key(&number));
+    let Some(family) = family else {
+        case.way_out = "nothing needs the file: it may go".to_string();
+        return;
+    };
+    let refers = Referring::find(i, places, family, number, case.offset);
+    let of_family = show(family.name.as_bytes(), false);
+    case.stake = match (&refers.at, refers.values) {
+        (Some(at), _) => format!("the value of {at} in family {of_family}"),
+        (None, 0) => format!("values of family {of_family}"),
+        (None, n) => format!(
+            "{} values of family {of_family}, keys {} .. {}",
+            count(n),
+            key(&refers.first),
+            key(&refers.last)
+        ),
+    };
+    case.way_out = format!(
+        "restore {} from a backup or a replica; else copy what can be read: {}",
+        case.file,
+        copy_what_is_left(i)
+    );
 }
 
 fn about_current(i: &Inventory, case: &mut Case) {

@@ -5,8 +5,8 @@
 //! ([`rehearsal`]), so that what an open would refuse, drop or put aside is known before.
 
 mod cases;
-mod overlay;
 mod rehearsal;
+mod stakes;
 
 use crate::db::open::{How, Target};
 use crate::db::verify::{self, Scope};
@@ -59,6 +59,8 @@ struct Diagnosis {
     rehearsal: Option<Rehearsal>,
     checked: String,
     holder: Option<u32>,
+    /// The commands that copy what can be read.
+    copy: String,
 }
 
 impl Diagnosis {
@@ -83,10 +85,13 @@ impl Diagnosis {
     fn verdict(&self) -> &'static str {
         match (self.is_healthy(), self.cases.is_empty(), &self.rehearsal) {
             (true, true, _) => "healthy",
-            (true, false, _) => "healthy: what was found a crash explains, or could not be checked",
+            (true, false, _) => "healthy: what was found is harmless, or could not be checked",
             (false, _, Some(r)) if r.error.is_some() => "damaged: it does not open",
             (false, _, Some(r)) if !r.is_quiet() => {
                 "damaged: it opens without some of its contents"
+            }
+            (false, _, Some(_)) if self.cases.iter().all(|c| c.spares_data || c.is_harmless()) => {
+                "damaged: it opens with all its contents"
             }
             (false, _, Some(_)) => "damaged: it opens, and reads of the damaged parts fail",
             (false, _, None) => "damaged",
@@ -150,6 +155,7 @@ impl Doctor {
             cases,
             rehearsal,
             checked: verify::summary(&found),
+            copy: cases::copy_what_is_left(&inventory),
             holder: process::holder(&self.db.join(filenames::LOCK_FILE)),
         };
         match self.json {
@@ -186,7 +192,7 @@ fn print_text(d: &Diagnosis, dir: &std::path::Path) -> std::io::Result<()> {
         let text = "has the database open: what it writes meanwhile may look torn";
         writeln!(out, "{} process {pid} {text}", paint.yellow("note:"))?;
     }
-    for case in &d.cases {
+    for (index, case) in d.cases.iter().enumerate() {
         let at = case
             .offset
             .map_or_else(String::new, |o| format!(" at offset {o}"));
@@ -195,6 +201,13 @@ fn print_text(d: &Diagnosis, dir: &std::path::Path) -> std::io::Result<()> {
             other => paint.red(other.name()),
         };
         writeln!(out, "{word}: {}{at}: {}", paint.bold(&case.file), case.what)?;
+        // What is the same for several findings about one file is said once.
+        let next = d.cases.get(index + 1);
+        if next.is_some_and(|n| {
+            (&n.file, &n.stake, &n.way_out) == (&case.file, &case.stake, &case.way_out)
+        }) {
+            continue;
+        }
         if !case.stake.is_empty() {
             writeln!(out, "    at stake  {}", case.stake)?;
         }
@@ -202,7 +215,7 @@ fn print_text(d: &Diagnosis, dir: &std::path::Path) -> std::io::Result<()> {
     }
     if let Some(r) = &d.rehearsal {
         let text = match &r.error {
-            None => paint.green("opens"),
+            None => paint.green("succeeds"),
             Some(e) if r.is_about_program => {
                 paint.yellow(format!("this program cannot open it: {e}"))
             }
@@ -225,6 +238,10 @@ fn print_text(d: &Diagnosis, dir: &std::path::Path) -> std::io::Result<()> {
     if !d.is_healthy() {
         let dir = shell_word(dir);
         eprintln!("next:  copy the directory before anything opens it: cp -a {dir} {dir}.copy");
+        let loses = d.rehearsal.as_ref().is_some_and(|r| !r.is_quiet());
+        if loses && d.cases.iter().all(Case::is_harmless) {
+            eprintln!("       then copy what can be read: {}", d.copy);
+        }
     }
     Ok(())
 }

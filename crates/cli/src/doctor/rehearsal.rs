@@ -3,9 +3,9 @@
 //! The engine itself decides, with the options of the directory, so that the rehearsal and the opening
 //! that may follow agree. Nothing below changes; recovered logs and the tables made of them take memory.
 
-use super::overlay::{Change, Overlay};
 use crate::db::open::{Target, WriteFlags};
 use crate::inventory::Inventory;
+use crate::overlay::{Change, Overlay};
 use spanlith::options::InfoLogLevel;
 use spanlith::version::{FileKind, parse_file_name};
 use spanlith::{ErrorKind, Logger};
@@ -72,10 +72,7 @@ impl Logger for Ear {
 pub fn rehearse(target: &Target, inventory: Option<&Inventory>) -> Rehearsal {
     let mut out = Rehearsal::default();
     let file = inventory.and_then(|i| i.options.as_ref());
-    let mut flags = WriteFlags {
-        create: false,
-        default_options: false,
-    };
+    let mut flags = WriteFlags::plain();
     out.options = match file {
         Some(f) if f.parsed.is_ok() => f.name.clone(),
         Some(f) => format!("defaults, because {} is not understood", f.name),
@@ -159,6 +156,9 @@ fn gone(changes: &[Change], dir: &Path) -> Vec<String> {
             Some(to) => {
                 let to = to.strip_prefix(dir).unwrap_or(to);
                 format!("{name} moves to {}", to.display())
+            }
+            None if matches!(kind, Some(FileKind::Log(_))) => {
+                format!("{name} is deleted, after what was replayed of it is in tables")
             }
             None => format!("{name} is deleted"),
         });

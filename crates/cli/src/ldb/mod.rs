@@ -296,6 +296,7 @@ impl Ldb {
         let cf = target.open_read_write(&WriteFlags {
             create,
             default_options: self.args.option("try_load_options") == Some("false"),
+            ..WriteFlags::plain()
         })?;
         self.apply_options(&cf)?;
         Ok((target, cf))

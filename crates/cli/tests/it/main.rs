@@ -11,3 +11,4 @@ mod shown;
 mod support;
 mod tools;
 mod usage;
+mod way_out;
