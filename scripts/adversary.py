@@ -126,7 +126,7 @@ class Program:
         self.merge = r.choice(["none", "largest"] + ["none", "join", "join", "partial", "fails"] * self.exact)
         self.prefix = r.choice(["none", "none", "none", "fixed", "slash"])
         self.filter = r.choice(["none", "none", "one", "factory"]) if self.exact else "none"
-        self.levels, self.max_skip = r.choice([7, 7, 3, 2]), 8
+        self.levels = r.choice([7, 7, 3, 2])
         self.block_size, self.format = r.choice([64, 400, 4096]), r.choice([2, 4, 5, 6, 7])
         self.bloom, self.index, self.dynamic = r.random() < 0.5, r.choice([0, 0, 2]), r.random() < 0.5
         self.comparator, self.merging = self.make_comparator(), self.make_merge()
@@ -248,11 +248,16 @@ class Program:
             self.lib.options_set_compaction_filter_factory(options, factory)
 
     def options(self):
-        lib, o = self.lib, self.lib.options_create()
+        lib, r, o = self.lib, self.rng, self.lib.options_create()
+        # Each family, and each open, has its own.
+        max_skip = r.choice([8, 8, 8, 0, 1, 2, 3])
         for name, value in [
             ("create_if_missing", 1), ("num_levels", self.levels), ("compression", 0), ("allow_fallocate", 0),
             ("level_compaction_dynamic_level_bytes", self.dynamic), ("stats_dump_period_sec", 0),
-            ("stats_persist_period_sec", 0), ("max_sequential_skip_in_iterations", self.max_skip),
+            ("stats_persist_period_sec", 0), ("max_sequential_skip_in_iterations", max_skip),
+            ("memtable_prefix_bloom_size_ratio", r.choice([0.0, 0.0, 0.1])),
+            ("memtable_whole_key_filtering", r.random() < 0.3),
+            ("optimize_filters_for_hits", r.random() < 0.2), ("max_successive_merges", r.choice([0, 0, 0, 2])),
         ]:
             getattr(lib, "options_set_" + name)(o, value)
         if self.exact:
@@ -272,6 +277,12 @@ class Program:
         lib.block_based_options_set_block_size(table, self.block_size)
         lib.block_based_options_set_format_version(table, self.format)
         lib.block_based_options_set_index_type(table, self.index)
+        lib.block_based_options_set_data_block_index_type(table, r.choice([0, 0, 1]))
+        lib.block_based_options_set_whole_key_filtering(table, r.random() < 0.8)
+        lib.block_based_options_set_block_restart_interval(table, r.choice([16, 16, 1, 3]))
+        lib.block_based_options_set_index_block_restart_interval(table, r.choice([1, 1, 4]))
+        lib.block_based_options_set_checksum(table, bytes([r.choice([1, 4])]))
+        lib.block_based_options_set_partition_filters(table, self.index == 2 and r.random() < 0.5)
         if self.bloom:
             lib.block_based_options_set_filter_policy(table, lib.filterpolicy_create_bloom_full(10.0))
         lib.options_set_block_based_table_factory(o, table)
@@ -336,8 +347,14 @@ class Program:
             how = r.choice(["total_order_seek", "total_order_seek", "auto_prefix_mode"])
             getattr(lib, "readoptions_set_" + how)(o, 1)
             said.append(how)
-        if self.exact and r.random() < 0.05:
-            most = r.choice([1, 2, 5])
+            if r.random() < 0.15:
+                lib.readoptions_set_prefix_same_as_start(o, 1)
+                said.append("same prefix")
+        if r.random() < 0.05:
+            lib.readoptions_set_ignore_range_deletions(o, 1)
+            said.append("ignores ranges")
+        if self.exact and r.random() < 0.1:
+            most = r.choice([1, 2, 3, 5, 9])
             lib.readoptions_set_max_skippable_internal_keys(o, most)
             said.append(f"skips{most}")
         return o, said, held
@@ -385,6 +402,14 @@ class Program:
         (name, h), key, value = self.family(), self.key(), self.operand()
         _, said = self.call("merge_cf", self.db, self.writing, h, key, len(key), value, len(value))
         self.show("merge", name, shown(key), shown(value), said)
+
+    def single_delete(self):
+        # Once after one put of a key that nothing else touches.
+        (name, h), key = self.family(), b"s%d" % self.rng.randrange(10000)
+        self.call("put_cf", self.db, self.writing, h, key, len(key), b"", 0)
+        if self.rng.random() < 0.4:
+            self.flush()
+        self.show("single", name, key, self.call("singledelete_cf", self.db, self.writing, h, key, len(key))[1])
 
     def ends(self):
         a, b = self.key(), self.key()
@@ -467,6 +492,12 @@ class Program:
             return
         which = self.rng.choice(list(self.iterators))
         for _ in range(self.rng.randrange(1, 8)):
+            self.show(which, self.move(self.iterators[which][0]))
+        if self.rng.random() < 0.1:
+            self.show(which, "refresh", self.call("iter_refresh", self.iterators[which][0])[1])
+            self.show(which, self.move(self.iterators[which][0]))
+        if self.rng.random() < 0.1:
+            self.show(which, "refresh", self.call("iter_refresh", self.iterators[which][0])[1])
             self.show(which, self.move(self.iterators[which][0]))
         if self.rng.random() < 0.1:
             self.lib.iter_destroy(self.iterators.pop(which)[0])
@@ -560,14 +591,61 @@ class Program:
         name, h = self.family()
         self.show("flush", name, self.call("flush_cf", self.db, self.lib.flushoptions_create(), h)[1])
 
+    def flush_several(self):
+        some = self.rng.sample(list(self.families), self.rng.randrange(1, len(self.families) + 1))
+        handles = pointers([self.families[name] for name in some])
+        said = self.call("flush_cfs", self.db, self.lib.flushoptions_create(), handles, len(some))[1]
+        self.show("flush", some, said)
+
+    def sizes(self):
+        if not self.exact:
+            return
+        (name, h), (a, b), size = self.family(), self.ends(), (C.c_uint64 * 1)()
+        _, said = self.call("approximate_sizes_cf", self.db, h, 1, texts([a]), lengths([a]), texts([b]), lengths([b]),
+                            size)
+        self.show("size", name, shown(a), shown(b), size[0], said)
+
+    def drop_files(self):
+        if self.exact:
+            (name, h), (a, b) = self.family(), self.ends()
+            _, said = self.call("delete_file_in_range_cf", self.db, h, a, len(a), b, len(b))
+            self.show("drop files", name, shown(a), shown(b), said)
+            self.files()
+
+    def dropped_family(self):
+        if self.dropped:
+            kept, h = self.families, self.rng.choice(self.dropped)
+            self.families = {b"(dropped)": h}
+            self.rng.choice([self.get, self.multi_get, self.scan, self.properties, self.flush])()
+            self.families = kept
+
+    def beside(self):
+        # A reader of the same directory; what it sees is what is in the files.
+        writer = (self.db, self.families, self.snapshots, self.iterators)
+        self.snapshots, self.iterators = {}, {}
+        self.open(read_only=True)
+        for _ in range(5):
+            self.rng.choice([self.get, self.multi_get, self.scan])()
+        dropped, self.dropped = self.dropped, []
+        self.close()
+        self.db, self.families, self.snapshots, self.iterators = writer
+        self.dropped = dropped
+
     def compact(self):
         (name, h), (a, b), o = self.family(), self.ends(), self.lib.compactoptions_create()
+        if self.exact and self.rng.random() < 0.2:
+            level = self.rng.randrange(self.levels)
+            self.lib.compactoptions_set_change_level(o, 1)
+            self.lib.compactoptions_set_target_level(o, level)
+            self.show("to level", level)
         a, b = (k if self.rng.random() < 0.5 else None for k in (a, b))
         bottommost = self.rng.randrange(4)
         self.lib.compactoptions_set_bottommost_level_compaction(o, bottommost)
         self.lib.compact_range_cf_opt(self.db, h, o, a, len(a or b""), b, len(b or b""))
         self.show("compact", name, shown(a), shown(b), bottommost, self.filtered)
         self.filtered.clear()
+        if self.exact and self.rng.random() < 0.3:
+            self.files()
 
     def properties(self):
         _, h = self.family()
@@ -575,7 +653,10 @@ class Program:
         if self.exact:
             names += ["num-files-at-level0", "num-files-at-level1", "num-entries-active-mem-table", "levelstats",
                       "num-entries-imm-mem-tables", "num-deletes-active-mem-table", "estimate-num-keys",
-                      "num-immutable-mem-table", "aggregated-table-properties"]
+                      "num-immutable-mem-table", "aggregated-table-properties", "num-live-versions",
+                      "total-sst-files-size", "live-sst-files-size", "estimate-live-data-size", "mem-table-flush-pending",
+                      "compaction-pending", "base-level", "num-deletes-imm-mem-tables", "estimate-pending-compaction-bytes"]
+            self.show("sequence", self.lib.get_latest_sequence_number(self.db))
         for name in names:
             self.show(name, taken(self.lib.property_value_cf(self.db, h, b"rocksdb." + name.encode())))
 
@@ -589,14 +670,21 @@ class Program:
                 key = side(live, n, C.byref(length))
                 ends.append(shown(lent(key, length.value)))
             self.show("file", C.string_at(lib.livefiles_column_family_name(live, n)), lib.livefiles_level(live, n),
-                      ends, lib.livefiles_entries(live, n), lib.livefiles_deletions(live, n))
+                      ends, lib.livefiles_entries(live, n), lib.livefiles_deletions(live, n), lib.livefiles_size(live, n))
         lib.livefiles_destroy(live)
 
     def set_options(self):
         (name, h), pairs = self.family(), self.rng.choice([
             [("ttl", "1000")], [("nope", "1")], [("num_levels", "3")], [("write_buffer_size", "x")], [],
             [("paranoid_file_checks", "1")], [("block_based_table_factory", "{block_size=200}")],
-            [("max_successive_merges", "0x1")], [("ttl", "{7}")], [("compression_opts", "1:2")]])
+            [("max_successive_merges", "0x1")], [("max_sequential_skip_in_iterations", "2")],
+            [("disable_auto_compactions", "yes")], [("target_file_size_base", "10k")], [("write_buffer_size", "1m ")],
+            [("level0_slowdown_writes_trigger", " 7")], [("max_bytes_for_level_multiplier", "1e1")],
+            [("compression", "none")],
+            [("compression_per_level", "kNoCompression:kNoCompression")], [("report_bg_io_stats", "TRUE")],
+            [("block_based_table_factory.block_size", "300")], [("block_based_table_factory", "{}")],
+            [("bottommost_compression_opts", "{level=1;enabled=false}")], [("inplace_update_support", "1")],
+            [("max_compaction_bytes", "18446744073709551616")], [("periodic_compaction_seconds", "-1")], [("ttl", "{7}")], [("compression_opts", "1:2")]])
         names, values = (texts([p[n].encode() for p in pairs]) for n in (0, 1))
         self.show("set", name, pairs, self.call("set_options_cf", self.db, h, len(pairs), names, values)[1])
 
@@ -626,7 +714,8 @@ class Program:
         steps = {
             self.put: 30, self.delete: 6, self.do_merge: 8 * bool(self.merging), self.delete_range: 3, self.get: 16,
             self.multi_get: 6, self.iterate: 16, self.scan: 3, self.batch: 5, self.indexed: 4, self.snapshot: 3,
-            self.flush: 3 * settled, self.compact: 3 * settled, self.properties: 3, self.files: 2,
+            self.single_delete: 1, self.flush_several: settled, self.sizes: 2, self.drop_files: 0.5 * settled,
+            self.dropped_family: 1, self.beside: 0.7, self.flush: 3 * settled, self.compact: 3 * settled, self.properties: 3, self.files: 2,
             self.set_options: 1, self.change_families: 2, self.reopen: settled,
         }
         self.open()

@@ -158,6 +158,7 @@ const CF_ANY: &[&str] = &[
     "memtable_prefix_bloom_size_ratio",
     "memtable_whole_key_filtering",
     "max_successive_merges",
+    "max_sequential_skip_in_iterations",
     "strict_max_successive_merges",
     "memtable_protection_bytes_per_key",
     "block_protection_bytes_per_key",

@@ -260,6 +260,11 @@ fn a_partitioned_index_over_no_data_has_no_partition() {
         db.flush(true).unwrap();
         let all = text(&db, "aggregated-table-properties-at-level0");
         assert!(all.contains("# index partitions=1;"), "{all}");
+        let top = if format > 2 { 17 } else { 25 };
+        assert!(
+            all.contains(&format!("top-level index size={top};")),
+            "{all}"
+        );
         let delta = u32::from(format > 3);
         let first = if format > 3 { 2 } else { 1 };
         let kinds = format!("(user-key? {first}, delta-value? {})", 2 * delta);

@@ -288,7 +288,9 @@ impl IndexBuilder {
         }
         let block = top.finish();
         out.size += block.len() as u64;
-        out.top_level_size = block.len() as u64;
+        if out.partitions > 0 {
+            out.top_level_size = block.len() as u64;
+        }
         out.handle = put(&block)?;
         Ok(out)
     }
