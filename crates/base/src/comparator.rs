@@ -21,7 +21,7 @@ pub trait UserComparator: Send + Sync {
     fn shortest_separator(&self, _start: &mut Vec<u8>, _limit: &[u8]) {}
     /// Shortens `key` to some key not smaller; may leave it.
     fn short_successor(&self, _key: &mut Vec<u8>) {}
-    /// Whether keys that differ in bytes are never equal in order.
+    /// Whether keys that differ in bytes may be equal in order.
     fn can_keys_with_different_bytes_be_equal(&self) -> bool {
         true
     }
@@ -188,6 +188,14 @@ impl Comparator {
         match self {
             Self::Bytewise | Self::ReverseBytewise => keys::same_bytes(a, b),
             Self::User(c) => c.compare_without_timestamp(a, true, b, true) == Ordering::Equal,
+        }
+    }
+
+    /// Whether keys that differ in bytes may be equal, so that hashes of their bytes say nothing.
+    pub fn equates_different_bytes(&self) -> bool {
+        match self {
+            Self::Bytewise | Self::ReverseBytewise => false,
+            Self::User(c) => c.can_keys_with_different_bytes_be_equal(),
         }
     }
 

@@ -194,7 +194,8 @@ impl TableBuilder {
             block: BlockBuilder::with_extras(
                 t.block_restart_interval,
                 t.separate_key_value_in_data_block,
-                t.data_block_hash_index,
+                t.data_block_hash_index
+                    .filter(|_| !options.comparator.equates_different_bytes()),
             ),
             cut_limit,
             cut_at,

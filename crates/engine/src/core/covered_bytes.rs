@@ -40,12 +40,13 @@ impl<'a> CoveredBytes<'a> {
             return;
         }
         self.last_start = Some(tombstone.start.clone());
-        let size = self.size(&tombstone.smallest(), &tombstone.largest());
+        let size = self.size(&tombstone.smallest(), &tombstone.largest(), MARGIN);
         self.total = self.total.saturating_add(size);
     }
 
-    /// Bytes between two internal keys.
-    fn size(&self, start: &[u8], end: &[u8]) -> u64 {
+    /// Bytes between two internal keys. Files at the ends count half if they are less than `margin` of all; 0
+    /// looks into them always.
+    pub(crate) fn size(&self, start: &[u8], end: &[u8], margin: f64) -> u64 {
         let c = &self.family.comparator;
         let (mut whole, mut partial) = (0_u64, Vec::<&Arc<FileMeta>>::new());
         for level in self.from_level..self.version.num_non_empty_levels() {
@@ -69,7 +70,7 @@ impl<'a> CoveredBytes<'a> {
             }
         }
         let uncertain: u64 = partial.iter().map(|f| f.size).sum();
-        if uncertain < (whole as f64 * MARGIN) as u64 {
+        if uncertain < (whole as f64 * margin) as u64 {
             return whole.saturating_add(uncertain / 2);
         }
         let parts = partial.iter().map(|f| self.part_of(f, start, end));

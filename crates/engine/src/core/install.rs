@@ -249,6 +249,11 @@ impl Engine {
         self.schedule(state);
     }
 
+    /// Whether the tree asks for a compaction, whether or not one may begin by itself.
+    pub(crate) fn wants_compaction(&self, f: &FamilyState) -> bool {
+        needs_compaction(&self.picker_input(f))
+    }
+
     /// Scores and stall condition of the installed version.
     pub(super) fn recompute(&self, state: &mut DbState, id: u32) {
         let Some(f) = state.family_mut(id) else {
@@ -256,8 +261,7 @@ impl Engine {
         };
         let targets = LevelTargets::compute(&f.version, &f.settings.levels);
         f.pending_compaction_bytes = targets.pending_compaction_bytes;
-        f.compaction_due =
-            !f.settings.options.disable_auto_compactions && needs_compaction(&self.picker_input(f));
+        f.compaction_due = !f.settings.options.disable_auto_compactions && self.wants_compaction(f);
         let input = stall_input(f);
         let before = std::mem::replace(&mut f.stall, stall_condition(&input));
         f.mark_threshold = mark_threshold(f);

@@ -142,6 +142,24 @@ impl FamilyState {
         }
     }
 
+    /// What a dropped family still shows: it does nothing any more.
+    pub(crate) fn of_dropped(family: &Arc<Family>) -> Self {
+        let last = family.superversion.load_full();
+        let settings = last.settings.clone();
+        let (mem, version) = (last.mem.clone(), last.version.clone());
+        let sealed = last.imm.iter().rev().map(|mem| Immutable {
+            mem: mem.clone(),
+            next_log: 0,
+            last_sequence: 0,
+            reason: FlushReason::Others,
+            newest_timestamp: Arc::default(),
+        });
+        Self {
+            imm: sealed.collect(),
+            ..Self::new(family.clone(), settings, mem, version, 0)
+        }
+    }
+
     /// Whether everything written to it is in tables.
     pub(crate) fn is_idle(&self) -> bool {
         self.imm.is_empty() && self.mem.is_empty()

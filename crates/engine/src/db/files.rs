@@ -3,7 +3,7 @@
 //! All of it looks at one superversion, without a lock of the database.
 
 use super::{Cf, Db};
-use crate::core::SuperVersion;
+use crate::core::{CoveredBytes, SuperVersion};
 use crate::options::Temperature;
 use crate::version::edit::UNKNOWN_CHECKSUM_FUNCTION;
 use crate::version::{FileChecksum, FileMeta};
@@ -135,10 +135,10 @@ impl Cf {
     }
 
     /// About how many bytes the entries with `begin ≤ key < end` take; 0 if `end` is not behind
-    /// `begin`.
+    /// `begin`. A table at an end of the range that cannot be read counts half.
     ///
     /// # Errors
-    /// `Corruption` or `Io` of a table at an end of the range.
+    /// None at present.
     pub fn approximate_size(&self, begin: &[u8], end: &[u8], of: SizeOf) -> Result<u64> {
         if self.comparator().compare(begin, end) != Ordering::Less {
             return Ok(0);
@@ -146,34 +146,14 @@ impl Cf {
         let superversion = self.family.superversion.load_full();
         let mut bytes = 0;
         if of.files {
-            bytes += self.size_of_files(&superversion, begin, end)?;
+            let files = CoveredBytes::new(&self.family, &superversion.version, 0);
+            let before = |key| internal_key(key, u64::MAX);
+            bytes += files.size(&before(begin), &before(end), 0.0);
         }
         if of.memtables {
             bytes += size_of_memtables(&superversion, begin, end);
         }
         Ok(bytes)
-    }
-
-    fn size_of_files(&self, sv: &SuperVersion, begin: &[u8], end: &[u8]) -> Result<u64> {
-        let mut bytes = 0;
-        for (_, file) in sv.version.file_iter() {
-            bytes += self.offset(file, end)? - self.offset(file, begin)?;
-        }
-        Ok(bytes)
-    }
-
-    /// Bytes of a table before a user key.
-    fn offset(&self, file: &FileMeta, key: &[u8]) -> Result<u64> {
-        let comparator = self.comparator();
-        if comparator.compare(key, file.smallest_user_key()) != Ordering::Greater {
-            return Ok(0);
-        }
-        if comparator.compare(key, file.largest_user_key()) == Ordering::Greater {
-            return Ok(file.size);
-        }
-        let reader = self.family.cache.reader(file)?;
-        let offset = reader.approximate_offset(&internal_key(key, u64::MAX));
-        Ok(offset.min(file.size))
     }
 
     /// Reads every block of every table and verifies its checksum.

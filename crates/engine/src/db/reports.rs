@@ -60,9 +60,7 @@ impl Engine {
         log.info(format_args!("------- DUMPING STATS -------"));
         log.info(format_args!("{}", self.db_stats_text()));
         for family in self.families.load_full().iter() {
-            if let Some(text) = self.family_report(family) {
-                log.info(format_args!("{text}"));
-            }
+            log.info(format_args!("{}", self.family_report(family)));
         }
         if let Some(statistics) = &self.c.statistics {
             log.info(format_args!("STATISTICS:\n {}", statistics.text()));

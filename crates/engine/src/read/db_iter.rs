@@ -348,7 +348,8 @@ impl DbIter {
             Some(l) if c.compare_without_timestamp(target, false, l, false).is_lt() => l,
             _ => target,
         };
-        self.parts.view.begin(from);
+        // The prefix is that of the target, even if a bound lies behind it.
+        self.parts.view.begin(target);
         if let Some(seek) = self
             .parts
             .view
@@ -367,17 +368,16 @@ impl DbIter {
 
     /// First key.
     pub fn seek_to_first(&mut self) {
+        self.reset();
         if let Some(lower) = self.parts.lower.take() {
-            self.reset();
-            self.parts.view.begin_anywhere();
+            self.parts.view.begin(&lower);
             self.seek_inner(&lower, keys::seek_tag(self.parts.snapshot));
             self.parts.lower = Some(lower);
-        } else {
-            self.reset();
-            self.seek_key.clear();
-            self.parts.view.begin_anywhere();
-            self.parts.inner.seek_to_first();
+            return self.find_forward(false);
         }
+        self.seek_key.clear();
+        self.parts.view.begin_anywhere();
+        self.parts.inner.seek_to_first();
         self.find_forward(false);
         self.note_prefix();
     }

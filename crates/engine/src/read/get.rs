@@ -171,18 +171,30 @@ impl<'a> Lookup<'a> {
     #[inline(always)]
     pub(super) fn visit_memtable(
         &mut self,
-        mut entry: Option<EntryRef<'_>>,
+        entry: Option<EntryRef<'_>>,
         mem: &Arc<MemTable>,
     ) -> Result<()> {
+        if !self.visit_entries(entry, mem)? {
+            self.end_place();
+        }
+        Ok(())
+    }
+
+    /// As [`Self::visit_memtable`], but without the end of the place; true when older entries do not matter.
+    #[inline(always)]
+    pub(super) fn visit_entries(
+        &mut self,
+        mut entry: Option<EntryRef<'_>>,
+        mem: &Arc<MemTable>,
+    ) -> Result<bool> {
         while let Some(e) = entry {
             e.verify()?;
             if self.visit(e.tag(), || value_in_memtable(e.value(), mem))? {
-                return Ok(());
+                return Ok(true);
             }
             entry = e.next_older();
         }
-        self.end_place();
-        Ok(())
+        Ok(false)
     }
 
     #[inline(always)]

@@ -98,6 +98,9 @@ struct Run<'k, 'a, 'o> {
     found: u64,
     value_bytes: u64,
     value_bytes_max: u64,
+    /// There is such a limit: as in RocksDB, a key under a range tombstone then has its answer only where an
+    /// entry of it is found, or behind all places, so that it may be among those that the limit leaves out.
+    waits: bool,
 }
 
 impl SuperVersion {
@@ -129,6 +132,7 @@ impl SuperVersion {
             found: 0,
             value_bytes: 0,
             value_bytes_max: limits.value_bytes,
+            waits: limits.value_bytes != u64::MAX,
         };
         let mut rest = &order[..];
         let mut stopped = Ok(());
@@ -195,16 +199,19 @@ impl<'k, 'a, 'o> Run<'k, 'a, 'o> {
             *lookup = Lookup::new(keys[place as usize], snapshot, ctx.ignore_ranges);
         }
         self.open = between(&(0..batch.len()));
-        let visited = self.visit_places();
+        let mut visited = self.visit_places();
         // What no place decided is absent, or has operands without a base.
         for n in each(self.open) {
             if visited.is_err() {
                 self.answer(n, Err(aborted()));
             } else {
                 self.finish(n);
+                if self.waits {
+                    visited = self.check_size();
+                }
             }
         }
-        visited.and_then(|()| self.check_size())
+        visited
     }
 
     fn visit_places(&mut self) -> Result<()> {
@@ -306,7 +313,11 @@ impl<'k, 'a, 'o> Run<'k, 'a, 'o> {
             if let Some(list) = &ranges {
                 lookup.note_ranges(list);
             }
-            if let Err(e) = lookup.visit_memtable(entry, mem) {
+            let visited = match self.waits {
+                true => lookup.visit_entries(entry, mem).map(|_| ()),
+                false => lookup.visit_memtable(entry, mem),
+            };
+            if let Err(e) = visited {
                 self.answer(n, Err(e));
             }
         }
@@ -352,7 +363,7 @@ impl<'k, 'a, 'o> Run<'k, 'a, 'o> {
 
     /// Behind a place: keys under a tombstone met so far have their answer.
     fn end_place(&mut self, keys: Keys) -> Result<()> {
-        if !self.met_ranges {
+        if !self.met_ranges || self.waits {
             return Ok(());
         }
         each(keys & self.open).for_each(|n| self.lookups[n].end_place());

@@ -30,6 +30,8 @@ pub(crate) struct View {
     extractor: Option<SliceTransform>,
     /// The iterator stays within the prefix it was sent to.
     pub stays_in_prefix: bool,
+    /// The prefix filters of tables may not be asked.
+    total_order: bool,
     /// The prefix filters of tables may be asked if the upper bound allows it.
     auto_prefix: bool,
     prefix: Option<Vec<u8>>,
@@ -45,6 +47,7 @@ pub(crate) struct ViewOptions<'a> {
     pub start_timestamp: Option<&'a [u8]>,
     pub extractor: Option<SliceTransform>,
     pub prefix_same_as_start: bool,
+    pub total_order: bool,
     pub auto_prefix: bool,
     pub may_put_off: bool,
     pub params: ReadParams,
@@ -70,6 +73,7 @@ impl View {
             auto_prefix: o.auto_prefix && o.extractor.is_some(),
             extractor: o.extractor,
             stays_in_prefix,
+            total_order: o.total_order,
             prefix: None,
             may_put_off: o.may_put_off,
             params: o.params,
@@ -140,7 +144,8 @@ impl View {
         key: &'a [u8],
         upper_bound: Option<&'a [u8]>,
     ) -> Option<PrefixSeek<'a>> {
-        let prefix_mode = self.prefix.is_some();
+        // An iterator that stays within a prefix may be asked to be complete for all that.
+        let prefix_mode = self.prefix.is_some() && !self.total_order && !self.auto_prefix;
         (prefix_mode || self.auto_prefix && upper_bound.is_some()).then_some(PrefixSeek {
             key,
             upper_bound,

@@ -118,6 +118,7 @@ fn a_dropped_family_still_reads_but_takes_no_writes_and_leaves_no_files() {
     let gone = db.create_cf(FamilyOptions::new("gone")).unwrap();
     gone.put("k", "v").unwrap();
     gone.flush(true).unwrap();
+    gone.put("later", "v").unwrap();
     db.default_cf().put("stay", "here").unwrap();
     let tables = |env: &Env| {
         let names = env.fs.list(Path::new(DIR)).unwrap();
@@ -129,6 +130,14 @@ fn a_dropped_family_still_reads_but_takes_no_writes_and_leaves_no_files() {
     assert!(gone.is_dropped());
     assert_eq!(text(gone.get("k").unwrap()), "v");
     assert!(cursor.seek_to_first().unwrap());
+    let number = |name: &str| gone.int_property(&format!("rocksdb.{name}"));
+    assert_eq!(number("num-entries-active-mem-table"), Some(1));
+    assert_eq!(number("estimate-num-keys"), Some(2));
+    assert_eq!(
+        gone.property("rocksdb.num-files-at-level0").as_deref(),
+        Some("1")
+    );
+    assert!(gone.property("rocksdb.cfstats").is_some());
     let e = gone.put("k", "w").unwrap_err();
     assert_eq!(
         e.to_string(),

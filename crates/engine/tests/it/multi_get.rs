@@ -1,8 +1,9 @@
 //! Many keys at once give what single gets give, wherever and however the entries lie.
 
 use spanlith::options::{BlockBasedTableOptions, CfOptions, IndexType};
-use spanlith::{Cf, Db, ErrorKind, ReadOptions, Snapshot};
+use spanlith::{Cf, Db, ErrorKind, ReadOptions, Snapshot, StringAppend};
 use spanlith_testkit::{Rng, TempDir, seed, test_name};
+use std::sync::Arc;
 
 /// Options that change the way a table is asked.
 fn shapes() -> Vec<(&'static str, CfOptions, BlockBasedTableOptions)> {
@@ -164,6 +165,40 @@ fn keys_behind_the_limit_of_value_bytes_are_aborted() {
     let expected: Vec<usize> = (0..32).chain(40..44).collect();
     assert_eq!(answered(355), expected);
     assert_eq!(answered(800), (0..80).collect::<Vec<_>>());
+}
+
+/// A key under a range tombstone counts as absent only behind all places, as in RocksDB, and so does one whose
+/// operands have no base.
+#[test]
+fn absent_keys_may_be_among_those_behind_the_limit() {
+    let dir = TempDir::new("multi-get-absent");
+    let db = Db::builder(dir.path())
+        .create_if_missing(true)
+        .merge_operator(Arc::new(StringAppend::new(b",")))
+        .open()
+        .unwrap();
+    let cf = db.default_cf();
+    cf.put("d", "in a table").unwrap();
+    cf.flush(true).unwrap();
+    cf.delete_range("a", "c").unwrap();
+    cf.merge("m", "operand").unwrap();
+    cf.delete("b").unwrap();
+    let mut options = ReadOptions::new();
+    options.value_size_soft_limit = 3;
+    let told = |keys: &[&[u8]]| -> Vec<String> {
+        let answers = cf.multi_get_opt(keys, &options).into_iter();
+        let told = answers.map(|answer| match answer {
+            Ok(Some(value)) => String::from_utf8_lossy(&value).into_owned(),
+            Ok(None) => "absent".into(),
+            Err(e) => format!("{:?}", e.kind()),
+        });
+        told.collect()
+    };
+    // A deletion answers at once, a range does not.
+    let aborted = "Aborted";
+    assert_eq!(told(&[b"a", b"b", b"d"]), [aborted, "absent", "in a table"]);
+    assert_eq!(told(&[b"a", b"b"]), ["absent", "absent"]);
+    assert_eq!(told(&[b"l", b"m", b"n"]), ["absent", "operand", aborted]);
 }
 
 #[test]

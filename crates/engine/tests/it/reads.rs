@@ -257,6 +257,37 @@ fn an_iterator_within_a_prefix_ends_with_it_and_finds_all_of_it() {
     }
 }
 
+/// In total order as well; and a bound that replaces the target, or names an end, leaves the prefix of what was
+/// asked for.
+#[test]
+fn an_iterator_within_a_prefix_stays_in_that_of_its_target() {
+    let dir = TempDir::new("same-prefix");
+    let db = open(&dir, CfOptions::default().prefix_extractor("fixed:1"));
+    let cf = db.default_cf();
+    for key in ["a1", "b1", "b2", "c1"] {
+        cf.put(key, "v").unwrap();
+    }
+    let options = || ReadOptions::default().prefix_same_as_start(true);
+    for total_order in [false, true] {
+        let mut o = options();
+        o.total_order = total_order;
+        let mut c = cf.cursor(o);
+        assert!(c.seek(b"b2").unwrap());
+        assert!(!c.next().unwrap());
+        assert!(!c.seek(b"a2").unwrap());
+        assert!(c.seek_for_prev(b"b9").unwrap());
+        assert!(c.prev().unwrap());
+        assert!(!c.prev().unwrap());
+    }
+    let mut c = cf.cursor(options().lower("a2"));
+    assert!(!c.seek_to_first().unwrap(), "the bound's prefix is empty");
+    assert!(c.seek(b"b").unwrap());
+    let mut c = cf.cursor(options().upper("c0"));
+    assert!(!c.seek_to_last().unwrap(), "the bound's prefix is empty");
+    let mut c = cf.cursor(options().lower("b1"));
+    assert!(!c.seek(b"a1").unwrap(), "the target's prefix lies before");
+}
+
 #[test]
 fn a_tailing_cursor_sees_what_is_written_behind_it_and_goes_forward_only() {
     let dir = TempDir::new("tailing");

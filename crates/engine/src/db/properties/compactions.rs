@@ -3,11 +3,14 @@
 //! Monitoring programs compare the header of the table byte for byte and read its rows by column.
 
 use super::human::{self, GIB, MIB, number};
-use crate::core::{Engine, Family, FamilyNumbers, FamilyReport, JobNumbers, StallCounts};
+use crate::core::{
+    Engine, Family, FamilyNumbers, FamilyReport, FamilyState, JobNumbers, StallCounts,
+};
 use crate::version::{LevelTargets, TableCache, Version};
 use spanlith_base::histogram::Distribution;
 use spanlith_table::{BlockCache, CacheRole};
 use std::fmt::Write;
+use std::sync::Arc;
 
 /// Names of the columns behind the first.
 const COLUMNS: &str = "    Files   Size     Score Read(GB)  Rn(GB) Rnp1(GB) Write(GB) WPreComp(GB) \
@@ -116,11 +119,18 @@ fn amplification(written: u64, ingested: u64) -> f64 {
 }
 
 impl Facts {
-    /// `None` if the family was dropped.
-    pub(super) fn gather(engine: &Engine, family: &Family) -> Option<Self> {
+    /// Of a family, dropped or not.
+    pub(super) fn gather(engine: &Engine, family: &Arc<Family>) -> Self {
         let (version, levels, pending) = {
             let state = engine.state.lock();
-            let f = state.family(family.id)?;
+            let dropped;
+            let f = match state.family(family.id) {
+                Some(f) => f,
+                None => {
+                    dropped = FamilyState::of_dropped(family);
+                    &dropped
+                }
+            };
             let settings = f.settings.clone();
             (f.version.clone(), settings, f.pending_compaction_bytes)
         };
@@ -136,13 +146,13 @@ impl Facts {
         for level in &numbers.levels {
             sum.add(level);
         }
-        Some(Self {
+        Self {
             version,
             scores,
             numbers,
             sum,
             pending_compaction_bytes: pending,
-        })
+        }
     }
 
     /// A row per level that has, or had, something to do.
@@ -245,24 +255,24 @@ fn table_head(out: &mut String, name: &str, first: &str, dashes: usize) {
 }
 
 impl Engine {
-    /// The text of `cfstats-no-file-histogram`; `None` if the family was dropped.
-    pub(crate) fn family_stats_text(&self, family: &Family) -> Option<String> {
-        let facts = Facts::gather(self, family)?;
+    /// The text of `cfstats-no-file-histogram`.
+    pub(crate) fn family_stats_text(&self, family: &Arc<Family>) -> String {
+        let facts = Facts::gather(self, family);
         let now = self.c.env.clock.monotonic_nanos();
         let last = family.counters.last_report();
-        Some(text(self, family, &facts, &last, now))
+        text(self, family, &facts, &last, now)
     }
 
     /// The text as the info log has it: it begins another interval.
-    pub(crate) fn family_report(&self, family: &Family) -> Option<String> {
-        let facts = Facts::gather(self, family)?;
+    pub(crate) fn family_report(&self, family: &Arc<Family>) -> String {
+        let facts = Facts::gather(self, family);
         let now = self.c.env.clock.monotonic_nanos();
         let last = family.counters.next_interval(FamilyReport {
             at_nanos: now,
             sum: facts.sum,
             flushed_bytes: facts.numbers.flushed_bytes,
         });
-        Some(text(self, family, &facts, &last, now))
+        text(self, family, &facts, &last, now)
     }
 
     /// How long reads of the family's tables took, by level. Nothing is measured without statistics.

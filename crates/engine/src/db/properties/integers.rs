@@ -1,7 +1,7 @@
 //! Properties that are numbers: a table of name → function.
 
 use crate::core::{DbState, Engine, Family, FamilyState, Immutable};
-use crate::version::{FileMeta, LevelTargets, Version, sstable_key_compare};
+use crate::version::{FileMeta, LevelTargets, Version};
 use spanlith_base::Comparator;
 use spanlith_memtable::MemTable;
 use std::collections::BTreeMap;
@@ -31,7 +31,9 @@ const INTEGERS: &[(&str, IntProperty)] = &[
     ("compaction-pending", |p| {
         // Queued but not started, and due but not yet queued.
         let due = p.f.compaction_due && !p.s.trouble.refuses() && p.s.compactions_running == 0;
-        u64::from(p.s.compactions_queued > 0 || due)
+        // Where none begins by itself, what the tree asks for stays pending.
+        let by_hand = p.f.settings.options.disable_auto_compactions && p.e.wants_compaction(p.f);
+        u64::from(p.s.compactions_queued > 0 || due || by_hand)
     }),
     ("num-running-compactions", |p| {
         p.s.compactions_running as u64
@@ -217,11 +219,11 @@ fn estimate_live_data_size(version: &Version, c: &Comparator) -> u64 {
     let mut bytes = 0;
     for level in (0..version.num_levels()).rev() {
         for file in version.files(level) {
-            let at = counted
-                .partition_point(|f| sstable_key_compare(c, &f.largest, &file.smallest).is_lt());
+            let at =
+                counted.partition_point(|f| c.compare_internal(&f.largest, &file.smallest).is_lt());
             let free = counted
                 .get(at)
-                .is_none_or(|f| sstable_key_compare(c, &file.largest, &f.smallest).is_lt());
+                .is_none_or(|f| c.compare_internal(&file.largest, &f.smallest).is_lt());
             if free {
                 counted.insert(at, file);
                 bytes += file.size;
@@ -247,18 +249,20 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 }
 
 impl Engine {
-    /// An integer property of a family by its full name; `None` if it is unknown, or the family was
-    /// dropped.
-    pub(crate) fn int_property(&self, family: &Family, name: &str) -> Option<u64> {
+    /// An integer property of a family by its full name; `None` if it is unknown. A family that was dropped has
+    /// them as long as there are handles of it.
+    pub(crate) fn int_property(&self, family: &Arc<Family>, name: &str) -> Option<u64> {
         let name = name.strip_prefix("rocksdb.")?;
+        let dropped;
         let state = self.state.lock();
-        value(
-            name,
-            &At {
-                e: self,
-                s: &state,
-                f: state.family(family.id)?,
-            },
-        )
+        let f = match state.family(family.id) {
+            Some(f) => f,
+            None => {
+                dropped = FamilyState::of_dropped(family);
+                &dropped
+            }
+        };
+        let (e, s) = (self, &*state);
+        value(name, &At { e, s, f })
     }
 }

@@ -5,6 +5,7 @@ use super::tables::sum;
 use crate::core::{Engine, Family, StallCounts};
 use spanlith_table::CacheRole;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 type Map = BTreeMap<String, String>;
 
@@ -33,12 +34,12 @@ fn stalls(map: &mut Map, s: &StallCounts) {
 
 impl Engine {
     /// A property of a family as names and values, by its full name.
-    pub(crate) fn map_property(&self, family: &Family, name: &str) -> Option<Map> {
+    pub(crate) fn map_property(&self, family: &Arc<Family>, name: &str) -> Option<Map> {
         let name = name.strip_prefix("rocksdb.")?;
         let mut map = Map::new();
         match name {
             "cfstats" => {
-                let facts = Facts::gather(self, family)?;
+                let facts = Facts::gather(self, family);
                 let mut put = |prefix: &str, values: &[(&str, f64)]| {
                     for (name, value) in values {
                         map.insert(format!("compaction.{prefix}.{name}"), format!("{value:.6}"));

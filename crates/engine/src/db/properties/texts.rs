@@ -5,10 +5,11 @@ use crate::core::{Engine, Family};
 use crate::version::Version;
 use spanlith_base::{ValueType, keys};
 use std::fmt::Write;
+use std::sync::Arc;
 
 impl Engine {
     /// Any property of a family by its full name, as text; `None` if there is none of that name.
-    pub(crate) fn property(&self, family: &Family, name: &str) -> Option<String> {
+    pub(crate) fn property(&self, family: &Arc<Family>, name: &str) -> Option<String> {
         if let Some(v) = self.int_property(family, name) {
             return Some(v.to_string());
         }
@@ -44,17 +45,17 @@ impl Engine {
             "levelstats" => Some(levelstats(version)),
             "sstables" => {
                 let state = self.state.lock();
-                let number = state.family(family.id)?.superversion_number;
+                let number = state.family(family.id).map_or(0, |f| f.superversion_number);
                 drop(state);
                 Some(sstables(version, number))
             }
             "stats" => {
-                let cf = self.family_stats_text(family)?;
+                let cf = self.family_stats_text(family);
                 let read = self.read_histogram_text(family);
                 Some(cf + &read + &self.db_stats_text())
             }
-            "cfstats" => Some(self.family_stats_text(family)? + &self.read_histogram_text(family)),
-            "cfstats-no-file-histogram" => self.family_stats_text(family),
+            "cfstats" => Some(self.family_stats_text(family) + &self.read_histogram_text(family)),
+            "cfstats-no-file-histogram" => Some(self.family_stats_text(family)),
             "cf-file-histogram" => Some(self.read_histogram_text(family)),
             "dbstats" => Some(self.db_stats_text()),
             "cf-write-stall-stats" => Some(super::compactions::stall_text(

@@ -16,7 +16,7 @@ impl DbIter {
         match &upper {
             // Everything before the bound: stand before its newest version.
             Some(u) if c.compare_without_timestamp(target, false, u, false).is_ge() => {
-                self.parts.view.begin(u);
+                self.parts.view.begin(target);
                 self.seek_before(u);
             }
             _ => {
@@ -32,13 +32,14 @@ impl DbIter {
     /// Last key.
     pub fn seek_to_last(&mut self) {
         self.reset();
-        self.parts.view.begin_anywhere();
         if let Some(upper) = self.parts.upper.take() {
+            self.parts.view.begin(&upper);
             self.seek_before(&upper);
             self.parts.upper = Some(upper);
-        } else {
-            self.parts.inner.seek_to_last();
+            return self.find_backward();
         }
+        self.parts.view.begin_anywhere();
+        self.parts.inner.seek_to_last();
         self.find_backward();
         self.note_prefix();
     }
