@@ -209,7 +209,8 @@ def main():
 
 
 HUNTS = {"model": ["--ops", "60000"], "crash": ["--states", "6000"], "threads": ["--rounds", "6"],
-         "histories": ["--rounds", "10000"], "damage": ["--cases", "20000"], "faults": ["--runs", "6000"]}
+         "histories": ["--rounds", "10000"], "damage": ["--cases", "20000", "--stop", "1"],
+         "faults": ["--runs", "6000", "--stop", "1"]}
 # Where another programme than `model` is the one made for a plant: it hunts first, the others after it.
 FIRST = {11: "crash", 12: "crash", 13: "threads", 16: "crash", 20: "crash", 21: "crash", 26: "damage", 27: "damage",
          28: "damage", 29: "faults", 30: "faults", 31: "faults", 32: "faults", 33: "faults", 37: "damage", 38: "damage"}

@@ -25,9 +25,9 @@ usage: spanlith-stress PROGRAMME [--seed S] ...
   model    [--ops N] [--real N]         random programs against a reference
   crash    [--states N] [--workload W] [--images N] [--double N]
                                         power loss at every change
-  damage   [--cases N] [--per-image N] [--jobs N] [--image I]
+  damage   [--cases N] [--per-image N] [--jobs N] [--image I] [--stop N]
                                         files at rest, changed in every way
-  faults   [--runs N] [--jobs N] [--run I]
+  faults   [--runs N] [--jobs N] [--run I] [--stop N]
                                         one failing call, at every place
   beside   --ours LIB --peer LIB [--damages N] [--faults N]
                                         both under the same damage and failing calls
@@ -45,8 +45,11 @@ usage: spanlith-stress PROGRAMME [--seed S] ...
 const FLAGS: [(&str, &[&str]); 11] = [
     ("model", &["seed", "ops", "real"]),
     ("crash", &["seed", "states", "workload", "images", "double"]),
-    ("damage", &["seed", "cases", "per-image", "jobs", "image"]),
-    ("faults", &["seed", "runs", "jobs", "run"]),
+    (
+        "damage",
+        &["seed", "cases", "per-image", "jobs", "image", "stop"],
+    ),
+    ("faults", &["seed", "runs", "jobs", "run", "stop"]),
     ("beside", &["seed", "ours", "peer", "damages", "faults"]),
     ("kill", &["seed", "rounds", "dir", "writers"]),
     ("kill-child", &[]),
@@ -291,6 +294,7 @@ fn damage(args: &Args) -> ExitCode {
             .flags
             .contains_key("image")
             .then(|| args.number("image", 0)),
+        stop: args.number("stop", 50),
     };
     let live = Live::new("damage");
     let r = run_damage(&plan, |r| {
@@ -318,6 +322,7 @@ fn faults(args: &Args) -> ExitCode {
             .flags
             .contains_key("run")
             .then(|| args.number("run", 0)),
+        stop: args.number("stop", 50),
     };
     let live = Live::new("faults");
     let r = run_faults(&plan, |r| live.show(|| format!("{} runs", r.runs)));

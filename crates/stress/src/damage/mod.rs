@@ -33,6 +33,8 @@ pub struct DamagePlan {
     pub wanted: Wanted,
     /// Only this image.
     pub only: Option<u64>,
+    /// Nothing new is begun after so many broken promises.
+    pub stop: u64,
 }
 
 /// Opening and reading a damaged image takes no longer.
@@ -272,6 +274,6 @@ pub fn run_damage(plan: &DamagePlan, progress: impl Fn(&DamageReport) + Sync) ->
     if let Some(only) = plan.only {
         return run_image(plan, only);
     }
-    let enough = |_, sum: &DamageReport| sum.cases >= plan.cases || sum.broken > 50;
+    let enough = |_, sum: &DamageReport| sum.cases >= plan.cases || sum.broken >= plan.stop;
     run_numbered(plan.jobs, enough, |n| run_image(plan, n), progress)
 }

@@ -32,6 +32,8 @@ pub struct FaultsPlan {
     pub jobs: usize,
     /// Only this run.
     pub only: Option<u64>,
+    /// Nothing new is begun after so many broken promises.
+    pub stop: u64,
 }
 
 /// A run takes no longer.
@@ -274,6 +276,6 @@ pub fn run_faults(plan: &FaultsPlan, progress: impl Fn(&FaultsReport) + Sync) ->
     if let Some(only) = plan.only {
         return run_one(plan, only);
     }
-    let enough = |number, sum: &FaultsReport| number >= plan.runs || sum.broken > 50;
+    let enough = |number, sum: &FaultsReport| number >= plan.runs || sum.broken >= plan.stop;
     run_numbered(plan.jobs, enough, |n| run_one(plan, n), progress)
 }

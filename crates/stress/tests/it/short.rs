@@ -55,6 +55,7 @@ fn damage(seed: u64, wanted: Wanted) -> DamagePlan {
         jobs: 2,
         wanted,
         only: None,
+        stop: 50,
     }
 }
 
@@ -91,6 +92,7 @@ fn a_failing_call_loses_nothing_and_says_so() {
         runs: 500,
         jobs: 2,
         only: None,
+        stop: 50,
     };
     let report = run_faults(&plan, |_| {});
     assert_eq!(report.broken, 0, "{:#?}", report.failures);
