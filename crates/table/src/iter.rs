@@ -284,16 +284,17 @@ impl TableIter {
         let reader = self.reader.clone();
         let cmp = &reader.options().comparator;
         if let Some(top) = self.top.as_deref().and_then(Block::index) {
-            let partition = top.seek(cmp, user, tag);
+            let partition = reader.seek_in(top, (user, tag))?;
             if partition >= top.len() {
                 self.cursor.take_block();
                 return Ok(());
             }
             self.enter(partition)?;
         }
-        let block = self
-            .index_table()
-            .map_or(0, |index| index.seek(cmp, user, tag));
+        let block = match self.index_table() {
+            Some(index) => reader.seek_in(index, (user, tag))?,
+            None => 0,
+        };
         if block >= self.blocks() {
             return self.first_from(block);
         }
@@ -372,7 +373,11 @@ impl TableIter {
     }
 
     fn load_into(&mut self, block: usize, old: Option<Arc<Block>>) -> Result<()> {
-        let Some(handle) = self.index_table().and_then(|index| index.handle(block)) else {
+        let handle = match self.index_table() {
+            Some(index) => self.reader.handle_in(index, block)?,
+            None => None,
+        };
+        let Some(handle) = handle else {
             return Ok(());
         };
         self.block = block;

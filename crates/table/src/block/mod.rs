@@ -54,7 +54,8 @@ pub struct Block {
     role: CacheRole,
     /// Bytes of a checksum at the end of `data`; 0 without one.
     checksum_len: u8,
-    /// Order word of each restart key behind `common`; empty if not built.
+    /// Order word of each restart key behind `common`; empty if not built. Of a filter the checksums of its
+    /// chunks, if it has them.
     prefixes: Small<u64>,
     /// Buckets of the hash index; empty if there is none or the comparator cannot use it.
     buckets: Range<usize>,

@@ -109,6 +109,14 @@ impl Filter {
         query(recognise(bytes), bytes, hash)
     }
 
+    /// Where the line is in `bytes` that answers for a hash, if it is a filter in which one line does.
+    pub(crate) fn line_in(bytes: &[u8], hash: u64) -> Option<usize> {
+        match recognise(bytes) {
+            Kind::FastLocal { lines, .. } => Some(line_of(hash, lines)),
+            _ => None,
+        }
+    }
+
     /// Queries the filter in `bytes`, of whatever kind, for a key.
     pub fn query_bytes_for(bytes: &[u8], key: &[u8]) -> bool {
         query_key(recognise(bytes), bytes, key)

@@ -15,6 +15,7 @@
 mod build;
 mod hash;
 mod partition;
+mod sums;
 mod table;
 mod uniform;
 

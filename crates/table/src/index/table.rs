@@ -8,6 +8,7 @@
 //! block, of which the handle takes 8.
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use super::sums::EntrySums;
 use crate::block::entry::{bad_entry, header, index_header};
 use crate::block::parts;
 use crate::block::protection::{bytes, words};
@@ -55,6 +56,8 @@ pub(crate) struct IndexTable {
     heads: Vec<u8>,
     /// First internal key of each block, if the index has them.
     first: Option<Box<FirstKeys>>,
+    /// A checksum of each entry, if blocks in memory have checksums.
+    pub(super) sums: Option<Box<EntrySums>>,
 }
 
 /// First keys, one behind the other, and the end of each.
@@ -135,13 +138,7 @@ impl IndexTable {
 
     /// Takes all that is in memory into a checksum.
     pub(crate) fn checksum(&self, sum: u64) -> u64 {
-        let shape = [
-            u64::from(self.user_keys),
-            u64::from(self.reverse),
-            self.stride as u64,
-            self.common as u64,
-        ];
-        let sum = words(sum, &shape, |w| w);
+        let sum = words(sum, &self.shape(), |w| w);
         let sum = bytes(bytes(sum, &self.keys), &self.heads);
         let sum = words(sum, &self.ends, u64::from);
         let sum = words(sum, &self.prefixes, |w| w);
@@ -150,10 +147,37 @@ impl IndexTable {
         let sum = words(sum, &self.handles.far, |h| {
             h.offset.rotate_left(32) ^ h.size
         });
-        match &self.first {
+        let sum = match &self.first {
             Some(first) => words(bytes(sum, &first.keys), &first.ends, u64::from),
             None => sum,
-        }
+        };
+        self.sums.as_ref().map_or(sum, |sums| sums.checksum(sum))
+    }
+
+    /// What holds for all entries.
+    pub(super) fn shape(&self) -> [u64; 4] {
+        [
+            u64::from(self.user_keys),
+            u64::from(self.reverse),
+            self.stride as u64,
+            self.common as u64,
+        ]
+    }
+
+    /// Whether there are order words.
+    pub(super) fn has_words(&self) -> bool {
+        !self.prefixes.is_empty()
+    }
+
+    /// Order word of an entry.
+    pub(super) fn word(&self, i: usize) -> u64 {
+        self.prefixes.get(i).copied().unwrap_or_default()
+    }
+
+    /// The prefix common to all separators.
+    #[inline]
+    pub(super) fn common(&self) -> &[u8] {
+        self.keys.get(..self.common).unwrap_or_default()
     }
 
     /// An index of no blocks.
@@ -169,6 +193,7 @@ impl IndexTable {
             prefixes: Vec::new(),
             heads: Vec::new(),
             first: None,
+            sums: None,
         }
     }
 
@@ -336,21 +361,29 @@ impl IndexTable {
 
     /// What `keys` holds of a separator: all of it without order words.
     #[inline]
-    fn stored(&self, i: usize) -> &[u8] {
-        if self.ends.is_empty() {
-            let start = self.common + i * self.stride;
-            return &self.keys[start..start + self.stride];
-        }
-        let start = match i {
-            0 => self.common,
-            _ => self.ends[i - 1] as usize,
+    pub(super) fn stored(&self, i: usize) -> &[u8] {
+        // Nothing is taken for granted: memory may change under a search, which is noticed behind it.
+        let range = if self.ends.is_empty() {
+            let start = self.common.wrapping_add(i.wrapping_mul(self.stride));
+            start..start.wrapping_add(self.stride)
+        } else {
+            let start = match i {
+                0 => self.common,
+                _ => self.end(i - 1),
+            };
+            start..self.end(i)
         };
-        &self.keys[start..self.ends[i] as usize]
+        self.keys.get(range).unwrap_or_default()
+    }
+
+    #[inline]
+    fn end(&self, i: usize) -> usize {
+        self.ends.get(i).copied().unwrap_or_default() as usize
     }
 
     /// Bytes of a separator that its order word holds.
     #[inline]
-    fn head(&self, i: usize) -> usize {
+    pub(super) fn head(&self, i: usize) -> usize {
         self.heads.get(i).map_or(HEAD_LEN, |&head| head.into())
     }
 
@@ -395,7 +428,7 @@ impl IndexTable {
         let mut range = if self.prefixes.is_empty() {
             0..self.len()
         } else {
-            tie_range(&self.prefixes, &self.keys[..self.common], cmp, user)
+            tie_range(&self.prefixes, self.common(), cmp, user)
         };
         while range.start < range.end {
             let middle = range.start + (range.end - range.start) / 2;
@@ -425,12 +458,12 @@ impl IndexTable {
     }
 
     /// Order of a separator and a target.
-    fn order(&self, cmp: &Comparator, i: usize, target: (&[u8], u64)) -> Ordering {
+    pub(super) fn order(&self, cmp: &Comparator, i: usize, target: (&[u8], u64)) -> Ordering {
         let Some(own) = self.prefixes.get(i) else {
             return self.order_in_tie(cmp, i, target);
         };
-        let common = &self.keys[..self.common];
-        let (head, rest) = target.0.split_at(self.common.min(target.0.len()));
+        let common = self.common();
+        let (head, rest) = target.0.split_at(common.len().min(target.0.len()));
         if head != common {
             return match (head < common) != self.reverse {
                 true => Ordering::Greater,
@@ -467,6 +500,7 @@ impl IndexTable {
             + self.first.as_ref().map_or(0, |first| {
                 size_of::<FirstKeys>() + first.keys.capacity() + first.ends.capacity() * 4
             })
+            + self.sums.as_ref().map_or(0, |sums| sums.memory_usage())
     }
 }
 

@@ -139,9 +139,10 @@ impl TableReader {
                 let block = self.cached_filter_block(*handle, params);
                 for key in keys.iter_mut() {
                     key.passes = key.is_wanted
-                        && block
-                            .as_ref()
-                            .is_none_or(|block| Filter::query_bytes(block.bytes(), key.hash));
+                        && block.as_ref().is_none_or(|block| {
+                            !self.believes(block, *handle, key.hash)
+                                || Filter::query_bytes(block.bytes(), key.hash)
+                        });
                 }
             }
             FilterPlace::Keyed(keyed) => {
@@ -201,7 +202,7 @@ impl TableReader {
             self.get_through(top, key, &mut fetch, sink)?;
             return Ok(());
         }
-        let start = top.seek(&self.options.comparator, key.0, key.1);
+        let start = self.seek_in(top, key)?;
         for i in start..top.len() {
             let block = match partition {
                 Some((last, block)) if *last == i => block.clone(),

@@ -218,7 +218,9 @@ impl TableReader {
                     return true;
                 };
                 // Behind the last partition the last one answers.
-                let at = top.seek(&self.options.comparator, key.0, key.1);
+                let Some(at) = self.filter_seek(top, key) else {
+                    return true;
+                };
                 let at = at.min(top.len() - 1);
                 if let Some(filter) = partitions.get(at) {
                     return filter.may_match(entry);
@@ -242,12 +244,14 @@ impl TableReader {
         if let Some((last, block)) = &memo.block
             && *last == handle
         {
-            return Filter::query_bytes_for(block.bytes(), entry);
+            return !self.believes_entry(block, handle, entry)
+                || Filter::query_bytes_for(block.bytes(), entry);
         }
         let Some(block) = self.cached_filter_block(handle, params) else {
             return true;
         };
-        let matches = Filter::query_bytes_for(block.bytes(), entry);
+        let matches = !self.believes_entry(&block, handle, entry)
+            || Filter::query_bytes_for(block.bytes(), entry);
         memo.block = Some((handle, block));
         matches
     }
@@ -274,7 +278,10 @@ impl TableReader {
     /// Asks a filter block that lives in the cache. What cannot be read matches.
     fn cached_filter(&self, handle: BlockHandle, entry: &[u8], params: &ReadParams) -> bool {
         self.cached_filter_block(handle, params)
-            .is_none_or(|block| Filter::query_bytes_for(block.bytes(), entry))
+            .is_none_or(|block| {
+                !self.believes_entry(&block, handle, entry)
+                    || Filter::query_bytes_for(block.bytes(), entry)
+            })
     }
 
     /// Asks a filter block in the cache by hash.
@@ -285,7 +292,9 @@ impl TableReader {
         params: &ReadParams,
     ) -> bool {
         self.cached_filter_block(handle, params)
-            .is_none_or(|block| Filter::query_bytes(block.bytes(), hash))
+            .is_none_or(|block| {
+                !self.believes(&block, handle, hash) || Filter::query_bytes(block.bytes(), hash)
+            })
     }
 
     pub(super) fn cached_filter_block(
@@ -304,7 +313,7 @@ impl TableReader {
         }
         let began = params.is_counted.then(|| self.moment()).flatten();
         let bytes = self.read(handle, BlockKind::Filter, params.verify_checksums);
-        let block = self.guarded(Block::raw_as(CacheRole::FilterBlock, bytes.ok()?));
+        let block = self.guarded(Block::raw_as(CacheRole::FilterBlock, bytes.ok()?), handle);
         let block = Arc::new(block);
         // A full cache only means that the filter is read again.
         let _ = self.insert_meta(handle, &block);

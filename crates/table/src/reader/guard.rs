@@ -1,9 +1,10 @@
 //! Blocks of index and filter under checksums in memory (`block_protection_bytes_per_key`).
 //!
 //! A table that is opened with the option keeps no block of index or filter in its fields. What would stay
-//! with the reader is held here and, like what lives in the cache, fetched by its handle and verified each
-//! time it is taken. So tables without the option pay nothing, and a block is checked where it is used.
-//! The checksum covers the whole block: a lookup pays for reading all of the index and the filter.
+//! with the reader is held here and, like what lives in the cache, fetched by its handle. So tables without
+//! the option pay nothing, and a block is checked where it is used: of an index the entries that decide
+//! where a search ends and those that an iterator comes to, of a Bloom filter the chunk that answers. Other
+//! filters, and indexes in the order of a user comparator, are verified whole each time they are taken.
 //!
 //! Filters answer yes or no. One that changed answers yes, and the index, which is asked next, reports it:
 //! to this lookup, or to another that comes between.
@@ -18,8 +19,9 @@ use super::TableReader;
 use crate::CacheRole;
 use crate::block::Block;
 use crate::block::protection::changed;
-use crate::filter::{FULL_FILTER_NAME, PARTITIONED_FILTER_NAME};
+use crate::filter::{FULL_FILTER_NAME, PARTITIONED_FILTER_NAME, hash64};
 use crate::format::{BlockHandle, BlockKind};
+use crate::index::IndexTable;
 use spanlith_base::{Error, Result};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -64,15 +66,61 @@ impl Guard {
 
 impl TableReader {
     /// Gives a block of index or filter its checksum, if the table is read with them.
-    pub(super) fn guarded(&self, mut block: Block) -> Block {
-        block.protect(self.options.block_protection_bytes);
+    pub(super) fn guarded(&self, mut block: Block, handle: BlockHandle) -> Block {
+        block.protect_meta(handle, self.options.block_protection_bytes);
         block
+    }
+
+    /// Whether a filter block can be believed about a hash. If not, the index will report it.
+    #[inline]
+    pub(super) fn believes(&self, block: &Block, handle: BlockHandle, hash: u64) -> bool {
+        match &self.guard {
+            Some(guard) if block.is_checked_in_use() => {
+                let intact = block.vouches_for(hash);
+                if !intact {
+                    guard.note(&self.at(changed(), handle));
+                }
+                intact
+            }
+            _ => true,
+        }
+    }
+
+    /// [`Self::believes`] about a key or prefix.
+    #[inline]
+    pub(super) fn believes_entry(&self, block: &Block, handle: BlockHandle, entry: &[u8]) -> bool {
+        self.guard.is_none() || self.believes(block, handle, hash64(entry))
+    }
+
+    /// The first block of an index over filter blocks whose separator is not smaller than the target. If the
+    /// index changed there is no answer, and the index of the table will report it.
+    pub(super) fn filter_seek(&self, top: &IndexTable, key: (&[u8], u64)) -> Option<usize> {
+        let found = top.trusted_seek(&self.options.comparator, key.0, key.1);
+        match (found, &self.guard) {
+            (Ok(at), _) => Some(at),
+            (Err(e), Some(guard)) => {
+                guard.note(&e.with_path(self.file.path()));
+                None
+            }
+            (Err(_), None) => None,
+        }
+    }
+
+    /// Verifies all of an index.
+    ///
+    /// # Errors
+    /// `Corruption` if it is not what it was.
+    pub(super) fn check_whole(&self, block: &Block, handle: BlockHandle) -> Result<()> {
+        if self.guard.is_some() && !block.is_intact() {
+            return Err(self.at(changed(), handle));
+        }
+        Ok(())
     }
 
     /// A block of index or filter that is held or in the cache.
     ///
     /// # Errors
-    /// `Corruption` if it is not what was put there.
+    /// `Corruption` if it is not what was put there; of a block that is checked in use, then.
     #[inline(never)]
     pub(super) fn guarded_meta(
         &self,
@@ -82,7 +130,9 @@ impl TableReader {
         let cached = || self.options.cache.as_ref()?.lookup(&self.cache_key(handle));
         let found = guard.find(handle).or_else(cached);
         match &found {
-            Some(block) if !block.is_intact() => Err(self.at(changed(), handle)),
+            Some(block) if !block.is_checked_in_use() && !block.is_intact() => {
+                Err(self.at(changed(), handle))
+            }
             _ => Ok(found),
         }
     }
@@ -102,7 +152,7 @@ impl TableReader {
         let mut blocks = Vec::new();
         let read = |handle: BlockHandle| {
             let bytes = self.read(handle, BlockKind::Filter, verify).ok()?;
-            let block = self.guarded(Block::raw_as(CacheRole::FilterBlock, bytes));
+            let block = self.guarded(Block::raw_as(CacheRole::FilterBlock, bytes), handle);
             Some((handle, Arc::new(block)))
         };
         if let Some(handle) = self.meta(FULL_FILTER_NAME) {

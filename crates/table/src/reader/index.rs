@@ -36,11 +36,18 @@ impl Deref for IndexRef<'_> {
     type Target = IndexTable;
     #[inline]
     fn deref(&self) -> &IndexTable {
-        let block = match self {
-            Self::Resident(block) => *block,
+        self.block().index().unwrap_or(&NO_INDEX)
+    }
+}
+
+impl IndexRef<'_> {
+    /// The block that it is in.
+    #[inline]
+    pub(super) fn block(&self) -> &Block {
+        match self {
+            Self::Resident(block) => block,
             Self::Cached(block) => block,
-        };
-        block.index().unwrap_or(&NO_INDEX)
+        }
     }
 }
 
@@ -98,7 +105,7 @@ impl TableReader {
             BlockKind::Filter => CacheRole::FilterMetaBlock,
             _ => CacheRole::IndexBlock,
         };
-        Ok(self.guarded(Block::from_index(table, role)))
+        Ok(self.guarded(Block::from_index(table, role), handle))
     }
 
     /// The index, or the top level of two, with the reader or in the cache.
@@ -161,8 +168,28 @@ impl TableReader {
         if let Some(block) = self.index_partitions.get(i) {
             return Ok(block.clone());
         }
-        let handle = top.handle(i).ok_or_else(bad_entry)?;
+        let handle = self.handle_in(top, i)?.ok_or_else(bad_entry)?;
         self.cached_index(handle, params)
+    }
+
+    /// The first block of an index whose separator is not smaller than the target; its length if none is.
+    ///
+    /// # Errors
+    /// `Corruption` if the index changed in memory.
+    #[inline]
+    pub(crate) fn seek_in(&self, index: &IndexTable, key: (&[u8], u64)) -> Result<usize> {
+        let found = index.trusted_seek(&self.options.comparator, key.0, key.1);
+        found.map_err(|e| e.with_path(self.file.path()))
+    }
+
+    /// The block behind an entry of an index, if there is one.
+    ///
+    /// # Errors
+    /// `Corruption` if the entry changed in memory.
+    #[inline]
+    pub(crate) fn handle_in(&self, index: &IndexTable, i: usize) -> Result<Option<BlockHandle>> {
+        let found = index.trusted_handle(i);
+        found.map_err(|e| e.with_path(self.file.path()))
     }
 
     /// Reads all partitions, to stay with the reader.
@@ -190,11 +217,13 @@ impl TableReader {
         mut each: impl FnMut(&IndexTable) -> Result<()>,
     ) -> Result<()> {
         let top = self.index(params)?;
+        self.check_whole(top.block(), self.index_handle)?;
         if !self.has_two_levels() {
             return each(&top);
         }
         for i in 0..top.len() {
             let partition = self.index_partition(&top, i, params)?;
+            self.check_whole(&partition, top.handle(i).unwrap_or_default())?;
             each(partition.index().unwrap_or(&NO_INDEX))?;
         }
         Ok(())
@@ -217,9 +246,8 @@ impl TableReader {
         params: &ReadParams,
         near: &mut Near,
     ) -> Result<Option<BlockHandle>> {
-        let cmp = &self.options.comparator;
         let top = self.index(params)?;
-        let at = top.seek_near(cmp, key, near.top);
+        let at = self.seek_near_in(&top, key, near.top)?;
         if at != near.top {
             near.below = usize::MAX;
         }
@@ -230,7 +258,12 @@ impl TableReader {
         }
         let partition = self.index_partition(&top, at, params)?;
         let index = partition.index().unwrap_or(&NO_INDEX);
-        near.below = index.seek_near(cmp, key, near.below);
+        near.below = self.seek_near_in(index, key, near.below)?;
         Ok(index.handle(near.below))
+    }
+
+    fn seek_near_in(&self, index: &IndexTable, key: (&[u8], u64), near: usize) -> Result<usize> {
+        let found = index.trusted_seek_near(&self.options.comparator, key, near);
+        found.map_err(|e| e.with_path(self.file.path()))
     }
 }

@@ -285,14 +285,14 @@ impl TableReader {
         F: FnMut(u64, &[u8], &Arc<Block>) -> ControlFlow<()>,
     {
         let cmp = &self.options.comparator;
-        let mut i = index.seek(cmp, user_key, tag);
+        let mut i = self.seek_in(index, (user_key, tag))?;
         while i < index.len() {
+            let handle = self.handle_in(index, i)?.ok_or_else(bad_entry)?;
             if let Some((first, _)) = index.first_key(i).and_then(split_internal)
                 && cmp.compare(first, user_key) == Ordering::Greater
             {
                 return Ok(Lookup::Done);
             }
-            let handle = index.handle(i).ok_or_else(bad_entry)?;
             let block = fetch(handle)?;
             let found = block
                 .lookup(cmp, user_key, tag, sink)
@@ -319,7 +319,7 @@ impl TableReader {
         F: FnMut(u64, &[u8], &Arc<Block>) -> ControlFlow<()>,
     {
         let mut fetch = |handle| self.data_block(handle, params);
-        let start = top.seek(&self.options.comparator, key.0, key.1);
+        let start = self.seek_in(top, key)?;
         for i in start..top.len() {
             let partition = self.index_partition(top, i, params)?;
             if let Some(index) = partition.index()

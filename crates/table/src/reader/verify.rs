@@ -82,7 +82,9 @@ impl TableReader {
         let params = ReadParams::default();
         // Reads the index again if it is not resident.
         if self.has_two_levels() {
-            for handle in self.index(&params)?.handles() {
+            let top = self.index(&params)?;
+            self.check_whole(top.block(), self.index_handle)?;
+            for handle in top.handles() {
                 check(handle, BlockKind::Index)?;
                 blocks += 1;
             }

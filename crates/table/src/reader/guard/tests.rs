@@ -118,18 +118,11 @@ fn what_is_not_changed_is_read_as_without_checksums() {
 fn each_bit_of_an_index_in_memory_counts() {
     for case in [CASES[0], CASES[3]] {
         let reader = opened(case, 8);
-        let load = || {
-            let form = reader.index_shape.form;
-            let form = match case.partitioned {
-                true => reader.top_form(),
-                false => form,
-            };
-            reader.load_index(reader.index_handle, form, BlockKind::Index, true)
-        };
-        let bits = load().unwrap().index_mut().flip(usize::MAX);
+        let load = || fresh_index(&reader);
+        let bits = load().index_mut().flip(usize::MAX);
         assert!(bits > 1000, "{bits} bits");
         for bit in (0..bits).step_by(37) {
-            let mut block = load().unwrap();
+            let mut block = load();
             assert!(block.is_intact());
             block.index_mut().flip(bit);
             assert!(!block.is_intact(), "bit {bit}");
@@ -137,32 +130,89 @@ fn each_bit_of_an_index_in_memory_counts() {
     }
 }
 
+/// The index, or the top level of two, as it is in the file.
+fn fresh_index(reader: &TableReader) -> Block {
+    let form = match reader.has_two_levels() {
+        true => reader.top_form(),
+        false => reader.index_shape.form,
+    };
+    let block = reader.load_index(reader.index_handle, form, BlockKind::Index, true);
+    block.unwrap()
+}
+
+/// Refuses errors that do not name table and block.
+fn assert_names(e: &Error, handle: BlockHandle, what: &str) {
+    assert!(e.to_string().starts_with(CHANGED), "{what}: {e}");
+    assert_eq!(e.offset(), Some(handle.offset), "{what}: {e}");
+    assert!(e.to_string().contains("000007.sst"), "{what}: {e}");
+}
+
 #[test]
-fn an_index_that_changed_is_reported_by_lookups_and_iterators() {
+fn an_index_that_changed_gives_no_wrong_answer_and_is_reported_by_whoever_goes_by_it() {
     for case in CASES {
         let mut reader = opened(case, 4);
-        assert!(get(&reader, 100).unwrap());
         let handle = reader.index_handle;
-        let form = match case.partitioned {
-            true => reader.top_form(),
-            false => reader.index_shape.form,
-        };
-        let mut block = reader
-            .load_index(handle, form, BlockKind::Index, true)
-            .unwrap();
-        block.index_mut().flip(100);
-        replace(&mut reader, handle, block);
-        for _ in 0..2 {
-            let e = get(&reader, 100).unwrap_err();
-            assert!(e.to_string().starts_with(CHANGED), "{case:?}: {e}");
-            assert_eq!(e.offset(), Some(handle.offset), "{case:?}: {e}");
-            assert!(e.to_string().contains("000007.sst"), "{e}");
+        let bits = fresh_index(&reader).index_mut().flip(usize::MAX);
+        let step = if case.partitioned { 13 } else { 211 };
+        let mut reported = 0;
+        for bit in (0..bits).step_by(step) {
+            let what = format!("{case:?}, bit {bit}");
+            let mut block = fresh_index(&reader);
+            block.index_mut().flip(bit);
+            replace(&mut reader, handle, block);
+            for i in (bit as u64 % 97..4000).step_by(397) {
+                match get(&reader, i) {
+                    Ok(found) => assert_eq!(found, i % 2 == 0, "{what}, key {i}"),
+                    Err(e) => {
+                        assert_names(&e, handle, &what);
+                        reported += 1;
+                    }
+                }
+                let mut iter = reader.iter(ReadParams::default());
+                iter.seek(&internal_key(&key(i), pack_tag(MAX_SEQUENCE, 1)));
+                match iter.status() {
+                    Ok(()) if i == 3999 => assert!(!iter.valid(), "{what}"),
+                    Ok(()) => assert!(iter.key().starts_with(&key(i.next_multiple_of(2)))),
+                    Err(e) => assert_names(&e, handle, &what),
+                }
+            }
+            // A scan comes to every entry.
+            let mut iter = reader.iter(ReadParams::default());
+            iter.seek_to_first();
+            while iter.valid() {
+                iter.next();
+            }
+            assert_names(&iter.status().unwrap_err(), handle, &what);
         }
-        let mut iter = reader.iter(ReadParams::default());
-        iter.seek_to_first();
-        assert!(!iter.valid());
-        let e = iter.status().unwrap_err();
-        assert!(e.to_string().starts_with(CHANGED), "{case:?}: {e}");
+        assert!(reported > 0, "{case:?}");
+    }
+}
+
+#[test]
+fn a_filter_that_changed_anywhere_denies_nothing() {
+    for case in CASES {
+        let mut reader = opened(case, 2);
+        let handle = first_filter(&reader);
+        let right = reader.read(handle, BlockKind::Filter, true).unwrap();
+        let mut reported = 0;
+        for bit in (0..right.len() * 8).step_by(29) {
+            let mut changed =
+                reader.guarded(Block::raw_as(CacheRole::FilterBlock, right.clone()), handle);
+            let mut bytes = right.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            changed.overwrite(&bytes);
+            replace(&mut reader, handle, changed);
+            for i in 0..40 {
+                match get(&reader, i) {
+                    Ok(found) => assert_eq!(found, i % 2 == 0, "{case:?}, bit {bit}, key {i}"),
+                    Err(e) => {
+                        assert_names(&e, handle, &format!("{case:?}, bit {bit}"));
+                        reported += 1;
+                    }
+                }
+            }
+        }
+        assert!(reported > 0, "{case:?}");
     }
 }
 
@@ -189,7 +239,7 @@ fn a_filter_that_changed_denies_nothing_and_is_reported() {
         let none = [&none[..], &bytes[bytes.len() - 5..]].concat();
         assert!(!Filter::query_bytes_for(&none, &key(0)));
         let right = Block::raw_as(CacheRole::FilterBlock, bytes);
-        let mut changed = reader.guarded(right);
+        let mut changed = reader.guarded(right, handle);
         changed.overwrite(&none);
         assert!(!changed.is_intact());
         replace(&mut reader, handle, changed);
