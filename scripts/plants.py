@@ -88,10 +88,13 @@ PLANTS = [
     ("a failed sync of the MANIFEST is taken for a success", ENGINE + "core/manifest.rs",
      ".and_then(|()| writer.sync())", ".map(|()| {\n                let _ = writer.sync();\n            })"),
     ("a table is used although its sync failed", "crates/table/src/builder.rs",
-     "        self.out.file.sync()?;\n", "        let _ = self.out.file.sync();\n"),
+     # A file whose sync failed is not closed either without an error.
+     "        self.out.file.sync()?;\n        self.out.file.close()?;\n",
+     "        let _ = self.out.file.sync();\n        let _ = self.out.file.close();\n"),
     ("a table is used although its end could not be written", "crates/table/src/builder.rs",
-     "        self.out.buffer.extend_from_slice(&footer.encode());\n        self.out.flush()?;\n",
-     "        self.out.buffer.extend_from_slice(&footer.encode());\n        let _ = self.out.flush();\n"),
+     "        self.out.flush()?;\n        self.out.file.sync()?;\n        self.out.file.close()?;\n",
+     "        let _ = self.out.flush();\n        let _ = self.out.file.sync();\n"
+     "        let _ = self.out.file.close();\n"),
     ("the directory of outputs is not synced if that fails", ENGINE + "compaction/job.rs",
      "failed = self.c.env.fs.sync_dir(dir).err();", "let _ = self.c.env.fs.sync_dir(dir);"),
     ("a compaction passes over an entry", ENGINE + "compaction/iterator.rs",
