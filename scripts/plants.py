@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Plants bugs in a copy of the sources and counts which the programmes of `spanlith-stress` catch.
 
-  plants.py [--check] [--no-baseline] [--only N,...] [--programmes NAME,...] [--seed N] [--work DIR]
+  plants.py [--check] [--together] [--no-baseline] [--only N,...] [--programmes NAME,...] [--seed N] [--work DIR]
 
 Each plant changes one place of the engine, builds `spanlith-stress` in a copy with a target folder of its
-own, and runs `model`, `crash`, `threads`, `histories`, `damage` and `faults` until one reports a violation. The last line is a JSON summary; exit
+own, and runs `model`, `crash`, `threads`, `histories`, `damage` and `faults` until one reports a violation;
+the programme made for a plant goes first. With --together all plants that have a switch are built once, and each is
+switched on by the environment of its hunt. The last line is a JSON summary; exit
 1 if a plant cannot be planted any more (the source changed) or if one was not caught.
 """
 
@@ -127,6 +129,70 @@ EXTRA = {
         "    /// Flushes each family's memtables into one table"),
 }
 
+# Plants as switches: number, file, and what stands there instead; `ON` is whether the plant is switched on.
+SWITCHES = [
+    (13, ENGINE + "write/pipeline.rs", "        // Apply.\n",
+     "        if ON {\n            self.visible.store(next - 1, Ordering::Release);\n        }\n"),
+    (14, "crates/table/src/block/seek.rs", "Ok(range.start.saturating_sub(1))",
+     "Ok(if ON { range.start.min(self.num_restarts() - 1) } else { range.start.saturating_sub(1) })"),
+    (16, ENGINE + "recovery/replay.rs", "            && !self.continues(&opening)\n",
+     "            && !self.continues(&opening)\n            && (log == 0 || !ON)\n"),
+    (17, ENGINE + "compaction/iterator/merge.rs", "            if self.stripe_of(seqno) != stripe {\n",
+     "            if (!ON || seqno == u64::MAX) && self.stripe_of(seqno) != stripe {\n"),
+    (18, ENGINE + "compaction/iterator.rs",
+     "if self.stripe == Some(stripe) && byte != ValueType::SingleDeletion as u8 {",
+     "if self.stripe == Some(stripe) && (ON || byte != ValueType::SingleDeletion as u8) {"),
+    (19, ENGINE + "read/get.rs", "list.max_covering(self.key, self.snapshot)",
+     "list.max_covering(self.key, if ON { u64::MAX >> 8 } else { self.snapshot })"),
+    (20, ENGINE + "flush/job.rs",
+     "            self.sync_old_logs()\n                .inspect_err(|e| self.set_error(Place::Log, e))?;\n",
+     "            if !ON {\n                self.sync_old_logs()\n"
+     "                    .inspect_err(|e| self.set_error(Place::Log, e))?;\n            }\n"),
+    (21, ENGINE + "core/state.rs", "numbers.chain([self.min_prepared_log()]).min();",
+     "if ON { numbers.max() } else { numbers.chain([self.min_prepared_log()]).min() };"),
+    (22, ENGINE + "recovery/replay.rs", "family.filter(|f| log >= f.log_number)",
+     "family.filter(|f| log >= if ON { f.log_number.min(1) } else { f.log_number })"),
+    (23, ENGINE + "compaction/outputs.rs", "drop_up_to: self.drop_up_to,",
+     "drop_up_to: if ON { Some(u64::MAX) } else { self.drop_up_to },"),
+    (24, "crates/base/src/range_del/compaction.rs", "self.snapshots.get(at).copied().unwrap_or(MAX_SEQUENCE)",
+     "self.snapshots.get(at).copied().filter(|_| !ON).unwrap_or(MAX_SEQUENCE)"),
+    (25, ENGINE + "compaction/outputs.rs", "                upper: next,\n",
+     "                upper: if ON { None } else { next },\n"),
+    (26, "crates/table/src/format/trailer.rs", "            if stored != computed {",
+     "            if stored != computed && !ON {"),
+    (28, "crates/table/src/format/footer.rs", "        if computed != stored {",
+     "        if computed != stored && !ON {"),
+    (32, "crates/table/src/builder.rs",
+     "        self.out.flush()?;\n        self.out.file.sync()?;\n        self.out.file.close()?;\n",
+     "        if ON {\n            let _ = self.out.flush();\n        } else {\n            self.out.flush()?;\n        }\n"
+     "        let ended = self.out.file.sync().and_then(|()| self.out.file.close());\n"
+     "        if !ON {\n            ended?;\n        }\n"),
+    (31, "crates/table/src/builder.rs", "            ended?;\n",
+     "            let _ = ON || ended.map(|()| false)?;\n"),
+    (33, ENGINE + "compaction/job.rs", "failed = self.c.env.fs.sync_dir(dir).err();",
+     "failed = self.c.env.fs.sync_dir(dir).err().filter(|_| !ON);"),
+]
+SWITCH = """
+/// Whether a plant is switched on.
+pub fn planted(number: u32) -> bool {
+    static ON: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
+    let read = || std::env::var("SPANLITH_PLANT").ok()?.parse().ok();
+    *ON.get_or_init(|| read().unwrap_or(0)) == number
+}
+"""
+
+
+def switch_all(root):
+    """Puts all switches in; the numbers of the plants whose places are gone."""
+    gone = []
+    for number, path, old, new in SWITCHES:
+        name = "crate::planted" if path.startswith("crates/base/") else "spanlith_base::planted"
+        if change(root, path, old, re.sub(r"\bON\b", f"{name}({number})", new)) is None:
+            gone.append(number)
+    with open(os.path.join(root, "crates/base/src/lib.rs"), "a") as f:
+        f.write(SWITCH)
+    return gone
+
 
 def change(root, path, old, new):
     with open(os.path.join(root, path)) as f:
@@ -151,6 +217,7 @@ def misfits(root):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--check", action="store_true", help="say whether all fit the sources, and build nothing")
+    parser.add_argument("--together", action="store_true", help="build once, with switches")
     parser.add_argument("--no-baseline", action="store_true", help="do not hunt first without a plant")
     parser.add_argument("--only", help="numbers of plants, from 1")
     parser.add_argument("--programmes", default="model,crash,threads,histories,damage,faults", help="what hunts, in this order")
@@ -173,9 +240,14 @@ def main():
     chosen = [int(n) for n in a.only.split(",")] if a.only else range(1, len(PLANTS) + 1)
     caught, missed, broken = [], [], []
     program = os.path.join(work, "target/release/spanlith-stress")
-    if not a.no_baseline:
+    if a.together:
+        switched = {number for number, *_ in SWITCHES}
+        broken = [PLANTS[number - 1][0] for number in switch_all(root)]
+        chosen = [n for n in chosen if n in switched and PLANTS[n - 1][0] not in broken]
+    if a.together or not a.no_baseline:
         # What is reported without a plant says nothing about one.
         subprocess.run(["cargo", "build", "-q", "--release", "-p", "spanlith-stress"], cwd=root, env=env, check=True)
+    if not a.no_baseline:
         found = hunt(program, a.seed, a.programmes.split(","))
         if found:
             sys.exit(f"without any plant: {found}")
@@ -183,6 +255,9 @@ def main():
         name, path, old, new = PLANTS[number - 1]
         changes = [(path, old, new)] + ([EXTRA[name]] if name in EXTRA else [])
         before = {}
+        if a.together:
+            os.environ["SPANLITH_PLANT"] = str(number)
+            changes = []
         for p, o, n in changes:
             text = change(root, p, o, n)
             if text is None:
