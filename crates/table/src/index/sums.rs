@@ -77,63 +77,34 @@ impl IndexTable {
         kept.is_some_and(|&kept| kept == shortened(self.entry_sum(i), sums.len))
     }
 
-    /// [`Self::handle`] of an entry that is what it was.
+    /// Verifies an entry; one behind the last is none.
     ///
     /// # Errors
-    /// `Corruption`, with the place of the index, if it is not.
-    #[inline]
-    pub(crate) fn trusted_handle(&self, i: usize) -> Result<Option<BlockHandle>> {
-        match &self.sums {
-            Some(sums) => self.checked_handle(sums, i),
-            None => Ok(self.handle(i)),
-        }
-    }
-
+    /// `Corruption`, with the place of the index, if it is not what it was.
+    #[cold]
     #[inline(never)]
-    fn checked_handle(&self, sums: &EntrySums, i: usize) -> Result<Option<BlockHandle>> {
-        if i < self.len() && !self.is_entry_intact(sums, i) {
-            return Err(changed_at(sums));
+    pub(crate) fn check_entry(&self, i: usize) -> Result<()> {
+        match &self.sums {
+            Some(sums) if i < self.len() && !self.is_entry_intact(sums, i) => Err(changed_at(sums)),
+            _ => Ok(()),
         }
-        Ok(self.handle(i))
     }
 
-    /// [`Self::seek`] that is right or fails.
+    /// Verifies that [`Self::seek`] found what an index finds that did not change.
     ///
     /// # Errors
-    /// As [`Self::trusted_handle`].
-    #[inline]
-    pub(crate) fn trusted_seek(&self, cmp: &Comparator, user: &[u8], tag: u64) -> Result<usize> {
-        let found = self.seek(cmp, user, tag);
-        match &self.sums {
-            Some(sums) => self.checked(sums, cmp, (user, tag), found),
-            None => Ok(found),
-        }
-    }
-
-    /// [`Self::seek_near`] that is right or fails, given that `near` was.
-    ///
-    /// # Errors
-    /// As [`Self::trusted_handle`].
-    pub(crate) fn trusted_seek_near(
-        &self,
-        cmp: &Comparator,
-        key: (&[u8], u64),
-        near: usize,
-    ) -> Result<usize> {
-        match &self.sums {
-            Some(_) => self.trusted_seek(cmp, key.0, key.1),
-            None => Ok(self.seek_near(cmp, key, near)),
-        }
-    }
-
+    /// As [`Self::check_entry`].
+    #[cold]
     #[inline(never)]
-    fn checked(
+    pub(crate) fn check_found(
         &self,
-        sums: &EntrySums,
         cmp: &Comparator,
         key: (&[u8], u64),
         found: usize,
-    ) -> Result<usize> {
+    ) -> Result<()> {
+        let Some(sums) = &self.sums else {
+            return Ok(());
+        };
         let before = found.checked_sub(1);
         let is_right = found <= self.len()
             && sums.sums.len() == self.len()
@@ -144,7 +115,7 @@ impl IndexTable {
                 || self.is_entry_intact(sums, found)
                     && self.order(cmp, found, key) != Ordering::Less);
         if is_right {
-            Ok(found)
+            Ok(())
         } else {
             Err(changed_at(sums))
         }

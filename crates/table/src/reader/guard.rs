@@ -95,14 +95,14 @@ impl TableReader {
     /// The first block of an index over filter blocks whose separator is not smaller than the target. If the
     /// index changed there is no answer, and the index of the table will report it.
     pub(super) fn filter_seek(&self, top: &IndexTable, key: (&[u8], u64)) -> Option<usize> {
-        let found = top.trusted_seek(&self.options.comparator, key.0, key.1);
-        match (found, &self.guard) {
+        match (self.seek_in(top, key), &self.guard) {
             (Ok(at), _) => Some(at),
-            (Err(e), Some(guard)) => {
-                guard.note(&e.with_path(self.file.path()));
+            (Err(e), guard) => {
+                if let Some(guard) = guard {
+                    guard.note(&e);
+                }
                 None
             }
-            (Err(_), None) => None,
         }
     }
 

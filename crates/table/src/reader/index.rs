@@ -176,20 +176,28 @@ impl TableReader {
     ///
     /// # Errors
     /// `Corruption` if the index changed in memory.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn seek_in(&self, index: &IndexTable, key: (&[u8], u64)) -> Result<usize> {
-        let found = index.trusted_seek(&self.options.comparator, key.0, key.1);
-        found.map_err(|e| e.with_path(self.file.path()))
+        let cmp = &self.options.comparator;
+        let found = index.seek(cmp, key.0, key.1);
+        if index.is_guarded() {
+            let checked = index.check_found(cmp, key, found);
+            checked.map_err(|e| e.with_path(self.file.path()))?;
+        }
+        Ok(found)
     }
 
     /// The block behind an entry of an index, if there is one.
     ///
     /// # Errors
     /// `Corruption` if the entry changed in memory.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn handle_in(&self, index: &IndexTable, i: usize) -> Result<Option<BlockHandle>> {
-        let found = index.trusted_handle(i);
-        found.map_err(|e| e.with_path(self.file.path()))
+        if index.is_guarded() {
+            let checked = index.check_entry(i);
+            checked.map_err(|e| e.with_path(self.file.path()))?;
+        }
+        Ok(index.handle(i))
     }
 
     /// Reads all partitions, to stay with the reader.
@@ -262,8 +270,12 @@ impl TableReader {
         Ok(index.handle(near.below))
     }
 
+    #[inline]
     fn seek_near_in(&self, index: &IndexTable, key: (&[u8], u64), near: usize) -> Result<usize> {
-        let found = index.trusted_seek_near(&self.options.comparator, key, near);
-        found.map_err(|e| e.with_path(self.file.path()))
+        if index.is_guarded() {
+            // Where the last key was found may have changed since.
+            return self.seek_in(index, key);
+        }
+        Ok(index.seek_near(&self.options.comparator, key, near))
     }
 }
