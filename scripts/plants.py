@@ -272,7 +272,9 @@ def main():
                 broken.append(name)
                 print(build.stderr.decode()[-2000:], file=sys.stderr)
             else:
-                order = sorted(a.programmes.split(","), key=lambda p: p != FIRST.get(number))
+                order = a.programmes.split(",")
+                if number in FIRST:
+                    order = [FIRST[number]] + [p for p in order if p != FIRST[number]]
                 caught_by = hunt(program, a.seed, order, os.path.join(work, f"caught-{number}.txt"))
                 (caught if caught_by else missed).append(name)
                 print(f"{number:2} {name}: {caught_by or 'NOT CAUGHT'} ({time.monotonic() - began:.0f} s)", flush=True)
@@ -288,20 +290,25 @@ def main():
 
 HUNTS = {"model": ["--ops", "60000"], "crash": ["--states", "6000"], "threads": ["--rounds", "6"],
          "histories": ["--rounds", "10000"], "damage": ["--cases", "20000", "--stop", "1"],
-         "faults": ["--runs", "6000", "--stop", "1"]}
+         "faults": ["--runs", "6000", "--stop", "1"],
+         # One of the workloads of `crash`.
+         "families": ["--workload", "families", "--states", "600"]}
 # Where another programme than `model` is the one made for a plant: it hunts first, the others after it.
-FIRST = {11: "crash", 12: "crash", 13: "threads", 16: "crash", 20: "crash", 21: "crash", 26: "damage", 27: "damage",
+FIRST = {11: "crash", 12: "crash", 13: "threads", 16: "crash", 20: "families", 21: "families", 26: "damage", 27: "damage",
          28: "damage", 29: "faults", 30: "faults", 31: "faults", 32: "faults", 33: "faults", 37: "damage", 38: "damage"}
 
 
 def hunt(program, seed, programmes, report=os.devnull):
     """What the first programme that reports a violation says of its counts; its whole output goes to `report`."""
     for programme in programmes:
-        arguments = [programme, *HUNTS[programme], "--seed", str(seed)]
+        name = "crash" if programme == "families" else programme
+        arguments = [name, *HUNTS[programme], "--seed", str(seed)]
         try:
             run = subprocess.run([program] + arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=900)
         except subprocess.TimeoutExpired:
-            return f"{arguments[0]} (hung)"
+            # A busy machine is no violation; the programmes report what hangs by themselves.
+            print(f"{programme} ran out of time", file=sys.stderr)
+            continue
         if -run.returncode in (signal.SIGINT, signal.SIGKILL, signal.SIGTERM):
             sys.exit(f"{programme} was ended from outside: it caught nothing")
         if run.returncode:
