@@ -1,7 +1,8 @@
 //! Keys and values as text, both ways.
 //!
 //! Output is plain ASCII: printable bytes stand for themselves, a backslash is doubled, tab, line
-//! feed and carriage return are `\t`, `\n`, `\r`, every other byte is `\xNN`. Input understands the
+//! feed and carriage return are `\t`, `\n`, `\r`, every other byte is `\xNN`, and so is the first of a
+//! text that begins with `0x`. Input understands the
 //! same, takes other characters as their UTF-8 bytes, and `0x…` as hexadecimal; what is shown can
 //! therefore be given back. With `--hex` both directions are bare hexadecimal.
 
@@ -25,7 +26,12 @@ pub fn push_hex(out: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 /// Appends the escaped form.
-pub fn push_escaped(out: &mut Vec<u8>, bytes: &[u8]) {
+pub fn push_escaped(out: &mut Vec<u8>, mut bytes: &[u8]) {
+    // Else it would be read back as hexadecimal.
+    if let (true, Some(rest)) = (bytes.starts_with(b"0x"), bytes.get(1..)) {
+        out.extend_from_slice(b"\\x30");
+        bytes = rest;
+    }
     for &b in bytes {
         match b {
             b'\\' => out.extend_from_slice(b"\\\\"),
@@ -150,6 +156,14 @@ fn bad_escape(text: &[u8]) -> Usage {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn text_that_looks_like_hexadecimal_comes_back_as_it_was() {
+        for text in [&b"0xab"[..], b"0x", b"0", b"x0", b"0y", b"\\x30", b"@0xab"] {
+            let shown = show(text, false);
+            assert_eq!(parse(&shown, false).ok().as_deref(), Some(text), "{shown}");
+        }
+    }
 
     #[test]
     fn what_is_shown_can_be_given_back() {

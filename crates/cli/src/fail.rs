@@ -8,6 +8,9 @@ use std::fmt;
 use std::path::Path;
 use std::process::ExitCode;
 
+/// What the system says where a file stands for a directory.
+const NOT_A_DIRECTORY: i32 = 20;
+
 /// A command line that makes no sense: exit code 2.
 #[derive(Debug)]
 pub struct Usage {
@@ -78,6 +81,7 @@ impl<T> At<T> for Result<T, Error> {
 
 /// What the user can do about an engine's error.
 pub fn way_out(e: &Error, dir: &Path) -> String {
+    let holds_database = dir.join("CURRENT").exists();
     let dir = shell_word(dir);
     let message = e.message();
     if e.subcode() == Some(SubCode::LockHeld) {
@@ -102,6 +106,12 @@ pub fn way_out(e: &Error, dir: &Path) -> String {
              spanlith db put --create --db {dir} KEY VALUE"
         );
     }
+    if e.os_error() == Some(NOT_A_DIRECTORY) || message.contains("exists but is not a directory") {
+        return format!(
+            "{dir} is a file; --db takes the directory of a database. spanlith sst dump, wal dump, manifest \
+             dump and blob dump show one file"
+        );
+    }
     if message.contains("does not match existing comparator") {
         return "leave --comparator out, or give the name the message ends with; orders other than \
                 bytewise and reverse need the program that defines them"
@@ -113,6 +123,9 @@ pub fn way_out(e: &Error, dir: &Path) -> String {
             .to_string();
     }
     match e.kind() {
+        ErrorKind::Corruption if !holds_database => {
+            format!("{dir} holds no database, so the file may be something else: ls -l {dir}")
+        }
         ErrorKind::Corruption => {
             format!("spanlith db verify --db {dir} lists all damage, with file and offset")
         }

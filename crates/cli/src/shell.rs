@@ -1,15 +1,24 @@
 //! `spanlith shell`: one command a line, on a database that stays open.
 //!
-//! Read-only unless `--write` is given. From a terminal with a prompt; from a pipe without one, and then
-//! the first command that fails ends the shell with exit code 1.
+//! Read-only unless `--write` is given. From a terminal with a prompt, a history of the session and
+//! completion of commands and families; from a pipe without, and then the first command that fails ends
+//! the shell with its exit code. Data goes to standard output, everything else to standard error.
 
 use crate::bytes::{parse, show};
 use crate::db::open::{How, Target, WriteFlags};
 use crate::fail::{At, Failure, Usage};
 use crate::term::{Paint, bytes, count};
 use clap::Args;
+use rustyline::completion::Completer;
+use rustyline::error::ReadlineError;
+use rustyline::highlight::Highlighter;
+use rustyline::hint::Hinter;
+use rustyline::history::MemHistory;
+use rustyline::validate::Validator;
+use rustyline::{Config, Editor, Helper};
+use serde_json::json;
 use spanlith::{Cf, ReadOptions, WriteOptions};
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::{BufRead, IsTerminal, StdinLock, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -24,17 +33,35 @@ Examples:
 
 help lists the commands.";
 
-const HELP: &str = "\
-get KEY                    the value of a key
-scan [FROM [TO [LIMIT]]]   entries from FROM up to before TO, 100 unless LIMIT says otherwise
-count [FROM [TO]]          number of entries
-put KEY VALUE              sets a key (with --write)
-delete KEY                 removes a key (with --write)
-families                   column families; use NAME goes to one
-use NAME                   the column family that commands are about
-stats [PROPERTY]           tables per level, or a property by RocksDB's name
-refresh                    looks at the directory anew (a read-only view stays as it was opened)
-help, quit                 quotes around words hold blanks: put 'a b' c; escapes are \\t \\n \\xNN, 0x…";
+/// Commands, what follows them, and what they do: at most 80 columns.
+const COMMANDS: &[(&str, &str, &str)] = &[
+    ("get", "KEY", "the value of a key"),
+    (
+        "scan",
+        "[FROM [TO [LIMIT]]]",
+        "entries from FROM up to before TO, at most 100",
+    ),
+    ("count", "[FROM [TO]]", "number of entries"),
+    ("put", "KEY VALUE", "sets a key (with --write)"),
+    ("delete", "KEY", "removes a key (with --write)"),
+    ("families", "", "the column families"),
+    ("use", "NAME", "goes to another column family"),
+    (
+        "stats",
+        "[PROPERTY]",
+        "tables per level, or a property by RocksDB's name",
+    ),
+    (
+        "refresh",
+        "",
+        "looks anew: a read-only view stays as it was opened",
+    ),
+    ("help", "", "this; quit, exit or Ctrl-D ends the shell"),
+];
+
+/// What the help says below the commands.
+const HELP: &str = "Quotes hold blanks together: put 'a b' c. Keys and values: plain text with
+\\t \\n \\\\ \\xNN, or 0x… in hexadecimal.";
 
 /// Runs commands on a database that stays open; read-only unless asked
 #[derive(Debug, Args)]
@@ -54,6 +81,9 @@ pub struct Shell {
     /// Keys and values are bare hexadecimal, in and out
     #[arg(long)]
     hex: bool,
+    /// Prints JSON, one object a line
+    #[arg(long)]
+    json: bool,
 }
 
 /// What comes after a command.
@@ -67,6 +97,67 @@ struct Session {
     cf: Cf,
     write: bool,
     hex: bool,
+    json: bool,
+}
+
+/// Where lines come from.
+enum Lines {
+    Person(Box<Editor<Words, MemHistory>>),
+    Pipe(StdinLock<'static>),
+}
+
+impl Lines {
+    /// The next line; `None` at the end.
+    fn next(&mut self, prompt: &str) -> anyhow::Result<Option<String>> {
+        match self {
+            Self::Person(editor) => loop {
+                match editor.readline(prompt) {
+                    Ok(line) => return Ok(Some(line)),
+                    // The line is given up, not the session.
+                    Err(ReadlineError::Interrupted) => {}
+                    Err(ReadlineError::Eof) => return Ok(None),
+                    Err(e) => return Err(e.into()),
+                }
+            },
+            Self::Pipe(input) => {
+                let mut line = String::new();
+                let n = input.read_line(&mut line)?;
+                Ok((n > 0).then_some(line))
+            }
+        }
+    }
+}
+
+/// Completes commands, and names of families behind `use`.
+struct Words {
+    families: Vec<String>,
+}
+
+impl Helper for Words {}
+impl Highlighter for Words {}
+impl Validator for Words {}
+impl Hinter for Words {
+    type Hint = String;
+}
+
+impl Completer for Words {
+    type Candidate = String;
+
+    fn complete(
+        &self,
+        line: &str,
+        at: usize,
+        _: &rustyline::Context<'_>,
+    ) -> rustyline::Result<(usize, Vec<String>)> {
+        let typed = line.get(..at).unwrap_or(line);
+        if let Some(name) = typed.strip_prefix("use ") {
+            let families = self.families.iter().filter(|f| f.starts_with(name));
+            return Ok((at - name.len(), families.cloned().collect()));
+        }
+        let commands = COMMANDS.iter().map(|c| c.0).chain(["quit"]);
+        let fitting = commands.filter(|c| c.starts_with(typed));
+        Ok((0, fitting.map(|c| format!("{c} ")).collect()))
+    }
 }
 
 impl Shell {
@@ -82,19 +173,21 @@ impl Shell {
             cf,
             write: self.write,
             hex: self.hex,
+            json: self.json,
         };
-        let talks = std::io::stdin().is_terminal();
-        let mut input = std::io::stdin().lock();
-        let mut line = String::new();
+        let talks = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+        let mut lines = match talks {
+            true => Lines::Person(session.greet()?),
+            false => Lines::Pipe(std::io::stdin().lock()),
+        };
         loop {
-            if talks {
-                let mark = if session.write { "#" } else { ">" };
-                print!("{}{mark} ", session.cf.name());
-                std::io::stdout().flush()?;
-            }
-            line.clear();
-            if input.read_line(&mut line)? == 0 {
+            let mark = if session.write { "#" } else { ">" };
+            let prompt = format!("{}{mark} ", show(session.cf.name().as_bytes(), false));
+            let Some(line) = lines.next(&prompt)? else {
                 break;
+            };
+            if let Lines::Person(editor) = &mut lines {
+                editor.add_history_entry(line.trim())?;
             }
             match session.command(line.trim()) {
                 Ok(Next::Again) => {}
@@ -120,6 +213,27 @@ fn open(target: &Target, write: bool) -> anyhow::Result<Cf> {
 }
 
 impl Session {
+    /// The first lines, and what reads the others.
+    fn greet(&self) -> anyhow::Result<Box<Editor<Words, MemHistory>>> {
+        let dir = &self.target.db;
+        let families = spanlith::Db::list_families(dir, &spanlith_env::Env::system()).at(dir)?;
+        println!(
+            "{}: {}, {}; help lists the commands",
+            dir.display(),
+            match self.write {
+                true => "open for reading and writing",
+                false => "read-only, as it is now",
+            },
+            match families.len() {
+                1 => "1 column family".to_string(),
+                n => format!("{n} column families"),
+            }
+        );
+        let mut editor = Editor::with_history(Config::default(), MemHistory::new())?;
+        editor.set_helper(Some(Words { families }));
+        Ok(Box::new(editor))
+    }
+
     fn command(&mut self, line: &str) -> anyhow::Result<Next> {
         let words = words(line)?;
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -128,12 +242,25 @@ impl Session {
         match words[..] {
             [] => {}
             ["quit" | "exit"] => return Ok(Next::End),
-            ["help" | "?"] => writeln!(out, "{HELP}")?,
+            ["help" | "?"] => {
+                for (name, rest, what) in COMMANDS {
+                    writeln!(out, "{:28}{what}", format!("{name} {rest}"))?;
+                }
+                writeln!(out, "{HELP}")?;
+            }
             ["get", key] => {
                 let key = parse(key, self.hex)?;
-                match self.cf.get_opt(&key, &self.reading()).at(&dir)? {
-                    Some(v) => writeln!(out, "{}", show(self.target.value(&v), self.hex))?,
-                    None => writeln!(out, "(no entry)")?,
+                let found = self.cf.get_opt(&key, &self.reading()).at(&dir)?;
+                let value = found.map(|v| show(self.target.value(&v), self.hex));
+                match value {
+                    value if self.json => {
+                        let key = show(&key, self.hex);
+                        let object =
+                            json!({ "key": key, "found": value.is_some(), "value": value });
+                        writeln!(out, "{object}")?;
+                    }
+                    Some(value) => writeln!(out, "{value}")?,
+                    None => eprintln!("no entry"),
                 }
             }
             ["scan", ref rest @ ..] if rest.len() <= 3 => {
@@ -153,7 +280,10 @@ impl Session {
                     entries += 1;
                     on = cursor.next();
                 }
-                writeln!(out, "{entries}")?;
+                match self.json {
+                    true => writeln!(out, "{}", json!({ "count": entries }))?,
+                    false => writeln!(out, "{entries}")?,
+                }
             }
             ["put", key, value] => {
                 self.may_write()?;
@@ -162,18 +292,21 @@ impl Session {
                 self.cf
                     .put_opt(&key, &value, &WriteOptions::new())
                     .at(&dir)?;
-                writeln!(out, "OK")?;
+                eprintln!("ok");
             }
             ["delete", key] => {
                 self.may_write()?;
                 let key = parse(key, self.hex)?;
                 self.cf.delete_opt(&key, &WriteOptions::new()).at(&dir)?;
-                writeln!(out, "OK")?;
+                eprintln!("ok");
             }
             ["families"] => {
                 let names = spanlith::Db::list_families(&dir, &spanlith_env::Env::system());
                 for name in names.at(&dir)? {
-                    writeln!(out, "{}", show(name.as_bytes(), false))?;
+                    match self.json {
+                        true => writeln!(out, "{}", json!({ "family": name }))?,
+                        false => writeln!(out, "{}", show(name.as_bytes(), false))?,
+                    }
                 }
             }
             ["use", name] => {
@@ -189,6 +322,10 @@ impl Session {
                     false => format!("rocksdb.{name}"),
                 };
                 match self.cf.property(&name) {
+                    Some(text) if self.json => {
+                        let object = json!({ "property": name, "value": text });
+                        writeln!(out, "{object}")?;
+                    }
                     Some(text) => writeln!(out, "{}", text.trim_end())?,
                     None => {
                         let hint = "spanlith db properties lists them";
@@ -197,13 +334,19 @@ impl Session {
                 }
             }
             [first, ..] => {
-                let known = HELP
-                    .lines()
-                    .find(|l| l.split([' ', ',']).next() == Some(first));
-                return Err(Usage::new(
-                    format!("'{line}' is no command"),
-                    known.unwrap_or("help lists the commands"),
-                )
+                let known = COMMANDS.iter().find(|c| c.0 == first);
+                let shown: String = first.escape_debug().collect();
+                return Err(match known {
+                    Some((name, "", _)) => Usage::new(format!("{name} stands alone"), *name),
+                    Some((name, rest, _)) => Usage::new(
+                        format!("{name} needs other arguments"),
+                        format!("{name} {rest}; quotes hold blanks together"),
+                    ),
+                    None => Usage::new(
+                        format!("'{shown}' is no command"),
+                        "help lists the commands",
+                    ),
+                }
                 .into());
             }
         }
@@ -235,12 +378,17 @@ impl Session {
         let mut on = cursor.seek_to_first();
         while on.at(&self.target.db)? {
             if left == 0 {
-                writeln!(out, "… more; scan FROM TO LIMIT shows it")?;
+                out.flush()?;
+                eprintln!("… more; scan FROM TO LIMIT shows it");
                 break;
             }
             left -= 1;
+            let key = show(cursor.key(), self.hex);
             let value = show(self.target.value(cursor.value()), self.hex);
-            writeln!(out, "{}\t{value}", show(cursor.key(), self.hex))?;
+            match self.json {
+                true => writeln!(out, "{}", json!({ "key": key, "value": value }))?,
+                false => writeln!(out, "{key}\t{value}")?,
+            }
             on = cursor.next();
         }
         Ok(())
@@ -272,8 +420,20 @@ impl Session {
         let number = |name: &str| self.cf.int_property(name).unwrap_or(0);
         let keys = number("rocksdb.estimate-num-keys");
         let name = show(self.cf.name().as_bytes(), false);
-        writeln!(out, "{} some {} keys", paint.bold(name), count(keys))?;
         let files = self.cf.live_files();
+        let memory = number("rocksdb.cur-size-all-mem-tables");
+        if self.json {
+            let levels = (0..self.cf.num_levels()).map(|level| {
+                let here = files.iter().filter(|f| f.level == level);
+                json!({ "tables": here.clone().count(), "bytes": here.map(|f| f.size).sum::<u64>() })
+            });
+            let object = json!({
+                "family": self.cf.name(), "estimated_keys": keys, "memtable_bytes": memory,
+                "levels": levels.collect::<Vec<_>>(),
+            });
+            return writeln!(out, "{object}");
+        }
+        writeln!(out, "{}: about {} keys", paint.bold(name), count(keys))?;
         for level in 0..self.cf.num_levels() {
             let here = files.iter().filter(|f| f.level == level);
             let (n, size) = here.fold((0, 0), |(n, size), f| (n + 1, size + f.size));
@@ -281,7 +441,6 @@ impl Session {
                 writeln!(out, "L{level:<3} {n:6} tables {:>12}", bytes(size))?;
             }
         }
-        let memory = number("rocksdb.cur-size-all-mem-tables");
         writeln!(out, "memtables {}", bytes(memory))
     }
 
@@ -289,7 +448,8 @@ impl Session {
         if self.write {
             return Ok(());
         }
-        let hint = "leave the shell and begin it with --write";
+        let dir = crate::fail::shell_word(&self.target.db);
+        let hint = format!("leave it and begin anew: spanlith shell --write --db {dir}");
         Err(Failure::new("the shell is read-only", hint).into())
     }
 }
@@ -311,7 +471,10 @@ fn words(line: &str) -> Result<Vec<String>, Usage> {
         }
     }
     if quote.is_some() {
-        return Err(Usage::new("a quote is not closed", "put 'a b' c"));
+        return Err(Usage::new(
+            "a quote is not closed",
+            "put 'a b' c; \\x27 and \\x22 are quotes inside words",
+        ));
     }
     out.extend(word);
     Ok(out)

@@ -61,17 +61,37 @@ impl Load {
             None => (Box::new(std::io::stdin()), term::spinner("B", "loading")),
         };
         let start = Instant::now();
+        let mut input = BufReader::with_capacity(256 << 10, input);
+        let (mut batch, mut line) = (WriteBatch::new(), Vec::new());
+        // What is no input at all changes nothing and makes no database.
+        let mut ahead = input
+            .read_until(b'\n', &mut line)
+            .context("reading the input")?;
+        let is_family = self.dump && line.starts_with(FAMILY_MARK.as_bytes());
+        if ahead > 0
+            && !is_family
+            && let Err(why) = entry(&line, *hex)
+        {
+            return Err(Failure::new(
+                format!("line 1: {why}"),
+                "nothing was written; lines are KEY<TAB>VALUE, as spanlith db scan prints them",
+            )
+            .into());
+        }
         let mut cf = target.open_read_write(&self.flags)?;
         let db = cf.db().clone();
-        let mut input = BufReader::with_capacity(256 << 10, input);
         let options = WriteOptions::new().sync(self.sync);
-        let (mut batch, mut line) = (WriteBatch::new(), Vec::new());
         let (mut read, mut written, mut bytes) = (0u64, 0u64, 0u64);
         let end = loop {
-            line.clear();
-            let n = input
-                .read_until(b'\n', &mut line)
-                .context("reading the input")?;
+            let n = match std::mem::take(&mut ahead) {
+                0 if read > 0 => {
+                    line.clear();
+                    input
+                        .read_until(b'\n', &mut line)
+                        .context("reading the input")?
+                }
+                n => n,
+            };
             if n == 0 {
                 break Ok(());
             }

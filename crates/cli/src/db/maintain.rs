@@ -2,12 +2,15 @@
 
 use super::Common;
 use super::open::WriteFlags;
+use super::verify::comparator_or_stand_in;
 use crate::bytes::parse;
 use crate::fail::{At, Usage};
+use crate::inventory::Inventory;
 use crate::term::{self, bytes, counted};
 use clap::Args;
 use serde_json::json;
-use spanlith::{BottommostCompaction, Cf, CompactFilesOptions, CompactRangeOptions, LiveFile};
+use spanlith::{BottommostCompaction, Cf, CompactFilesOptions, CompactRangeOptions};
+use std::cmp::Ordering;
 use std::io::Write;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -115,6 +118,13 @@ impl Compact {
         let Common { target, hex, .. } = &self.common;
         let from = self.from.as_deref().map(|k| parse(k, *hex)).transpose()?;
         let to = self.to.as_deref().map(|k| parse(k, *hex)).transpose()?;
+        if let (Some(from), Some(to)) = (&from, &to)
+            && let Ok(i) = Inventory::read(&target.db)
+            && let Some(family) = i.family(&target.cf)
+            && comparator_or_stand_in(&family.comparator).compare(from, to) == Ordering::Greater
+        {
+            return Err(Usage::new("--from lies behind --to", "--from FIRST --to LAST").into());
+        }
         let cf = target.open_read_write(&self.flags)?;
         let (before, start) = (shape(&cf), Instant::now());
         let options = CompactRangeOptions {
@@ -140,20 +150,21 @@ impl CompactFiles {
         let numbers = self.files.iter().map(|text| number(text));
         let numbers: Vec<u64> = numbers.collect::<Result<_, _>>()?;
         let target = &self.common.target;
+        // Before opening, which would write its logs out as tables.
+        if let Ok(i) = Inventory::read(&target.db) {
+            let there = i.family(&target.cf).map(|f| &f.files);
+            let there: Vec<u64> = there.iter().flat_map(|f| f.keys()).map(|k| k.1).collect();
+            if let Some(missing) = numbers.iter().find(|n| !there.contains(n)) {
+                let all: Vec<String> = there.iter().map(u64::to_string).collect();
+                return Err(crate::fail::Failure::new(
+                    format!("table {missing} is not in family {}", target.cf),
+                    format!("its tables: {}", all.join(" ")),
+                )
+                .into());
+            }
+        }
         let cf = target.open_read_write(&self.flags)?;
         let (before, start) = (shape(&cf), Instant::now());
-        let there: Vec<LiveFile> = cf.live_files();
-        if let Some(missing) = numbers
-            .iter()
-            .find(|n| there.iter().all(|f| f.number != **n))
-        {
-            let all: Vec<String> = there.iter().map(|f| f.number.to_string()).collect();
-            return Err(crate::fail::Failure::new(
-                format!("table {missing} is not in family {}", cf.name()),
-                format!("its tables: {}", all.join(" ")),
-            )
-            .into());
-        }
         let options = CompactFilesOptions {
             output_file_size_limit: self.file_size.unwrap_or(u64::MAX),
             ..CompactFilesOptions::default()

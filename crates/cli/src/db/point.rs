@@ -92,7 +92,10 @@ impl Get {
         } else {
             eprintln!(
                 "NotFound: no entry for {}; spanlith db scan --db {} --limit 10 shows some",
-                show(&key, *hex),
+                match key.is_empty() {
+                    true => "the empty key".to_string(),
+                    false => show(&key, *hex),
+                },
                 crate::fail::shell_word(&target.db)
             );
         }

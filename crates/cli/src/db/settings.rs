@@ -7,7 +7,8 @@ use crate::fail::{At, Failure, Usage};
 use crate::inventory::Inventory;
 use clap::Args;
 use serde_json::{Map, Value, json};
-use spanlith::options::OptionTable;
+use spanlith::ErrorKind;
+use spanlith::options::{BlockBasedTableOptions, CfOptions, DbOptions, OptionTable};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -156,6 +157,15 @@ impl Options {
                 "the file is text: mend the line, or move the file away and open the database",
             )
         })?;
+        if let Some(part) = &self.part
+            && !has_option(part)
+        {
+            return Err(Failure::new(
+                format!("no option has '{part}' in its name"),
+                "without a name all options are listed",
+            )
+            .into());
+        }
         let mut out = std::io::stdout().lock();
         if !self.json {
             let [major, minor, patch] = parsed.rocksdb_version;
@@ -214,6 +224,14 @@ impl Options {
     }
 }
 
+/// Whether any option's name contains a text.
+fn has_option(part: &str) -> bool {
+    let names = DbOptions::ROWS.iter().map(|row| row.name);
+    let names = names.chain(CfOptions::ROWS.iter().map(|row| row.name));
+    let mut names = names.chain(BlockBasedTableOptions::ROWS.iter().map(|row| row.name));
+    names.any(|name| name.contains(part))
+}
+
 /// Changes options.
 #[derive(Debug, Args)]
 pub struct SetOptions {
@@ -246,11 +264,25 @@ impl SetOptions {
             .collect::<Result<_, _>>()?;
         let cf = self.target.open_read_write(&self.flags)?;
         let db = cf.db().clone();
-        match self.database {
+        let done = match self.database {
             true => db.set_options(&pairs),
             false => cf.set_options(&pairs),
-        }
-        .at(&self.target.db)?;
+        };
+        done.map_err(|e| match e.kind() {
+            ErrorKind::InvalidArgument => {
+                let dir = crate::fail::shell_word(&self.target.db);
+                let of = match self.database {
+                    true => "without --database it is a family's",
+                    false => "--database changes one of the database",
+                };
+                let hint = format!("spanlith db options --db {dir} lists names and values; {of}");
+                Failure::new(e.to_string(), hint).into()
+            }
+            _ => {
+                let hint = crate::fail::way_out(&e, &self.target.db);
+                anyhow::Error::from(Failure::new(e.to_string(), hint))
+            }
+        })?;
         let value = |name: &str| match self.database {
             true => db.options().db.get_option(name),
             false => cf

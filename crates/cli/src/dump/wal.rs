@@ -79,8 +79,9 @@ pub fn run(args: &Dump) -> anyhow::Result<ExitCode> {
     if damaged > 0 {
         return Err(Failure::new(
             format!(
-                "{}: {damaged} damaged places, marked 'damage' above",
-                path.display()
+                "{}: {}, marked 'damage' above",
+                path.display(),
+                crate::term::counted(damaged, "damaged place")
             ),
             verify_hint(path),
         )

@@ -113,9 +113,18 @@ impl Tour {
         };
         std::fs::create_dir_all(&dir).map_err(failed)?;
         if std::fs::read_dir(&dir).map_err(failed)?.next().is_some() {
+            // Only what a tour has made is offered for removal.
+            let is_ours = ["data", "rocksdb-default"]
+                .iter()
+                .all(|d| dir.join(d).is_dir());
             return Err(Failure::new(
                 format!("{} is not empty", dir.display()),
-                format!("choose another, or remove what an earlier tour left: rm -r {quoted}"),
+                match is_ours {
+                    true => format!(
+                        "choose another, or remove what an earlier tour left: rm -r {quoted}"
+                    ),
+                    false => "choose a new or an empty directory".to_string(),
+                },
             )
             .into());
         }

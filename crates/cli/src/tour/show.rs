@@ -99,13 +99,14 @@ impl Show {
         let ok = self.problems.is_empty();
         self.put(&if ok {
             format!(
-                "\n{} in {seconds:.0} s",
+                "\n{} ({seconds:.0} s)",
                 self.paint.green("Everything is as it should be")
             )
         } else {
             format!(
-                "\n{} in {seconds:.0} s",
-                self.paint.red(format!("{} problems", self.problems.len()))
+                "\n{} ({seconds:.0} s)",
+                self.paint
+                    .red(crate::term::counted(self.problems.len() as u64, "problem"))
             )
         });
         if self.json {

@@ -349,16 +349,46 @@ fn the_shell_reads_and_writes_only_if_asked() {
     );
     assert!(contents(&dir) == before);
     assert_eq!(read.code, Some(0), "{read:?}");
-    let expected = "value1\n(no entry)\nkey2\tnew\nkey3\tvalue3\n5\ndefault\nkey1\tvalue1\n… more;";
+    let expected = "value1\nkey2\tnew\nkey3\tvalue3\n5\ndefault\nkey1\tvalue1\nget KEY ";
     assert!(read.out.starts_with(expected), "{read:?}");
+    assert!(read.err.starts_with("no entry\n… more; scan"), "{read:?}");
+    let narrow = |l: &str| l.chars().count() <= 80;
+    assert!(read.out.lines().all(narrow), "{read:?}");
+    let json = shell(
+        &["--json"],
+        "get key1\nget none\nscan key2 key3\ncount\nstats\n",
+    )
+    .ok();
+    let lines: Vec<Value> = json
+        .lines()
+        .map(|l| serde_json::from_str(l).unwrap())
+        .collect();
+    assert_eq!(lines[0]["value"], "value1");
+    assert_eq!(
+        (&lines[1]["found"], &lines[1]["value"]),
+        (&Value::from(false), &Value::Null)
+    );
+    assert_eq!(
+        (&lines[2]["key"], &lines[3]["count"]),
+        (&Value::from("key2"), &Value::from(5))
+    );
+    assert_eq!(
+        (&lines[4]["family"], lines.len()),
+        (&Value::from("default"), 5)
+    );
     let refused = shell(&[], "put a b\n");
-    assert!(refused.err.contains("begin it with --write"), "{refused:?}");
+    assert!(
+        refused.err.contains("spanlith shell --write --db "),
+        "{refused:?}"
+    );
     refused.fails(1);
     shell(&[], "scann\n").fails(2);
+    let short = shell(&[], "get\n").fails(2);
+    assert!(short.contains("next:  get KEY;"), "{short}");
     let written = shell(&["--write"], "put 'a b' c\ndelete key1\nget 'a b'\nstats\n");
     assert_eq!(written.code, Some(0), "{written:?}");
     assert!(
-        written.out.starts_with("OK\nOK\nc\ndefault some "),
+        written.out.starts_with("c\ndefault: about ") && written.err == "ok\nok\n",
         "{written:?}"
     );
     assert_eq!(db("get", &dir, &["a b"]).ok(), "c\n");

@@ -1,8 +1,9 @@
 //! Bad input: exit code, message, way out; nothing made, nothing changed.
 
 use crate::support::{command, contents, db, run};
-use spanlith_testkit::{TempDir, golden_case};
+use spanlith_testkit::{TempDir, golden_case, test_name};
 use std::io::Write;
+use std::path::Path;
 use std::process::Stdio;
 
 #[test]
@@ -180,4 +181,68 @@ fn a_truncated_directory_fails_with_the_file_and_the_next_command() {
         );
         assert!(contents(&dir) == before, "{name}");
     }
+}
+
+#[test]
+fn what_makes_no_sense_changes_nothing() {
+    let temp = TempDir::new(test_name!());
+    let (dir, new) = (temp.join("db"), temp.join("new"));
+    db("put", &dir, &["--create", "k", "v"]).ok();
+    db("flush", &dir, &[]);
+    let before = contents(&dir);
+    let words = temp.join("words");
+    std::fs::write(&words, "no tab here\n").unwrap();
+    let words = words.to_str().unwrap();
+    let refused = |verb: &str, dir: &Path, rest: &[&str], code: i32, text: &str| {
+        let err = db(verb, dir, rest).fails(code);
+        assert!(
+            err.contains(text) && err.contains("next:  "),
+            "{verb} {rest:?}: {err}"
+        );
+    };
+    refused("load", &new, &["--create", words], 1, "line 1: no tab");
+    refused(
+        "load",
+        &new,
+        &["--create", "--dump", words],
+        1,
+        "nothing was written",
+    );
+    assert!(!new.exists());
+    refused("load", &dir, &[words], 1, "nothing was written");
+    refused(
+        "compact",
+        &dir,
+        &["--from", "z", "--to", "a"],
+        2,
+        "--from lies behind --to",
+    );
+    refused(
+        "compact-files",
+        &dir,
+        &["--level", "1", "99"],
+        1,
+        "table 99 is not in family",
+    );
+    refused(
+        "options",
+        &dir,
+        &["nonsense"],
+        1,
+        "no option has 'nonsense'",
+    );
+    refused(
+        "get",
+        Path::new(words),
+        &["k"],
+        1,
+        "takes the directory of a database",
+    );
+    assert!(contents(&dir) == before);
+    refused("set-options", &dir, &["nonsense=1"], 1, "db options --db ");
+    let tour = run(["tour", "--dir", dir.to_str().unwrap()]).fails(1);
+    assert!(
+        tour.contains("is not empty") && !tour.contains("rm -r"),
+        "{tour}"
+    );
 }
