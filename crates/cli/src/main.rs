@@ -69,18 +69,21 @@ enum Noun {
     Compat(compat::Compat),
     Shell(shell::Shell),
     Top(top::Top),
-    /// Shows a table file
+    /// Shows or verifies a table file
     #[command(subcommand)]
     Sst(dump::Sst),
-    /// Shows a write-ahead log
+    /// Shows or checks a write-ahead log
     #[command(subcommand)]
     Wal(dump::Wal),
-    /// Shows a MANIFEST
+    /// Shows or checks a MANIFEST
     #[command(subcommand)]
     Manifest(dump::Manifest),
-    /// Shows a blob file
+    /// Shows or verifies a blob file
     #[command(subcommand)]
     Blob(dump::Blob),
+    /// Shows and compares OPTIONS files
+    #[command(subcommand)]
+    Options(dump::Options),
     /// RocksDB's ldb: its commands, flags and output
     #[command(disable_help_flag = true, disable_version_flag = true)]
     Ldb(Foreign),
@@ -161,6 +164,7 @@ fn execute(noun: Noun) -> anyhow::Result<ExitCode> {
         Noun::Wal(verb) => dump::run_wal(verb),
         Noun::Manifest(verb) => dump::run_manifest(verb),
         Noun::Blob(verb) => dump::run_blob(verb),
+        Noun::Options(verb) => dump::run_options(verb),
         Noun::Ldb(tool) => Ok(ldb::run(tool.args)),
         Noun::SstDump(tool) => Ok(sst_dump::run(tool.args)),
         Noun::DbBench(tool) => db_bench::run(&tool.args, again),

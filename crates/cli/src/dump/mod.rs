@@ -1,10 +1,13 @@
-//! `spanlith sst|wal|manifest|blob dump FILE`: one file, complete, one record a line.
+//! `spanlith sst|wal|manifest|blob|options VERB FILE`: one file, complete or in part, one record a line, or
+//! whether it is whole ([`check`]).
 //!
 //! Columns are separated by tabs; the first names the kind of record. With `--json` each line is an
 //! object with the same names. Damage is a line too, and makes the exit code 1.
 
 mod blob;
+mod check;
 mod manifest;
+mod options;
 mod sst;
 mod wal;
 
@@ -20,6 +23,12 @@ use std::process::ExitCode;
 pub enum Sst {
     /// Prints footer, meta blocks, properties, index and every entry
     Dump(SstDump),
+    /// Prints the properties
+    Properties(Dump),
+    /// Prints where the blocks are, and the share of the file that each kind takes
+    Layout(Dump),
+    /// Verifies the checksum of every block of tables
+    Verify(check::Check),
 }
 
 /// Verbs of `wal`.
@@ -27,6 +36,11 @@ pub enum Sst {
 pub enum Wal {
     /// Prints every update of every batch
     Dump(Dump),
+    /// Reads every record of logs
+    #[command(alias = "verify")]
+    Check(check::Check),
+    /// Prints the updates from a sequence number on, of all logs of a database
+    Since(wal::Since),
 }
 
 /// Verbs of `manifest`.
@@ -34,6 +48,9 @@ pub enum Wal {
 pub enum Manifest {
     /// Prints every field of every version edit
     Dump(Dump),
+    /// Reads every record of MANIFESTs
+    #[command(alias = "verify")]
+    Check(check::Check),
 }
 
 /// Verbs of `blob`.
@@ -41,6 +58,22 @@ pub enum Manifest {
 pub enum Blob {
     /// Prints header, footer and every value with its key
     Dump(Dump),
+    /// Verifies every value of blob files
+    Verify(check::Check),
+    /// Shows how much of each blob file of a database is still referred to
+    Live(check::Live),
+}
+
+/// Verbs of `options`.
+#[derive(Debug, Subcommand)]
+pub enum Options {
+    /// Prints every option of an OPTIONS file
+    Dump(options::Dump),
+    /// Reads OPTIONS files
+    #[command(alias = "verify")]
+    Check(check::Check),
+    /// Prints the options that differ between two files or databases; exit code 1 if any does
+    Diff(options::Diff),
 }
 
 /// Which file, and how.
@@ -69,40 +102,64 @@ pub struct SstDump {
     no_index: bool,
 }
 
-/// Dumps a table.
+/// Runs a verb about tables.
 ///
 /// # Errors
 /// What failed, with the way out.
 pub fn run_sst(verb: Sst) -> anyhow::Result<ExitCode> {
-    let Sst::Dump(args) = verb;
-    sst::run(&args)
+    match verb {
+        Sst::Dump(args) => sst::run(&args),
+        Sst::Properties(args) => sst::properties(&args),
+        Sst::Layout(args) => sst::layout(&args),
+        Sst::Verify(args) => args.run(check::table),
+    }
 }
 
-/// Dumps a log.
+/// Runs a verb about logs.
 ///
 /// # Errors
 /// What failed, with the way out.
 pub fn run_wal(verb: Wal) -> anyhow::Result<ExitCode> {
-    let Wal::Dump(args) = verb;
-    wal::run(&args)
+    match verb {
+        Wal::Dump(args) => wal::run(&args),
+        Wal::Check(args) => args.run(check::log),
+        Wal::Since(args) => args.run(),
+    }
 }
 
-/// Dumps a MANIFEST.
+/// Runs a verb about MANIFESTs.
 ///
 /// # Errors
 /// What failed, with the way out.
 pub fn run_manifest(verb: Manifest) -> anyhow::Result<ExitCode> {
-    let Manifest::Dump(args) = verb;
-    manifest::run(&args)
+    match verb {
+        Manifest::Dump(args) => manifest::run(&args),
+        Manifest::Check(args) => args.run(check::manifest),
+    }
 }
 
-/// Dumps a blob file.
+/// Runs a verb about blob files.
 ///
 /// # Errors
 /// What failed, with the way out.
 pub fn run_blob(verb: Blob) -> anyhow::Result<ExitCode> {
-    let Blob::Dump(args) = verb;
-    blob::run(&args)
+    match verb {
+        Blob::Dump(args) => blob::run(&args),
+        Blob::Verify(args) => args.run(check::blob),
+        Blob::Live(args) => args.run(),
+    }
+}
+
+/// Runs a verb about OPTIONS files.
+///
+/// # Errors
+/// What failed, with the way out.
+pub fn run_options(verb: Options) -> anyhow::Result<ExitCode> {
+    match verb {
+        Options::Dump(args) => args.run(),
+        Options::Check(args) => args.run(check::options),
+        Options::Diff(args) => args.run(),
+    }
 }
 
 /// The directory of a file: that of its database.

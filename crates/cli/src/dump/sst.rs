@@ -1,6 +1,6 @@
 //! Dumps a table file.
 
-use super::{Record, SstDump, folder, type_name};
+use super::{Dump, Record, SstDump, folder, type_name};
 use crate::bytes::show;
 use crate::db::verify::comparator_or_stand_in;
 use crate::fail::At;
@@ -11,6 +11,7 @@ use spanlith_base::keys::{split_internal, tag_sequence, tag_type};
 use spanlith_env::{Env, RandomAccessFile};
 use spanlith_table::format::BlockHandle;
 use spanlith_table::{ReadParams, ReaderOptions, TableReader};
+use std::collections::BTreeMap;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -75,6 +76,55 @@ pub fn run(args: &SstDump) -> anyhow::Result<ExitCode> {
     {
         out.flush()?;
         return Err::<ExitCode, Error>(e).at(folder(path));
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the properties only.
+pub fn properties(args: &Dump) -> anyhow::Result<ExitCode> {
+    let path = args.file.as_path();
+    let reader = open(path).at(folder(path))?;
+    let mut out = std::io::stdout().lock();
+    for (name, value) in reader.properties().display() {
+        Record::new("property")
+            .with("name", name)
+            .with("value", value)
+            .print(&mut out, args.json)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the blocks in the order in which they lie, and the sum of each kind.
+pub fn layout(args: &Dump) -> anyhow::Result<ExitCode> {
+    let path = args.file.as_path();
+    let reader = open(path).at(folder(path))?;
+    let dump = reader.dump().at(folder(path))?;
+    let mut blocks: Vec<(BlockHandle, &str)> = vec![(dump.footer.metaindex, "metaindex")];
+    blocks.extend(dump.metaindex.iter().map(|(name, h)| (*h, name.as_str())));
+    blocks.extend(dump.footer.index.map(|h| (h, "index")));
+    blocks.extend(dump.index.iter().map(|(_, h)| (*h, "data")));
+    blocks.sort_by_key(|b| b.0.offset);
+    let mut out = BufWriter::with_capacity(OUTPUT_BUFFER, std::io::stdout().lock());
+    let mut sums: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for (handle, name) in blocks {
+        Record::new("block")
+            .with("offset", handle.offset)
+            .with("bytes", handle.size)
+            .with("of", name)
+            .print(&mut out, args.json)?;
+        let sum = sums.entry(name).or_default();
+        *sum = (sum.0 + 1, sum.1.saturating_add(handle.size));
+    }
+    let size = reader.file_size();
+    for (name, (blocks, bytes)) in sums {
+        let percent = bytes as f64 * 100.0 / size.max(1) as f64;
+        Record::new("sum")
+            .with("of", name)
+            .with("blocks", blocks)
+            .with("bytes", bytes)
+            .with("percent", (percent * 10.0).round() / 10.0)
+            .print(&mut out, args.json)?;
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)

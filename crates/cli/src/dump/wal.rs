@@ -3,10 +3,15 @@
 use super::{Dump, Record, folder, verify_hint};
 use crate::bytes::show;
 use crate::fail::{At, Failure};
+use crate::inventory::Inventory;
+use clap::Args;
+use spanlith::version::filenames::{ARCHIVE_DIR, log_file_name};
 use spanlith::version::{FileKind, parse_file_name};
 use spanlith_env::Env;
 use spanlith_wal::{BatchIter, BatchOp, LogReader, ReadEvent};
+use std::collections::BTreeMap;
 use std::io::{BufWriter, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Bytes gathered before they are written out.
@@ -88,6 +93,100 @@ pub fn run(args: &Dump) -> anyhow::Result<ExitCode> {
         .into());
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Which database, and from where on.
+#[derive(Debug, Args)]
+pub struct Since {
+    /// The first sequence number
+    sequence: u64,
+    /// Directory of the database
+    #[arg(long, value_name = "DIR")]
+    db: PathBuf,
+    /// Directory of the logs if they are neither in the database's nor where its options say
+    #[arg(long, value_name = "DIR")]
+    wal_dir: Option<PathBuf>,
+    /// Keys and values in bare hexadecimal
+    #[arg(long)]
+    hex: bool,
+    /// Prints JSON, one object a line
+    #[arg(long)]
+    json: bool,
+}
+
+impl Since {
+    /// Prints the batches from the sequence number on, archived logs first; a gap in front of them is a
+    /// failure.
+    ///
+    /// # Errors
+    /// Of reading the logs, and of writing.
+    pub fn run(&self) -> anyhow::Result<ExitCode> {
+        let i = Inventory::read_with_logs(&self.db, self.wal_dir.as_deref()).at(&self.db)?;
+        let archive = i.wal_dir.join(ARCHIVE_DIR);
+        let mut logs: BTreeMap<u64, PathBuf> = BTreeMap::new();
+        // A database without an archive has no such directory.
+        for name in Env::system().fs.list(&archive).unwrap_or_default() {
+            if let Some(FileKind::Log(n)) = parse_file_name(&name) {
+                logs.insert(n, archive.join(name));
+            }
+        }
+        let live = i
+            .logs
+            .keys()
+            .map(|&n| (n, i.wal_dir.join(log_file_name(n))));
+        logs.extend(live);
+        let mut out = BufWriter::with_capacity(OUTPUT_BUFFER, std::io::stdout().lock());
+        let mut first = None;
+        for (number, path) in logs {
+            let file = Env::system().fs.open_sequential(&path).at(&i.wal_dir)?;
+            let mut reader = LogReader::new(file, number);
+            let args = Dump {
+                file: path,
+                hex: self.hex,
+                json: self.json,
+            };
+            loop {
+                let (offset, what) = match reader.next_event().at(&i.wal_dir)? {
+                    ReadEvent::Eof => break,
+                    ReadEvent::Record { offset, .. } => {
+                        let span = BatchIter::new(reader.record());
+                        let span = span.map(|b| (b.sequence(), u64::from(b.header_count())));
+                        match span {
+                            Ok((begin, n)) if begin.saturating_add(n) <= self.sequence => continue,
+                            Ok((begin, _)) => {
+                                first.get_or_insert(begin);
+                                match batch(reader.record(), offset, &args, &mut out)? {
+                                    Ok(()) => continue,
+                                    Err(why) => (offset, why),
+                                }
+                            }
+                            Err(e) => (offset, e.to_string()),
+                        }
+                    }
+                    ReadEvent::Corruption { offset, kind, .. } => (offset, kind.to_string()),
+                    _ => continue,
+                };
+                out.flush()?;
+                return Err(Failure::new(
+                    format!("{} at {offset}: {what}", args.file.display()),
+                    verify_hint(&args.file),
+                )
+                .into());
+            }
+        }
+        out.flush()?;
+        match first {
+            Some(first) if first > self.sequence.max(1) => Err(Failure::new(
+                format!(
+                    "the logs begin with sequence number {first}: those from {} on are in tables only",
+                    self.sequence
+                ),
+                "wal_ttl_seconds and wal_size_limit_mb keep logs for longer",
+            )
+            .into()),
+            _ => Ok(ExitCode::SUCCESS),
+        }
+    }
 }
 
 fn damage(offset: u64, what: &str) -> Record {

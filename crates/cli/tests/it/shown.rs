@@ -1,6 +1,7 @@
 //! What scans and dumps show beside keys and values: columns, timestamps, tombstones, blobs.
 
-use crate::support::{db, run};
+use crate::support::{contents, db, run};
+use serde_json::Value;
 use spanlith_testkit::{TempDir, golden_case, test_name};
 
 /// The files of a directory that end so, in order.
@@ -59,4 +60,105 @@ fn dumps_show_range_tombstones_blob_references_and_blobs() {
     std::fs::write(blob, bytes).unwrap();
     let err = run(["blob", "dump", blob]).fails(1);
     assert!(err.contains("Corruption"), "{err}");
+}
+
+#[test]
+fn one_file_is_checked_described_and_compared() {
+    let temp = TempDir::new(test_name!());
+    let dir = golden_case("golden-11.8", "blob").copy_to(temp.join("db"));
+    let files: Vec<String> = contents(&dir).into_keys().collect();
+    let file = |begin: &str, end: &str| {
+        let name = files
+            .iter()
+            .find(|n| n.starts_with(begin) && n.ends_with(end));
+        dir.join(name.unwrap()).to_str().unwrap().to_string()
+    };
+    let (table, log, blob) = (file("0", ".sst"), file("0", ".log"), file("0", ".blob"));
+    let (manifest, options) = (file("MANIFEST", ""), file("OPTIONS", ""));
+    for (noun, verb, path, what) in [
+        ("sst", "verify", &table, "entries"),
+        ("wal", "check", &log, "updates"),
+        ("manifest", "check", &manifest, "records"),
+        ("blob", "verify", &blob, "values"),
+        ("options", "check", &options, "families default"),
+    ] {
+        let whole = run([noun, verb, path]).ok();
+        assert!(whole.starts_with("ok: ") && whole.contains(what), "{whole}");
+        let other = temp.join("damaged");
+        let mut bytes = std::fs::read(path).unwrap();
+        let at = match noun {
+            "options" => String::from_utf8_lossy(&bytes)
+                .find("max_open_files")
+                .unwrap(),
+            // The header of a blob file has no checksum, that of a record has.
+            "blob" => 40,
+            _ => 9,
+        };
+        bytes[at] ^= 0x10;
+        std::fs::write(&other, bytes).unwrap();
+        let other = other.to_str().unwrap();
+        let damaged = run([noun, verb, path, other, "--json"]);
+        assert_eq!(
+            (damaged.code, damaged.err.as_str()),
+            (Some(1), ""),
+            "{damaged:?}"
+        );
+        let lines: Vec<Value> = damaged
+            .out
+            .lines()
+            .map(|l| serde_json::from_str(l).unwrap())
+            .collect();
+        assert_eq!(
+            (&lines[0]["ok"], &lines[1]["ok"]),
+            (&true.into(), &false.into()),
+            "{damaged:?}"
+        );
+        run([noun, verb, "no such file"]).fails(1);
+    }
+    let properties = run(["sst", "properties", &table]).ok();
+    assert!(
+        properties.lines().all(|l| l.starts_with("property\t"))
+            && properties.contains("rocksdb.num.entries")
+    );
+    let layout = run(["sst", "layout", &table]).ok();
+    assert!(
+        layout.contains("block\toffset=0\t") && layout.contains("sum\tof=data\t"),
+        "{layout}"
+    );
+    let live = run(["blob", "live", "--db", dir.to_str().unwrap()]).ok();
+    assert!(
+        live.contains("live ") && live.contains(" values, "),
+        "{live}"
+    );
+
+    let path = temp.join("own");
+    for key in ["a", "b", "c"] {
+        db("put", &path, &["--create", key, "v"]).ok();
+    }
+    let own = path.to_str().unwrap();
+    let since = run(["wal", "since", "3", "--db", own]).ok();
+    assert!(
+        since.contains("key=c") && !since.contains("key=b"),
+        "{since}"
+    );
+    let gap = run(["wal", "since", "1", "--db", own]).fails(1);
+    assert!(
+        gap.contains("the logs begin with sequence number 3"),
+        "{gap}"
+    );
+    let same = run(["options", "diff", own, own]).ok();
+    assert_eq!(same, "");
+    db("set-options", &path, &["write_buffer_size=1M"]).ok();
+    let all = run(["options", "dump", own]).ok();
+    assert!(
+        all.contains("family default\twrite_buffer_size=1048576\n"),
+        "{all}"
+    );
+    let diff = run(["options", "diff", own, &options]);
+    assert_eq!(diff.code, Some(1), "{diff:?}");
+    assert!(
+        diff.out
+            .contains("family default\twrite_buffer_size\t1048576\t"),
+        "{diff:?}"
+    );
 }
