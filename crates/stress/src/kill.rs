@@ -54,6 +54,7 @@ fn setup() -> Setup {
         merge: MergeKind::Append,
         levels: 7,
         families: 1,
+        logs_apart: false,
         real: true,
         world_seed: 0,
     }

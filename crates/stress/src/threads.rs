@@ -207,6 +207,7 @@ pub fn run_threads(
         merge: MergeKind::None,
         levels: 7,
         families: 1,
+        logs_apart: false,
         real: true,
         world_seed: plan.seed,
     };

@@ -259,6 +259,8 @@ pub struct LogReader {
     data_seen: bool,
     recycled: bool,
     skipped_at: Option<u64>,
+    /// See [`Self::settings_end`].
+    settings_end: u64,
     timestamped: BTreeSet<u32>,
     /// Set once the log said that its data is compressed.
     decompressor: Option<Decompressor>,
@@ -301,6 +303,7 @@ impl LogReader {
             data_seen: false,
             recycled: false,
             skipped_at: None,
+            settings_end: 0,
             timestamped: BTreeSet::new(),
             decompressor: None,
             record_max: match log_number {
@@ -350,6 +353,12 @@ impl LogReader {
     /// up to the end of a block, which no event tells of.
     pub fn skipped_at(&self) -> Option<u64> {
         self.skipped_at
+    }
+
+    /// File offset behind the last record that holds no data but says how to read them, or which log came
+    /// before; 0 before the first.
+    pub fn settings_end(&self) -> u64 {
+        self.settings_end
     }
 
     /// File offset of the next byte to be looked at.
@@ -486,9 +495,13 @@ impl LogReader {
                 Some(_) if self.decompressor.is_some() => report(CorruptionKind::CompressionTwice),
                 Some(ZSTD_TYPE) => {
                     self.decompressor = Some(Decompressor::new()?);
+                    self.settings_end = self.position();
                     None
                 }
-                Some(0) => None,
+                Some(0) => {
+                    self.settings_end = self.position();
+                    None
+                }
                 Some(kind) => {
                     return Err(Error::not_supported("wal_compression other than ZSTD")
                         .with_offset(offset)
@@ -498,7 +511,10 @@ impl LogReader {
             TIMESTAMP_SIZE | RECYCLABLE_TIMESTAMP_SIZE => {
                 let broken = self.drop_open(CorruptionKind::TimestampSizesInside);
                 let event = match self.timestamp_sizes(payload) {
-                    Ok(sizes) => ReadEvent::TimestampSizes(sizes),
+                    Ok(sizes) => {
+                        self.settings_end = self.position();
+                        ReadEvent::TimestampSizes(sizes)
+                    }
                     Err(kind) => ReadEvent::Corruption {
                         offset,
                         dropped: len,
@@ -508,9 +524,15 @@ impl LogReader {
                 };
                 self.both(broken, event)
             }
-            PREDECESSOR_WAL_INFO | RECYCLABLE_PREDECESSOR_WAL_INFO => self
-                .predecessor(payload)
-                .or_else(|| report(CorruptionKind::BadPredecessor)),
+            PREDECESSOR_WAL_INFO | RECYCLABLE_PREDECESSOR_WAL_INFO => {
+                match self.predecessor(payload) {
+                    None => report(CorruptionKind::BadPredecessor),
+                    told => {
+                        self.settings_end = self.position();
+                        told
+                    }
+                }
+            }
             unknown if unknown & SAFE_TO_IGNORE != 0 => {
                 self.drop_open(CorruptionKind::ErrorInMiddle)
             }

@@ -306,6 +306,10 @@ impl<'a> Replay<'a> {
                     verdict
                 }
                 ReadEvent::Eof => {
+                    if self.out.dropped.last().is_none_or(|d| d.log != number) {
+                        // A log may hold nothing else: the next one names its whole length.
+                        self.end = self.end.max(reader.settings_end());
+                    }
                     let end = match reader.is_recycled() {
                         true => self.end,
                         false => reader.position(),

@@ -1,5 +1,6 @@
 //! Mistakes found by `spanlith-stress`, in their smallest form.
 
+use spanlith::options::{CompressionType, DbOptions};
 use spanlith::{
     BottommostCompaction, CompactRangeOptions, CompactionFilter, Comparator, Db, Error,
     FilterDecision, FilterValue, ReadOptions, StringAppend, UserComparator, WriteOptions,
@@ -370,4 +371,32 @@ fn a_read_only_database_counts_what_its_logs_held_as_active() {
     assert_eq!(count("entries-active-mem-table"), Some(1));
     assert_eq!(count("entries-imm-mem-tables"), Some(0));
     assert_eq!(count("immutable-mem-table"), Some(0));
+}
+
+/// A log that holds nothing but the note that its data are compressed, because all writes before a flush
+/// skipped the log: replay took it for one that had lost its end, and dropped the log after it.
+#[test]
+fn a_log_without_data_does_not_hide_the_log_after_it() {
+    for is_compressed in [true, false] {
+        let fs = MemFs::new();
+        let open = |fs: &MemFs| {
+            let mut options = DbOptions::default();
+            if is_compressed {
+                options.wal_compression = CompressionType::Zstd;
+            }
+            options.track_and_verify_wals = true;
+            let (env, _, _) = Env::test(Arc::new(fs.clone()), 1);
+            let builder = Db::builder("/db").options(options).create_if_missing(true);
+            builder.env(env).no_info_log().open().unwrap()
+        };
+        let db = open(&fs);
+        let cf = db.default_cf();
+        cf.put_opt("a", "1", &WriteOptions::new().disable_wal(true))
+            .unwrap();
+        db.flush(false).unwrap();
+        cf.put("b", "2").unwrap();
+        let killed = fs.process_crash_clone();
+        let found = open(&killed).default_cf().get("b").unwrap();
+        assert_eq!(found.as_deref(), Some(&b"2"[..]), "{is_compressed}");
+    }
 }

@@ -100,6 +100,7 @@ pub fn workload(name: &str, seed: u64) -> Program {
         merge: MergeKind::None,
         levels: 7,
         families: 1,
+        logs_apart: m.rng.one_in(4),
         real: false,
         world_seed: seed,
     };
@@ -108,6 +109,8 @@ pub fn workload(name: &str, seed: u64) -> Program {
     tuning.cache = 0;
     tuning.format = *m.rng.pick(&[5, 7]);
     tuning.dynamic = m.rng.below(2);
+    tuning.tracked = m.rng.below(2);
+    tuning.recycle = u64::from(m.rng.one_in(4));
     match name {
         "create" => {
             m.ops.push(Op::Reopen(tuning));
@@ -212,6 +215,9 @@ pub fn workload(name: &str, seed: u64) -> Program {
             }
         }
         "unlogged" => {
+            // Recycled logs take no unlogged writes.
+            tuning.recycle = 0;
+            tuning.zlog = m.rng.below(2);
             for round in 0..3 {
                 for _ in 0..8 {
                     let key = m.key(10);
@@ -261,7 +267,6 @@ pub fn workload(name: &str, seed: u64) -> Program {
         }
         "families" => {
             setup.families = 3;
-            tuning.tracked = m.rng.below(2);
             tuning.recycle = m.rng.below(2);
             for round in 0..3 {
                 m.writes(8, 60, 40, 5);

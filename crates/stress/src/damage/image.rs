@@ -6,7 +6,7 @@ use crate::model::generate::draw_program;
 use crate::model::history::{Bounds, Contents, History};
 use crate::model::player::Player;
 use crate::model::program::{Op, Program};
-use crate::model::world::{MEM_DIR, World};
+use crate::model::world::{LOGS_DIR, MEM_DIR, World};
 use spanlith_env::{FileSystem, MemFs};
 use spanlith_testkit::Rng;
 use std::path::{Path, PathBuf};
@@ -40,19 +40,23 @@ pub struct Image {
 
 /// Kind of a file by its name: `MANIFEST`, `CURRENT`, `.log`, `.sst` and so on.
 pub fn kind(name: &str) -> &str {
+    let name = name.rsplit('/').next().unwrap_or(name);
     let tail = name.trim_start_matches(|c: char| c.is_ascii_digit());
     tail.split('-').next().unwrap_or(tail)
 }
 
-/// Where a file is.
+/// Where a file is that is named from the directory of the database.
 pub fn path(name: &str) -> PathBuf {
     Path::new(MEM_DIR).join(name)
 }
 
 fn files(fs: &MemFs) -> Vec<(String, Vec<u8>)> {
     let names = fs.list(Path::new(MEM_DIR)).unwrap_or_default();
+    let logs = fs.list(&path(LOGS_DIR)).unwrap_or_default();
+    let logs = logs.into_iter().map(|n| format!("{LOGS_DIR}/{n}"));
     names
         .into_iter()
+        .chain(logs)
         .filter(|n| n != "LOCK")
         .filter_map(|n| fs.read_file(&path(&n)).ok().map(|bytes| (n, bytes)))
         .collect()
@@ -73,6 +77,7 @@ fn program(rng: &mut Rng, wanted: Wanted) -> Program {
     let mut program = draw_program(rng, len, false);
     if wanted.plain {
         program.setup.reverse = false;
+        program.setup.logs_apart = false;
         program.setup.merge = crate::model::MergeKind::None;
         let no_merge = |u: &crate::model::program::Update| {
             !matches!(u, crate::model::program::Update::Merge(..))

@@ -52,6 +52,7 @@ fn setup(seed: u64, rng: &mut Rng) -> Setup {
         merge: MergeKind::Add,
         levels: 7,
         families: 1 + rng.below(2),
+        logs_apart: false,
         real: false,
         world_seed: seed,
     }

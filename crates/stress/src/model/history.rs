@@ -473,6 +473,7 @@ mod tests {
             merge,
             levels: 7,
             families: 1,
+            logs_apart: false,
             real: false,
             world_seed: 0,
         })

@@ -32,6 +32,8 @@ pub struct Setup {
     pub levels: i32,
     /// Number of column families; a key lives in one of them, see [`Self::family_of`].
     pub families: u64,
+    /// Logs lie in a directory of their own, below that of the database.
+    pub logs_apart: bool,
     /// Runs on real files with threads instead of in memory.
     pub real: bool,
     /// Seed of the world: ids and the like.
@@ -41,14 +43,17 @@ pub struct Setup {
 impl Setup {
     /// Draws one.
     pub fn draw(rng: &mut Rng, real: bool) -> Self {
-        Self {
+        let mut drawn = Self {
             reverse: rng.one_in(5),
             merge: *rng.pick(&[MergeKind::None, MergeKind::Add, MergeKind::Append]),
             levels: *rng.pick(&[2, 3, 4, 7, 7, 7]),
             families: *rng.pick(&[1, 1, 2, 3]),
+            logs_apart: false,
             real,
             world_seed: rng.next_u64(),
-        }
+        };
+        drawn.logs_apart = drawn.world_seed.is_multiple_of(4);
+        drawn
     }
 
     /// Reads the text form.
@@ -61,6 +66,7 @@ impl Setup {
             merge: MergeKind::None,
             levels: 7,
             families: 1,
+            logs_apart: false,
             real: false,
             world_seed: 0,
         };
@@ -77,6 +83,7 @@ impl Setup {
                 }
                 "levels" => s.levels = number(value)? as i32,
                 "families" => s.families = number(value)?.max(1),
+                "logs" => s.logs_apart = number(value)? != 0,
                 "real" => s.real = number(value)? != 0,
                 "world" => s.world_seed = number(value)?,
                 _ => return Err(format!("unknown setup {name}")),
@@ -110,10 +117,11 @@ impl fmt::Display for Setup {
         };
         write!(
             f,
-            "reverse={} merge={merge} levels={} families={} real={} world={}",
+            "reverse={} merge={merge} levels={} families={} logs={} real={} world={}",
             u8::from(self.reverse),
             self.levels,
             self.families,
+            u8::from(self.logs_apart),
             u8::from(self.real),
             self.world_seed
         )

@@ -16,6 +16,9 @@ pub type FaultPlan = Arc<dyn Fn(&FaultFs) + Send + Sync>;
 /// Directory of the database in a file system in memory.
 pub const MEM_DIR: &str = "/db";
 
+/// Directory of the logs in that of the database, if they lie apart.
+pub const LOGS_DIR: &str = "logs";
+
 enum Place {
     Mem(MemFs),
     Real(TempDir),
@@ -133,9 +136,13 @@ pub fn open_with(
     dir: &Path,
     read_only: bool,
 ) -> Result<Db> {
+    let mut options = tuning.db_options();
+    if setup.logs_apart {
+        options.wal_dir = dir.join(LOGS_DIR).to_string_lossy().into_owned();
+    }
     let mut builder = Db::builder(dir)
         .env(env)
-        .options(tuning.db_options())
+        .options(options)
         .cf_options(tuning.cf_options(setup))
         .table_options(tuning.table_options())
         .block_cache(BlockCache::new(
