@@ -88,8 +88,7 @@ pub fn run(data: &Path, seconds: u64, model: &mut Model, show: &mut Show) -> any
     for (name, board) in boards.each() {
         let t = board.total();
         show.say(&format!(
-            "{name:7}{:>12}  {:>10}/s   p50 {:>9}   p99 {:>9}   p99.9 {:>9}   max {:>9}",
-            count(t.ops),
+            "{name:7}{:>8}/s  p50 {:>8}  p99 {:>8}  p99.9 {:>8}  max {:>9}",
             count((t.ops as f64 / took) as u64),
             nanos(t.latency.percentile(50.0)),
             nanos(t.latency.percentile(99.0)),
@@ -126,7 +125,7 @@ fn stop(boards: &Boards) {
 /// A line each second.
 fn watch(cf: &Cf, boards: &Boards, seconds: u64, start: Instant, show: &Show) {
     let title = format!(
-        "{:>4} {:>12} {:>12} {:>10} {:>10} {:>10} {:>10}  {}",
+        "{:>3} {:>8} {:>8} {:>7} {:>8} {:>8} {:>9}  {}",
         "sec",
         "gets/s",
         "writes/s",
@@ -146,14 +145,14 @@ fn watch(cf: &Cf, boards: &Boards, seconds: u64, start: Instant, show: &Show) {
             boards.scans.recent(),
         );
         show.say(&format!(
-            "{second:>4} {:>12} {:>12} {:>10} {:>10} {:>10} {:>10}  {}",
+            "{second:>3} {:>8} {:>8} {:>7} {:>8} {:>8} {:>9}  {}",
             count(gets.ops),
             count(writes.ops),
             count(scans.ops),
             nanos(gets.latency.percentile(50.0)),
             nanos(gets.latency.percentile(99.0)),
             nanos(writes.latency.percentile(99.0)),
-            shape(cf.db())
+            shape(cf.db()).replace(" · ", ", ")
         ));
     }
 }

@@ -35,6 +35,14 @@ impl Show {
         self.paint
     }
 
+    /// Breaks a line between words where the terminal would break it anywhere.
+    fn put_wrapped(&self, line: &str) {
+        match crate::term::size().filter(|_| !self.json) {
+            Some((columns, _)) => wrapped(line, columns).iter().for_each(|l| self.put(l)),
+            None => self.put(line),
+        }
+    }
+
     fn put(&self, line: &str) {
         // Nobody may be reading any more; the tour goes on for its own sake.
         let _ = if self.json {
@@ -61,7 +69,7 @@ impl Show {
 
     /// A line of the step.
     pub fn say(&self, text: &str) {
-        self.put(&format!("   {text}"));
+        self.put_wrapped(&format!("   {text}"));
     }
 
     /// A line in the background.
@@ -77,7 +85,7 @@ impl Show {
     /// Something that must hold: `ok` or a problem.
     pub fn verdict(&mut self, ok: bool, text: &str) {
         if ok {
-            self.put(&format!("   {} {text}", self.paint.green("ok")));
+            self.put_wrapped(&format!("   {} {text}", self.paint.green("ok")));
         } else {
             self.wrong(text);
         }
@@ -85,7 +93,7 @@ impl Show {
 
     /// A problem.
     pub fn wrong(&mut self, text: &str) {
-        self.put(&format!("   {} {text}", self.paint.red("WRONG")));
+        self.put_wrapped(&format!("   {} {text}", self.paint.red("WRONG")));
         self.problems.push(text.to_string());
     }
 
@@ -120,5 +128,47 @@ impl Show {
         } else {
             ExitCode::FAILURE
         })
+    }
+}
+
+/// A line in pieces of at most so many columns, broken at blanks; those behind the first are indented.
+fn wrapped(line: &str, columns: usize) -> Vec<String> {
+    let mut out: Vec<String> = Vec::new();
+    let mut rest = line;
+    loop {
+        let indent = if out.is_empty() { "" } else { "      " };
+        let room = columns.saturating_sub(indent.len());
+        let fits = |end: usize| crate::term::width(&rest[..end]) <= room;
+        if fits(rest.len()) {
+            out.push(format!("{indent}{rest}"));
+            return out;
+        }
+        let begin = rest.len() - rest.trim_start().len();
+        let blanks = rest.match_indices(' ').map(|m| m.0);
+        let Some(at) = blanks.filter(|&at| at > begin && fits(at)).last() else {
+            // One word that is too long: the terminal breaks it.
+            out.push(format!("{indent}{rest}"));
+            return out;
+        };
+        out.push(format!("{indent}{}", &rest[..at]));
+        rest = rest[at..].trim_start();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lines_break_between_words() {
+        assert_eq!(wrapped("   short", 20), ["   short"]);
+        let text = "   one two three four five";
+        assert_eq!(
+            wrapped(text, 14),
+            ["   one two", "      three", "      four", "      five"]
+        );
+        assert_eq!(wrapped("   unbreakablyLong", 8), ["   unbreakablyLong"]);
+        let painted = format!("   {} two three", "\u{1b}[32mone\u{1b}[0m");
+        assert_eq!(wrapped(&painted, 10).len(), 2);
     }
 }
