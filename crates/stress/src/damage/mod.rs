@@ -5,7 +5,7 @@
 pub mod cases;
 pub mod image;
 
-use crate::model::check::read_all;
+use crate::model::check::{CONTRADICTION, read_all};
 use crate::model::history::{Contents, difference};
 use crate::model::world::World;
 use crate::pool::{Sum, run_numbered};
@@ -170,10 +170,8 @@ fn outcome(image: &Image, file: &File, damage: &Damage) -> (Outcome, String) {
             Err(e) => (Outcome::Refused, e.to_string()),
             Ok(db) => match read_all(&db, &image.history) {
                 Ok(found) => judge(image, &found),
-                // Reads name what differs between a scan and a get; those are not errors of a file.
-                Err(text) if text.starts_with("scans differ") || text.starts_with("point read") => {
-                    (Outcome::Wrong, text)
-                }
+                // What differs between a scan and a get is no error of a file.
+                Err(text) if text.contains(CONTRADICTION) => (Outcome::Wrong, text),
                 Err(text) => (Outcome::ReadFailed, text),
             },
         }

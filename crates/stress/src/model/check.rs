@@ -4,6 +4,9 @@ use super::history::{Contents, History, difference, short};
 use super::setup::Setup;
 use spanlith::{Cf, Db, ReadOptions, Snapshot};
 
+/// Before what reads say that contradicts itself, unlike errors that they return.
+pub const CONTRADICTION: &str = "contradiction: ";
+
 /// What differed, in words.
 pub type Check = Result<(), String>;
 
@@ -30,7 +33,10 @@ pub fn read_all(db: &Db, history: &History) -> Result<Contents, String> {
             .keys()
             .find(|k| history.setup().family_of(k) != family)
         {
-            return Err(format!("{name}: holds {} of another family", short(key)));
+            return Err(format!(
+                "{name}: {CONTRADICTION}holds {} of another family",
+                short(key)
+            ));
         }
         contents.extend(found);
     }
@@ -52,7 +58,11 @@ fn read_family(cf: &Cf, family: u64, history: &History) -> Result<Contents, Stri
         if let Some(last) = &last
             && !history.before(last, &k)
         {
-            return Err(format!("scan: {} comes after {}", short(&k), short(last)));
+            return Err(format!(
+                "{CONTRADICTION}scan: {} comes after {}",
+                short(&k),
+                short(last)
+            ));
         }
         contents.insert(k.clone(), v);
         last = Some(k);
@@ -68,7 +78,11 @@ fn read_family(cf: &Cf, family: u64, history: &History) -> Result<Contents, Stri
             && !backward.is_empty()
             && !history.before(&k, last)
         {
-            return Err(format!("scan back: {} before {}", short(&k), short(last)));
+            return Err(format!(
+                "{CONTRADICTION}scan back: {} before {}",
+                short(&k),
+                short(last)
+            ));
         }
         backward.insert(k.clone(), v);
         last = Some(k);
@@ -76,7 +90,7 @@ fn read_family(cf: &Cf, family: u64, history: &History) -> Result<Contents, Stri
     }
     if backward != contents {
         return Err(format!(
-            "scans differ, forward wanted: {}",
+            "{CONTRADICTION}scans differ, forward wanted: {}",
             difference(&contents, &backward)
         ));
     }
@@ -91,7 +105,7 @@ fn read_family(cf: &Cf, family: u64, history: &History) -> Result<Contents, Stri
         let want = contents.get(*key).map(Vec::as_slice);
         if one.as_deref() != want || multi.as_deref() != want {
             return Err(format!(
-                "point read of {}: scan says {:?}, get {:?}, multi-get {:?}",
+                "{CONTRADICTION}point read of {}: scan says {:?}, get {:?}, multi-get {:?}",
                 short(key),
                 want.map(short),
                 one.as_deref().map(short),

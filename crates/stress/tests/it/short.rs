@@ -86,6 +86,24 @@ fn the_damage_of_tables_without_checksums_is_caught() {
 }
 
 #[test]
+fn a_get_that_a_damaged_filter_denies_is_a_wrong_answer_and_no_error_of_a_read() {
+    let wanted = Wanted {
+        unchecked: true,
+        ..Wanted::default()
+    };
+    let mut plan = damage(3, wanted);
+    (plan.only, plan.per_image) = (Some(0), 2_000);
+    let report = run_damage(&plan, |_| {});
+    assert!(report.broken > 0);
+    let mut failures = report.failures.iter();
+    assert!(
+        failures.any(|f| f.contains("contradiction: point read of ")),
+        "{:#?}",
+        report.failures
+    );
+}
+
+#[test]
 fn a_failing_call_loses_nothing_and_says_so() {
     let plan = FaultsPlan {
         seed: seed(test_name!()),
