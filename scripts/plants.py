@@ -211,7 +211,16 @@ def misfits(root):
             return old in f.read()
     places = [(name, path, old) for name, path, old, _ in PLANTS]
     places += [(name, path, old) for name, (path, old, _) in EXTRA.items()]
-    return sorted({name for name, path, old in places if not fits(path, old)})
+    gone = {name for name, path, old in places if not fits(path, old)}
+    texts = {}
+    for number, path, old, new in SWITCHES:
+        if path not in texts:
+            with open(os.path.join(root, path)) as f:
+                texts[path] = f.read()
+        if old not in texts[path]:
+            gone.add(f"{PLANTS[number - 1][0]} (its switch)")
+        texts[path] = texts[path].replace(old, new)
+    return sorted(gone)
 
 
 def main():
