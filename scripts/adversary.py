@@ -348,10 +348,10 @@ class Program:
             getattr(lib, "readoptions_set_" + how)(o, 1)
             said.append(how)
             # A prefix of what has none means nothing.
-            if self.prefix == "fixed" and r.random() < 0.15:
+            if (self.prefix, self.order) == ("fixed", "bytes") and r.random() < 0.15:
                 lib.readoptions_set_prefix_same_as_start(o, 1)
                 said.append("same prefix")
-        if r.random() < 0.05:
+        if self.exact and r.random() < 0.05:
             lib.readoptions_set_ignore_range_deletions(o, 1)
             said.append("ignores ranges")
         if self.exact and r.random() < 0.1:
@@ -659,10 +659,9 @@ class Program:
             names += ["num-files-at-level0", "num-files-at-level1", "num-entries-active-mem-table", "levelstats",
                       "num-entries-imm-mem-tables", "num-deletes-active-mem-table", "estimate-num-keys",
                       "num-immutable-mem-table", "aggregated-table-properties",
-                      "live-sst-files-size", "estimate-live-data-size", "mem-table-flush-pending",
+                      "mem-table-flush-pending",
                       "compaction-pending", "base-level", "num-deletes-imm-mem-tables",
                       "estimate-pending-compaction-bytes"]
-            self.show("sequence", self.lib.get_latest_sequence_number(self.db))
         for name in names:
             self.show(name, taken(self.lib.property_value_cf(self.db, h, b"rocksdb." + name.encode())))
 

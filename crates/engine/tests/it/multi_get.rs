@@ -178,6 +178,7 @@ fn absent_keys_may_be_among_those_behind_the_limit() {
         .open()
         .unwrap();
     let cf = db.default_cf();
+    cf.put("a2", "covered").unwrap();
     cf.put("d", "in a table").unwrap();
     cf.flush(true).unwrap();
     cf.delete_range("a", "c").unwrap();
@@ -198,6 +199,12 @@ fn absent_keys_may_be_among_those_behind_the_limit() {
     let aborted = "Aborted";
     assert_eq!(told(&[b"a", b"b", b"d"]), [aborted, "absent", "in a table"]);
     assert_eq!(told(&[b"a", b"b"]), ["absent", "absent"]);
+    // An entry under the range answers.
+    assert_eq!(
+        told(&[b"a2", b"a3", b"d"]),
+        ["absent", aborted, "in a table"]
+    );
+    assert_eq!(told(&[b"a2", b"a3"]), ["absent", "absent"]);
     assert_eq!(told(&[b"l", b"m", b"n"]), ["absent", "operand", aborted]);
 }
 

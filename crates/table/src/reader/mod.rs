@@ -346,12 +346,12 @@ impl TableReader {
         }
     }
 
-    /// Bytes of the file from one internal key on and before another, about, rounded once; a third of
-    /// it if the table has no data block.
+    /// Bytes of the file from one internal key on and before another, about, rounded once; all of it
+    /// if the table has no data block.
     pub fn approximate_size(&self, start: &[u8], end: &[u8]) -> u64 {
         let (from, to) = (self.data_offset(start), self.data_offset(end));
         match self.data_bytes() {
-            0 => self.file_size / 3,
+            0 => self.file_size,
             data => self.with_share_of_all(to.saturating_sub(from), data),
         }
     }
