@@ -6,12 +6,13 @@
 
 use super::open::{How, Target};
 use super::salvage::Salvage;
-use crate::bytes::push;
+use crate::bytes::{push, show};
 use crate::fail::{At, Failure};
 use crate::inventory::Inventory;
 use crate::term;
 use clap::Args;
 use indicatif::ProgressBar;
+use serde_json::json;
 use spanlith::{Cf, Comparator, ReadOptions};
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -39,6 +40,9 @@ pub struct Dump {
     /// Keys and values are bare hexadecimal
     #[arg(long)]
     hex: bool,
+    /// Prints JSON, one entry a line, which load does not read
+    #[arg(long)]
+    json: bool,
     /// Works around damage: leaves out what cannot be read, and names it
     #[arg(long)]
     salvage: bool,
@@ -82,6 +86,7 @@ impl Dump {
         let mut lines = Lines {
             out: BufWriter::with_capacity(OUTPUT_BUFFER, out),
             hex: self.hex,
+            json: self.json.then(String::new),
             progress: match self.file {
                 Some(_) => term::spinner("entries", "dumping"),
                 None => term::hidden(),
@@ -126,6 +131,8 @@ impl Dump {
 pub struct Lines {
     out: BufWriter<Box<dyn Write>>,
     hex: bool,
+    /// Name of the family that entries are of, if they are printed as JSON.
+    json: Option<String>,
     progress: ProgressBar,
     entries: u64,
     line: Vec<u8>,
@@ -145,7 +152,10 @@ impl Lines {
             push(&mut self.line, cf.comparator().name().as_bytes(), false);
         }
         self.line.push(b'\n');
-        self.out.write_all(&self.line)?;
+        match &mut self.json {
+            Some(family) => *family = cf.name().to_string(),
+            None => self.out.write_all(&self.line)?,
+        }
         if cf.comparator().timestamp_size() > 0 {
             return Err(Failure::new(
                 format!(
@@ -167,6 +177,12 @@ impl Lines {
         self.entries += 1;
         if self.entries.is_multiple_of(TICK) {
             self.progress.set_position(self.entries);
+        }
+        if let Some(family) = &self.json {
+            let object = json!({
+                "family": family, "key": show(key, self.hex), "value": show(value, self.hex),
+            });
+            return writeln!(self.out, "{object}");
         }
         self.line.clear();
         push_key(&mut self.line, key, self.hex);

@@ -136,6 +136,12 @@ fn one_file_is_checked_described_and_compared() {
         db("put", &path, &["--create", key, "v"]).ok();
     }
     let own = path.to_str().unwrap();
+    let json = db("dump", &path, &["--json"]).ok();
+    let first: Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
+    assert_eq!(
+        (&first["family"], &first["key"]),
+        (&"default".into(), &"a".into())
+    );
     let since = run(["wal", "since", "3", "--db", own]).ok();
     assert!(
         since.contains("key=c") && !since.contains("key=b"),
