@@ -257,7 +257,7 @@ class Program:
             ("stats_persist_period_sec", 0), ("max_sequential_skip_in_iterations", max_skip),
             ("memtable_prefix_bloom_size_ratio", r.choice([0.0, 0.0, 0.1])),
             ("memtable_whole_key_filtering", r.random() < 0.3),
-            ("optimize_filters_for_hits", r.random() < 0.2), ("max_successive_merges", r.choice([0, 0, 0, 2])),
+            ("optimize_filters_for_hits", r.random() < 0.2), ("max_successive_merges", 0 if self.merge == "fails" else r.choice([0, 0, 0, 2])),
         ]:
             getattr(lib, "options_set_" + name)(o, value)
         if self.exact:
@@ -408,7 +408,7 @@ class Program:
         # Once after one put of a key that nothing else touches.
         (name, h), key = self.family(), b"s%d" % self.rng.randrange(10000)
         self.call("put_cf", self.db, self.writing, h, key, len(key), b"", 0)
-        if self.rng.random() < 0.4:
+        if self.rng.random() < 0.4 and self.merge != "fails":
             self.flush()
         self.show("single", name, key, self.call("singledelete_cf", self.db, self.writing, h, key, len(key))[1])
 
