@@ -168,7 +168,11 @@ impl Find {
                 key: &key,
             })
             .collect();
-        let mut found = Findings::default();
+        let mut found = Findings {
+            // Of tables that nothing names any more nobody knows whether they hold the key.
+            unread: i.damage().collect(),
+            ..Findings::default()
+        };
         let tables: u64 = wanted.iter().map(|w| w.family.files.len() as u64).sum();
         let progress = term::bar(tables + i.logs.len() as u64, "files", "searching");
         for w in &wanted {

@@ -5,6 +5,7 @@
 //! directory that the engine refuses. Damage of the MANIFEST is collected, not fatal: what stands
 //! before it is shown. Nothing is locked and nothing is written.
 
+use crate::term::Paint;
 use spanlith::inspect::judge_manifest;
 use spanlith::options::ParsedOptions;
 use spanlith::options::ini::parse_options_file_with;
@@ -18,6 +19,7 @@ use spanlith_table::TableProperties;
 use spanlith_wal::{LogReader, ReadEvent};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 /// Longest CURRENT, IDENTITY or OPTIONS file that is read.
 const SMALL_FILE_MAX: u64 = 16 << 20;
@@ -309,6 +311,29 @@ impl Inventory {
         let parsed = self.options.as_ref()?.parsed.as_ref().ok()?;
         let [major, minor, patch] = parsed.rocksdb_version;
         (major > 0).then(|| format!("{major}.{minor}.{patch}"))
+    }
+
+    /// Damage of the files read here, as lines.
+    pub fn damage(&self) -> impl Iterator<Item = String> + '_ {
+        let damage = self.findings.iter().filter(|f| f.grade != Grade::Note);
+        damage.map(|f| format!("{}: {}", f.file, f.what))
+    }
+
+    /// The exit code of a verb that shows what is here. Damage is told first: what the MANIFEST does not
+    /// say any more looks as if it were not part of the database.
+    pub fn exit_code(&self) -> ExitCode {
+        let mut code = ExitCode::SUCCESS;
+        for line in self.damage() {
+            code = ExitCode::FAILURE;
+            eprintln!("{} {line}", Paint::stderr().red("unread:"));
+        }
+        if code != ExitCode::SUCCESS {
+            let dir = crate::fail::shell_word(&self.dir);
+            eprintln!(
+                "next:  spanlith doctor --db {dir} says what is at stake; delete nothing until then"
+            );
+        }
+        code
     }
 
     fn read_identity(&mut self, env: &Env) {

@@ -59,6 +59,8 @@ impl Explain {
         let key = parse(&self.key, self.hex)?;
         let places = self.tables.parse()?;
         let i = Inventory::read(&self.db).at(&self.db)?;
+        // First: what is left of a damaged MANIFEST may name tables that are gone.
+        let code = i.exit_code();
         super::open::known_family(&i, &self.cf)?;
         let Some(family) = i.family(&self.cf) else {
             return Ok(ExitCode::FAILURE);
@@ -136,7 +138,7 @@ impl Explain {
                 show(&key, self.hex)
             )?;
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(code)
     }
 }
 

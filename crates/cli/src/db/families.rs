@@ -51,6 +51,6 @@ impl Families {
             }
         }
         out.flush()?;
-        Ok(ExitCode::SUCCESS)
+        Ok(inventory.exit_code())
     }
 }

@@ -185,9 +185,10 @@ impl Files {
             writeln!(out, "{line}")?;
         }
         out.flush()?;
+        let code = i.exit_code();
         Ok(match missing {
             true => ExitCode::FAILURE,
-            false => ExitCode::SUCCESS,
+            false => code,
         })
     }
 }
@@ -308,7 +309,7 @@ impl Space {
                 })
                 .collect();
             writeln!(out, "{}", json!({ "families": families, "files": kinds }))?;
-            return Ok(ExitCode::SUCCESS);
+            return Ok(i.exit_code());
         }
         let paint = Paint::stdout();
         let head = format!(
@@ -345,6 +346,6 @@ impl Space {
             let name = format!("{kind}, {state}");
             writeln!(out, "{name:<25}{:>7}{:>11}", count(files), bytes(size))?;
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(i.exit_code())
     }
 }

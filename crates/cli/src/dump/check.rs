@@ -243,6 +243,6 @@ impl Live {
                 }
             }
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(i.exit_code())
     }
 }

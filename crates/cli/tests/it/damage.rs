@@ -230,3 +230,33 @@ fn a_log_that_is_gone_from_before_a_later_one_is_found_in_the_manifest() {
     let text = db("verify", &dir, &[]).out;
     assert!(text.contains("is gone though log"), "{text}");
 }
+
+#[test]
+fn no_verb_shows_a_damaged_manifest_as_if_it_were_whole() {
+    let temp = TempDir::new(test_name!());
+    let (dir, _) = copy(&temp, "multi-level-dynamic");
+    let manifest = contents(&dir)
+        .into_keys()
+        .find(|n| n.starts_with("MANIFEST"))
+        .unwrap();
+    let len = std::fs::metadata(dir.join(&manifest)).unwrap().len();
+    flip(&dir.join(&manifest), usize::try_from(len).unwrap() / 2);
+    let path = dir.to_str().unwrap();
+    for args in [
+        &["find", "key00000"][..],
+        &["compat"],
+        &["db", "explain", "key00000"],
+        &["db", "space"],
+        &["db", "files"],
+        &["db", "families"],
+        &["blob", "live"],
+    ] {
+        let run = run_with_input(args.iter().chain(&["--db", path]), b"");
+        let said = format!("{}{}", run.out, run.err);
+        assert_eq!(run.code, Some(1), "{args:?}: {said}");
+        assert!(
+            said.contains(&format!("unread: {manifest}: ")),
+            "{args:?}: {said}"
+        );
+    }
+}
