@@ -144,8 +144,8 @@ fn wrapped(line: &str, columns: usize) -> Vec<String> {
             return out;
         }
         let begin = rest.len() - rest.trim_start().len();
-        let blanks = rest.match_indices(' ').map(|m| m.0);
-        let Some(at) = blanks.filter(|&at| at > begin && fits(at)).next_back() else {
+        let mut blanks = rest.match_indices(' ').map(|m| m.0);
+        let Some(at) = blanks.rfind(|&at| at > begin && fits(at)) else {
             // One word that is too long: the terminal breaks it.
             out.push(format!("{indent}{rest}"));
             return out;
