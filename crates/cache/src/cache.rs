@@ -236,6 +236,21 @@ impl<V: Send + Sync + 'static> Cache<V> {
         self.inner.capacity.load(Ordering::Relaxed)
     }
 
+    /// How it chooses what goes.
+    pub fn policy(&self) -> Policy {
+        self.inner.shards[0].lock().policy()
+    }
+
+    /// It has two to the power of so many shards.
+    pub fn shard_bits(&self) -> u32 {
+        64 - self.inner.shift
+    }
+
+    /// Whether an insert fails that finds its shard full of pinned entries.
+    pub fn is_strict(&self) -> bool {
+        self.inner.shards[0].lock().is_strict()
+    }
+
     /// Changes the capacity and evicts what does not fit any more. The number of shards stays.
     pub fn set_capacity(&self, capacity: usize) {
         self.inner.capacity.store(capacity, Ordering::Relaxed);

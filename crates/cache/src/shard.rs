@@ -63,6 +63,14 @@ pub(crate) struct Shard<V> {
 }
 
 impl<V> Shard<V> {
+    pub(crate) fn policy(&self) -> Policy {
+        self.policy
+    }
+
+    pub(crate) fn is_strict(&self) -> bool {
+        self.strict
+    }
+
     pub(crate) fn new(capacity: usize, policy: Policy, strict: bool) -> Self {
         let table = Table::new();
         Self {

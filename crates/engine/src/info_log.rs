@@ -17,8 +17,7 @@
 //! Threads: any. The lock is below the file system's and above everything else; one line is written
 //! under it.
 
-use crate::options::table::OptionTable;
-use crate::options::{BlockBasedTableOptions, CfOptions, DbOptions, InfoLogLevel, collectors_of};
+use crate::options::{DbOptions, InfoLogLevel};
 use spanlith_base::Result;
 use spanlith_base::sync::Mutex;
 use spanlith_env::{Clock, Env, IoActivity, WritableFile};
@@ -303,39 +302,6 @@ impl InfoLog {
         self.header(format_args!("Write Ahead Log file in {shown}: {logs}"));
     }
 
-    /// Writes all options of the database.
-    pub fn dump_db_options(&self, options: &DbOptions) {
-        if self.is_heard() {
-            self.dump(options, "Options.");
-        }
-    }
-
-    /// Writes all options of a column family and its tables.
-    pub fn dump_cf_options(&self, name: &str, cf: &CfOptions, table: &BlockBasedTableOptions) {
-        if !self.is_heard() {
-            return;
-        }
-        self.header(format_args!(
-            "--------------- Options for column family [{name}]:"
-        ));
-        self.dump_but(cf, "Options.", |name| {
-            let collectors = (name == "table_properties_collectors")
-                .then(|| collectors_of(&cf.table_properties_collectors));
-            collectors.flatten().map(|c| c.log_text())
-        });
-        self.dump_but(table, "table_factory options: ", |name| {
-            let number = match name {
-                "checksum" => table.checksum.number(),
-                "data_block_index_type" => table.data_block_index_type.number(),
-                "index_shortening" => table.index_shortening.number(),
-                "index_type" => table.index_type.number(),
-                "prepopulate_block_cache" => table.prepopulate_block_cache.number(),
-                _ => return None,
-            };
-            Some(number.to_string())
-        });
-    }
-
     /// Writes what this build can do, as RocksDB's readers look for it.
     pub fn dump_support(&self) {
         // As in RocksDB, what it was built for, and not what it finds.
@@ -347,45 +313,25 @@ impl InfoLog {
             true => "x86",
             false => std::env::consts::ARCH,
         };
+        self.header(format_args!("Compression algorithms supported:"));
+        for name in [
+            "kZSTD",
+            "kXpressCompression",
+            "kBZip2Compression",
+            "kLZ4Compression",
+        ] {
+            let is_there = u8::from(name != "kXpressCompression");
+            self.header(format_args!("\t{name} supported: {is_there}"));
+        }
+        for name in [
+            "kZlibCompression",
+            "kLZ4HCCompression",
+            "kSnappyCompression",
+        ] {
+            self.header(format_args!("\t{name} supported: 1"));
+        }
         self.header(format_args!("Fast CRC32 supported: {crc} on {arch}"));
         self.header(format_args!("Jemalloc supported: 0"));
-    }
-
-    fn dump<T: OptionTable>(&self, options: &T, prefix: &str) {
-        self.dump_but(options, prefix, |_| None);
-    }
-
-    /// Writes options, some of them in another form: enumerations of tables as numbers.
-    fn dump_but<T: OptionTable>(
-        &self,
-        options: &T,
-        prefix: &str,
-        other: impl Fn(&str) -> Option<String>,
-    ) {
-        let hold = |held: bool| {
-            if let Some(sink) = &self.sink {
-                sink.hold(held);
-            }
-        };
-        hold(true);
-        for row in T::ROWS {
-            let name = row.name;
-            let value = other(name).unwrap_or_else(|| (row.get)(options));
-            let float = FLOATS.contains(&name).then(|| value.parse::<f64>().ok());
-            let value = match value.as_str() {
-                "true" => "1".to_string(),
-                "false" => "0".to_string(),
-                _ => match float.flatten() {
-                    Some(float) => format!("{float:.6}"),
-                    None => value,
-                },
-            };
-            self.header(format_args!(
-                "{:>48}: {value}",
-                format_args!("{prefix}{name}").to_string()
-            ));
-        }
-        hold(false);
     }
 
     fn write(&self, level: InfoLogLevel, message: fmt::Arguments<'_>) {
@@ -400,18 +346,6 @@ impl InfoLog {
         }
     }
 }
-
-/// Options that are shown with six decimals.
-const FLOATS: [&str; 8] = [
-    "blob_garbage_collection_age_cutoff",
-    "blob_garbage_collection_force_threshold",
-    "data_block_hash_table_util_ratio",
-    "experimental_mempurge_threshold",
-    "max_bytes_for_level_multiplier",
-    "memtable_prefix_bloom_size_ratio",
-    "read_triggered_compaction_threshold",
-    "uniform_cv_threshold",
-];
 
 impl Sink {
     fn write(&self, level: InfoLogLevel, message: fmt::Arguments<'_>) {
@@ -727,6 +661,9 @@ fn push_json_string(json: &mut String, text: &str) {
     json.push('"');
 }
 
+mod dump;
 pub mod events;
+pub use dump::DumpParts;
+
 #[cfg(test)]
 mod tests;

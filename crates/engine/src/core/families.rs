@@ -189,11 +189,17 @@ impl Engine {
         state.max_family = id;
         state.families.insert(id, made);
         let set = self.families.load().with(family.clone());
+        let before = set.iter().count() - 1;
         self.families.replace(Arc::new(set));
         self.install_superversion(&mut state, id);
         drop(state);
         drop(manifest);
         drop(leader);
+        self.describe_family(&family, before);
+        let name = &family.name;
+        self.c
+            .log
+            .info(format_args!("Created column family [{name}] (ID {id})"));
         self.keep_times(false);
         Ok(family)
     }
@@ -257,6 +263,9 @@ impl Engine {
         drop(manifest);
         drop(leader);
         drop(removed);
+        self.c
+            .log
+            .info(format_args!("Dropped column family with id {}", family.id));
         self.changed.notify_all();
         self.retire_logs();
         self.c.purge.run();

@@ -1,6 +1,7 @@
 //! The info log over the in-memory file system.
 
 use super::*;
+use crate::options::{BlockBasedTableOptions, CfOptions};
 use spanlith_env::{FaultFs, FaultRule, ManualExecutor, MemFs, OpClass, SeededRng, VirtualClock};
 use std::time::Duration;
 
@@ -110,7 +111,7 @@ fn the_level_hides_what_is_below_it_but_not_headers() {
     assert!(!log.is_enabled(InfoLogLevel::Warn));
     let none = InfoLog::none();
     none.error(format_args!("nowhere"));
-    none.dump_db_options(&DbOptions::default());
+    none.dump_db_options(&DbOptions::default(), DumpParts::default());
     assert!(!none.is_enabled(InfoLogLevel::Fatal));
 }
 
@@ -246,12 +247,10 @@ fn the_summary_and_the_dump_read_like_rocksdbs() {
             .unwrap();
     }
     log.summary(Path::new("/db"), "SESSION");
-    log.dump_db_options(&DbOptions::default());
-    log.dump_cf_options(
-        "default",
-        &CfOptions::default(),
-        &BlockBasedTableOptions::default(),
-    );
+    log.dump_db_options(&DbOptions::default(), DumpParts::default());
+    let table = BlockBasedTableOptions::default();
+    log.dump_cf_options("default", 0, &CfOptions::default(), (&table, None));
+    log.dump_cf_options("eleventh", 10, &CfOptions::default(), (&table, None));
     let lines = messages(&rig.read("LOG"));
     assert_eq!(lines[0], "RocksDB version: 11.8.1");
     for want in [
@@ -262,13 +261,14 @@ fn the_summary_and_the_dump_read_like_rocksdbs() {
         "SST files in /db dir, Total Num: 1, files: 000009.sst ",
         "Write Ahead Log file in /db: 000004.log size: 5 ; ",
         "--------------- Options for column family [default]:",
+        "\t(skipping printing options)",
     ] {
         assert!(lines.iter().any(|l| l == want), "{want}\n{lines:#?}");
     }
     let trimmed: Vec<&str> = lines.iter().map(|l| l.trim()).collect();
     assert!(trimmed.contains(&"Options.create_if_missing: 0"));
-    assert!(trimmed.contains(&"Options.compression: kLZ4Compression"));
-    assert!(trimmed.contains(&"table_factory options: block_size: 4096"));
+    assert!(trimmed.contains(&"Options.compression: LZ4"));
+    assert!(trimmed.contains(&"block_size: 4096"));
 }
 
 #[test]
@@ -277,7 +277,7 @@ fn a_dump_of_options_stays_in_order_and_goes_out_in_few_writes() {
     let log = rig.open(&DbOptions::default());
     log.info(format_args!("before"));
     let before = rig.faults.calls(OpClass::Append);
-    log.dump_db_options(&DbOptions::default());
+    log.dump_db_options(&DbOptions::default(), DumpParts::default());
     let writes = rig.faults.calls(OpClass::Append) - before;
     log.info(format_args!("behind"));
     let lines = messages(&rig.read("LOG"));
@@ -285,7 +285,7 @@ fn a_dump_of_options_stays_in_order_and_goes_out_in_few_writes() {
         (lines[0].as_str(), lines[lines.len() - 1].as_str()),
         ("before", "behind")
     );
-    assert_eq!(lines.len(), DbOptions::ROWS.len() + 2);
+    assert!(lines.len() > 100, "{}", lines.len());
     assert!(writes <= 2, "{writes} writes for {} lines", lines.len());
 }
 

@@ -18,6 +18,7 @@ use super::replay::{Replay, Replayed};
 use super::request::OpenRequest;
 use super::reuse::Reusable;
 use crate::core::{Engine, Immutable, ManifestExtent, PurgeQueue};
+use crate::info_log::DumpParts;
 use crate::listener::FlushReason;
 use crate::options::SyncedLogDamage;
 use crate::version::filenames::FILE_NUMBER_MAX;
@@ -294,12 +295,26 @@ impl Engine {
     fn describe(&self) {
         let c = &self.c;
         c.log.summary(&c.dir, &c.session_id);
-        c.log.dump_db_options(&c.options);
+        let parts = DumpParts {
+            statistics: c.statistics.is_some(),
+            rate_limiter: c.resources.rate_limiter.is_some(),
+            row_cache: c.resources.row_cache.as_ref().map(|c| c.capacity()),
+        };
+        c.log.dump_db_options(&c.options, parts);
         c.log.dump_support();
-        for f in self.families.load().iter() {
-            let s = f.settings();
-            c.log.dump_cf_options(&f.name, &s.options, &s.table_options);
+        for (before, f) in self.families.load().iter().enumerate() {
+            self.describe_family(f, before);
         }
+    }
+
+    /// Says in the info log which options a family has; `before` families were described.
+    pub(crate) fn describe_family(&self, family: &crate::core::Family, before: usize) {
+        let s = family.settings();
+        let cache = family.cache.readers.cache.as_ref();
+        let tables = (&s.table_options, cache);
+        self.c
+            .log
+            .dump_cf_options(&family.name, before, &s.options, tables);
     }
 
     /// Starts background work.

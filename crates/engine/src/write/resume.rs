@@ -168,9 +168,10 @@ impl Engine {
             self.discard_log(number);
             return Err(e);
         }
+        // Sections that it repeats are data.
+        leader.log_bytes = if sections.is_empty() { 0 } else { new.len() };
         let old = leader.log.replace(new);
         self.log_names_are_durable(number);
-        leader.log_bytes = 0;
         leader.log_room = 0;
         leader.last_record = first.sequence();
         leader.witness = WitnessClock::new(self.witness_spacing());

@@ -300,7 +300,9 @@ impl Engine {
         slots: &[usize],
         reason: FlushReason,
     ) -> Result<()> {
-        let reuse = leader.log.as_ref().is_some_and(LogWriter::is_empty);
+        // A log of notes only serves on, as an empty one does in RocksDB: writes that skip the log
+        // begin none, and number no file.
+        let reuse = leader.log.is_some() && leader.log_bytes == 0;
         let next_log = if reuse {
             leader.log.as_ref().map_or(0, LogWriter::log_number)
         } else {

@@ -1,7 +1,7 @@
 //! The life of logs: bounded together, written again, archived, read back as changes, kept by
 //! recovery.
 
-use spanlith::options::{CfOptions, DbOptions, WalRecoveryMode};
+use spanlith::options::{CfOptions, CompressionType, DbOptions, WalRecoveryMode};
 use spanlith::{Change, Db, ErrorKind, FamilyOptions, WriteOptions};
 use spanlith_testkit::TempDir;
 use std::path::Path;
@@ -126,6 +126,29 @@ fn logs_are_not_written_again_in_modes_that_could_not_read_them() {
         assert_eq!(logs(temp.path()).len(), 1);
         let no_log = WriteOptions::default().disable_wal(true);
         db.default_cf().put_opt("x", "y", &no_log).unwrap();
+    }
+}
+
+#[test]
+fn flushes_of_writes_that_skip_the_log_begin_no_log() {
+    for compression in [CompressionType::None, CompressionType::Zstd] {
+        let temp = TempDir::new("wal-life");
+        let db = open(temp.path(), with(|o| o.wal_compression = compression)).unwrap();
+        let no_log = WriteOptions::default().disable_wal(true);
+        db.default_cf().put("logged", "v").unwrap();
+        flush(&db);
+        // It begins with a note about the log before it, and serves on.
+        let log = logs(temp.path());
+        for n in 0..3 {
+            db.default_cf()
+                .put_opt("k", format!("{n}"), &no_log)
+                .unwrap();
+            flush(&db);
+            assert_eq!(logs(temp.path()), log);
+        }
+        db.default_cf().put("logged", "w").unwrap();
+        flush(&db);
+        assert_ne!(logs(temp.path()), log);
     }
 }
 
