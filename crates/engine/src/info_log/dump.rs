@@ -259,8 +259,10 @@ mod tests {
 
     #[test]
     fn values_stand_in_the_words_that_rocksdb_logs() {
-        let mut cf = CfOptions::default();
-        cf.compression = CompressionType::Snappy;
+        let cf = CfOptions {
+            compression: CompressionType::Snappy,
+            ..CfOptions::default()
+        };
         let none = |_: &str| String::new();
         for (template, want) in [
             ("{compression|codec}", "Snappy"),

@@ -185,10 +185,10 @@ impl DbIter {
                 }
                 let valid = self.parts.inner.valid();
                 if !self.parts.counting.total_order {
-                    self.to_newest();
+                    self.aim_at_newest();
                     self.parts.inner.seek_for_prev(&self.seek_key);
                 } else if !valid {
-                    self.to_newest();
+                    self.aim_at_newest();
                     self.parts.inner.seek(&self.seek_key);
                 }
             }
@@ -200,7 +200,7 @@ impl DbIter {
     }
 
     /// Makes the place before all versions of `self.key` the one to seek.
-    fn to_newest(&mut self) {
+    fn aim_at_newest(&mut self) {
         if self.parts.view.all_versions() {
             self.seek_key.clear();
             let tag = keys::seek_tag(MAX_SEQUENCE);
@@ -238,7 +238,7 @@ impl DbIter {
             self.passed.hidden += 1;
             if run >= self.parts.counting.reseek_after {
                 run = 0;
-                self.to_newest();
+                self.aim_at_newest();
                 self.parts.inner.seek(&self.seek_key);
                 if !self.leave_covered(false) {
                     return false;
