@@ -71,7 +71,7 @@ In parts:
 |---|---|
 | `memtable_factory`: skip list, vector, hash skip list, hash linked list | there is one memtable; other factories are refused |
 | `enable_pipelined_write`, `unordered_write`, `two_write_queues` | combinations are checked as RocksDB does; the one write path promises more than each |
-| `memtable_protection_bytes_per_key`, `block_protection_bytes_per_key` | blocks have one checksum each, for all their entries, verified whenever a block is taken; full filters, which RocksDB leaves out, have one too |
+| `memtable_protection_bytes_per_key`, `block_protection_bytes_per_key` | data blocks have one checksum each, for all their entries, verified whenever a block is taken; indexes have one per entry; Bloom filters, which RocksDB leaves out, have one per 128 bytes |
 | `compression_opts.parallel_threads`, `compression_opts.strategy` | one thread compresses a file, zlib's default strategy |
 
 In the C API:
@@ -131,6 +131,9 @@ RocksDB 11.8.1's, but for these, most of them where it loses data or stops the d
   other on the way back.
 - With `atomic_flush` a flush of one family flushes all, so that they stand at one point; RocksDB's flushes those
   it is given.
+- `prefix_same_as_start` holds an iterator to the prefix of what it was sent to, in total order as well; where that has
+  no prefix, nothing holds it. What RocksDB then does depends on bytes behind the key. A refreshed iterator has no error
+  any more; RocksDB's keeps one until the next seek.
 - An empty range deletion, and a write to a family that is dropped before its memtable is flushed, take
   their sequence numbers for good. RocksDB takes the last number from its tables, so that it may hand one
   out twice after a crash.

@@ -121,10 +121,13 @@ fn a_failing_call_loses_nothing_and_says_so() {
 
 #[test]
 fn a_closed_log_in_a_reused_file_ends_where_its_records_end_before_a_table_refers_to_the_next() {
-    let mut plan = CrashPlan::new(12, 0);
-    plan.images = 3;
     let mut report = CrashReport::default();
-    run_workload(&plan, "families", plan.seed, &mut report);
+    // Not every seed draws recycled logs.
+    for seed in [12, 13, 14] {
+        let mut plan = CrashPlan::new(seed, 0);
+        plan.images = 3;
+        run_workload(&plan, "families", seed, &mut report);
+    }
     assert!(report.is_clean(), "{:#?}", report.failures);
     assert!(report.states > 100, "only {} states", report.states);
     assert!(report.reused_logs > 0, "no log is used again");
