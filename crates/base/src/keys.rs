@@ -16,6 +16,10 @@ pub const MAX_SEQUENCE: SequenceNumber = (1 << 56) - 1;
 /// Bytes of the tag behind each user key.
 pub const TAG_LEN: usize = 8;
 
+/// Type of internal keys that sort before all entries of their sequence number and stand for none.
+/// RocksDB 11's value; it occurs as the smallest key of a table that begins with a range tombstone.
+pub const MAX_VALID_TYPE: u8 = 0x1a;
+
 /// Kind of an entry, as stored in tags and, for the batch-only values, in write batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]

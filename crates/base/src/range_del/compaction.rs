@@ -32,47 +32,61 @@ pub struct CompactionRangeDels {
 struct Input {
     tombstones: TruncatedTombstones,
     at: usize,
+    /// Outputs see them once entries up to this internal key have been passed.
+    opens_after: Option<Vec<u8>>,
 }
 
-/// The user keys that an output file is responsible for, without timestamps.
+/// What of the tombstones belongs to an output file, and which of them are history there.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OutputBounds<'a> {
-    /// First key; `None` for the first file of a compaction without a lower end.
+    /// Internal key from which on the file is responsible for tombstones; `None` for the first file of
+    /// a compaction without a lower end.
     pub lower: Option<&'a [u8]>,
-    /// Key behind the last, which is where the next file or the next subcompaction begins; `None`
-    /// for the last file of one without an upper end.
+    /// Internal key up to which it is, itself included; `None` for the last file of one without an
+    /// upper end.
     pub upper: Option<&'a [u8]>,
-    /// Whether versions of `upper` stand in this file too: the cut went between them.
-    pub shares_upper: bool,
-    /// With an output at the bottom: the oldest snapshot, [`MAX_SEQUENCE`] if there is none. Then
-    /// tombstones up to it go.
-    pub drop_up_to: Option<SequenceNumber>,
+    /// Internal key of the entry or tombstone that comes next, if one does.
+    pub next: Option<&'a [u8]>,
+    /// Every snapshot sees tombstones up to this number.
+    pub settled_up_to: SequenceNumber,
+    /// Whether nothing older lies below the file: settled tombstones go.
+    pub drops_settled: bool,
 }
 
 /// A tombstone for an output file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputTombstone {
-    /// First user key, with timestamp where the family has them.
+    /// First user key, with timestamp where the family has them. May lie before what the file is
+    /// responsible for: the bounds of the file limit what the tombstone does, not its own.
     pub start: Vec<u8>,
-    /// User key behind the last, with timestamp where the family has them.
+    /// User key behind the last, with timestamp where the family has them; may lie beyond likewise.
     pub end: Vec<u8>,
     /// Sequence number.
     pub seqno: SequenceNumber,
+    /// Internal key where it begins within the bounds; the file's smallest key is at most this one.
+    pub smallest: Vec<u8>,
+    /// Internal key where it ends within the bounds; the file's largest key is at least this one. "Up
+    /// to but excluding the end", if that lies within.
+    pub largest: Vec<u8>,
+    /// Every reader sees it, and with timestamps none asks for the time before it.
+    pub is_settled: bool,
 }
 
 impl OutputTombstone {
-    /// Internal key under which it stands in the file's block; the file's smallest key is at most
-    /// this one.
-    pub fn smallest(&self) -> Vec<u8> {
+    /// Internal key under which it stands in the file's block.
+    pub fn key(&self) -> Vec<u8> {
         let tag = keys::pack_tag(self.seqno, ValueType::RangeDeletion as u8);
         keys::internal_key(&self.start, tag)
     }
+}
 
-    /// The file's largest key is at least this one, which says "up to but excluding the end".
-    pub fn largest(&self) -> Vec<u8> {
-        let tag = keys::pack_tag(MAX_SEQUENCE, ValueType::RangeDeletion as u8);
-        keys::internal_key(&self.end, tag)
-    }
+/// Internal key before all versions of a user key: where a tombstone ends that reaches up to the key.
+pub fn before_versions(comparator: &Comparator, bare_key: &[u8]) -> Vec<u8> {
+    let tag = keys::pack_tag(MAX_SEQUENCE, ValueType::RangeDeletion as u8);
+    let mut user = bare_key.to_vec();
+    // The largest timestamp comes first.
+    user.resize(bare_key.len() + comparator.timestamp_size(), 0xff);
+    keys::internal_key(&user, tag)
 }
 
 impl CompactionRangeDels {
@@ -97,8 +111,19 @@ impl CompactionRangeDels {
 
     /// Adds the tombstones of an input, in any order of age.
     pub fn add(&mut self, tombstones: TruncatedTombstones) {
+        self.add_opened_after(tombstones, None);
+    }
+
+    /// As [`Self::add`], of a table that is opened when the one before it has been read up to an
+    /// internal key. Outputs that end before have the tombstones they share from that one alone, so
+    /// that they are cut at the same places as RocksDB's.
+    pub fn add_opened_after(&mut self, tombstones: TruncatedTombstones, key: Option<&[u8]>) {
         if !tombstones.is_empty() {
-            self.inputs.push(Input { tombstones, at: 0 });
+            self.inputs.push(Input {
+                tombstones,
+                at: 0,
+                opens_after: key.map(<[u8]>::to_vec),
+            });
             self.span.forget();
         }
     }
@@ -148,109 +173,109 @@ impl CompactionRangeDels {
         })
     }
 
-    /// Internal keys at which the inputs' tombstones begin to act, ascending: places at which an
-    /// output may be cut although no entry stands there.
-    pub fn starts(&self) -> Vec<Vec<u8>> {
-        let mut starts = Vec::new();
-        for Input { tombstones, .. } in &self.inputs {
-            for index in 0..tombstones.len() {
-                starts.push(match tombstones.start(index) {
-                    Place::At(key, tag) => keys::internal_key(key, tag),
-                    Place::Before(key) => {
-                        let fragment = tombstones.get(index);
-                        let seqno = fragment.seqnos.first().copied().unwrap_or(0);
-                        let tag = keys::pack_tag(seqno, ValueType::RangeDeletion as u8);
-                        keys::internal_key(&[key, fragment.timestamp(0)].concat(), tag)
-                    }
-                });
-            }
-        }
-        starts.sort_by(|a, b| self.comparator.compare_internal(a, b));
-        starts
-    }
-
     /// The tombstones that belong into an output file, in the order of its block: by start
     /// ascending, then by sequence number descending.
+    ///
+    /// They are written whole, as fragments over all tombstones that reach into the file, and act
+    /// within the file's bounds only; every file they reach has them. So does RocksDB.
     pub fn output(&self, bounds: &OutputBounds<'_>) -> Vec<OutputTombstone> {
-        let clipped = self.clipped(bounds);
-        let inputs = clipped.iter().map(|t| RangeTombstone {
-            start: &t.start,
-            end: &t.end,
-            seqno: t.seqno,
+        let c = &self.comparator;
+        let (lower, upper) = (bounds.lower, bounds.upper);
+        let less = |a: &[u8], b: &[u8]| c.compare_internal(a, b) == Ordering::Less;
+        if let (Some(lower), Some(upper)) = (lower, upper)
+            && less(upper, lower)
+        {
+            return Vec::new();
+        }
+        let reaching = self.reaching(bounds);
+        let ranges = reaching.iter().map(|(start, end, seqno)| RangeTombstone {
+            start,
+            end,
+            seqno: *seqno,
         });
-        let list =
-            FragmentedTombstones::build_for_snapshots(&self.comparator, inputs, &self.snapshots);
+        let list = FragmentedTombstones::build_for_snapshots(c, ranges, &self.snapshots);
+        let end_tag = keys::pack_tag(MAX_SEQUENCE, ValueType::RangeDeletion as u8);
         let mut out = Vec::new();
         for fragment in list.iter() {
             for (i, &seqno) in fragment.seqnos.iter().enumerate() {
                 let timestamp = fragment.timestamp(i);
-                if self.is_obsolete(seqno, timestamp, bounds) {
+                let (start, end) = (
+                    [fragment.start, timestamp].concat(),
+                    [fragment.end, timestamp].concat(),
+                );
+                let tag = keys::pack_tag(seqno, ValueType::RangeDeletion as u8);
+                let mut smallest = keys::internal_key(&start, tag);
+                let mut largest = keys::internal_key(&end, end_tag);
+                if let Some(lower) = lower {
+                    if !less(lower, &largest) {
+                        continue;
+                    }
+                    let bare = c.strip_timestamp(keys::user_key(lower));
+                    if c.compare_without_timestamp(&start, true, bare, false) == Ordering::Less {
+                        smallest = keys::internal_key(&[bare, timestamp].concat(), tag);
+                    }
+                }
+                if upper.is_some_and(|u| less(u, &smallest)) {
+                    return out;
+                }
+                if let Some(lower) = lower.filter(|l| less(&smallest, l)) {
+                    smallest = lower.to_vec();
+                }
+                if let Some(upper) = upper.filter(|u| less(u, &largest)) {
+                    largest = upper.to_vec();
+                }
+                let is_settled = seqno <= bounds.settled_up_to
+                    && (timestamp.is_empty() || is_history(c, timestamp, self.history.as_deref()));
+                if is_settled && bounds.drops_settled {
                     continue;
                 }
                 out.push(OutputTombstone {
-                    start: [fragment.start, timestamp].concat(),
-                    end: [fragment.end, timestamp].concat(),
+                    start,
+                    end,
                     seqno,
+                    smallest,
+                    largest,
+                    is_settled,
                 });
             }
         }
         out
     }
 
-    fn is_obsolete(
-        &self,
-        seqno: SequenceNumber,
-        timestamp: &[u8],
-        bounds: &OutputBounds<'_>,
-    ) -> bool {
-        bounds.drop_up_to.is_some_and(|oldest| seqno <= oldest)
-            && (timestamp.is_empty()
-                || is_history(&self.comparator, timestamp, self.history.as_deref()))
-    }
-
-    /// All tombstones of all inputs, as far as they lie within the bounds.
-    fn clipped(&self, bounds: &OutputBounds<'_>) -> Vec<OutputTombstone> {
-        let comparator = &self.comparator;
-        let less = |a: &[u8], b: &[u8]| {
-            comparator.compare_without_timestamp(a, false, b, false) == Ordering::Less
-        };
+    /// Start, end and number of all tombstones of the inputs that reach between the bounds, as far as
+    /// their files let them act.
+    fn reaching(&self, bounds: &OutputBounds<'_>) -> Vec<(Vec<u8>, Vec<u8>, SequenceNumber)> {
+        let c = &self.comparator;
+        let lower = bounds.lower.map(|l| c.strip_timestamp(keys::user_key(l)));
         let mut out = Vec::new();
-        for Input { tombstones, .. } in &self.inputs {
-            let first = bounds
-                .lower
-                .map_or(0, |k| tombstones.first_ending_after(&Place::Before(k)));
+        'inputs: for Input {
+            tombstones,
+            opens_after,
+            ..
+        } in &self.inputs
+        {
+            if let (Some(next), Some(after)) = (bounds.next, opens_after)
+                && c.compare_internal(next, after) != Ordering::Greater
+            {
+                continue;
+            }
+            let first = lower.map_or(0, |l| tombstones.first_ending_after(&Place::Before(l)));
             for index in first..tombstones.len() {
-                let mut start = tombstones.start(index).bare_key(comparator);
-                let mut end = tombstones.end(index).bare_key(comparator);
-                if let Some(lower) = bounds.lower.filter(|l| less(start, l)) {
-                    start = lower;
-                }
-                if let Some(upper) = bounds.upper {
-                    let beyond = if bounds.shares_upper {
-                        less(upper, start)
-                    } else {
-                        !less(start, upper)
-                    };
-                    if beyond {
-                        break;
-                    }
-                    // Versions of the bound in this file are deleted too, so the range must go on
-                    // behind it; the file's largest key, which is one of them, limits it.
-                    if !bounds.shares_upper && less(upper, end) {
-                        end = upper;
-                    }
-                }
-                if !less(start, end) {
+                let (from, to) = (tombstones.start(index), tombstones.end(index));
+                let (start, end) = (from.bare_key(c), to.bare_key(c));
+                if c.compare_without_timestamp(start, false, end, false) != Ordering::Less {
                     continue;
                 }
                 let fragment = tombstones.get(index);
                 for (i, &seqno) in fragment.seqnos.iter().enumerate() {
                     let timestamp = fragment.timestamp(i);
-                    out.push(OutputTombstone {
-                        start: [start, timestamp].concat(),
-                        end: [end, timestamp].concat(),
-                        seqno,
-                    });
+                    let (start, end) = ([start, timestamp].concat(), [end, timestamp].concat());
+                    let begin = tombstones.begin(index, i);
+                    let is_behind = |u| c.compare_internal(&begin, u) == Ordering::Greater;
+                    if bounds.upper.is_some_and(is_behind) {
+                        continue 'inputs;
+                    }
+                    out.push((start, end, seqno));
                 }
             }
         }
@@ -268,7 +293,7 @@ impl CompactionRangeDels {
     fn relocate(&mut self, place: &Place<'_>) {
         let mut around = Around::default();
         self.seqnos.clear();
-        for Input { tombstones, at } in &mut self.inputs {
+        for Input { tombstones, at, .. } in &mut self.inputs {
             let Some(fragment) = around.narrow(tombstones, at, place, &self.comparator) else {
                 continue;
             };

@@ -24,7 +24,7 @@ mod span;
 mod tests;
 mod truncated;
 
-pub use compaction::{CompactionRangeDels, OutputBounds, OutputTombstone};
+pub use compaction::{CompactionRangeDels, OutputBounds, OutputTombstone, before_versions};
 pub use coverage::{CoverageCursor, ReadBound};
 pub use fragments::{Fragment, FragmentedTombstones, RangeTombstone};
 pub use place::{Place, PlaceBuf};

@@ -332,26 +332,33 @@ fn output_files_together_hide_from_every_snapshot_what_the_inputs_hid() {
             )));
         }
         let cut = random.key();
-        let drop_up_to = [
-            None,
-            Some(snapshots.first().copied().unwrap_or(MAX_SEQUENCE)),
-        ][random.below(2) as usize];
+        let cut = before_versions(&Comparator::Bytewise, &cut);
+        let oldest = snapshots.first().copied().unwrap_or(MAX_SEQUENCE);
+        let drop_up_to = [None, Some(oldest)][random.below(2) as usize];
         let bounds = |lower, upper| OutputBounds {
             lower,
             upper,
-            shares_upper: false,
-            drop_up_to,
+            next: None,
+            settled_up_to: oldest,
+            drops_settled: drop_up_to.is_some(),
         };
         let first = dels.output(&bounds(None, Some(&cut)));
         let second = dels.output(&bounds(Some(&cut), None));
+        let order = |a: &[u8], b: &[u8]| Comparator::Bytewise.compare_internal(a, b);
         for t in &first {
-            assert!(t.start < t.end && t.end <= cut, "seed {seed:#x}");
+            assert!(t.start < t.end, "seed {seed:#x}");
+            assert!(order(&t.smallest, &cut).is_lt(), "seed {seed:#x}");
+            assert!(order(&t.largest, &cut).is_le(), "seed {seed:#x}");
         }
-        assert!(second.iter().all(|t| t.start >= cut));
+        for t in &second {
+            assert!(order(&t.smallest, &cut).is_ge(), "seed {seed:#x}");
+        }
+        // What they do within the bounds.
+        let user = |key: &[u8]| keys::user_key(key).to_vec();
         let out: Vec<Raw> = first
             .into_iter()
             .chain(second)
-            .map(|t| (t.start, t.end, t.seqno))
+            .map(|t| (user(&t.smallest), user(&t.largest), t.seqno))
             .collect();
         let all = inputs.concat();
         let c = &Comparator::Bytewise;
@@ -376,22 +383,75 @@ fn a_cut_between_versions_of_a_key_leaves_its_tombstone_in_both_files() {
     let mut dels = CompactionRangeDels::new(c.clone(), vec![6]);
     let raw = [(b"a".to_vec(), b"z".to_vec(), 9)];
     dels.add(TruncatedTombstones::whole(build(&c, &raw)));
+    // The first file's largest key is a version of "k", the second's smallest an older one.
+    let largest = keys::internal_key(b"k", keys::pack_tag(5, 1));
+    let smallest = keys::internal_key(b"k", keys::pack_tag(3, 1));
     let first = dels.output(&OutputBounds {
-        upper: Some(b"k"),
-        shares_upper: true,
+        upper: Some(&largest),
         ..OutputBounds::default()
     });
-    assert_eq!(
-        (&first[0].start[..], &first[0].end[..]),
-        (&b"a"[..], &b"z"[..])
-    );
+    let second = dels.output(&OutputBounds {
+        lower: Some(&smallest),
+        ..OutputBounds::default()
+    });
+    for t in [&first[0], &second[0]] {
+        assert_eq!((&t.start[..], &t.end[..]), (&b"a"[..], &b"z"[..]));
+    }
+    assert_eq!(first[0].largest, largest);
+    assert_eq!(second[0].smallest, smallest);
     let list = build(&c, &[(first[0].start.clone(), first[0].end.clone(), 9)]);
-    // The file's largest key is a version of "k".
-    let largest = keys::internal_key(b"k", keys::pack_tag(5, 1));
-    let file = TruncatedTombstones::of_file(list, &first[0].smallest(), &largest);
+    let file = TruncatedTombstones::of_file(list, &first[0].smallest, &largest);
     let mut cursor = CoverageCursor::new(c, MAX_SEQUENCE);
     cursor.push(Some(file));
     assert!(cursor.covers(b"k", 5) && !cursor.covers(b"k", 4) && !cursor.covers(b"l", 1));
+}
+
+#[test]
+fn of_two_files_that_share_a_key_the_first_has_tombstones_from_there_on_if_they_are_newer() {
+    let c = Comparator::Bytewise;
+    let of = |seqno, upper: u64| {
+        let mut dels = CompactionRangeDels::new(c.clone(), vec![]);
+        let raw = [(b"k".to_vec(), b"z".to_vec(), seqno)];
+        dels.add(TruncatedTombstones::whole(build(&c, &raw)));
+        let upper = keys::internal_key(b"k", keys::pack_tag(upper, 1));
+        dels.output(&OutputBounds {
+            upper: Some(&upper),
+            ..OutputBounds::default()
+        })
+        .len()
+    };
+    assert_eq!((of(9, 5), of(4, 5)), (1, 0));
+}
+
+#[test]
+fn fragments_of_a_file_know_only_tombstones_that_reach_into_it() {
+    let c = Comparator::Bytewise;
+    let mut dels = CompactionRangeDels::new(c.clone(), vec![5]);
+    for raw in [
+        (b"a".to_vec(), b"z".to_vec(), 4),
+        (b"m".to_vec(), b"q".to_vec(), 7),
+    ] {
+        dels.add(TruncatedTombstones::whole(build(&c, &[raw])));
+    }
+    let of = |lower: Option<&[u8]>, upper: Option<&[u8]>| -> Vec<Raw> {
+        let limit = |key: &[u8]| before_versions(&c, key);
+        let (lower, upper) = (lower.map(limit), upper.map(limit));
+        let bounds = OutputBounds {
+            lower: lower.as_deref(),
+            upper: upper.as_deref(),
+            ..OutputBounds::default()
+        };
+        let out = dels.output(&bounds).into_iter();
+        out.map(|t| (t.start, t.end, t.seqno)).collect()
+    };
+    let raw = |a: &str, b: &str, n| (a.as_bytes().to_vec(), b.as_bytes().to_vec(), n);
+    assert_eq!(of(None, Some(b"k")), [raw("a", "z", 4)]);
+    assert_eq!(of(None, Some(b"m")), [raw("a", "z", 4)]);
+    assert_eq!(
+        of(Some(b"k"), Some(b"n")),
+        [raw("a", "m", 4), raw("m", "q", 7), raw("m", "q", 4)]
+    );
+    assert_eq!(of(Some(b"r"), None), [raw("a", "z", 4)]);
 }
 
 #[test]
@@ -435,7 +495,8 @@ fn readers_at_a_timestamp_see_tombstones_up_to_it() {
     dels.forget_history_below(encode_u64_timestamp(15).to_vec());
     assert!(dels.should_drop(&key("e", 3), 1) && !dels.should_drop(&key("c", 3), 1));
     let out = dels.output(&OutputBounds {
-        drop_up_to: Some(MAX_SEQUENCE),
+        settled_up_to: MAX_SEQUENCE,
+        drops_settled: true,
         ..OutputBounds::default()
     });
     let ends: Vec<_> = out.iter().map(|t| (&t.start, &t.end, t.seqno)).collect();

@@ -4,8 +4,10 @@
 //! the next file may have lost entries that the tombstone would have hidden, or be newer. The cut is
 //! made between internal keys, because versions of one user key can lie in two files.
 
+use super::compaction::before_versions;
 use super::fragments::{Fragment, FragmentedTombstones};
 use super::place::{Place, PlaceBuf};
+use crate::keys::{self, ValueType};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -95,6 +97,28 @@ impl TruncatedTombstones {
         match &self.upper {
             Some(u) if index + 1 == self.len() => end.earlier(u.get(), self.list.comparator()),
             _ => end,
+        }
+    }
+
+    /// Internal key at which one of a fragment's numbers begins to act: its own, or that of the bound,
+    /// then before any entry of that number.
+    pub fn begin(&self, index: usize, number: usize) -> Vec<u8> {
+        let fragment = self.get(index);
+        let seqno = fragment.seqnos.get(number).copied().unwrap_or(0);
+        let own = [fragment.start, fragment.timestamp(number)].concat();
+        let tag = keys::pack_tag(seqno, ValueType::RangeDeletion as u8);
+        let own = keys::internal_key(&own, tag);
+        let comparator = self.list.comparator();
+        let is_later = |l: &Place<'_>| l.compare(&Place::of_smallest(&own), comparator).is_gt();
+        match self.lower.as_ref().map(PlaceBuf::get) {
+            Some(l) if index == 0 && is_later(&l) => match l {
+                Place::At(key, tag) => {
+                    let tag = keys::pack_tag(keys::tag_sequence(tag), keys::MAX_VALID_TYPE);
+                    keys::internal_key(key, tag)
+                }
+                Place::Before(key) => before_versions(comparator, key),
+            },
+            _ => own,
         }
     }
 

@@ -4,6 +4,7 @@ use super::balance::{Dropped, check_inputs, check_outputs};
 use super::notes::PartDone;
 use super::outputs::Outputs;
 use super::own_readers::described_anew;
+use super::units::add_tombstones;
 use crate::compaction::{Below, CompactionIter, IterSettings};
 use crate::core::{
     DbState, Engine, Family, FamilySettings, FamilyState, JobTimes, Place, ShortDirs, WrittenBy,
@@ -417,16 +418,13 @@ impl Engine {
         let input = MergingIter::new(family.comparator.clone(), self.sources(job)?);
         let snapshots = self.c.snapshots.sequences();
         let mut ranges = CompactionRangeDels::new(family.comparator.clone(), snapshots.clone());
-        for tombstones in plan.input_files().filter_map(|f| f.truncated_tombstones()) {
-            ranges.add(tombstones);
-        }
+        add_tombstones(&mut ranges, plan, &family.comparator);
         let history_low = &family.superversion.load().version.history_low.clone();
         if !history_low.is_empty() {
             ranges.forget_history_below(history_low.clone());
         }
         let oldest = snapshots.first().copied().unwrap_or(MAX_SEQUENCE);
-        range.outputs.drop_up_to = plan.bottommost.then_some(oldest);
-        range.outputs.seen_up_to = oldest;
+        range.outputs.settled_up_to = oldest;
         range.outputs.cut_at_tombstones(&ranges);
         let version = family.superversion.load().version.clone();
         range.outputs.version = Some(version.clone());

@@ -13,6 +13,7 @@ mod own_readers;
 mod pause;
 mod refit;
 mod split;
+mod units;
 
 #[cfg(test)]
 pub(crate) use balance::plant;

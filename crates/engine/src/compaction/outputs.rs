@@ -3,12 +3,15 @@
 #[cfg(test)]
 use super::balance::plant;
 use super::job::CompactionJob;
+use super::units::tombstone_starts;
 use crate::core::{
-    CoveredBytes, CutSides, Engine, FileBounds, Recheck, SeqnoTimes, bottommost_compression_options,
+    CoveredBytes, Engine, FileBounds, Recheck, SeqnoTimes, bottommost_compression_options,
 };
 use crate::picker::OutputCutter;
 use crate::version::{FileSum, NewFile, Version};
-use spanlith_base::range_del::{CompactionRangeDels, OutputBounds, OutputTombstone};
+use spanlith_base::range_del::{
+    CompactionRangeDels, OutputBounds, OutputTombstone, before_versions,
+};
 use spanlith_base::{Result, SequenceNumber, keys};
 use spanlith_env::IoActivity;
 use spanlith_table::TableBuilder;
@@ -29,15 +32,13 @@ pub(super) struct Outputs<'a> {
     ancester_time: u64,
     newest_key_time: u64,
     epoch: u64,
-    /// User key at which the open output begins to be responsible for range tombstones; `None` for
-    /// the first.
+    /// Internal key at which the first output begins to be responsible for range tombstones, `None`
+    /// if it is from the beginning.
     lower: Option<Vec<u8>>,
-    /// User key at which the last output ends to be responsible.
-    upper: Option<&'a [u8]>,
-    /// Range tombstones up to this number hide nothing that is left.
-    pub drop_up_to: Option<SequenceNumber>,
+    /// Internal key at which the last output ends to be responsible.
+    upper: Option<Vec<u8>>,
     /// Every snapshot sees range tombstones up to this number.
-    pub seen_up_to: SequenceNumber,
+    pub settled_up_to: SequenceNumber,
     /// What lies below the output level; asked for range tombstones.
     pub version: Option<Arc<Version>>,
     /// Places where range tombstones begin, from the next one on in descending order.
@@ -59,7 +60,7 @@ impl<'a> Outputs<'a> {
         engine: &'a Engine,
         job: &'a CompactionJob,
         start: Option<&[u8]>,
-        end: Option<&'a [u8]>,
+        end: Option<&[u8]>,
     ) -> Self {
         let plan = &job.plan;
         let files = || plan.inputs.iter().flat_map(|i| &i.1);
@@ -82,8 +83,8 @@ impl<'a> Outputs<'a> {
             .min()
             .unwrap_or_else(|| engine.c.env.clock.now_seconds());
         let epoch = files().map(|f| f.epoch_number).min().unwrap_or(0);
-        let lower = start.map(|key| comparator.strip_timestamp(key).to_vec());
-        let upper = end.map(|key| comparator.strip_timestamp(key));
+        let limit = |key| before_versions(comparator, comparator.strip_timestamp(key));
+        let (lower, upper) = (start.map(limit), end.map(limit));
         Self {
             engine,
             job,
@@ -98,8 +99,7 @@ impl<'a> Outputs<'a> {
             epoch,
             lower,
             upper,
-            drop_up_to: None,
-            seen_up_to: 0,
+            settled_up_to: 0,
             version: None,
             starts: Vec::new(),
             begins_at: None,
@@ -141,9 +141,7 @@ impl<'a> Outputs<'a> {
         }
         let cut = self.cutter.should_cut_before(key, size) && self.open.is_some();
         if cut {
-            let comparator = &self.job.family.comparator;
-            let next = comparator.strip_timestamp(keys::user_key(key));
-            self.finish_file(ranges, Some(next))?;
+            self.finish_file(ranges, Some(key))?;
         }
         if self.open.is_none() {
             self.start_file()?;
@@ -160,11 +158,10 @@ impl<'a> Outputs<'a> {
             return;
         }
         let comparator = &self.job.family.comparator;
-        let (lower, upper) = (self.lower.as_deref(), self.upper);
-        let mut starts = ranges.starts();
+        let (lower, upper) = (self.lower.as_deref(), self.upper.as_deref());
+        let mut starts = tombstone_starts(plan, comparator);
         starts.retain(|start| {
-            let user = keys::user_key(start);
-            let against = |key| comparator.compare_without_timestamp(user, true, key, false);
+            let against = |limit| comparator.compare_internal(start, limit);
             lower.is_none_or(|l| against(l).is_ge()) && upper.is_none_or(|u| against(u).is_lt())
         });
         starts.reverse();
@@ -223,63 +220,21 @@ impl<'a> Outputs<'a> {
     /// Ends the last output; makes one for range tombstones if there is none but for them.
     pub(super) fn finish(&mut self, ranges: &CompactionRangeDels) -> Result<()> {
         self.pass_starts(None, ranges)?;
-        if self.open.is_none() && !ranges.is_empty() {
-            let all = OutputBounds {
-                lower: self.lower.as_deref(),
-                upper: self.upper,
-                drop_up_to: self.drop_up_to,
-                ..OutputBounds::default()
-            };
-            if !ranges.output(&all).is_empty() {
-                self.start_file()?;
-            }
+        if self.open.is_none() && self.done.is_empty() && !ranges.is_empty() {
+            self.start_file()?;
         }
-        self.finish_file(ranges, self.upper)
+        self.finish_file(ranges, None)
     }
 
-    /// Ends the open output with the range tombstones up to where the next begins, if one does.
-    /// `next` has no timestamp.
+    /// Ends the open output, with the range tombstones up to where the next begins: at the internal
+    /// key `next`, if there is one.
     fn finish_file(&mut self, ranges: &CompactionRangeDels, next: Option<&[u8]>) -> Result<()> {
         let Some((mut builder, mut bounds, number, sum)) = self.open.take() else {
             return Ok(());
         };
         bounds.settle(&builder);
         if !ranges.is_empty() {
-            let family = &self.job.family;
-            let comparator = &family.comparator;
-            let ends_with = |next: &[u8]| {
-                let largest = keys::user_key(&bounds.largest);
-                let order = comparator.compare_without_timestamp(next, false, largest, true);
-                order.is_eq()
-            };
-            let has_keys = !bounds.largest.is_empty();
-            let begins_at = self.begins_at.take();
-            let sides = CutSides {
-                begins_at_entry: !self.done.is_empty() && begins_at.is_none(),
-                shares_upper: has_keys && next.is_some_and(ends_with),
-                begins_at: begins_at.as_deref(),
-            };
-            let part = OutputBounds {
-                lower: self.lower.as_deref(),
-                upper: next,
-                shares_upper: sides.shares_upper,
-                drop_up_to: self.drop_up_to,
-            };
-            let plan = &self.job.plan;
-            let version = self.version.as_deref().filter(|_| !plan.bottommost);
-            let mut covered = version.map(|v| CoveredBytes::new(family, v, plan.output_level + 1));
-            for t in ranges.output(&part) {
-                if self.hides_nothing(&t) {
-                    continue;
-                }
-                builder.add_range_tombstone(&t.smallest(), &t.end)?;
-                bounds.add_tombstone(comparator, &t, &sides);
-                if let Some(covered) = &mut covered {
-                    covered.add(&t);
-                }
-            }
-            bounds.covered_bytes = covered.map_or(0, |c| c.total);
-            self.lower = next.map(<[u8]>::to_vec);
+            self.add_tombstones(ranges, next, &mut builder, &mut bounds)?;
         }
         if builder.num_entries() == 0 {
             builder.abandon();
@@ -311,25 +266,79 @@ impl<'a> Outputs<'a> {
         Ok(())
     }
 
-    /// Whether nothing below the output level lies in the range of a tombstone that every snapshot
-    /// sees.
+    /// Adds the range tombstones that an output is responsible for.
+    ///
+    /// That begins where the output does, with an entry or with the tombstone that it was cut at, and
+    /// ends before all versions of the key that the next begins with, or with the last entry if that is
+    /// a version of the same key.
+    #[cold]
+    fn add_tombstones(
+        &mut self,
+        ranges: &CompactionRangeDels,
+        next: Option<&[u8]>,
+        builder: &mut TableBuilder,
+        bounds: &mut FileBounds,
+    ) -> Result<()> {
+        let (family, plan) = (&self.job.family, &self.job.plan);
+        let comparator = &family.comparator;
+        let begins_at = self.begins_at.take();
+        let lower = if self.done.is_empty() {
+            self.lower.clone()
+        } else {
+            begins_at.or_else(|| Some(bounds.smallest.clone()).filter(|s| !s.is_empty()))
+        };
+        let upper = next.map_or_else(
+            || self.upper.clone(),
+            |next| {
+                let (next, last) = (keys::user_key(next), &bounds.largest);
+                let shares = !last.is_empty()
+                    && comparator
+                        .compare_without_timestamp(next, true, keys::user_key(last), true)
+                        .is_eq();
+                Some(match shares {
+                    true => last.clone(),
+                    false => before_versions(comparator, comparator.strip_timestamp(next)),
+                })
+            },
+        );
+        let part = OutputBounds {
+            lower: lower.as_deref(),
+            upper: upper.as_deref(),
+            next,
+            settled_up_to: self.settled_up_to,
+            drops_settled: plan.bottommost,
+        };
+        let version = self.version.as_deref().filter(|_| !plan.bottommost);
+        let mut covered = version.map(|v| CoveredBytes::new(family, v, plan.output_level + 1));
+        for t in ranges.output(&part) {
+            if t.is_settled && self.hides_nothing(&t) {
+                continue;
+            }
+            builder.add_range_tombstone(&t.key(), &t.end)?;
+            bounds.add_tombstone(comparator, &t);
+            if let Some(covered) = &mut covered {
+                covered.add(&t);
+            }
+        }
+        bounds.covered_bytes = covered.map_or(0, |c| c.total);
+        Ok(())
+    }
+
+    /// Whether nothing below the output level lies in the range of a tombstone.
     fn hides_nothing(&self, t: &OutputTombstone) -> bool {
         let level = self.job.plan.output_level;
         let comparator = &self.job.family.comparator;
-        let Some(version) = &self.version else {
+        let Some(version) = self.version.as_deref().filter(|_| level > 0) else {
             return false;
         };
-        let is_settled = t.seqno <= self.seen_up_to && comparator.timestamp_size() == 0;
-        is_settled
-            && level > 0
-            && (level + 1..version.num_levels()).all(|below| {
-                let files = version.files(below);
-                let at = files.partition_point(|f| {
-                    comparator.compare(f.largest_user_key(), &t.start).is_lt()
-                });
-                let next = files.get(at).map(|f| f.smallest_user_key());
-                next.is_none_or(|next| comparator.compare(&t.end, next).is_le())
-            })
+        let (start, end) = (keys::user_key(&t.smallest), keys::user_key(&t.largest));
+        let compare = |a: &[u8], b: &[u8]| comparator.compare_without_timestamp(a, true, b, true);
+        (level + 1..version.num_levels()).all(|below| {
+            let files = version.files(below);
+            let at = files.partition_point(|f| compare(f.largest_user_key(), start).is_lt());
+            let next = files.get(at).map(|f| f.smallest_user_key());
+            next.is_none_or(|next| compare(end, next).is_le())
+        })
     }
 
     /// When the oldest entry was written that may have come into a finished table: only the inputs count

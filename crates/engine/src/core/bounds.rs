@@ -4,21 +4,8 @@ use super::SeqnoTimes;
 use crate::blob::each_reference;
 use crate::version::NewFile;
 use spanlith_base::range_del::OutputTombstone;
-use spanlith_base::{Comparator, MAX_SEQUENCE, ValueType, keys};
+use spanlith_base::{Comparator, ValueType, keys};
 use spanlith_table::{TableBuilder, properties};
-
-/// How a table was cut from its neighbours.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct CutSides<'a> {
-    /// The table was cut from the one before at its first entry, whose key then is the smallest, also
-    /// if a newer range tombstone begins there: the table before covers up to it.
-    pub begins_at_entry: bool,
-    /// The next table begins with an older version of the last user key.
-    pub shares_upper: bool,
-    /// Internal key of the range tombstone at which the table begins, if it begins at none of its
-    /// entries: its tombstones do not act before it.
-    pub begins_at: Option<&'a [u8]>,
-}
 
 /// Key and sequence bounds of a table while it is written.
 ///
@@ -97,46 +84,27 @@ impl FileBounds {
         });
     }
 
-    /// Takes in a range tombstone of the table, after [`Self::settle`]. A cut at an entry leaves the
-    /// bound to the entry that stands there.
-    pub(crate) fn add_tombstone(
-        &mut self,
-        comparator: &Comparator,
-        tombstone: &OutputTombstone,
-        cut: &CutSides<'_>,
-    ) {
-        let (mut smallest, largest) = (tombstone.smallest(), tombstone.largest());
-        if let Some(first) = cut.begins_at {
-            // One that was cut off when it was read ends the table before where it says itself.
-            let was_cut = keys::tag_sequence(keys::tag(first)) != MAX_SEQUENCE;
-            let reaches = || {
-                let (user, first) = (keys::user_key(&smallest), keys::user_key(first));
-                let order = comparator.compare_without_timestamp(user, true, first, true);
-                order.is_le()
-            };
-            if comparator.compare_internal(&smallest, first).is_lt() || (was_cut && reaches()) {
-                smallest = first.to_vec();
-            }
-        }
+    /// Takes in a range tombstone of the table, after [`Self::settle`].
+    pub(crate) fn add_tombstone(&mut self, comparator: &Comparator, tombstone: &OutputTombstone) {
+        let (smallest, largest) = (&tombstone.smallest, &tombstone.largest);
         if !self.any {
             self.any = true;
-            self.smallest = smallest;
-            self.largest = largest;
+            self.smallest.clone_from(smallest);
+            self.largest.clone_from(largest);
             self.smallest_seqno = tombstone.seqno;
             self.largest_seqno = tombstone.seqno;
             return;
         }
         self.smallest_seqno = self.smallest_seqno.min(tombstone.seqno);
         self.largest_seqno = self.largest_seqno.max(tombstone.seqno);
-        if !cut.begins_at_entry
-            && comparator
-                .compare_internal(&smallest, &self.smallest)
-                .is_lt()
+        if comparator
+            .compare_internal(smallest, &self.smallest)
+            .is_lt()
         {
-            self.smallest = smallest;
+            self.smallest.clone_from(smallest);
         }
-        if !cut.shares_upper && comparator.compare_internal(&largest, &self.largest).is_gt() {
-            self.largest = largest;
+        if comparator.compare_internal(largest, &self.largest).is_gt() {
+            self.largest.clone_from(largest);
         }
     }
 

@@ -6,6 +6,7 @@
 
 use super::family::Family;
 use crate::version::{FileMeta, Version};
+use spanlith_base::keys;
 use spanlith_base::range_del::OutputTombstone;
 use std::sync::Arc;
 
@@ -34,14 +35,21 @@ impl<'a> CoveredBytes<'a> {
         }
     }
 
-    /// Takes in the next tombstone, by start ascending. Of several over one range the first counts.
+    /// Takes in the next tombstone, by start ascending. Of several over one range the first counts,
+    /// and of each what lies within the bounds of its table.
     pub(crate) fn add(&mut self, tombstone: &OutputTombstone) {
         if self.last_start.as_ref() == Some(&tombstone.start) {
             return;
         }
         self.last_start = Some(tombstone.start.clone());
-        let size = self.size(&tombstone.smallest(), &tombstone.largest(), MARGIN);
-        self.total = self.total.saturating_add(size);
+        let (start, end) = (&tombstone.smallest, &tombstone.largest);
+        let c = &self.family.comparator;
+        let order =
+            c.compare_without_timestamp(keys::user_key(start), true, keys::user_key(end), true);
+        // Versions of one key lie in this level only.
+        if order.is_lt() {
+            self.total = self.total.saturating_add(self.size(start, end, MARGIN));
+        }
     }
 
     /// Bytes between two internal keys. Files at the ends count half if they are less than `margin` of all; 0

@@ -380,7 +380,8 @@ impl Engine {
         let Some(edit) = self.take_log_ends(&[]) else {
             return Ok(());
         };
-        self.append_edits(&mut manifest, vec![edit])
+        // RocksDB writes nothing here: the next open is to number its files as after RocksDB.
+        self.append_records(&mut manifest, vec![edit])
     }
 
     /// Says how much of the MANIFEST is durable now. Requires: the manifest token.
@@ -402,13 +403,24 @@ impl Engine {
         mut records: Vec<VersionEdit>,
     ) -> Result<()> {
         let next_file = self.next_file.load(Ordering::Relaxed);
+        for edit in &mut records {
+            edit.next_file_number = Some(next_file);
+        }
+        self.append_records(manifest, records)
+    }
+
+    /// As [`Self::append_edits`], without the number of the next file.
+    fn append_records(
+        &self,
+        manifest: &mut ManifestState,
+        mut records: Vec<VersionEdit>,
+    ) -> Result<()> {
         let Some(writer) = &mut manifest.writer else {
             return Ok(());
         };
         let durable = writer.synced_len();
         let mark = (self.c.evidence.evidence && durable > 0).then_some(durable);
         for edit in &mut records {
-            edit.next_file_number = Some(next_file);
             edit.manifest_mark = mark;
         }
         let written = records

@@ -49,7 +49,7 @@ pub use superversion::SuperVersion;
 pub(crate) use throttle::{DelayController, StallCondition, StallInput, stall_condition};
 
 pub(crate) use background_error::{Place, is_lack};
-pub(crate) use bounds::{CutSides, FileBounds};
+pub(crate) use bounds::FileBounds;
 pub(crate) use covered_bytes::CoveredBytes;
 pub(crate) use engine::{Components, Engine, gate};
 pub(crate) use families::{FamilyRequest, family_paths};

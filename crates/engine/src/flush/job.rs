@@ -7,8 +7,8 @@
 use crate::compaction::plant;
 use crate::compaction::{CompactionIter, IterSettings, check_memtables, check_outputs};
 use crate::core::{
-    CoveredBytes, CutSides, DbState, Engine, Family, FamilyEdit, FamilySettings, FamilyState,
-    FileBounds, Immutable, Place, Recheck, WrittenBy, panicked,
+    CoveredBytes, DbState, Engine, Family, FamilyEdit, FamilySettings, FamilyState, FileBounds,
+    Immutable, Place, Recheck, WrittenBy, panicked,
 };
 use crate::filter::{FilterContext, TableCreation, protective_filter};
 use crate::flush::notes::FlushNote;
@@ -467,8 +467,8 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewFile>>
         let superversion = family.superversion.load_full();
         let mut covered = CoveredBytes::new(family, &superversion.version, 0);
         for t in &tombstones {
-            builder.add_range_tombstone(&t.smallest(), &t.end)?;
-            meta.add_tombstone(&family.comparator, t, &CutSides::default());
+            builder.add_range_tombstone(&t.key(), &t.end)?;
+            meta.add_tombstone(&family.comparator, t);
             covered.add(t);
         }
         meta.covered_bytes = covered.total;

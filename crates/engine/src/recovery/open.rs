@@ -197,7 +197,8 @@ impl Logs {
         let newest = recovered.families.iter().map(|f| f.log_number).max();
         // No overflow: file numbers leave the two highest bits free.
         let used = [newest.unwrap_or(0), recovered.min_log_number, highest];
-        let next_file = used.into_iter().fold(recovered.next_file, u64::max) + 1;
+        // As RocksDB counts: the MANIFEST's number is taken for one in use, and so is the next.
+        let next_file = used.into_iter().fold(recovered.next_file + 1, u64::max) + 1;
         if next_file > FILE_NUMBER_MAX - NUMBERS_LEFT {
             let text = format!("file number {next_file} leaves none for files to come");
             return Err(Error::corruption(text));

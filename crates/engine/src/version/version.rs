@@ -525,22 +525,20 @@ impl Version {
         l.files[l.overlapping_range(begin, end)].to_vec()
     }
 
-    /// Whether any file of a level overlaps a closed range of user keys.
+    /// Whether any file of a level overlaps a closed range of user keys. One that ends before its largest
+    /// user key, at the end of a range tombstone, overlaps that key too, as in RocksDB.
     pub fn overlaps(&self, level: usize, begin: &[u8], end: &[u8]) -> bool {
         let Some(l) = self.levels.get(level) else {
             return false;
         };
         let c = &self.comparator;
-        let starts_in_range =
-            |f: &FileMeta| order(c, f.smallest_user_key(), end) != Ordering::Greater;
+        let starts_in_range = |f: &FileMeta| order(c, f.smallest_user_key(), end).is_le();
+        let ends_before = |f: &FileMeta| order(c, f.largest_user_key(), begin).is_lt();
         if level == 0 {
-            return l
-                .files
-                .iter()
-                .any(|f| starts_in_range(f) && !file_is_before(c, f, begin));
+            return (l.files.iter()).any(|f| starts_in_range(f) && !ends_before(f));
         }
-        l.find_file_for_user_key(begin)
-            .is_some_and(|i| starts_in_range(&l.files[i]))
+        let first = l.files.partition_point(|f| ends_before(f));
+        l.files.get(first).is_some_and(|f| starts_in_range(f))
     }
 
     /// Whether something older than what lies in `level` may hold keys of the range: any overlapping

@@ -1,8 +1,12 @@
 //! Range deletion: reads at every snapshot, in both directions, over memtables, tables and levels,
 //! through flushes, compactions and reopening.
 
-use spanlith::options::CfOptions;
-use spanlith::{Db, ErrorKind, ReadOptions, Snapshot, StringAppend, WriteBatch};
+use spanlith::options::{BlockBasedTableOptions, CfOptions};
+use spanlith::{
+    BottommostCompaction, CompactRangeOptions, Db, ErrorKind, ReadOptions, Snapshot, StringAppend,
+    WriteBatch,
+};
+use spanlith_env::{Env, MemFs};
 use spanlith_testkit::{Rng, seed, test_name};
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -183,6 +187,71 @@ fn reads_agree_with_a_model_through_range_deletions_flushes_and_compactions() {
     snapshots.clear();
     db.default_cf().compact_range(None, None).unwrap();
     check(&db, &model, None, &mut rng);
+}
+
+/// Outputs are cut between versions of one key that snapshots keep, range tombstones begin and end
+/// there, and tables with parts of them are compacted again and again.
+#[test]
+fn tombstones_survive_cuts_between_versions_of_the_key_they_begin_at() {
+    let first = seed(test_name!());
+    for round in 0..12 {
+        let mut rng = Rng::new(first + round);
+        let (env, ..) = Env::test(Arc::new(MemFs::new()), 1);
+        let mut cf = CfOptions::default();
+        cf.target_file_size_base = *rng.pick(&[1, 300, 1000, 3000]);
+        cf.level_compaction_dynamic_level_bytes = rng.one_in(2);
+        cf.num_levels = *rng.pick(&[3, 4, 7]);
+        cf.disable_auto_compactions = true;
+        let mut table = BlockBasedTableOptions::default();
+        table.block_size = 64;
+        let builder = Db::builder("/db").create_if_missing(true).env(env);
+        let builder = builder.no_info_log().table_options(table);
+        let db = builder.cf_options(cf).open().unwrap();
+        let cf = db.default_cf();
+        let mut model = Model::new();
+        let mut snapshots: Vec<(Snapshot, Model)> = Vec::new();
+        for step in 0..200 {
+            let k = key(rng.below(6));
+            match rng.weighted(&[9, 3, 3, 3, 2]) {
+                0 => {
+                    let v = format!("{step}").repeat(*rng.pick(&[1, 30, 300]));
+                    cf.put(&k, &v).unwrap();
+                    model.insert(k, v.into_bytes());
+                }
+                1 => {
+                    let n = rng.below(6);
+                    let (b, e) = (key(n), key(n + 1 + rng.below(3)));
+                    cf.delete_range(&b, &e).unwrap();
+                    erase(&mut model, &b, &e);
+                }
+                2 => {
+                    snapshots.push((db.snapshot(), model.clone()));
+                    if snapshots.len() > 5 {
+                        snapshots.swap_remove(rng.index(6));
+                    }
+                }
+                3 => cf.flush(true).unwrap(),
+                _ => {
+                    let n = rng.below(6);
+                    let (b, e) = (key(n), key(n + 1 + rng.below(3)));
+                    let mut o = CompactRangeOptions::default();
+                    o.bottommost = BottommostCompaction::Force;
+                    o.change_level = rng.one_in(3);
+                    o.target_level = Some(1 + rng.index(2));
+                    let begin = rng.one_in(2).then_some(&b[..]);
+                    let end = rng.one_in(2).then_some(&e[..]);
+                    // What cannot be put into another level stays where it is.
+                    let done = cf.compact_range_opt(begin, end, &o);
+                    assert!(done.is_ok() || o.change_level, "{done:?}");
+                    check(&db, &model, None, &mut rng);
+                    for (snapshot, then) in &snapshots {
+                        check(&db, then, Some(snapshot), &mut rng);
+                    }
+                }
+            }
+        }
+        snapshots.clear();
+    }
 }
 
 fn rows(db: &Db, options: ReadOptions) -> Vec<String> {

@@ -198,7 +198,7 @@ tuning! {
     /// Files in level 0 at which writes stop; the slowdown is half of it.
     stop = [36, 6, 20];
     /// Size of an output file.
-    file = [1 << 20, 4 << 10, 16 << 10, 64 << 10];
+    file = [1 << 20, 4 << 10, 16 << 10, 64 << 10, 1, 300];
     /// Size of level 1.
     base = [1 << 20, 16 << 10, 64 << 10, 256 << 10];
     /// Growth from level to level.

@@ -149,8 +149,9 @@ impl Footer {
             ));
         }
         if format_version > 7 {
-            return Err(Error::not_supported(format!(
-                "table format version {format_version} is unknown"
+            // A flipped bit as likely as a later release: RocksDB's words for both.
+            return Err(Error::corruption(format!(
+                "Corrupt or unsupported format_version {format_version}"
             )));
         }
         let kind = ChecksumKind::from_byte(f.first().copied().unwrap_or(u8::MAX))?;

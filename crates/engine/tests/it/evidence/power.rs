@@ -142,7 +142,7 @@ fn a_log_that_is_gone_from_before_a_later_one_is_missed() {
     image.delete(oldest).unwrap();
     let e = setup.look(image.process_crash_clone()).unwrap_err();
     let name = oldest.file_stem().unwrap().to_string_lossy().into_owned();
-    let text = format!("Corruption: log {name} is gone, which MANIFEST 000004 says recovery needs");
+    let text = format!("Corruption: log {name} is gone, which MANIFEST 000005 says recovery needs");
     assert!(e.to_string().starts_with(&text), "{e}");
     // Who asks for it gets what is left, and a copy without any log is one of what was flushed.
     let mut lenient = setup.clone();
