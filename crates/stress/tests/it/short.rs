@@ -92,15 +92,18 @@ fn a_get_that_a_damaged_filter_denies_is_a_wrong_answer_and_no_error_of_a_read()
         ..Wanted::default()
     };
     let mut plan = damage(3, wanted);
-    (plan.only, plan.per_image) = (Some(0), 2_000);
-    let report = run_damage(&plan, |_| {});
-    assert!(report.broken > 0);
-    let mut failures = report.failures.iter();
-    assert!(
-        failures.any(|f| f.contains("contradiction: point read of ")),
-        "{:#?}",
-        report.failures
-    );
+    plan.per_image = 2_000;
+    let mut seen = Vec::new();
+    // Not all images have filters.
+    let is_caught = (0..20).any(|image| {
+        plan.only = Some(image);
+        let report = run_damage(&plan, |_| {});
+        let mut failures = report.failures.iter();
+        let caught = failures.any(|f| f.contains("contradiction: point read of "));
+        seen.extend(report.failures);
+        caught
+    });
+    assert!(is_caught, "{seen:#?}");
 }
 
 #[test]
