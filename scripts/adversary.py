@@ -344,7 +344,9 @@ class Program:
                 getattr(lib, "readoptions_set_" + name)(o, value)
                 said.append(name)
         if self.prefix != "none":
-            how = r.choice(["total_order_seek", "total_order_seek", "auto_prefix_mode"])
+            # In another order keys of one prefix do not stand together, and RocksDB leaves some out.
+            automatic = "auto_prefix_mode" if self.order == "bytes" else "total_order_seek"
+            how = r.choice(["total_order_seek", "total_order_seek", automatic])
             getattr(lib, "readoptions_set_" + how)(o, 1)
             said.append(how)
             # A prefix of what has none means nothing.
@@ -450,7 +452,8 @@ class Program:
 
     def multi_get(self):
         o, said, _ = self.read_options()
-        if self.rng.random() < 0.2:
+        # Who is left out depends on which file a value lies in.
+        if self.exact and self.rng.random() < 0.2:
             said.append(self.rng.choice([0, 5, 20, 1000]))
             self.lib.readoptions_set_value_size_soft_limit(o, said[-1])
         keys, form = [self.key() for _ in range(self.rng.randrange(8))], self.rng.randrange(3)
@@ -476,8 +479,11 @@ class Program:
         value = lent(self.lib.iter_value(it, C.byref(length)), length.value)
         return shown(key) + "=" + shown(value)
 
-    def move(self, it):
+    def move(self, it, said=()):
         move, key = self.rng.choice(["first", "last", "seek", "seek_for_prev", "next", "next", "next", "prev"]), b""
+        if move == "last" and "same prefix" in said:
+            # RocksDB, passing over many hidden entries, asks filters for the prefix of one of these and ends.
+            move = "first"
         if move in ("seek", "seek_for_prev"):
             key = self.key()
             getattr(self.lib, "iter_" + move)(it, key, len(key))
@@ -491,12 +497,13 @@ class Program:
         if not self.iterators or (len(self.iterators) < 3 and self.rng.random() < 0.5):
             (name, h), (o, said, held), which = self.family(), self.read_options(True), self.rng.randrange(1000)
             it = self.lib.create_iterator_cf(self.db, o, h)
-            self.iterators[which] = (it, o, held)
+            self.iterators[which] = (it, o, held, said)
             self.show("iterator", which, name, said, self.state(it))
             return
         which = self.rng.choice(list(self.iterators))
         for _ in range(self.rng.randrange(1, 8)):
-            self.show(which, self.move(self.iterators[which][0]))
+            it, _, _, said = self.iterators[which]
+            self.show(which, self.move(it, said))
         if self.rng.random() < 0.1:
             self.show(which, "refresh", self.call("iter_refresh", self.iterators[which][0])[1])
             self.lib.iter_seek_to_first(self.iterators[which][0])
@@ -504,13 +511,15 @@ class Program:
         if self.rng.random() < 0.1:
             self.lib.iter_destroy(self.iterators.pop(which)[0])
 
-    def walk(self, it):
+    def walk(self, it, said):
         self.lib.iter_seek_to_first(it)
         there, back = [], []
         while self.lib.iter_valid(it):
             there.append(self.state(it))
             self.lib.iter_next(it)
         self.show("there", len(there), there[:8], hashlib.md5(repr(there).encode()).hexdigest(), self.state(it))
+        if "same prefix" in said:
+            return
         self.lib.iter_seek_to_last(it)
         while self.lib.iter_valid(it):
             back.append(self.state(it))
@@ -521,7 +530,7 @@ class Program:
         (name, h), (o, said, _held) = self.family(), self.read_options(True)
         it = self.lib.create_iterator_cf(self.db, o, h)
         self.show("scan", name, said)
-        self.walk(it)
+        self.walk(it, said)
         self.lib.iter_destroy(it)
 
     def fill(self, kind, batch):
@@ -572,9 +581,9 @@ class Program:
         base = self.lib.create_iterator_cf(self.db, o, h)
         it = self.lib.writebatch_wi_create_iterator_with_base_cf_readopts(batch, base, h, o)
         self.show("indexed scan", name, said)
-        self.walk(it)
+        self.walk(it, said)
         for _ in range(6):
-            self.show(self.move(it))
+            self.show(self.move(it, said))
         self.lib.iter_destroy(it)
         if self.rng.random() < 0.7:
             self.show("write", self.call("write_writebatch_wi", self.db, self.writing, batch)[1])
@@ -619,7 +628,9 @@ class Program:
             kept, h = self.families, self.rng.choice(self.dropped)
             self.families = {b"(dropped)": h}
             self.rng.choice([self.get, self.multi_get, self.scan, self.sizes, self.flush])()
-            self.show("entries", taken(self.lib.property_value_cf(self.db, h, b"rocksdb.estimate-num-keys")))
+            if self.exact:
+                count = self.lib.property_value_cf(self.db, h, b"rocksdb.estimate-num-keys")
+                self.show("entries", taken(count))
             self.families = kept
 
     def beside(self):

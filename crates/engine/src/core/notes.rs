@@ -142,21 +142,37 @@ fn place_seed(place: &NotePlace<'_>) -> u32 {
     crc32c_append(seed, &place.offset.to_le_bytes())
 }
 
+/// The log data of a batch that may be a note: the mark stands in it, and nothing beside it.
+fn blob_of(rep: &[u8]) -> Option<&[u8]> {
+    // A look at the mark first: most batches are no notes.
+    if !rep.get(MARK_AT..)?.starts_with(MARK) {
+        return None;
+    }
+    let mut iter = BatchIter::new(rep).ok()?;
+    let Some(Ok(BatchOp::LogData { blob })) = iter.next() else {
+        return None;
+    };
+    iter.next().is_none().then_some(blob)
+}
+
 impl Note {
     /// The note that the batch `rep` is, if it is one of this database, at this place.
     pub(crate) fn of_batch(rep: &[u8], place: &NotePlace<'_>) -> Option<Self> {
-        // A look at the mark first: most batches are no notes.
-        if !rep.get(MARK_AT..)?.starts_with(MARK) {
-            return None;
-        }
-        let mut iter = BatchIter::new(rep).ok()?;
-        let Some(Ok(BatchOp::LogData { blob })) = iter.next() else {
-            return None;
+        Self::parse(blob_of(rep)?, place)
+    }
+
+    /// Whether a batch is the opening record of a log, but of another database's. The record of the log
+    /// has a checksum of its own, so that damage does not look so.
+    pub(crate) fn opens_another(rep: &[u8], db_id: &str) -> bool {
+        let body = blob_of(rep).and_then(|blob| blob.get(BODY_AT..));
+        let is_opening =
+            body.is_some_and(|b| b.len() == OPENING_LEN && b.first() == Some(&OPENING));
+        let place = NotePlace {
+            db_id,
+            log: 0,
+            offset: 0,
         };
-        match iter.next() {
-            None => Self::parse(blob, place),
-            Some(_) => None,
-        }
+        is_opening && Self::of_batch(rep, &place).is_none()
     }
 
     /// The note in log data.

@@ -115,9 +115,8 @@ impl Engine {
         let mut settings = settings.with_prefix_extractor(now.prefix_extractor.clone());
         settings.levels.has_compaction_filter = now.levels.has_compaction_filter;
         if let Some(at) = leader.slot(family.id) {
+            // A memtable that is full by the new size is sealed by the write after the next to it.
             leader.slots[at].limit = limit;
-            // A memtable that is full by the new size is sealed by the next write.
-            leader.touched.push(at);
         }
         let mut state = self.state.lock();
         if let Some(f) = state.family_mut(family.id) {

@@ -92,17 +92,14 @@ struct Run<'k, 'a, 'o> {
     batch: &'o [(u64, u32)],
     /// Keys without an answer yet.
     open: Keys,
-    /// Keys that wait, under a range tombstone, for the end of all places.
-    parked: Keys,
     /// As `lookups`, for tables; filled before the first.
     gets: [TableGet<'k>; BATCH],
     sink: &'o mut Sink<'a>,
     found: u64,
     value_bytes: u64,
     value_bytes_max: u64,
-    /// There is such a limit: as in RocksDB, a key under a range tombstone then has its answer only if a
-    /// memtable or the next table holds an entry of it, or else behind all places, so that it may be among those
-    /// that the limit leaves out.
+    /// There is such a limit: as in RocksDB, a key under a range tombstone then has its answer only where an
+    /// entry of it is found, or behind all places, so that it may be among those that the limit leaves out.
     waits: bool,
 }
 
@@ -130,7 +127,6 @@ impl SuperVersion {
             met_ranges: false,
             batch: &[],
             open: 0,
-            parked: 0,
             gets: [const { TableGet::NONE }; BATCH],
             sink: &mut *sink,
             found: 0,
@@ -204,7 +200,6 @@ impl<'k, 'a, 'o> Run<'k, 'a, 'o> {
         }
         self.open = between(&(0..batch.len()));
         let mut visited = self.visit_places();
-        self.open |= std::mem::take(&mut self.parked);
         // What no place decided is absent, or has operands without a base.
         for n in each(self.open) {
             if visited.is_err() {
@@ -497,15 +492,6 @@ impl<'k, 'a, 'o> Run<'k, 'a, 'o> {
                 }
             }
         }
-        self.finish_done(keys)?;
-        if self.waits {
-            for n in each(keys & self.open) {
-                if self.lookups[n].is_covered() {
-                    self.open &= !(1 << n);
-                    self.parked |= 1 << n;
-                }
-            }
-        }
-        Ok(())
+        self.finish_done(keys)
     }
 }

@@ -31,6 +31,8 @@ pub(super) struct Known {
     pub is_used: bool,
     /// Damage to synced bytes ends the open.
     pub refuses: bool,
+    /// The MANIFEST is ours and names the database: opening records can be told from those of others.
+    pub names_database: bool,
     /// Logs that will not grow, and how many bytes of them were synced.
     pub ends: BTreeMap<FileNumber, u64>,
     /// Logs that a recovery cut, and where.

@@ -229,6 +229,7 @@ impl Known {
         Self {
             is_used: request.evidence.evidence && !request.options.best_efforts_recovery,
             refuses: request.evidence.synced_log_damage == SyncedLogDamage::Refuse,
+            names_database: recovered.is_marked && recovered.db_id.is_some(),
             ends: tracked.chain(ends).collect(),
             cuts: recovered.log_cuts.clone(),
             oldest_log: Some(recovered.oldest_log).filter(|&n| n > 0 && n >= logs.first),

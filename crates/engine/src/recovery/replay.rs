@@ -30,6 +30,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+/// Number of the log that a new database begins with.
+const NEW_DATABASE_LOG: u64 = 4;
+
 /// What the logs held.
 pub(super) struct Replayed {
     /// What each family got, by id.
@@ -256,6 +259,24 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
+    /// Whether a log begins as one of another database. A record that was copied from there, as one copies
+    /// updates, can stand first only where none of our own does: in the log of a new database.
+    fn is_of_another(&self, number: u64, record: &[u8]) -> bool {
+        let known = self.known;
+        let follows = number > NEW_DATABASE_LOG && known.is_used && known.names_database;
+        follows && Note::opens_another(record, &self.engine.c.db_id)
+    }
+
+    /// A log was made by another database: what it holds was never written here.
+    fn judge_foreign(&mut self, log: u64, path: &Path) -> Result<()> {
+        let text = format!("log {log:06} begins with the opening record of another database");
+        if self.known.refuses && !self.decider.passes_over_proven() {
+            return Err(Error::corruption(text).with_path(path).with_offset(0));
+        }
+        self.engine.c.log.warn(format_args!("{text}"));
+        Ok(())
+    }
+
     /// Replays one log; says whether it may hold bytes of an older one.
     fn log(&mut self, number: u64, path: &Path) -> Result<bool> {
         let at = |e: Error, offset: u64| e.with_path(path).with_offset(offset);
@@ -289,6 +310,9 @@ impl<'a> Replay<'a> {
             let verdict = match event {
                 ReadEvent::Record { end, .. } => {
                     bytes = end - offset;
+                    if first && self.is_of_another(number, reader.record()) {
+                        self.judge_foreign(number, path)?;
+                    }
                     let note = judge.note(reader.record(), offset);
                     let record = (reader.record(), number, first.then_some(note).flatten());
                     if let Some(Note::Witness(Witness {

@@ -234,10 +234,12 @@ fn tombstones_survive_cuts_between_versions_of_the_key_they_begin_at() {
                 _ => {
                     let n = rng.below(6);
                     let (b, e) = (key(n), key(n + 1 + rng.below(3)));
-                    let mut o = CompactRangeOptions::default();
-                    o.bottommost = BottommostCompaction::Force;
-                    o.change_level = rng.one_in(3);
-                    o.target_level = Some(1 + rng.index(2));
+                    let o = CompactRangeOptions {
+                        bottommost: BottommostCompaction::Force,
+                        change_level: rng.one_in(3),
+                        target_level: Some(1 + rng.index(2)),
+                        ..CompactRangeOptions::default()
+                    };
                     let begin = rng.one_in(2).then_some(&b[..]);
                     let end = rng.one_in(2).then_some(&e[..]);
                     // What cannot be put into another level stays where it is.

@@ -1,6 +1,6 @@
 //! Mistakes found by `spanlith-stress`, in their smallest form.
 
-use spanlith::options::{CompressionType, DbOptions};
+use spanlith::options::{CompressionType, DbOptions, EvidenceOptions, SyncedLogDamage};
 use spanlith::{
     BottommostCompaction, CompactRangeOptions, CompactionFilter, Comparator, Db, Error,
     FilterDecision, FilterValue, ReadOptions, StringAppend, UserComparator, WriteOptions,
@@ -399,4 +399,48 @@ fn a_log_without_data_does_not_hide_the_log_after_it() {
         let found = open(&killed).default_cf().get("b").unwrap();
         assert_eq!(found.as_deref(), Some(&b"2"[..]), "{is_compressed}");
     }
+}
+
+/// A log of another database in the place of one whose end nothing vouched for was replayed as it stood
+/// (`spanlith-stress damage --seed 42006 --image 29`). The shape: one log each, of the same number.
+#[test]
+fn a_log_of_another_database_is_refused_by_its_opening_record() {
+    let image_of = |seed| {
+        let fs = MemFs::new();
+        let open = || {
+            let (env, _, _) = Env::test(Arc::new(fs.clone()), seed);
+            let builder = Db::builder("/db").create_if_missing(true);
+            builder.env(env).no_info_log().open().unwrap()
+        };
+        // Not the log of a new database, which begins with no record of ours.
+        let db = open();
+        db.default_cf().put("a", "v").unwrap();
+        db.flush(true).unwrap();
+        db.default_cf().put(format!("of {seed}"), "v").unwrap();
+        fs.process_crash_clone()
+    };
+    let (ours, other) = (image_of(1), image_of(2));
+    let name = names(&ours, ".log").pop().unwrap();
+    assert!(names(&other, ".log") == [&name[..]]);
+    let path = Path::new("/db").join(name);
+    let log = other.read_file(&path).unwrap();
+    ours.write_file(&path, &log).unwrap();
+    let open = |damage| {
+        let fs = ours.process_crash_clone();
+        let (env, _, _) = Env::test(Arc::new(fs), 1);
+        let mut evidence = EvidenceOptions::default();
+        evidence.synced_log_damage = damage;
+        let builder = Db::builder("/db").env(env).no_info_log();
+        builder.evidence(evidence).open()
+    };
+    let e = open(SyncedLogDamage::Refuse).err().unwrap();
+    let text = "log 000008 begins with the opening record of another database";
+    assert!(e.to_string().contains(text), "{e}");
+    assert!(e.path().is_some_and(|p| p == path));
+    // As RocksDB, for who asks for it.
+    let db = open(SyncedLogDamage::Truncate).unwrap();
+    assert_eq!(
+        db.default_cf().get("of 2").unwrap().as_deref(),
+        Some(&b"v"[..])
+    );
 }
