@@ -253,12 +253,14 @@ impl Engine {
         let mut old_logs = self.old_logs.lock();
         old_logs.retain(|l| l.log_number() >= keep_from);
         if let Some(mut old) = old {
+            // One that was written over an older log has to lose the rest of that first, synced or not.
+            let is_settled = self.c.options.recycle_log_file_num == 0;
             let done = old.flush().and_then(|()| match old.is_synced() {
-                true => {
+                true if is_settled => {
                     old.close()?;
                     self.track_synced_logs(&[(old.log_number(), old.len())])
                 }
-                false => {
+                _ => {
                     old_logs.push(old);
                     Ok(())
                 }
