@@ -103,7 +103,10 @@ impl<'a> Source<'a> {
                 ),
                 false => None,
             },
-            restarts: data.get(parts.restarts..).ok_or_else(bad_entry)?,
+            // A hash index follows, whose bytes are no restart points.
+            restarts: (data.get(parts.restarts..))
+                .and_then(|rest| rest.get(..4 * parts.num_restarts))
+                .ok_or_else(bad_entry)?,
             at: 0,
             value_at: 0,
             key: Vec::new(),
@@ -148,5 +151,36 @@ impl<'a> Source<'a> {
         };
         self.at = self.keys.len() - rest.len();
         Ok(Some((is_restart, value)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::block::parse::HASH_INDEX;
+
+    /// `spanlith-stress model --seed 60028`: the first buckets of the hash index, taken for a restart
+    /// point, were the offset of an entry.
+    #[test]
+    fn buckets_of_a_hash_index_are_no_restart_points() {
+        let mut data = vec![0, 9, 1, 0];
+        data.extend_from_slice(b"atagtagta");
+        let second = data.len() as u8;
+        data.extend_from_slice(&[0, 9, 1]);
+        data.extend_from_slice(b"btagtagta");
+        let values = data.len() as u32;
+        data.extend_from_slice(b"xy");
+        put_fixed32(&mut data, 0);
+        data.extend_from_slice(&[second, 0, 0, 0, 4, 0]);
+        put_fixed32(&mut data, values);
+        put_fixed32(&mut data, 1 | HASH_INDEX | 1 << 28);
+        let mut seen = Vec::new();
+        let done = rewrite(&data, |key, value| {
+            seen.push((key.clone(), value.to_vec()));
+            Ok(Cow::Borrowed(value))
+        });
+        assert!(done.is_ok(), "{done:?}");
+        let want = [(&b"atagtagta"[..], &b"x"[..]), (b"btagtagta", b"y")];
+        assert!(seen.iter().map(|(k, v)| (&k[..], &v[..])).eq(want));
     }
 }
