@@ -134,6 +134,14 @@ RocksDB 11.8.1's, but for these, most of them where it loses data or stops the d
 - `prefix_same_as_start` holds an iterator to the prefix of what it was sent to, in total order as well; where that has
   no prefix, nothing holds it. What RocksDB then does depends on bytes behind the key. A refreshed iterator has no error
   any more; RocksDB's keeps one until the next seek.
+  Kept so in total order, RocksDB's asks filters of tables for the prefix of an entry that it passes over on the way
+  back, and may end where there are keys (`SeekToLast` behind newer writes, `max_sequential_skip_in_iterations`
+  small). With an order in which keys of one prefix do not stand together, `auto_prefix_mode` leaves some out there.
+- A merge operator that gives up while operands are folded fails the flush or compaction in RocksDB, and with it the
+  writes that follow, until the database is opened again, which fails in the same way. Here the operands stay
+  as they are, and only a read that needs them fails.
+- When a memtable is full is RocksDB's rule, but memory is counted in other blocks: with a filter in the memtable and
+  a `write_buffer_size` set to less than it takes, memtables may end some entries earlier or later.
 - An empty range deletion, and a write to a family that is dropped before its memtable is flushed, take
   their sequence numbers for good. RocksDB takes the last number from its tables, so that it may hand one
   out twice after a crash.

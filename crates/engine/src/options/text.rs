@@ -175,6 +175,14 @@ pub fn set_cf_option(
         }
         "table_factory" => {
             let id = objects::id(value);
+            // As in RocksDB, what names no factory changes nothing.
+            let is_name = |id: &str| {
+                let is_part = |c: char| c.is_ascii_alphanumeric() || "_-.:".contains(c);
+                !id.is_empty() && id.chars().all(is_part)
+            };
+            if id.is_some_and(|id| !is_name(id)) {
+                return Ok(());
+            }
             if !value.trim_start().starts_with('{') {
                 cf.table_factory = value.to_string();
                 return Ok(());
