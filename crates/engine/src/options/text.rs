@@ -180,7 +180,7 @@ pub fn set_cf_option(
                 let is_part = |c: char| c.is_ascii_alphanumeric() || "_-.:".contains(c);
                 !id.is_empty() && id.chars().all(is_part)
             };
-            if id.is_some_and(|id| !is_name(id)) {
+            if id.map_or(value.trim().is_empty(), |id| !is_name(id)) {
                 return Ok(());
             }
             if !value.trim_start().starts_with('{') {
