@@ -115,7 +115,7 @@ impl Engine {
         let mut settings = settings.with_prefix_extractor(now.prefix_extractor.clone());
         settings.levels.has_compaction_filter = now.levels.has_compaction_filter;
         if let Some(at) = leader.slot(family.id) {
-            // A memtable that is full by the new size is sealed by the next write to the family.
+            // Looked at after the next write to the family; that of the default family before every write.
             leader.slots[at].limit = limit;
         }
         let mut state = self.state.lock();
