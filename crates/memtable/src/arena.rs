@@ -9,7 +9,7 @@
 //! An allocation is one fetch_add on the current block. The one that does not fit makes a new block
 //! and installs it by compare-and-swap; a thread that loses that race frees its block and uses the
 //! winner's. The first block is small, so that an idle memtable is cheap; sizes then double up to
-//! the maximum. Blocks of 2 MiB are regions (`spanlith_base::memory`): huge pages, because a search in a
+//! the maximum. Blocks of 2 MiB are regions (`spanlith_base::memory`): huge pages if they cost less, because a search in a
 //! large memtable is bound by address translation, and often such as an earlier memtable left.
 //!
 //! Invariants: M1 (memory neither moves nor is freed before the arena is dropped). Allocations are
@@ -258,7 +258,7 @@ fn layout(size: usize) -> Layout {
 
 fn obtain(size: usize) -> (NonNull<u8>, Source) {
     if size == REGION_BYTES
-        && let Some(region) = Region::huge()
+        && let Some(region) = Region::whole()
     {
         return (region.base(), Source::Region(region));
     }

@@ -10,7 +10,7 @@ pub enum Region {}
 
 impl Region {
     /// None.
-    pub fn huge() -> Option<Self> {
+    pub fn whole() -> Option<Self> {
         None
     }
 

@@ -4,6 +4,7 @@
 //! ```text
 //!   region   2 MiB on their natural boundary; a few that were given back are kept for the next taker
 //!   slab     slots of equal size in regions: what the bytes of cached blocks lie in
+//!   huge     whether the next region is asked for as a huge page
 //!   held     bytes in a vector or in a slot
 //! ```
 //!
@@ -15,6 +16,8 @@
 //! Under loom and shuttle, and where there is no `mmap`, everything comes from the allocator.
 
 mod held;
+#[cfg(all(unix, not(any(loom, shuttle))))]
+mod huge;
 #[cfg(all(unix, not(any(loom, shuttle))))]
 mod region;
 #[cfg(all(unix, not(any(loom, shuttle))))]

@@ -1,6 +1,6 @@
 //! Regions: two mebibytes on their natural boundary, from the system or from those kept.
 //!
-//! A region that was asked to be a huge page and is given back stays mapped for the next taker, up to
+//! A region that was asked for whole and is given back stays mapped for the next taker, up to
 //! [`KEPT_MAX`]: whoever takes it finds its pages there, without a fault and without their being
 //! cleared. The system is told that it may take the pages of kept regions when it needs them
 //! (`MADV_FREE`), so that they do not add to what a limit on memory has to hold.
@@ -8,12 +8,14 @@
 //! Contents of a region are whatever its last owner left, or zeros: initialised in any case.
 #![expect(unsafe_code, reason = "maps and unmaps memory")]
 
+use super::huge::Huge;
 use std::ptr::{NonNull, null_mut};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 /// Bytes of a region: a huge page of the common machines.
 pub const REGION_BYTES: usize = 2 << 20;
-/// Huge regions kept at most: the size of an ordinary memtable.
+/// Whole regions kept at most: the size of an ordinary memtable.
 const KEPT_MAX: usize = 32;
 /// Other regions kept at most: enough that one who takes and gives back in turn asks the system rarely.
 const PLAIN_KEPT_MAX: usize = 2;
@@ -21,7 +23,8 @@ const PLAIN_KEPT_MAX: usize = 2;
 /// Memory that is owned, of [`REGION_BYTES`], aligned to its size.
 pub struct Region {
     base: NonNull<u8>,
-    is_huge: bool,
+    /// Its pages were all asked for at once.
+    is_whole: bool,
 }
 
 // SAFETY: A region is plain memory with one owner.
@@ -30,40 +33,72 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 struct Kept {
-    huge: Vec<Region>,
+    whole: Vec<Region>,
     plain: Vec<Region>,
+    huge: Huge,
 }
 
 /// A leaf: nothing is locked while it is held.
 static KEPT: Mutex<Kept> = Mutex::new(Kept {
-    huge: Vec::new(),
+    whole: Vec::new(),
     plain: Vec::new(),
+    huge: Huge::new(),
 });
 
 impl Region {
-    /// A region that its owner fills soon: huge pages where the system has them. `None` if it refuses.
-    pub fn huge() -> Option<Self> {
-        if let Some(region) = with(|kept| kept.huge.pop()) {
-            return Some(region);
+    /// A region that its owner fills soon: with all its pages, as a huge page where the system has one
+    /// at hand. `None` if it refuses.
+    pub fn whole() -> Option<Self> {
+        let (kept, is_huge) = with(|kept| match kept.whole.pop() {
+            Some(region) => (Some(region), false),
+            None => (None, kept.huge.is_next()),
+        });
+        if kept.is_some() {
+            return kept;
         }
         let mut region = map()?;
-        region.is_huge = true;
-        #[cfg(target_os = "linux")]
-        // SAFETY: Advice about memory mapped above. A refusal costs speed only, so it is ignored.
-        unsafe {
-            libc::madvise(
-                region.base.as_ptr().cast(),
-                REGION_BYTES,
-                libc::MADV_HUGEPAGE,
-            );
+        region.is_whole = true;
+        if is_huge {
+            let time = region.touch_huge();
+            with(|kept| kept.huge.took(time));
+        } else {
+            region.advise_single();
+            region.populate(0, REGION_BYTES);
         }
         Some(region)
+    }
+
+    /// Asks for a huge page and touches it; tells the CPU time that took.
+    fn touch_huge(&self) -> Duration {
+        let begin = cpu_time();
+        let base = self.base.as_ptr();
+        // SAFETY: Advice about memory mapped and owned, and its first byte, which is zero before. A
+        // refusal costs speed only, so it is ignored.
+        unsafe {
+            #[cfg(target_os = "linux")]
+            libc::madvise(base.cast(), REGION_BYTES, libc::MADV_HUGEPAGE);
+            base.write_volatile(0);
+        }
+        cpu_time().saturating_sub(begin)
+    }
+
+    /// Asks for single pages, also where the system's habit is otherwise.
+    fn advise_single(&self) {
+        #[cfg(target_os = "linux")]
+        // SAFETY: As above.
+        unsafe {
+            libc::madvise(
+                self.base.as_ptr().cast(),
+                REGION_BYTES,
+                libc::MADV_NOHUGEPAGE,
+            );
+        }
     }
 
     /// A region that is filled bit by bit: one that is there already, else one whose pages come as they
     /// are asked for ([`Self::populate`]). `None` if the system refuses.
     pub(super) fn gradual() -> Option<Self> {
-        with(|kept| kept.plain.pop().or_else(|| kept.huge.pop())).or_else(map)
+        with(|kept| kept.plain.pop().or_else(|| kept.whole.pop())).or_else(map)
     }
 
     /// Where it begins.
@@ -73,7 +108,7 @@ impl Region {
 
     /// Whether its pages come one by one.
     pub(super) fn is_gradual(&self) -> bool {
-        !self.is_huge
+        !self.is_whole
     }
 
     /// Asks the system for the pages of a part at once, which costs less than a fault for each.
@@ -107,9 +142,9 @@ impl Drop for Region {
     fn drop(&mut self) {
         let mine = Self {
             base: self.base,
-            is_huge: self.is_huge,
+            is_whole: self.is_whole,
         };
-        if self.is_huge {
+        if self.is_whole {
             #[cfg(target_os = "linux")]
             // SAFETY: The owner gave the contents up; they may become zeros from now on.
             unsafe {
@@ -117,8 +152,8 @@ impl Drop for Region {
             }
         }
         let surplus = with(|kept| {
-            let (list, most) = if mine.is_huge {
-                (&mut kept.huge, KEPT_MAX)
+            let (list, most) = if mine.is_whole {
+                (&mut kept.whole, KEPT_MAX)
             } else {
                 (&mut kept.plain, PLAIN_KEPT_MAX)
             };
@@ -136,13 +171,24 @@ impl Drop for Region {
 
 /// Gives the regions that nobody uses to the system: for when a database was closed.
 pub fn release_spare() {
-    let (huge, plain) = with(|kept| {
+    let (whole, plain) = with(|kept| {
         (
-            std::mem::take(&mut kept.huge),
+            std::mem::take(&mut kept.whole),
             std::mem::take(&mut kept.plain),
         )
     });
-    huge.into_iter().chain(plain).for_each(Region::unmap);
+    whole.into_iter().chain(plain).for_each(Region::unmap);
+}
+
+/// CPU time of this thread: other than the time of the day, it does not count waits for a core.
+fn cpu_time() -> Duration {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: Writes the structure it is given. If it fails, all times are zero: none is slow.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 fn with<R>(f: impl FnOnce(&mut Kept) -> R) -> R {
@@ -156,7 +202,7 @@ fn map() -> Option<Region> {
     if base.as_ptr().addr().is_multiple_of(REGION_BYTES) {
         return Some(Region {
             base,
-            is_huge: false,
+            is_whole: false,
         });
     }
     // SAFETY: Made just above and unused.
@@ -176,7 +222,7 @@ fn map() -> Option<Region> {
         }
         Some(Region {
             base,
-            is_huge: false,
+            is_whole: false,
         })
     }
 }
@@ -206,7 +252,7 @@ mod tests {
 
     #[test]
     fn a_region_lies_on_its_boundary_and_is_whole() {
-        let regions: Vec<Region> = (0..5).filter_map(|_| Region::huge()).collect();
+        let regions: Vec<Region> = (0..5).filter_map(|_| Region::whole()).collect();
         assert_eq!(regions.len(), 5);
         for (i, region) in regions.iter().enumerate() {
             assert!(region.base().as_ptr().addr().is_multiple_of(REGION_BYTES));
@@ -224,9 +270,9 @@ mod tests {
 
     #[test]
     fn only_so_many_regions_are_kept() {
-        let regions: Vec<Region> = (0..KEPT_MAX + 8).filter_map(|_| Region::huge()).collect();
+        let regions: Vec<Region> = (0..KEPT_MAX + 8).filter_map(|_| Region::whole()).collect();
         drop(regions);
-        assert!(with(|kept| kept.huge.len()) <= KEPT_MAX);
+        assert!(with(|kept| kept.whole.len()) <= KEPT_MAX);
         let gradual: Vec<Region> = (0..KEPT_MAX + 8)
             .filter_map(|_| Region::gradual())
             .collect();
