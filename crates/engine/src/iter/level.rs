@@ -170,17 +170,34 @@ impl LevelIter {
         })
     }
 
-    /// False if the filter of the table that holds `key`, or what comes behind it, says that
-    /// nothing there has the prefix sought: then nothing in the tables behind has it either.
-    pub fn may_hold_prefix(&self, key: &[u8], prefix: PrefixSeek<'_>) -> bool {
-        let Some(file) = self.files().get(self.find(key)) else {
-            return true;
-        };
-        match self.cache.reader(file) {
-            Ok(reader) => reader.prefix_may_match(prefix, &self.params),
-            // The seek meets the error again.
-            Err(_) => true,
+    /// [`Self::seek`], unless filters say that nothing at or behind `key` has the prefix sought: then
+    /// false, and it stands where it stood.
+    pub fn seek_prefix(&mut self, key: &[u8], prefix: PrefixSeek<'_>) -> bool {
+        let mut index = self.find(key);
+        while let Some(file) = self.files().get(index) {
+            // The seek meets an error again.
+            let may_hold = match self.cache.reader(file) {
+                Ok(reader) => reader.prefix_may_match(prefix, &self.params),
+                Err(_) => true,
+            };
+            if may_hold {
+                self.seek_from(index, key);
+                return true;
+            }
+            // Its tombstones act on older places, whether it is read or not.
+            if let Some(ranges) = &self.ranges
+                && file.tombstones.get().is_some()
+            {
+                ranges.note();
+            }
+            // An entry at the end of a table lies behind the prefix; the end of a tombstone may lie
+            // within, and entries with the prefix in the next table.
+            if !file.largest_is_sentinel() {
+                return false;
+            }
+            index += 1;
         }
+        false
     }
 
     fn failed(&mut self) -> bool {
@@ -275,8 +292,11 @@ impl LevelIter {
 
     /// First entry at or after `key`.
     pub fn seek(&mut self, key: &[u8]) {
+        self.seek_from(self.find(key), key);
+    }
+
+    fn seek_from(&mut self, index: usize, key: &[u8]) {
         self.error = None;
-        let index = self.find(key);
         if self.open(index) {
             self.position(|t| t.seek(key));
             self.skip_forward();

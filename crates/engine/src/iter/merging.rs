@@ -9,6 +9,7 @@
 
 use super::Source;
 use spanlith_base::perf::{self, PerfCounter, PerfTime};
+use spanlith_base::slice_transform::SliceTransform;
 use spanlith_base::{Comparator, Error, Pinned, Result, keys};
 use spanlith_env::Clock;
 use spanlith_table::{PrefixSeek, ReadParams};
@@ -20,6 +21,14 @@ struct Child {
     prefix: u64,
     /// Left out since a filter said that it holds nothing of what is sought.
     left_out: bool,
+}
+
+/// What brings the children left out back: an entry that has another prefix than the one sought.
+struct Awaited {
+    extractor: SliceTransform,
+    prefix: Vec<u8>,
+    /// Internal key of the seek.
+    key: Vec<u8>,
 }
 
 /// Moves a child, measured.
@@ -41,6 +50,9 @@ pub struct MergingIter {
     /// Heap position (1 or 2) of the runner-up; 0 if the heap holds one child.
     second: usize,
     forward: bool,
+    /// A step forward has more to do than to step: it turns, or children left out may come back.
+    is_odd: bool,
+    awaited: Option<Box<Awaited>>,
     error: Option<Error>,
     /// A step took another child than the first to its end, since this was last reset.
     has_ended: bool,
@@ -64,6 +76,8 @@ impl MergingIter {
             heap: Vec::new(),
             second: 0,
             forward: true,
+            is_odd: false,
+            awaited: None,
             error: None,
             has_ended: false,
             clock: None,
@@ -269,6 +283,7 @@ impl MergingIter {
         let top = self.top_index();
         self.children[top].source.seek(key);
         self.top_moved(top, self.children[top].source.valid());
+        self.bring_back();
     }
 
     /// Moves the stream of the current entry to its last entry at or before `key`, and stands on
@@ -302,6 +317,7 @@ impl MergingIter {
         {
             first.source.seek(&left);
             self.rebuild();
+            self.bring_back();
         }
     }
 
@@ -319,12 +335,46 @@ impl MergingIter {
     /// As [`Self::next`], for the one place of a loop that most entries pass.
     #[inline(always)]
     pub fn next_inlined(&mut self) {
+        if self.is_odd {
+            return self.next_odd();
+        }
+        let top = self.heap[0] as usize;
+        let is_valid = self.children[top].source.next();
+        self.top_moved(top, is_valid);
+    }
+
+    #[cold]
+    fn next_odd(&mut self) {
         if !self.forward {
             self.turn(true);
         }
         let top = self.heap[0] as usize;
         let is_valid = self.children[top].source.next();
         self.top_moved(top, is_valid);
+        self.bring_back();
+    }
+
+    /// Brings the children left out back, if they are awaited and the prefix sought is behind.
+    fn bring_back(&mut self) {
+        let Some(awaited) = &self.awaited else {
+            return;
+        };
+        if self.error.is_some() {
+            return;
+        }
+        if let Some(&top) = self.heap.first() {
+            let key = keys::user_key(self.children[top as usize].source.key());
+            if awaited.extractor.prefix(key) == Some(&awaited.prefix[..]) {
+                return;
+            }
+        }
+        for c in self.children.iter_mut().filter(|c| c.left_out) {
+            c.source.seek(&awaited.key);
+            c.left_out = false;
+        }
+        self.awaited = None;
+        self.is_odd = !self.forward;
+        self.rebuild();
     }
 
     /// Entry before. Requires: `valid`.
@@ -358,8 +408,15 @@ impl MergingIter {
                 }
             }
         }
-        self.forward = forward;
+        self.head(forward);
         self.rebuild();
+    }
+
+    /// Every child takes part, in this direction.
+    fn head(&mut self, forward: bool) {
+        self.forward = forward;
+        self.is_odd = !forward;
+        self.awaited = None;
     }
 
     fn move_all(&mut self, forward: bool, mut go: impl FnMut(&mut Source)) {
@@ -371,7 +428,7 @@ impl MergingIter {
             }
             c.left_out = false;
         }
-        self.forward = forward;
+        self.head(forward);
         let heap = match forward {
             true => PerfCounter::SeekMinHeapTime,
             false => PerfCounter::SeekMaxHeapTime,
@@ -387,17 +444,43 @@ impl MergingIter {
         self.move_all(true, |s| s.seek(key));
     }
 
-    /// First entry at or after the internal key among those with the prefix of `prefix.key`. Others
-    /// may be left out, but only if a table's filter says that it has none with the prefix.
-    pub fn seek_prefix(&mut self, key: &[u8], prefix: PrefixSeek<'_>, params: &ReadParams) {
+    /// First entry at or after the internal key. Children whose filter says that they hold nothing
+    /// with the prefix of `prefix.key` are left out: for good, or, with an extractor, until there is
+    /// no more entry with the prefix it finds. That needs an order in which all keys with a prefix lie
+    /// together.
+    pub fn seek_prefix(
+        &mut self,
+        key: &[u8],
+        prefix: PrefixSeek<'_>,
+        params: &ReadParams,
+        comes_back: Option<&SliceTransform>,
+    ) {
+        self.head(true);
+        let mut leaves_out = false;
+        let clock = self.wanted_clock();
         for c in &mut self.children {
-            c.left_out = !c.source.may_hold_prefix(key, prefix, params);
-            if !c.left_out {
-                c.source.seek(key);
+            let mut takes_part = false;
+            let mut go = |s: &mut Source| takes_part = s.seek_prefix(key, prefix, params);
+            match &clock {
+                None => go(&mut c.source),
+                Some(clock) => timed(&**clock, &mut c.source, &mut go),
             }
+            c.left_out = !takes_part;
+            leaves_out |= c.left_out;
         }
-        self.forward = true;
         self.rebuild();
+        if leaves_out
+            && let Some(extractor) = comes_back
+            && let Some(own) = extractor.prefix(prefix.key)
+        {
+            self.awaited = Some(Box::new(Awaited {
+                extractor: extractor.clone(),
+                prefix: own.to_vec(),
+                key: key.to_vec(),
+            }));
+            self.is_odd = true;
+            self.bring_back();
+        }
     }
 
     /// Last entry at or before the internal key.

@@ -124,13 +124,16 @@ impl Source {
         each!(self, i => i.seek(key));
     }
 
-    /// False if a filter says that nothing at or behind the internal key has the prefix sought.
-    pub fn may_hold_prefix(&self, key: &[u8], prefix: PrefixSeek<'_>, params: &ReadParams) -> bool {
+    /// [`Self::seek`], unless a filter says that nothing at or behind the internal key has the prefix
+    /// sought: then false, and it stands where it stood.
+    pub fn seek_prefix(&mut self, key: &[u8], prefix: PrefixSeek<'_>, params: &ReadParams) -> bool {
         match self {
-            Self::Mem(_) => true,
-            Self::Table(i) => i.reader().prefix_may_match(prefix, params),
-            Self::Level(i) => i.may_hold_prefix(key, prefix),
+            Self::Mem(i) => i.seek(key),
+            Self::Table(i) if !i.reader().prefix_may_match(prefix, params) => return false,
+            Self::Table(i) => i.seek(key),
+            Self::Level(i) => return i.seek_prefix(key, prefix),
         }
+        true
     }
 
     /// Moves to the last entry at or before the internal key.

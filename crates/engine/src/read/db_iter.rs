@@ -357,8 +357,11 @@ impl DbIter {
         {
             let tag = keys::seek_tag(self.parts.snapshot);
             self.parts.view.target(&mut self.seek_key, from, tag);
-            let params = &self.parts.view.params;
-            self.parts.inner.seek_prefix(&self.seek_key, seek, params);
+            let view = &self.parts.view;
+            let comes_back = view.comes_back(from).filter(|_| !seek.needs_bound);
+            self.parts
+                .inner
+                .seek_prefix(&self.seek_key, seek, &view.params, comes_back);
         } else {
             self.seek_inner(from, keys::seek_tag(self.parts.snapshot));
         }

@@ -30,6 +30,8 @@ pub(crate) struct View {
     extractor: Option<SliceTransform>,
     /// The iterator stays within the prefix it was sent to.
     pub stays_in_prefix: bool,
+    /// Keys with one prefix lie together: what is required of extractors, but known of plain orders only.
+    is_ordered: bool,
     /// The prefix filters of tables may not be asked.
     total_order: bool,
     /// The prefix filters of tables may be asked if the upper bound allows it.
@@ -73,6 +75,7 @@ impl View {
             auto_prefix: o.auto_prefix && o.extractor.is_some(),
             extractor: o.extractor,
             stays_in_prefix,
+            is_ordered: !matches!(comparator, Comparator::User(_)),
             total_order: o.total_order,
             prefix: None,
             may_put_off: o.may_put_off,
@@ -145,12 +148,25 @@ impl View {
         upper_bound: Option<&'a [u8]>,
     ) -> Option<PrefixSeek<'a>> {
         // An iterator that stays within a prefix may be asked to be complete for all that.
-        let prefix_mode = self.prefix.is_some() && !self.total_order && !self.auto_prefix;
+        let prefix_mode = !self.total_order
+            && !self.auto_prefix
+            && (self.prefix.is_some() || self.comes_back(key).is_some());
         (prefix_mode || self.auto_prefix && upper_bound.is_some()).then_some(PrefixSeek {
             key,
             upper_bound,
             needs_bound: !prefix_mode,
         })
+    }
+
+    /// What tells that the prefix of `key` is behind an iterator that goes on from there: tables that have
+    /// nothing with it are read then. `None` if such an iterator must read all tables at once, or if it
+    /// never goes on.
+    ///
+    /// RocksDB does not read them at all: behind the prefix its iterators may miss keys.
+    pub(crate) fn comes_back(&self, key: &[u8]) -> Option<&SliceTransform> {
+        let extractor = self.extractor.as_ref()?;
+        (self.is_ordered && !self.stays_in_prefix && extractor.prefix(key).is_some())
+            .then_some(extractor)
     }
 
     /// Whether a key lies outside the prefix to stay in.

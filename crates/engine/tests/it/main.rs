@@ -25,6 +25,7 @@ mod limits;
 mod manifest;
 mod multi_get;
 mod order;
+mod prefixes;
 mod promises;
 mod properties;
 mod ranges;

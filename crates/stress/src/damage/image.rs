@@ -112,6 +112,13 @@ fn program(rng: &mut Rng, wanted: Wanted) -> Program {
     program
 }
 
+/// False of a log without an opening record, as an open begins it: in the place of one of which no end is
+/// known it is taken for that (docs/formats/evidence.md).
+fn says_whose(file: &File) -> bool {
+    let head = &file.bytes[..file.bytes.len().min(96)];
+    kind(&file.name) != ".log" || head.windows(8).any(|w| w == b"spanlith")
+}
+
 /// Draws an image; `foreign` is the one drawn before.
 ///
 /// # Errors
@@ -163,7 +170,8 @@ pub fn draw(rng: &mut Rng, foreign: Option<&Image>, wanted: Wanted) -> Result<Im
                     .iter()
                     .filter(|(n, b)| n != name && same(n) && b != bytes);
                 let older = before.iter().find(|(n, b)| n == name && b != bytes);
-                let foreign = foreign.and_then(|i| i.files.iter().find(|f| same(&f.name)));
+                let donates = |f: &&File| same(&f.name) && says_whose(f);
+                let foreign = foreign.and_then(|i| i.files.iter().find(donates));
                 File {
                     name: name.clone(),
                     bytes: bytes.clone(),

@@ -1,0 +1,166 @@
+//! Prefix seeks that leave tables out by their filters.
+
+use spanlith::options::{BlockBasedTableOptions, CfOptions};
+use spanlith::{CompactFilesOptions, Db, ReadOptions};
+use spanlith_base::perf::{self, PerfCounter};
+use spanlith_testkit::{Rng, TempDir, seed, test_name};
+
+fn open(dir: &TempDir) -> Db {
+    let mut options = CfOptions::default().prefix_extractor("fixed:1");
+    options.disable_auto_compactions = true;
+    Db::builder(dir.path())
+        .create_if_missing(true)
+        .cf_options(options)
+        .table_options(BlockBasedTableOptions::default().filter_policy("bloomfilter:20:false"))
+        .open()
+        .unwrap()
+}
+
+/// Compacts the tables of level 0 into `level`, one entry to a table.
+fn compact_to(db: &Db, level: usize) {
+    let cf = db.default_cf();
+    let files = cf.live_files().into_iter().filter(|f| f.level == 0);
+    let files: Vec<u64> = files.map(|f| f.number).collect();
+    let options = CompactFilesOptions {
+        output_file_size_limit: 1,
+        ..CompactFilesOptions::default()
+    };
+    cf.compact_files(&files, level, &options).unwrap();
+}
+
+/// Keys from `p1` on, before `q`.
+fn scan(db: &Db, options: ReadOptions) -> Vec<String> {
+    let mut cursor = db.default_cf().cursor(options);
+    let mut found = Vec::new();
+    let mut more = cursor.seek(b"p1").unwrap();
+    while more && cursor.key() < b"q".as_slice() {
+        found.push(String::from_utf8(cursor.key().to_vec()).unwrap());
+        more = cursor.next().unwrap();
+    }
+    cursor.status().unwrap();
+    found
+}
+
+/// What the range tombstones of a table left out delete in older places stays deleted, and a table that
+/// reaches into the prefix by a tombstone only does not end its level.
+#[test]
+fn a_table_left_out_by_its_filter_still_deletes() {
+    let dir = TempDir::new("left-out");
+    let db = open(&dir);
+    let cf = db.default_cf();
+    for key in ["p1", "p2", "p3"] {
+        cf.put(key, "old").unwrap();
+    }
+    cf.flush(true).unwrap();
+    compact_to(&db, 6);
+    cf.put("o9", "v").unwrap();
+    cf.delete_range("o95", "p25").unwrap();
+    cf.put("p7", "v").unwrap();
+    cf.put("q1", "v").unwrap();
+    cf.flush(true).unwrap();
+    compact_to(&db, 5);
+    let files = db.property("rocksdb.num-files-at-level5").unwrap();
+    assert_eq!(files, "2");
+    drop((cf, db));
+    let db = open(&dir);
+    for (same, auto) in [(true, false), (false, true), (false, false)] {
+        let mut options = ReadOptions::default().prefix_same_as_start(same);
+        if auto {
+            options.auto_prefix = true;
+            options = options.upper("q");
+        }
+        assert_eq!(
+            scan(&db, options),
+            ["p3", "p7"],
+            "same prefix {same}, auto {auto}"
+        );
+    }
+}
+
+/// Without any mode a seek leaves out what has nothing of the prefix, until it comes to the end of the
+/// prefix: then it shows all there is, in both directions, as one that never left anything out.
+#[test]
+fn tables_left_out_come_back_behind_the_prefix() {
+    let dir = TempDir::new("come-back");
+    let db = open(&dir);
+    let cf = db.default_cf();
+    let mut rng = Rng::new(seed(test_name!()));
+    // Levels 6 to 4, level 0 and the memtable, each with keys of a few prefixes.
+    for place in 0..6 {
+        for _ in 0..6 {
+            let key = [b'a' + rng.below(12) as u8, b'0' + rng.below(10) as u8];
+            match rng.below(8) {
+                0 => cf.delete(key).unwrap(),
+                1 => {
+                    let mut end = key;
+                    end[0] += rng.below(3) as u8;
+                    end[1] += 1;
+                    cf.delete_range(key, end).unwrap();
+                }
+                _ => cf.put(key, [b'0' + place]).unwrap(),
+            }
+        }
+        if place < 5 {
+            cf.flush(true).unwrap();
+        }
+        if place < 3 {
+            compact_to(&db, 6 - usize::from(place));
+        }
+    }
+    let total = || {
+        let mut options = ReadOptions::default();
+        options.total_order = true;
+        options
+    };
+    let (mut plain, mut all) = (cf.cursor(ReadOptions::default()), cf.cursor(total()));
+    for _ in 0..2000 {
+        let target = [b'a' + rng.below(13) as u8, b'0' + rng.below(10) as u8];
+        plain.seek(&target).unwrap();
+        all.seek(&target).unwrap();
+        for _ in 0..rng.below(20) {
+            assert_eq!(plain.valid(), all.valid(), "from {target:?}");
+            if !all.valid() {
+                break;
+            }
+            assert_eq!(
+                (plain.key(), plain.value()),
+                (all.key(), all.value()),
+                "from {target:?}"
+            );
+            if rng.below(5) == 0 {
+                plain.prev().unwrap();
+                all.prev().unwrap();
+            } else {
+                plain.next().unwrap();
+                all.next().unwrap();
+            }
+        }
+    }
+}
+
+/// What a seek leaves out is not read.
+#[test]
+fn a_plain_seek_asks_the_filters() {
+    let dir = TempDir::new("asks");
+    let db = open(&dir);
+    let cf = db.default_cf();
+    for key in ["a1", "c1"] {
+        cf.put(key, "v").unwrap();
+        cf.flush(true).unwrap();
+        cf.put("z1", key).unwrap();
+        cf.flush(true).unwrap();
+    }
+    drop((cf, db));
+    let db = open(&dir);
+    let cf = db.default_cf();
+    perf::reset();
+    perf::set_level(2);
+    let mut cursor = cf.cursor(ReadOptions::default());
+    assert!(cursor.seek(b"c0").unwrap());
+    assert_eq!(cursor.key(), b"c1");
+    let read = perf::value(PerfCounter::BlockReadCount);
+    assert_eq!(read, 1, "data blocks read");
+    assert!(cursor.next().unwrap());
+    assert_eq!((cursor.key(), cursor.value()), (&b"z1"[..], &b"c1"[..]));
+    perf::set_level(1);
+}
