@@ -28,6 +28,7 @@ enum Kind {
     Get,
     MultiGet,
     Scan,
+    Within,
     Iter,
     Move,
     Snapshot,
@@ -54,6 +55,7 @@ const KINDS: &[(Kind, u32, bool)] = &[
     (Kind::Get, 120, false),
     (Kind::MultiGet, 20, true),
     (Kind::Scan, 12, true),
+    (Kind::Within, 30, true),
     (Kind::Iter, 20, true),
     (Kind::Move, 200, true),
     (Kind::Snapshot, 15, true),
@@ -265,6 +267,7 @@ impl Swarm {
                 back: rng.one_in(2),
                 at: Self::at(rng),
             },
+            Kind::Within => Op::Within(self.maybe(rng, 1).unwrap_or_default(), Self::at(rng)),
             Kind::Iter => match rng.below(6) {
                 0 => Op::DropIter(slot),
                 1 => Op::Refresh(slot),

@@ -7,7 +7,7 @@
 //! | [`history`] | the reference |
 //! | [`world`] | files in memory with a manual executor, or real files with threads |
 //! | [`crashing`] | images as power losses leave them |
-//! | [`check`], [`player`] | run and compare |
+//! | [`check`], [`player`], `view` | run and compare |
 //! | [`reduce`] | makes a failing program short |
 //! | [`run`] | many programs, counted |
 
@@ -20,6 +20,7 @@ pub mod program;
 pub mod reduce;
 pub mod run;
 pub mod setup;
+mod view;
 pub mod world;
 
 pub use player::{Failure, Player, Tally};

@@ -5,6 +5,7 @@ use super::crashing::{Camera, Choice, Image};
 use super::history::{Change, History, short};
 use super::program::{At, Durability, MaybeKey, Op, Program, Update};
 use super::setup::{Setup, Tuning};
+use super::view::{View, in_mode};
 use super::world::{FaultPlan, MEM_DIR, World, family_options, open_with};
 use spanlith::{Cf, Cursor, Db, ReadOptions, Snapshot, WriteBatch, WriteOptions};
 use spanlith_env::{Env, FileSystem, MemFs};
@@ -61,8 +62,8 @@ struct OpenCursor {
 
 /// A database, its reference and its world.
 pub struct Player {
-    setup: Setup,
-    tuning: Tuning,
+    pub(super) setup: Setup,
+    pub(super) tuning: Tuning,
     /// The world.
     pub world: World,
     db: Option<Db>,
@@ -81,7 +82,7 @@ pub struct Player {
     pub tally: Tally,
 }
 
-fn say<T>(what: &str, result: spanlith::Result<T>) -> Result<T, String> {
+pub(super) fn say<T>(what: &str, result: spanlith::Result<T>) -> Result<T, String> {
     result.map_err(|e| format!("{what}: {e}"))
 }
 
@@ -141,7 +142,7 @@ impl Player {
         self.db.as_ref().expect("open between operations")
     }
 
-    fn family(&self, family: u64) -> Cf {
+    pub(super) fn family(&self, family: u64) -> Cf {
         let name = Setup::family_name(family);
         self.db().cf(&name).expect("every open names all families")
     }
@@ -305,6 +306,7 @@ impl Player {
                 back,
                 at,
             } => self.scan(lower, upper, *back, *at),
+            Op::Within(key, at) => self.within(key, *at),
             Op::Iter {
                 slot,
                 lower,
@@ -312,7 +314,7 @@ impl Player {
                 at,
             } => {
                 let (options, seqno) = self.read_at(*at);
-                let options = bounded(options, lower, upper);
+                let options = in_mode(bounded(options, lower, upper), *slot);
                 let family = u64::from(*slot) % self.setup.families;
                 let cursor = self.family(family).cursor(options);
                 self.cursors[usize::from(*slot)] = Some(OpenCursor {
@@ -409,7 +411,7 @@ impl Player {
         }
     }
 
-    fn read_at(&self, at: At) -> (ReadOptions, u64) {
+    pub(super) fn read_at(&self, at: At) -> (ReadOptions, u64) {
         match at.and_then(|s| self.snapshots[usize::from(s)].as_ref()) {
             Some((snapshot, seqno)) => (options_at(Some(snapshot)), *seqno),
             None => (options_at(None), self.history.seqno()),
@@ -721,44 +723,6 @@ impl Player {
     }
 }
 
-/// The reference under an iterator's bounds.
-struct View<'a> {
-    history: &'a History,
-    family: u64,
-    seqno: u64,
-    lower: &'a MaybeKey,
-    upper: &'a MaybeKey,
-}
-
-impl View<'_> {
-    /// The entry a move finds: at or after `key` going forward, at or before it going backward, from
-    /// the end if there is no key.
-    fn find(
-        &self,
-        key: Option<&[u8]>,
-        strictly: bool,
-        forward: bool,
-    ) -> Option<(Vec<u8>, Vec<u8>)> {
-        let h = self.history;
-        let (mut from, mut strictly) = (key, strictly);
-        if forward {
-            if let Some(lower) = self.lower
-                && from.is_none_or(|k| h.before(k, lower))
-            {
-                (from, strictly) = (Some(lower.as_slice()), false);
-            }
-        } else if let Some(upper) = self.upper
-            && from.is_none_or(|k| !h.before(k, upper))
-        {
-            (from, strictly) = (Some(upper.as_slice()), true);
-        }
-        let entry = h.nearest(self.family, from, strictly, forward, self.seqno)?;
-        let inside = self.lower.as_ref().is_none_or(|l| !h.before(&entry.0, l))
-            && self.upper.as_ref().is_none_or(|u| h.before(&entry.0, u));
-        inside.then_some(entry)
-    }
-}
-
 fn bounded(mut options: ReadOptions, lower: &MaybeKey, upper: &MaybeKey) -> ReadOptions {
     options.lower = lower.clone();
     options.upper = upper.clone();
@@ -778,7 +742,7 @@ fn same_value(key: &[u8], want: Option<Vec<u8>>, got: Option<&[u8]>) -> Check {
     ))
 }
 
-fn same_entry(want: &Option<(Vec<u8>, Vec<u8>)>, on: bool, cursor: &Cursor) -> Check {
+pub(super) fn same_entry(want: &Option<(Vec<u8>, Vec<u8>)>, on: bool, cursor: &Cursor) -> Check {
     let got = cursor.entry();
     let same =
         on == got.is_some() && want.as_ref().map(|(k, v)| (k.as_slice(), v.as_slice())) == got;

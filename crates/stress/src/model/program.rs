@@ -81,6 +81,8 @@ pub enum Op {
         back: bool,
         at: At,
     },
+    /// All from a key on that has its prefix.
+    Within(Vec<u8>, At),
     Iter {
         slot: u8,
         lower: MaybeKey,
@@ -203,6 +205,7 @@ impl fmt::Display for Op {
                 maybe_text(upper),
                 at_text(*at)
             ),
+            Self::Within(k, at) => write!(f, "within {} {}", key_text(k), at_text(*at)),
             Self::Iter {
                 slot,
                 lower,
@@ -373,6 +376,7 @@ impl Op {
                 back: verb == "scanback",
                 at: w.at()?,
             },
+            "within" => Self::Within(w.key()?, w.at()?),
             "iter" => Self::Iter {
                 slot: w.number()?,
                 lower: w.maybe()?,

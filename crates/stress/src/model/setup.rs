@@ -7,6 +7,7 @@ use spanlith::options::{
     BlockBasedTableOptions, CfOptions, ChecksumType, CompactionPri, CompressionType,
     DataBlockIndexType, DbOptions, IndexShorteningMode, IndexType,
 };
+use spanlith_base::slice_transform::SliceTransform;
 use spanlith_testkit::Rng;
 use std::fmt;
 
@@ -267,6 +268,12 @@ tuning! {
     write_back = [0, 0, 4096];
     /// Hidden entries before an iterator seeks.
     skip = [8, 0, 1, 3];
+    /// Bytes of a prefix; 0 is no extractor, and from 100 on shorter keys are prefixes, too.
+    prefix = [0, 0, 15, 16, 1, 114];
+    /// Filters hold whole keys beside prefixes.
+    whole = [1, 1, 0];
+    /// Memtables have filters.
+    mem_bloom = [0, 0, 1];
 }
 
 fn codec(n: u64) -> CompressionType {
@@ -317,6 +324,19 @@ impl Tuning {
         Self::draw(&mut Rng::new(seed))
     }
 
+    fn extractor_text(&self) -> String {
+        match self.prefix {
+            0 => "nullptr".to_string(),
+            n @ 1..100 => format!("fixed:{n}"),
+            n => format!("capped:{}", n - 100),
+        }
+    }
+
+    /// What finds the prefix of a key.
+    pub fn extractor(&self) -> Option<SliceTransform> {
+        SliceTransform::from_text(&self.extractor_text())
+    }
+
     /// Options of a family.
     pub fn cf_options(&self, setup: &Setup) -> CfOptions {
         let mut o = CfOptions::default();
@@ -339,6 +359,9 @@ impl Tuning {
         }
         o.disable_auto_compactions = self.auto == 0;
         o.max_sequential_skip_in_iterations = self.skip;
+        o.prefix_extractor = self.extractor_text();
+        o.memtable_prefix_bloom_size_ratio = 0.1 * self.mem_bloom as f64;
+        o.memtable_whole_key_filtering = self.whole != 0;
         o.compaction_pri = match self.pri {
             0 => CompactionPri::ByCompensatedSize,
             1 => CompactionPri::OldestLargestSeqFirst,
@@ -369,6 +392,7 @@ impl Tuning {
                 _ => format!("ribbonfilter:{}", self.bloom),
             };
         }
+        o.whole_key_filtering = self.whole != 0;
         o.index_type = match self.index {
             2 => IndexType::TwoLevelIndexSearch,
             3 => IndexType::BinarySearchWithFirstKey,
