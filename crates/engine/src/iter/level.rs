@@ -6,6 +6,7 @@ use crate::version::{FileMeta, TableCache, Version};
 use spanlith_base::{Comparator, Error, Pinned, Result};
 use spanlith_table::{PrefixSeek, ReadParams, TableIter};
 use std::cmp::Ordering;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Where the files come from.
@@ -173,7 +174,8 @@ impl LevelIter {
     /// [`Self::seek`], unless filters say that nothing at or behind `key` has the prefix sought: then
     /// false, and it stands where it stood.
     pub fn seek_prefix(&mut self, key: &[u8], prefix: PrefixSeek<'_>) -> bool {
-        let mut index = self.find(key);
+        let from = self.find(key);
+        let mut index = from;
         while let Some(file) = self.files().get(index) {
             // The seek meets an error again.
             let may_hold = match self.cache.reader(file) {
@@ -181,7 +183,8 @@ impl LevelIter {
                 Err(_) => true,
             };
             if may_hold {
-                self.seek_from(index, key);
+                // A table passed by may hold entries behind the prefix, and this one nothing with it.
+                self.seek_from(from, key);
                 return true;
             }
             // Its tombstones act on older places, whether it is read or not.
@@ -198,6 +201,11 @@ impl LevelIter {
             index += 1;
         }
         false
+    }
+
+    /// The file of the open table.
+    pub fn path(&self) -> Option<&Path> {
+        self.current.as_ref().map(|t| t.reader().path())
     }
 
     fn failed(&mut self) -> bool {

@@ -284,6 +284,7 @@ impl MergingIter {
         self.children[top].source.seek(key);
         self.top_moved(top, self.children[top].source.valid());
         self.bring_back();
+        self.check_place(top, key);
     }
 
     /// Moves the stream of the current entry to its last entry at or before `key`, and stands on
@@ -295,6 +296,7 @@ impl MergingIter {
         let top = self.top_index();
         self.children[top].source.seek_for_prev(key);
         self.top_moved(top, self.children[top].source.valid());
+        self.check_place(top, key);
     }
 
     /// How many streams are merged, and how many of them are memtables.
@@ -442,6 +444,41 @@ impl MergingIter {
     /// First entry at or after the internal key.
     pub fn seek(&mut self, key: &[u8]) {
         self.move_all(true, |s| s.seek(key));
+    }
+
+    /// [`Self::seek`] of one that is on its way: an error if it finds an entry before `key`. In a table
+    /// whose keys are out of order a search that is repeated until it has passed an entry might never.
+    pub fn reseek(&mut self, key: &[u8]) {
+        self.seek(key);
+        if let Some(&top) = self.heap.first() {
+            self.check_place(top as usize, key);
+        }
+    }
+
+    /// As [`Self::reseek`], backward.
+    pub fn reseek_for_prev(&mut self, key: &[u8]) {
+        self.seek_for_prev(key);
+        if let Some(&top) = self.heap.first() {
+            self.check_place(top as usize, key);
+        }
+    }
+
+    fn check_place(&mut self, child: usize, key: &[u8]) {
+        let source = &self.children[child].source;
+        if self.error.is_some() || !source.valid() {
+            return;
+        }
+        let wrong = match self.forward {
+            true => Ordering::Less,
+            false => Ordering::Greater,
+        };
+        if self.comparator.compare_internal(source.key(), key) == wrong {
+            let e = Error::corruption("keys are not in their order");
+            self.error = Some(match source.path() {
+                Some(path) => e.with_path(path),
+                None => e,
+            });
+        }
     }
 
     /// First entry at or after the internal key. Children whose filter says that they hold nothing

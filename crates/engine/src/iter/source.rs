@@ -8,6 +8,7 @@ use spanlith_base::perf::{self, PerfCounter};
 use spanlith_base::{Pinned, Result};
 use spanlith_memtable::MemTableIter;
 use spanlith_table::{PrefixSeek, ReadParams, TableIter};
+use std::path::Path;
 use std::sync::Arc;
 
 /// A stream of internal keys.
@@ -149,6 +150,15 @@ impl Source {
     /// Moves to the last entry.
     pub fn seek_to_last(&mut self) {
         each!(self, i => i.seek_to_last());
+    }
+
+    /// The file it reads.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Mem(_) => None,
+            Self::Table(i) => Some(i.reader().path()),
+            Self::Level(i) => i.path(),
+        }
     }
 
     /// The error that made it invalid, if any.

@@ -292,6 +292,12 @@ impl DbIter {
         self.parts.inner.seek(&self.seek_key);
     }
 
+    /// As [`Self::seek_inner`], from an entry before.
+    fn reseek_inner(&mut self, user_key: &[u8], tag: u64) {
+        self.parts.view.target(&mut self.seek_key, user_key, tag);
+        self.parts.inner.reseek(&self.seek_key);
+    }
+
     /// Turns the bytes of the entry into what the user sees; after an error the iterator stands
     /// nowhere.
     fn present(&mut self, stored: Stored) {
@@ -415,7 +421,7 @@ impl DbIter {
                     let bare = self.parts.comparator.strip_timestamp(&key);
                     self.parts.view.newest(&mut self.seek_key, bare);
                 }
-                self.parts.inner.seek(&self.seek_key);
+                self.parts.inner.reseek(&self.seek_key);
                 self.key = key;
             }
         }
@@ -613,7 +619,7 @@ impl DbIter {
                 if same {
                     // Past all versions of the key.
                     let key = std::mem::take(&mut self.key);
-                    self.seek_inner(&key, 0);
+                    self.reseek_inner(&key, 0);
                     let stay = self.parts.inner.valid()
                         && keys::tag(self.parts.inner.key()) == 0
                         && self
@@ -627,7 +633,7 @@ impl DbIter {
                 } else {
                     // Many versions too new to see: go to the first one that is visible.
                     let key = keys::user_key(self.parts.inner.key()).to_vec();
-                    self.seek_inner(&key, keys::seek_tag(self.parts.snapshot));
+                    self.reseek_inner(&key, keys::seek_tag(self.parts.snapshot));
                 }
                 continue;
             }

@@ -14,6 +14,7 @@ mod core_options;
 mod counted;
 mod damage;
 mod disk;
+mod disorder;
 mod errors;
 mod evidence;
 mod examples;

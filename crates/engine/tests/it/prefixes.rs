@@ -164,3 +164,37 @@ fn a_plain_seek_asks_the_filters() {
     assert_eq!((cursor.key(), cursor.value()), (&b"z1"[..], &b"c1"[..]));
     perf::set_level(1);
 }
+
+/// A table passed by because it has nothing of the prefix holds entries behind it all the same, and the next
+/// table may have no filter that says it has nothing.
+#[test]
+fn a_table_passed_by_is_read_behind_the_prefix() {
+    let dir = TempDir::new("passed-by");
+    let open = |extractor: &str| {
+        let mut options = CfOptions::default().prefix_extractor(extractor);
+        options.disable_auto_compactions = true;
+        Db::builder(dir.path())
+            .create_if_missing(true)
+            .cf_options(options)
+            .table_options(BlockBasedTableOptions::default().filter_policy("bloomfilter:20:false"))
+            .open()
+            .unwrap()
+    };
+    let db = open("nullptr");
+    db.default_cf().put("r5", "v").unwrap();
+    db.flush(true).unwrap();
+    compact_to(&db, 5);
+    drop(db);
+    let db = open("fixed:1");
+    let cf = db.default_cf();
+    for key in ["o9", "q1"] {
+        cf.put(key, "v").unwrap();
+    }
+    cf.delete_range("q2", "r5").unwrap();
+    cf.flush(true).unwrap();
+    compact_to(&db, 5);
+    assert_eq!(db.property("rocksdb.num-files-at-level5").unwrap(), "2");
+    let mut cursor = cf.cursor(ReadOptions::default());
+    assert!(cursor.seek(b"p1").unwrap());
+    assert_eq!(cursor.key(), b"q1");
+}

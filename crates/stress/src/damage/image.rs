@@ -115,8 +115,10 @@ fn program(rng: &mut Rng, wanted: Wanted) -> Program {
 /// False of a log without an opening record, as an open begins it: in the place of one of which no end is
 /// known it is taken for that (docs/formats/evidence.md).
 fn says_whose(file: &File) -> bool {
-    let head = &file.bytes[..file.bytes.len().min(96)];
-    kind(&file.name) != ".log" || head.windows(8).any(|w| w == b"spanlith")
+    // The first note is one: mark, checksum, kind.
+    let head = &file.bytes[..file.bytes.len().min(128)];
+    let mark = head.windows(8).position(|w| w == b"spanlith");
+    kind(&file.name) != ".log" || mark.is_some_and(|at| head.get(at + 12) == Some(&1))
 }
 
 /// Draws an image; `foreign` is the one drawn before.

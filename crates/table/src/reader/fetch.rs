@@ -15,9 +15,15 @@ use crate::options::ReadParams;
 use spanlith_base::{Error, ErrorKind, Result};
 use spanlith_cache::{CacheKey, Priority};
 use spanlith_env::{IoDirection, IoPriority, RateLimiter, ReadRequest};
+use std::path::Path;
 use std::sync::Arc;
 
 impl TableReader {
+    /// Where the table is.
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
+
     /// Adds file and position to an error that does not know them.
     #[cold]
     pub(crate) fn at(&self, e: Error, handle: BlockHandle) -> Error {

@@ -68,7 +68,9 @@ impl DbIter {
             }
             At::Merged => {
                 let key = std::mem::take(&mut self.key);
-                self.seek_before(self.parts.comparator.clone().strip_timestamp(&key));
+                let bare = self.parts.comparator.strip_timestamp(&key);
+                self.parts.view.newest(&mut self.seek_key, bare);
+                self.parts.inner.reseek_for_prev(&self.seek_key);
                 self.key = key;
             }
             At::Saved => {}

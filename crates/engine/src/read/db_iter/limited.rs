@@ -164,7 +164,7 @@ impl DbIter {
                         self.parts.view.target(&mut self.seek_key, bare, tag);
                     }
                 }
-                self.parts.inner.seek(&self.seek_key);
+                self.parts.inner.reseek(&self.seek_key);
             } else {
                 self.step::<FOLLOWS>();
             }
@@ -186,10 +186,10 @@ impl DbIter {
                 let valid = self.parts.inner.valid();
                 if !self.parts.counting.total_order {
                     self.aim_at_newest();
-                    self.parts.inner.seek_for_prev(&self.seek_key);
+                    self.parts.inner.reseek_for_prev(&self.seek_key);
                 } else if !valid {
                     self.aim_at_newest();
-                    self.parts.inner.seek(&self.seek_key);
+                    self.parts.inner.reseek(&self.seek_key);
                 }
             }
         }
@@ -239,7 +239,7 @@ impl DbIter {
             if run >= self.parts.counting.reseek_after {
                 run = 0;
                 self.aim_at_newest();
-                self.parts.inner.seek(&self.seek_key);
+                self.parts.inner.reseek(&self.seek_key);
                 if !self.leave_covered(false) {
                     return false;
                 }
@@ -306,7 +306,7 @@ impl DbIter {
         let bare = self.parts.comparator.strip_timestamp(&self.key);
         let tag = keys::seek_tag(self.parts.snapshot);
         self.parts.view.target(&mut self.seek_key, bare, tag);
-        self.parts.inner.seek(&self.seek_key);
+        self.parts.inner.reseek(&self.seek_key);
         if !self.leave_covered(false) {
             return false;
         }
@@ -360,9 +360,9 @@ impl DbIter {
         if self.parts.inner.valid() && self.on_saved_key() && !self.is_on_deletion() {
             // The value below the operands.
         } else if !self.parts.counting.total_order {
-            self.parts.inner.seek_for_prev(&newest);
+            self.parts.inner.reseek_for_prev(&newest);
         } else if !self.parts.inner.valid() {
-            self.parts.inner.seek(&newest);
+            self.parts.inner.reseek(&newest);
         }
         self.at == At::Saved
     }
