@@ -225,7 +225,7 @@ tuning! {
     /// Bytes a ZSTD dictionary is trained from.
     train = [0, 4096];
     /// Kind of index: 0 binary, 2 partitioned, 3 with first keys.
-    index = [0, 0, 2, 3];
+    index = [0, 0, 2, 3, 1];
     /// Size of a partition of index or filter.
     partition = [4096, 128];
     /// Filters are partitioned if the index is.
@@ -394,6 +394,8 @@ impl Tuning {
         }
         o.whole_key_filtering = self.whole != 0;
         o.index_type = match self.index {
+            // It needs prefixes.
+            1 if self.prefix != 0 => IndexType::HashSearch,
             2 => IndexType::TwoLevelIndexSearch,
             3 => IndexType::BinarySearchWithFirstKey,
             _ => IndexType::BinarySearch,
