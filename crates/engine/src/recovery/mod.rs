@@ -21,6 +21,7 @@ mod request;
 mod reuse;
 mod timestamps;
 mod wal_filter;
+mod whose;
 
 pub(crate) use current::read_current;
 pub(crate) use evidence::{LogJudge, of_manifest};

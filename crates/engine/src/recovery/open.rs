@@ -17,6 +17,7 @@ use super::open_tables::{highest_table, open_tables, open_tables_later};
 use super::replay::{Replay, Replayed};
 use super::request::OpenRequest;
 use super::reuse::Reusable;
+use super::whose::check_whose;
 use crate::core::{Engine, Immutable, ManifestExtent, PurgeQueue};
 use crate::info_log::DumpParts;
 use crate::listener::FlushReason;
@@ -45,6 +46,7 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
     ));
     let (manifest_number, recovered) = read_versions(&request, &purge)?;
     check_recovered(&request, &recovered, manifest_number)?;
+    check_whose(&request, &recovered, manifest_number)?;
     let db_id = database_id(&request, &recovered)?;
     let logs = Logs::choose(&request, &recovered, entered.created)?;
     let known = Known::new(&request, &recovered, manifest_number, &logs);

@@ -446,6 +446,51 @@ fn a_log_of_another_database_is_refused_by_its_opening_record() {
     );
 }
 
+/// The MANIFEST of another database in the place of ours named no table that was missing, and no log that is
+/// there: the open showed an empty database (`spanlith-stress damage --seed 130019 --image 17`).
+#[test]
+fn a_manifest_of_another_database_is_refused_by_the_notes_of_the_logs() {
+    let open = |fs: &MemFs, seed, damage| {
+        let (env, _, _) = Env::test(Arc::new(fs.clone()), seed);
+        let mut evidence = EvidenceOptions::default();
+        evidence.synced_log_damage = damage;
+        let builder = Db::builder("/db")
+            .create_if_missing(true)
+            .evidence(evidence);
+        builder.env(env).no_info_log().open()
+    };
+    let image_of = |seed, sessions| {
+        let fs = MemFs::new();
+        for _ in 0..sessions {
+            let db = open(&fs, seed, SyncedLogDamage::Refuse).unwrap();
+            if seed == 1 {
+                db.default_cf().put("of 1", "v").unwrap();
+            }
+        }
+        fs
+    };
+    // The other has no table, and needs logs of higher numbers only.
+    let (ours, other) = (image_of(1, 1), image_of(2, 3));
+    let of = |fs: &MemFs| names_of(fs, "MANIFEST").pop().unwrap();
+    let path = Path::new("/db").join(of(&ours));
+    let manifest = other.read_file(&Path::new("/db").join(of(&other))).unwrap();
+    let identity = ours.read_file(Path::new("/db/IDENTITY")).unwrap();
+    let right = ours.read_file(&path).unwrap();
+    ours.write_file(&path, &manifest).unwrap();
+    let e = open(&ours, 1, SyncedLogDamage::Refuse).err().unwrap();
+    assert!(e.to_string().contains("is of database "), "{e}");
+    assert!(e.path().is_some_and(|p| p == path), "{e}");
+    assert_eq!(ours.read_file(Path::new("/db/IDENTITY")).unwrap(), identity);
+    ours.write_file(&path, &right).unwrap();
+    // An IDENTITY of another database is no reason.
+    let identity = other.read_file(Path::new("/db/IDENTITY")).unwrap();
+    ours.write_file(Path::new("/db/IDENTITY"), &identity)
+        .unwrap();
+    let db = open(&ours, 1, SyncedLogDamage::Refuse).unwrap();
+    let found = db.default_cf().get("of 1").unwrap();
+    assert_eq!(found.as_deref(), Some(&b"v"[..]));
+}
+
 /// A log written over an older one kept that one's rest if every write was synced when the next log began,
 /// and replay stopped there: after a power loss, with tables that refer to the next log, the open was refused
 /// (`spanlith-stress faults --seed 60010 --run 507`).
