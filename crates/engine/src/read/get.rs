@@ -412,10 +412,26 @@ impl SuperVersion {
             match ValueType::from_byte(keys::tag_type(e.tag())) {
                 Some(ValueType::Value) => return Ok(Some(value_in_memtable(e.value(), &self.mem))),
                 Some(ValueType::Deletion | ValueType::SingleDeletion) => return Ok(None),
-                _ => {}
+                _ => return self.get_from(e, (key, snapshot), &context()),
             }
         }
         self.get(key, snapshot, &context())
+    }
+
+    /// The value of the key whose newest entry is `entry` of the mutable memtable, which is simple.
+    #[inline(never)]
+    fn get_from(
+        &self,
+        entry: EntryRef<'_>,
+        (key, snapshot): (&[u8], SequenceNumber),
+        ctx: &ReadContext<'_>,
+    ) -> Result<Option<Pinned>> {
+        let mut lookup = Lookup::new(key, snapshot, ctx.ignore_ranges);
+        lookup.visit_memtable(Some(entry), &self.mem)?;
+        if !lookup.done() {
+            self.look_up_behind(&mut lookup, ctx)?;
+        }
+        lookup.take_value(ctx, &self.version)
     }
 
     /// The value of `key` at `snapshot`.
