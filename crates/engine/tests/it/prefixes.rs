@@ -6,7 +6,11 @@ use spanlith_base::perf::{self, PerfCounter};
 use spanlith_testkit::{Rng, TempDir, seed, test_name};
 
 fn open(dir: &TempDir) -> Db {
-    let mut options = CfOptions::default().prefix_extractor("fixed:1");
+    open_with(dir, "fixed:1")
+}
+
+fn open_with(dir: &TempDir, extractor: &str) -> Db {
+    let mut options = CfOptions::default().prefix_extractor(extractor);
     options.disable_auto_compactions = true;
     Db::builder(dir.path())
         .create_if_missing(true)
@@ -170,22 +174,12 @@ fn a_plain_seek_asks_the_filters() {
 #[test]
 fn a_table_passed_by_is_read_behind_the_prefix() {
     let dir = TempDir::new("passed-by");
-    let open = |extractor: &str| {
-        let mut options = CfOptions::default().prefix_extractor(extractor);
-        options.disable_auto_compactions = true;
-        Db::builder(dir.path())
-            .create_if_missing(true)
-            .cf_options(options)
-            .table_options(BlockBasedTableOptions::default().filter_policy("bloomfilter:20:false"))
-            .open()
-            .unwrap()
-    };
-    let db = open("nullptr");
+    let db = open_with(&dir, "nullptr");
     db.default_cf().put("r5", "v").unwrap();
     db.flush(true).unwrap();
     compact_to(&db, 5);
     drop(db);
-    let db = open("fixed:1");
+    let db = open(&dir);
     let cf = db.default_cf();
     for key in ["o9", "q1"] {
         cf.put(key, "v").unwrap();
