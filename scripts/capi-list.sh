@@ -137,6 +137,8 @@ RocksDB 11.8.1's, but for these, most of them where it loses data or stops the d
   Kept so in total order, RocksDB's asks filters of tables for the prefix of an entry that it passes over on the way
   back, and may end where there are keys (`SeekToLast` behind newer writes, `max_sequential_skip_in_iterations`
   small). With an order in which keys of one prefix do not stand together, `auto_prefix_mode` leaves some out there.
+- An iterator without a mode that goes on behind the prefix it was sent to shows all keys there, in both built-in orders:
+  tables that its filters left out are read then. RocksDB's iterators miss keys there.
 - A merge operator that gives up while operands are folded fails the flush or compaction in RocksDB, and with it the
   writes that follow, until the database is opened again, which fails in the same way. Here the operands stay
   as they are, and only a read that needs them fails.
