@@ -410,12 +410,12 @@ impl MergingIter {
                 }
             }
         }
-        self.head(forward);
+        self.set_direction(forward);
         self.rebuild();
     }
 
     /// Every child takes part, in this direction.
-    fn head(&mut self, forward: bool) {
+    fn set_direction(&mut self, forward: bool) {
         self.forward = forward;
         self.is_odd = !forward;
         self.awaited = None;
@@ -430,7 +430,7 @@ impl MergingIter {
             }
             c.left_out = false;
         }
-        self.head(forward);
+        self.set_direction(forward);
         let heap = match forward {
             true => PerfCounter::SeekMinHeapTime,
             false => PerfCounter::SeekMaxHeapTime,
@@ -492,7 +492,7 @@ impl MergingIter {
         params: &ReadParams,
         comes_back: Option<&SliceTransform>,
     ) {
-        self.head(true);
+        self.set_direction(true);
         let mut leaves_out = false;
         let clock = self.wanted_clock();
         for c in &mut self.children {
