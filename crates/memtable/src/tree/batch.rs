@@ -88,28 +88,35 @@ impl Tree {
             let target = |i: usize| Target::new(keys[i], seek_tag(snapshot));
             let mut leaves = [None; LANES];
             self.find_leaves(keys.len(), target, &mut leaves);
-            let mut positions = [None; LANES];
-            for (i, position) in positions.iter_mut().enumerate().take(keys.len()) {
+            // What is known: where the key's record is, or that there is none.
+            let mut known: [Option<Option<Position<'_>>>; LANES] = [None; LANES];
+            for (i, known) in known.iter_mut().enumerate().take(keys.len()) {
                 let Some((leaf, version)) = leaves[i] else {
                     continue;
                 };
-                let at = leaf.lower_bound(&target(i), &self.comparator);
-                if at < leaf.count()
-                    && let Some(record) = leaf.record(at)
+                let target = target(i);
+                let at = leaf.lower_bound(&target, &self.comparator);
+                if at >= leaf.count() {
+                    continue;
+                }
+                let is_other = !leaf.has_word_of(at, target.key, &self.comparator);
+                if let Some(record) = leaf.record(at)
                     && leaf.is_unchanged(version)
                 {
-                    record.prefetch();
-                    *position = Some(Position {
-                        leaf,
-                        version,
-                        at,
-                        record,
-                    });
+                    *known = Some((!is_other).then(|| {
+                        record.prefetch();
+                        Position {
+                            leaf,
+                            version,
+                            at,
+                            record,
+                        }
+                    }));
                 }
             }
             for (i, found) in found.iter_mut().enumerate() {
                 // What changed on the way, or lies in the next leaf, is searched alone.
-                let position = positions[i].or_else(|| self.find_at_or_after(&target(i)));
+                let position = known[i].unwrap_or_else(|| self.find_same(&target(i)));
                 *found = position.and_then(|p| self.entry_of(p, &target(i)));
             }
         }
@@ -130,7 +137,7 @@ impl Tree {
                 let Some((node, _)) = leaves[i] else { continue };
                 *child = node.child(node.lower_bound(&target(i), &self.comparator));
                 if let Some(child) = child {
-                    child.prefetch();
+                    child.prefetch(node.level() - 1);
                 }
             }
             for (lane, child) in leaves.iter_mut().zip(children) {

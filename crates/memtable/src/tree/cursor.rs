@@ -62,6 +62,13 @@ impl<'a> EntryRef<'a> {
 
     /// The next older entry of the same user key.
     pub fn next_older(&self) -> Option<EntryRef<'a>> {
+        let Position {
+            leaf, version, at, ..
+        } = self.position;
+        // Another word is another key: its record need not be waited for.
+        if at + 1 < leaf.count() && !leaf.have_same_word(at, at + 1) && leaf.is_unchanged(version) {
+            return None;
+        }
         let next = self.tree.after(&self.position)?;
         next.record
             .has_key_of(&self.position.record.place(), self.tree.comparator())
@@ -90,7 +97,7 @@ impl Tree {
     #[inline]
     pub(crate) fn find(&self, key: &[u8], snapshot: SequenceNumber) -> Option<EntryRef<'_>> {
         let target = Target::new(key, seek_tag(snapshot));
-        let position = self.find_at_or_after(&target)?;
+        let position = self.find_same(&target)?;
         self.entry_of(position, &target)
     }
 

@@ -119,6 +119,21 @@ fn a_reader_beside_a_split_finds_what_was_there_loom() {
 }
 
 #[test]
+fn an_older_version_beside_a_split_is_found_loom() {
+    model(|| {
+        let table = table(&["d", "d"]);
+        let other = table.clone();
+        let t = thread::spawn(move || assert!(add(&other, 8, "c")));
+        let newest = table.find(b"d", ANY).unwrap();
+        // Without it loom lets this thread go on to the end, in every schedule.
+        thread::yield_now();
+        let older = newest.next_older().map(|e| e.tag() >> 8);
+        assert_eq!((newest.tag() >> 8, older), (2, Some(1)));
+        t.join().unwrap();
+    });
+}
+
+#[test]
 fn a_reader_beside_a_split_of_an_inner_node_finds_what_was_there_loom() {
     model(|| {
         // Leaves of one, one, one and two records under a root with two separators and a full leaf.

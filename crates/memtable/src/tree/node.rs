@@ -6,6 +6,7 @@ use spanlith_base::Comparator;
 use spanlith_base::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
 use spanlith_base::sync::thread;
 use std::marker::PhantomData;
+use std::mem::offset_of;
 use std::ptr::{NonNull, null_mut};
 
 /// Records of a leaf, separators of an inner node.
@@ -126,12 +127,21 @@ impl<'a> NodeRef<'a> {
         self.node().level
     }
 
-    /// Asks for the lines that a search reads.
+    /// Asks for the lines that a search reads of the node, which is of `level`.
     #[inline(always)]
-    pub(super) fn prefetch(self) {
+    pub(super) fn prefetch(self, level: usize) {
         let start = self.0.as_ptr().cast::<u8>();
-        for line in 0..size_of::<Node>() / 64 {
-            prefetch(start.wrapping_add(64 * line));
+        let lines = |from: usize, to: usize| {
+            for line in from / 64..to.div_ceil(64) {
+                prefetch(start.wrapping_add(64 * line));
+            }
+        };
+        if level == 0 {
+            lines(0, size_of::<Node>());
+        } else {
+            // Separators are read where words are equal only.
+            lines(0, offset_of!(Node, records));
+            lines(offset_of!(Inner, children), size_of::<Inner>());
         }
     }
 
@@ -279,7 +289,7 @@ impl<'a> NodeRef<'a> {
             let middle = first + (end - first) / 2;
             // Null only if a writer is at work, which the caller will notice.
             match self.record(middle) {
-                Some(r) if r.is_before(target, comparator) => first = middle + 1,
+                Some(r) if r.is_before_asked(target, comparator) => first = middle + 1,
                 _ => end = middle,
             }
         }
@@ -292,6 +302,13 @@ impl<'a> NodeRef<'a> {
         let node = self.node();
         let wanted = word(comparator, key, node.skip.load(Ordering::Relaxed));
         node.words[at].load(Ordering::Relaxed) == wanted
+    }
+
+    /// Whether the records at `a` and `b`, slots in use, may have the same key.
+    #[inline(always)]
+    pub(super) fn have_same_word(self, a: usize, b: usize) -> bool {
+        let words = &self.node().words;
+        words[a].load(Ordering::Relaxed) == words[b].load(Ordering::Relaxed)
     }
 
     // ---- changing; requires that the caller holds the node or made it ----
