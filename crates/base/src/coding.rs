@@ -80,6 +80,20 @@ pub fn get_varint64(input: &[u8]) -> Option<(u64, &[u8])> {
     {
         return Some((u64::from(b), rest));
     }
+    if let Some(&eight) = input.first_chunk::<8>() {
+        let word = u64::from_le_bytes(eight);
+        let ends = !word & 0x8080_8080_8080_8080;
+        if ends != 0 {
+            // The bits up to the first byte that ends, seven of each byte moved together: pairs, then
+            // fours, then all.
+            let word = word & (ends ^ (ends - 1)) & 0x7f7f_7f7f_7f7f_7f7f;
+            let word = (word & 0x7f00_7f00_7f00_7f00) >> 1 | word & 0x007f_007f_007f_007f;
+            let word = (word & 0x3fff_0000_3fff_0000) >> 2 | word & 0x0000_3fff_0000_3fff;
+            let word = (word & 0x0fff_ffff_0000_0000) >> 4 | word & 0x0fff_ffff;
+            let len = ends.trailing_zeros() as usize / 8 + 1;
+            return Some((word, input.get(len..)?));
+        }
+    }
     let mut v: u64 = 0;
     for (i, &b) in input.iter().enumerate().take(MAX_VARINT64) {
         v |= u64::from(b & 0x7f) << (7 * i);
@@ -198,6 +212,10 @@ mod tests {
                 assert_eq!(get_varint64(&b), Some((v, &[][..])));
                 for cut in 0..b.len() {
                     assert_eq!(get_varint64(&b[..cut]), None);
+                }
+                for behind in [[0; 8], [0xff; 8], [0x80; 8]] {
+                    let more = [&b[..], &behind].concat();
+                    assert_eq!(get_varint64(&more), Some((v, &behind[..])));
                 }
             }
         }

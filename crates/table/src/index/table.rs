@@ -14,7 +14,7 @@ use crate::block::parts;
 use crate::block::protection::{bytes, words};
 use crate::block::seek::{common_prefix, compare, tie_range};
 use crate::format::BlockHandle;
-use spanlith_base::coding::{get_varint32, get_varint64};
+use spanlith_base::coding::{get_fixed32, get_varint32, get_varint64};
 use spanlith_base::keys::{TAG_LEN, split_internal};
 use spanlith_base::{Comparator, Error, Result};
 use std::cmp::Ordering;
@@ -209,6 +209,71 @@ impl IndexTable {
     ) -> Result<Self> {
         let parts = parts(block)?;
         let entries = block.get(..parts.entries_end).ok_or_else(bad_entry)?;
+        let is_plain = form.padding == 0 && !form.first_keys && !parts.separated;
+        if is_plain && !matches!(cmp, Comparator::User(_)) {
+            let last = get_fixed32(block, parts.restarts + 4 * (parts.num_restarts - 1));
+            let last = last.unwrap_or_default() as usize;
+            if let Some(table) = Self::parse_whole_keys(entries, last, form, limit, cmp) {
+                return Ok(table);
+            }
+        }
+        Self::parse_any(entries, form, limit, cmp)
+    }
+
+    /// Parses entries with whole separators in one pass: such as are written unless an option asks for
+    /// shorter ones. The last of them begins at `last`. `None` if they are not such, or if anything is
+    /// wrong with them.
+    fn parse_whole_keys(
+        entries: &[u8],
+        last: usize,
+        form: IndexForm,
+        limit: u64,
+        cmp: &Comparator,
+    ) -> Option<Self> {
+        let tag = if form.user_keys { 0 } else { TAG_LEN };
+        let key_at = |at| {
+            let e = index_entry(entries, at, form, BlockHandle::default()).ok()?;
+            let key = (e.shared == 0).then(|| entries.get(e.key..e.value))??;
+            let (user, tag) = key.split_at_checked(key.len().checked_sub(tag)?)?;
+            Some((e, user, tag))
+        };
+        let first = key_at(0)?.1;
+        let common = common_prefix(first, key_at(last)?.1);
+        let (common, _) = first.split_at_checked(common)?;
+        // As many as the last one's place lets expect: an entry takes four bytes at least.
+        let entry = entries.len().checked_sub(last)?.max(4);
+        let n = entries.len() / entry + 1;
+        let mut rest = common.to_vec();
+        let (mut ends, mut heads) = (Vec::with_capacity(n), Vec::with_capacity(n));
+        let mut table = Self {
+            user_keys: form.user_keys,
+            prefixes: Vec::with_capacity(n),
+            ..Self::empty()
+        };
+        table.handles.near.reserve(n);
+        let mut at = 0;
+        while at < entries.len() {
+            let (e, user, tag) = key_at(at)?;
+            let own = user.strip_prefix(common)?;
+            if e.handle.end()? > limit || u32::try_from(e.handle.size).is_err() {
+                return None;
+            }
+            let (head, behind) = own.split_at(own.len().min(HEAD_LEN));
+            table.prefixes.push(cmp.prefix(own));
+            heads.push(head.len() as u8);
+            rest.extend_from_slice(behind);
+            rest.extend_from_slice(tag);
+            ends.push(u32::try_from(rest.len()).ok()?);
+            table.handles.push(e.handle);
+            at = e.end;
+        }
+        table.settle(rest, common.len(), ends, heads, cmp);
+        table.shrink();
+        Some(table)
+    }
+
+    /// Parses entries of any form.
+    fn parse_any(entries: &[u8], form: IndexForm, limit: u64, cmp: &Comparator) -> Result<Self> {
         let mut table = Self {
             user_keys: form.user_keys,
             first: form.first_keys.then(Box::default),
@@ -284,6 +349,7 @@ impl IndexTable {
     fn shrink(&mut self) {
         self.keys.shrink_to_fit();
         self.ends.shrink_to_fit();
+        self.prefixes.shrink_to_fit();
         self.heads.shrink_to_fit();
         self.handles.near.shrink_to_fit();
         self.handles.far.shrink_to_fit();
@@ -307,32 +373,47 @@ impl IndexTable {
         let mut rest = Vec::with_capacity(self.keys.len());
         rest.extend_from_slice(&first[..common]);
         let mut ends = Vec::with_capacity(n);
-        self.prefixes.reserve_exact(n);
-        self.heads.reserve_exact(n);
+        let mut heads = Vec::with_capacity(n);
+        let mut prefixes = Vec::with_capacity(n);
         for i in 0..n {
             let key = self.stored(i);
             let user = self.split(i).0;
             let own = &user[common..];
             let head = own.len().min(HEAD_LEN);
-            let word = cmp.prefix(own);
             rest.extend_from_slice(&own[head..]);
             rest.extend_from_slice(&key[user.len()..]);
             // Not longer than the keys, whose length fits.
             ends.push(rest.len() as u32);
-            self.prefixes.push(word);
-            self.heads.push(head as u8);
+            prefixes.push(cmp.prefix(own));
+            heads.push(head as u8);
         }
-        if self.heads.iter().all(|&head| usize::from(head) == HEAD_LEN) {
-            self.heads = Vec::new();
-        }
+        self.prefixes = prefixes;
+        self.settle(rest, common, ends, heads, cmp);
+    }
+
+    /// Keeps separators that were taken apart, and their lengths only if they differ. Requires: one at
+    /// least.
+    fn settle(
+        &mut self,
+        keys: Vec<u8>,
+        common: usize,
+        ends: Vec<u32>,
+        heads: Vec<u8>,
+        cmp: &Comparator,
+    ) {
         let stride = ends[0] as usize - common;
-        let even = (1..n).all(|i| (ends[i] - ends[i - 1]) as usize == stride);
+        let is_even = ends.windows(2).all(|e| (e[1] - e[0]) as usize == stride);
         self.reverse = matches!(cmp, Comparator::ReverseBytewise);
-        (self.keys, self.common) = (rest, common);
-        (self.ends, self.stride) = if even {
+        (self.keys, self.common) = (keys, common);
+        (self.ends, self.stride) = if is_even {
             (Vec::new(), stride)
         } else {
             (ends, 0)
+        };
+        self.heads = if heads.iter().all(|&head| usize::from(head) == HEAD_LEN) {
+            Vec::new()
+        } else {
+            heads
         };
     }
 
@@ -587,128 +668,5 @@ fn index_entry(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use spanlith_base::coding::{put_varint32, put_varint64};
-    use spanlith_testkit::{Rng, seed, test_name};
-
-    /// An index block with one restart point per key, as plain handles.
-    fn block(keys: &[Vec<u8>]) -> Vec<u8> {
-        let (mut out, mut restarts) = (Vec::new(), Vec::new());
-        for (i, key) in keys.iter().enumerate() {
-            restarts.push(out.len() as u32);
-            let mut value = Vec::new();
-            put_varint64(&mut value, 10 * i as u64);
-            put_varint64(&mut value, 5);
-            for len in [0, key.len(), value.len()] {
-                put_varint32(&mut out, len as u32);
-            }
-            out.extend_from_slice(key);
-            out.extend_from_slice(&value);
-        }
-        restarts.push(restarts.len() as u32);
-        restarts.iter().for_each(|n| out.extend(n.to_le_bytes()));
-        out
-    }
-
-    #[test]
-    fn an_index_in_parts_gives_back_its_keys_and_finds_what_a_search_of_whole_keys_finds() {
-        let seed = seed(test_name!());
-        let mut rng = Rng::new(seed);
-        for round in 0..300 {
-            let cmp = match round % 2 {
-                0 => Comparator::Bytewise,
-                _ => Comparator::ReverseBytewise,
-            };
-            // Few byte values, zeros among them, and lengths around that of a word.
-            let shared = rng.index(4);
-            let even = rng.one_in(3).then(|| 1 + rng.index(12));
-            let user = |rng: &mut Rng, stray: bool| {
-                let mut key = vec![7; shared - usize::from(stray && shared > 0)];
-                let len = even.unwrap_or_else(|| rng.index(12));
-                key.extend((0..len).map(|_| *rng.pick(&[0, 0, 1, 255])));
-                key
-            };
-            let user_keys = rng.one_in(2);
-            let mut keys: Vec<(Vec<u8>, u64)> = (0..1 + rng.index(40))
-                .map(|_| {
-                    (
-                        user(&mut rng, false),
-                        if user_keys { 0 } else { rng.below(4) },
-                    )
-                })
-                .collect();
-            keys.sort_by(|a, b| compare(&cmp, (&a.0, a.1), (&b.0, b.1)));
-            keys.dedup();
-            let whole: Vec<Vec<u8>> = keys
-                .iter()
-                .map(|(user, tag)| {
-                    let tag = tag.to_le_bytes();
-                    let tag = if user_keys { &[][..] } else { &tag };
-                    [user, tag].concat()
-                })
-                .collect();
-            let form = IndexForm {
-                user_keys,
-                delta: false,
-                first_keys: false,
-                padding: 0,
-            };
-            let table = IndexTable::parse(&block(&whole), form, 1 << 20, &cmp).unwrap();
-            assert_eq!(table.len(), keys.len());
-            for (i, key) in whole.iter().enumerate() {
-                assert_eq!(&table.key(i), key, "seed {seed} round {round}");
-            }
-            for _ in 0..100 {
-                let stray = rng.one_in(4);
-                let (user, tag) = (user(&mut rng, stray), rng.below(4));
-                let less = |i: usize| {
-                    compare(&cmp, (&keys[i].0, keys[i].1), (&user, tag)) == Ordering::Less
-                };
-                let want = (0..keys.len()).take_while(|&i| less(i)).count();
-                assert_eq!(
-                    table.seek(&cmp, &user, tag),
-                    want,
-                    "seed {seed} round {round}"
-                );
-                let near = rng.index(want + 1);
-                let near_want = match near < keys.len() && !less(near) {
-                    true => near,
-                    false => want,
-                };
-                assert_eq!(table.seek_near(&cmp, (&user, tag), near), near_want);
-            }
-        }
-    }
-
-    #[test]
-    fn short_separators_take_seventeen_bytes_each() {
-        let keys: Vec<Vec<u8>> = (0..1000u32)
-            .map(|n| format!("prefix{n:05}").into_bytes()[..11 - (n % 10 == 0) as usize].to_vec())
-            .collect();
-        let form = IndexForm {
-            user_keys: true,
-            delta: false,
-            first_keys: false,
-            padding: 0,
-        };
-        let table = IndexTable::parse(&block(&keys), form, 1 << 20, &Comparator::Bytewise).unwrap();
-        let fixed = size_of::<IndexTable>() + "prefix00".len();
-        assert_eq!(table.memory_usage() - fixed, 17 * keys.len());
-    }
-
-    #[test]
-    fn handles_on_both_sides_of_four_gigabytes_come_back_in_order() {
-        let offsets = [0, 5, u64::from(u32::MAX), 1 << 32, (1 << 40) + 3];
-        let all = offsets.map(|offset| BlockHandle { offset, size: 7 });
-        let mut handles = Handles::EMPTY;
-        for handle in all {
-            handles.push(handle);
-        }
-        assert_eq!((handles.near.len(), handles.len()), (3, 5));
-        for (i, handle) in all.into_iter().enumerate() {
-            assert_eq!(handles.get(i), Some(handle));
-        }
-        assert_eq!(handles.get(5), None);
-    }
-}
+#[path = "table_tests.rs"]
+mod tests;
