@@ -28,6 +28,7 @@ impl BlockHandle {
     }
 
     /// Decodes a handle at the start of `input`; `None` if it is cut.
+    #[inline]
     pub fn decode(input: &[u8]) -> Option<(Self, &[u8])> {
         let (offset, rest) = get_varint64(input)?;
         let (size, rest) = get_varint64(rest)?;

@@ -617,6 +617,7 @@ struct IndexEntry<'a> {
 }
 
 /// Decodes one index entry.
+#[inline(always)]
 fn index_entry(
     entries: &[u8],
     at: usize,
