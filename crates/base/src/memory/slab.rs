@@ -13,7 +13,9 @@
 //! system.
 //!
 //! Threads take from arenas of their own, as far as there are enough; a slot goes back to the arena it
-//! came from. Each arena is behind a lock that is held for some tens of nanoseconds.
+//! came from. A thread whose arena has no free slot moves to one that has, and begins a span in its own
+//! only if there is none: memory follows the number of slots in use, whichever threads come and go.
+//! Each arena is behind a lock that is held for some tens of nanoseconds.
 #![expect(unsafe_code, reason = "hands out raw memory")]
 
 use super::region::{REGION_BYTES, Region};
@@ -103,17 +105,28 @@ static ARENA: [Mutex<Arena>; ARENAS] = [const {
 static NEXT_THREAD: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    static MINE: Cell<usize> = const { Cell::new(usize::MAX) };
+    /// The arena a thread begins spans in, and the one it takes slots from; `usize::MAX` before the first.
+    static HOME: Cell<usize> = const { Cell::new(usize::MAX) };
+    static NOW: Cell<usize> = const { Cell::new(usize::MAX) };
 }
 
-fn my_arena() -> usize {
-    MINE.try_with(|mine| {
-        if mine.get() == usize::MAX {
-            mine.set(NEXT_THREAD.fetch_add(1, Ordering::Relaxed) % ARENAS);
+/// The arenas of this thread: home, and where it takes slots from.
+fn my_arenas() -> (usize, usize) {
+    let mine = HOME.try_with(|home| {
+        if home.get() == usize::MAX {
+            home.set(NEXT_THREAD.fetch_add(1, Ordering::Relaxed) % ARENAS);
         }
-        mine.get()
-    })
-    .unwrap_or(0)
+        home.get()
+    });
+    let home = mine.unwrap_or(0);
+    let now = NOW.try_with(Cell::get).unwrap_or(usize::MAX);
+    (home, if now == usize::MAX { home } else { now })
+}
+
+/// Has this thread take slots from `arena` from now on.
+fn move_to(arena: usize) {
+    // A thread that ends takes from its home.
+    let _ = NOW.try_with(|now| now.set(arena));
 }
 
 fn lock(arena: usize) -> MutexGuard<'static, Arena> {
@@ -142,12 +155,39 @@ pub(super) fn allocate(len: usize) -> Option<Slot> {
         return None;
     }
     let class = class_of(len);
-    let mine = my_arena();
-    let mut arena = lock(mine);
-    let at = match arena.partial[class].last() {
-        Some(&at) => at,
-        None => arena.begin_span(class)?,
-    };
+    let (home, now) = my_arenas();
+    if let Some(slot) = take_listed(&mut lock(now), now, class) {
+        return Some(slot);
+    }
+    // What other threads gave back, before more is taken from the system: a cache is filled by one thread
+    // and emptied by the next, and holds no more memory than it has entries.
+    let others = |from: usize| (1..ARENAS).map(move |step| (from + step) % ARENAS);
+    for other in others(now) {
+        if let Ok(mut arena) = ARENA[other].try_lock()
+            && let Some(slot) = take_listed(&mut arena, other, class)
+        {
+            move_to(other);
+            return Some(slot);
+        }
+    }
+    for other in std::iter::once(home).chain(others(home)) {
+        if let Ok(mut arena) = ARENA[other].try_lock()
+            && !arena.open.is_empty()
+        {
+            arena.begin_span(class)?;
+            move_to(other);
+            return take_listed(&mut arena, other, class);
+        }
+    }
+    move_to(home);
+    let mut arena = lock(home);
+    arena.begin_span(class)?;
+    take_listed(&mut arena, home, class)
+}
+
+/// A slot of a span of `arena`, number `index`, that has a free one; `None` without such a span.
+fn take_listed(arena: &mut Arena, index: usize, class: usize) -> Option<Slot> {
+    let at = *arena.partial[class].last()?;
     // SAFETY: Listed spans belong to regions that live; the lock is held.
     let header = unsafe { &mut *at.header.as_ptr() };
     let slot = take_slot(header, at.span);
@@ -161,7 +201,7 @@ pub(super) fn allocate(len: usize) -> Option<Slot> {
     Some(Slot {
         at,
         bytes: class_bytes(class) as u32,
-        arena: mine as u8,
+        arena: index as u8,
     })
 }
 

@@ -1,5 +1,5 @@
 use super::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 fn bytes(slot: &Slot, len: usize) -> &'static mut [u8] {
     // SAFETY: The slot is in use by the test alone and has at least `len` bytes.
@@ -155,4 +155,39 @@ fn a_slot_that_was_given_back_holds_nothing_of_before() {
     assert!(after.iter().all(|&b| b == 0xDB));
     // SAFETY: In use until here.
     unsafe { free(stays) };
+}
+
+// SAFETY: Slots may be used and given back by any thread.
+unsafe impl Send for Slot {}
+
+/// Alone in its class: other tests of this process free and take other sizes.
+#[test]
+fn memory_that_one_thread_gave_back_serves_the_next_threads() {
+    const LEN: usize = 23_000;
+    let region = |slot: &Slot| slot.at.as_ptr().addr() / REGION_BYTES;
+    let mut held: Vec<Slot> = (0..2000).map(|_| allocate(LEN).unwrap()).collect();
+    let before: BTreeSet<usize> = held.iter().map(region).collect();
+    let mut state = 7;
+    // As a full cache does: one entry goes, another comes, from thread after thread.
+    for _ in 0..ARENAS + 1 {
+        held = std::thread::scope(|scope| {
+            let work = scope.spawn(move || {
+                for _ in 0..1000 {
+                    let gone = held.swap_remove(next(&mut state) % held.len());
+                    // SAFETY: Taken from the list of those in use.
+                    unsafe { free(gone) };
+                    held.push(allocate(LEN).unwrap());
+                }
+                held
+            });
+            work.join().unwrap()
+        });
+    }
+    let after: BTreeSet<usize> = held.iter().map(region).collect();
+    let new = after.difference(&before).count();
+    assert!(new <= 1, "{new} new regions beside {}", before.len());
+    for slot in held {
+        // SAFETY: Taken from the list of those in use.
+        unsafe { free(slot) };
+    }
 }
