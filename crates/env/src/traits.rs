@@ -304,8 +304,9 @@ pub trait Executor: Send + Sync {
     fn help(&self) -> bool {
         false
     }
-    /// Starts a thread that calls `tick` every `period` until it returns false or the returned
-    /// guard is dropped (which waits for it). A manual executor starts nothing.
+    /// Calls `tick` every `period` on a thread that it may share with other timers, until it returns
+    /// false or the returned guard is dropped (which waits for a tick that runs). `name` says what it
+    /// is for. A manual executor starts nothing.
     fn periodic(
         &self,
         name: &str,

@@ -266,6 +266,11 @@ impl Decider {
         Verdict::NextLog(why)
     }
 
+    /// The log in which replay stopped, if none went on from there.
+    pub(super) fn stopped_in(&self) -> Option<u64> {
+        self.stopped
+    }
+
     /// The check at the end: replay stopped, and a family has tables with later data. `families`
     /// yields name, log number and whether the family has tables.
     ///

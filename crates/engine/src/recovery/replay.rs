@@ -215,7 +215,7 @@ impl<'a> Replay<'a> {
         }
         let families = self.out.families.values();
         let facts = families.map(|f| (&*f.family.name, f.log_number, f.has_tables));
-        self.decider.finish(facts)?;
+        self.decider.finish(facts).map_err(|e| self.at_stop(e))?;
         for f in self.out.families.values_mut() {
             if !f.mem.is_empty() {
                 f.mems.push(f.mem.clone());
@@ -228,6 +228,18 @@ impl<'a> Replay<'a> {
         self.out.end = self.before;
         self.out.last_log = self.decider.last_log();
         Ok(self.out)
+    }
+
+    /// Names the place where replay stopped.
+    fn at_stop(&self, error: Error) -> Error {
+        let mut dropped = self.out.dropped.iter().rev();
+        match dropped.find(|d| Some(d.log) == self.decider.stopped_in()) {
+            Some(d) => {
+                let path = self.engine.log_path(d.log);
+                error.with_path(&path).with_offset(d.offset)
+            }
+            None => error,
+        }
     }
 
     /// Reports logs that are needed, ended at a known size, and are gone.

@@ -62,6 +62,9 @@ fn judge(row: &RecoveryOutcome) -> Result<(), String> {
             None => row.status.trim_end_matches('…').trim_end().to_string(),
         };
         return match opened {
+            Err(e) if e.path().is_none() || e.offset().is_none() => {
+                Err(format!("{name}: {e}: names no place"))
+            }
             Err(e) if e.to_string().starts_with(&want) => Ok(()),
             Err(e) => Err(format!("{name}: {e} and not {want}")),
             Ok(_) => Err(format!("{name}: opens and should not: {want}")),

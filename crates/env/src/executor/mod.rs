@@ -2,6 +2,7 @@
 
 mod manual;
 mod threads;
+mod timers;
 
 pub use manual::ManualExecutor;
 pub use threads::ThreadExecutor;

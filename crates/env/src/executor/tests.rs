@@ -126,9 +126,9 @@ fn a_timer_ticks_until_it_says_no() {
             left > 0
         }),
     );
-    // The channel closes when the timer's thread lets its tick go.
+    // The channel closes when the timers let the tick go.
     let names: Vec<_> = ticks.iter().flatten().collect();
-    assert_eq!(names, ["spanlith-stats"; 3]);
+    assert_eq!(names, ["spanlith-time-0"; 3]);
     drop(guard);
 }
 
@@ -155,7 +155,7 @@ fn dropping_a_timer_ends_it_at_once_and_for_good() {
     assert_eq!(
         ticks.iter().count() + 1,
         seen,
-        "the thread is gone, and its end of the channel"
+        "the tick is gone, and its end of the channel"
     );
 }
 
@@ -175,6 +175,132 @@ fn a_tick_may_drop_its_own_timer() {
     );
     give.send(guard).unwrap();
     assert_eq!(done.iter().count(), 1);
+}
+
+#[test]
+fn many_timers_share_few_threads() {
+    let executor = ThreadExecutor::new();
+    let (tell, ticks) = channel();
+    let mut guards = Vec::new();
+    for n in 0..200 {
+        let tell = tell.clone();
+        let period = Duration::from_micros(100 + 7 * n);
+        guards.push(executor.periodic("one", period, Box::new(move || tell.send(n).is_ok())));
+        guards.push(executor.periodic("never", FAR, Box::new(|| panic!("is never due"))));
+    }
+    let mut seen = std::collections::HashMap::new();
+    while seen.len() < 200 || seen.values().any(|times| *times < 3) {
+        *seen.entry(ticks.recv().unwrap()).or_insert(0) += 1;
+    }
+    assert!(executor.timer_threads() <= super::timers::LIMIT);
+    drop(guards);
+    drop(tell);
+    // No tick is left that could send.
+    ticks.iter().for_each(drop);
+}
+
+#[test]
+fn ticks_that_block_delay_no_other_timer() {
+    let executor = ThreadExecutor::new();
+    let (tell, ticks) = channel();
+    let held = super::timers::LIMIT - 1;
+    // The ticks and this thread.
+    let together = Arc::new(Barrier::new(held + 1));
+    let blocked: Vec<_> = (0..held)
+        .map(|_| {
+            let together = Arc::clone(&together);
+            let tick = move || {
+                together.wait();
+                together.wait();
+                false
+            };
+            executor.periodic("blocks", Duration::from_micros(1), Box::new(tick))
+        })
+        .collect();
+    together.wait();
+    let tick = Box::new(move || tell.send(()).is_ok());
+    let guard = executor.periodic("ticks", Duration::from_micros(1), tick);
+    for _ in 0..3 {
+        ticks.recv().unwrap();
+    }
+    together.wait();
+    drop((guard, blocked));
+}
+
+#[test]
+fn dropping_a_timer_waits_for_its_tick() {
+    let executor = ThreadExecutor::new();
+    let (tell, began) = channel();
+    let ended = Arc::new(AtomicUsize::new(0));
+    let mark = Arc::clone(&ended);
+    let tick = Box::new(move || {
+        tell.send(()).unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+        mark.fetch_add(1, Ordering::SeqCst);
+        true
+    });
+    let guard = executor.periodic("slow", Duration::from_micros(1), tick);
+    began.recv().unwrap();
+    drop(guard);
+    assert_eq!(ended.load(Ordering::SeqCst), 1);
+    assert!(began.recv().is_err(), "and nothing of it is left");
+}
+
+#[test]
+fn timers_come_and_go_on_many_threads() {
+    let executor = ThreadExecutor::new();
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let executor = &executor;
+            scope.spawn(move || {
+                for n in 0..300 {
+                    let (tell, ticks) = channel();
+                    let period = Duration::from_micros((n * 13 + thread * 5) % 90);
+                    let tick = Box::new(move || tell.send(()).is_ok());
+                    let guard = executor.periodic("brief", period, tick);
+                    if n % 3 != 0 {
+                        ticks.recv().unwrap();
+                    }
+                    drop(guard);
+                    ticks.iter().for_each(drop);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_panicking_tick_ends_its_timer_alone() {
+    let executor = ThreadExecutor::new();
+    let (tell, ticks) = channel();
+    let (held, gone) = channel::<()>();
+    let bad = executor.periodic(
+        "bad",
+        Duration::from_micros(1),
+        Box::new(move || {
+            let _held = &held;
+            std::panic::resume_unwind(Box::new("a tick fails"));
+        }),
+    );
+    assert!(gone.recv().is_err());
+    let tick = Box::new(move || tell.send(()).is_ok());
+    let good = executor.periodic("good", Duration::from_micros(1), tick);
+    for _ in 0..3 {
+        ticks.recv().unwrap();
+    }
+    drop((bad, good));
+}
+
+#[test]
+fn timers_end_with_their_executor() {
+    let executor = ThreadExecutor::new();
+    let (tell, ticks) = channel();
+    let tick = Box::new(move || tell.send(()).is_ok());
+    let guard = executor.periodic("late", Duration::from_micros(1), tick);
+    ticks.recv().unwrap();
+    drop(executor);
+    ticks.iter().for_each(drop);
+    drop(guard);
 }
 
 fn note(log: &Arc<Mutex<Vec<&'static str>>>, what: &'static str) -> Job {

@@ -5,28 +5,29 @@
 //! job that panics takes nothing with it: the panic has been printed by the hook, and the job's
 //! boundary in the engine reports it.
 //!
-//! Dropping the executor lets the queues drain and waits for the threads, except for a thread that is
+//! Timers have threads of their own ([`super::timers`]).
+//!
+//! Dropping the executor ends the timers, lets the queues drain and waits for the threads, except for a thread that is
 //! itself running the drop (a job held the last handle); that one ends by itself.
 //!
 //! Locks: one leaf mutex per pool, never held while a job runs.
 
+use super::timers::Timers;
 use crate::traits::{Executor, Job, JobClass};
 use spanlith_base::sync::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const RANK: u8 = 94;
 
-/// How long a timer that is never due sleeps between looks.
-const FOREVER: Duration = Duration::from_secs(3600);
-
-/// Threads per class, one pool each.
+/// Threads per class, one pool each, and threads that all timers share.
 pub struct ThreadExecutor {
     /// Indexed by `JobClass as usize`.
     pools: [Arc<Pool>; 3],
+    timers: Arc<Timers>,
 }
 
 struct Pool {
@@ -54,6 +55,7 @@ impl ThreadExecutor {
     pub fn new() -> Self {
         Self {
             pools: ["high", "low", "bottom"].map(|name| Arc::new(Pool::new(name))),
+            timers: Arc::new(Timers::new()),
         }
     }
 
@@ -64,6 +66,12 @@ impl ThreadExecutor {
     /// Threads running for a class.
     pub fn threads(&self, class: JobClass) -> usize {
         self.pool(class).state.lock().threads.len()
+    }
+
+    /// Threads of timers.
+    #[cfg(test)]
+    pub(super) fn timer_threads(&self) -> usize {
+        self.timers.threads()
     }
 
     /// Jobs of a class that no thread has taken yet.
@@ -178,25 +186,17 @@ impl Executor for ThreadExecutor {
 
     fn periodic(
         &self,
-        name: &str,
+        _name: &str,
         period: Duration,
         tick: Box<dyn FnMut() -> bool + Send>,
     ) -> Box<dyn Send + Sync> {
-        let shared = Arc::new(TimerShared {
-            stop: Mutex::new(RANK, false),
-            wake: Condvar::new(),
-        });
-        let theirs = Arc::clone(&shared);
-        let thread = std::thread::Builder::new()
-            .name(format!("spanlith-{name}"))
-            .spawn(move || theirs.run(period, tick))
-            .ok();
-        Box::new(Timer { shared, thread })
+        Box::new(self.timers.start(period, tick))
     }
 }
 
 impl Drop for ThreadExecutor {
     fn drop(&mut self) {
+        self.timers.close();
         let me = std::thread::current().id();
         for pool in &self.pools {
             let threads = {
@@ -217,56 +217,6 @@ impl Drop for ThreadExecutor {
                     let _ = thread.join();
                 }
             }
-        }
-    }
-}
-
-struct TimerShared {
-    stop: Mutex<bool>,
-    wake: Condvar,
-}
-
-impl TimerShared {
-    /// Ticks every `period`; late ticks are not made up for.
-    fn run(&self, period: Duration, mut tick: Box<dyn FnMut() -> bool + Send>) {
-        loop {
-            // A period beyond the end of time never comes due.
-            let due = Instant::now().checked_add(period);
-            let mut stop = self.stop.lock();
-            loop {
-                if *stop {
-                    return;
-                }
-                let left = due.map_or(FOREVER, |due| due.saturating_duration_since(Instant::now()));
-                if left.is_zero() {
-                    break;
-                }
-                stop = self.wake.wait_timeout(stop, left).0;
-            }
-            drop(stop);
-            if !catch_unwind(AssertUnwindSafe(&mut tick)).unwrap_or(false) {
-                return;
-            }
-        }
-    }
-}
-
-/// Stops its thread when dropped.
-struct Timer {
-    shared: Arc<TimerShared>,
-    /// `None` if the system refused the thread.
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Drop for Timer {
-    fn drop(&mut self) {
-        *self.shared.stop.lock() = true;
-        self.shared.wake.notify_all();
-        if let Some(thread) = self.thread.take()
-            && thread.thread().id() != std::thread::current().id()
-        {
-            // The thread catches the panics of its tick.
-            let _ = thread.join();
         }
     }
 }
