@@ -479,15 +479,17 @@ impl Sink {
     fn new_piece(&self, now: u64) -> Result<Box<dyn WritableFile>> {
         let fs = &self.env.fs;
         let current = self.names.current_path();
+        let mut old = self.old_pieces();
         if fs.entry(&current)?.is_some() {
             // Behind all others, even if the clock stands still or was set back.
-            let newest = self.old_pieces().first().copied();
+            let newest = old.first().copied();
             let micros = newest
                 .and_then(|n| n.checked_add(1))
                 .map_or(now, |n| n.max(now));
             fs.rename(&current, &self.names.old_path(micros))?;
+            old.insert(0, micros);
         }
-        self.purge();
+        self.purge(&old);
         fs.create(&current, IoActivity::Other)
     }
 
@@ -502,12 +504,12 @@ impl Sink {
         old
     }
 
-    /// Deletes the oldest pieces beyond the limits. Failing to is no reason not to log.
-    fn purge(&self) {
+    /// Deletes the oldest of the pieces `old` beyond the limits. Failing to is no reason not to log.
+    fn purge(&self, old: &[u64]) {
         let fs = &self.env.fs;
         let mut bytes = self.piece_bytes;
         let mut kept = 1;
-        for micros in self.old_pieces() {
+        for &micros in old {
             let path = self.names.old_path(micros);
             bytes = bytes.saturating_add(fs.size(&path).unwrap_or(0));
             kept += 1;
@@ -676,6 +678,7 @@ fn push_json_string(json: &mut String, text: &str) {
 
 mod dump;
 pub mod events;
+mod template;
 pub use dump::DumpParts;
 
 #[cfg(test)]

@@ -1,32 +1,20 @@
 //! The dump of all options at the head of the info log, in RocksDB's lines, words and order: programs
 //! and people look for them there.
-//!
-//! Each line is a template: `{name}` is an option in the words of an OPTIONS file, with 1 and 0 for true
-//! and false; `{name.member}` a member of a nested one; behind `|` stands another form, behind `@` what
-//! no option holds.
 
+use super::template::{Filler, Line, Template, codec_word};
 use super::{InfoLog, Sink};
-use crate::options::table::OptionTable;
 use crate::options::{BlockBasedTableOptions, CfOptions, DbOptions, collectors_of};
 use spanlith_table::BlockCache;
-use std::fmt::Write as _;
+use std::sync::LazyLock;
 
-const DATABASE: &str = include_str!("dump_db.txt");
-const FAMILY: &str = include_str!("dump_cf.txt");
-const TABLE: &str = include_str!("dump_table.txt");
+static DATABASE: LazyLock<Template<DbOptions>> =
+    LazyLock::new(|| Template::new(include_str!("dump_db.txt")));
+static FAMILY: LazyLock<Template<CfOptions>> =
+    LazyLock::new(|| Template::new(include_str!("dump_cf.txt")));
+static TABLE: LazyLock<Template<BlockBasedTableOptions>> =
+    LazyLock::new(|| Template::new(include_str!("dump_table.txt")));
 /// Families whose options are written; of further ones a line says that they are not.
 const FAMILIES_MAX: usize = 10;
-
-/// Options that are shown with six decimals.
-const FLOATS: [&str; 7] = [
-    "blob_garbage_collection_age_cutoff",
-    "blob_garbage_collection_force_threshold",
-    "data_block_hash_table_util_ratio",
-    "experimental_mempurge_threshold",
-    "max_bytes_for_level_multiplier",
-    "memtable_prefix_bloom_size_ratio",
-    "uniform_cv_threshold",
-];
 
 /// What a database has that no option holds.
 #[derive(Clone, Copy, Debug, Default)]
@@ -62,8 +50,9 @@ impl InfoLog {
             _ => self.address(),
         };
         self.held(|| {
+            let mut filler = Filler::new(options, &own);
             for line in DATABASE.lines() {
-                self.header(format_args!("{}", filled(line, options, &own)));
+                self.header(format_args!("{}", filler.filled(line)));
             }
         });
     }
@@ -87,42 +76,43 @@ impl InfoLog {
             self.header(format_args!(
                 "--------------- Options for column family [{name}]:"
             ));
+            let none = |_: &str| String::new();
+            let mut filler = Filler::new(cf, &none);
             for line in FAMILY.lines() {
-                self.family_line(line, cf, table, cache);
+                self.family_line(line, &mut filler, cf, (table, cache));
             }
         });
     }
 
     fn family_line(
         &self,
-        line: &str,
+        line: &Line<CfOptions>,
+        filler: &mut Filler<'_, CfOptions>,
         cf: &CfOptions,
-        table: &BlockBasedTableOptions,
-        cache: Option<&BlockCache>,
+        (table, cache): (&BlockBasedTableOptions, Option<&BlockCache>),
     ) {
-        if line == "@table" {
+        if line.text == "@table" {
             let text = self.table_text(table, cache);
             self.header(format_args!("           table_factory options: {text}"));
-        } else if line == "@multipliers" {
+        } else if line.text == "@multipliers" {
             let list = cf.max_bytes_for_level_multiplier_additional.iter();
             for (level, multiplier) in list.enumerate() {
                 self.header(format_args!(
                     "Options.max_bytes_for_level_multiplier_addtl[{level}]: {multiplier}"
                 ));
             }
-        } else if line.contains("{compression|") && !cf.compression_per_level.is_empty() {
+        } else if line.shows("compression") && !cf.compression_per_level.is_empty() {
             for (level, codec) in cf.compression_per_level.iter().enumerate() {
-                let codec = codec_word(&codec.name());
+                let codec = codec.name();
+                let codec = codec_word(&codec);
                 self.header(format_args!("       Options.compression[{level}]: {codec}"));
             }
-        } else if line.contains("{table_properties_collectors}")
+        } else if line.shows("table_properties_collectors")
             && let Some(collectors) = collectors_of(&cf.table_properties_collectors)
         {
-            let (before, _) = line.split_once('{').unwrap_or_default();
-            self.header(format_args!("{before}{}", collectors.log_text()));
+            self.header(format_args!("{}{}", line.head(), collectors.log_text()));
         } else {
-            let none = |_: &str| String::new();
-            self.header(format_args!("{}", filled(line, cf, &none)));
+            self.header(format_args!("{}", filler.filled(line)));
         }
     }
 
@@ -137,9 +127,10 @@ impl InfoLog {
             _ => self.address(),
         };
         let mut text = String::new();
+        let mut filler = Filler::new(table, &own);
         for line in TABLE.lines() {
-            // Writing to a string cannot fail.
-            let _ = writeln!(text, "{}", filled(line, table, &own));
+            text.push_str(filler.filled(line));
+            text.push('\n');
         }
         text
     }
@@ -180,108 +171,23 @@ fn cache_text(cache: Option<&BlockCache>) -> String {
     )
 }
 
-/// RocksDB's short word for a codec: `kZSTD` is `ZSTD`, `kNoCompression` stays what it says.
-fn codec_word(name: &str) -> String {
-    match name {
-        "kNoCompression" => "NoCompression".to_string(),
-        "kDisableCompressionOption" => "Disabled".to_string(),
-        other => {
-            let word = other.strip_prefix('k').unwrap_or(other);
-            word.strip_suffix("Compression").unwrap_or(word).to_string()
-        }
-    }
-}
-
-/// A member of a nested option in the words of an OPTIONS file.
-fn member(nested: &str, name: &str) -> String {
-    let members = nested.trim_matches(['{', '}']).split(';');
-    let mut found = members.filter_map(|m| m.trim().strip_prefix(name)?.strip_prefix('='));
-    found.next().unwrap_or_default().to_string()
-}
-
-fn filled<T: OptionTable>(line: &str, options: &T, own: &dyn Fn(&str) -> String) -> String {
-    let Some((before, rest)) = line.split_once('{') else {
-        return line.to_string();
-    };
-    let Some((name, after)) = rest.split_once('}') else {
-        return line.to_string();
-    };
-    let value = match name.strip_prefix('@') {
-        Some(name) => own(name),
-        None => shown(name, options),
-    };
-    let after = filled(after, options, own);
-    format!("{before}{value}{after}")
-}
-
-/// The value of `name`, with its form.
-fn shown<T: OptionTable>(name: &str, options: &T) -> String {
-    let (name, form) = name.split_once('|').unwrap_or((name, ""));
-    let (option, leaf) = match name.split_once('.') {
-        Some((option, leaf)) => (option, Some(leaf)),
-        None => (name, None),
-    };
-    let value = T::row(option).map_or_else(String::new, |row| (row.get)(options));
-    let value = leaf.map_or_else(|| value.clone(), |leaf| member(&value, leaf));
-    match (form, value.as_str()) {
-        ("word", _) => value,
-        ("codec", name) => codec_word(name),
-        ("none", "nullptr") => "None".to_string(),
-        ("unknown", "nullptr") => "Unknown".to_string(),
-        ("class", text) => text.split(':').next().unwrap_or_default().to_string(),
-        (_, "true") => "1".to_string(),
-        (_, "false") => "0".to_string(),
-        _ => match FLOATS.contains(&name).then(|| value.parse::<f64>()) {
-            Some(Ok(float)) => format!("{float:.6}"),
-            _ => value,
-        },
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::CompressionType;
+    use crate::options::table::OptionTable;
 
     #[test]
     fn every_template_names_options_that_exist() {
-        fn check<T: OptionTable>(text: &str) {
-            for part in text.split('{').skip(1) {
+        fn check<T: OptionTable>(template: &Template<T>) {
+            let lines = template.lines().iter();
+            for part in lines.flat_map(|line| line.text.split('{').skip(1)) {
                 let name = part.split('}').next().unwrap_or_default();
                 let name = name.split(['|', '.']).next().unwrap_or_default();
                 assert!(name.starts_with('@') || T::row(name).is_some(), "{name}");
             }
         }
-        check::<DbOptions>(DATABASE);
-        check::<CfOptions>(FAMILY);
-        check::<BlockBasedTableOptions>(TABLE);
-    }
-
-    #[test]
-    fn values_stand_in_the_words_that_rocksdb_logs() {
-        let cf = CfOptions {
-            compression: CompressionType::Snappy,
-            ..CfOptions::default()
-        };
-        let none = |_: &str| String::new();
-        for (template, want) in [
-            ("{compression|codec}", "Snappy"),
-            ("{bottommost_compression|codec}", "Disabled"),
-            ("{merge_operator|none}", "None"),
-            ("{prefix_extractor}", "nullptr"),
-            ("{enable_blob_files|word}", "false"),
-            ("{disable_auto_compactions}", "0"),
-            ("{compression_opts.window_bits}", "-14"),
-            ("{compression_opts.enabled|word}", "false"),
-            ("{max_bytes_for_level_multiplier}", "10.000000"),
-            ("{compaction_options_universal.size_ratio}", "1"),
-            ("{compaction_options_universal.reduce_file_locking}", "1"),
-            (
-                "{compaction_options_fifo.max_table_files_size}",
-                "1073741824",
-            ),
-        ] {
-            assert_eq!(filled(template, &cf, &none), want, "{template}");
-        }
+        check(&DATABASE);
+        check(&FAMILY);
+        check(&TABLE);
     }
 }

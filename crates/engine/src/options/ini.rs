@@ -81,14 +81,14 @@ pub fn write_options_file(
     section(
         &mut out,
         "\n[DBOptions]",
-        order::sorted(order::DB, db.written()),
+        order::sorted(&order::DB, db.written()),
     );
     for (name, cf, table) in cfs {
         let name = escape(name, true);
         section(
             &mut out,
             &format!("\n[CFOptions \"{name}\"]"),
-            order::sorted(order::CF, cf.written()),
+            order::sorted(&order::CF, cf.written()),
         );
         let factory = super::objects::id(&cf.table_factory).unwrap_or_default();
         let title = format!("[TableOptions/{factory} \"{name}\"]");
@@ -96,7 +96,7 @@ pub fn write_options_file(
             section(
                 &mut out,
                 &title,
-                order::sorted(order::TABLE, table.written()),
+                order::sorted(&order::TABLE, table.written()),
             );
         } else {
             section(&mut out, &title, std::iter::empty());
@@ -111,7 +111,7 @@ fn section(out: &mut String, title: &str, options: impl Iterator<Item = (&'stati
     for (name, value) in options {
         out.push_str(name);
         out.push('=');
-        out.push_str(&escape(&value, false));
+        push_escaped(out, &value, false);
         out.push_str("\n  ");
     }
     out.push('\n');
@@ -119,16 +119,28 @@ fn section(out: &mut String, title: &str, options: impl Iterator<Item = (&'stati
 
 pub(super) fn escape(text: &str, colons: bool) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\\' | '#' => out.extend(['\\', c]),
-            ':' if colons => out.push_str("\\:"),
-            c => out.push(c),
-        }
-    }
+    push_escaped(&mut out, text, colons);
     out
+}
+
+fn push_escaped(out: &mut String, text: &str, colons: bool) {
+    // Hardly any value has something to escape.
+    let mut rest = text;
+    let is_special = |b: u8| matches!(b, b'\n' | b'\r' | b'\\' | b'#') || (colons && b == b':');
+    while let Some(at) = rest.bytes().position(is_special)
+        && let Some((before, special)) = rest.split_at_checked(at)
+        && let Some((special, after)) = special.split_at_checked(1)
+    {
+        out.push_str(before);
+        out.push('\\');
+        out.push_str(match special {
+            "\n" => "n",
+            "\r" => "r",
+            other => other,
+        });
+        rest = after;
+    }
+    out.push_str(rest);
 }
 
 pub(super) fn unescape(text: &str) -> String {

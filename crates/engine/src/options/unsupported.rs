@@ -6,11 +6,12 @@
 //! are the lists `…_WITHOUT_EFFECT`, which `scripts/capi-list.sh` prints in `docs/compat.md`.
 
 use super::objects::{FilterPolicyChoice, MergeOperatorChoice, id};
-use super::table::OptionTable;
+use super::table::{OptionRow, OptionTable};
 use super::{BlockBasedTableOptions, CfOptions, CompressionOptions, CompressionType, DbOptions};
 use crate::filter::filter_by_name;
 use spanlith_base::slice_transform::SliceTransform;
 use spanlith_base::{Error, Result};
+use std::sync::LazyLock;
 
 /// Database options of which any value is honoured.
 const DB_ANY: &[&str] = &[
@@ -258,8 +259,28 @@ const TABLE_WITHOUT_EFFECT: &[&str] = &[
 ];
 
 /// Whether an option's name stands in one of two lists.
-fn is_in(lists: [&[&str]; 2], name: &str) -> bool {
-    lists.iter().any(|list| list.contains(&name))
+type Rows<T> = LazyLock<Vec<&'static OptionRow<T>>>;
+
+static DB_ROWS: Rows<DbOptions> = LazyLock::new(|| others([DB_ANY, DB_WITHOUT_EFFECT]));
+static CF_ROWS: Rows<CfOptions> = LazyLock::new(|| others([CF_ANY, CF_WITHOUT_EFFECT]));
+static TABLE_ROWS: Rows<BlockBasedTableOptions> =
+    LazyLock::new(|| others([TABLE_ANY, TABLE_WITHOUT_EFFECT]));
+
+/// The options that `lists` do not hold.
+fn others<T: OptionTable>(lists: [&[&str]; 2]) -> Vec<&'static OptionRow<T>> {
+    let is_listed = |name| lists.iter().any(|list| list.contains(&name));
+    T::ROWS.iter().filter(|row| !is_listed(row.name)).collect()
+}
+
+/// Names of `rows` that are not the defaults.
+fn changed<T: OptionTable>(
+    options: &T,
+    rows: &'static Rows<T>,
+) -> impl Iterator<Item = &'static str> {
+    let default = T::default();
+    let rows = rows.iter().copied();
+    let changed = rows.filter(move |row| (row.get)(options) != (row.get)(&default));
+    changed.map(|row| row.name)
 }
 
 /// Refuses what this build does not do, all of it at once.
@@ -272,13 +293,13 @@ pub fn check_supported(
     table: &BlockBasedTableOptions,
 ) -> Result<()> {
     let mut refused = Vec::new();
-    for name in db.changed() {
-        if !is_in([DB_ANY, DB_WITHOUT_EFFECT], name) && !db_value(db, name) {
+    for name in changed(db, &DB_ROWS) {
+        if !db_value(db, name) {
             refused.push(name.to_string());
         }
     }
-    for name in cf.changed() {
-        if !is_in([CF_ANY, CF_WITHOUT_EFFECT], name) && !cf_value(cf, name) {
+    for name in changed(cf, &CF_ROWS) {
+        if !cf_value(cf, name) {
             refused.push(match name {
                 "compression" | "bottommost_compression" | "compression_per_level" => {
                     format!("{name} {}", refused_codec(cf, name))
@@ -288,10 +309,9 @@ pub fn check_supported(
         }
     }
     if cf.table_factory == "BlockBasedTable" {
-        for name in table.changed() {
+        for name in changed(table, &TABLE_ROWS) {
             let aligned = name == "block_align" && may_align(cf);
-            let any = is_in([TABLE_ANY, TABLE_WITHOUT_EFFECT], name);
-            if !aligned && !any && !table_value(table, name) {
+            if !aligned && !table_value(table, name) {
                 refused.push(name.to_string());
             }
         }

@@ -130,6 +130,10 @@ pub(super) fn remove_obsolete(engine: &Engine, explanation: &Explanation) -> Res
     let best_efforts = engine.c.options.best_efforts_recovery;
     let fs = &engine.c.env.fs;
     let names = fs.list(&engine.c.dir)?;
+    let logs = match engine.c.wal_dir == engine.c.dir {
+        true => names.clone(),
+        false => fs.list(&engine.c.wal_dir)?,
+    };
     let mut files: Vec<(PathBuf, String)> = Vec::new();
     for dir in other_dirs(engine) {
         for name in fs.list(&dir)? {
@@ -187,8 +191,8 @@ pub(super) fn remove_obsolete(engine: &Engine, explanation: &Explanation) -> Res
         engine.vouch_for_manifest();
     }
     let mut is_away = false;
-    for name in engine.c.env.fs.list(&engine.c.wal_dir)? {
-        let Some(FileKind::Log(n)) = parse_file_name(&name) else {
+    for name in &logs {
+        let Some(FileKind::Log(n)) = parse_file_name(name) else {
             continue;
         };
         if n < log_number {
