@@ -130,6 +130,7 @@ class Program:
         self.block_size, self.format = r.choice([64, 400, 4096]), r.choice([2, 4, 5, 6, 7])
         self.bloom, self.index, self.dynamic = r.random() < 0.5, r.choice([0, 0, 2]), r.random() < 0.5
         self.comparator, self.merging = self.make_comparator(), self.make_merge()
+        self.judged = ["compaction-pending"]
         self.db, self.families, self.dropped, self.snapshots, self.iterators = None, {}, [], {}, {}
         self.writing, self.reading = library.writeoptions_create(), library.readoptions_create()
 
@@ -504,12 +505,15 @@ class Program:
         for _ in range(self.rng.randrange(1, 8)):
             it, _, _, said = self.iterators[which]
             self.show(which, self.move(it, said))
-        if self.rng.random() < 0.1:
+        if self.rng.random() < 0.1 and self.may_refresh(said):
             self.show(which, "refresh", self.call("iter_refresh", self.iterators[which][0])[1])
             self.lib.iter_seek_to_first(self.iterators[which][0])
             self.show(which, self.state(self.iterators[which][0]))
         if self.rng.random() < 0.1:
             self.lib.iter_destroy(self.iterators.pop(which)[0])
+
+    def may_refresh(self, _said):
+        return True
 
     def walk(self, it, said):
         self.lib.iter_seek_to_first(it)
@@ -670,8 +674,7 @@ class Program:
             names += ["num-files-at-level0", "num-files-at-level1", "num-entries-active-mem-table", "levelstats",
                       "num-entries-imm-mem-tables", "num-deletes-active-mem-table", "estimate-num-keys",
                       "num-immutable-mem-table", "aggregated-table-properties",
-                      "mem-table-flush-pending",
-                      "compaction-pending", "base-level", "num-deletes-imm-mem-tables",
+                      "mem-table-flush-pending", *self.judged, "base-level", "num-deletes-imm-mem-tables",
                       "estimate-pending-compaction-bytes"]
         for name in names:
             self.show(name, taken(self.lib.property_value_cf(self.db, h, b"rocksdb." + name.encode())))

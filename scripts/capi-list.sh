@@ -149,6 +149,12 @@ RocksDB 11.8.1's, but for these, most of them where it loses data or stops the d
   out twice after a crash.
 - A tailing iterator knows range tombstones; RocksDB's does only at times. So do multi-gets: one of 11.8.1 was
   seen to return a key below a range tombstone, depending on what a job in the background had finished.
+- `rocksdb_writebatch_put_cf` and its like keep the place of a timestamp in the default family too. RocksDB leaves
+  the update out, and says so to nobody, unless the batch was made with `default_cf_ts_sz`.
+- `rocksdb_iter_refresh` at a timestamp whose history was given up is refused, as a new iterator is; RocksDB's
+  then shows what is left.
+- A tailing iterator that has made steps and then seeks finds every key; RocksDB's was seen to pass over keys
+  between that place and where it stood (`scripts/adversary_ts.py`, seeds 53 and 115).
 - Backward, an iterator with a first timestamp (`iter_start_ts`) shows what it shows forward; RocksDB's
   also shows versions before that timestamp and behind its snapshot, and of two writes at one timestamp the
   first.

@@ -7,6 +7,7 @@ use crate::family::rocksdb_column_family_handle_t;
 use crate::ffi::{boxed, bytes, lend, report};
 use libc::{c_char, c_void};
 use spanlith::Cf;
+use spanlith_base::timestamp::put_padded;
 use spanlith_base::{Error, Result};
 use spanlith_wal::{BATCH_HEADER_SIZE, WriteBatch};
 
@@ -18,6 +19,10 @@ pub struct rocksdb_writebatch_t {
     short: Option<Box<[u8]>>,
     /// A setting that the engine does not have: refused when written.
     refused: Option<Error>,
+    /// Bytes of the timestamps of keys that are added without a family.
+    default_timestamp: usize,
+    /// Whether a key without the place of a timestamp was added without a family.
+    plain: bool,
 }
 
 impl From<WriteBatch> for rocksdb_writebatch_t {
@@ -57,29 +62,81 @@ impl rocksdb_writebatch_t {
     }
 }
 
+impl rocksdb_writebatch_t {
+    /// Adds an update of the key; of one in a family with timestamps with the place of one, which
+    /// `update_timestamps` sets.
+    #[inline]
+    fn update(
+        &mut self,
+        cf: Option<&Cf>,
+        key: &[u8],
+        update: impl FnOnce(&mut WriteBatch, u32, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let (id, size) = match cf {
+            Some(cf) => (cf.id(), cf.comparator().timestamp_size()),
+            None => (0, self.default_timestamp),
+        };
+        if size != 0 {
+            return self.update_later(id, key, size, update);
+        }
+        self.plain |= cf.is_none();
+        update(self.changed(), id, key)
+    }
+
+    #[cold]
+    fn update_later(
+        &mut self,
+        id: u32,
+        key: &[u8],
+        size: usize,
+        update: impl FnOnce(&mut WriteBatch, u32, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let mut padded = Vec::new();
+        put_padded(&mut padded, key, size, 0);
+        let batch = self.changed();
+        update(batch, id, &padded)?;
+        batch.mark_lacking_timestamps();
+        Ok(())
+    }
+
+    /// Refuses keys without timestamps for a default family that has them.
+    pub(crate) fn check_default(&self, default: &Cf) -> Result<()> {
+        match self.plain {
+            true => default.check_untimed(),
+            false => Ok(()),
+        }
+    }
+}
+
 impl Updates for rocksdb_writebatch_t {
     #[inline]
     fn put(&mut self, cf: Option<&Cf>, key: &[u8], value: &[u8]) -> Result<()> {
-        self.changed().put_cf(cf.map_or(0, Cf::id), key, value)
+        self.update(cf, key, |batch, id, key| batch.put_cf(id, key, value))
     }
 
     #[inline]
     fn merge(&mut self, cf: Option<&Cf>, key: &[u8], operand: &[u8]) -> Result<()> {
-        self.changed().merge_cf(cf.map_or(0, Cf::id), key, operand)
+        self.update(cf, key, |batch, id, key| batch.merge_cf(id, key, operand))
     }
 
     #[inline]
     fn delete(&mut self, cf: Option<&Cf>, key: &[u8]) -> Result<()> {
-        self.changed().delete_cf(cf.map_or(0, Cf::id), key)
+        self.update(cf, key, WriteBatch::delete_cf)
     }
 
     fn single_delete(&mut self, cf: Option<&Cf>, key: &[u8]) -> Result<()> {
-        self.changed().single_delete_cf(cf.map_or(0, Cf::id), key)
+        self.update(cf, key, WriteBatch::single_delete_cf)
     }
 
     fn delete_range(&mut self, cf: Option<&Cf>, start: &[u8], end: &[u8]) -> Result<()> {
-        self.changed()
-            .delete_range_cf(cf.map_or(0, Cf::id), start, end)
+        let size = cf.map_or(self.default_timestamp, |cf| {
+            cf.comparator().timestamp_size()
+        });
+        let mut padded = Vec::new();
+        put_padded(&mut padded, end, size, 0);
+        self.update(cf, start, |batch, id, start| {
+            batch.delete_range_cf(id, start, &padded)
+        })
     }
 }
 
@@ -120,12 +177,13 @@ c_api! {
         boxed(rocksdb_writebatch_t {
             batch: WriteBatch::from_rep(rep),
             short: (size < BATCH_HEADER_SIZE).then(|| rep.into()),
-            refused: None,
+            ..Default::default()
         })
     }
 
-    /// An empty batch with room, and a limit (0: none), with checksums of 0 or 8 bytes for each update.
-    /// Batches with others, or with timestamps, are refused when they are written.
+    /// An empty batch with room, and a limit (0: none), with checksums of 0 or 8 bytes for each update; with
+    /// others it is refused when it is written. Keys that are added without a family get the place of a
+    /// timestamp of `default_cf_ts_sz` bytes.
     fn rocksdb_writebatch_create_with_params(
         reserved_bytes: usize,
         max_bytes: usize,
@@ -133,15 +191,18 @@ c_api! {
         default_cf_ts_sz: usize,
     ) -> *mut rocksdb_writebatch_t {
         let mut batch = WriteBatch::with_limits(reserved_bytes.min(1 << 30), max_bytes);
-        let mut refused = protect(&mut batch, protection_bytes_per_key).err();
-        if default_cf_ts_sz != 0 {
-            refused = Some(Error::not_supported("default_cf_ts_sz"));
-        }
-        boxed(rocksdb_writebatch_t { batch, short: None, refused })
+        let refused = protect(&mut batch, protection_bytes_per_key).err();
+        boxed(rocksdb_writebatch_t {
+            batch,
+            refused,
+            default_timestamp: default_cf_ts_sz,
+            ..Default::default()
+        })
     }
 
     /// Forgets all updates.
     fn rocksdb_writebatch_clear(batch: *mut rocksdb_writebatch_t) {
+        (*batch).plain = false;
         (*batch).changed().clear();
     }
 

@@ -119,20 +119,17 @@ struct TimedCopies {
     sizes: *mut usize,
 }
 
-/// Reads each key from its own family, all at one point in time. A panic is that key's error.
+/// Reads each key from its own family, all at one point in time. A panic is every key's error.
 ///
 /// # Safety
 /// The arrays of `out` have an element for each key.
 unsafe fn get_each(cfs: &[&Cf], keys: &[&[u8]], options: &ReadOptions, out: &mut TimedCopies) {
-    let mut options = options.clone();
-    if let Some(first) = cfs.first() {
-        options
-            .snapshot
-            .get_or_insert_with(|| first.db().snapshot());
-    }
-    for (at, (cf, key)) in cfs.iter().zip(keys).enumerate() {
-        let read = || cf.get_with_timestamp(key, &options);
-        let answer = catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Err(panicked()));
+    let Some(first) = cfs.first() else { return };
+    let pairs: Vec<(&Cf, &[u8])> = cfs.iter().copied().zip(keys.iter().copied()).collect();
+    let read = || first.db().multi_get_with_timestamps(&pairs, options);
+    let answers = catch_unwind(AssertUnwindSafe(read));
+    let answers = answers.unwrap_or_else(|_| keys.iter().map(|_| Err(panicked())).collect());
+    for (at, answer) in answers.into_iter().enumerate() {
         let (value, timestamp) = answer.map(Option::unzip).map_or_else(
             |e| (Err(e), None),
             |(value, timestamp)| (Ok(value), timestamp),

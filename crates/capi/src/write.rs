@@ -101,6 +101,7 @@ c_api! {
     ) {
         report(errptr, (), || {
             let batch = &mut *batch;
+            batch.check_default(&(*db).cf)?;
             let sequence = (*db).cf.db().write_raw(batch.checked()?, &(*options).options)?;
             batch.batch.set_sequence(sequence);
             Ok(())
@@ -119,6 +120,7 @@ c_api! {
         errptr: *mut *mut c_char,
     ) {
         report(errptr, (), || {
+            (*column_family).cf.check_untimed()?;
             let mut batch = WriteBatch::new();
             batch.delete_range_cf(
                 (*column_family).cf.id(),

@@ -53,7 +53,7 @@ pub use crate::compaction::{
 pub use crate::core::{Snapshot, StatsSlice};
 pub use db::{
     Cf, Change, Changes, Cursor, Db, FamilyOptions, Iter, LiveFile, LogFile, MemoryOwner, Metrics,
-    OpenBuilder, SizeOf, StallMetric, WeakDb,
+    OpenBuilder, SizeOf, StallMetric, TimedValue, WeakDb,
 };
 pub use filter::{
     CompactionFilter, CompactionFilterFactory, FilterContext, FilterDecision, FilterValue,

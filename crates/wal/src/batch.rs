@@ -148,6 +148,8 @@ pub struct WriteBatch {
     log_end: Option<SavePoint>,
     /// Of each counted entry, if the batch is protected.
     checksums: Option<Vec<u64>>,
+    /// Some keys have the place of a timestamp, and none in it yet.
+    lacks_timestamps: bool,
 }
 
 impl Default for WriteBatch {
@@ -183,6 +185,7 @@ impl WriteBatch {
             size_max,
             log_end: None,
             checksums: None,
+            lacks_timestamps: false,
         }
     }
 
@@ -204,6 +207,7 @@ impl WriteBatch {
             size_max: 0,
             log_end: None,
             checksums: None,
+            lacks_timestamps: false,
         })
     }
 
@@ -227,6 +231,7 @@ impl WriteBatch {
             size_max: 0,
             log_end: None,
             checksums: None,
+            lacks_timestamps: false,
         }
     }
 
@@ -493,7 +498,9 @@ impl WriteBatch {
     /// # Errors
     /// `Aborted` at this batch's limit, `InvalidArgument` if the counts do not fit; unchanged then.
     pub fn append(&mut self, other: &WriteBatch) -> Result<()> {
-        self.append_entries(other.body(), other.count(), other.flags, other.checksums())
+        self.append_entries(other.body(), other.count(), other.flags, other.checksums())?;
+        self.lacks_timestamps |= other.lacks_timestamps;
+        Ok(())
     }
 
     /// `sums` are the checksums of the entries; without any, they are computed if they are needed.
@@ -528,6 +535,7 @@ impl WriteBatch {
         self.flags = ContentFlags::default();
         self.save_points.clear();
         self.log_end = None;
+        self.lacks_timestamps = false;
         if let Some(sums) = &mut self.checksums {
             sums.clear();
         }

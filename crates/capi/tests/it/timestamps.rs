@@ -133,3 +133,89 @@ fn values_are_written_and_read_as_of_timestamps_and_history_is_given_up() {
         rocksdb_options_destroy(options);
     }
 }
+
+#[test]
+fn batches_keep_the_place_of_timestamps_that_are_set_later() {
+    let world = World::new();
+    let ts = 7u64.to_le_bytes();
+    unsafe extern "C" fn size_of(_: *mut std::ffi::c_void, _: u32) -> usize {
+        8
+    }
+    // SAFETY: Handles are used as a C program uses them, and destroyed once.
+    unsafe {
+        let options = rocksdb_options_create();
+        call(|e| rocksdb_get_options_from_string(world.options, COMPARATOR.as_ptr(), options, e))
+            .unwrap();
+        rocksdb_options_set_create_if_missing(options, 1);
+        let db = call(|e| rocksdb_open(options, world.path.as_ptr(), e)).unwrap();
+        let cf = rocksdb_get_default_column_family_handle(db);
+        let write = |batch| call(|e| rocksdb_write(db, world.write, batch, e));
+        let update = |batch| {
+            let (t, size) = (p(&ts), size_of as _);
+            call(|e| rocksdb_writebatch_update_timestamps(batch, t, 8, ptr::null_mut(), size, e))
+        };
+        let rep = |batch| {
+            let mut len = 0;
+            let data = rocksdb_writebatch_data(batch, &mut len).cast::<u8>();
+            std::slice::from_raw_parts(data, len).to_vec()
+        };
+        let not_set = Err("Invalid argument: write batch must have timestamp(s) set".to_string());
+
+        // By the family, also for a key that is shorter than a timestamp.
+        let batch = rocksdb_writebatch_create();
+        rocksdb_writebatch_put_cf(batch, cf, p(b"a"), 1, p(b"v"), 1);
+        assert_eq!(&rep(batch)[12..], b"\x01\x09a\0\0\0\0\0\0\0\0\x01v");
+        assert_eq!(write(batch), not_set);
+        update(batch).unwrap();
+        assert_eq!(&rep(batch)[12..], b"\x01\x09a\x07\0\0\0\0\0\0\0\x01v");
+        write(batch).unwrap();
+        rocksdb_writebatch_clear(batch);
+        rocksdb_writebatch_delete_cf(batch, cf, p(b"gone for good"), 13);
+        assert_eq!(write(batch), not_set);
+        rocksdb_writebatch_destroy(batch);
+
+        // By what the batch was told of the default family.
+        let batch = rocksdb_writebatch_create_with_params(0, 0, 0, 8);
+        rocksdb_writebatch_put(batch, p(b"b"), 1, p(b"v"), 1);
+        rocksdb_writebatch_delete_range(batch, p(b"c"), 1, p(b"d"), 1);
+        assert_eq!(write(batch), not_set);
+        update(batch).unwrap();
+        assert_eq!(
+            &rep(batch)[12..],
+            b"\x01\x09b\x07\0\0\0\0\0\0\0\x01v\x0f\x09c\x07\0\0\0\0\0\0\0\x09d\x07\0\0\0\0\0\0\0"
+        );
+        write(batch).unwrap();
+        rocksdb_writebatch_destroy(batch);
+
+        // A batch that knows of no timestamps, though the key might end with one.
+        let batch = rocksdb_writebatch_create();
+        rocksdb_writebatch_put(batch, p(b"a key of some length"), 20, p(b"v"), 1);
+        let refused = write(batch).unwrap_err();
+        assert!(refused.contains("that enables timestamp"), "{refused}");
+        rocksdb_writebatch_clear(batch);
+        write(batch).unwrap();
+        rocksdb_writebatch_destroy(batch);
+
+        let (w, from, to) = (world.write, b"a key of some length", b"b");
+        let range = call(|e| rocksdb_delete_range_cf(db, w, cf, p(from), 20, p(to), 1, e));
+        assert!(range.unwrap_err().contains("that enables timestamp"));
+
+        let read = rocksdb_readoptions_create();
+        rocksdb_readoptions_set_timestamp(read, p(&ts), 8);
+        let iter = rocksdb_create_iterator(db, read);
+        rocksdb_iter_seek_to_first(iter);
+        let mut keys = Vec::new();
+        while rocksdb_iter_valid(iter) != 0 {
+            let mut len = 0;
+            let key = rocksdb_iter_key(iter, &mut len).cast::<u8>();
+            keys.push(std::slice::from_raw_parts(key, len).to_vec());
+            rocksdb_iter_next(iter);
+        }
+        assert_eq!(keys, [b"a", b"b"]);
+        rocksdb_iter_destroy(iter);
+        rocksdb_readoptions_destroy(read);
+        rocksdb_column_family_handle_destroy(cf);
+        rocksdb_close(db);
+        rocksdb_options_destroy(options);
+    }
+}

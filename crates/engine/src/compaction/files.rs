@@ -7,6 +7,7 @@ use crate::options::{CompressionType, Temperature};
 use crate::picker::{NamedFiles, files_within, pick_files};
 use crate::version::VersionEdit;
 use spanlith_base::{Error, Result, keys};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -119,12 +120,18 @@ impl Engine {
             let version = state.alive(family.id)?.version.clone();
             let mut seen = BTreeSet::new();
             for &(begin, end) in ranges {
-                let key = |user: &[u8]| keys::internal_key(user, keys::seek_tag(0));
-                let (low, high) = (begin.map(key), end.map(key));
+                let key = |user: Cow<'_, [u8]>| keys::internal_key(&user, keys::seek_tag(0));
+                let low = family.pad(begin, 0xff).map(key);
+                let high = family.pad(end, if include_end { 0 } else { 0xff }).map(key);
                 for level in 1..version.num_levels() {
                     for file in files_within(&version, level, low.as_deref(), high.as_deref()) {
                         let at_end = end.is_some_and(|end| {
-                            family.comparator.equal(file.largest_user_key(), end)
+                            let (largest, _) =
+                                family.comparator.split_timestamp(file.largest_user_key());
+                            family
+                                .comparator
+                                .compare_without_timestamp(largest, false, end, false)
+                                .is_eq()
                         });
                         if file.is_being_compacted()
                             || (at_end && !include_end)

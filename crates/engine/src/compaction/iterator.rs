@@ -669,9 +669,16 @@ impl CompactionIter {
 
     fn single_deletion(&mut self, seqno: SequenceNumber, stripe: usize) -> Result<()> {
         self.step();
-        if !self.on_user_key() {
+        let timed = self.is_timed();
+        // It deletes the version below, whatever its timestamp; history has to keep both.
+        let kept = timed && !self.is_history;
+        let follows = match timed {
+            true => self.on_version(),
+            false => self.on_user_key(),
+        };
+        if !follows {
             self.input.status()?;
-            let gone = !self.is_timed() && self.seen_by_all(seqno) && self.nothing_below();
+            let gone = !kept && self.seen_by_all(seqno) && self.nothing_below();
             if gone {
                 self.dropped.obsolete += 1;
             } else {
@@ -702,6 +709,10 @@ impl CompactionIter {
                  Check your application to make sure the application does not mix SingleDelete and \
                  Delete for the same key.",
             )),
+            _ if kept => {
+                self.enqueue(ValueType::SingleDeletion, seqno, Pinned::default());
+                Ok(())
+            }
             _ => {
                 // The pair cancels. Older entries of the stripe stay hidden.
                 self.dropped.cancelled += 2;

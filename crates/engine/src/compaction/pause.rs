@@ -86,10 +86,11 @@ impl Engine {
         begin: Option<&[u8]>,
         end: Option<&[u8]>,
     ) -> Result<()> {
+        let (begin, end) = (family.pad(begin, 0xff), family.pad(end, 0));
         let mut state = self.state.lock();
         let version = state.alive(family.id)?.version.clone();
         for level in 0..version.num_non_empty_levels().saturating_sub(1) {
-            for file in version.overlapping(level, begin, end) {
+            for file in version.overlapping(level, begin.as_deref(), end.as_deref()) {
                 file.suggest();
             }
         }

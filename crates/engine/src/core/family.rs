@@ -176,15 +176,19 @@ impl Family {
     /// A user key given without its timestamp, with one of `fill` bytes: 0xff stands in front of all
     /// versions of the key, 0 behind them.
     pub(crate) fn pad<'a>(&self, key: Option<&'a [u8]>, fill: u8) -> Option<Cow<'a, [u8]>> {
-        let size = self.comparator.timestamp_size();
-        key.map(|key| match size {
+        key.map(|key| self.padded(key, fill))
+    }
+
+    /// As [`Self::pad`].
+    pub(crate) fn padded<'a>(&self, key: &'a [u8], fill: u8) -> Cow<'a, [u8]> {
+        match self.comparator.timestamp_size() {
             0 => Cow::Borrowed(key),
-            _ => {
+            size => {
                 let mut padded = key.to_vec();
                 padded.resize(key.len() + size, fill);
                 Cow::Owned(padded)
             }
-        })
+        }
     }
 
     /// Whether it was removed.

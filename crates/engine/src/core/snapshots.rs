@@ -54,6 +54,7 @@ impl SnapshotList {
             seqno,
             serial,
             released: AtomicBool::new(false),
+            brief: AtomicBool::new(false),
         }))
     }
 
@@ -93,6 +94,8 @@ struct Held {
     serial: u64,
     /// It protects nothing any more.
     released: AtomicBool,
+    /// Nobody is told of its release.
+    brief: AtomicBool,
 }
 
 impl Held {
@@ -107,7 +110,8 @@ impl Held {
             live.first_key_value().map(|(k, _)| k.0)
         };
         let passed = oldest.unwrap_or(u64::MAX) > self.list.threshold.load(Ordering::Relaxed);
-        if passed && let Some(watch) = self.list.watch.get() {
+        let heard = passed && !self.brief.load(Ordering::Relaxed);
+        if heard && let Some(watch) = self.list.watch.get() {
             watch(oldest);
         }
     }
@@ -127,6 +131,12 @@ impl Snapshot {
     /// The sequence number up to which reads see.
     pub fn seqno(&self) -> SequenceNumber {
         self.0.seqno
+    }
+
+    /// Taken for one call that reads several times: its release starts no compactions.
+    pub(crate) fn for_a_call(self) -> Self {
+        self.0.brief.store(true, Ordering::Relaxed);
+        self
     }
 
     /// Releases it for all who share it, before the last of them goes. Reads through those that are left

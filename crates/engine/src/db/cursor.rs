@@ -5,7 +5,7 @@ use crate::core::{Engine, Family, Snapshot};
 use crate::read::{DbIter, Entity, ReadOptions};
 use spanlith_base::perf;
 use spanlith_base::stats::Ticker;
-use spanlith_base::{Error, Pinned, Result};
+use spanlith_base::{Error, ErrorKind, Pinned, Result};
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -20,6 +20,8 @@ pub struct Cursor {
     pub(super) options: ReadOptions,
     /// Moves are more than moves.
     is_special: bool,
+    /// It was refused when it was made, for its options: no other view helps.
+    never_was: bool,
     /// Keys and values shown so far, if they are to stay where they are; the last is that under the
     /// cursor, if it stands on one.
     pub(super) kept: Vec<(Pinned, Pinned)>,
@@ -74,7 +76,14 @@ impl Cursor {
         if let Some(s) = &engine.c.statistics {
             s.add(Ticker::NumIteratorCreated, 1);
         }
+        let refused = |e: &Error| {
+            matches!(
+                e.kind(),
+                ErrorKind::InvalidArgument | ErrorKind::NotSupported
+            )
+        };
         Self {
+            never_was: iter.as_ref().is_err_and(refused),
             is_special: options.tailing || options.pin_data || engine.c.statistics.is_some(),
             iter,
             engine: Purging(engine),
@@ -198,9 +207,9 @@ impl Cursor {
     /// Moves the view to now, or to `snapshot`; the position is lost.
     ///
     /// # Errors
-    /// Of opening tables; `NotSupported` if it follows what is written.
+    /// Of opening tables; `NotSupported` if it follows what is written, or was refused for its options.
     pub fn refresh(&mut self, snapshot: Option<Snapshot>) -> Result<()> {
-        if self.options.tailing {
+        if self.options.tailing || self.never_was {
             return Err(Error::not_supported("Refresh() is not supported"));
         }
         self.options.snapshot = snapshot;

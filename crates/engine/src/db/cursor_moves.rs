@@ -102,6 +102,8 @@ impl Cursor {
         let refused = match to {
             Move::Seek(_) | Move::First | Move::Next => None,
             Move::SeekForPrev(_) => Some("ForwardIterator::SeekForPrev()"),
+            // RocksDB looks for the last key in front of the bound.
+            Move::Last if self.options.upper.is_some() => Some("ForwardIterator::SeekForPrev()"),
             Move::Last => Some("ForwardIterator::SeekToLast()"),
             Move::Prev => Some("ForwardIterator::Prev"),
         };

@@ -140,9 +140,16 @@ impl Cf {
     /// # Errors
     /// None at present.
     pub fn approximate_size(&self, begin: &[u8], end: &[u8], of: SizeOf) -> Result<u64> {
-        if self.comparator().compare(begin, end) != Ordering::Less {
+        let c = self.comparator();
+        if c.compare_without_timestamp(begin, false, end, false) != Ordering::Less {
             return Ok(0);
         }
+        // All versions of a key count with it.
+        let (begin, end) = (
+            self.family.padded(begin, 0xff),
+            self.family.padded(end, 0xff),
+        );
+        let (begin, end) = (&*begin, &*end);
         let superversion = self.family.superversion.load_full();
         let mut bytes = 0;
         if of.files {

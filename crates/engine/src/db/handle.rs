@@ -462,6 +462,7 @@ impl Cf {
         if self.family.is_dropped() && !options.ignore_missing_column_families {
             return Err(Error::new(ErrorKind::ColumnFamilyDropped, ""));
         }
+        self.check_untimed()?;
         let mut batch = spanlith_wal::WriteBatch::new();
         batch.delete_range_cf(self.family.id, begin.as_ref(), end.as_ref())?;
         self.engine().write_batch(&batch, options).map(drop)

@@ -25,3 +25,4 @@ pub use family_options::FamilyOptions;
 pub use files::{LiveFile, SizeOf};
 pub use handle::{Cf, Db, WeakDb};
 pub use metrics::{MemoryOwner, Metrics, StallMetric};
+pub use timed::TimedValue;

@@ -104,6 +104,7 @@ impl Cf {
         columns: &[(&[u8], &[u8])],
         options: &WriteOptions,
     ) -> Result<()> {
+        self.check_untimed()?;
         let mut columns: Vec<_> = columns.iter().map(|c| WideColumn::new(c.0, c.1)).collect();
         let mut entity = Vec::new();
         encode_entity(&mut columns, &mut entity)?;

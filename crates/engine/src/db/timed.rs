@@ -1,14 +1,52 @@
 //! Writes in families with timestamps, and the history they keep.
 
-use super::Cf;
+use super::{Cf, Db};
 use crate::core::{Engine, Family};
-use crate::read::check_timestamp;
+use crate::read::{ReadOptions, check_timestamp, timestamp_missing};
 use crate::version::VersionEdit;
 use crate::write::{WriteBatch, WriteOptions};
-use spanlith_base::{Error, Result};
+use spanlith_base::{Error, Pinned, Result};
 use std::sync::Arc;
 
+/// A value and the timestamp it was written with.
+pub type TimedValue = (Pinned, Vec<u8>);
+
+impl Db {
+    /// Values and timestamps of keys of several families at one consistent point, in the order given, as
+    /// [`Cf::get_with_timestamp`] has them. If the timestamp fits one family ill, no key is read: those of
+    /// others are `Incomplete`. If one has given up history as of it, all are its error.
+    pub fn multi_get_with_timestamps(
+        &self,
+        keys: &[(&Cf, &[u8])],
+        options: &ReadOptions,
+    ) -> Vec<Result<Option<TimedValue>>> {
+        let families: Vec<&Family> = keys.iter().map(|(cf, _)| &*cf.family).collect();
+        if let Some(errors) = self.engine().refused(&families, options) {
+            return errors.into_iter().map(Err).collect();
+        }
+        let mut options = options.clone();
+        let engine = self.engine();
+        options
+            .snapshot
+            .get_or_insert_with(|| engine.take_snapshot());
+        let get = |(cf, key): &(&Cf, &[u8])| engine.get_timed(&cf.family, key, &options);
+        keys.iter().map(get).collect()
+    }
+}
+
 impl Cf {
+    /// Refuses calls without timestamps in a family that has them.
+    ///
+    /// # Errors
+    /// `InvalidArgument`.
+    #[inline]
+    pub fn check_untimed(&self) -> Result<()> {
+        match self.family.comparator.timestamp_size() {
+            0 => Ok(()),
+            _ => Err(timestamp_missing(&self.family.name)),
+        }
+    }
+
     /// Key and timestamp as they are stored.
     fn timed_key(&self, key: &[u8], timestamp: &[u8]) -> Result<Vec<u8>> {
         let size = self.family.comparator.timestamp_size();

@@ -274,7 +274,7 @@ impl Engine {
         outcome.stopped
     }
 
-    /// With timestamps: key by key, at one view.
+    /// With timestamps: key by key in their order, at one view.
     #[cold]
     fn multi_get_timed(
         &self,
@@ -287,8 +287,20 @@ impl Engine {
         if options.snapshot.is_none() {
             options.snapshot = Some(self.take_snapshot());
         }
-        for (place, key) in keys.iter().enumerate() {
-            sink(place, self.get(family, key, &options));
+        let c = &family.comparator;
+        let mut order: Vec<usize> = (0..keys.len()).collect();
+        order.sort_by(|&a, &b| c.compare_without_timestamp(keys[a], false, keys[b], false));
+        let mut bytes = 0u64;
+        for place in order {
+            if bytes > options.value_size_soft_limit {
+                sink(place, Err(Error::aborted("")));
+                continue;
+            }
+            let answer = self.get(family, keys[place], &options);
+            if let Ok(Some(value)) = &answer {
+                bytes += value.len() as u64;
+            }
+            sink(place, answer);
         }
     }
 
@@ -304,6 +316,15 @@ impl Engine {
             || parts
                 .iter()
                 .any(|p| p.family.comparator.timestamp_size() != 0);
+        if timed {
+            let families: Vec<&Family> = parts.iter().map(|p| &**p.family).collect();
+            if let Some(errors) = self.refused(&families, options) {
+                for (answers, error) in all.iter_mut().zip(errors) {
+                    answers.fill_with(|| Err(error.clone()));
+                }
+                return all;
+            }
+        }
         if timed || parts.len() == 1 {
             let mut options = options.clone();
             if timed && options.snapshot.is_none() {
@@ -336,6 +357,35 @@ impl Engine {
             stopped = self.multi_get_at(&part, (&sv, sequence), options, &mut sink);
         }
         all
+    }
+
+    /// The errors of a read at the timestamp of the options in families of which one does not take it. As in
+    /// RocksDB nothing is read then: if it fits a family ill, the others are not asked, and history that
+    /// one has given up is missing for all.
+    #[cold]
+    pub(crate) fn refused(
+        &self,
+        families: &[&Family],
+        options: &ReadOptions,
+    ) -> Option<Vec<Error>> {
+        let timestamp = options.timestamp.as_deref();
+        let check = |family: &&Family| {
+            let size = family.comparator.timestamp_size();
+            check_timestamp(size, &family.name, timestamp).err()
+        };
+        let checked: Vec<Option<Error>> = families.iter().map(check).collect();
+        if checked.iter().any(Option::is_some) {
+            let all = checked.into_iter();
+            return Some(all.map(|e| e.unwrap_or_else(not_queried)).collect());
+        }
+        let lost = |family: &&Family| {
+            let comparator = &family.comparator;
+            let superversion = family.superversion.load();
+            let error = superversion.check_history(comparator, timestamp?).err()?;
+            Some((family.id, error))
+        };
+        let first = families.iter().filter_map(lost).min_by_key(|lost| lost.0);
+        first.map(|(_, error)| vec![error; families.len()])
     }
 
     /// Superversions and a sequence number that none of them has lost anything of: had a memtable
@@ -371,7 +421,8 @@ impl Engine {
     /// The current state as a point in time.
     pub(crate) fn take_snapshot(&self) -> crate::core::Snapshot {
         let now = self.c.env.clock.now_seconds();
-        self.c.snapshots.take(now, || self.visible())
+        let snapshot = self.c.snapshots.take(now, || self.visible());
+        snapshot.for_a_call()
     }
 
     /// Lets `iter` show what is visible by now; false if memtables and tables are others than its own.
@@ -458,4 +509,10 @@ impl Engine {
             view,
         }))
     }
+}
+
+/// The answer for keys beside one that cannot be asked for.
+#[cold]
+fn not_queried() -> Error {
+    Error::incomplete("DB not queried due to invalid argument(s) in the same MultiGet")
 }

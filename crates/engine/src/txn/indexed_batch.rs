@@ -224,6 +224,7 @@ impl IndexedBatch {
                 let mut padded = Vec::new();
                 put_padded(&mut padded, key, size, 0);
                 update(&mut self.batch, id, &padded)?;
+                self.batch.mark_lacking_timestamps();
             }
         }
         family.add(key, offset, is_merge);

@@ -53,6 +53,10 @@ impl Engine {
                 "Provide a merge_operator when opening DB",
             ));
         }
+        if family.comparator.timestamp_size() != 0 {
+            self.writable()?;
+            return Err(timestamp_missing(&family.name));
+        }
         if options.needs_batch() {
             return self.write_one_as_batch(family.id, kind, key, value, options);
         }
@@ -61,9 +65,6 @@ impl Engine {
         }
         if family.is_dropped() {
             return Err(no_such_family());
-        }
-        if family.comparator.timestamp_size() != 0 {
-            return Err(timestamp_missing(&family.name));
         }
         let cf = family.id;
         let payload = Payload::One {
@@ -104,6 +105,11 @@ impl Engine {
         batch: &spanlith_wal::WriteBatch,
         options: &WriteOptions,
     ) -> Result<SequenceNumber> {
+        if batch.lacks_timestamps() {
+            return Err(Error::invalid_argument(
+                "write batch must have timestamp(s) set",
+            ));
+        }
         let computed;
         let checksums = match options.protection_bytes_per_key {
             0 => batch.checksums(),

@@ -3,7 +3,7 @@
 use spanlith::options::{CfOptions, DbOptions};
 use spanlith::{
     BottommostCompaction, Cf, CompactRangeOptions, Db, ErrorKind, FamilyOptions, ReadOptions,
-    StringAppend, WriteBatch, WriteOptions,
+    SizeOf, StringAppend, WriteBatch, WriteOptions,
 };
 use spanlith_testkit::{TempDir, test_name};
 use std::path::Path;
@@ -457,4 +457,200 @@ fn bottommost_files_are_rewritten_once_all_their_timestamps_are_given_up() {
     assert!(rows(&cf, 120).iter().all(|r| r.1 == "new" && r.2 == 0));
     assert!(cf.live_files().iter().all(|f| f.largest_seqno == 0));
     db.close().unwrap();
+}
+
+#[test]
+fn calls_without_timestamps_are_refused_whatever_the_key_ends_with() {
+    let dir = TempDir::new(test_name!());
+    let db = open(dir.path(), TIMED, true).unwrap();
+    let cf = db.default_cf();
+    // Its last bytes could pass for a timestamp.
+    let key = b"a long enough key";
+    let refused = |r: spanlith::Result<()>| {
+        let text = r.unwrap_err().to_string();
+        let want = "cannot call this method on column family default that enables timestamp";
+        assert!(text.contains(want), "{text}");
+    };
+    let mut protected = WriteOptions::default();
+    protected.protection_bytes_per_key = 8;
+    refused(cf.put(key, b"v"));
+    refused(cf.put_opt(key, b"v", &protected));
+    refused(cf.delete(key));
+    refused(cf.delete_range(key, b"b long enough key"));
+    refused(cf.put_entity(key, &[(&b""[..], &b"v"[..])]));
+    assert_eq!(rows(&cf, u64::MAX), []);
+}
+
+#[test]
+fn a_single_delete_cancels_its_put_in_history_alone() {
+    let dir = TempDir::new(test_name!());
+    let db = open(dir.path(), TIMED, true).unwrap();
+    let cf = db.default_cf();
+    let w = WriteOptions::default();
+    for (key, put, deleted) in [("old", 5, 6), ("one", 10, 10), ("two", 9, 11)] {
+        cf.put_at(key, &at(put), "v", &w).unwrap();
+        cf.single_delete_at(key, &at(deleted), &w).unwrap();
+    }
+    cf.increase_full_history_ts_low(&at(10)).unwrap();
+    cf.compact_range_opt(None, None, &force()).unwrap();
+    let left: Vec<_> = versions(&cf, 0, u64::MAX, true)
+        .into_iter()
+        .map(|v| v.1)
+        .collect();
+    // Of `one` the put was hidden at its own time already; of `two` a reader at 10 sees it.
+    // That is history, and the newest version of it, so it loses its timestamp.
+    assert_eq!(left, [10, 11, 0]);
+    assert_eq!(rows(&cf, 10), [row("two", "v", 0)]);
+}
+
+#[test]
+fn sizes_and_whole_tables_are_told_by_keys_without_timestamps() {
+    let dir = TempDir::new(test_name!());
+    let db = open(dir.path(), TIMED, true).unwrap();
+    let cf = db.default_cf();
+    let w = WriteOptions::default();
+    for key in ["a", "b", "c"] {
+        for n in 1..4 {
+            cf.put_at(key, &at(n), [b'v'; 5000], &w).unwrap();
+        }
+        cf.flush(true).unwrap();
+    }
+    let size = |begin: &str, end: &str| {
+        let (begin, end) = (begin.as_bytes(), end.as_bytes());
+        cf.approximate_size(begin, end, SizeOf::default()).unwrap()
+    };
+    let one = size("b", "c");
+    assert!(one > 0);
+    assert!(size("a", "b").abs_diff(one) < one / 10 && size("a", "c").abs_diff(2 * one) < one / 10);
+    assert_eq!((size("c", "b"), size("b", "b")), (0, 0));
+    let options = CompactRangeOptions {
+        target_level: Some(2),
+        ..CompactRangeOptions::default()
+    };
+    for key in ["a", "b", "c"] {
+        let key = Some(key.as_bytes());
+        cf.compact_range_opt(key, key, &options).unwrap();
+    }
+    assert_eq!(cf.live_files().len(), 3);
+    cf.delete_files_in_ranges(&[(Some(b"b"), Some(b"c"))], false)
+        .unwrap();
+    let keys = || -> Vec<String> { rows(&cf, 9).into_iter().map(|r| r.0).collect() };
+    assert_eq!(keys(), ["a", "c"]);
+    cf.delete_files_in_ranges(&[(Some(b"b"), Some(b"c"))], true)
+        .unwrap();
+    assert_eq!(keys(), ["a"]);
+}
+
+#[test]
+fn multi_gets_at_a_timestamp_that_one_family_does_not_take_read_nothing() {
+    let dir = TempDir::new(test_name!());
+    let mut options = DbOptions::default();
+    options.create_if_missing = true;
+    options.create_missing_column_families = true;
+    let timed = |name: &str| {
+        let mut cf = CfOptions::default();
+        cf.comparator = TIMED.to_string();
+        FamilyOptions::new(name).options(cf)
+    };
+    let builder = Db::builder(dir.path()).options(options);
+    let builder = builder.family(FamilyOptions::new("default"));
+    let db = builder
+        .family(timed("x"))
+        .family(timed("y"))
+        .open()
+        .unwrap();
+    let (plain, x, y) = (db.default_cf(), db.cf("x").unwrap(), db.cf("y").unwrap());
+    let w = WriteOptions::default();
+    plain.put("a", "p").unwrap();
+    x.put_at("a", &at(5), "x", &w).unwrap();
+    y.put_at("a", &at(5), "y", &w).unwrap();
+    let options = ReadOptions::default().timestamp(at(7));
+    let get = |cfs: &[&Cf]| {
+        let keys: Vec<(&Cf, &[u8])> = cfs.iter().map(|cf| (*cf, &b"a"[..])).collect();
+        let text = |e: spanlith_base::Error| e.to_string();
+        let values = db.multi_get_opt(&keys, &options).into_iter();
+        let values: Vec<_> = values
+            .map(|r| r.map(|v| v.map(|v| v.to_vec())).map_err(text))
+            .collect();
+        let timed = db.multi_get_with_timestamps(&keys, &options).into_iter();
+        let timed: Vec<_> = timed
+            .map(|r| r.map(|v| v.map(|v| v.0.to_vec())).map_err(text))
+            .collect();
+        assert_eq!(values, timed);
+        values
+    };
+    let found = |v: &str| Ok(Some(v.as_bytes().to_vec()));
+    assert_eq!(get(&[&x, &y]), [found("x"), found("y")]);
+    let not_queried =
+        "Result incomplete: DB not queried due to invalid argument(s) in the same MultiGet";
+    let not_timed = "Invalid argument: cannot call this method on column family default that does not \
+                     enable timestamp";
+    let want = [Err(not_queried.to_string()), Err(not_timed.to_string())];
+    assert_eq!(get(&[&x, &plain]), want);
+    for (cf, low) in [(&y, 9), (&x, 8)] {
+        cf.increase_full_history_ts_low(&at(low)).unwrap();
+        cf.flush(true).unwrap();
+        let text = format!(
+            "Invalid argument: Read timestamp: 7 is smaller than full_history_ts_low: {low}\n"
+        );
+        // That of the family that was made first.
+        assert_eq!(get(&[&y, &x]), [Err(text.clone()), Err(text)]);
+    }
+}
+
+#[test]
+fn a_read_of_many_keys_starts_no_compaction() {
+    let dir = TempDir::new(test_name!());
+    let mut options = DbOptions::default();
+    options.create_if_missing = true;
+    options.create_missing_column_families = true;
+    let mut quiet = CfOptions::default();
+    quiet.disable_auto_compactions = true;
+    let mut timed = CfOptions::default();
+    timed.comparator = TIMED.to_string();
+    let builder = Db::builder(dir.path()).options(options);
+    let builder = builder.family(FamilyOptions::new("default").options(quiet));
+    let db = builder
+        .family(FamilyOptions::new("x").options(timed))
+        .open()
+        .unwrap();
+    let (plain, x) = (db.default_cf(), db.cf("x").unwrap());
+    plain.put("a", "p").unwrap();
+    plain.flush(true).unwrap();
+    x.put_at("a", &at(5), "x", &WriteOptions::default())
+        .unwrap();
+    let pending = || plain.int_property("rocksdb.compaction-pending").unwrap();
+    let options = ReadOptions::default().timestamp(at(7));
+    let keys: [(&Cf, &[u8]); 2] = [(&x, b"a"), (&x, b"b")];
+    assert!(
+        db.multi_get_opt(&keys, &options)[0]
+            .as_ref()
+            .is_ok_and(Option::is_some)
+    );
+    db.multi_get_with_timestamps(&keys, &options);
+    assert_eq!(pending(), 0);
+    drop(db.snapshot());
+    assert_eq!(
+        pending(),
+        1,
+        "the table is worth rewriting without its number"
+    );
+}
+
+#[test]
+fn a_limit_of_bytes_holds_at_a_timestamp_too() {
+    let dir = TempDir::new(test_name!());
+    let db = open(dir.path(), TIMED, true).unwrap();
+    let cf = db.default_cf();
+    for key in ["a", "b", "c"] {
+        cf.put_at(key, &at(5), [0; 100], &WriteOptions::default())
+            .unwrap();
+    }
+    let mut options = ReadOptions::default().timestamp(at(7));
+    options.value_size_soft_limit = 150;
+    let got = cf.multi_get_opt(&[b"c", b"a", b"b", b"a"], &options);
+    let left_out =
+        |r: &spanlith::Result<_>| r.as_ref().is_err_and(|e| e.kind() == ErrorKind::Aborted);
+    let left_out: Vec<bool> = got.iter().map(left_out).collect();
+    assert_eq!(left_out, [true, false, true, false]);
 }

@@ -121,6 +121,12 @@ fn says_whose(file: &File) -> bool {
     kind(&file.name) != ".log" || mark.is_some_and(|at| head.get(at + 12) == Some(&1))
 }
 
+/// Whether a file may be that of another database: what the first log of one begins with may have been
+/// copied from there, so nothing is said of it (docs/formats/evidence.md).
+fn may_be_foreign(name: &str) -> bool {
+    !name.ends_with("000004.log")
+}
+
 /// Draws an image; `foreign` is the one drawn before.
 ///
 /// # Errors
@@ -173,6 +179,7 @@ pub fn draw(rng: &mut Rng, foreign: Option<&Image>, wanted: Wanted) -> Result<Im
                     .filter(|(n, b)| n != name && same(n) && b != bytes);
                 let older = before.iter().find(|(n, b)| n == name && b != bytes);
                 let donates = |f: &&File| same(&f.name) && says_whose(f);
+                let foreign = foreign.filter(|_| may_be_foreign(name));
                 let foreign = foreign.and_then(|i| i.files.iter().find(donates));
                 File {
                     name: name.clone(),

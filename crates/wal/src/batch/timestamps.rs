@@ -55,6 +55,19 @@ impl WriteBatch {
         self.delete_range_cf(cf, &join(begin, ts)?, &join(end, ts)?)
     }
 
+    /// Says that some keys were added with the place of a timestamp, to be set by
+    /// [`Self::update_timestamps`] before the batch may be written. Lasts, as in RocksDB, though the keys be
+    /// rolled back.
+    pub fn mark_lacking_timestamps(&mut self) {
+        self.lacks_timestamps = true;
+    }
+
+    /// Whether timestamps have to be set before the batch is written.
+    #[inline]
+    pub fn lacks_timestamps(&self) -> bool {
+        self.lacks_timestamps
+    }
+
     /// Overwrites the timestamps of all keys of those families for which `size_of` says a size;
     /// 0 leaves a family as it is.
     ///
@@ -99,6 +112,7 @@ impl WriteBatch {
         if self.is_protected() {
             self.checksums = Some(entry_checksums(self.body())?);
         }
+        self.lacks_timestamps = false;
         Ok(())
     }
 }
