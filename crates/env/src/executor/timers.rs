@@ -3,7 +3,8 @@
 //!
 //! One thread, the leader, sleeps until the first timer is due. Before it runs a tick it hands the
 //! lead to an idle thread, or to a new one, so a tick that takes long delays no other timer until
-//! [`LIMIT`] of them run at once. Threads are named `spanlith-time-0` and so on; the first starts with
+//! [`LIMIT`] of them run at once: a disk that hangs may hold the ticks of all databases on it, and the one
+//! that reports it must still run. There are no more threads than ticks that ever ran at once, and one. Threads are named `spanlith-time-0` and so on; the first starts with
 //! the first timer, and all stay until the executor is dropped.
 //!
 //! Locks: one leaf mutex, never held while a tick runs or is dropped.
@@ -18,7 +19,7 @@ use std::time::{Duration, Instant};
 const RANK: u8 = 94;
 
 /// Threads at most. Ticks that wait for a device hold one each.
-pub(super) const LIMIT: usize = 16;
+pub(super) const LIMIT: usize = 256;
 
 pub(super) type Tick = Box<dyn FnMut() -> bool + Send>;
 
@@ -41,7 +42,7 @@ struct State {
     next_id: u64,
     /// A thread sleeps until the first of `due`.
     led: bool,
-    /// Threads that wait to be leader.
+    /// Threads that wait to be leader, or have just been started.
     idle: usize,
     threads: Vec<JoinHandle<()>>,
     closed: bool,
@@ -126,13 +127,18 @@ impl Timers {
             let thread = std::thread::Builder::new()
                 .name(format!("spanlith-time-{}", state.threads.len()))
                 .spawn(move || timers.work());
-            state.threads.extend(thread.ok());
+            if let Ok(thread) = thread {
+                // It looks for work as soon as it runs.
+                state.idle += 1;
+                state.threads.push(thread);
+            }
         }
     }
 
     /// The life of a thread.
     fn work(self: Arc<Self>) {
         let mut state = self.state.lock();
+        state.idle -= 1;
         while !state.closed {
             let first = state.due.first().copied();
             state = match first {
