@@ -9,11 +9,14 @@
 //!
 //! Locks: one leaf mutex, never held while a tick runs or is dropped.
 
+#[cfg(shuttle)]
+use shuttle::thread::{self, JoinHandle, ThreadId};
 use spanlith_base::sync::{Condvar, Mutex, MutexGuard};
 use std::collections::{BTreeSet, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::thread::{JoinHandle, ThreadId};
+#[cfg(not(shuttle))]
+use std::thread::{self, JoinHandle, ThreadId};
 use std::time::{Duration, Instant};
 
 const RANK: u8 = 94;
@@ -124,7 +127,7 @@ impl Timers {
             self.follow.notify_one();
         } else if state.threads.len() < LIMIT {
             let timers = Arc::clone(self);
-            let thread = std::thread::Builder::new()
+            let thread = thread::Builder::new()
                 .name(format!("spanlith-time-{}", state.threads.len()))
                 .spawn(move || timers.work());
             if let Ok(thread) = thread {
@@ -171,7 +174,7 @@ impl Timers {
         id: u64,
     ) -> MutexGuard<'s, State> {
         state.due.remove(&(due, id));
-        let me = Run::Runs(std::thread::current().id());
+        let me = Run::Runs(thread::current().id());
         let taken = state.timers.get_mut(&id).map(|entry| {
             entry.due = None;
             std::mem::replace(&mut entry.run, me)
@@ -209,7 +212,7 @@ impl Timers {
 
     /// Ends the threads and waits for them, except for one that is itself in this call.
     pub(super) fn close(&self) {
-        let me = std::thread::current().id();
+        let me = thread::current().id();
         let mut state = self.state.lock();
         state.closed = true;
         state.due.clear();
@@ -238,7 +241,7 @@ pub(super) struct Timer {
 
 impl Drop for Timer {
     fn drop(&mut self) {
-        let me = std::thread::current().id();
+        let me = thread::current().id();
         let mut state = self.timers.state.lock();
         while let Some(entry) = state.timers.get_mut(&self.id) {
             match entry.run {
@@ -258,5 +261,97 @@ impl Drop for Timer {
                 }
             }
         }
+    }
+}
+
+#[cfg(all(test, shuttle))]
+mod shuttle_tests {
+    use super::*;
+    use spanlith_base::sync::explore;
+    use std::sync::Weak;
+
+    /// Under shuttle no wait times out, so a wake-up that is missing stops the model.
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    /// Ticks `left` times at once, unless its guard goes first; says how often it did so far.
+    struct Counted {
+        seen: Arc<(Mutex<u32>, Condvar)>,
+        alive: Weak<()>,
+        guard: Timer,
+    }
+
+    fn counted(timers: &Arc<Timers>, left: u32) -> Counted {
+        let seen = Arc::new((Mutex::new(0, 0), Condvar::new()));
+        let held = Arc::new(());
+        let alive = Arc::downgrade(&held);
+        let theirs = Arc::clone(&seen);
+        let tick = move || {
+            let _held = &held;
+            let mut ticks = theirs.0.lock();
+            *ticks += 1;
+            theirs.1.notify_all();
+            *ticks < left
+        };
+        let guard = timers.start(Duration::ZERO, Box::new(tick));
+        Counted { seen, alive, guard }
+    }
+
+    impl Counted {
+        fn wait_for(&self, ticks: u32) {
+            let (seen, changed) = &*self.seen;
+            let mut now = seen.lock();
+            while *now < ticks {
+                now = changed.wait(now);
+            }
+        }
+    }
+
+    fn model(rare: bool) -> impl Fn() + Send + Sync + 'static {
+        move || {
+            let timers = Arc::new(Timers::new());
+            // Somebody leads already, for a time that does not come.
+            let far = rare.then(|| timers.start(HOUR, Box::new(|| unreachable!("not due"))));
+            let threads: Vec<_> = (0..2)
+                .map(|_| {
+                    let timers = Arc::clone(&timers);
+                    thread::spawn(move || {
+                        let waited = counted(&timers, 3);
+                        let dropped = counted(&timers, 2);
+                        waited.wait_for(2);
+                        for timer in [dropped, waited] {
+                            drop(timer.guard);
+                            assert!(timer.alive.upgrade().is_none(), "the tick is gone");
+                        }
+                    })
+                })
+                .collect();
+            for thread in threads {
+                thread.join().unwrap();
+            }
+            drop(far);
+            timers.close();
+        }
+    }
+
+    #[test]
+    fn no_timer_is_forgotten_and_none_ticks_behind_its_guard() {
+        explore("timers", model(false));
+    }
+
+    #[test]
+    fn a_timer_in_front_of_the_first_is_heard() {
+        explore("timers behind one that is not due", model(true));
+    }
+
+    #[test]
+    fn closing_ends_all_threads() {
+        explore("timers: close", || {
+            let timers = Arc::new(Timers::new());
+            let ticking = counted(&timers, 2);
+            let far = timers.start(HOUR, Box::new(|| true));
+            timers.close();
+            assert!(ticking.alive.upgrade().is_none(), "the tick is gone");
+            drop((ticking, far));
+        });
     }
 }
