@@ -69,7 +69,7 @@ In parts:
 
 | what | instead |
 |---|---|
-| `memtable_factory`: skip list, vector, hash skip list, hash linked list | there is one memtable; other factories are refused |
+| `memtable_factory`: skip list, vector, hash skip list, hash linked list | there is one memtable; other factories are refused. With the hashing ones, iterators in the mode of prefixes that begin at an end of the order meet only tables, as in RocksDB |
 | `enable_pipelined_write`, `unordered_write`, `two_write_queues` | combinations are checked as RocksDB does; the one write path promises more than each |
 | `memtable_protection_bytes_per_key`, `block_protection_bytes_per_key` | data blocks have one checksum each, for all their entries, verified whenever a block is taken; indexes have one per entry; Bloom filters, which RocksDB leaves out, have one per 128 bytes |
 | `compression_opts.parallel_threads`, `compression_opts.strategy` | one thread compresses a file, zlib's default strategy |

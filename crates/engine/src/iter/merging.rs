@@ -58,6 +58,8 @@ pub struct MergingIter {
     has_ended: bool,
     /// Measures seeks, if they may be measured.
     clock: Option<Arc<dyn Clock>>,
+    /// Memtables are found by prefix alone: neither their first entry nor their last.
+    is_hashed: bool,
 }
 
 impl MergingIter {
@@ -81,6 +83,7 @@ impl MergingIter {
             error: None,
             has_ended: false,
             clock: None,
+            is_hashed: false,
         }
     }
 
@@ -527,12 +530,23 @@ impl MergingIter {
 
     /// First entry.
     pub fn seek_to_first(&mut self) {
-        self.move_all(true, Source::seek_to_first);
+        match self.is_hashed {
+            true => self.move_all(true, |source| source.leave_memory_or(Source::seek_to_first)),
+            false => self.move_all(true, Source::seek_to_first),
+        }
     }
 
     /// Last entry.
     pub fn seek_to_last(&mut self) {
-        self.move_all(false, Source::seek_to_last);
+        match self.is_hashed {
+            true => self.move_all(false, |source| source.leave_memory_or(Source::seek_to_last)),
+            false => self.move_all(false, Source::seek_to_last),
+        }
+    }
+
+    /// From the ends of the order only tables are met, as with RocksDB's memtables that hash prefixes.
+    pub fn hash_memtables(&mut self) {
+        self.is_hashed = true;
     }
 
     /// The error that made it invalid.

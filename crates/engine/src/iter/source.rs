@@ -152,6 +152,14 @@ impl Source {
         each!(self, i => i.seek_to_last());
     }
 
+    /// Moves a stream of a table; one of a memtable stands nowhere then.
+    pub(super) fn leave_memory_or(&mut self, to: impl FnOnce(&mut Self)) {
+        match self {
+            Self::Mem(i) => i.leave(),
+            table => to(table),
+        }
+    }
+
     /// The file it reads.
     pub fn path(&self) -> Option<&Path> {
         match self {

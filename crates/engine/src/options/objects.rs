@@ -16,6 +16,21 @@ use super::text::{split_outside_braces, split_pairs, strip_braces};
 use spanlith_table::{Collectors, CompactOnDeletion, TablePropertiesCollectorFactory};
 use std::sync::Arc;
 
+/// Whether a memtable factory is one of those that find keys by prefix.
+pub fn hashes_prefixes(factory: &str) -> bool {
+    id(factory).is_some_and(|id| {
+        matches!(
+            id.split(':').next(),
+            Some(
+                "HashSkipListRepFactory"
+                    | "prefix_hash"
+                    | "HashLinkListRepFactory"
+                    | "hash_linkedlist"
+            )
+        )
+    })
+}
+
 /// The id in an object's text; `None` for an empty text or properties without an id.
 pub fn id(text: &str) -> Option<&str> {
     let text = text.trim();

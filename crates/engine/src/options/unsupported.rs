@@ -5,7 +5,7 @@
 //! where ignoring changes no result: hints, and parts of features that are themselves refused. Those
 //! are the lists `…_WITHOUT_EFFECT`, which `scripts/capi-list.sh` prints in `docs/compat.md`.
 
-use super::objects::{FilterPolicyChoice, MergeOperatorChoice, id};
+use super::objects::{FilterPolicyChoice, MergeOperatorChoice, hashes_prefixes, id};
 use super::table::{OptionRow, OptionTable};
 use super::{BlockBasedTableOptions, CfOptions, CompressionOptions, CompressionType, DbOptions};
 use crate::filter::filter_by_name;
@@ -402,20 +402,13 @@ fn cf_value(cf: &CfOptions, name: &str) -> bool {
         }
         "merge_operator" => MergeOperatorChoice::parse(&cf.merge_operator).is_some(),
         "memtable_factory" => id(&cf.memtable_factory).is_some_and(|id| {
-            // What differs between them cannot be seen from outside.
-            matches!(
-                id.split(':').next(),
-                Some(
-                    "SkipListFactory"
-                        | "skip_list"
-                        | "VectorRepFactory"
-                        | "vector"
-                        | "HashSkipListRepFactory"
-                        | "prefix_hash"
-                        | "HashLinkListRepFactory"
-                        | "hash_linkedlist"
+            // What is seen of them from outside is what iterators meet that begin at an end.
+            let kind = id.split(':').next();
+            hashes_prefixes(id)
+                || matches!(
+                    kind,
+                    Some("SkipListFactory" | "skip_list" | "VectorRepFactory" | "vector")
                 )
-            )
         }),
         "prefix_extractor" => {
             super::objects::is_null(&cf.prefix_extractor)

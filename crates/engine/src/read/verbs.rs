@@ -10,6 +10,7 @@ use super::{ReadOptions, ReadTier};
 use crate::blob::BlobRead;
 use crate::core::{Engine, Family, SuperVersion};
 use crate::iter::RangeWatch;
+use crate::options::objects::hashes_prefixes;
 use crate::version::Version;
 use spanlith_base::perf;
 use spanlith_base::stats::Histogram;
@@ -481,6 +482,9 @@ impl Engine {
             options.table_filter.as_ref(),
         )?;
         let mut inner = inner;
+        if !counting.total_order && hashes_prefixes(&settings.options.memtable_factory) {
+            inner.hash_memtables();
+        }
         if params.is_counted {
             inner.time_by(&self.c.env.clock);
         }

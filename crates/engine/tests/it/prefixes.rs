@@ -192,3 +192,55 @@ fn a_table_passed_by_is_read_behind_the_prefix() {
     assert!(cursor.seek(b"p1").unwrap());
     assert_eq!(cursor.key(), b"q1");
 }
+
+/// As in RocksDB, which finds keys of such memtables by their prefix alone.
+#[test]
+fn memtables_that_hash_prefixes_have_no_ends() {
+    let all = |db: &Db, options: ReadOptions| {
+        let mut cursor = db.default_cf().cursor(options);
+        let mut found = [Vec::new(), Vec::new()];
+        let mut more = cursor.seek_to_first().unwrap();
+        while more {
+            found[0].push(String::from_utf8(cursor.key().to_vec()).unwrap());
+            more = cursor.next().unwrap();
+        }
+        more = cursor.seek_to_last().unwrap();
+        while more {
+            found[1].push(String::from_utf8(cursor.key().to_vec()).unwrap());
+            more = cursor.prev().unwrap();
+        }
+        found[1].reverse();
+        assert_eq!(found[0], found[1]);
+        found[0].clone()
+    };
+    for (factory, hashes) in [
+        ("prefix_hash:1000", true),
+        ("hash_linkedlist:1000", true),
+        ("skip_list", false),
+        ("vector", false),
+    ] {
+        let dir = TempDir::new(test_name!());
+        let mut options = CfOptions::default().prefix_extractor("fixed:1");
+        options.memtable_factory = factory.to_string();
+        let mut db_options = spanlith::options::DbOptions::default();
+        db_options.create_if_missing = true;
+        db_options.allow_concurrent_memtable_write = false;
+        let builder = Db::builder(dir.path()).options(db_options);
+        let db = builder.cf_options(options).open().unwrap();
+        let cf = db.default_cf();
+        cf.put("p1", "flushed").unwrap();
+        cf.flush(true).unwrap();
+        cf.put("p2", "v").unwrap();
+        cf.put("q1", "v").unwrap();
+        let whole = ["p1", "p2", "q1"];
+        let want = if hashes { &whole[..1] } else { &whole[..] };
+        assert_eq!(all(&db, ReadOptions::default()), want, "{factory}");
+        let mut total = ReadOptions::default();
+        total.total_order = true;
+        assert_eq!(all(&db, total), whole, "{factory}");
+        let mut automatic = ReadOptions::default();
+        automatic.auto_prefix = true;
+        assert_eq!(all(&db, automatic), whole, "{factory}");
+        assert_eq!(scan(&db, ReadOptions::default()), ["p1", "p2"], "{factory}");
+    }
+}

@@ -237,6 +237,11 @@ impl MemTableIter {
         }
     }
 
+    /// Stands nowhere.
+    pub fn leave(&mut self) {
+        self.set(Raw::of(None));
+    }
+
     /// Moves to the first entry.
     pub fn seek_to_first(&mut self) {
         self.set(Raw::of(self.tree().first()));
