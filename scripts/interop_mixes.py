@@ -148,6 +148,7 @@ MIXES = list(crossed()) + [
     Mix("vector memtables", "memtable_factory=vector;allow_concurrent_memtable_write=false"),
     Mix("several threads per compaction", "max_subcompactions=4;max_background_jobs=4"),
     Mix("larger files", "target_file_size_base=4194304;max_bytes_for_level_base=16777216;write_buffer_size=4194304", BLOOM),
+    Mix("young data above the last level", "preclude_last_level_data_seconds=2;num_levels=3;max_bytes_for_level_base=4194304", BLOOM),
     Mix("universal compactions of theirs", theirs="compaction_style=kCompactionStyleUniversal"),
 ]
 assert len({mix.name for mix in MIXES}) == len(MIXES)

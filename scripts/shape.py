@@ -113,6 +113,16 @@ def cases():
             yield case(f"{style}-ages-{load}", load, {**levels, **both}, **hours)
             turns = {**levels, "ttl": ages["ttl"], "compaction_pri": "kRoundRobin"}
             yield case(f"{style}-ttl-turns-{load}", load, turns, **hours)
+        for load in ("uniform", "corner", "deletes", "ranges", "wide_ranges", "merges"):
+            # What was written within the last twenty steps stays out of the last level. It fits the level
+            # above: else RocksDB writes it there over and over.
+            young = {**levels, "preclude_last_level_data_seconds": 20 * 3600 + 1800, "num_levels": 4}
+            young["max_bytes_for_level_base"] = 4 << 20
+            more = {"hours": 1, "noted": True}
+            yield case(f"{style}-young-{load}", load, young, **more)
+            yield case(f"{style}-young-manual-{load}", load, young, manual=whole, **more)
+            split = {**young, "max_subcompactions": 4, "compaction_pri": "kRoundRobin"}
+            yield case(f"{style}-young-split-{load}", load, split, **more)
         for load in ("uniform", "deletes", "ranges", "wide_ranges", "series"):
             yield case(f"{style}-manual-whole-{load}", load, levels, manual=whole)
             yield case(f"{style}-manual-part-{load}", load, levels, manual=part)

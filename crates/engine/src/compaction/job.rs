@@ -2,8 +2,8 @@
 
 use super::balance::{Dropped, check_inputs, check_outputs};
 use super::notes::PartDone;
-use super::outputs::Outputs;
 use super::own_readers::described_anew;
+use super::placed::Placed;
 use super::units::add_tombstones;
 use crate::compaction::{Below, CompactionIter, IterSettings};
 use crate::core::{
@@ -51,11 +51,10 @@ pub(crate) struct CompactionJob {
 }
 
 impl CompactionJob {
-    /// The temperature that is recorded for its outputs.
-    pub(crate) fn output_temperature(&self) -> u8 {
+    /// The temperature that is recorded for its outputs to a level.
+    pub(crate) fn output_temperature(&self, level: usize) -> u8 {
         let o = &self.settings.options;
-        let of_level = match self.plan.output_level + 1 == self.settings.levels.num_levels as usize
-        {
+        let of_level = match level + 1 == self.settings.levels.num_levels as usize {
             true => o.last_level_temperature,
             false => Temperature::Unknown,
         };
@@ -201,6 +200,7 @@ impl Engine {
                 .then(|| f.oldest_snapshot.min(self.keep_times_from(&f.settings))),
             now,
             ahead_seconds: seconds_to_next_off_peak(&self.options().daily_offpeak_time_utc, now),
+            young_after: self.young_after(&f.settings),
         }
     }
 
@@ -226,6 +226,7 @@ impl Engine {
             smallest,
             largest,
             input_levels: plan.inputs.iter().map(|i| i.0).collect(),
+            proximal: plan.proximal.clone(),
         });
         let job = CompactionJob {
             family: f.family.clone(),
@@ -283,10 +284,11 @@ impl Engine {
             done?;
             return Ok(plan.input_files().map(|f| f.number).collect());
         }
-        self.note_compaction_begin(job);
+        let times = self.times_of_inputs(&job.settings, &job.family.cache, plan);
+        self.note_compaction_begin(job, times.as_ref().ok());
         let started = self.c.env.clock.monotonic_nanos();
-        let done = self
-            .rewrite(job)
+        let done = times
+            .and_then(|times| self.rewrite(job, &times))
             .inspect_err(|e| self.note_compaction_failed(job, e))?;
         let micros = (self.c.env.clock.monotonic_nanos() - started) / 1000;
         // From here on the outputs stay: an edit that failed half way may still be read by the next
@@ -302,7 +304,11 @@ impl Engine {
     }
 
     /// Merges the inputs into outputs, in several ranges at once if the job is split.
-    fn rewrite<'a>(self: &'a Arc<Self>, job: &'a CompactionJob) -> Result<Rewritten> {
+    fn rewrite<'a>(
+        self: &'a Arc<Self>,
+        job: &'a CompactionJob,
+        times: &JobTimes,
+    ) -> Result<Rewritten> {
         let mut expected = 0;
         for f in job.plan.input_files() {
             let reader = job.family.cache.reader(f)?;
@@ -310,18 +316,20 @@ impl Engine {
             // Range tombstones are counted, but do not stand among the entries.
             expected += p.num_entries.saturating_sub(p.num_range_deletions);
         }
-        let times = self.times_of_inputs(&job.settings, &job.family.cache, &job.plan)?;
         let keys = self.split_keys(job)?;
         let start = |i: usize| i.checked_sub(1).and_then(|i| keys.get(i)).map(|k| &k[..]);
         let mut ranges: Vec<_> = (0..=keys.len())
-            .map(|i| Range {
-                start: start(i),
-                end: keys.get(i).map(|k| &k[..]),
-                outputs: Outputs::new(self, job, start(i), keys.get(i).map(|k| &k[..])),
-                garbage: Vec::new(),
-                dropped: Dropped::default(),
-                part: i as u64,
-                times: times.clone(),
+            .map(|i| {
+                let (start, end) = (start(i), keys.get(i).map(|k| &k[..]));
+                Range {
+                    start,
+                    end,
+                    outputs: Placed::new(self, job, times, start, end),
+                    garbage: Vec::new(),
+                    dropped: Dropped::default(),
+                    part: i as u64,
+                    times: times.clone(),
+                }
             })
             .collect();
         let results: Vec<Result<Option<u64>>> =
@@ -350,15 +358,15 @@ impl Engine {
                 Err(e) => failed = failed.or(Some(e)),
             }
         }
-        let entries_out: u64 = ranges.iter().map(|r| r.outputs.entries).sum();
+        let entries_out: u64 = ranges.iter().map(|r| r.outputs.entries()).sum();
         if failed.is_none() && self.c.options.compaction_verify_record_count {
-            let stored = ranges.iter().map(|r| r.outputs.stored).sum();
+            let stored = ranges.iter().map(|r| r.outputs.stored()).sum();
             // Nobody knows what was read if a filter skipped entries.
             let inputs = read.map_or(Ok(()), |read| check_inputs(expected, read));
             let checked = inputs.and_then(|()| check_outputs("compaction", entries_out, stored));
             failed = checked.err();
         }
-        if failed.is_none() && ranges.iter().any(|r| !r.outputs.done.is_empty()) {
+        if failed.is_none() && ranges.iter().any(|r| r.outputs.has_files()) {
             let path_id = job.settings.levels.output_path(job.plan.output_level);
             let dir = job.family.cache.paths.dir(path_id);
             failed = self.c.env.fs.sync_dir(dir).err();
@@ -369,15 +377,20 @@ impl Engine {
             }
             return Err(e);
         }
+        let entries_above = ranges.iter().map(|r| r.outputs.entries_above()).sum();
         let mut dropped = Dropped::default();
         ranges.iter().for_each(|r| dropped.add(&r.dropped));
         let parts = ranges.len() as u64;
         let garbage = ranges.iter().flat_map(|r| r.garbage.iter().copied());
         Ok(Rewritten {
             garbage: sum_garbage(garbage),
-            files: ranges.into_iter().flat_map(|r| r.outputs.done).collect(),
+            files: ranges
+                .into_iter()
+                .flat_map(|r| r.outputs.into_files())
+                .collect(),
             entries_in: read.unwrap_or(expected),
             entries_out,
+            entries_above,
             dropped,
             parts,
         })
@@ -392,15 +405,16 @@ impl Engine {
         self.note_part_begin(job, range.part);
         let started = self.c.env.clock.monotonic_nanos();
         let read = self.rewrite_range(job, range);
+        let files: Vec<NewFile> = range.outputs.files().cloned().collect();
         let done = PartDone {
             part: range.part,
             result: read.as_ref().map(|_| ()).map_err(Clone::clone),
-            files: &range.outputs.done,
+            files: &files,
             stats: CompactionStats {
                 elapsed_micros: (self.c.env.clock.monotonic_nanos() - started) / 1000,
                 input_records: read.as_ref().ok().and_then(|n| *n).unwrap_or(0),
-                output_records: range.outputs.entries,
-                output_bytes: range.outputs.done.iter().map(|f| f.size).sum(),
+                output_records: range.outputs.entries(),
+                output_bytes: files.iter().map(|f| f.size).sum(),
                 ..CompactionStats::default()
             },
         };
@@ -424,11 +438,11 @@ impl Engine {
             ranges.forget_history_below(history_low.clone());
         }
         let oldest = snapshots.first().copied().unwrap_or(MAX_SEQUENCE);
-        range.outputs.settled_up_to = oldest;
-        range.outputs.cut_at_tombstones(&ranges);
         let version = family.superversion.load().version.clone();
-        range.outputs.version = Some(version.clone());
-        range.outputs.times.clone_from(&range.times.times);
+        let times = range.times.times.clone();
+        range
+            .outputs
+            .begin(oldest, &ranges, &version, times.as_ref());
         let start_level = plan.inputs.first().map_or(0, |i| i.0);
         let filter = family.filters.make(&FilterContext {
             creation: TableCreation::Compaction,
@@ -473,7 +487,7 @@ impl Engine {
         }
         outputs.finish(iter.ranges())?;
         if self.c.options.compaction_verify_record_count {
-            iter.check(outputs.entries)?;
+            iter.check(outputs.entries())?;
         }
         range.dropped = iter.dropped();
         range.garbage = iter.garbage();
@@ -579,7 +593,7 @@ struct Range<'a> {
     start: Option<&'a [u8]>,
     /// Exclusive.
     end: Option<&'a [u8]>,
-    outputs: Outputs<'a>,
+    outputs: Placed<'a>,
     /// Blobs nobody refers to any more.
     garbage: Vec<BlobFileGarbage>,
     dropped: Dropped,
@@ -595,6 +609,8 @@ pub(super) struct Rewritten {
     /// Entries read and written.
     pub entries_in: u64,
     pub entries_out: u64,
+    /// Of these, entries written to the proximal level.
+    pub entries_above: u64,
     /// What was read and not written.
     pub dropped: Dropped,
     /// Ranges that were worked on side by side.

@@ -11,6 +11,7 @@ mod notes;
 mod outputs;
 mod own_readers;
 mod pause;
+mod placed;
 mod refit;
 mod split;
 mod units;

@@ -1,12 +1,12 @@
 //! What a compaction says of itself: events, listeners, statistics.
 
 use super::job::{CompactionJob, Rewritten};
-use crate::core::{Engine, JobNumbers};
+use crate::core::{Engine, JobNumbers, JobTimes};
 use crate::info_log::events;
 use crate::listener::{CompactionFile, CompactionInfo, CompactionStats};
 use crate::version::NewFile;
-use spanlith_base::Result;
 use spanlith_base::stats::{Histogram, Ticker};
+use spanlith_base::{MAX_SEQUENCE, Result};
 
 /// RocksDB's number of a reason, by its name; 0 for one it does not know.
 fn reason_number(name: &str) -> u32 {
@@ -46,13 +46,14 @@ pub(super) struct PartDone<'a> {
 
 impl Engine {
     /// A compaction is about to run.
-    pub(super) fn note_compaction_begin(&self, job: &CompactionJob) {
+    pub(super) fn note_compaction_begin(&self, job: &CompactionJob, times: Option<&JobTimes>) {
         let plan = &job.plan;
         let inputs: Vec<(usize, Vec<u64>)> = plan
             .inputs
             .iter()
             .map(|(level, files)| (*level, files.iter().map(|f| f.number).collect()))
             .collect();
+        let oldest = self.c.snapshots.oldest().map(|o| o.0);
         self.c.log.compaction_started(&events::CompactionStarted {
             job: job.id,
             cf_name: &job.family.name,
@@ -60,7 +61,14 @@ impl Engine {
             inputs: &inputs,
             score: plan.score,
             input_data_size: plan.input_bytes(),
-            oldest_snapshot_seqno: self.c.snapshots.oldest().map(|o| o.0),
+            oldest_snapshot_seqno: oldest,
+            proximal: (plan.proximal.as_ref().zip(times)).map(|(p, times)| {
+                events::ProximalBounds {
+                    after_seqno: times.proximal_after,
+                    preserve_seqno_after: (times.keep_from - 1).min(oldest.unwrap_or(MAX_SEQUENCE)),
+                    level: p.level as u64,
+                }
+            }),
         });
         let known = CompactionStats {
             input_bytes: plan.input_bytes(),
@@ -131,7 +139,6 @@ impl Engine {
         let mut n = JobNumbers {
             micros,
             jobs: 1,
-            files_written: outputs.len() as u64,
             entries_read: done.entries_in,
             entries_dropped: done.entries_in.saturating_sub(done.entries_out),
             ..JobNumbers::default()
@@ -145,16 +152,26 @@ impl Engine {
                 }
             }
         }
+        let mut above = JobNumbers::default();
         for file in outputs {
             let properties = self.table_properties(family, file.number);
-            n.written_bytes += file.size;
-            n.uncompressed_bytes += properties.raw_key_size + properties.raw_value_size;
+            let numbers = match file.level as usize == plan.output_level {
+                true => &mut n,
+                false => &mut above,
+            };
+            numbers.files_written += 1;
+            numbers.written_bytes += file.size;
+            numbers.uncompressed_bytes += properties.raw_key_size + properties.raw_value_size;
             self.note_table(family, job.id, file, &properties);
         }
         family.counters.add_compaction(plan.output_level, &n);
+        if let Some(proximal) = &plan.proximal {
+            family.counters.add_compaction(proximal.level, &above);
+        }
+        let written_bytes = n.written_bytes + above.written_bytes;
         if let Some(s) = &self.c.statistics {
             s.add(Ticker::CompactReadBytes, n.read_bytes());
-            s.add(Ticker::CompactWriteBytes, n.written_bytes);
+            s.add(Ticker::CompactWriteBytes, written_bytes);
             s.add(Ticker::CompactionKeyDropNew, done.dropped.hidden);
             s.add(Ticker::CompactionKeyDropObsolete, done.dropped.obsolete);
             s.add(Ticker::CompactionKeyDropRangeDel, done.dropped.covered);
@@ -174,11 +191,16 @@ impl Engine {
             num_output_files: n.files_written,
             total_output_size: n.written_bytes,
             num_input_records: n.entries_read,
-            num_output_records: done.entries_out,
+            num_output_records: done.entries_out - done.entries_above,
             num_subcompactions: done.parts,
             output_compression: plan.compression.name(),
             single_deletes: (0, 0),
             lsm_state: &lsm_state,
+            proximal: plan.proximal.as_ref().map(|_| events::ProximalNumbers {
+                num_output_files: above.files_written,
+                bytes_written: above.written_bytes,
+                num_output_records: done.entries_above,
+            }),
         });
         let stats = CompactionStats {
             elapsed_micros: micros,
@@ -186,7 +208,7 @@ impl Engine {
             input_records: n.entries_read,
             output_records: done.entries_out,
             input_bytes: n.read_bytes(),
-            output_bytes: n.written_bytes,
+            output_bytes: written_bytes,
         };
         let info = || self.compaction_info(job, outputs, Ok(()), stats);
         if let Some(told) = &job.told {
@@ -233,7 +255,7 @@ impl Engine {
             output_file_infos: outputs
                 .iter()
                 .map(|f| CompactionFile {
-                    level: plan.output_level,
+                    level: f.level as usize,
                     number: f.number,
                     oldest_blob_file: f.oldest_blob_file_number,
                 })

@@ -15,12 +15,17 @@ use spanlith_base::range_del::{
 use spanlith_base::{Result, SequenceNumber, keys};
 use spanlith_env::IoActivity;
 use spanlith_table::TableBuilder;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-/// Outputs of a job, or of one range of a job that is split.
+/// Outputs of a job to one level, or of one range of a job that is split.
 pub(super) struct Outputs<'a> {
     engine: &'a Engine,
     job: &'a CompactionJob,
+    /// The level that the outputs go to.
+    level: usize,
+    /// Numbers of the range tombstones that belong to this level.
+    tombstones: RangeInclusive<SequenceNumber>,
     cutter: OutputCutter,
     open: Option<(TableBuilder, FileBounds, u64, Option<FileSum>)>,
     pub done: Vec<NewFile>,
@@ -55,10 +60,12 @@ pub(super) struct Outputs<'a> {
 }
 
 impl<'a> Outputs<'a> {
-    /// The outputs of the keys from `start` on and before `end`; `None` is open.
+    /// The outputs to `level` of the keys from `start` on and before `end`; `None` is open. Of the range
+    /// tombstones those with the numbers `tombstones` belong there.
     pub(super) fn new(
         engine: &'a Engine,
         job: &'a CompactionJob,
+        (level, tombstones): (usize, RangeInclusive<SequenceNumber>),
         start: Option<&[u8]>,
         end: Option<&[u8]>,
     ) -> Self {
@@ -88,6 +95,8 @@ impl<'a> Outputs<'a> {
         Self {
             engine,
             job,
+            level,
+            tombstones,
             cutter: OutputCutter::new(plan, comparator.clone(), start, end),
             open: None,
             done: Vec::new(),
@@ -203,10 +212,10 @@ impl<'a> Outputs<'a> {
         );
         options.newest_key_time = self.newest_key_time;
         options.hash_contents = Recheck::of_compaction(&self.job.settings.options).contents;
-        options.filter_level = self.job.plan.output_level as i32;
+        options.filter_level = self.level as i32;
         // Reads that come down to the last level are expected to find their key there.
         options.skip_filters =
-            self.job.plan.bottommost && self.job.settings.options.optimize_filters_for_hits;
+            self.is_deepest() && self.job.settings.options.optimize_filters_for_hits;
         if self.job.plan.is_last_data_level {
             options.compression_options =
                 bottommost_compression_options(&self.job.settings.options);
@@ -250,7 +259,7 @@ impl<'a> Outputs<'a> {
         let p = &summary.properties;
         self.stored += p.num_entries.saturating_sub(p.num_range_deletions);
         let now = self.engine.c.env.clock.now_seconds();
-        let level = self.job.plan.output_level as u32;
+        let level = self.level as u32;
         let mut file = bounds.into_new_file(level, number, &summary, self.ancester_time, now);
         if let Some(sum) = sum {
             sum.describe(&mut file);
@@ -259,7 +268,7 @@ impl<'a> Outputs<'a> {
         file.epoch_number = self.epoch;
         file.path_id = self.path_id;
         let job = self.job;
-        file.temperature = job.output_temperature();
+        file.temperature = job.output_temperature(self.level);
         let checks = Recheck::of_compaction(&job.settings.options);
         (self.engine).recheck_table(&job.family, checks, &file, &summary)?;
         self.done.push(file);
@@ -311,7 +320,7 @@ impl<'a> Outputs<'a> {
         let version = self.version.as_deref().filter(|_| !plan.bottommost);
         let mut covered = version.map(|v| CoveredBytes::new(family, v, plan.output_level + 1));
         for t in ranges.output(&part) {
-            if t.is_settled && self.hides_nothing(&t) {
+            if !self.tombstones.contains(&t.seqno) || (t.is_settled && self.hides_nothing(&t)) {
                 continue;
             }
             builder.add_range_tombstone(&t.key(), &t.end)?;
@@ -322,6 +331,11 @@ impl<'a> Outputs<'a> {
         }
         bounds.covered_bytes = covered.map_or(0, |c| c.total);
         Ok(())
+    }
+
+    /// Whether no reader goes on below these outputs.
+    fn is_deepest(&self) -> bool {
+        self.job.plan.bottommost && self.level == self.job.plan.output_level
     }
 
     /// Whether nothing below the output level lies in the range of a tombstone.

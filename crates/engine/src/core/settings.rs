@@ -97,6 +97,7 @@ pub(crate) fn level_options(cf: &CfOptions, paths: &FilePaths) -> LevelOptions {
         periodic_compaction_seconds: cf.periodic_compaction_seconds,
         bottommost_file_compaction_delay: u64::from(cf.bottommost_file_compaction_delay),
         partition_prefix: partition_prefix(&cf.sst_partitioner_factory),
+        precludes_last_level: cf.preclude_last_level_data_seconds > 0,
     }
 }
 

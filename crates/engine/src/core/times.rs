@@ -1,4 +1,5 @@
-//! Keeps [`SeqnoTimes`] for families that ask for it (`preserve_internal_time_seconds`).
+//! Keeps [`SeqnoTimes`] for families that ask for it (`preserve_internal_time_seconds`,
+//! `preclude_last_level_data_seconds`).
 //!
 //! As in RocksDB the pairs are recorded a hundred times in the shortest span that a family asks for, and
 //! kept for the longest. They live in memory and in tables; an open begins anew. A database that is new
@@ -22,6 +23,8 @@ pub(crate) struct JobTimes {
     pub times: Option<Arc<SeqnoTimes>>,
     /// Entries from this number on keep it at the bottom.
     pub keep_from: SequenceNumber,
+    /// Entries behind this number go to the proximal level, if the compaction has one.
+    pub proximal_after: SequenceNumber,
 }
 
 impl Engine {
@@ -97,6 +100,14 @@ impl Engine {
         }
     }
 
+    /// The number behind which entries are too young for the last level, as far as the database knows; `None`
+    /// if the family keeps nothing out of it. As in RocksDB the first entry that may be young is left out.
+    pub(crate) fn young_after(&self, settings: &FamilySettings) -> Option<SequenceNumber> {
+        let span = settings.options.preclude_last_level_data_seconds;
+        let oldest = self.c.env.clock.now_seconds().saturating_sub(span);
+        (span > 0).then(|| self.times.lock().seqno_before(oldest) + 1)
+    }
+
     /// Gathers the times of a compaction's inputs. A property that cannot be read tells nothing.
     ///
     /// # Errors
@@ -113,6 +124,7 @@ impl Engine {
             return Ok(JobTimes {
                 times: None,
                 keep_from: known,
+                proximal_after: MAX_SEQUENCE,
             });
         }
         let mut times = SeqnoTimes::default();
@@ -128,15 +140,28 @@ impl Engine {
         times.settle(now, span);
         // The database may know better than its tables. By its own knowledge the picker chooses tables
         // whose numbers are worth nothing any more: they then have to go.
-        let keep_from = known.max(times.seqno_before(now.saturating_sub(span)) + 1);
+        let after = |span: u64| times.seqno_before(now.saturating_sub(span)) + 1;
+        let young = self.young_after(settings).map(|known| {
+            let span = settings.options.preclude_last_level_data_seconds;
+            known.max(after(span))
+        });
+        // What a snapshot sees is more likely to be read than other data, and what lies in the last level
+        // stays there.
+        let oldest_snapshot = self.c.snapshots.oldest().map_or(MAX_SEQUENCE, |o| o.0);
+        let young = young.unwrap_or(MAX_SEQUENCE).min(oldest_snapshot);
+        let proximal_after = match &plan.proximal {
+            Some(proximal) => young.max(proximal.last_level_through),
+            None => MAX_SEQUENCE,
+        };
         Ok(JobTimes {
+            keep_from: known.max(after(span)),
+            proximal_after,
             times: Some(Arc::new(times)),
-            keep_from,
         })
     }
 }
 
 /// Seconds for which a family keeps times; 0 for none.
 fn span_of(settings: &FamilySettings) -> u64 {
-    settings.options.preserve_internal_time_seconds
+    settings.options.kept_time_seconds()
 }

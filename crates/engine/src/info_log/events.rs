@@ -111,6 +111,19 @@ pub struct CompactionStarted<'a> {
     pub input_data_size: u64,
     /// Oldest snapshot in use.
     pub oldest_snapshot_seqno: Option<SequenceNumber>,
+    /// The second output, of a compaction that has two.
+    pub proximal: Option<ProximalBounds>,
+}
+
+/// What a compaction into the last level writes to the level above.
+#[derive(Clone, Copy, Debug)]
+pub struct ProximalBounds {
+    /// Entries behind this number.
+    pub after_seqno: SequenceNumber,
+    /// Entries behind this number keep it.
+    pub preserve_seqno_after: SequenceNumber,
+    /// The level.
+    pub level: u64,
 }
 
 /// A compaction has been installed, or has failed.
@@ -140,6 +153,19 @@ pub struct CompactionFinished<'a> {
     pub single_deletes: (u64, u64),
     /// Files per level now.
     pub lsm_state: &'a [u64],
+    /// The outputs to the level above, of a compaction that has two.
+    pub proximal: Option<ProximalNumbers>,
+}
+
+/// What a compaction into the last level wrote to the level above.
+#[derive(Clone, Copy, Debug)]
+pub struct ProximalNumbers {
+    /// Number of outputs.
+    pub num_output_files: u64,
+    /// Bytes of the outputs.
+    pub bytes_written: u64,
+    /// Entries written.
+    pub num_output_records: u64,
 }
 
 /// A table changed its level without being rewritten.
@@ -267,13 +293,25 @@ impl InfoLog {
                     .map_or(EventValue::I64(-1), EventValue::U64),
             ),
         ]);
+        if let Some(p) = &e.proximal {
+            fields.extend([
+                ("proximal_after_seqno", EventValue::U64(p.after_seqno)),
+                (
+                    "preserve_seqno_after",
+                    EventValue::U64(p.preserve_seqno_after),
+                ),
+                ("proximal_output_level", EventValue::U64(p.level)),
+                // In leveled trees it is what the inputs from above the last level span.
+                ("proximal_output_range", EventValue::Str("NonLastRange")),
+            ]);
+        }
         self.event(Some(e.job), "compaction_started", &fields);
     }
 
     /// A compaction has been installed, or has failed.
     pub fn compaction_finished(&self, e: &CompactionFinished<'_>) {
         let n = EventValue::U64;
-        let fields = [
+        let mut fields = vec![
             ("compaction_time_micros", n(e.compaction_time_micros)),
             (
                 "compaction_time_cpu_micros",
@@ -290,6 +328,15 @@ impl InfoLog {
             ("num_single_delete_fallthrough", n(e.single_deletes.1)),
             ("lsm_state", EventValue::List(e.lsm_state)),
         ];
+        if let Some(p) = &e.proximal {
+            fields.extend([
+                ("proximal_level_num_output_files", n(p.num_output_files)),
+                ("proximal_level_bytes_written", n(p.bytes_written)),
+                ("proximal_level_num_output_records", n(p.num_output_records)),
+                ("proximal_level_num_output_files_blob", n(0)),
+                ("proximal_level_bytes_written_blob", n(0)),
+            ]);
+        }
         self.event(Some(e.job), "compaction_finished", &fields);
     }
 
@@ -423,6 +470,7 @@ mod tests {
             score: 1.0,
             input_data_size: 164_445,
             oldest_snapshot_seqno: None,
+            proximal: None,
         });
         log.compaction_finished(&CompactionFinished {
             job: 8,
@@ -437,6 +485,7 @@ mod tests {
             output_compression: "LZ4",
             single_deletes: (0, 0),
             lsm_state: &[0, 0, 0, 0, 0, 0, 1],
+            proximal: None,
         });
         log.table_file_deletion(&TableFileDeletion {
             job: 8,

@@ -217,3 +217,11 @@ options! {
         "verify_checksums_in_compaction",
     }
 }
+
+impl CfOptions {
+    /// Seconds for which it is kept when entries were written; 0 for no time.
+    pub(crate) fn kept_time_seconds(&self) -> u64 {
+        self.preserve_internal_time_seconds
+            .max(self.preclude_last_level_data_seconds)
+    }
+}

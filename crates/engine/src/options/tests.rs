@@ -642,10 +642,6 @@ fn what_does_not_exist_is_refused_all_at_once_by_name() {
         ("merge_operator=cassandra", "merge_operator"),
         ("comparator=my.cmp", "comparator"),
         (
-            "preserve_internal_time_seconds=100;preclude_last_level_data_seconds=5",
-            "preclude_last_level_data_seconds",
-        ),
-        (
             "compaction_filter=my.Filter;sst_partitioner_factory=my.Partitioner",
             "compaction_filter, sst_partitioner_factory",
         ),

@@ -154,6 +154,7 @@ const CF_ANY: &[&str] = &[
     "periodic_compaction_seconds",
     "persist_user_defined_timestamps",
     "preserve_internal_time_seconds",
+    "preclude_last_level_data_seconds",
     "bottommost_file_compaction_delay",
     "memtable_max_range_deletions",
     "memtable_prefix_bloom_size_ratio",

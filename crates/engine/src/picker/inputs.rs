@@ -2,11 +2,11 @@
 
 use super::files::files_within;
 use super::plan::{CompactionPlan, CompactionReason};
+use super::proximal::ProximalOutput;
 use crate::options::CompactionPri;
 use crate::version::{FileMeta, LevelOptions, LevelTargets, Version};
-use spanlith_base::Comparator;
 use spanlith_base::keys::user_key;
-use std::cmp::Ordering;
+use spanlith_base::{Comparator, SequenceNumber};
 use std::sync::Arc;
 
 /// A plan that is being carried out.
@@ -22,6 +22,8 @@ pub struct RunningCompaction {
     pub largest: Vec<u8>,
     /// Levels of its inputs.
     pub input_levels: Vec<usize>,
+    /// Its second output, if it has one.
+    pub proximal: Option<ProximalOutput>,
 }
 
 /// What a picker looks at.
@@ -42,6 +44,8 @@ pub struct PickerInput<'a> {
     /// Files that reach their period within so many seconds are rewritten already: the load is low
     /// now, and will not be before then.
     pub ahead_seconds: u64,
+    /// Entries behind this number are too young for the last level; `None` if none ever is.
+    pub young_after: Option<SequenceNumber>,
 }
 
 /// Files of one level.
@@ -123,16 +127,9 @@ impl<'a> Picking<'a> {
         (!any_busy(&files)).then_some(files)
     }
 
-    /// Whether a running plan writes to `level` in the range of user keys of `sets`.
+    /// Whether a running plan writes where a plan from `sets` into `level` would write.
     pub fn output_conflicts(&self, level: usize, sets: &[&[Arc<FileMeta>]]) -> bool {
-        let c = self.comparator();
-        let (low, high) = self.range(sets);
-        let (low, high) = (user_key(low), user_key(high));
-        self.input.running.iter().any(|r| {
-            r.output_level == level
-                && c.compare_without_timestamp(low, true, &r.largest, true) != Ordering::Greater
-                && c.compare_without_timestamp(high, true, &r.smallest, true) != Ordering::Less
-        })
+        self.range_conflicts(level, sets) || self.proximal_conflicts(level, sets)
     }
 
     /// Files of the output level that `inputs` must be merged with, and `inputs` themselves, grown by
@@ -233,7 +230,8 @@ impl<'a> Picking<'a> {
             // Grandparents give good places to cut: leave room to reach one.
             _ => target.saturating_mul(2),
         };
-        let is_trivial_move = self.is_trivial_move(&draft);
+        let proximal = self.proximal_output(&draft);
+        let is_trivial_move = proximal.is_none() && self.is_trivial_move(&draft);
         let is_manual = draft.reason.is_manual();
         let round_robin = o.compaction_pri == CompactionPri::RoundRobin;
         let start_level = draft.inputs.first().map_or(0, |i| i.0);
@@ -263,6 +261,7 @@ impl<'a> Picking<'a> {
             is_full: input_files == self.version().total_files(),
             inputs: draft.inputs,
             output_level: level,
+            proximal,
             base_level: base,
             grandparents: draft.grandparents,
             target_file_size: target,

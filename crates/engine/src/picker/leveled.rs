@@ -166,7 +166,10 @@ impl Picking<'_> {
             CompactionPri::RoundRobin => 1,
             _ => order.len(),
         };
-        let mut order = order.into_iter().take(tried);
+        let files = self.version().files(level);
+        let mut order = (order.into_iter())
+            .filter(|&index| !self.comes_back(&files[index], output_level))
+            .take(tried);
         order.find_map(|index| self.startable(level, index, output_level))
     }
 
@@ -247,12 +250,21 @@ impl Picking<'_> {
         best
     }
 
-    /// Where round robin goes on behind `taken` files of a level.
-    fn next_cursor(&self, level: usize, taken: usize) -> Option<(u32, Vec<u8>)> {
+    /// Where round robin goes on behind `passed` files of a level.
+    fn next_cursor(&self, level: usize, passed: usize) -> Option<(u32, Vec<u8>)> {
         let order = self.by_priority(level);
-        let next = order.get(taken).or(order.first())?;
+        let next = order.get(passed).or(order.first())?;
         let key = self.version().files(level).get(*next)?.smallest.clone();
         Some((u32::try_from(level).ok()?, key))
+    }
+
+    /// Files whose turn it is and that are passed over, being too young.
+    fn young_in_turn(&self, level: usize, output_level: usize) -> usize {
+        let files = self.version().files(level);
+        let order = self.by_priority(level).into_iter();
+        order
+            .take_while(|&index| self.comes_back(&files[index], output_level))
+            .count()
     }
 
     /// Indices of the files of a level from the one on whose turn it is.
@@ -661,7 +673,12 @@ impl Picking<'_> {
         } else {
             self.grandparents(output_level, &sets)
         };
-        let taken = files.len();
+        let passed = files.len()
+            + if expands {
+                self.young_in_turn(level, output_level)
+            } else {
+                0
+            };
         let mut inputs = vec![(level, files)];
         if !outputs.is_empty() {
             inputs.push((output_level, outputs));
@@ -677,7 +694,7 @@ impl Picking<'_> {
         // A move for the sake of age leaves the turn where it was.
         let by_age = in_turn && reason == CompactionReason::RoundRobinTtl;
         if expands || (by_age && !plan.is_trivial_move) {
-            plan.next_cursor = self.next_cursor(level, taken);
+            plan.next_cursor = self.next_cursor(level, passed);
         }
         Some(plan)
     }

@@ -61,16 +61,19 @@ pub fn pick_manual_range(input: &PickerInput<'_>, range: &ManualRange<'_>) -> Ma
     if files.is_empty() {
         return ManualOutcome::Nothing;
     }
+    let Some(files) = picking.clean_cut(range.level, files) else {
+        return ManualOutcome::Conflict;
+    };
+    // Of the files asked for, not of those that come along: outputs may return to where they lie, with
+    // data that is too young for the last level, and RocksDB then looks at them again.
+    let next_begin = if covers_all {
+        None
+    } else {
+        picking.key_behind(range, &files)
+    };
     match picking.manual_plan(range, files) {
         None => ManualOutcome::Conflict,
-        Some(plan) => {
-            let next_begin = if covers_all {
-                None
-            } else {
-                picking.key_behind(range, &plan)
-            };
-            ManualOutcome::Pick(Box::new(ManualPick { plan, next_begin }))
-        }
+        Some(plan) => ManualOutcome::Pick(Box::new(ManualPick { plan, next_begin })),
     }
 }
 
@@ -114,9 +117,9 @@ impl Picking<'_> {
         (files, true)
     }
 
+    /// The plan for files that end where a user key ends.
     fn manual_plan(&self, range: &ManualRange<'_>, files: Files) -> Option<CompactionPlan> {
         let (level, output_level) = (range.level, range.output_level);
-        let files = self.clean_cut(level, files)?;
         let (files, outputs) =
             self.with_output_level(level, files, output_level, Growth::BothWays)?;
         let sets = [&files[..], &outputs[..]];
@@ -138,9 +141,8 @@ impl Picking<'_> {
         }))
     }
 
-    /// Smallest user key of the file behind the plan's inputs in the level of the range.
-    fn key_behind(&self, range: &ManualRange<'_>, plan: &CompactionPlan) -> Option<Vec<u8>> {
-        let (_, files) = plan.inputs.first()?;
+    /// Smallest user key of the file behind others in the level of the range.
+    fn key_behind(&self, range: &ManualRange<'_>, files: &Files) -> Option<Vec<u8>> {
         let level = self.version().levels.get(range.level)?;
         let last = level.index_of(files.last()?.number)?;
         let next = level.files.get(last + 1)?.smallest_user_key();

@@ -15,6 +15,7 @@ mod inputs;
 mod leveled;
 mod manual;
 mod plan;
+mod proximal;
 mod sorting;
 
 pub use files::{NamedFiles, files_within, pick_files};

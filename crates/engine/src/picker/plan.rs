@@ -4,6 +4,7 @@
 //! the flags of the input files (C2).
 
 use super::forced_cuts::ForcedCuts;
+use super::proximal::ProximalOutput;
 use crate::version::FileMeta;
 use crate::version::version::sstable_key_compare;
 use spanlith_base::Comparator;
@@ -68,6 +69,8 @@ pub struct CompactionPlan {
     pub inputs: Vec<(usize, Vec<Arc<FileMeta>>)>,
     /// Level the outputs go to.
     pub output_level: usize,
+    /// The level above, if what is young goes there.
+    pub proximal: Option<ProximalOutput>,
     /// Base level when the plan was made.
     pub base_level: usize,
     /// Files the outputs overlap in the first level below that has any: outputs are cut along them.

@@ -2,6 +2,7 @@
 
 use super::manual::{ManualOutcome, ManualRange, pick_manual_range};
 use super::plan::{CompactionPlan, CompactionReason, OutputCutter};
+use super::proximal::ProximalOutput;
 use super::*;
 use crate::options::CompactionPri;
 use crate::version::testing::{parse_size, print_size, version_of};
@@ -37,6 +38,12 @@ impl Script {
                     smallest: value("begin").into_bytes(),
                     largest: value("end").into_bytes(),
                     input_levels: vec![d.value("from").unwrap()],
+                    proximal: d.value("proximal").map(|level| ProximalOutput {
+                        level,
+                        smallest: value("begin").into_bytes(),
+                        largest: value("end").into_bytes(),
+                        last_level_through: 0,
+                    }),
                 });
                 "ok".to_string()
             }
@@ -91,6 +98,7 @@ impl Script {
             oldest_snapshot: d.value("snapshot"),
             now: d.value("now").unwrap_or(0),
             ahead_seconds: d.value("ahead").unwrap_or(0),
+            young_after: d.value("young"),
         }
     }
 
@@ -212,6 +220,7 @@ fn files_in_turn_take_in_what_lies_clean_within_and_are_cut_at_the_cursor_behind
             oldest_snapshot: None,
             now: 0,
             ahead_seconds: 0,
+            young_after: None,
         };
         pick_leveled(&input).unwrap()
     };

@@ -109,7 +109,7 @@ fn create(request: &OpenRequest) -> Result<()> {
         )
         .with_path(&request.wal_dir().join(filenames::log_file_name(first))));
     }
-    let preserve = |f: &FamilyRequest| f.options.preserve_internal_time_seconds > 0;
+    let preserve = |f: &FamilyRequest| f.options.kept_time_seconds() > 0;
     let reserved = match request.families.iter().any(preserve) {
         true => RESERVED,
         false => 0,

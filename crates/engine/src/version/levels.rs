@@ -72,6 +72,8 @@ pub struct LevelOptions {
     pub bottommost_file_compaction_delay: u64,
     /// Outputs are cut where this many leading bytes of the user key change.
     pub partition_prefix: Option<usize>,
+    /// Young data stays out of the last level (`preclude_last_level_data_seconds`).
+    pub precludes_last_level: bool,
 }
 
 impl Default for LevelOptions {
@@ -97,6 +99,7 @@ impl Default for LevelOptions {
             periodic_compaction_seconds: 0,
             bottommost_file_compaction_delay: 0,
             partition_prefix: None,
+            precludes_last_level: false,
         }
     }
 }
@@ -251,7 +254,9 @@ impl LevelTargets {
         let mut unnecessary = None;
         for level in (first..levels - 1).rev() {
             size = divide(size);
-            if unnecessary.is_none() && size <= base_min {
+            // Young data needs the level above the last one.
+            let is_needed = o.precludes_last_level && level + 2 == levels;
+            if unnecessary.is_none() && size <= base_min && !is_needed {
                 unnecessary = Some(level);
             }
         }

@@ -1,9 +1,10 @@
 //! Sequence numbers that tell when entries were written (`preserve_internal_time_seconds`).
 
 use spanlith::listener::TableFileInfo;
-use spanlith::options::CfOptions;
+use spanlith::options::{CfOptions, CompressionType};
 use spanlith::{
-    BottommostCompaction, Cf, CompactRangeOptions, Db, EventListener, FamilyOptions, WriteBatch,
+    BottommostCompaction, Cf, CompactRangeOptions, Db, EventListener, FamilyOptions, ReadOptions,
+    Snapshot, WriteBatch,
 };
 use spanlith_base::coding::get_varint64;
 use spanlith_env::{Env, MemFs, VirtualClock};
@@ -53,6 +54,22 @@ impl World {
     fn open(&self, preserve: u64) -> Db {
         let mut cf = CfOptions::default();
         cf.preserve_internal_time_seconds = preserve;
+        self.open_with(cf)
+    }
+
+    /// Four levels; what was written in the last 1000 seconds stays out of the last one.
+    fn open_young(&self, base_bytes: u64) -> Db {
+        let mut cf = CfOptions::default();
+        cf.preclude_last_level_data_seconds = 1000;
+        cf.num_levels = 4;
+        cf.max_bytes_for_level_base = base_bytes;
+        cf.target_file_size_base = 4 << 10;
+        cf.level0_file_num_compaction_trigger = 2;
+        cf.compression = CompressionType::None;
+        self.open_with(cf)
+    }
+
+    fn open_with(&self, cf: CfOptions) -> Db {
         Db::builder(Path::new("/db"))
             .create_if_missing(true)
             .no_info_log()
@@ -176,6 +193,141 @@ fn reserved_numbers_and_times_in_tables_outlast_the_option() {
         .unwrap();
     compact(&cf);
     assert_eq!(seqnos(&cf), [(0, 0)]);
+    db.close().unwrap();
+}
+
+/// Level, smallest key and sequence numbers of the tables.
+fn places(cf: &Cf) -> Vec<(usize, String, u64, u64)> {
+    let text = |key: &[u8]| String::from_utf8_lossy(key).into_owned();
+    let mut all: Vec<_> = (cf.live_files().iter())
+        .map(|f| {
+            (
+                f.level,
+                text(&f.smallest),
+                f.smallest_seqno,
+                f.largest_seqno,
+            )
+        })
+        .collect();
+    all.sort();
+    all
+}
+
+fn place(level: usize, key: &str, from: u64, to: u64) -> (usize, String, u64, u64) {
+    (level, key.to_string(), from, to)
+}
+
+/// One of the moments at which the time is taken down, and files are looked at again.
+fn note_time(cf: &Cf) {
+    cf.set_options(&[("ttl", "0")]).unwrap();
+}
+
+#[test]
+fn young_data_stays_out_of_the_last_level_until_it_is_old_enough() {
+    let world = World::new();
+    let db = world.open_young(1 << 20);
+    assert_eq!(db.latest_sequence_number(), 100, "reserved");
+    let cf = db.default_cf();
+    let all = || cf.compact_range(None, None).unwrap();
+    put_ten(&cf);
+    note_time(&cf);
+    cf.flush(true).unwrap();
+    all();
+    assert_eq!(places(&cf), [place(2, "0", 101, 110)]);
+
+    world.pass(600);
+    for n in 5..8 {
+        cf.put(format!("{n}"), "newer").unwrap();
+    }
+    cf.delete("9").unwrap();
+    note_time(&cf);
+    cf.flush(true).unwrap();
+    all();
+    assert_eq!(places(&cf), [place(2, "0", 101, 113)], "nothing lies below");
+    assert_eq!(cf.get("9").unwrap(), None);
+
+    // The first ten are old now, the newer ones are not; as in RocksDB the first of these goes with the old.
+    world.pass(500);
+    all();
+    let split = [place(2, "6", 112, 113), place(3, "0", 0, 111)];
+    assert_eq!(places(&cf), split, "what is old has no number any more");
+
+    // What is in the last level stays there, however long data may be young.
+    cf.set_options(&[("preclude_last_level_data_seconds", "1000000")])
+        .unwrap();
+    cf.put("55", "newest").unwrap();
+    cf.flush(true).unwrap();
+    all();
+    assert_eq!(
+        places(&cf),
+        [place(2, "55", 112, 115), place(3, "0", 0, 111)]
+    );
+    let seen: Vec<_> = (cf.iter().map(|e| e.unwrap()))
+        .map(|(k, v)| format!("{}={}", k.escape_ascii(), v.escape_ascii()))
+        .collect();
+    let want = "0=value 1=value 2=value 3=value 4=value 5=newer 55=newest 6=newer 7=newer 8=value";
+    assert_eq!(seen.join(" "), want);
+    db.close().unwrap();
+}
+
+#[test]
+fn what_a_snapshot_sees_stays_out_of_the_last_level_with_the_tombstones_over_it() {
+    let world = World::new();
+    let db = world.open_young(1 << 20);
+    let cf = db.default_cf();
+    put_ten(&cf);
+    let snapshot = db.snapshot();
+    let mut batch = WriteBatch::new();
+    batch.delete_range("2", "5").put("3", "again");
+    db.write(&batch).unwrap();
+    note_time(&cf);
+    cf.flush(true).unwrap();
+    // Everything is old, but the snapshot tells the two apart.
+    world.pass(2000);
+    cf.compact_range(None, None).unwrap();
+    assert_eq!(places(&cf), [place(2, "2", 111, 112), place(3, "0", 0, 0)]);
+    let keys = |snapshot: Option<&Snapshot>| -> String {
+        let mut options = ReadOptions::default();
+        options.snapshot = snapshot.cloned();
+        let mut all = cf.iter_opt(options);
+        std::iter::from_fn(move || all.next())
+            .map(|e| e.unwrap().0[0] as char)
+            .collect()
+    };
+    assert_eq!(keys(None), "01356789");
+    assert_eq!(keys(Some(&snapshot)), "0123456789");
+    drop(snapshot);
+    cf.compact_range(None, None).unwrap();
+    assert_eq!(places(&cf), [place(3, "0", 0, 0)]);
+    assert_eq!(keys(None), "01356789");
+    db.close().unwrap();
+}
+
+/// RocksDB 11.8.1 writes such data into the same level over and over.
+#[test]
+fn young_data_that_does_not_fit_its_level_is_left_alone_until_it_is_old() {
+    let world = World::new();
+    let db = world.open_young(8 << 10);
+    let cf = db.default_cf();
+    for round in 0..6 {
+        for n in 0..40 {
+            cf.put(format!("{n:02}{round}"), [b'v'; 200]).unwrap();
+        }
+        note_time(&cf);
+        cf.flush(true).unwrap();
+        db.wait_idle(None).unwrap();
+    }
+    let in_level = |level| (places(&cf).iter()).filter(|p| p.0 == level).count();
+    assert!(in_level(2) > 4, "{:?}", places(&cf));
+    assert_eq!(in_level(3), 0);
+    let made = world.written.0.lock().unwrap().len();
+    note_time(&cf);
+    db.wait_idle(None).unwrap();
+    assert_eq!(world.written.0.lock().unwrap().len(), made, "nothing to do");
+    world.pass(1500);
+    note_time(&cf);
+    db.wait_idle(None).unwrap();
+    assert!(in_level(2) < 3 && in_level(3) > 4, "{:?}", places(&cf));
     db.close().unwrap();
 }
 

@@ -42,6 +42,7 @@ enum Kind {
     PowerLoss,
     ReadOnly,
     Recreate,
+    Pass,
 }
 
 /// Kind, usual weight, whether a program may do without.
@@ -69,6 +70,7 @@ const KINDS: &[(Kind, u32, bool)] = &[
     (Kind::PowerLoss, 4, true),
     (Kind::ReadOnly, 1, true),
     (Kind::Recreate, 1, true),
+    (Kind::Pass, 6, true),
 ];
 
 /// Draws a program of about `len` operations.
@@ -103,7 +105,9 @@ impl Swarm {
                 // Losing an unlogged single delete would leave two puts in a row.
                 Kind::Toggle => !unlogged,
                 Kind::Recreate => setup.families > 1,
-                Kind::Kill | Kind::PowerLoss | Kind::ReadOnly | Kind::Work => !setup.real,
+                Kind::Kill | Kind::PowerLoss | Kind::ReadOnly | Kind::Work | Kind::Pass => {
+                    !setup.real
+                }
                 _ => true,
             };
             if possible && !(*optional && rng.one_in(4)) {
@@ -305,6 +309,7 @@ impl Swarm {
             },
             Kind::ReadOnly => Op::ReadOnly,
             Kind::Recreate => Op::Recreate(1 + rng.below(2)),
+            Kind::Pass => Op::Pass(1 + rng.below(40) as u32),
         }
     }
 }

@@ -113,7 +113,11 @@ impl Player {
     /// Of the open.
     pub fn start(&mut self) -> Check {
         let tuning = self.tuning;
-        self.open(&tuning)
+        self.open(&tuning)?;
+        // Some are set aside for the time before if times are kept.
+        let seqno = self.db().latest_sequence_number();
+        self.history.restart(Default::default(), seqno);
+        Ok(())
     }
 
     fn watch(&mut self) {
@@ -408,6 +412,22 @@ impl Player {
             }
             Op::ReadOnly => self.read_only(),
             Op::Recreate(family) => self.recreate(*family),
+            Op::Pass(seconds) => {
+                self.world.pass(*seconds);
+                // A change of options is one of the moments at which time is taken down, and the one at
+                // which files are looked at again. At times nothing is young any more.
+                let young = if seconds.is_multiple_of(4) {
+                    0
+                } else {
+                    self.tuning.young
+                };
+                let text = young.to_string();
+                for cf in self.cfs() {
+                    let options = [("preclude_last_level_data_seconds", &text[..])];
+                    say("set_options", cf.set_options(&options))?;
+                }
+                Ok(())
+            }
         }
     }
 

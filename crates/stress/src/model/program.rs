@@ -118,6 +118,8 @@ pub enum Op {
     ReadOnly,
     /// Drops a family and creates it anew, empty.
     Recreate(u64),
+    /// So many seconds pass, and are taken down.
+    Pass(u32),
 }
 
 /// A setup, options and operations.
@@ -241,6 +243,7 @@ impl fmt::Display for Op {
             } => write!(f, "powerloss {after} {choice} {tuning}"),
             Self::ReadOnly => write!(f, "readonly"),
             Self::Recreate(n) => write!(f, "recreate {n}"),
+            Self::Pass(n) => write!(f, "pass {n}"),
         }
     }
 }
@@ -407,6 +410,7 @@ impl Op {
             },
             "readonly" => Self::ReadOnly,
             "recreate" => Self::Recreate(w.number()?),
+            "pass" => Self::Pass(w.number()?),
             other => return Err(format!("unknown operation {other}")),
         })
     }

@@ -274,6 +274,8 @@ tuning! {
     whole = [1, 1, 0];
     /// Memtables have filters.
     mem_bloom = [0, 0, 1];
+    /// Seconds for which what is written stays out of the last level.
+    young = [0, 0, 20, 200];
 }
 
 fn codec(n: u64) -> CompressionType {
@@ -362,6 +364,7 @@ impl Tuning {
         o.prefix_extractor = self.extractor_text();
         o.memtable_prefix_bloom_size_ratio = 0.1 * self.mem_bloom as f64;
         o.memtable_whole_key_filtering = self.whole != 0;
+        o.preclude_last_level_data_seconds = self.young;
         o.compaction_pri = match self.pri {
             0 => CompactionPri::ByCompensatedSize,
             1 => CompactionPri::OldestLargestSeqFirst,

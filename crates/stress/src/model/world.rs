@@ -4,11 +4,12 @@
 use super::setup::{MergeKind, Setup, Tuning};
 use spanlith::{Comparator, Db, FamilyOptions, Result, StringAppend, UInt64Add};
 use spanlith_cache::Policy;
-use spanlith_env::{Env, FaultFs, FileSystem, ManualExecutor, MemFs};
+use spanlith_env::{Env, FaultFs, FileSystem, ManualExecutor, MemFs, VirtualClock};
 use spanlith_table::BlockCache;
 use spanlith_testkit::TempDir;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A fault plan is laid over the file system by this before each open. For planted bugs.
 pub type FaultPlan = Arc<dyn Fn(&FaultFs) + Send + Sync>;
@@ -30,6 +31,9 @@ pub struct World {
     setup: Setup,
     plan: Option<FaultPlan>,
     executor: Option<Arc<ManualExecutor>>,
+    clock: Option<Arc<VirtualClock>>,
+    /// Seconds that have passed, over all opens.
+    passed: u64,
     opens: u64,
 }
 
@@ -46,6 +50,8 @@ impl World {
             setup: *setup,
             plan,
             executor: None,
+            clock: None,
+            passed: 0,
             opens: 0,
         }
     }
@@ -57,6 +63,8 @@ impl World {
             setup: *setup,
             plan,
             executor: None,
+            clock: None,
+            passed: 0,
             opens: 0,
         }
     }
@@ -92,8 +100,9 @@ impl World {
         let env = match &self.place {
             Place::Mem(fs) => {
                 let fs = self.with_faults(Arc::new(fs.clone()));
-                let (env, executor, _) = Env::test(fs, self.setup.world_seed ^ self.opens);
-                self.executor = Some(executor);
+                let (env, executor, clock) = Env::test(fs, self.setup.world_seed ^ self.opens);
+                clock.advance(Duration::from_secs(self.passed));
+                (self.executor, self.clock) = (Some(executor), Some(clock));
                 env
             }
             Place::Real(_) => {
@@ -113,6 +122,14 @@ impl World {
                 plan(&fs);
                 Arc::new(fs)
             }
+        }
+    }
+
+    /// Moves the clock, if it does not move by itself.
+    pub fn pass(&mut self, seconds: u32) {
+        self.passed += u64::from(seconds);
+        if let Some(clock) = &self.clock {
+            clock.advance(Duration::from_secs(seconds.into()));
         }
     }
 

@@ -8,6 +8,7 @@ fn plan(grandparents: &str) -> CompactionPlan {
     let version = version_of(3, grandparents);
     CompactionPlan {
         inputs: Vec::new(),
+        proximal: None,
         output_level: 1,
         base_level: 1,
         grandparents: version.files(2).to_vec(),
