@@ -312,17 +312,19 @@ HUNTS = {"model": ["--ops", "60000"], "crash": ["--states", "6000"], "threads": 
          "faults": ["--runs", "6000", "--stop", "1"],
          # Workloads of `crash`.
          "families": ["--workload", "families", "--states", "600"],
-         "large": ["--workload", "large", "--states", "2000", "--double", "1000000"]}
+         "large": ["--workload", "large", "--states", "2000", "--double", "1000000"],
+         # `model`, for what needs several rare things at once.
+         "long": ["--ops", "500000"]}
+NAMES = {"families": "crash", "large": "crash", "long": "model"}
 # Where another programme than `model` is the one made for a plant: it hunts first, the others after it.
 FIRST = {11: "crash", 12: "crash", 13: "threads", 16: "large", 20: "families", 21: "families", 26: "damage", 27: "damage",
-         28: "damage", 29: "faults", 30: "faults", 31: "faults", 32: "faults", 33: "faults", 37: "damage", 38: "damage"}
+         28: "damage", 29: "faults", 30: "faults", 31: "faults", 32: "faults", 33: "faults", 37: "damage", 38: "damage", 40: "long"}
 
 
 def hunt(program, seed, programmes, report=os.devnull):
     """What the first programme that reports a violation says of its counts; its whole output goes to `report`."""
     for programme in programmes:
-        name = "crash" if "--workload" in HUNTS[programme] else programme
-        arguments = [name, *HUNTS[programme], "--seed", str(seed)]
+        arguments = [NAMES.get(programme, programme), *HUNTS[programme], "--seed", str(seed)]
         try:
             run = subprocess.run([program] + arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=900)
         except subprocess.TimeoutExpired:
