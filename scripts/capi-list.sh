@@ -48,7 +48,8 @@ directory is changed then.
 
 An option whose feature does not exist makes `open` fail with `Not implemented: ` and the names of all such
 options. A new option is refused until somebody implements it. The others are honoured, but for those in the
-next section.
+next section. Names of objects that RocksDB does not know either, those of a program, are left out where the C
+functions read options from a text or a file, as there.
 
 ## Accepted without effect
 

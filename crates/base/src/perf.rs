@@ -281,7 +281,7 @@ const COUNTS: u8 = 2;
 const SIZE: usize = PerfCounter::ALL.len();
 
 thread_local! {
-    static LEVEL: Cell<u8> = const { Cell::new(1) };
+    static LEVEL: Cell<u8> = const { Cell::new(0) };
     static VALUES: [Cell<u64>; SIZE] = const { [const { Cell::new(0) }; SIZE] };
 }
 
@@ -310,15 +310,17 @@ fn reaches(level: u8) -> bool {
     LEVEL.get() >= level
 }
 
-/// The calling thread's level.
-#[inline]
-pub fn level() -> u8 {
-    LEVEL.get()
+/// Has the calling thread count, unless a level was ever set on it. RocksDB counts from the start; here a thread
+/// that nobody asks pays nothing.
+pub fn count_unless_told() {
+    if LEVEL.get() == 0 {
+        set_level(COUNTS.into());
+    }
 }
 
 /// Sets the calling thread's level; numbers that RocksDB does not know count as the nearest it knows.
 pub fn set_level(number: i32) {
-    let level = number.clamp(0, 255) as u8;
+    let level = number.clamp(1, 255) as u8;
     if level >= COUNTS {
         RAISED.store(true, Ordering::Relaxed);
     }

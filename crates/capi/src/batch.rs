@@ -148,17 +148,14 @@ fn check_timestamp(cf: &Cf, ts: &[u8]) -> Result<()> {
     }
 }
 
-/// Makes an empty batch keep checksums of so many bytes.
+/// Makes an empty batch keep checksums, of eight bytes, unless the number is 0; RocksDB has no other.
 ///
 /// # Errors
-/// `NotSupported` for other sizes than RocksDB has.
+/// None of an empty batch.
 pub(crate) fn protect(batch: &mut WriteBatch, bytes_per_key: usize) -> Result<()> {
     match bytes_per_key {
         0 => Ok(()),
-        8 => batch.protect(),
-        _ => Err(Error::not_supported(
-            "WriteBatch protection info must be zero or eight bytes/key",
-        )),
+        _ => batch.protect(),
     }
 }
 

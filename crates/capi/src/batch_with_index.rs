@@ -245,8 +245,7 @@ c_api! {
     }
 
     /// An empty batch, with the order of the default family (NULL: bytewise), with room, and a limit
-    /// (0: none), with checksums of 0 or 8 bytes for each update. Batches with others are refused when
-    /// they are written.
+    /// (0: none), with checksums for each update unless their size is 0.
     fn rocksdb_writebatch_wi_create_with_params(
         backup_index_comparator: *mut rocksdb_comparator_t,
         reserved_bytes: usize,
@@ -256,13 +255,10 @@ c_api! {
     ) -> *mut rocksdb_writebatch_wi_t {
         let order = backup_index_comparator.as_ref().map_or_else(Default::default, |c| c.0.clone());
         let mut batch = rocksdb_writebatch_wi_t::new(order, reserved_bytes, max_bytes);
-        batch.refused = match protection_bytes_per_key {
-            0 => None,
-            8 => batch.batch.get_mut().protect().err(),
-            _ => Some(Error::not_supported(
-                "WriteBatch protection info must be zero or eight bytes/key",
-            )),
-        };
+        if protection_bytes_per_key != 0 {
+            // RocksDB has no other number than eight.
+            batch.refused = batch.batch.get_mut().protect().err();
+        }
         boxed(batch)
     }
 

@@ -65,7 +65,7 @@ c_api! {
 fn keep_complaint(o: &mut rocksdb_options_t, name: &'static str, deferred: &Deferred) {
     match first_complaint(deferred) {
         Ok(()) => o.deferred.remove(name),
-        Err(e) => o.deferred.insert(name, e),
+        Err(e) => o.deferred.insert(name, e.into()),
     };
 }
 

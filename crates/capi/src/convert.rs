@@ -10,11 +10,51 @@ use spanlith_base::{Error, Result};
 use std::collections::BTreeMap;
 
 /// Complaints about values, by option; reported when the options are used.
-pub(crate) type Deferred = BTreeMap<&'static str, Error>;
+pub(crate) type Deferred = BTreeMap<&'static str, Complaint>;
+
+/// What is to be said about a value that did not fit its option.
+#[derive(Clone, Debug)]
+pub(crate) struct Complaint {
+    pub(crate) error: Error,
+    /// The value: the getter of the option gives it back.
+    pub(crate) value: f64,
+}
+
+impl From<Error> for Complaint {
+    /// About what has no getter.
+    fn from(error: Error) -> Self {
+        Self { error, value: 0.0 }
+    }
+}
+
+/// A number of C's.
+pub(crate) trait Number: Copy {
+    /// Exact for every number an enumeration has.
+    fn as_f64(self) -> f64;
+    /// Takes the lowest bits, as C does.
+    fn of_f64(value: f64) -> Self;
+}
+
+macro_rules! numbers {
+    ($($ty:ty),*) => {$(
+        impl Number for $ty {
+            fn as_f64(self) -> f64 {
+                self as f64
+            }
+
+            fn of_f64(value: f64) -> Self {
+                value as i64 as Self
+            }
+        }
+    )*};
+}
+
+numbers!(u8, i32, u32, i64, u64, usize, f64);
 
 /// The first complaint, if there is one.
 pub(crate) fn first_complaint(deferred: &Deferred) -> Result<()> {
-    deferred.values().next().map_or(Ok(()), |e| Err(e.clone()))
+    let first = deferred.values().next();
+    first.map_or(Ok(()), |c| Err(c.error.clone()))
 }
 
 /// A value that C can set.
@@ -30,19 +70,20 @@ pub(crate) trait ToC<C> {
 }
 
 /// Stores a converted value, or the complaint about it.
-pub(crate) fn assign<C, T: FromC<C>>(
+pub(crate) fn assign<C: Number, T: FromC<C>>(
     slot: &mut T,
-    value: C,
+    raw: C,
     name: &'static str,
     deferred: &mut Deferred,
 ) {
-    match T::from_c(value) {
+    match T::from_c(raw) {
         Ok(value) => {
             *slot = value;
             deferred.remove(name);
         }
         Err(error) => {
-            deferred.insert(name, error);
+            let value = raw.as_f64();
+            deferred.insert(name, Complaint { error, value });
         }
     }
 }

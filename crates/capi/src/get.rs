@@ -112,7 +112,8 @@ macro_rules! readers {
             }
 
             /// 0 if the key does not exist, 1 if it may; reads no file. The value is given, from
-            /// `malloc`, where `value_found` says so.
+            /// `malloc`, where `value_found` says so: as in RocksDB also, an empty one, of a key that does
+            /// not exist.
             fn $may_exist(
                 $db: *mut rocksdb_t,
                 options: *const rocksdb_readoptions_t,
@@ -127,8 +128,9 @@ macro_rules! readers {
             ) -> u8 {
                 let _ = $db;
                 let known = ($family).key_may_exist(bytes(key, key_len), &(*options).options);
-                let (may, known) = (known.is_some(), known.flatten());
+                let may = known.is_some();
                 if let Some(value_found) = value_found.as_mut() {
+                    let known = known.unwrap_or_else(|| Some(Default::default()));
                     *value_found = known.is_some().into();
                     if known.is_some() {
                         *value = copied(known, val_len);

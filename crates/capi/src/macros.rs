@@ -54,7 +54,11 @@ macro_rules! accessors {
 
             #[doc = concat!("Value of `", stringify!($($field).+), "`.")]
             fn $get(handle: *mut $handle) -> $get_type {
-                $crate::convert::ToC::to_c(&(&*handle).$($field).+)
+                let handle = &*handle;
+                match handle.deferred.get(stringify!($($field).+)) {
+                    None => $crate::convert::ToC::to_c(&handle.$($field).+),
+                    Some(complaint) => $crate::convert::Number::of_f64(complaint.value),
+                }
             }
         )*}
 

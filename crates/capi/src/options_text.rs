@@ -7,7 +7,7 @@ use spanlith::options::text::split_pairs;
 use spanlith::options::values::OptionValue;
 use spanlith::options::{
     BlockBasedTableOptions, CfOptions, DbOptions, MergeOperatorChoice, apply_options_string,
-    objects,
+    keep_known_objects, objects,
 };
 use spanlith_base::{Comparator, Error, Result};
 use spanlith_cache::Policy;
@@ -50,18 +50,17 @@ impl rocksdb_options_t {
     ) -> Result<Self> {
         let mut new = self.copy();
         (new.db, new.cf, new.table) = (db, cf, table);
-        if new.cf.comparator != self.cf.comparator {
-            let known = objects::id(&new.cf.comparator).and_then(Comparator::from_name);
-            match known {
-                Some(c) => new.comparator = c,
-                None => new.refuse("comparator", &new.cf.comparator.clone()),
-            }
+        // As RocksDB does: what nobody knows, an object of a program, stays what it was.
+        keep_known_objects((&mut new.cf, &mut new.table), (&self.cf, &self.table));
+        if new.cf.comparator != self.cf.comparator
+            && let Some(c) = objects::id(&new.cf.comparator).and_then(Comparator::from_name)
+        {
+            new.comparator = c;
         }
-        if new.cf.merge_operator != self.cf.merge_operator {
-            match MergeOperatorChoice::parse(&new.cf.merge_operator) {
-                Some(choice) => new.merge_operator = spanlith::operator_of(&choice),
-                None => new.refuse("merge_operator", &new.cf.merge_operator.clone()),
-            }
+        if new.cf.merge_operator != self.cf.merge_operator
+            && let Some(choice) = MergeOperatorChoice::parse(&new.cf.merge_operator)
+        {
+            new.merge_operator = spanlith::operator_of(&choice);
         }
         if new.cf.prefix_extractor != self.cf.prefix_extractor {
             // The engine understands the text, or says so.
@@ -71,12 +70,6 @@ impl rocksdb_options_t {
             new.block_cache = Some(block_cache(&new.table.block_cache)?);
         }
         Ok(new)
-    }
-
-    /// Remembers an object that does not exist; opening says so.
-    fn refuse(&mut self, option: &'static str, object: &str) {
-        let error = Error::not_supported(format!("{option} {object}"));
-        self.deferred.insert(option, error);
     }
 }
 

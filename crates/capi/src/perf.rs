@@ -13,8 +13,9 @@ c_api! {
         perf::set_level(level);
     }
 
-    /// A view of the calling thread's counters.
+    /// A view of the calling thread's counters, which counts from now on unless its level was set before.
     fn rocksdb_perfcontext_create() -> *mut rocksdb_perfcontext_t {
+        perf::count_unless_told();
         boxed(rocksdb_perfcontext_t(()))
     }
 

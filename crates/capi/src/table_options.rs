@@ -55,7 +55,11 @@ c_api! {
     fn rocksdb_block_based_options_get_checksum(
         options: *mut rocksdb_block_based_table_options_t,
     ) -> i32 {
-        (*options).table.checksum.number()
+        let o = &*options;
+        match o.deferred.get("table.checksum") {
+            None => o.table.checksum.number(),
+            Some(complaint) => complaint.value as i32,
+        }
     }
 
     /// Sets the load of hash indexes in data blocks.

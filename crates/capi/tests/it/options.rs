@@ -150,7 +150,154 @@ fn text_makes_the_objects_it_names() {
 
         let unknown = c"comparator=no.such".as_ptr();
         call(|e| rocksdb_get_options_from_string(w.options, unknown, w.options, e)).unwrap();
-        assert_eq!(w.open().unwrap_err(), "Not implemented: comparator no.such");
+        // As in RocksDB: a name that nobody knows is that of an object the program brings itself.
+        rocksdb_close(w.open().unwrap());
+        let absent = c"compaction_filter=RemoveEmptyValueCompactionFilter;table_factory=PlainTable";
+        call(|e| rocksdb_get_options_from_string(w.options, absent.as_ptr(), w.options, e))
+            .unwrap();
+        assert!(w.open().unwrap_err().contains("table_factory"));
+    }
+}
+
+/// What RocksDB 11.8.1 does; found by the suite of grocksdb.
+#[test]
+fn objects_of_a_program_are_left_out_of_its_latest_options() {
+    let w = World::new();
+    // SAFETY: Handles are live until they are destroyed; names are NUL-terminated.
+    unsafe {
+        rocksdb_options_set_merge_operator(w.options, mine());
+        rocksdb_close(w.open().unwrap());
+        let env = rocksdb_create_default_env();
+        let cache = rocksdb_cache_create_lru(1 << 20);
+        let (mut o, mut n) = (std::ptr::null_mut(), 0);
+        let (mut names, mut families) = (std::ptr::null_mut(), std::ptr::null_mut());
+        call(|e| {
+            let (o, n) = (&raw mut o, &raw mut n);
+            let (names, families) = (&raw mut names, &raw mut families);
+            rocksdb_load_latest_options(
+                w.path.as_ptr(),
+                env,
+                false,
+                cache,
+                o,
+                n,
+                names,
+                families,
+                e,
+            );
+        })
+        .unwrap();
+        let opened = call(|e| rocksdb_open(*families, w.path.as_ptr(), e)).unwrap();
+        rocksdb_close(opened);
+        rocksdb_load_latest_options_destroy(o, names, families, n);
+        rocksdb_cache_destroy(cache);
+        rocksdb_env_destroy(env);
+    }
+}
+
+/// A merge operator whose name RocksDB does not know.
+fn mine() -> *mut rocksdb_mergeoperator_t {
+    unsafe extern "C" fn nothing(_: *mut c_void) {}
+    unsafe extern "C" fn name(_: *mut c_void) -> *const std::ffi::c_char {
+        c"mine".as_ptr()
+    }
+    unsafe extern "C" fn full(
+        _: *mut c_void,
+        _: *const std::ffi::c_char,
+        _: usize,
+        _: *const std::ffi::c_char,
+        _: usize,
+        _: *const *const std::ffi::c_char,
+        _: *const usize,
+        _: i32,
+        success: *mut u8,
+        length: *mut usize,
+    ) -> *mut std::ffi::c_char {
+        // SAFETY: The library gives places to write to.
+        unsafe { (*success, *length) = (0, 0) };
+        std::ptr::null_mut()
+    }
+    unsafe extern "C" fn partial(
+        _: *mut c_void,
+        _: *const std::ffi::c_char,
+        _: usize,
+        _: *const *const std::ffi::c_char,
+        _: *const usize,
+        _: i32,
+        success: *mut u8,
+        length: *mut usize,
+    ) -> *mut std::ffi::c_char {
+        // SAFETY: The library gives places to write to.
+        unsafe { (*success, *length) = (0, 0) };
+        std::ptr::null_mut()
+    }
+    // SAFETY: The functions have the types of the header.
+    unsafe {
+        let state = std::ptr::null_mut();
+        rocksdb_mergeoperator_create(state, Some(nothing), full, Some(partial), None, name)
+    }
+}
+
+#[test]
+fn a_getter_gives_back_a_number_that_no_option_can_have() {
+    let w = World::new();
+    // SAFETY: The handles live as long as they are used.
+    unsafe {
+        rocksdb_options_set_metadata_write_temperature(w.options, 2);
+        assert_eq!(rocksdb_options_get_metadata_write_temperature(w.options), 2);
+        rocksdb_options_set_metadata_write_temperature(w.options, 4);
+        assert_eq!(rocksdb_options_get_metadata_write_temperature(w.options), 4);
+        rocksdb_close(w.open().unwrap());
+        let table = rocksdb_block_based_options_create();
+        rocksdb_block_based_options_set_checksum(table, 9);
+        assert_eq!(rocksdb_block_based_options_get_checksum(table), 9);
+        rocksdb_block_based_options_destroy(table);
+    }
+}
+
+/// What RocksDB 11.8.1 does; found by the suite of grocksdb and by `c_test.c`.
+#[test]
+fn small_things_are_as_in_the_reference() {
+    let w = World::new();
+    let db = w.open().unwrap();
+    // SAFETY: Handles are live until they are destroyed.
+    unsafe {
+        w.put(db, b"a", b"A").unwrap();
+        // Counts as the next call of its opposite.
+        rocksdb_enable_manual_compaction(db);
+        rocksdb_disable_manual_compaction(db);
+        rocksdb_compact_range(db, std::ptr::null(), 0, std::ptr::null(), 0);
+        let level = c"rocksdb.num-files-at-level6".as_ptr();
+        let files = take_text(rocksdb_property_value(db, level));
+        assert_eq!(files.as_deref(), Some("1"));
+
+        // An absent key has an empty value, which is to be freed.
+        let (mut value, mut len, mut found) = (std::ptr::null_mut(), 7, 0);
+        let ro = rocksdb_readoptions_create();
+        let none = std::ptr::null();
+        let may = rocksdb_key_may_exist(
+            db,
+            ro,
+            c"z".as_ptr(),
+            1,
+            &raw mut value,
+            &raw mut len,
+            none,
+            0,
+            &raw mut found,
+        );
+        assert_eq!((may, found, len, value.is_null()), (0, 1, 0, false));
+        libc_free(value);
+        rocksdb_readoptions_destroy(ro);
+
+        // A perf context counts without being told to.
+        let context = rocksdb_perfcontext_create();
+        rocksdb_perfcontext_reset(context);
+        w.get(db, b"a").unwrap();
+        let report = take_text(rocksdb_perfcontext_report(context, 1)).unwrap();
+        assert!(report.contains("count = 1"), "{report}");
+        rocksdb_perfcontext_destroy(context);
+        rocksdb_close(db);
     }
 }
 

@@ -48,13 +48,10 @@ impl Engine {
         }
     }
 
-    /// Takes back one call of [`Self::disable_manual_compaction`], if there was one.
+    /// Takes back one call of [`Self::disable_manual_compaction`]; as in RocksDB one that is still to come if
+    /// there was none.
     pub(crate) fn enable_manual_compaction(&self) {
-        let less = |n: usize| n.checked_sub(1);
-        // Nothing to take back is no error in RocksDB's interface.
-        let _ = self
-            .manual_disabled
-            .fetch_update(Ordering::Release, Ordering::Relaxed, less);
+        self.manual_disabled.fetch_sub(1, Ordering::Release);
     }
 
     /// Whether manual compactions are off, or this one is.

@@ -23,7 +23,7 @@ use spanlith_base::{Error, FileNumber, Result, SequenceNumber};
 use spanlith_env::{Env, FileLock, IoWatch, Stalled};
 use spanlith_wal::LogWriter;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -99,7 +99,7 @@ pub(crate) struct Engine {
     /// Some write was not logged: close flushes.
     pub has_unlogged: AtomicBool,
     /// How often manual compactions were disabled and not enabled; those that run look at it.
-    pub manual_disabled: AtomicUsize,
+    pub manual_disabled: AtomicI64,
     /// Some family has timestamps: logs say how long they are.
     pub has_timestamps: AtomicBool,
     /// Set when close began; long jobs look at it.
@@ -211,7 +211,7 @@ impl Engine {
             write_gate: AtomicU8::new(0),
             throttle,
             has_unlogged: AtomicBool::new(false),
-            manual_disabled: AtomicUsize::new(0),
+            manual_disabled: AtomicI64::new(0),
             has_timestamps: AtomicBool::new(timed),
             stopping: AtomicBool::new(false),
             news: Mutex::new(rank::LEAF, Vec::new()),

@@ -247,7 +247,7 @@ impl Db {
         self.engine().disable_manual_compaction();
     }
 
-    /// Takes back [`Self::disable_manual_compaction`].
+    /// Takes back one call of [`Self::disable_manual_compaction`]; the next one if there was none.
     pub fn enable_manual_compaction(&self) {
         self.engine().enable_manual_compaction();
     }

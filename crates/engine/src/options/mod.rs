@@ -55,4 +55,4 @@ pub use sidecar::Sidecar;
 pub(crate) use stats_family::STATS_FAMILY;
 pub use table::{OptionRow, OptionTable};
 pub use text::{apply_options_string, set_cf_option, set_db_option};
-pub use unsupported::check_supported;
+pub use unsupported::{check_supported, keep_known_objects};

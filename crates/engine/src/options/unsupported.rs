@@ -324,6 +324,39 @@ pub fn check_supported(
     }
 }
 
+/// Options of a family that name an object which programs may bring themselves.
+const CF_OBJECTS: [&str; 7] = [
+    "comparator",
+    "merge_operator",
+    "memtable_factory",
+    "prefix_extractor",
+    "compaction_filter",
+    "compaction_filter_factory",
+    "sst_partitioner_factory",
+];
+
+/// Takes back names of objects that neither this build nor RocksDB knows: objects of a program, which it has to
+/// bring again. RocksDB leaves such options as they were before the text. What RocksDB has and this build has not
+/// stays, and is refused at open.
+pub fn keep_known_objects(
+    (cf, table): (&mut CfOptions, &mut BlockBasedTableOptions),
+    (cf_before, table_before): (&CfOptions, &BlockBasedTableOptions),
+) {
+    for row in CfOptions::ROWS {
+        let (now, before) = ((row.get)(cf), (row.get)(cf_before));
+        let is_of_rocksdb = now.contains("RemoveEmptyValueCompactionFilter");
+        let is_object = CF_OBJECTS.contains(&row.name) && !is_of_rocksdb;
+        let default = || (row.get)(&CfOptions::default());
+        if is_object && now != before && now != default() && !cf_value(cf, row.name) {
+            // What an option printed is what it reads.
+            let _ = (row.set)(cf, &before);
+        }
+    }
+    if table.filter_policy != table_before.filter_policy && !table_value(table, "filter_policy") {
+        table.filter_policy.clone_from(&table_before.filter_policy);
+    }
+}
+
 /// Values of database options, other than defaults, that are honoured.
 fn db_value(db: &DbOptions, name: &str) -> bool {
     match name {
