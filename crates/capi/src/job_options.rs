@@ -113,7 +113,7 @@ c_api! {
         options: *mut rocksdb_compactoptions_t,
         value: i32,
     ) {
-        (*options).options.max_subcompactions = u32::try_from(value).unwrap_or(0);
+        (*options).options.max_subcompactions = value as u32;
     }
 
     /// Parts a compaction may be split into.
