@@ -6,6 +6,7 @@
 //! This crate opens no file, spawns no thread and asks no clock (architecture, section 3).
 #![deny(unsafe_code)]
 
+pub mod byte_text;
 pub mod checksum;
 pub mod coding;
 pub mod comparator;

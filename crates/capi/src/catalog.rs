@@ -6,6 +6,7 @@ use crate::options::rocksdb_options_t;
 use libc::{c_char, c_void};
 use spanlith::Db;
 use spanlith::version::filenames;
+use spanlith_base::byte_text::bytes_of_text;
 use std::ptr;
 
 /// Most bytes of CURRENT and IDENTITY.
@@ -20,7 +21,7 @@ c_api! {
         errptr: *mut *mut c_char,
     ) -> *mut *mut c_char {
         let names = report(errptr, Vec::new(), || Db::list_families(path(name), &(*options).env()));
-        let copies: Vec<*mut c_char> = names.iter().map(|n| malloc_copy(n.as_bytes())).collect();
+        let copies: Vec<*mut c_char> = names.iter().map(|n| malloc_copy(&bytes_of_text(n))).collect();
         *lencf = copies.len();
         malloc_array(&copies)
     }

@@ -2,7 +2,7 @@
 
 use crate::event_listener::{Listener, Place};
 use crate::family::rocksdb_column_family_handle_t;
-use crate::ffi::{array, boxed, path, report, text, unbox};
+use crate::ffi::{array, boxed, family_name, path, report, unbox};
 use crate::options::{Parts, rocksdb_options_t};
 use libc::c_char;
 use spanlith::options::CfOptions;
@@ -167,7 +167,7 @@ unsafe fn open_families(
     let names: Vec<String> = unsafe {
         array(names, count)
             .iter()
-            .map(|n| text(*n).into_owned())
+            .map(|n| family_name(*n))
             .collect()
     };
     // SAFETY: As above.

@@ -1,11 +1,12 @@
 //! `rocksdb_column_family_handle_t`.
 
 use crate::db::{family_options, rocksdb_t};
-use crate::ffi::{array, boxed, malloc_array, malloc_copy, report, text};
+use crate::ffi::{array, boxed, family_name, malloc_array, malloc_copy, report};
 use crate::options::rocksdb_options_t;
 use libc::{c_char, c_void};
 use spanlith::Cf;
 use spanlith_base::Result;
+use spanlith_base::byte_text::bytes_of_text;
 use std::ptr;
 
 /// A column family; a counted reference, good also after the database was closed.
@@ -38,7 +39,7 @@ c_api! {
         errptr: *mut *mut c_char,
     ) -> *mut rocksdb_column_family_handle_t {
         report(errptr, ptr::null_mut(), || {
-            create(&*db, &*column_family_options, &text(column_family_name))
+            create(&*db, &*column_family_options, &family_name(column_family_name))
         })
     }
 
@@ -56,7 +57,7 @@ c_api! {
         let mut made = Vec::with_capacity(count);
         report(errptr, (), || {
             for name in array(column_family_names, count) {
-                made.push(create(&*db, &*column_family_options, &text(*name))?);
+                made.push(create(&*db, &*column_family_options, &family_name(*name))?);
             }
             Ok(())
         });
@@ -95,9 +96,9 @@ c_api! {
         handle: *mut rocksdb_column_family_handle_t,
         name_len: *mut usize,
     ) -> *mut c_char {
-        let name = (*handle).cf.name();
+        let name = bytes_of_text((*handle).cf.name());
         *name_len = name.len();
-        malloc_copy(name.as_bytes())
+        malloc_copy(&name)
     }
 }
 

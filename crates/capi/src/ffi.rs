@@ -1,6 +1,7 @@
 //! Pointers, strings and errors on their way across the C boundary.
 
 use libc::{c_char, c_void};
+use spanlith_base::byte_text::text_of_bytes;
 use spanlith_base::{Error, Result};
 use std::any::Any;
 use std::borrow::Cow;
@@ -110,6 +111,15 @@ pub(crate) unsafe fn lend_if(bytes: Option<&[u8]>, len: *mut usize) -> *const c_
 pub(crate) unsafe fn text<'a>(text: *const c_char) -> Cow<'a, str> {
     // SAFETY: The caller says so.
     unsafe { CStr::from_ptr(text) }.to_string_lossy()
+}
+
+/// The name of a family, which may be any bytes.
+///
+/// # Safety
+/// As [`text`].
+pub(crate) unsafe fn family_name(name: *const c_char) -> String {
+    // SAFETY: The caller says so.
+    text_of_bytes(unsafe { CStr::from_ptr(name) }.to_bytes())
 }
 
 /// A path.

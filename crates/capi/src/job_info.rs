@@ -8,6 +8,7 @@ use libc::c_char;
 use spanlith::listener::{
     CompactionFile, CompactionInfo, ExternalFileInfo, FlushInfo, MemtableInfo, WriteStallInfo,
 };
+use spanlith_base::byte_text::bytes_of_text;
 use spanlith_base::{Error, Result};
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
@@ -33,7 +34,7 @@ macro_rules! infos {
         impl $name {
             pub(crate) fn new(info: &$info) -> Self {
                 Self {
-                    cf_name: c_string(info.cf_name.as_bytes()),
+                    cf_name: c_string(&bytes_of_text(&info.cf_name)),
                     $($lent: { let $from = info; $make },)*
                     info: info.clone(),
                 }
@@ -101,7 +102,7 @@ pub struct rocksdb_writestallinfo_t {
 impl rocksdb_writestallinfo_t {
     pub(crate) fn new(info: &WriteStallInfo) -> Self {
         Self {
-            cf_name: c_string(info.cf_name.as_bytes()),
+            cf_name: c_string(&bytes_of_text(&info.cf_name)),
             current: rocksdb_writestallcondition_t(info.current as i32),
             previous: rocksdb_writestallcondition_t(info.previous as i32),
         }

@@ -7,6 +7,7 @@ use crate::options::rocksdb_options_t;
 use libc::{c_char, c_void};
 use spanlith::options::{BlockBasedTableOptions, CfOptions, DbOptions, OptionsFile, Sidecar};
 use spanlith_base::Result;
+use spanlith_base::byte_text::bytes_of_text;
 use spanlith_table::BlockCache;
 use std::path::Path;
 use std::ptr;
@@ -80,7 +81,7 @@ c_api! {
             let cache = cache.as_ref().map(|c| &c.0);
             let loaded = load(&path(db_path), &env, ignore_unknown_options, cache)?;
             let names: Vec<*mut c_char> =
-                loaded.names.iter().map(|n| malloc_copy(n.as_bytes())).collect();
+                loaded.names.iter().map(|n| malloc_copy(&bytes_of_text(n))).collect();
             let families: Vec<*mut rocksdb_options_t> =
                 loaded.families.into_iter().map(boxed).collect();
             *db_options = boxed(loaded.db);

@@ -4,6 +4,7 @@ use crate::db::rocksdb_t;
 use crate::ffi::{boxed, bytes, lend_if, text, unbox};
 use libc::c_char;
 use spanlith::LiveFile;
+use spanlith_base::byte_text::bytes_of_text;
 use std::ffi::CString;
 
 /// A table.
@@ -48,7 +49,7 @@ impl From<LiveFile> for rocksdb_livefile_t {
     fn from(file: LiveFile) -> Self {
         let (name, directory) = place(&file);
         Self {
-            column_family_name: c_string(file.cf_name.as_bytes()),
+            column_family_name: c_string(&bytes_of_text(&file.cf_name)),
             level: file.level as i32,
             name: c_string(format!("/{name}").as_bytes()),
             directory,

@@ -9,6 +9,7 @@ use crate::ffi::{boxed, bytes, lend_if, malloc_copy};
 use crate::live_files::place;
 use libc::c_char;
 use spanlith::{Cf, LiveFile};
+use spanlith_base::byte_text::bytes_of_text;
 use std::cmp::Ordering;
 use std::ptr;
 use std::sync::Arc;
@@ -190,7 +191,7 @@ c_api! {
         cf_meta: *mut rocksdb_column_family_metadata_t,
     ) -> *mut c_char {
         let shown = &(*cf_meta).0;
-        malloc_copy(shown.name.as_bytes())
+        malloc_copy(&bytes_of_text(&shown.name))
     }
 
     /// Number of levels.

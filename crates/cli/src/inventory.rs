@@ -14,6 +14,7 @@ use spanlith::version::{
 };
 use spanlith::{Comparator, Error, Result, SubCode};
 pub use spanlith::{Finding, Grade};
+use spanlith_base::byte_text::text_of_bytes;
 use spanlith_env::{EntryKind, Env};
 use spanlith_table::TableProperties;
 use spanlith_wal::{LogReader, ReadEvent};
@@ -552,7 +553,7 @@ impl Inventory {
             return;
         }
         if let Some(name) = &e.column_family_add {
-            let name = String::from_utf8_lossy(name).into_owned();
+            let name = text_of_bytes(name);
             self.families.insert(
                 id,
                 Family {

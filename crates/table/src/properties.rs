@@ -12,6 +12,7 @@
 
 use crate::block::build::{BlockBuilder, ONE_RESTART};
 use crate::block::{entry, parts};
+use spanlith_base::byte_text::{bytes_of_text, text_of_bytes};
 use spanlith_base::coding::{get_fixed32, get_varint64, put_varint64};
 use spanlith_base::{Error, Result};
 use std::collections::BTreeMap;
@@ -217,7 +218,7 @@ impl TableProperties {
         macro_rules! text {
             ($p:expr, $field:ident, $name:expr) => {
                 if !$p.$field.is_empty() {
-                    all.insert($name, $p.$field.clone().into_bytes());
+                    all.insert($name, bytes_of_text(&$p.$field).into_owned());
                 }
             };
         }
@@ -286,7 +287,7 @@ impl TableProperties {
         macro_rules! text {
             ($p:expr, $field:ident, $name:expr) => {
                 if name == $name {
-                    $p.$field = String::from_utf8_lossy(value).into_owned();
+                    $p.$field = text_of_bytes(value);
                     return Ok(());
                 }
             };

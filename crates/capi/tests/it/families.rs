@@ -234,3 +234,61 @@ fn live_files_metadata_and_sizes_show_the_tables_of_a_family() {
         rocksdb_close(db);
     }
 }
+
+/// RocksDB takes any bytes for a name.
+#[test]
+fn names_that_are_no_text_are_kept_byte_for_byte() {
+    let w = World::new();
+    let names = [c"default", c"\xff\xfe", c"\xfd\xfe"];
+    let pointers = names.map(CStr::as_ptr);
+    // SAFETY: Handles are live until they are destroyed; names are NUL-terminated.
+    unsafe {
+        let db = w.open().unwrap();
+        for name in &names[1..] {
+            let (options, name) = (w.options, name.as_ptr());
+            let cf = call(|e| rocksdb_create_column_family(db, options, name, e)).unwrap();
+            let mut len = 0;
+            let got = rocksdb_column_family_handle_get_name(cf, &raw mut len);
+            let bytes = std::slice::from_raw_parts(got.cast::<u8>(), len);
+            assert_eq!(bytes, CStr::from_ptr(name).to_bytes());
+            libc_free(got);
+            call(|e| rocksdb_put_cf(db, w.write, cf, p(bytes_of(name)), 2, c"v".as_ptr(), 1, e))
+                .unwrap();
+            rocksdb_column_family_handle_destroy(cf);
+        }
+        rocksdb_close(db);
+        let mut count = 0;
+        let list =
+            call(|e| rocksdb_list_column_families(w.options, w.path.as_ptr(), &raw mut count, e));
+        let list = list.unwrap();
+        for (i, name) in names.iter().enumerate() {
+            assert_eq!(CStr::from_ptr(*list.add(i)), *name);
+        }
+        rocksdb_list_column_families_destroy(list, count);
+        let options = [w.options.cast_const(); 3];
+        let mut handles = [std::ptr::null_mut(); 3];
+        let db = call(|e| {
+            let (names, options) = (pointers.as_ptr(), options.as_ptr());
+            let handles = handles.as_mut_ptr();
+            rocksdb_open_column_families(w.options, w.path.as_ptr(), 3, names, options, handles, e)
+        });
+        let db = db.unwrap();
+        for (name, cf) in names.iter().zip(handles) {
+            let mut len = 0;
+            let key = name.to_bytes();
+            let got = call(|e| rocksdb_get_cf(db, w.read, cf, p(key), key.len(), &raw mut len, e));
+            let got = got.unwrap();
+            assert_eq!(got.is_null(), *name == c"default");
+            libc_free(got);
+            rocksdb_column_family_handle_destroy(cf);
+        }
+        rocksdb_close(db);
+    }
+}
+
+/// # Safety
+/// `text` is NUL-terminated and outlives the result.
+unsafe fn bytes_of<'a>(text: *const std::ffi::c_char) -> &'a [u8] {
+    // SAFETY: The caller says so.
+    unsafe { CStr::from_ptr(text) }.to_bytes()
+}

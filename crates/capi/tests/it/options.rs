@@ -271,6 +271,16 @@ fn small_things_are_as_in_the_reference() {
         let files = take_text(rocksdb_property_value(db, level));
         assert_eq!(files.as_deref(), Some("1"));
 
+        // Tables that are kept although nothing refers to them are counted.
+        call(|e| rocksdb_disable_file_deletions(db, e)).unwrap();
+        w.put(db, b"a", b"B").unwrap();
+        rocksdb_compact_range(db, std::ptr::null(), 0, std::ptr::null(), 0);
+        let size = take_text(rocksdb_property_value(
+            db,
+            c"rocksdb.obsolete-sst-files-size".as_ptr(),
+        ));
+        assert!(size.unwrap().parse::<u64>().unwrap() > 1000);
+
         // An absent key has an empty value, which is to be freed.
         let (mut value, mut len, mut found) = (std::ptr::null_mut(), 7, 0);
         let ro = rocksdb_readoptions_create();

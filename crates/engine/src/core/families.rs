@@ -9,6 +9,7 @@ use crate::filter::FilterSource;
 use crate::merge::MergeOperator;
 use crate::options::{BlockBasedTableOptions, CfOptions, STATS_FAMILY, sanitize_cf};
 use crate::version::{DbPath, FilePaths, PurgeSink, RowCache, TableCache, Version, VersionEdit};
+use spanlith_base::byte_text::bytes_of_text;
 use spanlith_base::slice_transform::SliceTransform;
 use spanlith_base::{Comparator, Error, Result};
 use spanlith_table::{BlockCache, CacheUsageOptions, Collectors, ReadCounters, ReaderOptions};
@@ -170,7 +171,7 @@ impl Engine {
         let family = made.family.clone();
         let edit = VersionEdit {
             column_family: id,
-            column_family_add: Some(request.name.as_str().into()),
+            column_family_add: Some(bytes_of_text(&request.name).into_owned()),
             comparator: Some(request.comparator.name().into()),
             log_number: Some(log_number),
             persist_user_defined_timestamps: Some(request.options.persist_user_defined_timestamps),

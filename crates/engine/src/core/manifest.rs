@@ -4,6 +4,7 @@ use super::background_error::Place;
 use super::{Engine, ManifestExtent};
 use crate::version::edit::WalAddition;
 use crate::version::{Version, VersionEdit, filenames};
+use spanlith_base::byte_text::bytes_of_text;
 use spanlith_base::{Error, FileNumber, Result, SequenceNumber};
 use spanlith_env::{Env, IoActivity};
 use spanlith_wal::record::framed_len;
@@ -134,7 +135,7 @@ pub(crate) fn snapshot_edits(f: &SnapshotFacts) -> Vec<VersionEdit> {
     for c in &f.families {
         edits.push(VersionEdit {
             column_family: c.id,
-            column_family_add: (c.id != 0).then(|| c.name.as_str().into()),
+            column_family_add: (c.id != 0).then(|| bytes_of_text(&c.name).into_owned()),
             comparator: Some(c.comparator.as_str().into()),
             persist_user_defined_timestamps: Some(c.persist_timestamps),
             ..VersionEdit::default()

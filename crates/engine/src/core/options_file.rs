@@ -5,6 +5,7 @@ use crate::options::Sidecar;
 use crate::options::sidecar::SIDECAR_FILE;
 use crate::version::{FileKind, filenames, parse_file_name};
 use spanlith_base::Result;
+use spanlith_base::byte_text::bytes_of_text;
 use spanlith_env::IoActivity;
 
 impl Engine {
@@ -21,7 +22,7 @@ impl Engine {
         let temp = self.path(filenames::options_temp_file_name(self.new_file_number()));
         let fs = &self.c.env.fs;
         let mut file = fs.create(&temp, IoActivity::Other)?;
-        file.append(text.as_bytes())?;
+        file.append(&bytes_of_text(&text))?;
         file.sync()?;
         file.close()?;
         let number = self.new_file_number();

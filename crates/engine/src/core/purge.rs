@@ -21,6 +21,8 @@ pub(crate) struct Obsolete {
     /// A blob file, not a table.
     pub is_blob_file: bool,
     path: PathBuf,
+    /// Its bytes; 0 of a blob file.
+    size: u64,
 }
 
 /// Obsolete files that are not yet unlinked.
@@ -112,6 +114,11 @@ impl PurgeQueue {
         files
     }
 
+    /// Bytes of the tables that are queued.
+    pub(crate) fn queued_bytes(&self) -> u64 {
+        self.queue.lock().iter().map(|file| file.size).sum()
+    }
+
     fn push(&self, file: Obsolete) {
         let mut queue = self.queue.lock();
         queue.push(file);
@@ -134,12 +141,13 @@ pub(super) struct FamilySink {
 }
 
 impl PurgeSink for FamilySink {
-    fn file_obsolete(&self, number: u64, path_id: u32) {
+    fn file_obsolete(&self, number: u64, path_id: u32, size: u64) {
         let path = self.paths.table(number, path_id);
         self.queue.push(Obsolete {
             number,
             is_blob_file: false,
             path,
+            size,
         });
     }
 
@@ -149,6 +157,7 @@ impl PurgeSink for FamilySink {
             number,
             is_blob_file: true,
             path,
+            size: 0,
         });
     }
 }

@@ -62,6 +62,8 @@ fn check_table(cf: &CfOptions, table: &BlockBasedTableOptions) -> Result<()> {
          set to kDataBlockBinaryAndHash"
     } else if super_block != 0 && !super_block.is_power_of_two() {
         "Super Block alignment requested but super block alignment size is not a power of 2"
+    } else if matches!(table.super_block_alignment_space_overhead_ratio, 1..=3) {
+        "Super block alignment space overhead is too high"
     } else {
         return Ok(());
     };

@@ -2,6 +2,7 @@
 
 use super::ini::{ParsedOptions, parse_options_file_with};
 use super::{BlockBasedTableOptions, CfOptions, DbOptions};
+use spanlith_base::byte_text::text_of_bytes;
 use spanlith_base::{Error, Result, SubCode};
 use spanlith_env::Env;
 use std::path::{Path, PathBuf};
@@ -63,10 +64,7 @@ impl OptionsFile {
     /// `Io` if it cannot be read, `InvalidArgument` or `Corruption` if it is no OPTIONS file.
     pub fn read(env: &Env, path: &Path, ignore_unknown: bool) -> Result<Self> {
         let bytes = env.fs.read_all(path, BYTES_MAX)?;
-        let text = String::from_utf8(bytes).map_err(|_| {
-            Error::invalid_argument("An OPTIONS file must be UTF-8 text").with_path(path)
-        })?;
-        Ok(parse_options_file_with(&text, ignore_unknown)?.into())
+        Ok(parse_options_file_with(&text_of_bytes(&bytes), ignore_unknown)?.into())
     }
 
     /// The text of the file.

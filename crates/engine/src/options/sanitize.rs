@@ -100,6 +100,10 @@ pub fn sanitize_cf(cf: &mut CfOptions) -> Vec<String> {
         level0_stop_writes_trigger,
         cf.level0_stop_writes_trigger.max(slowdown)
     );
+    let share = cf.memtable_prefix_bloom_size_ratio;
+    if !(0.0..=0.25).contains(&share) {
+        correct!(memtable_prefix_bloom_size_ratio, share.clamp(0.0, 0.25));
+    }
     let hard = cf.hard_pending_compaction_bytes_limit;
     if cf.soft_pending_compaction_bytes_limit == 0 {
         cf.soft_pending_compaction_bytes_limit = hard;

@@ -152,6 +152,14 @@ fn values_parse_and_fail_as_rocksdb_does() {
         ),
         ("allow_2pc", "{1}", "true"),
         ("memtable_prefix_bloom_size_ratio", "4K", "4.000000"),
+        ("max_bytes_for_level_multiplier", "0x10", "16.000000"),
+        ("max_bytes_for_level_multiplier", "-0X1.8p+1z", "-3.000000"),
+        ("max_bytes_for_level_multiplier", "0x", "0.000000"),
+        (
+            "max_bytes_for_level_multiplier",
+            "1e400",
+            "Invalid argument: Error parsing max_bytes_for_level_multiplier:stod",
+        ),
         ("max_bytes_for_level_multiplier_additional", "{1:2}", "1:2"),
         (
             "info_log_level",

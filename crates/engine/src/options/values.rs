@@ -175,10 +175,41 @@ integers! {
 /// The number at the start of `text`.
 fn leading_float(text: &str) -> Option<f64> {
     let text = text.trim_start_matches(is_space);
+    if let Some(hex) = leading_hex_float(text) {
+        return Some(hex);
+    }
     // The longest start that is a number; numbers are short.
     let ends = text.char_indices().map(|(at, c)| at + c.len_utf8());
     let number = |end: usize| text.get(..end).and_then(|t| t.parse::<f64>().ok());
     ends.take(64).filter_map(number).last()
+}
+
+/// As `strtod` reads hexadecimal: `0x1F.8p-3`.
+fn leading_hex_float(text: &str) -> Option<f64> {
+    let (sign, text) = match text.strip_prefix('-') {
+        Some(rest) => (-1.0, rest),
+        None => (1.0, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let text = text
+        .strip_prefix("0x")
+        .or_else(|| text.strip_prefix("0X"))?;
+    let digits = |t: &str| t.len() - t.trim_start_matches(|c: char| c.is_ascii_hexdigit()).len();
+    let (whole, rest) = text.split_at(digits(text));
+    let (part, rest) = match rest.strip_prefix('.') {
+        Some(rest) => rest.split_at(digits(rest)),
+        None => ("", rest),
+    };
+    if whole.is_empty() && part.is_empty() {
+        // `0x` alone is the number 0 and a rest.
+        return None;
+    }
+    let value = |sum: f64, c: char| sum * 16.0 + f64::from(c.to_digit(16).unwrap_or(0));
+    let mantissa = whole.chars().chain(part.chars()).fold(0.0, value);
+    let exponent = rest.strip_prefix(['p', 'P']).unwrap_or("");
+    let mut ends = (1..=exponent.len().min(8)).rev();
+    let power = ends.find_map(|n| exponent.get(..n)?.parse::<i32>().ok());
+    let scale = power.unwrap_or(0) - 4 * part.len().min(1 << 10) as i32;
+    Some(sign * mantissa * 2f64.powi(scale))
 }
 
 impl OptionValue for f64 {
@@ -192,7 +223,11 @@ impl OptionValue for f64 {
     }
 
     fn parse_into(&mut self, text: &str) -> Result<(), ValueError> {
-        let number = leading_float(strip_braces(text)).filter(|n| !n.is_nan());
+        let text = strip_braces(text);
+        let says_infinite = || text.to_ascii_lowercase().contains("inf");
+        // `stod` refuses what is too large, and takes infinity by name.
+        let fits = |n: &f64| !n.is_nan() && (n.is_finite() || says_infinite());
+        let number = leading_float(text).filter(fits);
         *self = number.ok_or(ValueError::Number("stod"))?;
         Ok(())
     }

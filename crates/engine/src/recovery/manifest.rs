@@ -14,6 +14,7 @@ use crate::options::STATS_FAMILY;
 use crate::version::{
     PurgeSink, TableIo, TableIoOptions, Version, VersionBuilder, VersionEdit, filenames,
 };
+use spanlith_base::byte_text::text_of_bytes;
 use spanlith_base::{Error, MAX_SEQUENCE, Result};
 use spanlith_env::Env;
 use spanlith_wal::record::HEADER_SIZE;
@@ -437,7 +438,7 @@ impl<'a> Replay<'a> {
         self.max_family = e.max_column_family.unwrap_or(0).max(self.max_family);
         let id = e.column_family;
         if let Some(name) = &e.column_family_add {
-            let name = String::from_utf8_lossy(name).into_owned();
+            let name = text_of_bytes(name);
             let known = self.families.values().any(|f| f.name == name);
             if self.families.contains_key(&id) || known || self.dropped.contains(&id) {
                 return Err(Error::corruption(

@@ -103,7 +103,7 @@ mod tests {
     struct Sink(Mutex<Vec<u64>>);
 
     impl PurgeSink for Sink {
-        fn file_obsolete(&self, number: u64, path_id: u32) {
+        fn file_obsolete(&self, number: u64, path_id: u32, _size: u64) {
             panic!("a table: {number}, {path_id}");
         }
 

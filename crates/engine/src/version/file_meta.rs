@@ -27,7 +27,7 @@ const UNWEIGHED: u64 = u64::MAX;
 pub trait PurgeSink: Send + Sync {
     /// The file may be deleted. Called from the drop of a [`FileMeta`], on any thread, possibly
     /// under locks: must only take note.
-    fn file_obsolete(&self, number: u64, path_id: u32);
+    fn file_obsolete(&self, number: u64, path_id: u32, size: u64);
     /// The same for a blob file. Called from the drop of its last description.
     fn blob_file_obsolete(&self, number: u64);
 }
@@ -352,7 +352,7 @@ impl Drop for FileMeta {
         if flag.into_inner()
             && let Some(sink) = self.sink.as_ref().and_then(Weak::upgrade)
         {
-            sink.file_obsolete(self.number, self.path_id);
+            sink.file_obsolete(self.number, self.path_id, self.size);
         }
     }
 }
@@ -395,7 +395,7 @@ mod tests {
     struct Sink(Mutex<Vec<(u64, u32)>>);
 
     impl PurgeSink for Sink {
-        fn file_obsolete(&self, number: u64, path_id: u32) {
+        fn file_obsolete(&self, number: u64, path_id: u32, _size: u64) {
             self.0.lock().unwrap().push((number, path_id));
         }
 

@@ -81,7 +81,7 @@ const INTEGERS: &[(&str, IntProperty)] = &[
     // No file waits for a job that writes it: numbers of outputs are known before they are files.
     ("min-obsolete-sst-number-to-keep", |_| u64::MAX),
     ("total-sst-files-size", total_sst_files_size),
-    ("obsolete-sst-files-size", |_| 0),
+    ("obsolete-sst-files-size", |p| p.e.c.purge.queued_bytes()),
     ("num-live-versions", |p| live_versions(p).len() as u64),
     ("estimate-live-data-size", |p| {
         estimate_live_data_size(&p.f.version, &p.f.family.comparator)
