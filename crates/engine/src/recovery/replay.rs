@@ -95,6 +95,10 @@ pub(super) struct Replay<'a> {
     has_timestamps: bool,
     filter: Option<Arc<dyn WalFilter>>,
     filtering: Filtering,
+    /// Empty, for the next batch: most have one entry, and a list of its own would cost as much as that.
+    spare_runs: Vec<Run<'static>>,
+    /// Likewise.
+    spare_entries: Vec<Entry<'static>>,
 }
 
 /// An entry to insert: family, sequence number, kind, key, value.
@@ -114,6 +118,13 @@ impl<'e> Run<'e> {
             prepared_at: None,
         }
     }
+}
+
+/// The memory of a list for another one of the same shape.
+fn recycled<A, B>(mut list: Vec<A>) -> Vec<B> {
+    list.clear();
+    // Nothing is converted: collecting in place keeps the allocation.
+    list.into_iter().map_while(|_| None).collect()
 }
 
 /// What a batch comes to.
@@ -180,6 +191,8 @@ impl<'a> Replay<'a> {
             recorded: BTreeMap::new(),
             filter: None,
             filtering: Filtering::NONE,
+            spare_runs: Vec::new(),
+            spare_entries: Vec::new(),
         }
     }
 
@@ -496,7 +509,9 @@ impl<'a> Replay<'a> {
                 least_next = sequence.saturating_add(updates);
             }
         }
-        let (runs, sections) = plan(rep, &self.prepared, &self.out.families, self.policy)?;
+        let mut runs = recycled(std::mem::take(&mut self.spare_runs));
+        let families = &self.out.families;
+        let sections = plan(&mut runs, rep, &self.prepared, families, self.policy)?;
         if let Some(Note::Opening(opening)) = opening
             && !self.continues(&opening)
         {
@@ -511,7 +526,8 @@ impl<'a> Replay<'a> {
         let mut next = sequence;
         let mut numbering = std::mem::replace(&mut self.numbering, Numbering::new(false));
         numbering.begin();
-        let inserted = self.entries(&runs, log, &mut numbering, &mut next);
+        let spare = recycled(std::mem::take(&mut self.spare_entries));
+        let inserted = self.entries(&runs, log, (&mut numbering, &mut next), spare);
         if self.policy == Policy::WritePrepared {
             // What is prepared takes its numbers now.
             for entries in sections.entries() {
@@ -524,7 +540,7 @@ impl<'a> Replay<'a> {
             numbering.end(&mut next);
         }
         self.numbering = numbering;
-        let entries = match inserted? {
+        let mut entries = match inserted? {
             Inserted::Entries(entries) => entries,
             Inserted::Refused(error) => return self.decider.damage(error),
         };
@@ -535,7 +551,7 @@ impl<'a> Replay<'a> {
         }
         self.decider.accept(sequence, next)?;
         self.out.first_sequence.get_or_insert(sequence);
-        for (cf, seqno, kind, key, value) in entries {
+        for (cf, seqno, kind, key, value) in entries.drain(..) {
             let Some(family) = self.out.families.get(&cf) else {
                 continue;
             };
@@ -546,7 +562,8 @@ impl<'a> Replay<'a> {
                     .with("seqno", seqno));
             }
         }
-        drop(runs);
+        self.spare_entries = recycled(entries);
+        self.spare_runs = recycled(runs);
         self.prepared.take(sections, log, sequence);
         self.out.last_sequence = self.out.last_sequence.max(next.saturating_sub(1));
         for family in self.out.families.values_mut() {
@@ -585,15 +602,14 @@ impl<'a> Replay<'a> {
         reconcile_timestamps(rep, recorded, running)
     }
 
-    /// The entries of `runs`, numbered from `next` on, that are not in tables yet.
+    /// The entries of `runs`, numbered from `next` on, that are not in tables yet; `entries` is empty.
     fn entries<'e>(
         &self,
         runs: &'e [Run<'_>],
         log: u64,
-        numbering: &mut Numbering,
-        next: &mut SequenceNumber,
+        (numbering, next): (&mut Numbering, &mut SequenceNumber),
+        mut entries: Vec<Entry<'e>>,
     ) -> Result<Inserted<'e>> {
-        let mut entries = Vec::new();
         let own_runs = runs.iter().map(|run| {
             let own = run.prepared_at.map(|(at, _)| (Numbering::new(true), at));
             (run, own, run.prepared_at.map_or(log, |(_, log)| log))
@@ -658,16 +674,16 @@ impl<'a> Replay<'a> {
 /// Walks a batch whole and says what is to be inserted, as runs of entries in order, and what it
 /// says about transactions.
 fn plan<'x, 'r: 'x>(
+    runs: &mut Vec<Run<'x>>,
     rep: &'r [u8],
     known: &'x Prepared,
     families: &BTreeMap<u32, Recovering>,
     policy: Policy,
-) -> Result<(Vec<Run<'x>>, Sections<'r>)> {
+) -> Result<Sections<'r>> {
     let size_of = |cf: u32| {
         let family = families.get(&cf);
         Some(family.map_or(0, |f| f.family.comparator.timestamp_size()))
     };
-    let mut runs: Vec<Run<'x>> = Vec::new();
     let mut sections = Sections::default();
     let mut iter = BatchIter::new(rep)?;
     // Where the present run begins, and what is not walked yet.
@@ -711,7 +727,7 @@ fn plan<'x, 'r: 'x>(
         return Err(Error::corruption("prepared section without end"));
     }
     runs.push(Run::new(from));
-    Ok((runs, sections))
+    Ok(sections)
 }
 
 impl Recovering {
