@@ -17,8 +17,6 @@ pub struct rocksdb_writebatch_t {
     pub(crate) batch: WriteBatch,
     /// Bytes that are shorter than a header: kept to be shown, refused when written.
     short: Option<Box<[u8]>>,
-    /// A setting that the engine does not have: refused when written.
-    refused: Option<Error>,
     /// Bytes of the timestamps of keys that are added without a family.
     default_timestamp: usize,
     /// Whether a key without the place of a timestamp was added without a family.
@@ -41,10 +39,7 @@ impl rocksdb_writebatch_t {
         if self.short.is_some() {
             return Err(Error::corruption("malformed WriteBatch (too small)"));
         }
-        match &self.refused {
-            Some(e) => Err(e.clone()),
-            None => Ok(&self.batch),
-        }
+        Ok(&self.batch)
     }
 
     /// The batch, to be changed.
@@ -148,17 +143,6 @@ fn check_timestamp(cf: &Cf, ts: &[u8]) -> Result<()> {
     }
 }
 
-/// Makes an empty batch keep checksums, of eight bytes, unless the number is 0; RocksDB has no other.
-///
-/// # Errors
-/// None of an empty batch.
-pub(crate) fn protect(batch: &mut WriteBatch, bytes_per_key: usize) -> Result<()> {
-    match bytes_per_key {
-        0 => Ok(()),
-        _ => batch.protect(),
-    }
-}
-
 c_api! {
     /// An empty batch.
     fn rocksdb_writebatch_create() -> *mut rocksdb_writebatch_t {
@@ -178,8 +162,8 @@ c_api! {
         })
     }
 
-    /// An empty batch with room, and a limit (0: none), with checksums of 0 or 8 bytes for each update; with
-    /// others it is refused when it is written. Keys that are added without a family get the place of a
+    /// An empty batch with room, and a limit (0: none), with checksums for each update unless
+    /// their size is 0: RocksDB has no other than eight bytes. Keys that are added without a family get the place of a
     /// timestamp of `default_cf_ts_sz` bytes.
     fn rocksdb_writebatch_create_with_params(
         reserved_bytes: usize,
@@ -188,10 +172,12 @@ c_api! {
         default_cf_ts_sz: usize,
     ) -> *mut rocksdb_writebatch_t {
         let mut batch = WriteBatch::with_limits(reserved_bytes.min(1 << 30), max_bytes);
-        let refused = protect(&mut batch, protection_bytes_per_key).err();
+        if protection_bytes_per_key != 0 {
+            // Only of a batch that holds something it could fail.
+            let _ = batch.protect();
+        }
         boxed(rocksdb_writebatch_t {
             batch,
-            refused,
             default_timestamp: default_cf_ts_sz,
             ..Default::default()
         })

@@ -57,8 +57,6 @@ impl SharedBatch {
 /// Updates applied together or not at all, which can be looked up before; reusable.
 pub struct rocksdb_writebatch_wi_t {
     batch: SharedBatch,
-    /// A setting that the batch cannot have: refused when written.
-    refused: Option<Error>,
     /// Whether it was asked for a range deletion.
     range: bool,
     /// The same at each save point.
@@ -70,7 +68,6 @@ impl rocksdb_writebatch_wi_t {
         let batch = IndexedBatch::with_limits(order, reserved_bytes.min(1 << 30), size_max);
         Self {
             batch: SharedBatch(Arc::new(Cell(UnsafeCell::new(batch)))),
-            refused: None,
             range: false,
             marks: Vec::new(),
         }
@@ -83,9 +80,6 @@ impl rocksdb_writebatch_wi_t {
 
     /// What keeps the batch from being written.
     fn check(&self) -> Result<()> {
-        if let Some(e) = &self.refused {
-            return Err(e.clone());
-        }
         if self.range {
             let text = "DeleteRange unsupported in WriteBatchWithIndex";
             return Err(Error::not_supported(text));
@@ -256,8 +250,8 @@ c_api! {
         let order = backup_index_comparator.as_ref().map_or_else(Default::default, |c| c.0.clone());
         let mut batch = rocksdb_writebatch_wi_t::new(order, reserved_bytes, max_bytes);
         if protection_bytes_per_key != 0 {
-            // RocksDB has no other number than eight.
-            batch.refused = batch.batch.get_mut().protect().err();
+            // Only of a batch that holds something it could fail.
+            let _ = batch.changed().protect();
         }
         boxed(batch)
     }

@@ -159,7 +159,7 @@ fn text_makes_the_objects_it_names() {
     }
 }
 
-/// What RocksDB 11.8.1 does; found by the suite of grocksdb.
+/// What RocksDB 11.8.1 does; found by its `c_test.c`.
 #[test]
 fn objects_of_a_program_are_left_out_of_its_latest_options() {
     let w = World::new();
