@@ -169,12 +169,33 @@ impl<V: Send + Sync + 'static> Cache<V> {
         charge: usize,
         priority: Priority,
     ) -> Result<()> {
+        let first_read = Arc::as_ptr(&value).cast();
+        self.insert_read_at(key, value, charge, priority, first_read)
+    }
+
+    /// [`Self::insert`] of a value whose readers go to `first_read` first, memory that the value owns
+    /// elsewhere: lookups ask for the line there while they still fetch the value itself. Never read.
+    ///
+    /// # Errors
+    /// As [`Self::insert`].
+    pub fn insert_read_at(
+        &self,
+        key: CacheKey,
+        value: Arc<V>,
+        charge: usize,
+        priority: Priority,
+        first_read: *const u8,
+    ) -> Result<()> {
         let (shard, hash) = self.shard(&key);
         let mut gone = Gone::new();
         // The guard is a temporary of this statement, so `gone` is dropped after it.
-        let result = shard
-            .lock()
-            .insert((hash, key), value, (charge, priority), &mut gone);
+        let result = shard.lock().insert(
+            (hash, key),
+            value,
+            (charge, priority),
+            first_read,
+            &mut gone,
+        );
         drop(gone);
         result
     }

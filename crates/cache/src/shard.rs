@@ -14,7 +14,9 @@
 
 use crate::cache::{CacheKey, Policy, Priority};
 use crate::table::{NONE, Table};
+use spanlith_base::memory::prefetch;
 use spanlith_base::{Error, Result, SubCode};
+use std::ptr::without_provenance;
 use std::sync::Arc;
 
 /// Most rounds of the hand that an entry survives without a hit.
@@ -120,6 +122,8 @@ impl<V> Shard<V> {
         };
         self.hits += 1;
         let slot = self.table.slot_mut(at);
+        // Before the reference is counted: that waits for its line, and nothing behind it is read before.
+        prefetch::<1>(without_provenance(slot.first_read));
         let value = slot.value.clone();
         match self.policy {
             Policy::Clock => slot.credit = (slot.credit + 1).min(CREDIT_MAX),
@@ -155,6 +159,7 @@ impl<V> Shard<V> {
         (hash, key): (u32, CacheKey),
         value: Arc<V>,
         (charge, priority): (usize, Priority),
+        first_read: *const u8,
         gone: &mut Gone<V>,
     ) -> Result<()> {
         if let Some(at) = self.table.find(hash, &key) {
@@ -177,6 +182,7 @@ impl<V> Shard<V> {
             };
         }
         let at = self.table.add(hash, key, value, charge);
+        self.table.slot_mut(at).first_read = first_read.addr();
         self.usage += charge;
         match self.policy {
             Policy::Clock => {

@@ -21,6 +21,8 @@ pub(crate) struct Slot<V> {
     pub(crate) key: CacheKey,
     pub(crate) value: Option<Arc<V>>,
     pub(crate) charge: usize,
+    /// Address of what the value's readers read first; never followed, only asked for.
+    pub(crate) first_read: usize,
     /// Low half of the key's hash; its lowest bits say where the run of the slot starts.
     hash: u32,
     /// Neighbour towards the oldest slot of the list.
@@ -39,6 +41,7 @@ impl<V> Slot<V> {
             key: CacheKey { file: 0, block: 0 },
             value: None,
             charge: 0,
+            first_read: 0,
             hash: 0,
             older: NONE,
             newer: NONE,
@@ -55,6 +58,8 @@ impl<V> Slot<V> {
             .is_some_and(|v| Arc::strong_count(v) > 1)
     }
 }
+
+const _: () = assert!(size_of::<Slot<u64>>() == 64, "a slot is one cache line");
 
 /// Ends of a chain of slots.
 #[derive(Clone, Copy)]

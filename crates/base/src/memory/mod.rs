@@ -6,6 +6,7 @@
 //!   slab     slots of equal size in regions: what the bytes of cached blocks lie in
 //!   huge     whether the next region is asked for as a huge page
 //!   held     bytes in a vector or in a slot
+//!   prefetch lines asked for before they are read
 //! ```
 //!
 //! Why not the allocator: a cache that fills takes blocks of some kilobytes by the thousand. Each first
@@ -18,6 +19,7 @@
 mod held;
 #[cfg(all(unix, not(any(loom, shuttle))))]
 mod huge;
+mod prefetch;
 #[cfg(all(unix, not(any(loom, shuttle))))]
 mod region;
 #[cfg(all(unix, not(any(loom, shuttle))))]
@@ -31,4 +33,5 @@ use absent as region;
 use absent as slab;
 
 pub use held::HeldBytes;
+pub use prefetch::prefetch;
 pub use region::{REGION_BYTES, Region, release_spare};

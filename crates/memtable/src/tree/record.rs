@@ -3,6 +3,7 @@
 use crate::protection::checksum;
 use spanlith_base::Comparator;
 use spanlith_base::keys::{TAG_LEN, pack_tag, tag_sequence};
+use spanlith_base::memory;
 use std::cmp::Ordering;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -260,12 +261,5 @@ pub(super) fn common_prefix(comparator: &Comparator, low: &[u8], high: &[u8]) ->
 /// Asks for the line at `at`.
 #[inline(always)]
 pub(super) fn prefetch<T>(at: *const T) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: A prefetch of any address has no effect on the program's state.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(at.cast::<i8>());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = at;
+    memory::prefetch::<1>(at.cast());
 }

@@ -1,9 +1,9 @@
-//! Recognises a filter block and queries it; home of the crate's prefetch.
-#![expect(unsafe_code, reason = "the prefetch instruction")]
+//! Recognises a filter block and queries it.
 
 use super::hash::hash64;
 use super::hash32::bloom_hash;
 use super::{legacy, ribbon};
+use spanlith_base::memory;
 
 const MULTIPLIER: u32 = 0x9e37_79b9;
 
@@ -175,21 +175,10 @@ fn query_key(kind: Kind, bytes: &[u8], key: &[u8]) -> bool {
     }
 }
 
-/// Starts loading `LINES` cache lines from the byte `at` of `bytes` on.
+/// Starts loading `LINES` cache lines from the byte `at` of `bytes` on; they may lie behind its end.
 #[inline(always)]
 pub(crate) fn prefetch<const LINES: usize>(bytes: &[u8], at: usize) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        let first = bytes.as_ptr().wrapping_add(at).cast::<i8>();
-        for line in 0..LINES {
-            // SAFETY: A prefetch reads and writes nothing and does not fault on any address, so
-            // that lines behind `bytes` do no harm.
-            unsafe { _mm_prefetch(first.wrapping_add(64 * line), _MM_HINT_T0) };
-        }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (bytes, at);
+    memory::prefetch::<LINES>(bytes.as_ptr().wrapping_add(at));
 }
 
 #[cfg(test)]

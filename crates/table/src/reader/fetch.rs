@@ -216,11 +216,12 @@ impl TableReader {
 
     fn insert(&self, handle: BlockHandle, block: &Arc<Block>, priority: Priority) -> Result<()> {
         match &self.options.cache {
-            Some(cache) => cache.insert(
+            Some(cache) => cache.insert_read_at(
                 self.cache_key(handle),
                 block.clone(),
                 block.memory_usage(),
                 priority,
+                block.bytes().as_ptr(),
             ),
             None => Ok(()),
         }
