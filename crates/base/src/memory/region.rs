@@ -11,7 +11,7 @@
 use super::huge::Huge;
 use std::ptr::{NonNull, null_mut};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Bytes of a region: a huge page of the common machines.
 pub const REGION_BYTES: usize = 2 << 20;
@@ -36,6 +36,8 @@ struct Kept {
     whole: Vec<Region>,
     plain: Vec<Region>,
     huge: Huge,
+    /// When a region was taken last.
+    taken: Option<Instant>,
 }
 
 /// A leaf: nothing is locked while it is held.
@@ -43,15 +45,20 @@ static KEPT: Mutex<Kept> = Mutex::new(Kept {
     whole: Vec::new(),
     plain: Vec::new(),
     huge: Huge::new(),
+    taken: None,
 });
 
 impl Region {
     /// A region that its owner fills soon: with all its pages, as a huge page where the system has one
     /// at hand. `None` if it refuses.
     pub fn whole() -> Option<Self> {
-        let (kept, is_huge) = with(|kept| match kept.whole.pop() {
-            Some(region) => (Some(region), false),
-            None => (None, kept.huge.is_next()),
+        let now = Instant::now();
+        let (kept, is_huge) = with(|kept| {
+            kept.taken = Some(now);
+            match kept.whole.pop() {
+                Some(region) => (Some(region), false),
+                None => (None, kept.huge.is_next()),
+            }
         });
         if kept.is_some() {
             return kept;
@@ -180,6 +187,16 @@ pub fn release_spare() {
     whole.into_iter().chain(plain).for_each(Region::unmap);
 }
 
+/// [`release_spare`], unless a whole region was taken within `time`: whoever fills regions will want more.
+/// Says whether that was done.
+pub fn release_spare_unless_taken(time: Duration) -> bool {
+    let is_wanted = with(|kept| kept.taken.is_some_and(|at| at.elapsed() < time));
+    if !is_wanted {
+        release_spare();
+    }
+    !is_wanted
+}
+
 /// CPU time of this thread: other than the time of the day, it does not count waits for a core.
 fn cpu_time() -> Duration {
     let mut time = libc::timespec {
@@ -265,6 +282,18 @@ mod tests {
             // SAFETY: As above.
             let bytes = unsafe { std::slice::from_raw_parts(region.base().as_ptr(), REGION_BYTES) };
             assert!(bytes.iter().all(|&b| b == i as u8));
+        }
+    }
+
+    #[test]
+    fn spare_regions_go_when_nobody_takes_any() {
+        drop(Region::whole());
+        assert!(!release_spare_unless_taken(Duration::from_secs(3600)));
+        // Other tests of this process take regions, too.
+        let begin = Instant::now();
+        while !release_spare_unless_taken(Duration::from_millis(1)) {
+            assert!(begin.elapsed() < Duration::from_secs(60));
+            std::thread::sleep(Duration::from_millis(2));
         }
     }
 

@@ -4,6 +4,7 @@ use super::ManifestExtent;
 use super::news::News;
 use super::purge::PurgeQueue;
 use super::seqno_times::SeqnoTimes;
+use super::spare::SpareMemory;
 use super::stall::Throttle;
 use super::state::{DbState, LeaderState, rank};
 use super::state_mutex::StateMutex;
@@ -15,7 +16,6 @@ use crate::info_log::InfoLog;
 use crate::listener::Listeners;
 use crate::options::{DbOptions, EvidenceOptions};
 use crate::version::TableIo;
-use spanlith_base::memory::release_spare;
 use spanlith_base::perf::PerfCounter;
 use spanlith_base::stats::Statistics;
 use spanlith_base::sync::{ArcCell, Condvar, GroupQueue, Guard, Mutex};
@@ -138,16 +138,7 @@ pub(crate) struct Engine {
     /// Looks at flushes that wait for history to be given up, once there was one.
     pub postponed_timer: std::sync::Mutex<Option<Box<dyn Send + Sync>>>,
     /// Dropped behind all that holds memtables.
-    _spare: SpareMemory,
-}
-
-/// Gives the memory that memtables left for the next ones to the system when a database ends.
-struct SpareMemory;
-
-impl Drop for SpareMemory {
-    fn drop(&mut self) {
-        release_spare();
-    }
+    pub spare: SpareMemory,
 }
 
 /// Wait for a change after which, in builds with assertions, somebody has to be going to make one.
@@ -220,7 +211,7 @@ impl Engine {
             timer: std::sync::Mutex::new(None),
             age_timer: std::sync::Mutex::new(None),
             resume_timer: std::sync::Mutex::new(None),
-            _spare: SpareMemory,
+            spare: SpareMemory::default(),
             postponed_timer: std::sync::Mutex::new(None),
             disk_timer: std::sync::Mutex::new(None),
             stalled: Mutex::new(rank::LEAF, Vec::new()),

@@ -31,6 +31,7 @@ mod schedule;
 mod seqno_times;
 mod settings;
 mod snapshots;
+mod spare;
 mod stall;
 mod state;
 mod state_mutex;

@@ -203,6 +203,7 @@ impl Engine {
             &self.postponed_timer,
             &self.resume_timer,
             &self.disk_timer,
+            &self.spare.timer,
         ];
         for timer in timers {
             drop(

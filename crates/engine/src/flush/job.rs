@@ -121,6 +121,7 @@ impl Engine {
                     if postponed {
                         self.watch_postponed();
                     }
+                    self.watch_spare();
                     return;
                 }
                 picked

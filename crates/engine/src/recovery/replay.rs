@@ -10,7 +10,9 @@
 use super::decide::{Decider, Verdict, WalInfo};
 use super::evidence::{Dropped, Known, LogJudge};
 use super::numbering::Numbering;
-use super::prepared::{Policy, Prepared, Sections, with_timestamp};
+use super::plain::{self, Spare, Written};
+use super::prepared::{Policy, Prepared};
+use super::runs::{Run, plan};
 use super::wal_filter::{Filtered, Filtering, WalFilter};
 use crate::core::{
     Engine, Family, FamilySettings, ManifestExtent, Note, Opening, PreparedSection, Witness,
@@ -20,12 +22,11 @@ use crate::flush::{TableRequest, build_table, history_low_after};
 use crate::version::NewFile;
 use crate::write::{deletion_type, not_executed};
 use spanlith_base::coding::get_fixed64;
-use spanlith_base::{Error, Result, SequenceNumber, ValueType};
+use spanlith_base::{Error, MAX_SEQUENCE, Result, SequenceNumber, ValueType};
 use spanlith_memtable::MemTable;
 use spanlith_wal::{
     BATCH_HEADER_SIZE, BatchIter, BatchOp, LogReader, ReadEvent, reconcile_timestamps,
 };
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -60,10 +61,10 @@ pub(super) struct Recovering {
     pub family: Arc<Family>,
     pub settings: Arc<FamilySettings>,
     /// Older logs hold nothing for it.
-    log_number: u64,
+    pub(super) log_number: u64,
     /// Whether the MANIFEST names tables of it.
     has_tables: bool,
-    mem: Arc<MemTable>,
+    pub(super) mem: Arc<MemTable>,
     /// Tables written because memtables filled up, oldest first.
     pub tables: Vec<NewFile>,
     /// Memtables with what was not written, oldest first.
@@ -95,36 +96,21 @@ pub(super) struct Replay<'a> {
     has_timestamps: bool,
     filter: Option<Arc<dyn WalFilter>>,
     filtering: Filtering,
-    /// Empty, for the next batch: most have one entry, and a list of its own would cost as much as that.
-    spare_runs: Vec<Run<'static>>,
-    /// Likewise.
-    spare_entries: Vec<Entry<'static>>,
+    spare: Spare,
 }
 
 /// An entry to insert: family, sequence number, kind, key, value.
 type Entry<'e> = (u32, SequenceNumber, ValueType, &'e [u8], &'e [u8]);
 
-/// Entries that follow each other.
-struct Run<'e> {
-    entries: Cow<'e, [u8]>,
-    /// Sequence number and log of a section that is inserted where it was prepared.
-    prepared_at: Option<(SequenceNumber, u64)>,
-}
-
-impl<'e> Run<'e> {
-    fn new(entries: impl Into<Cow<'e, [u8]>>) -> Self {
-        Self {
-            entries: entries.into(),
-            prepared_at: None,
-        }
-    }
-}
-
 /// The memory of a list for another one of the same shape.
-fn recycled<A, B>(mut list: Vec<A>) -> Vec<B> {
+pub(super) fn recycled<A, B>(mut list: Vec<A>) -> Vec<B> {
     list.clear();
     // Nothing is converted: collecting in place keeps the allocation.
     list.into_iter().map_while(|_| None).collect()
+}
+
+fn out_of_range() -> Error {
+    Error::corruption("sequence number out of range")
 }
 
 /// What a batch comes to.
@@ -191,8 +177,7 @@ impl<'a> Replay<'a> {
             recorded: BTreeMap::new(),
             filter: None,
             filtering: Filtering::NONE,
-            spare_runs: Vec::new(),
-            spare_entries: Vec::new(),
+            spare: Spare::default(),
         }
     }
 
@@ -509,25 +494,44 @@ impl<'a> Replay<'a> {
                 least_next = sequence.saturating_add(updates);
             }
         }
-        let mut runs = recycled(std::mem::take(&mut self.spare_runs));
+        // Where the log before is missing or ended early.
+        let refuses = self.known.is_used && self.known.refuses;
+        let is_gap = matches!(opening, Some(Note::Opening(o)) if !self.continues(&o));
         let families = &self.out.families;
-        let sections = plan(&mut runs, rep, &self.prepared, families, self.policy)?;
-        if let Some(Note::Opening(opening)) = opening
-            && !self.continues(&opening)
-        {
-            let known = self.known;
-            match self.decider.gap(known.is_used && known.refuses)? {
-                Verdict::GoOn => {}
-                other => return Ok(other),
+        // Under write-prepared, numbers go by batch.
+        let plain = match self.policy {
+            Policy::WritePrepared => None,
+            _ => plain::collect(rep, log, families, sequence, &mut self.spare),
+        };
+        if let Some(plain) = plain {
+            if is_gap
+                && let refused @ (Verdict::Skip(_) | Verdict::NextLog(_)) =
+                    self.decider.gap(refuses)?
+            {
+                return Ok(refused);
             }
+            let next = plain.next.max(least_next);
+            if next > MAX_SEQUENCE {
+                return self.decider.damage(out_of_range());
+            }
+            self.decider.accept(sequence, next)?;
+            let written = plain.written;
+            plain.insert(&mut self.spare)?;
+            return self.advance(sequence, next, written);
+        }
+        let mut runs = Vec::new();
+        let sections = plan(&mut runs, rep, &self.prepared, families, self.policy)?;
+        if is_gap
+            && let refused @ (Verdict::Skip(_) | Verdict::NextLog(_)) = self.decider.gap(refuses)?
+        {
+            return Ok(refused);
         }
         // Everything is looked at before anything is inserted: a batch is recovered whole or not at
         // all.
         let mut next = sequence;
         let mut numbering = std::mem::replace(&mut self.numbering, Numbering::new(false));
         numbering.begin();
-        let spare = recycled(std::mem::take(&mut self.spare_entries));
-        let inserted = self.entries(&runs, log, (&mut numbering, &mut next), spare);
+        let inserted = self.entries(&runs, log, (&mut numbering, &mut next));
         if self.policy == Policy::WritePrepared {
             // What is prepared takes its numbers now.
             for entries in sections.entries() {
@@ -540,34 +544,51 @@ impl<'a> Replay<'a> {
             numbering.end(&mut next);
         }
         self.numbering = numbering;
-        let mut entries = match inserted? {
+        let entries = match inserted? {
             Inserted::Entries(entries) => entries,
             Inserted::Refused(error) => return self.decider.damage(error),
         };
         next = next.max(least_next);
-        if next > spanlith_base::MAX_SEQUENCE {
-            let error = Error::corruption("sequence number out of range");
-            return self.decider.damage(error);
+        if next > MAX_SEQUENCE {
+            return self.decider.damage(out_of_range());
         }
         self.decider.accept(sequence, next)?;
-        self.out.first_sequence.get_or_insert(sequence);
-        for (cf, seqno, kind, key, value) in entries.drain(..) {
+        for (cf, seqno, kind, key, value) in entries {
             let Some(family) = self.out.families.get(&cf) else {
                 continue;
             };
             if kind == ValueType::RangeDeletion {
                 family.mem.add_range_tombstone(seqno, key, value);
             } else if !family.mem.add(seqno, kind, key, value) {
-                return Err(Error::corruption("the log holds one sequence number twice")
-                    .with("seqno", seqno));
+                return Err(plain::taken(seqno));
             }
         }
-        self.spare_entries = recycled(entries);
-        self.spare_runs = recycled(runs);
         self.prepared.take(sections, log, sequence);
-        self.out.last_sequence = self.out.last_sequence.max(next.saturating_sub(1));
-        for family in self.out.families.values_mut() {
-            family.seal_if_full(self.engine, self.may_flush)?;
+        self.advance(sequence, next, Written::Several)
+    }
+
+    /// The batch from `sequence` up to `next` was inserted.
+    fn advance(
+        &mut self,
+        sequence: SequenceNumber,
+        next: SequenceNumber,
+        written: Written,
+    ) -> Result<Verdict> {
+        let out = &mut self.out;
+        out.first_sequence.get_or_insert(sequence);
+        out.last_sequence = out.last_sequence.max(next.saturating_sub(1));
+        match written {
+            Written::Nothing => {}
+            Written::One(cf) => {
+                if let Some(family) = out.families.get_mut(&cf) {
+                    family.seal_if_full(self.engine, self.may_flush)?;
+                }
+            }
+            Written::Several => {
+                for family in out.families.values_mut() {
+                    family.seal_if_full(self.engine, self.may_flush)?;
+                }
+            }
         }
         Ok(Verdict::GoOn)
     }
@@ -575,14 +596,11 @@ impl<'a> Replay<'a> {
     /// Replays nothing of a batch, whose sequence numbers are used up.
     fn pass_over(&mut self, sequence: SequenceNumber, updates: u64) -> Result<Verdict> {
         let next = sequence.saturating_add(updates);
-        if next > spanlith_base::MAX_SEQUENCE {
-            let error = Error::corruption("sequence number out of range");
-            return self.decider.damage(error);
+        if next > MAX_SEQUENCE {
+            return self.decider.damage(out_of_range());
         }
         self.decider.accept(sequence, next)?;
-        self.out.first_sequence.get_or_insert(sequence);
-        self.out.last_sequence = self.out.last_sequence.max(next.saturating_sub(1));
-        Ok(Verdict::GoOn)
+        self.advance(sequence, next, Written::Nothing)
     }
 
     /// The batch with keys as long as timestamps are now; `None` if they are.
@@ -602,14 +620,14 @@ impl<'a> Replay<'a> {
         reconcile_timestamps(rep, recorded, running)
     }
 
-    /// The entries of `runs`, numbered from `next` on, that are not in tables yet; `entries` is empty.
+    /// The entries of `runs`, numbered from `next` on, that are not in tables yet.
     fn entries<'e>(
         &self,
         runs: &'e [Run<'_>],
         log: u64,
         (numbering, next): (&mut Numbering, &mut SequenceNumber),
-        mut entries: Vec<Entry<'e>>,
     ) -> Result<Inserted<'e>> {
+        let mut entries: Vec<Entry<'e>> = Vec::new();
         let own_runs = runs.iter().map(|run| {
             let own = run.prepared_at.map(|(at, _)| (Numbering::new(true), at));
             (run, own, run.prepared_at.map_or(log, |(_, log)| log))
@@ -669,65 +687,6 @@ impl<'a> Replay<'a> {
         }
         Ok(Inserted::Entries(entries))
     }
-}
-
-/// Walks a batch whole and says what is to be inserted, as runs of entries in order, and what it
-/// says about transactions.
-fn plan<'x, 'r: 'x>(
-    runs: &mut Vec<Run<'x>>,
-    rep: &'r [u8],
-    known: &'x Prepared,
-    families: &BTreeMap<u32, Recovering>,
-    policy: Policy,
-) -> Result<Sections<'r>> {
-    let size_of = |cf: u32| {
-        let family = families.get(&cf);
-        Some(family.map_or(0, |f| f.family.comparator.timestamp_size()))
-    };
-    let mut sections = Sections::default();
-    let mut iter = BatchIter::new(rep)?;
-    // Where the present run begins, and what is not walked yet.
-    let (mut from, mut rest) = (iter.rest(), iter.rest());
-    while let Some(op) = iter.next() {
-        let before = std::mem::replace(&mut rest, iter.rest());
-        let own = &from[..from.len() - before.len()];
-        match op? {
-            BatchOp::BeginPrepare(kind) => {
-                runs.push(Run::new(own));
-                sections.begin(kind, rest, policy)?;
-            }
-            BatchOp::EndPrepare { xid } => sections.end(xid, before)?,
-            BatchOp::Commit { xid } => {
-                runs.push(Run::new(own));
-                if let Some((entries, section)) = sections.find(known, xid) {
-                    let at = section.filter(|_| policy == Policy::WritePrepared);
-                    runs.push(Run {
-                        prepared_at: at.map(|s| (s.sequence, s.log)),
-                        ..Run::new(entries)
-                    });
-                }
-                sections.decide(xid);
-            }
-            BatchOp::CommitWithTimestamp { ts, xid } => {
-                runs.push(Run::new(own));
-                if let Some((entries, _)) = sections.find(known, xid) {
-                    runs.push(Run::new(with_timestamp(entries, ts, size_of)?));
-                }
-                sections.decide(xid);
-            }
-            BatchOp::Rollback { xid } => {
-                runs.push(Run::new(own));
-                sections.decide(xid);
-            }
-            _ => continue,
-        }
-        from = rest;
-    }
-    if sections.is_open() {
-        return Err(Error::corruption("prepared section without end"));
-    }
-    runs.push(Run::new(from));
-    Ok(sections)
 }
 
 impl Recovering {
