@@ -127,12 +127,12 @@ impl MemTable {
     }
 
     /// Adds several entries, as [`Self::add`] does one by one but faster. An entry whose key and
-    /// sequence number are taken is skipped.
-    pub fn add_many(&self, entries: &[Entry<'_>]) {
+    /// sequence number are taken is skipped; returns the sequence number of the first such.
+    pub fn add_many(&self, entries: &[Entry<'_>]) -> Option<SequenceNumber> {
         if let Some(bloom) = &self.bloom {
             entries.iter().for_each(|e| bloom.add(e.key));
         }
-        self.tree.insert_many(entries);
+        self.tree.insert_many(entries)
     }
 
     /// Adds a range tombstone: entries of keys from `start` up to, but excluding, `end` with smaller

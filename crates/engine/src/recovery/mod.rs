@@ -22,6 +22,7 @@ mod request;
 mod reuse;
 mod runs;
 mod timestamps;
+mod waiting;
 mod wal_filter;
 mod whose;
 

@@ -1,19 +1,19 @@
 //! The way of ordinary batches through replay: those that say nothing of transactions, whose entries take
-//! a number each and need no second look. One walk collects what is to be inserted.
+//! a number each and need no second look. One walk collects what is to be inserted, and it is inserted
+//! together with that of other batches ([`super::waiting`]).
 //!
 //! Whatever else a batch holds, and whatever is wrong with it, is left to the way that knows all of it
 //! ([`super::replay`]): nothing was inserted by then.
 
 use super::replay::{Recovering, recycled};
 use crate::write::deletion_type;
-use spanlith_base::{Error, Result, SequenceNumber, ValueType};
-use spanlith_memtable::MemTable;
+use spanlith_base::{Result, SequenceNumber, ValueType};
 use spanlith_wal::{BatchIter, BatchOp};
 use std::collections::BTreeMap;
 
 /// An entry to insert.
 struct Entry<'e> {
-    mem: &'e MemTable,
+    cf: u32,
     seqno: SequenceNumber,
     kind: ValueType,
     key: &'e [u8],
@@ -55,7 +55,7 @@ pub(super) struct Spare(Vec<Entry<'static>>);
 pub(super) fn collect<'e>(
     rep: &'e [u8],
     log: u64,
-    families: &'e BTreeMap<u32, Recovering>,
+    families: &BTreeMap<u32, Recovering>,
     mut next: SequenceNumber,
     spare: &mut Spare,
 ) -> Option<Plain<'e>> {
@@ -94,7 +94,7 @@ pub(super) fn collect<'e>(
         };
         written = written.and(cf);
         entries.push(Entry {
-            mem: &family.mem,
+            cf,
             seqno,
             kind,
             key,
@@ -109,22 +109,34 @@ pub(super) fn collect<'e>(
 }
 
 impl Plain<'_> {
-    /// Inserts the entries, and leaves their memory in `spare`.
+    /// Has the entries inserted, and leaves their memory in `spare`.
     ///
     /// # Errors
     /// `Corruption` if a sequence number is taken.
-    pub(super) fn insert(mut self, spare: &mut Spare) -> Result<()> {
-        for e in self.entries.drain(..) {
-            if !e.mem.add(e.seqno, e.kind, e.key, e.value) {
-                return Err(taken(e.seqno));
+    pub(super) fn insert(
+        mut self,
+        families: &mut BTreeMap<u32, Recovering>,
+        spare: &mut Spare,
+    ) -> Result<()> {
+        let mut rest = self.entries.drain(..).peekable();
+        while let Some(e) = rest.next() {
+            let Some(family) = families.get_mut(&e.cf) else {
+                continue;
+            };
+            family.add(&e)?;
+            while let Some(e) = rest.next_if(|next| next.cf == e.cf) {
+                family.add(&e)?;
             }
         }
+        drop(rest);
         spare.0 = recycled(self.entries);
         Ok(())
     }
 }
 
-/// Two entries of the logs have one sequence number.
-pub(super) fn taken(seqno: SequenceNumber) -> Error {
-    Error::corruption("the log holds one sequence number twice").with("seqno", seqno)
+impl Recovering {
+    fn add(&mut self, e: &Entry<'_>) -> Result<()> {
+        self.waiting
+            .add(&self.mem, (e.seqno, e.kind), e.key, e.value)
+    }
 }

@@ -13,6 +13,7 @@ use super::numbering::Numbering;
 use super::plain::{self, Spare, Written};
 use super::prepared::{Policy, Prepared};
 use super::runs::{Run, plan};
+use super::waiting::{Waiting, taken};
 use super::wal_filter::{Filtered, Filtering, WalFilter};
 use crate::core::{
     Engine, Family, FamilySettings, ManifestExtent, Note, Opening, PreparedSection, Witness,
@@ -65,6 +66,8 @@ pub(super) struct Recovering {
     /// Whether the MANIFEST names tables of it.
     has_tables: bool,
     pub(super) mem: Arc<MemTable>,
+    /// What is still to be inserted there.
+    pub(super) waiting: Waiting,
     /// Tables written because memtables filled up, oldest first.
     pub tables: Vec<NewFile>,
     /// Memtables with what was not written, oldest first.
@@ -135,6 +138,7 @@ impl<'a> Replay<'a> {
             log_number: f.log_number,
             has_tables: f.version.file_iter().next().is_some(),
             mem: new_memtable(&f.family, &f.settings),
+            waiting: Waiting::default(),
             tables: Vec::new(),
             mems: Vec::new(),
             history_low: None,
@@ -215,6 +219,7 @@ impl<'a> Replay<'a> {
         let facts = families.map(|f| (&*f.family.name, f.log_number, f.has_tables));
         self.decider.finish(facts).map_err(|e| self.at_stop(e))?;
         for f in self.out.families.values_mut() {
+            f.waiting.insert(&f.mem)?;
             if !f.mem.is_empty() {
                 f.mems.push(f.mem.clone());
             }
@@ -516,7 +521,7 @@ impl<'a> Replay<'a> {
             }
             self.decider.accept(sequence, next)?;
             let written = plain.written;
-            plain.insert(&mut self.spare)?;
+            plain.insert(&mut self.out.families, &mut self.spare)?;
             return self.advance(sequence, next, written);
         }
         let mut runs = Vec::new();
@@ -560,7 +565,7 @@ impl<'a> Replay<'a> {
             if kind == ValueType::RangeDeletion {
                 family.mem.add_range_tombstone(seqno, key, value);
             } else if !family.mem.add(seqno, kind, key, value) {
-                return Err(plain::taken(seqno));
+                return Err(taken(seqno));
             }
         }
         self.prepared.take(sections, log, sequence);
@@ -696,6 +701,7 @@ impl Recovering {
         if !self.mem.should_flush(limit) {
             return Ok(());
         }
+        self.waiting.insert(&self.mem)?;
         let fresh = new_memtable(&self.family, &self.settings);
         let full = std::mem::replace(&mut self.mem, fresh);
         if may_flush {

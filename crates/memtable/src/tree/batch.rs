@@ -17,23 +17,27 @@ use spanlith_base::keys::seek_tag;
 const LANES: usize = 8;
 
 impl Tree {
-    /// Adds the entries whose key and sequence number are not taken.
-    pub(crate) fn insert_many(&self, entries: &[Entry<'_>]) {
+    /// Adds the entries whose key and sequence number are not taken; the sequence number of the first that
+    /// is.
+    pub(crate) fn insert_many(&self, entries: &[Entry<'_>]) -> Option<SequenceNumber> {
         let mut counts = Counts::none();
+        let mut refused = None;
         let mut rest = entries;
         while !rest.is_empty() {
             // Entries in order need no search.
             let lanes = if self.is_appending() { 1 } else { LANES };
             let (chunk, behind) = rest.split_at(lanes.min(rest.len()));
-            self.insert_chunk(chunk, &mut counts);
+            refused = refused.or(self.insert_chunk(chunk, &mut counts));
             rest = behind;
         }
         if counts.entries > 0 {
             self.totals.add(&counts);
         }
+        refused
     }
 
-    fn insert_chunk(&self, entries: &[Entry<'_>], counts: &mut Counts) {
+    fn insert_chunk(&self, entries: &[Entry<'_>], counts: &mut Counts) -> Option<SequenceNumber> {
+        let mut refused = None;
         let mut leaves = [None; LANES];
         if entries.len() > 1 {
             let target = |i: usize| Target::for_insert(entries[i].key, entries[i].seqno);
@@ -72,8 +76,11 @@ impl Tree {
             };
             if added {
                 counts.add(entry.seqno, entry.kind, pending.data_bytes());
+            } else {
+                refused = refused.or(Some(entry.seqno));
             }
         }
+        refused
     }
 
     /// Newest entries of `keys` with sequence numbers of at most `snapshot`.
