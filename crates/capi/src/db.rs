@@ -10,6 +10,7 @@ use spanlith::version::{FileKind, parse_file_name};
 use spanlith::{Cf, Db, FamilyOptions};
 use spanlith_base::{Error, Result};
 use spanlith_env::Env;
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::ptr;
 use std::sync::Arc;
@@ -93,8 +94,12 @@ fn open(
         .options(options.db.clone())
         .evidence(options.evidence.clone())
         .env(options.env());
+    // Of a family that is listed twice the first options count, as in RocksDB; all its handles work.
+    let mut named = HashSet::new();
     for family in families {
-        builder = builder.family(family);
+        if named.insert(family.name().to_string()) {
+            builder = builder.family(family);
+        }
     }
     let parts = &options.parts;
     if let Some(statistics) = &options.statistics {

@@ -235,6 +235,42 @@ fn live_files_metadata_and_sizes_show_the_tables_of_a_family() {
     }
 }
 
+/// As in RocksDB: both handles work, and the options listed first count.
+#[test]
+fn a_family_may_be_listed_twice() {
+    let w = World::new();
+    // SAFETY: Handles and options are live until they are destroyed.
+    unsafe {
+        let first = rocksdb_options_create();
+        let second = rocksdb_options_create();
+        rocksdb_options_set_write_buffer_size(first, 5 << 20);
+        rocksdb_options_set_write_buffer_size(second, 7 << 20);
+        let names = [c"default".as_ptr(); 2];
+        let options = [first.cast_const(), second.cast_const()];
+        let mut handles = [ptr::null_mut(); 2];
+        let db = call(|e| {
+            let (names, options) = (names.as_ptr(), options.as_ptr());
+            let handles = handles.as_mut_ptr();
+            rocksdb_open_column_families(w.options, w.path.as_ptr(), 2, names, options, handles, e)
+        });
+        let db = db.unwrap();
+        w.put_cf(db, handles[1], b"k", b"v").unwrap();
+        assert_eq!(w.get_cf(db, handles[0], b"k").unwrap(), b"v");
+        let dir = std::path::Path::new(w.path.to_str().unwrap());
+        let files = std::fs::read_dir(dir).unwrap().map(|f| f.unwrap().path());
+        let text = files.filter(|f| f.to_string_lossy().contains("OPTIONS-"));
+        let text = std::fs::read_to_string(text.max().unwrap()).unwrap();
+        let size = format!("  write_buffer_size={}\n", 5 << 20);
+        assert!(text.contains(&size), "{text}");
+        for cf in handles {
+            rocksdb_column_family_handle_destroy(cf);
+        }
+        rocksdb_close(db);
+        rocksdb_options_destroy(first);
+        rocksdb_options_destroy(second);
+    }
+}
+
 /// RocksDB takes any bytes for a name.
 #[test]
 fn names_that_are_no_text_are_kept_byte_for_byte() {
