@@ -10,7 +10,8 @@
 //! and installs it by compare-and-swap; a thread that loses that race frees its block and uses the
 //! winner's. The first block is small, so that an idle memtable is cheap; sizes then double up to
 //! the maximum. Blocks of 2 MiB are regions (`spanlith_base::memory`): huge pages if they cost less, because a search in a
-//! large memtable is bound by address translation, and often such as an earlier memtable left.
+//! large memtable is bound by address translation, and often such as an earlier memtable left. Single pages
+//! are asked for in steps of 64 KiB, ahead of those who write there: no writer waits for many.
 //!
 //! Invariants: M1 (memory neither moves nor is freed before the arena is dropped). Allocations are
 //! aligned to [`ALIGN`] and their contents are unspecified.
@@ -38,6 +39,9 @@ const FIRST_BLOCK_BYTES: usize = if cfg!(any(loom, shuttle)) {
 /// From this `arena_block_size` on, blocks are huge pages.
 const HUGE_FROM_BYTES: usize = 1 << 20;
 
+/// Pages of a region are asked for in steps of so many bytes, two of them before anybody writes.
+const STEP_BYTES: usize = 64 << 10;
+
 /// Where a block's memory came from.
 enum Source {
     Allocator,
@@ -53,6 +57,8 @@ struct Block {
     size: usize,
     base: NonNull<u8>,
     source: Source,
+    /// Its pages are asked for as it fills.
+    lacks_pages: bool,
     /// The block before it in its list; written before the block is published.
     previous: *mut Block,
 }
@@ -215,13 +221,33 @@ impl Drop for Arena {
 impl Block {
     fn new(size: usize, previous: *mut Block) -> *mut Block {
         let (base, source) = obtain(size);
-        Box::into_raw(Box::new(Block {
+        let lacks_pages = match &source {
+            Source::Region(region) => region.lacks_pages(),
+            Source::Allocator => false,
+        };
+        let block = Block {
             used: AtomicUsize::new(0),
             size,
             base,
             source,
+            lacks_pages,
             previous,
-        }))
+        };
+        if lacks_pages {
+            block.populate(0, 2 * STEP_BYTES);
+        }
+        Box::into_raw(Box::new(block))
+    }
+
+    /// Asks for pages from `from` up to `to`, as far as the block goes.
+    #[cold]
+    fn populate(&self, from: usize, to: usize) {
+        if let Source::Region(region) = &self.source {
+            let to = to.min(self.size);
+            if from < to {
+                region.populate(from, to - from);
+            }
+        }
     }
 
     /// A part of `block` that no other call returns; `None` if the rest is too small.
@@ -232,6 +258,10 @@ impl Block {
         let at = block.used.fetch_add(bytes, Ordering::Relaxed);
         if at > block.size || bytes > block.size - at {
             return None;
+        }
+        if block.lacks_pages && (at ^ (at + bytes)) >= STEP_BYTES {
+            let ahead = |used: usize| used / STEP_BYTES * STEP_BYTES + 2 * STEP_BYTES;
+            block.populate(ahead(at), ahead(at + bytes));
         }
         // SAFETY: at + bytes <= size, checked above; the range is inside the block's memory.
         Some(unsafe { block.base.add(at) })
@@ -289,6 +319,20 @@ mod tests {
         let arena = Arena::new(1 << 20);
         assert!(arena.usage().allocated <= FIRST_BLOCK_BYTES + 64);
         assert_eq!(arena.usage().unused, FIRST_BLOCK_BYTES);
+    }
+
+    #[test]
+    fn pages_are_asked_for_ahead_whatever_the_sizes() {
+        for bytes in [64, 100, 1000, 64 << 10, (64 << 10) + 4, 200_000, 500_000] {
+            let arena = Arena::new(1 << 20);
+            let mut total = 0;
+            while total < 5 * REGION_BYTES {
+                let at = arena.allocate(bytes);
+                // SAFETY: The arena handed out `bytes` bytes at `at`.
+                unsafe { at.as_ptr().write_bytes(7, bytes) };
+                total += bytes;
+            }
+        }
     }
 
     #[test]

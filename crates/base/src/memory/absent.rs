@@ -14,6 +14,16 @@ impl Region {
         None
     }
 
+    /// As there is none.
+    pub fn lacks_pages(&self) -> bool {
+        match *self {}
+    }
+
+    /// As there is none.
+    pub fn populate(&self, _at: usize, _bytes: usize) {
+        match *self {}
+    }
+
     /// Where it begins.
     pub fn base(&self) -> NonNull<u8> {
         match *self {}

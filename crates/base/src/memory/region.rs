@@ -23,8 +23,10 @@ const PLAIN_KEPT_MAX: usize = 2;
 /// Memory that is owned, of [`REGION_BYTES`], aligned to its size.
 pub struct Region {
     base: NonNull<u8>,
-    /// Its pages were all asked for at once.
+    /// One that its owner fills soon.
     is_whole: bool,
+    /// Its pages come as single ones, and whoever took it asks for them.
+    lacks_pages: bool,
 }
 
 // SAFETY: A region is plain memory with one owner.
@@ -49,8 +51,8 @@ static KEPT: Mutex<Kept> = Mutex::new(Kept {
 });
 
 impl Region {
-    /// A region that its owner fills soon: with all its pages, as a huge page where the system has one
-    /// at hand. `None` if it refuses.
+    /// A region that its owner fills soon: with all its pages, or as a huge page where the system has one
+    /// at hand, or without pages ([`Self::lacks_pages`]). `None` if it refuses.
     pub fn whole() -> Option<Self> {
         let now = Instant::now();
         let (kept, is_huge) = with(|kept| {
@@ -70,7 +72,7 @@ impl Region {
             with(|kept| kept.huge.took(time));
         } else {
             region.advise_single();
-            region.populate(0, REGION_BYTES);
+            region.lacks_pages = true;
         }
         Some(region)
     }
@@ -118,8 +120,14 @@ impl Region {
         !self.is_whole
     }
 
-    /// Asks the system for the pages of a part at once, which costs less than a fault for each.
-    pub(super) fn populate(&self, at: usize, bytes: usize) {
+    /// Whether its owner does well to ask for pages a little before it needs them ([`Self::populate`]).
+    pub fn lacks_pages(&self) -> bool {
+        self.lacks_pages
+    }
+
+    /// Asks the system for the pages of a part at once, which costs less than a fault for each: some 330 ns
+    /// a page.
+    pub fn populate(&self, at: usize, bytes: usize) {
         debug_assert!(at + bytes <= REGION_BYTES, "M1: part of a region");
         #[cfg(target_os = "linux")]
         // SAFETY: The part lies in this region; the call changes no contents. Systems that do not know
@@ -150,6 +158,8 @@ impl Drop for Region {
         let mine = Self {
             base: self.base,
             is_whole: self.is_whole,
+            // Most of them are there.
+            lacks_pages: false,
         };
         if self.is_whole {
             #[cfg(target_os = "linux")]
@@ -220,6 +230,7 @@ fn map() -> Option<Region> {
         return Some(Region {
             base,
             is_whole: false,
+            lacks_pages: false,
         });
     }
     // SAFETY: Made just above and unused.
@@ -240,6 +251,7 @@ fn map() -> Option<Region> {
         Some(Region {
             base,
             is_whole: false,
+            lacks_pages: false,
         })
     }
 }
