@@ -75,6 +75,10 @@ fn look(
     if let Some(level) = options.map(|o| o.level).filter(|l| *l >= 0) {
         levels.retain(|(n, _)| *n == level);
     }
+    if options.is_some() {
+        // As RocksDB: who asks for some gets levels that have something.
+        levels.retain(|(_, files)| !files.is_empty());
+    }
     let name = cf.name().to_string();
     boxed(rocksdb_column_family_metadata_t(Arc::new(Shown {
         name,

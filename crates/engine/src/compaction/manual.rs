@@ -2,6 +2,7 @@
 
 use super::job::{CompactionJob, manual_paused};
 use crate::core::{Engine, Family, wait_would_help};
+use crate::listener::FlushReason;
 use crate::picker::{ManualOutcome, ManualRange, pick_manual_range};
 use crate::version::{LevelTargets, Version};
 use spanlith_base::{Error, MAX_SEQUENCE, Result, keys};
@@ -93,7 +94,8 @@ impl Engine {
             if !options.allow_write_stall {
                 self.wait_for_calm(family)?;
             }
-            self.flush(std::slice::from_ref(family), true)?;
+            let families = std::slice::from_ref(family);
+            self.flush_for(FlushReason::ManualCompaction, families, true)?;
         }
         let manual = Manual {
             family,

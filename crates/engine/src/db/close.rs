@@ -11,6 +11,16 @@ impl Engine {
     /// Seals the mutable memtables of the families and has all sealed ones flushed. With atomic
     /// flushes, all families are flushed.
     pub(crate) fn flush(self: &Arc<Self>, families: &[Arc<Family>], wait: bool) -> Result<()> {
+        self.flush_for(FlushReason::ManualFlush, families, wait)
+    }
+
+    /// [`Self::flush`], and why, as listeners are told.
+    pub(crate) fn flush_for(
+        self: &Arc<Self>,
+        reason: FlushReason,
+        families: &[Arc<Family>],
+        wait: bool,
+    ) -> Result<()> {
         self.writable()?;
         if self.state.lock().canceled {
             return Err(Error::shutdown(""));
@@ -25,7 +35,7 @@ impl Engine {
         if let Some(at) = families.iter().position(|f| f.is_dropped()) {
             // RocksDB flushes one after the other: those before it are written out.
             if at > 0 {
-                self.flush(&families[..at], wait)?;
+                self.flush_for(reason, &families[..at], wait)?;
             }
             return Err(Error::new(ErrorKind::ColumnFamilyDropped, ""));
         }
@@ -39,7 +49,7 @@ impl Engine {
                 .filter(|&at| !leader.slots[at].mem.is_empty())
                 .collect();
             if !filled.is_empty() {
-                self.switch_memtables(&mut leader, &filled, FlushReason::ManualFlush)
+                self.switch_memtables(&mut leader, &filled, reason)
                     .inspect_err(|e| self.set_error(Place::Seal, e))?;
             }
         }
@@ -53,7 +63,7 @@ impl Engine {
             {
                 last.push((family.id, newest.mem.clone()));
                 if !is_due {
-                    newest.reason = FlushReason::ManualFlush;
+                    newest.reason = reason;
                 }
                 f.flush_requested = true;
                 f.flush_at_once = true;
@@ -134,7 +144,7 @@ impl Engine {
         }
         self.state.lock().paused = 0;
         let all: Vec<_> = self.families.load().iter().cloned().collect();
-        self.flush(&all, true)
+        self.flush_for(FlushReason::ShutDown, &all, true)
     }
 
     /// Starts no flush and no compaction any more, ever, and abandons those that run; with `wait`,

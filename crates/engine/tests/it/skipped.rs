@@ -2,6 +2,7 @@
 
 use spanlith::options::CfOptions;
 use spanlith::{Db, Error, ReadOptions, StringAppend};
+use spanlith_base::perf::{self, PerfCounter};
 use spanlith_env::{Env, MemFs};
 use std::sync::Arc;
 
@@ -115,4 +116,74 @@ fn a_merge_after_a_seek_is_the_same_value() {
         assert!(cursor.prev().unwrap());
         assert_eq!(cursor.key(), b"a");
     }
+}
+
+/// Keys and values of a walk, first key first.
+fn contents(db: &Db, options: ReadOptions, forward: bool) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut cursor = db.default_cf().cursor(options);
+    let mut all = Vec::new();
+    let mut valid = match forward {
+        true => cursor.seek_to_first().unwrap(),
+        false => cursor.seek_to_last().unwrap(),
+    };
+    while valid {
+        all.push((cursor.key().to_vec(), cursor.value().to_vec()));
+        valid = match forward {
+            true => cursor.next().unwrap(),
+            false => cursor.prev().unwrap(),
+        };
+    }
+    if !forward {
+        all.reverse();
+    }
+    all
+}
+
+#[test]
+fn backward_moves_seek_over_many_versions() {
+    let db = open(8);
+    let cf = db.default_cf();
+    let merge = |key: &str, times: u32| {
+        for n in 0..times {
+            cf.merge(key, n.to_string()).unwrap();
+        }
+    };
+    put(&db, "a", 1);
+    put(&db, "m", 300);
+    put(&db, "merged", 300);
+    merge("merged", 20);
+    merge("operands", 30);
+    put(&db, "p", 300);
+    cf.delete("p").unwrap();
+    let snapshot = db.snapshot();
+    for key in ["m", "merged", "p", "z"] {
+        put(&db, key, 300);
+    }
+    cf.delete("m").unwrap();
+    merge("merged", 5);
+    put(&db, "zz", 1);
+    perf::reset();
+    perf::set_level(2);
+    for at in [None, Some(snapshot)] {
+        let options = || {
+            let options = ReadOptions::new();
+            match &at {
+                Some(snapshot) => options.snapshot(snapshot),
+                None => options,
+            }
+        };
+        let forward = contents(&db, options(), true);
+        assert_eq!(forward, contents(&db, options(), false));
+        assert!(forward.len() >= 4, "{forward:?}");
+        // From an entry found forward, over versions that are too new.
+        let mut cursor = cf.cursor(options());
+        for pair in forward.windows(2) {
+            assert!(cursor.seek(&pair[1].0).unwrap());
+            assert!(cursor.prev().unwrap());
+            assert_eq!((cursor.key(), cursor.value()), (&*pair[0].0, &*pair[0].1));
+        }
+    }
+    perf::set_level(1);
+    let steps = perf::value(PerfCounter::PrevOnMemtableCount);
+    assert!(steps < 1000, "{steps} steps over some 2,800 versions");
 }

@@ -62,20 +62,52 @@ impl DbIter {
                 self.key
                     .extend_from_slice(keys::user_key(self.parts.inner.key()));
                 // Step before every version of the key, newer invisible ones included.
+                let mut run = 0;
                 while self.parts.inner.valid() && self.on_saved_key() {
+                    if self.is_long(run) {
+                        self.reseek_before_saved_key();
+                        break;
+                    }
                     self.parts.inner.prev();
+                    run += 1;
                 }
             }
-            At::Merged => {
-                let key = std::mem::take(&mut self.key);
-                let bare = self.parts.comparator.strip_timestamp(&key);
-                self.parts.view.newest(&mut self.seek_key, bare);
-                self.parts.inner.reseek_for_prev(&self.seek_key);
-                self.key = key;
-            }
+            At::Merged => self.reseek_before_saved_key(),
             At::Saved => {}
         }
         self.find_backward();
+    }
+
+    /// Moves the merged stream before all versions of `self.key`.
+    fn reseek_before_saved_key(&mut self) {
+        let bare = self.parts.comparator.strip_timestamp(&self.key);
+        self.parts.view.newest(&mut self.seek_key, bare);
+        self.parts.inner.reseek_for_prev(&self.seek_key);
+    }
+
+    /// Whether a seek is worth more than steps over further versions of a key.
+    #[inline]
+    fn is_long(&self, run: u64) -> bool {
+        run > self.parts.counting.reseek_after && self.parts.view.is_plain()
+    }
+
+    /// Backward, among the versions of `self.key`, one of which is visible: moves the merged stream to the
+    /// oldest that its value depends on.
+    #[cold]
+    fn reseek_to_base(&mut self) {
+        let tag = keys::seek_tag(self.parts.snapshot);
+        self.parts.view.target(&mut self.seek_key, &self.key, tag);
+        self.parts.inner.reseek(&self.seek_key);
+        let is_merge =
+            |internal: &[u8]| keys::tag_type(keys::tag(internal)) == ValueType::Merge as u8;
+        while self.parts.inner.valid() && self.on_saved_key() {
+            if !is_merge(self.parts.inner.key()) {
+                return;
+            }
+            self.parts.inner.next();
+        }
+        self.parts.view.oldest(&mut self.seek_key, &self.key);
+        self.parts.inner.reseek_for_prev(&self.seek_key);
     }
 
     /// Backward: moves the stream of an entry that is deleted to before the range, if newer places
@@ -248,10 +280,29 @@ impl DbIter {
         mut newest: Option<ValueType>,
     ) -> bool {
         let mut count = 0;
+        // Versions passed since the last seek, and whether the newest visible one was sought.
+        let mut run = 0;
+        let mut is_sought = false;
         let mut base: Option<Stored> = None;
         let mut operands: Vec<Pinned> = Vec::new(); // oldest first
         while self.parts.inner.valid() && self.on_saved_key() {
             let tag = keys::tag(self.parts.inner.key());
+            if !LIMITED && self.is_long(run) && !self.parts.ranges.met() {
+                if keys::tag_sequence(tag) > self.parts.snapshot {
+                    // So are all newer ones.
+                    self.reseek_before_saved_key();
+                    break;
+                }
+                if !is_sought {
+                    is_sought = true;
+                    run = 0;
+                    operands.clear();
+                    newest = None;
+                    self.reseek_to_base();
+                    continue;
+                }
+            }
+            run += 1;
             if LIMITED && self.parts.ranges.met() {
                 // What ranges delete does not count.
                 match self.covered() {
