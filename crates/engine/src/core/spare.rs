@@ -1,8 +1,8 @@
 //! Memory that memtables left for the next ones: who gives it to the system.
 //!
-//! While writers fill one memtable after the other, its pages serve again and again. When nobody has
-//! taken any for [`IDLE`], the writers have stopped or are so slow that fresh pages cost them nothing
-//! worth mentioning; then it goes, and with the last database at the latest.
+//! While writers fill one memtable after the other, its pages serve again and again, and a cache that
+//! fills behind a load takes them over. When nobody has taken any for [`IDLE`], fresh pages would cost
+//! nothing worth mentioning; then it goes, and with the last database at the latest.
 
 use super::Engine;
 use spanlith_base::memory::{release_spare, release_spare_unless_taken};
@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// A writer that takes no region for so long writes less than 10 MB/s.
-const IDLE: Duration = Duration::from_millis(200);
+/// How long spare memory waits for somebody who needs it.
+const IDLE: Duration = Duration::from_secs(10);
 
 /// What a database has to do with spare memory.
 #[derive(Default)]
