@@ -234,7 +234,7 @@ impl Block {
             previous,
         };
         if lacks_pages {
-            block.populate(0, 2 * STEP_BYTES);
+            block.populate(0, ahead(0));
         }
         Box::into_raw(Box::new(block))
     }
@@ -260,7 +260,6 @@ impl Block {
             return None;
         }
         if block.lacks_pages && (at ^ (at + bytes)) >= STEP_BYTES {
-            let ahead = |used: usize| used / STEP_BYTES * STEP_BYTES + 2 * STEP_BYTES;
             block.populate(ahead(at), ahead(at + bytes));
         }
         // SAFETY: at + bytes <= size, checked above; the range is inside the block's memory.
@@ -280,6 +279,11 @@ impl Block {
         // SAFETY: Base, size and source are what `obtain` returned.
         unsafe { release(block.base, block.size, block.source) };
     }
+}
+
+/// Where pages end that were asked for when so many bytes of a block are in use.
+const fn ahead(used: usize) -> usize {
+    used / STEP_BYTES * STEP_BYTES + 2 * STEP_BYTES
 }
 
 fn layout(size: usize) -> Layout {
@@ -322,16 +326,48 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_asked_for_ahead_whatever_the_sizes() {
+    fn pages_are_asked_for_ahead_and_once_whatever_the_sizes() {
         for bytes in [64, 100, 1000, 64 << 10, (64 << 10) + 4, 200_000, 500_000] {
-            let arena = Arena::new(1 << 20);
-            let mut total = 0;
-            while total < 5 * REGION_BYTES {
-                let at = arena.allocate(bytes);
-                // SAFETY: The arena handed out `bytes` bytes at `at`.
-                unsafe { at.as_ptr().write_bytes(7, bytes) };
-                total += bytes;
+            let (mut used, mut asked) = (0, ahead(0));
+            while used + bytes <= REGION_BYTES {
+                // As `take` does.
+                if used ^ (used + bytes) >= STEP_BYTES {
+                    assert_eq!(ahead(used), asked, "neither a gap nor twice");
+                    asked = ahead(used + bytes);
+                }
+                used += bytes;
+                assert!(
+                    asked >= used + STEP_BYTES,
+                    "{used} of {asked}, {bytes} at a time"
+                );
             }
+        }
+    }
+
+    /// Whichever way the region's pages come here, what is asked for lies inside it.
+    #[test]
+    fn a_block_without_pages_is_filled_to_its_end() {
+        let regions: Vec<Region> = std::iter::repeat_with(Region::whole)
+            .take(4)
+            .flatten()
+            .collect();
+        for region in regions {
+            let mut block = Block {
+                used: AtomicUsize::new(0),
+                size: REGION_BYTES,
+                base: region.base(),
+                source: Source::Region(region),
+                lacks_pages: true,
+                previous: null_mut(),
+            };
+            let block = &raw mut block;
+            let mut taken = 0;
+            while let Some(at) = Block::take(block, 100_000) {
+                // SAFETY: The block handed out 100,000 bytes at `at`.
+                unsafe { at.as_ptr().write_bytes(7, 100_000) };
+                taken += 1;
+            }
+            assert_eq!(taken, REGION_BYTES / 100_000);
         }
     }
 

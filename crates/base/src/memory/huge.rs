@@ -8,12 +8,13 @@
 //! each time, until a huge page comes fast again.
 //!
 //! Measured under Firecracker: 2 MiB of pages freed before take 90 to 250 us as a huge page, 450 to 700 us
-//! as single ones asked for together; a huge page never touched before takes 4,900 us. Inserts into a
-//! memtable of single pages take up to 90 ns more each, for 2,000 to 15,000 entries in 2 MiB.
+//! as single ones asked for together; a huge page never touched before takes 4,900 us. A search in a
+//! memtable of single pages waits for address translation as well, so they may cost a little more.
 
 use std::time::Duration;
 
-/// What a huge page may take on average, of CPU time: what single pages take, and some of what it saves.
+/// What a huge page may take on average, of CPU time: what single pages take, and half as much again for
+/// what it saves searches.
 const WORTH: Duration = Duration::from_micros(1000);
 /// A huge page counts for one in so many in the average.
 const WEIGHT: u32 = 8;

@@ -524,8 +524,7 @@ impl<'a> Replay<'a> {
             plain.insert(&mut self.out.families, &mut self.spare)?;
             return self.advance(sequence, next, written);
         }
-        let mut runs = Vec::new();
-        let sections = plan(&mut runs, rep, &self.prepared, families, self.policy)?;
+        let (runs, sections) = plan(rep, &self.prepared, families, self.policy)?;
         if is_gap
             && let refused @ (Verdict::Skip(_) | Verdict::NextLog(_)) = self.decider.gap(refuses)?
         {

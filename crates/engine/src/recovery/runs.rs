@@ -26,16 +26,16 @@ impl<'e> Run<'e> {
 /// Walks a batch whole and says what is to be inserted, as runs of entries in order, and what it
 /// says about transactions.
 pub(super) fn plan<'x, 'r: 'x>(
-    runs: &mut Vec<Run<'x>>,
     rep: &'r [u8],
     known: &'x Prepared,
     families: &BTreeMap<u32, Recovering>,
     policy: Policy,
-) -> Result<Sections<'r>> {
+) -> Result<(Vec<Run<'x>>, Sections<'r>)> {
     let size_of = |cf: u32| {
         let family = families.get(&cf);
         Some(family.map_or(0, |f| f.family.comparator.timestamp_size()))
     };
+    let mut runs: Vec<Run<'x>> = Vec::new();
     let mut sections = Sections::default();
     let mut iter = BatchIter::new(rep)?;
     // Where the present run begins, and what is not walked yet.
@@ -79,5 +79,5 @@ pub(super) fn plan<'x, 'r: 'x>(
         return Err(Error::corruption("prepared section without end"));
     }
     runs.push(Run::new(from));
-    Ok(sections)
+    Ok((runs, sections))
 }
