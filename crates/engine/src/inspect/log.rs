@@ -178,14 +178,13 @@ impl Verifier<'_> {
     ) {
         let log = walk.log;
         let (offset, _) = place;
-        let proven = match judge.fail(&self.env, &log.path, place, walk.next_sequence) {
-            Ok(finding) => finding.proven,
+        let proof = match judge.fail(&self.env, &log.path, place, walk.next_sequence) {
+            Ok(finding) => finding.proof(),
             Err(e) => {
                 self.add(Finding::from_error(&log.name, Some(offset), &e));
                 None
             }
         };
-        let proof = proven.map(|n| format!("{n} bytes of the log had been synced"));
         let is_written = log.written.is_some();
         match (proof, event) {
             (Some(proof), Some((what, _))) => {

@@ -11,6 +11,7 @@
 //! nothing, wherever it comes from.
 
 use super::current::read_current;
+use super::repeats::find_twin;
 use crate::core::{Engine, MARK, MARK_AT, ManifestExtent, Note, NotePlace};
 use crate::version::{VersionEdit, filenames};
 use spanlith_base::coding::get_fixed64;
@@ -20,6 +21,9 @@ use spanlith_wal::record::{LAST, TYPE_OFFSET};
 use spanlith_wal::{LogReader, ReadEvent, Search, is_whole_but_for_length, search_records};
 use std::collections::BTreeMap;
 use std::path::Path;
+
+/// Records behind a failure that are looked for in front of it.
+const TWINS_MAX: usize = 4;
 
 /// Longest rest of a file that may be a record with a changed length.
 const RECORD_MAX: u64 = 32 << 10;
@@ -151,6 +155,31 @@ pub(crate) struct LogJudge<'a> {
 pub(crate) struct Finding {
     /// The bytes that fail had been durable, as so many of the log.
     pub proven: Option<u64>,
+    /// A record in front of the failure that was read from the wrong place, and its own place.
+    pub twin: Option<(u64, u64)>,
+}
+
+impl Finding {
+    const NOTHING: Self = Self {
+        proven: None,
+        twin: None,
+    };
+
+    /// What proves damage, if anything does.
+    pub(crate) fn proof(&self) -> Option<String> {
+        match (self.proven, self.twin) {
+            (Some(proven), _) => Some(synced_bytes(proven)),
+            (None, Some((read, own))) => Some(format!(
+                "the record at {read} belongs at {own}, where it stands once more"
+            )),
+            (None, None) => None,
+        }
+    }
+}
+
+/// The proof that so many bytes of a log had been durable.
+pub(super) fn synced_bytes(proven: u64) -> String {
+    format!("{proven} bytes of it had been synced")
 }
 
 impl<'a> LogJudge<'a> {
@@ -201,6 +230,7 @@ impl<'a> LogJudge<'a> {
     pub(crate) fn end(&self, offset: u64) -> Finding {
         Finding {
             proven: (self.proven > offset && !self.has_failed).then_some(self.proven),
+            twin: None,
         }
     }
 
@@ -217,7 +247,7 @@ impl<'a> LogJudge<'a> {
         from_sequence: SequenceNumber,
     ) -> Result<Finding> {
         if self.has_failed {
-            return Ok(Finding { proven: None });
+            return Ok(Finding::NOTHING);
         }
         let file = env.fs.open_random(path)?;
         let search = Search {
@@ -227,9 +257,14 @@ impl<'a> LogJudge<'a> {
             mark: Some((MARK, MARK_AT)),
         };
         let (mut proven, mut manifest, place) = (self.proven, self.manifest, self.place);
+        let mut replayed = Vec::new();
         let mut visit = |offset: u64, payload: &[u8]| {
             let note = Note::of_batch(payload, &NotePlace { offset, ..place });
-            let follows = get_fixed64(payload, 0).is_some_and(|s| s >= from_sequence);
+            let sequence = get_fixed64(payload, 0);
+            let follows = sequence.is_some_and(|s| s >= from_sequence);
+            if sequence.is_some() && !follows && replayed.len() < TWINS_MAX {
+                replayed.push(offset);
+            }
             if let Some(Note::Witness(witness)) = note.filter(|_| follows) {
                 proven = proven.max(witness.durable);
                 manifest = manifest.max(witness.manifest);
@@ -237,8 +272,16 @@ impl<'a> LogJudge<'a> {
         };
         self.records = search_records(&*file, &search, &mut visit)?;
         (self.proven, self.manifest) = (proven, manifest);
-        let finding = self.end(offset);
+        let mut finding = self.end(offset);
         self.has_failed = true;
+        if finding.proven.is_none() {
+            for own in replayed {
+                if let Some(read) = find_twin(&*file, own, offset)? {
+                    finding.twin = Some((read, own));
+                    break;
+                }
+            }
+        }
         Ok(finding)
     }
 }

@@ -17,6 +17,7 @@ mod open;
 mod open_tables;
 mod plain;
 mod prepared;
+mod repeats;
 mod replay;
 mod request;
 mod reuse;

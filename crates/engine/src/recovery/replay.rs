@@ -8,7 +8,7 @@
 //! fail the open.
 
 use super::decide::{Decider, Verdict, WalInfo};
-use super::evidence::{Dropped, Known, LogJudge};
+use super::evidence::{Dropped, Known, LogJudge, synced_bytes};
 use super::numbering::Numbering;
 use super::plain::{self, Spare, Written};
 use super::prepared::{Policy, Prepared};
@@ -253,17 +253,17 @@ impl<'a> Replay<'a> {
         }
         for (&n, &synced) in known.ends.range(self.first_log..) {
             if synced > 0 && !numbers.contains(&n) && !self.engine.has_moved_on(known) {
-                self.judge_loss(n, 0, synced)?;
+                self.judge_loss(n, 0, &synced_bytes(synced))?;
             }
         }
         Ok(())
     }
 
-    /// Bytes of a log from `offset` on cannot be read, though `proven` bytes of it had been durable.
-    fn judge_loss(&mut self, log: u64, offset: u64, proven: u64) -> Result<()> {
+    /// Bytes of a log from `offset` on cannot be read, and `proof` says why that is no torn tail.
+    fn judge_loss(&mut self, log: u64, offset: u64, proof: &str) -> Result<()> {
         let text = format!(
-            "log {log:06} cannot be read from offset {offset} on, though {proven} bytes of it had been \
-             synced: it was damaged, cut or deleted since"
+            "log {log:06} cannot be read from offset {offset} on, though {proof}: it was damaged, cut or \
+             deleted since"
         );
         if self.known.refuses && !self.decider.passes_over_proven() {
             let path = self.engine.log_path(log);
@@ -353,8 +353,8 @@ impl<'a> Replay<'a> {
                         true => self.end,
                         false => reader.position(),
                     };
-                    if let Some(proven) = judge.end(end).proven.filter(|_| self.known.is_used) {
-                        self.judge_loss(number, end, proven)?;
+                    if let Some(proof) = judge.end(end).proof().filter(|_| self.known.is_used) {
+                        self.judge_loss(number, end, &proof)?;
                     }
                     return Ok(reader.is_recycled());
                 }
@@ -425,8 +425,8 @@ impl<'a> Replay<'a> {
         if let Some(manifest) = judge.manifest() {
             self.check_manifest(manifest)?;
         }
-        match finding.proven {
-            Some(proven) => self.judge_loss(judge.log(), offset, proven),
+        match finding.proof() {
+            Some(proof) => self.judge_loss(judge.log(), offset, &proof),
             None => Ok(()),
         }
     }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::world::World;
+use spanlith::options::SyncedLogDamage;
 use spanlith::{Error, ErrorKind, WriteBatch};
 
 /// Bytes of the log that figures are compared with.
@@ -424,5 +425,54 @@ fn the_end_of_a_log_that_nobody_writes_to_any_more_is_vouched_for() {
             Ok(found) => assert_eq!(found, all, "byte {at}"),
             Err(e) => assert!(is_proof(&e), "byte {at}: {e}"),
         }
+    }
+}
+
+/// A disk may put a sector in the place of another. Where records begin with both, reading goes on from the
+/// wrong one and fails at its end, as at a torn tail.
+#[test]
+fn a_sector_of_an_unsynced_log_that_reads_as_the_next_is_reported() {
+    // With an opening record in front or not, recyclable headers or not, one sector or eight.
+    for (recycled, sector) in [(0, 512), (0, 4096), (2, 512), (2, 4096)] {
+        let mut setup = Setup::default();
+        setup.options.recycle_log_file_num = recycled;
+        let fs = Arc::new(MemFs::new());
+        let db = setup.open(&fs).unwrap();
+        let put = |n: usize, size: usize| db.default_cf().put(format!("{n:04}"), vec![b'v'; size]);
+        // A record ends with the first sector, and with no other.
+        put(0, 100).unwrap();
+        db.flush_wal(false).unwrap();
+        let (one, mut n) = (log_len(&fs), 1);
+        while log_len(&fs) + one + 200 < sector {
+            put(n, 100).unwrap();
+            n += 1;
+        }
+        let rest = sector - log_len(&fs);
+        let before = one - 100 + usize::from(rest - one + 100 > 127);
+        put(n, rest - before).unwrap();
+        assert_eq!(log_len(&fs), sector, "a record ends here");
+        for n in n + 1..n + 100 {
+            put(n, 93).unwrap();
+        }
+        let image = fs.process_crash_clone();
+        let path = log_path(&image);
+        let bytes = image.read_file(&path).unwrap();
+        assert!(bytes.len() > 2 * sector);
+        assert_eq!(setup.look(image.process_crash_clone()).unwrap(), rows(&db));
+        let mut swapped = bytes.clone();
+        swapped.copy_within(sector..2 * sector, 0);
+        image.write_file(&path, &swapped).unwrap();
+        let e = setup.look(image.process_crash_clone()).unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::Corruption);
+        let text = format!("the record at 0 belongs at {sector}, where it stands once more");
+        assert!(e.to_string().contains(&text), "{e}");
+        assert_eq!(e.path(), Some(path.as_path()));
+        // RocksDB's outcome where that is asked for.
+        let mut rocksdb = setup.clone();
+        rocksdb.evidence = EvidenceOptions::new().synced_log_damage(SyncedLogDamage::Truncate);
+        rocksdb.look(image.process_crash_clone()).unwrap();
+        // A torn tail behind the same record is none.
+        image.write_file(&path, &bytes[..2 * sector - 40]).unwrap();
+        setup.look(image).unwrap();
     }
 }
