@@ -37,6 +37,11 @@ pub enum FlushReason {
 }
 
 impl FlushReason {
+    /// Whether a flush before failed.
+    pub(crate) fn is_retry(self) -> bool {
+        matches!(self, Self::ErrorRecovery | Self::ErrorRecoveryRetryFlush)
+    }
+
     /// RocksDB's words, as its info log has them.
     pub fn name(self) -> &'static str {
         match self {
@@ -235,11 +240,11 @@ pub struct MemtableInfo {
     pub cf_name: String,
     /// Sequence number of its first entry.
     pub first_seqno: SequenceNumber,
-    /// Sequence number at or before every entry in it.
+    /// Sequence number before every entry in it: the last one when it was begun, 0 if an open did.
     pub earliest_seqno: SequenceNumber,
-    /// Entries, deletions included.
+    /// Entries, deletions and range deletions included.
     pub entries: u64,
-    /// Deletions.
+    /// Deletions of single keys.
     pub deletions: u64,
 }
 

@@ -105,7 +105,9 @@ unsafe extern "C" fn sealed(state: *mut c_void, info: *const rocksdb_memtableinf
     // SAFETY: The arguments are valid during the call.
     unsafe {
         let entries = rocksdb_memtableinfo_num_entries(info);
-        let text = format!("sealed {entries}");
+        let first = rocksdb_memtableinfo_first_seqno(info);
+        let earliest = rocksdb_memtableinfo_earliest_seqno(info);
+        let text = format!("sealed {entries} from {first} behind {earliest}");
         heard(state).events.lock().unwrap().push(text);
     }
 }
@@ -136,6 +138,12 @@ fn a_listener_is_told_of_flushes_and_compactions_and_ended_once() {
         for round in [b"1", b"2"] {
             world.put(db, b"a", round).unwrap();
             world.put(db, b"z", round).unwrap();
+            if round == b"2" {
+                let cf = rocksdb_get_default_column_family_handle(db);
+                let (from, to) = (c"m".as_ptr(), c"n".as_ptr());
+                call(|e| rocksdb_delete_range_cf(db, world.write, cf, from, 1, to, 1, e)).unwrap();
+                rocksdb_column_family_handle_destroy(cf);
+            }
             world.flush(db).unwrap();
         }
         rocksdb_compact_range(db, ptr::null(), 0, ptr::null(), 0);
@@ -143,10 +151,10 @@ fn a_listener_is_told_of_flushes_and_compactions_and_ended_once() {
         assert_eq!(
             *told.events.lock().unwrap(),
             [
-                "sealed 2",
+                "sealed 2 from 1 behind 0",
                 "flush default true entries 2 reason 10 at 2",
-                "sealed 2",
-                "flush default true entries 2 reason 10 at 4",
+                "sealed 3 from 3 behind 2",
+                "flush default true entries 3 reason 10 at 5",
                 "compaction of 2 into 1: 4 to 2",
             ]
         );

@@ -167,7 +167,8 @@ impl Engine {
         let levels = request.options.num_levels.max(1) as usize;
         let version = Version::empty(request.comparator.clone(), levels);
         let sink = Family::new_sink(&self.c.purge, family_paths(&self.c.dir, request));
-        let made = Self::new_family(&self.c, id, request, version, sink, log_number);
+        let mut made = Self::new_family(&self.c, id, request, version, sink, log_number);
+        made.mem_since = self.visible();
         let family = made.family.clone();
         let edit = VersionEdit {
             column_family: id,

@@ -49,7 +49,7 @@ pub use snapshots::{Snapshot, SnapshotList};
 pub use superversion::SuperVersion;
 pub(crate) use throttle::{DelayController, StallCondition, StallInput, stall_condition};
 
-pub(crate) use background_error::{Place, is_lack};
+pub(crate) use background_error::{Place, is_lack, is_no_space};
 pub(crate) use bounds::FileBounds;
 pub(crate) use covered_bytes::CoveredBytes;
 pub(crate) use engine::{Components, Engine, gate};

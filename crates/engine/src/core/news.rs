@@ -1,21 +1,18 @@
 //! What listeners are told about changes that happen under locks: noted there, told once the locks are
 //! released. Nothing is noted if nobody listens.
 
-use super::Engine;
 use super::purge::Obsolete;
 use super::state::{DbState, FamilyState};
 use super::throttle::StallCondition;
+use super::{Engine, Family};
 use crate::info_log::events::TableFileDeletion;
 use crate::listener::{MemtableInfo, TableFileDeletionInfo, WriteStall, WriteStallInfo};
 use crate::version::{FileChecksum, filenames};
-use spanlith_memtable::MemTable;
 
 /// Something to tell.
 pub(crate) enum News {
     /// Writes of a family are treated differently.
     Stall(WriteStallInfo),
-    /// A memtable takes no more writes.
-    Sealed(MemtableInfo),
 }
 
 fn public(condition: StallCondition) -> WriteStall {
@@ -63,17 +60,47 @@ impl Engine {
         }
     }
 
-    /// Takes note of a memtable that was sealed.
-    pub(crate) fn note_sealed(&self, cf_name: &str, mem: &MemTable) {
-        if !self.c.listeners.is_empty() {
-            let first = mem.first_seqno();
-            self.news.lock().push(News::Sealed(MemtableInfo {
-                cf_name: cf_name.to_string(),
-                first_seqno: first,
-                earliest_seqno: first,
-                entries: mem.len(),
-                deletions: mem.deletes(),
-            }));
+    /// What listeners hear of the memtable of `f` that was sealed last; `None` if nobody listens. Until
+    /// [`Self::tell_sealed`], the flush of `f` waits.
+    pub(crate) fn note_sealed(&self, f: &mut FamilyState, since: u64) -> Option<MemtableInfo> {
+        if self.c.listeners.is_empty() {
+            return None;
+        }
+        let mem = &f.imm.last()?.mem;
+        f.seal_untold = true;
+        Some(MemtableInfo {
+            cf_name: f.family.name.clone(),
+            first_seqno: mem.first_seqno(),
+            earliest_seqno: since,
+            entries: mem.len() + mem.range_deletes(),
+            deletions: mem.deletes(),
+        })
+    }
+
+    /// Tells that memtables are sealed, and lets their flushes begin. The caller holds leadership, and
+    /// neither the state mutex nor the manifest token.
+    pub(crate) fn tell_sealed(&self, sealed: Vec<MemtableInfo>) {
+        if sealed.is_empty() {
+            return;
+        }
+        for info in sealed {
+            self.c.listeners.on_memtable_sealed(|| info);
+        }
+        for f in self.state.lock().families.values_mut() {
+            f.seal_untold = false;
+        }
+        self.changed.notify_all();
+    }
+
+    /// Waits until listeners know of all sealed memtables of a family. With a manual executor jobs
+    /// run on the thread that seals and tells: nothing is to be waited for.
+    pub(crate) fn wait_until_told(&self, family: &Family) {
+        if self.c.listeners.is_empty() || self.c.env.executor.is_manual() {
+            return;
+        }
+        let mut state = self.state.lock();
+        while state.family(family.id).is_some_and(|f| f.seal_untold) {
+            state = self.wait_changed(state);
         }
     }
 
@@ -87,7 +114,6 @@ impl Engine {
         for one in news {
             match one {
                 News::Stall(info) => listeners.on_stall_conditions_changed(|| info),
-                News::Sealed(info) => listeners.on_memtable_sealed(|| info),
             }
         }
     }

@@ -86,6 +86,10 @@ pub(crate) struct FamilyState {
     pub flush_at_once: bool,
     /// A flush is installed that listeners have not heard of yet.
     pub flush_untold: bool,
+    /// A memtable is sealed that listeners have not heard of yet: its flush waits.
+    pub seal_untold: bool,
+    /// Sequence number up to which nothing is in the mutable memtable; 0 if an open made it.
+    pub mem_since: u64,
     /// It waits in `DbState::compaction_queue`.
     pub compaction_queued: bool,
     /// Output ranges of running compactions.
@@ -130,6 +134,8 @@ impl FamilyState {
             flush_postponed: false,
             flush_at_once: false,
             flush_untold: false,
+            seal_untold: false,
+            mem_since: 0,
             compaction_queued: false,
             running: Vec::new(),
             pending_compaction_bytes: 0,

@@ -62,7 +62,7 @@ impl Engine {
                 && let Some(newest) = f.imm.last_mut()
             {
                 last.push((family.id, newest.mem.clone()));
-                if !is_due {
+                if !is_due || newest.reason.is_retry() {
                     newest.reason = reason;
                 }
                 f.flush_requested = true;

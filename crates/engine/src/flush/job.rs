@@ -8,7 +8,7 @@ use crate::compaction::plant;
 use crate::compaction::{CompactionIter, IterSettings, check_memtables, check_outputs};
 use crate::core::{
     CoveredBytes, DbState, Engine, Family, FamilyEdit, FamilySettings, FamilyState, FileBounds,
-    Immutable, Place, Recheck, WrittenBy, panicked,
+    Immutable, Place, Recheck, WrittenBy, is_no_space, panicked,
 };
 use crate::filter::{FilterContext, TableCreation, protective_filter};
 use crate::flush::notes::FlushNote;
@@ -19,10 +19,10 @@ use crate::iter::{MergingIter, Source};
 use crate::listener::FlushReason;
 use crate::version::{NewFile, VersionEdit};
 use spanlith_base::range_del::{CompactionRangeDels, OutputBounds, TruncatedTombstones};
-use spanlith_base::{ErrorKind, FileNumber, Result};
+use spanlith_base::{Error, ErrorKind, FileNumber, Result};
 use spanlith_env::IoActivity;
 use spanlith_memtable::MemTable;
-use spanlith_table::{BuilderOptions, Compression, TableBuilder};
+use spanlith_table::{BuilderOptions, Compression, TableBuilder, TableProperties};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
@@ -133,6 +133,7 @@ impl Engine {
                 // What is left of a dropped family is of no use to anyone.
                 Err(e) if e.kind() == ErrorKind::ColumnFamilyDropped => {}
                 Err(e) => {
+                    self.mark_retries(&picked, &e);
                     self.set_error(Place::Flush, &e);
                     failed = true;
                 }
@@ -216,9 +217,9 @@ impl Engine {
     }
 
     /// Removes tables that no edit names.
-    fn remove_tables(&self, done: &[(FlushNote<'_>, Option<NewFile>)]) {
-        for (note, file) in done {
-            if let Some(file) = file {
+    fn remove_tables(&self, done: &[(FlushNote<'_>, Option<NewTable>)]) {
+        for (note, table) in done {
+            if let Some(NewTable { file, .. }) = table {
                 // What cannot be removed now is removed by the next open.
                 let _ = self
                     .c
@@ -257,12 +258,14 @@ impl Engine {
                 job: self.new_job(),
                 number,
                 reason: p.reason,
+                level0_files: p.family.superversion.load().version.num_files(0),
                 entries: mems.iter().map(|m| m.len()).sum(),
                 payload_bytes: mems.iter().map(|m| m.data_bytes()).sum(),
             };
+            self.wait_until_told(&p.family);
             self.note_flush_begin(&note, &mems);
-            let file = match build_table(self, &request) {
-                Ok(file) => file,
+            let table = match build_table(self, &request) {
+                Ok(table) => table,
                 Err(e) => {
                     self.remove_tables(&done);
                     return Err(e);
@@ -275,7 +278,8 @@ impl Engine {
                 ..VersionEdit::default()
             };
             edit.full_history_ts_low = history_low_after(&p.family, &p.settings, &mems);
-            done.push((note, file.clone()));
+            let file = table.as_ref().map(|t| t.file.clone());
+            done.push((note, table));
             if let Some(mut f) = file {
                 let state = self.state.lock();
                 f.temperature = p.settings.options.default_write_temperature as u8;
@@ -296,16 +300,17 @@ impl Engine {
                 .inspect_err(|e| self.set_error(Place::Log, e))?;
         }
         self.log_and_apply_all(edits, |state| {
-            for p in picked {
+            for (p, (note, _)) in picked.iter().zip(&mut done) {
                 if let Some(f) = state.family_mut(p.family.id) {
                     f.imm.drain(..p.imm.len());
                     f.flush_untold = true;
+                    note.level0_files = f.version.num_files(0);
                 }
             }
         })?;
         let micros = (self.c.env.clock.monotonic_nanos() - started) / 1000;
-        for (note, file) in &done {
-            self.note_flush_end(note, file.as_ref(), micros);
+        for (note, table) in &done {
+            self.note_flush_end(note, table.as_ref(), micros);
         }
         self.retire_logs();
         // A flush returns after the listeners heard of it, as in RocksDB, and after it can be missed.
@@ -318,11 +323,28 @@ impl Engine {
             }
         }
         self.changed.notify_all();
-        for (note, file) in &done {
-            let files = file.as_slice();
+        for (note, table) in &done {
+            let files = table.as_ref().map(|t| &t.file);
+            let files = files.map_or(&[][..], std::slice::from_ref);
             self.warm_cache(note.family, note.settings, files, WrittenBy::Flush);
         }
         self.check_space()
+    }
+
+    /// The flush of what was picked failed: the next is another try, and listeners are told so.
+    fn mark_retries(&self, picked: &[Picked], error: &Error) {
+        let mut state = self.state.lock();
+        for p in picked {
+            if let Some(f) = state.family_mut(p.family.id) {
+                for sealed in f.imm.iter_mut().take(p.imm.len()) {
+                    sealed.reason = match is_no_space(error) {
+                        // Somebody made room.
+                        true => FlushReason::ErrorRecovery,
+                        false => FlushReason::ErrorRecoveryRetryFlush,
+                    };
+                }
+            }
+        }
     }
 }
 
@@ -351,9 +373,15 @@ impl Engine {
     }
 }
 
+/// A table that was written.
+pub(crate) struct NewTable {
+    pub file: NewFile,
+    pub properties: Arc<TableProperties>,
+}
+
 /// Writes the table of a request; `None` if nothing is left to write. The file and its directory
 /// entry are durable when this returns.
-pub(crate) fn build_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewFile>> {
+pub(crate) fn build_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewTable>> {
     let path = r.family.table_path(r.number, 0);
     let built = write_table(engine, r);
     match &built {
@@ -364,7 +392,7 @@ pub(crate) fn build_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Optio
     built
 }
 
-fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewFile>> {
+fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewTable>> {
     let c = &engine.c;
     let (family, settings) = (r.family, r.settings);
     let path = family.table_path(r.number, 0);
@@ -500,5 +528,6 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewFile>>
         &file,
         &summary,
     )?;
-    Ok(Some(file))
+    let properties = Arc::new(summary.properties);
+    Ok(Some(NewTable { file, properties }))
 }

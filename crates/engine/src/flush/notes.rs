@@ -1,5 +1,6 @@
 //! What a flush says of itself: events, listeners, statistics.
 
+use super::job::NewTable;
 use crate::core::{Engine, Family, FamilySettings, JobNumbers};
 use crate::info_log::events::{FlushFinished, FlushStarted, TableFileCreation};
 use crate::listener::{FlushInfo, FlushReason, TableFileInfo};
@@ -16,6 +17,9 @@ pub(super) struct FlushNote<'a> {
     pub job: u64,
     pub number: u64,
     pub reason: FlushReason,
+    /// Files in level 0, those of the flush included once it is installed: a compaction may take them
+    /// before listeners hear of it.
+    pub level0_files: usize,
     /// Entries, and bytes of keys and values, in its memtables.
     pub entries: u64,
     pub payload_bytes: u64,
@@ -42,9 +46,10 @@ impl Engine {
     }
 
     /// A flush is installed; `None` if there was nothing to write.
-    pub(super) fn note_flush_end(&self, n: &FlushNote<'_>, file: Option<&NewFile>, micros: u64) {
+    pub(super) fn note_flush_end(&self, n: &FlushNote<'_>, table: Option<&NewTable>, micros: u64) {
         let version = n.family.superversion.load().version.clone();
-        let properties = self.table_properties(n.family, n.number);
+        let file = table.map(|t| &t.file);
+        let properties = table.map(|t| t.properties.clone()).unwrap_or_default();
         let mut job = JobNumbers {
             micros,
             entries_read: n.entries,
@@ -89,8 +94,7 @@ impl Engine {
         seqnos: (u64, u64),
         properties: Arc<TableProperties>,
     ) -> FlushInfo {
-        let l0 = n.family.superversion.load().version.num_files(0);
-        let l0 = i32::try_from(l0).unwrap_or(i32::MAX);
+        let l0 = i32::try_from(n.level0_files).unwrap_or(i32::MAX);
         let o = &n.settings.options;
         FlushInfo {
             cf_id: n.family.id,

@@ -41,7 +41,12 @@ pub(super) fn finish(
             edit.full_history_ts_low = recovering.history_low;
             edit.new_files = recovering.tables;
             edit.new_files.extend(last);
-            let state = engine.state.lock();
+            let mut state = engine.state.lock();
+            if !edit.new_files.is_empty()
+                && let Some(f) = state.family_mut(recovering.family.id)
+            {
+                f.mem_since = replayed.last_sequence;
+            }
             let f = state.alive(recovering.family.id)?;
             edit.log_number = Some(f.log_number.max(beyond));
             let mut epoch = f.version.max_epoch_number();

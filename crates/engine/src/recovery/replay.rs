@@ -737,7 +737,8 @@ impl Recovering {
             snapshots: Vec::new(),
             creation: TableCreation::Recovery,
         };
-        build_table(engine, &request)
+        let table = build_table(engine, &request)?;
+        Ok(table.map(|t| t.file))
     }
 }
 

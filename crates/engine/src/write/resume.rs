@@ -74,7 +74,7 @@ impl Engine {
             return Ok(());
         }
         let all: Vec<_> = self.families.load().iter().cloned().collect();
-        self.flush(&all, true)
+        self.flush_for(FlushReason::ErrorRecovery, &all, true)
     }
 
     /// The steps of a resume, except for counting its failures. Requires: the token of resumes.

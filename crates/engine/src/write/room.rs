@@ -329,6 +329,7 @@ impl Engine {
         reason: FlushReason,
     ) {
         let last_sequence = self.visible();
+        let mut told = Vec::new();
         let mut state = self.state.lock();
         for &at in slots {
             let slot = &mut leader.slots[at];
@@ -347,9 +348,8 @@ impl Engine {
                 newest_timestamp: Arc::default(),
             });
             let id = f.family.id;
-            if let Some(sealed) = f.imm.last() {
-                self.note_sealed(&f.family.name, &sealed.mem);
-            }
+            let since = std::mem::replace(&mut f.mem_since, last_sequence);
+            told.extend(self.note_sealed(f, since));
             self.install_superversion(&mut state, id);
         }
         // Families without anything in memory need no log before this one.
@@ -357,6 +357,7 @@ impl Engine {
             f.log_number = f.log_number.max(next_log);
         }
         drop(state);
+        self.tell_sealed(told);
         self.tell_news();
     }
 }

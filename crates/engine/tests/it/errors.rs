@@ -2,7 +2,7 @@
 //! being opened again (reliability, sections 2.6, 3.1, 3.2).
 
 use crate::world::World;
-use spanlith::listener::{BackgroundErrorReason, ErrorRecoveryInfo};
+use spanlith::listener::{BackgroundErrorReason, ErrorRecoveryInfo, FlushInfo, MemtableInfo};
 use spanlith::options::InfoLogLevel;
 use spanlith::options::{CfOptions, DbOptions};
 use spanlith::{Cf, Db, ErrorKind, EventListener, FamilyOptions, Logger, Severity, WriteOptions};
@@ -784,4 +784,67 @@ fn nothing_is_wrong_so_there_is_nothing_to_resume() {
         db.resume().unwrap_err().kind(),
         ErrorKind::ShutdownInProgress
     );
+}
+
+/// What is heard of memtables and flushes. It takes its time to hear of the former.
+#[derive(Default)]
+struct FlushEars(Mutex<Vec<String>>);
+
+impl EventListener for FlushEars {
+    fn on_memtable_sealed(&self, _info: &MemtableInfo) {
+        for _ in 0..1000 {
+            std::thread::yield_now();
+        }
+        self.0.lock().unwrap().push("sealed".to_string());
+    }
+    fn on_flush_begin(&self, info: &FlushInfo) {
+        let text = format!("begin {}", info.reason.name());
+        self.0.lock().unwrap().push(text);
+    }
+    fn on_flush_completed(&self, info: &FlushInfo) {
+        let text = format!("end with {}", info.properties.num_entries);
+        self.0.lock().unwrap().push(text);
+    }
+}
+
+#[test]
+fn listeners_hear_of_a_memtable_before_its_flush_and_of_the_table_though_it_has_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    let ears = Arc::new(FlushEars::default());
+    let db = Db::builder(dir.path())
+        .create_if_missing(true)
+        .cf_options(cf_options())
+        .listener(ears.clone())
+        .no_info_log()
+        .open()
+        .unwrap();
+    let cf = db.default_cf();
+    for round in 0..100 {
+        cf.put("a", "1").unwrap();
+        cf.flush(true).unwrap();
+        let heard = std::mem::take(&mut *ears.0.lock().unwrap());
+        let expected = ["sealed", "begin Manual Flush", "end with 1"];
+        assert_eq!(heard, expected, "round {round}");
+    }
+}
+
+#[test]
+fn listeners_hear_that_a_flush_is_tried_again_and_why() {
+    for (errno, again) in [
+        (EIO, "begin Error Recovery Retry Flush"),
+        (ENOSPC, "begin Error Recovery"),
+    ] {
+        let w = World::new(11);
+        let ears = Arc::new(FlushEars::default());
+        let db = open(&w.env, DbOptions::default(), Some(ears.clone()));
+        w.fs.add(FaultRule::fail(OpClass::Append, 1, errno).named(".sst"));
+        db.default_cf().put("a", "1").unwrap();
+        assert!(db.default_cf().flush(true).is_err());
+        for _ in 0..20 {
+            w.pass(Duration::from_secs(5));
+        }
+        let heard = std::mem::take(&mut *ears.0.lock().unwrap());
+        let expected = ["sealed", "begin Manual Flush", again, "end with 1"];
+        assert_eq!(heard, expected, "errno {errno}");
+    }
 }
