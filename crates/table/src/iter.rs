@@ -6,7 +6,7 @@
 use crate::block::Block;
 use crate::block::cursor::BlockCursor;
 use crate::block::seek::compare;
-use crate::format::{BlockHandle, BlockKind};
+use crate::format::{BlockHandle, BlockKind, TRAILER_LEN};
 use crate::index::IndexTable;
 use crate::options::ReadParams;
 use crate::readahead::ReadAhead;
@@ -411,8 +411,13 @@ impl TableIter {
             found = Arc::new(Block::raw(Vec::with_capacity(stored.len())));
         }
         if let Some(fresh) = Arc::get_mut(&mut found) {
+            let is_counted = self.params.is_counted;
             fresh.edit(|data| {
+                let began = is_counted.then(|| reader.moment()).flatten();
                 reader.unpack(stored, handle, BlockKind::Data, verify, data)?;
+                if is_counted {
+                    reader.count_unpacked((BlockKind::Data, verify), stored, data.len(), began);
+                }
                 reader.adapt(data, verify).map_err(|e| reader.at(e, handle))
             })?;
             let parsed = fresh.reparse(cmp, arrays);
@@ -421,7 +426,8 @@ impl TableIter {
         }
         reader.fill(handle, &found, &self.params)?;
         if self.params.is_counted {
-            reader.count_read(BlockKind::Data, handle.size);
+            let stored = handle.size + TRAILER_LEN as u64;
+            reader.count_read(BlockKind::Data, stored);
             reader.count_fill(CachedKind::Data, &found, &self.params);
         }
         self.cursor.set_block(found);

@@ -264,6 +264,7 @@ impl Engine {
     /// Carries a plan out and returns the numbers of the files in the output level. On error nothing
     /// is installed and the outputs are removed.
     pub(crate) fn run_plan(self: &Arc<Self>, job: &CompactionJob) -> Result<Vec<u64>> {
+        let _activity = ReadActivity::Compaction.enter();
         let (family, plan) = (&job.family, &job.plan);
         let mut edit = VersionEdit::default();
         for (level, files) in &plan.inputs {

@@ -7,6 +7,7 @@ use super::units::tombstone_starts;
 use crate::core::{
     CoveredBytes, Engine, FileBounds, Recheck, SeqnoTimes, bottommost_compression_options,
 };
+use crate::filter::TableCreation;
 use crate::picker::OutputCutter;
 use crate::version::{FileSum, NewFile, Version};
 use spanlith_base::range_del::{
@@ -211,6 +212,7 @@ impl<'a> Outputs<'a> {
             self.ancester_time,
         );
         options.newest_key_time = self.newest_key_time;
+        options.counters = engine.write_counters(TableCreation::Compaction);
         options.hash_contents = Recheck::of_compaction(&self.job.settings.options).contents;
         options.filter_level = self.level as i32;
         // Reads that come down to the last level are expected to find their key there.

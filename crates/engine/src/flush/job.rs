@@ -22,7 +22,7 @@ use spanlith_base::range_del::{CompactionRangeDels, OutputBounds, TruncatedTombs
 use spanlith_base::{ErrorKind, FileNumber, Result};
 use spanlith_env::IoActivity;
 use spanlith_memtable::MemTable;
-use spanlith_table::{BuilderOptions, Compression, TableBuilder};
+use spanlith_table::{BuilderOptions, Compression, ReadActivity, TableBuilder};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
@@ -79,6 +79,7 @@ impl Engine {
             persist_timestamps: settings.options.persist_user_defined_timestamps,
             hash_contents: settings.options.paranoid_file_checks,
             charges: family.cache.readers.charges.clone(),
+            counters: self.write_counters(TableCreation::Flush),
             ..BuilderOptions::default()
         }
     }
@@ -238,6 +239,7 @@ impl Engine {
         give_up_below: FileNumber,
     ) -> Result<()> {
         let started = self.c.env.clock.monotonic_nanos();
+        let _activity = ReadActivity::Flush.enter();
         let mut edits = Vec::with_capacity(picked.len());
         let mut done = Vec::with_capacity(picked.len());
         for p in picked {
@@ -434,6 +436,7 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewFile>>
     let (file, sum) = engine.file_checksum().watch(file);
     let mut builder = {
         let mut o = engine.builder_options(family, settings, r.number, compression, oldest);
+        o.counters = engine.write_counters(r.creation);
         o.newest_key_time = now;
         match r.creation {
             // What a log held may be of any age, and RocksDB does not tell when the table was made.

@@ -138,6 +138,35 @@ impl TableReader {
         kind: BlockKind,
         verify: bool,
     ) -> Result<Vec<u8>> {
+        match self.opening {
+            None => self.read_plain(handle, kind, verify),
+            Some(activity) => {
+                let params = ReadParams {
+                    verify_checksums: verify,
+                    is_counted: true,
+                    activity,
+                    ..ReadParams::default()
+                };
+                self.read_counted(handle, kind, &params)
+            }
+        }
+    }
+
+    /// As [`Self::read`], counted if the read is.
+    pub(super) fn read_meta(
+        &self,
+        handle: BlockHandle,
+        kind: BlockKind,
+        params: &ReadParams,
+    ) -> Result<Vec<u8>> {
+        match params.is_counted {
+            true => self.read_counted(handle, kind, params),
+            false => self.read(handle, kind, params.verify_checksums),
+        }
+    }
+
+    /// As [`Self::read`], never counted.
+    fn read_plain(&self, handle: BlockHandle, kind: BlockKind, verify: bool) -> Result<Vec<u8>> {
         let stored = self.stored(handle)?;
         Ok(self.unpacked(stored, handle, kind, verify)?.0)
     }
@@ -285,7 +314,7 @@ impl TableReader {
         let read: Vec<Result<usize>> = requests.into_iter().map(|r| r.result).collect();
         if params.is_counted {
             self.count_batch(read.len());
-            self.count_file_read(params, began);
+            self.count_file_batch(params, &read, began);
         }
         let mut read = read.into_iter();
         let mut blocks = Vec::with_capacity(handles.len());
@@ -294,6 +323,14 @@ impl TableReader {
                 stored.truncate(read.next().unwrap_or(Ok(0))?);
                 if params.is_counted {
                     self.count_read(BlockKind::Data, stored.len() as u64);
+                }
+                if params.is_counted {
+                    let began = self.moment();
+                    let mut bytes = Vec::new();
+                    self.unpack(&stored, handle, BlockKind::Data, verify, &mut bytes)?;
+                    let how = (BlockKind::Data, verify);
+                    self.count_unpacked(how, &stored, bytes.len(), began);
+                    return self.made_data_block(bytes, handle, params);
                 }
                 let bytes = self.unpacked(stored, handle, BlockKind::Data, verify)?.0;
                 self.made_data_block(bytes, handle, params)
@@ -314,7 +351,7 @@ impl TableReader {
         let bytes = if params.is_counted {
             self.read_counted(handle, BlockKind::Data, params)?
         } else {
-            self.read(handle, BlockKind::Data, params.verify_checksums)?
+            self.read_plain(handle, BlockKind::Data, params.verify_checksums)?
         };
         self.made_data_block(bytes, handle, params)
     }

@@ -265,12 +265,11 @@ impl TableReader {
             return Ok(block);
         }
         self.may_read(params)?;
-        let verify = params.verify_checksums;
-        let block = self.load_index(handle, self.top_form(), BlockKind::Filter, verify)?;
+        let block = self.load_index(handle, self.top_form(), BlockKind::Filter, params)?;
         let block = Arc::new(block);
         self.insert_meta(handle, &block)?;
         if params.is_counted {
-            self.count_meta(CachedKind::Filter, &block, params);
+            self.count_fill(CachedKind::Filter, &block, params);
         }
         Ok(block)
     }
@@ -312,14 +311,14 @@ impl TableReader {
             return None;
         }
         let began = params.is_counted.then(|| self.moment()).flatten();
-        let bytes = self.read(handle, BlockKind::Filter, params.verify_checksums);
+        let bytes = self.read_meta(handle, BlockKind::Filter, params);
         let block = self.guarded(Block::raw_as(CacheRole::FilterBlock, bytes.ok()?), handle);
         let block = Arc::new(block);
         // A full cache only means that the filter is read again.
         let _ = self.insert_meta(handle, &block);
         if params.is_counted {
             self.count_time(PerfCounter::ReadFilterBlockNanos, began);
-            self.count_meta(CachedKind::Filter, &block, params);
+            self.count_fill(CachedKind::Filter, &block, params);
         }
         Some(block)
     }
@@ -385,7 +384,8 @@ impl TableReader {
         let mut partitions = Vec::new();
         if !top_in_cache {
             let form = self.top_form();
-            let block = self.load_index(top_handle, form, BlockKind::Filter, verify);
+            let params = self.opening_params(verify);
+            let block = self.load_index(top_handle, form, BlockKind::Filter, &params);
             let block = block.ok()?;
             if !in_cache {
                 for handle in block.index()?.handles() {
@@ -427,7 +427,8 @@ impl TableReader {
         let Some(handle) = self.meta(PARTITIONED_FILTER_NAME).filter(|h| h.size > 0) else {
             return Ok(None);
         };
-        self.load_index(handle, self.top_form(), BlockKind::Filter, true)
+        let params = self.opening_params(true);
+        self.load_index(handle, self.top_form(), BlockKind::Filter, &params)
             .map(Some)
     }
 }

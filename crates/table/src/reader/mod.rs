@@ -22,6 +22,7 @@ mod open;
 mod verify;
 
 use crate::Charge;
+use crate::activity::ReadActivity;
 use crate::block::Block;
 use crate::block::entry::bad_entry;
 use crate::block::seek::Lookup;
@@ -78,6 +79,8 @@ pub struct TableReader {
     cache_id: u64,
     /// Microseconds that reads of the file took; `None` if nobody counts.
     read_micros: Option<Box<Distribution>>,
+    /// Set while it is opened, if somebody counts: what for.
+    opening: Option<ReadActivity>,
     /// Its memory in the block cache, if that is charged.
     _charge: Option<Charge>,
 }
