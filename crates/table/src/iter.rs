@@ -3,6 +3,7 @@
 //! Holds the index, one data block, and a read-ahead buffer. After an error it is not valid and
 //! [`TableIter::status`] says why; a new seek starts afresh.
 
+use crate::activity::ReadActivity;
 use crate::block::Block;
 use crate::block::cursor::BlockCursor;
 use crate::block::seek::compare;
@@ -36,6 +37,18 @@ pub struct TableIter {
     upper: Option<Arc<[u8]>>,
     /// All entries of the current data block lie before `upper`.
     is_within: bool,
+    /// What was counted since the last seek.
+    since_seek: SinceSeek,
+}
+
+/// What a seek has come to, as it is counted.
+#[derive(Clone, Copy, PartialEq)]
+enum SinceSeek {
+    Nothing,
+    /// A data block was fetched.
+    Fetched,
+    /// And somebody wanted an entry of it.
+    Wanted,
 }
 
 impl TableIter {
@@ -52,6 +65,7 @@ impl TableIter {
             failed: None,
             upper: None,
             is_within: false,
+            since_seek: SinceSeek::Nothing,
         }
     }
 
@@ -212,6 +226,7 @@ impl TableIter {
     /// Forgets an earlier failure and makes sure of the index.
     fn start(&mut self) -> Result<()> {
         self.failed = None;
+        self.since_seek = SinceSeek::Nothing;
         if self.index.is_none() {
             self.cursor.take_block();
             let index = self.reader.shared_index(&self.params)?;
@@ -372,6 +387,26 @@ impl TableIter {
         self.load_into(block, None)
     }
 
+    /// Counts the first data block that a seek fetches.
+    #[cold]
+    fn note_fetched(&mut self) {
+        if self.since_seek == SinceSeek::Nothing && self.params.activity != ReadActivity::Compaction
+        {
+            self.since_seek = SinceSeek::Fetched;
+            self.reader.count_seek_data();
+        }
+    }
+
+    /// Takes note that somebody wants the entry; counts that once after a seek. Requires: the read is
+    /// counted.
+    #[cold]
+    pub fn note_wanted(&mut self) {
+        if self.since_seek == SinceSeek::Fetched {
+            self.since_seek = SinceSeek::Wanted;
+            self.reader.count_seek_wanted();
+        }
+    }
+
     fn load_into(&mut self, block: usize, old: Option<Arc<Block>>) -> Result<()> {
         let handle = match self.index_table() {
             Some(index) => self.reader.handle_in(index, block)?,
@@ -390,6 +425,7 @@ impl TableIter {
         if let Some(found) = reader.cached_block(handle, &self.params)? {
             if self.params.is_counted {
                 reader.count_hit(CachedKind::Data, found.memory_usage());
+                self.note_fetched();
             }
             self.cursor.set_block(found);
             return Ok(());
@@ -429,6 +465,7 @@ impl TableIter {
             let stored = handle.size + TRAILER_LEN as u64;
             reader.count_read(BlockKind::Data, stored);
             reader.count_fill(CachedKind::Data, &found, &self.params);
+            self.note_fetched();
         }
         self.cursor.set_block(found);
         Ok(())

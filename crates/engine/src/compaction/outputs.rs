@@ -32,6 +32,8 @@ pub(super) struct Outputs<'a> {
     pub done: Vec<NewFile>,
     /// Entries written.
     pub entries: u64,
+    /// Range tombstones that hide nothing any more and were not written.
+    pub dropped_ranges: u64,
     /// Entries of the finished tables, without range tombstones, as their properties count them.
     pub stored: u64,
     created: Vec<u64>,
@@ -102,6 +104,7 @@ impl<'a> Outputs<'a> {
             open: None,
             done: Vec::new(),
             entries: 0,
+            dropped_ranges: 0,
             stored: 0,
             created: Vec::new(),
             ancester_time,
@@ -319,10 +322,22 @@ impl<'a> Outputs<'a> {
             settled_up_to: self.settled_up_to,
             drops_settled: plan.bottommost,
         };
+        if plan.bottommost && self.engine.c.statistics.is_some() {
+            let all = OutputBounds {
+                drops_settled: false,
+                ..part
+            };
+            let settled = ranges.output(&all).iter().filter(|t| t.is_settled).count();
+            self.dropped_ranges += settled as u64;
+        }
         let version = self.version.as_deref().filter(|_| !plan.bottommost);
         let mut covered = version.map(|v| CoveredBytes::new(family, v, plan.output_level + 1));
         for t in ranges.output(&part) {
-            if !self.tombstones.contains(&t.seqno) || (t.is_settled && self.hides_nothing(&t)) {
+            if !self.tombstones.contains(&t.seqno) {
+                continue;
+            }
+            if t.is_settled && self.hides_nothing(&t) {
+                self.dropped_ranges += 1;
                 continue;
             }
             builder.add_range_tombstone(&t.key(), &t.end)?;

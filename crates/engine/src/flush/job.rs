@@ -23,6 +23,7 @@ use spanlith_base::{ErrorKind, FileNumber, Result};
 use spanlith_env::IoActivity;
 use spanlith_memtable::MemTable;
 use spanlith_table::{BuilderOptions, Compression, ReadActivity, TableBuilder};
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
@@ -35,6 +36,8 @@ pub(crate) struct TableRequest<'a> {
     pub mems: &'a [Arc<MemTable>],
     pub snapshots: Vec<u64>,
     pub creation: TableCreation,
+    /// Set by the job: [`Dropped::joined_bytes`](crate::compaction::Dropped).
+    pub joined_bytes: Cell<u64>,
 }
 
 /// Sealed memtables of one family that are flushed together, oldest first.
@@ -252,8 +255,9 @@ impl Engine {
                 mems: &mems,
                 snapshots: self.c.snapshots.sequences(),
                 creation: TableCreation::Flush,
+                joined_bytes: Cell::new(0),
             };
-            let note = FlushNote {
+            let mut note = FlushNote {
                 family: &p.family,
                 settings: &p.settings,
                 job: self.new_job(),
@@ -261,6 +265,7 @@ impl Engine {
                 reason: p.reason,
                 entries: mems.iter().map(|m| m.len()).sum(),
                 payload_bytes: mems.iter().map(|m| m.data_bytes()).sum(),
+                joined_bytes: 0,
             };
             self.note_flush_begin(&note, &mems);
             let file = match build_table(self, &request) {
@@ -270,6 +275,7 @@ impl Engine {
                     return Err(e);
                 }
             };
+            note.joined_bytes = request.joined_bytes.get();
             let next_log = p.imm.last().map_or(0, |i| i.next_log);
             let mut edit = VersionEdit {
                 log_number: Some(next_log.max(give_up_below)),
@@ -459,6 +465,7 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewFile>>
         meta.add(key, value);
         iter.next()?;
     }
+    r.joined_bytes.set(iter.dropped().joined_bytes);
     let verifies = c.options.flush_verify_memtable_count;
     if verifies {
         // Nobody knows what was read if a filter skipped entries.

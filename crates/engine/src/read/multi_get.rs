@@ -9,7 +9,7 @@
 //! Used by any thread; takes no lock.
 
 use super::get::{Lookup, ReadContext};
-use super::observed::Observer;
+use super::observed::{Observer, is_merge_failure};
 use crate::core::SuperVersion;
 use crate::version::{FileMeta, Level, RowCache};
 use spanlith_base::stats::{Histogram, Ticker};
@@ -262,11 +262,22 @@ impl<'k, 'a, 'o> Run<'k, 'a, 'o> {
             observer.met_operands(self.lookups[n].operands());
         }
         let answer = self.lookups[n].take_value(ctx, &sv.version);
-        if let Ok(Some(value)) = &answer {
-            self.found += 1;
-            self.value_bytes += value.len() as u64;
+        match &answer {
+            Ok(Some(value)) => {
+                self.found += 1;
+                self.value_bytes += value.len() as u64;
+            }
+            Ok(None) => {}
+            Err(e) => self.count_failure(e),
         }
         self.answer(n, answer);
+    }
+
+    #[cold]
+    fn count_failure(&self, e: &Error) {
+        if let Some(observer) = self.scope.observer.filter(|_| is_merge_failure(e)) {
+            observer.add(Ticker::NumberMergeFailures, 1);
+        }
     }
 
     /// Makes the answers of those keys that need no older place.
@@ -308,23 +319,26 @@ impl<'k, 'a, 'o> Run<'k, 'a, 'o> {
             }
         }
         mem.find_many(&keys[..len], self.scope.snapshot, &mut found);
+        let mut decided: Keys = 0;
         for (n, entry) in each(open).zip(found) {
             let lookup = &mut self.lookups[n];
             if let Some(list) = &ranges {
                 lookup.note_ranges(list);
             }
-            let visited = match self.waits {
-                true => lookup.visit_entries(entry, mem).map(|_| ()),
-                false => lookup.visit_memtable(entry, mem),
-            };
-            if let Err(e) = visited {
-                self.answer(n, Err(e));
+            match lookup.visit_entries(entry, mem) {
+                Ok(true) => decided |= 1 << n,
+                Ok(false) if !self.waits => lookup.end_place(),
+                Ok(false) => {}
+                Err(e) => self.answer(n, Err(e)),
             }
         }
         if let Some(observer) = self.scope.observer {
             observer.looked_into(mem, each(open).map(|n| mem.may_hold_key(self.key(n))));
-            let hits = each(open & self.open).filter(|&n| self.lookups[n].done());
-            observer.add(Ticker::MemtableHit, hits.count() as u64);
+            let done = each(open & self.open).filter(|&n| self.lookups[n].done());
+            let (done, hits) = (done.count() as u64, u64::from(decided.count_ones()));
+            observer.add(Ticker::MemtableHit, hits);
+            // As in RocksDB a range tombstone does not answer by itself.
+            observer.add(Ticker::MemtableMiss, done.saturating_sub(hits));
         }
         self.finish_done(open)
     }
@@ -351,6 +365,13 @@ impl<'k, 'a, 'o> Run<'k, 'a, 'o> {
 
     /// Level 0: each file, newest first, gets the keys in its range.
     fn visit_overlapping(&mut self, level: &Level) -> Result<()> {
+        if self.scope.observer.is_some() && self.scope.sv.asks_all_files() {
+            return level.files.iter().try_for_each(|file| {
+                let keys = self.open;
+                self.visit_file(keys, file)?;
+                self.end_place(keys)
+            });
+        }
         for (at, file) in level.files.iter().enumerate() {
             let begin = self.begin_within(level, at, 0..self.len);
             let end = self.end_within(level, at, begin);

@@ -155,7 +155,7 @@ impl TableCache {
                 largest_seqno: file.largest_seqno,
                 stripped_timestamps: !file.user_defined_timestamps_persisted,
                 file_number: file.number,
-                level: i32::try_from(file.level).unwrap_or(ANY_LEVEL),
+                level: i32::try_from(file.last_level.load(Ordering::Relaxed)).unwrap_or(ANY_LEVEL),
                 cache_id,
                 // Relaxed: an option on its own.
                 block_protection_bytes: self.block_protection_bytes.load(Ordering::Relaxed),

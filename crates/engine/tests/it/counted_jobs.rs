@@ -2,8 +2,11 @@
 //! that RocksDB 11.8.1 gives for the same calls (R-COMPAT).
 
 use spanlith::options::{BlockBasedTableOptions, CfOptions, CompressionType};
-use spanlith::{Cf, Db};
+use spanlith::{Cf, Db, MergeOperator, ReadOptions, WriteOptions};
+use spanlith_base::SliceTransform;
+use spanlith_base::perf::{self, PerfCounter};
 use spanlith_base::stats::{Histogram, Statistics, StatsLevel, Ticker};
+use spanlith_env::{RateLimiter, RateLimiterOptions, SystemClock};
 use spanlith_testkit::TempDir;
 use std::sync::Arc;
 
@@ -48,6 +51,19 @@ fn risen(
         pairs.map(|(now, before)| now - before).collect()
     };
     (since(after.0, before.0), since(after.1, before.1))
+}
+
+/// A merge operator that gives up.
+struct Refusing;
+
+impl MergeOperator for Refusing {
+    fn name(&self) -> &str {
+        "refusing"
+    }
+
+    fn full_merge(&self, _: &[u8], _: Option<&[u8]>, _: &[&[u8]]) -> Option<Vec<u8>> {
+        None
+    }
 }
 
 fn all_levels() -> Arc<Statistics> {
@@ -178,4 +194,263 @@ fn nobody_is_counted_for_at_the_level_that_counts_nothing() {
     cf.flush(true).unwrap();
     assert!(Ticker::ALL.iter().all(|t| s.ticker(*t) == 0));
     assert!(Histogram::ALL.iter().all(|h| s.histogram(*h).count == 0));
+}
+
+#[test]
+fn a_flush_says_what_of_its_memtables_was_garbage() {
+    let dir = TempDir::new("counted-garbage");
+    let s = all_levels();
+    let db = open(&dir, &s, |_| ());
+    let cf = db.default_cf();
+    // Six bytes of key, eight of number and type, fifty of value.
+    fill(&cf, 10);
+    fill(&cf, 4);
+    cf.single_delete_opt("k00009", &WriteOptions::new())
+        .unwrap();
+    let tickers = [
+        Ticker::MemtablePayloadBytesAtFlush,
+        Ticker::MemtableGarbageBytesAtFlush,
+        Ticker::FilesDeletedImmediately,
+    ];
+    let histograms = [
+        Histogram::FlushMemtableMemoryBytes,
+        Histogram::FlushMemtableTotalDataSizeBytes,
+        Histogram::ManifestFileSyncMicros,
+    ];
+    let flush = || cf.flush(true).unwrap();
+    // RocksDB leaves out what a single delete cancels; the single delete itself and four puts are garbage.
+    let (all, garbage) = (14 * 64 + 14 - 64, 4 * 64 + 14);
+    let expected = (vec![all, garbage, 1], vec![1, 1, 1]);
+    assert_eq!(risen(&s, &tickers, &histograms, flush), expected);
+    let lengths = 2 * 15;
+    let size = s.histogram(Histogram::FlushMemtableTotalDataSizeBytes).sum;
+    assert_eq!(size, 14 * 64 + 14 + lengths);
+    // Fragments of ranges can be more than the memtable held: then nothing is said.
+    cf.delete_range("k00001", "k00005").unwrap();
+    cf.delete_range("k00003", "k00007").unwrap();
+    let (tickers, _) = risen(&s, &tickers, &[], flush);
+    assert_eq!(tickers[..2], [0, 0]);
+}
+
+#[test]
+fn a_compaction_counts_range_tombstones_and_pairs_among_what_it_drops() {
+    let dir = TempDir::new("counted-dropped");
+    let s = all_levels();
+    let db = open(&dir, &s, |_| ());
+    let cf = db.default_cf();
+    fill(&cf, 10);
+    cf.flush(true).unwrap();
+    cf.single_delete_opt("k00009", &WriteOptions::new())
+        .unwrap();
+    cf.delete_range("k00001", "k00003").unwrap();
+    cf.delete_range("k00002", "k00005").unwrap();
+    cf.flush(true).unwrap();
+    let tickers = [
+        Ticker::CompactionRangeDelDropObsolete,
+        Ticker::CompactionKeyDropObsolete,
+        Ticker::CompactionKeyDropNew,
+        Ticker::CompactionKeyDropRangeDel,
+        Ticker::NumberSuperversionAcquires,
+        Ticker::NumberSuperversionReleases,
+    ];
+    let histograms = [
+        Histogram::NumfilesInSinglecompaction,
+        Histogram::CompactionTimesCpuMicros,
+    ];
+    let compact = || cf.compact_range(None, None).unwrap();
+    // Three fragments of the ranges and one pair; four keys in the ranges and the pair. A manual
+    // compaction is not one that was picked.
+    let expected = (vec![3, 4, 5, 4, 1, 1], vec![0, 1]);
+    assert_eq!(risen(&s, &tickers, &histograms, compact), expected);
+}
+
+#[test]
+fn a_superversion_is_counted_when_a_thread_takes_it_first() {
+    let dir = TempDir::new("counted-superversion");
+    let s = all_levels();
+    let db = open(&dir, &s, |_| ());
+    let cf = db.default_cf();
+    fill(&cf, 10);
+    let acquires = [Ticker::NumberSuperversionAcquires];
+    let get = || drop(cf.get("k00001").unwrap());
+    assert_eq!(risen(&s, &acquires, &[], get).0, [1]);
+    assert_eq!(risen(&s, &acquires, &[], get).0, [0]);
+    let scan = || assert_eq!(cf.iter().count(), 10);
+    assert_eq!(risen(&s, &acquires, &[], scan).0, [0]);
+    let elsewhere = || {
+        std::thread::scope(|scope| scope.spawn(get).join().unwrap());
+    };
+    assert_eq!(risen(&s, &acquires, &[], elsewhere).0, [1]);
+    cf.flush(true).unwrap();
+    assert_eq!(risen(&s, &acquires, &[], scan).0, [1]);
+    assert_eq!(risen(&s, &acquires, &[], get).0, [0]);
+}
+
+#[test]
+fn seeks_count_the_blocks_they_come_to_and_whether_an_entry_was_wanted() {
+    let dir = TempDir::new("counted-seeks");
+    let s = all_levels();
+    let db = open(&dir, &s, |_| ());
+    let cf = db.default_cf();
+    fill(&cf, 200);
+    cf.flush(true).unwrap();
+    let tickers = [
+        Ticker::NonLastLevelSeekData,
+        Ticker::NonLastLevelSeekDataUsefulNoFilter,
+        Ticker::LastLevelSeekData,
+    ];
+    let scan = || assert_eq!(cf.iter().count(), 200);
+    assert_eq!(risen(&s, &tickers, &[], scan).0, [1, 1, 0]);
+    // An entry of a memtable comes first.
+    cf.put("k00100x", "value").unwrap();
+    let seek = || assert!(cf.cursor(ReadOptions::new()).seek(b"k00100w").unwrap());
+    assert_eq!(risen(&s, &tickers, &[], seek).0, [1, 0, 0]);
+    cf.compact_range(None, None).unwrap();
+    assert_eq!(risen(&s, &tickers, &[], seek).0, [0, 0, 1]);
+}
+
+#[test]
+fn reseeks_and_failed_merges_are_counted() {
+    let dir = TempDir::new("counted-reseeks");
+    let s = all_levels();
+    let mut options = CfOptions::default();
+    options.max_sequential_skip_in_iterations = 4;
+    options.disable_auto_compactions = true;
+    let db = Db::builder(dir.path())
+        .create_if_missing(true)
+        .cf_options(options)
+        .merge_operator(Arc::new(Refusing))
+        .statistics(s.clone())
+        .open()
+        .unwrap();
+    let cf = db.default_cf();
+    for _ in 0..20 {
+        fill(&cf, 5);
+    }
+    let tickers = [Ticker::NumberReseeksIteration, Ticker::NumberIterSkip];
+    let forward = || assert_eq!(cf.iter().count(), 5);
+    assert_eq!(risen(&s, &tickers, &[], forward).0, [5, 25]);
+    let backward = || {
+        let mut c = cf.cursor(ReadOptions::new());
+        c.seek_to_last().unwrap();
+        while c.valid() {
+            c.prev().unwrap();
+        }
+    };
+    assert_eq!(risen(&s, &tickers, &[], backward).0, [5, 25]);
+    cf.merge("k00002", "operand").unwrap();
+    let failures = [Ticker::NumberMergeFailures];
+    let get = || assert!(cf.get("k00002").is_err());
+    assert_eq!(risen(&s, &failures, &[], get).0, [1]);
+    let multi_get = || {
+        let keys: [&[u8]; 2] = [b"k00001", b"k00002"];
+        drop(cf.multi_get_opt(&keys, &ReadOptions::new()));
+    };
+    assert_eq!(risen(&s, &failures, &[], multi_get).0, [1]);
+    let seek = || assert!(cf.cursor(ReadOptions::new()).seek(b"k00002").is_err());
+    assert_eq!(risen(&s, &failures, &[], seek).0, [1]);
+    let changes = || drop(db.changes(1).unwrap());
+    let calls = [Ticker::GetupdatessinceCalls];
+    assert_eq!(risen(&s, &calls, &[], changes).0, [1]);
+}
+
+#[test]
+fn requests_to_a_rate_limiter_are_counted() {
+    let dir = TempDir::new("counted-limiter");
+    let s = all_levels();
+    let limits = RateLimiterOptions::new(1 << 30);
+    let limiter = RateLimiter::new(&limits, Arc::new(SystemClock));
+    let db = Db::builder(dir.path())
+        .create_if_missing(true)
+        .rate_limiter(Arc::new(limiter))
+        .statistics(s.clone())
+        .open()
+        .unwrap();
+    fill(&db.default_cf(), 100);
+    db.default_cf().flush(true).unwrap();
+    let written = s.ticker(Ticker::FlushWriteBytes);
+    assert_eq!(s.ticker(Ticker::RateLimiterBytesWrite), written);
+    assert_eq!(s.ticker(Ticker::RateLimiterRequestsWrite), 1);
+}
+
+#[test]
+fn a_filter_of_prefixes_that_a_seek_asks_is_counted_for_the_thread_and_the_level() {
+    let dir = TempDir::new("counted-prefixes");
+    let s = all_levels();
+    let mut options = CfOptions::default();
+    options.compression = CompressionType::None;
+    let db = Db::builder(dir.path())
+        .create_if_missing(true)
+        .cf_options(options)
+        .prefix_extractor(SliceTransform::FixedPrefix(3))
+        .table_options(BlockBasedTableOptions::default().filter_policy("bloomfilter:10:false"))
+        .statistics(s.clone())
+        .open()
+        .unwrap();
+    let cf = db.default_cf();
+    cf.put("aaa1", "value").unwrap();
+    cf.put("ccc1", "value").unwrap();
+    cf.flush(true).unwrap();
+    let tickers = [
+        Ticker::NonLastLevelSeekFilterMatch,
+        Ticker::NonLastLevelSeekFiltered,
+    ];
+    let seek = |key: &str| {
+        let options = ReadOptions::new().prefix_same_as_start(true);
+        cf.cursor(options).seek(key.as_bytes()).unwrap();
+    };
+    perf::reset();
+    perf::set_level(2);
+    assert_eq!(risen(&s, &tickers, &[], || seek("aaa1")).0, [1, 0]);
+    assert_eq!(risen(&s, &tickers, &[], || seek("bbb1")).0, [0, 1]);
+    perf::set_level(1);
+    let counted = [
+        PerfCounter::BloomSstHitCount,
+        PerfCounter::BloomSstMissCount,
+    ];
+    assert_eq!(counted.map(perf::value), [1, 1]);
+}
+
+#[test]
+fn a_manual_compaction_does_not_cost_the_thread_that_asks_for_it() {
+    let dir = TempDir::new("counted-pause");
+    let s = all_levels();
+    let db = open(&dir, &s, |_| ());
+    let cf = db.default_cf();
+    for _ in 0..2 {
+        fill(&cf, 10);
+        cf.flush(true).unwrap();
+    }
+    perf::reset();
+    perf::set_level(2);
+    cf.compact_range(None, None).unwrap();
+    assert_eq!(perf::value(PerfCounter::BlockReadCount), 0);
+    cf.get("k00001").unwrap();
+    perf::set_level(1);
+    assert_eq!(perf::value(PerfCounter::BlockReadCount), 1);
+}
+
+#[test]
+fn a_range_tombstone_in_a_memtable_answers_only_with_the_entry_it_deletes() {
+    let dir = TempDir::new("counted-covered");
+    let s = all_levels();
+    let db = open(&dir, &s, |_| ());
+    let cf = db.default_cf();
+    fill(&cf, 4);
+    cf.flush(true).unwrap();
+    cf.put("k00001", "newer").unwrap();
+    cf.delete_range("k00000", "k00003").unwrap();
+    let tickers = [Ticker::MemtableHit, Ticker::MemtableMiss];
+    let get = |key: &'static str| {
+        let one = || assert!(cf.get(key).unwrap().is_none());
+        let several = || {
+            let found = cf.multi_get_opt(&[key.as_bytes()], &ReadOptions::new());
+            assert!(found.into_iter().all(|value| value.unwrap().is_none()));
+        };
+        let of_one = risen(&s, &tickers, &[], one).0;
+        assert_eq!(risen(&s, &tickers, &[], several).0, of_one);
+        of_one
+    };
+    assert_eq!(get("k00001"), [1, 0]);
+    assert_eq!(get("k00002"), [0, 1]);
 }

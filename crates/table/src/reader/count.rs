@@ -4,6 +4,7 @@
 //! not taken.
 
 use super::TableReader;
+use super::filter::FilterPlace;
 use crate::activity::ReadActivity;
 use crate::block::Block;
 use crate::format::{BlockHandle, BlockKind, Compression, TRAILER_LEN};
@@ -167,14 +168,7 @@ impl TableReader {
         bytes: usize,
         began: Option<u64>,
     ) -> Option<u64> {
-        if let Some(s) = self.statistics() {
-            let (count, sum) = match self.options.level + 1 == self.options.levels {
-                true => (Ticker::LastLevelReadCount, Ticker::LastLevelReadBytes),
-                false => (Ticker::NonLastLevelReadCount, Ticker::NonLastLevelReadBytes),
-            };
-            s.add(count, 1);
-            s.add(sum, bytes as u64);
-        }
+        self.count_file_bytes(bytes);
         let now = self.count_time(PerfCounter::BlockReadTime, began)?;
         let micros = now.saturating_sub(began?) / 1000;
         if let Some(s) = self.statistics() {
@@ -189,6 +183,18 @@ impl TableReader {
         Some(now)
     }
 
+    /// Counts a read of the file, of `bytes`, by level.
+    fn count_file_bytes(&self, bytes: usize) {
+        if let Some(s) = self.statistics() {
+            let (count, sum) = match self.is_in_last_level() {
+                true => (Ticker::LastLevelReadCount, Ticker::LastLevelReadBytes),
+                false => (Ticker::NonLastLevelReadCount, Ticker::NonLastLevelReadBytes),
+            };
+            s.add(count, 1);
+            s.add(sum, bytes as u64);
+        }
+    }
+
     /// Counts reads of the file that were made together.
     #[cold]
     pub(super) fn count_file_batch(
@@ -197,9 +203,10 @@ impl TableReader {
         read: &[Result<usize>],
         began: Option<u64>,
     ) {
-        let bytes = read.iter().filter_map(|n| n.as_ref().ok()).sum();
-        let now = self.count_file_read(params, bytes, began);
-        self.count_block_read(BlockKind::Data, params, (began, now));
+        let mut sizes = read.iter().filter_map(|n| n.as_ref().ok().copied());
+        self.count_file_read(params, sizes.next().unwrap_or(0), began);
+        // They took one call.
+        sizes.for_each(|bytes| self.count_file_bytes(bytes));
     }
 
     /// Records that a block came from the file which was asked for at `began`, the moment being `now`.
@@ -211,7 +218,8 @@ impl TableReader {
         (began, now): (Option<u64>, Option<u64>),
     ) {
         let histogram = match (kind, params.activity) {
-            (BlockKind::MetaIndex | BlockKind::Properties, _) => return,
+            (BlockKind::MetaIndex | BlockKind::Properties, _)
+            | (BlockKind::Data, ReadActivity::MultiGet) => return,
             (BlockKind::Data, ReadActivity::Compaction) => Histogram::ReadBlockCompactionMicros,
             _ => Histogram::ReadBlockGetMicros,
         };
@@ -229,6 +237,11 @@ impl TableReader {
         out: usize,
         began: Option<u64>,
     ) {
+        let contents = stored.len().saturating_sub(TRAILER_LEN);
+        let codec = stored.get(contents).copied().filter(|&codec| codec != 0);
+        if codec.is_some() {
+            perf::add(PerfCounter::BlockDecompressCount, 1);
+        }
         let Some(s) = self.statistics() else {
             return;
         };
@@ -236,8 +249,7 @@ impl TableReader {
         if verify && kind != BlockKind::Properties {
             s.add(Ticker::BlockChecksumComputeCount, 1);
         }
-        let contents = stored.len().saturating_sub(TRAILER_LEN);
-        let Some(&codec) = stored.get(contents).filter(|&&codec| codec != 0) else {
+        let Some(codec) = codec else {
             return;
         };
         // All codecs but Snappy have the size in front, which RocksDB takes off before it counts.
@@ -335,7 +347,6 @@ impl TableReader {
         self.unpack(&stored, handle, kind, false, &mut out)?;
         self.count_time(PerfCounter::BlockDecompressTime, verified);
         self.count_unpacked((kind, verify), &stored, out.len(), verified);
-        perf::add(PerfCounter::BlockDecompressCount, 1);
         Ok(out)
     }
 
@@ -373,6 +384,62 @@ impl TableReader {
         for (ticker, n) in both {
             s.add(ticker, n);
         }
+    }
+
+    /// Counts what the filter said of the prefix of a seek.
+    #[cold]
+    pub(super) fn count_prefix_seek(&self, passes: bool) {
+        if matches!(self.filter, FilterPlace::Absent) {
+            return;
+        }
+        perf::add(
+            match passes {
+                true => PerfCounter::BloomSstHitCount,
+                false => PerfCounter::BloomSstMissCount,
+            },
+            1,
+        );
+        if let Some(s) = self.statistics() {
+            let ticker = match (passes, self.is_in_last_level()) {
+                (true, true) => Ticker::LastLevelSeekFilterMatch,
+                (true, false) => Ticker::NonLastLevelSeekFilterMatch,
+                (false, true) => Ticker::LastLevelSeekFiltered,
+                (false, false) => Ticker::NonLastLevelSeekFiltered,
+            };
+            s.add(ticker, 1);
+        }
+    }
+
+    /// Counts a seek that came to a data block.
+    pub(crate) fn count_seek_data(&self) {
+        if let Some(s) = self.statistics() {
+            s.add(
+                match self.is_in_last_level() {
+                    true => Ticker::LastLevelSeekData,
+                    false => Ticker::NonLastLevelSeekData,
+                },
+                1,
+            );
+        }
+    }
+
+    /// Counts a seek to a data block of which an entry was wanted. Nothing is said of tables whose
+    /// filter a seek may have asked.
+    pub(crate) fn count_seek_wanted(&self) {
+        if let Some(s) = self.statistics().filter(|_| !self.has_prefix_filter()) {
+            s.add(
+                match self.is_in_last_level() {
+                    true => Ticker::LastLevelSeekDataUsefulNoFilter,
+                    false => Ticker::NonLastLevelSeekDataUsefulNoFilter,
+                },
+                1,
+            );
+        }
+    }
+
+    /// Whether the table was opened as one of the deepest level.
+    fn is_in_last_level(&self) -> bool {
+        self.options.level + 1 == self.options.levels
     }
 
     /// Counts a key that the filter let pass and that is there.

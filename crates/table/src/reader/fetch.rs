@@ -12,6 +12,7 @@ use crate::block::Block;
 use crate::block::protection::changed;
 use crate::format::{BlockHandle, BlockKind, Compression, TRAILER_LEN};
 use crate::options::ReadParams;
+use spanlith_base::stats::{Statistics, Ticker};
 use spanlith_base::{Error, ErrorKind, Result};
 use spanlith_cache::{CacheKey, Priority};
 use spanlith_env::{IoDirection, IoPriority, RateLimiter, ReadRequest};
@@ -69,7 +70,9 @@ impl TableReader {
     pub(crate) fn pace(&self, params: &ReadParams, bytes: u64) {
         if let (Some(priority), Some(limiter)) = (params.rate_priority, &self.options.rate_limiter)
         {
-            pace(limiter, priority, bytes);
+            let counters = self.options.counters.as_ref();
+            let statistics = counters.and_then(|c| c.statistics.as_deref());
+            pace(limiter, priority, bytes, statistics);
         }
     }
 
@@ -401,7 +404,7 @@ impl TableReader {
 
 /// Waits until the limiter lets `bytes` pass, in parts of what it grants at once.
 #[cold]
-fn pace(limiter: &RateLimiter, priority: IoPriority, bytes: u64) {
+fn pace(limiter: &RateLimiter, priority: IoPriority, bytes: u64, statistics: Option<&Statistics>) {
     if !limiter.limits(IoDirection::Read) {
         return;
     }
@@ -409,6 +412,10 @@ fn pace(limiter: &RateLimiter, priority: IoPriority, bytes: u64) {
     let mut left = bytes;
     while left > 0 {
         let part = left.min(burst);
+        if let Some(s) = statistics {
+            s.add(Ticker::RateLimiterBytesRead, part);
+            s.add(Ticker::RateLimiterRequestsRead, 1);
+        }
         limiter.request(part, priority, IoDirection::Read);
         left -= part;
     }

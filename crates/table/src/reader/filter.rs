@@ -119,6 +119,16 @@ impl TableReader {
         if (seek.needs_bound || !prefixes.is_current) && !self.is_bounded(prefixes, prefix, seek) {
             return true;
         }
+        let passes = self.prefix_passes(seek, prefix, params);
+        if params.is_counted {
+            self.count_prefix_seek(passes);
+        }
+        passes
+    }
+
+    /// What the filter says of a prefix.
+    #[inline]
+    fn prefix_passes(&self, seek: PrefixSeek<'_>, prefix: &[u8], params: &ReadParams) -> bool {
         let tag = seek_tag(MAX_SEQUENCE);
         match &self.filter {
             FilterPlace::Absent => true,
