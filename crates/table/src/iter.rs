@@ -11,8 +11,8 @@ use crate::format::{BlockHandle, BlockKind, TRAILER_LEN};
 use crate::index::IndexTable;
 use crate::options::ReadParams;
 use crate::readahead::ReadAhead;
-use crate::reader::TableReader;
 use crate::reader::count::CachedKind;
+use crate::reader::{PrefixSeek, TableReader};
 use spanlith_base::keys::split_internal;
 use spanlith_base::{Error, Pinned, Result};
 use std::cmp::Ordering;
@@ -397,13 +397,15 @@ impl TableIter {
         }
     }
 
-    /// Takes note that somebody wants the entry; counts that once after a seek. Requires: the read is
-    /// counted.
+    /// Takes note that somebody wants the entry, to which `prefix` led if a filter might be asked; counts
+    /// that once after a seek. Requires: the read is counted.
     #[cold]
-    pub fn note_wanted(&mut self) {
+    pub fn note_wanted(&mut self, prefix: Option<PrefixSeek<'_>>) {
         if self.since_seek == SinceSeek::Fetched {
             self.since_seek = SinceSeek::Wanted;
-            self.reader.count_seek_wanted();
+            let asked = prefix.and_then(|p| self.reader.prefix_to_ask(p, &self.params));
+            self.reader
+                .count_seek_wanted(asked.is_some() && self.reader.has_filter());
         }
     }
 

@@ -81,7 +81,10 @@ impl Cursor {
             if let Ok(i) = &mut self.iter
                 && i.valid()
             {
-                i.note_wanted();
+                i.note_wanted(match to {
+                    Move::Seek(key) => Some(key),
+                    _ => None,
+                });
             }
         }
         if let Some((s, began)) = self.engine.c.statistics.as_ref().zip(began) {
@@ -176,10 +179,11 @@ impl Cursor {
         let deletions = since(now.deletions, before.deletions);
         let newer = since(now.newer, before.newer);
         let reseeks = since(now.reseeks, before.reseeks);
-        let (all, _) = iter.sources();
+        let (all, memtables) = iter.sources();
         if all > 1 {
             perf::add(PerfCounter::SeekChildSeekCount, reseeks * all as u64);
         }
+        perf::add(PerfCounter::SeekOnMemtableCount, reseeks * memtables as u64);
         // RocksDB seeks among versions of a key twice, and counts neither the entry it comes from nor the
         // one it comes to.
         let hidden_shown = match to.goes_backward() {

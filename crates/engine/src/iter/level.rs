@@ -204,9 +204,9 @@ impl LevelIter {
     }
 
     /// Tells the open table that somebody wants its entry.
-    pub fn note_wanted(&mut self) {
+    pub fn note_wanted(&mut self, prefix: Option<PrefixSeek<'_>>) {
         if let Some(table) = &mut self.current {
-            table.note_wanted();
+            table.note_wanted(prefix);
         }
     }
 

@@ -225,9 +225,9 @@ impl MergingIter {
 
     /// Tells the table that the entry comes from that somebody wants it.
     #[cold]
-    pub fn note_wanted(&mut self) {
+    pub fn note_wanted(&mut self, prefix: Option<PrefixSeek<'_>>) {
         if let Some(&top) = self.heap.first() {
-            self.children[top as usize].source.note_wanted();
+            self.children[top as usize].source.note_wanted(prefix);
         }
     }
 

@@ -42,11 +42,11 @@ fn next_in_memory(i: &mut MemTableIter) -> bool {
 impl Source {
     /// Tells the table that the entry comes from that somebody wants it.
     #[cold]
-    pub fn note_wanted(&mut self) {
+    pub fn note_wanted(&mut self, prefix: Option<PrefixSeek<'_>>) {
         match self {
             Self::Mem(_) => {}
-            Self::Table(i) => i.note_wanted(),
-            Self::Level(i) => i.note_wanted(),
+            Self::Table(i) => i.note_wanted(prefix),
+            Self::Level(i) => i.note_wanted(prefix),
         }
     }
 

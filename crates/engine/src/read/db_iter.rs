@@ -108,10 +108,13 @@ pub(crate) struct Passed {
 }
 
 impl DbIter {
-    /// Tells the table that the entry comes from that somebody wants it, where reads are counted.
+    /// Tells the table that the entry comes from that somebody wants it, where reads are counted; it may
+    /// have been `sought`.
     #[cold]
-    pub(crate) fn note_wanted(&mut self) {
-        self.parts.inner.note_wanted();
+    pub(crate) fn note_wanted(&mut self, sought: Option<&[u8]>) {
+        let upper = self.parts.upper.as_deref();
+        let prefix = sought.and_then(|key| self.parts.view.prefix_seek(key, upper));
+        self.parts.inner.note_wanted(prefix);
     }
 
     pub(crate) fn new(parts: DbIterParts) -> Self {

@@ -15,7 +15,7 @@ use crate::version::{FileMeta, Level, RowCache};
 use spanlith_base::stats::{Histogram, Ticker};
 use spanlith_base::{Comparator, Error, ErrorKind, Pinned, Result, SequenceNumber};
 use spanlith_memtable::{EntryRef, MemTable};
-use spanlith_table::{TableGet, TableReader};
+use spanlith_table::{TableGet, TableReader, reads_of_thread};
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
@@ -101,6 +101,10 @@ struct Run<'k, 'a, 'o> {
     /// There is such a limit: as in RocksDB, a key under a range tombstone then has its answer only where an
     /// entry of it is found, or behind all places, so that it may be among those that the limit leaves out.
     waits: bool,
+    /// Where reads are counted: tables of the level `level_read` that were read from, and levels so far.
+    tables_read: u64,
+    level_read: usize,
+    levels_read: u64,
 }
 
 impl SuperVersion {
@@ -133,6 +137,9 @@ impl SuperVersion {
             value_bytes: 0,
             value_bytes_max: limits.value_bytes,
             waits: limits.value_bytes != u64::MAX,
+            tables_read: 0,
+            level_read: 0,
+            levels_read: 0,
         };
         let mut rest = &order[..];
         let mut stopped = Ok(());
@@ -200,6 +207,9 @@ impl<'k, 'a, 'o> Run<'k, 'a, 'o> {
         }
         self.open = between(&(0..batch.len()));
         let mut visited = self.visit_places();
+        if let Some(observer) = self.scope.observer {
+            self.count_levels(observer);
+        }
         // What no place decided is absent, or has operands without a base.
         for n in each(self.open) {
             if visited.is_err() {
@@ -271,6 +281,35 @@ impl<'k, 'a, 'o> Run<'k, 'a, 'o> {
             Err(e) => self.count_failure(e),
         }
         self.answer(n, answer);
+    }
+
+    /// Counts a table of the present level that was read from.
+    #[cold]
+    fn count_table(&mut self, observer: &Observer<'_>) {
+        if self.tables_read != 0 && self.level_read != self.level {
+            self.count_tables(observer);
+        }
+        self.level_read = self.level;
+        self.tables_read += 1;
+    }
+
+    /// Counts the tables of a level that were read from.
+    fn count_tables(&mut self, observer: &Observer<'_>) {
+        observer.record(Histogram::NumSstReadPerLevel, self.tables_read);
+        self.tables_read = 0;
+        self.levels_read += 1;
+    }
+
+    /// Counts the levels of a batch that were read from.
+    #[cold]
+    fn count_levels(&mut self, observer: &Observer<'_>) {
+        if self.tables_read != 0 {
+            self.count_tables(observer);
+        }
+        if self.levels_read != 0 {
+            let levels = std::mem::take(&mut self.levels_read);
+            observer.record(Histogram::NumLevelReadPerMultiget, levels);
+        }
     }
 
     #[cold]
@@ -445,8 +484,10 @@ impl<'k, 'a, 'o> Run<'k, 'a, 'o> {
                 return Ok(());
             }
         };
+        let mut reads = 0;
         if let Some(observer) = self.scope.observer {
             observer.record(Histogram::SstBatchSize, keys.count_ones().into());
+            reads = reads_of_thread();
         }
         if let Some(list) = file.tombstones.get() {
             self.met_ranges = true;
@@ -472,6 +513,11 @@ impl<'k, 'a, 'o> Run<'k, 'a, 'o> {
                 }
             },
         );
+        if let Some(observer) = self.scope.observer
+            && reads_of_thread() != reads
+        {
+            self.count_table(observer);
+        }
         for n in each(keys) {
             if self.gets[n].result.is_err() {
                 let result = std::mem::replace(&mut self.gets[n].result, Ok(()));

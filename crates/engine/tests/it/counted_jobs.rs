@@ -394,6 +394,8 @@ fn a_filter_of_prefixes_that_a_seek_asks_is_counted_for_the_thread_and_the_level
     let tickers = [
         Ticker::NonLastLevelSeekFilterMatch,
         Ticker::NonLastLevelSeekFiltered,
+        Ticker::NonLastLevelSeekDataUsefulFilterMatch,
+        Ticker::NonLastLevelSeekDataUsefulNoFilter,
     ];
     let seek = |key: &str| {
         let options = ReadOptions::new().prefix_same_as_start(true);
@@ -401,8 +403,8 @@ fn a_filter_of_prefixes_that_a_seek_asks_is_counted_for_the_thread_and_the_level
     };
     perf::reset();
     perf::set_level(2);
-    assert_eq!(risen(&s, &tickers, &[], || seek("aaa1")).0, [1, 0]);
-    assert_eq!(risen(&s, &tickers, &[], || seek("bbb1")).0, [0, 1]);
+    assert_eq!(risen(&s, &tickers, &[], || seek("aaa1")).0, [1, 0, 1, 0]);
+    assert_eq!(risen(&s, &tickers, &[], || seek("bbb1")).0, [0, 1, 0, 0]);
     perf::set_level(1);
     let counted = [
         PerfCounter::BloomSstHitCount,

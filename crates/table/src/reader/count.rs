@@ -12,6 +12,7 @@ use crate::options::ReadParams;
 use spanlith_base::perf::{self, LevelCounter, PerfCounter, PerfTime};
 use spanlith_base::stats::{Histogram, Statistics, Ticker};
 use spanlith_base::{Result, SequenceNumber};
+use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -47,6 +48,16 @@ impl CachedKind {
             ],
         }
     }
+}
+
+thread_local! {
+    /// Counted reads of files by the calling thread.
+    static READS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// How many counted reads of files the calling thread has made.
+pub fn reads_of_thread() -> u64 {
+    READS.get()
 }
 
 impl TableReader {
@@ -185,6 +196,7 @@ impl TableReader {
 
     /// Counts a read of the file, of `bytes`, by level.
     fn count_file_bytes(&self, bytes: usize) {
+        READS.set(READS.get() + 1);
         if let Some(s) = self.statistics() {
             let (count, sum) = match self.is_in_last_level() {
                 true => (Ticker::LastLevelReadCount, Ticker::LastLevelReadBytes),
@@ -326,6 +338,9 @@ impl TableReader {
         self.count_cpu(cpu_began);
         let read = self.count_file_read(params, stored.len(), began);
         self.count_block_read(kind, params, (began, read));
+        if kind == BlockKind::Data && params.activity == ReadActivity::MultiGet {
+            self.count_batch(1);
+        }
         self.count_read(kind, stored.len() as u64);
         // Apart from the codec, so that both are timed.
         if read.is_some() && verify {
@@ -423,14 +438,16 @@ impl TableReader {
         }
     }
 
-    /// Counts a seek to a data block of which an entry was wanted. Nothing is said of tables whose
-    /// filter a seek may have asked.
-    pub(crate) fn count_seek_wanted(&self) {
-        if let Some(s) = self.statistics().filter(|_| !self.has_prefix_filter()) {
+    /// Counts a seek to a data block of which an entry was wanted, and for which the filter was asked or
+    /// not.
+    pub(crate) fn count_seek_wanted(&self, is_filtered: bool) {
+        if let Some(s) = self.statistics() {
             s.add(
-                match self.is_in_last_level() {
-                    true => Ticker::LastLevelSeekDataUsefulNoFilter,
-                    false => Ticker::NonLastLevelSeekDataUsefulNoFilter,
+                match (is_filtered, self.is_in_last_level()) {
+                    (true, true) => Ticker::LastLevelSeekDataUsefulFilterMatch,
+                    (true, false) => Ticker::NonLastLevelSeekDataUsefulFilterMatch,
+                    (false, true) => Ticker::LastLevelSeekDataUsefulNoFilter,
+                    (false, false) => Ticker::NonLastLevelSeekDataUsefulNoFilter,
                 },
                 1,
             );

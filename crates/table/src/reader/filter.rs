@@ -110,20 +110,27 @@ impl TableReader {
     /// Whether the filter lets prefix seeks for `seek.key` pass: false only if no key of the table
     /// at or behind it has its prefix. True whenever the filter has no answer.
     pub fn prefix_may_match(&self, seek: PrefixSeek<'_>, params: &ReadParams) -> bool {
-        let Some(prefixes) = self.prefixes.as_ref().filter(|_| !params.skip_filters) else {
+        let Some(prefix) = self.prefix_to_ask(seek, params) else {
             return true;
         };
-        let Some(prefix) = prefixes.extractor.prefix(seek.key) else {
-            return true;
-        };
-        if (seek.needs_bound || !prefixes.is_current) && !self.is_bounded(prefixes, prefix, seek) {
-            return true;
-        }
         let passes = self.prefix_passes(seek, prefix, params);
         if params.is_counted {
             self.count_prefix_seek(passes);
         }
         passes
+    }
+
+    /// The prefix for which the filter is asked; `None` if it has no answer.
+    #[inline]
+    pub(crate) fn prefix_to_ask<'a>(
+        &self,
+        seek: PrefixSeek<'a>,
+        params: &ReadParams,
+    ) -> Option<&'a [u8]> {
+        let prefixes = self.prefixes.as_ref().filter(|_| !params.skip_filters)?;
+        let prefix = prefixes.extractor.prefix(seek.key)?;
+        let is_free = !seek.needs_bound && prefixes.is_current;
+        (is_free || self.is_bounded(prefixes, prefix, seek)).then_some(prefix)
     }
 
     /// What the filter says of a prefix.

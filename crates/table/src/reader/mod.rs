@@ -47,6 +47,7 @@ use adapt::Adaptation;
 pub use adapt::RangeTombstone;
 pub use anchors::KeyAnchor;
 pub use batch::TableGet;
+pub use count::reads_of_thread;
 pub use filter::PrefixSeek;
 pub use verify::{TableDump, VisitEntry};
 
