@@ -456,3 +456,36 @@ fn a_range_tombstone_in_a_memtable_answers_only_with_the_entry_it_deletes() {
     assert_eq!(get("k00001"), [1, 0]);
     assert_eq!(get("k00002"), [0, 1]);
 }
+
+#[test]
+fn a_get_of_a_key_without_a_prefix_is_no_hit_of_a_filter_of_prefixes() {
+    let dir = TempDir::new("counted-outside");
+    let s = all_levels();
+    let mut table = BlockBasedTableOptions::default().filter_policy("bloomfilter:10:false");
+    table.whole_key_filtering = false;
+    let db = Db::builder(dir.path())
+        .create_if_missing(true)
+        .prefix_extractor(SliceTransform::FixedPrefix(3))
+        .table_options(table)
+        .statistics(s.clone())
+        .open()
+        .unwrap();
+    let cf = db.default_cf();
+    for key in ["aaa1", "b"] {
+        cf.put(key, "value").unwrap();
+    }
+    cf.flush(true).unwrap();
+    let hits = |key: &str| {
+        perf::reset();
+        perf::set_level(2);
+        assert!(cf.get(key).unwrap().is_some());
+        perf::set_level(1);
+        perf::value(PerfCounter::BloomSstHitCount)
+    };
+    let checked = [Ticker::BloomFilterPrefixChecked];
+    let mut counted = 0;
+    assert_eq!(risen(&s, &checked, &[], || counted = hits("aaa1")).0, [1]);
+    assert_eq!(counted, 1);
+    assert_eq!(risen(&s, &checked, &[], || counted = hits("b")).0, [1]);
+    assert_eq!(counted, 0);
+}

@@ -367,16 +367,18 @@ impl TableReader {
 
     /// Counts what the filter said of keys: whether it let them pass.
     #[cold]
-    pub(super) fn count_filtered(&self, passes: impl Iterator<Item = bool>) {
+    pub(super) fn count_filtered<'k>(&self, keys: impl Iterator<Item = (&'k [u8], bool)>) {
         let (prefixes, asked) = self.filter_asks();
         if !asked {
             return;
         }
-        let [mut useful, mut positive] = [0, 0];
-        for passes in passes {
+        let [mut useful, mut positive, mut outside] = [0, 0, 0];
+        for (key, passes) in keys {
             *(if passes { &mut positive } else { &mut useful }) += 1;
+            outside += u64::from(prefixes && !self.has_prefix(key));
         }
-        perf::add(PerfCounter::BloomSstHitCount, positive);
+        // As in RocksDB the filter has not seen keys without a prefix, and tickers do not tell.
+        perf::add(PerfCounter::BloomSstHitCount, positive - outside);
         perf::add(PerfCounter::BloomSstMissCount, useful);
         if !prefixes {
             self.add_at_level(LevelCounter::BloomFilterUseful, useful);
@@ -489,7 +491,7 @@ impl TableReader {
         F: FnMut(u64, &[u8], &Arc<Block>) -> ControlFlow<()>,
     {
         if !params.skip_filters {
-            self.count_filtered(std::iter::once(passes));
+            self.count_filtered(std::iter::once((user_key, passes)));
         }
         if !passes {
             return Ok(());

@@ -174,6 +174,13 @@ impl TableReader {
             && is_successor(prefix, bound)
     }
 
+    /// Whether the extractor finds a prefix of a user key.
+    pub(super) fn has_prefix(&self, user_key: &[u8]) -> bool {
+        let bare = self.options.comparator.strip_timestamp(user_key);
+        let prefixes = self.prefixes.as_ref();
+        prefixes.is_some_and(|p| p.extractor.prefix(bare).is_some())
+    }
+
     /// Whether a prefix extractor and a filter with prefixes are there to be asked.
     pub fn has_prefix_filter(&self) -> bool {
         self.prefixes.is_some() && !matches!(self.filter, FilterPlace::Absent)

@@ -156,7 +156,7 @@ impl TableReader {
             }
         };
         if params.is_counted {
-            self.count_filtered(std::iter::once(passes));
+            self.count_filtered(std::iter::once((user_key, passes)));
         }
         passes
     }
