@@ -327,6 +327,22 @@ pub fn set_level(number: i32) {
     LEVEL.set(level);
 }
 
+/// Records nothing on the calling thread until the result is dropped: what it does meanwhile is not what
+/// its caller asks about.
+#[must_use]
+pub fn pause() -> impl Drop {
+    /// Puts back the level of before.
+    struct Paused(u8);
+    impl Drop for Paused {
+        fn drop(&mut self) {
+            LEVEL.set(self.0);
+        }
+    }
+    // Below the levels that record, and not that of a thread that was never asked.
+    let level = LEVEL.get();
+    Paused(LEVEL.replace(level.min(1)))
+}
+
 /// Adds to a counter of the calling thread, from level 2 on.
 #[inline]
 pub fn add(counter: PerfCounter, n: u64) {

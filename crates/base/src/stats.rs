@@ -179,6 +179,12 @@ impl Statistics {
         self.level.load(Ordering::Relaxed) > StatsLevel::ExceptTimers as u8
     }
 
+    /// Whether detailed times are recorded, which only the two highest levels do.
+    #[inline]
+    pub fn wants_detailed_times(&self) -> bool {
+        self.level.load(Ordering::Relaxed) > StatsLevel::ExceptDetailedTimers as u8
+    }
+
     /// Records a time, usually in microseconds.
     #[inline]
     pub fn record_time(&self, histogram: Histogram, time: u64) {

@@ -12,6 +12,7 @@
 use crate::rate_limiter::{IoDirection, IoPriority, RateLimiter};
 use crate::traits::{Access, RandomAccessFile, ReadRequest, WritableFile};
 use spanlith_base::Result;
+use spanlith_base::stats::{Statistics, Ticker};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -38,6 +39,8 @@ pub struct PacedFile {
     /// End of what was handed to the kernel.
     written_back: u64,
     waited_micros: u64,
+    /// Counts what was asked for; `None` if nobody does.
+    statistics: Option<Arc<Statistics>>,
 }
 
 impl PacedFile {
@@ -54,7 +57,15 @@ impl PacedFile {
             pace,
             written_back,
             waited_micros: 0,
+            statistics: None,
         }
+    }
+
+    /// Counts requests for bytes there.
+    #[must_use]
+    pub fn counted(mut self, statistics: Option<Arc<Statistics>>) -> Self {
+        self.statistics = statistics;
+        self
     }
 
     /// Changes the priority of what follows.
@@ -99,6 +110,10 @@ impl WritableFile for PacedFile {
             Some((limiter, priority)) => loop {
                 let burst = usize::try_from(limiter.single_burst_bytes()).unwrap_or(usize::MAX);
                 let (part, rest) = data.split_at(data.len().min(burst.max(1)));
+                if let Some(s) = &self.statistics {
+                    s.add(Ticker::RateLimiterBytesWrite, part.len() as u64);
+                    s.add(Ticker::RateLimiterRequestsWrite, 1);
+                }
                 self.waited_micros +=
                     limiter.request(part.len() as u64, *priority, IoDirection::Write);
                 self.file.append(part)?;

@@ -14,6 +14,7 @@ use crate::counters::Counters;
 use crate::filter::{FULL_FILTER_NAME, FilterWriter, Finished, PARTITIONED_FILTER_NAME};
 use crate::format::{BlockHandle, ChecksumContext, Compressor, Footer, TRAILER_LEN, dictionary};
 use crate::index::{FinishedIndex, IndexBuilder, TopLevel};
+use crate::meter::WriteCounters;
 use crate::options::{BuilderOptions, IndexShortening};
 use crate::output::Output;
 use crate::properties::{self, TableProperties};
@@ -190,6 +191,7 @@ impl TableBuilder {
                     kind: t.checksum,
                     base,
                 },
+                counters: options.counters.clone(),
             },
             block: BlockBuilder::with_extras(
                 t.block_restart_interval,
@@ -425,7 +427,14 @@ impl TableBuilder {
             Some((_, compressor)) => compressor,
         };
         let verify = self.options.table.verify_compression;
-        let handle = match compressor.pack(raw, verify)? {
+        let counters = self.options.counters.as_ref();
+        let began = counters.and_then(WriteCounters::detailed_moment);
+        let packed = compressor.pack(raw, verify)?;
+        if let Some(counters) = counters {
+            let packed = packed.map(<[u8]>::len);
+            counters.packed(self.options.compression, raw.len(), packed, began);
+        }
+        let handle = match packed {
             Some(packed) => {
                 self.compressed_any = true;
                 self.out.align(&self.options.table, packed.len());
@@ -483,7 +492,14 @@ impl TableBuilder {
                 Some((_, compressor)) => compressor,
             };
             let verify = self.options.table.verify_compression;
-            let handle = match compressor.pack(&block.raw, verify)? {
+            let counters = self.options.counters.as_ref();
+            let began = counters.and_then(WriteCounters::detailed_moment);
+            let packed = compressor.pack(&block.raw, verify)?;
+            if let Some(counters) = counters {
+                let packed = packed.map(<[u8]>::len);
+                counters.packed(self.options.compression, block.raw.len(), packed, began);
+            }
+            let handle = match packed {
                 Some(packed) => {
                     self.compressed_any = true;
                     self.out.align(&self.options.table, packed.len());
@@ -596,7 +612,7 @@ impl TableBuilder {
         };
         self.out.buffer.extend_from_slice(&footer.encode());
         self.out.flush()?;
-        self.out.file.sync()?;
+        self.out.sync()?;
         self.out.file.close()?;
         let file_size = self.out.written;
         Ok(TableSummary {
@@ -647,13 +663,26 @@ impl TableBuilder {
         let index = std::mem::replace(&mut self.index, IndexBuilder::new(&self.options, false));
         index.finish(&mut |block| {
             let t = &self.options.table;
-            if t.enable_index_compression
-                && let Some(packed) = self.compressor.pack(block, t.verify_compression)?
-            {
-                self.compressed_any = true;
-                return self.out.put(packed, self.options.compression.as_byte());
+            let counters = self.options.counters.as_ref();
+            if !t.enable_index_compression {
+                if let Some(counters) = counters {
+                    counters.bypassed(block.len());
+                }
+                return self.out.put(block, 0);
             }
-            self.out.put(block, 0)
+            let began = counters.and_then(WriteCounters::detailed_moment);
+            let packed = self.compressor.pack(block, t.verify_compression)?;
+            if let Some(counters) = counters {
+                let packed = packed.map(<[u8]>::len);
+                counters.packed(self.options.compression, block.len(), packed, began);
+            }
+            match packed {
+                Some(packed) => {
+                    self.compressed_any = true;
+                    self.out.put(packed, self.options.compression.as_byte())
+                }
+                None => self.out.put(block, 0),
+            }
         })
     }
 

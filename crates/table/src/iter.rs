@@ -3,15 +3,16 @@
 //! Holds the index, one data block, and a read-ahead buffer. After an error it is not valid and
 //! [`TableIter::status`] says why; a new seek starts afresh.
 
+use crate::activity::ReadActivity;
 use crate::block::Block;
 use crate::block::cursor::BlockCursor;
 use crate::block::seek::compare;
-use crate::format::{BlockHandle, BlockKind};
+use crate::format::{BlockHandle, BlockKind, TRAILER_LEN};
 use crate::index::IndexTable;
 use crate::options::ReadParams;
 use crate::readahead::ReadAhead;
-use crate::reader::TableReader;
 use crate::reader::count::CachedKind;
+use crate::reader::{PrefixSeek, TableReader};
 use spanlith_base::keys::split_internal;
 use spanlith_base::{Error, Pinned, Result};
 use std::cmp::Ordering;
@@ -36,6 +37,18 @@ pub struct TableIter {
     upper: Option<Arc<[u8]>>,
     /// All entries of the current data block lie before `upper`.
     is_within: bool,
+    /// What was counted since the last seek.
+    since_seek: SinceSeek,
+}
+
+/// What a seek has come to, as it is counted.
+#[derive(Clone, Copy, PartialEq)]
+enum SinceSeek {
+    Nothing,
+    /// A data block was fetched.
+    Fetched,
+    /// And somebody wanted an entry of it.
+    Wanted,
 }
 
 impl TableIter {
@@ -52,6 +65,7 @@ impl TableIter {
             failed: None,
             upper: None,
             is_within: false,
+            since_seek: SinceSeek::Nothing,
         }
     }
 
@@ -212,6 +226,7 @@ impl TableIter {
     /// Forgets an earlier failure and makes sure of the index.
     fn start(&mut self) -> Result<()> {
         self.failed = None;
+        self.since_seek = SinceSeek::Nothing;
         if self.index.is_none() {
             self.cursor.take_block();
             let index = self.reader.shared_index(&self.params)?;
@@ -372,6 +387,28 @@ impl TableIter {
         self.load_into(block, None)
     }
 
+    /// Counts the first data block that a seek fetches.
+    #[cold]
+    fn note_fetched(&mut self) {
+        if self.since_seek == SinceSeek::Nothing && self.params.activity != ReadActivity::Compaction
+        {
+            self.since_seek = SinceSeek::Fetched;
+            self.reader.count_seek_data();
+        }
+    }
+
+    /// Takes note that somebody wants the entry, to which `prefix` led if a filter might be asked; counts
+    /// that once after a seek. Requires: the read is counted.
+    #[cold]
+    pub fn note_wanted(&mut self, prefix: Option<PrefixSeek<'_>>) {
+        if self.since_seek == SinceSeek::Fetched {
+            self.since_seek = SinceSeek::Wanted;
+            let asked = prefix.and_then(|p| self.reader.prefix_to_ask(p, &self.params));
+            self.reader
+                .count_seek_wanted(asked.is_some() && self.reader.has_filter());
+        }
+    }
+
     fn load_into(&mut self, block: usize, old: Option<Arc<Block>>) -> Result<()> {
         let handle = match self.index_table() {
             Some(index) => self.reader.handle_in(index, block)?,
@@ -390,6 +427,7 @@ impl TableIter {
         if let Some(found) = reader.cached_block(handle, &self.params)? {
             if self.params.is_counted {
                 reader.count_hit(CachedKind::Data, found.memory_usage());
+                self.note_fetched();
             }
             self.cursor.set_block(found);
             return Ok(());
@@ -411,8 +449,13 @@ impl TableIter {
             found = Arc::new(Block::raw(Vec::with_capacity(stored.len())));
         }
         if let Some(fresh) = Arc::get_mut(&mut found) {
+            let is_counted = self.params.is_counted;
             fresh.edit(|data| {
+                let began = is_counted.then(|| reader.moment()).flatten();
                 reader.unpack(stored, handle, BlockKind::Data, verify, data)?;
+                if is_counted {
+                    reader.count_unpacked((BlockKind::Data, verify), stored, data.len(), began);
+                }
                 reader.adapt(data, verify).map_err(|e| reader.at(e, handle))
             })?;
             let parsed = fresh.reparse(cmp, arrays);
@@ -421,8 +464,10 @@ impl TableIter {
         }
         reader.fill(handle, &found, &self.params)?;
         if self.params.is_counted {
-            reader.count_read(BlockKind::Data, handle.size);
+            let stored = handle.size + TRAILER_LEN as u64;
+            reader.count_read(BlockKind::Data, stored);
             reader.count_fill(CachedKind::Data, &found, &self.params);
+            self.note_fetched();
         }
         self.cursor.set_block(found);
         Ok(())

@@ -31,13 +31,16 @@ pub mod properties;
 pub mod reader;
 pub mod unique_id;
 
+mod activity;
 mod charges;
 mod counters;
 mod index;
+mod meter;
 mod output;
 mod readahead;
 mod timestamps;
 
+pub use activity::ReadActivity;
 pub use block::{Block, CacheRole};
 pub use builder::{ContentHash, TableBuilder, TableSummary};
 pub use charges::{CacheCharges, CacheUsageOptions, Charge, Charged, MemoryCharge, charge};
@@ -49,13 +52,15 @@ pub use filter::{FilterBalance, FilterKind};
 pub use format::{Compression, CompressionOptions, Compressor};
 pub use index::IndexType;
 pub use iter::TableIter;
+pub use meter::WriteCounters;
 pub use options::{
-    AutoReadahead, BuilderOptions, IndexShortening, ReadActivity, ReadCounters, ReadParams,
-    ReaderOptions, TableOptions,
+    AutoReadahead, BuilderOptions, IndexShortening, ReadCounters, ReadParams, ReaderOptions,
+    TableOptions,
 };
 pub use properties::TableProperties;
 pub use reader::{
     KeyAnchor, PrefixSeek, RangeTombstone, TableDump, TableGet, TableReader, VisitEntry,
+    reads_of_thread,
 };
 
 /// The cache of blocks in their uncompressed form, with the search arrays beside the bytes.

@@ -1,11 +1,13 @@
 //! What the writer and the readers of tables can be told.
 
+use crate::activity::ReadActivity;
 use crate::collector::Collectors;
 use crate::filter::{FilterBalance, FilterKind};
 use crate::index::IndexType;
+use crate::meter::WriteCounters;
 use crate::{BlockCache, CacheCharges, Compression, CompressionOptions};
 use spanlith_base::checksum::ChecksumKind;
-use spanlith_base::stats::{Histogram, Statistics};
+use spanlith_base::stats::Statistics;
 use spanlith_base::{Comparator, SliceTransform};
 use spanlith_env::{Clock, IoPriority, RateLimiter};
 use std::sync::Arc;
@@ -181,6 +183,8 @@ pub struct BuilderOptions {
     pub context_checksum_base: Option<u32>,
     /// Memory of the builder that is charged to a block cache.
     pub charges: CacheCharges,
+    /// Who counts what writing costs; `None` if nobody does.
+    pub counters: Option<WriteCounters>,
 }
 
 impl Default for BuilderOptions {
@@ -211,6 +215,7 @@ impl Default for BuilderOptions {
             collectors: Collectors::default(),
             context_checksum_base: None,
             charges: CacheCharges::default(),
+            counters: None,
         }
     }
 }
@@ -248,6 +253,8 @@ pub struct ReaderOptions {
     pub file_number: u64,
     /// Level it is in; -1 unknown.
     pub level: i32,
+    /// Levels of its family; 0 unknown. Only counting asks.
+    pub levels: i32,
     /// Keep index and filter in the cache instead of with the reader.
     pub cache_index_and_filter_blocks: bool,
     /// Index and filter in the cache have high priority there.
@@ -307,6 +314,7 @@ impl Default for ReaderOptions {
             stripped_timestamps: false,
             file_number: 0,
             level: -1,
+            levels: 0,
             cache_index_and_filter_blocks: false,
             cache_index_and_filter_blocks_with_high_priority: true,
             pin_l0_filter_and_index_blocks_in_cache: false,
@@ -349,35 +357,6 @@ pub struct ReadParams {
     pub is_counted: bool,
     /// What the read is for; only counting asks.
     pub activity: ReadActivity,
-}
-
-/// What a read of a table is for: decides in which histogram its times go.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ReadActivity {
-    /// None of the others.
-    #[default]
-    Unknown,
-    /// A get.
-    Get,
-    /// A multi-get.
-    MultiGet,
-    /// An iterator.
-    Iterator,
-    /// A compaction.
-    Compaction,
-}
-
-impl ReadActivity {
-    /// The histogram of how long reads of files for it take, in microseconds.
-    pub(crate) fn histogram(self) -> Option<Histogram> {
-        match self {
-            Self::Unknown => None,
-            Self::Get => Some(Histogram::FileReadGetMicros),
-            Self::MultiGet => Some(Histogram::FileReadMultigetMicros),
-            Self::Iterator => Some(Histogram::FileReadDbIteratorMicros),
-            Self::Compaction => Some(Histogram::FileReadCompactionMicros),
-        }
-    }
 }
 
 impl Default for ReadParams {

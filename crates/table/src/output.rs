@@ -3,8 +3,10 @@
 //! Blocks gather in a buffer that goes to the file in steps of about one megabyte.
 
 use crate::format::{BlockHandle, ChecksumContext, TRAILER_LEN};
+use crate::meter::WriteCounters;
 use crate::options::TableOptions;
 use spanlith_base::Result;
+use spanlith_base::stats::Histogram;
 use spanlith_env::WritableFile;
 
 /// Largest unit of aligned blocks.
@@ -19,6 +21,8 @@ pub(crate) struct Output {
     /// Bytes already handed to the file.
     pub written: u64,
     pub checksum: ChecksumContext,
+    /// Who counts; `None` if nobody does.
+    pub counters: Option<WriteCounters>,
 }
 
 impl Output {
@@ -30,6 +34,24 @@ impl Output {
 
     /// Appends a block and its trailer.
     pub(crate) fn put(&mut self, contents: &[u8], compression: u8) -> Result<BlockHandle> {
+        if self.counters.is_some() {
+            return self.put_counted(contents, compression);
+        }
+        self.append(contents, compression)
+    }
+
+    #[cold]
+    fn put_counted(&mut self, contents: &[u8], compression: u8) -> Result<BlockHandle> {
+        let began = self.counters.as_ref().and_then(WriteCounters::moment);
+        let handle = self.append(contents, compression)?;
+        if let Some(counters) = &self.counters {
+            counters.took(&[Histogram::WriteRawBlockMicros], began);
+        }
+        Ok(handle)
+    }
+
+    #[inline]
+    fn append(&mut self, contents: &[u8], compression: u8) -> Result<BlockHandle> {
         let offset = self.offset();
         let trailer = self.checksum.trailer(contents, compression, offset);
         self.buffer.extend_from_slice(contents);
@@ -77,11 +99,25 @@ impl Output {
         if self.buffer.is_empty() {
             return Ok(());
         }
+        let began = self.counters.as_ref().and_then(WriteCounters::moment);
         self.file.append(&self.buffer)?;
+        if let Some(counters) = &self.counters {
+            counters.took(&[Histogram::SstWriteMicros, counters.writes], began);
+        }
         let len = self.buffer.len() as u64;
         self.file.write_back(self.written, len)?;
         self.written += len;
         self.buffer.clear();
+        Ok(())
+    }
+
+    /// Makes what the file holds survive a power cut.
+    pub(crate) fn sync(&mut self) -> Result<()> {
+        let began = self.counters.as_ref().and_then(WriteCounters::moment);
+        self.file.sync()?;
+        if let Some(counters) = &self.counters {
+            counters.took(&[counters.syncs], began);
+        }
         Ok(())
     }
 }

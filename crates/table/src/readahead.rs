@@ -12,7 +12,7 @@
     clippy::panic
 )]
 
-use crate::format::{BlockHandle, TRAILER_LEN};
+use crate::format::{BlockHandle, BlockKind, TRAILER_LEN};
 use crate::options::{AutoReadahead, ReadParams};
 use crate::reader::TableReader;
 use spanlith_base::{Error, Result};
@@ -58,7 +58,15 @@ impl ReadAhead {
             (at.checked_add(len)? <= self.buffer.len()).then_some(at)
         });
         let at = match inside {
-            Some(at) => at,
+            Some(at) => {
+                // RocksDB tells the system to read ahead and asks for every block.
+                if params.is_counted {
+                    let now = reader.moment();
+                    reader.count_file_read(params, len, now);
+                    reader.count_block_read(BlockKind::Data, params, (now, now));
+                }
+                at
+            }
             None => {
                 self.refill(reader, (handle.offset, len), params, limit)?;
                 0
@@ -101,7 +109,8 @@ impl ReadAhead {
             Ok(n) => {
                 self.buffer.truncate(n);
                 if params.is_counted {
-                    reader.count_file_read(params, began);
+                    let now = reader.count_file_read(params, n.min(len), began);
+                    reader.count_block_read(BlockKind::Data, params, (began, now));
                 }
                 let next = offset + n as u64;
                 if params.prefetch && wanted > len && next < limit {

@@ -24,6 +24,11 @@ pub(crate) struct Dropped {
     pub folded: u64,
     /// Single deletes and what they cancelled.
     pub cancelled: u64,
+    /// Pairs of a single delete and what it cancelled, which are among `cancelled`.
+    pub pairs: u64,
+    /// Bytes of keys and values of entries that were read as part of another: what is folded into a merge
+    /// result, and what a single delete cancels.
+    pub joined_bytes: u64,
 }
 
 impl Dropped {
@@ -40,6 +45,8 @@ impl Dropped {
         self.filtered += other.filtered;
         self.folded += other.folded;
         self.cancelled += other.cancelled;
+        self.pairs += other.pairs;
+        self.joined_bytes += other.joined_bytes;
     }
 
     /// What was `read` must be what was `written` and what was dropped.

@@ -228,6 +228,12 @@ impl CompactionIter {
         self.dropped.check(self.entries, written)
     }
 
+    /// Takes note that the input's entry is read as part of another.
+    fn note_joined(&mut self) {
+        let bytes = self.input.key().len() + self.input.value().len();
+        self.dropped.joined_bytes += bytes as u64;
+    }
+
     #[inline(never)]
     fn step(&mut self) {
         self.entries += 1;
@@ -716,6 +722,8 @@ impl CompactionIter {
             _ => {
                 // The pair cancels. Older entries of the stripe stay hidden.
                 self.dropped.cancelled += 2;
+                self.dropped.pairs += 1;
+                self.note_joined();
                 self.step();
                 Ok(())
             }

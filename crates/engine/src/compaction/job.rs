@@ -19,6 +19,7 @@ use crate::picker::{
 };
 use crate::version::edit::BlobFileGarbage;
 use crate::version::{NewFile, VersionEdit};
+use spanlith_base::perf;
 use spanlith_base::range_del::CompactionRangeDels;
 use spanlith_base::{Error, ErrorKind, MAX_SEQUENCE, Result, Severity, SubCode};
 use spanlith_env::IoPriority;
@@ -264,7 +265,11 @@ impl Engine {
     /// Carries a plan out and returns the numbers of the files in the output level. On error nothing
     /// is installed and the outputs are removed.
     pub(crate) fn run_plan(self: &Arc<Self>, job: &CompactionJob) -> Result<Vec<u64>> {
+        let _activity = ReadActivity::Compaction.enter();
+        // A manual compaction runs on the thread of its caller, in RocksDB on another.
+        let _paused = perf::pause();
         let (family, plan) = (&job.family, &job.plan);
+        self.count_picked(job);
         let mut edit = VersionEdit::default();
         for (level, files) in &plan.inputs {
             edit.deleted_files
@@ -328,6 +333,7 @@ impl Engine {
                     garbage: Vec::new(),
                     dropped: Dropped::default(),
                     part: i as u64,
+                    cpu_micros: 0,
                     times: times.clone(),
                 }
             })
@@ -381,6 +387,8 @@ impl Engine {
         let mut dropped = Dropped::default();
         ranges.iter().for_each(|r| dropped.add(&r.dropped));
         let parts = ranges.len() as u64;
+        let dropped_ranges = ranges.iter().map(|r| r.outputs.dropped_ranges()).sum();
+        let cpu_micros = ranges.iter().map(|r| r.cpu_micros).sum();
         let garbage = ranges.iter().flat_map(|r| r.garbage.iter().copied());
         Ok(Rewritten {
             garbage: sum_garbage(garbage),
@@ -392,6 +400,8 @@ impl Engine {
             entries_out,
             entries_above,
             dropped,
+            dropped_ranges,
+            cpu_micros,
             parts,
         })
     }
@@ -402,9 +412,16 @@ impl Engine {
         job: &CompactionJob,
         range: &mut Range<'_>,
     ) -> Result<Option<u64>> {
+        let _activity = ReadActivity::Compaction.enter();
         self.note_part_begin(job, range.part);
-        let started = self.c.env.clock.monotonic_nanos();
+        let clock = &self.c.env.clock;
+        let times_cpu = self.c.statistics.as_ref().is_some_and(|s| s.wants_times());
+        let cpu_began = times_cpu.then(|| clock.thread_cpu_nanos());
+        let started = clock.monotonic_nanos();
         let read = self.rewrite_range(job, range);
+        if let Some(began) = cpu_began {
+            range.cpu_micros = clock.thread_cpu_nanos().saturating_sub(began) / 1000;
+        }
         let files: Vec<NewFile> = range.outputs.files().cloned().collect();
         let done = PartDone {
             part: range.part,
@@ -599,6 +616,8 @@ struct Range<'a> {
     dropped: Dropped,
     /// Its place among the ranges of the job, from 0.
     part: u64,
+    /// Processor time; 0 if nobody wants to know.
+    cpu_micros: u64,
     times: JobTimes,
 }
 
@@ -613,6 +632,10 @@ pub(super) struct Rewritten {
     pub entries_above: u64,
     /// What was read and not written.
     pub dropped: Dropped,
+    /// Range tombstones that hide nothing any more and were not written.
+    pub dropped_ranges: u64,
+    /// Processor time; 0 if nobody wants to know.
+    pub cpu_micros: u64,
     /// Ranges that were worked on side by side.
     pub parts: u64,
 }

@@ -5,6 +5,7 @@ use crate::core::{Engine, Family, wait_would_help};
 use crate::listener::FlushReason;
 use crate::picker::{ManualOutcome, ManualRange, pick_manual_range};
 use crate::version::{LevelTargets, Version};
+use spanlith_base::stats::Ticker;
 use spanlith_base::{Error, MAX_SEQUENCE, Result, keys};
 use spanlith_table::ReadParams;
 use std::sync::Arc;
@@ -97,6 +98,8 @@ impl Engine {
             let families = std::slice::from_ref(family);
             self.flush_for(FlushReason::ManualCompaction, families, true)?;
         }
+        self.count_superversion(&family.superversion.load_full());
+        self.tick_statistic(Ticker::NumberSuperversionReleases);
         let manual = Manual {
             family,
             options,

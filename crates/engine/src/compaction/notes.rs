@@ -45,6 +45,16 @@ pub(super) struct PartDone<'a> {
 }
 
 impl Engine {
+    /// A compaction was picked.
+    pub(super) fn count_picked(&self, job: &CompactionJob) {
+        if let Some(s) = &self.c.statistics
+            && !job.plan.reason.is_manual()
+        {
+            let files = job.plan.inputs.first().map_or(0, |(_, files)| files.len());
+            s.record(Histogram::NumfilesInSinglecompaction, files as u64);
+        }
+    }
+
     /// A compaction is about to run.
     pub(super) fn note_compaction_begin(&self, job: &CompactionJob, times: Option<&JobTimes>) {
         let plan = &job.plan;
@@ -172,13 +182,25 @@ impl Engine {
         if let Some(s) = &self.c.statistics {
             s.add(Ticker::CompactReadBytes, n.read_bytes());
             s.add(Ticker::CompactWriteBytes, written_bytes);
-            s.add(Ticker::CompactionKeyDropNew, done.dropped.hidden);
-            s.add(Ticker::CompactionKeyDropObsolete, done.dropped.obsolete);
+            // As in RocksDB: what ranges delete is hidden too, a pair of put and single delete is one of
+            // either, what a filter removes becomes a deletion, and range tombstones are deletions.
+            let d = &done.dropped;
+            let pairs = d.pairs;
+            let removed = if plan.bottommost { d.filtered } else { 0 };
+            let obsolete = d.obsolete + pairs + removed + done.dropped_ranges;
+            s.add(Ticker::CompactionKeyDropNew, d.hidden + d.covered + pairs);
+            s.add(Ticker::CompactionKeyDropObsolete, obsolete);
+            s.add(Ticker::CompactionRangeDelDropObsolete, done.dropped_ranges);
             s.add(Ticker::CompactionKeyDropRangeDel, done.dropped.covered);
             s.add(Ticker::CompactionKeyDropUser, done.dropped.filtered);
             s.record_time(Histogram::CompactionTimesMicros, micros);
-            let files = plan.input_files().count() as u64;
-            s.record(Histogram::NumfilesInSinglecompaction, files);
+            if s.wants_times() {
+                s.record_time(Histogram::CompactionTimesCpuMicros, done.cpu_micros);
+                s.add(Ticker::CompactionTotalTimeCpuMicros, done.cpu_micros);
+            }
+            if done.parts > 1 {
+                s.record(Histogram::NumSubcompactionsScheduled, done.parts);
+            }
         }
         let version = family.superversion.load().version.clone();
         let levels = 0..version.num_levels();

@@ -7,6 +7,7 @@ use super::units::tombstone_starts;
 use crate::core::{
     CoveredBytes, Engine, FileBounds, Recheck, SeqnoTimes, bottommost_compression_options,
 };
+use crate::filter::TableCreation;
 use crate::picker::OutputCutter;
 use crate::version::{FileSum, NewFile, Version};
 use spanlith_base::range_del::{
@@ -31,6 +32,8 @@ pub(super) struct Outputs<'a> {
     pub done: Vec<NewFile>,
     /// Entries written.
     pub entries: u64,
+    /// Range tombstones that hide nothing any more and were not written.
+    pub dropped_ranges: u64,
     /// Entries of the finished tables, without range tombstones, as their properties count them.
     pub stored: u64,
     created: Vec<u64>,
@@ -101,6 +104,7 @@ impl<'a> Outputs<'a> {
             open: None,
             done: Vec::new(),
             entries: 0,
+            dropped_ranges: 0,
             stored: 0,
             created: Vec::new(),
             ancester_time,
@@ -211,6 +215,7 @@ impl<'a> Outputs<'a> {
             self.ancester_time,
         );
         options.newest_key_time = self.newest_key_time;
+        options.counters = engine.write_counters(TableCreation::Compaction);
         options.hash_contents = Recheck::of_compaction(&self.job.settings.options).contents;
         options.filter_level = self.level as i32;
         // Reads that come down to the last level are expected to find their key there.
@@ -317,10 +322,22 @@ impl<'a> Outputs<'a> {
             settled_up_to: self.settled_up_to,
             drops_settled: plan.bottommost,
         };
+        if plan.bottommost && self.engine.c.statistics.is_some() {
+            let all = OutputBounds {
+                drops_settled: false,
+                ..part
+            };
+            let settled = ranges.output(&all).iter().filter(|t| t.is_settled).count();
+            self.dropped_ranges += settled as u64;
+        }
         let version = self.version.as_deref().filter(|_| !plan.bottommost);
         let mut covered = version.map(|v| CoveredBytes::new(family, v, plan.output_level + 1));
         for t in ranges.output(&part) {
-            if !self.tombstones.contains(&t.seqno) || (t.is_settled && self.hides_nothing(&t)) {
+            if !self.tombstones.contains(&t.seqno) {
+                continue;
+            }
+            if t.is_settled && self.hides_nothing(&t) {
+                self.dropped_ranges += 1;
                 continue;
             }
             builder.add_range_tombstone(&t.key(), &t.end)?;

@@ -117,6 +117,10 @@ impl<'a> Placed<'a> {
     }
 
     /// The finished tables.
+    pub(super) fn dropped_ranges(&self) -> u64 {
+        self.each().map(|o| o.dropped_ranges).sum()
+    }
+
     pub(super) fn files(&self) -> impl Iterator<Item = &NewFile> {
         self.each().flat_map(|o| &o.done)
     }

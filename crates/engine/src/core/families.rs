@@ -91,6 +91,7 @@ impl Engine {
             paths,
             readers: ReaderOptions {
                 prefix_extractor: settings.prefix_extractor.clone(),
+                levels: i32::try_from(version.num_levels()).unwrap_or(0),
                 counters: Some(ReadCounters {
                     statistics: c.statistics.clone(),
                     clock: c.env.clock.clone(),

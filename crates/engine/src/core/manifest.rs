@@ -5,6 +5,7 @@ use super::{Engine, ManifestExtent};
 use crate::version::edit::WalAddition;
 use crate::version::{Version, VersionEdit, filenames};
 use spanlith_base::byte_text::bytes_of_text;
+use spanlith_base::stats::Histogram;
 use spanlith_base::{Error, FileNumber, Result, SequenceNumber};
 use spanlith_env::{Env, IoActivity};
 use spanlith_wal::record::framed_len;
@@ -427,7 +428,12 @@ impl Engine {
         let written = records
             .iter()
             .try_for_each(|edit| writer.add_record(&edit.encode()))
-            .and_then(|()| writer.sync());
+            .and_then(|()| {
+                let began = self.timed();
+                let synced = writer.sync();
+                self.record_since(began, Histogram::ManifestFileSyncMicros);
+                synced
+            });
         written.inspect_err(|e| {
             manifest.writer = None;
             self.set_error(Place::Manifest, e);
@@ -524,7 +530,9 @@ impl Engine {
         for record in &records {
             writer.add_record(record)?;
         }
+        let began = self.timed();
         writer.sync()?;
+        self.record_since(began, Histogram::ManifestFileSyncMicros);
         env.fs.sync_dir(&self.c.dir)?;
         write_current(env, &self.c.dir, number)?;
         Ok((writer, compact_size))

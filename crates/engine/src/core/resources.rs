@@ -3,6 +3,7 @@
 use super::{Engine, Family};
 use crate::options::DbOptions;
 use crate::version::{DbPath, FileMeta, TableIo, TableIoOptions};
+use spanlith_base::stats::Statistics;
 use spanlith_base::{Result, WriteBufferManager};
 use spanlith_env::{Env, RateLimiter, RateLimiterOptions, SstFileManager};
 use spanlith_table::BlockCache;
@@ -42,7 +43,12 @@ impl Resources {
     }
 
     /// How the database opens and writes its tables.
-    pub(crate) fn table_io(&self, env: &Env, o: &DbOptions) -> Arc<TableIo> {
+    pub(crate) fn table_io(
+        &self,
+        env: &Env,
+        o: &DbOptions,
+        statistics: Option<Arc<Statistics>>,
+    ) -> Arc<TableIo> {
         TableIo::new(
             env.fs.clone(),
             TableIoOptions {
@@ -54,6 +60,7 @@ impl Resources {
                 bytes_per_sync: o.bytes_per_sync,
                 strict_bytes_per_sync: o.strict_bytes_per_sync,
                 rate_limiter: self.rate_limiter.clone(),
+                statistics,
             },
         )
     }

@@ -7,8 +7,9 @@
 
 use super::Engine;
 use crate::version::{FileKind, filenames, parse_file_name};
+use spanlith_base::stats::Ticker;
 use spanlith_base::{FileNumber, Result};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 const MIB: u64 = 1 << 20;
@@ -100,7 +101,13 @@ impl Engine {
         if self.archives_logs() {
             return self.c.env.fs.rename(&path, &self.archived_log_path(number));
         }
-        self.c.env.fs.delete(&path)
+        self.delete_log(&path)
+    }
+
+    fn delete_log(&self, path: &Path) -> Result<()> {
+        self.c.env.fs.delete(path)?;
+        self.tick_statistic(Ticker::FilesDeletedImmediately);
+        Ok(())
     }
 
     fn keep_for_reuse(&self, number: FileNumber) -> bool {
@@ -150,7 +157,7 @@ impl Engine {
             let size = fs.size(&path)?;
             let too_old = ttl > 0 && now.saturating_sub(fs.modified(&path)?) > ttl;
             if too_old || size == 0 {
-                fs.delete(&path)?;
+                self.delete_log(&path)?;
             } else {
                 kept.push((number, size, path));
             }
@@ -165,7 +172,7 @@ impl Engine {
             if total <= limit {
                 break;
             }
-            fs.delete(&path)?;
+            self.delete_log(&path)?;
             total -= size;
         }
         Ok(())

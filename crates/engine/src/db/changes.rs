@@ -10,6 +10,7 @@ use super::Db;
 use crate::core::Engine;
 use crate::write::WriteBatch;
 use spanlith_base::coding::{get_fixed32, get_fixed64};
+use spanlith_base::stats::Ticker;
 use spanlith_base::{Error, ErrorKind, FileNumber, Result, SequenceNumber};
 use spanlith_wal::{BATCH_HEADER_SIZE, LogReader, ReadEvent};
 use std::sync::Arc;
@@ -211,6 +212,7 @@ impl Db {
     /// # Errors
     /// `NotFound` if nothing that new was written yet; those of reading the logs.
     pub fn changes(&self, since: SequenceNumber) -> Result<Changes> {
+        self.engine().tick_statistic(Ticker::GetupdatessinceCalls);
         Changes::new(self.engine(), since)
     }
 

@@ -75,6 +75,7 @@ impl Cursor {
         options.snapshot = None;
         if let Some(s) = &engine.c.statistics {
             s.add(Ticker::NumIteratorCreated, 1);
+            engine.count_superversion(&family.superversion.load_full());
         }
         let refused = |e: &Error| {
             matches!(

@@ -2,7 +2,7 @@
 //! keep what they showed (`pin_data`), and those that are measured.
 
 use super::cursor::Cursor;
-use crate::read::{DbIter, Passed};
+use crate::read::{DbIter, Passed, is_merge_failure};
 use spanlith_base::perf::{self, PerfCounter, PerfTime};
 use spanlith_base::stats::{Histogram, Ticker};
 use spanlith_base::{Error, Pinned, Result};
@@ -78,6 +78,14 @@ impl Cursor {
         }
         if observed {
             self.count(to, stood, before);
+            if let Ok(i) = &mut self.iter
+                && i.valid()
+            {
+                i.note_wanted(match to {
+                    Move::Seek(key) => Some(key),
+                    _ => None,
+                });
+            }
         }
         if let Some((s, began)) = self.engine.c.statistics.as_ref().zip(began) {
             let took = self.engine.c.env.clock.monotonic_nanos() - began;
@@ -170,9 +178,21 @@ impl Cursor {
         let hidden = since(now.hidden, before.hidden);
         let deletions = since(now.deletions, before.deletions);
         let newer = since(now.newer, before.newer);
+        let reseeks = since(now.reseeks, before.reseeks);
+        let (all, memtables) = iter.sources();
+        if all > 1 {
+            perf::add(PerfCounter::SeekChildSeekCount, reseeks * all as u64);
+        }
+        perf::add(PerfCounter::SeekOnMemtableCount, reseeks * memtables as u64);
+        // RocksDB seeks among versions of a key twice, and counts neither the entry it comes from nor the
+        // one it comes to.
+        let hidden_shown = match to.goes_backward() {
+            true => hidden.saturating_sub(2 * reseeks),
+            false => hidden,
+        };
         let left = u64::from(matches!(to, Move::Next) && stood);
         for (counter, n) in [
-            (PerfCounter::InternalKeySkippedCount, hidden + left),
+            (PerfCounter::InternalKeySkippedCount, hidden_shown + left),
             (PerfCounter::InternalDeleteSkippedCount, deletions),
             (PerfCounter::InternalRecentSkippedCount, newer),
             (
@@ -187,11 +207,15 @@ impl Cursor {
         };
         s.add(moved, 1);
         let skipped = if to.goes_backward() {
-            hidden.saturating_sub(iter.valid().into())
+            hidden.saturating_sub(u64::from(iter.valid()) + reseeks)
         } else {
             hidden + deletions + newer
         };
         s.add(Ticker::NumberIterSkip, skipped);
+        s.add(Ticker::NumberReseeksIteration, reseeks);
+        if iter.status().is_err_and(|e| is_merge_failure(&e)) {
+            s.add(Ticker::NumberMergeFailures, 1);
+        }
         // At most one value was made on the way to the entry: what is deleted has none.
         if now.merges > before.merges {
             let operands = since(now.operands, before.operands);

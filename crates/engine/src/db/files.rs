@@ -8,7 +8,9 @@ use crate::options::Temperature;
 use crate::version::edit::UNKNOWN_CHECKSUM_FUNCTION;
 use crate::version::{FileChecksum, FileMeta};
 use spanlith_base::keys::internal_key;
+use spanlith_base::stats::Ticker;
 use spanlith_base::{Error, Result, SequenceNumber};
+use spanlith_table::ReadActivity;
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -169,8 +171,12 @@ impl Cf {
     /// The first mismatch or failure to read.
     pub fn verify_checksums(&self) -> Result<()> {
         let superversion = self.family.superversion.load_full();
+        let _activity = ReadActivity::VerifyDbChecksum.enter();
         for (_, file) in superversion.version.file_iter() {
             self.family.cache.reader(file)?.verify_checksums()?;
+            if let Some(s) = &self.engine().c.statistics {
+                s.add(Ticker::VerifyChecksumReadBytes, file.size);
+            }
         }
         Ok(())
     }

@@ -22,7 +22,8 @@ use spanlith_base::range_del::{CompactionRangeDels, OutputBounds, TruncatedTombs
 use spanlith_base::{Error, ErrorKind, FileNumber, Result};
 use spanlith_env::IoActivity;
 use spanlith_memtable::MemTable;
-use spanlith_table::{BuilderOptions, Compression, TableBuilder, TableProperties};
+use spanlith_table::{BuilderOptions, Compression, ReadActivity, TableBuilder, TableProperties};
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
@@ -35,6 +36,8 @@ pub(crate) struct TableRequest<'a> {
     pub mems: &'a [Arc<MemTable>],
     pub snapshots: Vec<u64>,
     pub creation: TableCreation,
+    /// Set by the job: [`Dropped::joined_bytes`](crate::compaction::Dropped).
+    pub joined_bytes: Cell<u64>,
 }
 
 /// Sealed memtables of one family that are flushed together, oldest first.
@@ -79,6 +82,7 @@ impl Engine {
             persist_timestamps: settings.options.persist_user_defined_timestamps,
             hash_contents: settings.options.paranoid_file_checks,
             charges: family.cache.readers.charges.clone(),
+            counters: self.write_counters(TableCreation::Flush),
             ..BuilderOptions::default()
         }
     }
@@ -239,6 +243,7 @@ impl Engine {
         give_up_below: FileNumber,
     ) -> Result<()> {
         let started = self.c.env.clock.monotonic_nanos();
+        let _activity = ReadActivity::Flush.enter();
         let mut edits = Vec::with_capacity(picked.len());
         let mut done = Vec::with_capacity(picked.len());
         for p in picked {
@@ -251,8 +256,9 @@ impl Engine {
                 mems: &mems,
                 snapshots: self.c.snapshots.sequences(),
                 creation: TableCreation::Flush,
+                joined_bytes: Cell::new(0),
             };
-            let note = FlushNote {
+            let mut note = FlushNote {
                 family: &p.family,
                 settings: &p.settings,
                 job: self.new_job(),
@@ -261,6 +267,7 @@ impl Engine {
                 level0_files: p.family.superversion.load().version.num_files(0),
                 entries: mems.iter().map(|m| m.len()).sum(),
                 payload_bytes: mems.iter().map(|m| m.data_bytes()).sum(),
+                joined_bytes: 0,
             };
             self.wait_until_told(&p.family);
             self.note_flush_begin(&note, &mems);
@@ -271,6 +278,7 @@ impl Engine {
                     return Err(e);
                 }
             };
+            note.joined_bytes = request.joined_bytes.get();
             let next_log = p.imm.last().map_or(0, |i| i.next_log);
             let mut edit = VersionEdit {
                 log_number: Some(next_log.max(give_up_below)),
@@ -462,6 +470,7 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewTable>
     let (file, sum) = engine.file_checksum().watch(file);
     let mut builder = {
         let mut o = engine.builder_options(family, settings, r.number, compression, oldest);
+        o.counters = engine.write_counters(r.creation);
         o.newest_key_time = now;
         match r.creation {
             // What a log held may be of any age, and RocksDB does not tell when the table was made.
@@ -484,6 +493,7 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewTable>
         meta.add(key, value);
         iter.next()?;
     }
+    r.joined_bytes.set(iter.dropped().joined_bytes);
     let verifies = c.options.flush_verify_memtable_count;
     if verifies {
         // Nobody knows what was read if a filter skipped entries.

@@ -23,6 +23,18 @@ pub(super) struct FlushNote<'a> {
     /// Entries, and bytes of keys and values, in its memtables.
     pub entries: u64,
     pub payload_bytes: u64,
+    /// Of these, bytes of entries that were read as part of others.
+    pub joined_bytes: u64,
+}
+
+/// Bytes of the lengths that RocksDB's memtables hold in front of keys and values, about.
+fn length_bytes(payload: u64, entries: u64) -> u64 {
+    let of_value = match payload.checked_div(entries).unwrap_or(0) {
+        ..128 => 1,
+        128..16384 => 2,
+        _ => 3,
+    };
+    entries * (1 + of_value)
 }
 
 impl Engine {
@@ -39,6 +51,16 @@ impl Engine {
             num_range_deletes: sum(MemTable::range_deletes),
             flush_reason: n.reason.name(),
         });
+        if let Some(s) = &self.c.statistics {
+            let memory = sum(|m| m.memory_usage() as u64);
+            s.record(Histogram::FlushMemtableMemoryBytes, memory);
+            if n.reason == FlushReason::WriteBufferFull {
+                s.record(Histogram::FlushWriteBufferFullMemtableMemoryBytes, memory);
+            }
+            let entries = n.entries + sum(MemTable::range_deletes);
+            let bytes = n.payload_bytes + length_bytes(n.payload_bytes, entries);
+            s.record(Histogram::FlushMemtableTotalDataSizeBytes, bytes);
+        }
         self.c.listeners.on_flush_begin(|| {
             let none = Arc::new(TableProperties::default());
             self.flush_info(n, (0, 0), none)
@@ -66,7 +88,12 @@ impl Engine {
         n.family.counters.add_flush(&job);
         if let Some(s) = &self.c.statistics {
             s.add(Ticker::FlushWriteBytes, job.written_bytes);
-            s.add(Ticker::MemtablePayloadBytesAtFlush, n.payload_bytes);
+            // As in RocksDB nothing is said of a table that holds more, in fragments of ranges.
+            let payload = n.payload_bytes.saturating_sub(n.joined_bytes);
+            if let Some(garbage) = payload.checked_sub(job.uncompressed_bytes) {
+                s.add(Ticker::MemtablePayloadBytesAtFlush, payload);
+                s.add(Ticker::MemtableGarbageBytesAtFlush, garbage);
+            }
             if n.reason == FlushReason::WriteBufferFull {
                 s.add(Ticker::FlushReasonWriteBufferFull, 1);
             }

@@ -203,6 +203,13 @@ impl LevelIter {
         false
     }
 
+    /// Tells the open table that somebody wants its entry.
+    pub fn note_wanted(&mut self, prefix: Option<PrefixSeek<'_>>) {
+        if let Some(table) = &mut self.current {
+            table.note_wanted(prefix);
+        }
+    }
+
     /// The file of the open table.
     pub fn path(&self) -> Option<&Path> {
         self.current.as_ref().map(|t| t.reader().path())

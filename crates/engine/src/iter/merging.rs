@@ -223,6 +223,14 @@ impl MergingIter {
         !self.heap.is_empty() && self.error.is_none()
     }
 
+    /// Tells the table that the entry comes from that somebody wants it.
+    #[cold]
+    pub fn note_wanted(&mut self, prefix: Option<PrefixSeek<'_>>) {
+        if let Some(&top) = self.heap.first() {
+            self.children[top as usize].source.note_wanted(prefix);
+        }
+    }
+
     #[inline]
     fn top(&self) -> &Source {
         &self.children[self.heap[0] as usize].source

@@ -40,6 +40,16 @@ fn next_in_memory(i: &mut MemTableIter) -> bool {
 }
 
 impl Source {
+    /// Tells the table that the entry comes from that somebody wants it.
+    #[cold]
+    pub fn note_wanted(&mut self, prefix: Option<PrefixSeek<'_>>) {
+        match self {
+            Self::Mem(_) => {}
+            Self::Table(i) => i.note_wanted(prefix),
+            Self::Level(i) => i.note_wanted(prefix),
+        }
+    }
+
     /// Whether it stands on an entry.
     #[inline]
     pub fn valid(&self) -> bool {

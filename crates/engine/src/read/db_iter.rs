@@ -103,9 +103,20 @@ pub(crate) struct Passed {
     pub operands: u64,
     /// Values made of merge operands.
     pub merges: u64,
+    /// Seeks in place of steps over many versions.
+    pub reseeks: u64,
 }
 
 impl DbIter {
+    /// Tells the table that the entry comes from that somebody wants it, where reads are counted; it may
+    /// have been `sought`.
+    #[cold]
+    pub(crate) fn note_wanted(&mut self, sought: Option<&[u8]>) {
+        let upper = self.parts.upper.as_deref();
+        let prefix = sought.and_then(|key| self.parts.view.prefix_seek(key, upper));
+        self.parts.inner.note_wanted(prefix);
+    }
+
     pub(crate) fn new(parts: DbIterParts) -> Self {
         Self {
             parts,
@@ -616,6 +627,7 @@ impl DbIter {
             }
             if hidden > self.parts.counting.reseek_after && self.parts.view.is_plain() {
                 hidden = 0;
+                self.passed.reseeks += 1;
                 if same {
                     // Past all versions of the key.
                     let key = std::mem::take(&mut self.key);

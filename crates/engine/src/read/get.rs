@@ -167,6 +167,21 @@ impl<'a> Lookup<'a> {
         self.visit_memtable(mem.find(self.key, self.snapshot), mem)
     }
 
+    /// As [`Self::in_memtable`]; whether an entry decided, and not only range tombstones.
+    pub(super) fn is_answered_in_memtable(&mut self, mem: &Arc<MemTable>) -> Result<bool> {
+        if let Some(list) = mem.range_tombstones() {
+            self.note_ranges(&list);
+        }
+        if mem.is_guarded() {
+            mem.check_search(self.key, self.snapshot)?;
+        }
+        let decided = self.visit_entries(mem.find(self.key, self.snapshot), mem)?;
+        if !decided {
+            self.end_place();
+        }
+        Ok(decided)
+    }
+
     /// Takes in the entries of a memtable, from the newest one on, behind its range tombstones.
     #[inline(always)]
     pub(super) fn visit_memtable(

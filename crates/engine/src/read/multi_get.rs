@@ -9,13 +9,13 @@
 //! Used by any thread; takes no lock.
 
 use super::get::{Lookup, ReadContext};
-use super::observed::Observer;
+use super::observed::{Observer, is_merge_failure};
 use crate::core::SuperVersion;
 use crate::version::{FileMeta, Level, RowCache};
 use spanlith_base::stats::{Histogram, Ticker};
 use spanlith_base::{Comparator, Error, ErrorKind, Pinned, Result, SequenceNumber};
 use spanlith_memtable::{EntryRef, MemTable};
-use spanlith_table::{TableGet, TableReader};
+use spanlith_table::{TableGet, TableReader, reads_of_thread};
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
@@ -101,6 +101,10 @@ struct Run<'k, 'a, 'o> {
     /// There is such a limit: as in RocksDB, a key under a range tombstone then has its answer only where an
     /// entry of it is found, or behind all places, so that it may be among those that the limit leaves out.
     waits: bool,
+    /// Where reads are counted: tables of the level `level_read` that were read from, and levels so far.
+    tables_read: u64,
+    level_read: usize,
+    levels_read: u64,
 }
 
 impl SuperVersion {
@@ -133,6 +137,9 @@ impl SuperVersion {
             value_bytes: 0,
             value_bytes_max: limits.value_bytes,
             waits: limits.value_bytes != u64::MAX,
+            tables_read: 0,
+            level_read: 0,
+            levels_read: 0,
         };
         let mut rest = &order[..];
         let mut stopped = Ok(());
@@ -200,6 +207,9 @@ impl<'k, 'a, 'o> Run<'k, 'a, 'o> {
         }
         self.open = between(&(0..batch.len()));
         let mut visited = self.visit_places();
+        if let Some(observer) = self.scope.observer {
+            self.count_levels(observer);
+        }
         // What no place decided is absent, or has operands without a base.
         for n in each(self.open) {
             if visited.is_err() {
@@ -262,11 +272,51 @@ impl<'k, 'a, 'o> Run<'k, 'a, 'o> {
             observer.met_operands(self.lookups[n].operands());
         }
         let answer = self.lookups[n].take_value(ctx, &sv.version);
-        if let Ok(Some(value)) = &answer {
-            self.found += 1;
-            self.value_bytes += value.len() as u64;
+        match &answer {
+            Ok(Some(value)) => {
+                self.found += 1;
+                self.value_bytes += value.len() as u64;
+            }
+            Ok(None) => {}
+            Err(e) => self.count_failure(e),
         }
         self.answer(n, answer);
+    }
+
+    /// Counts a table of the present level that was read from.
+    #[cold]
+    fn count_table(&mut self, observer: &Observer<'_>) {
+        if self.tables_read != 0 && self.level_read != self.level {
+            self.count_tables(observer);
+        }
+        self.level_read = self.level;
+        self.tables_read += 1;
+    }
+
+    /// Counts the tables of a level that were read from.
+    fn count_tables(&mut self, observer: &Observer<'_>) {
+        observer.record(Histogram::NumSstReadPerLevel, self.tables_read);
+        self.tables_read = 0;
+        self.levels_read += 1;
+    }
+
+    /// Counts the levels of a batch that were read from.
+    #[cold]
+    fn count_levels(&mut self, observer: &Observer<'_>) {
+        if self.tables_read != 0 {
+            self.count_tables(observer);
+        }
+        if self.levels_read != 0 {
+            let levels = std::mem::take(&mut self.levels_read);
+            observer.record(Histogram::NumLevelReadPerMultiget, levels);
+        }
+    }
+
+    #[cold]
+    fn count_failure(&self, e: &Error) {
+        if let Some(observer) = self.scope.observer.filter(|_| is_merge_failure(e)) {
+            observer.add(Ticker::NumberMergeFailures, 1);
+        }
     }
 
     /// Makes the answers of those keys that need no older place.
@@ -308,23 +358,26 @@ impl<'k, 'a, 'o> Run<'k, 'a, 'o> {
             }
         }
         mem.find_many(&keys[..len], self.scope.snapshot, &mut found);
+        let mut decided: Keys = 0;
         for (n, entry) in each(open).zip(found) {
             let lookup = &mut self.lookups[n];
             if let Some(list) = &ranges {
                 lookup.note_ranges(list);
             }
-            let visited = match self.waits {
-                true => lookup.visit_entries(entry, mem).map(|_| ()),
-                false => lookup.visit_memtable(entry, mem),
-            };
-            if let Err(e) = visited {
-                self.answer(n, Err(e));
+            match lookup.visit_entries(entry, mem) {
+                Ok(true) => decided |= 1 << n,
+                Ok(false) if !self.waits => lookup.end_place(),
+                Ok(false) => {}
+                Err(e) => self.answer(n, Err(e)),
             }
         }
         if let Some(observer) = self.scope.observer {
             observer.looked_into(mem, each(open).map(|n| mem.may_hold_key(self.key(n))));
-            let hits = each(open & self.open).filter(|&n| self.lookups[n].done());
-            observer.add(Ticker::MemtableHit, hits.count() as u64);
+            let done = each(open & self.open).filter(|&n| self.lookups[n].done());
+            let (done, hits) = (done.count() as u64, u64::from(decided.count_ones()));
+            observer.add(Ticker::MemtableHit, hits);
+            // As in RocksDB a range tombstone does not answer by itself.
+            observer.add(Ticker::MemtableMiss, done.saturating_sub(hits));
         }
         self.finish_done(open)
     }
@@ -351,6 +404,13 @@ impl<'k, 'a, 'o> Run<'k, 'a, 'o> {
 
     /// Level 0: each file, newest first, gets the keys in its range.
     fn visit_overlapping(&mut self, level: &Level) -> Result<()> {
+        if self.scope.observer.is_some() && self.scope.sv.asks_all_files() {
+            return level.files.iter().try_for_each(|file| {
+                let keys = self.open;
+                self.visit_file(keys, file)?;
+                self.end_place(keys)
+            });
+        }
         for (at, file) in level.files.iter().enumerate() {
             let begin = self.begin_within(level, at, 0..self.len);
             let end = self.end_within(level, at, begin);
@@ -424,8 +484,10 @@ impl<'k, 'a, 'o> Run<'k, 'a, 'o> {
                 return Ok(());
             }
         };
+        let mut reads = 0;
         if let Some(observer) = self.scope.observer {
             observer.record(Histogram::SstBatchSize, keys.count_ones().into());
+            reads = reads_of_thread();
         }
         if let Some(list) = file.tombstones.get() {
             self.met_ranges = true;
@@ -451,6 +513,11 @@ impl<'k, 'a, 'o> Run<'k, 'a, 'o> {
                 }
             },
         );
+        if let Some(observer) = self.scope.observer
+            && reads_of_thread() != reads
+        {
+            self.count_table(observer);
+        }
         for n in each(keys) {
             if self.gets[n].result.is_err() {
                 let result = std::mem::replace(&mut self.gets[n].result, Ok(()));

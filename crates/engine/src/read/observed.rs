@@ -9,10 +9,15 @@ use super::multi_get::{Answer, Outcome};
 use crate::core::{Engine, Family, SuperVersion};
 use spanlith_base::perf::{self, PerfCounter, PerfTime};
 use spanlith_base::stats::{Histogram, Statistics, Ticker};
-use spanlith_base::{Pinned, Result, SequenceNumber};
+use spanlith_base::{Error, Pinned, Result, SequenceNumber, SubCode};
 use spanlith_env::Clock;
 use spanlith_memtable::MemTable;
 use spanlith_table::TableReader;
+
+/// Whether a merge operator gave up.
+pub(crate) fn is_merge_failure(e: &Error) -> bool {
+    e.subcode() == Some(SubCode::MergeOperatorFailed)
+}
 
 /// Who measures.
 #[derive(Clone, Copy)]
@@ -108,6 +113,7 @@ impl Engine {
         } else {
             let timer = observer.time(PerfCounter::GetSnapshotTime);
             let sv = family.superversion.load_full();
+            self.count_superversion(&sv);
             let sv = self.in_tier(family, sv, options.read_tier);
             let snapshot = self.read_sequence(options);
             drop(timer);
@@ -116,6 +122,9 @@ impl Engine {
         };
         let timer = observer.time(PerfCounter::GetPostProcessTime);
         observer.add(Ticker::NumberKeysRead, 1);
+        if answer.as_ref().is_err_and(is_merge_failure) {
+            observer.add(Ticker::NumberMergeFailures, 1);
+        }
         let bytes = match &answer {
             Ok(Some(value)) => value.len() as u64,
             _ => 0,
@@ -153,23 +162,35 @@ impl SuperVersion {
         observer: &Observer<'_>,
     ) -> Result<Option<Pinned>> {
         let mut lookup = Lookup::new(key, snapshot, ctx.ignore_ranges);
+        let mut is_hit = false;
         for mem in std::iter::once(&self.mem).chain(&self.imm) {
             if mem.is_empty() || lookup.done() {
                 continue;
             }
             let _timer = observer.time(PerfCounter::GetFromMemtableTime);
             observer.looked_into(mem, std::iter::once(mem.may_hold_key(key)));
-            lookup.in_memtable(mem)?;
+            is_hit = lookup.is_answered_in_memtable(mem)?;
         }
-        if lookup.done() {
-            observer.add(Ticker::MemtableHit, 1);
-        } else {
+        // As in RocksDB a range tombstone does not answer by itself.
+        let answered = match is_hit {
+            true => Ticker::MemtableHit,
+            false => Ticker::MemtableMiss,
+        };
+        observer.add(answered, 1);
+        if !lookup.done() {
             let _timer = observer.time(PerfCounter::GetFromOutputFilesTime);
             self.tables_in_turn(&mut lookup, ctx, Some(observer))?;
-            observer.add(Ticker::MemtableMiss, 1);
         }
         observer.met_operands(lookup.operands());
         lookup.finish_value(ctx.merge_operator, ctx.blobs(&self.version))
+    }
+
+    /// Whether RocksDB asks all tables for a key, whatever their ranges: a few in level 0, and no others.
+    pub(super) fn asks_all_files(&self) -> bool {
+        match self.version.occupied() {
+            [(0, level)] => level.files.len() <= 3,
+            _ => false,
+        }
     }
 
     /// Asks the tables one after the other, or the cache of rows what they would say.
@@ -184,6 +205,8 @@ impl SuperVersion {
         let hash = TableReader::filter_hash(key);
         for &(n, ref level) in self.version.occupied() {
             let files: Vec<_> = match n {
+                // RocksDB looks at ranges of files only if there are many.
+                0 if observer.is_some() && self.asks_all_files() => level.files.iter().collect(),
                 0 => level.files_covering(key).collect(),
                 _ => level.files[level.find_covering(key)].iter().collect(),
             };

@@ -269,6 +269,7 @@ impl Engine {
         };
         let outcome = sv.multi_get(part.keys, sequence, &context, &limits, sink);
         if observed {
+            self.count_superversion(&part.family.superversion.load_full());
             self.count_multi_get(part.keys.len(), &outcome);
             self.record_since(began, Histogram::DbMultigetMicros);
         }

@@ -3,6 +3,7 @@
 use super::request::OpenRequest;
 use crate::core::{FamilyRequest, write_current};
 use crate::version::{VersionEdit, filenames};
+use spanlith_base::stats::Histogram;
 use spanlith_base::{Result, SequenceNumber};
 use spanlith_env::{Env, IoActivity};
 use spanlith_wal::LogWriter;
@@ -76,7 +77,14 @@ pub(super) fn create_database(
         record = edit.encode();
     }
     log.add_record(&record)?;
+    let clock = &env.clock;
+    let timed = request.statistics.as_ref().filter(|s| s.wants_times());
+    let timed = timed.map(|s| (s, clock.monotonic_nanos()));
     log.sync()?;
+    if let Some((s, began)) = timed {
+        let took = clock.monotonic_nanos().saturating_sub(began) / 1000;
+        s.record_time(Histogram::ManifestFileSyncMicros, took);
+    }
     log.close()?;
     env.fs.sync_dir(dir)?;
     write_current(env, dir, 1)

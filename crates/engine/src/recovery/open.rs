@@ -38,7 +38,9 @@ const NUMBERS_LEFT: u64 = 1 << 40;
 /// With RocksDB's status and text before the colon. The directory is as recoverable as before.
 pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
     let options = &request.options;
-    let io = request.resources.table_io(&request.env, options);
+    let statistics = request.statistics.clone();
+    let resources = &request.resources;
+    let io = resources.table_io(&request.env, options, statistics);
     let entered = enter(&request)?;
     let purge = Arc::new(PurgeQueue::new(
         io.clone(),

@@ -7,6 +7,7 @@ use crate::version::{FileMeta, parse_file_name};
 use spanlith_base::sync::{Condvar, Mutex};
 use spanlith_base::{Error, Result};
 use spanlith_env::JobClass;
+use spanlith_table::ReadActivity;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -39,6 +40,7 @@ struct Progress {
 impl Tasks {
     /// Opens tables until none is left, or one failed.
     fn work(&self) {
+        let _activity = ReadActivity::DbOpen.enter();
         while let Some(task) = self.list.get(self.next.fetch_add(1, Ordering::Relaxed)) {
             let cache = &task.family.cache;
             let result = cache.reader(&task.file).map(drop);
@@ -89,6 +91,7 @@ fn tasks(engine: &Engine) -> Vec<Task> {
 /// # Errors
 /// The first that a table failed to open with.
 pub(super) fn open_tables(engine: &Engine) -> Result<()> {
+    let _activity = ReadActivity::DbOpen.enter();
     let list = tasks(engine);
     let executor = &engine.c.env.executor;
     let threads = usize::try_from(engine.c.options.max_file_opening_threads).unwrap_or(1);
@@ -133,6 +136,7 @@ pub(super) fn open_tables_later(engine: &Arc<Engine>) {
             let Some(list) = weak.upgrade().map(|e| tasks(&e)) else {
                 return;
             };
+            let _activity = ReadActivity::DbOpen.enter();
             for task in list {
                 // Not held for longer than one table takes: the database may be closed meanwhile.
                 let Some(engine) = weak.upgrade().filter(|e| !e.stopping()) else {

@@ -20,6 +20,7 @@ use super::file_meta::{FileMeta, PurgeSink, debug_internal_key};
 use super::version::{Level, Version, newest_first_by_epoch, newest_first_by_seqno};
 use spanlith_base::{Comparator, Error, Result};
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 /// What edits change in one level.
@@ -178,7 +179,11 @@ impl VersionBuilder {
             return Ok(());
         };
         let meta = match self.deleted.remove(&number) {
-            Some(old) if old.to_new_file(level) == *file => old,
+            Some(old) if old.to_new_file(level) == *file => {
+                // Relaxed: a hint on its own.
+                old.last_level.store(level, Ordering::Relaxed);
+                old
+            }
             Some(old) => Arc::new(old.redescribe(file)),
             None => Arc::new(FileMeta::from_new_file(file, self.sink.clone())),
         };

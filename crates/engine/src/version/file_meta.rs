@@ -17,7 +17,7 @@ use super::edit::NewFile;
 use spanlith_base::range_del::{FragmentedTombstones, TruncatedTombstones};
 use spanlith_table::{Charge, TableReader};
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 /// In place of a weight that is not known yet.
@@ -51,8 +51,10 @@ pub struct FileStats {
 pub struct FileMeta {
     /// File number.
     pub number: u64,
-    /// Level it was in when it was described; a hint for how to open it.
+    /// Level it was in when it was described.
     pub level: u32,
+    /// Level it came to last; a hint for how to open it. Relaxed: it stands for itself.
+    pub last_level: AtomicU32,
     /// Index into the family's list of paths.
     pub path_id: u32,
     /// Size of the file in bytes.
@@ -126,6 +128,7 @@ impl FileMeta {
         Self {
             number: f.number,
             level: f.level,
+            last_level: AtomicU32::new(f.level),
             path_id: f.path_id,
             size: f.size,
             smallest: f.smallest,

@@ -3,6 +3,7 @@
 
 use super::{FileMeta, FilePaths, RowCache, TableIo};
 use spanlith_base::range_del::{FragmentedTombstones, RangeTombstone};
+use spanlith_base::stats::{Histogram, Ticker};
 use spanlith_base::{Error, Result};
 use spanlith_table::{CacheCharges, CacheRole, ReaderOptions, TableReader, charge};
 use std::ops::Deref;
@@ -120,6 +121,22 @@ impl TableCache {
     }
 
     fn open(&self, file: &FileMeta) -> Result<Arc<TableReader>> {
+        let counters = self.readers.counters.as_ref();
+        let counted = counters.and_then(|c| Some((c.statistics.as_ref()?, &c.clock)));
+        let Some((statistics, clock)) = counted else {
+            return self.open_uncounted(file);
+        };
+        let began = statistics.wants_times().then(|| clock.monotonic_nanos());
+        let opened = self.open_uncounted(file)?;
+        statistics.add(Ticker::NoFileOpens, 1);
+        if let Some(began) = began {
+            let took = clock.monotonic_nanos().saturating_sub(began) / 1000;
+            statistics.record_time(Histogram::TableOpenIoMicros, took);
+        }
+        Ok(opened)
+    }
+
+    fn open_uncounted(&self, file: &FileMeta) -> Result<Arc<TableReader>> {
         let path = self.paths.table(file.number, file.path_id);
         let handle = self.io.open_table(&path)?;
         if handle.size() != file.size {
@@ -138,7 +155,7 @@ impl TableCache {
                 largest_seqno: file.largest_seqno,
                 stripped_timestamps: !file.user_defined_timestamps_persisted,
                 file_number: file.number,
-                level: i32::try_from(file.level).unwrap_or(ANY_LEVEL),
+                level: i32::try_from(file.last_level.load(Ordering::Relaxed)).unwrap_or(ANY_LEVEL),
                 cache_id,
                 // Relaxed: an option on its own.
                 block_protection_bytes: self.block_protection_bytes.load(Ordering::Relaxed),

@@ -11,6 +11,7 @@
 //! Threads: any.
 
 use spanlith_base::Result;
+use spanlith_base::stats::Statistics;
 use spanlith_cache::{Cache, CacheKey, Policy, Priority};
 use spanlith_env::{
     Access, FileSystem, IoActivity, IoPriority, OpenHow, PacedFile, RandomAccessFile, RateLimiter,
@@ -45,6 +46,8 @@ pub struct TableIoOptions {
     pub strict_bytes_per_sync: bool,
     /// Limits flushes and compactions, if there is one.
     pub rate_limiter: Option<Arc<RateLimiter>>,
+    /// Counts what the limiter is asked for.
+    pub statistics: Option<Arc<Statistics>>,
 }
 
 impl Default for TableIoOptions {
@@ -58,6 +61,7 @@ impl Default for TableIoOptions {
             bytes_per_sync: 0,
             strict_bytes_per_sync: false,
             rate_limiter: None,
+            statistics: None,
         }
     }
 }
@@ -69,6 +73,7 @@ pub struct TableIo {
     direct_writes: bool,
     advise_random: bool,
     rate_limiter: Option<Arc<RateLimiter>>,
+    statistics: Option<Arc<Statistics>>,
     /// Relaxed, as all numbers here: they stand for themselves.
     bytes_per_sync: AtomicU64,
     strict_bytes_per_sync: AtomicBool,
@@ -109,6 +114,7 @@ impl TableIo {
             direct_writes: o.direct_writes,
             advise_random: o.advise_random,
             rate_limiter: o.rate_limiter,
+            statistics: o.statistics,
             bytes_per_sync: AtomicU64::new(o.bytes_per_sync),
             strict_bytes_per_sync: AtomicBool::new(o.strict_bytes_per_sync),
             max_open_files: AtomicI32::new(o.max_open_files),
@@ -227,6 +233,7 @@ impl TableIo {
             _ => IoPriority::Low,
         };
         let limiter = self.rate_limiter.clone().map(|l| (l, priority));
-        Ok(Box::new(PacedFile::new(file, limiter, pace)))
+        let file = PacedFile::new(file, limiter, pace).counted(self.statistics.clone());
+        Ok(Box::new(file))
     }
 }

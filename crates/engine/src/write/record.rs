@@ -4,6 +4,7 @@
 
 use crate::core::{Engine, LeaderState, Payload, Request};
 use spanlith_base::keys::ValueType;
+use spanlith_base::stats::Histogram;
 use spanlith_base::sync::Group;
 use spanlith_base::{Error, Result, SequenceNumber};
 use spanlith_wal::{BATCH_HEADER_SIZE, LogWriter};
@@ -88,7 +89,9 @@ impl Engine {
         }
         let clock = &self.c.env.clock;
         let began = clock.monotonic_nanos();
+        let timed = self.timed();
         self.sync_logs(leader)?;
+        self.record_since(timed, Histogram::WalFileSyncMicros);
         let took = clock.monotonic_nanos() - began;
         leader.sync_nanos = (leader.sync_nanos * 7 + took) / 8;
         leader.sync_group = group.len();

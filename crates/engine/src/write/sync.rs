@@ -23,6 +23,9 @@ impl Engine {
             synced.push((first.log_number(), first.len()));
             old.remove(0);
         }
+        if let Some(s) = self.c.statistics.as_ref().filter(|_| !synced.is_empty()) {
+            s.add(Ticker::WalSynced, 1);
+        }
         self.track_synced_logs(&synced)
     }
 

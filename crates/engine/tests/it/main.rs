@@ -12,6 +12,7 @@ mod compaction;
 mod concurrency;
 mod core_options;
 mod counted;
+mod counted_jobs;
 mod damage;
 mod disk;
 mod disorder;

@@ -291,7 +291,11 @@ impl TableReader {
         let Some(handle) = self.meta(RANGE_DELETIONS) else {
             return Ok(Vec::new());
         };
-        let block = self.read(handle, BlockKind::RangeDeletion, true)?;
+        let block = self.read_meta(
+            handle,
+            BlockKind::RangeDeletion,
+            &self.late_opening_params(),
+        )?;
         self.parse_tombstones(&block)
             .map_err(|e| self.at(e, handle))
     }

@@ -155,7 +155,8 @@ impl TableReader {
             }
         }
         if params.is_counted && !params.skip_filters {
-            self.count_filtered(keys.iter().filter(|k| k.is_wanted).map(|k| k.passes));
+            let wanted = keys.iter().filter(|k| k.is_wanted);
+            self.count_filtered(wanted.map(|k| (k.user_key, k.passes)));
         }
         keys.iter().any(|key| key.passes)
     }

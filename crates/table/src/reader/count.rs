@@ -4,12 +4,15 @@
 //! not taken.
 
 use super::TableReader;
+use super::filter::FilterPlace;
+use crate::activity::ReadActivity;
 use crate::block::Block;
-use crate::format::{BlockHandle, BlockKind, Compression};
-use crate::options::{ReadActivity, ReadParams};
+use crate::format::{BlockHandle, BlockKind, Compression, TRAILER_LEN};
+use crate::options::ReadParams;
 use spanlith_base::perf::{self, LevelCounter, PerfCounter, PerfTime};
 use spanlith_base::stats::{Histogram, Statistics, Ticker};
 use spanlith_base::{Result, SequenceNumber};
+use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -45,6 +48,16 @@ impl CachedKind {
             ],
         }
     }
+}
+
+thread_local! {
+    /// Counted reads of files by the calling thread.
+    static READS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// How many counted reads of files the calling thread has made.
+pub fn reads_of_thread() -> u64 {
+    READS.get()
 }
 
 impl TableReader {
@@ -106,15 +119,35 @@ impl TableReader {
         }
     }
 
-    /// Counts a block of index or filter that was read into the cache.
-    #[cold]
-    pub(super) fn count_meta(&self, kind: CachedKind, block: &Block, params: &ReadParams) {
-        let stored = match kind {
-            CachedKind::Filter => BlockKind::Filter,
-            _ => BlockKind::Index,
-        };
-        self.count_read(stored, block.bytes().len() as u64);
-        self.count_fill(kind, block, params);
+    /// Counts what opening reads from here on, if somebody wants that, beginning with the footer.
+    pub(super) fn begin_opening(&mut self) {
+        if self.statistics().is_none() && !perf::is_on() {
+            return;
+        }
+        let activity = ReadActivity::current();
+        self.opening = Some(activity);
+        let footer = usize::try_from(self.file_size - self.footer.offset).unwrap_or(0);
+        let params = self.opening_params(true);
+        self.count_file_read(&params, footer, self.moment());
+    }
+
+    /// How blocks are read while the table is opened.
+    pub(super) fn opening_params(&self, verify: bool) -> ReadParams {
+        ReadParams {
+            verify_checksums: verify,
+            is_counted: self.opening.is_some(),
+            activity: self.opening.unwrap_or_default(),
+            ..ReadParams::default()
+        }
+    }
+
+    /// How blocks are read that belong to opening although it is over.
+    pub(super) fn late_opening_params(&self) -> ReadParams {
+        ReadParams {
+            is_counted: self.statistics().is_some() || perf::is_on(),
+            activity: ReadActivity::current(),
+            ..ReadParams::default()
+        }
     }
 
     /// The moment, in nanoseconds, if times are wanted of what a counted read does.
@@ -138,20 +171,19 @@ impl TableReader {
         Some(now)
     }
 
-    /// Counts a read of the file that began at [`Self::moment`], if that was one.
+    /// Counts a read of the file, of `bytes`, that began at [`Self::moment`], if that was one.
     #[cold]
-    pub(crate) fn count_file_read(&self, params: &ReadParams, began: Option<u64>) -> Option<u64> {
+    pub(crate) fn count_file_read(
+        &self,
+        params: &ReadParams,
+        bytes: usize,
+        began: Option<u64>,
+    ) -> Option<u64> {
+        self.count_file_bytes(bytes);
         let now = self.count_time(PerfCounter::BlockReadTime, began)?;
         let micros = now.saturating_sub(began?) / 1000;
         if let Some(s) = self.statistics() {
             s.record_time(Histogram::SstReadMicros, micros);
-            s.record_time(
-                match params.activity {
-                    ReadActivity::Compaction => Histogram::ReadBlockCompactionMicros,
-                    _ => Histogram::ReadBlockGetMicros,
-                },
-                micros,
-            );
             if let Some(histogram) = params.activity.histogram() {
                 s.record_time(histogram, micros);
             }
@@ -160,6 +192,95 @@ impl TableReader {
             d.record(micros);
         }
         Some(now)
+    }
+
+    /// Counts a read of the file, of `bytes`, by level.
+    fn count_file_bytes(&self, bytes: usize) {
+        READS.set(READS.get() + 1);
+        if let Some(s) = self.statistics() {
+            let (count, sum) = match self.is_in_last_level() {
+                true => (Ticker::LastLevelReadCount, Ticker::LastLevelReadBytes),
+                false => (Ticker::NonLastLevelReadCount, Ticker::NonLastLevelReadBytes),
+            };
+            s.add(count, 1);
+            s.add(sum, bytes as u64);
+        }
+    }
+
+    /// Counts reads of the file that were made together.
+    #[cold]
+    pub(super) fn count_file_batch(
+        &self,
+        params: &ReadParams,
+        read: &[Result<usize>],
+        began: Option<u64>,
+    ) {
+        let mut sizes = read.iter().filter_map(|n| n.as_ref().ok().copied());
+        self.count_file_read(params, sizes.next().unwrap_or(0), began);
+        // They took one call.
+        sizes.for_each(|bytes| self.count_file_bytes(bytes));
+    }
+
+    /// Records that a block came from the file which was asked for at `began`, the moment being `now`.
+    #[cold]
+    pub(crate) fn count_block_read(
+        &self,
+        kind: BlockKind,
+        params: &ReadParams,
+        (began, now): (Option<u64>, Option<u64>),
+    ) {
+        let histogram = match (kind, params.activity) {
+            (BlockKind::MetaIndex | BlockKind::Properties, _)
+            | (BlockKind::Data, ReadActivity::MultiGet) => return,
+            (BlockKind::Data, ReadActivity::Compaction) => Histogram::ReadBlockCompactionMicros,
+            _ => Histogram::ReadBlockGetMicros,
+        };
+        if let Some(((began, now), s)) = began.zip(now).zip(self.statistics()) {
+            s.record_time(histogram, now.saturating_sub(began) / 1000);
+        }
+    }
+
+    /// Counts what became of the stored bytes of a block: `out` bytes.
+    #[cold]
+    pub(crate) fn count_unpacked(
+        &self,
+        (kind, verify): (BlockKind, bool),
+        stored: &[u8],
+        out: usize,
+        began: Option<u64>,
+    ) {
+        let contents = stored.len().saturating_sub(TRAILER_LEN);
+        let codec = stored.get(contents).copied().filter(|&codec| codec != 0);
+        if codec.is_some() {
+            perf::add(PerfCounter::BlockDecompressCount, 1);
+        }
+        let Some(s) = self.statistics() else {
+            return;
+        };
+        // As in RocksDB, which verifies properties apart from others.
+        if verify && kind != BlockKind::Properties {
+            s.add(Ticker::BlockChecksumComputeCount, 1);
+        }
+        let Some(codec) = codec else {
+            return;
+        };
+        // All codecs but Snappy have the size in front, which RocksDB takes off before it counts.
+        let head = match codec {
+            1 => 0,
+            _ => stored.iter().take_while(|&&byte| byte & 0x80 != 0).count() + 1,
+        };
+        s.add(Ticker::NumberBlockDecompressed, 1);
+        s.add(
+            Ticker::BytesDecompressedFrom,
+            contents.saturating_sub(head) as u64,
+        );
+        s.add(Ticker::BytesDecompressedTo, out as u64);
+        if let Some((began, counters)) = began.zip(self.options.counters.as_ref())
+            && s.wants_detailed_times()
+        {
+            let took = counters.clock.monotonic_nanos().saturating_sub(began);
+            s.record_time(Histogram::DecompressionTimesNanos, took);
+        }
     }
 
     /// The processor time of the calling thread, in nanoseconds, if it is wanted.
@@ -215,9 +336,12 @@ impl TableReader {
         let (began, cpu_began) = (self.moment(), self.cpu_moment());
         let stored = self.stored(handle)?;
         self.count_cpu(cpu_began);
-        let read = self.count_file_read(params, began);
+        let read = self.count_file_read(params, stored.len(), began);
+        self.count_block_read(kind, params, (began, read));
+        if kind == BlockKind::Data && params.activity == ReadActivity::MultiGet {
+            self.count_batch(1);
+        }
         self.count_read(kind, stored.len() as u64);
-        let bytes = stored.len() as u64;
         // Apart from the codec, so that both are timed.
         if read.is_some() && verify {
             self.contents(&stored, handle, kind, true)?;
@@ -226,38 +350,35 @@ impl TableReader {
             true => self.count_time(PerfCounter::BlockChecksumTime, read),
             false => read,
         };
-        let (out, codec) = self.unpacked(stored, handle, kind, verify && read.is_none())?;
-        if codec != Compression::None {
-            self.count_time(PerfCounter::BlockDecompressTime, verified);
+        let (contents, codec) = self.contents(&stored, handle, kind, verify && read.is_none())?;
+        if codec == Compression::None {
+            let len = contents.len();
+            self.count_unpacked((kind, verify), &stored, len, None);
+            let mut stored = stored;
+            stored.truncate(len);
+            return Ok(stored);
         }
-        if let Some(s) = self.statistics() {
-            if verify {
-                s.add(Ticker::BlockChecksumComputeCount, 1);
-            }
-            if codec != Compression::None {
-                s.add(Ticker::NumberBlockDecompressed, 1);
-                s.add(Ticker::BytesDecompressedFrom, bytes);
-                s.add(Ticker::BytesDecompressedTo, out.len() as u64);
-            }
-        }
-        if codec != Compression::None {
-            perf::add(PerfCounter::BlockDecompressCount, 1);
-        }
+        let mut out = Vec::new();
+        self.unpack(&stored, handle, kind, false, &mut out)?;
+        self.count_time(PerfCounter::BlockDecompressTime, verified);
+        self.count_unpacked((kind, verify), &stored, out.len(), verified);
         Ok(out)
     }
 
     /// Counts what the filter said of keys: whether it let them pass.
     #[cold]
-    pub(super) fn count_filtered(&self, passes: impl Iterator<Item = bool>) {
+    pub(super) fn count_filtered<'k>(&self, keys: impl Iterator<Item = (&'k [u8], bool)>) {
         let (prefixes, asked) = self.filter_asks();
         if !asked {
             return;
         }
-        let [mut useful, mut positive] = [0, 0];
-        for passes in passes {
+        let [mut useful, mut positive, mut outside] = [0, 0, 0];
+        for (key, passes) in keys {
             *(if passes { &mut positive } else { &mut useful }) += 1;
+            outside += u64::from(prefixes && !self.has_prefix(key));
         }
-        perf::add(PerfCounter::BloomSstHitCount, positive);
+        // As in RocksDB the filter has not seen keys without a prefix, and tickers do not tell.
+        perf::add(PerfCounter::BloomSstHitCount, positive - outside);
         perf::add(PerfCounter::BloomSstMissCount, useful);
         if !prefixes {
             self.add_at_level(LevelCounter::BloomFilterUseful, useful);
@@ -280,6 +401,64 @@ impl TableReader {
         for (ticker, n) in both {
             s.add(ticker, n);
         }
+    }
+
+    /// Counts what the filter said of the prefix of a seek.
+    #[cold]
+    pub(super) fn count_prefix_seek(&self, passes: bool) {
+        if matches!(self.filter, FilterPlace::Absent) {
+            return;
+        }
+        perf::add(
+            match passes {
+                true => PerfCounter::BloomSstHitCount,
+                false => PerfCounter::BloomSstMissCount,
+            },
+            1,
+        );
+        if let Some(s) = self.statistics() {
+            let ticker = match (passes, self.is_in_last_level()) {
+                (true, true) => Ticker::LastLevelSeekFilterMatch,
+                (true, false) => Ticker::NonLastLevelSeekFilterMatch,
+                (false, true) => Ticker::LastLevelSeekFiltered,
+                (false, false) => Ticker::NonLastLevelSeekFiltered,
+            };
+            s.add(ticker, 1);
+        }
+    }
+
+    /// Counts a seek that came to a data block.
+    pub(crate) fn count_seek_data(&self) {
+        if let Some(s) = self.statistics() {
+            s.add(
+                match self.is_in_last_level() {
+                    true => Ticker::LastLevelSeekData,
+                    false => Ticker::NonLastLevelSeekData,
+                },
+                1,
+            );
+        }
+    }
+
+    /// Counts a seek to a data block of which an entry was wanted, and for which the filter was asked or
+    /// not.
+    pub(crate) fn count_seek_wanted(&self, is_filtered: bool) {
+        if let Some(s) = self.statistics() {
+            s.add(
+                match (is_filtered, self.is_in_last_level()) {
+                    (true, true) => Ticker::LastLevelSeekDataUsefulFilterMatch,
+                    (true, false) => Ticker::NonLastLevelSeekDataUsefulFilterMatch,
+                    (false, true) => Ticker::LastLevelSeekDataUsefulNoFilter,
+                    (false, false) => Ticker::NonLastLevelSeekDataUsefulNoFilter,
+                },
+                1,
+            );
+        }
+    }
+
+    /// Whether the table was opened as one of the deepest level.
+    fn is_in_last_level(&self) -> bool {
+        self.options.level + 1 == self.options.levels
     }
 
     /// Counts a key that the filter let pass and that is there.
@@ -312,7 +491,7 @@ impl TableReader {
         F: FnMut(u64, &[u8], &Arc<Block>) -> ControlFlow<()>,
     {
         if !params.skip_filters {
-            self.count_filtered(std::iter::once(passes));
+            self.count_filtered(std::iter::once((user_key, passes)));
         }
         if !passes {
             return Ok(());

@@ -12,6 +12,7 @@ use crate::block::Block;
 use crate::block::protection::changed;
 use crate::format::{BlockHandle, BlockKind, Compression, TRAILER_LEN};
 use crate::options::ReadParams;
+use spanlith_base::stats::{Statistics, Ticker};
 use spanlith_base::{Error, ErrorKind, Result};
 use spanlith_cache::{CacheKey, Priority};
 use spanlith_env::{IoDirection, IoPriority, RateLimiter, ReadRequest};
@@ -69,7 +70,9 @@ impl TableReader {
     pub(crate) fn pace(&self, params: &ReadParams, bytes: u64) {
         if let (Some(priority), Some(limiter)) = (params.rate_priority, &self.options.rate_limiter)
         {
-            pace(limiter, priority, bytes);
+            let counters = self.options.counters.as_ref();
+            let statistics = counters.and_then(|c| c.statistics.as_deref());
+            pace(limiter, priority, bytes, statistics);
         }
     }
 
@@ -138,6 +141,35 @@ impl TableReader {
         kind: BlockKind,
         verify: bool,
     ) -> Result<Vec<u8>> {
+        match self.opening {
+            None => self.read_plain(handle, kind, verify),
+            Some(activity) => {
+                let params = ReadParams {
+                    verify_checksums: verify,
+                    is_counted: true,
+                    activity,
+                    ..ReadParams::default()
+                };
+                self.read_counted(handle, kind, &params)
+            }
+        }
+    }
+
+    /// As [`Self::read`], counted if the read is.
+    pub(super) fn read_meta(
+        &self,
+        handle: BlockHandle,
+        kind: BlockKind,
+        params: &ReadParams,
+    ) -> Result<Vec<u8>> {
+        match params.is_counted {
+            true => self.read_counted(handle, kind, params),
+            false => self.read(handle, kind, params.verify_checksums),
+        }
+    }
+
+    /// As [`Self::read`], never counted.
+    fn read_plain(&self, handle: BlockHandle, kind: BlockKind, verify: bool) -> Result<Vec<u8>> {
         let stored = self.stored(handle)?;
         Ok(self.unpacked(stored, handle, kind, verify)?.0)
     }
@@ -285,7 +317,7 @@ impl TableReader {
         let read: Vec<Result<usize>> = requests.into_iter().map(|r| r.result).collect();
         if params.is_counted {
             self.count_batch(read.len());
-            self.count_file_read(params, began);
+            self.count_file_batch(params, &read, began);
         }
         let mut read = read.into_iter();
         let mut blocks = Vec::with_capacity(handles.len());
@@ -294,6 +326,14 @@ impl TableReader {
                 stored.truncate(read.next().unwrap_or(Ok(0))?);
                 if params.is_counted {
                     self.count_read(BlockKind::Data, stored.len() as u64);
+                }
+                if params.is_counted {
+                    let began = self.moment();
+                    let mut bytes = Vec::new();
+                    self.unpack(&stored, handle, BlockKind::Data, verify, &mut bytes)?;
+                    let how = (BlockKind::Data, verify);
+                    self.count_unpacked(how, &stored, bytes.len(), began);
+                    return self.made_data_block(bytes, handle, params);
                 }
                 let bytes = self.unpacked(stored, handle, BlockKind::Data, verify)?.0;
                 self.made_data_block(bytes, handle, params)
@@ -314,7 +354,7 @@ impl TableReader {
         let bytes = if params.is_counted {
             self.read_counted(handle, BlockKind::Data, params)?
         } else {
-            self.read(handle, BlockKind::Data, params.verify_checksums)?
+            self.read_plain(handle, BlockKind::Data, params.verify_checksums)?
         };
         self.made_data_block(bytes, handle, params)
     }
@@ -364,7 +404,7 @@ impl TableReader {
 
 /// Waits until the limiter lets `bytes` pass, in parts of what it grants at once.
 #[cold]
-fn pace(limiter: &RateLimiter, priority: IoPriority, bytes: u64) {
+fn pace(limiter: &RateLimiter, priority: IoPriority, bytes: u64, statistics: Option<&Statistics>) {
     if !limiter.limits(IoDirection::Read) {
         return;
     }
@@ -372,6 +412,10 @@ fn pace(limiter: &RateLimiter, priority: IoPriority, bytes: u64) {
     let mut left = bytes;
     while left > 0 {
         let part = left.min(burst);
+        if let Some(s) = statistics {
+            s.add(Ticker::RateLimiterBytesRead, part);
+            s.add(Ticker::RateLimiterRequestsRead, 1);
+        }
         limiter.request(part, priority, IoDirection::Read);
         left -= part;
     }

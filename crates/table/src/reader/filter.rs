@@ -110,15 +110,32 @@ impl TableReader {
     /// Whether the filter lets prefix seeks for `seek.key` pass: false only if no key of the table
     /// at or behind it has its prefix. True whenever the filter has no answer.
     pub fn prefix_may_match(&self, seek: PrefixSeek<'_>, params: &ReadParams) -> bool {
-        let Some(prefixes) = self.prefixes.as_ref().filter(|_| !params.skip_filters) else {
+        let Some(prefix) = self.prefix_to_ask(seek, params) else {
             return true;
         };
-        let Some(prefix) = prefixes.extractor.prefix(seek.key) else {
-            return true;
-        };
-        if (seek.needs_bound || !prefixes.is_current) && !self.is_bounded(prefixes, prefix, seek) {
-            return true;
+        let passes = self.prefix_passes(seek, prefix, params);
+        if params.is_counted {
+            self.count_prefix_seek(passes);
         }
+        passes
+    }
+
+    /// The prefix for which the filter is asked; `None` if it has no answer.
+    #[inline]
+    pub(crate) fn prefix_to_ask<'a>(
+        &self,
+        seek: PrefixSeek<'a>,
+        params: &ReadParams,
+    ) -> Option<&'a [u8]> {
+        let prefixes = self.prefixes.as_ref().filter(|_| !params.skip_filters)?;
+        let prefix = prefixes.extractor.prefix(seek.key)?;
+        let is_free = !seek.needs_bound && prefixes.is_current;
+        (is_free || self.is_bounded(prefixes, prefix, seek)).then_some(prefix)
+    }
+
+    /// What the filter says of a prefix.
+    #[inline]
+    fn prefix_passes(&self, seek: PrefixSeek<'_>, prefix: &[u8], params: &ReadParams) -> bool {
         let tag = seek_tag(MAX_SEQUENCE);
         match &self.filter {
             FilterPlace::Absent => true,
@@ -155,6 +172,13 @@ impl TableReader {
         matches!(self.options.comparator, Comparator::Bytewise)
             && prefixes.extractor.full_length() == Some(prefix.len())
             && is_successor(prefix, bound)
+    }
+
+    /// Whether the extractor finds a prefix of a user key.
+    pub(super) fn has_prefix(&self, user_key: &[u8]) -> bool {
+        let bare = self.options.comparator.strip_timestamp(user_key);
+        let prefixes = self.prefixes.as_ref();
+        prefixes.is_some_and(|p| p.extractor.prefix(bare).is_some())
     }
 
     /// Whether a prefix extractor and a filter with prefixes are there to be asked.
@@ -265,12 +289,11 @@ impl TableReader {
             return Ok(block);
         }
         self.may_read(params)?;
-        let verify = params.verify_checksums;
-        let block = self.load_index(handle, self.top_form(), BlockKind::Filter, verify)?;
+        let block = self.load_index(handle, self.top_form(), BlockKind::Filter, params)?;
         let block = Arc::new(block);
         self.insert_meta(handle, &block)?;
         if params.is_counted {
-            self.count_meta(CachedKind::Filter, &block, params);
+            self.count_fill(CachedKind::Filter, &block, params);
         }
         Ok(block)
     }
@@ -312,14 +335,14 @@ impl TableReader {
             return None;
         }
         let began = params.is_counted.then(|| self.moment()).flatten();
-        let bytes = self.read(handle, BlockKind::Filter, params.verify_checksums);
+        let bytes = self.read_meta(handle, BlockKind::Filter, params);
         let block = self.guarded(Block::raw_as(CacheRole::FilterBlock, bytes.ok()?), handle);
         let block = Arc::new(block);
         // A full cache only means that the filter is read again.
         let _ = self.insert_meta(handle, &block);
         if params.is_counted {
             self.count_time(PerfCounter::ReadFilterBlockNanos, began);
-            self.count_meta(CachedKind::Filter, &block, params);
+            self.count_fill(CachedKind::Filter, &block, params);
         }
         Some(block)
     }
@@ -385,7 +408,8 @@ impl TableReader {
         let mut partitions = Vec::new();
         if !top_in_cache {
             let form = self.top_form();
-            let block = self.load_index(top_handle, form, BlockKind::Filter, verify);
+            let params = self.opening_params(verify);
+            let block = self.load_index(top_handle, form, BlockKind::Filter, &params);
             let block = block.ok()?;
             if !in_cache {
                 for handle in block.index()?.handles() {
@@ -427,7 +451,8 @@ impl TableReader {
         let Some(handle) = self.meta(PARTITIONED_FILTER_NAME).filter(|h| h.size > 0) else {
             return Ok(None);
         };
-        self.load_index(handle, self.top_form(), BlockKind::Filter, true)
+        let params = self.opening_params(true);
+        self.load_index(handle, self.top_form(), BlockKind::Filter, &params)
             .map(Some)
     }
 }

@@ -159,7 +159,8 @@ impl TableReader {
             blocks.extend(read(handle).filter(|_| all));
         } else if let Some(handle) = self.meta(PARTITIONED_FILTER_NAME).filter(|h| h.size > 0) {
             let form = self.top_form();
-            if let Ok(top) = self.load_index(handle, form, BlockKind::Filter, verify) {
+            let params = self.opening_params(verify);
+            if let Ok(top) = self.load_index(handle, form, BlockKind::Filter, &params) {
                 if let Some(partitions) = top.index().filter(|_| all) {
                     blocks.extend(partitions.handles().filter_map(read));
                 }

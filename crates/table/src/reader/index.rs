@@ -95,9 +95,9 @@ impl TableReader {
         handle: BlockHandle,
         form: IndexForm,
         kind: BlockKind,
-        verify: bool,
+        params: &ReadParams,
     ) -> Result<Block> {
-        let bytes = self.read(handle, kind, verify)?;
+        let bytes = self.read_meta(handle, kind, params)?;
         let limit = self.footer.offset;
         let table = IndexTable::parse(&bytes, form, limit, &self.options.comparator)
             .map_err(|e| self.at(e, handle))?;
@@ -148,12 +148,12 @@ impl TableReader {
         }
         self.may_read(params)?;
         let began = params.is_counted.then(|| self.moment()).flatten();
-        let (form, verify) = (self.index_shape.form, params.verify_checksums);
-        let block = Arc::new(self.load_index(handle, form, BlockKind::Index, verify)?);
+        let form = self.index_shape.form;
+        let block = Arc::new(self.load_index(handle, form, BlockKind::Index, params)?);
         self.insert_meta(handle, &block)?;
         if params.is_counted {
             self.count_time(PerfCounter::ReadIndexBlockNanos, began);
-            self.count_meta(CachedKind::Index, &block, params);
+            self.count_fill(CachedKind::Index, &block, params);
         }
         Ok(block)
     }
@@ -205,14 +205,11 @@ impl TableReader {
         &self,
         verify: bool,
     ) -> Result<Vec<(BlockHandle, Arc<Block>)>> {
-        let params = ReadParams {
-            verify_checksums: verify,
-            ..ReadParams::default()
-        };
+        let params = self.opening_params(verify);
         let top = self.index(&params)?;
         let form = self.index_shape.form;
         let load = |handle: BlockHandle| {
-            let block = self.load_index(handle, form, BlockKind::Index, verify)?;
+            let block = self.load_index(handle, form, BlockKind::Index, &params)?;
             Ok((handle, Arc::new(block)))
         };
         top.handles().map(load).collect()

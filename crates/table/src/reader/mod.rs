@@ -22,6 +22,7 @@ mod open;
 mod verify;
 
 use crate::Charge;
+use crate::activity::ReadActivity;
 use crate::block::Block;
 use crate::block::entry::bad_entry;
 use crate::block::seek::Lookup;
@@ -46,6 +47,7 @@ use adapt::Adaptation;
 pub use adapt::RangeTombstone;
 pub use anchors::KeyAnchor;
 pub use batch::TableGet;
+pub use count::reads_of_thread;
 pub use filter::PrefixSeek;
 pub use verify::{TableDump, VisitEntry};
 
@@ -78,6 +80,8 @@ pub struct TableReader {
     cache_id: u64,
     /// Microseconds that reads of the file took; `None` if nobody counts.
     read_micros: Option<Box<Distribution>>,
+    /// Set while it is opened, if somebody counts: what for.
+    opening: Option<ReadActivity>,
     /// Its memory in the block cache, if that is charged.
     _charge: Option<Charge>,
 }
@@ -152,7 +156,7 @@ impl TableReader {
             }
         };
         if params.is_counted {
-            self.count_filtered(std::iter::once(passes));
+            self.count_filtered(std::iter::once((user_key, passes)));
         }
         passes
     }

@@ -16,7 +16,7 @@ use crate::format::{
     BlockHandle, BlockKind, Compression, CompressionType, Decompressor, Dictionary, Footer,
 };
 use crate::index::{IndexForm, IndexType};
-use crate::options::{ReadParams, ReaderOptions};
+use crate::options::ReaderOptions;
 use crate::properties::TableProperties;
 use crate::{CacheRole, charge};
 use spanlith_base::timestamp::name_without_timestamps;
@@ -119,6 +119,7 @@ impl TableReader {
                 .as_ref()
                 .and_then(|c| c.statistics.as_ref())
                 .map(|_| Box::default()),
+            opening: None,
             cache_id: match (options.cache_id, &options.cache) {
                 (Some(id), _) => id,
                 (None, Some(cache)) => cache.new_id(),
@@ -127,6 +128,7 @@ impl TableReader {
             _charge: None,
             options,
         };
+        reader.begin_opening();
         reader.load().map_err(|e| e.with_path(file.path()))?;
         let role = CacheRole::BlockBasedTableReader;
         let charge = charge(
@@ -136,6 +138,7 @@ impl TableReader {
         );
         reader._charge = charge.map_err(|e| e.with_path(file.path()))?;
         reader.file = file;
+        reader.opening = None;
         Ok(Arc::new(reader))
     }
 
@@ -294,14 +297,11 @@ impl TableReader {
         let top_in_cache = in_cache && !o.pin_top_level_index_and_filter;
         let two_levels = self.has_two_levels();
         if if two_levels { top_in_cache } else { in_cache } {
-            let params = ReadParams {
-                verify_checksums: verify,
-                ..ReadParams::default()
-            };
-            self.shared_index(&params)?;
+            self.shared_index(&self.opening_params(verify))?;
         } else {
             let (handle, form) = (self.index_handle, self.index_shape.form);
-            let index = Arc::new(self.load_index(handle, form, BlockKind::Index, verify)?);
+            let params = self.opening_params(verify);
+            let index = Arc::new(self.load_index(handle, form, BlockKind::Index, &params)?);
             match &mut self.guard {
                 Some(guard) => guard.hold(handle, index),
                 None => self.index = Some(index),

@@ -66,6 +66,7 @@ fn each_equation_names_what_does_not_match() {
         filtered: 4,
         folded: 5,
         cancelled: 6,
+        ..Dropped::default()
     };
     assert!(dropped.check(30, 9).is_ok());
     assert!(dropped.check(30, 8).is_err());

@@ -47,6 +47,7 @@ impl CompactionIter {
         let mut base: Option<(ValueType, Own, Pinned)> = None;
         // A range tombstone ends the history, and itself stays in the output.
         let mut ended = false;
+        let mut is_first = true;
         while self.on_foldable() {
             let tag = keys::tag(self.input.key());
             let seqno = keys::tag_sequence(tag);
@@ -72,6 +73,9 @@ impl CompactionIter {
             }
             match ValueType::from_byte(keys::tag_type(tag)) {
                 Some(ValueType::Merge) => {
+                    if !std::mem::take(&mut is_first) {
+                        self.note_joined();
+                    }
                     match self.filter_operand(seqno, self.input.value_pinned()) {
                         Ok(Some(operand)) => {
                             operands.push(operand);
@@ -97,6 +101,7 @@ impl CompactionIter {
                     | ValueType::SingleDeletion),
                 ) => {
                     base = Some((k, self.own(seqno), self.input.value_pinned()));
+                    self.note_joined();
                     self.step();
                     break;
                 }

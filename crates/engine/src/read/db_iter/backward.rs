@@ -95,6 +95,7 @@ impl DbIter {
     /// oldest that its value depends on.
     #[cold]
     fn reseek_to_base(&mut self) {
+        self.passed.reseeks += 1;
         let tag = keys::seek_tag(self.parts.snapshot);
         self.parts.view.target(&mut self.seek_key, &self.key, tag);
         self.parts.inner.reseek(&self.seek_key);

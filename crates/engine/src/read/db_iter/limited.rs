@@ -156,6 +156,7 @@ impl DbIter {
             }
             if run > self.parts.counting.reseek_after && !sought {
                 (run, sought) = (0, true);
+                self.passed.reseeks += 1;
                 let bare = self.parts.comparator.strip_timestamp(&self.key);
                 match skipping {
                     true => self.parts.view.oldest(&mut self.seek_key, bare),

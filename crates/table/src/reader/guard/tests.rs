@@ -136,7 +136,8 @@ fn fresh_index(reader: &TableReader) -> Block {
         true => reader.top_form(),
         false => reader.index_shape.form,
     };
-    let block = reader.load_index(reader.index_handle, form, BlockKind::Index, true);
+    let params = ReadParams::default();
+    let block = reader.load_index(reader.index_handle, form, BlockKind::Index, &params);
     block.unwrap()
 }
 
