@@ -23,6 +23,18 @@ fn public(condition: StallCondition) -> WriteStall {
     }
 }
 
+/// When it goes, flushes of all families may begin.
+struct Told<'a>(&'a Engine);
+
+impl Drop for Told<'_> {
+    fn drop(&mut self) {
+        for f in self.0.state.lock().families.values_mut() {
+            f.seal_untold = false;
+        }
+        self.0.changed.notify_all();
+    }
+}
+
 impl Engine {
     /// Takes note of a family's stall condition after it was computed anew.
     pub(super) fn note_stall(&self, f: &FamilyState, previous: StallCondition) {
@@ -83,13 +95,12 @@ impl Engine {
         if sealed.is_empty() {
             return;
         }
+        // A listener that panics must not hold flushes back for ever.
+        let told = Told(self);
         for info in sealed {
             self.c.listeners.on_memtable_sealed(|| info);
         }
-        for f in self.state.lock().families.values_mut() {
-            f.seal_untold = false;
-        }
-        self.changed.notify_all();
+        drop(told);
     }
 
     /// Waits until listeners know of all sealed memtables of a family. With a manual executor jobs
