@@ -60,7 +60,7 @@ pub use options::{
 pub use properties::TableProperties;
 pub use reader::{
     KeyAnchor, PrefixSeek, RangeTombstone, TableDump, TableGet, TableReader, VisitEntry,
-    reads_of_thread,
+    prefix_ends_at, reads_of_thread,
 };
 
 /// The cache of blocks in their uncompressed form, with the search arrays beside the bytes.

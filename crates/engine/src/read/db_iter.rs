@@ -375,7 +375,7 @@ impl DbIter {
             let tag = keys::seek_tag(self.parts.snapshot);
             self.parts.view.target(&mut self.seek_key, from, tag);
             let view = &self.parts.view;
-            let comes_back = view.comes_back(from).filter(|_| !seek.needs_bound);
+            let comes_back = view.awaits(&self.parts.comparator, seek);
             self.parts
                 .inner
                 .seek_prefix(&self.seek_key, seek, &view.params, comes_back);

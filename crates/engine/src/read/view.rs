@@ -9,7 +9,7 @@ use spanlith_base::keys::{self, MAX_SEQUENCE};
 use spanlith_base::slice_transform::SliceTransform;
 use spanlith_base::timestamp::put_padded;
 use spanlith_base::{Comparator, Error, Result};
-use spanlith_table::{PrefixSeek, ReadParams};
+use spanlith_table::{PrefixSeek, ReadParams, prefix_ends_at};
 
 /// Whether and how a version counts.
 pub(crate) struct Seen {
@@ -167,6 +167,20 @@ impl View {
         let extractor = self.extractor.as_ref()?;
         (self.is_ordered && !self.stays_in_prefix && extractor.prefix(key).is_some())
             .then_some(extractor)
+    }
+
+    /// As [`Self::comes_back`], for what a seek leaves out; `None` also if its bound ends the iterator with
+    /// the prefix.
+    pub(crate) fn awaits(
+        &self,
+        comparator: &Comparator,
+        seek: PrefixSeek<'_>,
+    ) -> Option<&SliceTransform> {
+        let extractor = self.comes_back(seek.key).filter(|_| !seek.needs_bound)?;
+        let prefix = extractor.prefix(seek.key)?;
+        let bound = seek.upper_bound;
+        let is_over = bound.is_some_and(|b| prefix_ends_at(extractor, comparator, prefix, b));
+        (!is_over).then_some(extractor)
     }
 
     /// Whether a key lies outside the prefix to stay in.

@@ -116,9 +116,24 @@ fn tables_left_out_come_back_behind_the_prefix() {
         options.total_order = true;
         options
     };
-    let (mut plain, mut all) = (cf.cursor(ReadOptions::default()), cf.cursor(total()));
-    for _ in 0..2000 {
+    for round in 0..2000 {
         let target = [b'a' + rng.below(13) as u8, b'0' + rng.below(10) as u8];
+        // With no bound, within the prefix, at its end, or anywhere.
+        let (mut within, mut all) = (ReadOptions::default(), total());
+        let bound = match round % 4 {
+            0 => None,
+            1 => Some(vec![target[0], b'9']),
+            2 => Some(vec![target[0] + 1]),
+            _ => Some(vec![
+                target[0] + rng.below(4) as u8,
+                b'0' + rng.below(10) as u8,
+            ]),
+        };
+        if let Some(bound) = bound {
+            within = within.upper(bound.clone());
+            all = all.upper(bound);
+        }
+        let (mut plain, mut all) = (cf.cursor(within), cf.cursor(all));
         plain.seek(&target).unwrap();
         all.seek(&target).unwrap();
         for _ in 0..rng.below(20) {
@@ -166,6 +181,14 @@ fn a_plain_seek_asks_the_filters() {
     assert_eq!(read, 1, "data blocks read");
     assert!(cursor.next().unwrap());
     assert_eq!((cursor.key(), cursor.value()), (&b"z1"[..], &b"c1"[..]));
+    // An absent prefix, with a bound in it or at its end: nothing can come behind it.
+    perf::reset();
+    for bound in ["b9", "c"] {
+        let mut cursor = cf.cursor(ReadOptions::default().upper(bound));
+        assert!(!cursor.seek(b"b1").unwrap());
+    }
+    assert_eq!(perf::value(PerfCounter::BlockReadCount), 0);
+    assert_eq!(perf::value(PerfCounter::BlockCacheHitCount), 0);
     perf::set_level(1);
 }
 

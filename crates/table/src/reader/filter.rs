@@ -86,6 +86,23 @@ pub struct PrefixSeek<'a> {
     pub needs_bound: bool,
 }
 
+/// Whether nothing in front of `bound`, at or behind a key with the prefix, has another prefix. Requires:
+/// an order in which all keys with a prefix lie together.
+pub fn prefix_ends_at(
+    extractor: &SliceTransform,
+    comparator: &Comparator,
+    prefix: &[u8],
+    bound: &[u8],
+) -> bool {
+    if extractor.prefix(bound) == Some(prefix) {
+        return true;
+    }
+    // Or it is the first key behind all of the prefix.
+    matches!(comparator, Comparator::Bytewise)
+        && extractor.full_length() == Some(prefix.len())
+        && is_successor(prefix, bound)
+}
+
 impl FilterPlace {
     /// Bytes of memory with the reader.
     pub(super) fn memory_usage(&self) -> usize {
@@ -162,16 +179,10 @@ impl TableReader {
 
     /// Whether the upper bound keeps a seek within the prefix of its key.
     fn is_bounded(&self, prefixes: &Prefixes, prefix: &[u8], seek: PrefixSeek<'_>) -> bool {
-        let Some(bound) = seek.upper_bound else {
-            return false;
-        };
-        if prefixes.extractor.prefix(bound) == Some(prefix) {
-            return true;
-        }
-        // Or it is the first key behind all of the prefix.
-        matches!(self.options.comparator, Comparator::Bytewise)
-            && prefixes.extractor.full_length() == Some(prefix.len())
-            && is_successor(prefix, bound)
+        let bound = seek.upper_bound;
+        bound.is_some_and(|b| {
+            prefix_ends_at(&prefixes.extractor, &self.options.comparator, prefix, b)
+        })
     }
 
     /// Whether the extractor finds a prefix of a user key.

@@ -48,7 +48,7 @@ pub use adapt::RangeTombstone;
 pub use anchors::KeyAnchor;
 pub use batch::TableGet;
 pub use count::reads_of_thread;
-pub use filter::PrefixSeek;
+pub use filter::{PrefixSeek, prefix_ends_at};
 pub use verify::{TableDump, VisitEntry};
 
 /// An open table.

@@ -37,7 +37,7 @@ impl Db {
 
     /// An integer property summed up over all families; `None` if it is unknown.
     pub fn aggregated_int_property(&self, name: &str) -> Option<u64> {
-        self.engine().aggregated_int_property(name)
+        self.engine().aggregated_int_property(without_digits(name))
     }
 
     /// A property of the default family as names and values.
@@ -49,16 +49,31 @@ impl Db {
 impl Cf {
     /// An integer property by RocksDB's name (`rocksdb.…`).
     pub fn int_property(&self, name: &str) -> Option<u64> {
-        self.db.engine().int_property(&self.family, name)
+        self.db
+            .engine()
+            .int_property(&self.family, without_digits(name))
     }
 
     /// A property by RocksDB's name, as text.
     pub fn property(&self, name: &str) -> Option<String> {
-        self.db.engine().property(&self.family, name)
+        self.db
+            .engine()
+            .property(&self.family, without_digits(name))
     }
 
     /// A property as names and values; `None` if it has no such form.
     pub fn map_property(&self, name: &str) -> Option<BTreeMap<String, String>> {
-        self.db.engine().map_property(&self.family, name)
+        self.db
+            .engine()
+            .map_property(&self.family, without_digits(name))
+    }
+}
+
+/// The name without the digits it ends with, unless they say which level or temperature is meant: RocksDB
+/// takes digits behind any name for an argument, and most properties have none.
+fn without_digits(name: &str) -> &str {
+    match name.strip_prefix("rocksdb.").and_then(texts::split_number) {
+        Some(_) => name,
+        None => name.trim_end_matches(|c: char| c.is_ascii_digit()),
     }
 }

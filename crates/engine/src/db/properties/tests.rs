@@ -59,3 +59,29 @@ fn a_row_of_the_table_has_rocksdbs_columns() {
          0.0       0.0\n"
     );
 }
+
+/// As RocksDB 11.8.1 answers.
+#[test]
+fn digits_behind_a_name_count_only_where_they_say_a_level() {
+    for (name, asked) in [
+        ("rocksdb.estimate-num-keys5", "rocksdb.estimate-num-keys"),
+        ("rocksdb.stats", "rocksdb.stats"),
+        (
+            "rocksdb.num-files-at-level00",
+            "rocksdb.num-files-at-level00",
+        ),
+        ("rocksdb.num-files-at-level", "rocksdb.num-files-at-level"),
+        (
+            "rocksdb.aggregated-table-properties3",
+            "rocksdb.aggregated-table-properties",
+        ),
+        (
+            "rocksdb.aggregated-table-properties-at-level3",
+            "rocksdb.aggregated-table-properties-at-level3",
+        ),
+        ("rocksdb.num-snapshots1a", "rocksdb.num-snapshots1a"),
+        ("12", ""),
+    ] {
+        assert_eq!(super::without_digits(name), asked);
+    }
+}

@@ -75,7 +75,7 @@ impl Engine {
 
 /// The stem of a name with a number behind it, and the number; `None` for the number if digits are
 /// missing or too many.
-fn split_number(name: &str) -> Option<(&str, Option<u32>)> {
+pub(super) fn split_number(name: &str) -> Option<(&str, Option<u32>)> {
     const STEMS: [&str; 4] = [
         "num-files-at-level",
         "compression-ratio-at-level",
