@@ -26,7 +26,7 @@ PLANTS = [
     ("tombstones are dropped above older entries", ENGINE + "compaction/iterator.rs",
      "if self.seen_by_all(seqno) && self.nothing_below() {", "if self.seen_by_all(seqno) {"),
     ("version edits are not synced", ENGINE + "core/manifest.rs",
-     ".and_then(|()| writer.sync())", ""),
+     "let synced = writer.sync();", "let synced: Result<()> = Ok(());"),
     ("iterators return the upper bound", ENGINE + "read/db_iter.rs",
      "compare_without_timestamp(user, true, upper, false)\n                    .is_ge()",
      "compare_without_timestamp(user, true, upper, false)\n                    .is_gt()"),
@@ -86,14 +86,14 @@ PLANTS = [
     ("a failed sync of the log is taken for a success", ENGINE + "write/sync.rs",
      "        log.sync()?;\n", "        let _ = log.sync();\n"),
     ("a failed sync of the MANIFEST is taken for a success", ENGINE + "core/manifest.rs",
-     ".and_then(|()| writer.sync())", ".map(|()| {\n                let _ = writer.sync();\n            })"),
+     "let synced = writer.sync();", "let _ = writer.sync();\n                let synced: Result<()> = Ok(());"),
     ("a table is used although its sync failed", "crates/table/src/builder.rs",
      # A file whose sync failed is not closed either without an error.
-     "        self.out.file.sync()?;\n        self.out.file.close()?;\n",
-     "        let _ = self.out.file.sync();\n        let _ = self.out.file.close();\n"),
+     "        self.out.sync()?;\n        self.out.file.close()?;\n",
+     "        let _ = self.out.sync();\n        let _ = self.out.file.close();\n"),
     ("a table is used although its end could not be written", "crates/table/src/builder.rs",
-     "        self.out.flush()?;\n        self.out.file.sync()?;\n        self.out.file.close()?;\n",
-     "        let _ = self.out.flush();\n        let _ = self.out.file.sync();\n"
+     "        self.out.flush()?;\n        self.out.sync()?;\n        self.out.file.close()?;\n",
+     "        let _ = self.out.flush();\n        let _ = self.out.sync();\n"
      "        let _ = self.out.file.close();\n"),
     ("the directory of outputs is not synced if that fails", ENGINE + "compaction/job.rs",
      "failed = self.c.env.fs.sync_dir(dir).err();", "let _ = self.c.env.fs.sync_dir(dir);"),
@@ -171,9 +171,9 @@ SWITCHES = [
     (28, "crates/table/src/format/trailer.rs", "            if stored != computed && ",
      "            if stored != computed && !(ON && matches!(kind, BlockKind::Filter)) && "),
     (32, "crates/table/src/builder.rs",
-     "        self.out.flush()?;\n        self.out.file.sync()?;\n        self.out.file.close()?;\n",
+     "        self.out.flush()?;\n        self.out.sync()?;\n        self.out.file.close()?;\n",
      "        if ON {\n            let _ = self.out.flush();\n        } else {\n            self.out.flush()?;\n        }\n"
-     "        let ended = self.out.file.sync().and_then(|()| self.out.file.close());\n"
+     "        let ended = self.out.sync().and_then(|()| self.out.file.close());\n"
      "        if !ON {\n            ended?;\n        }\n"),
     (31, "crates/table/src/builder.rs", "            ended?;\n",
      "            let _ = ON || ended.map(|()| false)?;\n"),
