@@ -428,12 +428,8 @@ impl TableBuilder {
         };
         let verify = self.options.table.verify_compression;
         let counters = self.options.counters.as_ref();
-        let began = counters.and_then(WriteCounters::detailed_moment);
-        let packed = compressor.pack(raw, verify)?;
-        if let Some(counters) = counters {
-            let packed = packed.map(<[u8]>::len);
-            counters.packed(self.options.compression, raw.len(), packed, began);
-        }
+        let codec = self.options.compression;
+        let packed = WriteCounters::pack(counters, codec, compressor, (raw, verify))?;
         let handle = match packed {
             Some(packed) => {
                 self.compressed_any = true;
@@ -493,12 +489,8 @@ impl TableBuilder {
             };
             let verify = self.options.table.verify_compression;
             let counters = self.options.counters.as_ref();
-            let began = counters.and_then(WriteCounters::detailed_moment);
-            let packed = compressor.pack(&block.raw, verify)?;
-            if let Some(counters) = counters {
-                let packed = packed.map(<[u8]>::len);
-                counters.packed(self.options.compression, block.raw.len(), packed, began);
-            }
+            let codec = self.options.compression;
+            let packed = WriteCounters::pack(counters, codec, compressor, (&block.raw, verify))?;
             let handle = match packed {
                 Some(packed) => {
                     self.compressed_any = true;
@@ -670,12 +662,13 @@ impl TableBuilder {
                 }
                 return self.out.put(block, 0);
             }
-            let began = counters.and_then(WriteCounters::detailed_moment);
-            let packed = self.compressor.pack(block, t.verify_compression)?;
-            if let Some(counters) = counters {
-                let packed = packed.map(<[u8]>::len);
-                counters.packed(self.options.compression, block.len(), packed, began);
-            }
+            let codec = self.options.compression;
+            let packed = WriteCounters::pack(
+                counters,
+                codec,
+                &mut self.compressor,
+                (block, t.verify_compression),
+            )?;
             match packed {
                 Some(packed) => {
                     self.compressed_any = true;

@@ -1,6 +1,7 @@
 //! Counts what writing a table costs, for statistics. Who writes without them pays a branch per block.
 
-use crate::format::Compression;
+use crate::format::{Compression, Compressor};
+use spanlith_base::Result;
 use spanlith_base::stats::{Histogram, Statistics, Ticker};
 use spanlith_env::Clock;
 use std::sync::Arc;
@@ -35,7 +36,7 @@ impl WriteCounters {
     }
 
     /// The moment, in nanoseconds, if times of details are wanted.
-    pub(crate) fn detailed_moment(&self) -> Option<u64> {
+    fn detailed_moment(&self) -> Option<u64> {
         let wanted = self.statistics.wants_detailed_times();
         wanted.then(|| self.clock.monotonic_nanos())
     }
@@ -50,14 +51,23 @@ impl WriteCounters {
         }
     }
 
-    /// Counts a block of `raw` bytes that went to the file as `packed` bytes of `codec`, or as it is.
-    pub(crate) fn packed(
-        &self,
+    /// What a compressor of `codec` makes of a block, counted if anybody does; see [`Compressor::pack`].
+    pub(crate) fn pack<'c>(
+        counters: Option<&Self>,
         codec: Compression,
-        raw: usize,
-        packed: Option<usize>,
-        began: Option<u64>,
-    ) {
+        compressor: &'c mut Compressor,
+        (raw, verify): (&[u8], bool),
+    ) -> Result<Option<&'c [u8]>> {
+        let began = counters.and_then(Self::detailed_moment);
+        let packed = compressor.pack(raw, verify)?;
+        if let Some(counters) = counters {
+            counters.packed(codec, raw.len(), packed.map(<[u8]>::len), began);
+        }
+        Ok(packed)
+    }
+
+    /// Counts a block of `raw` bytes that went to the file as `packed` bytes of `codec`, or as it is.
+    fn packed(&self, codec: Compression, raw: usize, packed: Option<usize>, began: Option<u64>) {
         let s = &self.statistics;
         if codec == Compression::None {
             return self.bypassed(raw);

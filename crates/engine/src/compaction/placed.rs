@@ -116,11 +116,12 @@ impl<'a> Placed<'a> {
         self.each().map(|o| o.stored).sum()
     }
 
-    /// The finished tables.
+    /// Range tombstones that hide nothing any more and were not written.
     pub(super) fn dropped_ranges(&self) -> u64 {
         self.each().map(|o| o.dropped_ranges).sum()
     }
 
+    /// The finished tables.
     pub(super) fn files(&self) -> impl Iterator<Item = &NewFile> {
         self.each().flat_map(|o| &o.done)
     }

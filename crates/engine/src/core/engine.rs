@@ -1,7 +1,6 @@
 //! The shared state of an open database.
 
 use super::ManifestExtent;
-use super::news::News;
 use super::purge::PurgeQueue;
 use super::seqno_times::SeqnoTimes;
 use super::spare::SpareMemory;
@@ -13,7 +12,7 @@ use super::{
     DbCounters, Family, FamilySet, ManifestState, Request, Resources, SnapshotList, StatsHistory,
 };
 use crate::info_log::InfoLog;
-use crate::listener::Listeners;
+use crate::listener::{Listeners, WriteStallInfo};
 use crate::options::{DbOptions, EvidenceOptions};
 use crate::version::TableIo;
 use spanlith_base::perf::PerfCounter;
@@ -104,8 +103,8 @@ pub(crate) struct Engine {
     pub has_timestamps: AtomicBool,
     /// Set when close began; long jobs look at it.
     pub stopping: AtomicBool,
-    /// What listeners are to be told once locks are released.
-    pub news: Mutex<Vec<News>>,
+    /// What listeners are to be told once locks are released: families whose writes are treated differently.
+    pub news: Mutex<Vec<WriteStallInfo>>,
     /// Counters at regular times.
     pub history: Mutex<StatsHistory>,
     pub manifest_number: AtomicU64,

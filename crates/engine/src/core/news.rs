@@ -9,12 +9,6 @@ use crate::info_log::events::TableFileDeletion;
 use crate::listener::{MemtableInfo, TableFileDeletionInfo, WriteStall, WriteStallInfo};
 use crate::version::{FileChecksum, filenames};
 
-/// Something to tell.
-pub(crate) enum News {
-    /// Writes of a family are treated differently.
-    Stall(WriteStallInfo),
-}
-
 fn public(condition: StallCondition) -> WriteStall {
     match condition {
         StallCondition::Normal => WriteStall::Normal,
@@ -64,11 +58,11 @@ impl Engine {
             )),
         }
         if !self.c.listeners.is_empty() {
-            self.news.lock().push(News::Stall(WriteStallInfo {
+            self.news.lock().push(WriteStallInfo {
                 cf_name: name.clone(),
                 current,
                 previous,
-            }));
+            });
         }
     }
 
@@ -122,10 +116,8 @@ impl Engine {
             return;
         }
         let news = std::mem::take(&mut *self.news.lock());
-        for one in news {
-            match one {
-                News::Stall(info) => listeners.on_stall_conditions_changed(|| info),
-            }
+        for info in news {
+            listeners.on_stall_conditions_changed(|| info);
         }
     }
 

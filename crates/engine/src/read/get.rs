@@ -156,8 +156,9 @@ impl<'a> Lookup<'a> {
         }
     }
 
+    /// Asks a memtable; whether an entry decided, and not only range tombstones.
     #[inline]
-    pub(super) fn in_memtable(&mut self, mem: &Arc<MemTable>) -> Result<()> {
+    pub(super) fn in_memtable(&mut self, mem: &Arc<MemTable>) -> Result<bool> {
         if let Some(list) = mem.range_tombstones() {
             self.note_ranges(&list);
         }
@@ -167,32 +168,18 @@ impl<'a> Lookup<'a> {
         self.visit_memtable(mem.find(self.key, self.snapshot), mem)
     }
 
-    /// As [`Self::in_memtable`]; whether an entry decided, and not only range tombstones.
-    pub(super) fn is_answered_in_memtable(&mut self, mem: &Arc<MemTable>) -> Result<bool> {
-        if let Some(list) = mem.range_tombstones() {
-            self.note_ranges(&list);
-        }
-        if mem.is_guarded() {
-            mem.check_search(self.key, self.snapshot)?;
-        }
-        let decided = self.visit_entries(mem.find(self.key, self.snapshot), mem)?;
-        if !decided {
-            self.end_place();
-        }
-        Ok(decided)
-    }
-
     /// Takes in the entries of a memtable, from the newest one on, behind its range tombstones.
     #[inline(always)]
     pub(super) fn visit_memtable(
         &mut self,
         entry: Option<EntryRef<'_>>,
         mem: &Arc<MemTable>,
-    ) -> Result<()> {
-        if !self.visit_entries(entry, mem)? {
+    ) -> Result<bool> {
+        let decided = self.visit_entries(entry, mem)?;
+        if !decided {
             self.end_place();
         }
-        Ok(())
+        Ok(decided)
     }
 
     /// As [`Self::visit_memtable`], but without the end of the place; true when older entries do not matter.

@@ -169,7 +169,7 @@ impl SuperVersion {
             }
             let _timer = observer.time(PerfCounter::GetFromMemtableTime);
             observer.looked_into(mem, std::iter::once(mem.may_hold_key(key)));
-            is_hit = lookup.is_answered_in_memtable(mem)?;
+            is_hit = lookup.in_memtable(mem)?;
         }
         // As in RocksDB a range tombstone does not answer by itself.
         let answered = match is_hit {
