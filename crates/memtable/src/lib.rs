@@ -27,4 +27,4 @@ mod tree;
 pub use bloom::BloomOptions;
 pub use memtable::{Entry, MemTable, MemTableOptions};
 pub use protection::Protection;
-pub use tree::{EntryRef, MemTableIter};
+pub use tree::{EntryRef, Loader, MemTableIter};

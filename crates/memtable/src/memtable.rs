@@ -120,10 +120,16 @@ impl MemTable {
     /// If key or value have 4 GiB or more.
     #[inline]
     pub fn add(&self, seqno: SequenceNumber, kind: ValueType, key: &[u8], value: &[u8]) -> bool {
+        self.tree_for(key).insert(seqno, kind, key, value)
+    }
+
+    /// The tree, for an entry of `key`, which the filter is told of.
+    #[inline]
+    pub(crate) fn tree_for(&self, key: &[u8]) -> &Tree {
         if let Some(bloom) = &self.bloom {
             bloom.add(key);
         }
-        self.tree.insert(seqno, kind, key, value)
+        &self.tree
     }
 
     /// Adds several entries, as [`Self::add`] does one by one but faster. An entry whose key and

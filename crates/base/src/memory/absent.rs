@@ -1,6 +1,7 @@
 //! Without regions: callers turn to the allocator.
 
 use std::ptr::NonNull;
+use std::time::Duration;
 
 /// Bytes of a region.
 pub const REGION_BYTES: usize = 2 << 20;
@@ -31,10 +32,7 @@ impl Region {
 }
 
 /// Nothing is kept.
-pub fn release_spare() {}
-
-/// Nothing is kept.
-pub fn release_spare_unless_taken(_time: std::time::Duration) -> bool {
+pub fn tend_spare(_offered_after: Duration, _released_after: Duration) -> bool {
     true
 }
 

@@ -34,4 +34,4 @@ use absent as slab;
 
 pub use held::HeldBytes;
 pub use prefetch::prefetch;
-pub use region::{REGION_BYTES, Region, release_spare, release_spare_unless_taken};
+pub use region::{REGION_BYTES, Region, tend_spare};

@@ -2,8 +2,9 @@
 //!
 //! A region that was asked for whole and is given back stays mapped for the next taker, up to
 //! [`KEPT_MAX`]: whoever takes it finds its pages there, without a fault and without their being
-//! cleared. The system is told that it may take the pages of kept regions when it needs them
-//! (`MADV_FREE`), so that they do not add to what a limit on memory has to hold.
+//! cleared. When nobody takes any for a while, the system is first told that it may take the pages of kept
+//! regions when it needs them (`MADV_FREE`), so that they do not add to what a limit on memory has to hold,
+//! and then given them ([`tend_spare`]).
 //!
 //! Contents of a region are whatever its last owner left, or zeros: initialised in any case.
 #![expect(unsafe_code, reason = "maps and unmaps memory")]
@@ -27,6 +28,8 @@ pub struct Region {
     is_whole: bool,
     /// Its pages come as single ones, and whoever took it asks for them.
     lacks_pages: bool,
+    /// It is kept, and the system may take its pages.
+    is_offered: bool,
 }
 
 // SAFETY: A region is plain memory with one owner.
@@ -143,6 +146,16 @@ impl Region {
         let _ = (at, bytes);
     }
 
+    /// Lets the system take its pages while nobody uses it. They may become zeros from now on.
+    fn offer(&mut self) {
+        #[cfg(target_os = "linux")]
+        // SAFETY: A kept region: the owner gave the contents up.
+        unsafe {
+            libc::madvise(self.base.as_ptr().cast(), REGION_BYTES, libc::MADV_FREE);
+        }
+        self.is_offered = true;
+    }
+
     /// Gives it to the system, now.
     fn unmap(self) {
         let base = self.base;
@@ -160,14 +173,8 @@ impl Drop for Region {
             is_whole: self.is_whole,
             // Most of them are there.
             lacks_pages: false,
+            is_offered: false,
         };
-        if self.is_whole {
-            #[cfg(target_os = "linux")]
-            // SAFETY: The owner gave the contents up; they may become zeros from now on.
-            unsafe {
-                libc::madvise(self.base.as_ptr().cast(), REGION_BYTES, libc::MADV_FREE);
-            }
-        }
         let surplus = with(|kept| {
             let (list, most) = if mine.is_whole {
                 (&mut kept.whole, KEPT_MAX)
@@ -186,8 +193,8 @@ impl Drop for Region {
     }
 }
 
-/// Gives the regions that nobody uses to the system: for when a database was closed.
-pub fn release_spare() {
+/// Gives the regions that nobody uses to the system.
+fn release_spare() {
     let (whole, plain) = with(|kept| {
         (
             std::mem::take(&mut kept.whole),
@@ -197,14 +204,23 @@ pub fn release_spare() {
     whole.into_iter().chain(plain).for_each(Region::unmap);
 }
 
-/// [`release_spare`], unless a whole region was taken within `time`: whoever fills regions will want more.
-/// Says whether that was done.
-pub fn release_spare_unless_taken(time: Duration) -> bool {
-    let is_wanted = with(|kept| kept.taken.is_some_and(|at| at.elapsed() < time));
-    if !is_wanted {
+/// Looks after the regions that nobody uses: whoever fills regions will want more, so nothing is done until
+/// no whole one was taken for `offered_after`; then the system may take their pages, and after
+/// `released_after` it gets them. Says whether none is left.
+pub fn tend_spare(offered_after: Duration, released_after: Duration) -> bool {
+    let idle = with(|kept| kept.taken.map_or(Duration::MAX, |at| at.elapsed()));
+    if idle >= released_after {
         release_spare();
+        return true;
     }
-    !is_wanted
+    if idle >= offered_after {
+        // One after the other: nobody waits for the lock longer than for one.
+        while with(|kept| {
+            let next = kept.whole.iter_mut().find(|region| !region.is_offered);
+            next.map(Region::offer).is_some()
+        }) {}
+    }
+    false
 }
 
 /// CPU time of this thread: other than the time of the day, it does not count waits for a core.
@@ -231,6 +247,7 @@ fn map() -> Option<Region> {
             base,
             is_whole: false,
             lacks_pages: false,
+            is_offered: false,
         });
     }
     // SAFETY: Made just above and unused.
@@ -252,6 +269,7 @@ fn map() -> Option<Region> {
             base,
             is_whole: false,
             lacks_pages: false,
+            is_offered: false,
         })
     }
 }
@@ -299,11 +317,27 @@ mod tests {
 
     #[test]
     fn spare_regions_go_when_nobody_takes_any() {
+        const HOUR: Duration = Duration::from_secs(3600);
+        let offered = |most| {
+            with(|kept| {
+                let all = kept.whole.iter();
+                all.filter(|r| r.is_offered).count() >= kept.whole.len().min(most)
+            })
+        };
         drop(Region::whole());
-        assert!(!release_spare_unless_taken(Duration::from_secs(3600)));
+        assert!(!tend_spare(HOUR, 2 * HOUR));
         // Other tests of this process take regions, too.
         let begin = Instant::now();
-        while !release_spare_unless_taken(Duration::from_millis(1)) {
+        loop {
+            assert!(begin.elapsed() < Duration::from_secs(60));
+            drop(Region::whole());
+            std::thread::sleep(Duration::from_millis(2));
+            assert!(!tend_spare(Duration::from_millis(1), HOUR));
+            if offered(1) {
+                break;
+            }
+        }
+        while !tend_spare(HOUR, Duration::from_millis(1)) {
             assert!(begin.elapsed() < Duration::from_secs(60));
             std::thread::sleep(Duration::from_millis(2));
         }

@@ -137,7 +137,8 @@ pub(crate) struct Engine {
     /// Looks at flushes that wait for history to be given up, once there was one.
     pub postponed_timer: std::sync::Mutex<Option<Box<dyn Send + Sync>>>,
     /// Dropped behind all that holds memtables.
-    pub spare: SpareMemory,
+    #[expect(dead_code, reason = "does its work when it is dropped")]
+    spare: SpareMemory,
 }
 
 /// Wait for a change after which, in builds with assertions, somebody has to be going to make one.
@@ -170,6 +171,7 @@ impl Engine {
         let lock = c.lock.take();
         let now = c.env.clock.monotonic_nanos();
         let clock = c.env.clock.clone();
+        let spare = SpareMemory::new(c.env.executor.clone());
         Arc::new_cyclic(|me| Self {
             me: me.clone(),
             options: ArcCell::new(Arc::new(c.options.clone())),
@@ -210,7 +212,7 @@ impl Engine {
             timer: std::sync::Mutex::new(None),
             age_timer: std::sync::Mutex::new(None),
             resume_timer: std::sync::Mutex::new(None),
-            spare: SpareMemory::default(),
+            spare,
             postponed_timer: std::sync::Mutex::new(None),
             disk_timer: std::sync::Mutex::new(None),
             stalled: Mutex::new(rank::LEAF, Vec::new()),

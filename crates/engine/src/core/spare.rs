@@ -1,56 +1,72 @@
 //! Memory that memtables left for the next ones: who gives it to the system.
 //!
 //! While writers fill one memtable after the other, its pages serve again and again, and a cache that
-//! fills behind a load takes them over. When nobody has taken any for [`IDLE`], fresh pages would cost
-//! nothing worth mentioning; then it goes, and with the last database at the latest.
+//! fills behind a load takes them over; so does the next database that is opened. When nobody has taken any
+//! for [`OFFERED_AFTER`], the system may take what it needs, and after [`RELEASED_AFTER`] all of it goes: by
+//! then fresh pages would cost nothing worth mentioning. One timer does it for all databases of the process,
+//! and goes on when they are closed.
 
 use super::Engine;
-use spanlith_base::memory::{release_spare, release_spare_unless_taken};
+use spanlith_base::memory::tend_spare;
+use spanlith_env::Executor;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How long spare memory waits for somebody who needs it.
-const IDLE: Duration = Duration::from_secs(10);
+/// How long spare memory waits for somebody who needs it before the system may have it.
+const OFFERED_AFTER: Duration = Duration::from_secs(1);
+/// And before the system is given it.
+const RELEASED_AFTER: Duration = Duration::from_secs(10);
 
-/// What a database has to do with spare memory.
-#[derive(Default)]
-pub(crate) struct SpareMemory {
-    /// The timer runs.
-    is_watched: Arc<AtomicBool>,
-    pub timer: Mutex<Option<Box<dyn Send + Sync>>>,
+/// The timer runs, or is about to end.
+static IS_WATCHED: AtomicBool = AtomicBool::new(false);
+/// Keeps the timer. A leaf but for the timers' own lock.
+static TIMER: Mutex<Option<Box<dyn Send + Sync>>> = Mutex::new(None);
+
+/// What the timer owns: gone when it will not come again, or never came.
+struct Watch;
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        IS_WATCHED.store(false, Ordering::Relaxed);
+    }
+}
+
+/// Part of a database that is dropped behind all that holds memtables.
+pub(crate) struct SpareMemory(Arc<dyn Executor>);
+
+impl SpareMemory {
+    pub(crate) fn new(executor: Arc<dyn Executor>) -> Self {
+        Self(executor)
+    }
 }
 
 impl Drop for SpareMemory {
     fn drop(&mut self) {
-        release_spare();
+        watch(&*self.0);
     }
 }
 
 impl Engine {
     /// A flush gave memory back: sees to it that it does not stay for long if nobody needs it.
     pub(crate) fn watch_spare(&self) {
-        let is_watched = &self.spare.is_watched;
-        if self.stopping() || is_watched.swap(true, Ordering::Relaxed) {
-            return;
-        }
-        let flag = is_watched.clone();
-        let tick = Box::new(move || {
-            let is_over = release_spare_unless_taken(IDLE);
-            if is_over {
-                flag.store(false, Ordering::Relaxed);
-            }
-            !is_over
-        });
-        let timer = self.c.env.executor.periodic("spare", IDLE, tick);
-        let mut slot = self
-            .spare
-            .timer
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let old = slot.replace(timer);
-        drop(slot);
-        // The timer before has said that it ends.
-        drop(old);
+        watch(&*self.c.env.executor);
     }
+}
+
+fn watch(executor: &dyn Executor) {
+    if IS_WATCHED.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    let watch = Watch;
+    let tick = Box::new(move || {
+        let _owned = &watch;
+        !tend_spare(OFFERED_AFTER, RELEASED_AFTER)
+    });
+    let timer = executor.periodic("spare", OFFERED_AFTER, tick);
+    let mut slot = TIMER.lock().unwrap_or_else(PoisonError::into_inner);
+    let old = slot.replace(timer);
+    drop(slot);
+    // The timer before has said that it ends.
+    drop(old);
 }

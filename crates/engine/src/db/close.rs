@@ -213,7 +213,6 @@ impl Engine {
             &self.postponed_timer,
             &self.resume_timer,
             &self.disk_timer,
-            &self.spare.timer,
         ];
         for timer in timers {
             drop(

@@ -23,7 +23,6 @@ mod request;
 mod reuse;
 mod runs;
 mod timestamps;
-mod waiting;
 mod wal_filter;
 mod whose;
 

@@ -1,11 +1,11 @@
 //! The way of ordinary batches through replay: those that say nothing of transactions, whose entries take
 //! a number each and need no second look. One walk collects what is to be inserted, and it is inserted
-//! together with that of other batches ([`super::waiting`]).
+//! together with that of other batches ([`Loader`](spanlith_memtable::Loader)).
 //!
 //! Whatever else a batch holds, and whatever is wrong with it, is left to the way that knows all of it
 //! ([`super::replay`]): nothing was inserted by then.
 
-use super::replay::{Recovering, recycled};
+use super::replay::{Recovering, is_new, recycled};
 use crate::write::deletion_type;
 use spanlith_base::{Result, SequenceNumber, ValueType};
 use spanlith_wal::{BatchIter, BatchOp};
@@ -136,7 +136,6 @@ impl Plain<'_> {
 
 impl Recovering {
     fn add(&mut self, e: &Entry<'_>) -> Result<()> {
-        self.waiting
-            .add(&self.mem, (e.seqno, e.kind), e.key, e.value)
+        is_new(self.loader.add(e.seqno, e.kind, e.key, e.value))
     }
 }

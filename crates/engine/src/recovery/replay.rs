@@ -13,7 +13,6 @@ use super::numbering::Numbering;
 use super::plain::{self, Spare, Written};
 use super::prepared::{Policy, Prepared};
 use super::runs::{Run, plan};
-use super::waiting::{Waiting, taken};
 use super::wal_filter::{Filtered, Filtering, WalFilter};
 use crate::core::{
     Engine, Family, FamilySettings, ManifestExtent, Note, Opening, PreparedSection, Witness,
@@ -24,7 +23,7 @@ use crate::version::NewFile;
 use crate::write::{deletion_type, not_executed};
 use spanlith_base::coding::get_fixed64;
 use spanlith_base::{Error, MAX_SEQUENCE, Result, SequenceNumber, ValueType};
-use spanlith_memtable::MemTable;
+use spanlith_memtable::{Loader, MemTable};
 use spanlith_wal::{
     BATCH_HEADER_SIZE, BatchIter, BatchOp, LogReader, ReadEvent, reconcile_timestamps,
 };
@@ -66,9 +65,8 @@ pub(super) struct Recovering {
     pub(super) log_number: u64,
     /// Whether the MANIFEST names tables of it.
     has_tables: bool,
-    pub(super) mem: Arc<MemTable>,
-    /// What is still to be inserted there.
-    pub(super) waiting: Waiting,
+    /// Inserts into the memtable.
+    pub(super) loader: Loader,
     /// Tables written because memtables filled up, oldest first.
     pub tables: Vec<NewFile>,
     /// Memtables with what was not written, oldest first.
@@ -138,8 +136,7 @@ impl<'a> Replay<'a> {
             settings: f.settings.clone(),
             log_number: f.log_number,
             has_tables: f.version.file_iter().next().is_some(),
-            mem: new_memtable(&f.family, &f.settings),
-            waiting: Waiting::default(),
+            loader: Loader::new(new_memtable(&f.family, &f.settings)),
             tables: Vec::new(),
             mems: Vec::new(),
             history_low: None,
@@ -220,9 +217,10 @@ impl<'a> Replay<'a> {
         let facts = families.map(|f| (&*f.family.name, f.log_number, f.has_tables));
         self.decider.finish(facts).map_err(|e| self.at_stop(e))?;
         for f in self.out.families.values_mut() {
-            f.waiting.insert(&f.mem)?;
-            if !f.mem.is_empty() {
-                f.mems.push(f.mem.clone());
+            is_new(f.loader.finish())?;
+            let mem = f.loader.memtable();
+            if !mem.is_empty() {
+                f.mems.push(mem.clone());
             }
         }
         if self.policy == Policy::WritePrepared {
@@ -559,13 +557,14 @@ impl<'a> Replay<'a> {
         }
         self.decider.accept(sequence, next)?;
         for (cf, seqno, kind, key, value) in entries {
-            let Some(family) = self.out.families.get(&cf) else {
+            let Some(family) = self.out.families.get_mut(&cf) else {
                 continue;
             };
             if kind == ValueType::RangeDeletion {
-                family.mem.add_range_tombstone(seqno, key, value);
-            } else if !family.mem.add(seqno, kind, key, value) {
-                return Err(taken(seqno));
+                let mem = family.loader.memtable();
+                mem.add_range_tombstone(seqno, key, value);
+            } else {
+                is_new(family.loader.add(seqno, kind, key, value))?;
             }
         }
         self.prepared.take(sections, log, sequence);
@@ -694,16 +693,27 @@ impl<'a> Replay<'a> {
     }
 }
 
+/// What a [`Loader`] returns, as a result.
+pub(super) fn is_new(taken: Option<SequenceNumber>) -> Result<()> {
+    match taken {
+        None => Ok(()),
+        Some(seqno) => {
+            let error = Error::corruption("the log holds one sequence number twice");
+            Err(error.with("seqno", seqno))
+        }
+    }
+}
+
 impl Recovering {
     /// A full memtable becomes a table at once, so that replay needs no more memory than writing did.
     fn seal_if_full(&mut self, engine: &Engine, may_flush: bool) -> Result<()> {
         let limit = self.settings.options.write_buffer_size as usize;
-        if !self.mem.should_flush(limit) {
+        if !self.loader.memtable().should_flush(limit) {
             return Ok(());
         }
-        self.waiting.insert(&self.mem)?;
-        let fresh = new_memtable(&self.family, &self.settings);
-        let full = std::mem::replace(&mut self.mem, fresh);
+        is_new(self.loader.finish())?;
+        let fresh = Loader::new(new_memtable(&self.family, &self.settings));
+        let full = std::mem::replace(&mut self.loader, fresh).into_memtable();
         if may_flush {
             let table = self.flush(engine, &[full])?;
             self.tables.extend(table);

@@ -10,16 +10,51 @@ use super::record::Target;
 use super::search::{Position, Tree};
 use super::totals::Counts;
 use crate::memtable::Entry;
-use spanlith_base::SequenceNumber;
 use spanlith_base::keys::seek_tag;
+use spanlith_base::{SequenceNumber, ValueType};
 
 /// Searches in flight.
 const LANES: usize = 8;
+
+/// An entry to be added.
+pub(super) trait Arriving {
+    fn seqno(&self) -> SequenceNumber;
+    fn kind(&self) -> ValueType;
+    fn key(&self) -> &[u8];
+    fn pending<'s>(&'s self, tree: &'s Tree) -> Pending<'s, 's>;
+}
+
+impl Arriving for Entry<'_> {
+    #[inline]
+    fn seqno(&self) -> SequenceNumber {
+        self.seqno
+    }
+
+    #[inline]
+    fn kind(&self) -> ValueType {
+        self.kind
+    }
+
+    #[inline]
+    fn key(&self) -> &[u8] {
+        self.key
+    }
+
+    #[inline]
+    fn pending<'s>(&'s self, tree: &'s Tree) -> Pending<'s, 's> {
+        Pending::new(tree.protection, self.seqno, self.kind, self.key, self.value)
+    }
+}
 
 impl Tree {
     /// Adds the entries whose key and sequence number are not taken; the sequence number of the first that
     /// is.
     pub(crate) fn insert_many(&self, entries: &[Entry<'_>]) -> Option<SequenceNumber> {
+        self.insert_all(entries)
+    }
+
+    /// [`Self::insert_many`], of what may be written already.
+    pub(super) fn insert_all<A: Arriving>(&self, entries: &[A]) -> Option<SequenceNumber> {
         let mut counts = Counts::none();
         let mut refused = None;
         let mut rest = entries;
@@ -36,21 +71,19 @@ impl Tree {
         refused
     }
 
-    fn insert_chunk(&self, entries: &[Entry<'_>], counts: &mut Counts) -> Option<SequenceNumber> {
+    fn insert_chunk<A: Arriving>(
+        &self,
+        entries: &[A],
+        counts: &mut Counts,
+    ) -> Option<SequenceNumber> {
         let mut refused = None;
         let mut leaves = [None; LANES];
         if entries.len() > 1 {
-            let target = |i: usize| Target::for_insert(entries[i].key, entries[i].seqno);
+            let target = |i: usize| Target::for_insert(entries[i].key(), entries[i].seqno());
             self.find_leaves(entries.len(), target, &mut leaves);
         }
         for (i, entry) in entries.iter().enumerate() {
-            let mut pending = Pending::new(
-                self.protection,
-                entry.seqno,
-                entry.kind,
-                entry.key,
-                entry.value,
-            );
+            let mut pending = entry.pending(self);
             let added = leaves[i].and_then(|(leaf, version)| {
                 // A full leaf is left to the ordinary way, which knows what is above it.
                 let place = Place {
@@ -75,9 +108,9 @@ impl Tree {
                 None => self.insert_pending(&mut pending),
             };
             if added {
-                counts.add(entry.seqno, entry.kind, pending.data_bytes());
+                counts.add(entry.seqno(), entry.kind(), pending.data_bytes());
             } else {
-                refused = refused.or(Some(entry.seqno));
+                refused = refused.or(Some(entry.seqno()));
             }
         }
         refused

@@ -6,7 +6,7 @@ use super::search::Tree;
 use super::totals::Counts;
 use crate::protection::{Protection, checksum};
 use spanlith_base::ValueType;
-use spanlith_base::keys::{TAG_LEN, pack_tag};
+use spanlith_base::keys::{TAG_LEN, pack_tag, tag_sequence};
 use spanlith_base::sync::atomic::Ordering;
 
 /// Where an entry belongs.
@@ -35,7 +35,28 @@ pub(super) struct Pending<'a, 'k> {
     pub(super) record: Option<RecordRef<'a>>,
 }
 
-impl<'k> Pending<'_, 'k> {
+impl<'a, 'k> Pending<'a, 'k> {
+    /// An entry whose record is written already.
+    #[inline]
+    pub(super) fn written(record: RecordRef<'a>) -> Self
+    where
+        'a: 'k,
+    {
+        let tag = record.tag();
+        let key = record.user_key();
+        Self {
+            target: Target::for_insert(key, tag_sequence(tag)),
+            content: Content {
+                tag,
+                key,
+                value: record.value(),
+                checksum: 0,
+                checksum_len: 0,
+            },
+            record: Some(record),
+        }
+    }
+
     #[inline]
     pub(super) fn new(
         protection: Protection,
@@ -225,7 +246,7 @@ impl Tree {
         Some(true)
     }
 
-    fn write(&self, content: &Content<'_>) -> RecordRef<'_> {
+    pub(super) fn write(&self, content: &Content<'_>) -> RecordRef<'_> {
         let memory = self.records.allocate(RecordRef::size(content));
         // SAFETY: Memory of that size, fresh from the arena, which lives as long as `self`.
         unsafe { RecordRef::write(memory, content) }

@@ -42,6 +42,7 @@ mod batch;
 mod check;
 mod cursor;
 mod insert;
+mod loader;
 mod node;
 mod record;
 mod search;
@@ -54,4 +55,5 @@ mod loom_tests;
 mod shuttle_tests;
 
 pub use cursor::{EntryRef, MemTableIter};
+pub use loader::Loader;
 pub(crate) use search::Tree;
