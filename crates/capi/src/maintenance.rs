@@ -222,6 +222,16 @@ c_api! {
         (*db).cf.db().enable_manual_compaction();
     }
 
+    /// Gives up all compactions, waits for their end, and lets none begin; counts.
+    fn rocksdb_abort_all_compactions(db: *mut rocksdb_t) {
+        (*db).cf.db().abort_compactions();
+    }
+
+    /// Takes back one `rocksdb_abort_all_compactions`.
+    fn rocksdb_resume_all_compactions(db: *mut rocksdb_t) {
+        (*db).cf.db().resume_compactions();
+    }
+
     /// Keeps files that nothing needs any more; counts.
     fn rocksdb_disable_file_deletions(db: *mut rocksdb_t, errptr: *mut *mut c_char) {
         report(errptr, (), || {

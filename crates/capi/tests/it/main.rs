@@ -4,6 +4,7 @@ mod components;
 mod database;
 mod families;
 mod handles;
+mod jobs;
 mod listeners;
 mod logs;
 mod options;

@@ -23,6 +23,7 @@ mod families;
 mod fault;
 mod files;
 mod golden;
+mod job_stats;
 mod limits;
 mod manifest;
 mod multi_get;
