@@ -173,12 +173,33 @@ unsafe extern "C" fn compacted_part(
 }
 
 unsafe extern "C" fn flushed(
-    _state: *mut c_void,
+    state: *mut c_void,
     _db: *mut rocksdb_t,
     info: *const rocksdb_flushjobinfo_t,
 ) {
     // SAFETY: The arguments are valid during the call.
-    unsafe { assert_eq!(rocksdb_flushjobinfo_thread_id(info), pthread_self()) };
+    unsafe {
+        assert_eq!(rocksdb_flushjobinfo_thread_id(info), pthread_self());
+        let p = rocksdb_flushjobinfo_table_properties(info);
+        let trailers = 5 * rocksdb_table_properties_num_data_blocks(p);
+        let raw = rocksdb_table_properties_uncompressed_data_size(p);
+        assert_eq!(raw + trailers, rocksdb_table_properties_data_size(p));
+        assert_eq!(rocksdb_table_properties_udi_is_primary_index(p), 0);
+        assert_eq!(
+            rocksdb_table_properties_external_sst_file_global_seqno_offset(p),
+            0
+        );
+        let count = rocksdb_table_properties_readable_properties_count(p);
+        for at in 0..=count {
+            let name = lent(|n| rocksdb_table_properties_readable_properties_key_at(p, at, n));
+            let text = lent(|n| rocksdb_table_properties_readable_properties_value_at(p, at, n));
+            assert_eq!((name.is_some(), text.is_some()), (at < count, at < count));
+            if let Some((name, text)) = name.zip(text) {
+                let [name, text] = [name, text].map(|b| String::from_utf8(b).unwrap());
+                Heard::note(state, format!("{name} {text}"));
+            }
+        }
+    }
 }
 
 unsafe extern "C" fn sealed(state: *mut c_void, info: *const rocksdb_memtableinfo_t) {
@@ -221,6 +242,7 @@ fn a_compaction_tells_what_it_did_and_the_properties_of_its_tables() {
     unsafe {
         let o = world.options;
         listen(o, &heard);
+        rocksdb_options_set_compression(o, 0);
         rocksdb_options_set_level_compaction_dynamic_level_bytes(o, 0);
         rocksdb_options_set_report_bg_io_stats(o, 1);
         let db = world.open().unwrap();
@@ -268,7 +290,8 @@ fn an_empty_place_for_what_a_compaction_does_says_nothing() {
 #[test]
 fn the_newest_timestamp_of_a_sealed_memtable_is_told() {
     const FAMILY: &std::ffi::CStr =
-        c"comparator=leveldb.BytewiseComparator.u64ts;persist_user_defined_timestamps=false";
+        c"comparator=leveldb.BytewiseComparator.u64ts;persist_user_defined_timestamps=false;\
+          compression=kNoCompression";
     let heard = Heard::default();
     let world = World::new();
     // SAFETY: Handles are valid; the state outlives the database.
@@ -290,6 +313,37 @@ fn the_newest_timestamp_of_a_sealed_memtable_is_told() {
         assert_eq!(
             *heard.0.lock().unwrap(),
             ["newest [2, 1, 0, 0, 0, 0, 0, 0]"]
+        );
+    }
+}
+
+#[test]
+fn a_flush_tells_the_bounds_of_timestamps_for_people_to_read() {
+    const FAMILY: &std::ffi::CStr =
+        c"comparator=leveldb.BytewiseComparator.u64ts;compression=kNoCompression";
+    let heard = Heard::default();
+    let world = World::new();
+    // SAFETY: Handles are valid; the state outlives the database.
+    unsafe {
+        let o = rocksdb_options_create();
+        call(|e| rocksdb_get_options_from_string(world.options, FAMILY.as_ptr(), o, e)).unwrap();
+        rocksdb_options_set_create_if_missing(o, 1);
+        listen(o, &heard);
+        let db = call(|e| rocksdb_open(o, world.path.as_ptr(), e)).unwrap();
+        for n in [300u64, 171] {
+            let at = n.to_le_bytes();
+            let (key, value) = (p(b"k"), p(b"v"));
+            call(|e| rocksdb_put_with_ts(db, world.write, key, 1, p(&at), 8, value, 1, e)).unwrap();
+        }
+        world.flush(db).unwrap();
+        rocksdb_close(db);
+        rocksdb_options_destroy(o);
+        assert_eq!(
+            *heard.0.lock().unwrap(),
+            [
+                "rocksdb.timestamp_max 2C01000000000000",
+                "rocksdb.timestamp_min AB00000000000000",
+            ]
         );
     }
 }

@@ -7,6 +7,7 @@ use spanlith::{
     Cf, CompactionFilter, Db, ErrorKind, EventListener, FamilyOptions, FilterDecision, FilterValue,
     SubCode, UInt64Add, WriteOptions,
 };
+use spanlith_testkit::{TempDir, copy_dir, fixtures_dir};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -361,6 +362,45 @@ fn the_newest_timestamp_of_a_memtable_is_told_if_its_table_leaves_timestamps_out
             at(300).to_vec()
         };
         assert_eq!(newest, expected);
+    }
+}
+
+/// Looks at every value.
+struct Keep;
+
+impl CompactionFilter for Keep {
+    fn name(&self) -> &str {
+        "Keep"
+    }
+
+    fn filter(&self, _level: usize, _key: &[u8], _value: FilterValue<'_>) -> FilterDecision {
+        FilterDecision::Keep
+    }
+}
+
+#[test]
+fn values_in_blob_files_that_a_compaction_reads_are_counted() {
+    for filtered in [false, true] {
+        let temp = TempDir::new("job-stats");
+        let dir = temp.path().join("db");
+        copy_dir(fixtures_dir().join("best-efforts/blobs"), &dir);
+        let heard = Arc::new(Heard::default());
+        let mut family = FamilyOptions::new("default").options(options());
+        if filtered {
+            family = family.compaction_filter(Arc::new(Keep));
+        }
+        let builder = Db::builder(&dir).no_info_log().listener(heard.clone());
+        let db = builder.family(family).open().unwrap();
+        let cf = db.default_cf();
+        // With a newer key on either side, so that the tables are rewritten.
+        cf.put("a", "1").unwrap();
+        cf.put("z", "1").unwrap();
+        flush(&cf);
+        cf.compact_range(None, None).unwrap();
+        let s = heard.last().stats;
+        // Three records: 32 bytes, a key of 2 and a value of 24.
+        let expected = if filtered { (3, 174) } else { (0, 0) };
+        assert_eq!((s.blobs_read, s.blob_bytes_read), expected);
     }
 }
 
