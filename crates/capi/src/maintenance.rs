@@ -189,10 +189,13 @@ c_api! {
     /// Reads every block of every table and verifies its checksum, whatever the options say.
     fn rocksdb_verify_checksum_with_options(
         db: *mut rocksdb_t,
-        _options: *const rocksdb_readoptions_t,
+        options: *const rocksdb_readoptions_t,
         errptr: *mut *mut c_char,
     ) {
-        report(errptr, (), || (*db).cf.db().verify_checksums());
+        report(errptr, (), || {
+            (*options).check_activity("VerifyChecksum", (6, "kVerifyDBChecksum"))?;
+            (*db).cf.db().verify_checksums()
+        });
     }
 
     /// Starts no flush or compaction any more and waits for those that run; counts.

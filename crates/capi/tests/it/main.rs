@@ -8,5 +8,6 @@ mod jobs;
 mod listeners;
 mod logs;
 mod options;
+mod priorities;
 mod support;
 mod timestamps;

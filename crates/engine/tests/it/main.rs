@@ -29,6 +29,7 @@ mod manifest;
 mod multi_get;
 mod order;
 mod prefixes;
+mod priorities;
 mod promises;
 mod properties;
 mod ranges;
