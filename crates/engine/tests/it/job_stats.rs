@@ -7,6 +7,7 @@ use spanlith::{
     Cf, CompactionFilter, Db, ErrorKind, EventListener, FamilyOptions, FilterDecision, FilterValue,
     SubCode, UInt64Add, WriteOptions,
 };
+use spanlith_env::{Env, FaultFs, FaultRule, MemFs, OpClass};
 use spanlith_testkit::{TempDir, copy_dir, fixtures_dir};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -337,6 +338,34 @@ fn a_compaction_that_fails_says_what_it_was_to_read() {
     assert_eq!((s.input_files, s.is_full, s.is_manual), (2, true, true));
     assert_eq!(end.table_properties.len(), 2, "the inputs");
     assert_eq!(w.heard.parts.lock().unwrap()[0].stats.input_records, 0);
+}
+
+#[test]
+fn a_compaction_whose_edit_fails_is_told_as_failed() {
+    let mem = Arc::new(MemFs::new());
+    let (mut env, ..) = Env::test(mem.clone(), 7);
+    let fs = Arc::new(FaultFs::new(mem));
+    env.fs = fs.clone();
+    let heard = Arc::new(Heard::default());
+    let builder = Db::builder("/db").env(env).create_if_missing(true);
+    let builder = builder.no_info_log().listener(heard.clone());
+    let family = FamilyOptions::new("default").options(options());
+    let db = builder.family(family).open().unwrap();
+    let cf = db.default_cf();
+    for key in ["b", "c"] {
+        cf.put("a", "1").unwrap();
+        cf.put(key, "1").unwrap();
+        flush(&cf);
+    }
+    fs.add(FaultRule::fail(OpClass::Append, 1, 5).named("MANIFEST"));
+    cf.compact_range(None, None).unwrap_err();
+    assert_eq!(heard.begun.lock().unwrap().len(), 1);
+    let end = heard.last();
+    assert_eq!(end.result.unwrap_err().kind(), ErrorKind::Io);
+    // Its parts went well, and nothing of it is there.
+    assert!(heard.parts.lock().unwrap()[0].result.is_ok());
+    assert_eq!((end.output_files.len(), end.stats.output_files), (0, 0));
+    assert_eq!((end.stats.input_records, end.stats.output_records), (4, 0));
 }
 
 #[test]
