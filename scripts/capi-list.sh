@@ -84,14 +84,15 @@ In the C API:
 | `rocksdb_env_join_all_threads` | the call: threads belong to the process |
 | `rocksdb_env_set_background_threads` and its kin | a number below what open databases need |
 | `rocksdb_readoptions_t` | `io_timeout`, `rate_limiter_priority`, `async_io`, `optimize_multiget_for_io`, `adaptive_readahead`, `auto_readahead_size`, `background_purge_on_iterator_cleanup`, `allow_unprepared_value`, `auto_refresh_iterator_with_snapshot` |
-| `rocksdb_writeoptions_t` | `low_pri`, `memtable_insert_hint_per_batch` |
+| `rocksdb_writeoptions_t` | `low_pri`, `memtable_insert_hint_per_batch`, `io_activity` |
 | `rocksdb_flushoptions_t` | `allow_write_stall`; `listener_wait`: flushes always wait for listeners |
 | `rocksdb_flushwaloptions_t` | `rate_limiter_priority` |
 | `rocksdb_compactoptions_t` | `blob_garbage_collection_age_cutoff`; a policy other than the default is refused |
 | `rocksdb_compaction_options_t` | `allow_trivial_move` |
 | `rocksdb_wait_for_compact_options_t` | `wait_for_purge`: the job that made files obsolete deletes them |
 | `rocksdb_hyper_clock_cache_options_t`, `rocksdb_cache_create_hyper_clock` | `estimated_entry_charge` |
-| `rocksdb_verify_checksum_with_options`, `rocksdb_verify_file_checksums_with_options` | the read options |
+| `rocksdb_verify_checksum_with_options`, `rocksdb_verify_file_checksums_with_options` | the read options, but for `io_activity` |
+| `rocksdb_filterpolicy_create_bloom_format` | the format: there is one |
 | `rocksdb_get_updates_since` | `verify_checksums`: records are always verified |
 | `rocksdb_writebatch_wi_get_from_batch`, `rocksdb_writebatch_wi_get_from_batch_cf` | the options: the batch knows the order |
 | `rocksdb_writebatch_wi_create`, `rocksdb_writebatch_wi_create_with_params` | whether keys are overwritten: answers are the same |

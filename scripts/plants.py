@@ -48,7 +48,7 @@ PLANTS = [
      "let mut visible = keys::tag_sequence(tag) <= self.parts.snapshot;",
      "let mut visible = keys::tag_sequence(tag) < self.parts.snapshot;"),
     ("the directory is not synced behind a new table", ENGINE + "flush/job.rs",
-     "Ok(Some(_)) => engine.sync_tables_dir(r.family.cache.paths.dir(0))?,", "Ok(Some(_)) => {}"),
+     "            engine.sync_tables_dir(r.family.cache.paths.dir(0))?;\n", ""),
     ("logs are retired before the flush is recorded", ENGINE + "flush/job.rs",
      "        self.log_and_apply_all(edits, |state| {", "        self.plant();\n        self.log_and_apply_all(edits, |state| {"),
     ("a write is visible before it is in the memtable", ENGINE + "write/pipeline.rs",

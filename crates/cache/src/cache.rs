@@ -247,6 +247,11 @@ impl<V: Send + Sync + 'static> Cache<V> {
         self.sum(Shard::len)
     }
 
+    /// Places in the tables of all shards, free ones included. Visits every shard.
+    pub fn slots(&self) -> usize {
+        self.sum(Shard::slots)
+    }
+
     /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.len() == 0

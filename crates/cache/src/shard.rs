@@ -96,6 +96,11 @@ impl<V> Shard<V> {
         self.table.len()
     }
 
+    /// Places of its table, free ones included.
+    pub(crate) fn slots(&self) -> usize {
+        self.table.capacity()
+    }
+
     /// Shows each entry's value and charge.
     pub(crate) fn for_each(&self, mut see: impl FnMut(&V, usize)) {
         for slot in self.table.entries() {

@@ -123,7 +123,12 @@ unsafe fn get_over(
     key: &[u8],
 ) -> Result<Option<spanlith::Pinned>> {
     // SAFETY: The caller says so.
-    unsafe { (*wbwi).batch.get().get_over(cf, key, &(*options).options) }
+    unsafe {
+        (*wbwi)
+            .batch
+            .get()
+            .get_over(cf, key, &(*options).for_anything())
+    }
 }
 
 macro_rules! lookups {

@@ -164,6 +164,11 @@ c_api! {
         (*cache).0.pinned_usage()
     }
 
+    /// Number of slots in the tables of all shards, those in use and those that are free.
+    fn rocksdb_cache_get_table_address_count(cache: *const rocksdb_cache_t) -> usize {
+        (*cache).0.slots()
+    }
+
     /// Number of entries.
     fn rocksdb_cache_get_occupancy_count(cache: *const rocksdb_cache_t) -> usize {
         (*cache).0.len()

@@ -33,10 +33,13 @@ c_api! {
     /// Compares every table and blob file with the checksum recorded for it, whatever the options say.
     fn rocksdb_verify_file_checksums_with_options(
         db: *mut rocksdb_t,
-        _options: *const rocksdb_readoptions_t,
+        options: *const rocksdb_readoptions_t,
         errptr: *mut *mut c_char,
     ) {
-        report(errptr, (), || (*db).cf.db().verify_file_checksums());
+        report(errptr, (), || {
+            (*options).check_activity("VerifyFileChecksums", (7, "kVerifyFileChecksums"))?;
+            (*db).cf.db().verify_file_checksums()
+        });
     }
 }
 

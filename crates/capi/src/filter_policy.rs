@@ -34,6 +34,25 @@ c_api! {
     }
 }
 
+c_api! {
+    /// As `rocksdb_filterpolicy_create_bloom`. RocksDB exports it without a declaration; the format it may once
+    /// have chosen means nothing any more.
+    fn rocksdb_filterpolicy_create_bloom_format(
+        bits_per_key: f64,
+        _original_format: u8,
+    ) -> *mut rocksdb_filterpolicy_t {
+        boxed(rocksdb_filterpolicy_t(format!("bloomfilter:{bits_per_key}:false")))
+    }
+
+    /// As `rocksdb_filterpolicy_create_ribbon_hybrid`; RocksDB exports it without a declaration.
+    fn rocksdb_filterpolicy_create_ribbon_format(
+        bloom_equivalent_bits_per_key: f64,
+        bloom_before_level: i32,
+    ) -> *mut rocksdb_filterpolicy_t {
+        ribbon(bloom_equivalent_bits_per_key, bloom_before_level)
+    }
+}
+
 fn ribbon(bits_per_key: f64, bloom_before_level: i32) -> *mut rocksdb_filterpolicy_t {
     boxed(rocksdb_filterpolicy_t(format!(
         "ribbonfilter:{bits_per_key}:{bloom_before_level}"

@@ -187,6 +187,7 @@ c_api! {
         errptr: *mut *mut c_char,
     ) {
         report(errptr, (), || {
+            (*options).check_activity("NewIterators", (5, "kDBIterator"))?;
             let families = array(column_families, size);
             let mut options = (*options).for_scan();
             if size > 1 {

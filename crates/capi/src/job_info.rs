@@ -1,7 +1,8 @@
 //! What listeners are told: `rocksdb_flushjobinfo_t` and its kin. Valid during the call only; strings
 //! are lent for as long.
 
-use crate::ffi::{boxed, lend_if, report};
+use crate::ffi::{boxed, bytes, lend_if, report};
+use crate::job_stats::rocksdb_compaction_job_stats_t;
 use crate::live_files::c_string;
 use crate::table_properties::rocksdb_table_properties_t;
 use libc::c_char;
@@ -59,6 +60,13 @@ fn files(infos: &[CompactionFile]) -> Vec<rocksdb_compaction_file_info_t> {
         .collect()
 }
 
+fn properties(info: &CompactionInfo) -> Vec<(CString, rocksdb_table_properties_t)> {
+    let tables = info.table_properties.iter();
+    tables
+        .map(|(path, properties)| (path_string(path), properties.clone().into()))
+        .collect()
+}
+
 infos! {
     /// A flush.
     rocksdb_flushjobinfo_t(FlushInfo) {
@@ -72,10 +80,16 @@ infos! {
         outputs: Vec<CString> = |i| strings(&i.output_files),
         input_infos: Vec<rocksdb_compaction_file_info_t> = |i| files(&i.input_file_infos),
         output_infos: Vec<rocksdb_compaction_file_info_t> = |i| files(&i.output_file_infos),
+        properties: Vec<(CString, rocksdb_table_properties_t)> = |i| properties(i),
+        stats: rocksdb_compaction_job_stats_t =
+            |i| rocksdb_compaction_job_stats_t::of_job(&i.stats),
     }
 
     /// A part of a compaction.
-    rocksdb_subcompactionjobinfo_t(CompactionInfo) {}
+    rocksdb_subcompactionjobinfo_t(CompactionInfo) {
+        stats: rocksdb_compaction_job_stats_t =
+            |i| rocksdb_compaction_job_stats_t::of_part(&i.stats),
+    }
 
     /// A file that was taken in from outside.
     rocksdb_externalfileingestioninfo_t(ExternalFileInfo) {
@@ -163,6 +177,7 @@ numbers! {
     rocksdb_flushjobinfo_t {
         rocksdb_flushjobinfo_cf_id -> u32: |i| i.cf_id;
         rocksdb_flushjobinfo_file_number -> u64: |i| i.file_number;
+        rocksdb_flushjobinfo_thread_id -> u64: |i| i.thread_id;
         rocksdb_flushjobinfo_job_id -> i32: |i| i.job as i32;
         rocksdb_flushjobinfo_triggered_writes_slowdown -> u8: |i| i.triggered_writes_slowdown.into();
         rocksdb_flushjobinfo_triggered_writes_stop -> u8: |i| i.triggered_writes_stop.into();
@@ -172,6 +187,7 @@ numbers! {
     }
     rocksdb_compactionjobinfo_t {
         rocksdb_compactionjobinfo_cf_id -> u32: |i| i.cf_id;
+        rocksdb_compactionjobinfo_thread_id -> u64: |i| i.thread_id;
         rocksdb_compactionjobinfo_job_id -> i32: |i| i.job as i32;
         rocksdb_compactionjobinfo_base_input_level -> i32: |i| i.base_input_level as i32;
         rocksdb_compactionjobinfo_output_level -> i32: |i| i.output_level as i32;
@@ -184,11 +200,13 @@ numbers! {
         rocksdb_compactionjobinfo_total_output_bytes -> u64: |i| i.stats.output_bytes;
         rocksdb_compactionjobinfo_num_input_files -> usize: |i| i.input_files.len();
         rocksdb_compactionjobinfo_num_input_files_at_output_level -> usize:
-            |i| i.input_files_at_output_level;
+            |i| i.stats.input_files_at_output_level;
         rocksdb_compactionjobinfo_input_files_count -> usize: |i| i.input_files.len();
         rocksdb_compactionjobinfo_output_files_count -> usize: |i| i.output_files.len();
         rocksdb_compactionjobinfo_input_file_infos_count -> usize: |i| i.input_file_infos.len();
         rocksdb_compactionjobinfo_output_file_infos_count -> usize: |i| i.output_file_infos.len();
+        rocksdb_compactionjobinfo_table_properties_count -> usize: |i| i.table_properties.len();
+        rocksdb_compactionjobinfo_aborted -> u8: |i| i.is_aborted().into();
         rocksdb_compactionjobinfo_num_l0_files -> i32: |i| i.level0_files as i32;
         rocksdb_compactionjobinfo_compression -> u32: |i| i.compression.into();
     }
@@ -199,6 +217,7 @@ numbers! {
     }
     rocksdb_subcompactionjobinfo_t {
         rocksdb_subcompactionjobinfo_cf_id -> u32: |i| i.cf_id;
+        rocksdb_subcompactionjobinfo_thread_id -> u64: |i| i.thread_id;
         rocksdb_subcompactionjobinfo_job_id -> i32: |i| i.job as i32;
         rocksdb_subcompactionjobinfo_subcompaction_job_id -> i32: |i| i.subcompaction as i32;
         rocksdb_subcompactionjobinfo_base_input_level -> i32: |i| i.base_input_level as i32;
@@ -223,6 +242,57 @@ c_api! {
         info: *const rocksdb_flushjobinfo_t,
     ) -> *const rocksdb_table_properties_t {
         &raw const (*info).properties
+    }
+
+    /// What the compaction did, lent.
+    fn rocksdb_compactionjobinfo_stats(
+        info: *const rocksdb_compactionjobinfo_t,
+    ) -> *const rocksdb_compaction_job_stats_t {
+        &raw const (*info).stats
+    }
+
+    /// What the part did, lent.
+    fn rocksdb_subcompactionjobinfo_stats(
+        info: *const rocksdb_subcompactionjobinfo_t,
+    ) -> *const rocksdb_compaction_job_stats_t {
+        &raw const (*info).stats
+    }
+
+    /// Path of a table whose properties are known; NULL if there are not so many.
+    fn rocksdb_compactionjobinfo_table_properties_key_at(
+        info: *const rocksdb_compactionjobinfo_t,
+        pos: usize,
+        key_len: *mut usize,
+    ) -> *const c_char {
+        lend_if((&*info).properties.get(pos).map(|(path, _)| path.as_bytes()), key_len)
+    }
+
+    /// Properties of a table, lent; NULL if there are not so many.
+    fn rocksdb_compactionjobinfo_table_properties_value_at(
+        info: *const rocksdb_compactionjobinfo_t,
+        pos: usize,
+    ) -> *const rocksdb_table_properties_t {
+        let found = (&*info).properties.get(pos);
+        found.map_or(ptr::null(), |(_, properties)| ptr::from_ref(properties))
+    }
+
+    /// Properties of the table with this path, lent; NULL if they are not known.
+    fn rocksdb_compactionjobinfo_table_properties_for_file(
+        info: *const rocksdb_compactionjobinfo_t,
+        file_name: *const c_char,
+        file_name_len: usize,
+    ) -> *const rocksdb_table_properties_t {
+        let name = bytes(file_name, file_name_len);
+        let found = (&*info).properties.iter().find(|(path, _)| path.as_bytes() == name);
+        found.map_or(ptr::null(), |(_, properties)| ptr::from_ref(properties))
+    }
+
+    /// The latest timestamp in the memtable; empty unless tables leave timestamps out.
+    fn rocksdb_memtableinfo_newest_udt(
+        info: *const rocksdb_memtableinfo_t,
+        size: *mut usize,
+    ) -> *const c_char {
+        lend_if(Some(&(&*info).info.newest_timestamp), size)
     }
 
     /// Properties of the file.

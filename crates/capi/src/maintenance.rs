@@ -189,10 +189,13 @@ c_api! {
     /// Reads every block of every table and verifies its checksum, whatever the options say.
     fn rocksdb_verify_checksum_with_options(
         db: *mut rocksdb_t,
-        _options: *const rocksdb_readoptions_t,
+        options: *const rocksdb_readoptions_t,
         errptr: *mut *mut c_char,
     ) {
-        report(errptr, (), || (*db).cf.db().verify_checksums());
+        report(errptr, (), || {
+            (*options).check_activity("VerifyChecksum", (6, "kVerifyDBChecksum"))?;
+            (*db).cf.db().verify_checksums()
+        });
     }
 
     /// Starts no flush or compaction any more and waits for those that run; counts.
@@ -220,6 +223,16 @@ c_api! {
     /// Takes back `rocksdb_disable_manual_compaction`.
     fn rocksdb_enable_manual_compaction(db: *mut rocksdb_t) {
         (*db).cf.db().enable_manual_compaction();
+    }
+
+    /// Gives up all compactions, waits for their end, and lets none begin; counts.
+    fn rocksdb_abort_all_compactions(db: *mut rocksdb_t) {
+        (*db).cf.db().abort_compactions();
+    }
+
+    /// Takes back one `rocksdb_abort_all_compactions`.
+    fn rocksdb_resume_all_compactions(db: *mut rocksdb_t) {
+        (*db).cf.db().resume_compactions();
     }
 
     /// Keeps files that nothing needs any more; counts.

@@ -7,8 +7,13 @@ use crate::ffi::{boxed, optional_bytes};
 use crate::read_components::Labels;
 use crate::snapshot::rocksdb_snapshot_t;
 use libc::c_char;
-use spanlith::{ReadOptions, ReadTier};
+use spanlith::{ReadOptions, ReadPurpose, ReadTier};
+use spanlith_base::{Error, Result};
+use std::borrow::Cow;
 use std::ptr;
+
+/// RocksDB's number of an activity that nobody said.
+const UNSAID: u8 = 255;
 
 /// Options of reads.
 pub struct rocksdb_readoptions_t {
@@ -18,6 +23,8 @@ pub struct rocksdb_readoptions_t {
     read_tier: i32,
     io_timeout: u64,
     rate_limiter_priority: i32,
+    /// RocksDB's number of what the read is for; 255 is unsaid.
+    io_activity: u8,
     /// Switches without effect here: hints, and parts of features that do not exist.
     hints: Hints,
     pub(crate) labels: Labels,
@@ -43,6 +50,7 @@ impl rocksdb_readoptions_t {
             read_tier: 0,
             io_timeout: 0,
             rate_limiter_priority: 4,
+            io_activity: UNSAID,
             hints: Hints {
                 async_io: false,
                 optimize_multiget_for_io: true,
@@ -54,6 +62,30 @@ impl rocksdb_readoptions_t {
             },
             labels: Labels::default(),
         }
+    }
+
+    /// Whether a call is what the options say, for calls that the engine does not know by that name.
+    ///
+    /// # Errors
+    /// `InvalidArgument` with RocksDB's text.
+    pub(crate) fn check_activity(&self, call: &str, (number, name): (u8, &str)) -> Result<()> {
+        if self.io_activity == UNSAID || self.io_activity == number {
+            return Ok(());
+        }
+        Err(Error::invalid_argument(format!(
+            "Can only call {call} with `ReadOptions::io_activity` is `Env::IOActivity::kUnknown` or \
+             `Env::IOActivity::{name}`"
+        )))
+    }
+
+    /// The engine's options, for a read that may be for anything.
+    pub(crate) fn for_anything(&self) -> Cow<'_, ReadOptions> {
+        if self.io_activity == UNSAID {
+            return Cow::Borrowed(&self.options);
+        }
+        let mut options = self.options.clone();
+        options.purpose = ReadPurpose::Unsaid;
+        Cow::Owned(options)
     }
 
     /// The engine's options for an iterator, with copies of the bounds.
@@ -165,6 +197,26 @@ c_api! {
     /// Priority at the rate limiter.
     fn rocksdb_readoptions_get_rate_limiter_priority(options: *mut rocksdb_readoptions_t) -> i32 {
         (*options).rate_limiter_priority
+    }
+
+    /// What the read is for, RocksDB's number: 3 a get, 4 a multi-get, 5 an iterator, 6 and 7 verifications,
+    /// 255 unsaid. A call that is something else is refused.
+    fn rocksdb_readoptions_set_io_activity(options: *mut rocksdb_readoptions_t, value: i32) {
+        let o = &mut *options;
+        // RocksDB keeps it in a byte, too.
+        o.io_activity = value as u8;
+        o.options.purpose = match o.io_activity {
+            3 => ReadPurpose::Get,
+            4 => ReadPurpose::MultiGet,
+            5 => ReadPurpose::Iterator,
+            UNSAID => ReadPurpose::Unsaid,
+            _ => ReadPurpose::Other,
+        };
+    }
+
+    /// What the read is for.
+    fn rocksdb_readoptions_get_io_activity(options: *mut rocksdb_readoptions_t) -> i32 {
+        (*options).io_activity.into()
     }
 
     /// Bytes that iterators read ahead; 0 lets them decide.

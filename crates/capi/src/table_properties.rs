@@ -1,6 +1,7 @@
 //! `rocksdb_table_properties_t`: what a table says of itself; lent by the object it belongs to.
 
 use crate::ffi::lend_if;
+use crate::live_files::c_string;
 use libc::c_char;
 use spanlith_table::TableProperties;
 use std::ffi::CString;
@@ -11,6 +12,8 @@ pub struct rocksdb_table_properties_t {
     properties: Arc<TableProperties>,
     /// Names and values of user-collected properties, in the order of the names.
     collected: Vec<(CString, Vec<u8>)>,
+    /// The same as people read them.
+    readable: Vec<(CString, CString)>,
     /// Texts with a NUL behind them, by name of the getter.
     texts: Texts,
 }
@@ -20,7 +23,10 @@ impl From<Arc<TableProperties>> for rocksdb_table_properties_t {
         let collected = properties.user_collected.iter();
         Self {
             collected: collected
-                .map(|(name, value)| (crate::live_files::c_string(name.as_bytes()), value.clone()))
+                .map(|(name, value)| (c_string(name.as_bytes()), value.clone()))
+                .collect(),
+            readable: (properties.readable.iter())
+                .map(|(name, text)| (c_string(name.as_bytes()), c_string(text.as_bytes())))
                 .collect(),
             texts: Texts::new(&properties),
             properties,
@@ -43,12 +49,14 @@ macro_rules! numbers {
 numbers! {
     rocksdb_table_properties_orig_file_number: |p| p.orig_file_number;
     rocksdb_table_properties_data_size: |p| p.data_size;
+    rocksdb_table_properties_uncompressed_data_size: |p| p.uncompressed_data_size;
     rocksdb_table_properties_index_size: |p| p.index_size;
     rocksdb_table_properties_index_partitions: |p| p.index_partitions;
     rocksdb_table_properties_top_level_index_size: |p| p.top_level_index_size;
     rocksdb_table_properties_index_key_is_user_key: |p| p.index_key_is_user_key.into();
     rocksdb_table_properties_index_value_is_delta_encoded:
         |p| p.index_value_is_delta_encoded.into();
+    rocksdb_table_properties_udi_is_primary_index: |p| p.udi_is_primary_index;
     rocksdb_table_properties_filter_size: |p| p.filter_size;
     rocksdb_table_properties_raw_key_size: |p| p.raw_key_size;
     rocksdb_table_properties_raw_value_size: |p| p.raw_value_size;
@@ -74,6 +82,8 @@ numbers! {
         |p| p.slow_compression_estimated_data_size;
     rocksdb_table_properties_fast_compression_estimated_data_size:
         |p| p.fast_compression_estimated_data_size;
+    rocksdb_table_properties_external_sst_file_global_seqno_offset:
+        |p| p.external_sst_file_global_seqno_offset;
     rocksdb_table_properties_tail_start_offset: |p| p.tail_start_offset;
     rocksdb_table_properties_user_defined_timestamps_persisted:
         |p| p.user_defined_timestamps_persisted.unwrap_or(1);
@@ -94,7 +104,7 @@ macro_rules! texts {
         impl Texts {
             fn new(p: &TableProperties) -> Self {
                 Self {
-                    $($field: crate::live_files::c_string(p.$field.as_ref()),)*
+                    $($field: c_string(p.$field.as_ref()),)*
                 }
             }
         }
@@ -173,5 +183,33 @@ c_api! {
     ) -> *const c_char {
         let value = (&*props).collected.get(pos).map(|(_, value)| &value[..]);
         lend_if(value, value_len)
+    }
+
+    /// Number of properties that the writer of the table has for people to read; none of a table that was
+    /// opened.
+    fn rocksdb_table_properties_readable_properties_count(
+        props: *const rocksdb_table_properties_t,
+    ) -> usize {
+        (&*props).readable.len()
+    }
+
+    /// Name of one of them; NULL if there are not so many.
+    fn rocksdb_table_properties_readable_properties_key_at(
+        props: *const rocksdb_table_properties_t,
+        pos: usize,
+        key_len: *mut usize,
+    ) -> *const c_char {
+        let name = (&*props).readable.get(pos).map(|(name, _)| name.as_bytes());
+        lend_if(name, key_len)
+    }
+
+    /// Text of one of them; NULL if there are not so many.
+    fn rocksdb_table_properties_readable_properties_value_at(
+        props: *const rocksdb_table_properties_t,
+        pos: usize,
+        value_len: *mut usize,
+    ) -> *const c_char {
+        let text = (&*props).readable.get(pos).map(|(_, text)| text.as_bytes());
+        lend_if(text, value_len)
     }
 }

@@ -2,11 +2,18 @@
 
 use crate::ffi::boxed;
 use spanlith::WriteOptions;
+use spanlith_env::IoPriority;
+
+/// RocksDB's number of no priority at the rate limiter: it is not asked.
+const NO_PRIORITY: i32 = 4;
 
 /// Options of writes.
-#[derive(Default)]
 pub struct rocksdb_writeoptions_t {
     pub(crate) options: WriteOptions,
+    /// RocksDB's number of a priority, or any other.
+    rate_limiter_priority: i32,
+    /// A label that changes nothing, in RocksDB neither.
+    io_activity: u8,
     /// A hint: yields to compactions that are behind.
     low_pri: bool,
     /// A hint: remembers where the last key of a batch went.
@@ -16,7 +23,13 @@ pub struct rocksdb_writeoptions_t {
 c_api! {
     /// RocksDB's defaults: logged, not synced.
     fn rocksdb_writeoptions_create() -> *mut rocksdb_writeoptions_t {
-        boxed(rocksdb_writeoptions_t::default())
+        boxed(rocksdb_writeoptions_t {
+            options: WriteOptions::default(),
+            rate_limiter_priority: NO_PRIORITY,
+            io_activity: u8::MAX,
+            low_pri: false,
+            memtable_insert_hint_per_batch: false,
+        })
     }
 
     /// Whether the log is left out.
@@ -44,6 +57,40 @@ c_api! {
         options: *mut rocksdb_writeoptions_t,
     ) -> usize {
         (*options).options.protection_bytes_per_key
+    }
+}
+
+c_api! {
+    /// Priority with which the log's bytes are asked of the rate limiter: 3 that of users, 4 none; a write
+    /// with any other is refused.
+    fn rocksdb_writeoptions_set_rate_limiter_priority(
+        options: *mut rocksdb_writeoptions_t,
+        value: i32,
+    ) {
+        let o = &mut *options;
+        o.rate_limiter_priority = value;
+        o.options.rate_limiter_priority = match value {
+            NO_PRIORITY => None,
+            3 => Some(IoPriority::User),
+            // Refused, whatever it is, as RocksDB does.
+            _ => Some(IoPriority::Low),
+        };
+    }
+
+    /// Priority at the rate limiter.
+    fn rocksdb_writeoptions_get_rate_limiter_priority(options: *mut rocksdb_writeoptions_t) -> i32 {
+        (*options).rate_limiter_priority
+    }
+
+    /// What the write is for, RocksDB's number; a label.
+    fn rocksdb_writeoptions_set_io_activity(options: *mut rocksdb_writeoptions_t, value: i32) {
+        // RocksDB keeps it in a byte, too.
+        (*options).io_activity = value as u8;
+    }
+
+    /// What the write is for.
+    fn rocksdb_writeoptions_get_io_activity(options: *mut rocksdb_writeoptions_t) -> i32 {
+        (*options).io_activity.into()
     }
 }
 

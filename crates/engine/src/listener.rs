@@ -15,6 +15,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+mod compaction;
+
+pub use compaction::{CompactionFile, CompactionInfo, CompactionStats};
+
 /// Why a memtable was flushed; RocksDB's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "RocksDB's name says it")]
@@ -98,6 +102,8 @@ pub struct FlushInfo {
     pub cf_name: String,
     /// Number of the job.
     pub job: u64,
+    /// The thread that the job runs on and the listener is called on: what `pthread_self` returns there.
+    pub thread_id: u64,
     /// The table; before the flush what it is going to be called.
     pub file_path: PathBuf,
     /// Number of the table.
@@ -114,95 +120,6 @@ pub struct FlushInfo {
     pub properties: Arc<TableProperties>,
     /// Why.
     pub reason: FlushReason,
-}
-
-/// A table that takes part in a compaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CompactionFile {
-    /// Where it lies, or will.
-    pub level: usize,
-    /// Its number.
-    pub number: u64,
-    /// Number of the oldest blob file that it refers to; 0 for none.
-    pub oldest_blob_file: u64,
-}
-
-/// A compaction, or a part of one.
-#[derive(Clone, Debug)]
-pub struct CompactionInfo {
-    /// Number of its family.
-    pub cf_id: u32,
-    /// Name of its family.
-    pub cf_name: String,
-    /// How it went; `Ok` before it ran.
-    pub result: Result<()>,
-    /// Number of the job.
-    pub job: u64,
-    /// Number of the part; 0 for the whole.
-    pub subcompaction: u64,
-    /// Shallowest level of the inputs.
-    pub base_input_level: usize,
-    /// Level of the outputs.
-    pub output_level: usize,
-    /// Tables that are read.
-    pub input_files: Vec<PathBuf>,
-    /// The same, in the same order, by level and number.
-    pub input_file_infos: Vec<CompactionFile>,
-    /// How many of them lie in the output level.
-    pub input_files_at_output_level: usize,
-    /// Tables that were written.
-    pub output_files: Vec<PathBuf>,
-    /// The same, in the same order, by level and number.
-    pub output_file_infos: Vec<CompactionFile>,
-    /// Tables in level 0 at the moment.
-    pub level0_files: usize,
-    /// RocksDB's number of the codec of the tables that are written.
-    pub compression: u8,
-    /// Why, in RocksDB's words, and its number.
-    pub reason: (&'static str, u32),
-    /// What it did; zeros before it ran.
-    pub stats: CompactionStats,
-}
-
-impl Default for CompactionInfo {
-    /// Of no compaction.
-    fn default() -> Self {
-        Self {
-            cf_id: 0,
-            cf_name: String::new(),
-            result: Ok(()),
-            job: 0,
-            subcompaction: 0,
-            base_input_level: 0,
-            output_level: 0,
-            input_files: Vec::new(),
-            input_file_infos: Vec::new(),
-            input_files_at_output_level: 0,
-            output_files: Vec::new(),
-            output_file_infos: Vec::new(),
-            level0_files: 0,
-            compression: 0,
-            reason: ("Unknown", 0),
-            stats: CompactionStats::default(),
-        }
-    }
-}
-
-/// What a compaction did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CompactionStats {
-    /// Microseconds it took.
-    pub elapsed_micros: u64,
-    /// Keys that could not be understood.
-    pub corrupt_keys: u64,
-    /// Entries read.
-    pub input_records: u64,
-    /// Entries written.
-    pub output_records: u64,
-    /// Bytes of the inputs.
-    pub input_bytes: u64,
-    /// Bytes of the outputs.
-    pub output_bytes: u64,
 }
 
 /// A table that was written, or was not.
@@ -246,6 +163,9 @@ pub struct MemtableInfo {
     pub entries: u64,
     /// Deletions of single keys.
     pub deletions: u64,
+    /// The latest timestamp in it; empty unless the family's tables leave timestamps out
+    /// (`persist_user_defined_timestamps=false`), as in RocksDB.
+    pub newest_timestamp: Vec<u8>,
 }
 
 /// A file that was taken in from outside.

@@ -34,7 +34,7 @@ pub use posix::PosixFs;
 pub use rate_limiter::{IoDirection, IoPriority, RateLimiter, RateLimiterMode, RateLimiterOptions};
 pub use rng::{SeededRng, SystemRng};
 pub use sst_file_manager::{SstFileManager, SstFileManagerOptions};
-pub use sys::usable_size;
+pub use sys::{thread_number, usable_size};
 pub use timed::TimedFs;
 pub use trace::TraceFs;
 pub use traits::*;

@@ -169,8 +169,8 @@ pub(crate) fn lock_holder(file: &File) -> io::Result<Holder> {
     })
 }
 
-/// A number for the calling thread.
-pub(crate) fn thread_number() -> u64 {
+/// A number for the calling thread: its `pthread_self`.
+pub fn thread_number() -> u64 {
     // SAFETY: The call has no preconditions.
     unsafe { libc::pthread_self() as u64 }
 }

@@ -422,6 +422,7 @@ impl TableBuilder {
             };
         }
         let raw = self.block.finish();
+        self.counters.raw_block_bytes += raw.len() as u64;
         let compressor = match &mut self.dictionary {
             None => &mut self.compressor,
             Some((_, compressor)) => compressor,
@@ -483,6 +484,7 @@ impl TableBuilder {
             self.dictionary = Some((dictionary, compressor));
         }
         for block in held.blocks {
+            self.counters.raw_block_bytes += block.raw.len() as u64;
             let compressor = match &mut self.dictionary {
                 None => &mut self.compressor,
                 Some((_, compressor)) => compressor,
@@ -720,6 +722,7 @@ impl TableBuilder {
         TableProperties {
             seqno_to_time_mapping: o.seqno_to_time_mapping.clone(),
             data_size,
+            uncompressed_data_size: c.raw_block_bytes,
             raw_key_size: c.key_bytes,
             raw_value_size: c.value_bytes,
             num_data_blocks: c.data_blocks,

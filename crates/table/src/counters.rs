@@ -12,6 +12,8 @@ pub(crate) struct Counters {
     pub(crate) merges: u64,
     pub(crate) key_bytes: u64,
     pub(crate) value_bytes: u64,
+    /// Bytes of data blocks before they were compressed.
+    pub(crate) raw_block_bytes: u64,
     pub(crate) data_blocks: u64,
     pub(crate) rejected: u64,
     pub(crate) bypassed: u64,

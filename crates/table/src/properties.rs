@@ -93,10 +93,20 @@ pub struct TableProperties {
     pub key_largest_seqno: Option<u64>,
     /// `None` if unknown.
     pub key_smallest_seqno: Option<u64>,
+    /// Whether an index of a plug-in is meant to be asked instead of the table's own, which is there, too.
+    pub udi_is_primary_index: u64,
     /// Encoded mapping from sequence numbers to time; kept as it is.
     pub seqno_to_time_mapping: Vec<u8>,
     /// Everything else, by name.
     pub user_collected: BTreeMap<String, Vec<u8>>,
+    /// Where the number that all entries of a table from outside have stands in the file. Known of a table that
+    /// was opened; 0 if it has none.
+    pub external_sst_file_global_seqno_offset: u64,
+    /// Bytes of data blocks before they were compressed. Known to the writer of the table only, as in RocksDB;
+    /// no file records it.
+    pub uncompressed_data_size: u64,
+    /// Properties that collectors added, as people read them. Known to the writer of the table only.
+    pub readable: BTreeMap<String, String>,
 }
 
 /// Number properties: name, field.
@@ -145,6 +155,7 @@ macro_rules! numbers {
             "rocksdb.sample_for_compression.fast.data.size"
         );
         $each!($p, tail_start_offset, "rocksdb.tail.start.offset");
+        $each!($p, udi_is_primary_index, "rocksdb.udi.is.primary.index");
         $each!(
             $p,
             data_block_restart_interval,
@@ -164,7 +175,7 @@ macro_rules! numbers {
 }
 
 /// Number properties that are left out when 0.
-const ONLY_IF_SET: [&str; 8] = [
+const ONLY_IF_SET: [&str; 9] = [
     "rocksdb.index.partitions",
     "rocksdb.top-level.index.size",
     "rocksdb.num.data.blocks.compression.rejected",
@@ -173,6 +184,7 @@ const ONLY_IF_SET: [&str; 8] = [
     "rocksdb.sample_for_compression.slow.data.size",
     "rocksdb.sample_for_compression.fast.data.size",
     "rocksdb.separate.key.value.in.data.block",
+    "rocksdb.udi.is.primary.index",
 ];
 
 macro_rules! texts {
@@ -252,7 +264,7 @@ impl TableProperties {
         builder.finish().to_vec()
     }
 
-    /// Parses a properties block.
+    /// Parses a properties block. An offset in the file is as if the block stood at its beginning.
     ///
     /// # Errors
     /// `Corruption` for bad entries, names out of order and numbers that do not decode.
@@ -266,6 +278,11 @@ impl TableProperties {
                 return Err(Error::corruption("properties are not sorted"));
             }
             last = Some(name.to_vec());
+            if name == GLOBAL_SEQNO.as_bytes() {
+                // Values stand in the block as they are.
+                let offset = value.as_ptr().addr() - block.as_ptr().addr();
+                p.external_sst_file_global_seqno_offset = offset as u64;
+            }
             p.set(&String::from_utf8_lossy(name), value)
         })?;
         Ok(p)
@@ -376,5 +393,41 @@ impl TableProperties {
         }
         out.sort();
         out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_offset_of_a_global_number_leads_to_its_value() {
+        let number = 0x0102_0304_0506_0708u64.to_le_bytes();
+        let mut p = TableProperties {
+            num_entries: 3,
+            ..TableProperties::default()
+        };
+        let decoded = TableProperties::decode(&p.encode()).unwrap();
+        assert_eq!(decoded.external_sst_file_global_seqno_offset, 0);
+        let name = GLOBAL_SEQNO.to_string();
+        p.user_collected.insert(name, number.to_vec());
+        let block = p.encode();
+        let decoded = TableProperties::decode(&block).unwrap();
+        let at = decoded.external_sst_file_global_seqno_offset as usize;
+        assert_eq!(block[at..at + 8], number);
+    }
+
+    #[test]
+    fn what_only_the_writer_knows_is_not_stored() {
+        let mut p = TableProperties {
+            uncompressed_data_size: 7,
+            udi_is_primary_index: 1,
+            ..TableProperties::default()
+        };
+        p.readable.insert("a".to_string(), "b".to_string());
+        let decoded = TableProperties::decode(&p.encode()).unwrap();
+        assert_eq!(decoded.uncompressed_data_size, 0);
+        assert!(decoded.readable.is_empty());
+        assert_eq!(decoded.udi_is_primary_index, 1);
     }
 }

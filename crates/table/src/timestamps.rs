@@ -85,8 +85,12 @@ impl TimestampWriter {
             Some((oldest, newest)) => (oldest.clone(), newest.clone()),
             None => (vec![0xff; self.size], vec![0; self.size]),
         };
-        let all = &mut properties.user_collected;
-        all.insert(TIMESTAMP_MIN.to_string(), oldest);
-        all.insert(TIMESTAMP_MAX.to_string(), newest);
+        for (name, timestamp) in [(TIMESTAMP_MIN, oldest), (TIMESTAMP_MAX, newest)] {
+            let text = timestamp.iter().map(|b| format!("{b:02X}")).collect();
+            properties.readable.insert(name.to_string(), text);
+            properties
+                .user_collected
+                .insert(name.to_string(), timestamp);
+        }
     }
 }

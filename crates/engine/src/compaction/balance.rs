@@ -26,8 +26,18 @@ pub(crate) struct Dropped {
     pub cancelled: u64,
     /// Pairs of a single delete and what it cancelled, which are among `cancelled`.
     pub pairs: u64,
+    /// Single deletes, among `cancelled`, above another deletion that takes over.
+    pub superseded: u64,
+    /// Single deletes that met something else than a value: `superseded`, and what else they cancelled.
+    pub mismatched: u64,
+    /// Single deletes, among `obsolete`, that met nothing.
+    pub single_fallthru: u64,
+    /// Entries, among `hidden`, that a deletion at the bottom passes over, and such deletions, among
+    /// `obsolete`, that are dropped then. RocksDB counts neither.
+    pub passed_over: u64,
+    pub needless: u64,
     /// Bytes of keys and values of entries that were read as part of another: what is folded into a merge
-    /// result, and what a single delete cancels.
+    /// result, what a single delete cancels, and `passed_over`.
     pub joined_bytes: u64,
 }
 
@@ -46,7 +56,26 @@ impl Dropped {
         self.folded += other.folded;
         self.cancelled += other.cancelled;
         self.pairs += other.pairs;
+        self.superseded += other.superseded;
+        self.mismatched += other.mismatched;
+        self.single_fallthru += other.single_fallthru;
+        self.passed_over += other.passed_over;
+        self.needless += other.needless;
         self.joined_bytes += other.joined_bytes;
+    }
+
+    /// Entries that RocksDB counts as replaced by newer ones: what ranges delete is hidden too, and of a pair of
+    /// put and single delete one is.
+    pub(crate) fn replaced(&self) -> u64 {
+        self.hidden + self.covered + self.pairs - self.passed_over
+    }
+
+    /// Entries that RocksDB counts as obsolete deletions, without range tombstones: of a pair of put and
+    /// single delete one is, and at the bottom what a filter removes becomes a deletion.
+    pub(crate) fn expired(&self, bottommost: bool) -> u64 {
+        let removed = if bottommost { self.filtered } else { 0 };
+        // Those that a filter removed may be among the needless ones.
+        self.obsolete + self.pairs + self.superseded + removed - self.needless
     }
 
     /// What was `read` must be what was `written` and what was dropped.

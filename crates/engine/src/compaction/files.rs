@@ -62,6 +62,9 @@ impl Engine {
             if state.ends() {
                 return Err(Error::shutdown(""));
             }
+            if self.compactions_are_off() {
+                return Err(super::job::compaction_aborted());
+            }
             if let Some(e) = state.trouble.refusal() {
                 return Err(e);
             }

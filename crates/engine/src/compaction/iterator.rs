@@ -20,7 +20,11 @@ use spanlith_base::{Comparator, Error, MAX_SEQUENCE, Pinned, Result, SequenceNum
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+pub(crate) use counts::ReadCounts;
+
+mod counts;
 mod merge;
+mod single;
 
 /// How to decide.
 pub(crate) struct IterSettings {
@@ -50,6 +54,8 @@ pub(crate) struct IterSettings {
     pub version: Arc<Version>,
     /// A deletion below a single delete is an error (`enforce_single_del_contracts`).
     pub enforce_single_deletes: bool,
+    /// Somebody wants to know what is read.
+    pub counts: bool,
 }
 
 /// Where the current output entry is.
@@ -89,6 +95,8 @@ pub(crate) struct CompactionIter {
     dropped: Dropped,
     /// The filter skipped entries, so that `entries` says nothing.
     skipped: bool,
+    /// What is read, if somebody wants to know.
+    counts: Option<ReadCounts>,
     /// Counts blobs that the inputs refer to, if there are blob files.
     meter: Option<Box<BlobMeter>>,
     /// Nothing but sequence numbers and types decides: most inputs then go the short way.
@@ -112,6 +120,7 @@ impl CompactionIter {
                 && settings.filter.is_none()
                 && settings.end.is_none()
                 && settings.ranges.is_empty(),
+            counts: settings.counts.then(ReadCounts::default),
             meter: (!settings.version.blob_files.is_empty()).then(Box::default),
             s: settings,
             at: At::End,
@@ -176,6 +185,7 @@ impl CompactionIter {
         #[cfg(test)]
         self.suffer();
         if self.is_plain && self.at == At::Input {
+            self.count_entry();
             self.entries += 1;
             self.input.next_inlined();
             if self.find_plain() {
@@ -219,6 +229,11 @@ impl CompactionIter {
         self.dropped
     }
 
+    /// What was read so far; nothing if nobody wants to know.
+    pub(crate) fn counts(&self) -> ReadCounts {
+        self.counts.unwrap_or_default()
+    }
+
     /// Checks that what was read so far was either output, as `written` entries, or dropped. To be asked
     /// at the end.
     ///
@@ -228,15 +243,27 @@ impl CompactionIter {
         self.dropped.check(self.entries, written)
     }
 
-    /// Takes note that the input's entry is read as part of another.
-    fn note_joined(&mut self) {
+    /// Counts the input's entry, which is about to be left behind.
+    #[inline]
+    fn count_entry(&mut self) {
+        if let Some(counts) = &mut self.counts {
+            counts.entry(self.input.key(), self.input.value());
+        }
+    }
+
+    /// Leaves the input's entry behind, which is read as part of another.
+    fn step_joined(&mut self) {
         let bytes = self.input.key().len() + self.input.value().len();
         self.dropped.joined_bytes += bytes as u64;
+        let counts = self.counts.take();
+        self.step();
+        self.counts = counts;
     }
 
     #[inline(never)]
     fn step(&mut self) {
         self.entries += 1;
+        self.count_entry();
         if self.meter.is_some() {
             self.meter_input();
         }
@@ -349,6 +376,7 @@ impl CompactionIter {
                 return false;
             }
             self.dropped.hidden += 1;
+            self.count_entry();
             self.entries += 1;
             self.input.next_inlined();
         }
@@ -578,6 +606,9 @@ impl CompactionIter {
             Some(ValueType::BlobIndex) => {
                 let (index, how) = (self.input.value(), BlobRead::default());
                 fetched = (self.s.blobs).resolve(&self.s.version, self.user(), index, how)?;
+                if let Some(counts) = &mut self.counts {
+                    counts.blob(self.user_len, index);
+                }
                 FilterValue::Value(&fetched)
             }
             Some(ValueType::Value) => FilterValue::Value(self.input.value()),
@@ -663,71 +694,16 @@ impl CompactionIter {
             && self.stripe_of(keys::tag_sequence(keys::tag(self.input.key()))) == stripe
         {
             self.dropped.hidden += 1;
-            self.step();
+            self.dropped.passed_over += 1;
+            self.step_joined();
         }
         if self.on_version() {
             self.enqueue(kind, seqno, Pinned::default());
         } else {
             self.dropped.obsolete += 1;
+            self.dropped.needless += 1;
         }
         false
-    }
-
-    fn single_deletion(&mut self, seqno: SequenceNumber, stripe: usize) -> Result<()> {
-        self.step();
-        let timed = self.is_timed();
-        // It deletes the version below, whatever its timestamp; history has to keep both.
-        let kept = timed && !self.is_history;
-        let follows = match timed {
-            true => self.on_version(),
-            false => self.on_user_key(),
-        };
-        if !follows {
-            self.input.status()?;
-            let gone = !kept && self.seen_by_all(seqno) && self.nothing_below();
-            if gone {
-                self.dropped.obsolete += 1;
-            } else {
-                self.enqueue(ValueType::SingleDeletion, seqno, Pinned::default());
-            }
-            return Ok(());
-        }
-        let next = keys::tag(self.input.key());
-        if self.stripe_of(keys::tag_sequence(next)) != stripe {
-            self.enqueue(ValueType::SingleDeletion, seqno, Pinned::default());
-            return Ok(());
-        }
-        match ValueType::from_byte(keys::tag_type(next)) {
-            Some(ValueType::SingleDeletion) => {
-                // The older one takes over: look at it as the first of its stripe.
-                self.dropped.cancelled += 1;
-                self.stripe = None;
-                Ok(())
-            }
-            Some(ValueType::Deletion) if !self.s.enforce_single_deletes => {
-                // The deletion takes over.
-                self.dropped.cancelled += 1;
-                self.stripe = None;
-                Ok(())
-            }
-            Some(ValueType::Deletion) => Err(Error::corruption(
-                "Found SD and type: 0 on the same key, violating the contract of SingleDelete. \
-                 Check your application to make sure the application does not mix SingleDelete and \
-                 Delete for the same key.",
-            )),
-            _ if kept => {
-                self.enqueue(ValueType::SingleDeletion, seqno, Pinned::default());
-                Ok(())
-            }
-            _ => {
-                // The pair cancels. Older entries of the stripe stay hidden.
-                self.dropped.cancelled += 2;
-                self.dropped.pairs += 1;
-                self.note_joined();
-                self.step();
-                Ok(())
-            }
-        }
     }
 }
 

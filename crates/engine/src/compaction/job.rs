@@ -1,10 +1,11 @@
 //! Runs a plan: reads the inputs, writes the outputs, and swaps them in one version edit (C3).
 
-use super::balance::{Dropped, check_inputs, check_outputs};
+use super::balance::{check_inputs, check_outputs};
 use super::notes::PartDone;
 use super::own_readers::described_anew;
 use super::placed::Placed;
 use super::units::add_tombstones;
+use super::work::{Rewritten, Work};
 use crate::compaction::{Below, CompactionIter, IterSettings};
 use crate::core::{
     DbState, Engine, Family, FamilySettings, FamilyState, JobTimes, Place, ShortDirs, WrittenBy,
@@ -12,7 +13,7 @@ use crate::core::{
 };
 use crate::filter::{FilterContext, TableCreation, protective_filter};
 use crate::iter::{LevelIter, MergingIter, Source};
-use crate::listener::{CompactionInfo, CompactionStats};
+use crate::listener::CompactionInfo;
 use crate::options::{Temperature, seconds_to_next_off_peak};
 use crate::picker::{
     CompactionPlan, CompactionReason, PickerInput, RunningCompaction, pick_leveled,
@@ -34,6 +35,8 @@ const READAHEAD_MAX: u64 = 512 << 10;
 
 /// Entries between two looks at whether the database closes.
 const CHECK_EVERY: u64 = 1024;
+/// The same if user code sees every entry, which may take its time.
+const CHECK_EVERY_FILTERED: u64 = 16;
 
 /// A plan that is being carried out.
 pub(crate) struct CompactionJob {
@@ -75,6 +78,16 @@ pub(crate) fn manual_paused() -> Error {
     Error::new(ErrorKind::Incomplete, "").with_subcode(SubCode::ManualCompactionPaused)
 }
 
+/// The outcome of a compaction that went the way of all others.
+pub(super) fn compaction_aborted() -> Error {
+    Error::new(ErrorKind::Incomplete, "").with_subcode(SubCode::CompactionAborted)
+}
+
+/// Whether an error is [`compaction_aborted`].
+pub(super) fn is_aborted(e: &Error) -> bool {
+    e.subcode() == Some(SubCode::CompactionAborted)
+}
+
 impl Engine {
     /// Body of a background compaction job: picks, runs, and asks for the next.
     pub(crate) fn background_compaction(self: &Arc<Self>) {
@@ -109,6 +122,8 @@ impl Engine {
             match result {
                 Ok(_) => self.work_succeeded(Place::Compaction),
                 Err(e) if e.kind() == ErrorKind::ColumnFamilyDropped => {}
+                // Nothing is wrong, and it is due again once compactions go on.
+                Err(e) if is_aborted(&e) => {}
                 Err(_) if self.stopping() => {}
                 Err(e) => {
                     let files = job.plan.input_files().cloned().collect();
@@ -136,7 +151,7 @@ impl Engine {
         state: &mut DbState,
         short: &ShortDirs,
     ) -> (Option<CompactionJob>, Option<Error>) {
-        if state.manual > 0 || state.paused > 0 || state.ends() {
+        if state.manual > 0 || state.paused > 0 || state.ends() || self.compactions_are_off() {
             return (None, None);
         }
         if state.trouble.stops_work() || state.trouble.holds(Place::Compaction) {
@@ -292,28 +307,31 @@ impl Engine {
         let times = self.times_of_inputs(&job.settings, &job.family.cache, plan);
         self.note_compaction_begin(job, times.as_ref().ok());
         let started = self.c.env.clock.monotonic_nanos();
-        let done = times
-            .and_then(|times| self.rewrite(job, &times))
-            .inspect_err(|e| self.note_compaction_failed(job, e))?;
+        let mut done = match times {
+            Ok(times) => self.rewrite(job, &times),
+            Err(e) => Rewritten::failed(e),
+        };
         let micros = (self.c.env.clock.monotonic_nanos() - started) / 1000;
-        // From here on the outputs stay: an edit that failed half way may still be read by the next
-        // open. If it is not, that open finds them explained and removes them.
-        edit.new_files.clone_from(&done.files);
-        edit.blob_file_garbages.clone_from(&done.garbage);
-        let numbers: Vec<u64> = edit.new_files.iter().map(|f| f.number).collect();
-        self.log_and_apply(family, edit, |_| {})?;
+        let files: Vec<NewFile> = done.tables.iter().map(|t| t.file.clone()).collect();
+        if done.result.is_ok() {
+            // From here on the outputs stay: an edit that failed half way may still be read by the next
+            // open. If it is not, that open finds them explained and removes them.
+            edit.new_files.clone_from(&files);
+            edit.blob_file_garbages.clone_from(&done.garbage);
+            done.result = self.log_and_apply(family, edit, |_| {});
+        }
+        if done.result.is_err() {
+            self.note_compaction_failed(job, &done, micros);
+            return done.result.map(|()| Vec::new());
+        }
         self.note_compaction_end(job, &done, micros);
         self.check_space()?;
-        self.warm_cache(family, &job.settings, &done.files, WrittenBy::Compaction);
-        Ok(numbers)
+        self.warm_cache(family, &job.settings, &files, WrittenBy::Compaction);
+        Ok(files.iter().map(|f| f.number).collect())
     }
 
-    /// Merges the inputs into outputs, in several ranges at once if the job is split.
-    fn rewrite<'a>(
-        self: &'a Arc<Self>,
-        job: &'a CompactionJob,
-        times: &JobTimes,
-    ) -> Result<Rewritten> {
+    /// Entries that the properties of the inputs count.
+    fn entries_expected(job: &CompactionJob) -> Result<u64> {
         let mut expected = 0;
         for f in job.plan.input_files() {
             let reader = job.family.cache.reader(f)?;
@@ -321,7 +339,16 @@ impl Engine {
             // Range tombstones are counted, but do not stand among the entries.
             expected += p.num_entries.saturating_sub(p.num_range_deletions);
         }
-        let keys = self.split_keys(job)?;
+        Ok(expected)
+    }
+
+    /// Merges the inputs into outputs, in several ranges at once if the job is split.
+    fn rewrite<'a>(self: &'a Arc<Self>, job: &'a CompactionJob, times: &JobTimes) -> Rewritten {
+        let known = Self::entries_expected(job).and_then(|n| Ok((n, self.split_keys(job)?)));
+        let (expected, keys) = match known {
+            Ok(known) => known,
+            Err(e) => return Rewritten::failed(e),
+        };
         let start = |i: usize| i.checked_sub(1).and_then(|i| keys.get(i)).map(|k| &k[..]);
         let mut ranges: Vec<_> = (0..=keys.len())
             .map(|i| {
@@ -331,45 +358,38 @@ impl Engine {
                     end,
                     outputs: Placed::new(self, job, times, start, end),
                     garbage: Vec::new(),
-                    dropped: Dropped::default(),
+                    work: Work::default(),
                     part: i as u64,
-                    cpu_micros: 0,
                     times: times.clone(),
                 }
             })
             .collect();
-        let results: Vec<Result<Option<u64>>> =
-            if ranges.len() == 1 || self.c.env.executor.is_manual() {
-                let all = ranges.iter_mut();
-                all.map(|r| self.run_part(job, r)).collect()
-            } else {
-                let (first, others) = ranges.split_at_mut(1);
-                std::thread::scope(|scope| {
-                    let threads: Vec<_> = others
-                        .iter_mut()
-                        .map(|r| scope.spawn(|| self.run_part(job, r)))
-                        .collect();
-                    let mut results = vec![self.run_part(job, &mut first[0])];
-                    let lost = || Err(Error::aborted("panic in a part of a compaction"));
-                    let join = threads.into_iter().map(|t| t.join());
-                    results.extend(join.map(|r| r.unwrap_or_else(|_| lost())));
-                    results
-                })
-            };
-        let mut read = Some(0);
-        let mut failed = None;
-        for result in results {
-            match result {
-                Ok(entries) => read = read.zip(entries).map(|(a, b)| a + b),
-                Err(e) => failed = failed.or(Some(e)),
-            }
-        }
-        let entries_out: u64 = ranges.iter().map(|r| r.outputs.entries()).sum();
+        let results: Vec<Result<()>> = if ranges.len() == 1 || self.c.env.executor.is_manual() {
+            let all = ranges.iter_mut();
+            all.map(|r| self.run_part(job, r)).collect()
+        } else {
+            let (first, others) = ranges.split_at_mut(1);
+            std::thread::scope(|scope| {
+                let threads: Vec<_> = others
+                    .iter_mut()
+                    .map(|r| scope.spawn(|| self.run_part(job, r)))
+                    .collect();
+                let mut results = vec![self.run_part(job, &mut first[0])];
+                let lost = || Err(Error::aborted("panic in a part of a compaction"));
+                let join = threads.into_iter().map(|t| t.join());
+                results.extend(join.map(|r| r.unwrap_or_else(|_| lost())));
+                results
+            })
+        };
+        let mut failed = results.into_iter().find_map(Result::err);
+        let mut work = Work::default();
+        ranges.iter().for_each(|r| work.add(&r.work));
         if failed.is_none() && self.c.options.compaction_verify_record_count {
             let stored = ranges.iter().map(|r| r.outputs.stored()).sum();
             // Nobody knows what was read if a filter skipped entries.
-            let inputs = read.map_or(Ok(()), |read| check_inputs(expected, read));
-            let checked = inputs.and_then(|()| check_outputs("compaction", entries_out, stored));
+            let inputs = (work.entries_in).map_or(Ok(()), |read| check_inputs(expected, read));
+            let out = work.entries_out;
+            let checked = inputs.and_then(|()| check_outputs("compaction", out, stored));
             failed = checked.err();
         }
         if failed.is_none() && ranges.iter().any(|r| r.outputs.has_files()) {
@@ -377,74 +397,58 @@ impl Engine {
             let dir = job.family.cache.paths.dir(path_id);
             failed = self.c.env.fs.sync_dir(dir).err();
         }
+        let mut done = Rewritten {
+            result: Ok(()),
+            tables: Vec::new(),
+            garbage: Vec::new(),
+            expected,
+            work,
+            entries_above: ranges.iter().map(|r| r.outputs.entries_above()).sum(),
+            parts: ranges.len() as u64,
+        };
         if let Some(e) = failed {
             for r in ranges {
                 r.outputs.remove_all();
             }
-            return Err(e);
+            done.result = Err(e);
+            return done;
         }
-        let entries_above = ranges.iter().map(|r| r.outputs.entries_above()).sum();
-        let mut dropped = Dropped::default();
-        ranges.iter().for_each(|r| dropped.add(&r.dropped));
-        let parts = ranges.len() as u64;
-        let dropped_ranges = ranges.iter().map(|r| r.outputs.dropped_ranges()).sum();
-        let cpu_micros = ranges.iter().map(|r| r.cpu_micros).sum();
-        let garbage = ranges.iter().flat_map(|r| r.garbage.iter().copied());
-        Ok(Rewritten {
-            garbage: sum_garbage(garbage),
-            files: ranges
-                .into_iter()
-                .flat_map(|r| r.outputs.into_files())
-                .collect(),
-            entries_in: read.unwrap_or(expected),
-            entries_out,
-            entries_above,
-            dropped,
-            dropped_ranges,
-            cpu_micros,
-            parts,
-        })
+        done.garbage = sum_garbage(ranges.iter().flat_map(|r| r.garbage.iter().copied()));
+        let tables = ranges.into_iter().flat_map(|r| r.outputs.into_tables());
+        done.tables = tables.collect();
+        done
     }
 
     /// Works on one range, and tells listeners; see [`Self::rewrite_range`].
-    fn run_part(
-        self: &Arc<Self>,
-        job: &CompactionJob,
-        range: &mut Range<'_>,
-    ) -> Result<Option<u64>> {
+    fn run_part(self: &Arc<Self>, job: &CompactionJob, range: &mut Range<'_>) -> Result<()> {
         let _activity = ReadActivity::Compaction.enter();
         self.note_part_begin(job, range.part);
         let clock = &self.c.env.clock;
         let times_cpu = self.c.statistics.as_ref().is_some_and(|s| s.wants_times());
+        let times_cpu = times_cpu || self.is_heard(job);
         let cpu_began = times_cpu.then(|| clock.thread_cpu_nanos());
         let started = clock.monotonic_nanos();
-        let read = self.rewrite_range(job, range);
+        let result = self.rewrite_range(job, range);
+        range.work.entries_out = range.outputs.entries();
+        range.work.dropped_ranges = range.outputs.dropped_ranges();
+        range.work.io = range.outputs.io_nanos();
         if let Some(began) = cpu_began {
-            range.cpu_micros = clock.thread_cpu_nanos().saturating_sub(began) / 1000;
+            range.work.cpu_micros = clock.thread_cpu_nanos().saturating_sub(began) / 1000;
         }
         let files: Vec<NewFile> = range.outputs.files().cloned().collect();
         let done = PartDone {
             part: range.part,
-            result: read.as_ref().map(|_| ()).map_err(Clone::clone),
+            result: result.clone(),
             files: &files,
-            stats: CompactionStats {
-                elapsed_micros: (self.c.env.clock.monotonic_nanos() - started) / 1000,
-                input_records: read.as_ref().ok().and_then(|n| *n).unwrap_or(0),
-                output_records: range.outputs.entries(),
-                output_bytes: files.iter().map(|f| f.size).sum(),
-                ..CompactionStats::default()
-            },
+            work: &range.work,
+            elapsed_micros: (self.c.env.clock.monotonic_nanos() - started) / 1000,
         };
         self.note_part_end(job, &done);
-        read
+        result
     }
 
-    /// Works on one range; returns the number of entries read if it is known.
-    fn rewrite_range(
-        self: &Arc<Self>,
-        job: &CompactionJob,
-        range: &mut Range<'_>,
-    ) -> Result<Option<u64>> {
+    /// Works on one range, and notes what was read, however it ends.
+    fn rewrite_range(self: &Arc<Self>, job: &CompactionJob, range: &mut Range<'_>) -> Result<()> {
         let (family, plan) = (&job.family, &job.plan);
         let input = MergingIter::new(family.comparator.clone(), self.sources(job)?);
         let snapshots = self.c.snapshots.sequences();
@@ -486,19 +490,40 @@ impl Engine {
             filter: filter.map(|f| (f, start_level)),
             end: range.end.map(<[u8]>::to_vec),
             enforce_single_deletes: self.c.options.enforce_single_del_contracts,
+            counts: self.is_heard(job),
         };
         let mut iter = CompactionIter::new(input, settings);
-        match range.start {
+        let outputs = &mut range.outputs;
+        let result = self.write_range(job, range.start, &mut iter, outputs);
+        range.work.entries_in = iter.input_entries();
+        range.work.dropped = iter.dropped();
+        range.work.counts = iter.counts();
+        range.garbage = iter.garbage();
+        result
+    }
+
+    /// Hands what an iterator yields from `start` on to the outputs.
+    fn write_range(
+        &self,
+        job: &CompactionJob,
+        start: Option<&[u8]>,
+        iter: &mut CompactionIter,
+        outputs: &mut Placed<'_>,
+    ) -> Result<()> {
+        match start {
             None => iter.seek_to_first()?,
             Some(key) => iter.seek(key)?,
         }
-        let outputs = &mut range.outputs;
+        let every = match job.family.filters.is_set() {
+            true => CHECK_EVERY_FILTERED,
+            false => CHECK_EVERY,
+        };
         let mut n = 0u64;
         while iter.valid() {
             outputs.add(iter.key(), iter.value(), iter.ranges())?;
             iter.next()?;
             n += 1;
-            if n.is_multiple_of(CHECK_EVERY) {
+            if n.is_multiple_of(every) {
                 self.check_on(job)?;
             }
         }
@@ -506,9 +531,17 @@ impl Engine {
         if self.c.options.compaction_verify_record_count {
             iter.check(outputs.entries())?;
         }
-        range.dropped = iter.dropped();
-        range.garbage = iter.garbage();
-        Ok(iter.input_entries())
+        Ok(())
+    }
+
+    /// Whether somebody hears in detail what a job does.
+    pub(super) fn is_heard(&self, job: &CompactionJob) -> bool {
+        !self.c.listeners.is_empty() || job.told.is_some()
+    }
+
+    /// Whether somebody counts what a job drops.
+    pub(super) fn counts_of(&self, job: &CompactionJob) -> bool {
+        self.c.statistics.is_some() || self.is_heard(job)
     }
 
     /// The inputs of a job as streams, newer ones first.
@@ -555,6 +588,9 @@ impl Engine {
     fn check_on(&self, job: &CompactionJob) -> Result<()> {
         if self.stopping() {
             return Err(Error::shutdown("compaction abandoned"));
+        }
+        if self.compactions_are_off() {
+            return Err(compaction_aborted());
         }
         if job.plan.reason == CompactionReason::ManualCompaction
             && self.manual_is_off(job.canceled.as_deref())
@@ -613,31 +649,10 @@ struct Range<'a> {
     outputs: Placed<'a>,
     /// Blobs nobody refers to any more.
     garbage: Vec<BlobFileGarbage>,
-    dropped: Dropped,
+    work: Work,
     /// Its place among the ranges of the job, from 0.
     part: u64,
-    /// Processor time; 0 if nobody wants to know.
-    cpu_micros: u64,
     times: JobTimes,
-}
-
-/// What a job wrote.
-pub(super) struct Rewritten {
-    pub files: Vec<NewFile>,
-    garbage: Vec<BlobFileGarbage>,
-    /// Entries read and written.
-    pub entries_in: u64,
-    pub entries_out: u64,
-    /// Of these, entries written to the proximal level.
-    pub entries_above: u64,
-    /// What was read and not written.
-    pub dropped: Dropped,
-    /// Range tombstones that hide nothing any more and were not written.
-    pub dropped_ranges: u64,
-    /// Processor time; 0 if nobody wants to know.
-    pub cpu_micros: u64,
-    /// Ranges that were worked on side by side.
-    pub parts: u64,
 }
 
 /// Bytes that a plan may write at most.

@@ -1,6 +1,6 @@
 //! `compact_range`: flushes, then compacts a key range level by level down to the deepest.
 
-use super::job::{CompactionJob, manual_paused};
+use super::job::{CompactionJob, compaction_aborted, manual_paused};
 use crate::core::{Engine, Family, wait_would_help};
 use crate::listener::FlushReason;
 use crate::picker::{ManualOutcome, ManualRange, pick_manual_range};
@@ -74,6 +74,9 @@ impl Engine {
         options: &CompactRangeOptions,
     ) -> Result<()> {
         self.writable()?;
+        if self.compactions_are_off() {
+            return Err(compaction_aborted());
+        }
         if self.manual_is_off(options.canceled.as_deref()) {
             return Err(manual_paused());
         }
@@ -268,6 +271,9 @@ impl Engine {
             }
             if let Some(e) = state.trouble.refusal() {
                 return Err(e);
+            }
+            if self.compactions_are_off() {
+                return Err(compaction_aborted());
             }
             if self.manual_is_off(options.canceled.as_deref()) {
                 return Err(manual_paused());

@@ -15,6 +15,7 @@ mod placed;
 mod refit;
 mod split;
 mod units;
+mod work;
 
 #[cfg(test)]
 pub(crate) use balance::plant;

@@ -1,12 +1,16 @@
 //! What a compaction says of itself: events, listeners, statistics.
 
-use super::job::{CompactionJob, Rewritten};
-use crate::core::{Engine, JobNumbers, JobTimes};
+use super::job::CompactionJob;
+use super::work::{Rewritten, Work};
+use crate::core::{Engine, JobNumbers, JobTimes, NewTable};
 use crate::info_log::events;
 use crate::listener::{CompactionFile, CompactionInfo, CompactionStats};
 use crate::version::NewFile;
 use spanlith_base::stats::{Histogram, Ticker};
-use spanlith_base::{MAX_SEQUENCE, Result};
+use spanlith_base::{MAX_SEQUENCE, Result, keys};
+use spanlith_env::thread_number;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 /// RocksDB's number of a reason, by its name; 0 for one it does not know.
 fn reason_number(name: &str) -> u32 {
@@ -41,7 +45,66 @@ pub(super) struct PartDone<'a> {
     pub part: u64,
     pub result: Result<()>,
     pub files: &'a [NewFile],
-    pub stats: CompactionStats,
+    pub work: &'a Work,
+    pub elapsed_micros: u64,
+}
+
+/// Bytes of a key that listeners are told of the ends of what was written, as in RocksDB.
+const PREFIX_LEN: usize = 8;
+
+/// How many of a job's inputs lie in its output level.
+fn files_at_output_level(job: &CompactionJob) -> usize {
+    let at_output = (job.plan.inputs.iter()).filter(|i| i.0 == job.plan.output_level);
+    at_output.map(|i| i.1.len()).sum()
+}
+
+/// Numbers of a job that rewrites tables, with what is known of its inputs.
+fn stats_of_inputs(job: &CompactionJob, stats: CompactionStats) -> CompactionStats {
+    let plan = &job.plan;
+    CompactionStats {
+        input_files: plan.input_files().count(),
+        input_files_at_output_level: files_at_output_level(job),
+        input_bytes: plan.input_bytes(),
+        is_full: plan.is_full,
+        is_manual: plan.reason.is_manual(),
+        ..stats
+    }
+}
+
+/// Numbers of a job that moves tables. As in RocksDB there are no others, whoever asked for it.
+fn stats_of_move(job: &CompactionJob) -> CompactionStats {
+    let files = job.plan.input_files().count();
+    CompactionStats {
+        input_files: files,
+        moved_files: files,
+        ..CompactionStats::default()
+    }
+}
+
+/// The first bytes of the smallest and the largest user key that was written.
+fn ends_of(job: &CompactionJob, tables: &[NewTable]) -> (Vec<u8>, Vec<u8>) {
+    let c = &job.family.comparator;
+    let compare = |a: &&[u8], b: &&[u8]| c.compare(a, b);
+    let smallest = tables.iter().map(|t| keys::user_key(&t.file.smallest));
+    let largest = tables.iter().map(|t| keys::user_key(&t.file.largest));
+    let prefix = |key: &[u8]| key[..key.len().min(PREFIX_LEN)].to_vec();
+    (
+        smallest.min_by(compare).map_or_else(Vec::new, prefix),
+        largest.max_by(compare).map_or_else(Vec::new, prefix),
+    )
+}
+
+fn paths_of(job: &CompactionJob, files: &[NewFile]) -> Vec<PathBuf> {
+    let path = |f: &NewFile| job.family.table_path(f.number, f.path_id);
+    files.iter().map(path).collect()
+}
+
+fn described(file: &NewFile) -> CompactionFile {
+    CompactionFile {
+        level: file.level as usize,
+        number: file.number,
+        oldest_blob_file: file.oldest_blob_file_number,
+    }
 }
 
 impl Engine {
@@ -80,12 +143,14 @@ impl Engine {
                 }
             }),
         });
-        let known = CompactionStats {
-            input_bytes: plan.input_bytes(),
-            ..CompactionStats::default()
-        };
-        let info = || self.compaction_info(job, &[], Ok(()), known);
-        self.c.listeners.on_compaction_begin(info);
+        self.c.listeners.on_compaction_begin(|| {
+            let known = CompactionStats {
+                // As in RocksDB counted only when the job is done.
+                input_files_at_output_level: 0,
+                ..stats_of_inputs(job, CompactionStats::default())
+            };
+            self.whole_info(job, &[], Ok(()), known)
+        });
     }
 
     /// A part of a compaction is about to run, on this thread.
@@ -102,15 +167,24 @@ impl Engine {
             .listeners
             .on_subcompaction_completed(|| CompactionInfo {
                 subcompaction: done.part,
-                ..self.compaction_info(job, done.files, done.result.clone(), done.stats)
+                ..self.compaction_info(
+                    job,
+                    done.files,
+                    done.result.clone(),
+                    CompactionStats {
+                        elapsed_micros: done.elapsed_micros,
+                        output_files: done.files.len(),
+                        output_bytes: done.files.iter().map(|f| f.size).sum(),
+                        ..done.work.stats(&job.plan)
+                    },
+                )
             });
     }
 
     /// Tables are about to change their level as they are. Listeners hear of it as of a compaction without
     /// parts.
     pub(super) fn note_move_begin(&self, job: &CompactionJob) {
-        let none = CompactionStats::default();
-        let info = || self.compaction_info(job, &[], Ok(()), none);
+        let info = || self.whole_info(job, &[], Ok(()), stats_of_move(job));
         self.c.listeners.on_compaction_begin(info);
     }
 
@@ -127,15 +201,34 @@ impl Engine {
                 total_files_size: bytes,
             });
         }
-        let none = CompactionStats::default();
-        let info = || self.compaction_info(job, moved, result.clone(), none);
-        self.c.listeners.on_compaction_completed(info);
+        self.c.listeners.on_compaction_completed(|| CompactionInfo {
+            output_files: paths_of(job, moved),
+            output_file_infos: moved.iter().map(described).collect(),
+            ..self.whole_info(job, &[], result.clone(), stats_of_move(job))
+        });
     }
 
     /// A compaction failed: nothing is installed.
-    pub(super) fn note_compaction_failed(&self, job: &CompactionJob, error: &spanlith_base::Error) {
-        let info =
-            || self.compaction_info(job, &[], Err(error.clone()), CompactionStats::default());
+    pub(super) fn note_compaction_failed(
+        &self,
+        job: &CompactionJob,
+        done: &Rewritten,
+        micros: u64,
+    ) {
+        self.tell_compacted(job, || {
+            let stats = CompactionStats {
+                elapsed_micros: micros,
+                input_records: done.entries_in(),
+                output_records: 0,
+                ..done.work.stats(&job.plan)
+            };
+            let stats = stats_of_inputs(job, stats);
+            self.whole_info(job, &[], done.result.clone(), stats)
+        });
+    }
+
+    /// Tells the caller that waits for a job, and listeners, how it ended.
+    fn tell_compacted(&self, job: &CompactionJob, info: impl Fn() -> CompactionInfo) {
         if let Some(told) = &job.told {
             // A job ends once.
             let _ = told.set(info());
@@ -145,12 +238,13 @@ impl Engine {
 
     /// A compaction is installed.
     pub(super) fn note_compaction_end(&self, job: &CompactionJob, done: &Rewritten, micros: u64) {
-        let (family, plan, outputs) = (&job.family, &job.plan, &done.files);
+        let (family, plan, work) = (&job.family, &job.plan, &done.work);
+        let entries_in = done.entries_in();
         let mut n = JobNumbers {
             micros,
             jobs: 1,
-            entries_read: done.entries_in,
-            entries_dropped: done.entries_in.saturating_sub(done.entries_out),
+            entries_read: entries_in,
+            entries_dropped: entries_in.saturating_sub(work.entries_out),
             ..JobNumbers::default()
         };
         for (level, files) in &plan.inputs {
@@ -163,8 +257,8 @@ impl Engine {
             }
         }
         let mut above = JobNumbers::default();
-        for file in outputs {
-            let properties = self.table_properties(family, file.number);
+        for table in &done.tables {
+            let NewTable { file, properties } = table;
             let numbers = match file.level as usize == plan.output_level {
                 true => &mut n,
                 false => &mut above,
@@ -172,7 +266,7 @@ impl Engine {
             numbers.files_written += 1;
             numbers.written_bytes += file.size;
             numbers.uncompressed_bytes += properties.raw_key_size + properties.raw_value_size;
-            self.note_table(family, job.id, file, &properties);
+            self.note_table(family, job.id, table);
         }
         family.counters.add_compaction(plan.output_level, &n);
         if let Some(proximal) = &plan.proximal {
@@ -182,21 +276,15 @@ impl Engine {
         if let Some(s) = &self.c.statistics {
             s.add(Ticker::CompactReadBytes, n.read_bytes());
             s.add(Ticker::CompactWriteBytes, written_bytes);
-            // As in RocksDB: what ranges delete is hidden too, a pair of put and single delete is one of
-            // either, what a filter removes becomes a deletion, and range tombstones are deletions.
-            let d = &done.dropped;
-            let pairs = d.pairs;
-            let removed = if plan.bottommost { d.filtered } else { 0 };
-            let obsolete = d.obsolete + pairs + removed + done.dropped_ranges;
-            s.add(Ticker::CompactionKeyDropNew, d.hidden + d.covered + pairs);
-            s.add(Ticker::CompactionKeyDropObsolete, obsolete);
-            s.add(Ticker::CompactionRangeDelDropObsolete, done.dropped_ranges);
-            s.add(Ticker::CompactionKeyDropRangeDel, done.dropped.covered);
-            s.add(Ticker::CompactionKeyDropUser, done.dropped.filtered);
+            s.add(Ticker::CompactionKeyDropNew, work.dropped.replaced());
+            s.add(Ticker::CompactionKeyDropObsolete, work.expired(plan));
+            s.add(Ticker::CompactionRangeDelDropObsolete, work.dropped_ranges);
+            s.add(Ticker::CompactionKeyDropRangeDel, work.dropped.covered);
+            s.add(Ticker::CompactionKeyDropUser, work.dropped.filtered);
             s.record_time(Histogram::CompactionTimesMicros, micros);
             if s.wants_times() {
-                s.record_time(Histogram::CompactionTimesCpuMicros, done.cpu_micros);
-                s.add(Ticker::CompactionTotalTimeCpuMicros, done.cpu_micros);
+                s.record_time(Histogram::CompactionTimesCpuMicros, work.cpu_micros);
+                s.add(Ticker::CompactionTotalTimeCpuMicros, work.cpu_micros);
             }
             if done.parts > 1 {
                 s.record(Histogram::NumSubcompactionsScheduled, done.parts);
@@ -213,7 +301,7 @@ impl Engine {
             num_output_files: n.files_written,
             total_output_size: n.written_bytes,
             num_input_records: n.entries_read,
-            num_output_records: done.entries_out - done.entries_above,
+            num_output_records: work.entries_out - done.entries_above,
             num_subcompactions: done.parts,
             output_compression: plan.compression.name(),
             single_deletes: (0, 0),
@@ -224,20 +312,47 @@ impl Engine {
                 num_output_records: done.entries_above,
             }),
         });
-        let stats = CompactionStats {
-            elapsed_micros: micros,
-            corrupt_keys: 0,
-            input_records: n.entries_read,
-            output_records: done.entries_out,
-            input_bytes: n.read_bytes(),
-            output_bytes: written_bytes,
-        };
-        let info = || self.compaction_info(job, outputs, Ok(()), stats);
-        if let Some(told) = &job.told {
-            // A job ends once.
-            let _ = told.set(info());
+        self.tell_compacted(job, || {
+            let (smallest, largest) = ends_of(job, &done.tables);
+            let stats = CompactionStats {
+                elapsed_micros: micros,
+                input_records: entries_in,
+                output_files: done.tables.len(),
+                output_bytes: written_bytes,
+                smallest_output_prefix: smallest,
+                largest_output_prefix: largest,
+                ..work.stats(plan)
+            };
+            self.whole_info(job, &done.tables, Ok(()), stats_of_inputs(job, stats))
+        });
+    }
+
+    /// As [`Self::compaction_info`], of a whole job: with the properties of all its tables.
+    fn whole_info(
+        &self,
+        job: &CompactionJob,
+        outputs: &[NewTable],
+        result: Result<()>,
+        stats: CompactionStats,
+    ) -> CompactionInfo {
+        let family = &job.family;
+        let path = |file: &NewFile| family.table_path(file.number, file.path_id);
+        let written = outputs
+            .iter()
+            .map(|t| (path(&t.file), t.properties.clone()));
+        let mut table_properties: Vec<_> = written.collect();
+        for f in job.plan.input_files() {
+            // A table that cannot be opened has no properties to tell.
+            if let Ok(reader) = family.cache.reader(f) {
+                let properties = Arc::new(reader.properties().clone());
+                table_properties.push((family.table_path(f.number, f.path_id), properties));
+            }
         }
-        self.c.listeners.on_compaction_completed(info);
+        let files: Vec<NewFile> = outputs.iter().map(|t| t.file.clone()).collect();
+        CompactionInfo {
+            table_properties,
+            ..self.compaction_info(job, &files, result, stats)
+        }
     }
 
     fn compaction_info(
@@ -255,12 +370,12 @@ impl Engine {
                 oldest_blob_file: f.oldest_blob_file_number,
             })
         });
-        let at_output = plan.inputs.iter().filter(|i| i.0 == plan.output_level);
         CompactionInfo {
             cf_id: family.id,
             cf_name: family.name.clone(),
             result,
             job: job.id,
+            thread_id: thread_number(),
             subcompaction: 0,
             base_input_level: plan.inputs.first().map_or(0, |i| i.0),
             output_level: plan.output_level,
@@ -269,19 +384,10 @@ impl Engine {
                 .map(|f| family.table_path(f.number, f.path_id))
                 .collect(),
             input_file_infos: inputs.collect(),
-            input_files_at_output_level: at_output.map(|i| i.1.len()).sum(),
-            output_files: outputs
-                .iter()
-                .map(|f| family.table_path(f.number, f.path_id))
-                .collect(),
-            output_file_infos: outputs
-                .iter()
-                .map(|f| CompactionFile {
-                    level: f.level as usize,
-                    number: f.number,
-                    oldest_blob_file: f.oldest_blob_file_number,
-                })
-                .collect(),
+            input_files_at_output_level: files_at_output_level(job),
+            output_files: paths_of(job, outputs),
+            output_file_infos: outputs.iter().map(described).collect(),
+            table_properties: Vec::new(),
             level0_files: family.superversion.load().version.num_files(0),
             compression: plan.compression as u8,
             reason: (plan.reason.name(), reason_number(plan.reason.name())),

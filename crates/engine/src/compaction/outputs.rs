@@ -5,11 +5,11 @@ use super::balance::plant;
 use super::job::CompactionJob;
 use super::units::tombstone_starts;
 use crate::core::{
-    CoveredBytes, Engine, FileBounds, Recheck, SeqnoTimes, bottommost_compression_options,
+    CoveredBytes, Engine, FileBounds, NewTable, Recheck, SeqnoTimes, bottommost_compression_options,
 };
 use crate::filter::TableCreation;
 use crate::picker::OutputCutter;
-use crate::version::{FileSum, NewFile, Version};
+use crate::version::{FileSum, IoNanos, IoTimes, NewFile, Version};
 use spanlith_base::range_del::{
     CompactionRangeDels, OutputBounds, OutputTombstone, before_versions,
 };
@@ -29,7 +29,7 @@ pub(super) struct Outputs<'a> {
     tombstones: RangeInclusive<SequenceNumber>,
     cutter: OutputCutter,
     open: Option<(TableBuilder, FileBounds, u64, Option<FileSum>)>,
-    pub done: Vec<NewFile>,
+    pub done: Vec<NewTable>,
     /// Entries written.
     pub entries: u64,
     /// Range tombstones that hide nothing any more and were not written.
@@ -60,6 +60,8 @@ pub(super) struct Outputs<'a> {
     path_id: u32,
     /// When the entries were written, for families that keep it.
     pub times: Option<Arc<SeqnoTimes>>,
+    /// How long writing takes, with `report_bg_io_stats`.
+    io_times: Option<Arc<IoTimes>>,
 }
 
 impl<'a> Outputs<'a> {
@@ -119,7 +121,16 @@ impl<'a> Outputs<'a> {
             counts_tail: job.settings.options.target_file_size_is_upper_bound,
             times: None,
             path_id: job.settings.levels.output_path(plan.output_level),
+            io_times: (job.settings.options.report_bg_io_stats)
+                .then(|| Arc::new(IoTimes::new(engine.c.env.clock.clone()))),
         }
+    }
+
+    /// How long writing took; nothing if nobody wants to know.
+    pub(super) fn io_nanos(&self) -> IoNanos {
+        self.io_times
+            .as_ref()
+            .map_or_else(IoNanos::default, |t| t.nanos())
     }
 
     #[inline]
@@ -201,10 +212,9 @@ impl<'a> Outputs<'a> {
         let number = self.engine.new_file_number();
         let path = self.job.family.table_path(number, self.path_id);
         let engine = self.engine;
-        let file = engine
-            .c
-            .io
-            .create_table(&path, IoActivity::Compaction, engine.is_held_up())?;
+        let (activity, times) = (IoActivity::Compaction, self.io_times.as_ref());
+        let io = &engine.c.io;
+        let file = io.create_table(&path, activity, engine.is_held_up(), times)?;
         self.created.push(number);
         let (file, sum) = engine.file_checksum().watch(file);
         let mut options = self.engine.builder_options(
@@ -276,7 +286,8 @@ impl<'a> Outputs<'a> {
         file.temperature = job.output_temperature(self.level);
         let checks = Recheck::of_compaction(&job.settings.options);
         (self.engine).recheck_table(&job.family, checks, &file, &summary)?;
-        self.done.push(file);
+        let properties = Arc::new(summary.properties);
+        self.done.push(NewTable { file, properties });
         Ok(())
     }
 
@@ -322,7 +333,7 @@ impl<'a> Outputs<'a> {
             settled_up_to: self.settled_up_to,
             drops_settled: plan.bottommost,
         };
-        if plan.bottommost && self.engine.c.statistics.is_some() {
+        if plan.bottommost && self.engine.counts_of(self.job) {
             let all = OutputBounds {
                 drops_settled: false,
                 ..part

@@ -61,6 +61,32 @@ impl Engine {
             || canceled.is_some_and(|c| c.load(Ordering::Acquire))
     }
 
+    /// Gives up all compactions that run, manual ones too, waits for their end, and lets none begin. Flushes go
+    /// on. Counts.
+    pub(crate) fn abort_compactions(&self) {
+        let mut state = self.state.lock();
+        // Release pairs with the Acquire in `compactions_are_off`.
+        self.compactions_off.fetch_add(1, Ordering::Release);
+        self.changed.notify_all();
+        while state.compactions_running > 0 || state.manual_running > 0 {
+            state = self.wait_changed(state);
+        }
+    }
+
+    /// Takes back one call of [`Self::abort_compactions`]; without one it does nothing.
+    pub(crate) fn resume_compactions(self: &Arc<Self>) {
+        let mut state = self.state.lock();
+        let off = self.compactions_off.load(Ordering::Acquire);
+        // Written under the state mutex only.
+        let off = off.saturating_sub(1);
+        self.compactions_off.store(off, Ordering::Release);
+        if off == 0 {
+            self.schedule(&mut state);
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+
     /// Keeps obsolete files on disk. Counts.
     pub(crate) fn disable_file_deletions(&self) {
         self.c.purge.disable();

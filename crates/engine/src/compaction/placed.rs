@@ -7,8 +7,8 @@
 
 use super::job::CompactionJob;
 use super::outputs::Outputs;
-use crate::core::{Engine, JobTimes, SeqnoTimes};
-use crate::version::{NewFile, Version};
+use crate::core::{Engine, JobTimes, NewTable, SeqnoTimes};
+use crate::version::{IoNanos, NewFile, Version};
 use spanlith_base::range_del::CompactionRangeDels;
 use spanlith_base::{MAX_SEQUENCE, Result, SequenceNumber, keys};
 use std::sync::Arc;
@@ -123,7 +123,14 @@ impl<'a> Placed<'a> {
 
     /// The finished tables.
     pub(super) fn files(&self) -> impl Iterator<Item = &NewFile> {
-        self.each().flat_map(|o| &o.done)
+        self.each().flat_map(|o| &o.done).map(|t| &t.file)
+    }
+
+    /// How long writing took; nothing if nobody wants to know.
+    pub(super) fn io_nanos(&self) -> IoNanos {
+        let mut sum = IoNanos::default();
+        self.each().for_each(|o| sum.add(&o.io_nanos()));
+        sum
     }
 
     /// Whether a table was finished.
@@ -132,7 +139,7 @@ impl<'a> Placed<'a> {
     }
 
     /// The finished tables.
-    pub(super) fn into_files(self) -> impl Iterator<Item = NewFile> {
+    pub(super) fn into_tables(self) -> impl Iterator<Item = NewTable> {
         let proximal = self.proximal.map(|p| p.outputs.done);
         self.main
             .done

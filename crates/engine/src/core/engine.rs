@@ -99,6 +99,8 @@ pub(crate) struct Engine {
     pub has_unlogged: AtomicBool,
     /// How often manual compactions were disabled and not enabled; those that run look at it.
     pub manual_disabled: AtomicI64,
+    /// How often all compactions were aborted and not resumed. Written under the state mutex.
+    pub compactions_off: AtomicU64,
     /// Some family has timestamps: logs say how long they are.
     pub has_timestamps: AtomicBool,
     /// Set when close began; long jobs look at it.
@@ -204,6 +206,7 @@ impl Engine {
             throttle,
             has_unlogged: AtomicBool::new(false),
             manual_disabled: AtomicI64::new(0),
+            compactions_off: AtomicU64::new(0),
             has_timestamps: AtomicBool::new(timed),
             stopping: AtomicBool::new(false),
             news: Mutex::new(rank::LEAF, Vec::new()),
@@ -295,7 +298,8 @@ impl Engine {
         // Nothing waits for ever (reliability, section 3.2): who waits in vain is found by any test.
         let (state, is_long) = self.changed.wait_timeout(guard, LONGEST_WAIT);
         assert!(
-            !is_long || state.is_going_to_change(),
+            // A caller who aborted compactions is going to resume them.
+            !is_long || state.is_going_to_change() || self.compactions_are_off(),
             "a wait that no job, no timer and no caller is going to end"
         );
         state

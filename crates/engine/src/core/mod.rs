@@ -17,6 +17,7 @@ mod install;
 mod log_files;
 mod manifest;
 mod mem_charge;
+mod new_table;
 mod news;
 mod notes;
 mod observe;
@@ -36,6 +37,7 @@ mod stall;
 mod state;
 mod state_mutex;
 mod stats;
+mod stripped;
 mod superversion;
 mod throttle;
 mod times;
@@ -58,6 +60,7 @@ pub(crate) use family::{Family, FamilySet, FamilySettings};
 pub(crate) use free_space::{RESERVE_FILE, ShortDirs};
 pub(crate) use install::{FamilyEdit, stall_input, wait_would_help, worst_stall};
 pub(crate) use manifest::{ManifestState, write_current};
+pub(crate) use new_table::NewTable;
 pub(crate) use notes::{MARK, MARK_AT, ManifestExtent, Note, NotePlace, Opening, Witness};
 pub(crate) use purge::PurgeQueue;
 pub(crate) use recheck::Recheck;
@@ -76,6 +79,7 @@ pub(crate) use state::{
 pub(crate) use stats::{
     DbCounters, FamilyCounters, FamilyNumbers, FamilyReport, JobNumbers, StallCounts, WriteNumbers,
 };
+pub(crate) use stripped::{each_timestamp, strips_timestamps};
 pub(crate) use times::JobTimes;
 pub(crate) use warm::WrittenBy;
 pub(crate) use witness::WitnessClock;

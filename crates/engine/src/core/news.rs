@@ -3,11 +3,22 @@
 
 use super::purge::Obsolete;
 use super::state::{DbState, FamilyState};
+use super::stripped::{newest_timestamp, strips_timestamps};
 use super::throttle::StallCondition;
 use super::{Engine, Family};
 use crate::info_log::events::TableFileDeletion;
 use crate::listener::{MemtableInfo, TableFileDeletionInfo, WriteStall, WriteStallInfo};
 use crate::version::{FileChecksum, filenames};
+use spanlith_base::Comparator;
+use spanlith_memtable::MemTable;
+use std::sync::Arc;
+
+/// A memtable that listeners are yet to hear of.
+pub(crate) struct Sealed {
+    info: MemtableInfo,
+    /// Where the newest timestamp is looked for, once no lock is held, if there is something to look for.
+    timed: Option<(Comparator, Arc<MemTable>)>,
+}
 
 fn public(condition: StallCondition) -> WriteStall {
     match condition {
@@ -68,30 +79,37 @@ impl Engine {
 
     /// What listeners hear of the memtable of `f` that was sealed last; `None` if nobody listens. Until
     /// [`Self::tell_sealed`], the flush of `f` waits.
-    pub(crate) fn note_sealed(&self, f: &mut FamilyState, since: u64) -> Option<MemtableInfo> {
+    pub(crate) fn note_sealed(&self, f: &mut FamilyState, since: u64) -> Option<Sealed> {
         if self.c.listeners.is_empty() {
             return None;
         }
         let mem = &f.imm.last()?.mem;
         f.seal_untold = true;
-        Some(MemtableInfo {
+        let info = MemtableInfo {
             cf_name: f.family.name.clone(),
             first_seqno: mem.first_seqno(),
             earliest_seqno: since,
             entries: mem.len() + mem.range_deletes(),
             deletions: mem.deletes(),
-        })
+            newest_timestamp: Vec::new(),
+        };
+        let timed = strips_timestamps(&f.family, &f.settings);
+        let timed = timed.then(|| (f.family.comparator.clone(), mem.clone()));
+        Some(Sealed { info, timed })
     }
 
     /// Tells that memtables are sealed, and lets their flushes begin. The caller holds leadership, and
     /// neither the state mutex nor the manifest token.
-    pub(crate) fn tell_sealed(&self, sealed: Vec<MemtableInfo>) {
+    pub(crate) fn tell_sealed(&self, sealed: Vec<Sealed>) {
         if sealed.is_empty() {
             return;
         }
         // A listener that panics must not hold flushes back for ever.
         let told = Told(self);
-        for info in sealed {
+        for Sealed { mut info, timed } in sealed {
+            if let Some((comparator, mem)) = timed {
+                info.newest_timestamp = newest_timestamp(&comparator, &mem);
+            }
             self.c.listeners.on_memtable_sealed(|| info);
         }
         drop(told);

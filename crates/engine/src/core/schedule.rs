@@ -36,6 +36,12 @@ impl Engine {
         wanted.max(1) as usize
     }
 
+    /// Whether no compaction may begin or go on.
+    #[inline]
+    pub(crate) fn compactions_are_off(&self) -> bool {
+        self.compactions_off.load(Ordering::Acquire) > 0
+    }
+
     /// Queues flushes and compactions as far as there is work and room for them.
     pub(crate) fn schedule(self: &Arc<Self>, state: &mut DbState) {
         let stopped = state.ends() || state.paused > 0 || state.trouble.stops_work();
@@ -71,7 +77,7 @@ impl Engine {
                 me.background_flush(&family)
             });
         }
-        if state.manual > 0 || !may_compact {
+        if state.manual > 0 || !may_compact || self.compactions_are_off() {
             return;
         }
         let busy = state.compactions_queued + state.compactions_running;

@@ -252,6 +252,18 @@ impl Db {
         self.engine().enable_manual_compaction();
     }
 
+    /// Gives up all compactions that run, waits for their end, and lets none begin: they fail with
+    /// `Incomplete`, manual ones too. What was due is done after [`Self::resume_compactions`]. Flushes go on.
+    /// Counts: must be resumed as often. Not to be called by a listener.
+    pub fn abort_compactions(&self) {
+        self.engine().abort_compactions();
+    }
+
+    /// Takes back one call of [`Self::abort_compactions`]; without one it does nothing.
+    pub fn resume_compactions(&self) {
+        self.engine().resume_compactions();
+    }
+
     /// Starts no flush and no compaction any more, ever, and abandons those that run; with `wait`,
     /// waits for their end. Memtables whose writes are in no log are flushed first, unless
     /// `avoid_flush_during_shutdown`. Reads and writes go on until memtables are full.

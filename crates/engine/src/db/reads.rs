@@ -2,7 +2,7 @@
 
 use super::cursor::Iter;
 use super::{Cf, Db};
-use crate::read::{Entity, FamilyKeys, ReadOptions};
+use crate::read::{Entity, FamilyKeys, ReadOptions, ReadPurpose};
 use crate::write::{WriteBatch, WriteOptions};
 use spanlith_base::wide_columns::{WideColumn, encode_entity};
 use spanlith_base::{Comparator, Error, Pinned, Result};
@@ -138,6 +138,7 @@ impl Cf {
         key: impl AsRef<[u8]>,
         options: &ReadOptions,
     ) -> Result<Option<(Pinned, Vec<u8>)>> {
+        options.check_purpose(ReadPurpose::Get)?;
         let engine = self.db.engine();
         engine.get_timed(&self.family, key.as_ref(), options)
     }

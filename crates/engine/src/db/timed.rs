@@ -2,7 +2,7 @@
 
 use super::{Cf, Db};
 use crate::core::{Engine, Family};
-use crate::read::{ReadOptions, check_timestamp, timestamp_missing};
+use crate::read::{ReadOptions, ReadPurpose, check_timestamp, timestamp_missing};
 use crate::version::VersionEdit;
 use crate::write::{WriteBatch, WriteOptions};
 use spanlith_base::{Error, Pinned, Result};
@@ -20,6 +20,9 @@ impl Db {
         keys: &[(&Cf, &[u8])],
         options: &ReadOptions,
     ) -> Vec<Result<Option<TimedValue>>> {
+        if let Err(e) = options.check_purpose(ReadPurpose::MultiGet) {
+            return keys.iter().map(|_| Err(e.clone())).collect();
+        }
         let families: Vec<&Family> = keys.iter().map(|(cf, _)| &*cf.family).collect();
         if let Some(errors) = self.engine().refused(&families, options) {
             return errors.into_iter().map(Err).collect();

@@ -8,22 +8,19 @@ use crate::compaction::plant;
 use crate::compaction::{CompactionIter, IterSettings, check_memtables, check_outputs};
 use crate::core::{
     CoveredBytes, DbState, Engine, Family, FamilyEdit, FamilySettings, FamilyState, FileBounds,
-    Immutable, Place, Recheck, WrittenBy, is_no_space, panicked,
+    Immutable, NewTable, Place, Recheck, WrittenBy, is_no_space, panicked, strips_timestamps,
 };
 use crate::filter::{FilterContext, TableCreation, protective_filter};
 use crate::flush::notes::FlushNote;
-use crate::flush::timestamps::{
-    history_low_after, keeps_timestamps, strips_timestamps, with_smallest_timestamps,
-};
+use crate::flush::timestamps::{history_low_after, keeps_timestamps, with_smallest_timestamps};
 use crate::iter::{MergingIter, Source};
 use crate::listener::FlushReason;
-use crate::version::{NewFile, VersionEdit};
+use crate::version::VersionEdit;
 use spanlith_base::range_del::{CompactionRangeDels, OutputBounds, TruncatedTombstones};
 use spanlith_base::{Error, ErrorKind, FileNumber, Result};
 use spanlith_env::IoActivity;
 use spanlith_memtable::MemTable;
-use spanlith_table::{BuilderOptions, Compression, ReadActivity, TableBuilder, TableProperties};
-use std::cell::Cell;
+use spanlith_table::{BuilderOptions, Compression, ReadActivity, TableBuilder};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
@@ -36,8 +33,6 @@ pub(crate) struct TableRequest<'a> {
     pub mems: &'a [Arc<MemTable>],
     pub snapshots: Vec<u64>,
     pub creation: TableCreation,
-    /// Set by the job: [`Dropped::joined_bytes`](crate::compaction::Dropped).
-    pub joined_bytes: Cell<u64>,
 }
 
 /// Sealed memtables of one family that are flushed together, oldest first.
@@ -256,7 +251,6 @@ impl Engine {
                 mems: &mems,
                 snapshots: self.c.snapshots.sequences(),
                 creation: TableCreation::Flush,
-                joined_bytes: Cell::new(0),
             };
             let mut note = FlushNote {
                 family: &p.family,
@@ -271,14 +265,17 @@ impl Engine {
             };
             self.wait_until_told(&p.family);
             self.note_flush_begin(&note, &mems);
-            let table = match build_table(self, &request) {
-                Ok(table) => table,
+            let Built {
+                table,
+                joined_bytes,
+            } = match build_table(self, &request) {
+                Ok(built) => built,
                 Err(e) => {
                     self.remove_tables(&done);
                     return Err(e);
                 }
             };
-            note.joined_bytes = request.joined_bytes.get();
+            note.joined_bytes = joined_bytes;
             let next_log = p.imm.last().map_or(0, |i| i.next_log);
             let mut edit = VersionEdit {
                 log_number: Some(next_log.max(give_up_below)),
@@ -381,26 +378,29 @@ impl Engine {
     }
 }
 
-/// A table that was written.
-pub(crate) struct NewTable {
-    pub file: NewFile,
-    pub properties: Arc<TableProperties>,
+/// What became of memtables.
+pub(crate) struct Built {
+    /// `None` if nothing was left to write.
+    pub table: Option<NewTable>,
+    /// [`Dropped::joined_bytes`](crate::compaction::Dropped).
+    pub joined_bytes: u64,
 }
 
-/// Writes the table of a request; `None` if nothing is left to write. The file and its directory
-/// entry are durable when this returns.
-pub(crate) fn build_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewTable>> {
+/// Writes the table of a request. The file and its directory entry are durable when this returns.
+pub(crate) fn build_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Built> {
     let path = r.family.table_path(r.number, 0);
     let built = write_table(engine, r);
     match &built {
-        Ok(Some(_)) => engine.sync_tables_dir(r.family.cache.paths.dir(0))?,
+        Ok(Built { table: Some(_), .. }) => {
+            engine.sync_tables_dir(r.family.cache.paths.dir(0))?;
+        }
         // Nothing refers to what was written: an error here changes nothing.
-        Ok(None) | Err(_) => drop(engine.c.env.fs.delete(&path)),
+        Ok(_) | Err(_) => drop(engine.c.env.fs.delete(&path)),
     }
     built
 }
 
-fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewTable>> {
+fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Built> {
     let c = &engine.c;
     let (family, settings) = (r.family, r.settings);
     let path = family.table_path(r.number, 0);
@@ -458,6 +458,7 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewTable>
             blobs: family.blobs.clone(),
             version: family.superversion.load().version.clone(),
             enforce_single_deletes: c.options.enforce_single_del_contracts,
+            counts: false,
         },
     );
     iter.seek_to_first()?;
@@ -466,7 +467,7 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewTable>
     let oldest = first_write.filter(|&t| t > 0).min().unwrap_or(now).min(now);
     let compression = settings.levels.compression_for(0);
     let file =
-        c.io.create_table(&path, IoActivity::Flush, engine.is_held_up())?;
+        c.io.create_table(&path, IoActivity::Flush, engine.is_held_up(), None)?;
     let (file, sum) = engine.file_checksum().watch(file);
     let mut builder = {
         let mut o = engine.builder_options(family, settings, r.number, compression, oldest);
@@ -493,7 +494,7 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewTable>
         meta.add(key, value);
         iter.next()?;
     }
-    r.joined_bytes.set(iter.dropped().joined_bytes);
+    let joined_bytes = iter.dropped().joined_bytes;
     let verifies = c.options.flush_verify_memtable_count;
     if verifies {
         // Nobody knows what was read if a filter skipped entries.
@@ -517,7 +518,10 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewTable>
             check_outputs("flush", written, 0)?;
         }
         builder.abandon();
-        return Ok(None);
+        return Ok(Built {
+            table: None,
+            joined_bytes,
+        });
     }
     if let Some(times) = &times {
         builder.set_seqno_times(meta.encode_times(times));
@@ -539,5 +543,8 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Option<NewTable>
         &summary,
     )?;
     let properties = Arc::new(summary.properties);
-    Ok(Some(NewTable { file, properties }))
+    Ok(Built {
+        table: Some(NewTable { file, properties }),
+        joined_bytes,
+    })
 }

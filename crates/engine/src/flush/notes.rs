@@ -1,11 +1,10 @@
 //! What a flush says of itself: events, listeners, statistics.
 
-use super::job::NewTable;
-use crate::core::{Engine, Family, FamilySettings, JobNumbers};
+use crate::core::{Engine, Family, FamilySettings, JobNumbers, NewTable};
 use crate::info_log::events::{FlushFinished, FlushStarted, TableFileCreation};
 use crate::listener::{FlushInfo, FlushReason, TableFileInfo};
-use crate::version::NewFile;
 use spanlith_base::stats::{Histogram, Ticker};
+use spanlith_env::thread_number;
 use spanlith_memtable::MemTable;
 use spanlith_table::TableProperties;
 use std::sync::Arc;
@@ -78,12 +77,12 @@ impl Engine {
             jobs: 1,
             ..JobNumbers::default()
         };
-        if let Some(f) = file {
-            job.written_bytes = f.size;
+        if let Some(table) = table {
+            job.written_bytes = table.file.size;
             job.files_written = 1;
             job.uncompressed_bytes = properties.raw_key_size + properties.raw_value_size;
             job.entries_dropped = n.entries.saturating_sub(properties.num_entries);
-            self.note_table(n.family, n.job, f, &properties);
+            self.note_table(n.family, n.job, table);
         }
         n.family.counters.add_flush(&job);
         if let Some(s) = &self.c.statistics {
@@ -127,6 +126,7 @@ impl Engine {
             cf_id: n.family.id,
             cf_name: n.family.name.clone(),
             job: n.job,
+            thread_id: thread_number(),
             file_path: n.family.table_path(n.number, 0),
             file_number: n.number,
             triggered_writes_slowdown: l0 >= o.level0_slowdown_writes_trigger,
@@ -138,24 +138,9 @@ impl Engine {
         }
     }
 
-    /// Properties of an installed table; empty if it has gone again.
-    pub(crate) fn table_properties(&self, family: &Family, number: u64) -> Arc<TableProperties> {
-        let version = family.superversion.load().version.clone();
-        let reader = version.locate(number).and_then(|(level, at)| {
-            let file = version.files(level).get(at)?;
-            family.cache.reader(file).ok()
-        });
-        Arc::new(reader.map_or_else(TableProperties::default, |r| r.properties().clone()))
-    }
-
     /// A table was written and installed.
-    pub(crate) fn note_table(
-        &self,
-        family: &Family,
-        job: u64,
-        file: &NewFile,
-        properties: &Arc<TableProperties>,
-    ) {
+    pub(crate) fn note_table(&self, family: &Family, job: u64, table: &NewTable) {
+        let NewTable { file, properties } = table;
         self.c.log.table_file_creation(&TableFileCreation {
             job,
             cf_name: &family.name,

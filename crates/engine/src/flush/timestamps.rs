@@ -10,7 +10,7 @@
 
 use crate::core::{
     Engine, Family, FamilySettings, FamilyState, Immutable, StallCondition, StallInput,
-    stall_condition, stall_input,
+    each_timestamp, stall_condition, stall_input, strips_timestamps,
 };
 use spanlith_base::timestamp::{decode_u64_timestamp, encode_u64_timestamp, put_padded};
 use spanlith_base::{Comparator, ValueType, keys};
@@ -20,11 +20,6 @@ use std::time::Duration;
 
 /// How often a flush that waits is looked at again: RocksDB's pause.
 const POSTPONED_PERIOD: Duration = Duration::from_millis(100);
-
-/// Whether tables of the family hold keys without their timestamps.
-pub(crate) fn strips_timestamps(family: &Family, settings: &FamilySettings) -> bool {
-    family.comparator.timestamp_size() != 0 && !settings.options.persist_user_defined_timestamps
-}
 
 /// A user key with the smallest timestamp in the place of its own.
 fn with_smallest(comparator: &Comparator, user_key: &[u8]) -> Vec<u8> {
@@ -87,18 +82,7 @@ pub(crate) fn history_low_after(
 /// The latest timestamp in a memtable.
 fn newest_timestamp(c: &Comparator, mem: &Arc<MemTable>) -> Option<u64> {
     let mut newest: Option<u64> = None;
-    let mut note = |timestamp: &[u8]| newest = newest.max(decode_u64_timestamp(timestamp));
-    let mut iter = mem.iter();
-    iter.seek_to_first();
-    while iter.valid() {
-        note(c.split_timestamp(keys::user_key(iter.key())).1);
-        iter.next();
-    }
-    if let Some(list) = mem.range_tombstones() {
-        for f in list.iter() {
-            f.timestamps.chunks(c.timestamp_size()).for_each(&mut note);
-        }
-    }
+    each_timestamp(c, mem, |t| newest = newest.max(decode_u64_timestamp(t)));
     newest
 }
 

@@ -170,6 +170,7 @@ const CF_ANY: &[&str] = &[
     "last_level_temperature",
     "default_write_temperature",
     "paranoid_memory_checks",
+    "report_bg_io_stats",
     "memtable_verify_per_key_checksum_on_seek",
 ];
 
@@ -191,7 +192,6 @@ const CF_WITHOUT_EFFECT: &[&str] = &[
     "memtable_huge_page_size",
     "memtable_insert_with_hint_prefix_extractor",
     "memtable_batch_lookup_optimization",
-    "report_bg_io_stats",
     "default_temperature",
     "uncache_aggressiveness",
     "bloom_locality",

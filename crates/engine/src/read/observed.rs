@@ -3,9 +3,9 @@
 //! They go a way of their own, which asks the same places in the same order and counts where RocksDB
 //! counts; nobody else pays more than the branch that leads here.
 
-use super::ReadOptions;
 use super::get::{Lookup, ReadContext};
 use super::multi_get::{Answer, Outcome};
+use super::{ReadOptions, ReadPurpose};
 use crate::core::{Engine, Family, SuperVersion};
 use spanlith_base::perf::{self, PerfCounter, PerfTime};
 use spanlith_base::stats::{Histogram, Statistics, Ticker};
@@ -101,6 +101,7 @@ impl Engine {
         key: &[u8],
         options: &ReadOptions,
     ) -> Answer {
+        options.check_purpose(ReadPurpose::Get)?;
         let began = self.timed();
         let observer = self.observer();
         let clock = &self.c.env.clock;

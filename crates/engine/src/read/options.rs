@@ -2,6 +2,7 @@
 
 use crate::core::Snapshot;
 use crate::iter::TableFilter;
+use spanlith_base::{Error, Result};
 use spanlith_table::ReadParams;
 
 /// What may be asked for an answer.
@@ -17,6 +18,39 @@ pub enum ReadTier {
     Persisted,
     /// Memtables only.
     Memtables,
+}
+
+/// What a read is for, as its caller says (RocksDB's `io_activity`): a read that is for something else is
+/// refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReadPurpose {
+    /// The caller does not say.
+    #[default]
+    Unsaid,
+    /// A single key.
+    Get,
+    /// Several keys.
+    MultiGet,
+    /// An iterator.
+    Iterator,
+    /// Something that none of these is.
+    Other,
+}
+
+impl ReadPurpose {
+    /// The error of a read of this kind that is said to be another, in RocksDB's words.
+    #[cold]
+    fn refusal(self) -> Error {
+        let (call, name) = match self {
+            Self::MultiGet => ("MultiGet", "kMultiGet"),
+            Self::Iterator => ("NewIterator", "kDBIterator"),
+            _ => ("Get", "kGet"),
+        };
+        Error::invalid_argument(format!(
+            "Can only call {call} with `ReadOptions::io_activity` is `Env::IOActivity::kUnknown` or \
+             `Env::IOActivity::{name}`"
+        ))
+    }
 }
 
 /// How to read. The default sees the latest state, fills the cache and verifies checksums.
@@ -72,6 +106,8 @@ pub struct ReadOptions {
     /// Reads as if no range of keys had ever been deleted: correct only where no deleted range holds
     /// a key, and then cheaper.
     pub ignore_range_deletions: bool,
+    /// What the read is for; one that is for something else is refused.
+    pub purpose: ReadPurpose,
 }
 
 impl Default for ReadOptions {
@@ -98,6 +134,7 @@ impl Default for ReadOptions {
             table_filter: None,
             value_size_soft_limit: u64::MAX,
             ignore_range_deletions: false,
+            purpose: ReadPurpose::Unsaid,
         }
     }
 }
@@ -160,7 +197,20 @@ impl ReadOptions {
     /// Whether a point read takes more than memtables, tables and a snapshot.
     #[inline]
     pub(crate) fn is_special(&self) -> bool {
-        self.read_tier != ReadTier::All || self.timestamp.is_some()
+        // Everything and unsaid are both 0: one comparison, since every get asks.
+        (self.read_tier as u8 | self.purpose as u8) != 0 || self.timestamp.is_some()
+    }
+
+    /// Whether a read of this kind is what the caller says.
+    ///
+    /// # Errors
+    /// `InvalidArgument` with RocksDB's text.
+    #[inline]
+    pub(crate) fn check_purpose(&self, actual: ReadPurpose) -> Result<()> {
+        if self.purpose == ReadPurpose::Unsaid || self.purpose == actual {
+            return Ok(());
+        }
+        Err(actual.refusal())
     }
 
     pub(crate) fn params(&self) -> ReadParams {

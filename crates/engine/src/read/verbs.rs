@@ -6,7 +6,7 @@ use super::multi_get::{Answer, BatchLimits, Sink};
 use super::stored::Entity;
 use super::timestamps::Timed;
 use super::view::{View, ViewOptions, check_timestamp};
-use super::{ReadOptions, ReadTier};
+use super::{ReadOptions, ReadPurpose, ReadTier};
 use crate::blob::BlobRead;
 use crate::core::{Engine, Family, SuperVersion};
 use crate::iter::RangeWatch;
@@ -126,6 +126,7 @@ impl Engine {
             return self.get_observed(family, key, options);
         }
         if options.is_special() || family.comparator.timestamp_size() != 0 {
+            options.check_purpose(ReadPurpose::Get)?;
             return Ok(self.get_timed(family, key, options)?.map(|found| found.0));
         }
         let sv = family.superversion.load();
@@ -218,6 +219,8 @@ impl Engine {
     ) -> Option<Option<Pinned>> {
         let mut options = options.clone();
         options.cache_only = true;
+        // As in RocksDB it may be for anything.
+        options.purpose = ReadPurpose::Unsaid;
         match self.get(family, key, &options) {
             Ok(None) => None,
             Ok(Some(value)) => Some(Some(value)),
@@ -234,6 +237,10 @@ impl Engine {
         options: &ReadOptions,
         sink: &mut Sink<'_>,
     ) {
+        if let Err(e) = options.check_purpose(ReadPurpose::MultiGet) {
+            (0..keys.len()).for_each(|at| sink(at, Err(e.clone())));
+            return;
+        }
         if family.comparator.timestamp_size() != 0 || options.timestamp.is_some() {
             return self.multi_get_timed(family, keys, options, sink);
         }
@@ -286,6 +293,7 @@ impl Engine {
         sink: &mut Sink<'_>,
     ) {
         let mut options = options.clone();
+        options.purpose = ReadPurpose::Unsaid;
         if options.snapshot.is_none() {
             options.snapshot = Some(self.take_snapshot());
         }
@@ -314,6 +322,12 @@ impl Engine {
     ) -> Vec<Vec<Answer>> {
         let none = |part: &FamilyKeys<'_>| part.keys.iter().map(|_| Ok(None)).collect();
         let mut all: Vec<Vec<Answer>> = parts.iter().map(none).collect();
+        if let Err(e) = options.check_purpose(ReadPurpose::MultiGet) {
+            for answers in &mut all {
+                answers.fill_with(|| Err(e.clone()));
+            }
+            return all;
+        }
         let timed = options.timestamp.is_some()
             || parts
                 .iter()
@@ -435,6 +449,7 @@ impl Engine {
 
     /// An iterator over the state of now, or of the snapshot.
     pub(crate) fn iterate(&self, family: &Family, options: &ReadOptions) -> Result<DbIter> {
+        options.check_purpose(ReadPurpose::Iterator)?;
         if options.read_tier == ReadTier::Persisted {
             return Err(Error::not_supported(
                 "ReadTier::kPersistedData is not yet supported in iterators.",

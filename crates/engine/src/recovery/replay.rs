@@ -27,7 +27,6 @@ use spanlith_memtable::{Loader, MemTable};
 use spanlith_wal::{
     BATCH_HEADER_SIZE, BatchIter, BatchOp, LogReader, ReadEvent, reconcile_timestamps,
 };
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -747,10 +746,9 @@ impl Recovering {
             mems,
             snapshots: Vec::new(),
             creation: TableCreation::Recovery,
-            joined_bytes: Cell::new(0),
         };
-        let table = build_table(engine, &request)?;
-        Ok(table.map(|t| t.file))
+        let built = build_table(engine, &request)?;
+        Ok(built.table.map(|t| t.file))
     }
 }
 

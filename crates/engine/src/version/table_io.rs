@@ -10,6 +10,7 @@
 //!
 //! Threads: any.
 
+use super::io_times::{IoTimes, MeteredFile};
 use spanlith_base::Result;
 use spanlith_base::stats::Statistics;
 use spanlith_cache::{Cache, CacheKey, Policy, Priority};
@@ -204,7 +205,7 @@ impl TableIo {
     }
 
     /// Creates a table file. A flush goes before a compaction with the rate limiter; `is_urgent`, while
-    /// writers are held up, before both.
+    /// writers are held up, before both. Calls of the file are measured if there are `times`.
     ///
     /// # Errors
     /// Of the file system.
@@ -213,13 +214,18 @@ impl TableIo {
         path: &Path,
         activity: IoActivity,
         is_urgent: bool,
+        times: Option<&Arc<IoTimes>>,
     ) -> Result<Box<dyn WritableFile>> {
-        let file = if self.direct_writes {
+        let mut file = if self.direct_writes {
             self.fs
                 .create_how(path, activity, OpenHow { is_direct: true })?
         } else {
             self.fs.create(path, activity)?
         };
+        if let Some(times) = times {
+            let times = times.clone();
+            file = Box::new(MeteredFile { file, times });
+        }
         let pace = SyncPace {
             bytes_per_sync: self.bytes_per_sync.load(Ordering::Relaxed),
             is_strict: self.strict_bytes_per_sync.load(Ordering::Relaxed),

@@ -6,6 +6,7 @@ mod budget;
 mod count;
 mod log_limit;
 mod options;
+mod paced;
 mod pipeline;
 mod record;
 mod resume;

@@ -1,5 +1,7 @@
 //! Options of one write.
 
+use spanlith_env::IoPriority;
+
 /// How a write is made durable and what it may wait for.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
@@ -16,6 +18,10 @@ pub struct WriteOptions {
     /// Bytes of checksum for each update between the call and the log and memtable: 0 or 8. Batches
     /// may bring their own ([`WriteBatch::protect`](crate::WriteBatch::protect)).
     pub protection_bytes_per_key: usize,
+    /// Asks the database's rate limiter for the bytes that go to the log; the caller waits for them before it
+    /// stands in anybody's way. Only `User`, only with a log, and not with `manual_wal_flush`, or the write is
+    /// refused, as in RocksDB.
+    pub rate_limiter_priority: Option<IoPriority>,
 }
 
 impl WriteOptions {
@@ -52,9 +58,18 @@ impl WriteOptions {
         self
     }
 
+    /// Sets `rate_limiter_priority`.
+    #[must_use]
+    pub fn rate_limiter_priority(mut self, priority: Option<IoPriority>) -> Self {
+        self.rate_limiter_priority = priority;
+        self
+    }
+
     /// Whether single updates are written as batches for the sake of an option.
     #[inline]
     pub(crate) fn needs_batch(&self) -> bool {
-        self.ignore_missing_column_families || self.protection_bytes_per_key != 0
+        // Without a branch for each: single updates ask.
+        (usize::from(self.ignore_missing_column_families) | self.protection_bytes_per_key != 0)
+            | self.rate_limiter_priority.is_some()
     }
 }

@@ -110,6 +110,9 @@ impl Engine {
                 "write batch must have timestamp(s) set",
             ));
         }
+        if let Some(priority) = options.rate_limiter_priority {
+            self.check_priority(priority, options)?;
+        }
         let computed;
         let checksums = match options.protection_bytes_per_key {
             0 => batch.checksums(),
@@ -122,6 +125,9 @@ impl Engine {
         };
         let ignore_missing = options.ignore_missing_column_families;
         let (count, families) = self.check_batch(batch.as_bytes(), ignore_missing)?;
+        if options.rate_limiter_priority.is_some() {
+            self.wait_for_rate(batch.as_bytes().len());
+        }
         self.submit(
             Payload::Batch {
                 body: &batch.as_bytes()[BATCH_HEADER_SIZE..],

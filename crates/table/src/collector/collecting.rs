@@ -35,6 +35,12 @@ pub trait TablePropertiesCollector: Send {
         Vec::new()
     }
 
+    /// The same as people read it; asked after [`Self::finish`]. Only who writes the table hears of it: listeners
+    /// of flushes and compactions.
+    fn readable(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
     /// Whether the table is to be compacted soon; asked after [`Self::finish`].
     fn needs_compaction(&self) -> bool {
         false
@@ -145,6 +151,9 @@ impl Collecting {
         for collector in &mut self.0 {
             for (name, value) in collector.finish() {
                 properties.user_collected.entry(name).or_insert(value);
+            }
+            for (name, text) in collector.readable() {
+                properties.readable.entry(name).or_insert(text);
             }
         }
         self.0.iter().any(|c| c.needs_compaction())

@@ -150,6 +150,10 @@ impl TableReader {
             .ok_or_else(|| Error::corruption("table has no properties block"))?;
         let block = self.read_properties(handle, verify)?;
         self.properties = TableProperties::decode(&block).map_err(|e| self.at(e, handle))?;
+        let offset = &mut self.properties.external_sst_file_global_seqno_offset;
+        if *offset > 0 {
+            *offset += handle.offset;
+        }
         self.check_features()?;
         self.check_identity()?;
         self.adaptation =

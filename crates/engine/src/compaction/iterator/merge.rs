@@ -73,9 +73,7 @@ impl CompactionIter {
             }
             match ValueType::from_byte(keys::tag_type(tag)) {
                 Some(ValueType::Merge) => {
-                    if !std::mem::take(&mut is_first) {
-                        self.note_joined();
-                    }
+                    let joined = !std::mem::take(&mut is_first);
                     match self.filter_operand(seqno, self.input.value_pinned()) {
                         Ok(Some(operand)) => {
                             operands.push(operand);
@@ -88,7 +86,11 @@ impl CompactionIter {
                             return Ok(());
                         }
                     }
-                    self.step();
+                    if joined {
+                        self.step_joined();
+                    } else {
+                        self.step();
+                    }
                 }
                 Some(_) if operands.is_empty() => break,
                 Some(
@@ -101,8 +103,7 @@ impl CompactionIter {
                     | ValueType::SingleDeletion),
                 ) => {
                     base = Some((k, self.own(seqno), self.input.value_pinned()));
-                    self.note_joined();
-                    self.step();
+                    self.step_joined();
                     break;
                 }
                 _ => break,
@@ -134,7 +135,11 @@ impl CompactionIter {
                 Some((ValueType::BlobIndex, _, index)) => {
                     let how = BlobRead::default();
                     let (blobs, version) = (&self.s.blobs, &self.s.version);
-                    Some(blobs.resolve(version, self.user(), index, how)?)
+                    let value = blobs.resolve(version, self.user(), index, how)?;
+                    if let Some(counts) = &mut self.counts {
+                        counts.blob(self.user_len, index);
+                    }
+                    Some(value)
                 }
                 _ => None,
             };
