@@ -209,10 +209,10 @@ impl Engine {
 
     /// Drops a family; durable when this returns. Handles and iterators go on reading.
     pub(crate) fn drop_family(self: &Arc<Self>, family: &Arc<Family>) -> Result<()> {
-        self.writable()?;
         if family.id == 0 {
             return Err(Error::invalid_argument("Can't drop default column family"));
         }
+        self.writable()?;
         let mut leader = self.leader.lock();
         if let Some(e) = self.refusal() {
             return Err(e);
