@@ -140,6 +140,8 @@ impl Engine {
         let mut entries = 0u32;
         let mut families = false;
         let mut set = None;
+        // Damage behind it is the graver fault.
+        let mut not_supported = None;
         let mut iter = BatchIter::new(rep)?;
         let count = iter.header_count();
         // Then a plain entry has nothing that could be refused.
@@ -193,7 +195,7 @@ impl Engine {
                         ));
                     }
                 }
-                BatchOp::LogData { .. } => continue,
+                BatchOp::LogData { .. } | BatchOp::Noop => continue,
                 BatchOp::DeleteRange { begin, end, .. } => {
                     if self.c.resources.row_cache.is_some() {
                         return Err(Error::not_supported(
@@ -207,14 +209,22 @@ impl Engine {
                         return Err(Error::invalid_argument("end key comes before start key"));
                     }
                 }
-                other => return Err(not_executed(&other)),
+                other => {
+                    not_supported.get_or_insert_with(|| not_executed(&other));
+                    if other.cf().is_none() {
+                        continue;
+                    }
+                }
             }
             entries += 1;
         }
         if entries != count {
             return Err(Error::corruption("WriteBatch has wrong count"));
         }
-        Ok((count, families))
+        match not_supported {
+            None => Ok((count, families)),
+            Some(e) => Err(e),
+        }
     }
 
     // Inlined, so that a request is made where the queue finds it.
@@ -696,7 +706,6 @@ fn check_key(family: &Family, key: &[u8]) -> Result<()> {
 pub(crate) fn not_executed(op: &BatchOp<'_>) -> Error {
     let name = match op {
         BatchOp::BlobIndex { .. } => "blob index in a write batch",
-        BatchOp::Noop => "transaction batch (Noop)",
         _ => "two-phase commit",
     };
     Error::not_supported(name)
