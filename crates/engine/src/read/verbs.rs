@@ -14,7 +14,7 @@ use crate::options::objects::hashes_prefixes;
 use crate::version::Version;
 use spanlith_base::perf;
 use spanlith_base::stats::Histogram;
-use spanlith_base::{Error, ErrorKind, Pinned, Result, SequenceNumber};
+use spanlith_base::{Error, ErrorKind, Pinned, Result, SequenceNumber, SubCode};
 use spanlith_table::ReadActivity;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -221,7 +221,9 @@ impl Engine {
         match self.get(family, key, &options) {
             Ok(None) => None,
             Ok(Some(value)) => Some(Some(value)),
-            // True may be wrong, false never.
+            // As in RocksDB: a key whose operands come to nothing is none.
+            Err(e) if e.subcode() == Some(SubCode::MergeOperatorFailed) => None,
+            // True may be wrong.
             Err(_) => Some(None),
         }
     }
