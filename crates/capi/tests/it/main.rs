@@ -9,3 +9,4 @@ mod logs;
 mod options;
 mod support;
 mod timestamps;
+mod ttl;

@@ -11,6 +11,7 @@ mod record;
 mod resume;
 mod room;
 mod sync;
+mod timed;
 mod unwind;
 
 pub use batch::WriteBatch;

@@ -48,16 +48,18 @@ impl Engine {
         if u32::try_from(value.len()).is_err() {
             return Err(Error::invalid_argument("value is too large").with("length", value.len()));
         }
-        if kind == ValueType::Merge && family.merge_operator.is_none() {
+        // With times it is a batch, which has a text of its own.
+        if kind == ValueType::Merge && family.merge_operator.is_none() && family.times.is_none() {
             return Err(Error::not_supported(
                 "Provide a merge_operator when opening DB",
             ));
         }
-        if family.comparator.timestamp_size() != 0 {
+        if family.is_special && family.comparator.timestamp_size() != 0 {
             self.writable()?;
             return Err(timestamp_missing(&family.name));
         }
-        if options.needs_batch() {
+        // A value that has a time gets it in a batch.
+        if family.is_special || options.needs_batch() {
             return self.write_one_as_batch(family.id, kind, key, value, options);
         }
         if family.refuses_writes {
@@ -110,6 +112,21 @@ impl Engine {
                 "write batch must have timestamp(s) set",
             ));
         }
+        if self.default.is_special
+            && let Some(times) = &self.default.times
+        {
+            return self.write_batch_timed(batch, times, options);
+        }
+        self.write_batch_stored(batch, options)
+    }
+
+    /// As [`Self::write_batch`], with values as they are stored.
+    #[inline]
+    pub(super) fn write_batch_stored(
+        self: &Arc<Self>,
+        batch: &spanlith_wal::WriteBatch,
+        options: &WriteOptions,
+    ) -> Result<SequenceNumber> {
         let computed;
         let checksums = match options.protection_bytes_per_key {
             0 => batch.checksums(),
