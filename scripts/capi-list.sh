@@ -182,6 +182,18 @@ RocksDB 11.8.1's, but for these, most of them where it loses data or stops the d
   logs leaves out at the end of the logs are given to nobody, where RocksDB gives them again.
 - Lengths of filters depend on the allocator (`optimize_filters_for_memory`): with glibc they are not fitted, which
   differs from RocksDB by a segment of few Ribbon filters, and in filters so large that glibc maps them.
+- A database that was opened for reading only drops no family. RocksDB's writes a new MANIFEST without it, into a
+  directory that another process may have open. Options that are changed there hold in memory; RocksDB's writes
+  OPTIONS files.
+- Aligned blocks that are to be compressed are refused when options are changed, with the text that an open has for
+  them. RocksDB takes the change, and the next flush fails and with it all writes.
+- `table_factory={...}` without an id is an option of the present factory; RocksDB 11.8.1 crashes.
+- Of `approximate_sizes` in memtables, entries are counted; RocksDB extrapolates from some of them.
+- `key_may_exist` is true where a table could not be read.
+- Databases with times to live: single deletes in batches count, which RocksDB 11.8.1 leaves out; batches with an index,
+  iterators of `rocksdb_create_iterators` and merge operands are read without times. An iterator that meets a value
+  too short for a time has the error of a get and goes on with the next seek; RocksDB's shows it with a length
+  below zero. A value without a time is as old as it likes in compactions. Entities and TimedPut are refused.
 - Of the roles of `cache_usage_options` (`FamilyOptions::cache_usage`) `BlobCache` cannot be charged: there is no
   cache of values of blob files.
 

@@ -38,7 +38,7 @@ impl rocksdb_t {
 
 /// How to open.
 #[derive(Clone, Copy)]
-enum Mode {
+pub(crate) enum Mode {
     ReadWrite,
     ReadOnly,
 }
@@ -82,7 +82,7 @@ pub(crate) fn family_options(name: &str, options: &rocksdb_options_t) -> Result<
 }
 
 /// Opens the given families.
-fn open(
+pub(crate) fn open(
     dir: PathBuf,
     options: &rocksdb_options_t,
     families: Vec<FamilyOptions>,
@@ -160,12 +160,31 @@ fn open_default(dir: PathBuf, options: &rocksdb_options_t, mode: Mode) -> Result
 ///
 /// # Safety
 /// The arrays have `count` elements each.
-unsafe fn open_families(
+pub(crate) unsafe fn open_families(
     dir: PathBuf,
     options: &rocksdb_options_t,
     (count, names, cf_options): (i32, *const *const c_char, *const *const rocksdb_options_t),
     handles: *mut *mut rocksdb_column_family_handle_t,
     mode: Mode,
+) -> Result<*mut rocksdb_t> {
+    // SAFETY: The caller's promise.
+    unsafe {
+        let families = (count, names, cf_options);
+        open_families_with(dir, options, families, handles, mode, &|_, family| family)
+    }
+}
+
+/// As [`open_families`], with something more for the family at each place.
+///
+/// # Safety
+/// As there.
+pub(crate) unsafe fn open_families_with(
+    dir: PathBuf,
+    options: &rocksdb_options_t,
+    (count, names, cf_options): (i32, *const *const c_char, *const *const rocksdb_options_t),
+    handles: *mut *mut rocksdb_column_family_handle_t,
+    mode: Mode,
+    more: &dyn Fn(usize, FamilyOptions) -> FamilyOptions,
 ) -> Result<*mut rocksdb_t> {
     let count = usize::try_from(count).unwrap_or(0);
     // SAFETY: The caller says so; names are NUL-terminated.
@@ -183,9 +202,9 @@ unsafe fn open_families(
         ));
     }
     let mut families = Vec::with_capacity(count);
-    for (name, o) in names.iter().zip(cf_options) {
+    for (at, (name, o)) in names.iter().zip(cf_options).enumerate() {
         // SAFETY: Each is a handle.
-        families.push(family_options(name, unsafe { &**o })?);
+        families.push(more(at, family_options(name, unsafe { &**o })?));
     }
     let db = open(dir, options, families, mode)?;
     for (at, name) in names.iter().enumerate() {

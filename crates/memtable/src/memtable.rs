@@ -289,6 +289,17 @@ impl MemTable {
         self.range_dels.get().map_or(0, |r| r.len())
     }
 
+    /// Number of range tombstones that begin at `start` or behind, and before `end`.
+    pub fn range_deletes_within(&self, start: &[u8], end: &[u8]) -> u64 {
+        let dels = self.range_dels.get();
+        dels.map_or(0, |r| r.count_within(start, end))
+    }
+
+    /// Bytes of the checksum that each entry has.
+    pub fn checksum_bytes(&self) -> u8 {
+        self.tree.protection.bytes_per_key.min(8)
+    }
+
     /// Number of point tombstones among the entries.
     pub fn deletes(&self) -> u64 {
         self.tree.counts().deletes

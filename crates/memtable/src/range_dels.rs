@@ -164,6 +164,14 @@ impl RangeDels {
         self.count.load(Ordering::Acquire)
     }
 
+    /// Number of tombstones that begin at `start` or behind, and before `end`.
+    pub(crate) fn count_within(&self, start: &[u8], end: &[u8]) -> u64 {
+        let c = &self.comparator;
+        let is_within =
+            |t: &&Owned| c.compare(&t.start, start).is_ge() && c.compare(&t.start, end).is_lt();
+        self.added.lock().iter().filter(is_within).count() as u64
+    }
+
     /// Bytes of internal keys and end keys.
     pub(crate) fn data_bytes(&self) -> u64 {
         self.data_bytes.load(Ordering::Relaxed)

@@ -59,8 +59,8 @@ pub use options::{
 };
 pub use properties::TableProperties;
 pub use reader::{
-    KeyAnchor, PrefixSeek, RangeTombstone, TableDump, TableGet, TableReader, VisitEntry,
-    prefix_ends_at, reads_of_thread,
+    KeyAnchor, PrefixSeek, RangeTombstone, TableDump, TableGet, TableReader, ThreadReads,
+    VisitEntry, prefix_ends_at, reads_of_thread,
 };
 
 /// The cache of blocks in their uncompressed form, with the search arrays beside the bytes.

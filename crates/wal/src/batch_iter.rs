@@ -419,8 +419,10 @@ impl<'a> BatchIter<'a> {
             },
             tag::NOOP => BatchOp::Noop,
             unknown => {
+                // RocksDB prints a signed character as an unsigned number of 32 bits.
+                let printed = i32::from(unknown.cast_signed()).cast_unsigned();
                 return Err(Error::corruption(format!(
-                    "unknown WriteBatch tag: {unknown}"
+                    "unknown WriteBatch tag: {printed}"
                 )));
             }
         };

@@ -211,9 +211,11 @@ fn what_is_no_batch_is_refused_with_rocksdbs_text() {
             "Corruption: malformed WriteBatch (too small)"
         );
     }
-    for tag in (0x14..=0x14).chain(0x1a..=0xff) {
+    for tag in (0x14..=0x14u32).chain(0x1a..=0xff) {
         let text = error(&rep(1, &format!("{tag:02x} 016b 0176")));
-        assert_eq!(text, format!("Corruption: unknown WriteBatch tag: {tag}"));
+        let printed = if tag < 0x80 { tag } else { tag + 0xffff_ff00 };
+        let want = format!("Corruption: unknown WriteBatch tag: {printed}");
+        assert_eq!(text, want);
     }
     for (count, entries) in [(2, "01 016b 0176"), (0, "01 016b 0176"), (1, "0d"), (7, "")] {
         let text = error(&rep(count, entries));

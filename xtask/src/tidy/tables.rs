@@ -54,7 +54,7 @@ pub fn package(folder: &str) -> String {
 }
 
 /// The modules of `crates/engine`, highest first. A module may use itself and what comes after it.
-pub const MODULE_ORDER: [&str; 24] = [
+pub const MODULE_ORDER: [&str; 25] = [
     "api",
     "utilities",
     "txn",
@@ -73,6 +73,7 @@ pub const MODULE_ORDER: [&str; 24] = [
     "blob",
     "version",
     "jobs",
+    "ttl",
     "merge",
     "trace",
     "listener",

@@ -11,3 +11,4 @@ mod options;
 mod priorities;
 mod support;
 mod timestamps;
+mod ttl;

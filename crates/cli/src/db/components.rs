@@ -189,34 +189,6 @@ pub fn parse_cf_paths(text: &str) -> Result<(String, Vec<DbPath>), Usage> {
     }
 }
 
-/// A merge operator of a database whose values end in four bytes of time.
-pub struct TimedMerge(pub Arc<dyn MergeOperator>);
-
-/// Bytes of time behind a value of such a database.
-pub const TIME_SIZE: usize = 4;
-
-/// A value without its time; shorter ones have none.
-pub fn without_time(value: &[u8]) -> &[u8] {
-    value
-        .split_at_checked(value.len().wrapping_sub(TIME_SIZE))
-        .map_or(value, |(value, _)| value)
-}
-
-impl MergeOperator for TimedMerge {
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn full_merge(&self, key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
-        let newest = *operands.last()?;
-        let time = newest.len().checked_sub(TIME_SIZE)?;
-        let plain: Vec<&[u8]> = operands.iter().map(|o| without_time(o)).collect();
-        let mut merged = self.0.full_merge(key, base.map(without_time), &plain)?;
-        merged.extend_from_slice(&newest[time..]);
-        Some(merged)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -251,19 +223,5 @@ mod tests {
         assert_eq!((name.as_str(), paths), ("x", vec![DbPath::new("y", 5)]));
         assert!(parse_paths("a").is_err() && parse_paths(":1").is_err());
         assert!(parse_cf_paths("y:5").is_err());
-    }
-
-    #[test]
-    fn times_are_taken_off_before_merging_and_the_newest_is_put_back() {
-        let merge = TimedMerge(Arc::new(StringAppend::new(b",")));
-        let merged = merge.full_merge(
-            b"k",
-            Some(b"a\x01\0\0\0"),
-            &[b"b\x02\0\0\0", b"c\x03\0\0\0"],
-        );
-        assert_eq!(merged.as_deref(), Some(&b"a,b,c\x03\0\0\0"[..]));
-        assert_eq!(merge.full_merge(b"k", None, &[b"c"]), None);
-        assert_eq!(without_time(b"abc"), b"abc");
-        assert_eq!(without_time(b"abcd"), b"");
     }
 }

@@ -6,7 +6,7 @@
 //! every open needs), with default options, because those change no result. For writing all families
 //! are opened as the OPTIONS file says, so that the tool does not change how they are written.
 
-use super::components::{ComparatorFlag, MergeFlag, TimedMerge, without_time};
+use super::components::{ComparatorFlag, MergeFlag};
 use crate::fail::{At, Failure, Usage};
 use crate::inventory::Inventory;
 use crate::places::{FileFlags, Places};
@@ -16,6 +16,7 @@ use spanlith::options::{
     BlockBasedTableOptions, DbOptions, EvidenceOptions, MergeOperatorChoice, ParsedOptions,
     Sidecar, SyncedLogDamage, WalRecoveryMode,
 };
+use spanlith::ttl::{TimedMerge, append_time, without_time};
 use spanlith::{Cf, Comparator, Db, ErrorKind, FamilyOptions, MergeOperator, OpenBuilder};
 use spanlith_env::Env;
 use std::path::{Path, PathBuf};
@@ -340,9 +341,7 @@ impl Target {
     /// A value as it is stored.
     pub fn stored(&self, mut value: Vec<u8>) -> Vec<u8> {
         if self.how.ttl {
-            let now = Env::system().clock.now_seconds();
-            let now = u32::try_from(now).unwrap_or(u32::MAX);
-            value.extend_from_slice(&now.to_le_bytes());
+            append_time(&mut value, Env::system().clock.now_seconds());
         }
         value
     }
@@ -422,7 +421,10 @@ impl Target {
         }
         let merge = self.merge_operator(&name, known, lenient);
         Ok(match merge {
-            Some(m) if self.how.ttl => family.merge_operator(Arc::new(TimedMerge(m))),
+            Some(m) if self.how.ttl => {
+                let clock = Env::system().clock;
+                family.merge_operator(Arc::new(TimedMerge::new(m, clock)))
+            }
             Some(m) => family.merge_operator(m),
             None => family,
         })

@@ -8,6 +8,7 @@ use crate::blob::{BlobSource, ExpectedFamily};
 use crate::filter::FilterSource;
 use crate::merge::MergeOperator;
 use crate::options::{BlockBasedTableOptions, CfOptions, STATS_FAMILY, sanitize_cf};
+use crate::ttl::ValueTimes;
 use crate::version::{DbPath, FilePaths, PurgeSink, RowCache, TableCache, Version, VersionEdit};
 use spanlith_base::byte_text::bytes_of_text;
 use spanlith_base::slice_transform::SliceTransform;
@@ -31,6 +32,8 @@ pub(crate) struct FamilyRequest {
     /// An extractor of the user's; `None` is what the options name.
     pub prefix_extractor: Option<SliceTransform>,
     pub filters: FilterSource,
+    /// Set if its values have times; merge operator and filters are wrapped then.
+    pub times: Option<ValueTimes>,
     /// Who adds properties to its tables.
     pub collectors: Collectors,
     pub block_cache: Option<BlockCache>,
@@ -53,6 +56,8 @@ impl FamilyRequest {
             merge_operator: None,
             prefix_extractor: None,
             filters: FilterSource::default(),
+            // Those of the user have times.
+            times: None,
             collectors: Collectors::default(),
             block_cache: None,
             cache_usage: CacheUsageOptions::default(),
@@ -137,6 +142,7 @@ impl Engine {
             cache,
             blobs,
             superversion,
+            times: request.times.clone(),
             sink,
         });
         FamilyState::new(family, settings, mem, version, log_number)
@@ -209,10 +215,10 @@ impl Engine {
 
     /// Drops a family; durable when this returns. Handles and iterators go on reading.
     pub(crate) fn drop_family(self: &Arc<Self>, family: &Arc<Family>) -> Result<()> {
-        self.writable()?;
         if family.id == 0 {
             return Err(Error::invalid_argument("Can't drop default column family"));
         }
+        self.writable()?;
         let mut leader = self.leader.lock();
         if let Some(e) = self.refusal() {
             return Err(e);

@@ -6,6 +6,7 @@ use crate::blob::BlobSource;
 use crate::filter::FilterSource;
 use crate::merge::MergeOperator;
 use crate::options::{BlockBasedTableOptions, CfOptions};
+use crate::ttl::ValueTimes;
 use crate::version::{FilePaths, LevelOptions, PurgeSink, TableCache};
 use spanlith_base::Comparator;
 use spanlith_base::slice_transform::SliceTransform;
@@ -100,6 +101,10 @@ pub(crate) struct Family {
     pub merge_operator: Option<Arc<dyn MergeOperator>>,
     /// It takes tables only (`disallow_memtable_writes`).
     pub refuses_writes: bool,
+    /// Its values have times (`ttl`).
+    pub times: Option<ValueTimes>,
+    /// Its keys have timestamps or its values times: one look for what calls on the way of most others ask for.
+    pub is_special: bool,
     /// Where its jobs get their filters.
     pub filters: FilterSource,
     /// Who adds properties to its tables.
@@ -128,6 +133,7 @@ pub(crate) struct FamilyParts {
     pub cache: Arc<TableCache>,
     pub blobs: Arc<BlobSource>,
     pub superversion: SuperVersion,
+    pub times: Option<ValueTimes>,
     pub sink: Arc<dyn PurgeSink>,
 }
 
@@ -136,6 +142,8 @@ impl Family {
         Arc::new(Self {
             id: p.id,
             name: p.name,
+            is_special: p.times.is_some() || p.comparator.timestamp_size() != 0,
+            times: p.times,
             comparator: p.comparator,
             merge_operator: p.merge_operator,
             refuses_writes: p.superversion.settings.options.disallow_memtable_writes,

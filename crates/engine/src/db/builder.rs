@@ -1,5 +1,6 @@
 //! Collects what an open needs, checks it, opens.
 
+use super::ttl::unwrap_ttl;
 use super::{Db, FamilyOptions};
 use crate::core::Resources;
 use crate::filter::{CompactionFilter, CompactionFilterFactory};
@@ -83,7 +84,10 @@ impl OpenBuilder {
         self
     }
 
-    fn change_default(mut self, change: impl FnOnce(FamilyOptions) -> FamilyOptions) -> Self {
+    pub(super) fn change_default(
+        mut self,
+        change: impl FnOnce(FamilyOptions) -> FamilyOptions,
+    ) -> Self {
         let default = self.families.remove(0);
         self.families.insert(0, change(default));
         self
@@ -281,6 +285,7 @@ impl OpenBuilder {
             return Ok(());
         }
         let names = recovery::list_families(env, &self.dir)?;
+        let has_times = self.families.iter().any(|f| f.ttl.is_some());
         // Without an OPTIONS file, or with one of another release, the defaults have to do.
         let persisted = OptionsFile::load(env, &self.dir).ok();
         for name in names {
@@ -290,7 +295,11 @@ impl OpenBuilder {
             let mut family = FamilyOptions::new(&name);
             let mut known = persisted.iter().flat_map(|p| &p.families);
             if let Some((_, options, table)) = known.find(|f| f.0 == name) {
-                family = family.options(options.clone());
+                let mut options = options.clone();
+                if let Some(ttl) = unwrap_ttl(&mut options).filter(|_| has_times) {
+                    family = family.with_ttl(ttl);
+                }
+                family = family.options(options);
                 family = family.table_options(table.clone());
             }
             self.families.push(family);
@@ -318,7 +327,10 @@ impl OpenBuilder {
         sanitize_db(&mut self.options);
         self.resources.complete(&env, &mut self.options);
         let db_paths = &self.resources.paths;
-        let families = self.families.into_iter().map(|f| f.into_request(db_paths));
+        let has_times = self.families.iter().any(|f| f.ttl.is_some());
+        let clock = has_times.then_some(&env.clock);
+        let families = self.families.into_iter();
+        let families = families.map(|f| f.into_request(db_paths, clock));
         let families = families.collect();
         Ok(OpenRequest {
             dir: self.dir,

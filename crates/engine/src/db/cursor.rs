@@ -3,6 +3,7 @@
 use super::cursor_moves::Move;
 use crate::core::{Engine, Family, Snapshot};
 use crate::read::{DbIter, Entity, ReadOptions};
+use crate::ttl::without_time;
 use spanlith_base::perf;
 use spanlith_base::stats::Ticker;
 use spanlith_base::{Error, ErrorKind, Pinned, Result};
@@ -85,7 +86,10 @@ impl Cursor {
         };
         Self {
             never_was: iter.as_ref().is_err_and(refused),
-            is_special: options.tailing || options.pin_data || engine.c.statistics.is_some(),
+            is_special: options.tailing
+                || options.pin_data
+                || engine.c.statistics.is_some()
+                || family.times.is_some(),
             iter,
             engine: Purging(engine),
             family,
@@ -135,12 +139,24 @@ impl Cursor {
     /// Value under the cursor; empty if it stands nowhere.
     #[inline]
     pub fn value(&self) -> &[u8] {
-        if self.is_special
-            && let Some((_, value)) = self.kept_here()
-        {
-            return value;
+        if self.is_special {
+            return self.special_value();
         }
         self.iter.as_ref().map_or(&[], |i| i.value())
+    }
+
+    /// The value under a cursor that keeps what it showed, or shows values without their times.
+    #[cold]
+    fn special_value(&self) -> &[u8] {
+        let stored = match self.kept_here() {
+            Some((_, value)) => value,
+            None => self.iter.as_ref().map_or(&[][..], |i| i.value()),
+        };
+        match self.family.times {
+            // What is too short was refused by the move.
+            Some(_) => without_time(stored),
+            None => stored,
+        }
     }
 
     /// The entry under the cursor, if it was kept.
@@ -159,7 +175,11 @@ impl Cursor {
     /// # Errors
     /// `InvalidArgument` if it stands nowhere.
     pub fn entity(&self) -> Result<Entity> {
-        self.iter.as_ref().map_err(Clone::clone)?.entity()
+        let iter = self.iter.as_ref().map_err(Clone::clone)?;
+        match self.family.times {
+            Some(_) if iter.valid() && !iter.has_entity() => Entity::of_value(self.value()),
+            _ => iter.entity(),
+        }
     }
 
     /// Fetches a value in a blob file that was left unread (`allow_unprepared_value`).
@@ -189,10 +209,8 @@ impl Cursor {
     /// The entry under the cursor.
     #[inline]
     pub fn entry(&self) -> Option<(&[u8], &[u8])> {
-        if self.is_special
-            && let Some((key, value)) = self.kept_here()
-        {
-            return Some((key, value));
+        if self.is_special && self.valid() {
+            return Some((self.key(), self.value()));
         }
         self.iter.as_ref().ok()?.entry()
     }

@@ -3,6 +3,7 @@
 
 use super::cursor::Cursor;
 use crate::read::{DbIter, Passed, is_merge_failure};
+use crate::ttl::{TIME_LEN, too_short};
 use spanlith_base::perf::{self, PerfCounter, PerfTime};
 use spanlith_base::stats::{Histogram, Ticker};
 use spanlith_base::{Error, Pinned, Result};
@@ -73,6 +74,10 @@ impl Cursor {
             let valid = i.valid();
             i.status().map(|()| valid)
         };
+        let moved = match self.family.times {
+            Some(_) if moved.is_ok() => self.check_time(),
+            _ => moved,
+        };
         if self.options.pin_data && self.valid() {
             self.keep();
         }
@@ -92,6 +97,17 @@ impl Cursor {
             s.record_time(Histogram::DbSeekMicros, took / 1000);
         }
         moved
+    }
+
+    /// Refuses an entry whose value is too short for the time it should have; the next move to a place goes on. RocksDB
+    /// shows it with a length below zero.
+    fn check_time(&mut self) -> Result<bool> {
+        let i = self.iter.as_mut().map_err(|e| e.clone())?;
+        if i.valid() && i.is_prepared() && i.value().len() < TIME_LEN && !i.has_entity() {
+            i.fail(too_short());
+        }
+        let valid = i.valid();
+        i.status().map(|()| valid)
     }
 
     /// Keeps the entry under the cursor where it is.

@@ -5,14 +5,17 @@ use crate::filter::{CompactionFilter, CompactionFilterFactory, FilterSource, fil
 use crate::merge::{MergeOperator, operator_by_name};
 use crate::options::{
     BlockBasedTableOptions, CfOptions, CompressionType, DataBlockIndexType, DbOptions, IndexType,
-    check_supported, collectors_of, object_id, sanitize_cf,
+    STATS_FAMILY, check_supported, collectors_of, object_id, sanitize_cf,
 };
+use crate::ttl::{TimedMerge, ValueTimes, wrap_filters};
 use crate::version::{DbPath, PATHS_MAX};
 use spanlith_base::slice_transform::SliceTransform;
 use spanlith_base::timestamp::U64_TIMESTAMP_LEN;
 use spanlith_base::{Comparator, Error, Result};
+use spanlith_env::Clock;
 use spanlith_table::{BlockCache, CacheUsageOptions, Collectors, TablePropertiesCollectorFactory};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Most levels; RocksDB has no bound, and takes memory for each.
 const LEVELS_MAX: i32 = 63;
@@ -36,6 +39,8 @@ pub struct FamilyOptions {
     block_cache: Option<BlockCache>,
     cache_usage: CacheUsageOptions,
     paths: Vec<DbPath>,
+    /// How old its values may become, if the database is one whose values have times.
+    pub(super) ttl: Option<Duration>,
 }
 
 /// The newest format of tables.
@@ -85,6 +90,7 @@ impl FamilyOptions {
             block_cache: None,
             cache_usage: CacheUsageOptions::default(),
             paths: Vec::new(),
+            ttl: None,
         }
     }
 
@@ -265,8 +271,12 @@ impl FamilyOptions {
         self.cache_usage.check(self.table.no_block_cache)
     }
 
-    /// The family as the engine takes it.
-    pub(super) fn into_request(mut self, db_paths: &[DbPath]) -> FamilyRequest {
+    /// The family as the engine takes it; its values get times if there is a `clock` for them.
+    pub(super) fn into_request(
+        mut self,
+        db_paths: &[DbPath],
+        clock: Option<&Arc<dyn Clock>>,
+    ) -> FamilyRequest {
         if self.paths.is_empty() {
             self.paths = db_paths.to_vec();
         }
@@ -285,6 +295,8 @@ impl FamilyOptions {
         if let Some(extractor) = &self.prefix_extractor {
             self.options.prefix_extractor = extractor.name();
         }
+        let clock = clock.filter(|_| self.name != STATS_FAMILY);
+        let times = clock.map(|clock| self.wrap(clock));
         match &self.filters.filter {
             Some(f) => self.options.compaction_filter = f.name().to_string(),
             None => {
@@ -316,10 +328,31 @@ impl FamilyOptions {
             merge_operator: self.merge_operator,
             prefix_extractor: self.prefix_extractor,
             filters: self.filters,
+            times,
             collectors: self.collectors,
             block_cache,
             cache_usage: self.cache_usage,
             paths: self.paths,
+        }
+    }
+
+    /// Wraps merge operator and filters for values with times.
+    fn wrap(&mut self, clock: &Arc<dyn Clock>) -> ValueTimes {
+        let user_operator = self.merge_operator.take();
+        if let Some(user) = &user_operator {
+            self.options.merge_operator = TimedMerge::options_text(&self.options.merge_operator);
+            let wrapped = TimedMerge::new(user.clone(), clock.clone());
+            self.merge_operator = Some(Arc::new(wrapped));
+        }
+        if self.filters.filter.is_none() {
+            let named = object_id(&self.options.compaction_filter);
+            self.filters.filter = named.and_then(filter_by_name);
+        }
+        let limit = self.ttl.unwrap_or_default();
+        self.filters = wrap_filters(std::mem::take(&mut self.filters), limit, clock);
+        ValueTimes {
+            clock: clock.clone(),
+            user_operator,
         }
     }
 
@@ -329,6 +362,12 @@ impl FamilyOptions {
     /// As [`Self::check`].
     pub(super) fn request(self, engine: &Engine) -> Result<FamilyRequest> {
         self.check(&engine.options())?;
-        Ok(self.into_request(&engine.c.resources.paths))
+        let times = engine.default.times.as_ref();
+        if self.ttl.is_some() && times.is_none() {
+            return Err(Error::invalid_argument(
+                "a time to live in a database that was opened without",
+            ));
+        }
+        Ok(self.into_request(&engine.c.resources.paths, times.map(|t| &t.clock)))
     }
 }

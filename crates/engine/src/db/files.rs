@@ -7,6 +7,7 @@ use crate::core::{CoveredBytes, SuperVersion};
 use crate::options::Temperature;
 use crate::version::edit::UNKNOWN_CHECKSUM_FUNCTION;
 use crate::version::{FileChecksum, FileMeta};
+use spanlith_base::coding::varint_len;
 use spanlith_base::keys::internal_key;
 use spanlith_base::stats::Ticker;
 use spanlith_base::{Error, Result, SequenceNumber};
@@ -205,11 +206,21 @@ impl Cf {
     }
 }
 
+/// As RocksDB estimates: of each memtable the entries in the range, with range deletions that begin in it, times what an
+/// entry of the memtable takes on average, with lengths and checksum. Entries are counted here, RocksDB
+/// extrapolates from a sample when there are more than a few. What lengths take is known only of the
+/// entries in the range.
 fn size_of_memtables(sv: &SuperVersion, begin: &[u8], end: &[u8]) -> u64 {
     let mut bytes = 0;
     let from = internal_key(begin, u64::MAX);
     for mem in std::iter::once(&sv.mem).chain(&sv.imm) {
         let comparator = mem.comparator().clone();
+        let all = mem.len() + mem.range_deletes();
+        if all == 0 {
+            continue;
+        }
+        let ranges = mem.range_deletes_within(begin, end);
+        let (mut within, mut lengths) = (ranges, 2 * ranges);
         let mut entries = mem.iter();
         entries.seek(&from);
         while entries.valid() {
@@ -217,9 +228,17 @@ fn size_of_memtables(sv: &SuperVersion, begin: &[u8], end: &[u8]) -> u64 {
             if comparator.compare(key, end) != Ordering::Less {
                 break;
             }
-            bytes += (entries.key().len() + entries.value().len()) as u64;
+            within += 1;
+            let (key, value) = (entries.key().len() as u64, entries.value().len() as u64);
+            lengths += (varint_len(key) + varint_len(value)) as u64;
             entries.next();
         }
+        let Some(lengths) = (all * lengths).checked_div(within) else {
+            continue;
+        };
+        let sums = all * u64::from(mem.checksum_bytes());
+        let each = (mem.data_bytes() + lengths + sums) / all;
+        bytes += within.min(all) * each;
     }
     bytes
 }

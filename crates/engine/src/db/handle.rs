@@ -355,7 +355,10 @@ impl Cf {
 
     /// What folds its merge operands.
     pub fn merge_operator(&self) -> Option<&Arc<dyn MergeOperator>> {
-        self.family.merge_operator.as_ref()
+        match &self.family.times {
+            Some(times) => times.user_operator.as_ref(),
+            None => self.family.merge_operator.as_ref(),
+        }
     }
 
     /// Whether it was dropped.

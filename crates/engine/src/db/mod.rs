@@ -15,6 +15,7 @@ mod reports;
 mod set_options;
 mod stats_family;
 mod timed;
+mod ttl;
 mod verbs;
 mod verify;
 

@@ -1,12 +1,14 @@
 //! Options changed while the database is open.
 //!
 //! A change is checked as a whole before anything happens, takes effect in memory, and is recorded in a
-//! new OPTIONS file before the call returns. Jobs that run go on with the options they began with.
+//! new OPTIONS file before the call returns, unless the database was opened for reading only. Jobs that run go on with the options they began with.
 
 use super::{Cf, Db};
 use crate::core::{Engine, Family, FamilySettings};
+use crate::options::objects::is_null;
 use crate::options::{
     BlockBasedTableOptions, CfOptions, DbOptions, FamilySection, OptionsFile, check_supported,
+    keep_known_objects,
 };
 use spanlith_base::{Error, ErrorKind, Result};
 use spanlith_env::JobClass;
@@ -43,6 +45,15 @@ impl Engine {
         }
     }
 
+    /// Records a change. What was opened for reading only changes nothing in its directory, which may be another
+    /// process's: there a change holds in memory.
+    fn record_options(&self) -> Result<()> {
+        match self.c.read_only {
+            true => Ok(()),
+            false => self.write_options_file(),
+        }
+    }
+
     fn log_inputs<N: AsRef<str>, V: AsRef<str>>(&self, changes: &[(N, V)]) {
         for (name, value) in changes {
             let (name, value) = (name.as_ref(), value.as_ref());
@@ -64,7 +75,6 @@ impl Engine {
             ));
             return Err(Error::invalid_argument("empty input"));
         }
-        self.writable()?;
         let changed = self.change_family(family, changes);
         log.info(format_args!(
             "SetOptions() on column family [{}], inputs:",
@@ -78,7 +88,7 @@ impl Engine {
                 return changed;
             }
         }
-        self.write_options_file()
+        self.record_options()
     }
 
     fn change_family<N: AsRef<str>, V: AsRef<str>>(
@@ -92,14 +102,19 @@ impl Engine {
             return Err(Error::new(ErrorKind::ColumnFamilyDropped, ""));
         }
         let now = family.settings();
-        let (options, table) = now.options.with_changes(&now.table_options, changes)?;
+        let (mut options, mut table) = now.options.with_changes(&now.table_options, changes)?;
+        keep_known_objects(
+            (&mut options, &mut table),
+            (&now.options, &now.table_options),
+        );
         let db = self.options().to_arc();
         check_change(
             (&db, &db),
             (&now.options, &now.table_options),
             (&options, &table),
         )?;
-        if options.prefix_extractor != now.options.prefix_extractor {
+        let extractors = [&options.prefix_extractor, &now.options.prefix_extractor];
+        if extractors[0] != extractors[1] && !extractors.iter().all(|e| is_null(e)) {
             // Readers of open tables and the memtable's filter have the one they began with.
             return Err(Error::not_supported(
                 "another prefix_extractor while the database is open",
@@ -141,7 +156,6 @@ impl Engine {
             log.warn(format_args!("SetDBOptions(), empty input."));
             return Err(Error::invalid_argument("empty input"));
         }
-        self.writable()?;
         let changed = self.change_database(changes);
         log.info(format_args!("SetDBOptions(), inputs:"));
         self.log_inputs(changes);
@@ -152,7 +166,7 @@ impl Engine {
                 return changed;
             }
         }
-        self.write_options_file()
+        self.record_options()
     }
 
     fn change_database<N: AsRef<str>, V: AsRef<str>>(

@@ -188,7 +188,7 @@ impl CfOptions {
                 _ => value.to_string(),
             };
             set_cf_option(&mut cf, &mut table, name, &value)
-                .map_err(|e| name_the_factory(e, whole))?;
+                .map_err(|e| name_the_factory(e, name))?;
         }
         if let Some(name) = unknown {
             return Err(not_recognized(name));

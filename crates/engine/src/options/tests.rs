@@ -627,10 +627,6 @@ fn what_does_not_exist_is_refused_all_at_once_by_name() {
             "compression_opts",
         ),
         (
-            "compression=kZSTD;block_based_table_factory={block_align=true}",
-            "block_align",
-        ),
-        (
             "compaction_style=kCompactionStyleUniversal;level_compaction_dynamic_level_bytes=false",
             "compaction_style",
         ),

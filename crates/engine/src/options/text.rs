@@ -223,10 +223,11 @@ pub(super) fn not_recognized(name: &str) -> Error {
     Error::invalid_argument(format!("Extra option not recognized: {name}"))
 }
 
-/// An unknown table option is reported by the name of the factory it was meant for.
-pub(super) fn name_the_factory(error: Error, whole: &str) -> Error {
+/// An unknown table option is reported by the name it was given as: that of the factory if it stood in its braces.
+pub(super) fn name_the_factory(error: Error, name: &str) -> Error {
+    let whole = name.split_once('.').map_or(name, |(whole, _)| whole);
     if whole.ends_with("table_factory") && error.message().starts_with("Could not find option") {
-        not_recognized(whole)
+        not_recognized(name)
     } else {
         error
     }
@@ -252,7 +253,7 @@ pub fn apply_options_string(
             new_db.set_option(&name, &value)?;
         } else if knows_cf_option(whole) {
             set_cf_option(&mut new_cf, &mut new_table, &name, &value)
-                .map_err(|e| name_the_factory(e, whole))?;
+                .map_err(|e| name_the_factory(e, &name))?;
         } else {
             // RocksDB reports a bad value before an unknown name.
             unknown.get_or_insert(name);

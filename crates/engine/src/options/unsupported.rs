@@ -287,7 +287,8 @@ fn changed<T: OptionTable>(
 /// Refuses what this build does not do, all of it at once.
 ///
 /// # Errors
-/// `NotSupported` with the names of the options, separated by commas; codecs are named too.
+/// `NotSupported` with the names of the options, separated by commas; codecs are named too. `InvalidArgument`
+/// for aligned blocks that are to be compressed.
 pub fn check_supported(
     db: &DbOptions,
     cf: &CfOptions,
@@ -310,9 +311,9 @@ pub fn check_supported(
         }
     }
     if cf.table_factory == "BlockBasedTable" {
+        check_alignment(cf, table)?;
         for name in changed(table, &TABLE_ROWS) {
-            let aligned = name == "block_align" && may_align(cf);
-            if !aligned && !table_value(table, name) {
+            if name != "block_align" && !table_value(table, name) {
                 refused.push(name.to_string());
             }
         }
@@ -352,8 +353,13 @@ pub fn keep_known_objects(
             let _ = (row.set)(cf, &before);
         }
     }
-    if table.filter_policy != table_before.filter_policy && !table_value(table, "filter_policy") {
+    let is_of_rocksdb = table.filter_policy.contains("rocksdb.");
+    if !is_of_rocksdb && !table_value(table, "filter_policy") {
         table.filter_policy.clone_from(&table_before.filter_policy);
+    }
+    if !table_value(table, "flush_block_policy_factory") {
+        let before = &table_before.flush_block_policy_factory;
+        table.flush_block_policy_factory.clone_from(before);
     }
 }
 
@@ -391,11 +397,27 @@ fn may_use(cf: &CfOptions, wanted: impl Fn(CompressionType) -> bool) -> bool {
         || cf.compression_per_level.iter().any(|c| wanted(*c))
 }
 
-/// Aligned blocks are not compressed.
-fn may_align(cf: &CfOptions) -> bool {
-    !may_use(cf, |c| {
+/// Aligned blocks are not compressed. RocksDB says so when a database is opened; to a change of options only when the
+/// next flush fails and with it all writes, so that a change is refused here.
+fn check_alignment(cf: &CfOptions, table: &BlockBasedTableOptions) -> Result<()> {
+    let compresses = |c: &CompressionType| {
+        // `Disable` is what `bottommost_compression` has by default: no codec of its own.
         !matches!(c, CompressionType::None | CompressionType::Disable)
-    })
+    };
+    let what = if !table.block_align {
+        return Ok(());
+    } else if compresses(&cf.compression) {
+        "compression"
+    } else if compresses(&cf.bottommost_compression) {
+        "bottommost_compression"
+    } else if cf.compression_per_level.iter().any(compresses) {
+        "compression_per_level"
+    } else {
+        return Ok(());
+    };
+    Err(Error::invalid_argument(format!(
+        "Enable block_align, but {what} enabled"
+    )))
 }
 
 fn refused_codec(cf: &CfOptions, name: &str) -> String {

@@ -57,7 +57,7 @@ pub fn pick_files(input: &PickerInput<'_>, named: &NamedFiles<'_>) -> Result<Com
             }
             Some((level, _)) if level > named.output_level => {
                 return Err(Error::invalid_argument(format!(
-                    "Cannot compact file to up level, input file: {name} level {level} > output \
+                    "Cannot compact file to up level, input file: /{name} level {level} > output \
                      level {}",
                     named.output_level
                 )));

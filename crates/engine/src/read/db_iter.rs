@@ -254,6 +254,16 @@ impl DbIter {
         }
     }
 
+    /// Whether it stands on an entity, whose default column is the value.
+    pub(crate) fn has_entity(&self) -> bool {
+        self.entity.is_some() && !matches!(self.at, At::None | At::Inner)
+    }
+
+    /// Whether the value is there.
+    pub(crate) fn is_prepared(&self) -> bool {
+        self.unprepared.is_none()
+    }
+
     /// Fetches the value, if the iterator was allowed to put that off. False after an error.
     pub fn prepare_value(&mut self) -> bool {
         if let Some(stored) = self.unprepared.take() {
@@ -282,8 +292,9 @@ impl DbIter {
         self.error = None;
     }
 
+    /// Ends the iteration with an error; the next move to a place goes on.
     #[cold]
-    fn fail(&mut self, e: Error) {
+    pub(crate) fn fail(&mut self, e: Error) {
         self.error = Some(e);
         self.at = At::None;
     }

@@ -15,7 +15,7 @@ use crate::version::{FileMeta, Level, RowCache};
 use spanlith_base::stats::{Histogram, Ticker};
 use spanlith_base::{Comparator, Error, ErrorKind, Pinned, Result, SequenceNumber};
 use spanlith_memtable::{EntryRef, MemTable};
-use spanlith_table::{TableGet, TableReader, reads_of_thread};
+use spanlith_table::{TableGet, TableReader, ThreadReads, reads_of_thread};
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
@@ -103,6 +103,8 @@ struct Run<'k, 'a, 'o> {
     waits: bool,
     /// Where reads are counted: tables of the level `level_read` that were read from, and levels so far.
     tables_read: u64,
+    /// Blocks of indexes and filters of that level that were read.
+    metadata_read: u64,
     level_read: usize,
     levels_read: u64,
 }
@@ -138,6 +140,7 @@ impl SuperVersion {
             value_bytes_max: limits.value_bytes,
             waits: limits.value_bytes != u64::MAX,
             tables_read: 0,
+            metadata_read: 0,
             level_read: 0,
             levels_read: 0,
         };
@@ -283,29 +286,36 @@ impl<'k, 'a, 'o> Run<'k, 'a, 'o> {
         self.answer(n, answer);
     }
 
-    /// Counts a table of the present level that was read from.
+    /// Counts what was read of a table of the present level, the reads before being `before`. As in RocksDB a table of
+    /// level 0 is a level of its own.
     #[cold]
-    fn count_table(&mut self, observer: &Observer<'_>) {
-        if self.tables_read != 0 && self.level_read != self.level {
+    fn count_table(&mut self, observer: &Observer<'_>, before: ThreadReads) {
+        if self.level == 0 || self.level_read != self.level {
             self.count_tables(observer);
         }
+        let now = reads_of_thread();
         self.level_read = self.level;
-        self.tables_read += 1;
+        self.metadata_read += now.of_metadata - before.of_metadata;
+        self.tables_read += u64::from(now.of_data() != before.of_data());
     }
 
-    /// Counts the tables of a level that were read from.
+    /// Counts what was read of a level, if anything was.
     fn count_tables(&mut self, observer: &Observer<'_>) {
-        observer.record(Histogram::NumSstReadPerLevel, self.tables_read);
-        self.tables_read = 0;
-        self.levels_read += 1;
+        if self.metadata_read != 0 {
+            let blocks = std::mem::take(&mut self.metadata_read);
+            observer.record(Histogram::NumIndexAndFilterBlocksReadPerLevel, blocks);
+        }
+        if self.tables_read != 0 {
+            observer.record(Histogram::NumSstReadPerLevel, self.tables_read);
+            self.tables_read = 0;
+            self.levels_read += 1;
+        }
     }
 
     /// Counts the levels of a batch that were read from.
     #[cold]
     fn count_levels(&mut self, observer: &Observer<'_>) {
-        if self.tables_read != 0 {
-            self.count_tables(observer);
-        }
+        self.count_tables(observer);
         if self.levels_read != 0 {
             let levels = std::mem::take(&mut self.levels_read);
             observer.record(Histogram::NumLevelReadPerMultiget, levels);
@@ -484,7 +494,7 @@ impl<'k, 'a, 'o> Run<'k, 'a, 'o> {
                 return Ok(());
             }
         };
-        let mut reads = 0;
+        let mut reads = ThreadReads::default();
         if let Some(observer) = self.scope.observer {
             observer.record(Histogram::SstBatchSize, keys.count_ones().into());
             reads = reads_of_thread();
@@ -513,10 +523,8 @@ impl<'k, 'a, 'o> Run<'k, 'a, 'o> {
                 }
             },
         );
-        if let Some(observer) = self.scope.observer
-            && reads_of_thread() != reads
-        {
-            self.count_table(observer);
+        if let Some(observer) = self.scope.observer {
+            self.count_table(observer, reads);
         }
         for n in each(keys) {
             if self.gets[n].result.is_err() {

@@ -7,6 +7,7 @@ use super::get::{Lookup, ReadContext};
 use super::multi_get::{Answer, Outcome};
 use super::{ReadOptions, ReadPurpose};
 use crate::core::{Engine, Family, SuperVersion};
+use crate::ttl::shown;
 use spanlith_base::perf::{self, PerfCounter, PerfTime};
 use spanlith_base::stats::{Histogram, Statistics, Ticker};
 use spanlith_base::{Error, Pinned, Result, SequenceNumber, SubCode};
@@ -109,7 +110,7 @@ impl Engine {
             clock.thread_cpu_nanos()
         });
         let answer = if family.comparator.timestamp_size() != 0 || options.timestamp.is_some() {
-            let found = self.get_timed(family, key, options);
+            let found = self.get_timed_stored(family, key, options);
             found.map(|found| found.map(|(value, _)| value))
         } else {
             let timer = observer.time(PerfCounter::GetSnapshotTime);
@@ -135,7 +136,10 @@ impl Engine {
         observer.record(Histogram::BytesPerRead, bytes);
         drop(timer);
         self.record_since(began, Histogram::DbGetMicros);
-        answer
+        match answer {
+            Ok(Some(value)) if family.times.is_some() => shown(value).map(Some),
+            answer => answer,
+        }
     }
 
     /// Counts a multi-get over one family.

@@ -9,7 +9,9 @@
 //! Columns of an entity may themselves lie in blob files. Used by any thread.
 
 use crate::blob::{BlobRead, BlobSource};
+use crate::core::Family;
 use crate::merge::{MergeBase, MergeOperator, MergeResult, full_merge_onto};
+use crate::ttl::shown;
 use crate::version::Version;
 use spanlith_base::wide_columns::{
     ColumnKind, DEFAULT_COLUMN, WideColumn, WideColumns, encode_sorted,
@@ -88,6 +90,24 @@ impl Stored {
         match self {
             Self::Entity(bytes) => Entity::resolved(bytes, key, blobs),
             plain => Entity::of_value(&plain.into_value(key, blobs)?),
+        }
+    }
+
+    /// As [`Self::into_entity`], for the reader: a plain value of the family may have a time.
+    ///
+    /// # Errors
+    /// As [`Self::into_value`]; `Corruption` if a time is missing.
+    pub(super) fn into_shown_entity(
+        self,
+        key: &[u8],
+        family: &Family,
+        blobs: Blobs<'_>,
+    ) -> Result<Entity> {
+        match self {
+            Self::Value(_) | Self::Blob(_) if family.times.is_some() => {
+                Entity::of_value(&shown(self.into_value(key, blobs)?)?)
+            }
+            _ => self.into_entity(key, blobs),
         }
     }
 

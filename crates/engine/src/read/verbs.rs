@@ -3,7 +3,7 @@
 use super::db_iter::{Counting, DbIter, DbIterParts};
 use super::get::{Lookup, ReadContext};
 use super::multi_get::{Answer, BatchLimits, Sink};
-use super::stored::Entity;
+use super::stored::{Entity, Stored};
 use super::timestamps::Timed;
 use super::view::{View, ViewOptions, check_timestamp};
 use super::{ReadOptions, ReadPurpose, ReadTier};
@@ -11,10 +11,11 @@ use crate::blob::BlobRead;
 use crate::core::{Engine, Family, SuperVersion};
 use crate::iter::RangeWatch;
 use crate::options::objects::hashes_prefixes;
+use crate::ttl::{shown, shown_all};
 use crate::version::Version;
 use spanlith_base::perf;
 use spanlith_base::stats::Histogram;
-use spanlith_base::{Error, ErrorKind, Pinned, Result, SequenceNumber};
+use spanlith_base::{Error, ErrorKind, Pinned, Result, SequenceNumber, SubCode};
 use spanlith_table::ReadActivity;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -125,7 +126,7 @@ impl Engine {
         if self.is_observed() {
             return self.get_observed(family, key, options);
         }
-        if options.is_special() || family.comparator.timestamp_size() != 0 {
+        if options.is_special() || family.is_special {
             options.check_purpose(ReadPurpose::Get)?;
             return Ok(self.get_timed(family, key, options)?.map(|found| found.0));
         }
@@ -140,6 +141,22 @@ impl Engine {
     /// timestamps.
     #[inline(never)]
     pub(crate) fn get_timed(
+        &self,
+        family: &Family,
+        key: &[u8],
+        options: &ReadOptions,
+    ) -> Result<Option<Timed>> {
+        let found = self.get_timed_stored(family, key, options)?;
+        match found {
+            Some((value, timestamp)) if family.times.is_some() => {
+                Ok(Some((shown(value)?, timestamp)))
+            }
+            found => Ok(found),
+        }
+    }
+
+    /// As [`Self::get_timed`], the value as it is stored.
+    pub(super) fn get_timed_stored(
         &self,
         family: &Family,
         key: &[u8],
@@ -173,14 +190,15 @@ impl Engine {
             let found = sv.get_stored_version(key, timestamp, snapshot, &context)?;
             let blobs = context.blobs(&sv.version);
             return found
-                .map(|(s, newest)| s.into_entity(&newest, blobs))
+                .map(|(s, newest)| s.into_shown_entity(&newest, family, blobs))
                 .transpose();
         }
         let mut lookup = Lookup::new(key, snapshot, context.ignore_ranges);
         sv.look_up(&mut lookup, &context)?;
         let blobs = context.blobs(&sv.version);
         let stored = lookup.finish(context.merge_operator, blobs)?;
-        stored.map(|s| s.into_entity(key, blobs)).transpose()
+        let entity = |s: Stored| s.into_shown_entity(key, family, blobs);
+        stored.map(entity).transpose()
     }
 
     /// Refuses families with timestamps.
@@ -206,7 +224,11 @@ impl Engine {
         self.check_plain(family, options)?;
         let sv = self.in_tier(family, family.superversion.load_full(), options.read_tier);
         let context = self.context(family, options);
-        sv.merge_operands(key, max, self.read_sequence(options), &context)
+        let operands = sv.merge_operands(key, max, self.read_sequence(options), &context)?;
+        match family.times {
+            Some(_) => operands.into_iter().map(shown).collect(),
+            None => Ok(operands),
+        }
     }
 
     /// Whether a key may exist, without asking files: `None` if it does not, else the value if it
@@ -224,7 +246,11 @@ impl Engine {
         match self.get(family, key, &options) {
             Ok(None) => None,
             Ok(Some(value)) => Some(Some(value)),
-            // True may be wrong, false never.
+            // As in RocksDB: a key whose operands come to nothing is none.
+            Err(e) if e.subcode() == Some(SubCode::MergeOperatorFailed) => None,
+            // Nor is a value without the time it should have one, for RocksDB.
+            Err(e) if family.times.is_some() && e.kind() == ErrorKind::Corruption => None,
+            // True may be wrong.
             Err(_) => Some(None),
         }
     }
@@ -241,9 +267,37 @@ impl Engine {
             (0..keys.len()).for_each(|at| sink(at, Err(e.clone())));
             return;
         }
+        if family.is_special || options.timestamp.is_some() {
+            return self.multi_get_special(family, keys, options, sink);
+        }
+        self.multi_get_stored(family, keys, options, sink);
+    }
+
+    #[cold]
+    fn multi_get_special(
+        &self,
+        family: &Family,
+        keys: &[&[u8]],
+        options: &ReadOptions,
+        sink: &mut Sink<'_>,
+    ) {
         if family.comparator.timestamp_size() != 0 || options.timestamp.is_some() {
             return self.multi_get_timed(family, keys, options, sink);
         }
+        self.multi_get_stored(family, keys, options, &mut |at, answer| {
+            sink(at, answer.and_then(|value| value.map(shown).transpose()));
+        });
+    }
+
+    /// As [`Self::multi_get`], in a family without timestamps, the values as they are stored.
+    #[inline]
+    fn multi_get_stored(
+        &self,
+        family: &Family,
+        keys: &[&[u8]],
+        options: &ReadOptions,
+        sink: &mut Sink<'_>,
+    ) {
         let part = FamilyPart { family, keys };
         if options.read_tier != ReadTier::All {
             let sv = self.in_tier(family, family.superversion.load_full(), options.read_tier);
@@ -371,6 +425,11 @@ impl Engine {
             };
             let mut sink = |at: usize, answer: Answer| answers[at] = answer;
             stopped = self.multi_get_at(&part, (&sv, sequence), options, &mut sink);
+        }
+        for (part, answers) in parts.iter().zip(&mut all) {
+            if part.family.times.is_some() {
+                shown_all(answers);
+            }
         }
         all
     }

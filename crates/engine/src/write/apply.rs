@@ -245,7 +245,7 @@ fn apply_entries(
                 seqno += 1;
                 continue;
             }
-            BatchOp::LogData { .. } => continue,
+            BatchOp::LogData { .. } | BatchOp::Noop => continue,
             BatchOp::DeleteRange { cf, begin, end } => {
                 let mem = to.of(cf)?;
                 // An empty range is counted but gets no number, as in replay.

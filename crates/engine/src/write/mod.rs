@@ -12,6 +12,7 @@ mod record;
 mod resume;
 mod room;
 mod sync;
+mod timed;
 mod unwind;
 
 pub use batch::WriteBatch;

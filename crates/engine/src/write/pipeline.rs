@@ -48,16 +48,18 @@ impl Engine {
         if u32::try_from(value.len()).is_err() {
             return Err(Error::invalid_argument("value is too large").with("length", value.len()));
         }
-        if kind == ValueType::Merge && family.merge_operator.is_none() {
+        // With times it is a batch, which has a text of its own.
+        if kind == ValueType::Merge && family.merge_operator.is_none() && family.times.is_none() {
             return Err(Error::not_supported(
                 "Provide a merge_operator when opening DB",
             ));
         }
-        if family.comparator.timestamp_size() != 0 {
+        if family.is_special && family.comparator.timestamp_size() != 0 {
             self.writable()?;
             return Err(timestamp_missing(&family.name));
         }
-        if options.needs_batch() {
+        // A value that has a time gets it in a batch.
+        if family.is_special || options.needs_batch() {
             return self.write_one_as_batch(family.id, kind, key, value, options);
         }
         if family.refuses_writes {
@@ -113,6 +115,21 @@ impl Engine {
         if let Some(priority) = options.rate_limiter_priority {
             self.check_priority(priority, options)?;
         }
+        if self.default.is_special
+            && let Some(times) = &self.default.times
+        {
+            return self.write_batch_timed(batch, times, options);
+        }
+        self.write_batch_stored(batch, options)
+    }
+
+    /// As [`Self::write_batch`], with values as they are stored.
+    #[inline]
+    pub(super) fn write_batch_stored(
+        self: &Arc<Self>,
+        batch: &spanlith_wal::WriteBatch,
+        options: &WriteOptions,
+    ) -> Result<SequenceNumber> {
         let computed;
         let checksums = match options.protection_bytes_per_key {
             0 => batch.checksums(),
@@ -146,6 +163,8 @@ impl Engine {
         let mut entries = 0u32;
         let mut families = false;
         let mut set = None;
+        // Damage behind it is the graver fault.
+        let mut not_supported = None;
         let mut iter = BatchIter::new(rep)?;
         let count = iter.header_count();
         // Then a plain entry has nothing that could be refused.
@@ -199,7 +218,7 @@ impl Engine {
                         ));
                     }
                 }
-                BatchOp::LogData { .. } => continue,
+                BatchOp::LogData { .. } | BatchOp::Noop => continue,
                 BatchOp::DeleteRange { begin, end, .. } => {
                     if self.c.resources.row_cache.is_some() {
                         return Err(Error::not_supported(
@@ -213,14 +232,22 @@ impl Engine {
                         return Err(Error::invalid_argument("end key comes before start key"));
                     }
                 }
-                other => return Err(not_executed(&other)),
+                other => {
+                    not_supported.get_or_insert_with(|| not_executed(&other));
+                    if other.cf().is_none() {
+                        continue;
+                    }
+                }
             }
             entries += 1;
         }
         if entries != count {
             return Err(Error::corruption("WriteBatch has wrong count"));
         }
-        Ok((count, families))
+        match not_supported {
+            None => Ok((count, families)),
+            Some(e) => Err(e),
+        }
     }
 
     // Inlined, so that a request is made where the queue finds it.
@@ -702,7 +729,6 @@ fn check_key(family: &Family, key: &[u8]) -> Result<()> {
 pub(crate) fn not_executed(op: &BatchOp<'_>) -> Error {
     let name = match op {
         BatchOp::BlobIndex { .. } => "blob index in a write batch",
-        BatchOp::Noop => "transaction batch (Noop)",
         _ => "two-phase commit",
     };
     Error::not_supported(name)

@@ -2,8 +2,10 @@
 
 use spanlith::options::{CfOptions, DbOptions};
 use spanlith::{Db, ReadOptions, WriteBatch, WriteOptions};
+use spanlith_env::{Env, MemFs};
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 fn small() -> CfOptions {
     let mut cf = CfOptions::default();
@@ -221,4 +223,47 @@ fn opening_what_is_not_there_names_current_and_leaves_nothing_behind() {
         "Invalid argument: rocksdb.ReverseBytewiseComparator: does not match existing comparator \
          leveldb.BytewiseComparator"
     );
+}
+
+/// As RocksDB 11.8.1 says to the same bytes.
+#[test]
+fn a_no_op_is_passed_over_and_damage_counts_before_what_is_not_there() {
+    let fs = MemFs::new();
+    let mut env = Env::system();
+    env.fs = Arc::new(fs.clone());
+    let open = || {
+        let builder = Db::builder("/db").create_if_missing(true);
+        builder.env(env.clone()).open().unwrap()
+    };
+    let db = open();
+    let write = |count: u8, records: &[u8]| {
+        let mut rep = vec![0; 12];
+        rep[8] = count;
+        rep.extend_from_slice(records);
+        let batch = spanlith_wal::WriteBatch::from_rep(rep);
+        let written = db.write_raw(&batch, &WriteOptions::default());
+        written.map_or_else(|e| e.to_string(), |_| "OK".into())
+    };
+    const PUT: &[u8] = b"\x01\x01k\x01v";
+    const BEGIN: &[u8] = b"\x09";
+    const NO_OP: &[u8] = b"\x0d";
+    let unknown = "Corruption: unknown WriteBatch tag: 4294967295";
+    assert_eq!(write(1, &[NO_OP, PUT, b"\xff"].concat()), unknown);
+    assert_eq!(write(1, &[BEGIN, PUT, b"\xff"].concat()), unknown);
+    assert_eq!(
+        write(2, &[BEGIN, PUT, b"\x01\x05k"].concat()),
+        "Corruption: bad WriteBatch Put"
+    );
+    let count = "Corruption: WriteBatch has wrong count";
+    let prepared = [BEGIN, PUT, b"\x0a\x01x"].concat();
+    assert!(write(4, &prepared).starts_with(count));
+    assert!(write(3, &[NO_OP, PUT].concat()).starts_with(count));
+    assert_eq!(write(1, &prepared), "Not implemented: two-phase commit");
+    assert_eq!(db.default_cf().get("k").unwrap(), None);
+    assert_eq!(write(0, NO_OP), "OK");
+    assert_eq!(write(1, &[PUT, NO_OP].concat()), "OK");
+    assert_eq!(db.latest_sequence_number(), 1);
+    db.close().unwrap();
+    let value = open().default_cf().get("k").unwrap();
+    assert_eq!(value.as_deref(), Some(&b"v"[..]));
 }

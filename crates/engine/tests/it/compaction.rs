@@ -623,7 +623,8 @@ fn named_files_are_compacted_together_with_what_must_go_along() {
     );
     let e = cf.compact_files(&made, 0, &options).unwrap_err();
     assert!(
-        e.message().starts_with("Cannot compact file to up level"),
+        e.message()
+            .starts_with("Cannot compact file to up level, input file: /0"),
         "{e}"
     );
     let e = cf.compact_files(&made, 7, &options).unwrap_err();

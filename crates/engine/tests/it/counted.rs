@@ -204,6 +204,54 @@ fn blocks_that_a_multi_get_reads_together_are_counted_once_as_a_batch() {
 }
 
 #[test]
+fn levels_metadata_and_verification_are_counted_as_far_as_they_are_read() {
+    let dir = TempDir::new("counted-levels");
+    let s = Arc::new(Statistics::new());
+    s.set_level(spanlith_base::stats::StatsLevel::All);
+    // Partitions of an index are read when they are needed.
+    let table =
+        BlockBasedTableOptions::new().index_type(spanlith::options::IndexType::TwoLevelIndexSearch);
+    let mut options = CfOptions::default();
+    options.disable_auto_compactions = true;
+    let open = || {
+        Db::builder(dir.path())
+            .create_if_missing(true)
+            .cf_options(options.clone())
+            .table_options(table.clone())
+            .statistics(s.clone())
+            .open()
+            .unwrap()
+    };
+    let db = open();
+    for key in ["a", "b"] {
+        db.default_cf().put(key, "value").unwrap();
+        db.default_cf().put("z", "value").unwrap();
+        db.default_cf().flush(true).unwrap();
+    }
+    db.close().unwrap();
+    let db = open();
+    let cf = db.default_cf();
+    s.reset();
+    let counted = |h| (s.histogram(h).count, s.histogram(h).sum);
+    let levels = Histogram::NumLevelReadPerMultiget;
+    let tables = Histogram::NumSstReadPerLevel;
+    let metadata = Histogram::NumIndexAndFilterBlocksReadPerLevel;
+    for round in 1..=2 {
+        let found = cf.multi_get(["a", "b"]);
+        assert!(found.into_iter().all(|value| value.unwrap().is_some()));
+        // Tables of level 0 are levels of their own; what was read is in the cache then.
+        assert_eq!(counted(tables), (2, 2), "round {round}");
+        assert_eq!(counted(levels), (1, 2), "round {round}");
+        assert_eq!(counted(metadata), (2, 2), "round {round}");
+    }
+    let verified = Histogram::FileReadVerifyDbChecksumMicros;
+    assert_eq!(s.histogram(verified).count, 0);
+    cf.verify_checksums().unwrap();
+    // Of each table at least the index and a block of data.
+    assert!(s.histogram(verified).count >= 4);
+}
+
+#[test]
 fn moves_of_cursors_are_counted() {
     let dir = TempDir::new("counted-moves");
     let s = Arc::new(Statistics::new());

@@ -41,6 +41,7 @@ mod shape;
 mod skipped;
 mod times;
 mod timestamps;
+mod ttl;
 mod verify;
 mod wal_filter;
 mod wal_forms;

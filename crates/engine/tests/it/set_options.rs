@@ -173,3 +173,124 @@ fn the_rate_of_delayed_writes_follows_its_option() {
     assert_eq!(rate(), 1_234_567);
     assert_eq!(db.options().db.delayed_write_rate, 1_234_567);
 }
+
+/// Each answer is RocksDB 11.8.1's, but for the last: it writes a MANIFEST without the family, under the feet of whoever
+/// has the database open.
+#[test]
+fn a_read_only_database_changes_options_in_memory_and_drops_nothing() {
+    let fs = MemFs::new();
+    let (db, env) = open(&fs, plain());
+    db.create_cf(FamilyOptions::new("x")).unwrap();
+    db.close().unwrap();
+    let files = || env.fs.list(Path::new(DIR)).unwrap();
+    let before = files();
+    let db = Db::builder(Path::new(DIR))
+        .env(env.clone())
+        .family(FamilyOptions::new("x"))
+        .open_read_only()
+        .unwrap();
+    let cf = db.default_cf();
+    cf.set_options(&[("write_buffer_size", "100000")]).unwrap();
+    assert_eq!(cf.options().write_buffer_size, 100_000);
+    db.set_options(&[("max_background_jobs", "5")]).unwrap();
+    assert_eq!(db.options().db.max_background_jobs, 5);
+    let text = |r: spanlith::Result<()>| r.unwrap_err().to_string();
+    assert_eq!(
+        text(cf.set_options(&[("num_levels", "3")])),
+        "Invalid argument: Option not changeable: num_levels"
+    );
+    assert_eq!(
+        text(db.set_options(&[("nosuch", "1")])),
+        "NotFound: Unrecognized option: nosuch"
+    );
+    assert_eq!(
+        text(db.drop_cf(&cf)),
+        "Invalid argument: Can't drop default column family"
+    );
+    assert_eq!(
+        text(db.drop_cf(&db.cf("x").unwrap())),
+        "Not implemented: Not supported operation in read only mode."
+    );
+    assert_eq!(files(), before);
+}
+
+#[test]
+fn objects_that_nobody_knows_leave_what_was_there() {
+    let fs = MemFs::new();
+    let (db, _) = open(&fs, plain().prefix_extractor("rocksdb.FixedPrefix.3"));
+    let cf = db.default_cf();
+    let filter = "{filter_policy=bloomfilter:10:false}";
+    cf.set_options(&[("block_based_table_factory", filter)])
+        .unwrap();
+    for change in [
+        ("prefix_extractor", "nosuch"),
+        ("prefix_extractor", "{id=nosuch}"),
+        ("block_based_table_factory", "{filter_policy=nosuch:3}"),
+        ("table_factory.filter_policy", "bloomfilter"),
+        (
+            "block_based_table_factory",
+            "{flush_block_policy_factory=nosuch}",
+        ),
+    ] {
+        cf.set_options(&[change]).unwrap();
+        assert_eq!(cf.options().prefix_extractor, "rocksdb.FixedPrefix.3");
+        let table = cf.table_options();
+        assert_eq!(table.filter_policy, "bloomfilter:10:false");
+        assert_eq!(
+            table.flush_block_policy_factory,
+            "FlushBlockBySizePolicyFactory"
+        );
+    }
+    let e = cf.set_options(&[("prefix_extractor", "fixed:4")]);
+    assert_eq!(e.unwrap_err().kind(), ErrorKind::NotSupported);
+    // No extractor by any text is the same.
+    db.close().unwrap();
+    let (db, _) = open(&MemFs::new(), plain());
+    let cf = db.default_cf();
+    for none in ["", "{}", "nullptr"] {
+        cf.set_options(&[("prefix_extractor", none)]).unwrap();
+    }
+    let e = cf.set_options(&[("block_based_table_factory.nosuch", "1")]);
+    assert_eq!(
+        e.unwrap_err().to_string(),
+        "Invalid argument: Extra option not recognized: block_based_table_factory.nosuch"
+    );
+}
+
+#[test]
+fn aligned_blocks_that_are_compressed_are_refused_before_they_stop_writes() {
+    let change = [("table_factory.block_align", "true")];
+    let refused = |cf: CfOptions| {
+        let mut given = cf.clone();
+        given.disable_auto_compactions = true;
+        let table = spanlith::options::BlockBasedTableOptions::new().block_align(true);
+        let at_open = Db::builder(Path::new("/other"))
+            .create_if_missing(true)
+            .env(open(&MemFs::new(), plain()).1)
+            .cf_options(cf)
+            .table_options(table)
+            .open()
+            .map(drop);
+        let (db, _) = open(&MemFs::new(), given);
+        let changed = db.default_cf().set_options(&change);
+        let text = |r: spanlith::Result<()>| r.err().map_or(String::new(), |e| e.to_string());
+        assert_eq!(text(at_open), text(changed.clone()));
+        text(changed)
+    };
+    use spanlith::options::CompressionType::{Lz4, None};
+    let plain = || CfOptions::new().compression(None);
+    assert_eq!(refused(plain()), "");
+    let lead = "Invalid argument: Enable block_align, but";
+    let lz4 = plain().compression(Lz4);
+    assert_eq!(refused(lz4), format!("{lead} compression enabled"));
+    let bottom = plain().bottommost_compression(Lz4);
+    assert_eq!(
+        refused(bottom),
+        format!("{lead} bottommost_compression enabled")
+    );
+    let levels = plain().compression_per_level(vec![None, Lz4]);
+    assert_eq!(
+        refused(levels),
+        format!("{lead} compression_per_level enabled")
+    );
+}

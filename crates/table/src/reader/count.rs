@@ -50,13 +50,34 @@ impl CachedKind {
     }
 }
 
+/// How many counted reads of files a thread has made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ThreadReads {
+    /// All of them.
+    pub all: u64,
+    /// Those of blocks of indexes and filters, for multi-gets.
+    pub of_metadata: u64,
+}
+
+impl ThreadReads {
+    const NONE: Self = Self {
+        all: 0,
+        of_metadata: 0,
+    };
+
+    /// Those of data.
+    pub fn of_data(self) -> u64 {
+        self.all.saturating_sub(self.of_metadata)
+    }
+}
+
 thread_local! {
-    /// Counted reads of files by the calling thread.
-    static READS: Cell<u64> = const { Cell::new(0) };
+    /// Those of the calling thread.
+    static READS: Cell<ThreadReads> = const { Cell::new(ThreadReads::NONE) };
 }
 
 /// How many counted reads of files the calling thread has made.
-pub fn reads_of_thread() -> u64 {
+pub fn reads_of_thread() -> ThreadReads {
     READS.get()
 }
 
@@ -196,7 +217,9 @@ impl TableReader {
 
     /// Counts a read of the file, of `bytes`, by level.
     fn count_file_bytes(&self, bytes: usize) {
-        READS.set(READS.get() + 1);
+        let mut reads = READS.get();
+        reads.all += 1;
+        READS.set(reads);
         if let Some(s) = self.statistics() {
             let (count, sum) = match self.is_in_last_level() {
                 true => (Ticker::LastLevelReadCount, Ticker::LastLevelReadBytes),
@@ -229,6 +252,12 @@ impl TableReader {
         params: &ReadParams,
         (began, now): (Option<u64>, Option<u64>),
     ) {
+        let is_metadata = matches!(kind, BlockKind::Index | BlockKind::Filter);
+        if is_metadata && params.activity == ReadActivity::MultiGet {
+            let mut reads = READS.get();
+            reads.of_metadata += 1;
+            READS.set(reads);
+        }
         let histogram = match (kind, params.activity) {
             (BlockKind::MetaIndex | BlockKind::Properties, _)
             | (BlockKind::Data, ReadActivity::MultiGet) => return,

@@ -47,7 +47,7 @@ use adapt::Adaptation;
 pub use adapt::RangeTombstone;
 pub use anchors::KeyAnchor;
 pub use batch::TableGet;
-pub use count::reads_of_thread;
+pub use count::{ThreadReads, reads_of_thread};
 pub use filter::{PrefixSeek, prefix_ends_at};
 pub use verify::{TableDump, VisitEntry};
 

@@ -42,8 +42,13 @@ impl TableReader {
     /// # Errors
     /// The first checksum mismatch, or another failure to read.
     pub fn verify_checksums(&self) -> Result<u64> {
+        let counted = self.late_opening_params();
         let check = |handle: BlockHandle, kind: BlockKind| -> Result<()> {
+            let began = counted.is_counted.then(|| self.moment()).flatten();
             let stored = self.stored(handle)?;
+            if counted.is_counted {
+                self.count_file_read(&counted, stored.len(), began);
+            }
             let path = self.file.path();
             self.footer
                 .checksum
