@@ -61,6 +61,15 @@ impl ValueType {
             _ => return None,
         })
     }
+
+    /// Whether it deletes a single key.
+    #[inline]
+    pub fn is_point_deletion(self) -> bool {
+        matches!(
+            self,
+            Self::Deletion | Self::SingleDeletion | Self::DeletionWithTimestamp
+        )
+    }
 }
 
 /// The value of an entry of type [`ValueType::ValuePreferredSeqno`], without the sequence number or

@@ -7,8 +7,8 @@ use crate::ffi::{boxed, optional_bytes};
 use crate::read_components::Labels;
 use crate::snapshot::rocksdb_snapshot_t;
 use libc::c_char;
-use spanlith::{ReadOptions, ReadPurpose, ReadTier};
-use spanlith_base::{Error, Result};
+use spanlith::{ReadOptions, ReadPurpose, ReadTier, wrong_purpose};
+use spanlith_base::Result;
 use std::borrow::Cow;
 use std::ptr;
 
@@ -72,10 +72,7 @@ impl rocksdb_readoptions_t {
         if self.io_activity == UNSAID || self.io_activity == number {
             return Ok(());
         }
-        Err(Error::invalid_argument(format!(
-            "Can only call {call} with `ReadOptions::io_activity` is `Env::IOActivity::kUnknown` or \
-             `Env::IOActivity::{name}`"
-        )))
+        Err(wrong_purpose(call, name))
     }
 
     /// The engine's options, for a read that may be for anything.

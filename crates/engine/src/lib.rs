@@ -68,7 +68,7 @@ pub use merge::{
     BytesXor, Max, MergeBase, MergeOperator, MergeResult, Put, SortList, StringAppend,
     StringAppendTest, UInt64Add, operator_by_name, operator_of,
 };
-pub use read::{Entity, ReadOptions, ReadPurpose, ReadTier};
+pub use read::{Entity, ReadOptions, ReadPurpose, ReadTier, wrong_purpose};
 pub use recovery::{WalFilter, WalVerdict};
 pub use spanlith_base::WriteBufferManager;
 pub use spanlith_base::{

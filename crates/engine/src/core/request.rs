@@ -45,7 +45,7 @@ impl Payload<'_> {
                 key,
                 value,
             } => {
-                let has_value = !kind_is_deletion(*kind);
+                let has_value = !kind.is_point_deletion();
                 let usual = *cf == 0 && has_value && (key.len() | value.len()) < 128;
                 // Header, type, and a byte for each length, which is what most entries take.
                 let lengths = if usual {
@@ -58,14 +58,6 @@ impl Payload<'_> {
             Self::Batch { body, .. } => body.len() + 12,
         }
     }
-}
-
-#[inline]
-fn kind_is_deletion(kind: ValueType) -> bool {
-    matches!(
-        kind,
-        ValueType::Deletion | ValueType::SingleDeletion | ValueType::DeletionWithTimestamp
-    )
 }
 
 /// Bytes that a batch of one entry has besides key and value.

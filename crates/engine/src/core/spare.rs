@@ -13,9 +13,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How long spare memory waits for somebody who needs it before the system may have it.
+/// How long nobody took a region until the system may have the spare ones.
 const OFFERED_AFTER: Duration = Duration::from_secs(1);
-/// And before the system is given it.
+/// And until it gets them.
 const RELEASED_AFTER: Duration = Duration::from_secs(10);
 
 /// The timer runs, or is about to end.

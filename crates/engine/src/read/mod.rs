@@ -16,7 +16,7 @@ mod view;
 pub use db_iter::DbIter;
 pub(crate) use db_iter::Passed;
 pub(crate) use observed::is_merge_failure;
-pub use options::{ReadOptions, ReadPurpose, ReadTier};
+pub use options::{ReadOptions, ReadPurpose, ReadTier, wrong_purpose};
 pub use stored::Entity;
 pub(crate) use verbs::FamilyKeys;
 pub(crate) use view::{check_timestamp, timestamp_missing};

@@ -46,11 +46,17 @@ impl ReadPurpose {
             Self::Iterator => ("NewIterator", "kDBIterator"),
             _ => ("Get", "kGet"),
         };
-        Error::invalid_argument(format!(
-            "Can only call {call} with `ReadOptions::io_activity` is `Env::IOActivity::kUnknown` or \
-             `Env::IOActivity::{name}`"
-        ))
+        wrong_purpose(call, name)
     }
+}
+
+/// The error of a call that is not what its options say, in RocksDB's words; `name` is that of its `IOActivity`.
+#[cold]
+pub fn wrong_purpose(call: &str, name: &str) -> Error {
+    Error::invalid_argument(format!(
+        "Can only call {call} with `ReadOptions::io_activity` is `Env::IOActivity::kUnknown` or \
+         `Env::IOActivity::{name}`"
+    ))
 }
 
 /// How to read. The default sees the latest state, fills the cache and verifies checksums.

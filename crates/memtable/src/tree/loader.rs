@@ -30,8 +30,6 @@ struct Written {
 
 // SAFETY: The records are this loader's alone until they are in the tree, and then never change.
 unsafe impl Send for Written {}
-// SAFETY: As above: nothing is done with a shared reference but reading them.
-unsafe impl Sync for Written {}
 
 impl Loader {
     /// Adds to `mem`.

@@ -19,6 +19,9 @@ pub(super) struct Record {
     value_len: u32,
 }
 
+/// More lines at once than a core asks for side by side only wait for each other.
+const AHEAD_MAX: usize = 1024;
+
 const _: () = assert!(align_of::<Record>() <= crate::arena::ALIGN);
 
 /// What a record is made of.
@@ -167,11 +170,12 @@ impl<'a> RecordRef<'a> {
         prefetch(self.raw());
     }
 
-    /// Asks for as many bytes behind the record as it has itself, where the next one will be written.
+    /// Asks for as many bytes behind the record as it has itself, up to [`AHEAD_MAX`], where the next one
+    /// will be written.
     #[inline(always)]
     pub(super) fn prefetch_next(self, size: usize) {
         let end = self.raw().cast::<u8>().wrapping_add(size);
-        for at in (0..size.min(1024)).step_by(64) {
+        for at in (0..size.min(AHEAD_MAX)).step_by(64) {
             prefetch(end.wrapping_add(at));
         }
     }

@@ -49,10 +49,7 @@ impl Counts {
     #[inline]
     pub(super) fn add(&mut self, sequence: u64, kind: ValueType, data_bytes: usize) {
         self.entries += 1;
-        self.deletes += u64::from(matches!(
-            kind,
-            ValueType::Deletion | ValueType::SingleDeletion | ValueType::DeletionWithTimestamp
-        ));
+        self.deletes += u64::from(kind.is_point_deletion());
         self.data_bytes += data_bytes as u64;
         self.smallest = self.smallest.min(sequence);
         self.largest = self.largest.max(sequence);

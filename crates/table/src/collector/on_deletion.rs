@@ -8,7 +8,6 @@
 use super::{
     CollectedEntry, CollectorContext, TablePropertiesCollector, TablePropertiesCollectorFactory,
 };
-use spanlith_base::ValueType;
 
 /// Steps in which a window slides.
 const BUCKETS: usize = 128;
@@ -117,10 +116,7 @@ impl TablePropertiesCollector for Window {
         if self.needs_compaction {
             return;
         }
-        let is_deletion = matches!(
-            entry.kind,
-            ValueType::Deletion | ValueType::SingleDeletion | ValueType::DeletionWithTimestamp
-        );
+        let is_deletion = entry.kind.is_point_deletion();
         self.entries += 1;
         self.deletions += u64::from(is_deletion);
         self.file_size = entry.file_size;
@@ -149,6 +145,7 @@ impl TablePropertiesCollector for Window {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use spanlith_base::ValueType;
 
     /// Whether a table with these entries (`true`: a deletion), each 10 bytes, is to be compacted.
     fn asks(limits: CompactOnDeletion, entries: impl IntoIterator<Item = bool>) -> bool {

@@ -26,12 +26,8 @@ impl ReadCounts {
         self.key_bytes += internal.len() as u64;
         self.value_bytes += value.len() as u64;
         let kind = ValueType::from_byte(keys::tag_type(keys::tag(internal)));
-        self.deletions += u64::from(matches!(
-            kind,
-            Some(
-                ValueType::Deletion | ValueType::SingleDeletion | ValueType::DeletionWithTimestamp
-            )
-        ));
+        let is_deletion = kind.is_some_and(ValueType::is_point_deletion);
+        self.deletions += u64::from(is_deletion);
     }
 
     /// Takes in a value of a blob file, of a key with so many bytes. It was read: its index decodes.

@@ -343,12 +343,7 @@ impl DbIter {
 
     fn is_on_deletion(&self) -> bool {
         let byte = keys::tag_type(keys::tag(self.parts.inner.key()));
-        matches!(
-            ValueType::from_byte(byte),
-            Some(
-                ValueType::Deletion | ValueType::SingleDeletion | ValueType::DeletionWithTimestamp
-            )
-        )
+        ValueType::from_byte(byte).is_some_and(ValueType::is_point_deletion)
     }
 
     /// Backward, on the newest operand of `self.key`.
