@@ -10,8 +10,9 @@
 //! and installs it by compare-and-swap; a thread that loses that race frees its block and uses the
 //! winner's. The first block is small, so that an idle memtable is cheap; sizes then double up to
 //! the maximum. Blocks of 2 MiB are regions (`spanlith_base::memory`): huge pages if they cost less, because a search in a
-//! large memtable is bound by address translation, and often such as an earlier memtable left. Single pages
-//! are asked for in steps of 64 KiB, ahead of those who write there: no writer waits for many.
+//! large memtable is bound by address translation, and often such as an earlier memtable left. A thread makes the
+//! next one ready; where it is late, single pages are asked for in steps of 16 KiB, ahead of those who write
+//! there: no writer waits for many.
 //!
 //! Invariants: M1 (memory neither moves nor is freed before the arena is dropped). Allocations are
 //! aligned to [`ALIGN`] and their contents are unspecified.
@@ -40,7 +41,7 @@ const FIRST_BLOCK_BYTES: usize = if cfg!(any(loom, shuttle)) {
 const HUGE_FROM_BYTES: usize = 1 << 20;
 
 /// Pages of a region are asked for in steps of so many bytes, two of them before anybody writes.
-const STEP_BYTES: usize = 64 << 10;
+const STEP_BYTES: usize = 16 << 10;
 
 /// Where a block's memory came from.
 enum Source {
@@ -146,6 +147,9 @@ impl Arena {
                 Ok(_) => {
                     self.reserved
                         .fetch_add(Block::footprint(block), Ordering::Relaxed);
+                    if next_size == REGION_BYTES / 2 && self.block_size_max == REGION_BYTES {
+                        Region::expect_whole();
+                    }
                     return at;
                 }
                 Err(winner) => {

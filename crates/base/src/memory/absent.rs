@@ -15,6 +15,9 @@ impl Region {
         None
     }
 
+    /// None will be.
+    pub fn expect_whole() {}
+
     /// As there is none.
     pub fn lacks_pages(&self) -> bool {
         match *self {}

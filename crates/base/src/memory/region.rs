@@ -9,6 +9,7 @@
 //! Contents of a region are whatever its last owner left, or zeros: initialised in any case.
 #![expect(unsafe_code, reason = "maps and unmaps memory")]
 
+use super::ahead;
 use super::huge::Huge;
 use std::ptr::{NonNull, null_mut};
 use std::sync::{Mutex, PoisonError};
@@ -18,6 +19,10 @@ use std::time::{Duration, Instant};
 pub const REGION_BYTES: usize = 2 << 20;
 /// Whole regions kept at most: the size of an ordinary memtable.
 const KEPT_MAX: usize = 32;
+/// Regions without pages that are mapped at once.
+const CHUNK: usize = 8;
+/// Pages of a region that is made ready are asked for in so many bytes.
+const READY_STEP_BYTES: usize = 64 << 10;
 /// Other regions kept at most: enough that one who takes and gives back in turn asks the system rarely.
 const PLAIN_KEPT_MAX: usize = 2;
 
@@ -40,6 +45,8 @@ unsafe impl Sync for Region {}
 struct Kept {
     whole: Vec<Region>,
     plain: Vec<Region>,
+    /// Whole ones to be, without pages.
+    bare: Vec<Region>,
     huge: Huge,
     /// When a region was taken last.
     taken: Option<Instant>,
@@ -49,35 +56,59 @@ struct Kept {
 static KEPT: Mutex<Kept> = Mutex::new(Kept {
     whole: Vec::new(),
     plain: Vec::new(),
+    bare: Vec::new(),
     huge: Huge::new(),
     taken: None,
 });
 
 impl Region {
-    /// A region that its owner fills soon: with all its pages, or as a huge page where the system has one
-    /// at hand, or without pages ([`Self::lacks_pages`]). `None` if it refuses.
+    /// A region that its owner fills soon: one that is ready, or, if none is, one without pages
+    /// ([`Self::lacks_pages`]); another is made ready meanwhile. `None` if the system refuses.
     pub fn whole() -> Option<Self> {
         let now = Instant::now();
-        let (kept, is_huge) = with(|kept| {
+        let (kept, is_last) = with(|kept| {
             kept.taken = Some(now);
-            match kept.whole.pop() {
-                Some(region) => (Some(region), false),
-                None => (None, kept.huge.is_next()),
-            }
+            (kept.whole.pop(), kept.whole.is_empty())
         });
+        if is_last {
+            ahead::want();
+        }
         if kept.is_some() {
             return kept;
         }
-        let mut region = map()?;
-        region.is_whole = true;
-        if is_huge {
+        bare()
+    }
+
+    /// Somebody will ask for a whole one soon: one is made ready if there is none.
+    pub fn expect_whole() {
+        if with(|kept| kept.whole.is_empty()) {
+            ahead::want();
+        }
+    }
+
+    /// Keeps a fresh region with all its pages, as a huge page where these come cheaply, for who asks for a
+    /// whole one; nothing if one lies there. Sees to it that there are some without pages for those who ask
+    /// meanwhile: nobody maps any while a page is cleared, and waits for it.
+    pub(super) fn make_ready() {
+        let (is_needed, lacks_bare) = with(|kept| (kept.whole.is_empty(), kept.bare.len() < CHUNK));
+        if lacks_bare {
+            map_chunk();
+        }
+        if !is_needed {
+            return;
+        }
+        let Some(mut region) = bare() else { return };
+        region.lacks_pages = false;
+        if with(|kept| kept.huge.is_next()) {
             let time = region.touch_huge();
             with(|kept| kept.huge.took(time));
         } else {
-            region.advise_single();
-            region.lacks_pages = true;
+            // The system lets nobody change mappings during a call.
+            for at in (0..REGION_BYTES).step_by(READY_STEP_BYTES) {
+                region.populate(at, READY_STEP_BYTES);
+            }
         }
-        Some(region)
+        drop(region);
     }
 
     /// Asks for a huge page and touches it; tells the CPU time that took.
@@ -92,19 +123,6 @@ impl Region {
             base.write_volatile(0);
         }
         cpu_time().saturating_sub(begin)
-    }
-
-    /// Asks for single pages, also where the system's habit is otherwise.
-    fn advise_single(&self) {
-        #[cfg(target_os = "linux")]
-        // SAFETY: As above.
-        unsafe {
-            libc::madvise(
-                self.base.as_ptr().cast(),
-                REGION_BYTES,
-                libc::MADV_NOHUGEPAGE,
-            );
-        }
     }
 
     /// A region that is filled bit by bit: one that is there already, else one whose pages come as they
@@ -238,6 +256,51 @@ fn with<R>(f: impl FnOnce(&mut Kept) -> R) -> R {
     f(&mut KEPT.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
+/// A whole region to be, without pages.
+fn bare() -> Option<Region> {
+    let take = || with(|kept| kept.bare.pop());
+    take().or_else(|| {
+        map_chunk();
+        take()
+    })
+}
+
+/// Maps regions without pages, which come as single ones if nobody asks otherwise, also where the system's
+/// habit is another.
+fn map_chunk() {
+    let Some(start) = map_bytes((CHUNK + 1) * REGION_BYTES) else {
+        return;
+    };
+    let head = start.as_ptr().addr().next_multiple_of(REGION_BYTES) - start.as_ptr().addr();
+    // SAFETY: Head, regions and tail partition the mapping made above; the first and the last part are given
+    // back unused. The advice is about memory mapped and owned; a refusal costs speed only, so it is ignored.
+    let first = unsafe {
+        let first = start.add(head);
+        let end = first.add(CHUNK * REGION_BYTES);
+        if head > 0 {
+            libc::munmap(start.as_ptr().cast(), head);
+        }
+        libc::munmap(end.as_ptr().cast(), REGION_BYTES - head);
+        #[cfg(target_os = "linux")]
+        libc::madvise(
+            first.as_ptr().cast(),
+            CHUNK * REGION_BYTES,
+            libc::MADV_NOHUGEPAGE,
+        );
+        first
+    };
+    with(|kept| {
+        // Handed out from the lowest address on.
+        kept.bare.extend((0..CHUNK).rev().map(|i| Region {
+            // SAFETY: Inside the mapping.
+            base: unsafe { first.add(i * REGION_BYTES) },
+            is_whole: true,
+            lacks_pages: true,
+            is_offered: false,
+        }));
+    });
+}
+
 /// A fresh mapping on its natural boundary.
 fn map() -> Option<Region> {
     // The system tends to place mappings below the previous one, so the first try often fits.
@@ -334,6 +397,29 @@ mod tests {
         while !tend_spare(HOUR, Duration::from_millis(1)) {
             assert!(begin.elapsed() < Duration::from_secs(60));
             std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Other tests of this process take and drop regions, so one is looked for until it is there.
+    #[test]
+    fn a_region_is_made_ready_for_the_next_taker() {
+        let begin = Instant::now();
+        let mut ready = None;
+        while ready.is_none() {
+            assert!(begin.elapsed() < Duration::from_secs(60));
+            Region::expect_whole();
+            std::thread::sleep(Duration::from_millis(2));
+            // What a region that was dropped left is not zero.
+            ready = with(|kept| kept.whole.pop()).filter(|region| {
+                assert!(!region.lacks_pages);
+                // SAFETY: The region is owned here and initialised.
+                unsafe { region.base.as_ptr().add(REGION_BYTES - 1).read() == 0 }
+            });
+        }
+        for _ in 0..3 * CHUNK {
+            let region = bare().expect("memory");
+            assert!(region.lacks_pages && region.is_whole);
+            assert!(region.base.as_ptr().addr().is_multiple_of(REGION_BYTES));
         }
     }
 
