@@ -4,7 +4,10 @@
 //! extractor has the same name.
 
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::num::NonZeroU64;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A prefix extractor supplied by the user. Must be stable over the life of the data.
 pub trait UserSliceTransform: Send + Sync {
@@ -15,6 +18,35 @@ pub trait UserSliceTransform: Send + Sync {
     /// Whether `key` has a prefix.
     fn in_domain(&self, key: &[u8]) -> bool;
 }
+
+/// What tells extractors from each other as their names do, at the cost of a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExtractorId(NonZeroU64);
+
+/// A place for one that changes.
+#[derive(Debug)]
+pub struct ExtractorCell(AtomicU64);
+
+impl ExtractorCell {
+    /// Holds `id`.
+    pub fn new(id: ExtractorId) -> Self {
+        Self(AtomicU64::new(id.0.get()))
+    }
+
+    /// What it holds. Relaxed: it publishes nothing.
+    #[inline]
+    pub fn get(&self) -> ExtractorId {
+        NonZeroU64::new(self.0.load(Ordering::Relaxed)).map_or(NO_EXTRACTOR, ExtractorId)
+    }
+
+    /// Replaces it.
+    pub fn set(&self, id: ExtractorId) {
+        self.0.store(id.0.get(), Ordering::Relaxed);
+    }
+}
+
+/// Stands for no extractor.
+pub const NO_EXTRACTOR: ExtractorId = ExtractorId(NonZeroU64::MAX);
 
 /// The part of a user key that is its prefix.
 #[derive(Clone)]
@@ -38,6 +70,26 @@ impl SliceTransform {
             Self::Noop => "rocksdb.Noop".to_string(),
             Self::Custom(c) => c.name().to_string(),
         }
+    }
+
+    /// A number that stands for [`Self::name`]; no extractor is [`NO_EXTRACTOR`].
+    pub fn id(&self) -> ExtractorId {
+        let (kind, value) = match self {
+            Self::FixedPrefix(n) => (1, *n as u64),
+            Self::CappedPrefix(n) => (2, *n as u64),
+            Self::Noop => (3, 0),
+            Self::Custom(c) => {
+                let known = c.name().starts_with("rocksdb.");
+                if let Some(same) = Self::from_text(c.name()).filter(|_| known) {
+                    return same.id();
+                }
+                let mut hasher = DefaultHasher::new();
+                c.name().hash(&mut hasher);
+                (4, hasher.finish())
+            }
+        };
+        let id = kind << 60 | value & ((1 << 60) - 1);
+        ExtractorId(NonZeroU64::new(id).unwrap_or(NO_EXTRACTOR.0))
     }
 
     /// Whether `name` is this extractor's, without making a text of the latter.
@@ -173,6 +225,42 @@ mod tests {
         ] {
             assert_eq!(SliceTransform::from_text(bad), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn an_id_stands_for_the_name() {
+        struct Named(&'static str);
+        impl UserSliceTransform for Named {
+            fn name(&self) -> &str {
+                self.0
+            }
+            fn transform<'a>(&self, key: &'a [u8]) -> &'a [u8] {
+                key
+            }
+            fn in_domain(&self, _key: &[u8]) -> bool {
+                true
+            }
+        }
+        let own = |name| SliceTransform::Custom(Arc::new(Named(name)));
+        let all = [
+            SliceTransform::FixedPrefix(0),
+            SliceTransform::FixedPrefix(4),
+            SliceTransform::CappedPrefix(4),
+            SliceTransform::Noop,
+            own("own"),
+            own("fixed:4"),
+        ];
+        for (i, one) in all.iter().enumerate() {
+            assert_ne!(one.id(), NO_EXTRACTOR);
+            for (j, other) in all.iter().enumerate() {
+                assert_eq!(one.id() == other.id(), i == j, "{one:?}, {other:?}");
+            }
+        }
+        assert_eq!(own("own").id(), own("own").id());
+        assert_eq!(own("rocksdb.FixedPrefix.4").id(), all[1].id());
+        let cell = ExtractorCell::new(NO_EXTRACTOR);
+        cell.set(all[1].id());
+        assert_eq!(cell.get(), all[1].id());
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::index::IndexType;
 use crate::meter::WriteCounters;
 use crate::{BlockCache, CacheCharges, Compression, CompressionOptions};
 use spanlith_base::checksum::ChecksumKind;
+use spanlith_base::slice_transform::ExtractorId;
 use spanlith_base::stats::Statistics;
 use spanlith_base::{Comparator, SliceTransform};
 use spanlith_env::{Clock, IoPriority, RateLimiter};
@@ -357,6 +358,9 @@ pub struct ReadParams {
     pub is_counted: bool,
     /// What the read is for; only counting asks.
     pub activity: ReadActivity,
+    /// The extractor in use, on which it depends what prefix filters are asked for; `None` is the reader's own
+    /// ([`ReaderOptions::prefix_extractor`]).
+    pub extractor: Option<ExtractorId>,
 }
 
 impl Default for ReadParams {
@@ -373,6 +377,7 @@ impl Default for ReadParams {
             deadline_micros: 0,
             is_counted: false,
             activity: ReadActivity::Unknown,
+            extractor: None,
         }
     }
 }

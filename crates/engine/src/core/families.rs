@@ -11,7 +11,7 @@ use crate::options::{BlockBasedTableOptions, CfOptions, STATS_FAMILY, sanitize_c
 use crate::ttl::ValueTimes;
 use crate::version::{DbPath, FilePaths, PurgeSink, RowCache, TableCache, Version, VersionEdit};
 use spanlith_base::byte_text::bytes_of_text;
-use spanlith_base::slice_transform::SliceTransform;
+use spanlith_base::slice_transform::{ExtractorCell, SliceTransform};
 use spanlith_base::{Comparator, Error, Result};
 use spanlith_table::{BlockCache, CacheUsageOptions, Collectors, ReadCounters, ReaderOptions};
 use std::path::Path;
@@ -104,6 +104,7 @@ impl Engine {
                 ..super::reader_options(request, &c.io)
             },
             block_protection_bytes: AtomicU8::new(options.block_protection_bytes_per_key),
+            extractor: ExtractorCell::new(settings.extractor_id),
             verify_unique_id: c.options.verify_sst_unique_id_in_manifest,
             expects_hits: options.optimize_filters_for_hits,
             rows: c.resources.row_cache.as_ref().map(|rows| {

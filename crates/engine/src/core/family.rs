@@ -9,7 +9,7 @@ use crate::options::{BlockBasedTableOptions, CfOptions};
 use crate::ttl::ValueTimes;
 use crate::version::{FilePaths, LevelOptions, PurgeSink, TableCache};
 use spanlith_base::Comparator;
-use spanlith_base::slice_transform::SliceTransform;
+use spanlith_base::slice_transform::{ExtractorId, NO_EXTRACTOR, SliceTransform};
 use spanlith_base::sync::ArcCell;
 use spanlith_memtable::{BloomOptions, MemTable, MemTableOptions, Protection};
 use spanlith_table::{Collectors, TableOptions};
@@ -30,6 +30,8 @@ pub(crate) struct FamilySettings {
     pub levels: LevelOptions,
     /// What of a key is its prefix.
     pub prefix_extractor: Option<SliceTransform>,
+    /// Stands for it.
+    pub extractor_id: ExtractorId,
 }
 
 impl FamilySettings {
@@ -39,10 +41,12 @@ impl FamilySettings {
         table_options: BlockBasedTableOptions,
         paths: &FilePaths,
     ) -> Self {
+        let prefix_extractor = SliceTransform::from_text(&options.prefix_extractor);
         Self {
             table: super::table_options(&options, &table_options),
             levels: super::level_options(&options, paths),
-            prefix_extractor: SliceTransform::from_text(&options.prefix_extractor),
+            extractor_id: id_of(prefix_extractor.as_ref()),
+            prefix_extractor,
             options,
             table_options,
         }
@@ -51,6 +55,7 @@ impl FamilySettings {
     /// With an extractor of the user's, which no text can name; `None` changes nothing.
     pub(crate) fn with_prefix_extractor(mut self, extractor: Option<SliceTransform>) -> Self {
         if extractor.is_some() {
+            self.extractor_id = id_of(extractor.as_ref());
             self.prefix_extractor = extractor;
         }
         self
@@ -90,6 +95,10 @@ impl FamilySettings {
         };
         (set as usize).next_multiple_of(4096)
     }
+}
+
+fn id_of(extractor: Option<&SliceTransform>) -> ExtractorId {
+    extractor.map_or(NO_EXTRACTOR, SliceTransform::id)
 }
 
 /// A column family. Handles, iterators and jobs share it; it outlives its removal as long as one of

@@ -10,8 +10,9 @@ use crate::options::{
     BlockBasedTableOptions, CfOptions, DbOptions, FamilySection, OptionsFile, check_supported,
     keep_known_objects,
 };
-use spanlith_base::{Error, ErrorKind, Result};
+use spanlith_base::{Error, ErrorKind, Result, SliceTransform};
 use spanlith_env::JobClass;
+use spanlith_table::IndexType;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -113,12 +114,11 @@ impl Engine {
             (&now.options, &now.table_options),
             (&options, &table),
         )?;
-        let extractors = [&options.prefix_extractor, &now.options.prefix_extractor];
-        if extractors[0] != extractors[1] && !extractors.iter().all(|e| is_null(e)) {
-            // Readers of open tables and the memtable's filter have the one they began with.
-            return Err(Error::not_supported(
-                "another prefix_extractor while the database is open",
-            ));
+        // Tables and memtables have the one they began with; readers are told which is in use.
+        let is_other = !is_same_extractor(&options.prefix_extractor, &now.options.prefix_extractor);
+        if is_other {
+            let extractor = SliceTransform::from_text(&options.prefix_extractor);
+            options.prefix_extractor = extractor.map_or("nullptr".to_string(), |e| e.name());
         }
         let limit = options.write_buffer_size as usize;
         // Relaxed: an option on its own.
@@ -127,7 +127,14 @@ impl Engine {
             .block_protection_bytes
             .store(options.block_protection_bytes_per_key, Ordering::Relaxed);
         let settings = FamilySettings::new(options, table, &family.cache.paths);
-        let mut settings = settings.with_prefix_extractor(now.prefix_extractor.clone());
+        let kept = now.prefix_extractor.clone().filter(|_| !is_other);
+        let mut settings = settings.with_prefix_extractor(kept);
+        if settings.prefix_extractor.is_none() && settings.table.index_type == IndexType::HashSearch
+        {
+            // RocksDB accepts that, too, and crashes when it writes the next table.
+            settings.table.index_type = IndexType::BinarySearch;
+        }
+        family.cache.extractor.set(settings.extractor_id);
         settings.levels.has_compaction_filter = now.levels.has_compaction_filter;
         if let Some(at) = leader.slot(family.id) {
             // Looked at after the next write to the family; that of the default family before every write.
@@ -192,6 +199,13 @@ impl Engine {
         self.start_reports(&now, &new);
         Ok(())
     }
+}
+
+/// Whether two texts of an option mean the same extractor, or both none.
+fn is_same_extractor(one: &str, other: &str) -> bool {
+    let none = |text: &str| is_null(text).then_some(None);
+    let known = |text: &str| none(text).or_else(|| SliceTransform::from_text(text).map(Some));
+    one == other || known(one).is_some_and(|one| known(other) == Some(one))
 }
 
 impl Db {

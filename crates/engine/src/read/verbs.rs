@@ -53,6 +53,7 @@ impl Engine {
         let mut params = options.params();
         params.is_counted = is_counted;
         params.activity = ReadActivity::Get;
+        params.extractor = Some(family.cache.extractor.get());
         ReadContext {
             comparator: &family.comparator,
             cache: &family.cache,
@@ -526,6 +527,7 @@ impl Engine {
         if options.read_tier != ReadTier::All {
             superversion = self.in_tier(family, superversion, options.read_tier);
         }
+        params.extractor = Some(superversion.settings.extractor_id);
         let snapshot = self.read_sequence(options);
         let view = View::new(
             &family.comparator,

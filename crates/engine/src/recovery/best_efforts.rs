@@ -23,6 +23,7 @@ use crate::version::{
     FileKind, FileMeta, FilePaths, NewFile, TableCache, TableIo, TableIoOptions, VersionBuilder,
     VersionEdit, parse_file_name,
 };
+use spanlith_base::slice_transform::{ExtractorCell, NO_EXTRACTOR};
 use spanlith_base::{Error, ErrorKind, Result, SubCode};
 use spanlith_env::Env;
 use spanlith_table::ReaderOptions;
@@ -95,6 +96,7 @@ impl FileCheck {
                 paths,
                 readers,
                 block_protection_bytes: AtomicU8::new(0),
+                extractor: ExtractorCell::new(NO_EXTRACTOR),
                 verify_unique_id: true,
                 expects_hits: false,
                 rows: None,

@@ -3,6 +3,7 @@
 
 use super::{FileMeta, FilePaths, RowCache, TableIo};
 use spanlith_base::range_del::{FragmentedTombstones, RangeTombstone};
+use spanlith_base::slice_transform::ExtractorCell;
 use spanlith_base::stats::{Histogram, Ticker};
 use spanlith_base::{Error, Result};
 use spanlith_table::{CacheCharges, CacheRole, ReaderOptions, TableReader, charge};
@@ -28,6 +29,9 @@ pub struct TableCache {
     pub readers: ReaderOptions,
     /// Bytes of a checksum that data blocks in the cache have in memory, of tables opened from now on.
     pub block_protection_bytes: AtomicU8,
+    /// The prefix extractor in use, for point lookups; iterators know that of their superversion. Relaxed: a lookup
+    /// may ask for the prefixes of either during a change, and both say the truth.
+    pub extractor: ExtractorCell,
     /// Whether the unique id in the MANIFEST is compared with the file's.
     pub verify_unique_id: bool,
     /// Whether point lookups that come down to the deepest level with files are expected to find their
@@ -85,6 +89,7 @@ impl TableCache {
             },
             // There is no cache.
             block_protection_bytes: AtomicU8::new(0),
+            extractor: ExtractorCell::new(self.extractor.get()),
             verify_unique_id: self.verify_unique_id,
             expects_hits: self.expects_hits,
             rows: None,

@@ -2,8 +2,10 @@
 
 use spanlith::options::{BlockBasedTableOptions, CfOptions};
 use spanlith::{CompactFilesOptions, Db, ReadOptions};
+use spanlith_base::SliceTransform;
 use spanlith_base::perf::{self, PerfCounter};
 use spanlith_testkit::{Rng, TempDir, seed, test_name};
+use std::collections::BTreeMap;
 
 fn open(dir: &TempDir) -> Db {
     open_with(dir, "fixed:1")
@@ -266,4 +268,110 @@ fn memtables_that_hash_prefixes_have_no_ends() {
         assert_eq!(all(&db, automatic), whole, "{factory}");
         assert_eq!(scan(&db, ReadOptions::default()), ["p1", "p2"], "{factory}");
     }
+}
+
+/// The extractor is another now and then; tables and memtables keep the one they began with. What reads see
+/// does not depend on it, but for the prefix an iterator stays in.
+#[test]
+fn an_extractor_changes_while_the_database_is_open() {
+    let mut rng = Rng::new(seed(test_name!()));
+    for round in 0..8 {
+        let dir = TempDir::new("other-extractor");
+        let mut options = CfOptions::default().prefix_extractor("fixed:2");
+        options.disable_auto_compactions = true;
+        options.memtable_prefix_bloom_size_ratio = 0.1;
+        let mut table = BlockBasedTableOptions::default().filter_policy("bloomfilter:20:false");
+        table.whole_key_filtering = round % 2 == 0;
+        table.partition_filters = round % 4 >= 2;
+        if table.partition_filters {
+            table.index_type = spanlith::options::IndexType::TwoLevelIndexSearch;
+        }
+        let db = Db::builder(dir.path())
+            .create_if_missing(true)
+            .cf_options(options)
+            .table_options(table)
+            .open()
+            .unwrap();
+        let cf = db.default_cf();
+        let mut extractor = SliceTransform::from_text("fixed:2");
+        let mut model = BTreeMap::new();
+        let key = |rng: &mut Rng| -> Vec<u8> {
+            (0..1 + rng.below(3))
+                .map(|_| b'a' + rng.below(4) as u8)
+                .collect()
+        };
+        for step in 0..400 {
+            let k = key(&mut rng);
+            match rng.below(20) {
+                0 => cf.flush(true).unwrap(),
+                1 if step % 3 == 0 => cf.compact_range(None, None).unwrap(),
+                2 => {
+                    let texts = ["fixed:1", "fixed:2", "capped:2", "rocksdb.Noop", "nullptr"];
+                    let text = texts[rng.below(5) as usize];
+                    cf.set_options(&[("prefix_extractor", text)]).unwrap();
+                    extractor = SliceTransform::from_text(text);
+                }
+                3..6 => {
+                    cf.delete(&k).unwrap();
+                    model.remove(&k);
+                }
+                _ => {
+                    cf.put(&k, step.to_string()).unwrap();
+                    model.insert(k, step.to_string());
+                }
+            }
+            let k = key(&mut rng);
+            let found = cf.get(&k).unwrap().map(|v| v.to_vec());
+            let expected = model.get(&k).map(|v| v.as_bytes().to_vec());
+            assert_eq!(found, expected, "{k:?} under {extractor:?}");
+            let same = rng.below(2) == 0;
+            let mut cursor = cf.cursor(ReadOptions::default().prefix_same_as_start(same));
+            let mut more = cursor.seek(&k).unwrap();
+            let prefix = extractor.as_ref().filter(|_| same).map(|e| e.prefix(&k));
+            let within = |other: &[u8]| match (&extractor, prefix) {
+                (Some(e), Some(Some(prefix))) => e.prefix(other) == Some(prefix),
+                _ => true,
+            };
+            let mut expected = model.range(k.clone()..).take_while(|(k, _)| within(k));
+            while more {
+                let next = expected.next();
+                assert_eq!(next.map(|(k, _)| &k[..]), Some(cursor.key()), "from {k:?}");
+                more = cursor.next().unwrap();
+            }
+            assert_eq!(expected.next(), None, "from {k:?} under {extractor:?}");
+        }
+    }
+}
+
+/// The filters of a table are asked for its prefixes while its extractor is the one in use, also after another
+/// was.
+#[test]
+fn filters_are_asked_while_their_extractor_is_in_use() {
+    let dir = TempDir::new("extractor-in-use");
+    let db = open_with(&dir, "fixed:2");
+    let cf = db.default_cf();
+    for key in ["aa1", "cc1"] {
+        cf.put(key, "v").unwrap();
+    }
+    cf.flush(true).unwrap();
+    for (text, is_asked) in [
+        ("fixed:2", true),
+        ("fixed:1", false),
+        ("rocksdb.FixedPrefix.2", true),
+        ("nullptr", false),
+    ] {
+        cf.set_options(&[("prefix_extractor", text)]).unwrap();
+        perf::reset();
+        perf::set_level(2);
+        let mut cursor = cf.cursor(ReadOptions::default().prefix_same_as_start(true));
+        let found = cursor.seek(b"bb").unwrap();
+        let missed = perf::value(PerfCounter::BloomSstMissCount);
+        perf::set_level(1);
+        assert_eq!(found, text == "nullptr", "{text}");
+        assert_eq!(missed > 0, is_asked, "{text}");
+    }
+    // What is recorded is the name.
+    assert_eq!(cf.options().prefix_extractor, "nullptr");
+    cf.set_options(&[("prefix_extractor", "capped:3")]).unwrap();
+    assert_eq!(cf.options().prefix_extractor, "rocksdb.CappedPrefix.3");
 }

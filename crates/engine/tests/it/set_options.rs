@@ -241,8 +241,6 @@ fn objects_that_nobody_knows_leave_what_was_there() {
             "FlushBlockBySizePolicyFactory"
         );
     }
-    let e = cf.set_options(&[("prefix_extractor", "fixed:4")]);
-    assert_eq!(e.unwrap_err().kind(), ErrorKind::NotSupported);
     // No extractor by any text is the same.
     db.close().unwrap();
     let (db, _) = open(&MemFs::new(), plain());

@@ -110,7 +110,7 @@ impl TableReader {
             let sought = (key.user_key, tag);
             key.result = self.get_remembering(&top, sought, (params, behind), &mut memo, &mut sink);
             if params.is_counted && found && !params.skip_filters {
-                self.count_found();
+                self.count_found(params);
             }
             (rest, n) = (behind, n + 1);
         }
@@ -156,7 +156,7 @@ impl TableReader {
         }
         if params.is_counted && !params.skip_filters {
             let wanted = keys.iter().filter(|k| k.is_wanted);
-            self.count_filtered(wanted.map(|k| (k.user_key, k.passes)));
+            self.count_filtered(wanted.map(|k| (k.user_key, k.passes)), params);
         }
         keys.iter().any(|key| key.passes)
     }

@@ -396,8 +396,12 @@ impl TableReader {
 
     /// Counts what the filter said of keys: whether it let them pass.
     #[cold]
-    pub(super) fn count_filtered<'k>(&self, keys: impl Iterator<Item = (&'k [u8], bool)>) {
-        let (prefixes, asked) = self.filter_asks();
+    pub(super) fn count_filtered<'k>(
+        &self,
+        keys: impl Iterator<Item = (&'k [u8], bool)>,
+        params: &ReadParams,
+    ) {
+        let (prefixes, asked) = self.filter_asks(params);
         if !asked {
             return;
         }
@@ -492,8 +496,8 @@ impl TableReader {
 
     /// Counts a key that the filter let pass and that is there.
     #[cold]
-    pub(super) fn count_found(&self) {
-        let (prefixes, asked) = self.filter_asks();
+    pub(super) fn count_found(&self, params: &ReadParams) {
+        let (prefixes, asked) = self.filter_asks(params);
         if asked && !prefixes {
             self.add_at_level(LevelCounter::BloomFilterFullTruePositive, 1);
         }
@@ -520,7 +524,7 @@ impl TableReader {
         F: FnMut(u64, &[u8], &Arc<Block>) -> ControlFlow<()>,
     {
         if !params.skip_filters {
-            self.count_filtered(std::iter::once((user_key, passes)));
+            self.count_filtered(std::iter::once((user_key, passes)), params);
         }
         if !passes {
             return Ok(());
@@ -539,7 +543,7 @@ impl TableReader {
             },
         )?;
         if found && !params.skip_filters {
-            self.count_found();
+            self.count_found(params);
         }
         Ok(())
     }

@@ -19,6 +19,7 @@ use crate::format::{BlockHandle, BlockKind};
 use crate::options::ReadParams;
 use spanlith_base::keys::{MAX_SEQUENCE, seek_tag};
 use spanlith_base::perf::PerfCounter;
+use spanlith_base::slice_transform::ExtractorId;
 use spanlith_base::timestamp::put_padded;
 use spanlith_base::{Comparator, Result, SliceTransform};
 use std::sync::Arc;
@@ -69,8 +70,17 @@ pub(super) struct FilterMemo {
 pub(super) struct Prefixes {
     /// The extractor the table was written with.
     extractor: SliceTransform,
-    /// It is the one in use now.
-    is_current: bool,
+    id: ExtractorId,
+    /// It is the reader's own.
+    is_own: bool,
+}
+
+impl Prefixes {
+    /// Whether it is the extractor in use.
+    #[inline]
+    fn is_current(&self, params: &ReadParams) -> bool {
+        params.extractor.map_or(self.is_own, |id| id == self.id)
+    }
 }
 
 /// What is known about a seek for which a prefix filter may be asked.
@@ -146,7 +156,7 @@ impl TableReader {
     ) -> Option<&'a [u8]> {
         let prefixes = self.prefixes.as_ref().filter(|_| !params.skip_filters)?;
         let prefix = prefixes.extractor.prefix(seek.key)?;
-        let is_free = !seek.needs_bound && prefixes.is_current;
+        let is_free = !seek.needs_bound && prefixes.is_current(params);
         (is_free || self.is_bounded(prefixes, prefix, seek)).then_some(prefix)
     }
 
@@ -198,12 +208,15 @@ impl TableReader {
     }
 
     /// What point lookups ask the filter for: prefixes instead of whole keys, and anything at all.
-    pub(super) fn filter_asks(&self) -> (bool, bool) {
+    pub(super) fn filter_asks(&self, params: &ReadParams) -> (bool, bool) {
         match &self.filter {
             FilterPlace::Absent => (false, false),
             FilterPlace::Resident(_) | FilterPlace::Cached(_) => (false, true),
             FilterPlace::Keyed(keyed) if keyed.whole_keys => (false, true),
-            FilterPlace::Keyed(_) => (true, self.prefixes.as_ref().is_some_and(|p| p.is_current)),
+            FilterPlace::Keyed(_) => {
+                let prefixes = self.prefixes.as_ref();
+                (true, prefixes.is_some_and(|p| p.is_current(params)))
+            }
         }
     }
 
@@ -222,7 +235,7 @@ impl TableReader {
         } else {
             self.prefixes
                 .as_ref()
-                .filter(|p| p.is_current)
+                .filter(|p| p.is_current(params))
                 .and_then(|p| p.extractor.prefix(bare))
         };
         entry.is_none_or(|entry| self.ask_blocks(&keyed.blocks, key, entry, (params, memo)))
@@ -445,12 +458,16 @@ impl TableReader {
         if let Some(current) = current.filter(|c| c.is_named(name)) {
             return Some(Prefixes {
                 extractor: current.clone(),
-                is_current: true,
+                id: current.id(),
+                is_own: true,
             });
         }
+        let extractor = SliceTransform::from_text(name)?;
+        let id = extractor.id();
         Some(Prefixes {
-            extractor: SliceTransform::from_text(name)?,
-            is_current: false,
+            extractor,
+            id,
+            is_own: false,
         })
     }
 

@@ -156,7 +156,7 @@ impl TableReader {
             }
         };
         if params.is_counted {
-            self.count_filtered(std::iter::once((user_key, passes)));
+            self.count_filtered(std::iter::once((user_key, passes)), params);
         }
         passes
     }
@@ -164,7 +164,7 @@ impl TableReader {
     /// Counts, if the read is counted, that a key which [`Self::may_match_version`] let pass is there.
     pub fn note_found(&self, params: &ReadParams) {
         if params.is_counted && !params.skip_filters {
-            self.count_found();
+            self.count_found(params);
         }
     }
 

@@ -2,6 +2,15 @@
 
 use super::Maker;
 
+/// Extractors that all keys of a program with prefixes have prefixes under.
+const EXTRACTORS: [&str; 5] = [
+    "fixed:1",
+    "fixed:3",
+    "rocksdb.FixedPrefix.2",
+    "capped:2",
+    "rocksdb.Noop",
+];
+
 impl Maker<'_> {
     /// Options of an open or a family, drawn.
     pub(super) fn options(&mut self) -> String {
@@ -101,14 +110,7 @@ impl Maker<'_> {
             }
         }
         if self.prefixes && r.one_in(2) {
-            let extractors = [
-                "fixed:1",
-                "fixed:3",
-                "rocksdb.FixedPrefix.2",
-                "capped:2",
-                "rocksdb.Noop",
-            ];
-            add("prefix_extractor", (*r.pick(&extractors)).into());
+            add("prefix_extractor", (*r.pick(&EXTRACTORS)).into());
         }
         let mut table = String::new();
         let rows: &[(&str, &[&str])] = &[
@@ -206,7 +208,10 @@ impl Maker<'_> {
             "comparator=x",
         ];
         let n = 1 + self.rng.below(2);
-        let list: Vec<&str> = (0..n).map(|_| *self.rng.pick(rows)).collect();
+        let mut list: Vec<String> = (0..n).map(|_| (*self.rng.pick(rows)).into()).collect();
+        if self.prefixes && self.rng.one_in(2) {
+            list.push(format!("prefix_extractor={}", self.rng.pick(&EXTRACTORS)));
+        }
         let family = self.live();
         self.out.push(format!("{family}setopts {}", list.join(" ")));
     }
