@@ -9,10 +9,9 @@
 //! An allocation is one fetch_add on the current block. The one that does not fit makes a new block
 //! and installs it by compare-and-swap; a thread that loses that race frees its block and uses the
 //! winner's. The first block is small, so that an idle memtable is cheap; sizes then double up to
-//! the maximum. Blocks of 2 MiB are regions (`spanlith_base::memory`): huge pages if they cost less, because a search in a
-//! large memtable is bound by address translation, and often such as an earlier memtable left. A thread makes the
-//! next one ready; where it is late, single pages are asked for in steps of 16 KiB, ahead of those who write
-//! there: no writer waits for many.
+//! the maximum. Blocks of 2 MiB are regions (`spanlith_base::memory`): huge pages if they come fast, because a search in a
+//! large memtable is bound by address translation, and often such as an earlier memtable left. Else single pages
+//! are asked for in steps of 16 KiB, ahead of those who write there: no writer waits for many.
 //!
 //! Invariants: M1 (memory neither moves nor is freed before the arena is dropped). Allocations are
 //! aligned to [`ALIGN`] and their contents are unspecified.

@@ -1,10 +1,9 @@
-//! The next region, made ready before anybody needs it.
+//! Huge pages tried before anybody needs them.
 //!
-//! The pages of a region cost 0.1 to 0.7 ms, and a huge page that the host of a virtual machine never backed
-//! 5 ms: a writer that takes a region would wait that long. So a thread of its own sees to it that one with
-//! all its pages lies among those kept while regions are taken; it is woken once for each two mebibytes that
-//! are filled. If it is late, the taker gets a region whose pages come in small steps. It starts with the first
-//! region that is wanted and goes when nobody wanted any for [`IDLE_AFTER`].
+//! A huge page takes 0.1 to 0.3 ms, and one that the host of a virtual machine never backed 5 ms: a writer
+//! would wait that long. Whether they come fast is found out by a thread of its own ([`super::huge`]), while takers
+//! get regions whose pages come in small steps. It starts with the first region that is wanted and goes when
+//! nothing was wanted for [`IDLE_AFTER`].
 //!
 //! One for the process, like the regions. A child made by `fork` has no such thread and does without.
 
@@ -16,7 +15,7 @@ use std::time::Duration;
 const IDLE_AFTER: Duration = Duration::from_secs(10);
 
 struct State {
-    /// A region is to be made ready.
+    /// A huge page is to be tried.
     is_wanted: bool,
     /// The thread is there.
     runs: bool,
@@ -29,7 +28,7 @@ static STATE: Mutex<State> = Mutex::new(State {
 });
 static WISH: Condvar = Condvar::new();
 
-/// Somebody will take a region soon, and none is ready.
+/// Somebody takes regions and does not know whether huge pages come fast.
 #[cold]
 pub(super) fn want() {
     let mut state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -48,7 +47,7 @@ pub(super) fn want() {
         .spawn(work)
         .is_err()
     {
-        // Takers get regions without pages, and the next one tries again.
+        // Takers get regions without pages, and the next one tries again to have one.
         let mut state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
         *state = State {
             is_wanted: false,

@@ -4,7 +4,7 @@
 //! ```text
 //!   region   2 MiB on their natural boundary; a few that were given back are kept for the next taker
 //!   slab     slots of equal size in regions: what the bytes of cached blocks lie in
-//!   ahead    the next region, made ready by a thread of its own
+//!   ahead    a thread that tries huge pages while they may be slow
 //!   huge     whether the next region is asked for as a huge page
 //!   held     bytes in a vector or in a slot
 //!   prefetch lines asked for before they are read

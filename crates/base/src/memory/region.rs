@@ -10,7 +10,7 @@
 #![expect(unsafe_code, reason = "maps and unmaps memory")]
 
 use super::ahead;
-use super::huge::Huge;
+use super::huge::{Huge, Way};
 use std::ptr::{NonNull, null_mut};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -21,8 +21,6 @@ pub const REGION_BYTES: usize = 2 << 20;
 const KEPT_MAX: usize = 32;
 /// Regions without pages that are mapped at once.
 const CHUNK: usize = 8;
-/// Pages of a region that is made ready are asked for in so many bytes.
-const READY_STEP_BYTES: usize = 64 << 10;
 /// Other regions kept at most: enough that one who takes and gives back in turn asks the system rarely.
 const PLAIN_KEPT_MAX: usize = 2;
 
@@ -62,53 +60,59 @@ static KEPT: Mutex<Kept> = Mutex::new(Kept {
 });
 
 impl Region {
-    /// A region that its owner fills soon: one that is ready, or, if none is, one without pages
-    /// ([`Self::lacks_pages`]); another is made ready meanwhile. `None` if the system refuses.
+    /// A region that its owner fills soon: with all its pages, or as a huge page where these come fast, or without
+    /// pages ([`Self::lacks_pages`]). `None` if the system refuses.
     pub fn whole() -> Option<Self> {
         let now = Instant::now();
-        let (kept, is_last) = with(|kept| {
+        let (kept, way) = with(|kept| {
             kept.taken = Some(now);
-            (kept.whole.pop(), kept.whole.is_empty())
+            match kept.whole.pop() {
+                Some(region) => (Some(region), Way::Single),
+                None => (None, kept.huge.next()),
+            }
         });
-        if is_last {
-            ahead::want();
-        }
         if kept.is_some() {
             return kept;
         }
-        bare()
+        match way {
+            Way::Huge => bare().map(Self::touched_huge),
+            Way::Probed => {
+                ahead::want();
+                bare()
+            }
+            Way::Single => bare(),
+        }
     }
 
-    /// Somebody will ask for a whole one soon: one is made ready if there is none.
+    /// Somebody will ask for a whole one soon.
     pub fn expect_whole() {
-        if with(|kept| kept.whole.is_empty()) {
+        if with(|kept| kept.whole.is_empty() && kept.huge.wants_probe()) {
             ahead::want();
         }
     }
 
-    /// Keeps a fresh region with all its pages, as a huge page where these come cheaply, for who asks for a
-    /// whole one; nothing if one lies there. Sees to it that there are some without pages for those who ask
-    /// meanwhile: nobody maps any while a page is cleared, and waits for it.
+    /// Tries a huge page, which is kept for who asks for a whole region, unless one lies there. Sees to it that there
+    /// are regions without pages for those who ask meanwhile: nobody maps any while a page is cleared, and
+    /// waits for it.
     pub(super) fn make_ready() {
-        let (is_needed, lacks_bare) = with(|kept| (kept.whole.is_empty(), kept.bare.len() < CHUNK));
-        if lacks_bare {
+        let (is_wanted, lacks_bare) = with(|kept| {
+            let is_wanted = kept.whole.is_empty() && kept.huge.wants_probe();
+            (is_wanted, kept.bare.len() < CHUNK)
+        });
+        if is_wanted && lacks_bare {
             map_chunk();
         }
-        if !is_needed {
-            return;
+        if is_wanted {
+            drop(bare().map(Self::touched_huge));
         }
-        let Some(mut region) = bare() else { return };
-        region.lacks_pages = false;
-        if with(|kept| kept.huge.is_next()) {
-            let time = region.touch_huge();
-            with(|kept| kept.huge.took(time));
-        } else {
-            // The system lets nobody change mappings during a call.
-            for at in (0..REGION_BYTES).step_by(READY_STEP_BYTES) {
-                region.populate(at, READY_STEP_BYTES);
-            }
-        }
-        drop(region);
+    }
+
+    /// As a huge page, touched.
+    fn touched_huge(mut self) -> Self {
+        self.lacks_pages = false;
+        let time = self.touch_huge();
+        with(|kept| kept.huge.took(time));
+        self
     }
 
     /// Asks for a huge page and touches it; tells the CPU time that took.
@@ -402,19 +406,22 @@ mod tests {
 
     /// Other tests of this process take and drop regions, so one is looked for until it is there.
     #[test]
-    fn a_region_is_made_ready_for_the_next_taker() {
+    fn a_huge_page_is_made_ready_for_the_next_taker() {
         let begin = Instant::now();
-        let mut ready = None;
-        while ready.is_none() {
+        loop {
             assert!(begin.elapsed() < Duration::from_secs(60));
+            with(|kept| kept.huge = Huge::new());
             Region::expect_whole();
             std::thread::sleep(Duration::from_millis(2));
-            // What a region that was dropped left is not zero.
-            ready = with(|kept| kept.whole.pop()).filter(|region| {
-                assert!(!region.lacks_pages);
-                // SAFETY: The region is owned here and initialised.
-                unsafe { region.base.as_ptr().add(REGION_BYTES - 1).read() == 0 }
-            });
+            let Some(region) = with(|kept| kept.whole.pop()) else {
+                continue;
+            };
+            assert!(!region.lacks_pages);
+            // SAFETY: The region is owned here and initialised.
+            if unsafe { region.base.as_ptr().add(REGION_BYTES - 1).read() == 0 } {
+                break;
+            }
+            // One that somebody dropped.
         }
         for _ in 0..3 * CHUNK {
             let region = bare().expect("memory");
