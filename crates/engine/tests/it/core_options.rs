@@ -2,10 +2,12 @@
 //! and files look like was compared with RocksDB 11.8.1.
 
 use spanlith::options::{
-    BlockBasedTableOptions, CfOptions, DbOptions, OptionTable, Temperature, set_cf_option,
+    BlockBasedTableOptions, CfOptions, DbOptions, OptionTable, OptionsFile, Temperature,
+    set_cf_option,
 };
 use spanlith::{Cf, CompactFilesOptions, Db, ErrorKind, FamilyOptions, ReadOptions, WriteBatch};
 use spanlith_env::{Env, FileSystem, FsOp, MemFs};
+use spanlith_testkit::{TempDir, fixtures_dir};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -464,4 +466,33 @@ fn outputs_of_compactions_are_verified_as_the_flags_say() {
             assert_eq!(e.kind(), ErrorKind::Corruption);
         }
     }
+}
+
+/// An OPTIONS file of RocksDB 7.8 with plain tables, a Ribbon filter and a family whose name is escaped is read whole
+/// and written again; a database with plain tables is refused by name.
+#[test]
+fn an_options_file_with_objects_of_others_is_read() {
+    let path = fixtures_dir().join("options/plain-and-ribbon.OPTIONS");
+    let read = OptionsFile::read(&Env::system(), &path, false).unwrap();
+    let names: Vec<&str> = read.families.iter().map(|f| f.0.as_str()).collect();
+    assert_eq!(names, ["default", r"cf: a#b\c"]);
+    assert_eq!(read.db.db_host_id, "golden");
+    let (_, plain, _) = &read.families[0];
+    assert_eq!(plain.table_factory, "PlainTable");
+    assert!(plain.memtable_factory.contains("HashLinkListRepFactory"));
+    let (_, other, table) = &read.families[1];
+    assert!(other.memtable_factory.contains("VectorRepFactory"));
+    assert_eq!(table.filter_policy, "ribbonfilter:9.5:2");
+    let dir = TempDir::new("options-of-others");
+    let again = dir.path().join("OPTIONS-000001");
+    std::fs::write(&again, read.to_text()).unwrap();
+    let again = OptionsFile::read(&Env::system(), &again, false).unwrap();
+    assert_eq!(again.families, read.families);
+    assert_eq!(again.db, read.db);
+    let refused = Db::builder(dir.path().join("db"))
+        .create_if_missing(true)
+        .cf_options(plain.clone())
+        .open();
+    let text = refused.err().unwrap().to_string();
+    assert!(text.contains("table_factory"), "{text}");
 }

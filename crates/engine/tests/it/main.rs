@@ -26,6 +26,7 @@ mod golden;
 mod job_stats;
 mod limits;
 mod manifest;
+mod manifest_variants;
 mod multi_get;
 mod order;
 mod prefixes;
