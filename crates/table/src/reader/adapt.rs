@@ -173,7 +173,9 @@ impl TableReader {
 
     /// Replaces references into this file by what they refer to.
     fn resolve(&self, key: &mut Vec<u8>, value: &mut Cow<'_, [u8]>, verify: bool) -> Result<()> {
-        let tag = keys::tag(key);
+        let Some((_, tag)) = split_internal(key) else {
+            return Err(entry::bad_entry());
+        };
         match ValueType::from_byte(keys::tag_type(tag)) {
             Some(ValueType::BlobIndex) => {
                 if let Some(blob) = Embedded::decode(value)? {
