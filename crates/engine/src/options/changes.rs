@@ -121,6 +121,21 @@ pub fn seconds_to_next_off_peak(text: &str, now: u64) -> u64 {
     }
 }
 
+/// Whether a text of an option that stays names the object that is there, as RocksDB lets it of these two: by its
+/// name, without properties.
+fn is_same_object(cf: &CfOptions, name: &str, text: &str) -> bool {
+    let (now, may_be_empty) = match name {
+        "comparator" => (&cf.comparator, true),
+        "memtable_factory" => (&cf.memtable_factory, false),
+        _ => return false,
+    };
+    let is_plain = !text.trim_end_matches([';', '}']).contains(';');
+    match objects::id(text) {
+        Some(id) => is_plain && Some(id) == objects::id(now),
+        None => may_be_empty && text.trim().is_empty(),
+    }
+}
+
 impl CfOptions {
     /// These options and those of the family's tables with `changes` (names and values) made as on an
     /// open database. Table options are named `block_based_table_factory={…}`, `table_factory={…}` or
@@ -151,6 +166,9 @@ impl CfOptions {
                 None => !(CF_ALIASES.contains(&whole) && whole == "memtable"),
             };
             if !mutable {
+                if is_same_object(self, whole, value) {
+                    continue;
+                }
                 return Err(Error::invalid_argument(format!(
                     "Option not changeable: {name}"
                 )));
@@ -401,6 +419,20 @@ mod tests {
                 "Invalid argument: Cannot modify BlockBasedTable as plain_table_factory",
             ),
             ("soft_rate_limit", "1", "OK"),
+            ("comparator", "leveldb.BytewiseComparator", "OK"),
+            ("comparator", "{id=leveldb.BytewiseComparator;}", "OK"),
+            ("comparator", "", "OK"),
+            (
+                "comparator",
+                "rocksdb.ReverseBytewiseComparator",
+                "Invalid argument: Option not changeable: comparator",
+            ),
+            ("memtable_factory", "SkipListFactory", "OK"),
+            (
+                "memtable_factory",
+                "skip_list",
+                "Invalid argument: Option not changeable: memtable_factory",
+            ),
             ("prefix_extractor", "fixed:4", "OK"),
             ("block_protection_bytes_per_key", "8", "OK"),
             (
