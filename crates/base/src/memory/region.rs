@@ -215,7 +215,7 @@ impl Drop for Region {
     }
 }
 
-/// Gives the regions that nobody uses to the system.
+/// Gives the regions that nobody uses to the system; those without pages take up addresses only, and stay.
 fn release_spare() {
     let (whole, plain) = with(|kept| {
         (
@@ -272,27 +272,18 @@ fn bare() -> Option<Region> {
 /// Maps regions without pages, which come as single ones if nobody asks otherwise, also where the system's
 /// habit is another.
 fn map_chunk() {
-    let Some(start) = map_bytes((CHUNK + 1) * REGION_BYTES) else {
+    let Some(first) = map_aligned(CHUNK * REGION_BYTES) else {
         return;
     };
-    let head = start.as_ptr().addr().next_multiple_of(REGION_BYTES) - start.as_ptr().addr();
-    // SAFETY: Head, regions and tail partition the mapping made above; the first and the last part are given
-    // back unused. The advice is about memory mapped and owned; a refusal costs speed only, so it is ignored.
-    let first = unsafe {
-        let first = start.add(head);
-        let end = first.add(CHUNK * REGION_BYTES);
-        if head > 0 {
-            libc::munmap(start.as_ptr().cast(), head);
-        }
-        libc::munmap(end.as_ptr().cast(), REGION_BYTES - head);
-        #[cfg(target_os = "linux")]
+    #[cfg(target_os = "linux")]
+    // SAFETY: Advice about memory mapped and owned; a refusal costs speed only, so it is ignored.
+    unsafe {
         libc::madvise(
             first.as_ptr().cast(),
             CHUNK * REGION_BYTES,
             libc::MADV_NOHUGEPAGE,
         );
-        first
-    };
+    }
     with(|kept| {
         // Handed out from the lowest address on.
         kept.bare.extend((0..CHUNK).rev().map(|i| Region {
@@ -308,36 +299,34 @@ fn map_chunk() {
 /// A fresh mapping on its natural boundary.
 fn map() -> Option<Region> {
     // The system tends to place mappings below the previous one, so the first try often fits.
-    let base = map_bytes(REGION_BYTES)?;
-    if base.as_ptr().addr().is_multiple_of(REGION_BYTES) {
-        return Some(Region {
-            base,
-            is_whole: false,
-            lacks_pages: false,
-            is_offered: false,
-        });
+    let mut base = map_bytes(REGION_BYTES)?;
+    if !base.as_ptr().addr().is_multiple_of(REGION_BYTES) {
+        // SAFETY: Made just above and unused.
+        unsafe { libc::munmap(base.as_ptr().cast(), REGION_BYTES) };
+        base = map_aligned(REGION_BYTES)?;
     }
-    // SAFETY: Made just above and unused.
-    unsafe { libc::munmap(base.as_ptr().cast(), REGION_BYTES) };
-    let wide = map_bytes(2 * REGION_BYTES)?;
+    Some(Region {
+        base,
+        is_whole: false,
+        lacks_pages: false,
+        is_offered: false,
+    })
+}
+
+/// A fresh mapping of whole regions, on their natural boundary.
+fn map_aligned(bytes: usize) -> Option<NonNull<u8>> {
+    let wide = map_bytes(bytes + REGION_BYTES)?;
     let head = wide.as_ptr().addr().next_multiple_of(REGION_BYTES) - wide.as_ptr().addr();
     let tail = REGION_BYTES - head;
-    // SAFETY: Head, region and tail partition the mapping made above; the first and the last part are
-    // given back unused.
+    // SAFETY: Head, regions and tail partition the mapping made above; the first and the last part are
+    // given back unused. There is always a tail: the head is shorter than a region.
     unsafe {
         let base = wide.add(head);
         if head > 0 {
             libc::munmap(wide.as_ptr().cast(), head);
         }
-        if tail > 0 {
-            libc::munmap(base.add(REGION_BYTES).as_ptr().cast(), tail);
-        }
-        Some(Region {
-            base,
-            is_whole: false,
-            lacks_pages: false,
-            is_offered: false,
-        })
+        libc::munmap(base.add(bytes).as_ptr().cast(), tail);
+        Some(base)
     }
 }
 
