@@ -19,6 +19,7 @@ pub mod options;
 pub mod range;
 pub mod seeds;
 pub mod table;
+pub mod trace;
 
 /// A target: its name, and the function that judges one input.
 pub type Target = (&'static str, fn(&[u8]));
@@ -42,6 +43,7 @@ pub const TARGETS: &[Target] = &[
     ("properties", table::properties),
     ("range_tombstones", range::range_tombstones),
     ("table", table::table),
+    ("trace", trace::trace),
     ("unique_id", names::unique_id),
     ("version_edit", manifest::version_edit),
     ("wide_columns", blob::wide_columns),

@@ -9,9 +9,16 @@ use spanlith_wal::record::{
 use spanlith_wal::{BATCH_HEADER_SIZE, BatchIter, BatchOp, LogReader, ReadEvent, WriteBatch};
 
 /// A file that is read once, a few bytes fewer at a time than asked for now and then.
-struct Bytes {
+pub struct Bytes {
     rest: Vec<u8>,
     at: usize,
+}
+
+impl Bytes {
+    /// A file of these bytes.
+    pub fn new(bytes: Vec<u8>) -> Self {
+        Self { rest: bytes, at: 0 }
+    }
 }
 
 impl SequentialFile for Bytes {
@@ -56,7 +63,7 @@ pub fn log_reader(data: &[u8]) {
         mend_log(&mut log);
     }
     let size = log.len() as u64;
-    let file = Bytes { rest: log, at: 0 };
+    let file = Bytes::new(log);
     let mut reader = LogReader::new(Box::new(file), u64::from(flags >> 1));
     let mut events = 0;
     let mut last_end = 0;

@@ -83,6 +83,8 @@ fn from_file(path: &Path, bytes: Vec<u8>, all: &mut Vec<Seed>) {
     } else if name.ends_with(".sst") {
         all.push(("table", with_flags(0, &bytes)));
         blocks(&bytes, all);
+    } else if name.ends_with(".trace") {
+        all.push(("trace", bytes));
     }
 }
 

@@ -5,7 +5,7 @@
 //! [`inventory`] reads a directory without opening it and [`tables`] its tables; [`bytes`], [`fail`] and
 //! [`term`] are about text, errors and the terminal.
 //!
-//! Called as `ldb`, `sst_dump` or `db_bench` the binary is that tool of RocksDB; `spanlith ldb …` is, too.
+//! Called as `ldb`, `sst_dump`, `db_bench` or `trace_analyzer` the binary is that tool of RocksDB; `spanlith ldb …` is, too.
 //!
 //! Exit codes: 0 success, 1 failure or damage found, 2 a command line that makes no sense.
 #![forbid(unsafe_code)]
@@ -30,6 +30,7 @@ mod tables;
 mod term;
 mod top;
 mod tour;
+mod trace_analyzer;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -84,6 +85,9 @@ enum Noun {
     /// Shows and compares OPTIONS files
     #[command(subcommand)]
     Options(dump::Options),
+    /// Shows or checks a trace that RocksDB wrote
+    #[command(subcommand)]
+    Trace(dump::Trace),
     /// RocksDB's ldb: its commands, flags and output
     #[command(disable_help_flag = true, disable_version_flag = true)]
     Ldb(Foreign),
@@ -101,6 +105,13 @@ enum Noun {
         disable_version_flag = true
     )]
     DbBench(Foreign),
+    /// RocksDB's trace_analyzer: its flags, files and output
+    #[command(
+        name = "trace_analyzer",
+        disable_help_flag = true,
+        disable_version_flag = true
+    )]
+    TraceAnalyzer(Foreign),
     /// Measures: db_bench's benchmarks by their names
     Bench(bench::Bench),
     /// Shows everything in two minutes, on real data
@@ -136,6 +147,10 @@ fn by_own_name() -> Option<ExitCode> {
             let args: Vec<String> = args.collect();
             Some(db_bench::run(&args, again).unwrap_or_else(|e| fail::report(&e)))
         }
+        "trace_analyzer" => {
+            let args: Vec<String> = args.collect();
+            Some(trace_analyzer::run(&args).unwrap_or_else(|e| fail::report(&e)))
+        }
         _ => None,
     }
 }
@@ -165,9 +180,11 @@ fn execute(noun: Noun) -> anyhow::Result<ExitCode> {
         Noun::Manifest(verb) => dump::run_manifest(verb),
         Noun::Blob(verb) => dump::run_blob(verb),
         Noun::Options(verb) => dump::run_options(verb),
+        Noun::Trace(verb) => dump::run_trace(verb),
         Noun::Ldb(tool) => Ok(ldb::run(tool.args)),
         Noun::SstDump(tool) => Ok(sst_dump::run(tool.args)),
         Noun::DbBench(tool) => db_bench::run(&tool.args, again),
+        Noun::TraceAnalyzer(tool) => trace_analyzer::run(&tool.args),
         Noun::Bench(bench) => bench.run(),
         Noun::Tour(tour) => tour.run(),
         Noun::CrashWriter(writer) => writer.run(),

@@ -21,7 +21,7 @@
 //!
 //! Modules, from the user's side down; a module uses only those behind it:
 //! `txn > db > inspect > recovery > write > read > flush > compaction > core > picker > iter > blob > version > ttl >
-//! merge > info_log > options > filter`.
+//! merge > trace > info_log > options > filter`.
 #![deny(unsafe_code)]
 #![cfg_attr(
     test,
@@ -43,6 +43,7 @@ pub mod options;
 mod picker;
 mod read;
 mod recovery;
+pub mod trace;
 pub mod ttl;
 mod txn;
 pub mod version;

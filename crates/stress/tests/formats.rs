@@ -134,6 +134,35 @@ fn the_batches_of_the_pages_read_as_they_say() {
 }
 
 #[test]
+fn the_records_of_the_trace_page_read_as_it_says() {
+    use spanlith::trace::{Query, TraceForm, TraceHeader, TraceReader, TraceRecord};
+    let header = TraceHeader {
+        timestamp: 0,
+        rocksdb: (7, 8),
+        form: TraceForm::Queries { version: (0, 2) },
+    };
+    let mut reader = TraceReader::new(Box::new(Bytes(std::io::Cursor::new(example(
+        "trace.md",
+        "trace-queries",
+    )))));
+    let mut times = Vec::new();
+    while let Some(record) = reader.next_record().unwrap() {
+        match header.decode(&record).unwrap() {
+            TraceRecord::Query(Query::Write { batch }) => {
+                let op = BatchIter::new(batch).unwrap().next().unwrap().unwrap();
+                let (cf, key, value) = (0, &b"a"[..], &b"1"[..]);
+                assert_eq!(op, BatchOp::Put { cf, key, value });
+            }
+            TraceRecord::Query(Query::Get { cf, key }) => assert_eq!((cf, key), (0, &b"a"[..])),
+            other => panic!("{other:?}"),
+        }
+        times.push(record.timestamp);
+    }
+    assert_eq!(times, [1795215346336691, 1795215346336691 + 906]);
+    assert_eq!(reader.torn(), None);
+}
+
+#[test]
 fn the_edit_of_the_manifest_page_reads_as_it_says() {
     let edit = VersionEdit::decode(&example("manifest.md", "manifest-flush")).unwrap();
     let scalars = (edit.log_number, edit.next_file_number, edit.last_sequence);

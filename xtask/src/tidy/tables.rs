@@ -15,7 +15,7 @@ pub const LAYERS: [(&str, &[&str]); 15] = [
         "engine",
         &["base", "env", "cache", "memtable", "table", "wal", "speed"],
     ),
-    ("workload", &["base", "env", "engine", "testkit"]),
+    ("workload", &["base", "env", "wal", "engine", "testkit"]),
     (
         "stress",
         &[

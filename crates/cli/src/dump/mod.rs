@@ -1,4 +1,4 @@
-//! `spanlith sst|wal|manifest|blob|options VERB FILE`: one file, complete or in part, one record a line, or
+//! `spanlith sst|wal|manifest|blob|options|trace VERB FILE`: one file, complete or in part, one record a line, or
 //! whether it is whole ([`check`]).
 //!
 //! Columns are separated by tabs; the first names the kind of record. With `--json` each line is an
@@ -9,6 +9,7 @@ mod check;
 mod manifest;
 mod options;
 mod sst;
+mod trace;
 mod wal;
 
 pub use sst::open as open_table;
@@ -74,6 +75,16 @@ pub enum Options {
     Check(check::Check),
     /// Prints the options that differ between two files or databases; exit code 1 if any does
     Diff(options::Diff),
+}
+
+/// Verbs of `trace`.
+#[derive(Debug, Subcommand)]
+pub enum Trace {
+    /// Prints every record of a trace of queries, of blocks or of file system calls
+    Dump(Dump),
+    /// Reads every record of traces
+    #[command(alias = "verify")]
+    Check(check::Check),
 }
 
 /// Which file, and how.
@@ -159,6 +170,17 @@ pub fn run_options(verb: Options) -> anyhow::Result<ExitCode> {
         Options::Dump(args) => args.run(),
         Options::Check(args) => args.run(check::options),
         Options::Diff(args) => args.run(),
+    }
+}
+
+/// Runs a verb about traces.
+///
+/// # Errors
+/// What failed, with the way out.
+pub fn run_trace(verb: Trace) -> anyhow::Result<ExitCode> {
+    match verb {
+        Trace::Dump(args) => trace::run(&args),
+        Trace::Check(args) => args.run(trace::check),
     }
 }
 

@@ -218,17 +218,22 @@ fn batch(
             Ok(op) => op,
             Err(e) => return Ok(Err(e.to_string())),
         };
-        let mut record = Record::new(name(&op));
-        if op.is_counted() {
-            record = record.with("sequence", sequence);
-            sequence += 1;
-        }
-        if let Some(cf) = op.cf() {
-            record = record.with("cf", cf);
-        }
-        fields(record, &op, args.hex).print(out, args.json)?;
+        entry(&op, Some(sequence), args.hex).print(out, args.json)?;
+        sequence += u64::from(op.is_counted());
     }
     Ok(Ok(()))
+}
+
+/// The line of an entry, with its sequence number if it has one that means something.
+pub fn entry(op: &BatchOp<'_>, sequence: Option<u64>, hex: bool) -> Record {
+    let mut record = Record::new(name(op));
+    if let (Some(sequence), true) = (sequence, op.is_counted()) {
+        record = record.with("sequence", sequence);
+    }
+    if let Some(cf) = op.cf() {
+        record = record.with("cf", cf);
+    }
+    fields(record, op, hex)
 }
 
 fn name(op: &BatchOp<'_>) -> &'static str {

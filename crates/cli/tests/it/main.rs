@@ -10,5 +10,6 @@ mod refusals;
 mod shown;
 mod support;
 mod tools;
+mod traces;
 mod usage;
 mod way_out;

@@ -1,0 +1,58 @@
+//! RocksDB's trace files: what callers asked a database, which blocks were looked up in the cache, which
+//! calls reached the file system.
+//!
+//! All three kinds are records behind each other ([`TraceReader`]); the first is a header
+//! ([`TraceHeader`]), which tells traces of queries from the other two. [`TraceHeader::decode`] takes a record
+//! apart. The format: `docs/formats/trace.md`. Nothing of a trace is protected by a checksum, and a trace
+//! whose process ended early stops anywhere; that is no damage ([`TraceReader::torn`]).
+
+mod access;
+mod header;
+mod query;
+mod reader;
+#[cfg(test)]
+mod tests;
+
+pub use access::{BlockAccess, BlockCaller, BlockReference, FileCall, TracedBlock};
+pub use header::{TraceForm, TraceHeader};
+pub use query::{MultiGetKeys, Query};
+pub use reader::{RawRecord, TornTrace, TraceReader};
+
+/// Byte that says what a record is.
+pub mod kinds {
+    /// The header.
+    pub const BEGIN: u8 = 1;
+    /// The end, of traces of queries only.
+    pub const END: u8 = 2;
+    /// A batch was written.
+    pub const WRITE: u8 = 3;
+    /// A get.
+    pub const GET: u8 = 4;
+    /// A seek of an iterator.
+    pub const SEEK: u8 = 5;
+    /// A seek backward of an iterator.
+    pub const SEEK_FOR_PREV: u8 = 6;
+    /// The first of five kinds of blocks.
+    pub const BLOCK_FIRST: u8 = 7;
+    /// The last of them.
+    pub const BLOCK_LAST: u8 = 11;
+    /// A call of the file system.
+    pub const FILE_CALL: u8 = 12;
+    /// Several gets in one call.
+    pub const MULTI_GET: u8 = 13;
+}
+
+/// A record behind the header, taken apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TraceRecord<'a> {
+    /// The trace was ended; nothing that follows belongs to it.
+    End,
+    /// A caller's request.
+    Query(Query<'a>),
+    /// A block was looked up.
+    Block(BlockAccess<'a>),
+    /// The file system was called.
+    Call(FileCall<'a>),
+    /// A kind that no release has written, or that does not belong into this trace. Readers skip it.
+    Unknown(u8),
+}

@@ -1,0 +1,25 @@
+//! Statistics of a trace of queries: how often each key was asked for, when, and by which operation.
+//!
+//! [`Analysis::read`] goes over the trace once and keeps, for each operation and column family, the
+//! distinct keys with their counts; [`Analysis::write_files`] and [`Analysis::print`] tell them in the files
+//! and words of RocksDB's `trace_analyzer`, whose readers (scripts that plot and fit) then work as they are.
+//! Memory: some hundred bytes for each distinct key of an operation and family, and 16 more for each access
+//! if time series are asked for.
+//!
+//! What `trace_analyzer` counts in its own way is counted so here, too, since the files are compared
+//! with those of others: where there is no value it counts ten bytes, and every access as a success; the number of keys over time is noted only by the
+//! first operation that sees a new second; the last part of a second has no line; the prefix that comes
+//! first is `0` and the last one has no line.
+
+mod collect;
+mod files;
+mod operation;
+mod options;
+mod print;
+#[cfg(test)]
+mod tests;
+
+pub use collect::{Access, Analysis, Told, Totals};
+pub use files::{KeySpaces, Sink};
+pub use operation::Operation;
+pub use options::AnalyzerOptions;
