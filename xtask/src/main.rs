@@ -13,7 +13,8 @@ usage: cargo xtask <chore>
 
 chores:
   tidy    checks what the compiler cannot: layering, module order, banned calls, unsafe list,
-          file sizes, links. Prints `file:line: rule: what to do`; exit code 1 if there is anything.
+          file sizes, links, named tests. Prints `file:line: rule: what to do`; exit code 1 if there
+          is anything.
           tidy --rules lists the rules.";
 
 fn main() -> ExitCode {

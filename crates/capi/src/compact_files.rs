@@ -73,14 +73,10 @@ fn run(
     options: &CompactFilesOptions,
     names: &[String],
     level: i32,
-    path_id: i32,
 ) -> Result<Vec<String>> {
     let numbers: Vec<u64> = names.iter().map(|n| number_of(n)).collect();
     let level = usize::try_from(level)
         .map_err(|_| Error::invalid_argument("Output level cannot be negative."))?;
-    if path_id > 0 {
-        return Err(Error::not_supported("output_path_id"));
-    }
     let made = cf.compact_files(&numbers, level, options)?;
     let files = cf.live_files();
     let path = |number: u64| {
@@ -121,7 +117,9 @@ unsafe fn compact(
         if !job_info.is_null() {
             options.info = Some(info.clone());
         }
-        let made = run(cf, &options, &names, level, path_id);
+        // Any negative number is "none".
+        options.output_path_id = u32::try_from(path_id).ok();
+        let made = run(cf, &options, &names, level);
         if let (Some(into), Some(info)) = (job_info.as_mut(), info.get()) {
             *into = rocksdb_compactionjobinfo_t::new(info);
         }

@@ -1,4 +1,4 @@
-//! Documents: that they exist and that their links lead somewhere.
+//! Documents: that they exist, that their links lead somewhere, and that the tests they name are there.
 
 use super::Finding;
 use super::tree::Tree;
@@ -47,6 +47,47 @@ pub fn links(tree: &Tree) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// The page whose tables name a test for every promise of a milestone.
+const MILESTONES: &str = "docs/milestones.md";
+
+/// Rule `tests`: in a table of [`MILESTONES`] a test is `` `file.rs: function` ``, where the file is the
+/// end of a path. Some file of that name must have that function.
+pub fn tests(tree: &Tree) -> Vec<Finding> {
+    let Some(text) = tree.text(MILESTONES) else {
+        return Vec::new();
+    };
+    let mut findings = Vec::new();
+    for (line, row) in prose(&text).filter(|(_, line)| line.starts_with('|')) {
+        for code in row.split('`').skip(1).step_by(2) {
+            let Some((file, function)) = code.split_once(".rs: ") else {
+                continue;
+            };
+            let file = format!("{file}.rs");
+            let below = format!("/{file}");
+            let files = tree.files().filter(|(path, _)| path.ends_with(&below));
+            let files: Vec<&str> = files.map(|(path, _)| path).collect();
+            let what = match &files[..] {
+                [] => format!("there is no file {file}"),
+                files if files.iter().any(|path| has_function(tree, path, function)) => continue,
+                _ => {
+                    format!("{file} has no function {function}; name the test as it is called now")
+                }
+            };
+            findings.push(Finding::new(MILESTONES, line, "tests", what));
+        }
+    }
+    findings
+}
+
+fn has_function(tree: &Tree, path: &str, function: &str) -> bool {
+    let begins = |rest: &str| rest.starts_with('(') || rest.starts_with('<');
+    let declaration = format!("fn {function}");
+    tree.text(path).is_some_and(|text| {
+        let mut lines = text.lines().map(str::trim_start);
+        lines.any(|line| line.strip_prefix(&declaration).is_some_and(begins))
+    })
 }
 
 /// `target` seen from `file`, without `.` and `..`; `None` if it leaves the repository.
@@ -164,5 +205,32 @@ mod tests {
         let findings = links(&Tree::of(&[("docs/a.md", text)]));
         let lines: Vec<usize> = findings.iter().map(|finding| finding.line).collect();
         assert_eq!(lines, [2, 3, 3, 3, 4]);
+    }
+
+    #[test]
+    fn tests_that_a_milestone_names_must_exist_where_it_says() {
+        let page = "| a | `x.rs: one` `it/x.rs: two` | `db/` |\n\
+                    | b | `x.rs: ones` `y.rs: one` `other/x.rs: one` `scripts/z.py` |\n\
+                    `x.rs: prose`\n";
+        let files = [
+            ("docs/milestones.md", page),
+            (
+                "crates/a/src/x.rs",
+                "#[test]\nfn one() {}\n// fn onesided\n",
+            ),
+            ("crates/a/tests/it/x.rs", "    fn two() {}\n"),
+        ];
+        let findings = tests(&Tree::of(&files));
+        let whats: Vec<(usize, &str)> = findings
+            .iter()
+            .map(|finding| (finding.line, finding.what.as_str()))
+            .collect();
+        let gone = "x.rs has no function ones; name the test as it is called now";
+        let want = [
+            (2, gone),
+            (2, "there is no file y.rs"),
+            (2, "there is no file other/x.rs"),
+        ];
+        assert_eq!(whats, want);
     }
 }

@@ -53,7 +53,7 @@ impl Finding {
 
 type Rule = fn(&Tree) -> Vec<Finding>;
 
-const RULES: [(&str, &str, Rule); 13] = [
+const RULES: [(&str, &str, Rule); 14] = [
     (
         "layering",
         "a crate depends only on the crates that its row allows",
@@ -107,6 +107,11 @@ const RULES: [(&str, &str, Rule); 13] = [
     ),
     ("readme", "every crate has a README", docs::readmes),
     ("link", "links between documents resolve", docs::links),
+    (
+        "tests",
+        "the tests that docs/milestones.md names exist",
+        docs::tests,
+    ),
 ];
 
 /// Checks the repository at `root` and prints what must change.

@@ -19,8 +19,44 @@ use clap::{Args, Subcommand};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+const SST_EXAMPLES: &str = "\
+Examples:
+  spanlith sst dump --no-entries 000012.sst   footer, properties, index
+  spanlith sst layout 000012.sst              which blocks it consists of
+  spanlith sst verify /data/db/*.sst          every checksum";
+
+const WAL_EXAMPLES: &str = "\
+Examples:
+  spanlith wal dump /data/db/000012.log       every update, with its sequence number
+  spanlith wal check /data/db/*.log           every record
+  spanlith wal since 1000 --db /data/db       what was written from sequence number 1000 on";
+
+const MANIFEST_EXAMPLES: &str = "\
+Examples:
+  spanlith manifest dump /data/db/MANIFEST-000005
+  spanlith manifest check --json /data/db/MANIFEST-*";
+
+const BLOB_EXAMPLES: &str = "\
+Examples:
+  spanlith blob dump --hex 000021.blob        every value with its key
+  spanlith blob verify /data/db/*.blob        every checksum
+  spanlith blob live --db /data/db            how much of each is still referred to";
+
+const OPTIONS_EXAMPLES: &str = "\
+Examples:
+  spanlith options dump /data/db/OPTIONS-000007
+  spanlith options check /data/db/OPTIONS-*
+  spanlith options diff /data/old /data/new   what differs; exit code 1 if anything does";
+
+const TRACE_EXAMPLES: &str = "\
+Examples:
+  spanlith trace dump /tmp/trace              every request, lookup or call
+  spanlith trace check /tmp/trace             every record
+  trace_analyzer --trace_path=/tmp/trace --analyze_get --output_qps_stats   statistics of requests";
+
 /// Verbs of `sst`.
 #[derive(Debug, Subcommand)]
+#[command(after_help = SST_EXAMPLES)]
 pub enum Sst {
     /// Prints footer, meta blocks, properties, index and every entry
     Dump(SstDump),
@@ -34,6 +70,7 @@ pub enum Sst {
 
 /// Verbs of `wal`.
 #[derive(Debug, Subcommand)]
+#[command(after_help = WAL_EXAMPLES)]
 pub enum Wal {
     /// Prints every update of every batch
     Dump(Dump),
@@ -46,6 +83,7 @@ pub enum Wal {
 
 /// Verbs of `manifest`.
 #[derive(Debug, Subcommand)]
+#[command(after_help = MANIFEST_EXAMPLES)]
 pub enum Manifest {
     /// Prints every field of every version edit
     Dump(Dump),
@@ -56,6 +94,7 @@ pub enum Manifest {
 
 /// Verbs of `blob`.
 #[derive(Debug, Subcommand)]
+#[command(after_help = BLOB_EXAMPLES)]
 pub enum Blob {
     /// Prints header, footer and every value with its key
     Dump(Dump),
@@ -67,6 +106,7 @@ pub enum Blob {
 
 /// Verbs of `options`.
 #[derive(Debug, Subcommand)]
+#[command(after_help = OPTIONS_EXAMPLES)]
 pub enum Options {
     /// Prints every option of an OPTIONS file
     Dump(options::Dump),
@@ -79,6 +119,7 @@ pub enum Options {
 
 /// Verbs of `trace`.
 #[derive(Debug, Subcommand)]
+#[command(after_help = TRACE_EXAMPLES)]
 pub enum Trace {
     /// Prints every record of a trace of queries, of blocks or of file system calls
     Dump(Dump),

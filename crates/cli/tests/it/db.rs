@@ -171,6 +171,32 @@ fn options_and_merge_operator_of_a_directory_survive_a_write() {
     assert_eq!(db("verify", &dir, &[]).code, Some(0));
 }
 
+/// No flag names it: the OPTIONS file of the directory does.
+#[test]
+fn the_prefix_extractor_of_a_directory_is_that_of_tables_written_to_it() {
+    let temp = TempDir::new("cli extractor");
+    for (version, name, extractor) in [
+        ("golden-11.8", "prefix-bloom", "rocksdb.FixedPrefix.6"),
+        ("golden-7.8", "prefix-capped", "rocksdb.CappedPrefix"),
+    ] {
+        let case = spanlith_testkit::golden_case(version, name);
+        let dir = case.copy_to(temp.join(name));
+        let before = contents(&dir);
+        db("put", &dir, &["key", "value"]).ok();
+        db("flush", &dir, &[]).ok();
+        let files = contents(&dir);
+        let made = files.keys().rfind(|n| n.ends_with(".sst")).unwrap();
+        assert!(!before.contains_key(made), "{name}: {made}");
+        let properties = run(["sst", "properties", dir.join(made).to_str().unwrap()]).ok();
+        let line = "property\tname=rocksdb.prefix.extractor.name\tvalue=";
+        let found = properties.lines().find_map(|l| l.strip_prefix(line));
+        assert!(
+            found.is_some_and(|found| found.starts_with(extractor)),
+            "{name}: {properties}"
+        );
+    }
+}
+
 #[test]
 fn a_flag_says_what_a_component_of_a_foreign_name_does() {
     let temp = TempDir::new("cli components");
@@ -195,6 +221,76 @@ fn a_flag_says_what_a_component_of_a_foreign_name_does() {
     db("put", &ttl, &["--create", "--ttl", "k", "v"]).ok();
     assert_eq!(db("get", &ttl, &["--ttl", "k"]).ok(), "v\n");
     assert_eq!(db("get", &ttl, &["--hex", "6b"]).ok().len(), 2 + 8 + 1);
+}
+
+/// An order and an operator whose names only their program knows.
+struct Foreign(&'static str);
+
+impl spanlith::UserComparator for Foreign {
+    fn name(&self) -> &str {
+        self.0
+    }
+    fn compare(&self, a: &[u8], b: &[u8]) -> std::cmp::Ordering {
+        match self.0 {
+            "acme.Down" => b.cmp(a),
+            _ => a.cmp(b),
+        }
+    }
+}
+
+impl spanlith::MergeOperator for Foreign {
+    fn name(&self) -> &str {
+        self.0
+    }
+    fn full_merge(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
+        let all = base.into_iter().chain(operands.iter().copied());
+        Some(all.max().unwrap_or_default().to_vec())
+    }
+}
+
+#[test]
+fn flags_for_several_recorded_names_are_given_one_by_one() {
+    use spanlith::{Comparator, Db, FamilyOptions};
+    use std::sync::Arc;
+    let temp = TempDir::new("cli flags");
+    let dir = temp.join("db");
+    let made = Db::builder(&dir)
+        .create_if_missing(true)
+        .comparator(Comparator::User(Arc::new(Foreign("acme.Up"))))
+        .merge_operator(Arc::new(Foreign("acme.Most")))
+        .open()
+        .unwrap();
+    let order = Comparator::User(Arc::new(Foreign("acme.Down")));
+    let two = made
+        .create_cf(FamilyOptions::new("two").comparator(order))
+        .unwrap();
+    for (key, operand) in [("a", "3"), ("a", "7"), ("b", "1"), ("a", "5")] {
+        made.default_cf().merge(key, operand).unwrap();
+        two.put(key, operand).unwrap();
+    }
+    drop(two);
+    made.close().unwrap();
+    let up = ["--comparator", "acme.Up=bytewise"];
+    let down = ["--comparator", "acme.Down=reverse"];
+    let most = ["--merge-operator", "acme.Most=max"];
+    let scan = |flags: &[&[&str]], cf: &str| {
+        let flags = flags.concat();
+        db("scan", &dir, &[&flags[..], &["--cf", cf]].concat())
+    };
+    let all = [&up[..], &down[..], &most[..]];
+    assert_eq!(scan(&all, "default").ok(), "a\t7\nb\t1\n");
+    assert_eq!(scan(&all, "two").ok(), "b\t1\na\t5\n");
+    for (n, cf) in [(0, "default"), (1, "two"), (2, "default")] {
+        let mut some = all.to_vec();
+        some.remove(n);
+        let err = scan(&some, cf).fails(1);
+        let missed = [
+            "comparator acme.Up",
+            "comparator acme.Down",
+            "merge_operator",
+        ][n];
+        assert!(err.contains(missed) && err.contains("next:  "), "{err}");
+    }
 }
 
 #[test]

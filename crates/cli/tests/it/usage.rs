@@ -60,6 +60,17 @@ fn help_teaches_by_examples() {
         &["db", "--help"],
         &["bench", "--help"],
         &["tour", "--help"],
+        &["find", "--help"],
+        &["doctor", "--help"],
+        &["compat", "--help"],
+        &["shell", "--help"],
+        &["top", "--help"],
+        &["sst", "--help"],
+        &["wal", "--help"],
+        &["manifest", "--help"],
+        &["blob", "--help"],
+        &["options", "--help"],
+        &["trace", "--help"],
     ] {
         let help = run(args).ok();
         assert!(help.contains("Examples:"), "{args:?}: {help}");

@@ -17,6 +17,8 @@ use std::sync::{Arc, OnceLock};
 pub struct CompactFilesOptions {
     /// Bytes at which outputs are cut; `u64::MAX` for any.
     pub output_file_size_limit: u64,
+    /// Index of the directory the outputs go to; must be given if the family has several.
+    pub output_path_id: Option<u32>,
     /// Codec of the new tables; `None` is what the level has.
     pub compression: Option<CompressionType>,
     /// Temperature of the new tables; `Unknown` means as the options say.
@@ -33,6 +35,7 @@ impl Default for CompactFilesOptions {
     fn default() -> Self {
         Self {
             output_file_size_limit: u64::MAX,
+            output_path_id: None,
             compression: None,
             output_temperature: Temperature::Unknown,
             max_subcompactions: 0,
@@ -56,6 +59,18 @@ impl Engine {
         options: &CompactFilesOptions,
     ) -> Result<Vec<u64>> {
         self.writable()?;
+        let output_path = match (options.output_path_id, family.cache.paths.count()) {
+            (None, 1) => 0,
+            (None, _) => {
+                return Err(Error::not_supported(
+                    "Automatic output path selection is not yet supported in CompactFiles()",
+                ));
+            }
+            (Some(id), paths) if id as usize >= paths => {
+                return Err(Error::not_supported("output_path_id"));
+            }
+            (Some(id), _) => id,
+        };
         let codec = options.compression.map(supported_codec).transpose()?;
         let job = {
             let mut state = self.state.lock();
@@ -75,6 +90,7 @@ impl Engine {
             let named = NamedFiles {
                 numbers,
                 output_level,
+                output_path,
                 output_file_size_limit: options.output_file_size_limit,
                 family: &family.name,
             };

@@ -187,7 +187,7 @@ impl Engine {
             f.compaction_queued = false;
             let picked = pick_leveled(&self.picker_input(f));
             if let Some(plan) = &picked
-                && let Some(e) = short.refusal(&f.family, &f.settings, plan)
+                && let Some(e) = short.refusal(&f.family, plan)
             {
                 hold_back(id, e);
                 continue;
@@ -393,8 +393,7 @@ impl Engine {
             failed = checked.err();
         }
         if failed.is_none() && ranges.iter().any(|r| r.outputs.has_files()) {
-            let path_id = job.settings.levels.output_path(job.plan.output_level);
-            let dir = job.family.cache.paths.dir(path_id);
+            let dir = job.family.cache.paths.dir(job.plan.output_path);
             failed = self.c.env.fs.sync_dir(dir).err();
         }
         let mut done = Rewritten {

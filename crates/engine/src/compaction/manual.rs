@@ -34,7 +34,7 @@ pub struct CompactRangeOptions {
     pub change_level: bool,
     /// That level; `None` is the highest one they fit into.
     pub target_level: Option<usize>,
-    /// Index of the directory the outputs go to.
+    /// Index of the directory the outputs go to, whatever their level: by default to the first.
     pub target_path_id: u32,
     /// Whether the deepest level is rewritten.
     pub bottommost: BottommostCompaction,
@@ -80,7 +80,7 @@ impl Engine {
         if self.manual_is_off(options.canceled.as_deref()) {
             return Err(manual_paused());
         }
-        if options.target_path_id > 0 {
+        if options.target_path_id as usize >= family.cache.paths.count() {
             return Err(Error::invalid_argument("Invalid target path ID"));
         }
         if let Some(low) = &options.full_history_ts_low {
@@ -292,6 +292,7 @@ impl Engine {
             let range = ManualRange {
                 level,
                 output_level,
+                output_path: options.target_path_id,
                 begin: from.as_deref(),
                 end: manual.end,
                 first_own_file,

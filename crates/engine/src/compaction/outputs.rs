@@ -120,7 +120,7 @@ impl<'a> Outputs<'a> {
             begins_at: None,
             counts_tail: job.settings.options.target_file_size_is_upper_bound,
             times: None,
-            path_id: job.settings.levels.output_path(plan.output_level),
+            path_id: plan.output_path,
             io_times: (job.settings.options.report_bg_io_stats)
                 .then(|| Arc::new(IoTimes::new(engine.c.env.clock.clone()))),
         }

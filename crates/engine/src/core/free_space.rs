@@ -7,7 +7,7 @@
 //! tried again by itself, and writers that wait for it are told instead of waiting for ever. Manual
 //! compactions are not held back.
 
-use super::{Engine, Family, FamilySettings};
+use super::{Engine, Family};
 use crate::picker::CompactionPlan;
 use spanlith_base::{Error, Result, SubCode};
 use spanlith_env::IoActivity;
@@ -33,17 +33,11 @@ pub(crate) struct ShortDirs {
 
 impl ShortDirs {
     /// Why a plan must not be begun, if it must not.
-    pub(crate) fn refusal(
-        &self,
-        family: &Family,
-        settings: &FamilySettings,
-        plan: &CompactionPlan,
-    ) -> Option<Error> {
+    pub(crate) fn refusal(&self, family: &Family, plan: &CompactionPlan) -> Option<Error> {
         if self.dirs.is_empty() || plan.is_trivial_move {
             return None;
         }
-        let path_id = settings.levels.output_path(plan.output_level);
-        let dir = family.cache.paths.dir(path_id);
+        let dir = family.cache.paths.dir(plan.output_path);
         let (dir, free) = self.dirs.iter().find(|d| d.0 == dir)?;
         let text = "No space left on device: a compaction is held back so that flushes have room";
         let e = Error::io(text)

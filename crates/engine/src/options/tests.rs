@@ -701,6 +701,15 @@ fn sanitising_corrects_what_rocksdb_corrects() {
 }
 
 #[test]
+fn a_limit_of_open_files_is_at_least_twenty() {
+    for (given, kept) in [(0, 20), (19, 20), (20, 20), (21, 21), (-1, -1)] {
+        let mut db = DbOptions::new().max_open_files(given);
+        let said = sanitize_db(&mut db);
+        assert_eq!((db.max_open_files, said.is_empty()), (kept, given == kept));
+    }
+}
+
+#[test]
 fn random_text_never_panics_the_parsers() {
     let mut state = 0x1234_5678_9abc_def1u64;
     let mut next = || {

@@ -20,6 +20,8 @@ pub struct NamedFiles<'a> {
     pub numbers: &'a [u64],
     /// Level of the outputs.
     pub output_level: usize,
+    /// Index of the directory of the outputs.
+    pub output_path: u32,
     /// Size at which outputs are cut; `u64::MAX` for any.
     pub output_file_size_limit: u64,
     /// Name of the family, for messages.
@@ -99,6 +101,7 @@ pub fn pick_files(input: &PickerInput<'_>, named: &NamedFiles<'_>) -> Result<Com
     let mut plan = picking.plan(Draft {
         inputs,
         output_level: named.output_level,
+        output_path: Some(named.output_path),
         grandparents,
         reason: CompactionReason::ManualFiles,
         score: -1.0,

@@ -231,7 +231,8 @@ impl<'a> Picking<'a> {
             _ => target.saturating_mul(2),
         };
         let proximal = self.proximal_output(&draft);
-        let is_trivial_move = proximal.is_none() && self.is_trivial_move(&draft);
+        let output_path = draft.output_path.unwrap_or_else(|| o.output_path(level));
+        let is_trivial_move = proximal.is_none() && self.is_trivial_move(&draft, output_path);
         let is_manual = draft.reason.is_manual();
         let round_robin = o.compaction_pri == CompactionPri::RoundRobin;
         let start_level = draft.inputs.first().map_or(0, |i| i.0);
@@ -261,6 +262,7 @@ impl<'a> Picking<'a> {
             is_full: input_files == self.version().total_files(),
             inputs: draft.inputs,
             output_level: level,
+            output_path,
             proximal,
             base_level: base,
             grandparents: draft.grandparents,
@@ -308,7 +310,7 @@ impl<'a> Picking<'a> {
     }
 
     /// Whether the inputs can be listed in the output level as they are.
-    fn is_trivial_move(&self, draft: &Draft) -> bool {
+    fn is_trivial_move(&self, draft: &Draft, path: u32) -> bool {
         let o = self.input.options;
         let [(level, files)] = &draft.inputs[..] else {
             return false;
@@ -323,7 +325,6 @@ impl<'a> Picking<'a> {
         }
         let base = self.targets.base_level;
         let codec = |level| o.output_compression(self.version(), level, base);
-        let path = o.output_path(output);
         if codec(level) != codec(output) || files.iter().any(|f| f.path_id != path) {
             return false;
         }
@@ -368,6 +369,8 @@ pub(super) struct Draft {
     /// As in the plan.
     pub inputs: Vec<(usize, Files)>,
     pub output_level: usize,
+    /// Directory of the outputs; `None` is the one that has room for their level.
+    pub output_path: Option<u32>,
     pub grandparents: Files,
     pub reason: CompactionReason,
     pub score: f64,

@@ -616,6 +616,7 @@ impl Picking<'_> {
         Some(self.plan(Draft {
             inputs: vec![(0, files)],
             output_level: 0,
+            output_path: None,
             grandparents: Files::new(),
             reason: CompactionReason::LevelL0FilesNum,
             score,
@@ -686,6 +687,7 @@ impl Picking<'_> {
         let mut plan = self.plan(Draft {
             inputs,
             output_level,
+            output_path: None,
             grandparents,
             reason,
             score,

@@ -14,6 +14,8 @@ pub struct ManualRange<'a> {
     pub level: usize,
     /// Level to compact into; may be `level` itself to rewrite in place.
     pub output_level: usize,
+    /// Index of the directory of the outputs.
+    pub output_path: u32,
     /// First user key; `None` is open.
     pub begin: Option<&'a [u8]>,
     /// Last user key, inclusive; `None` is open.
@@ -134,6 +136,7 @@ impl Picking<'_> {
         Some(self.plan(Draft {
             inputs,
             output_level,
+            output_path: Some(range.output_path),
             grandparents,
             reason: CompactionReason::ManualCompaction,
             score: -1.0,

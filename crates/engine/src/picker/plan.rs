@@ -69,6 +69,8 @@ pub struct CompactionPlan {
     pub inputs: Vec<(usize, Vec<Arc<FileMeta>>)>,
     /// Level the outputs go to.
     pub output_level: usize,
+    /// Index of the directory they go to.
+    pub output_path: u32,
     /// The level above, if what is young goes there.
     pub proximal: Option<ProximalOutput>,
     /// Base level when the plan was made.

@@ -123,6 +123,7 @@ impl Script {
         let range = ManualRange {
             level: d.value("level").unwrap(),
             output_level: d.value("output").unwrap(),
+            output_path: 0,
             begin: d.values.get("begin").map(|v| v.as_bytes()),
             end: d.values.get("end").map(|v| v.as_bytes()),
             first_own_file: d.value("own"),

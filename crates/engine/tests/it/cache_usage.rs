@@ -107,3 +107,53 @@ fn roles_that_cannot_be_charged_are_refused_when_the_database_is_opened() {
     let e = open(&dir, &cache, usage).map(drop).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::NotSupported);
 }
+
+/// Pinned blocks are held by the reader of their table, wherever the cache stands.
+#[test]
+fn index_and_filter_of_level_zero_and_top_levels_stay_with_their_table_if_asked_for() {
+    // Bytes that readers hold: with a table in level 0, and with one in the last level.
+    let held = |of_level_zero: bool, partitioned: bool, top_level: bool| {
+        let dir = TempDir::new("usage-pinned");
+        let mut table = BlockBasedTableOptions::default().filter_policy("bloomfilter:10:false");
+        table.cache_index_and_filter_blocks = true;
+        table.pin_l0_filter_and_index_blocks_in_cache = of_level_zero;
+        table.pin_top_level_index_and_filter = top_level;
+        table.metadata_block_size = 64;
+        table.block_size = 256;
+        if partitioned {
+            table.partition_filters = true;
+            table.index_type = spanlith::options::IndexType::TwoLevelIndexSearch;
+        }
+        let db = Db::builder(dir.path())
+            .create_if_missing(true)
+            .cf_options(CfOptions::default().disable_auto_compactions(true))
+            .table_options(table)
+            .open()
+            .unwrap();
+        let cf = db.default_cf();
+        let mut bytes = [0; 2];
+        for (round, bytes) in bytes.iter_mut().enumerate() {
+            for n in 0..2000 {
+                cf.put(format!("{n:04}"), format!("{round}")).unwrap();
+            }
+            cf.flush(true).unwrap();
+            if round == 1 {
+                cf.compact_range(None, None).unwrap();
+                db.wait_idle(None).unwrap();
+            }
+            assert!(cf.get("0100").unwrap().is_some());
+            *bytes = cf
+                .int_property("rocksdb.estimate-table-readers-mem")
+                .unwrap();
+        }
+        bytes
+    };
+    let (cached, pinned) = (held(false, false, false), held(true, false, false));
+    // Ten bits a key, and the index.
+    assert!(pinned[0] > cached[0] + 2500, "{pinned:?} {cached:?}");
+    assert_eq!(pinned[1], cached[1], "the last level is not pinned");
+    let (cached, pinned) = (held(false, true, false), held(false, true, true));
+    for level in 0..2 {
+        assert!(pinned[level] > cached[level], "{pinned:?} {cached:?}");
+    }
+}

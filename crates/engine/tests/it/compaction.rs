@@ -573,6 +573,93 @@ fn a_manual_compaction_can_leave_its_files_in_another_level() {
     assert_eq!(keys(&db.default_cf()), "a");
 }
 
+/// Holds manual compactions until it is let go, and hears of all.
+#[derive(Default)]
+struct Held {
+    heard: Mutex<Vec<(&'static str, String)>>,
+    is_free: AtomicBool,
+}
+
+impl Held {
+    fn note(&self, what: &'static str, info: &CompactionInfo) {
+        let family = info.cf_name.clone();
+        self.heard.lock().unwrap().push((what, family));
+    }
+
+    fn wait_for(&self, what: &'static str, family: &str) {
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        let wanted = (what, family.to_string());
+        while !self.heard.lock().unwrap().contains(&wanted) {
+            if std::time::Instant::now() > deadline {
+                // Else the test would wait for the compaction that it holds.
+                self.is_free.store(true, Ordering::Relaxed);
+                panic!("not heard: {wanted:?}");
+            }
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl EventListener for Held {
+    fn on_compaction_begin(&self, info: &CompactionInfo) {
+        self.note("begin", info);
+        while info.cf_name == "default" && !self.is_free.load(Ordering::Relaxed) {
+            std::thread::yield_now();
+        }
+    }
+    fn on_compaction_completed(&self, info: &CompactionInfo) {
+        self.note("end", info);
+    }
+}
+
+#[test]
+fn automatic_compactions_wait_for_an_exclusive_manual_one_and_for_no_other() {
+    for exclusive in [true, false] {
+        let dir = tempfile::tempdir().unwrap();
+        let held = Arc::new(Held::default());
+        let mut several = DbOptions::default();
+        (several.create_if_missing, several.max_background_jobs) = (true, 8);
+        let db = Db::builder(dir.path())
+            .options(several)
+            .cf_options(small())
+            .listener(held.clone())
+            .open()
+            .unwrap();
+        let automatic = CfOptions::default().level0_file_num_compaction_trigger(1);
+        let family = spanlith::FamilyOptions::new("other").options(automatic);
+        let (cf, other) = (db.default_cf(), db.create_cf(family).unwrap());
+        for _ in 0..2 {
+            cf.put("a", "1").unwrap();
+            cf.put("b", "1").unwrap();
+            cf.flush(true).unwrap();
+        }
+        let options = CompactRangeOptions {
+            exclusive,
+            ..CompactRangeOptions::default()
+        };
+        std::thread::scope(|scope| {
+            let manual = scope.spawn(|| cf.compact_range_opt(None, None, &options));
+            held.wait_for("begin", "default");
+            // So many that a second job is worth it.
+            for _ in 0..4 {
+                other.put("a", "1").unwrap();
+                other.flush(true).unwrap();
+            }
+            if !exclusive {
+                held.wait_for("end", "other");
+            }
+            held.is_free.store(true, Ordering::Relaxed);
+            manual.join().unwrap().unwrap();
+        });
+        held.wait_for("end", "other");
+        let heard = held.heard.lock().unwrap();
+        let place = |what| heard.iter().position(|h| *h == what).unwrap();
+        let manual_ended = place(("end", "default".to_string()));
+        let other_began = place(("begin", "other".to_string()));
+        assert_eq!(manual_ended < other_began, exclusive, "{heard:?}");
+    }
+}
+
 #[test]
 fn a_manual_compaction_that_is_called_off_says_so() {
     let dir = tempfile::tempdir().unwrap();
@@ -756,6 +843,52 @@ fn named_tables_are_written_with_the_codec_that_is_asked_for() {
     };
     let e = cf.compact_files(&named(&db), 4, &options).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::NotSupported);
+}
+
+/// Names of codecs in the properties of a table; nothing where none was at work.
+fn codec_of(file: &LiveFile) -> String {
+    let bytes = std::fs::read(&file.path).unwrap();
+    let text = String::from_utf8_lossy(&bytes);
+    let name = text.find("BuiltinV2;").map(|at| &text[at..at + 13]);
+    name.unwrap_or_default().to_string()
+}
+
+#[test]
+fn outputs_have_the_codec_of_their_level_and_the_deepest_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = small();
+    options.level_compaction_dynamic_level_bytes = false;
+    options.compression_per_level = vec![
+        CompressionType::None,
+        CompressionType::Snappy,
+        CompressionType::Lz4,
+    ];
+    options.bottommost_compression = CompressionType::Zstd;
+    let db = open_with(dir.path(), options);
+    let cf = db.default_cf();
+    let mut seen = Vec::new();
+    for level in [6, 2, 1, 0] {
+        for _ in 0..2 {
+            cf.put("a", [b'x'; 1000]).unwrap();
+            cf.put("b", [b'x'; 1000]).unwrap();
+            cf.flush(true).unwrap();
+        }
+        let files = cf.live_files();
+        let top: Vec<u64> = (files.iter().filter(|f| f.level == 0))
+            .map(|f| f.number)
+            .collect();
+        if level > 0 {
+            let as_configured = CompactFilesOptions::default();
+            cf.compact_files(&top, level, &as_configured).unwrap();
+        }
+        let files = cf.live_files();
+        seen.push(codec_of(files.iter().find(|f| f.level == level).unwrap()));
+    }
+    // The last entry of the list holds for all levels below, the deepest has its own.
+    assert_eq!(
+        seen,
+        ["BuiltinV2;07;", "BuiltinV2;04;", "BuiltinV2;01;", ""]
+    );
 }
 
 #[test]

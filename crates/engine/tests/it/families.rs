@@ -2,7 +2,7 @@
 
 use spanlith::options::CfOptions;
 use spanlith::{Cf, Db, ErrorKind, FamilyOptions, WriteBatch, WriteOptions};
-use spanlith_env::{Env, MemFs};
+use spanlith_env::{Env, FaultFs, MemFs, OpClass};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -364,4 +364,37 @@ fn updates_of_missing_families_can_be_left_out() {
     let db = Db::open(dir.path()).unwrap();
     check(&db);
     db.close().unwrap();
+}
+
+/// What an idle family costs an open is its part of the snapshot in the new MANIFEST, however many there are.
+#[test]
+fn an_idle_family_costs_an_open_its_records_in_the_manifest_and_no_other_call() {
+    const OTHERS: [OpClass; 5] = [
+        OpClass::Create,
+        OpClass::Sync,
+        OpClass::SyncDir,
+        OpClass::Open,
+        OpClass::Rename,
+    ];
+    let calls_of_an_open = |families: u64| {
+        let (env, fs) = world();
+        let names: Vec<String> = (0..families).map(|n| format!("idle{n}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let db = open(&env, &[]).unwrap();
+        for name in &names {
+            db.create_cf(FamilyOptions::new(*name)).unwrap();
+        }
+        db.close().unwrap();
+        let faults = Arc::new(FaultFs::new(Arc::new(fs)));
+        let mut env = Env::system();
+        env.fs = faults.clone();
+        let db = open(&env, &names).unwrap();
+        assert_eq!(db.cfs().len(), names.len() + 1);
+        let appends = faults.calls(OpClass::Append);
+        (appends, OTHERS.map(|class| faults.calls(class)))
+    };
+    let (few, many) = (calls_of_an_open(10), calls_of_an_open(200));
+    assert_eq!(few.1, many.1);
+    // Each takes the same three appends.
+    assert_eq!(many.0 - few.0, 3 * 190);
 }

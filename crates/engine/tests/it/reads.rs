@@ -581,3 +581,79 @@ fn keys_of_several_families_are_read_at_one_point() {
         writer.join().unwrap();
     });
 }
+
+#[test]
+fn a_refreshed_cursor_shows_what_there_is_now_or_at_the_snapshot() {
+    let dir = TempDir::new("refresh");
+    let db = open(&dir, CfOptions::default());
+    let cf = db.default_cf();
+    let keys = |cursor: &mut spanlith::Cursor| {
+        let mut keys = Vec::new();
+        let mut more = cursor.seek_to_first().unwrap();
+        while more {
+            keys.push(String::from_utf8(cursor.key().to_vec()).unwrap());
+            more = cursor.next().unwrap();
+        }
+        keys.join(" ")
+    };
+    cf.put("a", "1").unwrap();
+    let mut cursor = cf.cursor(ReadOptions::default());
+    let snapshot = db.snapshot();
+    cf.put("b", "2").unwrap();
+    cf.flush(true).unwrap();
+    assert_eq!(keys(&mut cursor), "a", "as it was made");
+    assert!(cursor.seek_to_first().unwrap());
+    cursor.refresh(None).unwrap();
+    assert!(!cursor.valid(), "the position is lost");
+    assert_eq!(keys(&mut cursor), "a b");
+    cf.delete("a").unwrap();
+    cursor.refresh(Some(snapshot)).unwrap();
+    assert_eq!(keys(&mut cursor), "a");
+    cursor.refresh(None).unwrap();
+    assert_eq!(keys(&mut cursor), "b");
+}
+
+#[test]
+fn keys_and_values_of_a_pinning_cursor_stay_where_they_are() {
+    let dir = TempDir::new("pin-data");
+    let table = BlockBasedTableOptions::default().block_size(200u64);
+    let db = Db::builder(dir.path())
+        .create_if_missing(true)
+        .table_options(table)
+        .block_cache(spanlith_table::BlockCache::new(
+            1,
+            spanlith_cache::Policy::Lru,
+        ))
+        .open()
+        .unwrap();
+    let cf = db.default_cf();
+    for n in 0..300 {
+        cf.put(format!("key{n:03}"), format!("value{n:03}"))
+            .unwrap();
+        if n == 200 {
+            cf.flush(true).unwrap();
+        }
+    }
+    let mut options = ReadOptions::default();
+    options.pin_data = true;
+    let mut cursor = cf.cursor(options);
+    let mut seen: Vec<(*const u8, *const u8)> = Vec::new();
+    let mut more = cursor.seek_to_first().unwrap();
+    while more {
+        seen.push((cursor.key().as_ptr(), cursor.value().as_ptr()));
+        more = cursor.next().unwrap();
+    }
+    // Tables and blocks go; what the cursor has shown does not.
+    cf.compact_range(None, None).unwrap();
+    assert_eq!(seen.len(), 300);
+    for (n, (key, value)) in seen.into_iter().enumerate() {
+        // SAFETY: The cursor lives, so that what it has shown is where it was, as `pin_data` promises.
+        let (key, value) = unsafe {
+            let bytes = |at, len| std::slice::from_raw_parts(at, len);
+            (bytes(key, 6), bytes(value, 8))
+        };
+        assert_eq!(key, format!("key{n:03}").as_bytes());
+        assert_eq!(value, format!("value{n:03}").as_bytes());
+    }
+    drop(cursor);
+}

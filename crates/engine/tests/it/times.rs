@@ -1,10 +1,10 @@
 //! Sequence numbers that tell when entries were written (`preserve_internal_time_seconds`).
 
-use spanlith::listener::TableFileInfo;
+use spanlith::listener::{CompactionInfo, TableFileInfo};
 use spanlith::options::{CfOptions, CompressionType};
 use spanlith::{
-    BottommostCompaction, Cf, CompactRangeOptions, Db, EventListener, FamilyOptions, ReadOptions,
-    Snapshot, WriteBatch,
+    BottommostCompaction, Cf, CompactFilesOptions, CompactRangeOptions, Db, EventListener,
+    FamilyOptions, ReadOptions, Snapshot, WriteBatch,
 };
 use spanlith_base::coding::get_varint64;
 use spanlith_env::{Env, MemFs, VirtualClock};
@@ -436,4 +436,96 @@ fn tables_tell_when_their_entries_came() {
     compact(&db.default_cf());
     let of_replay = "what a log held is as old as its replay, for all that is known";
     assert_eq!(ages.last(), [2, 14, 0, 14], "{of_replay}");
+}
+
+/// Hears why compactions ran, and where they led.
+#[derive(Default)]
+struct Reasons(Mutex<Vec<(&'static str, usize)>>);
+
+impl EventListener for Reasons {
+    fn on_compaction_completed(&self, info: &CompactionInfo) {
+        let mut heard = self.0.lock().unwrap();
+        heard.push((info.reason.0, info.output_level));
+    }
+}
+
+/// A table in level 6 and two in level 5, the second of which is 100 seconds younger.
+fn two_in_level_five(world: &World, cf: CfOptions) -> (Db, Arc<Reasons>) {
+    let reasons = Arc::new(Reasons::default());
+    let db = Db::builder(Path::new("/db"))
+        .create_if_missing(true)
+        .no_info_log()
+        .env(world.env.clone())
+        .listener(reasons.clone())
+        .cf_options(cf.level_compaction_dynamic_level_bytes(false))
+        .open()
+        .unwrap();
+    let cf = db.default_cf();
+    for (key, level, seconds) in [("z", 6, 0), ("a", 5, 100), ("b", 5, 100)] {
+        cf.put(key, "value").unwrap();
+        cf.flush(true).unwrap();
+        let files = cf.live_files().into_iter().filter(|f| f.level == 0);
+        let files: Vec<u64> = files.map(|f| f.number).collect();
+        let made = cf.compact_files(&files, level, &CompactFilesOptions::default());
+        made.unwrap();
+        world.pass(seconds);
+    }
+    reasons.0.lock().unwrap().clear();
+    (db, reasons)
+}
+
+#[test]
+fn a_table_goes_down_once_its_data_is_older_than_its_time_to_live() {
+    let world = World::new();
+    let mut options = CfOptions::default();
+    (options.ttl, options.periodic_compaction_seconds) = (1000, 0);
+    let (db, reasons) = two_in_level_five(&world, options);
+    let cf = db.default_cf();
+    let levels = || cf.live_files().iter().map(|f| f.level).collect::<Vec<_>>();
+    let look = || {
+        cf.set_options(&[("level0_stop_writes_trigger", "50")])
+            .unwrap();
+        db.wait_idle(None).unwrap();
+    };
+    world.pass(800);
+    look();
+    assert_eq!(
+        levels(),
+        [5, 5, 6],
+        "the older one is just as old as allowed"
+    );
+    world.pass(1);
+    look();
+    assert_eq!(levels(), [5, 6, 6]);
+    world.pass(100);
+    look();
+    assert_eq!(levels(), [6, 6, 6]);
+    assert_eq!(*reasons.0.lock().unwrap(), [("Ttl", 6); 2]);
+    db.close().unwrap();
+}
+
+#[test]
+fn a_table_is_rewritten_once_it_is_older_than_the_period() {
+    let world = World::new();
+    let mut options = CfOptions::default();
+    (options.ttl, options.periodic_compaction_seconds) = (0, 1000);
+    let (db, reasons) = two_in_level_five(&world, options);
+    let cf = db.default_cf();
+    let numbers = || cf.live_files().iter().map(|f| f.number).collect::<Vec<_>>();
+    let look = || {
+        cf.set_options(&[("level0_stop_writes_trigger", "50")])
+            .unwrap();
+        db.wait_idle(None).unwrap();
+    };
+    let before = numbers();
+    world.pass(800);
+    look();
+    assert_eq!(numbers(), before, "none is older than allowed");
+    world.pass(1);
+    look();
+    let after = numbers();
+    assert_eq!(after.iter().filter(|n| before.contains(n)).count(), 1);
+    assert_eq!(reasons.0.lock().unwrap()[0].0, "PeriodicCompaction");
+    assert_eq!(cf.iter().count(), 3);
+    db.close().unwrap();
 }

@@ -125,3 +125,15 @@ fn modification_time_is_in_seconds_of_now() {
     let modified = PosixFs::new().modified(&path).unwrap();
     assert!(modified.abs_diff(now) < 100, "{modified} {now}");
 }
+
+#[test]
+fn an_interrupted_call_is_made_again_and_no_other() {
+    let mut errors = vec![libc::EIO, libc::EINTR, libc::EINTR];
+    let mut call = || match errors.pop() {
+        Some(errno) => Err(io::Error::from_raw_os_error(errno)),
+        None => Ok(7),
+    };
+    let e = retry("While calling", Path::new("/f"), &mut call).unwrap_err();
+    assert_eq!(e.os_error(), Some(libc::EIO));
+    assert_eq!(retry("While calling", Path::new("/f"), call).unwrap(), 7);
+}

@@ -10,6 +10,7 @@ fn plan(grandparents: &str) -> CompactionPlan {
         inputs: Vec::new(),
         proximal: None,
         output_level: 1,
+        output_path: 0,
         base_level: 1,
         grandparents: version.files(2).to_vec(),
         target_file_size: 1000 * KIB,

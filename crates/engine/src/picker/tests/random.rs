@@ -326,6 +326,7 @@ impl Tree {
         let range = ManualRange {
             level,
             output_level,
+            output_path: 0,
             begin: (begin <= end).then_some(&begin),
             end: (begin <= end).then_some(&end),
             first_own_file: None,
