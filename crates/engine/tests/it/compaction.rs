@@ -660,6 +660,52 @@ fn automatic_compactions_wait_for_an_exclusive_manual_one_and_for_no_other() {
     }
 }
 
+/// One more file of level 0 would delay writers: the flush that a manual compaction begins with waits for the
+/// compaction that runs, unless it is told not to care.
+#[test]
+fn a_manual_compaction_stalls_writers_only_if_it_may() {
+    for allow_write_stall in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let held = Arc::new(Held::default());
+        let mut several = DbOptions::default();
+        (several.create_if_missing, several.max_background_jobs) = (true, 8);
+        let mut options = CfOptions::default().level0_file_num_compaction_trigger(2);
+        options.level0_slowdown_writes_trigger = 3;
+        let db = Db::builder(dir.path())
+            .options(several)
+            .cf_options(options)
+            .listener(held.clone())
+            .open()
+            .unwrap();
+        let cf = db.default_cf();
+        for key in ["a", "b"] {
+            cf.put(key, "1").unwrap();
+            cf.put("c", "1").unwrap();
+            cf.flush(true).unwrap();
+        }
+        held.wait_for("begin", "default");
+        cf.put("a", "2").unwrap();
+        let options = CompactRangeOptions {
+            allow_write_stall,
+            ..CompactRangeOptions::default()
+        };
+        let level0 = || shape(&cf).split(' ').next().unwrap().to_string();
+        std::thread::scope(|scope| {
+            let manual = scope.spawn(|| cf.compact_range_opt(None, None, &options));
+            let wait = std::time::Duration::from_secs(if allow_write_stall { 60 } else { 1 });
+            let deadline = std::time::Instant::now() + wait;
+            while level0() == "2" && std::time::Instant::now() < deadline {
+                std::thread::yield_now();
+            }
+            let files = level0();
+            held.is_free.store(true, Ordering::Relaxed);
+            manual.join().unwrap().unwrap();
+            assert_eq!(files, if allow_write_stall { "3" } else { "2" });
+        });
+        assert_eq!(cf.get("a").unwrap().as_deref(), Some(&b"2"[..]));
+    }
+}
+
 #[test]
 fn a_manual_compaction_that_is_called_off_says_so() {
     let dir = tempfile::tempdir().unwrap();
