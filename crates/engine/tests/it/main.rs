@@ -9,6 +9,7 @@ mod cache_usage;
 mod checksums;
 mod collectors;
 mod compaction;
+mod compaction_filters;
 mod concurrency;
 mod core_options;
 mod counted;
