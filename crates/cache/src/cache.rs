@@ -160,7 +160,7 @@ impl<V: Send + Sync + 'static> Cache<V> {
     /// does not hold is dropped as if evicted at once.
     ///
     /// # Errors
-    /// `Incomplete` with `MemoryLimit`, only if the cache is strict and entries in use leave no room
+    /// `Aborted` with `MemoryLimit`, only if the cache is strict and entries in use leave no room
     /// for `charge`. An older value of `key` is gone then, too.
     pub fn insert(
         &self,

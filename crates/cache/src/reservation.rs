@@ -89,7 +89,7 @@ impl<V: Send + Sync + 'static> Reservation<V> {
     /// Adds `bytes` of memory until the result is dropped.
     ///
     /// # Errors
-    /// `Incomplete` with `MemoryLimit` if the cache is strict and has no room; nothing is added then.
+    /// `Aborted` with `MemoryLimit` if the cache is strict and has no room; nothing is added then.
     pub fn reserve(self: &Arc<Self>, bytes: usize) -> Result<Reserved<V>> {
         let reserved = Reserved {
             from: self.clone(),

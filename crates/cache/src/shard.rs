@@ -177,7 +177,12 @@ impl<V> Shard<V> {
         if !fits && (self.strict || !pinned) {
             gone.push(Some(value));
             return if self.strict {
-                Err(Error::incomplete("cache is full of entries in use")
+                // RocksDB's kind and text: `Incomplete` would say that a read had to do I/O.
+                let text = match self.policy {
+                    Policy::Lru => "Insert failed due to LRU cache being full.",
+                    Policy::Clock => "Insert failed because the cache is full of entries in use.",
+                };
+                Err(Error::aborted(text)
                     .with_subcode(SubCode::MemoryLimit)
                     .with("capacity", self.capacity)
                     .with("usage", self.usage)

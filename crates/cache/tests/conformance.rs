@@ -214,10 +214,15 @@ fn a_strict_cache_refuses_what_pinned_entries_leave_no_room_for() {
         let err = cache
             .insert(key(2), Arc::new(2), 30, Priority::Low)
             .unwrap_err();
+        let text = match policy {
+            Policy::Lru => "Insert failed due to LRU cache being full.",
+            Policy::Clock => "Insert failed because the cache is full of entries in use.",
+        };
         assert_eq!(
             err.to_string(),
-            "Result incomplete: Memory limit reached: cache is full of entries in use: \
-             capacity=100 usage=80 charge=30"
+            format!(
+                "Operation aborted: Memory limit reached: {text}: capacity=100 usage=80 charge=30"
+            )
         );
         cache
             .insert(key(2), Arc::new(2), 20, Priority::Low)

@@ -43,7 +43,10 @@ c_api! {
         name: *const c_char,
         errptr: *mut *mut c_char,
     ) {
-        report(errptr, (), || Db::destroy_in(path(name), &(*options).env()));
+        let options = &*options;
+        report(errptr, (), || {
+            Db::destroy_with(path(name), &options.env(), &options.db, &options.parts.db_paths)
+        });
     }
 
     /// Id of the database, from `malloc`; NULL if it cannot be read.

@@ -10,6 +10,7 @@ use spanlith::version::{FileKind, parse_file_name};
 use spanlith::{Cf, Db, FamilyOptions};
 use spanlith_base::{Error, Result};
 use spanlith_env::Env;
+use spanlith_wal::{BatchIter, LogReader, ReadEvent};
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::ptr;
@@ -78,7 +79,7 @@ pub(crate) fn family_options(name: &str, options: &rocksdb_options_t) -> Result<
     if let Some(cache) = &options.block_cache {
         family = family.block_cache(cache.clone());
     }
-    Ok(family)
+    Ok(family.default_cache(options.parts.default_cache.clone()))
 }
 
 /// Opens the given families.
@@ -291,15 +292,36 @@ c_api! {
     }
 }
 
-/// Fails if there is a log with content.
+/// Fails if there is a log that holds an update, or anything that cannot be read. Notes about durability do not count:
+/// they stand in logs of databases that were closed with nothing left to replay.
 fn refuse_logs(options: &rocksdb_options_t, dir: &std::path::Path) -> Result<()> {
     let fs = options.env().fs;
+    let dir = match options.db.wal_dir.as_str() {
+        "" => dir,
+        other => std::path::Path::new(other),
+    };
     if fs.entry(dir)?.is_none() {
         return Ok(());
     }
+    let holds_updates = |number, name: &str| -> Result<bool> {
+        let mut reader = LogReader::new(fs.open_sequential(&dir.join(name))?, number);
+        loop {
+            match reader.next_event()? {
+                ReadEvent::Record { .. } => {
+                    let batch = BatchIter::new(reader.record());
+                    if batch.map_or(true, |batch| batch.header_count() > 0) {
+                        return Ok(true);
+                    }
+                }
+                ReadEvent::Corruption { .. } => return Ok(true),
+                ReadEvent::Eof => return Ok(false),
+                _ => {}
+            }
+        }
+    };
     for name in fs.list(dir)? {
-        if matches!(parse_file_name(&name), Some(FileKind::Log(_)))
-            && fs.size(&dir.join(&name))? > 0
+        if let Some(FileKind::Log(number)) = parse_file_name(&name)
+            && holds_updates(number, &name)?
         {
             return Err(Error::corruption(
                 "The db was opened in readonly mode with error_if_wal_file_exists flag but a \

@@ -15,8 +15,8 @@ use spanlith::options::{
     BlockBasedTableOptions, CfOptions, CompressionType, DbOptions, EvidenceOptions,
 };
 use spanlith::{
-    Collectors, CompactionFilter, CompactionFilterFactory, DbPath, Logger, MergeOperator,
-    UInt64Add, WalFilter,
+    Collectors, CompactionFilter, CompactionFilterFactory, DbPath, DefaultCache, Logger,
+    MergeOperator, UInt64Add, WalFilter,
 };
 use spanlith_base::stats::Statistics;
 use spanlith_base::{Comparator, Result, SliceTransform, WriteBufferManager};
@@ -52,6 +52,8 @@ pub(crate) struct Parts {
     pub(crate) write_buffers: Option<Arc<WriteBufferManager>>,
     pub(crate) row_cache: Option<BlockCache>,
     pub(crate) sst_files: Option<Managed>,
+    /// Used by families without a block cache of their own; belongs to the table factory, as in RocksDB.
+    pub(crate) default_cache: DefaultCache,
     pub(crate) db_paths: Vec<DbPath>,
     pub(crate) cf_paths: Vec<DbPath>,
     pub(crate) logger: Option<Arc<dyn Logger>>,
@@ -135,6 +137,7 @@ c_api! {
         o.cf.table_factory = "BlockBasedTable".to_string();
         o.table = t.table.clone();
         o.block_cache = t.block_cache.clone();
+        o.parts.default_cache = DefaultCache::default();
         o.deferred.retain(|name, _| !name.starts_with("table."));
         o.deferred.extend(t.deferred.iter().map(|(name, e)| (*name, e.clone())));
     }

@@ -49,7 +49,7 @@ c_api! {
             let changes = (*db).cf.db().changes(seq_number)?;
             let mut iterator = rocksdb_wal_iterator_t { changes, current: None, error: None };
             iterator.step();
-            if iterator.error.as_ref().is_some_and(|e| e.kind() == ErrorKind::TryAgain) {
+            if iterator.error.as_ref().is_some_and(|e| e.kind() == ErrorKind::NotFound) {
                 // What lies before the logs is gone: it begins with what is there.
                 iterator.step();
             }
@@ -59,7 +59,11 @@ c_api! {
 
     /// Moves to the next batch.
     fn rocksdb_wal_iter_next(iter: *mut rocksdb_wal_iterator_t) {
-        (*iter).step();
+        let iter = &mut *iter;
+        // An error stays, as in RocksDB.
+        if iter.error.is_none() {
+            iter.step();
+        }
     }
 
     /// Whether it stands on a batch.

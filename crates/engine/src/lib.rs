@@ -52,7 +52,7 @@ mod write;
 pub use crate::compaction::{
     BottommostCompaction, CompactFilesOptions, CompactRangeOptions, KeyRange,
 };
-pub use crate::core::{Snapshot, StatsSlice};
+pub use crate::core::{DefaultCache, Snapshot, StatsSlice};
 pub use db::{
     Cf, Change, Changes, Cursor, Db, FamilyOptions, Iter, LiveFile, LogFile, MemoryOwner, Metrics,
     OpenBuilder, SizeOf, StallMetric, TimedValue, WeakDb,

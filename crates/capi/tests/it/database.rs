@@ -120,6 +120,85 @@ fn families_are_opened_by_name() {
     }
 }
 
+/// Measured on 11.8.1: a log counts only if it holds an update, wherever logs lie.
+#[test]
+fn logs_with_updates_are_refused_on_request_and_others_are_not() {
+    for apart in [false, true] {
+        let w = World::new();
+        let wal_dir = c_path(&w.dir.path().join("logs"));
+        // SAFETY: All handles are live; the arrays have the lengths given.
+        unsafe {
+            if apart {
+                rocksdb_options_set_wal_dir(w.options, wal_dir.as_ptr());
+            }
+            let (names, options) = ([c"default".as_ptr()], [w.options.cast_const()]);
+            let mut handles = [ptr::null_mut()];
+            let mut open = || {
+                let db = call(|e| {
+                    rocksdb_open_for_read_only_column_families(
+                        w.options,
+                        w.path.as_ptr(),
+                        1,
+                        names.as_ptr(),
+                        options.as_ptr(),
+                        handles.as_mut_ptr(),
+                        1,
+                        e,
+                    )
+                })?;
+                rocksdb_column_family_handle_destroy(handles[0]);
+                rocksdb_close(db);
+                Ok::<(), String>(())
+            };
+            let db = w.open().unwrap();
+            w.put(db, b"k", b"1").unwrap();
+            rocksdb_close(db);
+            let text = "Corruption: The db was opened in readonly mode with \
+                        error_if_wal_file_exists flag but a non-empty WAL file already exists";
+            assert_eq!(open().unwrap_err(), text, "apart: {apart}");
+            let db = w.open().unwrap();
+            w.flush(db).unwrap();
+            rocksdb_close(db);
+            open().unwrap();
+        }
+    }
+}
+
+/// In RocksDB the default block cache belongs to the table factory: options and their copies share it.
+#[test]
+fn options_and_their_copies_share_one_default_cache() {
+    let w = World::new();
+    // SAFETY: All handles are live.
+    unsafe {
+        let open = |options, name| {
+            let path = c_path(&w.dir.path().join(name));
+            call(|e| rocksdb_open(options, path.as_ptr(), e)).unwrap()
+        };
+        let copy = rocksdb_options_create_copy(w.options);
+        let other = rocksdb_options_create_copy(w.options);
+        let table = rocksdb_block_based_options_create();
+        rocksdb_options_set_block_based_table_factory(other, table);
+        let (one, two, three) = (open(w.options, "1"), open(copy, "2"), open(other, "3"));
+        w.put(one, b"k", &[7; 5000]).unwrap();
+        w.flush(one).unwrap();
+        w.get(one, b"k").unwrap();
+        let usage = |db| {
+            let mut n = 0;
+            let name = c"rocksdb.block-cache-usage".as_ptr();
+            assert_eq!(rocksdb_property_int(db, name, &raw mut n), 0);
+            n
+        };
+        assert!(usage(one) > 5000);
+        assert_eq!([usage(two), usage(three)], [usage(one), 0]);
+        for db in [one, two, three] {
+            rocksdb_close(db);
+        }
+        rocksdb_block_based_options_destroy(table);
+        rocksdb_options_destroy(copy);
+        rocksdb_options_destroy(other);
+    }
+}
+
 #[test]
 fn a_database_opened_for_reading_refuses_writes() {
     let w = World::new();

@@ -240,3 +240,29 @@ fn a_filter_of_logs_decides_over_each_batch() {
         assert_eq!((told.batches, told.ended), (4, 1));
     }
 }
+
+/// Measured on 11.8.1: a write without a log in between ends the walk, and the error stays.
+#[test]
+fn a_gap_in_the_logs_ends_a_walk_for_good() {
+    let world = World::new();
+    let db = world.open().unwrap();
+    world.put(db, b"a", b"1").unwrap();
+    // SAFETY: Handles are valid; lengths are right.
+    unsafe {
+        let unlogged = rocksdb_writeoptions_create();
+        rocksdb_writeoptions_disable_WAL(unlogged, 1);
+        call(|e| rocksdb_put(db, unlogged, p(b"b"), 1, p(b"2"), 1, e)).unwrap();
+        world.put(db, b"c", b"3").unwrap();
+        let iter = call(|e| rocksdb_get_updates_since(db, 1, ptr::null(), e)).unwrap();
+        assert_eq!(rocksdb_wal_iter_valid(iter), 1);
+        for _ in 0..3 {
+            rocksdb_wal_iter_next(iter);
+            assert_eq!(rocksdb_wal_iter_valid(iter), 0);
+            let gap = call(|e| rocksdb_wal_iter_status(iter, e)).unwrap_err();
+            assert_eq!(gap, "NotFound: Gap in sequence numbers");
+        }
+        rocksdb_wal_iter_destroy(iter);
+        rocksdb_writeoptions_destroy(unlogged);
+        rocksdb_close(db);
+    }
+}

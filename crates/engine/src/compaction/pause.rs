@@ -98,6 +98,8 @@ impl Engine {
         if !self.c.purge.is_disabled() {
             self.retire_logs();
             self.c.purge.run();
+            self.c.purge.run_others();
+            self.remove_old_options();
         }
     }
 

@@ -90,6 +90,7 @@ impl Engine {
         let settings = FamilySettings::new(options.clone(), request.table_options.clone(), &paths);
         let mut settings = settings.with_prefix_extractor(request.prefix_extractor.clone());
         settings.levels.has_compaction_filter = request.filters.is_set();
+        settings.levels.path_count = c.resources.paths.len().max(1);
         let settings = Arc::new(settings);
         let cache = Arc::new(TableCache {
             io: c.io.clone(),
@@ -163,6 +164,11 @@ impl Engine {
         }
         if self.families.load().by_name(&request.name).is_some() {
             return Err(Error::invalid_argument("Column family already exists"));
+        }
+        for dir in family_paths(&self.c.dir, request).dirs() {
+            if dir != self.c.dir {
+                self.c.env.fs.create_dir_if_missing(dir)?;
+            }
         }
         let mut manifest = self.manifest.lock();
         let (id, log_number, sequence) = {

@@ -196,7 +196,6 @@ impl Engine {
             let max = first.max_column_family.unwrap_or(0).max(facts.max_family);
             first.max_column_family = Some(max);
         }
-        let keep_old = self.c.purge.is_disabled();
         let rolled = self.roll_manifest(number, &facts, &records);
         let (writer, compact_size) = rolled.inspect_err(|e| {
             manifest.writer = None;
@@ -204,10 +203,10 @@ impl Engine {
         })?;
         manifest.compact_size = compact_size;
         let old = std::mem::replace(&mut manifest.number, number);
-        if old != number && old != 0 && !keep_old {
-            // The new MANIFEST is current; a failure leaves a file for the next open.
+        if old != number && old != 0 {
+            // The new MANIFEST is current.
             let path = self.path(filenames::manifest_file_name(old));
-            let _ = self.c.env.fs.delete(&path);
+            self.c.purge.delete_other(path);
         }
         manifest.first_size = writer.len();
         manifest.writer = Some(writer);

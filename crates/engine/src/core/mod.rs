@@ -65,6 +65,7 @@ pub(crate) use notes::{MARK, MARK_AT, ManifestExtent, Note, NotePlace, Opening, 
 pub(crate) use purge::PurgeQueue;
 pub(crate) use recheck::Recheck;
 pub(crate) use request::{Payload, Request};
+pub use resources::DefaultCache;
 pub(crate) use resources::Resources;
 pub(crate) use schedule::panicked;
 pub(crate) use seqno_times::{RESERVED, SeqnoTimes};

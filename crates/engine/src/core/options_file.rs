@@ -29,7 +29,7 @@ impl Engine {
         fs.rename(&temp, &self.path(filenames::options_file_name(number)))?;
         fs.sync_dir(&self.c.dir)?;
         self.write_sidecar(&filenames::options_file_name(number))?;
-        self.remove_old_options();
+        self.delete_old_options();
         Ok(())
     }
 
@@ -56,8 +56,18 @@ impl Engine {
         new.store(env, dir)
     }
 
-    /// Keeps the two newest OPTIONS files, as RocksDB. What cannot be deleted goes with the next one.
-    fn remove_old_options(&self) {
+    /// Deletes OPTIONS files that were kept while deletions were disabled.
+    pub(crate) fn remove_old_options(&self) {
+        let _turn = self.options_file.lock();
+        self.delete_old_options();
+    }
+
+    /// Keeps the two newest OPTIONS files, as RocksDB. What cannot be deleted goes with the next one. Requires: the
+    /// turn of OPTIONS files.
+    fn delete_old_options(&self) {
+        if self.c.purge.is_disabled() {
+            return;
+        }
         let fs = &self.c.env.fs;
         let names = fs.list(&self.c.dir).unwrap_or_default();
         let numbers = names.iter().filter_map(|n| match parse_file_name(n) {

@@ -30,6 +30,8 @@ pub(crate) struct PurgeQueue {
     io: Arc<TableIo>,
     sst_files: Option<Arc<SstFileManager>>,
     queue: Mutex<Vec<Obsolete>>,
+    /// Files that are neither tables nor blob files, kept because deletions were disabled.
+    others: Mutex<Vec<PathBuf>>,
     /// Whether `queue` holds something; changed under its lock.
     has_queued: AtomicBool,
     /// Where blob files may be open.
@@ -45,6 +47,7 @@ impl PurgeQueue {
             io,
             sst_files,
             queue: Mutex::new(rank::LEAF, Vec::new()),
+            others: Mutex::new(rank::LEAF, Vec::new()),
             has_queued: AtomicBool::new(false),
             readers: Mutex::new(rank::LEAF, Vec::new()),
             disabled: AtomicUsize::new(0),
@@ -79,6 +82,27 @@ impl PurgeQueue {
     /// Whether files are kept.
     pub(crate) fn is_disabled(&self) -> bool {
         self.disabled.load(Ordering::Acquire) > 0
+    }
+
+    /// Deletes a file that is neither a table nor a blob file now, or when deletions are enabled again. One that
+    /// cannot be deleted is found at the next open.
+    pub(crate) fn delete_other(&self, path: PathBuf) {
+        if self.is_disabled() {
+            self.others.lock().push(path);
+        } else {
+            let _ = self.io.fs().delete(&path);
+        }
+    }
+
+    /// Deletes what [`Self::delete_other`] kept, unless deletions are disabled.
+    pub(crate) fn run_others(&self) {
+        let others = match self.is_disabled() {
+            true => return,
+            false => std::mem::take(&mut *self.others.lock()),
+        };
+        for path in others {
+            let _ = self.io.fs().delete(&path);
+        }
     }
 
     /// As [`Self::run`]; takes no lock if nothing is queued.

@@ -5,9 +5,13 @@ use crate::options::DbOptions;
 use crate::version::{DbPath, FileMeta, TableIo, TableIoOptions};
 use spanlith_base::stats::Statistics;
 use spanlith_base::{Result, WriteBufferManager};
+use spanlith_cache::Policy;
 use spanlith_env::{Env, RateLimiter, RateLimiterOptions, SstFileManager};
 use spanlith_table::BlockCache;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+
+/// Bytes of a block cache that nobody gave: RocksDB's default.
+const DEFAULT_CACHE_BYTES: usize = 32 << 20;
 
 /// Attached to a database when it is opened.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +27,30 @@ pub(crate) struct Resources {
     /// `db_paths`: directories of the tables of families without own ones; empty means the database
     /// directory.
     pub paths: Vec<DbPath>,
+    /// The block cache of families without own ones.
+    pub default_cache: DefaultCache,
+}
+
+/// A block cache of the default size (32 MiB), made when the first family needs it. Copies share it: RocksDB has one
+/// for each table factory, which options and their copies share.
+#[derive(Clone, Default)]
+pub struct DefaultCache(Arc<OnceLock<BlockCache>>);
+
+impl DefaultCache {
+    pub(crate) fn get(&self) -> BlockCache {
+        let cache = self
+            .0
+            .get_or_init(|| BlockCache::new(DEFAULT_CACHE_BYTES, Policy::Clock));
+        cache.clone()
+    }
+}
+
+impl std::fmt::Debug for DefaultCache {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("DefaultCache")
+            .field(&self.0.get().is_some())
+            .finish()
+    }
 }
 
 impl Resources {

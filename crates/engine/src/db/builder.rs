@@ -9,6 +9,7 @@ use crate::listener::{EventListener, Listeners};
 use crate::merge::MergeOperator;
 use crate::options::{
     BlockBasedTableOptions, CfOptions, DbOptions, EvidenceOptions, OptionsFile, sanitize_db,
+    sanitize_wal_dir,
 };
 use crate::recovery::{self, OpenRequest, WalFilter};
 use crate::version::{DbPath, PATHS_MAX, filenames};
@@ -326,11 +327,13 @@ impl OpenBuilder {
         self.check()?;
         sanitize_db(&mut self.options);
         self.resources.complete(&env, &mut self.options);
-        let db_paths = &self.resources.paths;
+        let first_path = self.resources.paths.first().map(|p| p.dir.as_path());
+        sanitize_wal_dir(&mut self.options, &self.dir, first_path);
+        let resources = &self.resources;
         let has_times = self.families.iter().any(|f| f.ttl.is_some());
         let clock = has_times.then_some(&env.clock);
         let families = self.families.into_iter();
-        let families = families.map(|f| f.into_request(db_paths, clock));
+        let families = families.map(|f| f.into_request(resources, clock));
         let families = families.collect();
         Ok(OpenRequest {
             dir: self.dir,
@@ -385,6 +388,11 @@ fn check_files(o: &DbOptions, resources: &Resources) -> Result<()> {
     if resources.paths.len() > PATHS_MAX {
         let text = "More than four DB paths are not supported yet. ";
         return Err(Error::not_supported(text));
+    }
+    if o.open_files_async && !o.skip_stats_update_on_db_open {
+        return Err(Error::invalid_argument(
+            "open_files_async requires skip_stats_update_on_db_open = true.",
+        ));
     }
     let what = if o.allow_mmap_reads && o.use_direct_reads {
         "If memory mapped reads (allow_mmap_reads) are enabled then direct I/O reads \

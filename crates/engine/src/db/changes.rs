@@ -16,7 +16,7 @@ use spanlith_wal::{BATCH_HEADER_SIZE, LogReader, ReadEvent};
 use std::sync::Arc;
 
 /// RocksDB's words for a part of the logs that is gone.
-const GAP: &str = "Gap in sequence number. Could not seek to required sequence number";
+const GAP: &str = "Gap in sequence numbers";
 
 /// One batch as it was logged. Batches that were written at the same time may be one.
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ pub struct Change {
 
 /// Walks the changes of a database in the order of their sequence numbers; see [`Db::changes`].
 ///
-/// After `None`, changes that were written since then follow. `TryAgain` says once that changes are
+/// After `None`, changes that were written since then follow. `NotFound` says once that changes are
 /// missing: they were removed, or written without log; what comes next follows behind the gap. Every
 /// other error repeats.
 pub struct Changes {
@@ -162,7 +162,7 @@ impl Changes {
             match self.look(visible)? {
                 Found::Change(change) if change.sequence > self.next.max(1) => {
                     self.held = Some(change);
-                    return Err(Error::new(ErrorKind::TryAgain, GAP));
+                    return Err(Error::new(ErrorKind::NotFound, GAP));
                 }
                 Found::Change(change) => return Ok(Some(self.pass(change))),
                 Found::Unpublished => return Ok(None),

@@ -1,6 +1,6 @@
 //! Options and components of one column family, checked before anything is touched.
 
-use crate::core::{Engine, FamilyRequest};
+use crate::core::{DefaultCache, Engine, FamilyRequest, Resources};
 use crate::filter::{CompactionFilter, CompactionFilterFactory, FilterSource, filter_by_name};
 use crate::merge::{MergeOperator, operator_by_name};
 use crate::options::{
@@ -20,9 +20,6 @@ use std::time::Duration;
 /// Most levels; RocksDB has no bound, and takes memory for each.
 const LEVELS_MAX: i32 = 63;
 
-/// Capacity of the block cache that a family gets when none is given: RocksDB's 32 MiB.
-const DEFAULT_CACHE_BYTES: usize = 32 << 20;
-
 /// How a column family is opened or created. Settings are plain data; components are attached here
 /// and persisted by name only.
 #[derive(Clone)]
@@ -37,6 +34,7 @@ pub struct FamilyOptions {
     filters: FilterSource,
     collectors: Collectors,
     block_cache: Option<BlockCache>,
+    default_cache: Option<DefaultCache>,
     cache_usage: CacheUsageOptions,
     paths: Vec<DbPath>,
     /// How old its values may become, if the database is one whose values have times.
@@ -88,6 +86,7 @@ impl FamilyOptions {
             filters: FilterSource::default(),
             collectors: Collectors::default(),
             block_cache: None,
+            default_cache: None,
             cache_usage: CacheUsageOptions::default(),
             paths: Vec::new(),
             ttl: None,
@@ -154,6 +153,12 @@ impl FamilyOptions {
     /// Cache for blocks; may be shared by families and databases.
     pub fn block_cache(mut self, cache: BlockCache) -> Self {
         self.block_cache = Some(cache);
+        self
+    }
+
+    /// The block cache that is used if no other is given; without this call the families of a database share one.
+    pub fn default_cache(mut self, cache: DefaultCache) -> Self {
+        self.default_cache = Some(cache);
         self
     }
 
@@ -274,11 +279,11 @@ impl FamilyOptions {
     /// The family as the engine takes it; its values get times if there is a `clock` for them.
     pub(super) fn into_request(
         mut self,
-        db_paths: &[DbPath],
+        resources: &Resources,
         clock: Option<&Arc<dyn Clock>>,
     ) -> FamilyRequest {
         if self.paths.is_empty() {
-            self.paths = db_paths.to_vec();
+            self.paths = resources.paths.clone();
         }
         if self.paths.len() > 1 {
             self.options.level_compaction_dynamic_level_bytes = false;
@@ -316,9 +321,11 @@ impl FamilyOptions {
         let block_cache = if self.table.no_block_cache {
             None
         } else {
-            Some(self.block_cache.unwrap_or_else(|| {
-                BlockCache::new(DEFAULT_CACHE_BYTES, spanlith_cache::Policy::Clock)
-            }))
+            let shared = self
+                .default_cache
+                .as_ref()
+                .unwrap_or(&resources.default_cache);
+            Some(self.block_cache.unwrap_or_else(|| shared.get()))
         };
         FamilyRequest {
             name: self.name,
@@ -368,6 +375,6 @@ impl FamilyOptions {
                 "a time to live in a database that was opened without",
             ));
         }
-        Ok(self.into_request(&engine.c.resources.paths, times.map(|t| &t.clock)))
+        Ok(self.into_request(&engine.c.resources, times.map(|t| &t.clock)))
     }
 }

@@ -12,6 +12,7 @@ use spanlith_base::{Comparator, Error, ErrorKind, Pinned, Result, SequenceNumber
 use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::ops::Deref;
 use std::path::Path;
 use std::sync::{Arc, Weak};
 
@@ -84,8 +85,8 @@ impl Db {
 
     fn handle(&self, family: &Arc<Family>) -> Cf {
         Cf {
-            db: self.clone(),
             family: family.clone(),
+            db: PurgingDb(self.clone()),
         }
     }
 
@@ -308,8 +309,28 @@ impl Db {
 /// its writes fail.
 #[derive(Clone)]
 pub struct Cf {
-    pub(super) db: Db,
     pub(super) family: Arc<Family>,
+    /// Behind `family`, so that it is dropped after it.
+    pub(super) db: PurgingDb,
+}
+
+/// The database of a family's handle. Deletes what nothing refers to any more when it goes: the handle may have
+/// been the last of a family that was dropped.
+#[derive(Clone)]
+pub(super) struct PurgingDb(Db);
+
+impl Deref for PurgingDb {
+    type Target = Db;
+    #[inline]
+    fn deref(&self) -> &Db {
+        &self.0
+    }
+}
+
+impl Drop for PurgingDb {
+    fn drop(&mut self) {
+        self.0.engine().c.purge.run_queued();
+    }
 }
 
 impl fmt::Debug for Cf {

@@ -5,6 +5,7 @@ mod changes;
 mod close;
 mod cursor;
 mod cursor_moves;
+mod destroy;
 mod family_options;
 mod files;
 mod handle;

@@ -136,6 +136,7 @@ impl Engine {
         }
         family.cache.extractor.set(settings.extractor_id);
         settings.levels.has_compaction_filter = now.levels.has_compaction_filter;
+        settings.levels.path_count = now.levels.path_count;
         if let Some(at) = leader.slot(family.id) {
             // Looked at after the next write to the family; that of the default family before every write.
             leader.slots[at].limit = limit;

@@ -195,7 +195,11 @@ impl CfOptions {
                 // Without an id, the present factory is meant.
                 "table_factory" if name == whole && value.trim_start().starts_with('{') => {
                     match objects::id(value) {
-                        Some(_) => value.to_string(),
+                        // A new factory: what is not said has its default.
+                        Some(_) => {
+                            table = BlockBasedTableOptions::default();
+                            value.to_string()
+                        }
                         None => format!(
                             "{{id={};{}",
                             cf.table_factory,

@@ -50,7 +50,7 @@ pub use nested::{
 };
 pub use objects::{FilterPolicyChoice, MergeOperatorChoice, collectors_of, partition_prefix};
 pub(crate) use objects::{file_checksum_factory, id as object_id};
-pub use sanitize::{sanitize_cf, sanitize_db};
+pub use sanitize::{sanitize_cf, sanitize_db, sanitize_wal_dir};
 pub use sidecar::Sidecar;
 pub(crate) use stats_family::STATS_FAMILY;
 pub use table::{OptionRow, OptionTable};

@@ -8,6 +8,7 @@
 use super::cf::DEFAULT_SECONDS;
 use super::objects::is_null;
 use super::{CfOptions, CompactionStyle, DbOptions, WalRecoveryMode};
+use std::path::Path;
 
 const THIRTY_DAYS: u64 = 30 * 24 * 60 * 60;
 
@@ -46,6 +47,28 @@ pub fn sanitize_db(db: &mut DbOptions) -> Vec<String> {
         db.keep_log_file_num = 1;
     }
     notes
+}
+
+/// Leaves out a `wal_dir` that is the directory of the database, so that its OPTIONS lead to the logs after it was
+/// moved; else cuts a slash at its end. `first_path` is the first directory of tables, if one is given. As in
+/// RocksDB, texts are compared.
+pub fn sanitize_wal_dir(db: &mut DbOptions, dir: &Path, first_path: Option<&Path>) {
+    let normal = |text: &str| {
+        let mut out = String::new();
+        for c in text.chars().chain(['/']) {
+            if c != '/' || !out.ends_with('/') {
+                out.push(c);
+            }
+        }
+        out
+    };
+    let of = |path: &Path| normal(&path.to_string_lossy());
+    let is_own = normal(&db.wal_dir) == of(dir) && first_path.is_none_or(|p| of(p) == of(dir));
+    if db.wal_dir.is_empty() || is_own {
+        db.wal_dir.clear();
+    } else if db.wal_dir.len() > 1 && db.wal_dir.ends_with('/') {
+        db.wal_dir.pop();
+    }
 }
 
 /// Fills in derived values of `cf`; returns what was corrected.

@@ -16,7 +16,7 @@ pub enum ReadTier {
     /// What survives a crash of the process: memtables are left out while they may hold writes that
     /// were not logged. Iterators do not support it.
     Persisted,
-    /// Memtables only.
+    /// Memtables only, of iterators; lookups ask tables, too. As in RocksDB.
     Memtables,
 }
 

@@ -84,7 +84,29 @@ impl Engine {
         Ok(())
     }
 
-    /// The places a read of that tier may ask.
+    /// The places an iterator of that tier may ask: in RocksDB, only iterators know memtables as a tier.
+    fn in_iterator_tier(
+        &self,
+        family: &Family,
+        some: Arc<SuperVersion>,
+        tier: ReadTier,
+    ) -> Arc<SuperVersion> {
+        match tier {
+            ReadTier::Memtables => Arc::new(SuperVersion {
+                mem: some.mem.clone(),
+                imm: some.imm.clone(),
+                version: Arc::new(Version::empty(
+                    family.comparator.clone(),
+                    some.version.levels.len(),
+                )),
+                settings: some.settings.clone(),
+                history_low: some.history_low.clone(),
+            }),
+            _ => self.in_tier(family, some, tier),
+        }
+    }
+
+    /// The places a lookup of that tier may ask.
     pub(super) fn in_tier(
         &self,
         family: &Family,
@@ -102,16 +124,6 @@ impl Engine {
                     history_low: some.history_low.clone(),
                 })
             }
-            ReadTier::Memtables => Arc::new(SuperVersion {
-                mem: some.mem.clone(),
-                imm: some.imm.clone(),
-                version: Arc::new(Version::empty(
-                    family.comparator.clone(),
-                    some.version.levels.len(),
-                )),
-                settings: some.settings.clone(),
-                history_low: some.history_low.clone(),
-            }),
             _ => superversion,
         }
     }
@@ -525,7 +537,7 @@ impl Engine {
             superversion.check_history(&family.comparator, timestamp)?;
         }
         if options.read_tier != ReadTier::All {
-            superversion = self.in_tier(family, superversion, options.read_tier);
+            superversion = self.in_iterator_tier(family, superversion, options.read_tier);
         }
         params.extractor = Some(superversion.settings.extractor_id);
         let snapshot = self.read_sequence(options);

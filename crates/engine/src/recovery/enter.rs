@@ -52,7 +52,14 @@ pub(super) fn enter(request: &OpenRequest) -> Result<Entered> {
     let log = match &request.logger {
         Some(logger) => InfoLog::to_logger(env, logger.clone(), request.options.info_log_level),
         None if request.no_info_log => InfoLog::none(),
-        None => InfoLog::open(env, dir, &request.options).unwrap_or_else(|_| InfoLog::none()),
+        None => {
+            let log = InfoLog::open(env, dir, &request.options);
+            match (log, request.options.db_log_dir.as_str()) {
+                // A directory that was asked for must be there.
+                (Err(e), asked) if !asked.is_empty() => return Err(e),
+                (log, _) => log.unwrap_or_else(|_| InfoLog::none()),
+            }
+        }
     };
     create_table_dirs(request)?;
     Ok(Entered {

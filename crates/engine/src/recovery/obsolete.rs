@@ -27,6 +27,7 @@ use crate::blob::{BlobFileReader, BlobHeader, ExpectedFamily, HEADER_LEN};
 use crate::core::Engine;
 use crate::options::OrphanFiles;
 use crate::options::sidecar::SIDECAR_TEMP;
+use crate::version::filenames::TRASH_SUFFIX;
 use crate::version::{FileKind, parse_file_name};
 use spanlith_base::{Comparator, Error, ErrorKind, Result, keys};
 use spanlith_table::{ReadParams, ReaderOptions, TableReader};
@@ -146,6 +147,7 @@ pub(super) fn remove_obsolete(engine: &Engine, explanation: &Explanation) -> Res
     for (path, name) in &files {
         let is_own = path.parent() == Some(&engine.c.dir);
         let delete = match parse_file_name(name) {
+            None if is_trash(engine, name) => true,
             // A crash kept it from becoming the sidecar file.
             None if is_own => name == SIDECAR_TEMP,
             Some(kind) if !is_own && !matches!(kind, FileKind::Table(_) | FileKind::Blob(_)) => {
@@ -193,6 +195,10 @@ pub(super) fn remove_obsolete(engine: &Engine, explanation: &Explanation) -> Res
     let mut is_away = false;
     for name in &logs {
         let Some(FileKind::Log(n)) = parse_file_name(name) else {
+            if engine.c.wal_dir != engine.c.dir && is_trash(engine, name) {
+                // As above.
+                let _ = fs.delete(&engine.c.wal_dir.join(name));
+            }
             continue;
         };
         if n < log_number {
@@ -224,6 +230,19 @@ pub(super) fn remove_obsolete(engine: &Engine, explanation: &Explanation) -> Res
     }
     engine.expire_lost(&lost);
     Ok(())
+}
+
+/// Whether a file was on its way to be deleted at a rate when its process ended, and no manager of table files
+/// goes on with that.
+fn is_trash(engine: &Engine, name: &str) -> bool {
+    let was = name.strip_suffix(TRASH_SUFFIX);
+    let is_ours = |kind| {
+        matches!(
+            kind,
+            FileKind::Table(_) | FileKind::Blob(_) | FileKind::Log(_)
+        )
+    };
+    engine.c.resources.sst_files.is_none() && was.and_then(parse_file_name).is_some_and(is_ours)
 }
 
 /// Directories of tables other than the database directory.

@@ -8,7 +8,7 @@ use spanlith_base::sync::{Condvar, Mutex};
 use spanlith_base::{Error, Result};
 use spanlith_env::JobClass;
 use spanlith_table::ReadActivity;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -157,13 +157,18 @@ pub(super) fn open_tables_later(engine: &Arc<Engine>) {
 
 /// Directories of tables other than the database directory, each once.
 fn table_dirs(request: &OpenRequest) -> Vec<PathBuf> {
+    // Those of the database, too: a family to come may have none of its own.
+    let of_database = request.resources.paths.iter().map(|p| p.dir.clone());
     let mut dirs: Vec<PathBuf> = Vec::new();
-    for family in &request.families {
-        for dir in family_paths(&request.dir, family).dirs() {
-            if dir != request.dir && !dirs.iter().any(|d| d == dir) {
-                dirs.push(dir.to_path_buf());
-            }
+    let mut add = |dir: PathBuf| {
+        if dir != request.dir && !dirs.contains(&dir) {
+            dirs.push(dir);
         }
+    };
+    of_database.for_each(&mut add);
+    for family in &request.families {
+        let paths = family_paths(&request.dir, family);
+        paths.dirs().map(Path::to_path_buf).for_each(&mut add);
     }
     dirs
 }

@@ -58,7 +58,7 @@ pub struct LevelOptions {
     pub compression_per_level: Vec<Compression>,
     /// Codec of the deepest level, if it differs.
     pub bottommost_compression: Option<Compression>,
-    /// Number of paths the family's tables are spread over.
+    /// Number of paths of the database, whatever the family has: as RocksDB counts them.
     pub path_count: usize,
     /// How much each path should hold, in bytes; empty with one path.
     pub path_targets: Vec<u64>,

@@ -143,7 +143,13 @@ fn room_that_is_reserved_is_given_up_when_the_disk_is_full_and_taken_again() {
     db.close().unwrap();
     drop(world.builder(evidence).open().unwrap());
     assert!(world.size("SPANLITH.reserve").is_some() && world.size("SPANLITH").is_some());
-    Db::destroy_in("/db", &world.env).unwrap();
+    Db::destroy_with(
+        "/db",
+        &world.env,
+        &spanlith::options::DbOptions::default(),
+        &[],
+    )
+    .unwrap();
     assert!(world.env.fs.entry(Path::new("/db")).unwrap().is_none());
 }
 

@@ -30,6 +30,7 @@ mod manifest;
 mod manifest_variants;
 mod multi_get;
 mod order;
+mod places;
 mod prefixes;
 mod priorities;
 mod promises;

@@ -1,7 +1,7 @@
 //! Properties against known contents.
 
 use spanlith::options::{BlockBasedTableOptions, CfOptions, CompressionType, IndexType};
-use spanlith::{Db, FamilyOptions, ReadOptions};
+use spanlith::{Db, DefaultCache, FamilyOptions, ReadOptions};
 use spanlith_env::{Env, MemFs};
 use std::path::Path;
 use std::sync::Arc;
@@ -215,6 +215,13 @@ fn sums_over_families_count_what_they_share_once() {
     let sum = |name: &str| db.aggregated_int_property(&format!("rocksdb.{name}"));
     assert_eq!(sum("num-entries-active-mem-table"), Some(11));
     assert_eq!(sum("is-file-deletions-enabled"), Some(1));
+    assert_eq!(
+        sum("block-cache-capacity"),
+        Some(32 << 20),
+        "they share one"
+    );
+    let own = FamilyOptions::new("own").default_cache(DefaultCache::default());
+    db.create_cf(own).unwrap();
     assert_eq!(sum("block-cache-capacity"), Some(64 << 20));
     assert_eq!(sum("nosuch"), None);
     assert_eq!(sum("levelstats"), None);

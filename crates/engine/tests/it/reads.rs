@@ -487,7 +487,11 @@ fn operands_existence_and_tiers_are_answered() {
     assert_eq!(cf.key_may_exist("none", &o), None);
     assert!(cf.key_may_exist("k", &o).is_some());
     let memtables = o.clone().read_tier(ReadTier::Memtables);
-    assert_eq!(&*cf.get_opt("k", &memtables).unwrap().unwrap(), b"two");
+    // A tier of iterators only.
+    assert_eq!(
+        &*cf.get_opt("k", &memtables).unwrap().unwrap(),
+        b"base,one,two"
+    );
     let persisted = o.clone().read_tier(ReadTier::Persisted);
     assert_eq!(
         &*cf.get_opt("k", &persisted).unwrap().unwrap(),

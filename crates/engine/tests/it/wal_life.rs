@@ -244,7 +244,7 @@ fn a_part_of_the_changes_that_is_gone_is_told_once() {
     db.default_cf().put("c", "3").unwrap();
     let mut changes = db.changes(1).unwrap();
     let gap = changes.next().unwrap().unwrap_err();
-    assert_eq!(gap.kind(), ErrorKind::TryAgain);
+    assert_eq!(gap.kind(), ErrorKind::NotFound);
     assert!(gap.to_string().contains("Gap in sequence number"), "{gap}");
     assert_eq!(changes.next().unwrap().unwrap().sequence, 3);
     let no_log = WriteOptions::default().disable_wal(true);
@@ -252,7 +252,7 @@ fn a_part_of_the_changes_that_is_gone_is_told_once() {
     assert!(changes.next().is_none());
     db.default_cf().put("e", "5").unwrap();
     let gap = changes.next().unwrap().unwrap_err();
-    assert_eq!(gap.kind(), ErrorKind::TryAgain);
+    assert_eq!(gap.kind(), ErrorKind::NotFound);
     assert_eq!(changes.next().unwrap().unwrap().sequence, 5);
     assert!(changes.next().is_none());
 }

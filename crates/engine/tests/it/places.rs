@@ -1,0 +1,259 @@
+//! Where files lie and how long, as measured on RocksDB 11.8.1: directories that are made, kept files, trash, a database
+//! that is moved.
+
+use spanlith::options::{CfOptions, DbOptions};
+use spanlith::{Db, DbPath, FamilyOptions, OpenBuilder, ReadOptions, ReadTier};
+use spanlith_testkit::TempDir;
+use std::path::Path;
+
+fn builder(dir: &Path, change: impl FnOnce(&mut DbOptions)) -> OpenBuilder {
+    let mut options = DbOptions::default();
+    options.create_if_missing = true;
+    change(&mut options);
+    Db::builder(dir).options(options).no_info_log()
+}
+
+/// Names in a directory that contain a text, in order.
+fn names(dir: &Path, part: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(dir).unwrap();
+    let names = entries.map(|e| e.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.filter(|n| n.contains(part)).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_family_that_is_made_brings_its_directories_with_it() {
+    let temp = TempDir::new("places");
+    let at = |name: &str| temp.join(name);
+    let db = builder(&at("db"), |_| {})
+        .db_paths(vec![DbPath::new(at("of-all"), 0)])
+        .family(FamilyOptions::new("default").paths(vec![DbPath::new(at("own"), 0)]))
+        .open()
+        .unwrap();
+    assert!(at("of-all").exists(), "the next family may need it");
+    let other = FamilyOptions::new("other");
+    let own = vec![DbPath::new(at("a"), 1 << 10), DbPath::new(at("b"), 0)];
+    for (family, dir) in [
+        (other, "of-all"),
+        (FamilyOptions::new("third").paths(own), "a"),
+    ] {
+        let cf = db.create_cf(family).unwrap();
+        cf.put("k", "v").unwrap();
+        cf.flush(true).unwrap();
+        assert_eq!(names(&at(dir), ".sst").len(), 1, "{dir}");
+    }
+    assert!(at("b").exists());
+    db.close().unwrap();
+}
+
+#[test]
+fn a_database_that_was_moved_opens_by_its_own_options() {
+    let temp = TempDir::new("moved");
+    let (old, new) = (temp.join("old"), temp.join("new"));
+    let text = |path: &Path| path.display().to_string();
+    for spelled in [
+        text(&old),
+        text(&old) + "/",
+        text(&old).replace("/old", "//old/"),
+    ] {
+        let db = builder(&old, |o| o.wal_dir = spelled.clone())
+            .open()
+            .unwrap();
+        db.default_cf().put("k", "v").unwrap();
+        assert_eq!(db.options().db.wal_dir, "", "{spelled}");
+        let stored = db.options().db;
+        db.close().unwrap();
+        std::fs::rename(&old, &new).unwrap();
+        let db = Db::builder(&new).options(stored).open().unwrap();
+        assert_eq!(
+            db.default_cf().get("k").unwrap().as_deref(),
+            Some(&b"v"[..])
+        );
+        db.close().unwrap();
+        std::fs::remove_dir_all(&new).unwrap();
+    }
+    // Another directory keeps its text, but for a slash.
+    let logs = text(&temp.join("logs"));
+    let db = builder(&old, |o| o.wal_dir = logs.clone() + "/")
+        .open()
+        .unwrap();
+    assert_eq!(db.options().db.wal_dir, logs);
+    db.close().unwrap();
+}
+
+#[test]
+fn deletions_that_are_off_keep_manifests_and_options_until_they_are_on_again() {
+    let temp = TempDir::new("kept");
+    let db = builder(temp.path(), |o| {
+        (o.max_manifest_file_size, o.max_manifest_space_amp_pct) = (1, 0)
+    })
+    .open()
+    .unwrap();
+    let cf = db.default_cf();
+    db.disable_file_deletions();
+    db.disable_file_deletions();
+    for n in 0..3 {
+        cf.put("k", "v").unwrap();
+        cf.flush(true).unwrap();
+        let size = format!("{}", (n + 1) << 20);
+        cf.set_options(&[("write_buffer_size", size.as_str())])
+            .unwrap();
+    }
+    let counts = || ["MANIFEST-", "OPTIONS-"].map(|part| names(temp.path(), part).len());
+    let [manifests, options] = counts();
+    assert!(
+        manifests >= 4 && options >= 4,
+        "{:?}",
+        names(temp.path(), "")
+    );
+    db.enable_file_deletions();
+    assert_eq!(counts(), [manifests, options], "off as often as on");
+    db.enable_file_deletions();
+    assert_eq!(counts(), [1, 2]);
+    db.close().unwrap();
+}
+
+#[test]
+fn trash_of_an_earlier_process_goes_when_the_database_is_opened() {
+    let temp = TempDir::new("trash");
+    let at = |name: &str| temp.join(name);
+    let open = || {
+        builder(&at("db"), |o| o.wal_dir = at("logs").display().to_string())
+            .family(FamilyOptions::new("default").paths(vec![DbPath::new(at("own"), 0)]))
+            .open()
+            .unwrap()
+    };
+    open().close().unwrap();
+    let trash = [
+        "db/000100.sst.trash",
+        "own/000101.sst.trash",
+        "own/000102.blob.trash",
+        "logs/000103.log.trash",
+    ];
+    let foreign = ["db/notes.trash", "own/000104.log.trashy", "logs/000105.sst"];
+    for name in trash.iter().chain(&foreign) {
+        std::fs::write(at(name), "x").unwrap();
+    }
+    open().close().unwrap();
+    assert_eq!(trash.map(|name| at(name).exists()), [false; 4]);
+    assert_eq!(foreign.map(|name| at(name).exists()), [true; 3]);
+}
+
+#[test]
+fn tables_of_a_dropped_family_go_with_its_last_handle() {
+    let temp = TempDir::new("dropped");
+    let db = builder(temp.path(), |_| {}).open().unwrap();
+    let cf = db.create_cf(FamilyOptions::new("short-lived")).unwrap();
+    for _ in 0..2 {
+        cf.put("k", "v").unwrap();
+        cf.flush(true).unwrap();
+    }
+    let again = cf.clone();
+    db.drop_cf(&cf).unwrap();
+    drop(cf);
+    assert_eq!(names(temp.path(), ".sst").len(), 2, "a handle still reads");
+    assert_eq!(again.get("k").unwrap().as_deref(), Some(&b"v"[..]));
+    drop(again);
+    assert_eq!(names(temp.path(), ".sst"), [] as [String; 0]);
+    db.close().unwrap();
+}
+
+#[test]
+fn a_directory_for_the_info_log_that_cannot_be_made_fails_the_open() {
+    let temp = TempDir::new("log-dir");
+    std::fs::write(temp.join("file"), "x").unwrap();
+    let mut options = DbOptions::default();
+    options.create_if_missing = true;
+    options.db_log_dir = temp.join("file/sub").display().to_string();
+    let e = Db::builder(temp.join("db"))
+        .options(options)
+        .open()
+        .unwrap_err();
+    assert!(e.to_string().starts_with("IO error: "), "{e}");
+}
+
+#[test]
+fn tables_are_opened_later_only_without_statistics_at_open() {
+    let temp = TempDir::new("later");
+    let open = |skip| {
+        let builder = builder(&temp.join("db"), |o| {
+            (o.open_files_async, o.skip_stats_update_on_db_open) = (true, skip);
+        });
+        builder.open().map(drop)
+    };
+    let text = "Invalid argument: open_files_async requires skip_stats_update_on_db_open = true.";
+    assert_eq!(open(false).unwrap_err().to_string(), text);
+    open(true).unwrap();
+}
+
+/// RocksDB has one default cache for a table factory, not for a family.
+#[test]
+fn families_without_a_cache_of_their_own_share_one() {
+    let temp = TempDir::new("shared-cache");
+    let open = |name| {
+        let builder = builder(&temp.join(name), |o| {
+            o.create_missing_column_families = true
+        });
+        builder.family(FamilyOptions::new("other")).open().unwrap()
+    };
+    let (db, elsewhere) = (open("one"), open("two"));
+    let late = db.create_cf(FamilyOptions::new("late")).unwrap();
+    let cf = db.default_cf();
+    cf.put("k", vec![b'v'; 10_000]).unwrap();
+    cf.flush(true).unwrap();
+    cf.get("k").unwrap();
+    let usage = |cf: &spanlith::Cf| {
+        cf.property("rocksdb.block-cache-usage")
+            .unwrap()
+            .parse::<u64>()
+            .unwrap()
+    };
+    let used = usage(&cf);
+    assert!(used > 10_000, "{used}");
+    assert_eq!(
+        [usage(&db.cf("other").unwrap()), usage(&late)],
+        [used, used]
+    );
+    assert_eq!(usage(&elsewhere.default_cf()), 0);
+}
+
+/// In RocksDB only iterators know memtables as a tier.
+#[test]
+fn lookups_ask_tables_in_the_tier_of_memtables_and_iterators_do_not() {
+    let temp = TempDir::new("tier");
+    let db = builder(temp.path(), |_| {}).open().unwrap();
+    let cf = db.default_cf();
+    cf.put("table", "1").unwrap();
+    cf.flush(true).unwrap();
+    cf.put("memtable", "2").unwrap();
+    let options = ReadOptions::default().read_tier(ReadTier::Memtables);
+    assert_eq!(
+        cf.get_opt("table", &options).unwrap().as_deref(),
+        Some(&b"1"[..])
+    );
+    let keys: Vec<_> = cf
+        .iter_opt(options)
+        .map(|e| e.unwrap().0.into_vec())
+        .collect();
+    assert_eq!(keys, [b"memtable"]);
+}
+
+#[test]
+fn a_table_factory_with_its_id_begins_from_the_defaults() {
+    let temp = TempDir::new("factory");
+    let mut table = spanlith::options::BlockBasedTableOptions::default();
+    table.block_restart_interval = 7;
+    let family = FamilyOptions::new("default")
+        .options(CfOptions::default())
+        .table_options(table);
+    let db = builder(temp.path(), |_| {}).family(family).open().unwrap();
+    let cf = db.default_cf();
+    let interval = || cf.table_options().block_restart_interval;
+    cf.set_options(&[("block_based_table_factory", "{block_size=4000}")])
+        .unwrap();
+    assert_eq!((cf.table_options().block_size, interval()), (4000, 7));
+    cf.set_options(&[("table_factory", "{id=BlockBasedTable;block_size=5000}")])
+        .unwrap();
+    assert_eq!((cf.table_options().block_size, interval()), (5000, 16));
+}
