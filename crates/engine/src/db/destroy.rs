@@ -131,10 +131,12 @@ mod tests {
     fn destroying_deletes_logs_and_tables_in_other_directories() {
         let temp = TempDir::new("destroy-places");
         let at = |name: &str| temp.join(name);
-        let mut options = DbOptions::default();
-        options.create_if_missing = true;
-        options.wal_dir = at("wal").display().to_string();
-        options.wal_ttl_seconds = 1000;
+        let options = DbOptions {
+            create_if_missing: true,
+            wal_dir: at("wal").display().to_string(),
+            wal_ttl_seconds: 1000,
+            ..DbOptions::default()
+        };
         let paths = [
             DbPath::new(at("first"), 1 << 20),
             DbPath::new(at("second"), 0),
