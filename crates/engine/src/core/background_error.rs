@@ -66,9 +66,9 @@ impl Place {
     }
 
     /// Whether a listener may clear the error, so that nothing stops. What a log holds after a failed
-    /// write is not known, so such an error stays.
+    /// write is not known, so such an error stays; a memtable that could not be sealed is as it was.
     pub fn may_be_cleared(self) -> bool {
-        matches!(self, Self::Flush | Self::Compaction)
+        matches!(self, Self::Flush | Self::Compaction | Self::Seal)
     }
 }
 

@@ -601,6 +601,33 @@ fn a_log_that_finds_no_descriptor_fails_one_write_and_stops_nothing() {
     assert_eq!(there.count(), 2999);
 }
 
+/// Clears what it hears of.
+struct Clears;
+
+impl EventListener for Clears {
+    fn on_background_error(&self, _: BackgroundErrorReason, error: &mut Option<spanlith::Error>) {
+        *error = None;
+    }
+}
+
+/// As in RocksDB; an error of a write to a log stays, since nobody knows what the log holds.
+#[test]
+fn a_listener_may_clear_that_a_log_was_not_begun_and_not_that_a_write_failed() {
+    let w = World::new(11);
+    let mut options = DbOptions::default();
+    options.max_bgerror_resume_count = 0;
+    let db = open(&w.env, options, Some(Arc::new(Clears)));
+    fill(&db, 0..10, true);
+    w.fs.add(FaultRule::fail(OpClass::Create, 1, EIO).named(".log"));
+    assert!(db.flush(true).is_err());
+    fill(&db, 10..20, true);
+    db.flush(true).unwrap();
+    assert_has(&db, 0..20, "cleared");
+    w.fs.add(FaultRule::fail(OpClass::Append, 1, EIO).named(".log"));
+    assert!(db.default_cf().put_opt(key(20), "v", &synced()).is_err());
+    assert!(db.default_cf().put_opt(key(21), "v", &synced()).is_err());
+}
+
 #[test]
 fn a_file_system_without_writes_is_fatal_and_the_database_still_closes() {
     let w = World::new(11);
