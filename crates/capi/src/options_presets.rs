@@ -7,14 +7,14 @@ use spanlith_cache::Policy;
 use spanlith_env::JobClass;
 use spanlith_table::BlockCache;
 
-/// Plain blocks in levels above `first`, LZ4 from there on.
-fn compress_from(o: &mut rocksdb_options_t, first: i32) {
+/// Plain blocks in levels above `first`, those of `codec` from there on.
+fn compress_from(o: &mut rocksdb_options_t, first: i32, codec: CompressionType) {
     o.cf.compression_per_level = (0..o.cf.num_levels)
         .map(|level| {
             if level < first {
                 CompressionType::None
             } else {
-                CompressionType::Lz4
+                codec
             }
         })
         .collect();
@@ -46,7 +46,7 @@ c_api! {
         o.cf.target_file_size_base = memtable_memory_budget / 8;
         o.cf.max_bytes_for_level_base = memtable_memory_budget;
         o.cf.compaction_style = CompactionStyle::Level;
-        compress_from(o, 2);
+        compress_from(o, 2, CompressionType::Lz4);
     }
 
     /// Sizes memtables for universal compaction within a memory budget.
@@ -94,10 +94,11 @@ c_api! {
         o.cf.target_file_size_base = 256 << 20;
     }
 
-    /// Plain blocks in levels above `level`.
+    /// Plain blocks in levels above `level`; from there on the codec that the options have by now.
     fn rocksdb_options_set_min_level_to_compress(options: *mut rocksdb_options_t, level: i32) {
         if level >= 0 {
-            compress_from(&mut *options, level);
+            let o = &mut *options;
+            compress_from(o, level, o.cf.compression);
         }
     }
 

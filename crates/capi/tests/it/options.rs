@@ -439,6 +439,27 @@ fn presets_set_rocksdbs_values() {
     }
 }
 
+/// As in RocksDB: the one that is set by then, so that none stays none.
+#[test]
+fn levels_from_the_first_one_to_compress_have_the_codec_of_the_options() {
+    const ZSTD: i32 = 7;
+    for (codec, want) in [(0, "kNoCompression"), (ZSTD, "kZSTD")] {
+        let w = World::new();
+        // SAFETY: The handle lives as long as `w`.
+        unsafe {
+            rocksdb_options_set_num_levels(w.options, 3);
+            rocksdb_options_set_compression(w.options, codec);
+            rocksdb_options_set_min_level_to_compress(w.options, 2);
+            rocksdb_close(w.open().unwrap());
+        }
+        let files = std::fs::read_dir(w.text()).unwrap().map(|f| f.unwrap());
+        let mut options = files.filter(|f| f.file_name().to_string_lossy().starts_with("OPTIONS"));
+        let text = std::fs::read_to_string(options.next().unwrap().path()).unwrap();
+        let line = format!("compression_per_level=kNoCompression:kNoCompression:{want}\n");
+        assert!(text.contains(&line), "{line}");
+    }
+}
+
 unsafe extern "C" fn takes_small_tables(
     state: *mut c_void,
     table: *const rocksdb_table_properties_t,
