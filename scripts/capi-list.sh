@@ -108,6 +108,8 @@ RocksDB 11.8.1's, but for these, most of them where it loses data or stops the d
   some are not at their defaults.
 - A write that could not be applied (a range that ends before it begins, a merge without an operator, a
   batch that does not decode, a family that was dropped) is refused before it is logged, and writes go on.
+- A batch with index that was asked for a range deletion, which it cannot hold, is refused when it is written. RocksDB
+  writes the rest of it, without the deletion, and says so to nobody.
 - Merge records in a log fail an open without their operator instead of dropping everything behind them.
 - A table that the MANIFEST does not name is deleted at open only if its origin is explained.
 - Best-efforts recovery puts aside, into `lost/`, the logs and what else it leaves out.
