@@ -45,11 +45,6 @@ impl rocksdb_size_approximation_options_t {
         if !self.of.files && !self.of.memtables && !self.include_blob_files {
             return Err(Error::invalid_argument("Invalid options"));
         }
-        if self.include_blob_files && !self.of.files {
-            return Err(Error::invalid_argument(
-                "Cannot include blob files without including table files",
-            ));
-        }
         Ok(self.of)
     }
 }
