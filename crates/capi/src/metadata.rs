@@ -36,6 +36,16 @@ pub struct rocksdb_column_family_metadata_options_t {
     end: Option<Vec<u8>>,
 }
 
+impl Default for rocksdb_column_family_metadata_options_t {
+    fn default() -> Self {
+        Self {
+            level: -1,
+            start: None,
+            end: None,
+        }
+    }
+}
+
 impl rocksdb_level_metadata_t {
     fn files(&self) -> &[LiveFile] {
         &self.0.levels[self.1].1
@@ -52,33 +62,83 @@ fn total(files: &[LiveFile]) -> u64 {
     files.iter().map(|f| f.size).sum()
 }
 
-fn look(
+/// The files of a level that overlap the range. As in RocksDB those of level 0 widen it to their own
+/// keys, and the search begins anew until no file is added; they come in the order they are found.
+fn within(
     cf: &Cf,
-    options: Option<&rocksdb_column_family_metadata_options_t>,
-) -> *mut rocksdb_column_family_metadata_t {
-    let wanted = |file: &LiveFile| {
-        let Some(o) = options else { return true };
-        let compare = |a: &[u8], b: &[u8]| cf.comparator().compare(a, b);
-        let starts = o.start.as_ref();
-        let ends = o.end.as_ref();
-        starts.is_none_or(|s| compare(&file.largest, s) != Ordering::Less)
-            && ends.is_none_or(|e| compare(&file.smallest, e) != Ordering::Greater)
-    };
+    options: &rocksdb_column_family_metadata_options_t,
+    level: i32,
+    files: Vec<LiveFile>,
+) -> Vec<LiveFile> {
+    let compare = |a: &[u8], b: &[u8]| cf.comparator().compare(a, b);
+    let (mut start, mut end) = (options.start.clone(), options.end.clone());
+    let (mut found, mut left) = (Vec::new(), files);
+    loop {
+        let known = found.len();
+        let mut outside = Vec::new();
+        for file in left {
+            let is_before = |s: &Vec<u8>| compare(&file.largest, s) == Ordering::Less;
+            let is_behind = |e: &Vec<u8>| compare(&file.smallest, e) == Ordering::Greater;
+            if start.as_ref().is_some_and(is_before) || end.as_ref().is_some_and(is_behind) {
+                outside.push(file);
+                continue;
+            }
+            if level == 0 {
+                if let Some(start) = &mut start
+                    && compare(&file.smallest, start) == Ordering::Less
+                {
+                    start.clone_from(&file.smallest);
+                }
+                if let Some(end) = &mut end
+                    && compare(&file.largest, end) == Ordering::Greater
+                {
+                    end.clone_from(&file.largest);
+                }
+            }
+            found.push(file);
+        }
+        left = outside;
+        if level != 0 || found.len() == known {
+            return found;
+        }
+    }
+}
+
+fn all_levels(cf: &Cf) -> Vec<(i32, Vec<LiveFile>)> {
     let mut levels: Vec<(i32, Vec<LiveFile>)> = (0..cf.num_levels() as i32)
         .map(|n| (n, Vec::new()))
         .collect();
     for file in cf.live_files() {
-        if wanted(&file) {
-            levels[file.level].1.push(file);
-        }
+        levels[file.level].1.push(file);
     }
-    if let Some(level) = options.map(|o| o.level).filter(|l| *l >= 0) {
-        levels.retain(|(n, _)| *n == level);
+    levels
+}
+
+/// All levels, with all tables.
+fn look(cf: &Cf) -> *mut rocksdb_column_family_metadata_t {
+    shown(cf, all_levels(cf))
+}
+
+/// What options ask for; as in RocksDB these are only levels that have something. NULL options are the
+/// defaults.
+fn look_for(
+    cf: &Cf,
+    options: Option<&rocksdb_column_family_metadata_options_t>,
+) -> *mut rocksdb_column_family_metadata_t {
+    let all = rocksdb_column_family_metadata_options_t::default();
+    let options = options.unwrap_or(&all);
+    let mut levels = all_levels(cf);
+    if options.level >= 0 {
+        levels.retain(|(n, _)| *n == options.level);
     }
-    if options.is_some() {
-        // As RocksDB: who asks for some gets levels that have something.
-        levels.retain(|(_, files)| !files.is_empty());
+    for (level, files) in &mut levels {
+        *files = within(cf, options, *level, std::mem::take(files));
     }
+    levels.retain(|(_, files)| !files.is_empty());
+    shown(cf, levels)
+}
+
+fn shown(cf: &Cf, levels: Vec<(i32, Vec<LiveFile>)>) -> *mut rocksdb_column_family_metadata_t {
     let name = cf.name().to_string();
     boxed(rocksdb_column_family_metadata_t(Arc::new(Shown {
         name,
@@ -91,7 +151,7 @@ c_api! {
     fn rocksdb_get_column_family_metadata(
         db: *mut rocksdb_t,
     ) -> *mut rocksdb_column_family_metadata_t {
-        look(&(*db).cf, None)
+        look(&(*db).cf)
     }
 
     /// Levels and tables of the default family, those that options ask for.
@@ -99,7 +159,7 @@ c_api! {
         db: *mut rocksdb_t,
         options: *const rocksdb_column_family_metadata_options_t,
     ) -> *mut rocksdb_column_family_metadata_t {
-        look(&(*db).cf, options.as_ref())
+        look_for(&(*db).cf, options.as_ref())
     }
 
     /// Levels and tables of a family.
@@ -107,7 +167,7 @@ c_api! {
         _db: *mut rocksdb_t,
         column_family: *mut rocksdb_column_family_handle_t,
     ) -> *mut rocksdb_column_family_metadata_t {
-        look(&(*column_family).cf, None)
+        look(&(*column_family).cf)
     }
 
     /// Levels and tables of a family, those that options ask for.
@@ -116,13 +176,13 @@ c_api! {
         column_family: *mut rocksdb_column_family_handle_t,
         options: *const rocksdb_column_family_metadata_options_t,
     ) -> *mut rocksdb_column_family_metadata_t {
-        look(&(*column_family).cf, options.as_ref())
+        look_for(&(*column_family).cf, options.as_ref())
     }
 
     /// All tables.
     fn rocksdb_column_family_metadata_options_create(
     ) -> *mut rocksdb_column_family_metadata_options_t {
-        boxed(rocksdb_column_family_metadata_options_t { level: -1, start: None, end: None })
+        boxed(rocksdb_column_family_metadata_options_t::default())
     }
 
     /// Shows one level only; -1 for all.

@@ -242,6 +242,40 @@ fn live_files_metadata_and_sizes_show_the_tables_of_a_family() {
     }
 }
 
+/// As in RocksDB: tables of level 0 in the range widen it, and levels without tables are left out.
+#[test]
+fn metadata_of_a_range_takes_in_what_overlaps_its_tables_of_level_0() {
+    let w = World::new();
+    // SAFETY: Handles are live until they are destroyed.
+    unsafe {
+        rocksdb_options_set_disable_auto_compactions(w.options, 1);
+        let db = w.open().unwrap();
+        for keys in [[b"a", b"c"], [b"b", b"e"], [b"d", b"g"], [b"x", b"z"]] {
+            for key in keys {
+                w.put(db, key, b"v").unwrap();
+            }
+            w.flush(db).unwrap();
+        }
+        let options = rocksdb_column_family_metadata_options_create();
+        rocksdb_column_family_metadata_options_set_start_key(options, p(b"f"), 1);
+        rocksdb_column_family_metadata_options_set_end_key(options, p(b"g"), 1);
+        // NULL options are the defaults.
+        for (options, want) in [(options.cast_const(), 3), (ptr::null(), 4)] {
+            let meta = rocksdb_get_column_family_metadata_with_options(db, options);
+            assert_eq!(rocksdb_column_family_metadata_get_file_count(meta), want);
+            assert_eq!(rocksdb_column_family_metadata_get_level_count(meta), 1);
+            rocksdb_column_family_metadata_destroy(meta);
+        }
+        // Open on one side, and stays so.
+        rocksdb_column_family_metadata_options_set_end_key(options, ptr::null(), 0);
+        let meta = rocksdb_get_column_family_metadata_with_options(db, options);
+        assert_eq!(rocksdb_column_family_metadata_get_file_count(meta), 4);
+        rocksdb_column_family_metadata_destroy(meta);
+        rocksdb_column_family_metadata_options_destroy(options);
+        rocksdb_close(db);
+    }
+}
+
 /// As in RocksDB: both handles work, and the options listed first count.
 #[test]
 fn a_family_may_be_listed_twice() {
