@@ -153,8 +153,12 @@ fn timestamps_stand_behind_keys_and_are_overwritten_in_place() {
         (
             &b"short"[..],
             &(|_| Some(8usize)) as &dyn Fn(u32) -> Option<usize>,
-            "Invalid argument: cf timestamp size mismatch",
+            "Invalid argument: timestamp size mismatch",
         ),
+        // Whatever the families are, or that one is not known.
+        (b"", &|_| Some(8), "Invalid argument: Timestamp is empty"),
+        (b"", &|_| Some(0), "Invalid argument: Timestamp is empty"),
+        (b"", &|_| None, "Invalid argument: Timestamp is empty"),
         (b"TTTTTTTT", &|_| None, "NotFound: "),
         (
             b"TTTTTTTTTTTTTTTT",

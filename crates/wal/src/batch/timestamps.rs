@@ -72,8 +72,8 @@ impl WriteBatch {
     /// 0 leaves a family as it is.
     ///
     /// # Errors
-    /// `NotFound` for a family that `size_of` does not know, `InvalidArgument` if `ts` is not of a
-    /// family's size, `Corruption` if a key is shorter than its timestamp. The batch is unchanged
+    /// `NotFound` for a family that `size_of` does not know, `InvalidArgument` if `ts` is empty
+    /// or not of a family's size, `Corruption` if a key is shorter than its timestamp. The batch is unchanged
     /// then.
     pub fn update_timestamps(
         &mut self,
@@ -87,11 +87,14 @@ impl WriteBatch {
         for op in BatchIter::entries(self.body()) {
             let op = op?;
             let Some(cf) = op.cf() else { continue };
+            if ts.is_empty() {
+                return Err(Error::invalid_argument("Timestamp is empty"));
+            }
             match size_of(cf) {
                 None => return Err(Error::not_found("")),
                 Some(0) => continue,
                 Some(size) if size != ts.len() => {
-                    return Err(Error::invalid_argument("cf timestamp size mismatch"));
+                    return Err(Error::invalid_argument("timestamp size mismatch"));
                 }
                 Some(size) => {
                     for key in keys_of(&op).into_iter().flatten() {
