@@ -325,6 +325,11 @@ impl OpenBuilder {
             ));
         }
         self.check()?;
+        if !read_only {
+            self.families
+                .iter()
+                .try_for_each(|f| f.check_writers(&self.options))?;
+        }
         sanitize_db(&mut self.options);
         self.resources.complete(&env, &mut self.options);
         let first_path = self.resources.paths.first().map(|p| p.dir.as_path());

@@ -241,6 +241,14 @@ impl FamilyOptions {
         check_supported(db, &self.plain(), &self.table)
     }
 
+    /// Refuses a memtable that the writers of the database do not suit.
+    ///
+    /// # Errors
+    /// `InvalidArgument`.
+    pub(super) fn check_writers(&self, db: &DbOptions) -> Result<()> {
+        self.options.check_writers(db)
+    }
+
     /// Refuses what RocksDB refuses for families whose tables hold no timestamps, in its words.
     ///
     /// # Errors
@@ -368,7 +376,9 @@ impl FamilyOptions {
     /// # Errors
     /// As [`Self::check`].
     pub(super) fn request(self, engine: &Engine) -> Result<FamilyRequest> {
-        self.check(&engine.options())?;
+        let options = engine.options();
+        self.check(&options)?;
+        self.check_writers(&options)?;
         let times = engine.default.times.as_ref();
         if self.ttl.is_some() && times.is_none() {
             return Err(Error::invalid_argument(

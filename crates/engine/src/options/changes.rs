@@ -238,6 +238,20 @@ impl CfOptions {
         self.check_values()
     }
 
+    /// Refuses, as RocksDB, memtables that take one writer at a time, in a database that has several. Not
+    /// for reading only.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, in RocksDB's words.
+    pub(crate) fn check_writers(&self, db: &DbOptions) -> Result<()> {
+        if db.allow_concurrent_memtable_write && objects::hashes_prefixes(&self.memtable_factory) {
+            return Err(Error::invalid_argument(
+                "Memtable doesn't allow concurrent writes (allow_concurrent_memtable_write)",
+            ));
+        }
+        Ok(())
+    }
+
     /// Refuses values that RocksDB refuses when a family is opened or its options are changed.
     ///
     /// # Errors

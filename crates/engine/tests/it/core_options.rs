@@ -187,6 +187,30 @@ fn what_does_not_go_together_is_refused_in_rocksdbs_words() {
     inplace.unwrap().default_cf().put("k", "v").unwrap();
 }
 
+/// As in RocksDB, with and without an extractor; for reading only nobody writes.
+#[test]
+fn memtables_that_hash_prefixes_take_one_writer_at_a_time() {
+    let want = "Invalid argument: Memtable doesn't allow concurrent writes \
+                (allow_concurrent_memtable_write)";
+    for factory in ["prefix_hash:1000", "{id=HashLinkListRepFactory;}"] {
+        let fs = MemFs::new();
+        let cf = [("memtable_factory", factory)];
+        let refused = open(&fs, &[], &cf).err().map(|e| e.to_string());
+        assert_eq!(refused.as_deref(), Some(want));
+
+        let one_writer = [("allow_concurrent_memtable_write", "false")];
+        open(&fs, &one_writer, &cf).unwrap().close().unwrap();
+        let options = CfOptions::new().memtable_factory(factory);
+        let reader = Db::builder(DIR).env(env(&fs)).cf_options(options.clone());
+        reader.open_read_only().unwrap();
+
+        let db = open(&fs, &[], &[]).unwrap();
+        let family = FamilyOptions::new("hashing").options(options);
+        let refused = db.create_cf(family).err().map(|e| e.to_string());
+        assert_eq!(refused.as_deref(), Some(want));
+    }
+}
+
 #[test]
 fn guarded_memtables_and_blocks_answer_as_others_do() {
     let guards = [
