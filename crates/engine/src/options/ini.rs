@@ -27,7 +27,7 @@
 
 use super::order;
 use super::table::OptionTable;
-use super::text::{set_cf_option, set_db_option};
+use super::text::{is_unknown, not_recognized, set_cf_option, set_db_option};
 use super::{BlockBasedTableOptions, CfOptions, DbOptions};
 use spanlith_base::{Error, Result};
 
@@ -193,6 +193,8 @@ struct Parser {
     section: Section,
     /// Names seen in this section.
     seen: Vec<String>,
+    /// The first name in this section that nobody knows.
+    unknown: Option<String>,
     version: [u32; 3],
     db: Option<DbOptions>,
     cfs: Vec<ParsedCf>,
@@ -218,6 +220,7 @@ pub fn parse_options_file_with(text: &str, ignore_unknown: bool) -> Result<Parse
         ignore_unknown,
         section: Section::Nothing,
         seen: Vec::new(),
+        unknown: None,
         version: [0; 3],
         db: None,
         cfs: Vec::new(),
@@ -234,6 +237,7 @@ pub fn parse_options_file_with(text: &str, ignore_unknown: bool) -> Result<Parse
             parser.statement(line, index + 1)?;
         }
     }
+    parser.close_section()?;
     let Some(db) = parser.db else {
         let text = "A RocksDB Option file must have a single DBOptions section";
         return Err(Error::corruption(text));
@@ -251,7 +255,16 @@ pub fn parse_options_file_with(text: &str, ignore_unknown: bool) -> Result<Parse
 }
 
 impl Parser {
+    /// As in RocksDB a bad value is reported before an unknown name.
+    fn close_section(&mut self) -> Result<()> {
+        match self.unknown.take() {
+            Some(name) => Err(not_recognized(&name)),
+            None => Ok(()),
+        }
+    }
+
     fn open_section(&mut self, line: &str, number: usize) -> Result<()> {
+        self.close_section()?;
         self.seen.clear();
         let inner = line
             .strip_prefix('[')
@@ -347,10 +360,13 @@ impl Parser {
             (Section::Db | Section::Cf, ..) => return Ok(()),
         };
         match result {
-            Err(error)
-                if self.ignore_unknown && error.message().starts_with("Could not find option") =>
-            {
+            // As in RocksDB also a value that nobody understands.
+            Err(_) if self.ignore_unknown => {
                 self.ignored.push(name.to_string());
+                Ok(())
+            }
+            Err(error) if is_unknown(&error) => {
+                self.unknown.get_or_insert_with(|| name.to_string());
                 Ok(())
             }
             other => other,

@@ -379,7 +379,11 @@ fn edited_files_are_accepted_or_refused_as_measured() {
     for (text, want) in [
         (
             line("brand_new_option=1"),
-            "Invalid argument: Could not find option: : brand_new_option".into(),
+            "Invalid argument: Extra option not recognized: brand_new_option".into(),
+        ),
+        (
+            line("brand_new_option=1\n  max_open_files=x"),
+            "Invalid argument: Error parsing max_open_files:stoi".into(),
         ),
         (
             format!("{base}[Bogus]\n"),

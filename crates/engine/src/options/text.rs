@@ -223,10 +223,15 @@ pub(super) fn not_recognized(name: &str) -> Error {
     Error::invalid_argument(format!("Extra option not recognized: {name}"))
 }
 
+/// Whether a struct of options says that it has no such name.
+pub(super) fn is_unknown(error: &Error) -> bool {
+    error.message().starts_with("Could not find option")
+}
+
 /// An unknown table option is reported by the name it was given as: that of the factory if it stood in its braces.
 pub(super) fn name_the_factory(error: Error, name: &str) -> Error {
     let whole = name.split_once('.').map_or(name, |(whole, _)| whole);
-    if whole.ends_with("table_factory") && error.message().starts_with("Could not find option") {
+    if whole.ends_with("table_factory") && is_unknown(&error) {
         not_recognized(name)
     } else {
         error
