@@ -3,7 +3,7 @@
 use crate::ffi::{report, text};
 use crate::options::rocksdb_options_t;
 use libc::c_char;
-use spanlith::options::text::split_pairs;
+use spanlith::options::text::nested_pairs;
 use spanlith::options::values::OptionValue;
 use spanlith::options::{
     BlockBasedTableOptions, CfOptions, DbOptions, MergeOperatorChoice, apply_options_string,
@@ -84,7 +84,7 @@ fn block_cache(text: &str) -> Result<BlockCache> {
         return Ok(BlockCache::new(size("block_cache", text)?, Policy::Lru));
     }
     let (mut capacity, mut shard_bits, mut strict) = (None, None, false);
-    for (name, value) in split_pairs(text)? {
+    for (name, value) in nested_pairs(text)? {
         match name.as_str() {
             "capacity" => capacity = Some(size("capacity", &value)?),
             "num_shard_bits" => {

@@ -110,11 +110,32 @@ fn text_starts_from_the_base_not_from_the_target() {
                 c"write_buffer_size=abc",
                 "Invalid argument: Error parsing write_buffer_size:stoull",
             ),
+            (c" {} ", "Invalid argument: Unexpected char in key"),
+            (
+                c"plain_table_factory={user_key_len=8}",
+                "Invalid argument: Cannot modify BlockBasedTable as plain_table_factory",
+            ),
+            (
+                c"table_factory=PlainTable;block_based_table_factory={block_size=5}",
+                "Invalid argument: Cannot modify PlainTable as block_based_table_factory",
+            ),
+            (
+                c"memtable=cuckoo",
+                "Invalid argument: cuckoo hash memtable is not supported anymore.: cuckoo",
+            ),
         ];
         for (text, want) in refused {
             assert_eq!(apply(text).unwrap_err(), want);
         }
         assert_eq!(rocksdb_options_get_write_buffer_size(target), 4 << 20);
+        for text in [
+            c"{ }",
+            c"block_based_table_factory={}",
+            c"table_factory=PlainTable;plain_table_factory={user_key_len=8}",
+            c"memtable=cuckoo:12",
+        ] {
+            apply(text).unwrap();
+        }
         rocksdb_options_destroy(base);
         rocksdb_options_destroy(target);
     }

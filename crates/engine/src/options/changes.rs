@@ -25,7 +25,9 @@
 )]
 
 use super::table::OptionTable;
-use super::text::{CF_ALIASES, knows_cf_option, name_the_factory, not_recognized, set_cf_option};
+use super::text::{
+    CF_ALIASES, check_factory, knows_cf_option, name_the_factory, not_recognized, set_cf_option,
+};
 use super::{BlockBasedTableOptions, CfOptions, DbOptions, objects};
 use spanlith_base::{Error, Result};
 
@@ -175,17 +177,7 @@ impl CfOptions {
             }
             let value = match whole {
                 "block_based_table_factory" | "plain_table_factory" => {
-                    let expected = if whole == "plain_table_factory" {
-                        "PlainTable"
-                    } else {
-                        "BlockBasedTable"
-                    };
-                    if objects::id(&cf.table_factory) != Some(expected) {
-                        return Err(Error::invalid_argument(format!(
-                            "Cannot modify {} as {name}",
-                            cf.table_factory
-                        )));
-                    }
+                    check_factory(&cf, name)?;
                     // "No object" keeps the one that is there.
                     if objects::is_null(value) {
                         continue;

@@ -204,7 +204,7 @@ pub(crate) fn parse_nested<T: OptionTable>(
     into: &mut T,
     text: &str,
 ) -> std::result::Result<(), ValueError> {
-    for (name, value) in super::text::split_pairs(text).map_err(ValueError::Other)? {
+    for (name, value) in super::text::nested_pairs(text).map_err(ValueError::Other)? {
         match T::row(&name) {
             Some(row) => {
                 (row.set)(into, &value).map_err(|e| ValueError::Other(e.into_error(&name)))?;

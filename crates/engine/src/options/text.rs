@@ -72,14 +72,16 @@ pub(crate) fn split_outside_braces(text: &str, separator: char) -> Result<Vec<&s
 }
 
 /// Splits `a=b;c={d=e;}` (perhaps in braces) into names and values; values lose one pair of braces
-/// only where they are parsed.
+/// only where they are parsed. As in RocksDB `{}` alone is no text of pairs; see [`nested_pairs`].
 ///
 /// # Errors
 /// `InvalidArgument`, in RocksDB's words, for a part without `=`, an empty one that is not the last, and braces
 /// that do not match.
 pub fn split_pairs(text: &str) -> Result<Vec<(String, String)>> {
     let mut rest = text.trim();
-    while let Some(inner) = rest.strip_prefix('{').and_then(|t| t.strip_suffix('}')) {
+    while rest != "{}"
+        && let Some(inner) = rest.strip_prefix('{').and_then(|t| t.strip_suffix('}'))
+    {
         rest = inner.trim();
     }
     let mut pairs = Vec::new();
@@ -102,6 +104,14 @@ pub fn split_pairs(text: &str) -> Result<Vec<(String, String)>> {
         rest = behind;
     }
     Ok(pairs)
+}
+
+/// As [`split_pairs`], of a value, which loses one pair of braces: `{}` has no pairs.
+///
+/// # Errors
+/// As [`split_pairs`].
+pub fn nested_pairs(text: &str) -> Result<Vec<(String, String)>> {
+    split_pairs(strip_braces(text.trim()))
 }
 
 /// The value at the start of `text`, with its braces, and what stands behind the semicolon after it.
@@ -161,18 +171,22 @@ pub fn set_cf_option(
     value: &str,
 ) -> Result<()> {
     match name {
-        "memtable" => return cf.set_option("memtable_factory", value),
+        "memtable" | "memtable_factory" => {
+            if objects::id(value) == Some("cuckoo") {
+                return Err(Error::invalid_argument(
+                    "cuckoo hash memtable is not supported anymore.: cuckoo",
+                ));
+            }
+            return cf.set_option("memtable_factory", value);
+        }
         "memtable_veirfy_per_key_checksum_on_seek" => {
             return cf.set_option("memtable_verify_per_key_checksum_on_seek", value);
         }
         "block_based_table_factory" => {
-            cf.table_factory = "BlockBasedTable".to_string();
+            check_factory(cf, name)?;
             return set_table_options(table, value);
         }
-        "plain_table_factory" => {
-            cf.table_factory = "PlainTable".to_string();
-            return Ok(());
-        }
+        "plain_table_factory" => return check_factory(cf, name),
         "table_factory" => {
             let id = objects::id(value);
             // As in RocksDB, what names no factory changes nothing.
@@ -202,8 +216,25 @@ pub fn set_cf_option(
     cf.set_option(name, value)
 }
 
+/// The names of single formats change the factory that is there; they make none.
+///
+/// # Errors
+/// `InvalidArgument` if the factory is of another format.
+pub(super) fn check_factory(cf: &CfOptions, name: &str) -> Result<()> {
+    let id = match name.split_once('.').map_or(name, |(whole, _)| whole) {
+        "plain_table_factory" => "PlainTable",
+        _ => "BlockBasedTable",
+    };
+    let present = objects::id(&cf.table_factory).unwrap_or(&cf.table_factory);
+    if present == id {
+        return Ok(());
+    }
+    let text = format!("Cannot modify {present} as {name}");
+    Err(Error::invalid_argument(text))
+}
+
 fn set_table_options(table: &mut BlockBasedTableOptions, value: &str) -> Result<()> {
-    for (name, value) in split_pairs(value)? {
+    for (name, value) in nested_pairs(value)? {
         if name != "id" {
             table.set_option(&name, &value)?;
         }
