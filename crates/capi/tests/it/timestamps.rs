@@ -121,6 +121,22 @@ fn values_are_written_and_read_as_of_timestamps_and_history_is_given_up() {
             )
         );
         assert_eq!(get(b"a", 25).unwrap().unwrap().0, b"a2");
+
+        // At no timestamp, a short one, and one that was given up there is nothing, as in RocksDB.
+        let may_exist = |ts: Option<&[u8]>| {
+            let read = rocksdb_readoptions_create();
+            if let Some(ts) = ts {
+                rocksdb_readoptions_set_timestamp(read, p(ts), ts.len());
+            }
+            let (k, none, no) = (p(b"a"), ptr::null_mut(), ptr::null());
+            let may = rocksdb_key_may_exist(db, read, k, 1, none, none.cast(), no, 0, none.cast());
+            rocksdb_readoptions_destroy(read);
+            may
+        };
+        assert_eq!(may_exist(None), 0);
+        assert_eq!(may_exist(Some(b"1234")), 0);
+        assert_eq!(may_exist(Some(&at(24))), 0);
+        assert_eq!(may_exist(Some(&at(25))), 1);
         let lower = at(24);
         let e = call(|e| rocksdb_increase_full_history_ts_low(db, cf, p(&lower), 8, e));
         assert_eq!(

@@ -261,6 +261,8 @@ impl Engine {
             Ok(Some(value)) => Some(Some(value)),
             // As in RocksDB: a key whose operands come to nothing is none.
             Err(e) if e.subcode() == Some(SubCode::MergeOperatorFailed) => None,
+            // Nor is one at a timestamp that may not be asked for.
+            Err(e) if e.kind() == ErrorKind::InvalidArgument => None,
             // Nor is a value without the time it should have one, for RocksDB.
             Err(e) if family.times.is_some() && e.kind() == ErrorKind::Corruption => None,
             // True may be wrong.
