@@ -137,6 +137,14 @@ fn values_are_written_and_read_as_of_timestamps_and_history_is_given_up() {
         assert_eq!(may_exist(Some(b"1234")), 0);
         assert_eq!(may_exist(Some(&at(24))), 0);
         assert_eq!(may_exist(Some(&at(25))), 1);
+
+        // The want of a timestamp is told before that of an operator.
+        let merged = call(|e| rocksdb_merge(db, world.write, p(b"a"), 1, p(b"v"), 1, e));
+        assert_eq!(
+            merged.unwrap_err(),
+            "Invalid argument: cannot call this method on column family default that enables \
+             timestamp"
+        );
         let lower = at(24);
         let e = call(|e| rocksdb_increase_full_history_ts_low(db, cf, p(&lower), 8, e));
         assert_eq!(

@@ -48,15 +48,15 @@ impl Engine {
         if u32::try_from(value.len()).is_err() {
             return Err(Error::invalid_argument("value is too large").with("length", value.len()));
         }
+        if family.is_special && family.comparator.timestamp_size() != 0 {
+            self.writable()?;
+            return Err(timestamp_missing(&family.name));
+        }
         // With times it is a batch, which has a text of its own.
         if kind == ValueType::Merge && family.merge_operator.is_none() && family.times.is_none() {
             return Err(Error::not_supported(
                 "Provide a merge_operator when opening DB",
             ));
-        }
-        if family.is_special && family.comparator.timestamp_size() != 0 {
-            self.writable()?;
-            return Err(timestamp_missing(&family.name));
         }
         // A value that has a time gets it in a batch.
         if family.is_special || options.needs_batch() {
