@@ -8,10 +8,13 @@ use spanlith::DbPath;
 use spanlith_env::{SstFileManager, SstFileManagerOptions};
 use std::any::Any;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 /// Adds up and limits the space of table files; a counted reference.
 pub struct rocksdb_sst_file_manager_t {
     manager: Arc<SstFileManager>,
+    /// Bytes per second as they were set: the getter gives back negative ones, which mean none, too.
+    delete_rate: AtomicI64,
     /// Deletes trash while somebody uses the manager.
     thread: Arc<dyn Any + Send + Sync>,
 }
@@ -37,7 +40,7 @@ c_api! {
         let env = env.as_ref().cloned().unwrap_or_default().env;
         let manager = SstFileManager::new(&env, SstFileManagerOptions::default());
         let thread = Arc::new(Running(manager.start(&env)));
-        boxed(rocksdb_sst_file_manager_t { manager, thread })
+        boxed(rocksdb_sst_file_manager_t { manager, delete_rate: AtomicI64::new(0), thread })
     }
 
     /// Bytes of tables at which flushes fail; 0 is no limit.
@@ -86,15 +89,17 @@ c_api! {
     fn rocksdb_sst_file_manager_get_delete_rate_bytes_per_second(
         sfm: *mut rocksdb_sst_file_manager_t,
     ) -> i64 {
-        (*sfm).manager.options().delete_bytes_per_second as i64
+        // Publishes nothing but itself.
+        (*sfm).delete_rate.load(Ordering::Relaxed)
     }
 
-    /// Sets the bytes deleted per second; 0 for at once.
+    /// Sets the bytes deleted per second; 0 or less for at once.
     fn rocksdb_sst_file_manager_set_delete_rate_bytes_per_second(
         sfm: *mut rocksdb_sst_file_manager_t,
         delete_rate: i64,
     ) {
         let rate = u64::try_from(delete_rate).unwrap_or(0);
+        (*sfm).delete_rate.store(delete_rate, Ordering::Relaxed);
         (*sfm).manager.change(|o| o.delete_bytes_per_second = rate);
     }
 

@@ -170,6 +170,11 @@ fn limiters_budgets_and_managers_are_shared_with_the_database() {
         let budget = rocksdb_write_buffer_manager_create_with_cache(32 << 20, cache, false);
         let env = rocksdb_create_default_env();
         let files = rocksdb_sst_file_manager_create(env);
+        for rate in [-1, 5, 0] {
+            rocksdb_sst_file_manager_set_delete_rate_bytes_per_second(files, rate);
+            let known = rocksdb_sst_file_manager_get_delete_rate_bytes_per_second(files);
+            assert_eq!(known, rate);
+        }
         rocksdb_options_set_ratelimiter(w.options, limiter);
         rocksdb_options_set_write_buffer_manager(w.options, budget);
         rocksdb_options_set_sst_file_manager(w.options, files);
