@@ -104,6 +104,28 @@ fn tables_are_compacted_by_name() {
         ];
         let options = rocksdb_compaction_options_create();
         let (mut made, mut count) = (ptr::null_mut(), 0);
+        // Called off before it begins: nothing is looked at, not even the names.
+        let canceled = rocksdb_compaction_options_canceled_create();
+        rocksdb_compaction_options_set_canceled(options, canceled);
+        let no_names = [c"000999.sst".as_ptr(); 2];
+        for (flag, names, want) in [
+            (1, names, "Result incomplete: Manual compaction paused"),
+            (1, no_names, "Result incomplete: Manual compaction paused"),
+            (
+                0,
+                no_names,
+                "Invalid argument: Specified compaction input file /000999.sst does not exist in \
+                 column family default.",
+            ),
+        ] {
+            rocksdb_compaction_options_canceled_set(canceled, flag);
+            let refused = call(|e| {
+                let (made, count, info) = (&raw mut made, &raw mut count, ptr::null_mut());
+                let names = names.as_ptr();
+                rocksdb_compact_files(db, options, names, 2, 2, -1, made, count, info, e);
+            });
+            assert_eq!(refused.unwrap_err(), want);
+        }
         let info = rocksdb_compactionjobinfo_create();
         assert_eq!(rocksdb_compactionjobinfo_input_files_count(info), 0);
         call(|e| {
@@ -125,8 +147,6 @@ fn tables_are_compacted_by_name() {
         rocksdb_compact_files_output_file_names_destroy(made, count);
         rocksdb_livefiles_destroy(files);
 
-        let canceled = rocksdb_compaction_options_canceled_create();
-        rocksdb_compaction_options_canceled_set(canceled, 1);
         rocksdb_compaction_options_canceled_destroy(canceled);
         rocksdb_compaction_options_destroy(options);
 

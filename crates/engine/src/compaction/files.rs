@@ -59,6 +59,13 @@ impl Engine {
         options: &CompactFilesOptions,
     ) -> Result<Vec<u64>> {
         self.writable()?;
+        if self.state.lock().ends() {
+            return Err(Error::shutdown(""));
+        }
+        // As in RocksDB before anything is looked at.
+        if self.manual_is_off(options.canceled.as_deref()) {
+            return Err(super::job::manual_paused());
+        }
         let output_path = match (options.output_path_id, family.cache.paths.count()) {
             (None, 1) => 0,
             (None, _) => {
