@@ -119,6 +119,8 @@ RocksDB 11.8.1's, but for these, most of them where it loses data or stops the d
 - Logs and MANIFEST hold records and fields that RocksDB skips. Its readers of updates show them as batches
   without updates; ours hide them.
 - A clean close syncs the log and says in the MANIFEST where it ends.
+- More than four `cf_paths` are refused, as more than four `db_paths` are in both. RocksDB takes them, but has two
+  bits for a directory: a table meant for the fifth is looked for in the first, and the flush or compaction fails.
 - Tables and blob files that nothing explains, and what is not replayed of logs, are kept in `lost/` for a
   week; RocksDB deletes them.
 - `close` syncs the log.
