@@ -16,6 +16,11 @@ pub const MAX_SEQUENCE: SequenceNumber = (1 << 56) - 1;
 /// Bytes of the tag behind each user key.
 pub const TAG_LEN: usize = 8;
 
+/// Most bytes of a user key and its value together: a block of a table holds the entry, and the
+/// offsets in a block have 32 bits. What is left of these is for the tag, a timestamp, lengths and
+/// the block's own fields.
+pub const ENTRY_MAX: usize = u32::MAX as usize - (64 << 10);
+
 /// Type of internal keys that sort before all entries of their sequence number and stand for none.
 /// RocksDB 11's value; it occurs as the smallest key of a table that begins with a range tombstone.
 pub const MAX_VALID_TYPE: u8 = 0x1a;

@@ -10,6 +10,7 @@
 //! | [`faults`] | what one failing call loses, stops for good or hides |
 //! | [`histories`] | concurrent operations that no single order explains |
 //! | [`kill`] | what a killed process loses on a real disk |
+//! | [`large`] | entries of 4 GiB and batches beyond that get lost or stop the database |
 //! | [`threads`] | what writers and readers at once see of each other |
 #![forbid(unsafe_code)]
 
@@ -20,6 +21,7 @@ pub mod diff;
 pub mod faults;
 pub mod histories;
 pub mod kill;
+pub mod large;
 pub mod model;
 mod pool;
 pub mod threads;

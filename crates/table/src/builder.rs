@@ -7,7 +7,7 @@
 //! Invariants: T1 (keys strictly increase, checked on every add; the properties count what was
 //! added). Nothing is valid before [`TableBuilder::finish`] returned.
 
-use crate::block::build::BlockBuilder;
+use crate::block::build::{BlockBuilder, LARGE_ENTRY, check_large};
 use crate::block::seek::common_prefix;
 use crate::collector::Collecting;
 use crate::counters::Counters;
@@ -168,7 +168,8 @@ impl TableBuilder {
         };
         let cut_at = match t.one_entry_per_block {
             true => 0,
-            false => t.block_size,
+            // So that an entry that is not large still fits.
+            false => t.block_size.min(LARGE_ENTRY),
         };
         // Differences presume that data blocks follow each other.
         let delta = t.format_version >= 4 && !t.block_align;
@@ -320,12 +321,11 @@ impl TableBuilder {
         if !self.follows(key, shared) {
             return Err(self.out_of_order(key));
         }
-        if key.len() as u64 + value.len() as u64 > u64::from(u32::MAX) / 2 {
-            return Err(Error::invalid_argument("entry is too large for a table")
-                .with("key", key.len())
-                .with("value", value.len()));
+        let is_large = key.len() + value.len() > LARGE_ENTRY;
+        if is_large {
+            check_large(key, value)?;
         }
-        if !self.block.is_empty() && self.block_is_full(key.len(), value.len()) {
+        if !self.block.is_empty() && (is_large || self.block_is_full(key.len(), value.len())) {
             self.cut_block(Some(key))?;
         }
         if self.index_wants_keys {

@@ -26,6 +26,6 @@ pub use batch::{
 };
 pub use batch_iter::{BatchIter, BatchOp, PrepareKind};
 pub use compression::LogCompression;
-pub use reader::{CorruptionKind, LogReader, ReadEvent};
+pub use reader::{COMPRESSED_RECORD_MAX, CorruptionKind, LogReader, ReadEvent};
 pub use search::{Search, is_whole_but_for_length, search_records};
 pub use writer::{LogOptions, LogWriter};

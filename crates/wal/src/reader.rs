@@ -228,8 +228,8 @@ enum Current {
 
 /// Longest record of a MANIFEST.
 const MANIFEST_RECORD_MAX: usize = 1 << 30;
-/// Longest record of a log: that of the largest batch.
-const LOG_RECORD_MAX: usize = u32::MAX as usize;
+/// Longest record of a compressed log, which may be far longer than the file.
+pub const COMPRESSED_RECORD_MAX: usize = u32::MAX as usize;
 
 /// Reads a write-ahead log or a MANIFEST.
 pub struct LogReader {
@@ -308,7 +308,7 @@ impl LogReader {
             decompressor: None,
             record_max: match log_number {
                 0 => MANIFEST_RECORD_MAX,
-                _ => LOG_RECORD_MAX,
+                _ => usize::MAX,
             },
         }
     }
@@ -495,6 +495,7 @@ impl LogReader {
                 Some(_) if self.decompressor.is_some() => report(CorruptionKind::CompressionTwice),
                 Some(ZSTD_TYPE) => {
                     self.decompressor = Some(Decompressor::new()?);
+                    self.record_max = self.record_max.min(COMPRESSED_RECORD_MAX);
                     self.settings_end = self.position();
                     None
                 }

@@ -4,6 +4,7 @@ mod apply;
 mod batch;
 mod budget;
 mod count;
+mod limits;
 mod log_limit;
 mod options;
 mod paced;

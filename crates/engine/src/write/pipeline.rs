@@ -10,8 +10,10 @@
 //! rises only after all inserts of the group.
 
 use super::apply::{Published, Slots, apply};
+use super::limits::{check_batch_size, check_entry};
 use super::unwind::{Carried, Following, Unled};
 use crate::core::{Engine, Family, LeaderState, Payload, Place, Request};
+use crate::options::CompressionType;
 use crate::read::timestamp_missing;
 use crate::write::WriteOptions;
 use crate::write::count::GroupFacts;
@@ -28,9 +30,6 @@ use std::sync::atomic::Ordering;
 /// more than a few inserts.
 const PARALLEL_BYTES: usize = 32 << 10;
 
-/// Longest key: the internal key adds eight bytes.
-const KEY_MAX: usize = u32::MAX as usize - 8;
-
 impl Engine {
     /// Writes one entry.
     #[inline]
@@ -42,12 +41,7 @@ impl Engine {
         value: &[u8],
         options: &WriteOptions,
     ) -> Result<()> {
-        if key.len() > KEY_MAX {
-            return Err(Error::invalid_argument("key is too large").with("length", key.len()));
-        }
-        if u32::try_from(value.len()).is_err() {
-            return Err(Error::invalid_argument("value is too large").with("length", value.len()));
-        }
+        check_entry(key, value)?;
         if family.is_special && family.comparator.timestamp_size() != 0 {
             self.writable()?;
             return Err(timestamp_missing(&family.name));
@@ -160,6 +154,9 @@ impl Engine {
     /// Refuses a batch that could not be applied. Returns its number of entries, and whether some
     /// belong to another family than the default one.
     fn check_batch(&self, rep: &[u8], ignore_missing: bool) -> Result<(u32, bool)> {
+        check_batch_size(rep, || {
+            self.c.options.wal_compression != CompressionType::None
+        })?;
         let mut entries = 0u32;
         let mut families = false;
         let mut set = None;

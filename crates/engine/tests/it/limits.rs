@@ -6,6 +6,7 @@ use spanlith::version::filenames::FILE_NUMBER_MAX;
 use spanlith::version::{FileKind, VersionEdit, parse_file_name};
 use spanlith::{Db, ErrorKind, Result};
 use spanlith_base::MAX_SEQUENCE;
+use spanlith_base::keys::ENTRY_MAX;
 use spanlith_env::{Env, FileSystem, IoActivity, MemFs};
 use spanlith_wal::LogWriter;
 use std::path::Path;
@@ -255,4 +256,39 @@ fn a_continued_manifest_that_is_cut_behind_an_idle_open_is_reported() {
             .as_deref(),
         Some(&b"v"[..])
     );
+}
+
+/// What a table holds at most is `ENTRY_MAX`; beyond it a write is refused at once: no flush could take it
+/// later, and the database would refuse writes for ever.
+#[test]
+fn keys_and_values_that_no_table_could_hold_are_refused_before_they_are_written() {
+    let fs = Arc::new(MemFs::new());
+    let (env, ..) = Env::test(fs, 3);
+    let mut options = spanlith::options::DbOptions::default();
+    options.create_if_missing = true;
+    let db = Db::builder(DIR)
+        .options(options)
+        .env(env)
+        .no_info_log()
+        .open()
+        .unwrap();
+    // Zeroed pages that nobody touches.
+    let large = vec![0u8; u32::MAX as usize + 1];
+    let cf = db.default_cf();
+    let before = db.latest_sequence_number();
+    for (key, value, text) in [
+        (1, ENTRY_MAX, "value is too large"),
+        (2, ENTRY_MAX - 1, "value is too large"),
+        (1, u32::MAX as usize + 1, "value is too large"),
+        (ENTRY_MAX + 1, 0, "key is too large"),
+        (u32::MAX as usize - 7, 0, "key is too large"),
+        (u32::MAX as usize + 1, 0, "key is too large"),
+    ] {
+        let e = cf.put(&large[..key], &large[..value]).unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::InvalidArgument, "{key} {value}");
+        assert!(e.to_string().contains(text), "{key} {value}: {e}");
+    }
+    assert_eq!(db.latest_sequence_number(), before);
+    cf.put("k", "v").unwrap();
+    db.flush(true).unwrap();
 }

@@ -9,6 +9,7 @@ use spanlith_stress::diff::{DiffPlan, replay_diff, run_diff};
 use spanlith_stress::faults::{FaultsPlan, run_faults};
 use spanlith_stress::histories::{HistoriesPlan, run_histories};
 use spanlith_stress::kill::{KillPlan, run_kill};
+use spanlith_stress::large::{LargePlan, run_large};
 use spanlith_stress::model::program::Program;
 use spanlith_stress::model::run::{ModelPlan, reduce_program, run_model, run_program};
 use spanlith_stress::threads::{ThreadsPlan, run_threads};
@@ -33,6 +34,7 @@ usage: spanlith-stress PROGRAMME [--seed S] ...
                                         both under the same damage and failing calls
   kill     [--rounds N] [--dir D] [--writers N]
                                         real processes, killed
+  large    [--dir D]                    entries of 4 GiB (13 GB of memory)
   threads  [--rounds N] [--writers N] [--readers N]
                                         writers and readers at once
   histories [--rounds N]                linearizability of what threads saw
@@ -42,7 +44,7 @@ usage: spanlith-stress PROGRAMME [--seed S] ...
 ";
 
 /// Flags of each programme.
-const FLAGS: [(&str, &[&str]); 11] = [
+const FLAGS: [(&str, &[&str]); 12] = [
     ("model", &["seed", "ops", "real"]),
     ("crash", &["seed", "states", "workload", "images", "double"]),
     (
@@ -53,6 +55,7 @@ const FLAGS: [(&str, &[&str]); 11] = [
     ("beside", &["seed", "ours", "peer", "damages", "faults"]),
     ("kill", &["seed", "rounds", "dir", "writers"]),
     ("kill-child", &[]),
+    ("large", &["dir"]),
     ("threads", &["seed", "rounds", "writers", "readers"]),
     ("histories", &["seed", "rounds"]),
     (
@@ -210,6 +213,7 @@ fn main() -> ExitCode {
         Some("histories") => histories(&args),
         Some("kill") => kill(&args),
         Some("kill-child") => kill_child(&args),
+        Some("large") => large(&args),
         Some("threads") => threads(&args),
         Some("replay") => replay(&args),
         _ => {
@@ -512,6 +516,27 @@ fn kill(args: &Args) -> ExitCode {
         }
         Err(text) => {
             println!("kill: seed {}: {text}", plan.seed);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn large(args: &Args) -> ExitCode {
+    let temp = spanlith_testkit::TempDir::new("stress-large");
+    let dir = args.flags.get("dir").map(PathBuf::from);
+    let plan = LargePlan {
+        dir: dir.unwrap_or_else(|| temp.join("db")),
+    };
+    let live = Live::new("large");
+    let result = run_large(&plan, |step| eprintln!("large: {step}"));
+    let seconds = live.end();
+    match result {
+        Ok(reads) => {
+            println!("large: {reads} reads, {seconds:.1} s: all as written");
+            ExitCode::SUCCESS
+        }
+        Err(text) => {
+            println!("large: {text}");
             ExitCode::FAILURE
         }
     }

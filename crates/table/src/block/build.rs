@@ -4,10 +4,26 @@ use super::hash_index::HashIndexBuilder;
 use super::parse::{HASH_INDEX, SEPARATED, UNIFORM};
 use super::seek::common_prefix;
 use spanlith_base::coding::{put_fixed32, put_varint32, varint_len};
-use spanlith_base::keys::user_key;
+use spanlith_base::keys::{ENTRY_MAX, user_key};
+use spanlith_base::{Error, Result};
 
 /// Restart interval of blocks with a single restart point.
 pub(crate) const ONE_RESTART: usize = i32::MAX as usize;
+
+/// Entries from here on have a block of their own; it is half of what offsets in a block reach.
+pub(crate) const LARGE_ENTRY: usize = 1 << 31;
+
+/// Refuses what no block could hold.
+#[cold]
+pub(crate) fn check_large(key: &[u8], value: &[u8]) -> Result<()> {
+    // With tag, timestamp and what else a value gets behind the user's key and value.
+    if key.len() + value.len() <= ENTRY_MAX + (32 << 10) {
+        return Ok(());
+    }
+    Err(Error::invalid_argument("entry is too large for a table")
+        .with("key", key.len())
+        .with("value", value.len()))
+}
 
 /// What a block has beside ordinary entries.
 struct Extras {
