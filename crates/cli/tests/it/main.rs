@@ -9,6 +9,7 @@ mod programs;
 mod refusals;
 mod shown;
 mod support;
+mod terminal;
 mod tools;
 mod traces;
 mod usage;
