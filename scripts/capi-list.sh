@@ -157,6 +157,11 @@ RocksDB 11.8.1's, but for these, most of them where it loses data or stops the d
   seen to return a key below a range tombstone, depending on what a job in the background had finished.
 - `rocksdb_writebatch_put_cf` and its like keep the place of a timestamp in the default family too. RocksDB leaves
   the update out, and says so to nobody, unless the batch was made with `default_cf_ts_sz`.
+- Iterators of a database that is open for reading only can be refreshed; RocksDB refuses that unless all tables lie in one
+  level. A tailing iterator in the tier of memtables shows memtables only; RocksDB's shows tables, too.
+- Multi-gets that must not read from files say `Incomplete` for keys they cannot decide, as gets do; RocksDB's read.
+- Keys that are shorter than the prefix are found in memtables that hash prefixes; RocksDB's gets miss them.
+- Values near 4 GiB: see [operations.md](operations.md); RocksDB takes them, and no read finds them once they are flushed.
 - `rocksdb_iter_refresh` at a timestamp whose history was given up is refused, as a new iterator is; RocksDB's
   then shows what is left.
 - A tailing iterator that has made steps and then seeks finds every key; RocksDB's was seen to pass over keys

@@ -40,7 +40,7 @@ pub fn options_string(data: &[u8]) {
     if apply_options_string(&text, &mut db, &mut cf, &mut table).is_err() {
         return;
     }
-    sanitize_db(&mut db);
+    sanitize_db(&mut db, None);
     sanitize_cf(&mut cf);
     reread(&write_options_file(
         &db,

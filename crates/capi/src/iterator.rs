@@ -193,9 +193,11 @@ c_api! {
             if size > 1 {
                 options.snapshot.get_or_insert_with(|| (*db).cf.db().snapshot());
             }
-            for (at, family) in families.iter().enumerate() {
-                let source = Source::Family((**family).cf.cursor(options.clone()));
-                let i = rocksdb_iterator_t::over(source);
+            let cursors = families.iter().map(|f| (**f).cf.cursor(options.clone()));
+            let cursors: Vec<Cursor> = cursors.collect();
+            cursors.iter().try_for_each(Cursor::check_options)?;
+            for (at, cursor) in cursors.into_iter().enumerate() {
+                let i = rocksdb_iterator_t::over(Source::Family(cursor));
                 iterators.add(at).write(boxed(i));
             }
             Ok(())
@@ -282,9 +284,13 @@ c_api! {
         report(errptr, (), || {
             // The header says const and means that the handle stays the same.
             let iter = &mut *iter.cast_mut();
-            iter.shown = Shown::NOTHING;
             match &mut iter.source {
-                Source::Family(cursor) => cursor.refresh(None),
+                // One that is refused stays where it is.
+                Source::Family(cursor) => {
+                    cursor.check_refresh()?;
+                    iter.shown = Shown::NOTHING;
+                    cursor.refresh(None)
+                }
                 Source::Over(..) => Err(Error::not_supported("Refresh() is not supported")),
                 Source::Refused(e) => Err(e.clone()),
             }

@@ -242,6 +242,10 @@ impl FileSystem for Overlay {
         self.below.free_space(path)
     }
 
+    fn open_files_max(&self) -> Option<u64> {
+        self.below.open_files_max()
+    }
+
     fn absolute(&self, path: &Path) -> PathBuf {
         self.below.absolute(path)
     }

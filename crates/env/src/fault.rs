@@ -503,6 +503,10 @@ impl FileSystem for FaultFs {
             .map_or(free, |left| left.min(free)))
     }
 
+    fn open_files_max(&self) -> Option<u64> {
+        self.shared.inner.open_files_max()
+    }
+
     fn absolute(&self, path: &Path) -> PathBuf {
         self.shared.inner.absolute(path)
     }

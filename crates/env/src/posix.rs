@@ -221,6 +221,10 @@ impl FileSystem for PosixFs {
         sys::free_space(path).map_err(|e| Error::from_io(errors::FREE_SPACE, path, e))
     }
 
+    fn open_files_max(&self) -> Option<u64> {
+        sys::open_files_max()
+    }
+
     fn absolute(&self, path: &Path) -> PathBuf {
         std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf())
     }

@@ -246,6 +246,19 @@ pub(crate) fn free_space(path: &Path) -> io::Result<u64> {
     Ok((blocks as u64).saturating_mul(stat.f_frsize as u64))
 }
 
+/// How many descriptors this process may have; `None` if there is no limit.
+pub(crate) fn open_files_max() -> Option<u64> {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: `limit` lives across the call.
+    let result = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+    let most = limit.rlim_cur;
+    #[allow(clippy::unnecessary_cast, reason = "the types differ between systems")]
+    (result == 0 && most != libc::RLIM_INFINITY).then_some(most as u64)
+}
+
 /// Fills `out` from the kernel's generator.
 pub(crate) fn random(out: &mut [u8]) -> io::Result<()> {
     #[cfg(target_os = "linux")]

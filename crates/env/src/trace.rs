@@ -239,6 +239,10 @@ impl FileSystem for TraceFs {
         self.shared.inner.free_space(path)
     }
 
+    fn open_files_max(&self) -> Option<u64> {
+        self.shared.inner.open_files_max()
+    }
+
     fn absolute(&self, path: &Path) -> PathBuf {
         self.shared.inner.absolute(path)
     }

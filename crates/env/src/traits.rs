@@ -233,6 +233,10 @@ pub trait FileSystem: Send + Sync {
     fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>>;
     /// Bytes free for us on the file system that holds `path`.
     fn free_space(&self, path: &Path) -> Result<u64>;
+    /// How many files this process may have open, if there is a limit.
+    fn open_files_max(&self) -> Option<u64> {
+        None
+    }
     /// An absolute form of `path`, for messages and lock tables.
     fn absolute(&self, path: &Path) -> PathBuf;
     /// Reads a whole small file, refusing more than `limit` bytes with `Corruption`.

@@ -382,6 +382,10 @@ impl FileSystem for WatchedFs {
         self.inner.free_space(path)
     }
 
+    fn open_files_max(&self) -> Option<u64> {
+        self.inner.open_files_max()
+    }
+
     fn absolute(&self, path: &Path) -> PathBuf {
         self.inner.absolute(path)
     }

@@ -178,3 +178,78 @@ fn a_snapshot_shows_the_past_until_it_is_unset() {
         rocksdb_close(db);
     }
 }
+
+/// As measured on 11.8.1: a refresh that is refused leaves the iterator where it is.
+#[test]
+fn an_iterator_whose_refresh_is_refused_keeps_its_place() {
+    let w = World::new();
+    let db = w.open().unwrap();
+    for key in [b"a", b"b", b"c"] {
+        w.put(db, key, b"v").unwrap();
+    }
+    // SAFETY: All handles are live; each iterator goes before what it walks over.
+    unsafe {
+        let tailing = rocksdb_readoptions_create();
+        rocksdb_readoptions_set_tailing(tailing, 1);
+        let batch = rocksdb_writebatch_wi_create(0, 1);
+        let base = rocksdb_create_iterator(db, w.read);
+        let over = rocksdb_writebatch_wi_create_iterator_with_base(batch, base);
+        for it in [rocksdb_create_iterator(db, tailing), over] {
+            rocksdb_iter_seek(it, p(b"b"), 1);
+            let refused = call(|e| rocksdb_iter_refresh(it, e));
+            let text = "Not implemented: Refresh() is not supported";
+            assert_eq!(refused, Err(text.to_string()));
+            assert_eq!(rocksdb_iter_valid(it), 1);
+            let mut len = 0;
+            let key = rocksdb_iter_key(it, &raw mut len);
+            assert_eq!(std::slice::from_raw_parts(key.cast::<u8>(), len), b"b");
+            rocksdb_iter_next(it);
+            let key = rocksdb_iter_key(it, &raw mut len);
+            assert_eq!(std::slice::from_raw_parts(key.cast::<u8>(), len), b"c");
+            rocksdb_iter_destroy(it);
+        }
+        rocksdb_writebatch_wi_destroy(batch);
+        rocksdb_readoptions_destroy(tailing);
+        rocksdb_close(db);
+    }
+}
+
+/// As measured on 11.8.1: what no iterator can have is refused before one is made, but for a database that is
+/// open for reading only, where nothing is missing in the files.
+#[test]
+fn several_iterators_are_refused_before_one_is_made() {
+    let w = World::new();
+    let db = w.open().unwrap();
+    w.put(db, b"k", b"v").unwrap();
+    // SAFETY: All handles are live; iterators that were not written are not looked at.
+    unsafe {
+        let options = rocksdb_readoptions_create();
+        rocksdb_readoptions_set_read_tier(options, 2);
+        let several = |db: *mut rocksdb_t| {
+            let family = rocksdb_get_default_column_family_handle(db);
+            let mut families = [family, family];
+            let mut iterators = [ptr::null_mut(); 2];
+            let (f, i) = (families.as_mut_ptr(), iterators.as_mut_ptr());
+            let result = call(|e| rocksdb_create_iterators(db, options, f, i, 2, e));
+            rocksdb_column_family_handle_destroy(family);
+            (result, iterators)
+        };
+        let (refused, iterators) = several(db);
+        let text = "Not implemented: ReadTier::kPersistedData is not yet supported in iterators.";
+        assert_eq!(refused, Err(text.to_string()));
+        assert_eq!(iterators, [ptr::null_mut(); 2]);
+        rocksdb_close(db);
+
+        let path = w.path.as_ptr();
+        let db = call(|e| rocksdb_open_for_read_only(w.options, path, 0, e)).unwrap();
+        let (made, iterators) = several(db);
+        assert_eq!(made, Ok(()));
+        for it in iterators {
+            rocksdb_iter_seek_to_first(it);
+            assert_eq!(rocksdb_iter_valid(it), 1);
+            rocksdb_iter_destroy(it);
+        }
+        rocksdb_readoptions_destroy(options);
+        rocksdb_close(db);
+    }
+}

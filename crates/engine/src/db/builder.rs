@@ -330,7 +330,7 @@ impl OpenBuilder {
                 .iter()
                 .try_for_each(|f| f.check_writers(&self.options))?;
         }
-        sanitize_db(&mut self.options);
+        sanitize_db(&mut self.options, env.fs.open_files_max());
         self.resources.complete(&env, &mut self.options);
         let first_path = self.resources.paths.first().map(|p| p.dir.as_path());
         sanitize_wal_dir(&mut self.options, &self.dir, first_path);

@@ -223,14 +223,34 @@ impl Cursor {
         }
     }
 
-    /// Moves the view to now, or to `snapshot`; the position is lost.
+    /// Why there can be no such iterator, if its options were refused.
     ///
     /// # Errors
-    /// Of opening tables; `NotSupported` if it follows what is written, or was refused for its options.
-    pub fn refresh(&mut self, snapshot: Option<Snapshot>) -> Result<()> {
-        if self.options.tailing || self.never_was {
-            return Err(Error::not_supported("Refresh() is not supported"));
+    /// What it was refused with.
+    pub fn check_options(&self) -> Result<()> {
+        match self.never_was {
+            true => self.status(),
+            false => Ok(()),
         }
+    }
+
+    /// Refuses what [`Self::refresh`] refuses before it moves anything.
+    ///
+    /// # Errors
+    /// `NotSupported` if it follows what is written, or was refused for its options.
+    pub fn check_refresh(&self) -> Result<()> {
+        match self.options.tailing || self.never_was {
+            true => Err(Error::not_supported("Refresh() is not supported")),
+            false => Ok(()),
+        }
+    }
+
+    /// Moves the view to now, or to `snapshot`; the position is lost, unless it is refused.
+    ///
+    /// # Errors
+    /// Of opening tables; as [`Self::check_refresh`].
+    pub fn refresh(&mut self, snapshot: Option<Snapshot>) -> Result<()> {
+        self.check_refresh()?;
         self.options.snapshot = snapshot;
         self.iter = self.engine.iterate(&self.family, &self.options);
         self.options.snapshot = None;

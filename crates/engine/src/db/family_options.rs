@@ -5,7 +5,8 @@ use crate::filter::{CompactionFilter, CompactionFilterFactory, FilterSource, fil
 use crate::merge::{MergeOperator, operator_by_name};
 use crate::options::{
     BlockBasedTableOptions, CfOptions, CompressionType, DataBlockIndexType, DbOptions, IndexType,
-    STATS_FAMILY, check_supported, collectors_of, object_id, sanitize_cf,
+    STATS_FAMILY, check_supported, collectors_of, is_null_object, object_id, sanitize_cf,
+    sanitize_table,
 };
 use crate::ttl::{TimedMerge, ValueTimes, wrap_filters};
 use crate::version::{DbPath, PATHS_MAX};
@@ -65,6 +66,10 @@ fn check_table(cf: &CfOptions, table: &BlockBasedTableOptions) -> Result<()> {
          set to kDataBlockBinaryAndHash"
     } else if super_block != 0 && !super_block.is_power_of_two() {
         "Super Block alignment requested but super block alignment size is not a power of 2"
+    } else if super_block > u32::MAX.into() {
+        "Super block alignment size exceeds maximum number (4GiB) allowed"
+    } else if table.use_udi_as_primary_index && is_null_object(&table.user_defined_index_factory) {
+        "use_udi_as_primary_index requires user_defined_index_factory"
     } else if matches!(table.super_block_alignment_space_overhead_ratio, 1..=3) {
         "Super block alignment space overhead is too high"
     } else {
@@ -107,6 +112,7 @@ impl FamilyOptions {
     /// Options of its tables.
     pub fn table_options(mut self, options: BlockBasedTableOptions) -> Self {
         self.table = options;
+        sanitize_table(&mut self.table);
         self
     }
 

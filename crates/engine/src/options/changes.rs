@@ -28,7 +28,7 @@ use super::table::OptionTable;
 use super::text::{
     CF_ALIASES, check_factory, knows_cf_option, name_the_factory, not_recognized, set_cf_option,
 };
-use super::{BlockBasedTableOptions, CfOptions, DbOptions, objects};
+use super::{BlockBasedTableOptions, CfOptions, CompressionType, DbOptions, objects};
 use spanlith_base::{Error, Result};
 
 /// The name without the field of a struct.
@@ -77,6 +77,11 @@ impl DbOptions {
         {
             return Err(Error::invalid_argument(
                 "daily_offpeak_time_utc should be set in the format HH:mm-HH:mm (e.g. 04:30-07:30)",
+            ));
+        }
+        if self.read_io_executor_threads <= 0 {
+            return Err(Error::invalid_argument(
+                "read_io_executor_threads must be greater than zero",
             ));
         }
         Ok(())
@@ -249,6 +254,7 @@ impl CfOptions {
     /// # Errors
     /// `InvalidArgument` or `NotSupported`, in RocksDB's words.
     pub fn check_values(&self) -> Result<()> {
+        self.check_codecs()?;
         let block_based = objects::id(&self.table_factory) == Some("BlockBasedTable");
         let is_set = |seconds| seconds > 0 && seconds != super::cf::DEFAULT_SECONDS;
         if !block_based && is_set(self.ttl) {
@@ -275,6 +281,12 @@ impl CfOptions {
                 ));
             }
         }
+        let threshold = self.read_triggered_compaction_threshold;
+        if threshold < 0.0 || !threshold.is_finite() {
+            return Err(Error::invalid_argument(
+                "read_triggered_compaction_threshold must be >= 0.0 and finite. Use 0.0 to disable.",
+            ));
+        }
         for (what, bytes) in [
             ("Memtable", self.memtable_protection_bytes_per_key),
             ("Block", u32::from(self.block_protection_bytes_per_key)),
@@ -285,6 +297,32 @@ impl CfOptions {
                      per key."
                 )));
             }
+        }
+        Ok(())
+    }
+
+    fn check_codecs(&self) -> Result<()> {
+        if self.compression == CompressionType::Disable {
+            return Err(Error::invalid_argument(
+                "kDisableCompressionOption not permitted for option: compression",
+            ));
+        }
+        let blobs = match self.blob_compression_type {
+            CompressionType::Xpress => Some("Xpress"),
+            CompressionType::Disable => Some("DisableOption"),
+            _ => None,
+        };
+        if let Some(name) = blobs {
+            return Err(Error::invalid_argument(format!(
+                "The specified blob compression type {name} is not available."
+            )));
+        }
+        let dictionaries = &self.compression_opts;
+        if dictionaries.zstd_max_train_bytes > 0 && dictionaries.max_dict_bytes == 0 {
+            return Err(Error::invalid_argument(
+                "The dictionary size limit (`CompressionOptions::max_dict_bytes`) should be nonzero if \
+                 we're using zstd's dictionary generator.",
+            ));
         }
         Ok(())
     }

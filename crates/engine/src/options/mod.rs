@@ -49,8 +49,8 @@ pub use nested::{
     CompressionOptions, FifoCompactionOptions, MetadataCacheOptions, UniversalCompactionOptions,
 };
 pub use objects::{FilterPolicyChoice, MergeOperatorChoice, collectors_of, partition_prefix};
-pub(crate) use objects::{file_checksum_factory, id as object_id};
-pub use sanitize::{sanitize_cf, sanitize_db, sanitize_wal_dir};
+pub(crate) use objects::{file_checksum_factory, id as object_id, is_null as is_null_object};
+pub use sanitize::{sanitize_cf, sanitize_db, sanitize_table, sanitize_wal_dir};
 pub use sidecar::Sidecar;
 pub(crate) use stats_family::STATS_FAMILY;
 pub use table::{OptionRow, OptionTable};

@@ -7,20 +7,30 @@
 
 use super::cf::DEFAULT_SECONDS;
 use super::objects::is_null;
-use super::{CfOptions, CompactionStyle, DbOptions, WalRecoveryMode};
+use super::{
+    BlockBasedTableOptions, CfOptions, CompactionStyle, CompressionType, DbOptions, IndexType,
+    WalRecoveryMode,
+};
 use std::path::Path;
 
 const THIRTY_DAYS: u64 = 30 * 24 * 60 * 60;
+/// The oldest format of tables that is written.
+const FORMAT_VERSION_MIN: u32 = 2;
 
-/// Fills in derived values of `db`; returns what was corrected.
-pub fn sanitize_db(db: &mut DbOptions) -> Vec<String> {
+/// Fills in derived values of `db`; returns what was corrected. `open_files_max` is how many files the process
+/// may have open, if there is a limit.
+pub fn sanitize_db(db: &mut DbOptions, open_files_max: Option<u64>) -> Vec<String> {
     let mut notes = Vec::new();
-    if db.max_open_files != -1 && db.max_open_files < 20 {
-        notes.push(format!(
-            "max_open_files raised from {} to 20",
-            db.max_open_files
-        ));
-        db.max_open_files = 20;
+    if db.max_open_files != -1 {
+        let most = open_files_max.and_then(|n| i32::try_from(n).ok());
+        let wanted = db.max_open_files;
+        db.max_open_files = wanted.min(most.unwrap_or(i32::MAX)).max(20);
+        if db.max_open_files != wanted {
+            notes.push(format!(
+                "max_open_files changed from {wanted} to {}",
+                db.max_open_files
+            ));
+        }
     }
     let archives = db.wal_ttl_seconds > 0 || db.wal_size_limit_mb > 0;
     // A log that may hold old bytes behind its end cannot be told from a damaged one in these modes.
@@ -41,6 +51,16 @@ pub fn sanitize_db(db: &mut DbOptions) -> Vec<String> {
     }
     if db.delayed_write_rate == 0 {
         db.delayed_write_rate = 16 << 20;
+    }
+    if !matches!(
+        db.wal_compression,
+        CompressionType::None | CompressionType::Zstd
+    ) {
+        notes.push(format!(
+            "wal_compression changed from {} to none",
+            db.wal_compression
+        ));
+        db.wal_compression = CompressionType::None;
     }
     if db.keep_log_file_num == 0 {
         notes.push("keep_log_file_num raised from 0 to 1".to_string());
@@ -68,6 +88,23 @@ pub fn sanitize_wal_dir(db: &mut DbOptions, dir: &Path, first_path: Option<&Path
         db.wal_dir.clear();
     } else if db.wal_dir.len() > 1 && db.wal_dir.ends_with('/') {
         db.wal_dir.pop();
+    }
+}
+
+/// Corrects options of tables as RocksDB's factory of tables does when it is made.
+pub fn sanitize_table(table: &mut BlockBasedTableOptions) {
+    // Older formats are read and not written.
+    table.format_version = table.format_version.max(FORMAT_VERSION_MIN);
+    table.block_restart_interval = table.block_restart_interval.max(1);
+    table.index_block_restart_interval = match table.index_type {
+        IndexType::HashSearch => 1,
+        _ => table.index_block_restart_interval.max(1),
+    };
+    if !(0..=100).contains(&table.block_size_deviation) {
+        table.block_size_deviation = 0;
+    }
+    if table.index_type != IndexType::TwoLevelIndexSearch {
+        table.partition_filters = false;
     }
 }
 
@@ -113,6 +150,18 @@ pub fn sanitize_cf(cf: &mut CfOptions) -> Vec<String> {
     if cf.level0_file_num_compaction_trigger == 0 {
         correct!(level0_file_num_compaction_trigger, 1);
     }
+    if cf.max_write_buffer_size_to_maintain < 0 {
+        let all = u64::try_from(cf.max_write_buffer_number).unwrap_or(0);
+        let bytes = all.saturating_mul(cf.write_buffer_size);
+        correct!(
+            max_write_buffer_size_to_maintain,
+            i64::try_from(bytes).unwrap_or(i64::MAX)
+        );
+    }
+    correct!(
+        blob_direct_write_partitions,
+        cf.blob_direct_write_partitions.max(1)
+    );
     let trigger = cf.level0_file_num_compaction_trigger;
     correct!(
         level0_slowdown_writes_trigger,

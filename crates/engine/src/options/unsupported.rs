@@ -71,6 +71,8 @@ const DB_ANY: &[&str] = &[
     "use_direct_io_for_compaction_reads",
     "rate_limiter_bytes_per_sec",
     "wal_bytes_per_sync",
+    "wal_compression",
+    "skip_stats_update_on_db_open",
     "delayed_write_rate",
     "allow_concurrent_memtable_write",
     "max_write_batch_group_size_bytes",
@@ -111,7 +113,6 @@ const DB_WITHOUT_EFFECT: &[&str] = &[
     "delete_obsolete_files_period_micros",
     "manifest_preallocation_size",
     "use_adaptive_mutex",
-    "skip_stats_update_on_db_open",
     "avoid_unnecessary_blocking_io",
     "log_readahead_size",
     "background_close_inactive_wals",
@@ -232,6 +233,7 @@ const TABLE_ANY: &[&str] = &[
     "data_block_index_type",
     "data_block_hash_table_util_ratio",
     "separate_key_value_in_data_block",
+    "fail_if_no_udi_on_open",
     "super_block_alignment_size",
     "super_block_alignment_space_overhead_ratio",
     "cache_index_and_filter_blocks_with_high_priority",
@@ -366,12 +368,6 @@ pub fn keep_known_objects(
 /// Values of database options, other than defaults, that are honoured.
 fn db_value(db: &DbOptions, name: &str) -> bool {
     match name {
-        "wal_compression" => {
-            matches!(
-                db.wal_compression,
-                CompressionType::None | CompressionType::Zstd
-            )
-        }
         "file_checksum_gen_factory" => {
             super::objects::file_checksum_factory(&db.file_checksum_gen_factory).is_some()
         }

@@ -524,7 +524,8 @@ impl Engine {
     /// An iterator over the state of now, or of the snapshot.
     pub(crate) fn iterate(&self, family: &Family, options: &ReadOptions) -> Result<DbIter> {
         options.check_purpose(ReadPurpose::Iterator)?;
-        if options.read_tier == ReadTier::Persisted {
+        // Opened for reading only, nothing is missing in the files.
+        if options.read_tier == ReadTier::Persisted && !self.c.read_only {
             return Err(Error::not_supported(
                 "ReadTier::kPersistedData is not yet supported in iterators.",
             ));

@@ -14,6 +14,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Fewer tables than this are opened by one thread.
 const PARALLEL_MIN: usize = 32;
+/// Tables of a family whose properties are known after an open.
+const SAMPLE: usize = 20;
 /// A leaf among the engine's locks.
 const RANK: u8 = 90;
 
@@ -86,13 +88,34 @@ fn tasks(engine: &Engine) -> Vec<Task> {
     list
 }
 
-/// Opens as many tables as may be open.
+/// Opens as many tables as may be open, and has a look at the properties of some of the others: estimates
+/// begin with what is known of a sample.
 ///
 /// # Errors
 /// The first that a table failed to open with.
 pub(super) fn open_tables(engine: &Engine) -> Result<()> {
     let _activity = ReadActivity::DbOpen.enter();
-    let list = tasks(engine);
+    open_all(engine, tasks(engine))?;
+    if !engine.c.options.skip_stats_update_on_db_open {
+        sample(engine);
+    }
+    Ok(())
+}
+
+/// Looks at tables of each family, upper levels first, until a sample of RocksDB's size is known. A table
+/// that cannot be opened is the business of whoever reads it.
+fn sample(engine: &Engine) {
+    for family in engine.families.load_full().iter() {
+        let version = family.superversion.load().version.clone();
+        for (_, file) in version.file_iter().take(SAMPLE) {
+            if file.stats.get().is_none() {
+                let _ = family.cache.learn_stats(file);
+            }
+        }
+    }
+}
+
+fn open_all(engine: &Engine, list: Vec<Task>) -> Result<()> {
     let executor = &engine.c.env.executor;
     let threads = usize::try_from(engine.c.options.max_file_opening_threads).unwrap_or(1);
     if list.len() < PARALLEL_MIN || threads < 2 || executor.is_manual() {

@@ -141,6 +141,14 @@ impl TableCache {
         Ok(opened)
     }
 
+    /// Learns the statistics of a file without keeping its table open.
+    ///
+    /// # Errors
+    /// Of opening it.
+    pub fn learn_stats(&self, file: &FileMeta) -> Result<()> {
+        self.open_uncounted(file).map(drop)
+    }
+
     fn open_uncounted(&self, file: &FileMeta) -> Result<Arc<TableReader>> {
         let path = self.paths.table(file.number, file.path_id);
         let handle = self.io.open_table(&path)?;

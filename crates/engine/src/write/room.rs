@@ -10,6 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+/// Most bytes that are reserved for a log at once.
+const PREALLOCATED_MAX: u64 = 1 << 30;
 /// Longest single sleep of a delayed writer, so that it notices soon that the delay is lifted.
 const SLICE: Duration = Duration::from_millis(1);
 
@@ -180,7 +182,8 @@ impl Engine {
                 let mut file = self.c.env.fs.create(&path, IoActivity::Wal)?;
                 if o.allow_fallocate {
                     let size = self.default.settings().options.write_buffer_size;
-                    file.preallocate(size + size / 10);
+                    // What is reserved is nobody else's until the log is closed.
+                    file.preallocate((size + size / 10).min(PREALLOCATED_MAX));
                 }
                 file
             }

@@ -520,3 +520,170 @@ fn an_options_file_with_objects_of_others_is_read() {
     let text = refused.err().unwrap().to_string();
     assert!(text.contains("table_factory"), "{text}");
 }
+
+/// Each answer is what 11.8.1 says to an open with that value, or what it makes of it.
+#[test]
+fn values_that_make_no_sense_are_refused_or_corrected_at_open_as_measured() {
+    let table = |value: &str| format!("{{{value}}}");
+    let refused = [
+        (
+            "read_io_executor_threads",
+            "0".into(),
+            "read_io_executor_threads must be greater than zero",
+        ),
+        (
+            "read_triggered_compaction_threshold",
+            "-1.5".into(),
+            "read_triggered_compaction_threshold must be >= 0.0 and finite. Use 0.0 to disable.",
+        ),
+        (
+            "compression",
+            "kDisableCompressionOption".into(),
+            "kDisableCompressionOption not permitted for option: compression",
+        ),
+        (
+            "blob_compression_type",
+            "kXpressCompression".into(),
+            "The specified blob compression type Xpress is not available.",
+        ),
+        (
+            "blob_compression_type",
+            "kDisableCompressionOption".into(),
+            "The specified blob compression type DisableOption is not available.",
+        ),
+        (
+            "compression_opts",
+            "{zstd_max_train_bytes=1}".into(),
+            "The dictionary size limit (`CompressionOptions::max_dict_bytes`) should be nonzero if \
+             we're using zstd's dictionary generator.",
+        ),
+        (
+            "block_based_table_factory",
+            table("super_block_alignment_size=4294967296"),
+            "Super block alignment size exceeds maximum number (4GiB) allowed",
+        ),
+        (
+            "block_based_table_factory",
+            table("use_udi_as_primary_index=true"),
+            "use_udi_as_primary_index requires user_defined_index_factory",
+        ),
+    ];
+    let with = |name: &str, value: &str| {
+        let fs = MemFs::new();
+        let db = match DbOptions::row(name) {
+            Some(_) => open(&fs, &[(name, value)], &[]),
+            None => open(&fs, &[], &[(name, value)]),
+        };
+        (fs, db)
+    };
+    for (name, value, text) in refused {
+        let (_, result) = with(name, &value);
+        let error = result.err().map(|e| e.to_string());
+        assert_eq!(error, Some(format!("Invalid argument: {text}")), "{name}");
+    }
+    let corrected = [
+        (
+            "wal_compression",
+            "kLZ4Compression".into(),
+            "wal_compression=kNoCompression",
+        ),
+        ("wal_compression", "kZSTD".into(), "wal_compression=kZSTD"),
+        (
+            "block_based_table_factory",
+            table("format_version=0"),
+            "format_version=2",
+        ),
+        (
+            "block_based_table_factory",
+            table("format_version=1"),
+            "format_version=2",
+        ),
+        (
+            "block_based_table_factory",
+            table("fail_if_no_udi_on_open=true"),
+            "fail_if_no_udi_on_open=true",
+        ),
+        (
+            "block_based_table_factory",
+            table("block_restart_interval=0"),
+            "block_restart_interval=1",
+        ),
+        (
+            "block_based_table_factory",
+            table("index_block_restart_interval=-1"),
+            "index_block_restart_interval=1",
+        ),
+        (
+            "block_based_table_factory",
+            table("block_size_deviation=101"),
+            "block_size_deviation=0",
+        ),
+        (
+            "block_based_table_factory",
+            table("partition_filters=true"),
+            "partition_filters=false",
+        ),
+        (
+            "block_based_table_factory",
+            table("partition_filters=true;index_type=kTwoLevelIndexSearch"),
+            "partition_filters=true",
+        ),
+        (
+            "max_write_buffer_size_to_maintain",
+            "-1".into(),
+            "max_write_buffer_size_to_maintain=134217728",
+        ),
+        (
+            "blob_direct_write_partitions",
+            "0".into(),
+            "blob_direct_write_partitions=1",
+        ),
+    ];
+    for (name, value, line) in corrected {
+        let (fs, db) = with(name, &value);
+        let db = db.unwrap();
+        db.default_cf().put("k", "v").unwrap();
+        db.flush(true).unwrap();
+        drop(db);
+        let names = fs.list(Path::new(DIR)).unwrap();
+        let file = names.iter().filter(|n| n.starts_with("OPTIONS-")).max();
+        let text = fs.read_file(&Path::new(DIR).join(file.unwrap())).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        assert!(text.lines().any(|l| l.trim() == line), "{value}: {text}");
+    }
+}
+
+/// No more tables are kept open than the process may have files.
+#[test]
+fn max_open_files_is_at_most_what_the_system_allows() {
+    let dir = TempDir::new("open files");
+    let db = Db::builder(dir.path())
+        .options(
+            DbOptions::new()
+                .create_if_missing(true)
+                .max_open_files(i32::MAX),
+        )
+        .open()
+        .unwrap();
+    let most = Env::system().fs.open_files_max().unwrap();
+    assert_eq!(u64::try_from(db.options().db.max_open_files).unwrap(), most);
+}
+
+/// A log reserves at most 1 GiB, however large memtables may become: RocksDB reserves all of it, and with
+/// 64 GiB fills a disk that has less.
+#[test]
+fn little_is_reserved_for_a_log_of_large_memtables() {
+    use std::os::unix::fs::MetadataExt;
+    let dir = TempDir::new("reserved");
+    let db = Db::builder(dir.path())
+        .options(DbOptions::new().create_if_missing(true))
+        .cf_options(CfOptions::new().write_buffer_size(u64::MAX))
+        .open()
+        .unwrap();
+    db.default_cf().put("k", "v").unwrap();
+    let names = std::fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap());
+    let logs = names.filter(|e| e.file_name().to_string_lossy().ends_with(".log"));
+    let blocks: u64 = logs.map(|e| e.metadata().unwrap().blocks()).sum();
+    assert!(blocks * 512 <= (1 << 30) + (1 << 20), "{blocks}");
+    db.flush(true).unwrap();
+}

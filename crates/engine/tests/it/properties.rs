@@ -1,6 +1,6 @@
 //! Properties against known contents.
 
-use spanlith::options::{BlockBasedTableOptions, CfOptions, CompressionType, IndexType};
+use spanlith::options::{BlockBasedTableOptions, CfOptions, CompressionType, DbOptions, IndexType};
 use spanlith::{Db, DefaultCache, FamilyOptions, ReadOptions};
 use spanlith_env::{Env, MemFs};
 use std::path::Path;
@@ -283,4 +283,39 @@ fn a_partitioned_index_over_no_data_has_no_partition() {
         assert!(!cursor.seek_to_last().unwrap());
         assert!(!cursor.seek(b"b").unwrap());
     }
+}
+
+/// As in RocksDB, properties of the first twenty tables are looked at when a database opens that may have
+/// few files open, so that the estimate is exact up to there; unless that is not wanted.
+#[test]
+fn keys_are_estimated_from_a_sample_of_twenty_tables() {
+    let fs = MemFs::new();
+    let open = |skip: bool| {
+        let mut env = Env::system();
+        env.fs = Arc::new(fs.clone());
+        let options = DbOptions::new()
+            .create_if_missing(true)
+            .max_open_files(20)
+            .skip_stats_update_on_db_open(skip);
+        let family = CfOptions::new().disable_auto_compactions(true);
+        Db::builder("/db")
+            .env(env)
+            .no_info_log()
+            .options(options)
+            .cf_options(family)
+            .open()
+            .unwrap()
+    };
+    let db = open(false);
+    for file in 0..20 {
+        for n in 0..file + 2 {
+            db.default_cf().put(format!("k{file}.{n}"), "v").unwrap();
+        }
+        db.flush(true).unwrap();
+    }
+    let all: u64 = (0..20).map(|file| file + 2).sum();
+    assert_eq!(int(&db, "estimate-num-keys"), all);
+    drop(db);
+    assert_eq!(int(&open(false), "estimate-num-keys"), all);
+    assert_ne!(int(&open(true), "estimate-num-keys"), all);
 }
