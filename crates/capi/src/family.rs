@@ -54,12 +54,13 @@ c_api! {
         errptr: *mut *mut c_char,
     ) -> *mut *mut rocksdb_column_family_handle_t {
         let count = usize::try_from(num_column_families).unwrap_or(0);
-        let mut made = Vec::with_capacity(count);
+        let mut made = Vec::new();
         report(errptr, (), || {
-            for name in array(column_family_names, count) {
-                made.push(create(&*db, &*column_family_options, &family_name(*name))?);
-            }
-            Ok(())
+            let names = array(column_family_names, count).iter();
+            let families = names.map(|name| family_options(&family_name(*name), &*column_family_options));
+            let (cfs, result) = (*db).cf.db().create_cfs(families.collect::<Result<_>>()?);
+            made = cfs.into_iter().map(|cf| boxed(rocksdb_column_family_handle_t { cf })).collect();
+            result
         });
         *lencfs = made.len();
         malloc_array(&made)

@@ -40,9 +40,10 @@ const CHECK_EVERY_FILTERED: u64 = 16;
 
 /// A plan that is being carried out.
 pub(crate) struct CompactionJob {
+    // Goes before the family, which says where files are deleted that nobody holds any more.
+    pub plan: CompactionPlan,
     pub family: Arc<Family>,
     pub settings: Arc<FamilySettings>,
-    pub plan: CompactionPlan,
     pub id: u64,
     /// Temperature of the outputs, if a caller said one.
     pub output_temperature: Temperature,
@@ -319,6 +320,13 @@ impl Engine {
             edit.new_files.clone_from(&files);
             edit.blob_file_garbages.clone_from(&done.garbage);
             done.result = self.log_and_apply(family, edit, |_| {});
+            // Nothing was written then, and nobody asks for them.
+            if matches!(&done.result, Err(e) if e.kind() == ErrorKind::ColumnFamilyDropped) {
+                for file in &files {
+                    let path = family.table_path(file.number, file.path_id);
+                    let _ = self.c.purge.delete(&path);
+                }
+            }
         }
         if done.result.is_err() {
             self.note_compaction_failed(job, &done, micros);

@@ -7,7 +7,7 @@ use super::state::rank;
 use crate::blob::BlobSource;
 use crate::version::{FilePaths, PurgeSink, TableIo};
 use spanlith_base::Result;
-use spanlith_base::sync::Mutex;
+use spanlith_base::sync::{Mutex, thread};
 use spanlith_env::SstFileManager;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -38,6 +38,10 @@ pub(crate) struct PurgeQueue {
     readers: Mutex<Vec<Weak<BlobSource>>>,
     /// How often deletions were disabled and not enabled.
     disabled: AtomicUsize,
+    /// Set under the lock of `queue` once the database is closed: the directory may be another's then.
+    closed: AtomicBool,
+    /// How many threads unlink what they took from `queue`.
+    running: AtomicUsize,
 }
 
 impl PurgeQueue {
@@ -51,6 +55,8 @@ impl PurgeQueue {
             has_queued: AtomicBool::new(false),
             readers: Mutex::new(rank::LEAF, Vec::new()),
             disabled: AtomicUsize::new(0),
+            closed: AtomicBool::new(false),
+            running: AtomicUsize::new(0),
         }
     }
 
@@ -84,19 +90,36 @@ impl PurgeQueue {
         self.disabled.load(Ordering::Acquire) > 0
     }
 
+    /// Deletes what is queued, and from then on nothing: handles and iterators that outlive the database
+    /// leave their files to the next open. Returns when no thread deletes any more.
+    pub(crate) fn close(&self) {
+        self.run();
+        let queue = self.queue.lock();
+        // Release and Acquire: whoever takes the lock next sees it, and `running` was counted under it.
+        self.closed.store(true, Ordering::Release);
+        drop(queue);
+        while self.running.load(Ordering::Acquire) > 0 {
+            thread::yield_now();
+        }
+    }
+
+    fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
     /// Deletes a file that is neither a table nor a blob file now, or when deletions are enabled again. One that
     /// cannot be deleted is found at the next open.
     pub(crate) fn delete_other(&self, path: PathBuf) {
         if self.is_disabled() {
             self.others.lock().push(path);
-        } else {
+        } else if !self.is_closed() {
             let _ = self.io.fs().delete(&path);
         }
     }
 
     /// Deletes what [`Self::delete_other`] kept, unless deletions are disabled.
     pub(crate) fn run_others(&self) {
-        let others = match self.is_disabled() {
+        let others = match self.is_disabled() || self.is_closed() {
             true => return,
             false => std::mem::take(&mut *self.others.lock()),
         };
@@ -116,13 +139,15 @@ impl PurgeQueue {
     /// Unlinks what is queued and returns it. A file that cannot be unlinked is found again
     /// at the next open.
     pub(crate) fn run(&self) -> Vec<Obsolete> {
-        let files = {
+        let (files, keep) = {
             let mut queue = self.queue.lock();
-            if self.is_disabled() {
+            let keep = self.is_closed();
+            if self.is_disabled() && !keep {
                 return Vec::new();
             }
             self.has_queued.store(false, Ordering::Relaxed);
-            std::mem::take(&mut *queue)
+            self.running.fetch_add(1, Ordering::AcqRel);
+            (std::mem::take(&mut *queue), keep)
         };
         for file in &files {
             if file.is_blob_file {
@@ -133,9 +158,15 @@ impl PurgeQueue {
             } else {
                 self.io.forget(file.number);
             }
-            let _ = self.delete(&file.path);
+            if !keep {
+                let _ = self.delete(&file.path);
+            }
         }
-        files
+        self.running.fetch_sub(1, Ordering::AcqRel);
+        match keep {
+            true => Vec::new(),
+            false => files,
+        }
     }
 
     /// Bytes of the tables that are queued.

@@ -271,7 +271,7 @@ impl Engine {
             first = first.and(self.verify_manifest(&mut manifest));
         }
         drop(manifest);
-        self.c.purge.run();
+        self.c.purge.close();
         self.state.lock().closed = true;
         self.c.log.info(format_args!("Shutdown complete"));
         drop(

@@ -119,6 +119,27 @@ impl Db {
         Ok(self.handle(&made))
     }
 
+    /// Creates column families one by one, until one fails; those that were made are durable when this
+    /// returns. OPTIONS are written once, not with each.
+    ///
+    /// # Errors
+    /// As [`Self::create_cf`], beside the families made before.
+    pub fn create_cfs(&self, families: Vec<FamilyOptions>) -> (Vec<Cf>, Result<()>) {
+        let mut made = Vec::with_capacity(families.len());
+        let mut create = |family: FamilyOptions| {
+            let family = family.request(self.engine())?;
+            let family = self.engine().create_family(&family)?;
+            made.push(self.handle(&family));
+            Ok(())
+        };
+        let result = families.into_iter().try_for_each(&mut create);
+        let recorded = match made.is_empty() {
+            true => Ok(()),
+            false => self.engine().write_options_file(),
+        };
+        (made, result.and(recorded))
+    }
+
     /// Drops a column family; it is gone from disk when the last handle and iterator are.
     ///
     /// # Errors

@@ -286,9 +286,13 @@ impl Engine {
             let file = table.as_ref().map(|t| t.file.clone());
             done.push((note, table));
             if let Some(mut f) = file {
-                let state = self.state.lock();
+                let alive = self
+                    .state
+                    .lock()
+                    .alive(p.family.id)
+                    .map(|f| f.version.max_epoch_number());
                 f.temperature = p.settings.options.default_write_temperature as u8;
-                f.epoch_number = state.alive(p.family.id)?.version.max_epoch_number() + 1;
+                f.epoch_number = alive.inspect_err(|_| self.remove_tables(&done))? + 1;
                 edit.new_files.push(f);
             }
             edits.push(FamilyEdit {
@@ -301,10 +305,12 @@ impl Engine {
         if give_up_below > 0 {
             edits.extend(self.forget_old_logs(picked, give_up_below));
         } else if self.families.load().len() > 1 {
-            self.sync_old_logs()
-                .inspect_err(|e| self.set_error(Place::Log, e))?;
+            self.sync_old_logs().inspect_err(|e| {
+                self.remove_tables(&done);
+                self.set_error(Place::Log, e);
+            })?;
         }
-        self.log_and_apply_all(edits, |state| {
+        let installed = self.log_and_apply_all(edits, |state| {
             for (p, (note, _)) in picked.iter().zip(&mut done) {
                 if let Some(f) = state.family_mut(p.family.id) {
                     f.imm.drain(..p.imm.len());
@@ -312,7 +318,12 @@ impl Engine {
                     note.level0_files = f.version.num_files(0);
                 }
             }
-        })?;
+        });
+        if matches!(&installed, Err(e) if e.kind() == ErrorKind::ColumnFamilyDropped) {
+            // Nothing was written.
+            self.remove_tables(&done);
+        }
+        installed?;
         let micros = (self.c.env.clock.monotonic_nanos() - started) / 1000;
         for (note, table) in &done {
             self.note_flush_end(note, table.as_ref(), micros);

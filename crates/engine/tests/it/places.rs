@@ -257,3 +257,100 @@ fn a_table_factory_with_its_id_begins_from_the_defaults() {
         .unwrap();
     assert_eq!((cf.table_options().block_size, interval()), (5000, 16));
 }
+
+/// Files that a handle, or an iterator, of a closed database held are left alone: the directory may be
+/// another database's by now, with files of the same numbers.
+#[test]
+fn handles_that_outlive_their_database_delete_nothing() {
+    let temp = TempDir::new("outlived");
+    let fill = |cf: &spanlith::Cf| {
+        for n in 0..5 {
+            cf.put(format!("k{n}"), "v").unwrap();
+            cf.flush(true).unwrap();
+        }
+    };
+    let open = || {
+        let options = CfOptions::default().disable_auto_compactions(true);
+        let builder = builder(temp.path(), |_| {});
+        builder.cf_options(options).open().unwrap()
+    };
+    let db = open();
+    let family = db.create_cf(FamilyOptions::new("gone")).unwrap();
+    fill(&family);
+    db.drop_cf(&family).unwrap();
+    fill(&db.default_cf());
+    let mut cursor = db.default_cf().cursor(ReadOptions::new());
+    cursor.seek_to_first().unwrap();
+    db.default_cf().compact_range(None, None).unwrap();
+    db.close().unwrap();
+    for entry in std::fs::read_dir(temp.path()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() {
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+
+    let db = open();
+    for _ in 0..4 {
+        fill(&db.default_cf());
+    }
+    assert!(cursor.next().unwrap(), "it still reads");
+    drop((family, cursor));
+    db.close().unwrap();
+    let db = open();
+    for n in 0..5 {
+        let key = format!("k{n}");
+        assert!(db.default_cf().get(&key).unwrap().is_some(), "{key}");
+    }
+}
+
+/// Tables that jobs of a dropped family read or wrote go with it.
+#[test]
+fn a_family_that_is_dropped_while_a_job_runs_leaves_no_tables() {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    struct Slow(Arc<AtomicBool>);
+    impl spanlith::CompactionFilter for Slow {
+        fn name(&self) -> &'static str {
+            "slow"
+        }
+        fn filter(
+            &self,
+            _: usize,
+            _: &[u8],
+            _: spanlith::FilterValue<'_>,
+        ) -> spanlith::FilterDecision {
+            self.0.store(true, Ordering::Release);
+            std::thread::sleep(std::time::Duration::from_millis(2));
+            spanlith::FilterDecision::Keep
+        }
+    }
+    let temp = TempDir::new("dropped");
+    let began = Arc::new(AtomicBool::new(false));
+    let db = builder(temp.path(), |_| {}).open().unwrap();
+    let family = FamilyOptions::new("gone")
+        .options(CfOptions::default().disable_auto_compactions(true))
+        .compaction_filter(Arc::new(Slow(began.clone())));
+    let family = db.create_cf(family).unwrap();
+    for _ in 0..2 {
+        for n in 0..50 {
+            family.put(format!("k{n}"), "v").unwrap();
+        }
+        family.flush(true).unwrap();
+    }
+    let job = {
+        let family = family.clone();
+        std::thread::spawn(move || family.compact_range(None, None))
+    };
+    while !began.load(Ordering::Acquire) {
+        std::thread::yield_now();
+    }
+    db.drop_cf(&family).unwrap();
+    drop(family);
+    let _ = job.join().unwrap();
+    db.wait_idle(None).unwrap();
+    let names = std::fs::read_dir(temp.path()).unwrap();
+    let names = names.map(|e| e.unwrap().file_name().into_string().unwrap());
+    let tables: Vec<_> = names.filter(|n| n.ends_with(".sst")).collect();
+    assert!(tables.is_empty(), "{tables:?}");
+}
