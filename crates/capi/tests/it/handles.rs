@@ -200,12 +200,14 @@ fn an_iterator_whose_refresh_is_refused_keeps_its_place() {
             let text = "Not implemented: Refresh() is not supported";
             assert_eq!(refused, Err(text.to_string()));
             assert_eq!(rocksdb_iter_valid(it), 1);
-            let mut len = 0;
-            let key = rocksdb_iter_key(it, &raw mut len);
-            assert_eq!(std::slice::from_raw_parts(key.cast::<u8>(), len), b"b");
+            let key = || {
+                let mut len = 0;
+                let at = rocksdb_iter_key(it, &raw mut len);
+                std::slice::from_raw_parts(at.cast::<u8>(), len).to_vec()
+            };
+            assert_eq!(key(), b"b");
             rocksdb_iter_next(it);
-            let key = rocksdb_iter_key(it, &raw mut len);
-            assert_eq!(std::slice::from_raw_parts(key.cast::<u8>(), len), b"c");
+            assert_eq!(key(), b"c");
             rocksdb_iter_destroy(it);
         }
         rocksdb_writebatch_wi_destroy(batch);

@@ -95,7 +95,7 @@ impl Engine {
     /// Takes back one call of [`Self::disable_file_deletions`]; the last one deletes what was kept.
     pub(crate) fn enable_file_deletions(&self) {
         self.c.purge.enable();
-        if !self.c.purge.is_disabled() {
+        if !self.c.purge.is_disabled() && !self.c.purge.is_closed() {
             self.retire_logs();
             self.c.purge.run();
             self.c.purge.run_others();

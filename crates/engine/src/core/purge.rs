@@ -103,7 +103,8 @@ impl PurgeQueue {
         }
     }
 
-    fn is_closed(&self) -> bool {
+    /// Whether the database is closed: nothing in its directory is deleted any more.
+    pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }
 

@@ -235,6 +235,11 @@ impl FamilyOptions {
                 "Compression type Xpress is not linked with the binary.",
             ));
         }
+        if self.options.compression == CompressionType::Disable {
+            return Err(Error::invalid_argument(
+                "kDisableCompressionOption not permitted for option: compression",
+            ));
+        }
         if self.name == "default" && self.options.disallow_memtable_writes {
             return Err(Error::invalid_argument(
                 "Default column family cannot use disallow_memtable_writes=true",

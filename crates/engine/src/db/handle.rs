@@ -113,9 +113,15 @@ impl Db {
     /// `InvalidArgument` if it exists or an option is invalid; `NotSupported` with the names of the
     /// options whose feature does not exist; `Io`.
     pub fn create_cf(&self, family: FamilyOptions) -> Result<Cf> {
+        let made = self.create_unrecorded(family)?;
+        self.engine().write_options_file()?;
+        Ok(made)
+    }
+
+    /// Creates a family that OPTIONS do not have yet.
+    fn create_unrecorded(&self, family: FamilyOptions) -> Result<Cf> {
         let family = family.request(self.engine())?;
         let made = self.engine().create_family(&family)?;
-        self.engine().write_options_file()?;
         Ok(self.handle(&made))
     }
 
@@ -126,13 +132,9 @@ impl Db {
     /// As [`Self::create_cf`], beside the families made before.
     pub fn create_cfs(&self, families: Vec<FamilyOptions>) -> (Vec<Cf>, Result<()>) {
         let mut made = Vec::with_capacity(families.len());
-        let mut create = |family: FamilyOptions| {
-            let family = family.request(self.engine())?;
-            let family = self.engine().create_family(&family)?;
-            made.push(self.handle(&family));
-            Ok(())
-        };
-        let result = families.into_iter().try_for_each(&mut create);
+        let result = families
+            .into_iter()
+            .try_for_each(|family| self.create_unrecorded(family).map(|cf| made.push(cf)));
         let recorded = match made.is_empty() {
             true => Ok(()),
             false => self.engine().write_options_file(),

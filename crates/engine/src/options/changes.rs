@@ -302,11 +302,6 @@ impl CfOptions {
     }
 
     fn check_codecs(&self) -> Result<()> {
-        if self.compression == CompressionType::Disable {
-            return Err(Error::invalid_argument(
-                "kDisableCompressionOption not permitted for option: compression",
-            ));
-        }
         let blobs = match self.blob_compression_type {
             CompressionType::Xpress => Some("Xpress"),
             CompressionType::Disable => Some("DisableOption"),

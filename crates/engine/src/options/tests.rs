@@ -706,9 +706,20 @@ fn sanitising_corrects_what_rocksdb_corrects() {
 
 #[test]
 fn a_limit_of_open_files_is_at_least_twenty() {
-    for (given, kept) in [(0, 20), (19, 20), (20, 20), (21, 21), (-1, -1)] {
+    for (given, most, kept) in [
+        (0, None, 20),
+        (19, None, 20),
+        (20, None, 20),
+        (21, None, 21),
+        (-1, None, -1),
+        (-1, Some(100), -1),
+        (100, Some(100), 100),
+        (101, Some(100), 100),
+        (101, Some(10), 20),
+        (101, Some(u64::MAX), 101),
+    ] {
         let mut db = DbOptions::new().max_open_files(given);
-        let said = sanitize_db(&mut db, None);
+        let said = sanitize_db(&mut db, most);
         assert_eq!((db.max_open_files, said.is_empty()), (kept, given == kept));
     }
 }

@@ -5,12 +5,6 @@ use spanlith_base::keys::ENTRY_MAX;
 use spanlith_base::{Error, Result};
 use spanlith_wal::{BatchIter, BatchOp, COMPRESSED_RECORD_MAX};
 
-/// Longest key: the internal key adds eight bytes.
-const KEY_MAX: usize = u32::MAX as usize - 8;
-
-/// Batches up to this length hold nothing that is too large.
-const LARGE_BATCH: usize = ENTRY_MAX;
-
 /// Refuses an entry that no table could hold.
 #[inline]
 pub(super) fn check_entry(key: &[u8], value: &[u8]) -> Result<()> {
@@ -22,7 +16,7 @@ pub(super) fn check_entry(key: &[u8], value: &[u8]) -> Result<()> {
 
 #[cold]
 fn too_large(key: &[u8], value: &[u8]) -> Error {
-    match key.len() > KEY_MAX || value.len() < key.len() {
+    match value.len() < key.len() {
         true => Error::invalid_argument("key is too large").with("length", key.len()),
         false => Error::invalid_argument("value is too large").with("length", value.len()),
     }
@@ -30,9 +24,10 @@ fn too_large(key: &[u8], value: &[u8]) -> Error {
 
 /// Refuses a batch with such an entry, and one that is too long for a compressed log.
 #[inline]
-pub(super) fn check_batch_size(rep: &[u8], is_log_compressed: impl FnOnce() -> bool) -> Result<()> {
-    match rep.len() > LARGE_BATCH {
-        true => check_large_batch(rep, is_log_compressed()),
+pub(super) fn check_batch_size(rep: &[u8], is_log_compressed: bool) -> Result<()> {
+    // Up to that length it holds nothing that is too large.
+    match rep.len() > ENTRY_MAX {
+        true => check_large_batch(rep, is_log_compressed),
         false => Ok(()),
     }
 }

@@ -154,9 +154,8 @@ impl Engine {
     /// Refuses a batch that could not be applied. Returns its number of entries, and whether some
     /// belong to another family than the default one.
     fn check_batch(&self, rep: &[u8], ignore_missing: bool) -> Result<(u32, bool)> {
-        check_batch_size(rep, || {
-            self.c.options.wal_compression != CompressionType::None
-        })?;
+        let is_log_compressed = self.c.options.wal_compression != CompressionType::None;
+        check_batch_size(rep, is_log_compressed)?;
         let mut entries = 0u32;
         let mut families = false;
         let mut set = None;

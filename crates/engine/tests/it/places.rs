@@ -359,3 +359,59 @@ fn a_family_that_is_dropped_while_a_job_runs_leaves_no_tables() {
     }
     panic!("{:?}", tables());
 }
+
+/// Deletions that are enabled again after the database was closed delete none of its logs: they may be
+/// another's.
+#[test]
+fn deletions_enabled_after_a_close_delete_nothing() {
+    let temp = TempDir::new("enabled late");
+    let logs = || -> Vec<String> {
+        let names = std::fs::read_dir(temp.path()).unwrap();
+        let names = names.map(|e| e.unwrap().file_name().into_string().unwrap());
+        let mut logs: Vec<_> = names.filter(|n| n.ends_with(".log")).collect();
+        logs.sort();
+        logs
+    };
+    let db = builder(temp.path(), |_| {}).open().unwrap();
+    let other = db.clone();
+    db.disable_file_deletions();
+    for _ in 0..3 {
+        db.default_cf().put("k", "v").unwrap();
+        db.flush(true).unwrap();
+    }
+    db.close().unwrap();
+    let before = logs();
+    assert!(before.len() > 2, "{before:?}");
+    other.enable_file_deletions();
+    assert_eq!(logs(), before);
+}
+
+/// A table that a flush wrote for a family that was dropped meanwhile is deleted.
+#[test]
+fn a_family_that_is_dropped_while_it_is_flushed_leaves_no_table() {
+    use std::sync::{Arc, OnceLock};
+    struct Drops(OnceLock<(spanlith::Db, spanlith::Cf)>);
+    impl spanlith::EventListener for Drops {
+        fn on_flush_begin(&self, _: &spanlith::listener::FlushInfo) {
+            if let Some((db, family)) = self.0.get() {
+                db.drop_cf(family).unwrap();
+            }
+        }
+    }
+    for atomic in [false, true] {
+        let temp = TempDir::new("dropped in a flush");
+        let drops = Arc::new(Drops(OnceLock::new()));
+        let db = builder(temp.path(), |o| o.atomic_flush = atomic);
+        let db = db.listener(drops.clone()).open().unwrap();
+        let family = db.create_cf(FamilyOptions::new("gone")).unwrap();
+        family.put("k", "v").unwrap();
+        let _ = drops.0.set((db.clone(), family.clone()));
+        // Whether it says that the family is gone depends on who notices first.
+        let _ = family.flush(true);
+        db.wait_idle(None).unwrap();
+        let names = std::fs::read_dir(temp.path()).unwrap();
+        let names = names.map(|e| e.unwrap().file_name().into_string().unwrap());
+        let tables: Vec<_> = names.filter(|n| n.ends_with(".sst")).collect();
+        assert!(tables.is_empty(), "atomic {atomic}: {tables:?}");
+    }
+}
