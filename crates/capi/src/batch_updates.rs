@@ -75,7 +75,7 @@ pub(crate) unsafe fn timestamp_sizes(
 /// `handle` is NULL or valid.
 pub(crate) unsafe fn family<'a>(handle: *mut rocksdb_column_family_handle_t) -> Option<&'a Cf> {
     // SAFETY: The caller says so.
-    unsafe { handle.as_ref() }.map(|h| &h.cf)
+    unsafe { handle.as_ref() }.map(|h| &*h.cf)
 }
 
 macro_rules! updates {

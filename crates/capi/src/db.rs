@@ -214,7 +214,7 @@ pub(crate) unsafe fn open_families_with(
             let cf = (*db).cf.db().cf(name).expect("opened above");
             handles
                 .add(at)
-                .write(boxed(rocksdb_column_family_handle_t::of(&cf)));
+                .write(boxed(rocksdb_column_family_handle_t::of(cf)));
         };
     }
     Ok(db)

@@ -7,16 +7,45 @@ use libc::{c_char, c_void};
 use spanlith::Cf;
 use spanlith_base::Result;
 use spanlith_base::byte_text::bytes_of_text;
+use std::mem::ManuallyDrop;
 use std::ptr;
 
-/// A column family; a counted reference, good also after the database was closed.
+/// A column family: a counted reference, good also after the database was closed, or that of the database
+/// itself, which costs it nothing.
 pub struct rocksdb_column_family_handle_t {
-    pub(crate) cf: Cf,
+    pub(crate) cf: ManuallyDrop<Cf>,
+    /// It is the database's.
+    is_lent: bool,
 }
 
 impl rocksdb_column_family_handle_t {
-    pub(crate) fn of(cf: &Cf) -> Self {
-        Self { cf: cf.clone() }
+    pub(crate) fn of(cf: Cf) -> Self {
+        Self {
+            cf: ManuallyDrop::new(cf),
+            is_lent: false,
+        }
+    }
+
+    /// The default family's, which clients need not destroy: a counted one would keep the closed database's
+    /// files open and its memtables in memory.
+    ///
+    /// # Safety
+    /// It is not used, but may be destroyed, after the database is closed.
+    unsafe fn of_default(db: &rocksdb_t) -> Self {
+        Self {
+            // SAFETY: The copy is never dropped, and only used while the original lives.
+            cf: unsafe { ptr::read((&raw const db.cf).cast()) },
+            is_lent: true,
+        }
+    }
+}
+
+impl Drop for rocksdb_column_family_handle_t {
+    fn drop(&mut self) {
+        if !self.is_lent {
+            // SAFETY: Not used any more.
+            unsafe { ManuallyDrop::drop(&mut self.cf) };
+        }
     }
 }
 
@@ -27,7 +56,7 @@ fn create(
     name: &str,
 ) -> Result<*mut rocksdb_column_family_handle_t> {
     let cf = db.cf.db().create_cf(family_options(name, options)?)?;
-    Ok(boxed(rocksdb_column_family_handle_t { cf }))
+    Ok(boxed(rocksdb_column_family_handle_t::of(cf)))
 }
 
 c_api! {
@@ -59,7 +88,7 @@ c_api! {
             let names = array(column_family_names, count).iter();
             let families = names.map(|name| family_options(&family_name(*name), &*column_family_options));
             let (cfs, result) = (*db).cf.db().create_cfs(families.collect::<Result<_>>()?);
-            made = cfs.into_iter().map(|cf| boxed(rocksdb_column_family_handle_t { cf })).collect();
+            made = cfs.into_iter().map(|cf| boxed(rocksdb_column_family_handle_t::of(cf))).collect();
             result
         });
         *lencfs = made.len();
@@ -84,7 +113,7 @@ c_api! {
     fn rocksdb_get_default_column_family_handle(
         db: *mut rocksdb_t,
     ) -> *mut rocksdb_column_family_handle_t {
-        boxed(rocksdb_column_family_handle_t::of(&(*db).cf))
+        boxed(rocksdb_column_family_handle_t::of_default(&*db))
     }
 
     /// Id of the family.

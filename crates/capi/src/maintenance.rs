@@ -97,7 +97,7 @@ c_api! {
                 return Err(Error::not_supported("force_atomic_flush"));
             }
             let families: Vec<&Cf> =
-                array(column_families, count).iter().map(|f| &(**f).cf).collect();
+                array(column_families, count).iter().map(|f| &*(**f).cf).collect();
             (*db).cf.db().flush_cfs(&families, (*options).wait)
         });
     }

@@ -153,7 +153,7 @@ c_api! {
     ) {
         let keys = keys(num_keys, keys_list, keys_list_sizes);
         let cfs: Vec<&Cf> =
-            array(column_families, num_keys).iter().map(|handle| &(**handle).cf).collect();
+            array(column_families, num_keys).iter().map(|handle| &*(**handle).cf).collect();
         let mut copies = Copies { values: values_list, sizes: values_list_sizes, errs };
         let all = read_each(&cfs, &keys, &(*options).options);
         all.into_iter().enumerate().for_each(|(at, answer)| copies.give(at, answer));

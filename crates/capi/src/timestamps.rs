@@ -182,7 +182,7 @@ c_api! {
     ) {
         let keys = crate::multi_get::keys(num_keys, keys_list, keys_list_sizes);
         let handles = array(column_families, num_keys);
-        let cfs: Vec<&Cf> = handles.iter().map(|&cf| &(*cf).cf).collect();
+        let cfs: Vec<&Cf> = handles.iter().map(|&cf| &*(*cf).cf).collect();
         let copies = Copies { values: values_list, sizes: values_list_sizes, errs };
         let (timestamps, sizes) = (timestamps_list, timestamps_list_sizes);
         let mut out = TimedCopies { copies, timestamps, sizes };

@@ -59,7 +59,7 @@ c_api! {
         report(errptr, ptr::null_mut(), || {
             let family = family_options(&family_name(column_family_name), &*column_family_options)?;
             let cf = (*db).cf.db().create_cf(family.with_ttl(ttl(ttl_seconds)))?;
-            Ok(boxed(rocksdb_column_family_handle_t::of(&cf)))
+            Ok(boxed(rocksdb_column_family_handle_t::of(cf)))
         })
     }
 }

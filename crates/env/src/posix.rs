@@ -16,7 +16,7 @@ mod direct;
 use crate::errors::{self, Poison};
 use crate::traits::{
     Access, EntryKind, FileLock, FileSystem, IoActivity, OpenHow, RandomAccessFile, ReadRequest,
-    SequentialFile, WritableFile,
+    SequentialFile, Unlinked, WritableFile,
 };
 use crate::{lock, sys, uring};
 use direct::{DirectRandom, DirectWritable};
@@ -142,6 +142,16 @@ impl FileSystem for PosixFs {
 
     fn delete(&self, path: &Path) -> Result<()> {
         retry(errors::UNLINK, path, || std::fs::remove_file(path))
+    }
+
+    fn unlink(&self, path: &Path) -> Result<Unlinked> {
+        // Whoever has it open keeps what it holds. If it cannot be opened, its contents go at once.
+        let _contents = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_PATH | libc::O_NOFOLLOW)
+            .open(path)
+            .ok();
+        self.delete(path).map(|()| Unlinked { _contents })
     }
 
     fn link(&self, from: &Path, to: &Path) -> Result<()> {

@@ -7,7 +7,7 @@
 
 use crate::traits::{
     Clock, EntryKind, FileLock, FileSystem, IoActivity, OpenHow, RandomAccessFile, SequentialFile,
-    WritableFile,
+    Unlinked, WritableFile,
 };
 use spanlith_base::Result;
 use spanlith_base::perf::{self, PerfCounter, PerfTime};
@@ -108,6 +108,10 @@ impl FileSystem for TimedFs {
 
     fn delete(&self, path: &Path) -> Result<()> {
         self.time(PerfCounter::EnvDeleteFileNanos, |fs| fs.delete(path))
+    }
+
+    fn unlink(&self, path: &Path) -> Result<Unlinked> {
+        self.time(PerfCounter::EnvDeleteFileNanos, |fs| fs.unlink(path))
     }
 
     fn link(&self, from: &Path, to: &Path) -> Result<()> {

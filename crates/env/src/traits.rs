@@ -146,6 +146,12 @@ pub enum EntryKind {
     Other,
 }
 
+/// What keeps the contents of a file whose name is gone, if anything does.
+#[derive(Debug, Default)]
+pub struct Unlinked {
+    pub(crate) _contents: Option<std::fs::File>,
+}
+
 /// A tree of files.
 pub trait FileSystem: Send + Sync {
     /// Opens for reading from the front. Missing: `Io` with subcode `PathNotFound`, context
@@ -204,6 +210,11 @@ pub trait FileSystem: Send + Sync {
     fn rename(&self, from: &Path, to: &Path) -> Result<()>;
     /// Unlinks a file.
     fn delete(&self, path: &Path) -> Result<()>;
+    /// As [`Self::delete`], which has to free what the file held: 0.4 ms per MB in the page cache. Where the
+    /// name alone can go at once, the contents go when the answer is dropped.
+    fn unlink(&self, path: &Path) -> Result<Unlinked> {
+        self.delete(path).map(|()| Unlinked::default())
+    }
     /// Hard link.
     fn link(&self, from: &Path, to: &Path) -> Result<()>;
     /// Number of names the file has; `NotSupported` where that is not known.

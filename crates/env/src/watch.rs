@@ -11,7 +11,7 @@
 
 use crate::traits::{
     EntryKind, FileLock, FileSystem, IoActivity, OpenHow, RandomAccessFile, SequentialFile,
-    WritableFile,
+    Unlinked, WritableFile,
 };
 use spanlith_base::Result;
 use spanlith_base::sync::Mutex;
@@ -335,6 +335,11 @@ impl FileSystem for WatchedFs {
     fn delete(&self, path: &Path) -> Result<()> {
         let delete = || self.inner.delete(path);
         self.watch.during(path, WatchedCall::Delete, delete)
+    }
+
+    fn unlink(&self, path: &Path) -> Result<Unlinked> {
+        let unlink = || self.inner.unlink(path);
+        self.watch.during(path, WatchedCall::Delete, unlink)
     }
 
     fn link(&self, from: &Path, to: &Path) -> Result<()> {

@@ -50,12 +50,20 @@ fn close_gives_the_lock_back_while_other_handles_live() {
     // closed, which our handles allow.
     unsafe {
         let it = rocksdb_create_iterator(db, w.read);
-        let cf = rocksdb_get_default_column_family_handle(db);
+        let cf = call(|e| rocksdb_create_column_family(db, w.options, c"one".as_ptr(), e)).unwrap();
         let snapshot = rocksdb_create_snapshot(db);
         let pinned = call(|e| rocksdb_get_pinned(db, w.read, p(b"k"), 1, e)).unwrap();
         rocksdb_close(db);
 
-        let again = w.open().unwrap();
+        let names = [c"default".as_ptr(), c"one".as_ptr()];
+        let options = [w.options.cast_const(); 2];
+        let mut families = [ptr::null_mut(); 2];
+        let (path, n, o) = (w.path.as_ptr(), names.as_ptr(), options.as_ptr());
+        let f = families.as_mut_ptr();
+        let again = call(|e| rocksdb_open_column_families(w.options, path, 2, n, o, f, e)).unwrap();
+        for family in families {
+            rocksdb_column_family_handle_destroy(family);
+        }
         w.put(again, b"k", b"new").unwrap();
         rocksdb_iter_seek_to_first(it);
         assert_eq!(rocksdb_iter_valid(it), 1);
@@ -64,7 +72,7 @@ fn close_gives_the_lock_back_while_other_handles_live() {
         assert_eq!(std::slice::from_raw_parts(value.cast::<u8>(), len), b"v");
         let value = rocksdb_pinnableslice_value(pinned, &raw mut len);
         assert_eq!(std::slice::from_raw_parts(value.cast::<u8>(), len), b"v");
-        assert_eq!(rocksdb_column_family_handle_get_id(cf), 0);
+        assert_eq!(rocksdb_column_family_handle_get_id(cf), 1);
 
         rocksdb_release_snapshot(again, snapshot);
         rocksdb_column_family_handle_destroy(cf);
@@ -253,5 +261,39 @@ fn several_iterators_are_refused_before_one_is_made() {
         }
         rocksdb_readoptions_destroy(options);
         rocksdb_close(db);
+    }
+}
+
+/// The handle of the default family need not be destroyed: it keeps nothing of a database that was closed. It may
+/// be, also behind the close.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_default_handle_keeps_no_files_of_a_closed_database() {
+    let w = World::new();
+    let open_files = || -> Vec<std::path::PathBuf> {
+        let dir = std::path::Path::new(w.path.to_str().unwrap());
+        let all = std::fs::read_dir("/proc/self/fd").unwrap();
+        let all = all.filter_map(|fd| std::fs::read_link(fd.ok()?.path()).ok());
+        all.filter(|path| path.starts_with(dir)).collect()
+    };
+    let db = w.open().unwrap();
+    w.put(db, b"k", b"v").unwrap();
+    w.flush(db).unwrap();
+    // SAFETY: All handles are live; the family's is only destroyed behind the close.
+    unsafe {
+        let family = rocksdb_get_default_column_family_handle(db);
+        let value = call(|e| {
+            let mut len = 0;
+            let value = rocksdb_get_cf(db, w.read, family, p(b"k"), 1, &raw mut len, e);
+            (!value.is_null())
+                .then(|| rocksdb_free(value.cast()))
+                .is_some()
+                && len == 1
+        });
+        assert_eq!(value, Ok(true));
+        assert!(!open_files().is_empty());
+        rocksdb_close(db);
+        assert_eq!(open_files(), Vec::<std::path::PathBuf>::new());
+        rocksdb_column_family_handle_destroy(family);
     }
 }

@@ -96,7 +96,7 @@ impl Engine {
     pub(crate) fn enable_file_deletions(&self) {
         self.c.purge.enable();
         if !self.c.purge.is_disabled() && !self.c.purge.is_closed() {
-            self.retire_logs();
+            drop(self.retire_logs());
             self.c.purge.run();
             self.c.purge.run_others();
             self.remove_old_options();

@@ -283,7 +283,7 @@ impl Engine {
             .log
             .info(format_args!("Dropped column family with id {}", family.id));
         self.changed.notify_all();
-        self.retire_logs();
+        drop(self.retire_logs());
         self.c.purge.run();
         Ok(())
     }

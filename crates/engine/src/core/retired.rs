@@ -9,6 +9,7 @@ use super::Engine;
 use crate::version::{FileKind, filenames, parse_file_name};
 use spanlith_base::stats::Ticker;
 use spanlith_base::{FileNumber, Result};
+use spanlith_env::Unlinked;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
@@ -34,10 +35,12 @@ impl Engine {
         self.archive_dir().join(filenames::log_file_name(number))
     }
 
-    /// Puts away logs that hold nothing unflushed (WAL3).
-    pub(crate) fn retire_logs(&self) {
+    /// Puts away logs that hold nothing unflushed (WAL3). Returns what holds the contents of those that were
+    /// deleted: to be dropped where nobody waits.
+    pub(crate) fn retire_logs(&self) -> Vec<Unlinked> {
+        let mut contents = Vec::new();
         if self.c.purge.is_disabled() {
-            return;
+            return contents;
         }
         let (dead, first_own): (Vec<u64>, u64) = {
             let mut state = self.state.lock();
@@ -64,7 +67,10 @@ impl Engine {
             // A log that cannot be put away is older than any family's log number: the next open
             // ignores it and tries again.
             match self.put_away_log(n) {
-                Ok(()) => is_away = true,
+                Ok(unlinked) => {
+                    is_away = true;
+                    contents.push(unlinked);
+                }
                 Err(e) => self
                     .c
                     .log
@@ -75,6 +81,7 @@ impl Engine {
             self.sync_away();
         }
         self.purge_archive();
+        contents
     }
 
     /// Makes it durable that logs are gone: so a MANIFEST that asks for them again is known to have lost
@@ -96,18 +103,22 @@ impl Engine {
     }
 
     /// Moves an obsolete log to the archive, or deletes it.
-    pub(crate) fn put_away_log(&self, number: FileNumber) -> Result<()> {
+    pub(crate) fn put_away_log(&self, number: FileNumber) -> Result<Unlinked> {
         let path = self.log_path(number);
         if self.archives_logs() {
-            return self.c.env.fs.rename(&path, &self.archived_log_path(number));
+            self.c
+                .env
+                .fs
+                .rename(&path, &self.archived_log_path(number))?;
+            return Ok(Unlinked::default());
         }
         self.delete_log(&path)
     }
 
-    fn delete_log(&self, path: &Path) -> Result<()> {
-        self.c.env.fs.delete(path)?;
+    fn delete_log(&self, path: &Path) -> Result<Unlinked> {
+        let unlinked = self.c.env.fs.unlink(path)?;
         self.tick_statistic(Ticker::FilesDeletedImmediately);
-        Ok(())
+        Ok(unlinked)
     }
 
     fn keep_for_reuse(&self, number: FileNumber) -> bool {

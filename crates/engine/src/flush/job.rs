@@ -328,7 +328,7 @@ impl Engine {
         for (note, table) in &done {
             self.note_flush_end(note, table.as_ref(), micros);
         }
-        self.retire_logs();
+        let contents = self.retire_logs();
         // A flush returns after the listeners heard of it, as in RocksDB, and after it can be missed.
         {
             let mut state = self.state.lock();
@@ -344,6 +344,7 @@ impl Engine {
             let files = files.map_or(&[][..], std::slice::from_ref);
             self.warm_cache(note.family, note.settings, files, WrittenBy::Flush);
         }
+        drop(contents);
         self.check_space()
     }
 

@@ -206,7 +206,7 @@ pub(super) fn remove_obsolete(engine: &Engine, explanation: &Explanation) -> Res
             let gone = if best_efforts {
                 engine.put_aside(&engine.log_path(n))
             } else {
-                engine.put_away_log(n)
+                engine.put_away_log(n).map(drop)
             };
             match gone {
                 Ok(()) => engine.c.log.info(format_args!("put away obsolete {name}")),

@@ -137,3 +137,18 @@ fn an_interrupted_call_is_made_again_and_no_other() {
     assert_eq!(e.os_error(), Some(libc::EIO));
     assert_eq!(retry("While calling", Path::new("/f"), call).unwrap(), 7);
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_unlinked_file_is_freed_when_its_contents_are_let_go() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("f");
+    create(&path).append(&[7; 4096]).unwrap();
+    let fs = PosixFs::new();
+    let unlinked = fs.unlink(&path).unwrap();
+    assert_eq!(fs.entry(&path).unwrap(), None);
+    let held = unlinked._contents.as_ref().unwrap().metadata().unwrap();
+    assert_eq!((held.nlink(), held.len()), (0, 4096));
+    let e = fs.unlink(&path).err().unwrap();
+    assert_eq!(e.subcode(), Some(spanlith_base::SubCode::PathNotFound));
+}
