@@ -2,14 +2,12 @@
 
 use crate::ffi::{boxed, optional_bytes};
 use libc::c_char;
-use spanlith::{BottommostCompaction, CompactRangeOptions};
+use spanlith::{BottommostCompaction, CompactRangeOptions, FlushOptions};
 use spanlith_base::{Error, Result};
 
 /// Options of a flush.
 pub struct rocksdb_flushoptions_t {
-    pub(crate) wait: bool,
-    /// A hint: RocksDB waits for a calm moment without it.
-    allow_write_stall: bool,
+    pub(crate) options: FlushOptions,
     /// Refused where it would matter: with several families.
     pub(crate) force_atomic_flush: bool,
     /// A flush waits for listeners in any case.
@@ -80,8 +78,7 @@ c_api! {
     /// RocksDB's defaults: waits.
     fn rocksdb_flushoptions_create() -> *mut rocksdb_flushoptions_t {
         boxed(rocksdb_flushoptions_t {
-            wait: true,
-            allow_write_stall: false,
+            options: FlushOptions::default(),
             force_atomic_flush: false,
             listener_wait: false,
         })
@@ -248,8 +245,8 @@ macro_rules! switches {
 }
 
 switches! {
-    rocksdb_flushoptions_t.wait: rocksdb_flushoptions_set_wait, rocksdb_flushoptions_get_wait;
-    rocksdb_flushoptions_t.allow_write_stall:
+    rocksdb_flushoptions_t.options.wait: rocksdb_flushoptions_set_wait, rocksdb_flushoptions_get_wait;
+    rocksdb_flushoptions_t.options.allow_write_stall:
         rocksdb_flushoptions_set_allow_write_stall, rocksdb_flushoptions_get_allow_write_stall;
     rocksdb_flushoptions_t.force_atomic_flush:
         rocksdb_flushoptions_set_force_atomic_flush, rocksdb_flushoptions_get_force_atomic_flush;

@@ -70,7 +70,7 @@ c_api! {
         options: *const rocksdb_flushoptions_t,
         errptr: *mut *mut c_char,
     ) {
-        report(errptr, (), || (*db).cf.flush((*options).wait));
+        report(errptr, (), || (*db).cf.flush_opt((*options).options));
     }
 
     /// Writes the memtables of a family out.
@@ -80,7 +80,7 @@ c_api! {
         column_family: *mut rocksdb_column_family_handle_t,
         errptr: *mut *mut c_char,
     ) {
-        report(errptr, (), || (*column_family).cf.flush((*options).wait));
+        report(errptr, (), || (*column_family).cf.flush_opt((*options).options));
     }
 
     /// Writes the memtables of several families out.
@@ -98,7 +98,7 @@ c_api! {
             }
             let families: Vec<&Cf> =
                 array(column_families, count).iter().map(|f| &*(**f).cf).collect();
-            (*db).cf.db().flush_cfs(&families, (*options).wait)
+            (*db).cf.db().flush_cfs_opt(&families, (*options).options)
         });
     }
 

@@ -61,6 +61,7 @@ pub use filter::{
     CompactionFilter, CompactionFilterFactory, FilterContext, FilterDecision, FilterValue,
     RemoveEmptyValues, TableCreation, filter_by_name,
 };
+pub use flush::FlushOptions;
 pub use info_log::Logger;
 pub use inspect::{Finding, Grade, VerifyLevel, VerifyOptions, VerifyProgress, VerifyReport};
 pub use iter::TableFilter;

@@ -1,7 +1,8 @@
 //! `compact_range`: flushes, then compacts a key range level by level down to the deepest.
 
 use super::job::{CompactionJob, compaction_aborted, manual_paused};
-use crate::core::{Engine, Family, wait_would_help};
+use crate::core::{Engine, Family};
+use crate::flush::FlushOptions;
 use crate::listener::FlushReason;
 use crate::picker::{ManualOutcome, ManualRange, pick_manual_range};
 use crate::version::{LevelTargets, Version};
@@ -95,11 +96,12 @@ impl Engine {
         let (begin, end) = (family.pad(begin, 0xff), family.pad(end, 0));
         let (begin, end) = (begin.as_deref(), end.as_deref());
         if in_memtables(family, begin, end) {
-            if !options.allow_write_stall {
-                self.wait_for_calm(family)?;
-            }
             let families = std::slice::from_ref(family);
-            self.flush_for(FlushReason::ManualCompaction, families, true)?;
+            let flush = FlushOptions {
+                wait: true,
+                allow_write_stall: options.allow_write_stall,
+            };
+            self.flush_for(FlushReason::ManualCompaction, families, flush)?;
         }
         self.count_superversion(&family.superversion.load_full());
         self.tick_statistic(Ticker::NumberSuperversionReleases);
@@ -140,27 +142,6 @@ impl Engine {
             moved?;
         }
         Ok(())
-    }
-
-    /// Waits until one more sealed memtable and one more file of level 0 would not delay writes, as
-    /// far as waiting helps.
-    fn wait_for_calm(&self, family: &Arc<Family>) -> Result<()> {
-        let mut state = self.state.lock();
-        let mem = state.alive(family.id)?.mem.clone();
-        loop {
-            if state.ends() {
-                return Err(Error::shutdown(""));
-            }
-            if let Some(e) = state.trouble.refusal() {
-                return Err(e);
-            }
-            let f = state.alive(family.id)?;
-            // Flushed by somebody else meanwhile, or a wait would not end.
-            if !Arc::ptr_eq(&mem, &f.mem) || !wait_would_help(f) || state.no_jobs() {
-                return Ok(());
-            }
-            state = self.wait_changed(state);
-        }
     }
 
     /// Compacts down level by level; returns the last level, `None` if the range holds nothing.

@@ -1,6 +1,7 @@
 //! Flush on demand, and closing.
 
-use crate::core::{Engine, Family, LeaderState, Place};
+use crate::core::{Engine, Family, LeaderState, Place, wait_would_help};
+use crate::flush::FlushOptions;
 use crate::listener::FlushReason;
 use spanlith_base::{Error, ErrorKind, Result};
 use std::sync::Arc;
@@ -10,8 +11,12 @@ use std::time::Duration;
 impl Engine {
     /// Seals the mutable memtables of the families and has all sealed ones flushed. With atomic
     /// flushes, all families are flushed.
-    pub(crate) fn flush(self: &Arc<Self>, families: &[Arc<Family>], wait: bool) -> Result<()> {
-        self.flush_for(FlushReason::ManualFlush, families, wait)
+    pub(crate) fn flush(
+        self: &Arc<Self>,
+        families: &[Arc<Family>],
+        options: FlushOptions,
+    ) -> Result<()> {
+        self.flush_for(FlushReason::ManualFlush, families, options)
     }
 
     /// [`Self::flush`], and why, as listeners are told.
@@ -19,7 +24,7 @@ impl Engine {
         self: &Arc<Self>,
         reason: FlushReason,
         families: &[Arc<Family>],
-        wait: bool,
+        options: FlushOptions,
     ) -> Result<()> {
         self.writable()?;
         if self.state.lock().canceled {
@@ -35,9 +40,18 @@ impl Engine {
         if let Some(at) = families.iter().position(|f| f.is_dropped()) {
             // RocksDB flushes one after the other: those before it are written out.
             if at > 0 {
-                self.flush_for(reason, &families[..at], wait)?;
+                self.flush_for(reason, &families[..at], options)?;
             }
             return Err(Error::new(ErrorKind::ColumnFamilyDropped, ""));
+        }
+        if !options.allow_write_stall {
+            let mut is_needed = false;
+            for family in families {
+                is_needed |= self.wait_for_calm(family)?;
+            }
+            if !is_needed {
+                return Ok(());
+            }
         }
         {
             let mut leader = self.leader.lock();
@@ -74,7 +88,7 @@ impl Engine {
         state.trouble.release(None);
         let failed_before = state.trouble.failed_flushes;
         self.schedule(&mut state);
-        if !wait {
+        if !options.wait {
             return Ok(());
         }
         loop {
@@ -135,6 +149,31 @@ impl Engine {
         }
     }
 
+    /// Waits until one more sealed memtable and one more file of level 0 would not delay writes, as
+    /// far as waiting helps. Returns whether what the memtable held at the call is still to be flushed.
+    fn wait_for_calm(&self, family: &Arc<Family>) -> Result<bool> {
+        let mut state = self.state.lock();
+        let mem = state.alive(family.id)?.mem.clone();
+        loop {
+            if state.ends() {
+                return Err(Error::shutdown(""));
+            }
+            if let Some(e) = state.trouble.refusal() {
+                return Err(e);
+            }
+            let f = state.alive(family.id)?;
+            let is_sealed = f.imm.iter().any(|i| Arc::ptr_eq(&i.mem, &mem));
+            if !is_sealed && !Arc::ptr_eq(&mem, &f.mem) {
+                return Ok(false);
+            }
+            // What failed runs again when it likes, and for whoever asks now.
+            if !wait_would_help(f) || state.no_jobs() || state.trouble.any().is_some() {
+                return Ok(true);
+            }
+            state = self.wait_changed(state);
+        }
+    }
+
     /// Flushes what is in no log, unless the options say not to. Ends a pause, which would keep the
     /// flush waiting.
     fn flush_unlogged(self: &Arc<Self>) -> Result<()> {
@@ -144,7 +183,7 @@ impl Engine {
         }
         self.state.lock().paused = 0;
         let all: Vec<_> = self.families.load().iter().cloned().collect();
-        self.flush_for(FlushReason::ShutDown, &all, true)
+        self.flush_for(FlushReason::ShutDown, &all, FlushOptions::AT_ONCE)
     }
 
     /// Starts no flush and no compaction any more, ever, and abandons those that run; with `wait`,

@@ -4,6 +4,7 @@ use super::cursor::{Cursor, Iter};
 use super::{FamilyOptions, OpenBuilder};
 use crate::compaction::{CompactFilesOptions, CompactRangeOptions, KeyRange};
 use crate::core::{Engine, Family, Snapshot};
+use crate::flush::FlushOptions;
 use crate::merge::MergeOperator;
 use crate::read::ReadOptions;
 use crate::version::FileMeta;
@@ -156,8 +157,16 @@ impl Db {
     /// # Errors
     /// As [`Self::flush`].
     pub fn flush_cfs(&self, cfs: &[&Cf], wait: bool) -> Result<()> {
+        self.flush_cfs_opt(cfs, FlushOptions::waiting(wait))
+    }
+
+    /// As [`Self::flush_cfs`], with options.
+    ///
+    /// # Errors
+    /// As [`Self::flush`].
+    pub fn flush_cfs_opt(&self, cfs: &[&Cf], options: FlushOptions) -> Result<()> {
         let families: Vec<_> = cfs.iter().map(|c| c.family.clone()).collect();
-        self.engine().flush(&families, wait)
+        self.engine().flush(&families, options)
     }
 
     /// Applies a batch: all of it or nothing. Leaves the batch as it is.
@@ -219,7 +228,7 @@ impl Db {
     /// Of the flush, or the background error that stops writes.
     pub fn flush(&self, wait: bool) -> Result<()> {
         let all: Vec<_> = self.engine().families.load().iter().cloned().collect();
-        self.engine().flush(&all, wait)
+        self.engine().flush(&all, FlushOptions::waiting(wait))
     }
 
     /// Clears an error of the background once its cause is gone, so that writes and background work
@@ -419,8 +428,16 @@ impl Cf {
     /// # Errors
     /// `ColumnFamilyDropped`; else as [`Db::flush`].
     pub fn flush(&self, wait: bool) -> Result<()> {
+        self.flush_opt(FlushOptions::waiting(wait))
+    }
+
+    /// As [`Self::flush`], with options.
+    ///
+    /// # Errors
+    /// As [`Self::flush`].
+    pub fn flush_opt(&self, options: FlushOptions) -> Result<()> {
         self.engine()
-            .flush(std::slice::from_ref(&self.family), wait)
+            .flush(std::slice::from_ref(&self.family), options)
     }
 
     /// The value of a key; `None` if absent.

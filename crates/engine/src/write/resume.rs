@@ -12,6 +12,7 @@
 //! are written to the new log first. Each step can fail and be tried again by the next resume.
 
 use crate::core::{Engine, LeaderState, Place, PreparedSection, WitnessClock, gate};
+use crate::flush::FlushOptions;
 use crate::listener::FlushReason;
 use spanlith_base::{Error, FileNumber, Result, Severity};
 use spanlith_wal::{BATCH_HEADER_SIZE, BatchIter, BatchOp, LogWriter, PrepareKind, WriteBatch};
@@ -74,7 +75,7 @@ impl Engine {
             return Ok(());
         }
         let all: Vec<_> = self.families.load().iter().cloned().collect();
-        self.flush_for(FlushReason::ErrorRecovery, &all, true)
+        self.flush_for(FlushReason::ErrorRecovery, &all, FlushOptions::AT_ONCE)
     }
 
     /// The steps of a resume, except for counting its failures. Requires: the token of resumes.

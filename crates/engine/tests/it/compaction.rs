@@ -6,8 +6,8 @@ use spanlith::options::{
 };
 use spanlith::{
     BottommostCompaction, Cf, CompactFilesOptions, CompactRangeOptions, CompactionFilter,
-    CompactionFilterFactory, Db, ErrorKind, EventListener, FilterContext, LiveFile, SubCode,
-    WriteBatch,
+    CompactionFilterFactory, Db, ErrorKind, EventListener, FilterContext, FlushOptions, LiveFile,
+    SubCode, WriteBatch,
 };
 use spanlith_env::{Env, FsOp, MemFs};
 use std::collections::BTreeMap;
@@ -392,11 +392,13 @@ fn automatic_compactions_wait_for_an_exclusive_manual_one_and_for_no_other() {
     }
 }
 
-/// One more file of level 0 would delay writers: the flush that a manual compaction begins with waits for the
-/// compaction that runs, unless it is told not to care.
+/// One more file of level 0 would delay writers: a flush, or the one that a manual compaction begins with, waits for
+/// the compaction that runs, unless it is told not to care.
 #[test]
-fn a_manual_compaction_stalls_writers_only_if_it_may() {
-    for allow_write_stall in [false, true] {
+fn flushes_and_manual_compactions_stall_writers_only_if_they_may() {
+    for (allow_write_stall, is_flush) in
+        [(false, false), (true, false), (false, true), (true, true)]
+    {
         let dir = tempfile::tempdir().unwrap();
         let held = Arc::new(Held::default());
         let mut several = DbOptions::default();
@@ -423,7 +425,13 @@ fn a_manual_compaction_stalls_writers_only_if_it_may() {
         };
         let level0 = || shape(&cf).split(' ').next().unwrap().to_string();
         std::thread::scope(|scope| {
-            let manual = scope.spawn(|| cf.compact_range_opt(None, None, &options));
+            let manual = scope.spawn(|| match is_flush {
+                true => cf.flush_opt(FlushOptions {
+                    wait: false,
+                    allow_write_stall,
+                }),
+                false => cf.compact_range_opt(None, None, &options),
+            });
             let wait = std::time::Duration::from_secs(if allow_write_stall { 60 } else { 1 });
             let deadline = std::time::Instant::now() + wait;
             while level0() == "2" && std::time::Instant::now() < deadline {
