@@ -186,6 +186,11 @@ impl MemTable {
         self.tree.find(key, snapshot)
     }
 
+    /// About how many keys are compared by each search, beside those that a user's comparator counts.
+    pub fn search_steps(&self) -> u64 {
+        self.tree.search_steps()
+    }
+
     /// Whether readers must verify what they find: entries by [`EntryRef::verify`], searches by
     /// [`Self::check_search`].
     #[inline]

@@ -200,6 +200,11 @@ impl Cursor {
             perf::add(PerfCounter::SeekChildSeekCount, reseeks * all as u64);
         }
         perf::add(PerfCounter::SeekOnMemtableCount, reseeks * memtables as u64);
+        let seeks = reseeks + u64::from(to.seeks_key());
+        if seeks > 0 && perf::is_on() {
+            let comparisons = seeks * iter.search_steps();
+            perf::add(PerfCounter::UserKeyComparisonCount, comparisons);
+        }
         // RocksDB seeks among versions of a key twice, and counts neither the entry it comes from nor the
         // one it comes to.
         let hidden_shown = match to.goes_backward() {

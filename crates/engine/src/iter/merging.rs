@@ -319,6 +319,15 @@ impl MergingIter {
         )
     }
 
+    /// About how many keys all memtables together compare for one seek.
+    pub fn search_steps(&self) -> u64 {
+        let steps = |c: &Child| match &c.source {
+            Source::Mem(i) => i.search_steps(),
+            _ => 0,
+        };
+        self.children.iter().map(steps).sum()
+    }
+
     /// As [`Self::next`], with a first stream that grows: a step that takes another one to its end looks
     /// for the first one's place again. Requires: `valid`, and going forward.
     pub fn next_following(&mut self) {

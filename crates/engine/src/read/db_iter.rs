@@ -144,6 +144,11 @@ impl DbIter {
         self.parts.inner.sources()
     }
 
+    /// About how many keys all memtables together compare for one seek.
+    pub fn search_steps(&self) -> u64 {
+        self.parts.inner.search_steps()
+    }
+
     /// Whether the merged stream stands on the entry shown, so that the next move passes it.
     pub(crate) fn stands_on_entry(&self) -> bool {
         matches!(self.at, At::Inner | At::Resolved)

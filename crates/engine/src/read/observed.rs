@@ -72,16 +72,20 @@ impl<'a> Observer<'a> {
     /// Counts a look into a memtable for `keys`, which are only those its filter let pass, if it has
     /// one.
     pub(super) fn looked_into(&self, mem: &MemTable, keys: impl Iterator<Item = bool>) {
+        if !perf::is_on() {
+            return;
+        }
         perf::add(PerfCounter::GetFromMemtableCount, 1);
+        let (mut searches, mut misses) = (0, 0);
+        for passes in keys {
+            searches += u64::from(passes);
+            misses += u64::from(!passes);
+        }
+        let comparisons = searches * mem.search_steps();
+        perf::add(PerfCounter::UserKeyComparisonCount, comparisons);
         if mem.has_key_filter() {
-            for passes in keys {
-                let counter = if passes {
-                    PerfCounter::BloomMemtableHitCount
-                } else {
-                    PerfCounter::BloomMemtableMissCount
-                };
-                perf::add(counter, 1);
-            }
+            perf::add(PerfCounter::BloomMemtableHitCount, searches);
+            perf::add(PerfCounter::BloomMemtableMissCount, misses);
         }
     }
 }

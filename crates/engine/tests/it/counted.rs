@@ -377,6 +377,45 @@ fn steps_within_memtables_and_comparisons_of_keys_are_counted_from_level_two_on(
     assert!(perf::value(PerfCounter::UserKeyComparisonCount) > 0);
 }
 
+/// A client asserts that a get compares keys. RocksDB counts 1 with one entry, 11 with 100, 18 with 1,000.
+#[test]
+fn comparisons_of_keys_are_counted_where_memtables_are_searched() {
+    let dir = TempDir::new("counted-comparisons");
+    let db = Db::builder(dir.path())
+        .create_if_missing(true)
+        .open()
+        .unwrap();
+    let cf = db.default_cf();
+    let counted = |work: &dyn Fn()| {
+        perf::reset();
+        work();
+        perf::value(PerfCounter::UserKeyComparisonCount)
+    };
+    let get = || drop(cf.get("k000").unwrap());
+    let seek = || {
+        cf.cursor(ReadOptions::new()).seek(b"k000").unwrap();
+    };
+    perf::set_level(2);
+    assert_eq!(counted(&get), 0, "nothing is there to compare with");
+    assert_eq!(counted(&seek), 0);
+    cf.put("k000", "value").unwrap();
+    let (get_of_one, seek_of_one) = (counted(&get), counted(&seek));
+    assert!((1..=6).contains(&get_of_one), "{get_of_one}");
+    assert!((1..=6).contains(&seek_of_one), "{seek_of_one}");
+    for n in 1..1000 {
+        cf.put(format!("k{n:03}"), "value").unwrap();
+    }
+    let all = counted(&get);
+    assert!((10..=25).contains(&all), "{all}");
+    let all = counted(&seek);
+    assert!((10..=25).contains(&all), "{all}");
+    let many = || drop(cf.multi_get(["k000", "k500", "absent"]));
+    assert_eq!(counted(&many), 3 * counted(&get));
+    perf::set_level(1);
+    assert_eq!(counted(&get), 0);
+    assert_eq!(counted(&seek), 0);
+}
+
 #[test]
 fn reads_of_tables_are_timed_by_what_they_are_for() {
     let dir = TempDir::new("counted-activities");

@@ -207,6 +207,11 @@ impl MemTableIter {
         self.table.tree()
     }
 
+    /// [`MemTable::search_steps`] of its memtable.
+    pub fn search_steps(&self) -> u64 {
+        self.tree().search_steps()
+    }
+
     /// Whether the iterator is at an entry.
     #[inline]
     pub fn valid(&self) -> bool {

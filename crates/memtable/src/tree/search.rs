@@ -1,6 +1,6 @@
 //! The tree: its fields, and searches.
 
-use super::node::{Node, NodeRef};
+use super::node::{Node, NodeRef, SLOTS};
 use super::record::{RecordRef, Target};
 use super::totals::{Counts, Totals};
 use crate::arena::{Arena, ArenaUsage};
@@ -77,6 +77,19 @@ impl Tree {
         let mut usage = self.records.usage();
         usage.allocated += nodes.allocated - nodes.unused;
         usage
+    }
+
+    /// Words of keys that a search compares, one by one in each node on its way, whatever it searches for. A
+    /// user's comparator has no words, and counts itself.
+    #[cold]
+    pub(crate) fn search_steps(&self) -> u64 {
+        let (root, _) = self.enter();
+        let is_empty = root.is_leaf() && root.count() == 0;
+        if is_empty || matches!(self.comparator, Comparator::User(_)) {
+            return 0;
+        }
+        let nodes = 1 + root.level() as u64;
+        nodes * u64::from(1 + SLOTS.ilog2())
     }
 
     /// The root and its version.
