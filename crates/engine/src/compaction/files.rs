@@ -131,7 +131,7 @@ impl Engine {
     }
 
     /// Drops the tables below level 0 that lie wholly in one of the ranges of user keys, whatever
-    /// snapshots see in them. `None` is an open end.
+    /// snapshots see in them. `None` is an open end. A dropped family refuses if there is such a table.
     pub(crate) fn delete_files_in_ranges(
         self: &Arc<Self>,
         family: &Arc<Family>,
@@ -143,7 +143,11 @@ impl Engine {
         let mut edit = VersionEdit::default();
         {
             let state = self.state.lock();
-            let version = state.alive(family.id)?.version.clone();
+            let alive = state.alive(family.id);
+            let version = match &alive {
+                Ok(alive) => alive.version.clone(),
+                Err(_) => family.superversion.load().version.clone(),
+            };
             let mut seen = BTreeSet::new();
             for &(begin, end) in ranges {
                 let key = |user: Cow<'_, [u8]>| keys::internal_key(&user, keys::seek_tag(0));
@@ -170,12 +174,13 @@ impl Engine {
                     }
                 }
             }
+            if taken.is_empty() {
+                return Ok(());
+            }
+            alive?;
             for file in &taken {
                 file.being_compacted.store(true, Ordering::Relaxed);
             }
-        }
-        if taken.is_empty() {
-            return Ok(());
         }
         let done = self.log_and_apply(family, edit, |_| {});
         {

@@ -104,7 +104,7 @@ impl Engine {
     }
 
     /// Marks the files of a range, except those of the deepest level with data, so that compactions
-    /// take them down.
+    /// take them down. Those of a dropped family go with it.
     pub(crate) fn suggest_compact_range(
         self: &Arc<Self>,
         family: &Arc<Family>,
@@ -113,7 +113,10 @@ impl Engine {
     ) -> Result<()> {
         let (begin, end) = (family.pad(begin, 0xff), family.pad(end, 0));
         let mut state = self.state.lock();
-        let version = state.alive(family.id)?.version.clone();
+        let Some(alive) = state.family(family.id) else {
+            return Ok(());
+        };
+        let version = alive.version.clone();
         for level in 0..version.num_non_empty_levels().saturating_sub(1) {
             for file in version.overlapping(level, begin.as_deref(), end.as_deref()) {
                 file.suggest();

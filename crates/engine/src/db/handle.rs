@@ -661,10 +661,11 @@ impl Cf {
             .compact_files(&self.family, numbers, output_level, options)
     }
 
-    /// Asks background compactions to take the files of a range down; `None` is unbounded.
+    /// Asks background compactions to take the files of a range down; `None` is unbounded. Does nothing in
+    /// a dropped family.
     ///
     /// # Errors
-    /// `ColumnFamilyDropped`.
+    /// None today.
     pub fn suggest_compact_range(&self, begin: Option<&[u8]>, end: Option<&[u8]>) -> Result<()> {
         self.engine()
             .suggest_compact_range(&self.family, begin, end)
@@ -674,7 +675,7 @@ impl Cf {
     /// looking at snapshots. `include_end` says whether the ranges' ends belong to them.
     ///
     /// # Errors
-    /// `ColumnFamilyDropped`, `Io`.
+    /// `ColumnFamilyDropped` if there is such a table, `Io`.
     pub fn delete_files_in_ranges(&self, ranges: &[KeyRange<'_>], include_end: bool) -> Result<()> {
         self.engine()
             .delete_files_in_ranges(&self.family, ranges, include_end)

@@ -171,6 +171,57 @@ fn a_dropped_family_still_reads_but_takes_no_writes_and_leaves_no_files() {
     assert_eq!(db.create_cf(FamilyOptions::new("next")).unwrap().id(), 3);
 }
 
+/// What RocksDB 11.8.1 answers: nothing is found wrong until a table would have to go.
+#[test]
+fn suggestions_and_deletions_of_files_in_a_dropped_family_fail_only_where_a_table_would_go() {
+    let (env, _) = world();
+    let db = open(&env, &[]).unwrap();
+    let shallow = db.create_cf(FamilyOptions::new("shallow")).unwrap();
+    let deep = db.create_cf(FamilyOptions::new("deep")).unwrap();
+    for cf in [&shallow, &deep] {
+        cf.put("k1", "v").unwrap();
+        cf.put("k2", "v").unwrap();
+        cf.flush(true).unwrap();
+    }
+    deep.compact_range(None, None).unwrap();
+    let manifest = || {
+        let current = env.fs.list(Path::new(DIR)).unwrap();
+        let name = current.into_iter().find(|n| n.starts_with("MANIFEST"));
+        let path = Path::new(DIR).join(name.unwrap());
+        env.fs.size(&path).unwrap()
+    };
+    for cf in [&shallow, &deep] {
+        db.drop_cf(cf).unwrap();
+    }
+    let before = manifest();
+    let outside: [spanlith::KeyRange<'_>; 3] = [
+        (Some(b"a"), Some(b"b")),
+        (Some(b"z"), Some(b"a")),
+        (Some(b"k1"), Some(b"k1")),
+    ];
+    for cf in [&shallow, &deep] {
+        cf.suggest_compact_range(None, None).unwrap();
+        cf.suggest_compact_range(Some(b"a"), Some(b"b")).unwrap();
+        cf.delete_files_in_ranges(&outside, true).unwrap();
+    }
+    shallow
+        .delete_files_in_ranges(&[(None, None)], true)
+        .unwrap();
+    for _ in 0..2 {
+        let e = deep
+            .delete_files_in_ranges(&[(None, None)], true)
+            .unwrap_err();
+        assert_eq!(e.to_string(), "Column family dropped: ");
+    }
+    assert_eq!(manifest(), before, "nothing is written for them");
+    for cf in [&shallow, &deep] {
+        assert_eq!(text(cf.get("k1").unwrap()), "v");
+    }
+    drop((shallow, deep));
+    db.close().unwrap();
+    assert_eq!(open(&env, &[]).unwrap().cfs().len(), 1);
+}
+
 /// The differential programs, seeds 43 and 47: RocksDB flushes the families before a dropped one.
 #[test]
 fn a_flush_of_several_families_goes_as_far_as_the_first_dropped_one() {
