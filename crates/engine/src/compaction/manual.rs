@@ -22,7 +22,7 @@ pub enum BottommostCompaction {
     IfHaveCompactionFilter,
     /// Yes.
     Force,
-    /// Yes, but not files that this very compaction has made.
+    /// Yes, but not files that this very compaction has made, nor, as in RocksDB, what stands behind them.
     ForceOptimized,
 }
 

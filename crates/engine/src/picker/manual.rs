@@ -57,9 +57,8 @@ pub fn pick_manual_range(input: &PickerInput<'_>, range: &ManualRange<'_>) -> Ma
     if range.level == 0 && picking.level0_is_busy() {
         return ManualOutcome::Conflict;
     }
-    let (files, mut covers_all) = picking.first_step(range, files);
-    let (files, skipped_more) = leave_own_files(range, files);
-    covers_all &= !skipped_more;
+    let (files, covers_all) = picking.first_step(range, files);
+    let files = leave_own_files(range, files);
     if files.is_empty() {
         return ManualOutcome::Nothing;
     }
@@ -79,23 +78,15 @@ pub fn pick_manual_range(input: &PickerInput<'_>, range: &ManualRange<'_>) -> Ma
     }
 }
 
-/// Drops files of this compaction's own making: keeps the first run of older files. Also tells
-/// whether older files follow behind it.
-fn leave_own_files(range: &ManualRange<'_>, files: Files) -> (Files, bool) {
+/// Drops files of this compaction's own making: keeps the first run of older files. As in RocksDB older
+/// files behind it stay as they are, unless the limit of a step ends before them.
+fn leave_own_files(range: &ManualRange<'_>, files: Files) -> Files {
     let Some(first_own) = range.first_own_file else {
-        return (files, false);
+        return files;
     };
     let is_own = |number: u64| number >= first_own;
-    let mut older = files.into_iter().skip_while(|f| is_own(f.number));
-    let mut run = Files::new();
-    for file in older.by_ref() {
-        if is_own(file.number) {
-            break;
-        }
-        run.push(file);
-    }
-    let more = older.any(|f| !is_own(f.number));
-    (run, more)
+    let older = files.into_iter().skip_while(|f| is_own(f.number));
+    older.take_while(|f| !is_own(f.number)).collect()
 }
 
 impl Picking<'_> {
