@@ -128,9 +128,15 @@ impl Updates for rocksdb_writebatch_t {
             cf.comparator().timestamp_size()
         });
         let mut padded = Vec::new();
-        put_padded(&mut padded, end, size, 0);
+        let end = match size {
+            0 => end,
+            _ => {
+                put_padded(&mut padded, end, size, 0);
+                &padded
+            }
+        };
         self.update(cf, start, |batch, id, start| {
-            batch.delete_range_cf(id, start, &padded)
+            batch.delete_range_cf(id, start, end)
         })
     }
 }
