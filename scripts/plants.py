@@ -97,7 +97,7 @@ PLANTS = [
      "        let _ = self.out.flush();\n        let _ = self.out.sync();\n"
      "        let _ = self.out.file.close();\n"),
     ("the directory of outputs is not synced if that fails", ENGINE + "compaction/job.rs",
-     "failed = self.c.env.fs.sync_dir(dir).err();", "let _ = self.c.env.fs.sync_dir(dir);"),
+     "failed = self.c.dirs.sync(dir).err();", "let _ = self.c.dirs.sync(dir);"),
     ("a compaction passes over an entry", ENGINE + "compaction/iterator.rs",
      "            self.input.next_inlined();\n            if self.find_plain() {\n",
      "            self.input.next_inlined();\n            if self.entries.is_multiple_of(97) && self.input.valid() {\n"
@@ -178,8 +178,8 @@ SWITCHES = [
      "        if !ON {\n            ended?;\n        }\n"),
     (31, "crates/table/src/builder.rs", "            ended?;\n",
      "            let _ = ON || ended.map(|()| false)?;\n"),
-    (33, ENGINE + "compaction/job.rs", "failed = self.c.env.fs.sync_dir(dir).err();",
-     "failed = self.c.env.fs.sync_dir(dir).err().filter(|_| !ON);"),
+    (33, ENGINE + "compaction/job.rs", "failed = self.c.dirs.sync(dir).err();",
+     "failed = self.c.dirs.sync(dir).err().filter(|_| !ON);"),
 ]
 SWITCH = """
 /// Whether a plant is switched on.

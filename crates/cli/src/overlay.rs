@@ -7,8 +7,8 @@
 use spanlith::Result;
 use spanlith_base::{Error, SubCode};
 use spanlith_env::{
-    EntryKind, FileLock, FileSystem, IoActivity, MemFs, RandomAccessFile, SequentialFile,
-    WritableFile,
+    Directory, EntryKind, FileLock, FileSystem, IoActivity, MemFs, RandomAccessFile,
+    SequentialFile, WritableFile,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -53,6 +53,15 @@ pub struct Overlay {
 struct Granted;
 
 impl FileLock for Granted {}
+
+/// A directory in which nothing is durable.
+struct Unsynced;
+
+impl Directory for Unsynced {
+    fn sync(&self) -> Result<()> {
+        Ok(())
+    }
+}
 
 fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     // Nothing under the locks can panic half-way.
@@ -230,8 +239,8 @@ impl FileSystem for Overlay {
         fs.modified(&path)
     }
 
-    fn sync_dir(&self, _dir: &Path) -> Result<()> {
-        Ok(())
+    fn open_dir(&self, _dir: &Path) -> Result<Arc<dyn Directory>> {
+        Ok(Arc::new(Unsynced))
     }
 
     fn lock(&self, _path: &Path) -> Result<Box<dyn FileLock>> {

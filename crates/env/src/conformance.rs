@@ -34,6 +34,10 @@ pub const CASES: &[Case] = &[
         "a directory with files can be renamed",
         renaming_directories,
     ),
+    (
+        "an open directory is synced wherever it is",
+        open_directories,
+    ),
     ("a directory is not a file", directory_as_file),
     ("a lock is given to one at a time", locking),
     ("a small file is read whole up to a limit", reading_all),
@@ -339,6 +343,28 @@ fn directories(fs: &dyn FileSystem, dir: &Path) {
     let below = file.join("below");
     assert_eq!(fs.size(&below).unwrap_err().os_error(), Some(libc::ENOTDIR));
     assert_eq!(fs.entry(&below).unwrap(), None);
+}
+
+fn open_directories(fs: &dyn FileSystem, dir: &Path) {
+    let (old, new) = (dir.join("old"), dir.join("new"));
+    fs.create_dir_if_missing(&old).unwrap();
+    let open = fs.open_dir(&old).unwrap();
+    open.sync().unwrap();
+    fs.rename(&old, &new).unwrap();
+    let file = new.join("f");
+    put(fs, &file, b"x");
+    open.sync().unwrap();
+    assert_eq!(
+        text(fs.open_dir(&file)),
+        format!(
+            "IO error: While open directory: {}: Not a directory",
+            file.display()
+        )
+    );
+    fs.delete(&file).unwrap();
+    fs.delete_dir(&new).unwrap();
+    open.sync().unwrap();
+    assert!(fs.open_dir(&new).is_err());
 }
 
 fn renaming_directories(fs: &dyn FileSystem, dir: &Path) {

@@ -9,8 +9,8 @@
 
 use crate::errors::{self, Poison};
 use crate::traits::{
-    Access, EntryKind, FileLock, FileSystem, IoActivity, OpenHow, RandomAccessFile, SequentialFile,
-    WritableFile,
+    Access, Directory, EntryKind, FileLock, FileSystem, IoActivity, OpenHow, RandomAccessFile,
+    SequentialFile, WritableFile,
 };
 use spanlith_base::sync::Mutex;
 use spanlith_base::{Error, Result};
@@ -37,6 +37,7 @@ pub enum OpClass {
     Link,
     /// Creating and deleting directories.
     Dir,
+    OpenDir,
     SyncDir,
     Lock,
     Open,
@@ -481,11 +482,17 @@ impl FileSystem for FaultFs {
             })
     }
 
-    fn sync_dir(&self, dir: &Path) -> Result<()> {
-        self.shared
-            .act(OpClass::SyncDir, errors::SYNC_DIR, dir, |fs| {
-                fs.sync_dir(dir)
-            })
+    fn open_dir(&self, dir: &Path) -> Result<Arc<dyn Directory>> {
+        let inner = self
+            .shared
+            .ask(OpClass::OpenDir, errors::OPEN_DIR, dir, |fs| {
+                fs.open_dir(dir)
+            })?;
+        Ok(Arc::new(FaultDirectory {
+            shared: Arc::clone(&self.shared),
+            inner,
+            path: dir.to_path_buf(),
+        }))
     }
 
     fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>> {
@@ -509,6 +516,21 @@ impl FileSystem for FaultFs {
 
     fn absolute(&self, path: &Path) -> PathBuf {
         self.shared.inner.absolute(path)
+    }
+}
+
+struct FaultDirectory {
+    shared: Arc<Shared>,
+    inner: Arc<dyn Directory>,
+    path: PathBuf,
+}
+
+impl Directory for FaultDirectory {
+    fn sync(&self) -> Result<()> {
+        self.shared
+            .act(OpClass::SyncDir, errors::SYNC_DIR, &self.path, |_| {
+                self.inner.sync()
+            })
     }
 }
 

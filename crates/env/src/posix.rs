@@ -5,7 +5,7 @@
 //! repeated, short reads and writes continued. Nothing is buffered: an appended byte is in the page
 //! cache and survives the process.
 //!
-//! Invariants: E1 (`sync` is fdatasync, `sync_dir` is fsync of the directory), E2 (a file that is
+//! Invariants: E1 (`sync` is fdatasync, of a directory fsync), E2 (a file that is
 //! being written remembers its first failure and answers everything later with it).
 //!
 //! Threads: the file system and random-access files are shared freely; a sequential or writable file
@@ -15,8 +15,8 @@ mod direct;
 
 use crate::errors::{self, Poison};
 use crate::traits::{
-    Access, EntryKind, FileLock, FileSystem, IoActivity, OpenHow, RandomAccessFile, ReadRequest,
-    SequentialFile, Unlinked, WritableFile,
+    Access, Directory, EntryKind, FileLock, FileSystem, IoActivity, OpenHow, RandomAccessFile,
+    ReadRequest, SequentialFile, Unlinked, WritableFile,
 };
 use crate::{lock, sys, uring};
 use direct::{DirectRandom, DirectWritable};
@@ -213,14 +213,17 @@ impl FileSystem for PosixFs {
         Ok(time.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()))
     }
 
-    fn sync_dir(&self, dir: &Path) -> Result<()> {
-        let handle = retry(errors::OPEN_DIR, dir, || {
+    fn open_dir(&self, dir: &Path) -> Result<Arc<dyn Directory>> {
+        let file = retry(errors::OPEN_DIR, dir, || {
             OpenOptions::new()
                 .read(true)
                 .custom_flags(libc::O_DIRECTORY)
                 .open(dir)
         })?;
-        retry(errors::SYNC_DIR, dir, || handle.sync_all())
+        Ok(Arc::new(PosixDirectory {
+            file,
+            path: dir.to_path_buf(),
+        }))
     }
 
     fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>> {
@@ -237,6 +240,17 @@ impl FileSystem for PosixFs {
 
     fn absolute(&self, path: &Path) -> PathBuf {
         std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf())
+    }
+}
+
+struct PosixDirectory {
+    file: File,
+    path: PathBuf,
+}
+
+impl Directory for PosixDirectory {
+    fn sync(&self) -> Result<()> {
+        retry(errors::SYNC_DIR, &self.path, || self.file.sync_all())
     }
 }
 

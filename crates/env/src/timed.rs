@@ -1,13 +1,13 @@
 //! A file system that tells the perf context how long its calls take: RocksDB's timed environment.
 //!
 //! Wrapped around another it feeds the counters `env_..._nanos` of the thread that calls, at the levels
-//! that record times. What files themselves do is not measured here.
+//! that record times. What files and open directories do is not measured here.
 //!
 //! Threads: as the wrapped file system.
 
 use crate::traits::{
-    Clock, EntryKind, FileLock, FileSystem, IoActivity, OpenHow, RandomAccessFile, SequentialFile,
-    Unlinked, WritableFile,
+    Clock, Directory, EntryKind, FileLock, FileSystem, IoActivity, OpenHow, RandomAccessFile,
+    SequentialFile, Unlinked, WritableFile,
 };
 use spanlith_base::Result;
 use spanlith_base::perf::{self, PerfCounter, PerfTime};
@@ -150,8 +150,8 @@ impl FileSystem for TimedFs {
         })
     }
 
-    fn sync_dir(&self, dir: &Path) -> Result<()> {
-        self.time(PerfCounter::EnvNewDirectoryNanos, |fs| fs.sync_dir(dir))
+    fn open_dir(&self, dir: &Path) -> Result<Arc<dyn Directory>> {
+        self.time(PerfCounter::EnvNewDirectoryNanos, |fs| fs.open_dir(dir))
     }
 
     fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>> {

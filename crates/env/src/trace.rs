@@ -16,8 +16,8 @@
 //! Closing, hints and reads are not told: they change nothing that a crash could show.
 
 use crate::traits::{
-    EntryKind, FileLock, FileSystem, IoActivity, OpenHow, RandomAccessFile, SequentialFile,
-    WritableFile,
+    Directory, EntryKind, FileLock, FileSystem, IoActivity, OpenHow, RandomAccessFile,
+    SequentialFile, WritableFile,
 };
 use spanlith_base::Result;
 use spanlith_base::sync::Mutex;
@@ -225,9 +225,12 @@ impl FileSystem for TraceFs {
         self.shared.inner.modified(path)
     }
 
-    fn sync_dir(&self, dir: &Path) -> Result<()> {
-        let s = &self.shared;
-        s.tell(s.inner.sync_dir(dir), || format!("syncdir {}", s.name(dir)))
+    fn open_dir(&self, dir: &Path) -> Result<Arc<dyn Directory>> {
+        Ok(Arc::new(TraceDirectory {
+            shared: Arc::clone(&self.shared),
+            inner: self.shared.inner.open_dir(dir)?,
+            name: self.shared.name(dir),
+        }))
     }
 
     fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>> {
@@ -245,6 +248,19 @@ impl FileSystem for TraceFs {
 
     fn absolute(&self, path: &Path) -> PathBuf {
         self.shared.inner.absolute(path)
+    }
+}
+
+struct TraceDirectory {
+    shared: Arc<Shared>,
+    inner: Arc<dyn Directory>,
+    name: String,
+}
+
+impl Directory for TraceDirectory {
+    fn sync(&self) -> Result<()> {
+        self.shared
+            .tell(self.inner.sync(), || format!("syncdir {}", self.name))
     }
 }
 

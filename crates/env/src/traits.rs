@@ -1,7 +1,7 @@
 //! The interfaces between the engine and the outside world.
 //!
 //! Durability (E1): bytes are durable only after `sync` of their file returned `Ok` and, for a new
-//! or renamed file, `sync_dir` of its directory too. After a failed append or sync a file is
+//! or renamed file, the sync of its directory too. After a failed append or sync a file is
 //! *poisoned*: every later append or sync fails with the same error (E2).
 
 use spanlith_base::Result;
@@ -132,6 +132,13 @@ pub trait WritableFile: Send {
     fn path(&self) -> &Path;
 }
 
+/// An open directory, wherever it has been moved by now; closed when dropped.
+pub trait Directory: Send + Sync {
+    /// Makes creations, renames and deletions in it durable. After a failure the next call tries
+    /// again.
+    fn sync(&self) -> Result<()>;
+}
+
 /// A held LOCK file; released when dropped.
 pub trait FileLock: Send + Sync {}
 
@@ -234,8 +241,13 @@ pub trait FileSystem: Send + Sync {
     fn size(&self, path: &Path) -> Result<u64>;
     /// Modification time in seconds since the epoch.
     fn modified(&self, path: &Path) -> Result<u64>;
-    /// Makes creations, renames and deletions in `dir` durable.
-    fn sync_dir(&self, dir: &Path) -> Result<()>;
+    /// Opens a directory to sync it, now and later; context `While open directory`.
+    fn open_dir(&self, dir: &Path) -> Result<Arc<dyn Directory>>;
+    /// Makes creations, renames and deletions in `dir` durable, once. Who syncs it again holds it
+    /// open: its path may lead elsewhere by then.
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
+        self.open_dir(dir)?.sync()
+    }
     /// Takes the advisory lock, as RocksDB: `fcntl` write lock over the whole file plus a table of
     /// this process. Errors: `IO error: lock hold by current process, acquire time T acquiring
     /// thread N: PATH: No locks available`, or `IO error: While lock file: PATH: Resource

@@ -10,8 +10,8 @@
 //! syncs of directories, and whatever else is said to be under way ([`IoWatch::during`]). Reads are not.
 
 use crate::traits::{
-    EntryKind, FileLock, FileSystem, IoActivity, OpenHow, RandomAccessFile, SequentialFile,
-    Unlinked, WritableFile,
+    Directory, EntryKind, FileLock, FileSystem, IoActivity, OpenHow, RandomAccessFile,
+    SequentialFile, Unlinked, WritableFile,
 };
 use spanlith_base::Result;
 use spanlith_base::sync::Mutex;
@@ -289,6 +289,20 @@ impl WritableFile for WatchedFile {
     }
 }
 
+/// A directory whose syncs are watched. Threads share it, so each call has a slot of its own.
+struct WatchedDirectory {
+    inner: Arc<dyn Directory>,
+    watch: Arc<IoWatch>,
+    path: PathBuf,
+}
+
+impl Directory for WatchedDirectory {
+    fn sync(&self) -> Result<()> {
+        let sync = || self.inner.sync();
+        self.watch.during(&self.path, WatchedCall::SyncDir, sync)
+    }
+}
+
 impl FileSystem for WatchedFs {
     fn open_sequential(&self, path: &Path) -> Result<Box<dyn SequentialFile>> {
         self.inner.open_sequential(path)
@@ -374,9 +388,12 @@ impl FileSystem for WatchedFs {
         self.inner.modified(path)
     }
 
-    fn sync_dir(&self, dir: &Path) -> Result<()> {
-        let sync = || self.inner.sync_dir(dir);
-        self.watch.during(dir, WatchedCall::SyncDir, sync)
+    fn open_dir(&self, dir: &Path) -> Result<Arc<dyn Directory>> {
+        Ok(Arc::new(WatchedDirectory {
+            inner: self.inner.open_dir(dir)?,
+            watch: self.watch.clone(),
+            path: dir.to_path_buf(),
+        }))
     }
 
     fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>> {

@@ -402,7 +402,7 @@ impl Engine {
         }
         if failed.is_none() && ranges.iter().any(|r| r.outputs.has_files()) {
             let dir = job.family.cache.paths.dir(job.plan.output_path);
-            failed = self.c.env.fs.sync_dir(dir).err();
+            failed = self.c.dirs.sync(dir).err();
         }
         let mut done = Rewritten {
             result: Ok(()),

@@ -9,7 +9,8 @@ use super::state::{DbState, LeaderState, rank};
 use super::state_mutex::StateMutex;
 use super::times::TimesTimer;
 use super::{
-    DbCounters, Family, FamilySet, ManifestState, Request, Resources, SnapshotList, StatsHistory,
+    DbCounters, Directories, Family, FamilySet, ManifestState, Request, Resources, SnapshotList,
+    StatsHistory,
 };
 use crate::info_log::InfoLog;
 use crate::listener::{Listeners, WriteStallInfo};
@@ -32,6 +33,8 @@ pub(crate) struct Components {
     pub dir: PathBuf,
     /// Where logs are; the same as `dir` unless the options name another.
     pub wal_dir: PathBuf,
+    /// These, and those of tables, held open for syncs.
+    pub dirs: Directories,
     /// Options as at open. Those that may change are read through [`Engine::options`].
     pub options: DbOptions,
     /// What is recorded about durability, and what follows from it.

@@ -168,6 +168,7 @@ impl Engine {
         for dir in family_paths(&self.c.dir, request).dirs() {
             if dir != self.c.dir {
                 self.c.env.fs.create_dir_if_missing(dir)?;
+                self.c.dirs.hold(dir)?;
             }
         }
         let mut manifest = self.manifest.lock();
@@ -218,6 +219,23 @@ impl Engine {
             .info(format_args!("Created column family [{name}] (ID {id})"));
         self.keep_times(false);
         Ok(family)
+    }
+
+    /// Closes directories that only a dropped family has. Requires: leadership, so that no family that is
+    /// being created takes them.
+    fn release_dirs(&self, family: &Family) {
+        let families = self.families.load();
+        let is_needed = |dir: &Path| {
+            let mut of_database = self.c.resources.paths.iter().map(|p| p.dir.as_path());
+            let mut others = families.iter().flat_map(|f| f.cache.paths.dirs());
+            dir == self.c.dir
+                || dir == self.c.wal_dir
+                || of_database.any(|d| d == dir)
+                || others.any(|d| d == dir)
+        };
+        for dir in family.cache.paths.dirs().filter(|d| !is_needed(d)) {
+            self.c.dirs.release(dir);
+        }
     }
 
     /// Drops a family; durable when this returns. Handles and iterators go on reading.
@@ -277,6 +295,7 @@ impl Engine {
         self.set_gate(worst_stall(&state));
         drop(state);
         drop(manifest);
+        self.release_dirs(family);
         drop(leader);
         drop(removed);
         self.c

@@ -7,7 +7,7 @@ use crate::version::{Version, VersionEdit, filenames};
 use spanlith_base::byte_text::bytes_of_text;
 use spanlith_base::stats::Histogram;
 use spanlith_base::{Error, FileNumber, Result, SequenceNumber};
-use spanlith_env::{Env, IoActivity};
+use spanlith_env::{Directory, Env, IoActivity};
 use spanlith_wal::record::framed_len;
 use spanlith_wal::{LogReader, LogWriter, ReadEvent};
 use std::collections::BTreeMap;
@@ -156,15 +156,20 @@ pub(crate) fn snapshot_edits(f: &SnapshotFacts) -> Vec<VersionEdit> {
     edits
 }
 
-/// Installs `CURRENT` naming MANIFEST `number`: temporary file, sync, rename, directory sync.
-pub(crate) fn write_current(env: &Env, dir: &Path, number: FileNumber) -> Result<()> {
+/// Installs `CURRENT` naming MANIFEST `number`: temporary file, sync, rename, sync of `dir`, which is `open`.
+pub(crate) fn write_current(
+    env: &Env,
+    dir: &Path,
+    open: &dyn Directory,
+    number: FileNumber,
+) -> Result<()> {
     let temp = dir.join(filenames::temp_file_name(number));
     let mut file = env.fs.create(&temp, IoActivity::Manifest)?;
     file.append(filenames::current_content(number).as_bytes())?;
     file.sync()?;
     file.close()?;
     env.fs.rename(&temp, &dir.join(filenames::CURRENT_FILE))?;
-    env.fs.sync_dir(dir)
+    open.sync()
 }
 
 /// Reads the records of a MANIFEST.
@@ -357,7 +362,7 @@ impl Engine {
             return Ok(());
         }
         let newest = self.state.lock().logs.back().copied();
-        self.c.env.fs.sync_dir(&self.c.wal_dir)?;
+        self.c.dirs.sync(&self.c.wal_dir)?;
         self.log_names_are_durable(newest.map_or(number, |n| n.max(number)));
         Ok(())
     }
@@ -533,8 +538,9 @@ impl Engine {
         let began = self.timed();
         writer.sync()?;
         self.record_since(began, Histogram::ManifestFileSyncMicros);
-        env.fs.sync_dir(&self.c.dir)?;
-        write_current(env, &self.c.dir, number)?;
+        let dir = self.c.dirs.get(&self.c.dir)?;
+        dir.sync()?;
+        write_current(env, &self.c.dir, &*dir, number)?;
         Ok((writer, compact_size))
     }
 }

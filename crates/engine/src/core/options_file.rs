@@ -27,7 +27,7 @@ impl Engine {
         file.close()?;
         let number = self.new_file_number();
         fs.rename(&temp, &self.path(filenames::options_file_name(number)))?;
-        fs.sync_dir(&self.c.dir)?;
+        self.c.dirs.sync(&self.c.dir)?;
         self.write_sidecar(&filenames::options_file_name(number))?;
         self.delete_old_options();
         Ok(())
@@ -53,7 +53,7 @@ impl Engine {
             }
             Err(e) => self.c.log.warn(format_args!("replaced: {e}")),
         }
-        new.store(env, dir)
+        new.store(env, dir, &*self.c.dirs.get(dir)?)
     }
 
     /// Deletes OPTIONS files that were kept while deletions were disabled.

@@ -90,13 +90,13 @@ impl Engine {
         if !self.c.evidence.evidence {
             return;
         }
-        let fs = &self.c.env.fs;
+        let dirs = &self.c.dirs;
         let archived = match self.archives_logs() {
-            true => fs.sync_dir(&self.archive_dir()),
+            true => dirs.sync(&self.archive_dir()),
             false => Ok(()),
         };
         // Without it a power loss may bring them back, which harms nobody.
-        if let Err(e) = archived.and_then(|()| fs.sync_dir(&self.c.wal_dir)) {
+        if let Err(e) = archived.and_then(|()| dirs.sync(&self.c.wal_dir)) {
             let log = &self.c.log;
             log.warn(format_args!("cannot sync the directory of logs: {e}"));
         }

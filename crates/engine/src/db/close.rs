@@ -311,6 +311,7 @@ impl Engine {
         }
         drop(manifest);
         self.c.purge.close();
+        self.c.dirs.close();
         self.state.lock().closed = true;
         self.c.log.info(format_args!("Shutdown complete"));
         drop(

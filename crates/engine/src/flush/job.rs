@@ -382,7 +382,7 @@ impl Engine {
     /// Syncs the directory that flushes write to. If logs are in it, too, their names are durable then.
     fn sync_tables_dir(&self, dir: &Path) -> Result<()> {
         let newest = self.state.lock().logs.back().copied();
-        self.c.env.fs.sync_dir(dir)?;
+        self.c.dirs.sync(dir)?;
         if dir == self.c.wal_dir {
             self.log_names_are_durable(newest.unwrap_or(0));
         }

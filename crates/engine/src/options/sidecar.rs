@@ -33,7 +33,7 @@ use super::ini::{escape, trim, unescape};
 use super::table::OptionTable;
 use spanlith_base::checksum::crc32c;
 use spanlith_base::{Error, Result, SubCode};
-use spanlith_env::{Env, IoActivity};
+use spanlith_env::{Directory, Env, IoActivity};
 use std::path::Path;
 
 /// Name of the file.
@@ -186,18 +186,18 @@ impl Sidecar {
         Self::parse(&text).map(Some).map_err(|e| e.with_path(&path))
     }
 
-    /// Writes the file in `dir`: temporary file, sync, rename, sync of the directory.
+    /// Writes the file in `dir`: temporary file, sync, rename, sync of the directory, which is `open`.
     ///
     /// # Errors
     /// Of the file system.
-    pub fn store(&self, env: &Env, dir: &Path) -> Result<()> {
+    pub fn store(&self, env: &Env, dir: &Path, open: &dyn Directory) -> Result<()> {
         let (fs, temp) = (&env.fs, dir.join(SIDECAR_TEMP));
         let mut file = fs.create(&temp, IoActivity::Other)?;
         file.append(self.to_text().as_bytes())?;
         file.sync()?;
         file.close()?;
         fs.rename(&temp, &dir.join(SIDECAR_FILE))?;
-        fs.sync_dir(dir)
+        open.sync()
     }
 }
 

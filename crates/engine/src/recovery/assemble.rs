@@ -3,8 +3,8 @@
 use super::manifest::RecoveredFamily;
 use super::request::OpenRequest;
 use crate::core::{
-    Components, DbState, DelayController, Engine, LeaderState, ManifestState, MemSlot, PurgeQueue,
-    SnapshotList, Throttle, WitnessClock,
+    Components, DbState, DelayController, Directories, Engine, LeaderState, ManifestState, MemSlot,
+    PurgeQueue, SnapshotList, Throttle, WitnessClock,
 };
 use crate::info_log::InfoLog;
 use crate::version::TableIo;
@@ -18,6 +18,7 @@ pub(super) struct Parts {
     pub(super) io: Arc<TableIo>,
     pub(super) log: Arc<InfoLog>,
     pub(super) lock: Option<Box<dyn spanlith_env::FileLock>>,
+    pub(super) dirs: Directories,
     pub(super) db_id: String,
     pub(super) manifest_number: u64,
     pub(super) next_file: u64,
@@ -51,6 +52,7 @@ pub(super) fn assemble(
         env,
         dir: request.dir.clone(),
         wal_dir: request.wal_dir(),
+        dirs: parts.dirs,
         options: request.options.clone(),
         evidence: request.evidence.clone(),
         watch: request.watch.clone(),

@@ -86,6 +86,7 @@ pub(super) fn create_database(
         s.record_time(Histogram::ManifestFileSyncMicros, took);
     }
     log.close()?;
-    env.fs.sync_dir(dir)?;
-    write_current(env, dir, 1)
+    let open = env.fs.open_dir(dir)?;
+    open.sync()?;
+    write_current(env, dir, &*open, 1)
 }

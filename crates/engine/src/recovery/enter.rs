@@ -1,19 +1,21 @@
 //! Enters a directory: makes it and the database if it may, takes the lock, opens the info log.
 
 use super::create::create_database;
-use super::open_tables::create_table_dirs;
+use super::open_tables::hold_table_dirs;
 use super::request::OpenRequest;
-use crate::core::{FamilyRequest, RESERVED};
+use crate::core::{Directories, FamilyRequest, RESERVED};
 use crate::info_log::InfoLog;
 use crate::version::filenames;
 use spanlith_base::{Error, Result};
 use spanlith_env::FileLock;
 use std::sync::Arc;
 
-/// A directory that is ours to open.
+/// Directories that are ours to open.
 pub(super) struct Entered {
     /// Held until the database is closed; `None` for reading only.
     pub(super) lock: Option<Box<dyn FileLock>>,
+    /// The directories, held open; none for reading only.
+    pub(super) dirs: Directories,
     /// Takes the lines of `LOG`.
     pub(super) log: Arc<InfoLog>,
     /// The database was made just now.
@@ -26,9 +28,11 @@ pub(super) struct Entered {
 /// # Errors
 /// `InvalidArgument` where the options ask for the contrary of what is there; those of the lock.
 pub(super) fn enter(request: &OpenRequest) -> Result<Entered> {
+    let dirs = Directories::new(request.env.fs.clone());
     if request.read_only {
         return Ok(Entered {
             lock: None,
+            dirs,
             log: InfoLog::none(),
             created: false,
         });
@@ -61,9 +65,12 @@ pub(super) fn enter(request: &OpenRequest) -> Result<Entered> {
             }
         }
     };
-    create_table_dirs(request)?;
+    dirs.hold(dir)?;
+    dirs.hold(&request.wal_dir())?;
+    hold_table_dirs(request, &dirs)?;
     Ok(Entered {
         lock: Some(lock),
+        dirs,
         log,
         created: !exists,
     })

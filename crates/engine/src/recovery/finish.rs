@@ -94,7 +94,7 @@ pub(super) fn finish(
         log.add_record(batch.as_bytes())?;
         leader.last_record = batch.sequence();
         log.sync()?;
-        engine.c.env.fs.sync_dir(&engine.c.wal_dir)?;
+        engine.c.dirs.sync(&engine.c.wal_dir)?;
         engine.log_names_are_durable(log.log_number());
     }
     leader.log = Some(log);
@@ -151,7 +151,7 @@ fn sync_kept_logs(engine: &Engine, logs: &[u64]) -> Result<()> {
         log.sync()?;
         log.close()?;
     }
-    fs.sync_dir(&engine.c.wal_dir)
+    engine.c.dirs.sync(&engine.c.wal_dir)
 }
 
 /// Makes the replayed entries of a family its mutable memtable.

@@ -94,7 +94,7 @@ impl Engine {
         let target = self.lost_name(dir, &name.to_string_lossy())?;
         fs.rename(path, &target)?;
         fs.sync_dir(&dir.join(LOST_DIR))?;
-        fs.sync_dir(dir)
+        self.c.dirs.sync(dir)
     }
 
     /// Path for something new in the directory for lost files of `dir`, which is made.
@@ -196,7 +196,7 @@ impl Engine {
         copy.sync()?;
         copy.close()?;
         fs.sync_dir(&lost)?;
-        fs.sync_dir(dir)?;
+        self.c.dirs.sync(dir)?;
         Ok(Some(target))
     }
 

@@ -332,7 +332,7 @@ pub(super) fn settle_newer_tables(
         }
         if !engine.c.read_only && decide(engine, &path, Ok(false))? {
             engine.c.env.fs.delete(&path)?;
-            engine.c.env.fs.sync_dir(&engine.c.dir)?;
+            engine.c.dirs.sync(&engine.c.dir)?;
         }
     }
     Ok(())

@@ -73,6 +73,7 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
             io,
             log: entered.log,
             lock: entered.lock,
+            dirs: entered.dirs,
             db_id,
             manifest_number,
             next_file: logs.next_file,

@@ -2,7 +2,7 @@
 //! several at a time, and the manager of table files told which there are.
 
 use super::OpenRequest;
-use crate::core::{Engine, Family, family_paths};
+use crate::core::{Directories, Engine, Family, family_paths};
 use crate::version::{FileMeta, parse_file_name};
 use spanlith_base::sync::{Condvar, Mutex};
 use spanlith_base::{Error, Result};
@@ -196,11 +196,12 @@ fn table_dirs(request: &OpenRequest) -> Vec<PathBuf> {
     dirs
 }
 
-/// Creates the directories of tables that are missing.
-pub(super) fn create_table_dirs(request: &OpenRequest) -> Result<()> {
+/// Creates the directories of tables that are missing, and holds all of them.
+pub(super) fn hold_table_dirs(request: &OpenRequest, open: &Directories) -> Result<()> {
     let fs = &request.env.fs;
     for dir in table_dirs(request) {
         fs.create_dir_if_missing(&dir)?;
+        open.hold(&dir)?;
     }
     Ok(())
 }

@@ -67,7 +67,7 @@ impl Engine {
         }
         // The process before may have died between the rename of CURRENT and the sync behind it; its
         // records are synced with the first of this one.
-        fs.sync_dir(&self.c.dir)?;
+        self.c.dirs.sync(&self.c.dir)?;
         let tracked = found.tracked.into_iter();
         manifest.tracked = tracked.map(|(n, size)| (n, size.unwrap_or(0))).collect();
         manifest.cuts = found.cuts;

@@ -163,7 +163,7 @@ impl Engine {
             .try_for_each(|(xid, section)| add_section(&mut new, xid, section))
             .and_then(|()| new.add_record(first.as_bytes()))
             .and_then(|()| new.sync())
-            .and_then(|()| self.c.env.fs.sync_dir(&self.c.wal_dir));
+            .and_then(|()| self.c.dirs.sync(&self.c.wal_dir));
         if let Err(e) = written {
             drop(new);
             self.discard_log(number);

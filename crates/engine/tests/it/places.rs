@@ -2,7 +2,9 @@
 //! that is moved.
 
 use spanlith::options::{CfOptions, DbOptions};
-use spanlith::{Db, DbPath, FamilyOptions, OpenBuilder, ReadOptions, ReadTier};
+use spanlith::{
+    Db, DbPath, FamilyOptions, OpenBuilder, ReadOptions, ReadTier, WriteBatch, WriteOptions,
+};
 use spanlith_testkit::TempDir;
 use std::path::Path;
 
@@ -414,4 +416,87 @@ fn a_family_that_is_dropped_while_it_is_flushed_leaves_no_table() {
         let tables: Vec<_> = names.filter(|n| n.ends_with(".sst")).collect();
         assert!(tables.is_empty(), "atomic {atomic}: {tables:?}");
     }
+}
+
+/// Directories that this process has open below `dir`, wherever they were moved.
+fn open_dirs(dir: &Path) -> usize {
+    let dir = dir.canonicalize().unwrap();
+    let links = std::fs::read_dir("/proc/self/fd").unwrap();
+    let open = links.filter_map(|l| std::fs::read_link(l.ok()?.path()).ok());
+    open.filter(|p| p.starts_with(&dir) && p.is_dir()).count()
+}
+
+/// Syncs go through directories that are open as long as the database, so a path that leads nowhere harms only what
+/// makes files.
+#[test]
+fn synced_writes_go_on_when_the_directories_are_renamed_or_removed() {
+    let temp = TempDir::new("away");
+    let [home, logs, tables, away] = ["home", "logs", "tables", "away"].map(|name| temp.join(name));
+    let put = |db: &Db, key: &str| {
+        let mut batch = WriteBatch::new();
+        batch.put(key, "v");
+        db.write_opt(&batch, &WriteOptions::new().sync(true))
+            .unwrap();
+        assert!(db.default_cf().get(key).unwrap().is_some(), "{key}");
+    };
+    for wal_dir in [&home, &logs] {
+        let open = || {
+            let b = builder(&home, |o| o.wal_dir = wal_dir.display().to_string());
+            let own = FamilyOptions::new("default").paths(vec![DbPath::new(&tables, 0)]);
+            b.family(own).open().unwrap()
+        };
+        let db = open();
+        for moved in [&home, &tables, wal_dir] {
+            std::fs::rename(moved, &away).unwrap();
+            put(&db, "a");
+            db.sync().unwrap();
+            std::fs::rename(&away, moved).unwrap();
+            // A table, the next log and an edit of the MANIFEST.
+            db.default_cf().flush(true).unwrap();
+        }
+        put(&db, "b");
+        db.close().unwrap();
+        let db = open();
+        for key in ["a", "b"] {
+            assert!(db.default_cf().get(key).unwrap().is_some(), "{key}");
+        }
+        for dir in [&home, &tables, &logs] {
+            let _ = std::fs::remove_dir_all(dir);
+        }
+        put(&db, "c");
+        db.close().unwrap();
+    }
+}
+
+#[test]
+fn directories_are_open_once_while_they_are_needed() {
+    let temp = TempDir::new("held");
+    let at = |name: &str| temp.join(name);
+    let of_family =
+        |name: &str, dir: &str| FamilyOptions::new(name).paths(vec![DbPath::new(at(dir), 0)]);
+    let open = || {
+        let b = builder(&at("db"), |o| o.wal_dir = at("logs").display().to_string());
+        b.db_paths(vec![DbPath::new(at("tables"), 0)])
+            .family(of_family("default", "own"))
+    };
+    let db = open().open().unwrap();
+    assert_eq!(open_dirs(temp.path()), 4);
+    let mut made = Vec::new();
+    for (name, dir) in [("x", "other"), ("y", "other"), ("z", "logs")] {
+        made.push(db.create_cf(of_family(name, dir)).unwrap());
+    }
+    assert_eq!(open_dirs(temp.path()), 5);
+    for (cf, count) in made.iter().zip([5, 4, 4]) {
+        cf.put("k", "v").unwrap();
+        cf.flush(true).unwrap();
+        db.drop_cf(cf).unwrap();
+        assert_eq!(open_dirs(temp.path()), count, "{}", cf.name());
+    }
+    db.close().unwrap();
+    // A handle that outlives the database holds none.
+    assert_eq!(open_dirs(temp.path()), 0);
+    drop(made);
+    let db = open().open_read_only().unwrap();
+    assert_eq!(open_dirs(temp.path()), 0);
+    drop(db);
 }

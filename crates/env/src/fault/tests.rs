@@ -90,12 +90,14 @@ fn every_class_fails_with_its_own_words() {
     mem.write_file(f, b"content").unwrap();
     let open = fs.open_random(f).unwrap();
     let mut sequential = fs.open_sequential(f).unwrap();
+    let root = fs.open_dir(Path::new("/")).unwrap();
     let classes = [
         OpClass::Create,
         OpClass::Rename,
         OpClass::Delete,
         OpClass::Link,
         OpClass::Dir,
+        OpClass::OpenDir,
         OpClass::SyncDir,
         OpClass::Lock,
         OpClass::Open,
@@ -115,7 +117,8 @@ fn every_class_fails_with_its_own_words() {
         fs.link(f, to),
         fs.create_dir_if_missing(to),
         fs.delete_dir(to),
-        fs.sync_dir(Path::new("/")),
+        fs.open_dir(Path::new("/")).map(drop),
+        root.sync(),
         fs.lock(f).map(drop),
         fs.open_sequential(f).map(drop),
         fs.open_random(f).map(drop),
@@ -137,7 +140,7 @@ fn every_class_fails_with_its_own_words() {
     .collect();
     let want = "While open a file for appending: /f|While renaming a file to /to: /f|\
         while unlink() file: /f|while link file to /to: /f|While mkdir if missing: /to|\
-        file rmdir: /to|While fsync: /|While lock file: /f|\
+        file rmdir: /to|While open directory: /|While fsync: /|While lock file: /f|\
         While opening a file for sequentially reading: /f|While open a file for random read: /f|\
         While pread offset 2 len 4: /f|While reading file sequentially: /f|While opendir: /|\
         while stat a file for size: /f|while stat a file: /f|\
@@ -146,7 +149,8 @@ fn every_class_fails_with_its_own_words() {
     fs.clear();
     assert_eq!(fs.list(Path::new("/")).unwrap(), ["f"]);
     assert_eq!(open.read_at(2, &mut buf).unwrap(), 4);
-    assert_eq!(fs.fired_total(), 16);
+    root.sync().unwrap();
+    assert_eq!(fs.fired_total(), 17);
 }
 
 #[test]

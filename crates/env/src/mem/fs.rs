@@ -6,10 +6,11 @@
 
 use super::content::{Content, Pieces};
 use super::crash;
-use super::tree::{Errno, FileRef, Node, Tree, normal};
+use super::tree::{DirId, Errno, FileRef, Node, Tree, normal};
 use crate::errors::{self, Poison};
 use crate::traits::{
-    EntryKind, FileLock, FileSystem, IoActivity, RandomAccessFile, SequentialFile, WritableFile,
+    Directory, EntryKind, FileLock, FileSystem, IoActivity, RandomAccessFile, SequentialFile,
+    WritableFile,
 };
 use spanlith_base::sync::Mutex;
 use spanlith_base::{Error, Result};
@@ -373,15 +374,15 @@ impl FileSystem for MemFs {
             })
     }
 
-    fn sync_dir(&self, dir: &Path) -> Result<()> {
-        self.shared.observe(|| FsOp::SyncDir {
+    fn open_dir(&self, dir: &Path) -> Result<Arc<dyn Directory>> {
+        let id = self
+            .shared
+            .with(errors::OPEN_DIR, dir, |tree| tree.find_dir(dir))?;
+        Ok(Arc::new(MemDirectory {
+            shared: Arc::clone(&self.shared),
+            id,
             path: dir.to_path_buf(),
-        });
-        self.shared.with(errors::OPEN_DIR, dir, |tree| {
-            let id = tree.find_dir(dir)?;
-            tree.dir_mut(id)?.sync();
-            Ok(())
-        })
+        }))
     }
 
     fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>> {
@@ -431,6 +432,25 @@ impl FileLock for MemLock {}
 impl Drop for MemLock {
     fn drop(&mut self) {
         self.shared.tree.lock().locks.remove(&self.key);
+    }
+}
+
+struct MemDirectory {
+    shared: Arc<Shared>,
+    /// Stays in the tree when no name leads to it any more.
+    id: DirId,
+    path: PathBuf,
+}
+
+impl Directory for MemDirectory {
+    fn sync(&self) -> Result<()> {
+        self.shared.observe(|| FsOp::SyncDir {
+            path: self.path.clone(),
+        });
+        self.shared.with(errors::SYNC_DIR, &self.path, |tree| {
+            tree.dir_mut(self.id)?.sync();
+            Ok(())
+        })
     }
 }
 

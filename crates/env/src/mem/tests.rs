@@ -157,6 +157,30 @@ fn a_rename_across_directories_needs_both_syncs() {
 }
 
 #[test]
+fn the_sync_of_an_open_directory_is_for_what_it_was_opened_as_not_for_what_its_path_means_now() {
+    let fs = MemFs::new();
+    fs.write_file(Path::new("/old/f"), b"x").unwrap();
+    let open = fs.open_dir(Path::new("/old")).unwrap();
+    fs.rename(Path::new("/old"), Path::new("/new")).unwrap();
+    fs.create_dir_if_missing(Path::new("/old")).unwrap();
+    sync_dir(&fs, "/");
+    create(&fs, "/new/g");
+    create(&fs, "/old/h");
+    let show = |fs: &MemFs| format!("{}|{}", names(fs, "/new"), names(fs, "/old"));
+    assert_eq!(outcomes(&fs, show), set(&["f|", "f|h", "f,g|", "f,g|h"]));
+    open.sync().unwrap();
+    assert_eq!(outcomes(&fs, show), set(&["f,g|", "f,g|h"]));
+    // A state after a crash is another file system.
+    let left = fs.process_crash_clone();
+    create(&left, "/new/i");
+    open.sync().unwrap();
+    assert_eq!(
+        outcomes(&left, show),
+        set(&["f,g|", "f,g|h", "f,g,i|", "f,g,i|h"])
+    );
+}
+
+#[test]
 fn a_directory_moved_and_kept_in_both_places_has_one_of_them() {
     let fs = MemFs::new();
     fs.write_file(Path::new("/a/d/f"), b"x").unwrap();

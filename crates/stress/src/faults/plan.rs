@@ -22,6 +22,7 @@ const CLASSES: &[(OpClass, &[i32])] = &[
     (OpClass::Delete, &[EIO, EROFS]),
     (OpClass::Link, &[EIO]),
     (OpClass::Dir, &[EIO]),
+    (OpClass::OpenDir, &[EMFILE, EIO]),
     (OpClass::SyncDir, &[EIO]),
     (OpClass::Lock, &[EIO]),
     (OpClass::Open, &[EMFILE, EIO]),
