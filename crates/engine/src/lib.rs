@@ -61,7 +61,6 @@ pub use filter::{
     CompactionFilter, CompactionFilterFactory, FilterContext, FilterDecision, FilterValue,
     RemoveEmptyValues, TableCreation, filter_by_name,
 };
-pub use flush::FlushOptions;
 pub use info_log::Logger;
 pub use inspect::{Finding, Grade, VerifyLevel, VerifyOptions, VerifyProgress, VerifyReport};
 pub use iter::TableFilter;
@@ -70,6 +69,7 @@ pub use merge::{
     BytesXor, Max, MergeBase, MergeOperator, MergeResult, Put, SortList, StringAppend,
     StringAppendTest, UInt64Add, operator_by_name, operator_of,
 };
+pub use options::FlushOptions;
 pub use read::{Entity, ReadOptions, ReadPurpose, ReadTier, wrong_purpose};
 pub use recovery::{WalFilter, WalVerdict};
 pub use spanlith_base::WriteBufferManager;

@@ -2,8 +2,8 @@
 
 use super::job::{CompactionJob, compaction_aborted, manual_paused};
 use crate::core::{Engine, Family};
-use crate::flush::FlushOptions;
 use crate::listener::FlushReason;
+use crate::options::FlushOptions;
 use crate::picker::{ManualOutcome, ManualRange, pick_manual_range};
 use crate::version::{LevelTargets, Version};
 use spanlith_base::stats::Ticker;

@@ -1,8 +1,8 @@
 //! Flush on demand, and closing.
 
 use crate::core::{Engine, Family, LeaderState, Place, wait_would_help};
-use crate::flush::FlushOptions;
 use crate::listener::FlushReason;
+use crate::options::FlushOptions;
 use spanlith_base::{Error, ErrorKind, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

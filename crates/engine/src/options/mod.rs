@@ -24,6 +24,7 @@ mod display;
 pub mod enums;
 pub mod evidence;
 mod file;
+mod flush;
 pub mod ini;
 pub mod nested;
 pub mod objects;
@@ -44,6 +45,7 @@ pub use db::DbOptions;
 pub use enums::*;
 pub use evidence::EvidenceOptions;
 pub use file::{FamilySection, OptionsFile};
+pub use flush::FlushOptions;
 pub use ini::{ParsedOptions, parse_options_file, write_options_file};
 pub use nested::{
     CompressionOptions, FifoCompactionOptions, MetadataCacheOptions, UniversalCompactionOptions,

@@ -12,8 +12,8 @@
 //! are written to the new log first. Each step can fail and be tried again by the next resume.
 
 use crate::core::{Engine, LeaderState, Place, PreparedSection, WitnessClock, gate};
-use crate::flush::FlushOptions;
 use crate::listener::FlushReason;
+use crate::options::FlushOptions;
 use spanlith_base::{Error, FileNumber, Result, Severity};
 use spanlith_wal::{BATCH_HEADER_SIZE, BatchIter, BatchOp, LogWriter, PrepareKind, WriteBatch};
 use std::sync::Arc;
