@@ -203,6 +203,7 @@ impl DbIter {
                 let (key, value) = self.parts.inner.entry();
                 Some((keys::user_key(key), value))
             }
+            At::Saved if self.parts.view.is_plain() => Some((&self.key, self.value())),
             At::None => None,
             _ => Some(self.unusual_entry()),
         }
@@ -475,7 +476,12 @@ impl DbIter {
 
     #[inline]
     fn on_saved_key(&self) -> bool {
-        let key = keys::user_key(self.parts.inner.key());
+        self.is_saved_key(keys::user_key(self.parts.inner.key()))
+    }
+
+    /// Whether an entry of that key is a version of `self.key`.
+    #[inline(always)]
+    fn is_saved_key(&self, key: &[u8]) -> bool {
         if self.parts.view.all_versions() {
             return self.parts.comparator.equal(key, &self.key);
         }

@@ -297,6 +297,10 @@ impl BlockCursor {
         };
         let entries = block.entries();
         let mut at = block.restart(restart);
+        if restart > 0 {
+            // While these are shown, the lines of those before them arrive.
+            block.prefetch_between(block.restart(restart - 1), at);
+        }
         let mut previous = 0..0;
         while at < end {
             let h = header(entries, at).ok_or_else(bad_entry)?;

@@ -22,6 +22,8 @@ use std::sync::Arc;
 
 /// Cache lines asked for before a walk; about as many as a core fetches at a time.
 const PREFETCH_LINES: usize = 16;
+/// As many of an interval that is read next.
+const PREFETCH_LINES_MAX: usize = 64;
 
 /// How a lookup in one block ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -287,6 +289,13 @@ impl Block {
     #[inline(always)]
     pub(super) fn prefetch_from(&self, start: usize) {
         prefetch::<PREFETCH_LINES>(&self.data, start);
+    }
+
+    /// Asks for the cache lines of the entries from `start` to `end`, of the first kilobytes at most.
+    pub(super) fn prefetch_between(&self, start: usize, end: usize) {
+        for at in (start..end).step_by(64).take(PREFETCH_LINES_MAX) {
+            prefetch::<1>(&self.data, at);
+        }
     }
 
     /// Walks from the restart point at `at` to the first entry not smaller than the target.

@@ -141,8 +141,7 @@ impl DbIter {
         }
         let mut covered_run = 0;
         let all = self.parts.view.all_versions();
-        while self.parts.inner.valid() {
-            let internal = self.parts.inner.key();
+        while let Some(internal) = self.parts.inner.current_key() {
             let user = keys::user_key(internal);
             if let Some(lower) = &self.parts.lower
                 && (self.parts.comparator)
@@ -184,7 +183,8 @@ impl DbIter {
                     self.value.extend_from_slice(self.parts.inner.value());
                     self.passed.hidden += 1;
                     self.parts.inner.prev();
-                    if self.parts.inner.valid() && !self.on_saved_key() {
+                    let before = self.parts.inner.current_key();
+                    if before.is_some_and(|key| !self.is_saved_key(keys::user_key(key))) {
                         self.at = At::Saved;
                         self.forget_aside();
                         return;
