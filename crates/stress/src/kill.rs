@@ -10,6 +10,7 @@
 use crate::model::history::{Change, Contents, History};
 use crate::model::setup::{MergeKind, Setup, Tuning};
 use crate::model::world::open_with;
+use crate::watchdog::watched;
 use spanlith::{WriteBatch, WriteOptions};
 use spanlith_env::Env;
 use spanlith_testkit::Rng;
@@ -215,6 +216,8 @@ pub fn run_kill(
     let mut rng = Rng::new(plan.seed);
     let mut histories: Vec<History> = (0..plan.writers).map(|_| History::new(&setup())).collect();
     for round in 0..plan.rounds {
+        let seed = plan.seed;
+        let _watched = watched(move || format!("round {round} of seed {seed}"));
         let opening = rng.one_in(3);
         let delay = if opening {
             Duration::from_micros(rng.skewed(15_000))

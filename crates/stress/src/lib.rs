@@ -12,6 +12,8 @@
 //! | [`kill`] | what a killed process loses on a real disk |
 //! | [`large`] | entries of 4 GiB and batches beyond that get lost or stop the database |
 //! | [`threads`] | what writers and readers at once see of each other |
+//!
+//! [`watchdog`] ends a programme whose piece of work does not end.
 #![forbid(unsafe_code)]
 
 pub mod beside;
@@ -25,3 +27,4 @@ pub mod large;
 pub mod model;
 mod pool;
 pub mod threads;
+pub mod watchdog;

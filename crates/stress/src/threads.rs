@@ -8,6 +8,7 @@
 use crate::model::check::options_at;
 use crate::model::setup::{MergeKind, Setup, Tuning};
 use crate::model::world::World;
+use crate::watchdog::watched;
 use spanlith::{Cf, Db, ReadOptions, WriteBatch, WriteOptions};
 use spanlith_testkit::Rng;
 use std::collections::BTreeMap;
@@ -220,6 +221,8 @@ pub fn run_threads(
         // Stalls would only make writers wait for each other.
         (tuning.auto, tuning.stop) = (1, 36);
         let context = |e: String| format!("round {round} [{tuning}]: {e}");
+        let what = context(format!("of seed {}", plan.seed));
+        let _watched = watched(move || what.clone());
         let db = world
             .open(&tuning)
             .map_err(|e| context(format!("open: {e}")))?;

@@ -13,6 +13,7 @@ use crate::model::history::{Contents, History};
 use crate::model::player::{Failure, Player};
 use crate::model::program::{Op, Program};
 use crate::model::world::{FaultPlan, World};
+use crate::watchdog::watched;
 use spanlith_env::MemFs;
 use spanlith_testkit::Rng;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -234,11 +235,13 @@ pub fn run_workload(plan: &CrashPlan, name: &'static str, seed: u64, report: &mu
             choices.extend((2..plan.images).map(|_| Choice::of(rng.next_u64() | 2)));
             camera.arm_always(choices);
         }
+        let stepping = watched(move || format!("{name} --seed {seed}: step {at}"));
         let step = catch_unwind(AssertUnwindSafe(|| match at {
             0 => player.start(),
             _ => player.step(&program.ops[at - 1]),
         }));
         let step = step.unwrap_or_else(|_| Err("panic".to_string()));
+        drop(stepping);
         let images = player.camera().map(Camera::images).unwrap_or_default();
         for image in images {
             report.states += 1;
@@ -247,6 +250,8 @@ pub fn run_workload(plan: &CrashPlan, name: &'static str, seed: u64, report: &mu
                 "step {at}, before {}, {:?} {:?}",
                 image.before, image.choice, image.answers
             );
+            let what = format!("{name} --seed {seed}: {where_}");
+            let _watched = watched(move || what.clone());
             let (count, text): (&mut u64, String) =
                 match check_image(plan, &program, &player.history, &image, &mut rng) {
                     Ok(more) => {

@@ -9,6 +9,7 @@ use crate::model::check::{CONTRADICTION, read_all};
 use crate::model::history::{Contents, difference};
 use crate::model::world::World;
 use crate::pool::{Sum, run_numbered};
+use crate::watchdog::watched;
 use cases::{Damage, apply, count, nth};
 use image::{File, Image, Wanted, draw, kind, path};
 use spanlith::{Error, ErrorKind};
@@ -230,6 +231,11 @@ fn run_image(plan: &DamagePlan, number: u64) -> DamageReport {
     for (f, case) in picks {
         let file = &image.files[f];
         let damage = nth(file.bytes.len(), &file.others, case);
+        let what = format!(
+            "--seed {} --image {number} ({damage:?} of {})",
+            plan.seed, file.name
+        );
+        let _watched = watched(move || what.clone());
         let (outcome, text) = outcome(&image, file, &damage);
         report.cases += 1;
         let what = kind(&file.name).to_string();

@@ -14,6 +14,7 @@ use crate::model::player::Player;
 use crate::model::program::Program;
 use crate::model::world::World;
 use crate::pool::{Sum, run_numbered};
+use crate::watchdog::watched;
 use spanlith::Db;
 use spanlith_env::MemFs;
 use spanlith_testkit::Rng;
@@ -212,6 +213,8 @@ fn run_one(plan: &FaultsPlan, number: u64) -> FaultsReport {
     // Workloads are few, so that their calls are counted once for many faults.
     let program = workload(name, plan.seed + number / 500);
     let begin = Instant::now();
+    let seed = plan.seed;
+    let _watched = watched(move || format!("--seed {seed} --run {number} ({name})"));
     let mut fault = None;
     let ended = catch_unwind(AssertUnwindSafe(|| {
         let counted = Faults::none();

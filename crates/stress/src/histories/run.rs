@@ -5,6 +5,7 @@ use super::history::{Action, Event, History};
 use super::search::{Verdict, check};
 use crate::model::setup::{MergeKind, Setup, Tuning};
 use crate::model::world::{MEM_DIR, open_with};
+use crate::watchdog::watched;
 use spanlith::Db;
 use spanlith_env::{Env, MemFs};
 use spanlith_testkit::Rng;
@@ -140,6 +141,8 @@ pub fn run_histories(
         report.databases += 1;
         for _ in 0..ROUNDS_PER_DATABASE.min(plan.rounds - report.rounds) {
             let name = format!("history {}", report.rounds);
+            let what = context(&name, String::new());
+            let _watched = watched(move || what.clone());
             let history =
                 record(&db, &setup, report.rounds, &mut rng).map_err(|e| context(&name, e))?;
             count(&history, &mut report);

@@ -5,6 +5,7 @@ use super::player::{Failure, Player, Tally};
 use super::program::{Op, Program};
 use super::reduce::reduce;
 use super::world::FaultPlan;
+use crate::watchdog::watched;
 use spanlith_testkit::Rng;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -91,6 +92,8 @@ fn panic_text(payload: &(dyn std::any::Any + Send)) -> String {
 pub fn run_program(program: &Program, faults: Option<&FaultPlan>) -> (Result<(), Failure>, Tally) {
     let mut at = 0;
     let mut tally = Tally::default();
+    let copy = program.clone();
+    let _watched = watched(move || copy.to_string());
     let result = catch_unwind(AssertUnwindSafe(|| {
         let mut player = Player::new(program, faults.cloned());
         player.start()?;
