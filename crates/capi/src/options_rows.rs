@@ -479,6 +479,7 @@ mod tests {
         rocksdb_fifo_compaction_options_t, rocksdb_universal_compaction_options_t,
     };
     use crate::options::rocksdb_options_t;
+    use crate::storage_info::rocksdb_livefiles_storage_info_options_t;
     use crate::table_options::rocksdb_block_based_table_options_t;
     use std::collections::HashMap;
 
@@ -495,6 +496,7 @@ mod tests {
         values.extend(rocksdb_block_based_table_options_t::default().printed_values());
         values.extend(rocksdb_universal_compaction_options_t::default().printed_values());
         values.extend(rocksdb_fifo_compaction_options_t::default().printed_values());
+        values.extend(rocksdb_livefiles_storage_info_options_t::default().printed_values());
         assert!(values.len() > 200, "{}", values.len());
         for (getter, value) in values {
             assert_eq!(reference.get(getter), Some(&value.as_str()), "{getter}");

@@ -20,7 +20,7 @@
 //! ```
 //!
 //! Modules, from the user's side down; a module uses only those behind it:
-//! `txn > db > inspect > recovery > write > read > flush > compaction > core > picker > iter > blob > version > ttl >
+//! `utilities > txn > db > inspect > recovery > write > read > flush > compaction > core > picker > iter > blob > version > ttl >
 //! merge > trace > info_log > options > filter`.
 #![deny(unsafe_code)]
 #![cfg_attr(
@@ -46,6 +46,7 @@ mod recovery;
 pub mod trace;
 pub mod ttl;
 mod txn;
+mod utilities;
 pub mod version;
 mod write;
 
@@ -81,5 +82,6 @@ pub use spanlith_table::{
     TablePropertiesCollector, TablePropertiesCollectorFactory,
 };
 pub use txn::{Below, Found, IndexedBatch, Overlay, OverlayParts};
+pub use utilities::{StorageFile, StorageKind, StorageOptions};
 pub use version::DbPath;
 pub use write::{WriteBatch, WriteOptions};

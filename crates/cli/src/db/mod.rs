@@ -1,5 +1,6 @@
 //! `spanlith db`: one database, one verb.
 
+mod checkpoint;
 pub mod components;
 mod dump;
 mod explain;
@@ -34,9 +35,10 @@ Examples:
   spanlith db dump --db /data/db > all.tsv && spanlith db load --create --dump --db /data/new all.tsv
   spanlith db explain --db /data/db KEY
   spanlith db set-options --db /data/db write_buffer_size=64M
+  spanlith db checkpoint --db /data/db /data/as-of-today
 
-All verbs but put, delete, load, flush, compact, compact-files and set-options open for reading only:
-they take no lock and change nothing on disk. Keys and values: plain text with \\t \\n \\\\ \\xNN, or 0x… in hexadecimal, or --hex for both
+All verbs but put, delete, load, flush, compact, compact-files, checkpoint and set-options open for reading
+only: they take no lock and change nothing on disk. Keys and values: plain text with \\t \\n \\\\ \\xNN, or 0x… in hexadecimal, or --hex for both
 directions. Comparator and merge operator are found in the directory.";
 
 /// Verbs of `db`.
@@ -81,6 +83,8 @@ pub enum Verb {
     Compact(maintain::Compact),
     /// Compacts named tables into a level.
     CompactFiles(maintain::CompactFiles),
+    /// Makes a directory that opens as the database is now, of links where that is possible.
+    Checkpoint(checkpoint::Checkpoint),
     /// Checks every checksum and lists all damage; exit code 1 if there is any.
     Verify(verify::Verify),
 }
@@ -122,6 +126,7 @@ pub fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Flush(v) => v.run(),
         Verb::Compact(v) => v.run(),
         Verb::CompactFiles(v) => v.run(),
+        Verb::Checkpoint(v) => v.run(),
         Verb::Info(v) => v.run(),
         Verb::Verify(v) => v.run(),
     }

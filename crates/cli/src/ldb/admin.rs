@@ -17,6 +17,15 @@ impl Ldb {
         self.close(cf)
     }
 
+    pub(super) fn checkpoint(&mut self) -> Result<(), Stop> {
+        let dir = self.args.option("checkpoint_dir").unwrap_or_default();
+        let dir = dir.to_string();
+        let (_, cf) = self.open_to_write()?;
+        cf.db().checkpoint(dir)?;
+        self.close(cf)?;
+        self.ok()
+    }
+
     pub(super) fn get_property(&mut self) -> Result<(), Stop> {
         let [name] = &self.args.words[..] else {
             return Err(Stop::failed("property name must be specified"));

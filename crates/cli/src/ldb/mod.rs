@@ -23,11 +23,10 @@ use std::process::ExitCode;
 const OUTPUT_BUFFER: usize = 256 << 10;
 
 /// Commands of the reference that this build does not have.
-const ABSENT: [&str; 9] = [
+const ABSENT: [&str; 8] = [
     "repair",
     "backup",
     "restore",
-    "checkpoint",
     "write_extern_sst",
     "ingest_extern_sst",
     "unsafe_remove_sst_file",
@@ -77,6 +76,7 @@ Administration:
   list_column_families                       get_property NAME
   create_column_family NAME                  drop_column_family NAME
   compact [--from] [--to]                    reduce_levels --new_levels=N [--print_old_levels]
+  checkpoint --checkpoint_dir=DIR
 
 When writing: --write_buffer_size= --file_size= --block_size= --compression_type= --auto_compaction=
 
@@ -207,6 +207,7 @@ impl Ldb {
             "list_live_files_metadata" => &["sort_by_filename"],
             "approxsize" | "compact" | "list_file_range_deletes" => &RANGE,
             "reduce_levels" => &["new_levels", "print_old_levels"],
+            "checkpoint" => &["checkpoint_dir"],
             _ => &[],
         };
         if ABSENT.contains(&command.as_str()) {
@@ -234,6 +235,7 @@ impl Ldb {
             "create_column_family" => Self::create_family,
             "drop_column_family" => Self::drop_family,
             "reduce_levels" => Self::reduce_levels,
+            "checkpoint" => Self::checkpoint,
             "dump_wal" => Self::dump_wal,
             "manifest_dump" => Self::manifest_dump,
             "file_checksum_dump" => Self::file_checksum_dump,

@@ -129,6 +129,13 @@ fn ldb_writes_loads_and_asks_line_by_line() {
     assert_eq!(ldb(&["--column_family=f", "put", "k", "v"], "").out, "OK\n");
     assert_eq!(ldb(&["--column_family=f", "scan"], "").out, "k : v\n");
     assert_eq!(ldb(&["drop_column_family", "f"], "").out, "OK\n");
+    let to = format!("--checkpoint_dir={}", temp.join("made").display());
+    assert_eq!(ldb(&["checkpoint", &to], "").out, "OK\n");
+    let again = ldb(&["checkpoint", &to], "");
+    assert_eq!(again.err, "Failed: Invalid argument: Directory exists\n");
+    let nowhere = ldb(&["checkpoint"], "").err;
+    let text = "Failed: Invalid argument: invalid checkpoint directory name\n";
+    assert_eq!(nowhere, text);
     for (args, text) in [
         (
             &["repair"][..],

@@ -234,6 +234,16 @@ fn flush_and_compactions_change_tables_and_no_contents() {
     assert_eq!(db("scan", &dir, &[]).ok(), before);
     let err = db("compact-files", &dir, &["--level", "4", "99"]).fails(1);
     assert!(err.contains("table 99 is not in family default"), "{err}");
+    let to = temp.join("as-of-now");
+    let made = db("checkpoint", &dir, &["--json", to.to_str().unwrap()]).ok();
+    let made: Value = serde_json::from_str(&made).unwrap();
+    assert!(made["files"].as_u64() > Some(4), "{made}");
+    assert_eq!(db("scan", &to, &[]).ok(), before);
+    let err = db("checkpoint", &dir, &[to.to_str().unwrap()]).fails(1);
+    assert!(
+        err.contains("as-of-now") && err.contains("Directory exists"),
+        "{err}"
+    );
 }
 
 #[test]

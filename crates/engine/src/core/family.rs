@@ -185,6 +185,11 @@ impl Family {
         self.cache.paths.table(number, path_id)
     }
 
+    /// Where its blob files are.
+    pub(crate) fn blob_dir(&self) -> &std::path::Path {
+        self.cache.paths.dir(0)
+    }
+
     /// Current options.
     pub(crate) fn settings(&self) -> Arc<FamilySettings> {
         self.superversion.load().settings.clone()

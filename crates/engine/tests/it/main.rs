@@ -6,6 +6,7 @@ mod best_efforts;
 mod blobs;
 mod bounds;
 mod cache_usage;
+mod checkpoints;
 mod checksums;
 mod collectors;
 mod compaction;

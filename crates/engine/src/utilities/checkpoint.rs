@@ -1,0 +1,151 @@
+//! Checkpoints: a directory that opens as the database was at one moment.
+//!
+//! Files that never change are linked, so that a checkpoint on the same file system takes no room and hardly any
+//! time. It is made in `DIR.tmp` and renamed once everything in it is durable: under its name it is whole or not
+//! there.
+
+use super::storage::StorageOptions;
+use crate::core::Engine;
+use crate::db::Db;
+use spanlith_base::{Error, ErrorKind, Result};
+use spanlith_env::FileSystem;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+impl Db {
+    /// Makes a checkpoint in `dir`, which must not exist: all memtables are flushed first, so that what was written
+    /// without a log is in it, too.
+    ///
+    /// Costs a flush, and what is not linked: the MANIFEST and the current log, everything if `dir` is on another
+    /// file system. Writes go on meanwhile.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if there is something at `dir`; `Aborted` if what an earlier attempt left at `DIR.tmp`
+    /// cannot be removed; `NotSupported` of a database that was opened for reading; of the flush; `Io`. Nothing is
+    /// left of a checkpoint that failed, as far as it can be removed.
+    pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<()> {
+        self.checkpoint_opt(dir, 0)
+    }
+
+    /// As [`Self::checkpoint`]; memtables are flushed only if the logs have `log_size_for_flush` bytes, else the logs
+    /// are copied. 0 is always, `u64::MAX` never.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn checkpoint_opt(&self, dir: impl AsRef<Path>, log_size_for_flush: u64) -> Result<()> {
+        self.engine()
+            .checkpoint(self, dir.as_ref(), log_size_for_flush)
+    }
+}
+
+/// Keeps the files of a database as long as it lives.
+struct Kept<'a>(&'a Db);
+
+impl<'a> Kept<'a> {
+    fn new(db: &'a Db) -> Self {
+        db.disable_file_deletions();
+        Self(db)
+    }
+}
+
+impl Drop for Kept<'_> {
+    fn drop(&mut self) {
+        self.0.enable_file_deletions();
+    }
+}
+
+impl Engine {
+    fn checkpoint(self: &Arc<Self>, db: &Db, dir: &Path, log_size_for_flush: u64) -> Result<()> {
+        let fs = &self.c.env.fs;
+        if fs.entry(dir)?.is_some() {
+            return Err(Error::invalid_argument("Directory exists"));
+        }
+        let dir = without_slashes(dir)
+            .ok_or_else(|| Error::invalid_argument("invalid checkpoint directory name"))?;
+        if self.c.read_only {
+            return Err(Error::not_supported(
+                "Checkpoint of a database opened for reading",
+            ));
+        }
+        let mut staging = dir.clone().into_os_string();
+        staging.push(".tmp");
+        let staging = PathBuf::from(staging);
+        let log = &self.c.log;
+        log.info(format_args!("checkpoint: {} begins", dir.display()));
+        self.remove_staging(&staging).map_err(|e| {
+            Error::new(
+                ErrorKind::Aborted,
+                format!(
+                    "Failed to clean the temporary directory {} needed before checkpoint creation : {e}",
+                    staging.display()
+                ),
+            )
+        })?;
+        // Where it is by now.
+        let mut place = &staging;
+        let made = self.fill(db, &staging, log_size_for_flush);
+        let made = made.and_then(|()| {
+            fs.rename(&staging, &dir)?;
+            place = &dir;
+            fs.sync_dir(parent(&dir))
+        });
+        match &made {
+            Ok(()) => log.info(format_args!("checkpoint: {} is there", dir.display())),
+            Err(e) => {
+                log.warn(format_args!("checkpoint: {} failed: {e}", dir.display()));
+                if let Err(e) = self.remove_staging(place) {
+                    log.warn(format_args!("checkpoint: {} stays: {e}", place.display()));
+                }
+            }
+        }
+        made
+    }
+
+    /// Makes the directory with everything in it, all durable.
+    fn fill(self: &Arc<Self>, db: &Db, staging: &Path, log_size_for_flush: u64) -> Result<()> {
+        let fs = &self.c.env.fs;
+        make_dir(&**fs, staging)?;
+        let _kept = Kept::new(db);
+        let options = StorageOptions::default().flush_from(log_size_for_flush);
+        for file in db.storage_files(&options)? {
+            self.put_copy(&file, staging)?;
+        }
+        fs.sync_dir(staging)
+    }
+
+    /// Removes a directory of files, if it is there.
+    fn remove_staging(&self, dir: &Path) -> Result<()> {
+        let fs = &self.c.env.fs;
+        if fs.entry(dir)?.is_none() {
+            return Ok(());
+        }
+        for name in fs.list(dir)? {
+            fs.delete(&dir.join(name))?;
+        }
+        fs.delete_dir(dir)
+    }
+}
+
+/// Creates a directory, in RocksDB's words if there is none to hold it.
+fn make_dir(fs: &dyn FileSystem, dir: &Path) -> Result<()> {
+    if fs.entry(parent(dir))?.is_none() {
+        // ENOENT.
+        let missing = std::io::Error::from_raw_os_error(2);
+        return Err(Error::from_io("While mkdir", dir, missing));
+    }
+    fs.create_dir_if_missing(dir)
+}
+
+/// The path without what ends it, so that something can be added to its name; `None` if nothing is left.
+fn without_slashes(dir: &Path) -> Option<PathBuf> {
+    let name = dir.components().next_back()?;
+    matches!(name, std::path::Component::Normal(_)).then(|| dir.components().collect())
+}
+
+/// The directory that holds the name.
+fn parent(dir: &Path) -> &Path {
+    match dir.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}

@@ -1,0 +1,7 @@
+//! Whole-database operations built from the verbs.
+
+mod checkpoint;
+mod copy;
+mod storage;
+
+pub use storage::{StorageFile, StorageKind, StorageOptions};

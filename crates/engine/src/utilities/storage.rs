@@ -1,0 +1,349 @@
+//! Of which files a copy of the database consists, and how much of each.
+//!
+//! The list is one moment: with write leadership, the manifest token and the state mutex in hand nothing is
+//! written, so that the versions, the bytes of the MANIFEST and those of the log fit each other. Whoever opens the
+//! copy finds every write that was logged by then, in all families, and nothing behind it. (RocksDB looks at the logs
+//! behind the versions, and lets writes go on in between; with evidence, whose records in logs name bytes of the
+//! MANIFEST, that would not do.)
+
+use crate::core::{Engine, Place};
+use crate::db::Db;
+use crate::listener::FlushReason;
+use crate::options::sidecar::SIDECAR_FILE;
+use crate::options::{FlushOptions, Temperature};
+use crate::version::{FileKind, Version, filenames, parse_file_name};
+use spanlith_base::{Error, FileNumber, Result};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StorageKind {
+    /// A log.
+    Log,
+    /// A table.
+    Table,
+    /// The MANIFEST.
+    Manifest,
+    /// CURRENT.
+    Current,
+    /// Options: the newest OPTIONS file, and the file of options that RocksDB does not have.
+    Options,
+    /// A blob file.
+    Blob,
+}
+
+impl StorageKind {
+    /// RocksDB's number of it (`FileType`).
+    pub fn number(self) -> i32 {
+        match self {
+            Self::Log => 0,
+            Self::Table => 2,
+            Self::Manifest => 3,
+            Self::Current => 4,
+            Self::Options => 9,
+            Self::Blob => 10,
+        }
+    }
+}
+
+/// A file of a copy.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct StorageFile {
+    /// Its name in the copy.
+    pub name: String,
+    /// The directory that it is in now.
+    pub dir: PathBuf,
+    /// Its number; 0 of one that has none.
+    pub number: FileNumber,
+    /// What it is.
+    pub kind: StorageKind,
+    /// How many bytes of it belong to the copy.
+    pub size: u64,
+    /// Its temperature as the MANIFEST has it.
+    pub temperature: Temperature,
+    /// Checksum of the whole file, if it is known and was asked for; else empty.
+    pub checksum: Vec<u8>,
+    /// Name of the function that made the checksum; as RocksDB, `Unknown` if there is no checksum although it was
+    /// asked for.
+    pub checksum_function: Vec<u8>,
+    /// What the copy's file holds, whatever stands in this one.
+    pub contents: Option<Vec<u8>>,
+    /// Only the first `size` bytes belong to the copy; it may grow, so that it cannot be linked.
+    pub is_trimmed: bool,
+    /// It is written again in place once it is not needed any more, so that it cannot be linked.
+    pub is_reused: bool,
+}
+
+impl StorageFile {
+    /// Where it is now.
+    pub fn path(&self) -> PathBuf {
+        self.dir.join(&self.name)
+    }
+}
+
+/// What [`Db::storage_files`] does before it looks.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct StorageOptions {
+    /// Memtables are flushed if the logs have so many bytes; 0 always, `u64::MAX` never. What was written without
+    /// a log is in the copy only if it is flushed.
+    pub flush_from: u64,
+    /// All families are flushed at one moment, so that of what was written without a log the copy has all or
+    /// nothing.
+    pub atomic_flush: bool,
+    /// Files come with their checksums.
+    pub with_checksums: bool,
+}
+
+impl StorageOptions {
+    /// See the field.
+    #[must_use]
+    pub fn flush_from(mut self, bytes: u64) -> Self {
+        self.flush_from = bytes;
+        self
+    }
+
+    /// See the field.
+    #[must_use]
+    pub fn atomic_flush(mut self, yes: bool) -> Self {
+        self.atomic_flush = yes;
+        self
+    }
+
+    /// See the field.
+    #[must_use]
+    pub fn with_checksums(mut self, yes: bool) -> Self {
+        self.with_checksums = yes;
+        self
+    }
+}
+
+impl Db {
+    /// The files of which a copy of the database consists at one moment: tables, blob files, the MANIFEST, CURRENT,
+    /// options, logs. They stay as long as deletions are disabled, which the caller sees to
+    /// ([`Self::disable_file_deletions`]).
+    ///
+    /// # Errors
+    /// Of the flush; the background error that stops writes; `NotSupported` of a database that was opened for
+    /// reading with some of its families only; `Io`.
+    pub fn storage_files(&self, options: &StorageOptions) -> Result<Vec<StorageFile>> {
+        self.engine().storage_files(options)
+    }
+}
+
+/// What was current at one moment.
+struct Moment {
+    /// Of each family its files.
+    versions: Vec<(Arc<crate::core::Family>, Arc<Version>)>,
+    manifest: FileNumber,
+    /// Bytes of the MANIFEST; `None` if nobody writes it.
+    manifest_len: Option<u64>,
+    /// Logs that recovery may need, oldest first, and their bytes, as far as those are known.
+    logs: Vec<(FileNumber, Option<u64>)>,
+}
+
+impl Engine {
+    fn storage_files(self: &Arc<Self>, options: &StorageOptions) -> Result<Vec<StorageFile>> {
+        if !self.c.read_only {
+            self.flush_for_copy(options)?;
+        }
+        let moment = self.moment()?;
+        let mut files = Vec::new();
+        for (family, version) in &moment.versions {
+            self.add_tables(&mut files, family, version, options.with_checksums);
+        }
+        self.add_manifest(&mut files, &moment)?;
+        self.add_options(&mut files)?;
+        let last = moment.logs.len().saturating_sub(1);
+        for (at, &(number, len)) in moment.logs.iter().enumerate() {
+            let name = filenames::log_file_name(number);
+            let size = match len {
+                Some(len) => len,
+                None => self.c.env.fs.size(&self.c.wal_dir.join(&name))?,
+            };
+            files.push(StorageFile {
+                is_trimmed: at == last,
+                is_reused: self.c.options.recycle_log_file_num > 0,
+                ..file(StorageKind::Log, number, name, &self.c.wal_dir, size)
+            });
+        }
+        if options.with_checksums {
+            let unknown = |f: &&mut StorageFile| f.checksum_function.is_empty();
+            for f in files.iter_mut().filter(unknown) {
+                f.checksum_function = b"Unknown".to_vec();
+            }
+        }
+        Ok(files)
+    }
+
+    /// Flushes what the options want to have in tables.
+    fn flush_for_copy(self: &Arc<Self>, options: &StorageOptions) -> Result<()> {
+        let is_due = match options.flush_from {
+            0 => true,
+            u64::MAX => false,
+            from => {
+                let current = self.leader.lock().log.as_ref().map_or(0, |log| log.len());
+                let state = self.state.lock();
+                let closed = state.closed_logs.range(state.min_log_number()..);
+                current + closed.map(|l| l.1).sum::<u64>() >= from
+            }
+        };
+        if !is_due {
+            return Ok(());
+        }
+        let all: Vec<_> = self.families.load().iter().cloned().collect();
+        if options.atomic_flush && !self.c.options.atomic_flush && all.len() > 1 {
+            return Err(Error::not_supported(
+                "atomic_flush of a database that was opened without it",
+            ));
+        }
+        self.flush_for(FlushReason::GetLiveFiles, &all, FlushOptions::default())
+    }
+
+    /// Looks at everything at once.
+    fn moment(&self) -> Result<Moment> {
+        let mut leader = self.leader.lock();
+        if let Some(e) = self.refusal() {
+            return Err(e);
+        }
+        // What `manual_wal_flush` holds back belongs to the copy.
+        let mut flushed = Ok(());
+        for old in self.old_logs.lock().iter_mut() {
+            flushed = flushed.and_then(|()| old.flush());
+        }
+        if let Some(log) = &mut leader.log {
+            flushed = flushed.and_then(|()| log.flush());
+        }
+        flushed.inspect_err(|e| self.set_error(Place::Log, e))?;
+        let manifest = self.manifest.lock();
+        let state = self.state.lock();
+        let logs = if self.c.read_only {
+            self.logs_on_disk(state.kept_log)?
+        } else {
+            let len = |number| match &leader.log {
+                Some(log) if log.log_number() == number => Some(log.len()),
+                _ => state.closed_logs.get(&number).copied(),
+            };
+            let needed = state.logs.iter().filter(|&&n| n >= state.kept_log);
+            needed.map(|&n| (n, len(n))).collect()
+        };
+        let versions = state.families.values();
+        Ok(Moment {
+            versions: versions
+                .map(|f| (f.family.clone(), f.version.clone()))
+                .collect(),
+            manifest: manifest.number,
+            manifest_len: manifest.writer.as_ref().map(|w| w.len()),
+            logs,
+        })
+    }
+
+    /// Logs in their directory, oldest first, from `first` on.
+    fn logs_on_disk(&self, first: FileNumber) -> Result<Vec<(FileNumber, Option<u64>)>> {
+        let names = self.c.env.fs.list(&self.c.wal_dir)?;
+        let numbers = names.iter().filter_map(|name| match parse_file_name(name) {
+            Some(FileKind::Log(n)) if n >= first => Some((n, None)),
+            _ => None,
+        });
+        let mut logs: Vec<_> = numbers.collect();
+        logs.sort_unstable();
+        Ok(logs)
+    }
+
+    fn add_tables(
+        &self,
+        files: &mut Vec<StorageFile>,
+        family: &crate::core::Family,
+        version: &Version,
+        with_checksums: bool,
+    ) {
+        for (_, f) in version.file_iter() {
+            let dir = family.table_path(f.number, f.path_id);
+            let dir = dir.parent().unwrap_or(&self.c.dir).to_path_buf();
+            let name = filenames::table_file_name(f.number);
+            let mut file = file(StorageKind::Table, f.number, name, &dir, f.size);
+            file.temperature =
+                Temperature::from_number(f.temperature.into()).unwrap_or(Temperature::Unknown);
+            if with_checksums {
+                file.checksum.clone_from(&f.file_checksum);
+                file.checksum_function
+                    .clone_from(&f.file_checksum_func_name);
+            }
+            files.push(file);
+        }
+        for blob in version.blob_files.values() {
+            let (number, dir) = (blob.file.number, family.blob_dir());
+            let name = filenames::blob_file_name(number);
+            let mut file = file(StorageKind::Blob, number, name, dir, blob.size());
+            if with_checksums {
+                file.checksum.clone_from(&blob.file.checksum_value);
+                file.checksum_function
+                    .clone_from(&blob.file.checksum_method);
+            }
+            files.push(file);
+        }
+    }
+
+    fn add_manifest(&self, files: &mut Vec<StorageFile>, moment: &Moment) -> Result<()> {
+        let (dir, number) = (&self.c.dir, moment.manifest);
+        let name = filenames::manifest_file_name(number);
+        let size = match moment.manifest_len {
+            Some(len) => len,
+            None => self.c.env.fs.size(&dir.join(&name))?,
+        };
+        files.push(StorageFile {
+            is_trimmed: true,
+            ..file(StorageKind::Manifest, number, name, dir, size)
+        });
+        let contents = filenames::current_content(number).into_bytes();
+        let name = filenames::CURRENT_FILE.to_string();
+        files.push(StorageFile {
+            is_trimmed: true,
+            contents: Some(contents.clone()),
+            ..file(StorageKind::Current, 0, name, dir, contents.len() as u64)
+        });
+        Ok(())
+    }
+
+    /// The newest OPTIONS file, and ours beside it.
+    fn add_options(&self, files: &mut Vec<StorageFile>) -> Result<()> {
+        // None is written meanwhile.
+        let _turn = self.options_file.lock();
+        let (fs, dir) = (&self.c.env.fs, &self.c.dir);
+        let names = fs.list(dir)?;
+        let numbers = names.iter().filter_map(|name| match parse_file_name(name) {
+            Some(FileKind::Options(n)) => Some(n),
+            _ => None,
+        });
+        if let Some(number) = numbers.max() {
+            let name = filenames::options_file_name(number);
+            let size = fs.size(&dir.join(&name))?;
+            files.push(file(StorageKind::Options, number, name, dir, size));
+        }
+        if names.iter().any(|name| name == SIDECAR_FILE) {
+            let size = fs.size(&dir.join(SIDECAR_FILE))?;
+            let name = SIDECAR_FILE.to_string();
+            files.push(file(StorageKind::Options, 0, name, dir, size));
+        }
+        Ok(())
+    }
+}
+
+/// A file that is copied as it is.
+fn file(kind: StorageKind, number: FileNumber, name: String, dir: &Path, size: u64) -> StorageFile {
+    StorageFile {
+        name,
+        dir: dir.to_path_buf(),
+        number,
+        kind,
+        size,
+        temperature: Temperature::Unknown,
+        checksum: Vec::new(),
+        checksum_function: Vec::new(),
+        contents: None,
+        is_trimmed: false,
+        is_reused: false,
+    }
+}
