@@ -14,6 +14,7 @@
 mod direct;
 
 use crate::errors::{self, Poison};
+use crate::process::{Process, other_process};
 use crate::traits::{
     Access, Directory, EntryKind, FileLock, FileSystem, IoActivity, OpenHow, RandomAccessFile,
     ReadRequest, SequentialFile, Unlinked, WritableFile,
@@ -344,6 +345,8 @@ struct PosixWritable {
     len: u64,
     /// Whether space beyond the size may be reserved.
     reserved: bool,
+    /// Who opened it.
+    process: Process,
     poison: Poison,
 }
 
@@ -354,6 +357,7 @@ impl PosixWritable {
             path: path.to_path_buf(),
             len,
             reserved: false,
+            process: Process::current(),
             poison: Poison::default(),
         }
     }
@@ -366,6 +370,9 @@ impl PosixWritable {
     ) -> Result<T> {
         self.poison.check()?;
         let result = match &mut self.file {
+            Some(_) if !self.process.is_current() => {
+                Err(Error::from_io(context, &self.path, other_process()))
+            }
             Some(file) => call(file).map_err(|e| Error::from_io(context, &self.path, e)),
             None => Err(errors::from_errno(context, &self.path, libc::EBADF)),
         };
@@ -448,7 +455,7 @@ impl WritableFile for PosixWritable {
             let _ = sys::close(file);
             return self.poison.check();
         }
-        let cut = if self.reserved {
+        let cut = if self.reserved && self.process.is_current() {
             file.set_len(self.len)
         } else {
             Ok(())

@@ -26,6 +26,17 @@ fn offset(value: u64) -> io::Result<libc::off_t> {
     libc::off_t::try_from(value).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))
 }
 
+/// Has `call` made in every child that `fork` makes from now on, once however often it is asked for. It may do
+/// nothing but what a signal handler may.
+pub(crate) fn in_children(call: extern "C" fn()) {
+    static ASKED: OnceLock<()> = OnceLock::new();
+    ASKED.get_or_init(|| {
+        // SAFETY: The handler is a function of this library, which forgets it when it is unloaded. That there is
+        // no memory for it is an error nobody can act on.
+        let _ = unsafe { libc::pthread_atfork(None, None, Some(call)) };
+    });
+}
+
 /// Closes `file` and tells what the kernel says about it. An interrupted close has closed.
 pub(crate) fn close(file: File) -> io::Result<()> {
     // SAFETY: `into_raw_fd` gives the descriptor away, so nobody else closes or uses it.

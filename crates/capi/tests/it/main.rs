@@ -4,6 +4,7 @@ mod checkpoints;
 mod components;
 mod database;
 mod families;
+mod forks;
 mod handles;
 mod jobs;
 mod listeners;

@@ -20,7 +20,7 @@ use spanlith_base::perf::PerfCounter;
 use spanlith_base::stats::Statistics;
 use spanlith_base::sync::{ArcCell, Condvar, GroupQueue, Guard, Mutex};
 use spanlith_base::{Error, FileNumber, Result, SequenceNumber};
-use spanlith_env::{Env, FileLock, IoWatch, Stalled};
+use spanlith_env::{Env, FileLock, IoWatch, Process, Stalled};
 use spanlith_wal::LogWriter;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering};
@@ -64,6 +64,8 @@ pub(crate) struct Engine {
     pub c: Components,
     /// Itself, for timers.
     pub me: Weak<Self>,
+    /// Who opened it: nobody else writes, deletes, or waits for its threads.
+    pub process: Process,
     /// Options in force; replaced as a whole under the state mutex.
     options: ArcCell<DbOptions>,
     /// Order of OPTIONS files: who holds it writes what is in force.
@@ -179,6 +181,7 @@ impl Engine {
         let spare = SpareMemory::new(c.env.executor.clone());
         Arc::new_cyclic(|me| Self {
             me: me.clone(),
+            process: Process::current(),
             options: ArcCell::new(Arc::new(c.options.clone())),
             options_file: Mutex::new(rank::OPTIONS, ()),
             counters: DbCounters::new(now),
@@ -262,9 +265,15 @@ impl Engine {
             .join(crate::version::filenames::log_file_name(number))
     }
 
-    /// Refuses what changes the database when it was opened for reading only.
+    /// Refuses what changes the database when it was opened for reading only, or by the parent of this process, whose
+    /// log, file numbers and threads are its own.
     #[inline]
     pub(crate) fn writable(&self) -> Result<()> {
+        if !self.process.is_current() {
+            return Err(Error::not_supported(
+                "Writing in a child of the process that opened the database",
+            ));
+        }
         if self.c.read_only {
             return Err(Error::not_supported(
                 "Not supported operation in read only mode.",

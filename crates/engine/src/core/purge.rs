@@ -8,7 +8,7 @@ use crate::blob::BlobSource;
 use crate::version::{FilePaths, PurgeSink, TableIo};
 use spanlith_base::Result;
 use spanlith_base::sync::{Mutex, thread};
-use spanlith_env::SstFileManager;
+use spanlith_env::{Process, SstFileManager};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -42,6 +42,8 @@ pub(crate) struct PurgeQueue {
     closed: AtomicBool,
     /// How many threads unlink what they took from `queue`.
     running: AtomicUsize,
+    /// Who deletes; a child of it deletes nothing.
+    process: Process,
 }
 
 impl PurgeQueue {
@@ -57,6 +59,7 @@ impl PurgeQueue {
             disabled: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             running: AtomicUsize::new(0),
+            process: Process::current(),
         }
     }
 
@@ -103,9 +106,10 @@ impl PurgeQueue {
         }
     }
 
-    /// Whether the database is closed: nothing in its directory is deleted any more.
+    /// Whether the database is closed, or this is a child of the process that opened it: nothing in its directory is
+    /// deleted any more.
     pub(crate) fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::Acquire)
+        self.closed.load(Ordering::Acquire) || !self.process.is_current()
     }
 
     /// Deletes a file that is neither a table nor a blob file now, or when deletions are enabled again. One that

@@ -190,7 +190,7 @@ impl Engine {
     /// waits for their end. Memtables whose writes are in no log are flushed first, unless
     /// `avoid_flush_during_shutdown`.
     pub(crate) fn cancel_background_work(self: &Arc<Self>, wait: bool) -> Result<()> {
-        if self.c.read_only {
+        if self.c.read_only || !self.process.is_current() {
             return Ok(());
         }
         let (over, failed) = {
@@ -217,10 +217,25 @@ impl Engine {
         self.c.evidence.evidence && (has_records || self.manifest.lock().has_grown())
     }
 
+    /// Closes in a child of the process that opened it: writes nothing, takes no lock that a thread of the parent
+    /// may have held when it forked, and keeps the memory, since its owner's threads are not here to let go of it.
+    #[cold]
+    fn close_in_child(self: &Arc<Self>) {
+        std::mem::forget(self.clone());
+        // The LOCK is the parent's; this process may open the directory when the parent is gone.
+        if let Ok(mut lock) = self.lock.try_lock() {
+            drop(lock.take());
+        }
+    }
+
     /// Refuses new work, finishes or abandons what runs, syncs the log, releases the lock file.
     /// Later calls return at once.
     pub(crate) fn close(self: &Arc<Self>) -> Result<()> {
         if self.c.read_only {
+            return Ok(());
+        }
+        if !self.process.is_current() {
+            self.close_in_child();
             return Ok(());
         }
         let over = {

@@ -10,6 +10,7 @@
 
 use super::retry;
 use crate::errors::{self, Poison};
+use crate::process::{Process, other_process};
 use crate::traits::{RandomAccessFile, WritableFile};
 use spanlith_base::{Error, Result};
 use std::fs::File;
@@ -127,6 +128,8 @@ pub(super) struct DirectWritable {
     base: u64,
     /// Whether all that is held has been written, padded.
     is_written: bool,
+    /// Who opened it.
+    process: Process,
     poison: Poison,
 }
 
@@ -139,6 +142,7 @@ impl DirectWritable {
             held: 0,
             base: 0,
             is_written: true,
+            process: Process::current(),
             poison: Poison::default(),
         }
     }
@@ -150,6 +154,9 @@ impl DirectWritable {
     ) -> Result<T> {
         self.poison.check()?;
         let result = match &self.file {
+            Some(_) if !self.process.is_current() => {
+                Err(Error::from_io(context, &self.path, other_process()))
+            }
             Some(file) => {
                 call(file, &mut self.buffer).map_err(|e| Error::from_io(context, &self.path, e))
             }
