@@ -272,8 +272,6 @@ impl Engine {
         manifest.retain_logs(kept_log);
         family.set_dropped();
         leader.generation += 1;
-        // Relaxed: a request that still carries the old number is checked once more.
-        self.generation.store(leader.generation, Ordering::Relaxed);
         leader.slots.retain(|s| s.family.id != family.id);
         leader.log_room = 0;
         // Positions shifted: the next group looks at all slots.
@@ -284,6 +282,9 @@ impl Engine {
         state.compaction_queue.retain(|&id| id != family.id);
         let set = self.families.load().without(family.id);
         self.families.replace(Arc::new(set));
+        // Release: who reads the new number before it looks for the family does not find it. A request with the
+        // old one is checked once more.
+        self.generation.store(leader.generation, Ordering::Release);
         if let Some(f) = &removed {
             for (_, file) in f.version.file_iter() {
                 file.mark_obsolete();

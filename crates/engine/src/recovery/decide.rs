@@ -57,6 +57,8 @@ pub(super) struct Decider {
     /// Replay has stopped in this log.
     stopped: Option<u64>,
     next_sequence: Option<SequenceNumber>,
+    /// What the writer of the last batch gave to the next, if that is not the same.
+    given_next: Option<SequenceNumber>,
     log: u64,
     before: Option<WalInfo>,
     /// Sequence number that the last batch of the present log begins with.
@@ -73,6 +75,7 @@ impl Decider {
             min_log,
             stopped: None,
             next_sequence: None,
+            given_next: None,
             log: 0,
             before: None,
             last_in_log: 0,
@@ -191,7 +194,7 @@ impl Decider {
             return self.damage(Error::corruption(text));
         }
         if self.mode == WalRecoveryMode::PointInTimeRecovery && self.stopped.is_some() {
-            if self.next_sequence != Some(sequence) {
+            if ![self.next_sequence, self.given_next].contains(&Some(sequence)) {
                 let why = "does not continue the sequence";
                 return Ok(Verdict::NextLog(why.to_string()));
             }
@@ -214,7 +217,15 @@ impl Decider {
         }
         self.last_in_log = sequence;
         self.next_sequence = Some(next);
+        self.given_next = None;
         Ok(())
+    }
+
+    /// The batch accepted last says that it has so many entries. Its writer gave a number to each, also to range
+    /// deletions of nothing, which replay gives none, in RocksDB as here: the next log of that writer begins
+    /// behind them, one of a writer that had replayed the batch before them.
+    pub(super) fn given(&mut self, next: SequenceNumber) {
+        self.given_next = Some(next);
     }
 
     /// A log of ours begins with a note about the log before it, which is missing or ended early, and

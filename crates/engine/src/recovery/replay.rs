@@ -21,7 +21,7 @@ use crate::filter::TableCreation;
 use crate::flush::{TableRequest, build_table, history_low_after};
 use crate::version::NewFile;
 use crate::write::{deletion_type, not_executed};
-use spanlith_base::coding::get_fixed64;
+use spanlith_base::coding::{get_fixed32, get_fixed64};
 use spanlith_base::{Error, MAX_SEQUENCE, Result, SequenceNumber, ValueType};
 use spanlith_memtable::{Loader, MemTable};
 use spanlith_wal::{
@@ -474,6 +474,7 @@ impl<'a> Replay<'a> {
             other => return Ok(other),
         }
         let sequence = sequence.unwrap_or(0);
+        let given = sequence + u64::from(get_fixed32(rep, 8).unwrap_or(0));
         let changed = if self.has_timestamps || !self.recorded.is_empty() {
             self.reconcile(rep)?
         } else {
@@ -518,6 +519,7 @@ impl<'a> Replay<'a> {
                 return self.decider.damage(out_of_range());
             }
             self.decider.accept(sequence, next)?;
+            self.decider.given(given);
             let written = plain.written;
             plain.insert(&mut self.out.families, &mut self.spare)?;
             return self.advance(sequence, next, written);
@@ -555,6 +557,9 @@ impl<'a> Replay<'a> {
             return self.decider.damage(out_of_range());
         }
         self.decider.accept(sequence, next)?;
+        if self.policy != Policy::WritePrepared {
+            self.decider.given(given);
+        }
         for (cf, seqno, kind, key, value) in entries {
             let Some(family) = self.out.families.get_mut(&cf) else {
                 continue;

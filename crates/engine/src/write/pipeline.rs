@@ -59,6 +59,7 @@ impl Engine {
         if family.refuses_writes {
             return Err(takes_no_writes());
         }
+        let generation = self.generation();
         if family.is_dropped() {
             return Err(no_such_family());
         }
@@ -69,7 +70,14 @@ impl Engine {
             key,
             value,
         };
-        self.submit(payload, options).map(drop)
+        self.submit(payload, generation, options).map(drop)
+    }
+
+    /// Counts removals of families. Asked for before a writer looks whether its families are there: Acquire pairs
+    /// with the Release behind a removal, so that a family that is gone by this count is not found.
+    #[inline]
+    fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
     }
 
     /// Writes one entry with an option that only batches have.
@@ -135,6 +143,11 @@ impl Engine {
             _ => return Err(wrong_protection()),
         };
         let ignore_missing = options.ignore_missing_column_families;
+        let generation = match checksums {
+            // The leader looks at it once more.
+            [_, ..] => u64::MAX,
+            [] => self.generation(),
+        };
         let (count, families) = self.check_batch(batch.as_bytes(), ignore_missing)?;
         if options.rate_limiter_priority.is_some() {
             self.wait_for_rate(batch.as_bytes().len());
@@ -147,6 +160,7 @@ impl Engine {
                 ignore_missing,
                 checksums,
             },
+            generation,
             options,
         )
     }
@@ -251,6 +265,7 @@ impl Engine {
     fn submit(
         self: &Arc<Self>,
         payload: Payload<'_>,
+        generation: u64,
         options: &WriteOptions,
     ) -> Result<SequenceNumber> {
         self.writable()?;
@@ -266,13 +281,7 @@ impl Engine {
             sync: options.sync,
             disable_wal: options.disable_wal,
             no_slowdown: options.no_slowdown,
-            generation: match payload {
-                // The leader looks at it once more.
-                Payload::Batch {
-                    checksums: [_, ..], ..
-                } => u64::MAX,
-                _ => self.generation.load(Ordering::Relaxed),
-            },
+            generation,
             seqno: 0,
             error: None,
         });

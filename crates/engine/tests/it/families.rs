@@ -449,3 +449,42 @@ fn an_idle_family_costs_an_open_its_records_in_the_manifest_and_no_other_call() 
     // Each takes the same three appends.
     assert_eq!(many.0 - few.0, 3 * 190);
 }
+
+/// A batch is checked against the families there are, then one of them is dropped, then the batch is led: it is
+/// refused. It was logged, and the database took no more writes.
+#[test]
+fn a_family_that_is_dropped_while_a_batch_for_it_is_checked_refuses_that_batch_only() {
+    use spanlith::{Comparator, UserComparator};
+    use std::sync::Mutex;
+    /// Calls what it was given, once, in the comparison of a check.
+    struct Dropping(Mutex<Option<Box<dyn FnOnce() + Send>>>);
+    impl UserComparator for Dropping {
+        fn name(&self) -> &'static str {
+            "test.Dropping"
+        }
+        fn compare(&self, a: &[u8], b: &[u8]) -> std::cmp::Ordering {
+            let call = self.0.lock().unwrap().take();
+            if let Some(call) = call {
+                call();
+            }
+            a.cmp(b)
+        }
+    }
+    let temp = spanlith_testkit::TempDir::new("dropped-while-checked");
+    let db = Db::open(temp.path()).unwrap();
+    let order = std::sync::Arc::new(Dropping(Mutex::new(None)));
+    let family = FamilyOptions::new("x").comparator(Comparator::User(order.clone()));
+    let x = db.create_cf(family).unwrap();
+    let mut batch = WriteBatch::new();
+    batch.put_cf(x.id(), "k", "v");
+    batch.delete_range_cf(x.id(), "a", "b");
+    let (of_drop, dropped) = (db.clone(), x.clone());
+    *order.0.lock().unwrap() = Some(Box::new(move || of_drop.drop_cf(&dropped).unwrap()));
+    let refused = db.write(&batch).unwrap_err().to_string();
+    assert!(
+        refused.starts_with("Invalid argument: Invalid column family"),
+        "{refused}"
+    );
+    db.default_cf().put("k", "v").unwrap();
+    db.close().unwrap();
+}

@@ -2,7 +2,7 @@
 //! recovery.
 
 use spanlith::options::{CfOptions, CompressionType, DbOptions, WalRecoveryMode};
-use spanlith::{Change, Db, ErrorKind, FamilyOptions, WriteOptions};
+use spanlith::{Change, Db, ErrorKind, FamilyOptions, WriteBatch, WriteOptions};
 use spanlith_testkit::TempDir;
 use std::path::Path;
 
@@ -106,6 +106,55 @@ fn an_obsolete_log_is_written_again_and_its_old_records_never_come_back() {
         assert!(found == expected, "{} of {}", found.len(), expected.len());
         assert_eq!(get(&db, "r5n0"), None);
         assert!(get(&db, "r5n1").is_some());
+    }
+}
+
+/// Replay gives a range deletion of nothing no number, writers do: with such a batch last in a log that is
+/// written again, the log behind it was dropped whole, as by RocksDB 11.8.1.
+#[test]
+fn a_log_behind_one_that_ends_with_a_range_deletion_of_nothing_is_replayed() {
+    let temp = TempDir::new("wal-life");
+    let (home, copy) = (temp.join("db"), temp.join("copy"));
+    let options = CfOptions::default()
+        .write_buffer_size(128u64 << 10)
+        .max_write_buffer_number(8)
+        .min_write_buffer_number_to_merge(3);
+    let open = |dir: &Path| {
+        Db::builder(dir)
+            .options(with(|o| o.recycle_log_file_num = 2))
+            .cf_options(options.clone())
+            .no_info_log()
+            .open()
+            .unwrap()
+    };
+    let db = open(&home);
+    let cf = db.default_cf();
+    for n in 0..4 {
+        cf.put(format!("old{n}"), vec![b'v'; 300_000]).unwrap();
+        flush(&db);
+    }
+    let first = db.current_log_file().unwrap();
+    let mut batch = WriteBatch::new();
+    for n in 0..4 {
+        batch.put(format!("full{n}"), vec![b'v'; 40_000]);
+    }
+    batch.delete_range("a", "a");
+    db.write(&batch).unwrap();
+    cf.put("after", "1").unwrap();
+    cf.put("last", "2").unwrap();
+    assert_ne!(db.current_log_file().unwrap().number, first.number);
+    // What the end of the process leaves.
+    std::fs::create_dir(&copy).unwrap();
+    for entry in std::fs::read_dir(&home).unwrap() {
+        let from = entry.unwrap().path();
+        std::fs::copy(&from, copy.join(from.file_name().unwrap())).unwrap();
+    }
+    for _ in 0..2 {
+        let db = open(&copy);
+        for key in ["full0", "full3", "after", "last"] {
+            assert!(get(&db, key).is_some(), "{key}");
+        }
+        db.close().unwrap();
     }
 }
 
