@@ -2,7 +2,7 @@
 //! released. Nothing is noted if nobody listens.
 
 use super::purge::Obsolete;
-use super::state::{DbState, FamilyState};
+use super::state::{DbState, FamilyState, LeaderState};
 use super::stripped::{newest_timestamp, strips_timestamps};
 use super::throttle::StallCondition;
 use super::{Engine, Family};
@@ -10,11 +10,13 @@ use crate::info_log::events::TableFileDeletion;
 use crate::listener::{MemtableInfo, TableFileDeletionInfo, WriteStall, WriteStallInfo};
 use crate::version::{FileChecksum, filenames};
 use spanlith_base::Comparator;
+use spanlith_base::sync::MutexGuard;
 use spanlith_memtable::MemTable;
 use std::sync::Arc;
 
 /// A memtable that listeners are yet to hear of.
 pub(crate) struct Sealed {
+    family: u32,
     info: MemtableInfo,
     /// Where the newest timestamp is looked for, once no lock is held, if there is something to look for.
     timed: Option<(Comparator, Arc<MemTable>)>,
@@ -28,15 +30,25 @@ fn public(condition: StallCondition) -> WriteStall {
     }
 }
 
-/// When it goes, flushes of all families may begin.
-struct Told<'a>(&'a Engine);
+/// When it goes, the flushes of these memtables may begin.
+struct Told {
+    engine: Arc<Engine>,
+    /// The families of the memtables.
+    families: Vec<u32>,
+}
 
-impl Drop for Told<'_> {
+impl Drop for Told {
     fn drop(&mut self) {
-        for f in self.0.state.lock().families.values_mut() {
-            f.seal_untold = false;
+        let mut state = self.engine.state.lock();
+        for &id in &self.families {
+            if let Some(f) = state.family_mut(id) {
+                f.seal_untold = f.seal_untold.saturating_sub(1);
+            }
         }
-        self.0.changed.notify_all();
+        // No job was queued for them: it would have waited on a thread that the listener may need.
+        self.engine.schedule(&mut state);
+        drop(state);
+        self.engine.changed.notify_all();
     }
 }
 
@@ -84,7 +96,7 @@ impl Engine {
             return None;
         }
         let mem = &f.imm.last()?.mem;
-        f.seal_untold = true;
+        f.seal_untold += 1;
         let info = MemtableInfo {
             cf_name: f.family.name.clone(),
             first_seqno: mem.first_seqno(),
@@ -95,18 +107,36 @@ impl Engine {
         };
         let timed = strips_timestamps(&f.family, &f.settings);
         let timed = timed.then(|| (f.family.comparator.clone(), mem.clone()));
-        Some(Sealed { info, timed })
+        let family = f.family.id;
+        Some(Sealed {
+            family,
+            info,
+            timed,
+        })
     }
 
-    /// Tells that memtables are sealed, and lets their flushes begin. The caller holds leadership, and
-    /// neither the state mutex nor the manifest token.
-    pub(crate) fn tell_sealed(&self, sealed: Vec<Sealed>) {
+    /// Lets go of leadership, then tells what happened under it and lets flushes of what was sealed begin. The caller
+    /// holds neither the state mutex nor the manifest token.
+    pub(crate) fn let_go(self: &Arc<Self>, mut leader: MutexGuard<'_, LeaderState>) {
+        let sealed = std::mem::take(&mut leader.untold);
+        drop(leader);
+        self.tell_sealed(sealed);
+        self.tell_news();
+    }
+
+    fn tell_sealed(self: &Arc<Self>, sealed: Vec<Sealed>) {
         if sealed.is_empty() {
             return;
         }
         // A listener that panics must not hold flushes back for ever.
-        let told = Told(self);
-        for Sealed { mut info, timed } in sealed {
+        let told = Told {
+            engine: self.clone(),
+            families: sealed.iter().map(|s| s.family).collect(),
+        };
+        for Sealed {
+            mut info, timed, ..
+        } in sealed
+        {
             if let Some((comparator, mem)) = timed {
                 info.newest_timestamp = newest_timestamp(&comparator, &mem);
             }
@@ -122,7 +152,7 @@ impl Engine {
             return;
         }
         let mut state = self.state.lock();
-        while state.family(family.id).is_some_and(|f| f.seal_untold) {
+        while state.family(family.id).is_some_and(|f| f.seal_untold > 0) {
             state = self.wait_changed(state);
         }
     }

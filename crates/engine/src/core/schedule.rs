@@ -52,7 +52,7 @@ impl Engine {
         let atomic = self.c.options.atomic_flush;
         let may_flush = !state.trouble.holds(Place::Flush);
         let may_compact = !state.trouble.holds(Place::Compaction);
-        if atomic && may_flush && state.families.values().any(FamilyState::flush_is_due) {
+        if atomic && may_flush && state.atomic_flush_is_due() {
             // One job flushes all families; the default family's flags stand for it.
             let f = state.family_mut(0).expect("always there");
             if !f.flush_scheduled {

@@ -2,6 +2,7 @@
 
 use super::background_error::Trouble;
 use super::mem_charge::MemCharge;
+use super::news::Sealed;
 use super::throttle::StallCondition;
 use super::{Family, FamilySettings, WitnessClock};
 use crate::listener::FlushReason;
@@ -86,8 +87,8 @@ pub(crate) struct FamilyState {
     pub flush_at_once: bool,
     /// A flush is installed that listeners have not heard of yet.
     pub flush_untold: bool,
-    /// A memtable is sealed that listeners have not heard of yet: its flush waits.
-    pub seal_untold: bool,
+    /// Sealed memtables that listeners have not heard of yet: flushes wait.
+    pub seal_untold: usize,
     /// Sequence number up to which nothing is in the mutable memtable; 0 if an open made it.
     pub mem_since: u64,
     /// It waits in `DbState::compaction_queue`.
@@ -134,7 +135,7 @@ impl FamilyState {
             flush_postponed: false,
             flush_at_once: false,
             flush_untold: false,
-            seal_untold: false,
+            seal_untold: 0,
             mem_since: 0,
             compaction_queued: false,
             running: Vec::new(),
@@ -175,7 +176,8 @@ impl FamilyState {
     pub(crate) fn flush_is_due(&self) -> bool {
         let merge_at = self.settings.options.min_write_buffer_number_to_merge;
         let enough = self.imm.len() >= merge_at.max(1) as usize;
-        !self.flush_postponed && (enough || (self.flush_requested && !self.imm.is_empty()))
+        let held = self.flush_postponed || self.seal_untold > 0;
+        !held && (enough || (self.flush_requested && !self.imm.is_empty()))
     }
 }
 
@@ -238,6 +240,12 @@ pub(crate) struct DbState {
 }
 
 impl DbState {
+    /// Whether the sealed memtables of all families are to be flushed now, which were sealed together.
+    pub(crate) fn atomic_flush_is_due(&self) -> bool {
+        let all = || self.families.values();
+        all().any(FamilyState::flush_is_due) && all().all(|f| f.seal_untold == 0)
+    }
+
     /// Whether background work is over for good.
     pub fn ends(&self) -> bool {
         self.closing || self.canceled
@@ -419,6 +427,8 @@ pub(crate) struct LeaderState {
     pub sync_group: usize,
     /// Duration of a sync, smoothed, in nanoseconds.
     pub sync_nanos: u64,
+    /// What is sealed and not told. Whoever seals lets go of leadership before he tells: listeners may want it.
+    pub untold: Vec<Sealed>,
 }
 
 impl LeaderState {

@@ -44,6 +44,14 @@ impl Engine {
             }
             return Err(Error::new(ErrorKind::ColumnFamilyDropped, ""));
         }
+        let is_stopped = self.write_gate.load(Ordering::Relaxed) & crate::core::gate::STOP != 0;
+        if reason == FlushReason::ManualFlush && !options.wait && is_stopped {
+            return Err(Error::new(
+                ErrorKind::TryAgain,
+                "Writes have been stopped, thus unable to perform manual flush. Please try again later \
+                 after writes are resumed",
+            ));
+        }
         if !options.allow_write_stall {
             let mut is_needed = false;
             for family in families {
@@ -62,10 +70,12 @@ impl Engine {
             let filled: Vec<usize> = slots
                 .filter(|&at| !leader.slots[at].mem.is_empty())
                 .collect();
-            if !filled.is_empty() {
-                self.switch_memtables(&mut leader, &filled, reason)
-                    .inspect_err(|e| self.set_error(Place::Seal, e))?;
-            }
+            let sealed = match filled.is_empty() {
+                true => Ok(()),
+                false => self.switch_memtables(&mut leader, &filled, reason),
+            };
+            self.let_go(leader);
+            sealed.inspect_err(|e| self.set_error(Place::Seal, e))?;
         }
         let mut state = self.state.lock();
         // Done when everything sealed by now is gone and listeners know; later memtables do not matter.

@@ -107,7 +107,8 @@ impl Engine {
                         f.flush_running = false;
                         postponed = f.flush_postponed;
                         again = failed && (released || f.flush_at_once);
-                        if !again {
+                        // What listeners have not heard of yet is asked for still.
+                        if !again && f.seal_untold == 0 {
                             f.flush_requested &= postponed;
                             f.flush_at_once = false;
                         }
@@ -156,9 +157,11 @@ impl Engine {
             }
         };
         if self.c.options.atomic_flush {
-            if !state.families.values().any(FamilyState::flush_is_due) {
+            if !state.atomic_flush_is_due() {
+                // What listeners have not heard of yet is asked for still.
+                let untold = state.families.values().any(|f| f.seal_untold > 0);
                 for f in state.families.values_mut() {
-                    f.flush_requested = false;
+                    f.flush_requested &= untold;
                     f.flush_running = false;
                 }
                 return Vec::new();

@@ -91,6 +91,7 @@ pub(super) fn assemble(
         witness: WitnessClock::new(None),
         sync_group: 1,
         sync_nanos: 0,
+        untold: Vec::new(),
     };
     let mut state = DbState::new(states, parts.last_sequence);
     state.kept_log = parts.first_log;

@@ -2,9 +2,10 @@
 //!
 //! The leader tells the manager how much each memtable that took entries has grown before it forms the
 //! next group. If the manager asks for a flush, the memtable with the oldest entry is sealed and flushed,
-//! as RocksDB chooses; if it asks writers to wait, the leader waits, and all who follow it with it.
+//! as RocksDB chooses; if it asks writers to wait, the first writer waits without leadership, and all who follow it
+//! with it.
 
-use super::room::no_room;
+use super::room::{Room, no_room};
 use crate::core::{Engine, LeaderState, Place};
 use crate::listener::FlushReason;
 use spanlith_base::{Error, Result};
@@ -22,9 +23,10 @@ impl Engine {
         leader: &mut LeaderState,
         touched: &[usize],
         no_slowdown: bool,
-    ) -> Result<()> {
+        given_up: bool,
+    ) -> Result<Room> {
         let Some(manager) = &self.c.resources.write_buffers else {
-            return Ok(());
+            return Ok(Room::Made);
         };
         for &at in touched {
             if let Some(slot) = leader.slots.get(at)
@@ -36,33 +38,42 @@ impl Engine {
         if manager.should_flush() {
             self.flush_oldest(leader)?;
         }
-        let executor = &self.c.env.executor;
-        while manager.should_stall() {
-            if let Some(e) = self.refusal() {
-                return Err(e);
-            }
-            if self.state.lock().ends() {
-                // No flush comes any more that could make room.
-                return Err(Error::shutdown("stalled writes"));
-            }
-            if no_slowdown {
-                return Err(no_room());
-            }
-            if let Some(e) = self.escalate(&mut self.state.lock()) {
-                return Err(e);
-            }
-            // The flush that was under way before may have ended without freeing enough.
-            self.flush_oldest(leader)?;
-            let helped = executor.is_manual() && (executor.help() || self.pass_time_for_tries());
-            if !helped {
-                manager.wait_for_room(SLICE);
-            }
-            if executor.is_manual() && !helped {
-                // Nobody is left to free anything.
-                return Ok(());
-            }
+        if given_up || !manager.should_stall() {
+            return Ok(Room::Made);
         }
-        Ok(())
+        if let Some(e) = self.refusal() {
+            return Err(e);
+        }
+        if self.state.lock().ends() {
+            // No flush comes any more that could make room.
+            return Err(Error::shutdown("stalled writes"));
+        }
+        if no_slowdown {
+            return Err(no_room());
+        }
+        if let Some(e) = self.escalate(&mut self.state.lock()) {
+            return Err(e);
+        }
+        // The flush that was under way before may have ended without freeing enough.
+        self.flush_oldest(leader)?;
+        Ok(Room::Budget)
+    }
+
+    /// Waits a little for flushes to free memory; false if nobody is left to free any.
+    pub(super) fn wait_for_budget(&self) -> bool {
+        let Some(manager) = &self.c.resources.write_buffers else {
+            return false;
+        };
+        let executor = &self.c.env.executor;
+        if !executor.is_manual() {
+            manager.wait_for_room(SLICE);
+            return true;
+        }
+        let helped = executor.help() || self.pass_time_for_tries();
+        if !helped {
+            manager.wait_for_room(SLICE);
+        }
+        helped
     }
 
     /// Seals and flushes the memtable with the oldest entry, unless that family already flushes.

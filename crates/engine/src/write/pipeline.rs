@@ -11,6 +11,7 @@
 
 use super::apply::{Published, Slots, apply};
 use super::limits::{check_batch_size, check_entry};
+use super::room::{Room, Waited};
 use super::unwind::{Carried, Following, Unled};
 use crate::core::{Engine, Family, LeaderState, Payload, Place, Request};
 use crate::options::CompressionType;
@@ -272,6 +273,9 @@ impl Engine {
         if options.disable_wal {
             self.check_unlogged(options.sync)?;
         }
+        if options.no_slowdown {
+            self.check_room()?;
+        }
         let measured = match self.is_observed() {
             true => self.begin_measured(&payload),
             false => None,
@@ -311,7 +315,14 @@ impl Engine {
             engine: self,
             waiter,
         };
-        let room = self.make_room(&mut leader, first.no_slowdown, bytes);
+        let room = self.make_room(&mut leader, first.no_slowdown, Waited::default());
+        let room = if matches!(room, Ok(Room::Made)) && leader.untold.is_empty() {
+            Ok(())
+        } else {
+            let slowly = self.make_room_slowly(leader, room, first.no_slowdown, bytes);
+            leader = slowly.0;
+            slowly.1
+        };
         std::mem::forget(unled);
         // Times are taken of groups only, so that this way holds no timers.
         if room.is_ok()

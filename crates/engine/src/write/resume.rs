@@ -95,7 +95,9 @@ impl Engine {
             if self.state.lock().ends() {
                 return Err(Error::shutdown(""));
             }
-            self.begin_anew(&mut leader)?
+            let begun = self.begin_anew(&mut leader);
+            self.let_go(leader);
+            begun?
         };
         self.flush_everything(give_up_below)?;
         self.check_space()?;

@@ -1,8 +1,9 @@
 //! Makes room before a group is written: refuses, delays or stops it, and seals a full memtable.
 
-use crate::core::{Engine, Immutable, LeaderState, Opening, Place, WitnessClock, is_lack};
+use crate::core::{Engine, Immutable, LeaderState, Opening, Place, WitnessClock, gate, is_lack};
 use crate::listener::FlushReason;
 use crate::options::CompressionType;
+use spanlith_base::sync::MutexGuard;
 use spanlith_base::{Error, Result};
 use spanlith_env::{IoActivity, PacedFile, SyncPace, WritableFile};
 use spanlith_wal::{LogCompression, LogOptions, LogWriter};
@@ -15,22 +16,45 @@ const PREALLOCATED_MAX: u64 = 1 << 30;
 /// Longest single sleep of a delayed writer, so that it notices soon that the delay is lifted.
 const SLICE: Duration = Duration::from_millis(1);
 
+/// How far a leader is with making room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Room {
+    /// There is some.
+    Made,
+    /// Listeners are to hear of something first.
+    Told,
+    /// Background work has to catch up.
+    Gate,
+    /// A write buffer manager waits for flushes.
+    Budget,
+}
+
+/// What a leader has waited for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Waited {
+    /// Its delay, or the end of a stop.
+    gate: bool,
+    /// Room in the budget, which nobody is left to free.
+    budget: bool,
+}
+
 /// What a writer is told who does not want to wait.
 pub(super) fn no_room() -> Error {
     Error::incomplete("Write stall")
 }
 
 impl Engine {
-    /// Called by the leader before it forms a group of at least `bytes`.
+    /// Called by the leader before it forms a group.
     #[inline]
-    pub(crate) fn make_room(
+    pub(super) fn make_room(
         self: &Arc<Self>,
         leader: &mut LeaderState,
         no_slowdown: bool,
-        bytes: usize,
-    ) -> Result<()> {
-        if self.write_gate.load(Ordering::Relaxed) != 0 {
-            self.wait_for_gate(no_slowdown, bytes)?;
+        waited: Waited,
+    ) -> Result<Room> {
+        let bits = self.write_gate.load(Ordering::Relaxed);
+        if bits != 0 && (!waited.gate || bits & gate::STOP != 0) {
+            return Ok(Room::Gate);
         }
         if leader.log_bytes >= leader.log_room {
             self.limit_logs(leader)?;
@@ -40,13 +64,75 @@ impl Engine {
             || !leader.touched.is_empty()
             || first.charge.is_some()
         {
-            return self.seal_full(leader, no_slowdown);
+            return self.seal_full(leader, no_slowdown, waited);
+        }
+        Ok(Room::Made)
+    }
+
+    /// Goes on with making room for a group of at least `bytes`. Meanwhile others may lead: they change options, flush
+    /// and sync while writers wait, and listeners may have them do it. The writer stays first in the queue.
+    #[cold]
+    pub(super) fn make_room_slowly<'a>(
+        self: &'a Arc<Self>,
+        mut leader: MutexGuard<'a, LeaderState>,
+        mut room: Result<Room>,
+        no_slowdown: bool,
+        mut bytes: usize,
+    ) -> (MutexGuard<'a, LeaderState>, Result<()>) {
+        let mut waited = Waited::default();
+        loop {
+            let has_news = !leader.untold.is_empty();
+            if has_news {
+                self.let_go(leader);
+                leader = self.leader.lock();
+            }
+            match room {
+                Ok(Room::Made) => return (leader, Ok(())),
+                Err(e) => return (leader, Err(e)),
+                Ok(Room::Told) => {}
+                Ok(Room::Gate) => {
+                    drop(leader);
+                    let lifted = self.wait_for_gate(no_slowdown, bytes);
+                    self.tell_news();
+                    leader = self.leader.lock();
+                    if let Err(e) = lifted {
+                        return (leader, Err(e));
+                    }
+                    waited.gate = true;
+                }
+                Ok(Room::Budget) => {
+                    drop(leader);
+                    waited.budget = !self.wait_for_budget();
+                    leader = self.leader.lock();
+                }
+            }
+            // Its delay is behind it.
+            bytes = 0;
+            room = self.make_room(&mut leader, no_slowdown, waited);
+        }
+    }
+
+    /// What a write that does not want to wait is told before it joins the queue, where it would stand behind one that
+    /// does.
+    #[cold]
+    pub(super) fn check_room(&self) -> Result<()> {
+        if self.write_gate.load(Ordering::Relaxed) & gate::STOP != 0 {
+            self.wait_at_gate(true, 0)?;
+        }
+        let manager = self.c.resources.write_buffers.as_ref();
+        if manager.is_some_and(|m| m.should_stall()) {
+            return Err(self.refusal().unwrap_or_else(no_room));
         }
         Ok(())
     }
 
     /// Seals the memtables that are full.
-    fn seal_full(self: &Arc<Self>, leader: &mut LeaderState, no_slowdown: bool) -> Result<()> {
+    fn seal_full(
+        self: &Arc<Self>,
+        leader: &mut LeaderState,
+        no_slowdown: bool,
+        waited: Waited,
+    ) -> Result<Room> {
         let mut full = Vec::new();
         let mut touched = std::mem::take(&mut leader.touched);
         touched.push(0);
@@ -60,31 +146,29 @@ impl Engine {
             }
         }
         if !full.is_empty() {
-            self.seal(leader, no_slowdown, &full)?;
+            self.switch_memtables(leader, &full, FlushReason::WriteBufferFull)
+                .inspect_err(|e| self.set_error(Place::Seal, e))?;
+            // The sealed memtable may be the one too many.
+            if self.write_gate.load(Ordering::Relaxed) & gate::STOP != 0 {
+                leader.touched = touched;
+                return Ok(Room::Gate);
+            }
         }
-        let kept = match leader.slots[0].charge {
-            Some(_) => self.keep_budget(leader, &touched, no_slowdown),
-            None => Ok(()),
+        let room = match leader.slots[0].charge {
+            Some(_) => self.keep_budget(leader, &touched, no_slowdown, waited.budget)?,
+            None => Room::Made,
         };
-        touched.clear();
-        leader.touched = touched;
-        kept
-    }
-
-    #[cold]
-    fn seal(
-        self: &Arc<Self>,
-        leader: &mut LeaderState,
-        no_slowdown: bool,
-        slots: &[usize],
-    ) -> Result<()> {
-        self.switch_memtables(leader, slots, FlushReason::WriteBufferFull)
-            .inspect_err(|e| self.set_error(Place::Seal, e))?;
-        // The sealed memtable may be the one too many.
-        if self.write_gate.load(Ordering::Relaxed) & crate::core::gate::STOP != 0 {
-            self.wait_for_gate(no_slowdown, 0)?;
+        match room {
+            Room::Budget => leader.touched = touched,
+            _ => {
+                touched.clear();
+                leader.touched = touched;
+            }
         }
-        Ok(())
+        Ok(match room {
+            Room::Made if !leader.untold.is_empty() => Room::Told,
+            room => room,
+        })
     }
 
     #[cold]
@@ -96,7 +180,6 @@ impl Engine {
     }
 
     fn wait_at_gate(&self, no_slowdown: bool, bytes: usize) -> Result<()> {
-        use crate::core::gate;
         if let Some(e) = self.refusal() {
             return Err(e);
         }
@@ -298,7 +381,7 @@ impl Engine {
 
     /// Seals the mutable memtables of the given slots (with atomic flushes, of all that are not
     /// empty) and starts new ones, and a new log unless the current one is empty. Requires:
-    /// leadership.
+    /// leadership, which ends with [`Self::let_go`].
     pub(crate) fn switch_memtables(
         self: &Arc<Self>,
         leader: &mut LeaderState,
@@ -323,7 +406,7 @@ impl Engine {
     }
 
     /// Seals the mutable memtables of the given slots over `next_log`, which holds nothing of them.
-    /// Requires: leadership.
+    /// Requires: leadership, which ends with [`Self::let_go`].
     pub(super) fn seal_memtables(
         self: &Arc<Self>,
         leader: &mut LeaderState,
@@ -332,7 +415,6 @@ impl Engine {
         reason: FlushReason,
     ) {
         let last_sequence = self.visible();
-        let mut told = Vec::new();
         let mut state = self.state.lock();
         for &at in slots {
             let slot = &mut leader.slots[at];
@@ -352,15 +434,12 @@ impl Engine {
             });
             let id = f.family.id;
             let since = std::mem::replace(&mut f.mem_since, last_sequence);
-            told.extend(self.note_sealed(f, since));
+            leader.untold.extend(self.note_sealed(f, since));
             self.install_superversion(&mut state, id);
         }
         // Families without anything in memory need no log before this one.
         for f in state.families.values_mut().filter(|f| f.is_idle()) {
             f.log_number = f.log_number.max(next_log);
         }
-        drop(state);
-        self.tell_sealed(told);
-        self.tell_news();
     }
 }

@@ -2,7 +2,8 @@
 //! while memtables are sealed, flushed and compacted.
 
 use spanlith::options::CfOptions;
-use spanlith::{Db, ReadOptions, WriteBatch, WriteOptions};
+use spanlith::{Db, FlushOptions, ReadOptions, WriteBatch, WriteOptions};
+use spanlith_testkit::TempDir;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -146,4 +147,119 @@ fn closing_while_others_write_refuses_them_and_loses_nothing_acknowledged() {
             }
         }
     }
+}
+
+/// What may be called while a writer is stopped, and lifts the stop.
+#[test]
+fn a_stopped_writer_holds_nobody_up_who_changes_options_or_does_not_want_to_wait() {
+    let temp = TempDir::new("stopped");
+    let options = CfOptions::default()
+        .level0_file_num_compaction_trigger(2)
+        .level0_slowdown_writes_trigger(2)
+        .level0_stop_writes_trigger(2);
+    let db = Db::builder(temp.path())
+        .create_if_missing(true)
+        .cf_options(options)
+        .no_info_log()
+        .open()
+        .unwrap();
+    let cf = db.default_cf();
+    db.abort_compactions();
+    for n in 0..2 {
+        cf.put(format!("k{n}"), "v").unwrap();
+        let at_once = FlushOptions {
+            wait: true,
+            allow_write_stall: true,
+        };
+        cf.flush_opt(at_once).unwrap();
+    }
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| cf.put("stopped", "v").unwrap());
+        // Whether the writer has come to the gate or not yet, the answers are the same.
+        for _ in 0..20 {
+            let mut hasty = WriteOptions::new();
+            hasty.no_slowdown = true;
+            let refused = cf.put_opt("hasty", "v", &hasty).unwrap_err();
+            assert_eq!(refused.to_string(), "Result incomplete: Write stall");
+            db.flush_wal(true).unwrap();
+            std::thread::yield_now();
+        }
+        let refused = cf.flush(false).unwrap_err().to_string();
+        let text = "Operation failed. Try again.: Writes have been stopped, thus unable to perform manual \
+                    flush. Please try again later after writes are resumed";
+        assert_eq!(refused, text);
+        db.set_options(&[("delayed_write_rate", "16777216")])
+            .unwrap();
+        assert!(!writer.is_finished());
+        let lift = [
+            ("level0_slowdown_writes_trigger", "100"),
+            ("level0_stop_writes_trigger", "100"),
+        ];
+        cf.set_options(&lift).unwrap();
+        writer.join().unwrap();
+    });
+    db.close().unwrap();
+}
+
+/// Callbacks on the thread of a writer that change options, flush another database, or sync the log.
+#[test]
+fn listeners_on_the_thread_of_a_writer_may_call_what_needs_no_place_in_the_queue() {
+    use spanlith::listener::{MemtableInfo, WriteStallInfo};
+    use std::sync::{Mutex, OnceLock};
+    #[derive(Default)]
+    struct Calls {
+        own: OnceLock<spanlith::WeakDb>,
+        other: Mutex<Option<Db>>,
+        stalls: Mutex<usize>,
+    }
+    impl spanlith::EventListener for Calls {
+        fn on_memtable_sealed(&self, _: &MemtableInfo) {
+            let other = self.other.lock().unwrap().clone().unwrap();
+            other.default_cf().put("k", "v").unwrap();
+            other.flush(true).unwrap();
+            other.default_cf().compact_range(None, None).unwrap();
+            let own = self.own.get().unwrap().upgrade().unwrap();
+            own.set_options(&[("bytes_per_sync", "0")]).unwrap();
+            own.flush_wal(true).unwrap();
+        }
+        fn on_stall_conditions_changed(&self, _: &WriteStallInfo) {
+            *self.stalls.lock().unwrap() += 1;
+            if let Some(own) = self.own.get().and_then(spanlith::WeakDb::upgrade) {
+                let change = [("level0_slowdown_writes_trigger", "20")];
+                own.default_cf().set_options(&change).unwrap();
+                own.flush_wal(false).unwrap();
+            }
+        }
+    }
+    let temp = TempDir::new("callbacks");
+    let calls = std::sync::Arc::new(Calls::default());
+    let open = |name: &str, listener: bool| {
+        let options = CfOptions::default()
+            .write_buffer_size(64u64 << 10)
+            .max_write_buffer_number(2)
+            .level0_slowdown_writes_trigger(2)
+            .level0_stop_writes_trigger(36);
+        let builder = Db::builder(temp.join(name))
+            .create_if_missing(true)
+            .cf_options(options)
+            .no_info_log();
+        match listener {
+            true => builder.listener(calls.clone()),
+            false => builder,
+        }
+        .open()
+        .unwrap()
+    };
+    *calls.other.lock().unwrap() = Some(open("other", false));
+    let db = open("own", true);
+    assert!(calls.own.set(db.downgrade()).is_ok());
+    for n in 0..400 {
+        db.default_cf()
+            .put(format!("k{n}"), vec![b'v'; 2000])
+            .unwrap();
+    }
+    db.flush(true).unwrap();
+    assert!(*calls.stalls.lock().unwrap() > 0);
+    db.close().unwrap();
+    calls.other.lock().unwrap().take().unwrap().close().unwrap();
 }
