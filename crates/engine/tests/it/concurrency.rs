@@ -2,7 +2,7 @@
 //! while memtables are sealed, flushed and compacted.
 
 use spanlith::options::CfOptions;
-use spanlith::{Db, ReadOptions, WriteBatch, WriteOptions};
+use spanlith::{Db, ErrorKind, ReadOptions, WriteBatch, WriteOptions};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -145,5 +145,35 @@ fn closing_while_others_write_refuses_them_and_loses_nothing_acknowledged() {
                 assert!(got.is_some(), "write {i} of thread {t} lost");
             }
         }
+    }
+}
+
+/// The writer holds what a last flush of unlogged writes would need.
+#[test]
+fn close_and_the_end_of_background_work_do_not_wait_for_a_writer_that_is_stopped() {
+    for closes in [true, false] {
+        let dir = tempfile::tempdir().unwrap();
+        let db = open(dir.path());
+        db.pause_background_work().unwrap();
+        let cf = db.default_cf();
+        std::thread::scope(|s| {
+            let writer = s.spawn(|| {
+                let unlogged = WriteOptions::new().disable_wal(true);
+                loop {
+                    if let Err(e) = cf.put_opt("k", [b'v'; 1000], &unlogged) {
+                        return e;
+                    }
+                }
+            });
+            while cf.property("rocksdb.is-write-stopped").as_deref() != Some("1") {
+                std::thread::yield_now();
+            }
+            match closes {
+                true => db.close().unwrap(),
+                false => db.cancel_background_work(true).unwrap(),
+            }
+            let e = writer.join().unwrap();
+            assert_eq!(e.kind(), ErrorKind::ShutdownInProgress, "{e}");
+        });
     }
 }
