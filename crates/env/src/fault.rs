@@ -158,6 +158,7 @@ struct Plan {
     fired: u64,
     /// Bytes that may still be appended; `None` means any number.
     budget: Option<u64>,
+    free_space: BTreeMap<PathBuf, u64>,
     appended: u64,
 }
 
@@ -213,6 +214,13 @@ impl FaultFs {
     /// the limit.
     pub fn set_budget(&self, bytes: Option<u64>) {
         self.shared.plan.lock().budget = bytes;
+    }
+
+    /// What the free space of a directory is said to be, for as long as there is no budget; nothing is
+    /// limited by it.
+    pub fn set_free_space(&self, dir: &Path, bytes: u64) {
+        let mut plan = self.shared.plan.lock();
+        plan.free_space.insert(dir.to_path_buf(), bytes);
     }
 
     /// Calls of a class so far, failed ones included.
@@ -502,12 +510,9 @@ impl FileSystem for FaultFs {
 
     fn free_space(&self, path: &Path) -> Result<u64> {
         let free = self.shared.inner.free_space(path)?;
-        Ok(self
-            .shared
-            .plan
-            .lock()
-            .budget
-            .map_or(free, |left| left.min(free)))
+        let plan = self.shared.plan.lock();
+        let said = plan.budget.or(plan.free_space.get(path).copied());
+        Ok(said.map_or(free, |said| said.min(free)))
     }
 
     fn open_files_max(&self) -> Option<u64> {

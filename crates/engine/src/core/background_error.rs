@@ -353,10 +353,37 @@ impl Trouble {
             .min()
     }
 
-    /// Whether something waits for space on the disk.
-    pub fn lacks_space(&self) -> bool {
-        let all = [&self.refusal, &self.flush, &self.compaction];
-        all.into_iter().flatten().any(|i| is_no_space(i.current()))
+    /// What is due and failed for want of space on a disk.
+    fn due_for_space(&mut self, now: u64) -> impl Iterator<Item = &mut Incident> {
+        let is_due = move |i: &Incident| i.by_itself && i.next_try <= now;
+        let refusal = self.refusal.as_mut();
+        let refusal = refusal.filter(|i| i.class < Severity::Fatal);
+        let soft = [self.flush.as_mut(), self.compaction.as_mut()];
+        let soft = soft.into_iter().flatten().filter(|i| i.held);
+        let all = refusal.into_iter().chain(soft);
+        all.filter(move |i| is_due(i) && is_no_space(i.current()))
+    }
+
+    /// The errors of what is due and failed for want of space.
+    pub fn errors_of_space(&mut self, now: u64) -> Vec<Error> {
+        self.due_for_space(now)
+            .map(|i| i.current().clone())
+            .collect()
+    }
+
+    /// Those of [`Self::errors_of_space`] whose disk `is_full` are not due until the next look. Of work that
+    /// a writer may wait for, the first such look counts as a try that failed: he waits in vain. Returns
+    /// whether one was counted.
+    pub fn put_off(&mut self, now: u64, is_full: impl Fn(&Error) -> bool) -> bool {
+        let mut is_counted = false;
+        for i in self.due_for_space(now).filter(|i| is_full(i.current())) {
+            i.next_try = now + 1;
+            if i.held && i.attempts == 0 {
+                i.attempts = 1;
+                is_counted = true;
+            }
+        }
+        is_counted
     }
 
     /// Whether a resume is due that nobody has to ask for.

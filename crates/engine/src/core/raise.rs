@@ -12,6 +12,7 @@ use crate::options::DbOptions;
 use crate::version::FileMeta;
 use spanlith_base::stats::{Histogram, Ticker};
 use spanlith_base::{Error, ErrorKind, Result, Severity};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -223,23 +224,22 @@ impl Engine {
     /// One look of the timer; false if nothing is left to be tried.
     fn tick_tries(self: &Arc<Self>) -> bool {
         let now = self.c.env.clock.monotonic_nanos();
-        let (is_resume_due, is_release_due, lacks_space) = {
+        let lacks_space = {
             let mut state = self.state.lock();
             if state.ends() || !state.trouble.waits_for_a_try() {
                 state.trouble.timer_runs = false;
                 return false;
             }
-            let t = &state.trouble;
-            let at = t.next_release();
-            (
-                t.is_resume_due(now),
-                at.is_some_and(|at| at <= now),
-                t.lacks_space(),
-            )
+            state.trouble.errors_of_space(now)
         };
-        if (is_resume_due || is_release_due) && lacks_space && !self.has_space() {
-            return true;
+        if !lacks_space.is_empty() {
+            self.put_off(now, lacks_space);
         }
+        let (is_resume_due, is_release_due) = {
+            let t = &self.state.lock().trouble;
+            let at = t.next_release();
+            (t.is_resume_due(now), at.is_some_and(|at| at <= now))
+        };
         if is_release_due {
             self.release_held(Some(now));
         }
@@ -250,18 +250,42 @@ impl Engine {
         true
     }
 
-    /// Whether the disk holds what memtables would become. Not knowing is no reason to wait.
-    fn has_space(&self) -> bool {
-        let memtables: u64 = {
-            let state = self.state.lock();
-            let of = |f: &super::FamilyState| {
-                let sealed = f.imm.iter().map(|i| i.mem.data_bytes());
-                sealed.sum::<u64>() + f.mem.data_bytes()
-            };
-            state.families.values().map(of).sum()
+    /// Tries nothing whose disk is still full, and lets those know who wait for it.
+    fn put_off(&self, now: u64, mut errors: Vec<Error>) {
+        errors.retain(|e| !self.has_space(e.path().unwrap_or(&self.c.dir)));
+        let is_full = |e: &Error| errors.iter().any(|full| full.path() == e.path());
+        if self.state.lock().trouble.put_off(now, is_full) {
+            self.changed.notify_all();
+        }
+    }
+
+    /// Whether the disk of a file, or of a directory, that found no space has some now: in a directory
+    /// of tables for what memtables would become. Not knowing is no reason to wait.
+    fn has_space(&self, path: &Path) -> bool {
+        let is_place = |dir: &Path| path == dir || path.parent() == Some(dir);
+        let families = self.families.load_full();
+        let tables = families.iter().flat_map(|f| f.cache.paths.dirs());
+        let (dir, needed) = match tables.into_iter().find(|dir| is_place(dir)) {
+            Some(dir) => (dir, self.bytes_in_memtables()),
+            None => {
+                let others = [&self.c.dir, &self.c.wal_dir];
+                let Some(dir) = others.into_iter().find(|dir| is_place(dir)) else {
+                    return true;
+                };
+                (dir.as_path(), 0)
+            }
         };
-        let free = self.c.env.fs.free_space(&self.c.dir);
-        free.unwrap_or(u64::MAX) >= memtables + SPARE
+        let free = self.c.env.fs.free_space(dir);
+        free.unwrap_or(u64::MAX) >= needed + SPARE
+    }
+
+    fn bytes_in_memtables(&self) -> u64 {
+        let state = self.state.lock();
+        let of = |f: &super::FamilyState| {
+            let sealed = f.imm.iter().map(|i| i.mem.data_bytes());
+            sealed.sum::<u64>() + f.mem.data_bytes()
+        };
+        state.families.values().map(of).sum()
     }
 
     /// Says that a kind of background work succeeded. Requires: the state mutex is free.

@@ -229,6 +229,9 @@ pub(crate) struct DbState {
     /// Recovery is over: background jobs may run. Before that, an output of theirs would look like
     /// a left-over of a crash.
     pub started: bool,
+    /// Close, or calling off background work, has begun: a stopped writer gives up, so that a last flush
+    /// need not wait for him.
+    pub leaving: bool,
     /// No new work is accepted.
     pub closing: bool,
     /// Background work was called off for good; reads and writes go on.
@@ -274,6 +277,7 @@ impl DbState {
             trouble: Trouble::default(),
             error_count: 0,
             started: false,
+            leaving: false,
             closing: false,
             canceled: false,
             closed: false,

@@ -204,9 +204,11 @@ impl Engine {
             return Ok(());
         }
         let (over, failed) = {
-            let state = self.state.lock();
+            let mut state = self.state.lock();
+            state.leaving = true;
             (state.ends(), state.trouble.refuses())
         };
+        self.changed.notify_all();
         let flushed = match over || failed {
             true => Ok(()),
             false => self.flush_unlogged(),
@@ -249,12 +251,14 @@ impl Engine {
             return Ok(());
         }
         let over = {
-            let state = self.state.lock();
+            let mut state = self.state.lock();
             if state.closing {
                 return Ok(());
             }
+            state.leaving = true;
             state.canceled || state.trouble.refuses()
         };
+        self.changed.notify_all();
         let failed = self.state.lock().trouble.refusal();
         let mut first = match over {
             true => Ok(()),

@@ -179,9 +179,12 @@ impl VersionBuilder {
             return Ok(());
         };
         let meta = match self.deleted.remove(&number) {
-            Some(old) if old.to_new_file(level) == *file => {
+            Some(old) if old.is_described_by(file) => {
                 // Relaxed: a hint on its own.
                 old.last_level.store(level, Ordering::Relaxed);
+                if file.marked_for_compaction {
+                    old.suggest();
+                }
                 old
             }
             Some(old) => Arc::new(old.redescribe(file)),

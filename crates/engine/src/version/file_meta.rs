@@ -8,7 +8,8 @@
 //! [`FileMeta::mark_obsolete`] once the edit is durable (V3). When the last holder (version, job,
 //! iterator) lets go, the drop reports the number to the [`PurgeSink`], never earlier (V5). Two
 //! descriptions of one file (a moved file whose description changed) share the flag, and only the
-//! last of them reports.
+//! last of them reports. They also share whether a compaction works on the file: the one that began
+//! it holds the older description when it ends.
 //!
 //! Threads: shared freely; the atomics order nothing but themselves, except the obsolete flag, whose
 //! final read follows all drops because it sits in an `Arc`.
@@ -105,11 +106,12 @@ pub struct FileMeta {
     /// were weighed: when the file came to its level. Later versions go on with that figure, as RocksDB
     /// does. `u64::MAX` until then.
     tombstone_weight: AtomicU64,
-    /// A running plan holds the file. Set and cleared under the state mutex; pickers read it.
-    pub being_compacted: AtomicBool,
+    /// A running plan holds the file. Set and cleared under the state mutex; pickers read it. Shared by
+    /// all descriptions of the file.
+    pub being_compacted: Arc<AtomicBool>,
     /// The open table. Filled at most once.
     pub reader: OnceLock<Arc<TableReader>>,
-    /// Range tombstones of the table; filled before `reader` if it has any.
+    /// Range tombstones of the table; filled before `reader` and `stats` if it has any.
     pub tombstones: OnceLock<Arc<FragmentedTombstones>>,
     /// Its id in the family's block cache; given when it is first opened.
     pub cache_id: OnceLock<u64>,
@@ -153,7 +155,7 @@ impl FileMeta {
             open_metadata: f.open_metadata,
             stats: OnceLock::new(),
             tombstone_weight: AtomicU64::new(UNWEIGHED),
-            being_compacted: AtomicBool::new(false),
+            being_compacted: Arc::new(AtomicBool::new(false)),
             reader: OnceLock::new(),
             tombstones: OnceLock::new(),
             cache_id: OnceLock::new(),
@@ -201,25 +203,36 @@ impl FileMeta {
         }
     }
 
+    /// Whether `f` describes this file, in whatever level: then it can stay as it is. A caller may ask
+    /// for compaction at any time, also between the making of a move and its installation.
+    pub fn is_described_by(&self, f: &NewFile) -> bool {
+        let mut own = self.to_new_file(f.level);
+        if f.marked_for_compaction || !self.marked_for_compaction {
+            own.marked_for_compaction = f.marked_for_compaction;
+        }
+        own == *f
+    }
+
     /// Another description of the same file: takes over what was learned, and the file is reported
     /// to the purge sink only when both are gone.
     pub fn redescribe(&self, f: &NewFile) -> Self {
         debug_assert_eq!(self.number, f.number, "V4: a description keeps its file");
         let mut new = Self::from_new_file(f, self.sink.clone());
+        // In this order: who finds reader or statistics finds the tombstones too, also if another thread
+        // opens the table meanwhile.
         if let Some(stats) = self.stats.get() {
             new.stats = OnceLock::from(*stats);
         }
-        // In this order: who finds the reader finds the tombstones too.
         if let Some(reader) = self.reader.get() {
-            if let Some(list) = self.tombstones.get() {
-                new.tombstones = OnceLock::from(Arc::clone(list));
-            }
             new.reader = OnceLock::from(Arc::clone(reader));
+        }
+        if let Some(list) = self.tombstones.get() {
+            new.tombstones = OnceLock::from(Arc::clone(list));
         }
         if let Some(id) = self.cache_id.get() {
             new.cache_id = OnceLock::from(*id);
         }
-        new.being_compacted = AtomicBool::new(self.is_being_compacted());
+        new.being_compacted = Arc::clone(&self.being_compacted);
         new.obsolete = Arc::clone(&self.obsolete);
         new
     }
@@ -465,6 +478,8 @@ mod tests {
             ..new_file(8)
         });
         assert!(new.is_being_compacted());
+        old.set_being_compacted(false);
+        assert!(!new.is_being_compacted());
         new.mark_obsolete();
         drop(new);
         assert_eq!(*sink.0.lock().unwrap(), []);

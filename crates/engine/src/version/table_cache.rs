@@ -113,6 +113,10 @@ impl TableCache {
     fn find<'a>(&self, file: &'a FileMeta) -> Result<ReaderRef<'a>> {
         if self.io.is_limited() {
             if let Some(reader) = self.io.cached(file.number) {
+                // Another description of the file may have opened it.
+                if file.stats.get().is_none() {
+                    self.learn(file, &reader)?;
+                }
                 return Ok(ReaderRef::Shared(reader));
             }
             let reader = self.open(file)?;
@@ -175,15 +179,23 @@ impl TableCache {
                 ..self.readers.clone()
             },
         )?;
+        self.learn(file, &reader)?;
+        Ok(reader)
+    }
+
+    /// Notes with a file what its open table says: the range tombstones first, so that who finds the
+    /// reader or the statistics finds them too.
+    fn learn(&self, file: &FileMeta, reader: &TableReader) -> Result<()> {
         if reader.has_range_tombstones() {
+            let path = || self.paths.table(file.number, file.path_id);
             let tombstones = self
-                .load_tombstones(&reader)
-                .map_err(|e| e.with_path(&path))?;
-            // As below, and before it: who finds the reader finds the tombstones too.
+                .load_tombstones(reader)
+                .map_err(|e| e.with_path(&path()))?;
+            // Always the same, whoever comes first.
             let _ = file.tombstones.set(tombstones);
         }
-        file.note_stats(&reader);
-        Ok(reader)
+        file.note_stats(reader);
+        Ok(())
     }
 
     /// The range tombstones of a table, as fragments.
@@ -207,4 +219,55 @@ fn size_mismatch(expected: u64, actual: u64, path: &Path) -> Error {
         path.display()
     ))
     .with_path(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{NewFile, TableIoOptions};
+    use super::*;
+    use crate::Db;
+    use spanlith_base::slice_transform::NO_EXTRACTOR;
+    use spanlith_env::{Env, MemFs};
+
+    #[test]
+    fn every_description_of_a_table_finds_its_range_tombstones() {
+        let fs = Arc::new(MemFs::new());
+        let (env, _, _) = Env::test(fs.clone(), 1);
+        let builder = Db::builder("/db").create_if_missing(true).no_info_log();
+        let db = builder.env(env).open().unwrap();
+        db.default_cf().delete_range("a", "b").unwrap();
+        db.flush(true).unwrap();
+        let live = &db.live_files()[0];
+        let new_file = NewFile {
+            number: live.number,
+            size: live.size,
+            ..NewFile::default()
+        };
+        let io = TableIo::new(
+            fs,
+            TableIoOptions {
+                max_open_files: 100,
+                ..TableIoOptions::default()
+            },
+        );
+        let tables = TableCache {
+            io,
+            paths: FilePaths::one(Path::new("/db")),
+            readers: ReaderOptions::default(),
+            block_protection_bytes: AtomicU8::new(0),
+            extractor: ExtractorCell::new(NO_EXTRACTOR),
+            verify_unique_id: false,
+            expects_hits: false,
+            rows: None,
+        };
+        let first = FileMeta::from_new_file(&new_file, None);
+        let before = first.redescribe(&new_file);
+        tables.reader(&first).unwrap();
+        let after = first.redescribe(&new_file);
+        assert!(first.tombstones.get().is_some() && after.tombstones.get().is_some());
+        assert!(before.tombstones.get().is_none());
+        tables.reader(&before).unwrap();
+        assert!(before.tombstones.get().is_some() && before.stats.get().is_some());
+        assert_eq!(tables.io.open_count(), 1, "opened once");
+    }
 }

@@ -207,7 +207,7 @@ impl Engine {
             if self.write_gate.load(Ordering::Relaxed) & gate::STOP == 0 {
                 return Ok(());
             }
-            if state.canceled {
+            if state.canceled || state.leaving {
                 // Nothing will lift the stop.
                 return Err(Error::shutdown("stalled writes"));
             }

@@ -2,7 +2,7 @@
 //! while memtables are sealed, flushed and compacted.
 
 use spanlith::options::CfOptions;
-use spanlith::{Db, FlushOptions, ReadOptions, WriteBatch, WriteOptions};
+use spanlith::{Db, ErrorKind, FlushOptions, ReadOptions, WriteBatch, WriteOptions};
 use spanlith_testkit::TempDir;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -262,4 +262,34 @@ fn listeners_on_the_thread_of_a_writer_may_call_what_needs_no_place_in_the_queue
     assert!(*calls.stalls.lock().unwrap() > 0);
     db.close().unwrap();
     calls.other.lock().unwrap().take().unwrap().close().unwrap();
+}
+
+/// The writer holds what a last flush of unlogged writes would need.
+#[test]
+fn close_and_the_end_of_background_work_do_not_wait_for_a_writer_that_is_stopped() {
+    for closes in [true, false] {
+        let dir = tempfile::tempdir().unwrap();
+        let db = open(dir.path());
+        db.pause_background_work().unwrap();
+        let cf = db.default_cf();
+        std::thread::scope(|s| {
+            let writer = s.spawn(|| {
+                let unlogged = WriteOptions::new().disable_wal(true);
+                loop {
+                    if let Err(e) = cf.put_opt("k", [b'v'; 1000], &unlogged) {
+                        return e;
+                    }
+                }
+            });
+            while cf.property("rocksdb.is-write-stopped").as_deref() != Some("1") {
+                std::thread::yield_now();
+            }
+            match closes {
+                true => db.close().unwrap(),
+                false => db.cancel_background_work(true).unwrap(),
+            }
+            let e = writer.join().unwrap();
+            assert_eq!(e.kind(), ErrorKind::ShutdownInProgress, "{e}");
+        });
+    }
 }

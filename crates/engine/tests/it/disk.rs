@@ -4,8 +4,8 @@
 use crate::world::World;
 use spanlith::listener::DiskStallInfo;
 use spanlith::options::{CfOptions, EvidenceOptions, Sidecar};
-use spanlith::{Db, EventListener, OpenBuilder, WriteOptions};
-use spanlith_env::FsOp;
+use spanlith::{Db, DbPath, EventListener, OpenBuilder, WriteOptions};
+use spanlith_env::{FaultRule, FsOp, OpClass};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -110,6 +110,66 @@ fn a_writer_that_waits_for_a_compaction_that_is_held_back_is_told() {
     world.pass(Duration::from_secs(40));
     db.default_cf().put("a", "again").unwrap();
     db.wait_idle(None).unwrap();
+}
+
+#[test]
+fn a_writer_that_waits_for_a_flush_gets_its_error_though_nothing_is_tried_while_the_disk_is_full() {
+    let world = World::new(5);
+    let db = world.builder(EvidenceOptions::default()).open().unwrap();
+    let cf = db.default_cf();
+    let unlogged = WriteOptions::new().disable_wal(true);
+    cf.put_opt("k", "v", &unlogged).unwrap();
+    world.fs.set_budget(Some(300));
+    db.flush(false).unwrap();
+    world.executor.jobs.run_until_idle();
+    let said = property(&db, "spanlith.background-errors");
+    assert!(said.contains("retries 0"), "{said}");
+    let created = world.fs.calls(OpClass::Create);
+    for _ in 0..20 {
+        world.pass(Duration::from_millis(100));
+    }
+    let said = property(&db, "spanlith.background-errors");
+    assert!(said.contains("soft: a flush failed"), "{said}");
+    assert!(said.contains("retries 1"), "{said}");
+    let e = loop {
+        if let Err(e) = cf.put_opt("k", [b'v'; 1000], &unlogged) {
+            break e;
+        }
+    };
+    assert_eq!(e.subcode(), Some(spanlith::SubCode::NoSpace), "{e}");
+    world.pass(Duration::from_millis(100));
+    assert_eq!(world.fs.calls(OpClass::Create), created, "not one file");
+    world.fs.set_budget(None);
+    world.pass(Duration::from_millis(100));
+    cf.put("k", "w").unwrap();
+    db.wait_idle(None).unwrap();
+}
+
+/// Each disk is asked for itself: that of the tables decides when they are tried again.
+#[test]
+fn space_is_looked_for_where_it_was_missing() {
+    let world = World::new(5);
+    let (own, tables) = (Path::new("/db"), Path::new("/tables"));
+    let db = world.builder(EvidenceOptions::default());
+    let db = db.db_paths(vec![DbPath::new(tables, 1 << 40)]);
+    let db = db.open().unwrap();
+    let no_space = FaultRule::fail(OpClass::Append, 1, 28).named(".sst");
+    world.fs.add(no_space.forever());
+    world.fs.set_free_space(own, 100);
+    world.fs.set_free_space(tables, 100);
+    db.default_cf().put("k", "v").unwrap();
+    db.flush(false).unwrap();
+    world.executor.jobs.run_until_idle();
+    let created = world.fs.calls(OpClass::Create);
+    for _ in 0..20 {
+        world.pass(Duration::from_secs(40));
+    }
+    assert_eq!(world.fs.calls(OpClass::Create), created);
+    world.fs.clear();
+    world.fs.set_free_space(tables, 1 << 20);
+    world.pass(Duration::from_secs(40));
+    db.wait_idle(None).unwrap();
+    assert_eq!(property(&db, "rocksdb.num-files-at-level0"), "1");
 }
 
 #[test]

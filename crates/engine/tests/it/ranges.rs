@@ -1,17 +1,18 @@
 //! Range deletion: reads at every snapshot, in both directions, over memtables, tables and levels,
 //! through flushes, compactions and reopening.
 
-use spanlith::options::{BlockBasedTableOptions, CfOptions};
+use spanlith::listener::CompactionInfo;
+use spanlith::options::{BlockBasedTableOptions, CfOptions, DbOptions};
 use spanlith::{
-    BottommostCompaction, CompactRangeOptions, Db, ErrorKind, ReadOptions, Snapshot, StringAppend,
-    WriteBatch,
+    BottommostCompaction, CompactRangeOptions, Db, ErrorKind, EventListener, ReadOptions, Snapshot,
+    StringAppend, WriteBatch,
 };
 use spanlith_env::{Env, MemFs};
 use spanlith_testkit::{Rng, seed, test_name};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -545,4 +546,54 @@ fn a_compaction_of_a_range_leaves_a_memtable_whose_tombstones_lie_elsewhere() {
         db.int_property("rocksdb.num-entries-active-mem-table"),
         Some(0)
     );
+}
+
+/// Marks all files when a compaction begins.
+#[derive(Default)]
+struct Suggests(Mutex<Option<Db>>);
+
+impl EventListener for Suggests {
+    fn on_compaction_begin(&self, _: &CompactionInfo) {
+        let db = self.0.lock().unwrap().clone();
+        if let Some(db) = db {
+            db.default_cf().suggest_compact_range(None, None).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_table_that_is_marked_while_it_moves_keeps_its_range_tombstones_and_is_free_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let suggests = Arc::new(Suggests::default());
+    let (mut options, mut cf_options) = (DbOptions::default(), CfOptions::default());
+    (options.create_if_missing, options.max_open_files) = (true, 100);
+    cf_options.disable_auto_compactions = true;
+    cf_options.level_compaction_dynamic_level_bytes = false;
+    let db = Db::builder(dir.path())
+        .options(options)
+        .cf_options(cf_options)
+        .listener(suggests.clone())
+        .open()
+        .unwrap();
+    let cf = db.default_cf();
+    cf.put("m", "old").unwrap();
+    cf.flush(true).unwrap();
+    let down = CompactRangeOptions {
+        change_level: true,
+        target_level: Some(2),
+        ..CompactRangeOptions::default()
+    };
+    cf.compact_range_opt(None, None, &down).unwrap();
+    cf.delete_range("m", "n").unwrap();
+    cf.flush(true).unwrap();
+    assert_eq!(crate::compaction::shape(&cf), "1 0 1");
+    *suggests.0.lock().unwrap() = Some(db.clone());
+    cf.compact_range(Some(b"a"), Some(b"z")).unwrap();
+    *suggests.0.lock().unwrap() = None;
+    // Wherever the tombstone came to.
+    assert_eq!(cf.get("m").unwrap(), None);
+    assert_eq!(cf.iter().count(), 0);
+    assert!(db.live_files().iter().all(|f| !f.being_compacted));
+    cf.compact_range(Some(b"a"), Some(b"z")).unwrap();
+    assert_eq!(crate::compaction::shape(&cf), "0");
 }

@@ -43,15 +43,43 @@ fn a_moved_file_keeps_its_identity_unless_its_description_changes() {
     let next = builder.build().unwrap();
     assert!(Arc::ptr_eq(&base.files(0)[0], &next.files(1)[0]));
 
-    let changed = edit(&[(0, 9)], "L1 9 a..c 10 marked");
+    let changed = edit(&[(0, 9)], "L1 9 a..c 10 path=1");
     let next = apply(&base, &[changed]).unwrap();
     let (old, new) = (&base.files(0)[0], &next.files(1)[0]);
-    assert!(new.marked_for_compaction && new.is_being_compacted());
+    assert!(new.path_id == 1 && new.is_being_compacted());
+    old.set_being_compacted(false);
+    assert!(!new.is_being_compacted(), "the job that moved it ends");
     new.mark_obsolete();
     assert!(
         old.obsolete.load(Ordering::Relaxed),
         "both describe one file"
     );
+}
+
+#[test]
+fn a_mark_that_comes_while_a_file_is_moved_stays_with_it() {
+    let move_of = |line: &str| edit(&[(0, 9)], line);
+    let marked_when_moved = |mark_first: bool| {
+        let base = version_of(4, "L0 9 a..c 10");
+        let old = &base.files(0)[0];
+        let moved = match mark_first {
+            true => move_of("L1 9 a..c 10 marked"),
+            false => move_of("L1 9 a..c 10"),
+        };
+        old.suggest();
+        let next = apply(&base, &[moved]).unwrap();
+        let new = &next.files(1)[0];
+        Arc::ptr_eq(old, new) && new.is_marked()
+    };
+    assert!(marked_when_moved(true) && marked_when_moved(false));
+
+    // A mark that a MANIFEST sets and takes back.
+    let base = version_of(4, "L0 9 a..c 10");
+    let set = apply(&base, &[move_of("L1 9 a..c 10 marked")]).unwrap();
+    assert!(set.files(1)[0].is_marked());
+    let base = version_of(4, "L0 9 a..c 10 marked");
+    let taken = apply(&base, &[move_of("L1 9 a..c 10")]).unwrap();
+    assert!(!taken.files(1)[0].is_marked());
 }
 
 #[test]
