@@ -5,7 +5,7 @@
 //! sets all *linked* keys of that writer to one number; readers look at the links of all writers under
 //! snapshots and must never see a batch in part, nor a number smaller than one they saw before.
 
-use crate::model::check::options_at;
+use crate::model::check::{flushed, options_at};
 use crate::model::setup::{MergeKind, Setup, Tuning};
 use crate::model::world::World;
 use crate::watchdog::watched;
@@ -150,7 +150,8 @@ fn write(
             c.checks.fetch_add(1, Ordering::Relaxed);
         }
         if rng.one_in(700) {
-            db.flush(rng.one_in(2)).map_err(|e| format!("flush: {e}"))?;
+            let wait = rng.one_in(2);
+            flushed(wait, db.flush(wait)).map_err(|e| format!("flush: {e}"))?;
         }
         if rng.one_in(1500) {
             cf.compact_range(None, None)

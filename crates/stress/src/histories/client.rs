@@ -5,7 +5,7 @@
 //! fill. Numbers are random and thus unique.
 
 use super::history::{Action, Effect, Event};
-use crate::model::check::options_at;
+use crate::model::check::{flushed, options_at};
 use spanlith::{Cf, Db, ReadOptions, Snapshot, WriteBatch, WriteOptions};
 use spanlith_testkit::Rng;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -169,11 +169,11 @@ impl Client<'_> {
                     None => view = Some(self.open_view()?),
                 },
                 8 => self.walk()?,
-                _ => self
-                    .keys
-                    .db
-                    .flush(self.rng.one_in(8))
-                    .map_err(|e| format!("flush: {e}"))?,
+                _ => {
+                    let wait = self.rng.one_in(8);
+                    let answer = self.keys.db.flush(wait);
+                    flushed(wait, answer).map_err(|e| format!("flush: {e}"))?;
+                }
             }
             if let Some(view) = &mut view
                 && self.rng.one_in(2)

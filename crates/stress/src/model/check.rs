@@ -2,13 +2,24 @@
 
 use super::history::{Contents, History, difference, short};
 use super::setup::Setup;
-use spanlith::{Cf, Db, ReadOptions, Snapshot};
+use spanlith::{Cf, Db, ErrorKind, ReadOptions, Snapshot};
 
 /// Before what reads say that contradicts itself, unlike errors that they return.
 pub const CONTRADICTION: &str = "contradiction: ";
 
 /// What differed, in words.
 pub type Check = Result<(), String>;
+
+/// What a flush answered. One that does not wait may be told to try again while writes are stopped.
+///
+/// # Errors
+/// Every other error.
+pub fn flushed(wait: bool, answer: spanlith::Result<()>) -> spanlith::Result<()> {
+    match answer {
+        Err(e) if !wait && e.kind() == ErrorKind::TryAgain => Ok(()),
+        answer => answer,
+    }
+}
 
 /// Read options at a snapshot, or now.
 pub fn options_at(snapshot: Option<&Snapshot>) -> ReadOptions {

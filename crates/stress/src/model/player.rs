@@ -1,6 +1,6 @@
 //! Runs a program against a database and the reference, one operation at a time.
 
-use super::check::{Check, compare_all, options_at, read_all};
+use super::check::{Check, compare_all, flushed, options_at, read_all};
 use super::crashing::{Camera, Choice, Image};
 use super::history::{Change, History, short};
 use super::program::{At, Durability, MaybeKey, Op, Program, Update};
@@ -164,7 +164,7 @@ impl Player {
     fn flush(&self, wait: bool) -> Check {
         let cfs = self.cfs();
         let all: Vec<&Cf> = cfs.iter().collect();
-        say("flush", self.db().flush_cfs(&all, wait))
+        say("flush", flushed(wait, self.db().flush_cfs(&all, wait)))
     }
 
     /// Drops a family and creates it anew. Everything is durable before and after, so that no crash
