@@ -21,6 +21,7 @@ mod fail;
 mod find;
 mod inventory;
 mod ldb;
+mod os_text;
 mod overlay;
 mod places;
 mod rng;
@@ -33,6 +34,7 @@ mod tour;
 mod trace_analyzer;
 
 use clap::{Parser, Subcommand};
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
@@ -129,12 +131,19 @@ struct Foreign {
         allow_hyphen_values = true,
         value_name = "ARGUMENT"
     )]
-    args: Vec<String>,
+    args: Vec<OsString>,
+}
+
+impl Foreign {
+    /// As the tools take them.
+    fn texts(&self) -> Vec<String> {
+        self.args.iter().map(|a| os_text::of_os(a)).collect()
+    }
 }
 
 /// Runs a tool under its own name: what the binary was called, and what follows.
 fn by_own_name() -> Option<ExitCode> {
-    let mut args = std::env::args_os().map(|a| a.to_string_lossy().into_owned());
+    let mut args = std::env::args_os().map(|a| os_text::of_os(&a));
     let name = args.next()?;
     let name = std::path::Path::new(&name)
         .file_stem()?
@@ -164,7 +173,7 @@ fn main() -> ExitCode {
 
 /// Runs a command line that was made of another tool's.
 fn again(args: Vec<String>) -> anyhow::Result<ExitCode> {
-    execute(Cli::parse_from(args).noun)
+    execute(Cli::parse_from(args.iter().map(|a| os_text::to_os(a))).noun)
 }
 
 fn execute(noun: Noun) -> anyhow::Result<ExitCode> {
@@ -181,10 +190,10 @@ fn execute(noun: Noun) -> anyhow::Result<ExitCode> {
         Noun::Blob(verb) => dump::run_blob(verb),
         Noun::Options(verb) => dump::run_options(verb),
         Noun::Trace(verb) => dump::run_trace(verb),
-        Noun::Ldb(tool) => Ok(ldb::run(tool.args)),
-        Noun::SstDump(tool) => Ok(sst_dump::run(tool.args)),
-        Noun::DbBench(tool) => db_bench::run(&tool.args, again),
-        Noun::TraceAnalyzer(tool) => trace_analyzer::run(&tool.args),
+        Noun::Ldb(tool) => Ok(ldb::run(tool.texts())),
+        Noun::SstDump(tool) => Ok(sst_dump::run(tool.texts())),
+        Noun::DbBench(tool) => db_bench::run(&tool.texts(), again),
+        Noun::TraceAnalyzer(tool) => trace_analyzer::run(&tool.texts()),
         Noun::Bench(bench) => bench.run(),
         Noun::Tour(tour) => tour.run(),
         Noun::CrashWriter(writer) => writer.run(),

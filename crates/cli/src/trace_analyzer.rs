@@ -2,13 +2,13 @@
 //!
 //! The counting is [`spanlith_workload::analyze`]'s; here are the command line and the directory.
 
-use crate::bytes;
 use crate::fail::{At, Failure, Usage};
-use crate::term;
+use crate::{bytes, os_text, term};
 use spanlith::trace::TraceReader;
 use spanlith::{Error, ErrorKind};
 use spanlith_env::Env;
 use spanlith_workload::analyze::{Analysis, AnalyzerOptions, Operation, Sink};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -65,7 +65,7 @@ const SWITCHES: [&str; 19] = [
 struct Args {
     trace: PathBuf,
     dir: PathBuf,
-    prefix: String,
+    prefix: OsString,
     key_space_dir: Option<PathBuf>,
     human_readable: bool,
     no_key: bool,
@@ -114,7 +114,7 @@ impl Args {
         let mut parsed = Self {
             trace: PathBuf::new(),
             dir: PathBuf::new(),
-            prefix: "trace".to_string(),
+            prefix: "trace".into(),
             key_space_dir: None,
             human_readable: false,
             no_key: false,
@@ -207,11 +207,11 @@ impl Args {
     fn set(&mut self, name: &str, value: &str) -> Result<(), Usage> {
         let o = &mut self.options;
         match name {
-            "trace_path" => self.trace = value.into(),
-            "output_dir" => self.dir = value.into(),
-            "output_prefix" => self.prefix = value.to_string(),
+            "trace_path" => self.trace = os_text::to_path(value),
+            "output_dir" => self.dir = os_text::to_path(value),
+            "output_prefix" => self.prefix = os_text::to_os(value),
             "key_space_dir" => {
-                self.key_space_dir = (!value.is_empty()).then(|| value.into());
+                self.key_space_dir = (!value.is_empty()).then(|| os_text::to_path(value));
             }
             "output_prefix_cut" => o.prefix_len = number(name, value)?,
             "print_top_k_access" => o.top = number(name, value)?,
@@ -236,7 +236,9 @@ impl Args {
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.dir.join(format!("{}-{name}", self.prefix))
+        let mut file = self.prefix.clone();
+        file.push(format!("-{name}"));
+        self.dir.join(file)
     }
 
     fn run(self) -> anyhow::Result<ExitCode> {
@@ -369,7 +371,7 @@ mod tests {
         );
         assert!(!o.overall && args.no_key && !args.no_print);
         assert_eq!(
-            (args.prefix.as_str(), o.prefix_len, o.sample_every),
+            (args.prefix.to_str().unwrap(), o.prefix_len, o.sample_every),
             ("p", 3, 4)
         );
         assert_eq!(

@@ -18,8 +18,7 @@ impl Ldb {
     }
 
     pub(super) fn checkpoint(&mut self) -> Result<(), Stop> {
-        let dir = self.args.option("checkpoint_dir").unwrap_or_default();
-        let dir = dir.to_string();
+        let dir = self.args.path("checkpoint_dir").unwrap_or_default();
         let (_, cf) = self.open_to_write()?;
         cf.db().checkpoint(dir)?;
         self.close(cf)?;

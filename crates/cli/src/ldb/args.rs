@@ -1,11 +1,13 @@
 //! The command line of `ldb`: `--name=value`, `--flag`, and words, in any order.
 //!
 //! The first word is the command. Names that neither all commands nor the one given know are refused, as
-//! the reference does.
+//! the reference does. Bytes that are not UTF-8 are spelled as by [`os_text`] until they are used.
 
 use super::Stop;
-use crate::bytes;
+use crate::{bytes, os_text};
+use spanlith_base::byte_text::bytes_of_text;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 /// Names with values that every command takes.
 const COMMON_OPTIONS: [&str; 23] = [
@@ -109,6 +111,11 @@ impl Args {
         self.options.get(name).map(String::as_str)
     }
 
+    /// The value of an option as a path.
+    pub fn path(&self, name: &str) -> Option<PathBuf> {
+        self.option(name).map(os_text::to_path)
+    }
+
     /// The value of an option as a number.
     pub fn number(&self, name: &str) -> Result<Option<u64>, Stop> {
         let parse = |text: &str| {
@@ -157,7 +164,7 @@ impl Args {
 
 fn input(text: &str, hex: bool) -> Result<Vec<u8>, Stop> {
     if !hex {
-        return Ok(text.as_bytes().to_vec());
+        return Ok(bytes_of_text(text).into_owned());
     }
     let digits = text
         .strip_prefix("0x")

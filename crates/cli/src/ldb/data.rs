@@ -4,6 +4,7 @@ use super::range::{Times, time_text};
 use super::{Ldb, Stop};
 use crate::db::open::Target;
 use spanlith::{Cf, Cursor, ReadOptions, SizeOf, WriteBatch};
+use spanlith_base::byte_text::{bytes_of_text, text_of_bytes};
 use std::io::{BufRead, Write};
 
 impl Ldb {
@@ -139,9 +140,9 @@ impl Ldb {
 
     pub(super) fn query(&mut self) -> Result<(), Stop> {
         let (target, cf) = self.open_to_write()?;
-        for line in std::io::stdin().lock().lines() {
-            let line = line?;
-            let words: Vec<&str> = line.split_whitespace().collect();
+        for line in std::io::stdin().lock().split(b'\n') {
+            let line = text_of_bytes(&line?);
+            let words: Vec<&str> = line.split_ascii_whitespace().collect();
             match words[..] {
                 [] => {}
                 ["help", ..] => {
@@ -152,13 +153,15 @@ impl Ldb {
                 ["put", key, value] => {
                     let (k, v) = (self.args.key(key)?, self.args.value(value)?);
                     cf.put(&k, target.stored(v))?;
-                    writeln!(self.out, "Successfully put {key} {value}")?;
+                    self.line(&bytes_of_text(&format!("Successfully put {key} {value}")))?;
                 }
                 ["delete", key] => {
                     cf.delete(self.args.key(key)?)?;
-                    writeln!(self.out, "Successfully deleted {key}")?;
+                    self.line(&bytes_of_text(&format!("Successfully deleted {key}")))?;
                 }
-                [name, ..] => writeln!(self.out, "Unknown command {name}")?,
+                [name, ..] => {
+                    self.line(&bytes_of_text(&format!("Unknown command {name}")))?;
+                }
             }
             self.out.flush()?;
         }
@@ -174,7 +177,7 @@ impl Ldb {
                 line.extend(self.args.show_value(target.value(&value)));
                 self.line(&line)
             }
-            None => Ok(writeln!(self.out, "Not found {text}")?),
+            None => self.line(&bytes_of_text(&format!("Not found {text}"))),
         }
     }
 

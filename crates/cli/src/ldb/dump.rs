@@ -24,8 +24,8 @@ type Entry = (Vec<u8>, u64, u8, Vec<u8>);
 
 impl Ldb {
     pub(super) fn dump(&mut self) -> Result<(), Stop> {
-        if let Some(path) = self.args.option("path").map(str::to_string) {
-            return self.dump_file(Path::new(&path));
+        if let Some(path) = self.args.path("path") {
+            return self.dump_file(&path);
         }
         let most = self.args.most()?;
         let times = Times::of(&self.args)?;

@@ -46,7 +46,7 @@ fn internal(key: &[u8], hex: bool) -> String {
 
 impl Ldb {
     pub(super) fn dump_wal(&mut self) -> Result<(), Stop> {
-        let Some(path) = self.args.option("walfile").map(PathBuf::from) else {
+        let Some(path) = self.args.path("walfile") else {
             return Err(Stop::failed("Argument --walfile must be specified."));
         };
         self.print_log(&path, self.args.is("header"), self.args.is("print_value"))
@@ -106,8 +106,8 @@ impl Ldb {
 
     /// The MANIFEST that the options name, or that of the database.
     fn manifest_path(&self) -> Result<PathBuf, Stop> {
-        if let Some(path) = self.args.option("path") {
-            return Ok(PathBuf::from(path));
+        if let Some(path) = self.args.path("path") {
+            return Ok(path);
         }
         let dir = self.dir()?;
         let current = dir.join(filenames::CURRENT_FILE);

@@ -13,6 +13,7 @@ mod files;
 mod range;
 
 use crate::db::open::{How, Target, WriteFlags};
+use crate::os_text::complain;
 use args::Args;
 use spanlith::{Cf, Error};
 use std::io::{BufWriter, Write};
@@ -151,10 +152,10 @@ pub fn run(args: Vec<String>) -> ExitCode {
         Err(Stop::Output(e)) if e.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(stop) => {
             match stop {
-                Stop::Failed(text) => eprintln!("Failed: {text}"),
-                Stop::Said(text) => eprintln!("{text}"),
-                Stop::Help(text) => eprintln!("{text}\n{HELP}"),
-                Stop::Output(e) => eprintln!("Failed: {e}"),
+                Stop::Failed(text) => complain(&format!("Failed: {text}")),
+                Stop::Said(text) => complain(&text),
+                Stop::Help(text) => complain(&format!("{text}\n{HELP}")),
+                Stop::Output(e) => complain(&format!("Failed: {e}")),
             }
             ExitCode::FAILURE
         }
@@ -263,9 +264,8 @@ impl Ldb {
 
     /// The directory.
     fn dir(&self) -> Result<PathBuf, Stop> {
-        let dir = self.args.option("db").filter(|d| !d.is_empty());
-        dir.map(PathBuf::from)
-            .ok_or_else(|| Stop::failed("db must be specified"))
+        let dir = self.args.path("db").filter(|d| !d.as_os_str().is_empty());
+        dir.ok_or_else(|| Stop::failed("db must be specified"))
     }
 
     fn target(&self) -> Result<Target, Stop> {

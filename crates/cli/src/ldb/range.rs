@@ -2,6 +2,7 @@
 
 use super::args::Args;
 use super::{Ldb, Stop};
+use spanlith_base::byte_text::bytes_of_text;
 use std::io::Write;
 
 /// Times that a database with times can hold: its first and last second.
@@ -79,7 +80,7 @@ impl Groups {
     pub fn of(args: &Args) -> Option<Self> {
         let text = args.option("count_delim");
         let delimiter = match text {
-            Some(text) => *text.as_bytes().first()?,
+            Some(text) => *bytes_of_text(text).first()?,
             None if args.is("count_delim") => b'.',
             None => return None,
         };

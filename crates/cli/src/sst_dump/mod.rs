@@ -12,8 +12,10 @@ pub use text::{decoded_line, entry_line, internal_key, public_id, scan_with_prop
 use crate::bytes;
 use crate::dump::open_table;
 use crate::ldb::args::upper;
+use crate::os_text::{self, complain};
 use spanlith::{Comparator, Error};
 use spanlith_base::MAX_SEQUENCE;
+use spanlith_base::byte_text::bytes_of_text;
 use spanlith_base::keys::{split_internal, tag_sequence, tag_type};
 use spanlith_env::Env;
 use spanlith_table::TableReader;
@@ -116,7 +118,7 @@ pub fn run(args: Vec<String>) -> ExitCode {
     let args = match Args::parse(&args) {
         Ok(args) => args,
         Err(text) => {
-            eprintln!("{text}\n\n{HELP}");
+            complain(&format!("{text}\n\n{HELP}"));
             return ExitCode::FAILURE;
         }
     };
@@ -128,7 +130,7 @@ pub fn run(args: Vec<String>) -> ExitCode {
         (Ok(true), Ok(())) => ExitCode::SUCCESS,
         (Ok(_), _) => ExitCode::FAILURE,
         (Err(text), _) => {
-            eprintln!("{text}");
+            complain(&text);
             ExitCode::FAILURE
         }
     }
@@ -224,7 +226,7 @@ impl Args {
         };
         let command = self.command.unwrap_or(Command::Check);
         let bounds = self.bounds()?;
-        let (files, is_dir) = files(Path::new(file))?;
+        let (files, is_dir) = files(&os_text::to_path(file))?;
         let (mut valid, mut well) = (Vec::new(), true);
         let mut sums = [0u64; 5];
         let mut left = self.read_num.unwrap_or(u64::MAX);
@@ -234,11 +236,11 @@ impl Args {
                 Err(e) => {
                     writeln!(out, "Process {}", path.display()).map_err(say)?;
                     out.flush().map_err(say)?;
-                    eprintln!("{}: {e}", path.display());
+                    complain(&format!("{}: {e}", path.display()));
                     if command == Command::Identify && is_dir {
                         continue;
                     }
-                    eprintln!("{} is not a valid SST file", path.display());
+                    complain(&format!("{} is not a valid SST file", path.display()));
                     well = false;
                     continue;
                 }
@@ -251,7 +253,7 @@ impl Args {
                 Ok(()) => {}
                 Err(text) => {
                     out.flush().map_err(say)?;
-                    eprintln!("{}: {text}", path.display());
+                    complain(&format!("{}: {text}", path.display()));
                     well = false;
                 }
             }
@@ -308,7 +310,7 @@ impl Args {
                     let digits = t.strip_prefix("0x").unwrap_or(t);
                     Ok(Some(bytes::parse(digits, true).map_err(say)?))
                 }
-                (Some(t), false) => Ok(Some(t.as_bytes().to_vec())),
+                (Some(t), false) => Ok(Some(bytes_of_text(t).into_owned())),
             }
         };
         Ok(Bounds {

@@ -2,6 +2,8 @@
 
 use crate::support::{SPANLITH, contents, run, run_with_input};
 use spanlith_testkit::{TempDir, fixtures_dir, golden_case, test_name};
+use std::ffi::OsStr;
+use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -279,6 +281,55 @@ fn db_bench_takes_the_flags_of_rocksdb_and_prints_its_lines() {
             .ok()
             .contains("Example: db_bench")
     );
+}
+
+#[test]
+fn arguments_that_are_not_utf_8_are_taken_as_they_are() {
+    use std::os::unix::ffi::OsStrExt;
+    let temp = TempDir::new(test_name!());
+    let at = temp.join("");
+    std::os::unix::fs::symlink(SPANLITH, at.join("ldb")).unwrap();
+    let ldb = |args: &[&[u8]], by_name: bool, input: &[u8]| {
+        let mut command = match by_name {
+            true => Command::new("./ldb"),
+            false => crate::support::command(["ldb"]),
+        };
+        command
+            .args(
+                [b"--db=a\xfe".as_slice()]
+                    .iter()
+                    .chain(args)
+                    .map(|a| OsStr::from_bytes(a)),
+            )
+            .current_dir(&at)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input).unwrap();
+        let done = child.wait_with_output().unwrap();
+        assert!(done.status.success(), "{args:?}: {done:?}");
+        done.stdout
+    };
+    let put: [&[u8]; 4] = [b"put", b"--create_if_missing", b"\xff\x01k", b"v\xfe"];
+    ldb(&put, true, b"");
+    assert!(
+        at.join(OsStr::from_bytes(b"a\xfe"))
+            .join("CURRENT")
+            .exists()
+    );
+    ldb(
+        &[b"put", b"\xf4\x8f\xbc\x80", b"a private code point"],
+        false,
+        b"",
+    );
+    let said = ldb(&[b"query"], true, b"put q\xff v\xfd\nget \xff\x01k\n");
+    assert_eq!(said, b"Successfully put q\xff v\xfd\n\xff\x01k ==> v\xfe\n");
+    for by_name in [true, false] {
+        assert_eq!(ldb(&[b"get", b"\xff\x01k"], by_name, b""), b"v\xfe\n");
+        let shown = ldb(&[b"scan", b"--from=q", b"--to=\xff\x02"], by_name, b"");
+        let all = b"q\xff : v\xfd\n\xf4\x8f\xbc\x80 : a private code point\n\xff\x01k : v\xfe\n";
+        assert_eq!(shown, all);
+    }
 }
 
 #[cfg(unix)]
