@@ -1,7 +1,7 @@
 //! `rocksdb_wal_iterator_t`: what was written, read back from the logs.
 //!
-//! Unlike RocksDB's, an iterator goes on behind the logs there were when it was made: at the end, one
-//! more step finds what was written since.
+//! An iterator reads the logs there were when it was made, with what is appended to them: at their end one
+//! more step finds what was written since, and `TryAgain` says that it is in another log.
 
 use crate::batch::rocksdb_writebatch_t;
 use crate::db::rocksdb_t;
@@ -46,7 +46,7 @@ c_api! {
         errptr: *mut *mut c_char,
     ) -> *mut rocksdb_wal_iterator_t {
         report(errptr, ptr::null_mut(), || {
-            let changes = (*db).cf.db().changes(seq_number)?;
+            let changes = (*db).cf.db().changes(seq_number)?.within_logs()?;
             let mut iterator = rocksdb_wal_iterator_t { changes, current: None, error: None };
             iterator.step();
             if iterator.error.as_ref().is_some_and(|e| e.kind() == ErrorKind::NotFound) {

@@ -28,6 +28,8 @@
     clippy::cast_possible_truncation
 )]
 
+mod resume;
+
 use crate::compression::{Decompressor, ZSTD_TYPE};
 use crate::record::{
     BLOCK_SIZE, FIRST, FULL, HEADER_SIZE, LAST, MIDDLE, PREDECESSOR_WAL_INFO, RECYCLABLE_FIRST,

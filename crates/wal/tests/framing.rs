@@ -6,7 +6,7 @@ use spanlith_base::checksum::{crc32c, mask};
 use spanlith_env::{FileSystem, IoActivity, MemFs};
 use spanlith_testkit::{Rng, seed, test_name};
 use spanlith_wal::record::{BLOCK_SIZE, HEADER_SIZE};
-use spanlith_wal::{CorruptionKind, LogReader, LogWriter, ReadEvent};
+use spanlith_wal::{CorruptionKind, LogCompression, LogOptions, LogReader, LogWriter, ReadEvent};
 use std::path::Path;
 use support::{MemFile, Source, events, records};
 
@@ -465,5 +465,57 @@ fn records_have_a_longest_length_below_at_and_above() {
             }
         }
         assert_eq!(last, b"behind", "{most}");
+    }
+}
+
+#[test]
+fn a_log_that_is_read_while_it_grows_gives_every_record_once_wherever_it_was_cut() {
+    let lens = [5, BLOCK_SIZE - 60, 3, 80_000, 0, 9];
+    let forms = [
+        LogOptions::default(),
+        LogOptions {
+            recyclable: true,
+            ..LogOptions::default()
+        },
+        LogOptions {
+            compression: LogCompression::Zstd,
+            ..LogOptions::default()
+        },
+    ];
+    for options in forms {
+        let file = MemFile::default();
+        let mut writer = file.writer_with(1, options);
+        let mut rng = Rng::new(seed(test_name!()));
+        // Noise, so that compressed records run over blocks, too.
+        let wrote = lens.map(|len| rng.bytes(len));
+        for payload in &wrote {
+            writer.add_record(payload).unwrap();
+        }
+        let bytes = file.bytes();
+        for cut in (0..bytes.len()).filter(|n| n % 997 == 0 || n % BLOCK_SIZE < 90) {
+            let mut reader = LogReader::new(Source::boxed(&bytes[..cut]), 1);
+            let (mut found, mut read_to, mut is_whole) = (Vec::new(), 0, false);
+            loop {
+                match reader.next_event().unwrap() {
+                    ReadEvent::Record { end, .. } => {
+                        found.push(reader.record().to_vec());
+                        read_to = end;
+                    }
+                    ReadEvent::Eof if is_whole => break,
+                    _ if is_whole => panic!("cut at {cut}"),
+                    _ if read_to == 0 => {
+                        is_whole = true;
+                        reader = LogReader::new(Source::boxed(&bytes[..]), 1);
+                    }
+                    _ => {
+                        is_whole = true;
+                        let from = LogReader::block_of(read_to) as usize;
+                        let rest = Source::boxed(&bytes[from..]);
+                        reader.read_on(rest, read_to).unwrap();
+                    }
+                }
+            }
+            assert!(found == wrote, "cut at {cut}");
+        }
     }
 }

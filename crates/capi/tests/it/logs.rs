@@ -39,11 +39,19 @@ fn batches_are_read_back_from_the_logs_byte_for_byte() {
         world.put(db, b"c", b"3").unwrap();
         rocksdb_wal_iter_next(iter);
         assert_eq!(rocksdb_wal_iter_valid(iter), 1);
+
+        world.flush(db).unwrap();
+        world.put(db, b"d", b"4").unwrap();
+        // Not into a log that was made later.
+        for _ in 0..2 {
+            rocksdb_wal_iter_next(iter);
+            assert_eq!(rocksdb_wal_iter_valid(iter), 0);
+            let tail = call(|e| rocksdb_wal_iter_status(iter, e)).unwrap_err();
+            assert!(tail.ends_with("Create a new iterator to fetch the new tail."));
+        }
         rocksdb_wal_iter_destroy(iter);
 
         // A part that is gone is skipped at the beginning.
-        world.flush(db).unwrap();
-        world.put(db, b"d", b"4").unwrap();
         let iter = call(|e| rocksdb_get_updates_since(db, 0, ptr::null(), e)).unwrap();
         assert_eq!(rocksdb_wal_iter_valid(iter), 1);
         rocksdb_wal_iter_destroy(iter);

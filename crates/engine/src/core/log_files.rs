@@ -4,9 +4,11 @@ use super::{Engine, Note, NotePlace};
 use crate::version::{FileKind, filenames, parse_file_name};
 use spanlith_base::coding::get_fixed64;
 use spanlith_base::{Error, FileNumber, Result, SequenceNumber, SubCode};
+use spanlith_env::{RandomAccessFile, SequentialFile};
 use spanlith_wal::{BATCH_HEADER_SIZE, LogReader, ReadEvent};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A log on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +31,48 @@ impl LogFile {
             true => format!("/{}/{name}", filenames::ARCHIVE_DIR),
             false => format!("/{name}"),
         }
+    }
+}
+
+/// A log that is read while it is written. It is held open: what it holds can be read when it has left its
+/// directory, too.
+pub(crate) struct FollowedLog {
+    /// Its reader.
+    pub(crate) reader: LogReader,
+    number: FileNumber,
+    file: Arc<dyn RandomAccessFile>,
+}
+
+impl FollowedLog {
+    /// Reads what is there by now behind `end`: 0, or the end of a record that its reader returned.
+    pub(crate) fn read_on(&mut self, end: u64) -> Result<()> {
+        if end == 0 {
+            self.reader = LogReader::new(Rest::boxed(&self.file, 0), self.number);
+            return Ok(());
+        }
+        let rest = Rest::boxed(&self.file, LogReader::block_of(end));
+        self.reader.read_on(rest, end)
+    }
+}
+
+/// A file from an offset on.
+struct Rest {
+    file: Arc<dyn RandomAccessFile>,
+    offset: u64,
+}
+
+impl Rest {
+    fn boxed(file: &Arc<dyn RandomAccessFile>, offset: u64) -> Box<dyn SequentialFile> {
+        let file = file.clone();
+        Box::new(Self { file, offset })
+    }
+}
+
+impl SequentialFile for Rest {
+    fn read(&mut self, buf: &mut [u8]) -> Result<usize> {
+        let n = self.file.read_at(self.offset, buf)?;
+        self.offset += n as u64;
+        Ok(n)
     }
 }
 
@@ -70,16 +114,38 @@ impl Engine {
         }
     }
 
-    /// Opens a log wherever it is; `None` if it is gone.
-    pub(crate) fn open_log(&self, number: FileNumber) -> Result<Option<LogReader>> {
+    /// What `open` makes of a log, wherever it is; `None` if it is gone.
+    fn find_log<T>(
+        &self,
+        number: FileNumber,
+        open: impl Fn(&Path) -> Result<T>,
+    ) -> Result<Option<T>> {
         for path in [self.log_path(number), self.archived_log_path(number)] {
-            match self.c.env.fs.open_sequential(&path) {
-                Ok(file) => return Ok(Some(LogReader::new(file, number))),
+            match open(&path) {
+                Ok(file) => return Ok(Some(file)),
                 Err(e) if is_missing(&e) => {}
                 Err(e) => return Err(e),
             }
         }
         Ok(None)
+    }
+
+    /// Opens a log wherever it is; `None` if it is gone.
+    fn open_log(&self, number: FileNumber) -> Result<Option<LogReader>> {
+        let fs = &self.c.env.fs;
+        let file = self.find_log(number, |path| fs.open_sequential(path))?;
+        Ok(file.map(|file| LogReader::new(file, number)))
+    }
+
+    /// Opens a log to be read while it grows; `None` if it is gone.
+    pub(crate) fn follow_log(&self, number: FileNumber) -> Result<Option<FollowedLog>> {
+        let fs = &self.c.env.fs;
+        let file = self.find_log(number, |path| fs.open_random(path))?;
+        Ok(file.map(|file| FollowedLog {
+            reader: LogReader::new(Rest::boxed(&file, 0), number),
+            number,
+            file,
+        }))
     }
 
     /// Sequence number that the first record of a log begins with.

@@ -47,6 +47,7 @@ mod witness;
 
 pub(crate) use history::StatsHistory;
 pub use history::StatsSlice;
+pub(crate) use log_files::FollowedLog;
 pub use log_files::LogFile;
 pub use snapshots::{Snapshot, SnapshotList};
 pub use superversion::SuperVersion;

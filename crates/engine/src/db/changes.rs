@@ -7,16 +7,18 @@
 pub use crate::core::LogFile;
 
 use super::Db;
-use crate::core::Engine;
+use crate::core::{Engine, FollowedLog};
 use crate::write::WriteBatch;
 use spanlith_base::coding::{get_fixed32, get_fixed64};
 use spanlith_base::stats::Ticker;
 use spanlith_base::{Error, ErrorKind, FileNumber, Result, SequenceNumber};
-use spanlith_wal::{BATCH_HEADER_SIZE, LogReader, ReadEvent};
+use spanlith_wal::{BATCH_HEADER_SIZE, ReadEvent};
 use std::sync::Arc;
 
 /// RocksDB's words for a part of the logs that is gone.
 const GAP: &str = "Gap in sequence numbers";
+/// And for changes that only another walk can find.
+const TAIL: &str = "Create a new iterator to fetch the new tail.";
 
 /// One batch as it was logged. Batches that were written at the same time may be one.
 #[derive(Clone, Debug)]
@@ -40,7 +42,10 @@ pub struct Changes {
     has_begun: bool,
     /// The log being read.
     log: FileNumber,
-    reader: Option<LogReader>,
+    /// The same, held open: until its end is known for certain it may lose its name.
+    open: Option<FollowedLog>,
+    /// The last log to be read, if not all that come are.
+    last_log: Option<FileNumber>,
     /// A log behind it, if one is known.
     following: Option<FileNumber>,
     /// End of the last record taken from the log.
@@ -67,6 +72,16 @@ enum Found {
     Unpublished,
 }
 
+impl Engine {
+    /// Makes all that is visible part of the files.
+    fn write_out_log(self: &Arc<Self>) -> Result<()> {
+        match self.c.options.manual_wal_flush {
+            true => self.flush_wal(false),
+            false => Ok(()),
+        }
+    }
+}
+
 impl Changes {
     fn new(engine: &Arc<Engine>, since: SequenceNumber) -> Result<Self> {
         if since > engine.visible() {
@@ -75,6 +90,7 @@ impl Changes {
                 "Requested sequence not yet written in the db",
             ));
         }
+        engine.write_out_log()?;
         let mut first = 0;
         for &n in engine.log_numbers()?.keys() {
             match engine.start_of_log(n)? {
@@ -88,32 +104,55 @@ impl Changes {
             next: since,
             has_begun: false,
             log: first,
-            reader: None,
+            open: None,
+            last_log: None,
             following: None,
             read_to: 0,
             held: None,
         })
     }
 
+    /// Ends with the logs there are by now, as RocksDB's walks do. When changes were made that are in none of
+    /// them, `TryAgain` is the answer instead of `None`.
+    ///
+    /// # Errors
+    /// Those of reading the logs.
+    pub fn within_logs(mut self) -> Result<Self> {
+        let logs = self.engine.log_numbers()?;
+        self.last_log = logs.last_key_value().map(|l| *l.0);
+        for &n in logs.keys().rev() {
+            // One without a record is none to RocksDB.
+            if self.engine.start_of_log(n)?.is_some() {
+                self.last_log = Some(n);
+                break;
+            }
+        }
+        Ok(self)
+    }
+
     /// The next batch of the present log: the first one ends at or behind `next`, the others begin there.
     fn look(&mut self, visible: SequenceNumber) -> Result<Found> {
-        if self.reader.is_none() {
-            self.reader = self.engine.open_log(self.log)?;
+        if self.open.is_none() {
+            self.open = self.engine.follow_log(self.log)?;
         }
-        let Some(reader) = &mut self.reader else {
+        let Some(open) = &mut self.open else {
             return Ok(Found::End);
         };
+        let mut is_fresh = false;
         loop {
-            let (offset, end) = match reader.next_event()? {
+            let (offset, end) = match open.reader.next_event()? {
                 ReadEvent::Record { offset, end } => (offset, end),
-                ReadEvent::Eof => {
-                    // What is appended later is read by another reader.
-                    self.reader = None;
-                    return Ok(Found::End);
+                // What was read may be older than what is visible.
+                ReadEvent::Eof | ReadEvent::Corruption { .. } if !is_fresh => {
+                    is_fresh = true;
+                    open.read_on(self.read_to)?;
+                    continue;
                 }
+                ReadEvent::Eof => return Ok(Found::End),
                 // A tail that is being written, or was given up by recovery, looks like damage.
                 _ => continue,
             };
+            let reader = &open.reader;
             let rep = reader.record();
             let (Some(sequence), Some(count)) = (get_fixed64(rep, 0), get_fixed32(rep, 8)) else {
                 continue;
@@ -123,7 +162,7 @@ impl Changes {
             }
             let last = (sequence + u64::from(count)).saturating_sub(1);
             if last > visible {
-                self.reader = None;
+                open.read_on(self.read_to)?;
                 return Ok(Found::Unpublished);
             }
             self.read_to = end;
@@ -146,19 +185,16 @@ impl Changes {
         if let Some(change) = self.held.take() {
             return Ok(Some(self.pass(change)));
         }
-        if self.engine.c.options.manual_wal_flush {
-            self.engine.flush_wal(false)?;
-        }
         loop {
             // Known before the look: a log that another follows gets no more records.
             let following = self.following;
             let visible = self.engine.visible();
             if visible == 0 || (self.has_begun && self.next > visible) {
-                // Nothing but batches without updates could follow, which wait for one that has some. The
-                // reader may hold an end of the log that is none by then.
-                self.reader = None;
+                // Nothing but batches without updates could follow, which wait for one that has some.
                 return Ok(None);
             }
+            // Behind what is visible, so that all of it is in the file.
+            self.engine.write_out_log()?;
             match self.look(visible)? {
                 Found::Change(change) if change.sequence > self.next.max(1) => {
                     self.held = Some(change);
@@ -170,22 +206,25 @@ impl Changes {
             }
             if let Some(following) = following {
                 self.log = following;
-                self.reader = None;
+                self.open = None;
                 self.read_to = 0;
                 self.find_following()?;
                 continue;
             }
             self.find_following()?;
             if self.following.is_none() {
-                return Ok(None);
+                return match self.last_log {
+                    Some(_) if self.has_begun => Err(Error::new(ErrorKind::TryAgain, TAIL)),
+                    _ => Ok(None),
+                };
             }
         }
     }
 
     fn find_following(&mut self) -> Result<()> {
         let logs = self.engine.log_numbers()?;
-        let after = logs.range(self.log + 1..).next();
-        self.following = after.map(|l| *l.0);
+        let after = logs.range(self.log + 1..).next().map(|l| *l.0);
+        self.following = after.filter(|&n| self.last_log.is_none_or(|last| n <= last));
         Ok(())
     }
 

@@ -307,6 +307,63 @@ fn a_part_of_the_changes_that_is_gone_is_told_once() {
 }
 
 #[test]
+fn a_walk_reads_what_it_can_still_reach_in_a_log_that_is_gone() {
+    let forms: [fn(&mut DbOptions); 3] = [
+        |_| (),
+        |o| o.wal_compression = CompressionType::Zstd,
+        |o| o.manual_wal_flush = true,
+    ];
+    for form in forms {
+        let temp = TempDir::new("wal-life");
+        let db = open(temp.path(), with(form)).unwrap();
+        let put = |key: &str| db.default_cf().put(key, "v").unwrap();
+        put("a");
+        let mut changes = db.changes(1).unwrap();
+        let mut bounded = db.changes(1).unwrap().within_logs().unwrap();
+        for walk in [&mut changes, &mut bounded] {
+            assert_eq!(walk.next().unwrap().unwrap().sequence, 1);
+        }
+        // Neither has read this yet: one finds it in its first look behind the end of what it read.
+        put("b");
+        assert_eq!(changes.next().unwrap().unwrap().sequence, 2);
+        assert!(changes.next().is_none());
+        put("c");
+        let log = logs(temp.path());
+        flush(&db);
+        assert_ne!(logs(temp.path()), log);
+        for sequence in [2, 3] {
+            assert_eq!(bounded.next().unwrap().unwrap().sequence, sequence);
+        }
+        assert!(bounded.next().is_none());
+        put("d");
+        for sequence in [3, 4] {
+            assert_eq!(changes.next().unwrap().unwrap().sequence, sequence);
+        }
+        for _ in 0..2 {
+            let tail = bounded.next().unwrap().unwrap_err();
+            assert_eq!(
+                tail.to_string(),
+                "Operation failed. Try again.: Create a new iterator to fetch the new tail."
+            );
+        }
+    }
+}
+
+#[test]
+fn a_walk_within_the_logs_asks_for_another_where_a_write_has_no_log() {
+    let temp = TempDir::new("wal-life");
+    let db = open(temp.path(), with(|_| ())).unwrap();
+    db.default_cf().put("a", "1").unwrap();
+    let mut changes = db.changes(1).unwrap().within_logs().unwrap();
+    assert_eq!(changes.next().unwrap().unwrap().sequence, 1);
+    assert!(changes.next().is_none());
+    let no_log = WriteOptions::default().disable_wal(true);
+    db.default_cf().put_opt("b", "2", &no_log).unwrap();
+    let tail = changes.next().unwrap().unwrap_err();
+    assert_eq!(tail.kind(), ErrorKind::TryAgain);
+}
+
+#[test]
 fn the_archive_is_kept_below_its_size() {
     let temp = TempDir::new("wal-life");
     let mut large = CfOptions::default();
