@@ -107,7 +107,7 @@ impl Engine {
             {
                 return Err(e.clone());
             }
-            if state.ends() && state.flushes() == 0 {
+            if state.ends() && state.flushes == 0 {
                 return Err(Error::shutdown(""));
             }
             state = self.wait_changed(state);

@@ -1,8 +1,9 @@
 //! Column families: created, written together, dropped, recovered.
 
+use crate::world::World;
 use spanlith::options::CfOptions;
 use spanlith::{Cf, Db, ErrorKind, FamilyOptions, WriteBatch, WriteOptions};
-use spanlith_env::{Env, FaultFs, MemFs, OpClass};
+use spanlith_env::{Env, FaultFs, JobClass, MemFs, OpClass};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -448,4 +449,27 @@ fn an_idle_family_costs_an_open_its_records_in_the_manifest_and_no_other_call() 
     assert_eq!(few.1, many.1);
     // Each takes the same three appends.
     assert_eq!(many.0 - few.0, 3 * 190);
+}
+
+/// The job went on in a directory that was another database's by then, and at its end deleted a table there.
+#[test]
+fn whoever_waits_for_jobs_waits_for_the_flush_of_a_dropped_family() {
+    type Wait = fn(&Db);
+    let waits: [Wait; 3] = [
+        |db| db.clone().close().unwrap(),
+        |db| db.pause_background_work().unwrap(),
+        |db| db.wait_idle(None).unwrap(),
+    ];
+    for wait in waits {
+        let world = World::new(3);
+        let db = open(&world.env, &[]).unwrap();
+        let gone = db.create_cf(FamilyOptions::new("gone")).unwrap();
+        gone.put("k", "v").unwrap();
+        gone.flush(false).unwrap();
+        db.drop_cf(&gone).unwrap();
+        assert_eq!(world.executor.jobs.pending_of(JobClass::High), 1);
+        wait(&db);
+        assert_eq!(world.executor.jobs.pending(), 0);
+        db.close().unwrap();
+    }
 }
