@@ -191,7 +191,7 @@ impl Engine {
         }
         drop(taken);
         self.purge_and_log();
-        done
+        Ok(done?)
     }
 
     /// Unlinks what nothing refers to any more.

@@ -40,7 +40,7 @@ impl Engine {
         };
         let moved = self.log_and_apply(family, edit, |_| {});
         self.state.lock().refitting = false;
-        moved
+        Ok(moved?)
     }
 }
 

@@ -188,6 +188,20 @@ impl PurgeQueue {
             None => self.io.fs().delete(path),
         }
     }
+
+    /// Deletes a table that a job wrote and no version names, at once: it may have to make room for the next
+    /// try. One that cannot be deleted is found by the next open.
+    pub(crate) fn discard(&self, number: u64, path: &Path) {
+        if self.is_closed() {
+            return;
+        }
+        self.io.forget(number);
+        if self.io.fs().delete(path).is_ok()
+            && let Some(manager) = &self.sst_files
+        {
+            manager.forget(path);
+        }
+    }
 }
 
 /// Where the files of one family report.
