@@ -31,13 +31,15 @@ impl Engine {
             return Err(Error::shutdown(""));
         }
         let all;
-        let families = if self.c.options.atomic_flush {
+        let is_atomic = self.c.options.atomic_flush;
+        let families = if is_atomic {
+            // Nobody asked for those that are dropped from here on.
             all = self.families.load().iter().cloned().collect::<Vec<_>>();
             &all[..]
         } else {
             families
         };
-        if let Some(at) = families.iter().position(|f| f.is_dropped()) {
+        if !is_atomic && let Some(at) = families.iter().position(|f| f.is_dropped()) {
             // RocksDB flushes one after the other: those before it are written out.
             if at > 0 {
                 self.flush_for(reason, &families[..at], options)?;
@@ -47,7 +49,10 @@ impl Engine {
         if !options.allow_write_stall {
             let mut is_needed = false;
             for family in families {
-                is_needed |= self.wait_for_calm(family)?;
+                is_needed |= match self.wait_for_calm(family) {
+                    Err(e) if is_atomic && e.kind() == ErrorKind::ColumnFamilyDropped => false,
+                    needed => needed?,
+                };
             }
             if !is_needed {
                 return Ok(());
