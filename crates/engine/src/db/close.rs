@@ -1,6 +1,6 @@
 //! Flush on demand, and closing.
 
-use crate::core::{Engine, Family, LeaderState, Place, wait_would_help};
+use crate::core::{Engine, Family, FamilyState, LeaderState, Place, wait_would_help};
 use crate::listener::FlushReason;
 use crate::options::FlushOptions;
 use spanlith_base::{Error, ErrorKind, Result};
@@ -134,7 +134,9 @@ impl Engine {
             if abort_on_pause && state.paused > 0 {
                 return Err(Error::new(ErrorKind::Aborted, ""));
             }
-            let due = state.families.values().any(|f| f.compaction_due);
+            // Without a job when a pause holds it back. A flush that waits for history to be given up is not due.
+            let is_due = |f: &FamilyState| f.compaction_due || f.flush_is_due();
+            let due = state.families.values().any(is_due) || !state.compaction_queue.is_empty();
             if state.no_jobs() && !due {
                 return Ok(());
             }
