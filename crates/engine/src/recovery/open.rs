@@ -19,11 +19,11 @@ use super::request::OpenRequest;
 use super::reuse::Reusable;
 use super::whose::check_whose;
 use crate::core::{Engine, Immutable, ManifestExtent, PurgeQueue};
-use crate::info_log::DumpParts;
+use crate::info_log::{DumpParts, InfoLog};
 use crate::listener::FlushReason;
 use crate::options::SyncedLogDamage;
 use crate::version::filenames::FILE_NUMBER_MAX;
-use spanlith_base::{Error, Result};
+use spanlith_base::{Error, ErrorKind, Result};
 use spanlith_env::{Env, JobClass};
 use std::path::Path;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
     let (manifest_number, recovered) = read_versions(&request, &purge)?;
     check_recovered(&request, &recovered, manifest_number)?;
     check_whose(&request, &recovered, manifest_number)?;
-    let db_id = database_id(&request, &recovered)?;
+    let db_id = database_id(&request, &recovered, &entered.log)?;
     let logs = Logs::choose(&request, &recovered, entered.created)?;
     let known = Known::new(&request, &recovered, manifest_number, &logs);
     let explanation = Explanation::new(&recovered);
@@ -154,10 +154,16 @@ fn read_versions(request: &OpenRequest, purge: &Arc<PurgeQueue>) -> Result<(u64,
 
 /// The id of the database: what the MANIFEST says, else IDENTITY, else a new one. IDENTITY is made to
 /// say the same.
-fn database_id(request: &OpenRequest, recovered: &Recovered) -> Result<String> {
+fn database_id(request: &OpenRequest, recovered: &Recovered, log: &InfoLog) -> Result<String> {
     let OpenRequest { env, dir, .. } = request;
-    let in_file = read_identity(env, dir)?;
     let known = recovered.db_id.clone();
+    let in_file = match read_identity(env, dir) {
+        Err(e) if e.kind() == ErrorKind::Corruption && known.is_some() => {
+            log.warn(format_args!("the MANIFEST's id is used: {e}"));
+            None
+        }
+        read => read?,
+    };
     let id = known.or_else(|| in_file.clone());
     let id = id.unwrap_or_else(|| new_db_id(env));
     let writes = !request.read_only && request.options.write_identity_file;
