@@ -189,6 +189,8 @@ impl Engine {
                 file.being_compacted.store(false, Ordering::Relaxed);
             }
         }
+        // A refit may wait for that.
+        self.changed.notify_all();
         drop(taken);
         self.purge_and_log();
         Ok(done?)
