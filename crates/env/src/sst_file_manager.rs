@@ -14,7 +14,7 @@
 use crate::traits::{Clock, Env, FileSystem, IoActivity};
 use spanlith_base::sync::Mutex;
 use spanlith_base::{Error, Result, SubCode};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -267,14 +267,20 @@ impl SstFileManager {
         state.trash.push_back(Trash { path, bytes });
     }
 
-    /// Queues the trash that an earlier process left in `dir`.
+    /// Queues the trash that an earlier process left in `dir`. What is queued already, of a database that this
+    /// process had open, counts once.
     ///
     /// # Errors
     /// What listing the directory fails with.
     pub fn adopt_trash(&self, dir: &Path) -> Result<()> {
-        for name in self.fs.list(dir)? {
-            if name.ends_with(TRASH_SUFFIX) {
-                let path = dir.join(name);
+        let names = self.fs.list(dir)?;
+        let known: HashSet<PathBuf> = {
+            let state = self.state.lock();
+            state.trash.iter().map(|t| t.path.clone()).collect()
+        };
+        for name in names {
+            let path = dir.join(&name);
+            if name.ends_with(TRASH_SUFFIX) && !known.contains(&path) {
                 let bytes = self.fs.size(&path).unwrap_or(0);
                 self.queue(path, bytes);
             }
@@ -445,8 +451,10 @@ mod tests {
         assert_eq!(m.trash_bytes(), 200);
         let (env, _, _) = Env::test(Arc::new(fs.clone()), 1);
         let next = SstFileManager::new(&env, SstFileManagerOptions::default());
-        next.adopt_trash(Path::new("/db")).unwrap();
-        assert_eq!(next.trash_bytes(), 200);
+        for _ in 0..2 {
+            next.adopt_trash(Path::new("/db")).unwrap();
+            assert_eq!(next.trash_bytes(), 200);
+        }
         next.tick();
         assert_eq!(next.trash_bytes(), 0);
         assert!(fs.list(Path::new("/db")).unwrap().is_empty());

@@ -189,9 +189,11 @@ impl Engine {
                 file.being_compacted.store(false, Ordering::Relaxed);
             }
         }
+        // A refit may wait for that.
+        self.changed.notify_all();
         drop(taken);
         self.purge_and_log();
-        done
+        Ok(done?)
     }
 
     /// Unlinks what nothing refers to any more.

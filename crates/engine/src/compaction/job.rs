@@ -301,6 +301,7 @@ impl Engine {
             self.note_move_begin(job);
             let moved = edit.new_files.clone();
             let done = self.log_and_apply(family, edit, |_| {});
+            let done = done.map_err(Error::from);
             self.note_move_end(job, &moved, done.clone());
             done?;
             return Ok(plan.input_files().map(|f| f.number).collect());
@@ -315,18 +316,18 @@ impl Engine {
         let micros = (self.c.env.clock.monotonic_nanos() - started) / 1000;
         let files: Vec<NewFile> = done.tables.iter().map(|t| t.file.clone()).collect();
         if done.result.is_ok() {
-            // From here on the outputs stay: an edit that failed half way may still be read by the next
-            // open. If it is not, that open finds them explained and removes them.
+            // Once anything was written the outputs stay: an edit that failed half way may still be read by the
+            // next open. If it is not, that open finds them explained and removes them.
             edit.new_files.clone_from(&files);
             edit.blob_file_garbages.clone_from(&done.garbage);
-            done.result = self.log_and_apply(family, edit, |_| {});
-            // Nothing was written then, and nobody asks for them.
-            if matches!(&done.result, Err(e) if e.kind() == ErrorKind::ColumnFamilyDropped) {
+            let applied = self.log_and_apply(family, edit, |_| {});
+            if matches!(&applied, Err(e) if !e.may_be_written) {
                 for file in &files {
                     let path = family.table_path(file.number, file.path_id);
-                    let _ = self.c.purge.delete(&path);
+                    self.c.purge.discard(file.number, &path);
                 }
             }
+            done.result = applied.map_err(Error::from);
         }
         if done.result.is_err() {
             self.note_compaction_failed(job, &done, micros);

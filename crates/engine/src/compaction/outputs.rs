@@ -263,8 +263,7 @@ impl<'a> Outputs<'a> {
         if builder.num_entries() == 0 {
             builder.abandon();
             let path = self.job.family.table_path(number, self.path_id);
-            // Left-overs are found by the next open.
-            let _ = self.engine.c.env.fs.delete(&path);
+            self.engine.c.purge.discard(number, &path);
             return Ok(());
         }
         if let Some(times) = &self.times {
@@ -401,13 +400,8 @@ impl<'a> Outputs<'a> {
             builder.abandon();
         }
         for n in &self.created {
-            // Left-overs are found by the next open.
-            let _ = self
-                .engine
-                .c
-                .env
-                .fs
-                .delete(&self.job.family.table_path(*n, self.path_id));
+            let path = self.job.family.table_path(*n, self.path_id);
+            self.engine.c.purge.discard(*n, &path);
         }
     }
 }

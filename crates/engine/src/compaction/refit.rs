@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 impl Engine {
     /// Moves the files of `level` to `target`, or without one to the highest level they fit into.
-    /// Requires: background work is paused.
+    /// Requires: background work is paused. Waits for whoever is about to delete files of `level`.
     ///
     /// # Errors
     /// `NotSupported` if levels between are not empty.
@@ -17,8 +17,8 @@ impl Engine {
         level: usize,
         target: Option<usize>,
     ) -> Result<()> {
-        let edit = {
-            let mut state = self.state.lock();
+        let mut state = self.state.lock();
+        let (version, to) = loop {
             let f = state.alive(family.id)?;
             let version = f.version.clone();
             if target.is_some_and(|t| t >= version.num_levels()) {
@@ -35,12 +35,42 @@ impl Engine {
                 return Ok(());
             }
             check(&version, level, to)?;
-            state.refitting = true;
-            move_edit(&version, level, to)
+            let busy = version.files(level).iter();
+            let mut busy = busy.filter(|f| f.is_being_compacted()).peekable();
+            if busy.peek().is_none() {
+                break (version, to);
+            }
+            if state.ends() {
+                return Err(Error::shutdown(""));
+            }
+            if busy.any(|f| state.trouble.is_quarantined(f))
+                && let Some(e) = state.trouble.quarantined()
+            {
+                return Err(e);
+            }
+            state = self.wait_changed(state);
         };
+        // Whoever deletes files leaves these alone now: neither edit would apply after the other.
+        let held = version.files(level);
+        held.iter().for_each(|f| f.set_being_compacted(true));
+        let edit = move_edit(&version, level, to);
+        state.refitting = true;
+        drop(state);
         let moved = self.log_and_apply(family, edit, |_| {});
-        self.state.lock().refitting = false;
-        moved
+        let mut state = self.state.lock();
+        state.refitting = false;
+        // Where files are described anew, the flag is in both descriptions.
+        let now = state.family(family.id).map(|f| f.version.clone());
+        let described = now.iter().flat_map(|now| now.files(to));
+        let moved_files = described.filter(|f| version.locate(f.number).is_some());
+        held.iter()
+            .chain(moved_files)
+            .for_each(|f| f.set_being_compacted(false));
+        // What is due was told without them.
+        self.install_superversion(&mut state, family.id);
+        drop(state);
+        self.changed.notify_all();
+        Ok(moved?)
     }
 }
 
@@ -88,4 +118,49 @@ fn move_edit(version: &Version, level: usize, to: usize) -> VersionEdit {
         edit.new_files.push(f.to_new_file(to as u32));
     }
     edit
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Db;
+    use spanlith_env::{Env, Executor, FaultFs, FaultRule, JobClass, MemFs, OpClass};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// A deletion of files beside it failed with `Cannot delete table file #n from level 6 since it is on
+    /// level 2`, or the refit did.
+    #[test]
+    fn a_refit_waits_for_who_holds_the_files_and_holds_them_itself() {
+        let fs = FaultFs::new(Arc::new(MemFs::new()));
+        let (env, executor, _) = Env::test(Arc::new(fs.clone()), 1);
+        let db = Db::builder("/db").create_if_missing(true).env(env);
+        let db = db.no_info_log().open().unwrap();
+        db.default_cf().put("k", "v").unwrap();
+        db.default_cf().compact_range(None, None).unwrap();
+        let family = db.engine().default.clone();
+        let version = || family.superversion.load().version.clone();
+        let file = version().files(6)[0].clone();
+        // As one who deletes files, until this job.
+        file.set_being_compacted(true);
+        let held = file.clone();
+        let job = Box::new(move || held.set_being_compacted(false));
+        executor.spawn(JobClass::Low, job);
+        let held_while_logged = Arc::new(AtomicUsize::new(0));
+        let seen = held_while_logged.clone();
+        let looks = FaultRule::fail(OpClass::Append, u64::MAX, 5);
+        fs.add(looks.when(move |path| {
+            if path.to_string_lossy().contains("MANIFEST") {
+                seen.fetch_add(usize::from(file.is_being_compacted()), Ordering::Relaxed);
+            }
+            false
+        }));
+        db.pause_background_work().unwrap();
+        db.engine().refit_level(&family, 6, Some(2)).unwrap();
+        assert_eq!(executor.pending(), 0, "it did not wait");
+        assert!(held_while_logged.load(Ordering::Relaxed) > 0);
+        let moved = version().files(2)[0].clone();
+        assert!(!moved.is_being_compacted());
+        db.engine().refit_level(&family, 2, Some(5)).unwrap();
+        assert_eq!(version().num_files(5), 1);
+    }
 }

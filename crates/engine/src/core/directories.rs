@@ -18,6 +18,19 @@ use std::sync::Arc;
 /// By path, as the options spell it.
 type Held = BTreeMap<PathBuf, Arc<dyn Directory>>;
 
+/// Makes a directory, durable when this returns, unless it is there.
+///
+/// # Errors
+/// Of making it and of syncing its parent.
+pub(crate) fn create_dir(fs: &dyn FileSystem, dir: &Path) -> Result<()> {
+    let is_new = fs.entry(dir)?.is_none();
+    fs.create_dir_if_missing(dir)?;
+    match fs.absolute(dir).parent() {
+        Some(parent) if is_new => fs.sync_dir(parent),
+        _ => Ok(()),
+    }
+}
+
 /// Open directories.
 pub(crate) struct Directories {
     fs: Arc<dyn FileSystem>,

@@ -1,5 +1,6 @@
 //! Creating and dropping column families.
 
+use super::directories::create_dir;
 use super::family::{Family, FamilyParts, FamilySettings};
 use super::manifest::Urgency;
 use super::state::{FamilyState, MemSlot};
@@ -167,7 +168,7 @@ impl Engine {
         }
         for dir in family_paths(&self.c.dir, request).dirs() {
             if dir != self.c.dir {
-                self.c.env.fs.create_dir_if_missing(dir)?;
+                create_dir(&*self.c.env.fs, dir)?;
                 self.c.dirs.hold(dir)?;
             }
         }

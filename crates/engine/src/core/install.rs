@@ -24,6 +24,30 @@ pub(crate) struct FamilyEdit {
     pub edit: VersionEdit,
 }
 
+/// Why edits were not applied.
+pub(crate) struct NotApplied {
+    pub error: Error,
+    /// Records may be in the MANIFEST, and the next open may read them: the files they name have to stay. Else
+    /// nobody ever asks for these.
+    pub may_be_written: bool,
+}
+
+impl From<NotApplied> for Error {
+    fn from(e: NotApplied) -> Self {
+        e.error
+    }
+}
+
+impl From<Error> for NotApplied {
+    /// An error before anything is written.
+    fn from(error: Error) -> Self {
+        Self {
+            error,
+            may_be_written: false,
+        }
+    }
+}
+
 /// A family whose next version was built.
 struct Next {
     family: Arc<Family>,
@@ -43,7 +67,7 @@ impl Engine {
         family: &Arc<Family>,
         edit: VersionEdit,
         with_state: impl FnOnce(&mut DbState),
-    ) -> Result<()> {
+    ) -> std::result::Result<(), NotApplied> {
         let family = family.clone();
         self.log_and_apply_all(vec![FamilyEdit { family, edit }], with_state)
     }
@@ -55,18 +79,23 @@ impl Engine {
     /// # Errors
     /// Nothing is installed. The MANIFEST is started anew by the next edit (E2); the caller decides
     /// what else the error means. `ColumnFamilyDropped` if a family is gone: nothing was written.
+    /// New tables that no record may name are the caller's to remove.
     pub(crate) fn log_and_apply_all(
         self: &Arc<Self>,
         edits: Vec<FamilyEdit>,
         with_state: impl FnOnce(&mut DbState),
-    ) -> Result<()> {
+    ) -> std::result::Result<(), NotApplied> {
         let mut manifest = self.manifest.lock();
         let (next, mut records, new_sequence) = self.prepare_edits(edits)?;
         let kept_log = records.iter().filter_map(|e| e.min_log_number_to_keep);
         let kept_log = kept_log.max().unwrap_or(0);
         self.name_oldest_log(&manifest, &mut records, kept_log)?;
         records.extend(manifest.forget_logs(kept_log, new_sequence));
-        self.write_edits(&mut manifest, records, Urgency::Background)?;
+        self.write_edits(&mut manifest, records, Urgency::Background)
+            .map_err(|error| NotApplied {
+                error,
+                may_be_written: true,
+            })?;
         manifest.retain_logs(kept_log);
 
         let mut state = self.state.lock();

@@ -56,7 +56,7 @@ pub(crate) use throttle::{DelayController, StallCondition, StallInput, stall_con
 pub(crate) use background_error::{Place, is_lack, is_no_space};
 pub(crate) use bounds::FileBounds;
 pub(crate) use covered_bytes::CoveredBytes;
-pub(crate) use directories::Directories;
+pub(crate) use directories::{Directories, create_dir};
 pub(crate) use engine::{Components, Engine, gate};
 pub(crate) use families::{FamilyRequest, family_paths};
 pub(crate) use family::{Family, FamilySet, FamilySettings};

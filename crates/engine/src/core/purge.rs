@@ -9,6 +9,7 @@ use crate::version::{FilePaths, PurgeSink, TableIo};
 use spanlith_base::Result;
 use spanlith_base::sync::{Mutex, thread};
 use spanlith_env::{Process, SstFileManager};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -29,6 +30,8 @@ pub(crate) struct Obsolete {
 pub(crate) struct PurgeQueue {
     io: Arc<TableIo>,
     sst_files: Option<Arc<SstFileManager>>,
+    /// What the manager was told of by this database.
+    tracked: Mutex<HashSet<PathBuf>>,
     queue: Mutex<Vec<Obsolete>>,
     /// Files that are neither tables nor blob files, kept because deletions were disabled.
     others: Mutex<Vec<PathBuf>>,
@@ -52,6 +55,7 @@ impl PurgeQueue {
         Self {
             io,
             sst_files,
+            tracked: Mutex::new(rank::LEAF, HashSet::new()),
             queue: Mutex::new(rank::LEAF, Vec::new()),
             others: Mutex::new(rank::LEAF, Vec::new()),
             has_queued: AtomicBool::new(false),
@@ -104,6 +108,7 @@ impl PurgeQueue {
         while self.running.load(Ordering::Acquire) > 0 {
             thread::yield_now();
         }
+        self.untrack_all();
     }
 
     /// Whether the database is closed, or this is a child of the process that opened it: nothing in its directory is
@@ -187,10 +192,51 @@ impl PurgeQueue {
 
     /// Deletes a file: at once, or at the rate of the manager.
     pub(crate) fn delete(&self, path: &Path) -> Result<()> {
-        match &self.sst_files {
-            Some(manager) => manager.delete(path),
-            None => self.io.fs().delete(path),
+        let Some(manager) = &self.sst_files else {
+            return self.io.fs().delete(path);
+        };
+        manager.delete(path)?;
+        self.tracked.lock().remove(path);
+        Ok(())
+    }
+
+    /// Deletes a table that a job wrote and no version names, at once: it may have to make room for the next
+    /// try. One that cannot be deleted is found by the next open.
+    pub(crate) fn discard(&self, number: u64, path: &Path) {
+        if self.is_closed() {
+            return;
         }
+        self.io.forget(number);
+        if self.io.fs().delete(path).is_ok()
+            && let Some(manager) = &self.sst_files
+        {
+            self.tracked.lock().remove(path);
+            manager.forget(path);
+        }
+    }
+
+    /// Tells the manager of a table.
+    pub(crate) fn track(&self, path: PathBuf, size: u64) {
+        if let Some(manager) = &self.sst_files {
+            // Beyond the limit the table counts all the same: `check_space` reports it.
+            let _ = manager.add(&path, size);
+            self.tracked.lock().insert(path);
+        }
+    }
+
+    /// Has the manager count none of the tables any more: they are not this database's to watch.
+    fn untrack_all(&self) {
+        let tracked = std::mem::take(&mut *self.tracked.lock());
+        if let Some(manager) = &self.sst_files {
+            tracked.iter().for_each(|path| manager.forget(path));
+        }
+    }
+}
+
+impl Drop for PurgeQueue {
+    /// Of an open that failed.
+    fn drop(&mut self) {
+        self.untrack_all();
     }
 }
 

@@ -97,10 +97,9 @@ impl Resources {
 impl Engine {
     /// Tells the manager of table files of a table that the database has.
     pub(crate) fn track_table(&self, family: &Family, file: &FileMeta) {
-        if let Some(manager) = &self.c.resources.sst_files {
+        if self.c.resources.sst_files.is_some() {
             let path = family.table_path(file.number, file.path_id);
-            // Beyond the limit the table counts all the same: `check_space` reports it.
-            let _ = manager.add(&path, file.size);
+            self.c.purge.track(path, file.size);
         }
     }
 

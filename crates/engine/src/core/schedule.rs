@@ -72,6 +72,7 @@ impl Engine {
             }
         }
         for family in due {
+            state.flushes += 1;
             let me = self.clone();
             self.spawn(JobClass::High, "flush", move || {
                 me.background_flush(&family)
@@ -123,6 +124,11 @@ impl Engine {
                     state.compactions_queued = 0;
                     state.compactions_running = 0;
                     drop(state);
+                    me.changed.notify_all();
+                }
+                if class == JobClass::High {
+                    // Last: whoever waits for it may close the database and give its directory away.
+                    me.state.lock().flushes -= 1;
                     me.changed.notify_all();
                 }
             }),

@@ -74,7 +74,7 @@ pub(crate) struct FamilyState {
     pub superversion_number: u64,
     /// Logs with a smaller number hold nothing unflushed of this family.
     pub log_number: FileNumber,
-    /// A flush job is queued or running.
+    /// A flush job is queued or running; also counted in `DbState::flushes`.
     pub flush_scheduled: bool,
     /// The flush job is running.
     pub flush_running: bool,
@@ -210,6 +210,8 @@ pub(crate) struct DbState {
     pub prepared: BTreeMap<Vec<u8>, PreparedSection>,
     /// Families whose tree asks for a compaction, in the order of asking.
     pub compaction_queue: VecDeque<u32>,
+    /// Flush jobs queued or running. Those of a dropped family count, too, which no family tells of any more.
+    pub flushes: usize,
     /// Compaction jobs queued, not yet started.
     pub compactions_queued: usize,
     /// Compaction jobs that found work.
@@ -268,6 +270,7 @@ impl DbState {
             log_being_released: 0,
             prepared: BTreeMap::new(),
             compaction_queue: VecDeque::new(),
+            flushes: 0,
             compactions_queued: 0,
             compactions_running: 0,
             manual: 0,
@@ -332,15 +335,9 @@ impl DbState {
         logs.min().unwrap_or(FileNumber::MAX)
     }
 
-    /// Flush jobs queued or running.
-    pub(crate) fn flushes(&self) -> usize {
-        let busy = self.families.values().filter(|f| f.flush_scheduled);
-        busy.count()
-    }
-
     /// Whether no job runs or is queued.
     pub(crate) fn no_jobs(&self) -> bool {
-        self.compactions_queued + self.compactions_running == 0 && self.flushes() == 0
+        self.compactions_queued + self.compactions_running + self.flushes == 0
     }
 }
 

@@ -368,7 +368,7 @@ impl OpenBuilder {
         self.families
             .iter()
             .try_for_each(FamilyOptions::check_table)?;
-        let engine = recovery::open(self.request(false)?)?;
+        let engine = recovery::open(&self.request(false)?)?;
         let no_reports = DbOptions::new()
             .stats_dump_period_sec(0u32)
             .stats_persist_period_sec(0u32);
@@ -384,7 +384,7 @@ impl OpenBuilder {
     /// # Errors
     /// As [`Self::open`].
     pub fn open_read_only(self) -> Result<Db> {
-        Ok(Db::from_engine(recovery::open(self.request(true)?)?))
+        Ok(Db::from_engine(recovery::open(&self.request(true)?)?))
     }
 }
 

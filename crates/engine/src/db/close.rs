@@ -1,6 +1,6 @@
 //! Flush on demand, and closing.
 
-use crate::core::{Engine, Family, LeaderState, Place, wait_would_help};
+use crate::core::{Engine, Family, FamilyState, LeaderState, Place, wait_would_help};
 use crate::listener::FlushReason;
 use crate::options::FlushOptions;
 use spanlith_base::{Error, ErrorKind, Result};
@@ -31,13 +31,15 @@ impl Engine {
             return Err(Error::shutdown(""));
         }
         let all;
-        let families = if self.c.options.atomic_flush {
+        let is_atomic = self.c.options.atomic_flush;
+        let families = if is_atomic {
+            // Nobody asked for those that are dropped from here on.
             all = self.families.load().iter().cloned().collect::<Vec<_>>();
             &all[..]
         } else {
             families
         };
-        if let Some(at) = families.iter().position(|f| f.is_dropped()) {
+        if !is_atomic && let Some(at) = families.iter().position(|f| f.is_dropped()) {
             // RocksDB flushes one after the other: those before it are written out.
             if at > 0 {
                 self.flush_for(reason, &families[..at], options)?;
@@ -55,7 +57,10 @@ impl Engine {
         if !options.allow_write_stall {
             let mut is_needed = false;
             for family in families {
-                is_needed |= self.wait_for_calm(family)?;
+                is_needed |= match self.wait_for_calm(family) {
+                    Err(e) if is_atomic && e.kind() == ErrorKind::ColumnFamilyDropped => false,
+                    needed => needed?,
+                };
             }
             if !is_needed {
                 return Ok(());
@@ -117,7 +122,7 @@ impl Engine {
             {
                 return Err(e.clone());
             }
-            if state.ends() && state.flushes() == 0 {
+            if state.ends() && state.flushes == 0 {
                 return Err(Error::shutdown(""));
             }
             state = self.wait_changed(state);
@@ -139,7 +144,9 @@ impl Engine {
             if abort_on_pause && state.paused > 0 {
                 return Err(Error::new(ErrorKind::Aborted, ""));
             }
-            let due = state.families.values().any(|f| f.compaction_due);
+            // Without a job when a pause holds it back. A flush that waits for history to be given up is not due.
+            let is_due = |f: &FamilyState| f.compaction_due || f.flush_is_due();
+            let due = state.families.values().any(is_due) || !state.compaction_queue.is_empty();
             if state.no_jobs() && !due {
                 return Ok(());
             }

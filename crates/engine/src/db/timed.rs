@@ -175,6 +175,7 @@ impl Engine {
             if let Some(f) = state.family_mut(family.id) {
                 f.keeps_history_low = true;
             }
-        })
+        })?;
+        Ok(())
     }
 }

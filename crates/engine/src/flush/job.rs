@@ -222,12 +222,8 @@ impl Engine {
     fn remove_tables(&self, done: &[(FlushNote<'_>, Option<NewTable>)]) {
         for (note, table) in done {
             if let Some(NewTable { file, .. }) = table {
-                // What cannot be removed now is removed by the next open.
-                let _ = self
-                    .c
-                    .env
-                    .fs
-                    .delete(&note.family.table_path(file.number, 0));
+                let path = note.family.table_path(file.number, 0);
+                self.c.purge.discard(file.number, &path);
             }
         }
     }
@@ -322,8 +318,8 @@ impl Engine {
                 }
             }
         });
-        if matches!(&installed, Err(e) if e.kind() == ErrorKind::ColumnFamilyDropped) {
-            // Nothing was written.
+        if matches!(&installed, Err(e) if !e.may_be_written) {
+            // Each further try would leave one more.
             self.remove_tables(&done);
         }
         installed?;
@@ -403,14 +399,15 @@ pub(crate) struct Built {
 
 /// Writes the table of a request. The file and its directory entry are durable when this returns.
 pub(crate) fn build_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Built> {
-    let path = r.family.table_path(r.number, 0);
-    let built = write_table(engine, r);
-    match &built {
-        Ok(Built { table: Some(_), .. }) => {
+    let built = write_table(engine, r).and_then(|built| {
+        if built.table.is_some() {
             engine.sync_tables_dir(r.family.cache.paths.dir(0))?;
         }
-        // Nothing refers to what was written: an error here changes nothing.
-        Ok(_) | Err(_) => drop(engine.c.env.fs.delete(&path)),
+        Ok(built)
+    });
+    if !matches!(&built, Ok(Built { table: Some(_), .. })) {
+        let path = r.family.table_path(r.number, 0);
+        engine.c.purge.discard(r.number, &path);
     }
     built
 }

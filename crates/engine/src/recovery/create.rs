@@ -47,7 +47,7 @@ pub(super) fn create_database(
     let OpenRequest {
         env, dir, options, ..
     } = request;
-    let id = match super::current::read_identity(env, dir)? {
+    let id = match super::current::find_identity(env, dir)? {
         Some(id) => id,
         None => {
             let id = new_db_id(env);

@@ -15,7 +15,18 @@ pub(crate) fn read_current(env: &Env, dir: &Path) -> Result<u64> {
     filenames::parse_current(&content)
 }
 
+/// As [`read_identity`], for those who can do without: a file that does not hold an id counts as none.
+pub(super) fn find_identity(env: &Env, dir: &Path) -> Result<Option<String>> {
+    match read_identity(env, dir) {
+        Err(e) if e.kind() == ErrorKind::Corruption => Ok(None),
+        found => found,
+    }
+}
+
 /// The database id, if there is an IDENTITY file.
+///
+/// # Errors
+/// Of the file system; `Corruption` if the file is too large or no text.
 pub(super) fn read_identity(env: &Env, dir: &Path) -> Result<Option<String>> {
     let path = dir.join(filenames::IDENTITY_FILE);
     let content = match env.fs.read_all(&path, LIMIT) {

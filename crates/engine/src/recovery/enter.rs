@@ -3,7 +3,7 @@
 use super::create::create_database;
 use super::open_tables::hold_table_dirs;
 use super::request::OpenRequest;
-use crate::core::{Directories, FamilyRequest, RESERVED};
+use crate::core::{Directories, FamilyRequest, RESERVED, create_dir};
 use crate::info_log::InfoLog;
 use crate::version::filenames;
 use spanlith_base::{Error, Result};
@@ -82,20 +82,14 @@ fn make_directories(request: &OpenRequest) -> Result<()> {
     } = request;
     let existed = env.fs.entry(dir)?.is_some();
     if options.create_if_missing || existed {
-        env.fs.create_dir_if_missing(dir)?;
+        create_dir(&*env.fs, dir)?;
         let wal_dir = request.wal_dir();
-        env.fs.create_dir_if_missing(&wal_dir)?;
-        if options.wal_ttl_seconds > 0 || options.wal_size_limit_mb > 0 {
-            let archive = wal_dir.join(filenames::ARCHIVE_DIR);
-            env.fs.create_dir_if_missing(&archive)?;
+        if wal_dir != *dir {
+            create_dir(&*env.fs, &wal_dir)?;
         }
-    }
-    if !existed
-        && options.create_if_missing
-        && let Some(parent) = env.fs.absolute(dir).parent()
-    {
-        // A new directory is durable once its parent is.
-        env.fs.sync_dir(parent)?;
+        if options.wal_ttl_seconds > 0 || options.wal_size_limit_mb > 0 {
+            create_dir(&*env.fs, &wal_dir.join(filenames::ARCHIVE_DIR))?;
+        }
     }
     Ok(())
 }

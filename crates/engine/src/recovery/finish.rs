@@ -118,7 +118,8 @@ pub(super) fn finish(
         let keep = state.kept_log;
         state.logs.retain(|&n| n >= keep);
         state.closed_logs.retain(|&n, _| n >= keep);
-    })
+    })?;
+    Ok(())
 }
 
 /// Records how the logs that stay end: where they were cut, so that what was dropped stays dropped, or,

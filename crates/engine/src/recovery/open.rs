@@ -19,11 +19,11 @@ use super::request::OpenRequest;
 use super::reuse::Reusable;
 use super::whose::check_whose;
 use crate::core::{Engine, Immutable, ManifestExtent, PurgeQueue};
-use crate::info_log::DumpParts;
+use crate::info_log::{DumpParts, InfoLog};
 use crate::listener::FlushReason;
 use crate::options::SyncedLogDamage;
-use crate::version::filenames::FILE_NUMBER_MAX;
-use spanlith_base::{Error, Result};
+use crate::version::filenames::{self, FILE_NUMBER_MAX};
+use spanlith_base::{Error, ErrorKind, Result};
 use spanlith_env::{Env, JobClass};
 use std::path::Path;
 use std::sync::Arc;
@@ -32,26 +32,61 @@ use std::sync::atomic::Ordering;
 /// File numbers that a database has left when it is opened.
 const NUMBERS_LEFT: u64 = 1 << 40;
 
+/// How often an open for reading begins anew because another process changed what it read.
+const READING_TRIES: u32 = 20;
+
 /// Opens what `request` describes.
 ///
 /// # Errors
 /// With RocksDB's status and text before the colon. The directory is as recoverable as before.
-pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
+pub(crate) fn open(request: &OpenRequest) -> Result<Arc<Engine>> {
+    if !request.read_only {
+        return open_once(request, None);
+    }
+    // The database may be open for writing elsewhere. What was read in two pieces with an edit between them
+    // does not fit together, and is no damage: an edit that was half written looks torn, and files that the
+    // MANIFEST named are gone.
+    for _ in 0..READING_TRIES {
+        let before = current_manifest(request);
+        let opened = open_once(request, before);
+        if opened.is_ok() || current_manifest(request) == before {
+            return opened;
+        }
+    }
+    open_once(request, None)
+}
+
+/// Number and size of the current MANIFEST; `None` if they cannot be told.
+fn current_manifest(request: &OpenRequest) -> Option<(u64, u64)> {
+    let OpenRequest { env, dir, .. } = request;
+    let number = read_current(env, dir).ok()?;
+    let path = dir.join(filenames::manifest_file_name(number));
+    Some((number, env.fs.size(&path).ok()?))
+}
+
+/// Opens what `request` describes, unless logs went while the current MANIFEST became another than `before`.
+fn open_once(request: &OpenRequest, before: Option<(u64, u64)>) -> Result<Arc<Engine>> {
     let options = &request.options;
     let statistics = request.statistics.clone();
     let resources = &request.resources;
     let io = resources.table_io(&request.env, options, statistics);
-    let entered = enter(&request)?;
+    let entered = enter(request)?;
     let purge = Arc::new(PurgeQueue::new(
         io.clone(),
         request.resources.sst_files.clone(),
     ));
-    let (manifest_number, recovered) = read_versions(&request, &purge)?;
-    check_recovered(&request, &recovered, manifest_number)?;
-    check_whose(&request, &recovered, manifest_number)?;
-    let db_id = database_id(&request, &recovered)?;
-    let logs = Logs::choose(&request, &recovered, entered.created)?;
-    let known = Known::new(&request, &recovered, manifest_number, &logs);
+    let (manifest_number, recovered) = read_versions(request, &purge)?;
+    check_recovered(request, &recovered, manifest_number)?;
+    check_whose(request, &recovered, manifest_number)?;
+    let db_id = database_id(request, &recovered, &entered.log)?;
+    let logs = Logs::choose(request, &recovered, entered.created)?;
+    // Logs go in their order: as long as the first one is there, so are all that the MANIFEST as read needs.
+    let is_first_gone = logs.needed.first() != Some(&logs.first);
+    if before.is_some() && is_first_gone && current_manifest(request) != before {
+        // Writes may have gone with it, into tables that were not read of. Nobody but `open` sees this.
+        return Err(Error::new(ErrorKind::TryAgain, ""));
+    }
+    let known = Known::new(request, &recovered, manifest_number, &logs);
     let explanation = Explanation::new(&recovered);
     let (last_sequence, max_family) = (recovered.last_sequence, recovered.max_family);
     let (missing, torn_at) = (recovered.missing, recovered.torn_at);
@@ -66,7 +101,7 @@ pub(crate) fn open(request: OpenRequest) -> Result<Arc<Engine>> {
         oldest_log: recovered.oldest_log,
     };
     let engine = assemble(
-        &request,
+        request,
         recovered.families,
         Parts {
             purge,
@@ -154,10 +189,16 @@ fn read_versions(request: &OpenRequest, purge: &Arc<PurgeQueue>) -> Result<(u64,
 
 /// The id of the database: what the MANIFEST says, else IDENTITY, else a new one. IDENTITY is made to
 /// say the same.
-fn database_id(request: &OpenRequest, recovered: &Recovered) -> Result<String> {
+fn database_id(request: &OpenRequest, recovered: &Recovered, log: &InfoLog) -> Result<String> {
     let OpenRequest { env, dir, .. } = request;
-    let in_file = read_identity(env, dir)?;
     let known = recovered.db_id.clone();
+    let in_file = match read_identity(env, dir) {
+        Err(e) if e.kind() == ErrorKind::Corruption && known.is_some() => {
+            log.warn(format_args!("the MANIFEST's id is used: {e}"));
+            None
+        }
+        read => read?,
+    };
     let id = known.or_else(|| in_file.clone());
     let id = id.unwrap_or_else(|| new_db_id(env));
     let writes = !request.read_only && request.options.write_identity_file;

@@ -2,7 +2,7 @@
 //! several at a time, and the manager of table files told which there are.
 
 use super::OpenRequest;
-use crate::core::{Directories, Engine, Family, family_paths};
+use crate::core::{Directories, Engine, Family, create_dir, family_paths};
 use crate::version::{FileMeta, parse_file_name};
 use spanlith_base::sync::{Condvar, Mutex};
 use spanlith_base::{Error, Result};
@@ -198,9 +198,8 @@ fn table_dirs(request: &OpenRequest) -> Vec<PathBuf> {
 
 /// Creates the directories of tables that are missing, and holds all of them.
 pub(super) fn hold_table_dirs(request: &OpenRequest, open: &Directories) -> Result<()> {
-    let fs = &request.env.fs;
     for dir in table_dirs(request) {
-        fs.create_dir_if_missing(&dir)?;
+        create_dir(&*request.env.fs, &dir)?;
         open.hold(&dir)?;
     }
     Ok(())

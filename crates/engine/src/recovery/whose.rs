@@ -4,7 +4,7 @@
 //! second. If the two differ, our notes in the logs tell which of them was exchanged: they count only
 //! with the name of the database they were written in.
 
-use super::current::read_identity;
+use super::current::find_identity;
 use super::manifest::Recovered;
 use super::request::OpenRequest;
 use crate::core::{Note, NotePlace};
@@ -31,7 +31,7 @@ pub(super) fn check_whose(
     let Some(named) = &recovered.db_id else {
         return Ok(());
     };
-    let Some(other) = read_identity(&request.env, &request.dir)?.filter(|id| id != named) else {
+    let Some(other) = find_identity(&request.env, &request.dir)?.filter(|id| id != named) else {
         return Ok(());
     };
     for log in request.list_numbers()?.1 {

@@ -1,8 +1,9 @@
 //! Column families: created, written together, dropped, recovered.
 
-use spanlith::options::CfOptions;
+use crate::world::World;
+use spanlith::options::{CfOptions, FlushOptions};
 use spanlith::{Cf, Db, ErrorKind, FamilyOptions, WriteBatch, WriteOptions};
-use spanlith_env::{Env, FaultFs, MemFs, OpClass};
+use spanlith_env::{Env, Executor, FaultFs, JobClass, MemFs, OpClass};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -487,4 +488,58 @@ fn a_family_that_is_dropped_while_a_batch_for_it_is_checked_refuses_that_batch_o
     );
     db.default_cf().put("k", "v").unwrap();
     db.close().unwrap();
+}
+
+/// The job went on in a directory that was another database's by then, and at its end deleted a table there.
+#[test]
+fn whoever_waits_for_jobs_waits_for_the_flush_of_a_dropped_family() {
+    type Wait = fn(&Db);
+    let waits: [Wait; 3] = [
+        |db| db.clone().close().unwrap(),
+        |db| db.pause_background_work().unwrap(),
+        |db| db.wait_idle(None).unwrap(),
+    ];
+    for wait in waits {
+        let world = World::new(3);
+        let db = open(&world.env, &[]).unwrap();
+        let gone = db.create_cf(FamilyOptions::new("gone")).unwrap();
+        gone.put("k", "v").unwrap();
+        gone.flush(false).unwrap();
+        db.drop_cf(&gone).unwrap();
+        assert_eq!(world.executor.jobs.pending_of(JobClass::High), 1);
+        wait(&db);
+        assert_eq!(world.executor.jobs.pending(), 0);
+        db.close().unwrap();
+    }
+}
+
+/// It failed with `Column family dropped`, of a family that nobody had named.
+#[test]
+fn an_atomic_flush_goes_on_without_a_family_that_is_dropped_while_it_waits() {
+    let world = World::new(3);
+    let mut options = spanlith::options::DbOptions::default();
+    (options.create_if_missing, options.atomic_flush) = (true, true);
+    let db = Db::builder(Path::new(DIR))
+        .options(options)
+        .env(world.env.clone())
+        .no_info_log()
+        .open()
+        .unwrap();
+    let gone = db.create_cf(FamilyOptions::new("gone")).unwrap();
+    gone.put("k", "v").unwrap();
+    let default = db.default_cf();
+    default.put("k", "1").unwrap();
+    let drops = db.clone();
+    let job = Box::new(move || drops.drop_cf(&gone).unwrap());
+    world.executor.spawn(JobClass::High, job);
+    let at_once = FlushOptions {
+        wait: false,
+        allow_write_stall: true,
+    };
+    db.flush_cfs_opt(&[&default], at_once).unwrap();
+    default.put("k", "2").unwrap();
+    // A sealed memtable more would stop writers: it waits, and the jobs run.
+    db.flush_cfs(&[&default], true).unwrap();
+    assert_eq!(db.cfs().len(), 1);
+    assert_eq!(default.tables().len(), 2);
 }

@@ -549,3 +549,39 @@ fn a_manager_of_table_files_counts_them_limits_them_and_deletes_them_at_a_rate()
     db.resume().unwrap();
     db.default_cf().put("and", "another").unwrap();
 }
+
+/// Twelve databases, one after the other, reached a limit that none of them came near.
+#[test]
+fn a_closed_database_takes_its_tables_off_the_manager() {
+    use spanlith_env::{SstFileManager, SstFileManagerOptions};
+    let fs = MemFs::new();
+    let (env, ..) = Env::test(Arc::new(fs), 7);
+    let manager = SstFileManager::new(&env, SstFileManagerOptions::default());
+    let open = |dir: &str| {
+        let dir = PathBuf::from(dir);
+        let builder = builder(&dir, |_| {}).env(env.clone()).cf_options(flat());
+        builder.sst_file_manager(manager.clone()).open().unwrap()
+    };
+    let stays = open("/stays");
+    fill(&stays, 1);
+    let of_one = manager.total_bytes();
+    assert!(of_one > 0);
+    for _ in 0..2 {
+        let db = open("/db");
+        // What stays behind goes at the next open.
+        db.disable_file_deletions();
+        let gone = db.create_cf(spanlith::FamilyOptions::new("gone")).unwrap();
+        gone.put("k", "v").unwrap();
+        gone.flush(true).unwrap();
+        fill(&db, 2);
+        db.default_cf().compact_range(None, None).unwrap();
+        db.drop_cf(&gone).unwrap();
+        assert!(manager.total_bytes() > of_one);
+        db.close().unwrap();
+        assert_eq!(manager.total_bytes(), of_one);
+        drop(gone);
+        assert_eq!(manager.total_bytes(), of_one);
+    }
+    drop(stays);
+    assert_eq!(manager.total_bytes(), 0);
+}

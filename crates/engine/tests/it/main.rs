@@ -26,6 +26,7 @@ mod fault;
 mod files;
 mod golden;
 mod job_stats;
+mod leftovers;
 mod limits;
 mod manifest;
 mod manifest_variants;

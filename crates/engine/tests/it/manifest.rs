@@ -265,3 +265,28 @@ fn a_continued_manifest_gets_the_id_that_it_lacks() {
     reused(dir).open().unwrap().close().unwrap();
     assert_eq!((manifest(dir), ids(dir)), (first, vec![id.unwrap()]));
 }
+
+/// RocksDB takes its bytes for the id, whatever they are.
+#[test]
+fn an_identity_file_that_is_damaged_is_written_again_from_the_manifest() {
+    let temp = TempDir::new("manifest");
+    let dir = temp.path();
+    let open = |manifest: bool| builder(dir, |o| o.write_dbid_to_manifest = manifest).open();
+    let damaged = [vec![0xff; 36], vec![b'x'; 70_000]];
+    for bytes in &damaged {
+        // There is no database yet in the first round.
+        std::fs::write(dir.join("IDENTITY"), bytes).unwrap();
+        open(true).unwrap().close().unwrap();
+        let id = ids(dir).remove(0);
+        assert_eq!(id.len(), 36, "{id}");
+        assert_eq!(std::fs::read_to_string(dir.join("IDENTITY")).unwrap(), id);
+    }
+    let id = std::fs::read(dir.join("IDENTITY")).unwrap();
+    open(false).unwrap().close().unwrap();
+    for bytes in &damaged {
+        std::fs::write(dir.join("IDENTITY"), bytes).unwrap();
+        assert_eq!(open(true).unwrap_err().kind(), ErrorKind::Corruption);
+    }
+    std::fs::write(dir.join("IDENTITY"), id).unwrap();
+    open(true).unwrap().close().unwrap();
+}

@@ -5,8 +5,10 @@ use spanlith::options::{CfOptions, DbOptions};
 use spanlith::{
     Db, DbPath, FamilyOptions, OpenBuilder, ReadOptions, ReadTier, WriteBatch, WriteOptions,
 };
+use spanlith_env::{Env, MemFs};
 use spanlith_testkit::TempDir;
 use std::path::Path;
+use std::sync::Arc;
 
 fn builder(dir: &Path, change: impl FnOnce(&mut DbOptions)) -> OpenBuilder {
     let mut options = DbOptions::default();
@@ -499,4 +501,35 @@ fn directories_are_open_once_while_they_are_needed() {
     let db = open().open_read_only().unwrap();
     assert_eq!(open_dirs(temp.path()), 0);
     drop(db);
+}
+
+/// The parent of a new directory was not synced: what was acknowledged in it could go with its name.
+#[test]
+fn a_power_loss_leaves_the_directories_that_were_made() {
+    let mem = MemFs::new();
+    let open = |mem: &MemFs| {
+        let (env, ..) = Env::test(Arc::new(mem.clone()), 3);
+        let own = vec![DbPath::new("/own", 0)];
+        let builder = builder(Path::new("/db"), |o| o.wal_dir = "/logs".to_string());
+        let builder = builder.db_paths(vec![DbPath::new("/tables", 0)]).env(env);
+        (builder, FamilyOptions::new("made").paths(own))
+    };
+    let (first, made) = open(&mem);
+    let db = first.open().unwrap();
+    let made = db.create_cf(made).unwrap();
+    let synced = WriteOptions::new().sync(true);
+    for cf in [&db.default_cf(), &made] {
+        cf.put("flushed", "v").unwrap();
+        cf.flush(true).unwrap();
+        cf.put_opt("logged", "v", &synced).unwrap();
+    }
+    let after = mem.strict_clone();
+    let (next, made) = open(&after);
+    let db = next.family(made).open().unwrap();
+    for name in ["default", "made"] {
+        let cf = db.cf(name).unwrap();
+        for key in ["flushed", "logged"] {
+            assert!(cf.get(key).unwrap().is_some(), "{key} of {name}");
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! Mistakes found by `spanlith-stress`, in their smallest form.
 
+use crate::world::World;
 use spanlith::options::{CompressionType, DbOptions, EvidenceOptions, SyncedLogDamage};
 use spanlith::{
     BottommostCompaction, CompactRangeOptions, CompactionFilter, Comparator, Db, Error,
@@ -524,4 +525,26 @@ fn a_recycled_log_that_is_synced_loses_what_it_held_before() {
     let lost = open(fs.strict_clone());
     let found = lost.cf("f").unwrap().get("last").unwrap();
     assert_eq!(found.as_deref(), Some(&b"v"[..]));
+}
+
+/// Waiting for compactions ended at once while a pause held back what was due.
+#[test]
+fn a_flush_that_waits_for_the_end_of_a_pause_is_waited_for() {
+    let world = World::new(3);
+    let db = Db::builder("/db")
+        .create_if_missing(true)
+        .env(world.env.clone())
+        .no_info_log()
+        .open()
+        .unwrap();
+    db.wait_idle(None).unwrap();
+    db.pause_background_work().unwrap();
+    db.wait_idle(None).unwrap();
+    db.default_cf().put("k", "v").unwrap();
+    db.flush(false).unwrap();
+    let e = db.wait_idle(Some(std::time::Duration::ZERO)).unwrap_err();
+    assert_eq!(e.kind(), spanlith::ErrorKind::TimedOut);
+    db.continue_background_work().unwrap();
+    db.wait_idle(None).unwrap();
+    assert_eq!(db.default_cf().tables().len(), 1);
 }

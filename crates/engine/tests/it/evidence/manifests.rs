@@ -1,6 +1,8 @@
 //! The MANIFEST: no change and no cut of it goes unnoticed.
 
 use super::*;
+use spanlith_env::{FaultFs, FaultRule, OpClass};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A database with families and edits; its log was synced after the last edit, or it was closed.
 fn image(closed: bool, written: bool) -> (MemFs, Setup, Rows) {
@@ -143,4 +145,65 @@ fn an_old_current_is_reported() {
     fs.write_file(&manifest, &before.1).unwrap();
     let e = setup.look(fs.process_crash_clone()).unwrap_err();
     assert!(e.to_string().starts_with("Corruption"), "{e}");
+}
+
+/// 41 of 2,550 opens beside a database that was written took a record which was half there for damage.
+#[test]
+fn an_open_for_reading_begins_anew_if_the_manifest_grew_under_it() {
+    let (image, setup, all) = image(false, true);
+    let path = manifest_path(&image);
+    let bytes = image.read_file(&path).unwrap();
+    // Inside a record, and before others, which say that it was durable.
+    let cut = bytes.len() / 2;
+    let open = |grows: bool| {
+        let now = image.process_crash_clone();
+        now.write_file(&path, &bytes[..cut]).unwrap();
+        let faults = FaultFs::new(Arc::new(now.clone()));
+        let opened = AtomicUsize::new(0);
+        let (path, bytes) = (path.clone(), bytes.clone());
+        let looks = FaultRule::fail(OpClass::Open, u64::MAX, 5).when(move |opening| {
+            // Once it was read to its end: asked for what stands behind.
+            if grows && opening == path && opened.fetch_add(1, Ordering::Relaxed) == 1 {
+                let write = || now.write_file(&path, &bytes).unwrap();
+                // Another thread: this one holds the lock of the plan.
+                std::thread::scope(|scope| scope.spawn(write).join().unwrap());
+            }
+            false
+        });
+        faults.add(looks);
+        let (env, ..) = Env::test(Arc::new(faults), 9);
+        let families = setup.families.iter();
+        let builder = Db::builder("/db").env(env).no_info_log();
+        let builder = families.fold(builder, |b, name| b.family(FamilyOptions::new(*name)));
+        builder.open_read_only().map(|db| rows(&db))
+    };
+    assert_eq!(open(true).unwrap(), all);
+    open(false).unwrap_err();
+}
+
+/// The log went between the MANIFEST, which needed it, and the look for logs: its writes were missing.
+#[test]
+fn an_open_for_reading_misses_nothing_that_is_flushed_under_it() {
+    let setup = Setup::dense();
+    let fs = Arc::new(MemFs::new());
+    let db = setup.open(&fs).unwrap();
+    db.default_cf().put_opt("k", "v", &synced()).unwrap();
+    let all = rows(&db);
+    let log = log_path(&fs);
+    let faults = FaultFs::new(fs.clone());
+    let (lists, primary) = (AtomicUsize::new(0), db.clone());
+    let looks = FaultRule::fail(OpClass::List, u64::MAX, 5).when(move |_| {
+        if lists.fetch_add(1, Ordering::Relaxed) == 0 {
+            let flush = || primary.flush(true).unwrap();
+            // As above.
+            std::thread::scope(|scope| scope.spawn(flush).join().unwrap());
+        }
+        false
+    });
+    faults.add(looks);
+    let (env, ..) = Env::test(Arc::new(faults), 9);
+    let read = Db::builder("/db").env(env).no_info_log();
+    let read = read.open_read_only().unwrap();
+    assert_ne!(log_path(&fs), log, "the log is gone");
+    assert_eq!(rows(&read), all);
 }
