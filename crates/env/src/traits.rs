@@ -325,9 +325,14 @@ pub trait Executor: Send + Sync {
     fn is_manual(&self) -> bool {
         false
     }
-    /// Called by a thread that is about to wait for background work. A manual executor runs one
-    /// queued job on the caller's thread and returns true (the caller then looks again before it
-    /// waits); an executor with threads returns false.
+    /// Whether jobs wait and the system gives no thread for them: then, too, a thread that waits for
+    /// background work has to help. Asks for threads once more.
+    fn lacks_threads(&self) -> bool {
+        false
+    }
+    /// Called by a thread that is about to wait for background work. A manual executor, or one that
+    /// lacks threads, runs one queued job on the caller's thread and returns true (the caller then looks
+    /// again before it waits); an executor with threads returns false.
     fn help(&self) -> bool {
         false
     }

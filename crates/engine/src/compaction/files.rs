@@ -119,7 +119,7 @@ impl Engine {
                     told: options.info.clone(),
                     ..job
                 };
-                let result = self.run_plan(&job);
+                let result = self.run_plan_for_caller(&job);
                 self.end_plan(&job);
                 result
             }

@@ -3,6 +3,7 @@
 use super::balance::{check_inputs, check_outputs};
 use super::notes::PartDone;
 use super::own_readers::described_anew;
+use super::parts::at_once;
 use super::placed::Placed;
 use super::units::add_tombstones;
 use super::work::{Rewritten, Work};
@@ -137,6 +138,16 @@ impl Engine {
         for file in &self.c.purge.run() {
             self.note_deleted(file);
         }
+    }
+
+    /// As [`Self::run_plan`], on the thread of a caller: he gets what a background job would report. A
+    /// panic stops writes, as there.
+    pub(super) fn run_plan_for_caller(self: &Arc<Self>, job: &CompactionJob) -> Result<Vec<u64>> {
+        self.run_plan_caught(job).inspect_err(|e| {
+            if e.severity() == Severity::Fatal {
+                self.set_error(Place::Compaction, e);
+            }
+        })
     }
 
     /// As [`Self::run_plan`]; a panic becomes an error.
@@ -377,18 +388,7 @@ impl Engine {
             let all = ranges.iter_mut();
             all.map(|r| self.run_part(job, r)).collect()
         } else {
-            let (first, others) = ranges.split_at_mut(1);
-            std::thread::scope(|scope| {
-                let threads: Vec<_> = others
-                    .iter_mut()
-                    .map(|r| scope.spawn(|| self.run_part(job, r)))
-                    .collect();
-                let mut results = vec![self.run_part(job, &mut first[0])];
-                let lost = || Err(Error::aborted("panic in a part of a compaction"));
-                let join = threads.into_iter().map(|t| t.join());
-                results.extend(join.map(|r| r.unwrap_or_else(|_| lost())));
-                results
-            })
+            at_once(&mut ranges, |r| self.run_part(job, r))
         };
         let mut failed = results.into_iter().find_map(Result::err);
         let mut work = Work::default();

@@ -300,7 +300,7 @@ impl Engine {
                     canceled: options.canceled.clone(),
                     ..job
                 };
-                let result = self.run_plan(&job);
+                let result = self.run_plan_for_caller(&job);
                 self.end_plan(&job);
                 result?;
             }

@@ -10,6 +10,7 @@ mod manual;
 mod notes;
 mod outputs;
 mod own_readers;
+mod parts;
 mod pause;
 mod placed;
 mod refit;

@@ -148,8 +148,11 @@ pub(crate) struct Engine {
     spare: SpareMemory,
 }
 
-/// Wait for a change after which, in builds with assertions, somebody has to be going to make one.
-const LONGEST_WAIT: Duration = Duration::from_secs(120);
+/// Wait for a change after which it is asked whether jobs have threads.
+const SHORT_WAIT: Duration = Duration::from_secs(1);
+
+/// Such waits after which, in builds with assertions, somebody has to be going to make a change.
+const LONGEST_WAIT: u32 = 120;
 
 /// Bits of `write_gate`.
 pub(crate) mod gate {
@@ -292,7 +295,7 @@ impl Engine {
     }
 
     /// Waits for `self.changed`, running a background job on this thread instead if the executor is
-    /// manual.
+    /// manual or lacks threads.
     pub(crate) fn wait_changed<'a>(
         &'a self,
         guard: spanlith_base::sync::MutexGuard<'a, DbState>,
@@ -303,17 +306,25 @@ impl Engine {
             debug_assert!(helped, "waiting for a job that nobody will run");
             return self.state.lock();
         }
-        let _timer = self.state.time(PerfCounter::DbConditionWaitNanos);
-        if cfg!(not(debug_assertions)) {
-            return self.changed.wait(guard);
+        let mut guard = guard;
+        let mut waits = 0;
+        while !self.c.env.executor.lacks_threads() {
+            let _timer = self.state.time(PerfCounter::DbConditionWaitNanos);
+            let (state, is_long) = self.changed.wait_timeout(guard, SHORT_WAIT);
+            if !is_long {
+                return state;
+            }
+            waits += 1;
+            // Nothing waits for ever (reliability, section 3.2): who waits in vain is found by any test.
+            debug_assert!(
+                // A caller who aborted compactions is going to resume them.
+                waits < LONGEST_WAIT || state.is_going_to_change() || self.compactions_are_off(),
+                "a wait that no job, no timer and no caller is going to end"
+            );
+            guard = state;
         }
-        // Nothing waits for ever (reliability, section 3.2): who waits in vain is found by any test.
-        let (state, is_long) = self.changed.wait_timeout(guard, LONGEST_WAIT);
-        assert!(
-            // A caller who aborted compactions is going to resume them.
-            !is_long || state.is_going_to_change() || self.compactions_are_off(),
-            "a wait that no job, no timer and no caller is going to end"
-        );
-        state
+        drop(guard);
+        self.c.env.executor.help();
+        self.state.lock()
     }
 }

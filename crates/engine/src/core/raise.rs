@@ -61,6 +61,8 @@ impl Engine {
                 state.trouble.failed_flushes += 1;
                 state.trouble.flush_error = Some(error.clone());
             }
+            // Known or not: the group that failed may stand in the log.
+            state.trouble.log_poisoned |= place == Place::Log;
             // The MANIFEST has said so itself, or the log.
             if state.trouble.is_known(error) {
                 drop(state);
@@ -120,9 +122,6 @@ impl Engine {
             held: class == Severity::Soft,
         };
         let mut state = self.state.lock();
-        if place == Place::Log {
-            state.trouble.log_poisoned = true;
-        }
         match files {
             Some(files) if is_corrupt => state.trouble.quarantine(incident, files),
             _ => _ = state.trouble.add(incident),

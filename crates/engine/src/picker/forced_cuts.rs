@@ -29,18 +29,20 @@ pub(super) struct ForcedCuts {
 impl ForcedCuts {
     /// The places of a plan, if it has any; `split_key` if it lies among the keys that are written.
     pub(super) fn new(plan: &CompactionPlan, split_key: Option<Vec<u8>>) -> Option<Box<Self>> {
-        // Level 0 is never cut, but a partitioner has its way there, too.
+        // Level 0 is never cut, not even by a partitioner: the parts would be of one age and, cut within the
+        // versions of a key or a tombstone, overlap.
         let sorted = plan.output_level > 0;
         let old_files = if sorted { &plan.old_files[..] } else { &[] };
         let split_key = split_key.filter(|_| sorted);
-        if old_files.is_empty() && plan.partition_prefix.is_none() && split_key.is_none() {
+        let prefix = plan.partition_prefix.filter(|_| sorted);
+        if old_files.is_empty() && prefix.is_none() && split_key.is_none() {
             return None;
         }
         Some(Box::new(Self {
             old_files: old_files.to_vec(),
             next_old: 0,
             in_old: false,
-            prefix: plan.partition_prefix,
+            prefix,
             last_prefix: None,
             split_key,
         }))

@@ -594,6 +594,11 @@ fn outputs_are_cut_where_the_partitioners_prefix_changes() {
     for key in ["a1", "a2", "b1", "c1", "c2"] {
         cf.put(key, "v").unwrap();
     }
+    cf.flush(true).unwrap();
+    let numbers: Vec<u64> = db.live_files().iter().map(|f| f.number).collect();
+    let as_configured = CompactFilesOptions::default();
+    cf.compact_files(&numbers, 0, &as_configured).unwrap();
+    assert_eq!(shape(&cf), "1", "level 0 is in one piece");
     cf.compact_range(None, None).unwrap();
     assert_eq!(shape(&cf), "0 0 0 0 0 0 1", "a move into the last level");
     cf.compact_range_opt(None, None, &force()).unwrap();

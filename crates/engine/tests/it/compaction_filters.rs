@@ -3,9 +3,9 @@
 use crate::compaction::{keys, open_with, shape, small};
 use spanlith::{
     CompactionFilter, CompactionFilterFactory, Db, FilterContext, FilterDecision, FilterValue,
-    RemoveEmptyValues, TableCreation,
+    RemoveEmptyValues, Severity, TableCreation,
 };
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Says what the key says, and counts its calls.
@@ -274,4 +274,52 @@ fn the_built_in_filter_is_found_by_its_name_and_drops_empty_values() {
     db.flush(true).unwrap();
     cf.compact_range(None, None).unwrap();
     assert_eq!(keys(&cf), "full");
+}
+
+/// Panics once it is told to.
+#[derive(Default)]
+struct Bomb(AtomicBool);
+
+impl CompactionFilter for Bomb {
+    fn name(&self) -> &str {
+        "test.Bomb"
+    }
+
+    fn filter(&self, _: usize, _: &[u8], _: FilterValue<'_>) -> FilterDecision {
+        assert!(!self.0.load(Ordering::Relaxed), "planted");
+        FilterDecision::Keep
+    }
+}
+
+#[test]
+fn a_caller_whose_compaction_panics_gets_an_error_and_no_file_stays_busy() {
+    for by_files in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let bomb = Arc::new(Bomb::default());
+        let db = Db::builder(dir.path())
+            .create_if_missing(true)
+            .no_info_log()
+            .cf_options(small())
+            .compaction_filter(bomb.clone())
+            .open()
+            .unwrap();
+        let cf = db.default_cf();
+        for value in ["1", "2"] {
+            cf.put("k", value).unwrap();
+            cf.flush(true).unwrap();
+        }
+        bomb.0.store(true, Ordering::Relaxed);
+        let numbers: Vec<u64> = db.live_files().iter().map(|f| f.number).collect();
+        let done = match by_files {
+            true => cf.compact_files(&numbers, 1, &Default::default()).map(drop),
+            false => cf.compact_range(None, None),
+        };
+        let e = done.unwrap_err();
+        let want = "Operation aborted: panic in a compaction job: planted";
+        assert!(e.to_string().starts_with(want), "{e}");
+        assert!(db.live_files().iter().all(|f| !f.being_compacted));
+        assert_eq!(cf.put("k", "3").unwrap_err().severity(), Severity::Fatal);
+        assert_eq!(cf.get("k").unwrap().as_deref(), Some(&b"2"[..]));
+        assert!(db.close().is_err());
+    }
 }

@@ -3,9 +3,12 @@
 
 use spanlith::options::CfOptions;
 use spanlith::{Db, ErrorKind, FlushOptions, ReadOptions, WriteBatch, WriteOptions};
+use spanlith_env::{Env, Executor, Job, JobClass, ManualExecutor, MemFs};
 use spanlith_testkit::TempDir;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 fn open(dir: &Path) -> Db {
     let mut cf = CfOptions::default();
@@ -292,4 +295,51 @@ fn close_and_the_end_of_background_work_do_not_wait_for_a_writer_that_is_stopped
             assert_eq!(e.kind(), ErrorKind::ShutdownInProgress, "{e}");
         });
     }
+}
+
+/// An executor with threads, if the system gave it any.
+#[derive(Default)]
+struct Threadless(ManualExecutor);
+
+impl Executor for Threadless {
+    fn spawn(&self, class: JobClass, job: Job) {
+        self.0.spawn(class, job);
+    }
+
+    fn reserve(&self, _: JobClass, _: usize) {}
+
+    fn lacks_threads(&self) -> bool {
+        self.0.pending() > 0
+    }
+
+    fn help(&self) -> bool {
+        self.0.help()
+    }
+
+    fn periodic(
+        &self,
+        _: &str,
+        _: Duration,
+        _: Box<dyn FnMut() -> bool + Send>,
+    ) -> Box<dyn Send + Sync> {
+        Box::new(())
+    }
+}
+
+#[test]
+fn without_threads_who_waits_for_background_work_does_it() {
+    let (mut env, ..) = Env::test(Arc::new(MemFs::new()), 1);
+    env.executor = Arc::new(Threadless::default());
+    let mut options = CfOptions::default();
+    options.write_buffer_size = 64 << 10;
+    let db = Db::builder("/db").create_if_missing(true).no_info_log();
+    let db = db.cf_options(options).env(env).open().unwrap();
+    let cf = db.default_cf();
+    // A writer who is stopped, one who flushes, and one who waits for everything.
+    for n in 0..1000u32 {
+        cf.put(n.to_le_bytes(), [b'v'; 1000]).unwrap();
+    }
+    cf.flush(true).unwrap();
+    db.wait_idle(None).unwrap();
+    db.close().unwrap();
 }

@@ -1,9 +1,9 @@
 //! One failing call, wherever it happens: the error surfaces, nothing acknowledged is lost, nothing
 //! hangs, and the database opens again once the cause is gone (reliability, sections 2.2, 3.2).
 
-use spanlith::options::CfOptions;
+use spanlith::options::{CfOptions, DbOptions};
 use spanlith::{Db, Result, WriteOptions};
-use spanlith_env::{Env, FaultFs, FaultRule, MemFs, OpClass};
+use spanlith_env::{Env, FaultFs, FaultRule, FileSystem, MemFs, OpClass};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -211,4 +211,44 @@ fn a_failed_sync_is_never_tried_again_on_the_same_log() {
     assert!(db.default_cf().get("refused").unwrap().is_none());
     let names = after.fs.list(Path::new("/db")).unwrap();
     assert!(names.iter().any(|n| n == "CURRENT"));
+}
+
+/// The sync of an earlier log is recorded in the MANIFEST, which says first that it failed.
+#[test]
+fn a_synced_write_that_failed_at_the_manifest_stays_away_after_a_resume() {
+    let mem = Arc::new(MemFs::new());
+    let fs = Arc::new(FaultFs::new(mem.clone()));
+    let open = |fs| {
+        let (env, ..) = Env::test(fs, 1);
+        let mut db_options = DbOptions::default();
+        db_options.create_if_missing = true;
+        db_options.track_and_verify_wals_in_manifest = true;
+        let mut cf_options = options();
+        // A log with writes that are not synced stays behind.
+        cf_options.max_write_buffer_number = 8;
+        cf_options.min_write_buffer_number_to_merge = 3;
+        let builder = Db::builder("/db").options(db_options);
+        let builder = builder.cf_options(cf_options).env(env).no_info_log();
+        builder.open().unwrap()
+    };
+    let db = open(fs.clone());
+    let cf = db.default_cf();
+    let logs = || {
+        let names = mem.list(Path::new("/db")).unwrap();
+        names.iter().filter(|n| n.ends_with(".log")).count()
+    };
+    // The next write seals the memtable: it begins a log, and is alone in it.
+    cf.put("filling", [b'v'; 80_000]).unwrap();
+    assert_eq!(logs(), 1);
+    let synced = WriteOptions::new().sync(true);
+    fs.add(FaultRule::fail(OpClass::Sync, 1, EIO).named("MANIFEST"));
+    cf.put_opt("failed", "1", &synced).unwrap_err();
+    assert_eq!((fs.fired_total(), logs()), (1, 2));
+    db.resume().unwrap();
+    cf.put_opt("later", "2", &synced).unwrap();
+    assert_eq!(cf.get("failed").unwrap(), None);
+    let after = open(Arc::new(FaultFs::new(Arc::new(mem.strict_clone()))));
+    let cf = after.default_cf();
+    assert_eq!(cf.get("failed").unwrap(), None);
+    assert_eq!(cf.get("later").unwrap().as_deref(), Some(&b"2"[..]));
 }

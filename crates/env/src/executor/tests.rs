@@ -379,3 +379,27 @@ fn manual_jobs_that_never_ran_are_dropped_with_the_executor() {
     drop(executor);
     assert_eq!(dropped.load(Ordering::Relaxed), 1);
 }
+
+#[test]
+fn a_job_whose_thread_was_refused_runs_as_soon_as_there_are_threads() {
+    let executor = ThreadExecutor::new();
+    for _ in 0..2 {
+        let (done, ran) = channel();
+        executor.refuse(JobClass::High, 3);
+        executor.spawn(JobClass::High, Box::new(move || done.send(()).unwrap()));
+        ran.recv_timeout(Duration::from_secs(60)).unwrap();
+        assert_eq!(executor.threads(JobClass::High), 1);
+    }
+}
+
+#[test]
+fn who_waits_helps_as_long_as_there_is_no_thread() {
+    let executor = ThreadExecutor::new();
+    assert!(!executor.lacks_threads());
+    executor.refuse(JobClass::Low, usize::MAX);
+    let (done, ran) = channel();
+    executor.spawn(JobClass::Low, Box::new(move || done.send(()).unwrap()));
+    assert!(executor.lacks_threads() && executor.help());
+    ran.try_recv().unwrap();
+    assert!(!executor.lacks_threads() && !executor.help());
+}

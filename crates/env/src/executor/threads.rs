@@ -5,29 +5,42 @@
 //! job that panics takes nothing with it: the panic has been printed by the hook, and the job's
 //! boundary in the engine reports it.
 //!
+//! If the system refuses a thread, jobs wait for the threads there are. If there are none, a timer asks
+//! again every [`RETRY`], and whoever waits for background work helps meanwhile.
+//!
 //! Timers have threads of their own ([`super::timers`]).
 //!
 //! Dropping the executor ends the timers, lets the queues drain and waits for the threads, except for a thread that is
 //! itself running the drop (a job held the last handle); that one ends by itself.
 //!
-//! Locks: one leaf mutex per pool, never held while a job runs.
+//! Locks: one leaf mutex per pool, never held while a job runs; before them the one of the timer that asks
+//! again.
 
-use super::timers::Timers;
+use super::timers::{Timer, Timers};
 use crate::traits::{Executor, Job, JobClass};
 use spanlith_base::sync::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 const RANK: u8 = 94;
+const RETRY_RANK: u8 = 93;
+
+/// Time between two requests for a thread while jobs wait and there is none.
+const RETRY: Duration = Duration::from_millis(100);
 
 /// Threads per class, one pool each, and threads that all timers share.
 pub struct ThreadExecutor {
     /// Indexed by `JobClass as usize`.
     pools: [Arc<Pool>; 3],
     timers: Arc<Timers>,
+    /// The timer that asks again for threads, from the first refusal on.
+    retry: Mutex<Option<Timer>>,
+    /// That timer runs. Set under the lock of `retry`; the timer takes it back when it ends.
+    retries: Arc<AtomicBool>,
 }
 
 struct Pool {
@@ -35,6 +48,9 @@ struct Pool {
     state: Mutex<PoolState>,
     /// Signalled when a job is queued and when the pool closes.
     work: Condvar,
+    /// Requests for a thread that are refused from now on.
+    #[cfg(test)]
+    pub(super) refusals: std::sync::atomic::AtomicUsize,
 }
 
 struct PoolState {
@@ -56,6 +72,8 @@ impl ThreadExecutor {
         Self {
             pools: ["high", "low", "bottom"].map(|name| Arc::new(Pool::new(name))),
             timers: Arc::new(Timers::new()),
+            retry: Mutex::new(RETRY_RANK, None),
+            retries: Arc::default(),
         }
     }
 
@@ -66,6 +84,39 @@ impl ThreadExecutor {
     /// Threads running for a class.
     pub fn threads(&self, class: JobClass) -> usize {
         self.pool(class).state.lock().threads.len()
+    }
+
+    /// Has the next requests for a thread of a class refused.
+    #[cfg(test)]
+    pub(super) fn refuse(&self, class: JobClass, requests: usize) {
+        let refusals = &self.pool(class).refusals;
+        refusals.store(requests, Ordering::Relaxed);
+    }
+
+    /// A pool has jobs and no thread: asks again until each has one, or no job.
+    fn ask_again(&self) {
+        let mut slot = self.retry.lock();
+        if self.retries.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (pools, retries) = (self.pools.clone(), self.retries.clone());
+        let is_stranded = move || {
+            let stranded = pools.iter().filter(|pool| pool.is_stranded());
+            // Every pool is asked.
+            stranded.count() > 0
+        };
+        let tick = move || {
+            is_stranded() || {
+                retries.store(false, Ordering::Release);
+                // Whoever was stranded in between took it that the timer runs.
+                is_stranded() && !retries.swap(true, Ordering::AcqRel)
+            }
+        };
+        let timer = self.timers.start(RETRY, Box::new(tick));
+        let old = slot.replace(timer);
+        drop(slot);
+        // The timer before has ended, or is about to.
+        drop(old);
     }
 
     /// Threads of timers.
@@ -101,6 +152,8 @@ impl Pool {
                 },
             ),
             work: Condvar::new(),
+            #[cfg(test)]
+            refusals: std::sync::atomic::AtomicUsize::new(0),
         }
     }
 
@@ -109,17 +162,34 @@ impl Pool {
     fn grow(self: &Arc<Self>, state: &mut PoolState) {
         let mut wanted = state.queue.len().saturating_sub(state.idle);
         while wanted > 0 && state.threads.len() < state.limit {
-            let pool = Arc::clone(self);
-            let name = format!("spanlith-{}-{}", self.name, state.threads.len());
-            match std::thread::Builder::new()
-                .name(name)
-                .spawn(move || pool.work())
-            {
+            match self.start_thread(state.threads.len()) {
                 Ok(handle) => state.threads.push(handle),
                 Err(_) => break,
             }
             wanted -= 1;
         }
+    }
+
+    fn start_thread(self: &Arc<Self>, number: usize) -> std::io::Result<JoinHandle<()>> {
+        #[cfg(test)]
+        {
+            let less = |n: usize| n.checked_sub(1);
+            let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
+            if self.refusals.fetch_update(set, fetch, less).is_ok() {
+                return Err(std::io::Error::from_raw_os_error(libc::EAGAIN));
+            }
+        }
+        let pool = Arc::clone(self);
+        let name = format!("spanlith-{}-{number}", self.name);
+        let thread = std::thread::Builder::new().name(name);
+        thread.spawn(move || pool.work())
+    }
+
+    /// Whether jobs wait and there is still no thread for them.
+    fn is_stranded(self: &Arc<Self>) -> bool {
+        let mut state = self.state.lock();
+        self.grow(&mut state);
+        state.is_stranded()
     }
 
     /// The life of a thread: jobs until the pool is closed and its queue empty.
@@ -141,6 +211,12 @@ impl Pool {
     }
 }
 
+impl PoolState {
+    fn is_stranded(&self) -> bool {
+        self.threads.is_empty() && !self.queue.is_empty()
+    }
+}
+
 /// Runs a job; its panic ends here.
 fn run(job: Job) {
     // What the job captured is gone with it, so nothing is seen half changed.
@@ -150,12 +226,16 @@ fn run(job: Job) {
 impl Executor for ThreadExecutor {
     fn spawn(&self, class: JobClass, job: Job) {
         let pool = self.pool(class);
-        {
+        let is_stranded = {
             let mut state = pool.state.lock();
             state.queue.push_back(job);
             pool.grow(&mut state);
-        }
+            state.is_stranded()
+        };
         pool.work.notify_one();
+        if is_stranded {
+            self.ask_again();
+        }
     }
 
     fn reserve(&self, class: JobClass, threads: usize) {
@@ -163,6 +243,10 @@ impl Executor for ThreadExecutor {
         let mut state = pool.state.lock();
         state.limit = state.limit.max(threads);
         pool.grow(&mut state);
+    }
+
+    fn lacks_threads(&self) -> bool {
+        self.pools.iter().any(|pool| pool.is_stranded())
     }
 
     fn help(&self) -> bool {

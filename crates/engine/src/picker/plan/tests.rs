@@ -198,6 +198,17 @@ fn outputs_end_around_old_files() {
 }
 
 #[test]
+fn a_partitioner_cuts_where_the_prefix_changes_and_not_in_level_zero() {
+    let mut p = CompactionPlan {
+        partition_prefix: Some(1),
+        ..plan("")
+    };
+    assert_eq!(cuts(&p, "aa:0 ab:1 ba:2 bb:0 c:1"), "ba c");
+    p.output_level = 0;
+    assert_eq!(cuts(&p, "aa:0 ab:1 ba:2 bb:0 c:1"), "");
+}
+
+#[test]
 fn ranges_of_a_plan_cover_all_inputs() {
     let version = version_of(3, "L0 1 m..z 1\nL0 2 a..c 1\nL1 3 b..n 7");
     let p = CompactionPlan {
