@@ -73,7 +73,7 @@ impl Db {
         self.cfs().iter().flat_map(Cf::live_files).collect()
     }
 
-    /// Reads every block of every table and verifies its checksum.
+    /// Opens every table anew, reads every block and verifies its checksum.
     ///
     /// # Errors
     /// The first mismatch or failure to read.
@@ -166,7 +166,7 @@ impl Cf {
         Ok(bytes)
     }
 
-    /// Reads every block of every table and verifies its checksum.
+    /// Opens every table anew, reads every block and verifies its checksum.
     ///
     /// # Errors
     /// The first mismatch or failure to read.
@@ -174,7 +174,7 @@ impl Cf {
         let superversion = self.family.superversion.load_full();
         let _activity = ReadActivity::VerifyDbChecksum.enter();
         for (_, file) in superversion.version.file_iter() {
-            self.family.cache.reader(file)?.verify_checksums()?;
+            self.family.cache.verify_checksums(file)?;
             if let Some(s) = &self.engine().c.statistics {
                 s.add(Ticker::VerifyChecksumReadBytes, file.size);
             }
