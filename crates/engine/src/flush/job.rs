@@ -134,6 +134,7 @@ impl Engine {
                 Err(e) => {
                     self.mark_retries(&picked, &e);
                     self.set_error(Place::Flush, &e);
+                    self.release_flushes(&picked);
                     failed = true;
                 }
             }
@@ -191,6 +192,7 @@ impl Engine {
             return Ok(());
         }
         let done = self.flush_memtables(&picked, give_up_below);
+        self.release_flushes(&picked);
         let mut state = self.state.lock();
         for f in state.families.values_mut() {
             f.flush_running = false;
@@ -329,7 +331,23 @@ impl Engine {
             self.note_flush_end(note, table.as_ref(), micros);
         }
         let contents = self.retire_logs();
-        // A flush returns after the listeners heard of it, as in RocksDB, and after it can be missed.
+        // A flush returns after the listeners heard of it, as in RocksDB, and after it can be missed; one that
+        // takes the last of the space, once the error is set.
+        let space = self.check_space();
+        if space.is_ok() {
+            self.release_flushes(picked);
+        }
+        for (note, table) in &done {
+            let files = table.as_ref().map(|t| &t.file);
+            let files = files.map_or(&[][..], std::slice::from_ref);
+            self.warm_cache(note.family, note.settings, files, WrittenBy::Flush);
+        }
+        drop(contents);
+        space
+    }
+
+    /// Whoever waits for the flush of what was picked goes on.
+    fn release_flushes(&self, picked: &[Picked]) {
         {
             let mut state = self.state.lock();
             for p in picked {
@@ -339,13 +357,6 @@ impl Engine {
             }
         }
         self.changed.notify_all();
-        for (note, table) in &done {
-            let files = table.as_ref().map(|t| &t.file);
-            let files = files.map_or(&[][..], std::slice::from_ref);
-            self.warm_cache(note.family, note.settings, files, WrittenBy::Flush);
-        }
-        drop(contents);
-        self.check_space()
     }
 
     /// The flush of what was picked failed: the next is another try, and listeners are told so.
