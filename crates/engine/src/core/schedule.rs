@@ -98,7 +98,7 @@ impl Engine {
     }
 
     /// Queues a job whose panic becomes a fatal background error.
-    fn spawn(
+    pub(crate) fn spawn(
         self: &Arc<Self>,
         class: JobClass,
         what: &'static str,

@@ -36,7 +36,7 @@ pub(crate) struct TableRequest<'a> {
 }
 
 /// Sealed memtables of one family that are flushed together, oldest first.
-struct Picked {
+pub(super) struct Picked {
     family: Arc<Family>,
     settings: Arc<FamilySettings>,
     imm: Vec<Immutable>,
@@ -132,9 +132,7 @@ impl Engine {
                 // What is left of a dropped family is of no use to anyone.
                 Err(e) if e.kind() == ErrorKind::ColumnFamilyDropped => {}
                 Err(e) => {
-                    self.mark_retries(&picked, &e);
-                    self.set_error(Place::Flush, &e);
-                    self.release_flushes(&picked);
+                    self.flush_failed(&picked, &e);
                     failed = true;
                 }
             }
@@ -234,7 +232,7 @@ impl Engine {
     /// Flushes each family's memtables into one table, and installs all of them in one step. With
     /// `give_up_below`, no family needs a log below that any more; 0 is for keeping all that are
     /// needed.
-    fn flush_memtables(
+    pub(super) fn flush_memtables(
         self: &Arc<Self>,
         picked: &[Picked],
         give_up_below: FileNumber,
@@ -346,6 +344,13 @@ impl Engine {
         space
     }
 
+    /// What becomes of a flush that failed.
+    pub(super) fn flush_failed(self: &Arc<Self>, picked: &[Picked], error: &Error) {
+        self.mark_retries(picked, error);
+        self.set_error(Place::Flush, error);
+        self.release_flushes(picked);
+    }
+
     /// Whoever waits for the flush of what was picked goes on.
     fn release_flushes(&self, picked: &[Picked]) {
         {
@@ -377,6 +382,15 @@ impl Engine {
 }
 
 impl Picked {
+    /// What is sealed of a family up to `newest`; `None` if that is in a table already.
+    pub(super) fn up_to(state: &mut DbState, id: u32, newest: &Arc<MemTable>) -> Option<Self> {
+        let f = state.family_mut(id)?;
+        let at = f.imm.iter().position(|i| Arc::ptr_eq(&i.mem, newest))?;
+        let mut picked = Self::all_of(f);
+        picked.imm.truncate(at + 1);
+        Some(picked)
+    }
+
     /// All that is sealed of a family.
     fn all_of(f: &mut FamilyState) -> Self {
         f.flush_running = true;
