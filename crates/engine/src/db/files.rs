@@ -55,6 +55,9 @@ pub struct SizeOf {
     pub files: bool,
     /// Memtables, by the bytes of keys and values. Costs a walk over the range.
     pub memtables: bool,
+    /// Tables at the ends of the range count half, without a look into them, if they are together less than this
+    /// part of those that lie within; 0 or less: they are always looked into (`files_size_error_margin`).
+    pub margin: f64,
 }
 
 impl Default for SizeOf {
@@ -63,6 +66,7 @@ impl Default for SizeOf {
         Self {
             files: true,
             memtables: false,
+            margin: -1.0,
         }
     }
 }
@@ -158,7 +162,7 @@ impl Cf {
         if of.files {
             let files = CoveredBytes::new(&self.family, &superversion.version, 0);
             let before = |key| internal_key(key, u64::MAX);
-            bytes += files.size(&before(begin), &before(end), 0.0);
+            bytes += files.size(&before(begin), &before(end), of.margin);
         }
         if of.memtables {
             bytes += size_of_memtables(&superversion, begin, end);
