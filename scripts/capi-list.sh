@@ -85,7 +85,7 @@ In the C API:
 | `rocksdb_env_set_background_threads` and its kin | a number below what open databases need |
 | `rocksdb_readoptions_t` | `io_timeout`, `rate_limiter_priority`, `async_io`, `optimize_multiget_for_io`, `adaptive_readahead`, `auto_readahead_size`, `background_purge_on_iterator_cleanup`, `allow_unprepared_value`, `auto_refresh_iterator_with_snapshot` |
 | `rocksdb_writeoptions_t` | `low_pri`, `memtable_insert_hint_per_batch`, `io_activity` |
-| `rocksdb_flushoptions_t` | `allow_write_stall`; `listener_wait`: flushes always wait for listeners |
+| `rocksdb_flushoptions_t` | `listener_wait`: flushes always wait for listeners |
 | `rocksdb_flushwaloptions_t` | `rate_limiter_priority` |
 | `rocksdb_compactoptions_t` | `blob_garbage_collection_age_cutoff`; a policy other than the default is refused |
 | `rocksdb_compaction_options_t` | `allow_trivial_move` |

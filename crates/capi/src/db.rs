@@ -44,9 +44,24 @@ pub(crate) enum Mode {
     ReadOnly,
 }
 
+impl Mode {
+    /// Complains about a value that did not fit its option. With RocksDB it fails when the options are written
+    /// down, which a reader does not do.
+    fn check(self, options: &rocksdb_options_t) -> Result<()> {
+        match self {
+            Self::ReadWrite => options.check(),
+            Self::ReadOnly => Ok(()),
+        }
+    }
+}
+
 /// A family with the options of a handle.
-pub(crate) fn family_options(name: &str, options: &rocksdb_options_t) -> Result<FamilyOptions> {
-    options.check()?;
+pub(crate) fn family_options(
+    name: &str,
+    options: &rocksdb_options_t,
+    mode: Mode,
+) -> Result<FamilyOptions> {
+    mode.check(options)?;
     let mut cf = options.cf.clone();
     // Attached as objects below; their names need not be known ones.
     let defaults = CfOptions::default();
@@ -89,7 +104,7 @@ pub(crate) fn open(
     families: Vec<FamilyOptions>,
     mode: Mode,
 ) -> Result<*mut rocksdb_t> {
-    options.check()?;
+    mode.check(options)?;
     options.env.prepare(&dir)?;
     let mut builder = Db::builder(dir)
         .options(options.db.clone())
@@ -152,7 +167,7 @@ fn open_default(dir: PathBuf, options: &rocksdb_options_t, mode: Mode) -> Result
     open(
         dir,
         options,
-        vec![family_options("default", options)?],
+        vec![family_options("default", options, mode)?],
         mode,
     )
 }
@@ -205,7 +220,7 @@ pub(crate) unsafe fn open_families_with(
     let mut families = Vec::with_capacity(count);
     for (at, (name, o)) in names.iter().zip(cf_options).enumerate() {
         // SAFETY: Each is a handle.
-        families.push(more(at, family_options(name, unsafe { &**o })?));
+        families.push(more(at, family_options(name, unsafe { &**o }, mode)?));
     }
     let db = open(dir, options, families, mode)?;
     for (at, name) in names.iter().enumerate() {

@@ -1,6 +1,6 @@
 //! `rocksdb_column_family_handle_t`.
 
-use crate::db::{family_options, rocksdb_t};
+use crate::db::{Mode, family_options, rocksdb_t};
 use crate::ffi::{array, boxed, family_name, malloc_array, malloc_copy, report};
 use crate::options::rocksdb_options_t;
 use libc::{c_char, c_void};
@@ -55,7 +55,10 @@ fn create(
     options: &rocksdb_options_t,
     name: &str,
 ) -> Result<*mut rocksdb_column_family_handle_t> {
-    let cf = db.cf.db().create_cf(family_options(name, options)?)?;
+    let cf = db
+        .cf
+        .db()
+        .create_cf(family_options(name, options, Mode::ReadWrite)?)?;
     Ok(boxed(rocksdb_column_family_handle_t::of(cf)))
 }
 
@@ -86,7 +89,8 @@ c_api! {
         let mut made = Vec::new();
         report(errptr, (), || {
             let names = array(column_family_names, count).iter();
-            let families = names.map(|name| family_options(&family_name(*name), &*column_family_options));
+            let of = |name: &str| family_options(name, &*column_family_options, Mode::ReadWrite);
+            let families = names.map(|name| of(&family_name(*name)));
             let (cfs, result) = (*db).cf.db().create_cfs(families.collect::<Result<_>>()?);
             made = cfs.into_iter().map(|cf| boxed(rocksdb_column_family_handle_t::of(cf))).collect();
             result

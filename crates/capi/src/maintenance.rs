@@ -9,7 +9,7 @@ use crate::job_options::{
 };
 use crate::read_options::rocksdb_readoptions_t;
 use libc::c_char;
-use spanlith::{Cf, Db};
+use spanlith::{Cf, Db, FlushOptions};
 use spanlith_base::{Error, Result};
 use std::time::Duration;
 
@@ -93,12 +93,10 @@ c_api! {
     ) {
         report(errptr, (), || {
             let count = usize::try_from(num_column_families).unwrap_or(0);
-            if (*options).force_atomic_flush && count > 1 {
-                return Err(Error::not_supported("force_atomic_flush"));
-            }
             let families: Vec<&Cf> =
                 array(column_families, count).iter().map(|f| &*(**f).cf).collect();
-            (*db).cf.db().flush_cfs_opt(&families, (*options).options)
+            let how = FlushOptions { atomic: (*options).force_atomic_flush, ..(*options).options };
+            (*db).cf.db().flush_cfs_opt(&families, how)
         });
     }
 

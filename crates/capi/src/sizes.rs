@@ -12,16 +12,6 @@ use spanlith_base::{Error, Result};
 pub struct rocksdb_size_approximation_options_t {
     of: SizeOf,
     include_blob_files: bool,
-    /// Part of the result that it may be off, to save reads; sizes are as exact as indexes are.
-    margin: Margin,
-}
-
-struct Margin(f64);
-
-impl Default for Margin {
-    fn default() -> Self {
-        Self(-1.0)
-    }
 }
 
 /// Bits of `include_flags`.
@@ -35,9 +25,9 @@ impl rocksdb_size_approximation_options_t {
             of: SizeOf {
                 files: flags & INCLUDE_FILES != 0,
                 memtables: flags & INCLUDE_MEMTABLES != 0,
+                ..SizeOf::default()
             },
             include_blob_files: flags & INCLUDE_BLOB_FILES != 0,
-            margin: Margin::default(),
         }
     }
 
@@ -117,9 +107,9 @@ unsafe fn or_default<'a>(options: Options) -> &'a rocksdb_size_approximation_opt
         of: SizeOf {
             files: true,
             memtables: false,
+            margin: -1.0,
         },
         include_blob_files: false,
-        margin: Margin(-1.0),
     };
     // SAFETY: The caller says so.
     unsafe { options.as_ref() }.unwrap_or(&DEFAULT)
@@ -154,14 +144,14 @@ c_api! {
         options: *mut rocksdb_size_approximation_options_t,
         value: f64,
     ) {
-        (*options).margin = Margin(value);
+        (*options).of.margin = value;
     }
 
     /// Part of the result that it may be off; negative for as little as possible.
     fn rocksdb_size_approximation_options_get_files_size_error_margin(
         options: *mut rocksdb_size_approximation_options_t,
     ) -> f64 {
-        (*options).margin.0
+        (*options).of.margin
     }
 }
 

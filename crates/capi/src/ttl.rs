@@ -23,7 +23,7 @@ c_api! {
         errptr: *mut *mut c_char,
     ) -> *mut rocksdb_t {
         report(errptr, ptr::null_mut(), || {
-            let family = family_options("default", &*options)?.with_ttl(ttl(ttl_seconds));
+            let family = family_options("default", &*options, Mode::ReadWrite)?.with_ttl(ttl(ttl_seconds));
             open(path(name), &*options, vec![family], Mode::ReadWrite)
         })
     }
@@ -57,7 +57,8 @@ c_api! {
         errptr: *mut *mut c_char,
     ) -> *mut rocksdb_column_family_handle_t {
         report(errptr, ptr::null_mut(), || {
-            let family = family_options(&family_name(column_family_name), &*column_family_options)?;
+            let (name, mode) = (family_name(column_family_name), Mode::ReadWrite);
+            let family = family_options(&name, &*column_family_options, mode)?;
             let cf = (*db).cf.db().create_cf(family.with_ttl(ttl(ttl_seconds)))?;
             Ok(boxed(rocksdb_column_family_handle_t::of(cf)))
         })

@@ -17,8 +17,7 @@
 //! log in every mode; a recyclable record behind legacy ones is believed if its number is right
 //! (11.8 never returns there); fragments on both sides of a foreign record are never joined.
 //!
-//! Invariants: B3, WAL2. Every call consumes bytes or ends, so a loop over events ends. A read error
-//! is final.
+//! Invariants: B3, WAL2. Every call consumes bytes or ends, so a loop over events ends. Read errors are final.
 
 #![deny(
     clippy::unwrap_used,
@@ -29,7 +28,6 @@
 )]
 
 mod resume;
-
 use crate::compression::{Decompressor, ZSTD_TYPE};
 use crate::record::{
     BLOCK_SIZE, FIRST, FULL, HEADER_SIZE, LAST, MIDDLE, PREDECESSOR_WAL_INFO, RECYCLABLE_FIRST,

@@ -70,3 +70,36 @@ fn the_files_of_a_copy_are_listed_as_rocksdb_lists_them() {
         rocksdb_close(db);
     }
 }
+
+#[test]
+fn families_are_flushed_together_on_request() {
+    let world = World::new();
+    let db = world.open().unwrap();
+    world.put(db, b"a", b"1").unwrap();
+    // SAFETY: Handles are valid; lengths are right.
+    unsafe {
+        let name = c"other".as_ptr();
+        let other = call(|e| rocksdb_create_column_family(db, world.options, name, e)).unwrap();
+        let default = rocksdb_get_default_column_family_handle(db);
+        call(|e| rocksdb_put_cf(db, world.write, other, p(b"a"), 1, p(b"1"), 1, e)).unwrap();
+        let flush = rocksdb_flushoptions_create();
+        rocksdb_flushoptions_set_force_atomic_flush(flush, 1);
+        let mut both = [default, other];
+        call(|e| rocksdb_flush_cfs(db, flush, both.as_mut_ptr(), 2, e)).unwrap();
+        for family in both {
+            let mut bytes = 0;
+            let name = c"rocksdb.live-sst-files-size".as_ptr();
+            let found = rocksdb_property_int_cf(db, family, name, &raw mut bytes);
+            assert!(found == 0 && bytes > 0);
+        }
+        let options = rocksdb_livefiles_storage_info_options_create();
+        rocksdb_livefiles_storage_info_options_set_atomic_flush(options, 1);
+        let info = call(|e| rocksdb_get_livefiles_storage_info(db, options, e)).unwrap();
+        rocksdb_livefiles_storage_info_destroy(info);
+        rocksdb_livefiles_storage_info_options_destroy(options);
+        rocksdb_flushoptions_destroy(flush);
+        rocksdb_column_family_handle_destroy(default);
+        rocksdb_column_family_handle_destroy(other);
+        rocksdb_close(db);
+    }
+}

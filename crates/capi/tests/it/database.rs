@@ -200,6 +200,33 @@ fn options_and_their_copies_share_one_default_cache() {
 }
 
 #[test]
+fn values_that_no_option_has_matter_only_to_writers() {
+    let w = World::new();
+    let db = w.open().unwrap();
+    w.put(db, b"logged", b"1").unwrap();
+    // SAFETY: Options and databases are live.
+    unsafe {
+        rocksdb_close(db);
+        let sets: [fn(*mut rocksdb_options_t); 4] = [
+            |o| rocksdb_options_set_wal_recovery_mode(o, 7),
+            |o| rocksdb_options_set_compression(o, 99),
+            |o| rocksdb_options_set_compaction_style(o, 9),
+            |o| rocksdb_options_set_info_log_level(o, 99),
+        ];
+        for set in sets {
+            let options = rocksdb_options_create_copy(w.options);
+            set(options);
+            let path = w.path.as_ptr();
+            assert!(call(|e| rocksdb_open(options, path, e)).is_err());
+            let db = call(|e| rocksdb_open_for_read_only(options, path, 0, e)).unwrap();
+            assert_eq!(w.get(db, b"logged").unwrap().unwrap(), b"1");
+            rocksdb_close(db);
+            rocksdb_options_destroy(options);
+        }
+    }
+}
+
+#[test]
 fn a_database_opened_for_reading_refuses_writes() {
     let w = World::new();
     let db = w.open().unwrap();

@@ -98,8 +98,8 @@ impl Engine {
         if in_memtables(family, begin, end) {
             let families = std::slice::from_ref(family);
             let flush = FlushOptions {
-                wait: true,
                 allow_write_stall: options.allow_write_stall,
+                ..FlushOptions::default()
             };
             self.flush_for(FlushReason::ManualCompaction, families, flush)?;
         }

@@ -74,7 +74,8 @@ impl Engine {
         for family in due {
             state.flushes += 1;
             let me = self.clone();
-            self.spawn(JobClass::High, "flush", move || {
+            let counted = CountedFlush(self.clone());
+            self.spawn(JobClass::High, "flush", counted, move || {
                 me.background_flush(&family)
             });
         }
@@ -92,17 +93,19 @@ impl Engine {
         if busy < limit && state.compactions_queued == 0 && !state.compaction_queue.is_empty() {
             state.compactions_queued += 1;
             let me = self.clone();
-            self.spawn(JobClass::Low, "compaction", move || {
+            self.spawn(JobClass::Low, "compaction", (), move || {
                 me.background_compaction()
             });
         }
     }
 
-    /// Queues a job whose panic becomes a fatal background error.
-    fn spawn(
+    /// Queues a job whose panic becomes a fatal background error. What is `held` is let go of last: whoever waits
+    /// for that may close the database and give its directory away.
+    pub(crate) fn spawn(
         self: &Arc<Self>,
         class: JobClass,
         what: &'static str,
+        held: impl Send + 'static,
         job: impl FnOnce() + Send + 'static,
     ) {
         let me = self.clone();
@@ -117,20 +120,19 @@ impl Engine {
                     me.set_error(Place::Panic, &panicked(what, &*panic));
                     let mut state = me.state.lock();
                     // The job cannot give back what it took; nothing new starts after an error.
-                    for f in state.families.values_mut() {
-                        f.flush_scheduled = false;
-                        f.flush_running = false;
+                    if class == JobClass::High {
+                        for f in state.families.values_mut() {
+                            f.flush_scheduled = false;
+                            f.flush_running = false;
+                        }
+                    } else {
+                        // It was queued no more. Others may go on: whoever closes waits for them.
+                        state.compactions_running = state.compactions_running.saturating_sub(1);
                     }
-                    state.compactions_queued = 0;
-                    state.compactions_running = 0;
                     drop(state);
                     me.changed.notify_all();
                 }
-                if class == JobClass::High {
-                    // Last: whoever waits for it may close the database and give its directory away.
-                    me.state.lock().flushes -= 1;
-                    me.changed.notify_all();
-                }
+                drop(held);
             }),
         );
     }
@@ -142,6 +144,16 @@ impl Engine {
             state = self.wait_changed(state);
         }
         Ok(())
+    }
+}
+
+/// A flush job in `DbState::flushes`, which had been counted up.
+struct CountedFlush(Arc<Engine>);
+
+impl Drop for CountedFlush {
+    fn drop(&mut self) {
+        self.0.state.lock().flushes -= 1;
+        self.0.changed.notify_all();
     }
 }
 

@@ -324,8 +324,12 @@ impl OpenBuilder {
                 "the policy write-prepared, except for reading only",
             ));
         }
-        self.check()?;
-        if !read_only {
+        if read_only {
+            // What concerns writers alone is not looked at, as in RocksDB.
+            let mut families = self.families.iter_mut();
+            families.try_for_each(|f| f.prepare_for_reading(&self.options))?;
+        } else {
+            self.check()?;
             self.families
                 .iter()
                 .try_for_each(|f| f.check_writers(&self.options))?;

@@ -66,8 +66,15 @@ impl Engine {
                 return Ok(());
             }
         }
+        let turns;
         {
-            let mut leader = self.leader.lock();
+            let mut leader;
+            if options.atomic && families.len() > 1 && !self.c.options.atomic_flush {
+                let all = self.lead_with_turns(families)?;
+                (leader, turns) = (all.0, Some(all.1));
+            } else {
+                (leader, turns) = (self.leader.lock(), None);
+            }
             if let Some(e) = self.refusal() {
                 return Err(e);
             }
@@ -102,6 +109,9 @@ impl Engine {
         // Who asks does not wait for the next try.
         state.trouble.release(None);
         let failed_before = state.trouble.failed_flushes;
+        if let Some(turns) = turns {
+            self.spawn_flush_together(turns, last.clone());
+        }
         self.schedule(&mut state);
         if !options.wait {
             return Ok(());

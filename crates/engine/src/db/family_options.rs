@@ -213,10 +213,7 @@ impl FamilyOptions {
     /// `NotSupported` with the names of all options whose feature does not exist; `InvalidArgument`
     /// for a hash index without prefixes.
     pub(super) fn check(&self, db: &DbOptions) -> Result<()> {
-        if self.paths.len() > PATHS_MAX {
-            let text = "More than four CF paths are not supported yet. ";
-            return Err(Error::not_supported(text));
-        }
+        self.check_shape()?;
         let no_extractor = self.prefix_extractor.is_none()
             && SliceTransform::from_text(&self.options.prefix_extractor).is_none();
         if self.table.index_type == IndexType::HashSearch && no_extractor {
@@ -245,11 +242,46 @@ impl FamilyOptions {
                 "Default column family cannot use disallow_memtable_writes=true",
             ));
         }
+        check_supported(db, &self.plain(), &self.table)
+    }
+
+    /// Refuses what there is no room for.
+    fn check_shape(&self) -> Result<()> {
+        if self.paths.len() > PATHS_MAX {
+            let text = "More than four CF paths are not supported yet. ";
+            return Err(Error::not_supported(text));
+        }
         if self.options.num_levels > LEVELS_MAX {
             let text = format!("num_levels must be at most {LEVELS_MAX}");
             return Err(Error::invalid_argument(text));
         }
-        check_supported(db, &self.plain(), &self.table)
+        Ok(())
+    }
+
+    /// What a database that is opened for reading does in place of [`Self::check`]: values that only writers use
+    /// may be anything, and those that make no sense in memory are left out.
+    ///
+    /// # Errors
+    /// `NotSupported` with the names of options without their feature; `InvalidArgument` for more levels than
+    /// there can be.
+    pub(super) fn prepare_for_reading(&mut self, db: &DbOptions) -> Result<()> {
+        self.check_shape()?;
+        let is_known = |bytes| matches!(bytes, 0 | 1 | 2 | 4 | 8);
+        let o = &mut self.options;
+        if !is_known(o.memtable_protection_bytes_per_key) {
+            o.memtable_protection_bytes_per_key = 0;
+        }
+        if !is_known(o.block_protection_bytes_per_key.into()) {
+            o.block_protection_bytes_per_key = 0;
+        }
+        let (defaults, mut cf) = (CfOptions::default(), self.plain());
+        cf.compression = defaults.compression;
+        cf.bottommost_compression = defaults.bottommost_compression;
+        cf.compression_per_level = Vec::new();
+        cf.blob_compression_type = defaults.blob_compression_type;
+        let mut table = self.table.clone();
+        table.block_align = false;
+        check_supported(db, &cf, &table)
     }
 
     /// Refuses a memtable that the writers of the database do not suit.

@@ -55,6 +55,9 @@ pub struct SizeOf {
     pub files: bool,
     /// Memtables, by the bytes of keys and values. Costs a walk over the range.
     pub memtables: bool,
+    /// Tables at the ends of the range count half, without a look into them, if they are together less than this
+    /// part of those that lie within; 0 or less: they are always looked into (`files_size_error_margin`).
+    pub margin: f64,
 }
 
 impl Default for SizeOf {
@@ -63,6 +66,7 @@ impl Default for SizeOf {
         Self {
             files: true,
             memtables: false,
+            margin: -1.0,
         }
     }
 }
@@ -73,7 +77,7 @@ impl Db {
         self.cfs().iter().flat_map(Cf::live_files).collect()
     }
 
-    /// Reads every block of every table and verifies its checksum.
+    /// Opens every table anew, reads every block and verifies its checksum.
     ///
     /// # Errors
     /// The first mismatch or failure to read.
@@ -158,7 +162,7 @@ impl Cf {
         if of.files {
             let files = CoveredBytes::new(&self.family, &superversion.version, 0);
             let before = |key| internal_key(key, u64::MAX);
-            bytes += files.size(&before(begin), &before(end), 0.0);
+            bytes += files.size(&before(begin), &before(end), of.margin);
         }
         if of.memtables {
             bytes += size_of_memtables(&superversion, begin, end);
@@ -166,7 +170,7 @@ impl Cf {
         Ok(bytes)
     }
 
-    /// Reads every block of every table and verifies its checksum.
+    /// Opens every table anew, reads every block and verifies its checksum.
     ///
     /// # Errors
     /// The first mismatch or failure to read.
@@ -174,7 +178,7 @@ impl Cf {
         let superversion = self.family.superversion.load_full();
         let _activity = ReadActivity::VerifyDbChecksum.enter();
         for (_, file) in superversion.version.file_iter() {
-            self.family.cache.reader(file)?.verify_checksums()?;
+            self.family.cache.verify_checksums(file)?;
             if let Some(s) = &self.engine().c.statistics {
                 s.add(Ticker::VerifyChecksumReadBytes, file.size);
             }

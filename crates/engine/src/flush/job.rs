@@ -36,7 +36,7 @@ pub(crate) struct TableRequest<'a> {
 }
 
 /// Sealed memtables of one family that are flushed together, oldest first.
-struct Picked {
+pub(super) struct Picked {
     family: Arc<Family>,
     settings: Arc<FamilySettings>,
     imm: Vec<Immutable>,
@@ -133,8 +133,7 @@ impl Engine {
                 // What is left of a dropped family is of no use to anyone.
                 Err(e) if e.kind() == ErrorKind::ColumnFamilyDropped => {}
                 Err(e) => {
-                    self.mark_retries(&picked, &e);
-                    self.set_error(Place::Flush, &e);
+                    self.flush_failed(&picked, &e);
                     failed = true;
                 }
             }
@@ -194,6 +193,7 @@ impl Engine {
             return Ok(());
         }
         let done = self.flush_memtables(&picked, give_up_below);
+        self.release_flushes(&picked);
         let mut state = self.state.lock();
         for f in state.families.values_mut() {
             f.flush_running = false;
@@ -231,7 +231,7 @@ impl Engine {
     /// Flushes each family's memtables into one table, and installs all of them in one step. With
     /// `give_up_below`, no family needs a log below that any more; 0 is for keeping all that are
     /// needed.
-    fn flush_memtables(
+    pub(super) fn flush_memtables(
         self: &Arc<Self>,
         picked: &[Picked],
         give_up_below: FileNumber,
@@ -328,7 +328,30 @@ impl Engine {
             self.note_flush_end(note, table.as_ref(), micros);
         }
         let contents = self.retire_logs();
-        // A flush returns after the listeners heard of it, as in RocksDB, and after it can be missed.
+        // A flush returns after the listeners heard of it, as in RocksDB, and after it can be missed; one that
+        // takes the last of the space, once the error is set.
+        let space = self.check_space();
+        if space.is_ok() {
+            self.release_flushes(picked);
+        }
+        for (note, table) in &done {
+            let files = table.as_ref().map(|t| &t.file);
+            let files = files.map_or(&[][..], std::slice::from_ref);
+            self.warm_cache(note.family, note.settings, files, WrittenBy::Flush);
+        }
+        drop(contents);
+        space
+    }
+
+    /// What becomes of a flush that failed.
+    pub(super) fn flush_failed(self: &Arc<Self>, picked: &[Picked], error: &Error) {
+        self.mark_retries(picked, error);
+        self.set_error(Place::Flush, error);
+        self.release_flushes(picked);
+    }
+
+    /// Whoever waits for the flush of what was picked goes on.
+    fn release_flushes(&self, picked: &[Picked]) {
         {
             let mut state = self.state.lock();
             for p in picked {
@@ -338,13 +361,6 @@ impl Engine {
             }
         }
         self.changed.notify_all();
-        for (note, table) in &done {
-            let files = table.as_ref().map(|t| &t.file);
-            let files = files.map_or(&[][..], std::slice::from_ref);
-            self.warm_cache(note.family, note.settings, files, WrittenBy::Flush);
-        }
-        drop(contents);
-        self.check_space()
     }
 
     /// The flush of what was picked failed: the next is another try, and listeners are told so.
@@ -365,6 +381,15 @@ impl Engine {
 }
 
 impl Picked {
+    /// What is sealed of a family up to `newest`; `None` if that is in a table already.
+    pub(super) fn up_to(state: &mut DbState, id: u32, newest: &Arc<MemTable>) -> Option<Self> {
+        let f = state.family_mut(id)?;
+        let at = f.imm.iter().position(|i| Arc::ptr_eq(&i.mem, newest))?;
+        let mut picked = Self::all_of(f);
+        picked.imm.truncate(at + 1);
+        Some(picked)
+    }
+
     /// All that is sealed of a family.
     fn all_of(f: &mut FamilyState) -> Self {
         f.flush_running = true;

@@ -3,6 +3,7 @@
 mod job;
 mod notes;
 mod timestamps;
+mod together;
 
 pub(crate) use job::{TableRequest, build_table};
 pub(crate) use timestamps::history_low_after;

@@ -8,6 +8,9 @@ pub struct FlushOptions {
     /// Begin at once, although that may delay writes or stop them: otherwise the call waits until one more
     /// sealed memtable and one more file of level 0 would not, with or without `wait`.
     pub allow_write_stall: bool,
+    /// The memtables of all families named are sealed at one moment, and become durable together or not at all
+    /// (`force_atomic_flush`).
+    pub atomic: bool,
 }
 
 impl Default for FlushOptions {
@@ -21,12 +24,14 @@ impl FlushOptions {
     pub(crate) const AT_ONCE: Self = Self {
         wait: true,
         allow_write_stall: true,
+        atomic: false,
     };
 
     pub(crate) const fn waiting(wait: bool) -> Self {
         Self {
             wait,
             allow_write_stall: false,
+            atomic: false,
         }
     }
 }

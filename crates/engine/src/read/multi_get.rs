@@ -11,7 +11,7 @@
 use super::get::{Lookup, ReadContext};
 use super::observed::{Observer, is_merge_failure};
 use crate::core::SuperVersion;
-use crate::version::{FileMeta, Level, RowCache};
+use crate::version::{FileMeta, Level, RowCache, RowPlace, RowWriter};
 use spanlith_base::stats::{Histogram, Ticker};
 use spanlith_base::{Comparator, Error, ErrorKind, Pinned, Result, SequenceNumber};
 use spanlith_memtable::{EntryRef, MemTable};
@@ -473,9 +473,7 @@ impl<'k, 'a, 'o> Run<'k, 'a, 'o> {
         if keys == 0 {
             return Ok(());
         }
-        let Scope {
-            snapshot, sv, ctx, ..
-        } = self.scope;
+        let Scope { sv, ctx, .. } = self.scope;
         let last;
         let ctx = match ctx.cache.expects_hits {
             true => {
@@ -487,11 +485,25 @@ impl<'k, 'a, 'o> Run<'k, 'a, 'o> {
         if let Some(rows) = &ctx.cache.rows {
             return self.visit_file_by_rows(keys, file, rows, ctx);
         }
+        self.ask_file(keys, file, ctx, |_, _, _, _| ());
+        self.finish_in_file(keys)
+    }
+
+    /// Takes in what a table says of keys; `see` is told each entry that is taken in, and of which key.
+    #[inline(always)]
+    fn ask_file(
+        &mut self,
+        keys: Keys,
+        file: &FileMeta,
+        ctx: &ReadContext<'_>,
+        mut see: impl FnMut(usize, &Lookup<'k>, u64, &[u8]),
+    ) {
+        let snapshot = self.scope.snapshot;
         let reader = match ctx.cache.reader(file) {
             Ok(reader) => reader,
             Err(e) => {
                 each(keys).for_each(|n| self.answer(n, Err(e.clone())));
-                return Ok(());
+                return;
             }
         };
         let mut reads = ThreadReads::default();
@@ -510,19 +522,17 @@ impl<'k, 'a, 'o> Run<'k, 'a, 'o> {
         }
         let lookups = &mut self.lookups[range.clone()];
         let mut failed = Vec::new();
-        reader.multi_get(
-            gets,
-            snapshot,
-            &ctx.params,
-            |at, tag, value, block| match lookups[at].visit(tag, || block.pin(value)) {
+        reader.multi_get(gets, snapshot, &ctx.params, |at, tag, value, block| {
+            see(range.start + at, &lookups[at], tag, value);
+            match lookups[at].visit(tag, || block.pin(value)) {
                 Ok(false) => ControlFlow::Continue(()),
                 Ok(true) => ControlFlow::Break(()),
                 Err(e) => {
                     failed.push((range.start + at, e));
                     ControlFlow::Break(())
                 }
-            },
-        );
+            }
+        });
         if let Some(observer) = self.scope.observer {
             self.count_table(observer, reads);
         }
@@ -535,10 +545,10 @@ impl<'k, 'a, 'o> Run<'k, 'a, 'o> {
         for (n, e) in failed {
             self.answer(n, Err(e));
         }
-        self.finish_in_file(keys)
     }
 
-    /// As [`Self::visit_file`] with a cache of rows: key by key.
+    /// As [`Self::visit_file`] with a cache of rows: the table is asked for the rows that are not there, all
+    /// together, and they are put there.
     #[cold]
     fn visit_file_by_rows(
         &mut self,
@@ -547,10 +557,37 @@ impl<'k, 'a, 'o> Run<'k, 'a, 'o> {
         rows: &RowCache,
         ctx: &ReadContext<'_>,
     ) -> Result<()> {
+        let mut missing: Keys = 0;
+        let mut new: [Option<(RowPlace<'k>, RowWriter)>; BATCH] = [const { None }; BATCH];
         for n in each(keys) {
-            let hash = self.gets[n].hash;
-            if let Err(e) = self.lookups[n].in_table_by_row(rows, file, hash, ctx) {
-                self.answer(n, Err(e));
+            let key = (self.key(n), self.gets[n].hash);
+            let place = RowPlace::new((file.number, file.largest_seqno), key, self.scope.snapshot);
+            match rows.find(&place) {
+                // A row says that no range tombstone of its table lies over the key, too.
+                Some(row) => {
+                    if let Err(e) = self.lookups[n].take_row(&row) {
+                        self.answer(n, Err(e));
+                    }
+                }
+                None => {
+                    missing |= 1 << n;
+                    new[n] = Some((place, RowWriter::new(&place)));
+                }
+            }
+        }
+        if missing != 0 {
+            self.ask_file(missing, file, ctx, |n, lookup, tag, value| {
+                if let Some((_, row)) = &mut new[n] {
+                    match lookup.keeps_row_of(file, ctx) {
+                        true => row.push(tag, value),
+                        false => new[n] = None,
+                    }
+                }
+            });
+        }
+        for n in each(missing & self.open) {
+            if let Some((place, row)) = new[n].take() {
+                rows.keep(&place, row);
             }
         }
         self.met_ranges |= file.tombstones.get().is_some();

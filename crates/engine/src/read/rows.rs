@@ -1,7 +1,7 @@
 //! Point lookups through the cache of rows.
 
 use super::get::{Lookup, ReadContext};
-use crate::version::{FileMeta, RowCache, RowPlace, RowWriter};
+use crate::version::{FileMeta, Row, RowCache, RowPlace, RowWriter};
 use spanlith_base::Result;
 use spanlith_base::perf::{self, PerfCounter, PerfTime};
 
@@ -42,12 +42,10 @@ impl Lookup<'_> {
         // A row says that no range tombstone of its table lies over the key, too.
         let Some(row) = rows.find(&place) else {
             let reader = ctx.cache.reader(file)?;
-            let tombstones = file.tombstones.get();
-            if let Some(list) = tombstones {
+            if let Some(list) = file.tombstones.get() {
                 self.note_ranges(list);
             }
-            // What a range tombstone cuts short is not all that the table holds of the key.
-            if self.is_covered() || ctx.ignore_ranges && tombstones.is_some() {
+            if !self.keeps_row_of(file, ctx) {
                 return self.in_table(&reader, hash, &ctx.params);
             }
             let mut row = RowWriter::new(&place);
@@ -57,11 +55,22 @@ impl Lookup<'_> {
             rows.keep(&place, row);
             return Ok(());
         };
+        self.take_row(&row)
+    }
+
+    /// Takes in what a row says.
+    pub(super) fn take_row(&mut self, row: &Row) -> Result<()> {
         for (tag, value) in row.entries() {
             if self.visit(tag, || row.block().pin(value))? {
                 break;
             }
         }
         Ok(())
+    }
+
+    /// Whether what is read of a table, whose range tombstones are noted, may be kept as a row: what a range
+    /// tombstone cuts short is not all that the table holds of the key.
+    pub(super) fn keeps_row_of(&self, file: &FileMeta, ctx: &ReadContext<'_>) -> bool {
+        !(self.is_covered() || ctx.ignore_ranges && file.tombstones.get().is_some())
     }
 }

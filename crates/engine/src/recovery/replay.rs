@@ -351,7 +351,8 @@ impl<'a> Replay<'a> {
                         true => self.end,
                         false => reader.position(),
                     };
-                    if let Some(proof) = judge.end(end).proof().filter(|_| self.known.is_used) {
+                    let proves = self.known.is_used && !self.filtering.has_cut;
+                    if let Some(proof) = judge.end(end).proof().filter(|_| proves) {
                         self.judge_loss(number, end, &proof)?;
                     }
                     return Ok(reader.is_recycled());
@@ -424,6 +425,8 @@ impl<'a> Replay<'a> {
             self.check_manifest(manifest)?;
         }
         match finding.proof() {
+            // The filter says where the log ends, not the file.
+            Some(_) if self.filtering.has_cut => Ok(()),
             Some(proof) => self.judge_loss(judge.log(), offset, &proof),
             None => Ok(()),
         }
@@ -489,7 +492,9 @@ impl<'a> Replay<'a> {
             Filtered::Damaged(error) => {
                 // Told to go on, RocksDB takes the batch all the same.
                 if self.decider.is_paranoid() {
-                    return self.decider.damage(error);
+                    let verdict = self.decider.damage(error)?;
+                    self.filtering.has_cut = matches!(verdict, Verdict::NextLog(_));
+                    return Ok(verdict);
                 }
             }
             Filtered::Replaced(new, updates) => {

@@ -25,8 +25,8 @@ pub enum WalVerdict {
     Ignore,
     /// Leave out this one and all that follow, of later logs too.
     Stop,
-    /// It is damaged: what that means is up to the recovery mode, and to `synced_log_damage` if the log
-    /// proves that it had been synced.
+    /// It is damaged: what that means is up to the recovery mode. That it had been synced is no objection:
+    /// the file is whole.
     Corrupted,
     /// Something that this build does not know: the open fails.
     Unknown,
@@ -52,6 +52,9 @@ pub(super) struct Filtering {
     /// `None` keeps all.
     filter: Option<Arc<dyn WalFilter>>,
     has_stopped: bool,
+    /// It called a batch damaged and the replay ended there: what the files prove of the rest is beside the
+    /// point.
+    pub(super) has_cut: bool,
 }
 
 /// What becomes of a batch.
@@ -71,6 +74,7 @@ impl Filtering {
     pub(super) const NONE: Self = Self {
         filter: None,
         has_stopped: false,
+        has_cut: false,
     };
 
     /// Begins a replay; the filter is told of the families: id, name, first log that it needs.
@@ -87,6 +91,7 @@ impl Filtering {
         Self {
             filter: Some(filter),
             has_stopped: false,
+            has_cut: false,
         }
     }
 

@@ -12,7 +12,7 @@ use crate::listener::FlushReason;
 use crate::options::sidecar::SIDECAR_FILE;
 use crate::options::{FlushOptions, Temperature};
 use crate::version::{FileKind, Version, filenames, parse_file_name};
-use spanlith_base::{Error, FileNumber, Result};
+use spanlith_base::{FileNumber, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -194,12 +194,11 @@ impl Engine {
             return Ok(());
         }
         let all: Vec<_> = self.families.load().iter().cloned().collect();
-        if options.atomic_flush && !self.c.options.atomic_flush && all.len() > 1 {
-            return Err(Error::not_supported(
-                "atomic_flush of a database that was opened without it",
-            ));
-        }
-        self.flush_for(FlushReason::GetLiveFiles, &all, FlushOptions::default())
+        let how = FlushOptions {
+            atomic: options.atomic_flush,
+            ..FlushOptions::default()
+        };
+        self.flush_for(FlushReason::GetLiveFiles, &all, how)
     }
 
     /// Looks at everything at once.

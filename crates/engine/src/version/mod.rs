@@ -40,7 +40,7 @@ pub use io_times::{IoNanos, IoTimes};
 pub use levels::{LevelOptions, LevelTargets};
 pub use paths::{DbPath, FilePaths, PATHS_MAX};
 pub use row_cache::RowCache;
-pub(crate) use row_cache::{RowPlace, RowWriter};
+pub(crate) use row_cache::{Row, RowPlace, RowWriter};
 pub use table_cache::{ReaderRef, TableCache};
 pub use table_io::{TableIo, TableIoOptions};
 pub use value_sizes::ValueSizes;

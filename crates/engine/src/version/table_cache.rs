@@ -159,26 +159,14 @@ impl TableCache {
         if handle.size() != file.size {
             return Err(size_mismatch(file.size, handle.size(), &path));
         }
-        let expected_unique_id =
-            (self.verify_unique_id && file.unique_id != [0, 0]).then_some(file.unique_id);
         let cache = self.readers.cache.as_ref();
         // Opened again, a table finds its blocks in the cache.
         let cache_id = cache.map(|c| *file.cache_id.get_or_init(|| c.new_id()));
-        let reader = TableReader::open(
-            handle,
-            file.size,
-            ReaderOptions {
-                expected_unique_id,
-                largest_seqno: file.largest_seqno,
-                stripped_timestamps: !file.user_defined_timestamps_persisted,
-                file_number: file.number,
-                level: i32::try_from(file.last_level.load(Ordering::Relaxed)).unwrap_or(ANY_LEVEL),
-                cache_id,
-                // Relaxed: an option on its own.
-                block_protection_bytes: self.block_protection_bytes.load(Ordering::Relaxed),
-                ..self.readers.clone()
-            },
-        )?;
+        let options = ReaderOptions {
+            cache_id,
+            ..self.options_of(file)
+        };
+        let reader = TableReader::open(handle, file.size, options)?;
         self.learn(file, &reader)?;
         Ok(reader)
     }
@@ -196,6 +184,42 @@ impl TableCache {
         }
         file.note_stats(reader);
         Ok(())
+    }
+
+    fn options_of(&self, file: &FileMeta) -> ReaderOptions {
+        ReaderOptions {
+            expected_unique_id: (self.verify_unique_id && file.unique_id != [0, 0])
+                .then_some(file.unique_id),
+            largest_seqno: file.largest_seqno,
+            stripped_timestamps: !file.user_defined_timestamps_persisted,
+            file_number: file.number,
+            level: i32::try_from(file.last_level.load(Ordering::Relaxed)).unwrap_or(ANY_LEVEL),
+            // Relaxed: an option on its own.
+            block_protection_bytes: self.block_protection_bytes.load(Ordering::Relaxed),
+            ..self.readers.clone()
+        }
+    }
+
+    /// Verifies every block of what lies at the path of a file now, footer included, past whatever is open
+    /// or cached.
+    ///
+    /// # Errors
+    /// Of the file system; the first mismatch.
+    pub fn verify_checksums(&self, file: &FileMeta) -> Result<()> {
+        let path = self.paths.table(file.number, file.path_id);
+        let handle = self.io.open_table(&path)?;
+        let size = handle.size();
+        let options = ReaderOptions {
+            cache: None,
+            charges: CacheCharges::default(),
+            ..self.options_of(file)
+        };
+        // The footer first, as in RocksDB, which knows of no other size than that of the file.
+        TableReader::open(handle, size, options)?.verify_checksums()?;
+        match size == file.size {
+            true => Ok(()),
+            false => Err(size_mismatch(file.size, size, &path)),
+        }
     }
 
     /// The range tombstones of a table, as fragments.

@@ -429,6 +429,7 @@ fn flushes_and_manual_compactions_stall_writers_only_if_they_may() {
                 true => cf.flush_opt(FlushOptions {
                     wait: false,
                     allow_write_stall,
+                    ..FlushOptions::default()
                 }),
                 false => cf.compact_range_opt(None, None, &options),
             });

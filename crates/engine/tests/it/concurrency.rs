@@ -173,6 +173,7 @@ fn a_stopped_writer_holds_nobody_up_who_changes_options_or_does_not_want_to_wait
         let at_once = FlushOptions {
             wait: true,
             allow_write_stall: true,
+            ..FlushOptions::default()
         };
         cf.flush_opt(at_once).unwrap();
     }

@@ -5,7 +5,9 @@ use spanlith::options::{
     BlockBasedTableOptions, CfOptions, DbOptions, OptionTable, OptionsFile, Temperature,
     set_cf_option,
 };
-use spanlith::{Cf, CompactFilesOptions, Db, ErrorKind, FamilyOptions, ReadOptions, WriteBatch};
+use spanlith::{
+    Cf, CompactFilesOptions, Db, ErrorKind, FamilyOptions, OpenBuilder, ReadOptions, WriteBatch,
+};
 use spanlith_env::{Env, FileSystem, FsOp, MemFs};
 use spanlith_testkit::{TempDir, fixtures_dir};
 use std::path::Path;
@@ -21,6 +23,10 @@ fn env(fs: &MemFs) -> Env {
 }
 
 fn open(fs: &MemFs, db: &[(&str, &str)], cf: &[(&str, &str)]) -> spanlith::Result<Db> {
+    builder(fs, db, cf)?.open()
+}
+
+fn builder(fs: &MemFs, db: &[(&str, &str)], cf: &[(&str, &str)]) -> spanlith::Result<OpenBuilder> {
     let mut options = DbOptions::new();
     for (name, value) in db {
         options.set_option(name, value)?;
@@ -30,13 +36,12 @@ fn open(fs: &MemFs, db: &[(&str, &str)], cf: &[(&str, &str)]) -> spanlith::Resul
     for (name, value) in cf {
         set_cf_option(&mut family, &mut table, name, value)?;
     }
-    Db::builder(Path::new(DIR))
+    Ok(Db::builder(Path::new(DIR))
         .env(env(fs))
         .no_info_log()
         .options(options.create_if_missing(true))
         .cf_options(family)
-        .table_options(table)
-        .open()
+        .table_options(table))
 }
 
 /// Writes operands `0`, `1` … one by one; what a read of operands shows after each.
@@ -208,6 +213,43 @@ fn memtables_that_hash_prefixes_take_one_writer_at_a_time() {
         let family = FamilyOptions::new("hashing").options(options);
         let refused = db.create_cf(family).err().map(|e| e.to_string());
         assert_eq!(refused.as_deref(), Some(want));
+    }
+}
+
+/// Measured on 11.8.1, which takes all of these for reading only.
+#[test]
+fn what_only_writers_use_is_not_looked_at_when_a_database_is_opened_for_reading() {
+    let fs = MemFs::new();
+    let db = open(&fs, &[], &[]).unwrap();
+    db.default_cf().put("flushed", "1").unwrap();
+    db.flush(true).unwrap();
+    db.default_cf().put("logged", "2").unwrap();
+    drop(db);
+    let of_the_database = [
+        ("keep_log_file_num", "0"),
+        ("open_files_async", "true"),
+        ("daily_offpeak_time_utc", "xx"),
+        ("read_io_executor_threads", "0"),
+    ];
+    let of_the_family = [
+        ("inplace_update_support", "true"),
+        ("compression", "kXpressCompression"),
+        ("compression", "kDisableCompressionOption"),
+        ("compression_per_level", "kXpressCompression"),
+        ("blob_compression_type", "kXpressCompression"),
+        ("read_triggered_compaction_threshold", "-1"),
+        ("memtable_protection_bytes_per_key", "3"),
+        ("block_protection_bytes_per_key", "3"),
+        ("compression_opts", "{zstd_max_train_bytes=5}"),
+        ("disallow_memtable_writes", "true"),
+    ];
+    let of_the_database = of_the_database.map(|o| (vec![o], vec![]));
+    let of_the_family = of_the_family.map(|o| (vec![], vec![o]));
+    for (db, cf) in of_the_database.into_iter().chain(of_the_family) {
+        assert!(open(&fs, &db, &cf).is_err(), "{db:?} {cf:?}");
+        let reader = builder(&fs, &db, &cf).unwrap().open_read_only().unwrap();
+        let get = |key| reader.default_cf().get(key).unwrap();
+        assert!(get("flushed").is_some() && get("logged").is_some());
     }
 }
 

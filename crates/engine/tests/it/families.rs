@@ -1,11 +1,11 @@
 //! Column families: created, written together, dropped, recovered.
 
 use crate::world::World;
-use spanlith::options::{CfOptions, FlushOptions};
-use spanlith::{Cf, Db, ErrorKind, FamilyOptions, WriteBatch, WriteOptions};
-use spanlith_env::{Env, Executor, FaultFs, JobClass, MemFs, OpClass};
+use spanlith::options::CfOptions;
+use spanlith::{Cf, Db, ErrorKind, FamilyOptions, FlushOptions, WriteBatch, WriteOptions};
+use spanlith_env::{Env, Executor, FaultFs, FsOp, JobClass, MemFs, OpClass};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 const DIR: &str = "/db";
 
@@ -318,6 +318,96 @@ fn an_atomic_flush_takes_unlogged_writes_of_all_families_or_of_none() {
     }
 }
 
+/// A power loss before any change of a flush finds both families as they were before it, or as they were after it.
+#[test]
+fn a_flush_can_be_atomic_over_the_families_it_names() {
+    let w = World::new(1);
+    let db = open(&w.env, &[]).unwrap();
+    let [a, b, other] = ["a", "b", "other"].map(|n| db.create_cf(FamilyOptions::new(n)).unwrap());
+    let unlogged = WriteOptions::new().disable_wal(true);
+    let write = |key: &str| {
+        let mut batch = WriteBatch::new();
+        for family in [&a, &b, &other] {
+            batch.put_cf(family.id(), key, "v");
+        }
+        db.write_opt(&batch, &unlogged).unwrap();
+    };
+    let images = Arc::new(Mutex::new(Vec::new()));
+    let (seen, of) = (images.clone(), w.mem.clone());
+    let together = FlushOptions {
+        atomic: true,
+        ..FlushOptions::default()
+    };
+    let flushed = |names: &[&Cf]| {
+        w.mem.set_observer(Some(Arc::new({
+            let (seen, of) = (seen.clone(), of.clone());
+            move |_: &FsOp| seen.lock().unwrap().push(crash(&of, 0))
+        })));
+        db.flush_cfs_opt(names, together).unwrap();
+        w.mem.set_observer(None);
+    };
+    write("1");
+    // One of them has its part sealed already, and its flush is due.
+    let soon = FlushOptions {
+        wait: false,
+        ..FlushOptions::default()
+    };
+    a.flush_opt(soon).unwrap();
+    write("2");
+    flushed(&[&a, &b]);
+    write("3");
+    flushed(&[&a, &b]);
+    assert_eq!(other.live_files().len(), 0);
+    let images = std::mem::take(&mut *images.lock().unwrap());
+    let mut counts: Vec<(usize, usize)> = Vec::new();
+    for image in images {
+        let db = open(&on(&image), &["a", "b", "other"]).unwrap();
+        counts.push((cf(&db, "a").iter().count(), cf(&db, "b").iter().count()));
+    }
+    counts.dedup();
+    // The flush of the first by itself was asked for before.
+    assert_eq!(counts, [(0, 0), (1, 0), (2, 2), (3, 3)]);
+    let last = open(&on(&crash(&w.mem, 0)), &["a", "b", "other"]).unwrap();
+    assert_eq!(
+        ["a", "b", "other"].map(|n| cf(&last, n).iter().count()),
+        [3, 3, 0]
+    );
+}
+
+#[test]
+fn atomic_flushes_and_others_of_the_same_families_do_not_wait_for_each_other_for_ever() {
+    let (env, _) = world();
+    let db = open(&env, &[]).unwrap();
+    let mut small = CfOptions::default();
+    small.write_buffer_size = 64 << 10;
+    let families = ["a", "b", "c"].map(|n| {
+        db.create_cf(FamilyOptions::new(n).options(small.clone()))
+            .unwrap()
+    });
+    let together = FlushOptions {
+        atomic: true,
+        ..FlushOptions::default()
+    };
+    std::thread::scope(|scope| {
+        for at in 0..3 {
+            let (db, families) = (&db, &families);
+            scope.spawn(move || {
+                for n in 0..200 {
+                    let key = format!("{at}{n:04}");
+                    families[at].put(key, vec![b'x'; 4000]).unwrap();
+                    if n % 20 == at * 5 {
+                        let two = [&families[at], &families[(at + 1) % 3]];
+                        db.flush_cfs_opt(&two, together).unwrap();
+                        families[at].flush(true).unwrap();
+                    }
+                }
+            });
+        }
+    });
+    db.wait_idle(None).unwrap();
+    assert!(families.iter().all(|f| f.iter().count() == 200));
+}
+
 #[test]
 fn a_snapshot_of_the_manifest_holds_all_families_and_the_highest_id() {
     let (env, _) = world();
@@ -535,6 +625,7 @@ fn an_atomic_flush_goes_on_without_a_family_that_is_dropped_while_it_waits() {
     let at_once = FlushOptions {
         wait: false,
         allow_write_stall: true,
+        ..FlushOptions::default()
     };
     db.flush_cfs_opt(&[&default], at_once).unwrap();
     default.put("k", "2").unwrap();

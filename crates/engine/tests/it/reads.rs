@@ -1,7 +1,7 @@
 //! Reads beyond plain gets and scans: entities, TimedPuts, timestamps, prefixes, tailing cursors,
 //! several families at once, tiers.
 
-use spanlith::options::{BlockBasedTableOptions, CfOptions};
+use spanlith::options::{BlockBasedTableOptions, CfOptions, CompressionType};
 use spanlith::{
     Cf, Db, FamilyOptions, MergeOperator, ReadOptions, ReadTier, SizeOf, WriteBatch, WriteOptions,
 };
@@ -433,6 +433,7 @@ fn the_size_of_memtables_is_estimated_as_rocksdb_does() {
         let of = SizeOf {
             files: false,
             memtables: true,
+            ..SizeOf::default()
         };
         let size =
             |&(a, b): &(&str, &str)| cf.approximate_size(a.as_bytes(), b.as_bytes(), of).unwrap();
@@ -464,6 +465,44 @@ fn the_size_of_memtables_is_estimated_as_rocksdb_does() {
         cf.put(key(n), "0123456789").unwrap();
     }
     assert_eq!(sizes(&cf, &[("a", "z")]), [360]);
+}
+
+/// As 11.8.1: what may be off by a part of what is sure is not looked into.
+#[test]
+fn tables_at_the_ends_of_a_range_count_half_within_the_margin() {
+    let dir = TempDir::new("size-margin");
+    let options = CfOptions::default()
+        .target_file_size_base(10_000u64)
+        .compression(CompressionType::None)
+        .disable_auto_compactions(true);
+    let cf = open(&dir, options).default_cf();
+    let key = |n: usize| format!("key{n:05}");
+    // Two of them, so that the compaction does not move the first.
+    for step in [1, 500] {
+        for n in (0..1000).step_by(step) {
+            cf.put(key(n), n.to_string().repeat(60)).unwrap();
+        }
+        cf.flush(true).unwrap();
+    }
+    cf.compact_range(None, None).unwrap();
+    let files = cf.live_files();
+    let (first, last) = (2, files.len() - 3);
+    assert!(last > 10 && files.iter().all(|f| f.level > 0));
+    let begin = [&*files[first].smallest, b"+"].concat();
+    let end = files[last].largest.clone();
+    let size = |margin: f64| {
+        let of = SizeOf {
+            margin,
+            ..SizeOf::default()
+        };
+        cf.approximate_size(&begin, &end, of).unwrap()
+    };
+    let within: u64 = files[first + 1..last].iter().map(|f| f.size).sum();
+    let half = within + (files[first].size + files[last].size) / 2;
+    let exact = size(-1.0);
+    assert!(exact != half, "almost all of both");
+    assert_eq!([0.0, 0.01, f64::NAN].map(size), [exact; 3]);
+    assert_eq!([0.9, 1.0].map(size), [half; 2]);
 }
 
 #[test]

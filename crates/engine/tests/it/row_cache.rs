@@ -123,6 +123,42 @@ fn a_row_found_in_the_cache_asks_neither_filter_nor_block() {
 }
 
 #[test]
+fn rows_of_several_keys_that_are_not_there_are_read_together_and_kept() {
+    let dir = TempDir::new("rows-batch");
+    let rows = BlockCache::new(1 << 20, Policy::Lru);
+    let s = Arc::new(Statistics::new());
+    let db = open(&dir, &rows, &s);
+    let cf = db.default_cf();
+    let keys: Vec<String> = (0..64).map(|n| format!("k{n:05}")).collect();
+    for key in &keys {
+        cf.put(key, key).unwrap();
+    }
+    cf.flush(true).unwrap();
+    let asked = |wanted: &[&[u8]]| {
+        let tickers = [
+            Ticker::RowCacheHit,
+            Ticker::RowCacheMiss,
+            Ticker::BlockCacheDataHit,
+            Ticker::BlockCacheDataMiss,
+        ];
+        let old = tickers.map(|t| s.ticker(t));
+        let found = cf.multi_get_opt(wanted, &ReadOptions::new());
+        for (key, found) in wanted.iter().zip(found) {
+            assert_eq!(found.unwrap().as_deref(), Some(*key));
+        }
+        let mut risen = tickers.map(|t| s.ticker(t));
+        risen.iter_mut().zip(old).for_each(|(new, old)| *new -= old);
+        risen
+    };
+    let all: Vec<&[u8]> = keys.iter().map(|k| k.as_bytes()).collect();
+    // One look at the block for each batch of 32 keys; for all of one batch if some rows are there.
+    let some: Vec<&[u8]> = all.iter().step_by(2).copied().collect();
+    assert_eq!(asked(&some), [0, 32, 0, 1]);
+    assert_eq!(asked(&all), [32, 32, 2, 0]);
+    assert_eq!(asked(&all), [64, 0, 0, 0]);
+}
+
+#[test]
 fn range_deletions_are_refused_beside_a_cache_of_rows() {
     let dir = TempDir::new("rows-ranges");
     let rows = BlockCache::new(1 << 20, Policy::Lru);

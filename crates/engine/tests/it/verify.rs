@@ -487,3 +487,36 @@ fn an_entry_that_was_lost_is_missed_by_verification_and_by_the_next_compaction()
         Some(&b"1"[..])
     );
 }
+
+#[test]
+fn checksums_are_verified_of_what_lies_at_the_path_of_an_open_table_now() {
+    let temp = TempDir::new("verify");
+    let db = rounds(temp.path(), 1);
+    db.default_cf().get("key0001").unwrap().unwrap();
+    let path = table_path(temp.path(), db.default_cf().live_files()[0].number);
+    let whole = std::fs::read(&path).unwrap();
+    let text = || db.verify_checksums().unwrap_err().to_string();
+    db.verify_checksums().unwrap();
+    // The footer, and what comes before it.
+    for back in 1..=120 {
+        flip(&path, whole.len() - back);
+        assert!(
+            db.verify_checksums().is_err(),
+            "{back} bytes before the end"
+        );
+        flip(&path, whole.len() - back);
+    }
+    db.verify_checksums().unwrap();
+    for size in [whole.len() - 10, whole.len() - 53] {
+        std::fs::write(&path, &whole[..size]).unwrap();
+        assert!(text().starts_with("Corruption: Bad table magic number"));
+    }
+    // Another one that is whole in itself.
+    let longer = [&[0; 7], &*whole].concat();
+    std::fs::write(&path, &longer).unwrap();
+    assert!(text().starts_with("Corruption: "), "{}", text());
+    std::fs::remove_file(&path).unwrap();
+    assert!(text().starts_with("IO error: No such file or directory"));
+    std::fs::write(&path, &whole).unwrap();
+    db.verify_checksums().unwrap();
+}

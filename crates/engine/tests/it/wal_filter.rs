@@ -1,7 +1,7 @@
 //! Filters of logs. What is left of the logs is what RocksDB 11.8.1 leaves for the same answers.
 
-use spanlith::options::{DbOptions, EvidenceOptions, SyncedLogDamage, WalRecoveryMode};
-use spanlith::{Cf, Db, ErrorKind, FamilyOptions, WalFilter, WalVerdict, WriteBatch};
+use spanlith::options::{DbOptions, WalRecoveryMode};
+use spanlith::{Cf, Db, ErrorKind, FamilyOptions, WalFilter, WalVerdict, WriteBatch, WriteOptions};
 use spanlith_testkit::TempDir;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -74,8 +74,6 @@ fn filtered(
     let opened = Db::builder(dir.path())
         .options(DbOptions::default().wal_recovery_mode(mode))
         .family(FamilyOptions::new("other"))
-        // What a filter calls damaged had been synced; its word is taken, as in RocksDB.
-        .evidence(EvidenceOptions::default().synced_log_damage(SyncedLogDamage::Truncate))
         .wal_filter(filter.clone())
         .open();
     let told = std::mem::take(&mut *filter.told.lock().unwrap());
@@ -117,6 +115,28 @@ fn a_filter_of_logs_leaves_out_replaces_and_ends() {
         expected.sort_unstable();
         assert_eq!(keys(&db.unwrap().default_cf()), expected.join(" "));
     }
+}
+
+#[test]
+fn the_word_of_a_filter_ends_the_replay_though_later_logs_were_synced() {
+    let dir = TempDir::new("wal-filter-logs");
+    logged(&dir);
+    // Keeps the log of before, and writes one that follows it.
+    let mut options = DbOptions::default();
+    options.avoid_flush_during_recovery = true;
+    options.avoid_flush_during_shutdown = true;
+    let db = Db::builder(dir.path())
+        .options(options)
+        .family(FamilyOptions::new("other"));
+    let db = db.open().unwrap();
+    let sync = WriteOptions::default().sync(true);
+    db.default_cf().put_opt("g", "1", &sync).unwrap();
+    drop(db);
+    let mode = WalRecoveryMode::PointInTimeRecovery;
+    let (db, _) = filtered(&dir, mode, 1, || WalVerdict::Corrupted);
+    assert_eq!(keys(&db.unwrap().default_cf()), "a b");
+    let (db, _) = filtered(&dir, mode, usize::MAX, || WalVerdict::Keep);
+    assert_eq!(keys(&db.unwrap().default_cf()), "a b");
 }
 
 #[test]
