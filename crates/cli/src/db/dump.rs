@@ -55,7 +55,7 @@ impl Dump {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let mut target = Target {
             db: self.db,
-            cf: String::new(),
+            cf: "default".to_string(),
             how: self.how,
         };
         let mut salvage = match self.salvage {

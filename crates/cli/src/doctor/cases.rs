@@ -1,7 +1,10 @@
 //! From findings to cases: what kind of damage, what is at stake, what to do.
 
+use super::rehearsal::Rehearsal;
 use super::stakes::{Behind, Referring};
 use crate::bytes::{show, show_short};
+use crate::db::log_order::Arranged;
+use crate::db::mend::has_records;
 use crate::fail::shell_word;
 use crate::inventory::{Family, Finding, Grade, Inventory};
 use crate::places::Places;
@@ -131,7 +134,48 @@ pub fn explain(i: &Inventory, places: &Places, findings: &[Finding]) -> Vec<Case
         out.push(case);
     }
     out.extend(other_orders(i));
+    out.extend(logs_out_of_order(i));
     out
+}
+
+/// Logs that cannot be replayed where their numbers put them.
+fn logs_out_of_order(i: &Inventory) -> Vec<Case> {
+    let logs: Vec<u64> = i.live_logs().map(|l| l.0).collect();
+    let arranged = Arranged::of(&*Env::system().fs, i, &logs);
+    let case = |(log, what)| Case {
+        file: filenames::log_file_name(log),
+        offset: None,
+        damage: Damage::Swapped,
+        what,
+        stake: "its updates, and those of the logs behind it".to_string(),
+        way_out: format!(
+            "take it away if it is a copy, or of another database, put it back if it is exchanged; else take all \
+             writes that can be read, in their order: {}",
+            copy_what_is_left(i)
+        ),
+        spares_data: false,
+    };
+    arranged.obstacles().into_iter().map(case).collect()
+}
+
+/// What an open is refused for, if none of the cases can be why.
+pub fn unexplained(i: &Inventory, rehearsal: &Rehearsal, cases: &[Case]) -> Option<Case> {
+    if cases.iter().any(|c| !c.is_harmless() && !c.spares_data) {
+        return None;
+    }
+    let (error, (path, offset)) = (rehearsal.error.as_ref()?, rehearsal.damaged.as_ref()?);
+    Some(Case {
+        file: path.file_name()?.to_string_lossy().into_owned(),
+        offset: *offset,
+        damage: Damage::Inconsistent,
+        what: error.clone(),
+        stake: "all that an open would read".to_string(),
+        way_out: format!(
+            "take the file away if it is a copy, or one of another database; else copy what can be read: {}",
+            copy_what_is_left(i)
+        ),
+        spares_data: false,
+    })
 }
 
 /// Families of which the OPTIONS file says another order than the MANIFEST.
@@ -392,7 +436,7 @@ fn about_manifest(i: &Inventory, case: &mut Case) {
     };
     case.way_out = match (case.damage, older.is_empty()) {
         (Damage::Torn, _) => "nothing to do: opening leaves it out".to_string(),
-        _ if i.manifest_bytes == 0 => {
+        _ if !has_records(i) => {
             "restore it from a backup; without it only single tables can be looked at: spanlith sst dump"
                 .to_string()
         }

@@ -148,6 +148,9 @@ impl Doctor {
             spinner.finish_and_clear();
             out
         });
+        if let Some(r) = &rehearsal {
+            cases.extend(cases::unexplained(&inventory, r, &cases));
+        }
         cases.sort_by(|a, b| {
             (a.is_harmless(), &a.file, a.offset).cmp(&(b.is_harmless(), &b.file, b.offset))
         });

@@ -11,7 +11,7 @@ use spanlith::version::{FileKind, parse_file_name};
 use spanlith::{ErrorKind, Logger};
 use spanlith_env::{Env, ManualExecutor};
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What opening comes to.
@@ -19,6 +19,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct Rehearsal {
     /// Why it fails; `None` if it succeeds.
     pub error: Option<String>,
+    /// The damaged file that the error names, and where in it.
+    pub damaged: Option<(PathBuf, Option<u64>)>,
     /// Whether that is because of what this program does not know or have, not because of damage.
     pub is_about_program: bool,
     /// Warnings of the recovery: what it drops, puts aside or cannot explain.
@@ -122,6 +124,9 @@ pub fn rehearse(target: &Target, inventory: Option<&Inventory>) -> Rehearsal {
             out.is_about_program = e.kind() == ErrorKind::NotSupported
                 || e.message().contains("merge_operator")
                 || e.message().contains("merge operator");
+            if e.kind() == ErrorKind::Corruption {
+                out.damaged = e.path().map(|path| (path.to_path_buf(), e.offset()));
+            }
             out.error = Some(e.to_string());
         }
     }
