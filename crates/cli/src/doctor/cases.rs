@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use spanlith::version::{FileKind, NewFile, filenames, parse_file_name};
 use spanlith_base::keys::split_internal;
 use spanlith_env::Env;
+use std::cell::OnceCell;
 use std::path::Path;
 
 /// Bytes of a sector: what a device loses at once.
@@ -92,12 +93,20 @@ impl Case {
     }
 }
 
-/// Explains all findings but plain remarks.
-pub fn explain(i: &Inventory, places: &Places, findings: &[Finding]) -> Vec<Case> {
+/// Explains all findings but plain remarks. `can_give_up` finds out whether the directory opens without what
+/// lies behind damage of its logs.
+pub fn explain(
+    i: &Inventory,
+    places: &Places,
+    findings: &[Finding],
+    can_give_up: &dyn Fn() -> bool,
+) -> Vec<Case> {
     let mut out: Vec<Case> = Vec::new();
     let manifest_is_sound = !findings
         .iter()
         .any(|f| f.grade == Grade::Damage && f.file == i.manifest);
+    let known = OnceCell::new();
+    let can_give_up = || *known.get_or_init(|| manifest_is_sound && can_give_up());
     for f in findings {
         let torn = f.grade == Grade::Note && f.what.starts_with("torn");
         let name = Path::new(&f.file).file_name().unwrap_or_default();
@@ -118,7 +127,7 @@ pub fn explain(i: &Inventory, places: &Places, findings: &[Finding]) -> Vec<Case
         };
         match kind {
             Some(FileKind::Table(n)) => about_table(i, places, n, &mut case),
-            Some(FileKind::Log(n)) => about_log(i, n, manifest_is_sound, &mut case),
+            Some(FileKind::Log(n)) => about_log(i, n, &can_give_up, &mut case),
             Some(FileKind::Manifest(_)) => about_manifest(i, &mut case),
             Some(FileKind::Current) => about_current(i, &mut case),
             Some(FileKind::Blob(n)) => about_blob(i, places, n, &mut case),
@@ -381,7 +390,7 @@ fn block_range(
     ))
 }
 
-fn about_log(i: &Inventory, number: u64, manifest_is_sound: bool, case: &mut Case) {
+fn about_log(i: &Inventory, number: u64, can_give_up: &dyn Fn() -> bool, case: &mut Case) {
     let behind = Behind::read(i, number, case.offset);
     case.stake = match (case.damage, behind.updates) {
         (Damage::Torn, _) => "a write that was not acknowledged as synced, or none".to_string(),
@@ -401,7 +410,7 @@ fn about_log(i: &Inventory, number: u64, manifest_is_sound: bool, case: &mut Cas
         Damage::Torn => "nothing to do: opening cuts it off".to_string(),
         _ => {
             // It opens nothing if the MANIFEST is damaged, too.
-            let give_up = match manifest_is_sound && case.what.contains("synced") {
+            let give_up = match case.what.contains("synced") && can_give_up() {
                 true => format!(
                     "; or open without them{}: spanlith db flush --give-up-damage --db {}",
                     match case.damage {

@@ -138,12 +138,13 @@ impl Doctor {
         };
         let found = verify::check(&inventory, scope, &progress);
         progress.finish_and_clear();
-        let mut cases = cases::explain(&inventory, &places, &found.findings);
+        if inventory.wal_dir != self.db {
+            target.how.files.wal_dir = Some(inventory.wal_dir.clone());
+        }
+        let can_give_up = || !self.no_rehearsal && rehearsal::opens_without_damage(&target);
+        let mut cases = cases::explain(&inventory, &places, &found.findings, &can_give_up);
         let rehearsal = (!self.no_rehearsal).then(|| {
             let spinner = term::spinner("", "rehearsing an open");
-            if inventory.wal_dir != self.db {
-                target.how.files.wal_dir = Some(inventory.wal_dir.clone());
-            }
             let out = rehearsal::rehearse(&target, Some(&inventory));
             spinner.finish_and_clear();
             out

@@ -70,6 +70,30 @@ impl Logger for Ear {
     }
 }
 
+/// Whether a directory opens that gives up what lies behind damage of its logs, as the command does that is
+/// told to.
+pub fn opens_without_damage(target: &Target) -> bool {
+    let flags = WriteFlags {
+        give_up_damage: true,
+        ..WriteFlags::plain()
+    };
+    let prepared = target.prepare_read_write(&flags);
+    prepared.is_ok_and(|builder| builder.env(in_memory().0).open().is_ok())
+}
+
+/// The file system whose changes stay in memory, in an environment without background work, which would only
+/// make the same data lie elsewhere.
+fn in_memory() -> (Env, Arc<Overlay>) {
+    let system = Env::system();
+    let overlay = Arc::new(Overlay::new(system.fs.clone()));
+    let env = Env {
+        fs: overlay.clone(),
+        executor: Arc::new(ManualExecutor::new()),
+        ..system
+    };
+    (env, overlay)
+}
+
 /// Opens a directory without changing it.
 pub fn rehearse(target: &Target, inventory: Option<&Inventory>) -> Rehearsal {
     let mut out = Rehearsal::default();
@@ -104,14 +128,7 @@ pub fn rehearse(target: &Target, inventory: Option<&Inventory>) -> Rehearsal {
             }
         };
     }
-    let system = Env::system();
-    let overlay = Arc::new(Overlay::new(system.fs.clone()));
-    let env = Env {
-        fs: overlay.clone(),
-        // Background work would only make the same data lie elsewhere.
-        executor: Arc::new(ManualExecutor::new()),
-        ..system
-    };
+    let (env, overlay) = in_memory();
     let ear = Arc::new(Ear::default());
     match builder.env(env).logger(ear.clone()).open() {
         Ok(db) => {

@@ -165,3 +165,28 @@ fn a_log_of_another_database_is_named() {
         "{said}"
     );
 }
+
+#[test]
+fn giving_up_damage_is_offered_only_if_the_database_opens_without_it() {
+    let temp = TempDir::new(test_name!());
+    let dir = temp.join("db");
+    make(&dir);
+    // Of what lies behind, some is in a table.
+    let log = file(&dir, "0", ".log").remove(0);
+    let mut bytes = std::fs::read(&log).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&log, bytes).unwrap();
+    let cases = cases(&dir);
+    assert!(
+        cases[0]["what"].as_str().unwrap().contains("synced"),
+        "{cases:?}"
+    );
+    let way_out = cases[0]["way_out"].as_str().unwrap();
+    assert!(
+        way_out.contains("--salvage") && !way_out.contains("--give-up-damage"),
+        "{way_out}"
+    );
+    let refused = db("flush", &dir, &["--give-up-damage"]).fails(1);
+    assert!(refused.contains("Column family inconsistency"), "{refused}");
+}
