@@ -11,11 +11,12 @@ use crate::places::Places;
 use crate::tables;
 use crate::term::{bytes, count};
 use serde_json::{Value, json};
+use spanlith::blob::walk_blobs;
 use spanlith::version::{FileKind, NewFile, filenames, parse_file_name};
 use spanlith_base::keys::split_internal;
 use spanlith_env::Env;
 use std::cell::OnceCell;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Bytes of a sector: what a device loses at once.
 const SECTOR: usize = 512;
@@ -249,7 +250,17 @@ fn classify(
     if f.what.contains("unique ID") {
         return Damage::Swapped;
     }
+    if f.what.contains("blobs, the MANIFEST says") {
+        return Damage::Swapped;
+    }
     let path = match kind {
+        Some(FileKind::Blob(n)) => {
+            let path = blob_path(i, places, n);
+            if f.what.contains("bytes, the MANIFEST says") && is_whole_blob_file(&path) {
+                return Damage::Swapped;
+            }
+            Some((path, None))
+        }
         Some(FileKind::Table(n)) => find_table(i, n).map(|(family, t)| {
             let path = tables::path(i, places, family, t);
             (path, Some(t.size))
@@ -283,6 +294,20 @@ fn classify(
         }
         _ => Damage::Flipped,
     }
+}
+
+/// Where a blob file is.
+fn blob_path(i: &Inventory, places: &Places, number: u64) -> PathBuf {
+    let family = i.families.values().find(|f| f.blobs.contains_key(&number));
+    let dir = family.and_then(|f| places.dir(&f.name, 0));
+    dir.unwrap_or(&i.dir)
+        .join(filenames::blob_file_name(number))
+}
+
+/// Whether a blob file is as it was written, if perhaps under another name.
+fn is_whole_blob_file(path: &Path) -> bool {
+    let file = Env::system().fs.open_random(path);
+    file.is_ok_and(|file| walk_blobs(&file, &mut |_, _, _| Ok(())).is_ok())
 }
 
 /// How many bytes a finding says had been synced.

@@ -13,6 +13,7 @@ mod report;
 mod table;
 mod verifier;
 
+pub use blobs::BlobsToVerify;
 pub use log::{LogOrigin, LogToVerify, Witnessed, log_origin};
 pub use manifest::judge_manifest;
 pub use report::{Finding, Grade, VerifyLevel, VerifyOptions, VerifyProgress, VerifyReport};
