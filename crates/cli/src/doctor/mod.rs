@@ -227,7 +227,11 @@ fn print_text(d: &Diagnosis, dir: &std::path::Path) -> std::io::Result<()> {
         };
         writeln!(out, "opening {text}  (options: {})", r.options)?;
         for warning in &r.warnings {
-            writeln!(out, "    {} {warning}", paint.yellow("warns"))?;
+            let text = match r.spared.contains(warning) {
+                true => " (all its updates are recovered)",
+                false => "",
+            };
+            writeln!(out, "    {} {warning}{text}", paint.yellow("warns"))?;
         }
         for gone in &r.gone {
             writeln!(out, "    then {gone}")?;

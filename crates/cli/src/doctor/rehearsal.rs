@@ -9,6 +9,7 @@ use crate::overlay::{Change, Overlay};
 use spanlith::options::InfoLogLevel;
 use spanlith::version::{FileKind, parse_file_name};
 use spanlith::{ErrorKind, Logger};
+use spanlith_base::keys::{split_internal, tag_sequence};
 use spanlith_env::{Env, ManualExecutor};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -25,6 +26,8 @@ pub struct Rehearsal {
     pub is_about_program: bool,
     /// Warnings of the recovery: what it drops, puts aside or cannot explain.
     pub warnings: Vec<String>,
+    /// Those of the warnings that are about tables whose updates are all recovered from elsewhere.
+    pub spared: Vec<String>,
     /// Files that would be deleted or put elsewhere though the database might need them: tables, blob
     /// files and logs.
     pub gone: Vec<String>,
@@ -52,7 +55,9 @@ impl Rehearsal {
             .iter()
             .any(|word| w.contains(word))
         };
-        self.warnings.iter().filter(about).map(String::as_str)
+        let drops = self.warnings.iter().filter(about);
+        let drops = drops.filter(|w| !self.spared.contains(*w));
+        drops.map(String::as_str)
     }
 }
 
@@ -130,10 +135,12 @@ pub fn rehearse(target: &Target, inventory: Option<&Inventory>) -> Rehearsal {
     }
     let (env, overlay) = in_memory();
     let ear = Arc::new(Ear::default());
+    let mut recovered = None;
     match builder.env(env).logger(ear.clone()).open() {
         Ok(db) => {
             let changes = overlay.changes();
             out.gone = gone(&changes, &target.db);
+            recovered = Some(db.latest_sequence_number());
             // Closing changes nothing that opening has not.
             drop(db);
         }
@@ -149,7 +156,45 @@ pub fn rehearse(target: &Target, inventory: Option<&Inventory>) -> Rehearsal {
     }
     let lines = ear.0.lock().unwrap_or_else(PoisonError::into_inner);
     out.warnings.clone_from(&lines);
+    if let Some(recovered) = recovered {
+        let spared = out.drops().filter(|w| is_spared(w, &target.db, recovered));
+        let spared: Vec<String> = spared.map(str::to_string).collect();
+        // Where something else is dropped, its updates may be those of the table.
+        if spared.len() == out.drops().count() {
+            out.spared = spared;
+        }
+    }
     out
+}
+
+/// Whether a warning is about a table that is put aside and holds nothing that was not recovered: a process that
+/// was killed behind a flush, before the MANIFEST named it, has left the log as well.
+fn is_spared(warning: &str, dir: &Path, recovered: u64) -> bool {
+    let Some((name, _)) = warning.split_once(" is not named by the MANIFEST: put into lost/")
+    else {
+        return false;
+    };
+    let Ok(reader) = crate::dump::open_table(&dir.join(name)) else {
+        return false;
+    };
+    let mut entries = reader.iter(crate::tables::walk());
+    entries.seek_to_first();
+    // Entries without numbers tell nothing.
+    let (mut least, mut most) = (u64::MAX, 0);
+    while entries.valid() {
+        let Some((_, tag)) = split_internal(entries.key()) else {
+            return false;
+        };
+        (least, most) = (least.min(tag_sequence(tag)), most.max(tag_sequence(tag)));
+        entries.next();
+    }
+    let Ok(ranges) = reader.range_tombstones() else {
+        return false;
+    };
+    for (_, _, sequence) in ranges {
+        (least, most) = (least.min(sequence), most.max(sequence));
+    }
+    entries.status().is_ok() && least > 0 && most > 0 && most <= recovered
 }
 
 /// Names of tables, blob files and logs that were there before and are not where they were.
