@@ -617,8 +617,21 @@ fn sizes(env: &Env, dir: &Path) -> Result<BTreeMap<String, u64>> {
     let mut out = BTreeMap::new();
     for name in env.fs.list(dir)? {
         let path = dir.join(&name);
-        if env.fs.entry(&path)? == Some(EntryKind::File) {
-            out.insert(name, env.fs.size(&path)?);
+        match env.fs.entry(&path) {
+            Ok(Some(EntryKind::File)) => {
+                out.insert(name, env.fs.size(&path)?);
+            }
+            // Opening a pipe would wait for who writes into it.
+            Ok(Some(EntryKind::Other)) if parse_file_name(&name).is_some() => {
+                let text =
+                    "neither a file nor a directory, though it is called like a file of a database";
+                return Err(Error::io(text).with_path(&path));
+            }
+            // Why it cannot be looked at is told where it is needed.
+            Err(_) => {
+                out.insert(name, 0);
+            }
+            _ => {}
         }
     }
     Ok(out)

@@ -89,10 +89,14 @@ pub fn mend(
     // Of a MANIFEST that was cut older logs may be needed than it says now.
     for &number in i.logs.keys() {
         let log = i.wal_dir.join(filenames::log_file_name(number));
-        if let Some(records) =
-            readable_records(&*fs, &log, number, i.log_cuts.get(&number).copied())?
-        {
-            rewrite(&*fs, &log, number, &records)?;
+        let cut = i.log_cuts.get(&number).copied();
+        match readable_records(&*fs, &log, number, cut) {
+            Ok(None) => {}
+            Ok(Some(records)) => rewrite(&*fs, &log, number, &records)?,
+            Err(e) => {
+                said.push(format!("log {number:06}: {e}"));
+                rewrite(&*fs, &log, number, &[])?;
+            }
         }
     }
     if way.order == Order::Updates {

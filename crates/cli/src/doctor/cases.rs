@@ -20,6 +20,8 @@ use std::path::{Path, PathBuf};
 
 /// Bytes of a sector: what a device loses at once.
 const SECTOR: usize = 512;
+/// What errors of the system begin with: they say nothing about what a file holds.
+const IO_ERROR: &str = "IO error";
 /// Characters of a key that are shown.
 const KEY: usize = 40;
 
@@ -141,11 +143,26 @@ pub fn explain(
                 case.way_out = format!("restore {} from a copy", case.file);
             }
         }
+        if case.damage == Damage::Unchecked && case.what.starts_with(IO_ERROR) {
+            case.way_out = let_it_be_read(i, &case);
+        }
         out.push(case);
     }
     out.extend(other_orders(i));
     out.extend(logs_out_of_order(i));
     out
+}
+
+/// What makes a file readable that the system refuses to read.
+fn let_it_be_read(i: &Inventory, case: &Case) -> String {
+    let path = shell_word(&i.dir.join(&case.file));
+    if case.what.contains("Too many open files") {
+        return "raise the limit of open files: ulimit -n; then ask again".to_string();
+    }
+    if case.what.contains("Permission denied") {
+        return format!("check owner and permissions: ls -l {path}; then ask again");
+    }
+    format!("check the file and the device: ls -l {path}; then ask again")
 }
 
 /// Logs that cannot be replayed where their numbers put them.
@@ -241,11 +258,11 @@ fn classify(
     if torn {
         return Damage::Torn;
     }
-    if f.grade == Grade::Unchecked {
-        return Damage::Unchecked;
-    }
     if f.what.starts_with("missing") || f.what.contains("No such file") {
         return Damage::Missing;
+    }
+    if f.grade == Grade::Unchecked || f.what.starts_with(IO_ERROR) {
+        return Damage::Unchecked;
     }
     if f.what.contains("unique ID") {
         return Damage::Swapped;

@@ -82,10 +82,19 @@ impl Diagnosis {
         drops <= torn().count() && drops > 0
     }
 
+    /// Whether files that cannot be read are all that is wrong.
+    fn is_only_unread(&self) -> bool {
+        let mut cases = self.cases.iter().filter(|c| !c.is_harmless()).peekable();
+        cases.peek().is_some() && cases.all(|c| c.damage == Damage::Unchecked)
+    }
+
     fn verdict(&self) -> &'static str {
         match (self.is_healthy(), self.cases.is_empty(), &self.rehearsal) {
             (true, true, _) => "healthy",
             (true, false, _) => "healthy: what was found is harmless, or could not be checked",
+            (false, _, Some(r)) if r.error.is_some() && self.is_only_unread() => {
+                "not known: it does not open, because files cannot be read"
+            }
             (false, _, Some(r)) if r.error.is_some() => "damaged: it does not open",
             (false, _, Some(r)) if !r.is_quiet() => {
                 "damaged: it opens without some of its contents"

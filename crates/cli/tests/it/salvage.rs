@@ -190,3 +190,50 @@ fn giving_up_damage_is_offered_only_if_the_database_opens_without_it() {
     let refused = db("flush", &dir, &["--give-up-damage"]).fails(1);
     assert!(refused.contains("Column family inconsistency"), "{refused}");
 }
+
+#[test]
+fn what_the_system_does_not_read_is_unchecked_and_a_log_of_that_kind_is_left_out() {
+    let temp = TempDir::new(test_name!());
+    let source = temp.join("source");
+    make(&source);
+    let cannot_be_read = |path: &Path| {
+        std::fs::remove_file(path).unwrap();
+        std::os::unix::fs::symlink(path.file_name().unwrap(), path).unwrap();
+    };
+    for end in [".sst", ".log"] {
+        let dir = temp.join(format!("loop{end}"));
+        copy_dir(&source, &dir);
+        let path = file(&dir, "0", end).pop().unwrap();
+        cannot_be_read(&path);
+        let said = run(["doctor", "--json", "--db", dir.to_str().unwrap()]);
+        assert_eq!(said.code, Some(1), "{said:?}");
+        let said: Value = serde_json::from_str(&said.out).unwrap();
+        assert!(
+            said["verdict"].as_str().unwrap().starts_with("not known"),
+            "{said}"
+        );
+        let case = &said["cases"][0];
+        assert_eq!(case["damage"], "unchecked", "{said}");
+        let way_out = case["way_out"].as_str().unwrap();
+        assert!(
+            way_out.starts_with("check the file and the device: ls -l "),
+            "{said}"
+        );
+        let done = db("dump", &dir, &["--salvage", "--cf", "default"]);
+        let entries = done.out.lines().filter(|l| !l.starts_with('@')).count();
+        assert_eq!(
+            (done.code, entries),
+            (Some(0), (ROUNDS - 1) * ENTRIES),
+            "{}",
+            done.err
+        );
+    }
+    let dir = temp.join("pipe");
+    copy_dir(&source, &dir);
+    let path = file(&dir, "0", ".sst").pop().unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(&path).status();
+    assert!(made.unwrap().success());
+    let said = run(["doctor", "--db", dir.to_str().unwrap()]).fails(1);
+    assert!(said.contains("neither a file nor a directory"), "{said}");
+}
