@@ -5,6 +5,7 @@
 
 use spanlith::{Error, ErrorKind, SubCode};
 use std::fmt;
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -161,6 +162,15 @@ pub fn shell_word(path: &Path) -> String {
     }
 }
 
+/// Prints what was asked for: a help, a version. The exit code says whether it could be written.
+pub fn show(text: &str) -> ExitCode {
+    let mut out = std::io::stdout().lock();
+    match writeln!(out, "{text}").and_then(|()| out.flush()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => report(&e.into()),
+    }
+}
+
 /// Prints an error to standard error and chooses the exit code.
 pub fn report(e: &anyhow::Error) -> ExitCode {
     let closed = |c: &(dyn std::error::Error + 'static)| {
@@ -171,7 +181,7 @@ pub fn report(e: &anyhow::Error) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let paint = crate::term::Paint::stderr();
-    eprintln!("{} {e:#}", paint.red("error:"));
+    tell!("{} {e:#}", paint.red("error:"));
     let mut code = 1;
     let hint = if let Some(u) = e.downcast_ref::<Usage>() {
         code = 2;
@@ -183,7 +193,7 @@ pub fn report(e: &anyhow::Error) -> ExitCode {
             .map(|e| way_out(e, e.path().unwrap_or(Path::new("DIR"))))
     };
     if let Some(hint) = hint {
-        eprintln!("{}  {hint}", paint.bold("next:"));
+        tell!("{}  {hint}", paint.bold("next:"));
     }
     ExitCode::from(code)
 }

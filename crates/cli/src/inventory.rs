@@ -326,11 +326,11 @@ impl Inventory {
         let mut code = ExitCode::SUCCESS;
         for line in self.damage() {
             code = ExitCode::FAILURE;
-            eprintln!("{} {line}", Paint::stderr().red("unread:"));
+            tell!("{} {line}", Paint::stderr().red("unread:"));
         }
         if code != ExitCode::SUCCESS {
             let dir = crate::fail::shell_word(&self.dir);
-            eprintln!(
+            tell!(
                 "next:  spanlith doctor --db {dir} says what is at stake; delete nothing until then"
             );
         }

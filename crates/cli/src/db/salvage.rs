@@ -178,7 +178,7 @@ impl Salvage {
 
     fn miss(&mut self, what: &str) {
         self.lost += 1;
-        eprintln!("left out: {what}");
+        tell!("left out: {what}");
     }
 
     /// Writes all that can be read of a family.
@@ -235,7 +235,7 @@ impl Salvage {
             self.miss(&text);
         }
         if values_lost > KEYS_NAMED {
-            eprintln!(
+            tell!(
                 "left out: {} more values of family {}",
                 term::count(values_lost - KEYS_NAMED),
                 target.cf
@@ -357,7 +357,7 @@ fn doubt_logs(i: &Inventory) {
             }
             _ => continue,
         };
-        eprintln!("doubtful: {name} may be of another database: {why}; what it holds is taken");
+        tell!("doubtful: {name} may be of another database: {why}; what it holds is taken");
     }
 }
 

@@ -122,7 +122,7 @@ impl Verify {
         }
         out.flush()?;
         if !clean {
-            eprintln!(
+            tell!(
                 "next:  copy {} before anything else writes to it; tables that are named can be \
                  looked at with spanlith sst dump",
                 shell_word(&self.db)

@@ -254,10 +254,10 @@ fn print_text(d: &Diagnosis, dir: &std::path::Path) -> std::io::Result<()> {
     out.flush()?;
     if !d.is_healthy() {
         let dir = shell_word(dir);
-        eprintln!("next:  copy the directory before anything opens it: cp -a {dir} {dir}.copy");
+        tell!("next:  copy the directory before anything opens it: cp -a {dir} {dir}.copy");
         let loses = d.rehearsal.as_ref().is_some_and(|r| !r.is_quiet());
         if loses && d.cases.iter().all(Case::is_harmless) {
-            eprintln!("       then copy what can be read: {}", d.copy);
+            tell!("       then copy what can be read: {}", d.copy);
         }
     }
     Ok(())

@@ -77,7 +77,7 @@ impl Ldb {
                 event @ ReadEvent::Corruption { .. } => {
                     if let Some(e) = event.into_error() {
                         self.out.flush()?;
-                        eprintln!("Corruption detected in log file {}: {e}", path.display());
+                        tell!("Corruption detected in log file {}: {e}", path.display());
                     }
                     continue;
                 }

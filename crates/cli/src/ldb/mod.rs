@@ -13,6 +13,7 @@ mod files;
 mod range;
 
 use crate::db::open::{How, Target, WriteFlags};
+use crate::fail;
 use crate::os_text::complain;
 use args::Args;
 use spanlith::{Cf, Error};
@@ -130,12 +131,10 @@ pub struct Ldb {
 /// Runs `ldb` with arguments that do not include its own name.
 pub fn run(args: Vec<String>) -> ExitCode {
     if args.iter().any(|a| a == "--help" || a == "help") {
-        println!("{HELP}");
-        return ExitCode::SUCCESS;
+        return fail::show(HELP);
     }
     if args.iter().any(|a| a == "--version") {
-        println!("ldb from Spanlith {}", env!("CARGO_PKG_VERSION"));
-        return ExitCode::SUCCESS;
+        return fail::show(concat!("ldb from Spanlith ", env!("CARGO_PKG_VERSION")));
     }
     let mut ldb = Ldb {
         args: Args::parse(args),
@@ -152,10 +151,10 @@ pub fn run(args: Vec<String>) -> ExitCode {
         Err(Stop::Output(e)) if e.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(stop) => {
             match stop {
-                Stop::Failed(text) => complain(&format!("Failed: {text}")),
+                Stop::Failed(text) => tell!("Failed: {text}"),
                 Stop::Said(text) => complain(&text),
-                Stop::Help(text) => complain(&format!("{text}\n{HELP}")),
-                Stop::Output(e) => complain(&format!("Failed: {e}")),
+                Stop::Help(text) => tell!("{text}\n{HELP}"),
+                Stop::Output(e) => tell!("Failed: {e}"),
             }
             ExitCode::FAILURE
         }

@@ -11,6 +11,7 @@ pub use text::{decoded_line, entry_line, internal_key, public_id, scan_with_prop
 
 use crate::bytes;
 use crate::dump::open_table;
+use crate::fail;
 use crate::ldb::args::upper;
 use crate::os_text::{self, complain};
 use spanlith::{Comparator, Error};
@@ -108,17 +109,18 @@ fn say(e: impl std::fmt::Display) -> String {
 /// Runs `sst_dump` with arguments that do not include its own name.
 pub fn run(args: Vec<String>) -> ExitCode {
     if args.iter().any(|a| a == "--help" || a == "-h") {
-        println!("{HELP}");
-        return ExitCode::SUCCESS;
+        return fail::show(HELP);
     }
     if args.iter().any(|a| a == "--version") {
-        println!("sst_dump from Spanlith {}", env!("CARGO_PKG_VERSION"));
-        return ExitCode::SUCCESS;
+        return fail::show(concat!(
+            "sst_dump from Spanlith ",
+            env!("CARGO_PKG_VERSION")
+        ));
     }
     let args = match Args::parse(&args) {
         Ok(args) => args,
         Err(text) => {
-            complain(&format!("{text}\n\n{HELP}"));
+            tell!("{text}\n\n{HELP}");
             return ExitCode::FAILURE;
         }
     };
@@ -236,11 +238,11 @@ impl Args {
                 Err(e) => {
                     writeln!(out, "Process {}", path.display()).map_err(say)?;
                     out.flush().map_err(say)?;
-                    complain(&format!("{}: {e}", path.display()));
+                    tell!("{}: {e}", path.display());
                     if command == Command::Identify && is_dir {
                         continue;
                     }
-                    complain(&format!("{} is not a valid SST file", path.display()));
+                    tell!("{} is not a valid SST file", path.display());
                     well = false;
                     continue;
                 }
@@ -253,7 +255,7 @@ impl Args {
                 Ok(()) => {}
                 Err(text) => {
                     out.flush().map_err(say)?;
-                    complain(&format!("{}: {text}", path.display()));
+                    tell!("{}: {text}", path.display());
                     well = false;
                 }
             }
