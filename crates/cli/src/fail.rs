@@ -6,6 +6,7 @@
 use spanlith::{Error, ErrorKind, SubCode};
 use std::fmt;
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -151,12 +152,22 @@ pub fn way_out(e: &Error, dir: &Path) -> String {
     }
 }
 
-/// The path, quoted if a shell would split or interpret it.
+/// The path, quoted if a shell would split or interpret it; bytes that are no text as bash takes them.
 pub fn shell_word(path: &Path) -> String {
-    let text = path.display().to_string();
+    let Some(text) = path.to_str() else {
+        let mut word = String::from("$'");
+        for &b in path.as_os_str().as_bytes() {
+            match b {
+                b'\'' | b'\\' => word.extend(['\\', char::from(b)]),
+                b' '..=b'~' => word.push(char::from(b)),
+                _ => word.push_str(&format!("\\x{b:02x}")),
+            }
+        }
+        return word + "'";
+    };
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
-        text
+        text.to_string()
     } else {
         format!("'{}'", text.replace('\'', "'\\''"))
     }
@@ -215,5 +226,7 @@ mod tests {
         assert_eq!(shell_word(Path::new("/data/x-1.db")), "/data/x-1.db");
         assert_eq!(shell_word(Path::new("my db")), "'my db'");
         assert_eq!(shell_word(Path::new("it's")), "'it'\\''s'");
+        let bytes = std::ffi::OsStr::from_bytes(b"/d/\xff it's\n");
+        assert_eq!(shell_word(Path::new(bytes)), "$'/d/\\xff it\\'s\\x0a'");
     }
 }
