@@ -30,11 +30,15 @@ impl Ldb {
             let text = "Equal number of <key>s and <value>s must be specified for batchput.";
             return Err(Stop::failed(text));
         }
+        let pairs = words.chunks_exact(2).map(|pair| {
+            let (key, value) = (self.args.key(&pair[0])?, self.args.value(&pair[1])?);
+            Ok((key, value))
+        });
+        let pairs: Vec<(Vec<u8>, Vec<u8>)> = pairs.collect::<Result<_, Stop>>()?;
         let (target, cf) = self.open_to_write()?;
         let mut batch = WriteBatch::new();
-        for pair in words.chunks_exact(2) {
-            let value = target.stored(self.args.value(&pair[1])?);
-            batch.put_cf(cf.id(), self.args.key(&pair[0])?, value);
+        for (key, value) in pairs {
+            batch.put_cf(cf.id(), key, target.stored(value));
         }
         cf.db().write(&batch)?;
         self.close(cf)?;

@@ -290,6 +290,8 @@ impl Ldb {
     /// Opens for writing, with the options of the command line.
     fn open_to_write(&self) -> Result<(Target, Cf), Stop> {
         let target = self.target()?;
+        // What is refused is refused before anything is made.
+        let changes = self.changes()?;
         let create = self.args.is("create_if_missing");
         if !create || target.db.join("CURRENT").exists() {
             self.family_exists(&target)?;
@@ -299,7 +301,9 @@ impl Ldb {
             default_options: self.args.option("try_load_options") == Some("false"),
             ..WriteFlags::plain()
         })?;
-        self.apply_options(&cf)?;
+        if !changes.is_empty() {
+            cf.set_options(&changes)?;
+        }
         Ok((target, cf))
     }
 
@@ -328,16 +332,19 @@ impl Ldb {
     }
 
     /// Options of the command line that can change while the database is open.
-    fn apply_options(&self, cf: &Cf) -> Result<(), Stop> {
-        let mut changes: Vec<(&str, String)> = Vec::new();
+    fn changes(&self) -> Result<Vec<(&'static str, String)>, Stop> {
+        let mut changes: Vec<(&'static str, String)> = Vec::new();
         for (flag, name) in [
             ("write_buffer_size", "write_buffer_size"),
             ("file_size", "target_file_size_base"),
-            ("block_size", "block_size"),
         ] {
             if let Some(n) = self.args.number(flag)? {
                 changes.push((name, n.to_string()));
             }
+        }
+        if let Some(n) = self.args.number("block_size")? {
+            let table = format!("{{block_size={n}}}");
+            changes.push(("block_based_table_factory", table));
         }
         if let Some(text) = self.args.option("auto_compaction") {
             changes.push(("disable_auto_compactions", (text != "true").to_string()));

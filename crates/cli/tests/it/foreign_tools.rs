@@ -332,6 +332,33 @@ fn arguments_that_are_not_utf_8_are_taken_as_they_are() {
     }
 }
 
+#[test]
+fn options_of_a_write_are_taken_and_a_refused_command_makes_nothing() {
+    let temp = TempDir::new(test_name!());
+    let at = temp.join("");
+    let (out, code) = tool(
+        &at,
+        "ldb --db=d --create_if_missing --block_size=8192 put a b",
+    );
+    assert_eq!((out.as_str(), code), ("OK\n", Some(0)));
+    let files = contents(&at.join("d"));
+    let (_, options) = files
+        .iter()
+        .rfind(|(n, _)| n.starts_with("OPTIONS"))
+        .unwrap();
+    assert!(String::from_utf8_lossy(options).contains("block_size=8192"));
+    for refused in [
+        "--block_size=x put a b",
+        "--bloom_bits=10 put a b",
+        "--compression_type=x put a b",
+        "--hex batchput 0x61 62",
+    ] {
+        let (_, code) = tool(&at, &format!("ldb --db=e --create_if_missing {refused}"));
+        assert_eq!(code, Some(1), "{refused}");
+        assert!(!at.join("e").exists(), "{refused}");
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn the_binary_is_the_tool_it_is_called() {
