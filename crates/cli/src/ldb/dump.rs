@@ -46,9 +46,9 @@ impl Ldb {
         let mut count = 0u64;
         let mut on = cursor.seek_to_first()?;
         while on && most.is_none_or(|m| count < m) {
+            let value = self.given(&target, cursor.value())?;
             if let Some(time) = self.time_of(&cursor, times) {
                 count += 1;
-                let value = target.value(cursor.value());
                 if count_only {
                     sizes.record(value.len() as u64);
                 }

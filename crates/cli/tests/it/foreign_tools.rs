@@ -359,6 +359,32 @@ fn options_of_a_write_are_taken_and_a_refused_command_makes_nothing() {
     }
 }
 
+#[test]
+fn values_without_a_time_are_an_error_where_times_are_asked_for() {
+    let temp = TempDir::new(test_name!());
+    let at = temp.join("");
+    assert_eq!(
+        tool(&at, "ldb --db=d --create_if_missing put --ttl a 1").1,
+        Some(0)
+    );
+    assert_eq!(tool(&at, "ldb --db=d put b 2").1, Some(0));
+    assert_eq!(
+        tool(&at, "ldb --db=d scan --ttl"),
+        ("a : 1\n".to_string(), Some(1))
+    );
+    for command in ["dump --ttl", "get --ttl b", "multi_get --ttl a b"] {
+        assert_eq!(
+            tool(&at, &format!("ldb --db=d {command}")).1,
+            Some(1),
+            "{command}"
+        );
+    }
+    assert_eq!(
+        tool(&at, "ldb --db=d get --ttl a"),
+        ("1\n".to_string(), Some(0))
+    );
+}
+
 #[cfg(unix)]
 #[test]
 fn the_binary_is_the_tool_it_is_called() {
