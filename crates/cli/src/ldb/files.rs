@@ -8,6 +8,7 @@ use crate::{sst_dump, tables};
 use spanlith::version::{NewFile, VersionEdit, filenames};
 use spanlith::{Comparator, Error};
 use spanlith_base::ValueType;
+use spanlith_base::byte_text::{bytes_of_text, text_of_bytes};
 use spanlith_base::keys::{split_internal, tag_sequence, tag_type};
 use spanlith_env::Env;
 use spanlith_wal::{BatchIter, BatchOp, LogReader, PrepareKind, ReadEvent};
@@ -33,12 +34,12 @@ pub fn point<'b>(op: &BatchOp<'b>) -> Option<(ValueType, &'b [u8], &'b [u8])> {
     })
 }
 
-/// An internal key as the reference shows it.
+/// An internal key as the reference shows it, as text by [`text_of_bytes`].
 fn internal(key: &[u8], hex: bool) -> String {
     match split_internal(key) {
         Some((user, tag)) => {
             let line = sst_dump::internal_key(user, tag_sequence(tag), tag_type(tag), hex);
-            String::from_utf8_lossy(&line).into_owned()
+            text_of_bytes(&line)
         }
         None => upper(key),
     }
@@ -156,7 +157,7 @@ impl Ldb {
                     true => edit_json(&edit, number, hex),
                     false => edit_text(&edit, hex),
                 };
-                self.line(text.as_bytes())?;
+                self.line(&bytes_of_text(&text))?;
             }
         }
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -195,11 +196,11 @@ impl Ldb {
         family: &Family,
         hex: bool,
     ) -> Result<(), Stop> {
-        writeln!(
-            self.out,
+        let head = format!(
             "--------------- Column family \"{}\"  (ID {id}) --------------",
             family.name
-        )?;
+        );
+        self.line(&bytes_of_text(&head))?;
         writeln!(self.out, "log number: {}", family.log_number)?;
         if family.comparator == Comparator::Bytewise.name() {
             writeln!(self.out, "comparator: {}", family.comparator)?;
@@ -225,7 +226,8 @@ impl Ldb {
                         0 => String::new(),
                         n => format!(" blob_file:{n}"),
                     }
-                )?;
+                );
+                self.line(&bytes_of_text(&row))?;
             }
         }
         if !family.blobs.is_empty() {
@@ -455,7 +457,7 @@ fn numbers_of(e: &VersionEdit) -> [(&'static str, Option<u64>); 6] {
 /// An edit as the reference prints it.
 fn edit_text(e: &VersionEdit, hex: bool) -> String {
     let mut out = String::from("VersionEdit {");
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let text = text_of_bytes;
     let mut line = |name: &str, value: String| out.push_str(&format!("\n  {name}: {value}"));
     if let Some(id) = &e.db_id {
         line("DB ID", text(id));
@@ -547,7 +549,7 @@ fn new_file_text(f: &NewFile, hex: bool) -> String {
         f.oldest_ancester_time,
         f.file_creation_time,
         upper(&f.file_checksum),
-        String::from_utf8_lossy(&f.file_checksum_func_name)
+        text_of_bytes(&f.file_checksum_func_name)
     ));
     if f.temperature != 0 {
         out.push_str(&format!(" temperature: {}", f.temperature));
@@ -566,6 +568,8 @@ fn new_file_text(f: &NewFile, hex: bool) -> String {
 /// An edit as one object.
 fn edit_json(e: &VersionEdit, number: u64, hex: bool) -> String {
     let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
+    // JSON is text.
+    let readable = |key: &[u8]| text(&bytes_of_text(&internal(key, hex)).into_owned());
     let mut o = serde_json::Map::new();
     let mut add = |name: &str, value: serde_json::Value| {
         o.insert(name.to_string(), value);
@@ -590,7 +594,7 @@ fn edit_json(e: &VersionEdit, number: u64, hex: bool) -> String {
         let files = e.new_files.iter().map(|f| {
             serde_json::json!({
                 "Level": f.level, "FileNumber": f.number, "FileSize": f.size,
-                "SmallestIKey": internal(&f.smallest, hex), "LargestIKey": internal(&f.largest, hex),
+                "SmallestIKey": readable(&f.smallest), "LargestIKey": readable(&f.largest),
                 "OldestAncesterTime": f.oldest_ancester_time,
                 "FileCreationTime": f.file_creation_time,
                 "FileChecksum": upper(&f.file_checksum),

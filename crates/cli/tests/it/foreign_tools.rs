@@ -385,6 +385,31 @@ fn values_without_a_time_are_an_error_where_times_are_asked_for() {
     );
 }
 
+#[test]
+fn bounds_of_tables_are_printed_as_the_bytes_they_are() {
+    let temp = TempDir::new(test_name!());
+    let at = temp.join("");
+    let put = "ldb --db=d --create_if_missing put --key_hex 0xff016b v";
+    assert_eq!(tool(&at, put).1, Some(0));
+    assert_eq!(tool(&at, "ldb --db=d compact").1, Some(0));
+    for command in [
+        "manifest_dump",
+        "manifest_dump --verbose",
+        "dump_live_files",
+    ] {
+        let mut all = crate::support::command(["ldb", "--db=d"]);
+        let all = all.args(command.split(' ')).current_dir(&at);
+        let out = all.output().unwrap().stdout;
+        let is_there = |bytes: &[u8]| out.windows(bytes.len()).any(|w| w == bytes);
+        assert!(
+            is_there(b"'\xff\x01k' seq:"),
+            "{command}: {}",
+            String::from_utf8_lossy(&out)
+        );
+        assert!(!is_there("\u{fffd}".as_bytes()), "{command}");
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn the_binary_is_the_tool_it_is_called() {
