@@ -49,6 +49,8 @@ pub struct Family {
     pub files: BTreeMap<(u32, u64), NewFile>,
     /// Its blob files.
     pub blobs: BTreeMap<u64, Blobs>,
+    /// Where compactions of a level go on, as internal keys.
+    pub compact_cursors: BTreeMap<u32, Vec<u8>>,
     /// Keys in its tables were written without their timestamps.
     pub is_stripped: bool,
 }
@@ -578,6 +580,9 @@ impl Inventory {
             f.user_defined_timestamps_persisted &= !family.is_stripped;
             family.files.insert((f.level, f.number), f);
         }
+        family
+            .compact_cursors
+            .extend(e.compact_cursors.iter().cloned());
         for added in &e.blob_file_additions {
             let blobs = Blobs {
                 added: added.clone(),

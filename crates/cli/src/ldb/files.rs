@@ -11,6 +11,7 @@ use spanlith_base::ValueType;
 use spanlith_base::byte_text::{bytes_of_text, text_of_bytes};
 use spanlith_base::keys::{split_internal, tag_sequence, tag_type};
 use spanlith_env::Env;
+use spanlith_wal::record::HEADER_SIZE;
 use spanlith_wal::{BatchIter, BatchOp, LogReader, PrepareKind, ReadEvent};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -71,9 +72,16 @@ impl Ldb {
                 "Sequence,Count,ByteSize,Physical Offset,Key(s){value}"
             )?;
         }
+        let mut end_before = 0;
         loop {
             let offset = match reader.next_event()? {
-                ReadEvent::Record { offset, .. } => offset,
+                ReadEvent::Record { offset, end } => {
+                    // The reference counts what fills up a block to the record behind.
+                    let is_filled = offset.saturating_sub(end_before) < HEADER_SIZE as u64;
+                    let begin = if is_filled { end_before } else { offset };
+                    end_before = end;
+                    begin
+                }
                 ReadEvent::Eof | ReadEvent::OldRecord { .. } => return Ok(()),
                 event @ ReadEvent::Corruption { .. } => {
                     if let Some(e) = event.into_error() {
@@ -211,10 +219,13 @@ impl Ldb {
             writeln!(self.out, "comparator: <{name}>, {text}")?;
         }
         for level in 0..LEVELS {
-            writeln!(self.out, "--- level {level} --- version# {version} ---")?;
+            let mut head = format!("--- level {level} --- version# {version} ---");
+            if let Some(cursor) = family.compact_cursors.get(&level) {
+                head.push_str(&format!(" compact_cursor: {} ---", internal(cursor, hex)));
+            }
+            self.line(&bytes_of_text(&head))?;
             for f in of_level(family, level) {
-                writeln!(
-                    self.out,
+                let row = format!(
                     " {}:{}[{} .. {}][{} .. {}]{}",
                     f.number,
                     f.size,
@@ -290,17 +301,17 @@ impl Ldb {
             for family in i.families.values() {
                 for f in family.files.values() {
                     let name = tables::name(&i, f.number);
-                    let text = format!("level {}, column family '{}'", f.level, family.name);
+                    let text = format!(" : level {}, column family '{}'", f.level, family.name);
                     rows.push((name, text));
                 }
                 for n in family.blobs.keys() {
-                    let text = format!("column family '{}'", family.name);
+                    let text = format!(", column family '{}'", family.name);
                     rows.push((filenames::blob_file_name(*n), text));
                 }
             }
             rows.sort();
             for (name, text) in rows {
-                writeln!(self.out, "{} : {text}", dir.join(name).display())?;
+                writeln!(self.out, "{}{text}", dir.join(name).display())?;
             }
         } else {
             for family in i.families.values() {
@@ -327,21 +338,28 @@ impl Ldb {
     }
 
     pub(super) fn list_range_deletes(&mut self) -> Result<(), Stop> {
-        let most = self.args.most()?.unwrap_or(u64::MAX);
+        let mut left = self.args.most()?.unwrap_or(u64::MAX);
         let target = self.target()?;
         self.family_exists(&target)?;
         let i = Inventory::read(&target.db)?;
-        let Some(family) = i.family(&target.cf) else {
+        let Some(family) = i.family(&target.cf).filter(|_| left > 0) else {
             return Ok(());
         };
         for f in (0..LEVELS).flat_map(|level| of_level(family, level)) {
             let path = target.db.join(tables::name(&i, f.number));
             writeln!(self.out, "=== file : {} ===", path.display())?;
             let reader = tables::open(&i, &Places::default(), family, f)?;
-            let shown = usize::try_from(most).unwrap_or(usize::MAX);
-            for (begin, end, sequence) in reader.range_tombstones()?.iter().take(shown) {
-                let (begin, end) = (upper(begin), upper(end));
+            for (begin, end, sequence) in reader.range_tombstones()? {
+                if left == 0 {
+                    break;
+                }
+                let (begin, end) = (upper(&begin), upper(&end));
                 writeln!(self.out, "start: {begin} end: {end} seq: {sequence}")?;
+                left -= 1;
+            }
+            if left == 0 {
+                self.line(b"(results may not be complete)")?;
+                break;
             }
         }
         self.line(b"")
@@ -357,8 +375,9 @@ impl Ldb {
         let manifest = dir.join(&i.manifest);
         writeln!(self.out, "{}", manifest.display())?;
         self.print_manifest(&manifest, false, false)?;
+        self.line(b"")?;
         for family in i.families.values() {
-            writeln!(self.out, "\nColumn family name: {}", family.name)?;
+            writeln!(self.out, "Column family name: {}", family.name)?;
             self.line(RULE)?;
             self.line(b"\nSST Files")?;
             self.line(RULE)?;

@@ -268,7 +268,8 @@ impl Ldb {
     }
 
     fn target(&self) -> Result<Target, Stop> {
-        let family = self.args.option("column_family").unwrap_or("default");
+        let family = self.args.option("column_family");
+        let family = family.filter(|f| !f.is_empty()).unwrap_or("default");
         let mut how = How::default();
         how.ttl = self.args.is("ttl");
         Ok(Target {
@@ -374,10 +375,7 @@ impl Ldb {
         if self.args.is("enable_blob_files") || self.args.is("enable_blob_garbage_collection") {
             return Err(Stop::failed("Not implemented: writing blob files from ldb"));
         }
-        if !changes.is_empty() {
-            cf.set_options(&changes)?;
-        }
-        Ok(())
+        Ok(changes)
     }
 
     /// Closes what was written to.

@@ -191,6 +191,8 @@ impl Args {
                 ("compression_level_from", true) => out.level_from = Some(level()?),
                 ("compression_level_to", true) => out.level_to = Some(level()?),
                 ("parse_internal_key", true) => out.internal_key = text(),
+                // How much is read at once shows nowhere.
+                ("readahead_size", true) => drop(number()?),
                 (
                     "env_uri"
                     | "fs_uri"

@@ -410,6 +410,77 @@ fn bounds_of_tables_are_printed_as_the_bytes_they_are() {
     }
 }
 
+#[test]
+fn small_print_is_that_of_rocksdb_7_8_3() {
+    let temp = TempDir::new(test_name!());
+    let at = temp.join("");
+    let copy = |case: &str| golden_case("golden-7.8", case).copy_to(at.join(case));
+    copy("tombstones");
+    let ranges = |n: u32| {
+        tool(
+            &at,
+            &format!("ldb --db=tombstones/db list_file_range_deletes --max_keys={n}"),
+        )
+        .0
+    };
+    let first =
+        "=== file : tombstones/db/000013.sst ===\nstart: 6B65793030303930 end: 7A7A7A seq: 122\n";
+    let more = "(results may not be complete)\n\n";
+    assert_eq!(ranges(1), format!("{first}{more}"));
+    let second = "=== file : tombstones/db/000011.sst ===\nstart: 6B65793030303330 end: 6B65793030303335 seq: 116\n";
+    assert_eq!(ranges(2), format!("{first}{second}{more}"));
+    let scan = |rest: &str| tool(&at, &format!("ldb --db=tombstones/db {rest}"));
+    let all = scan("scan");
+    assert_eq!(scan("scan --to= --from= --max_keys= --column_family="), all);
+    assert_eq!(scan("dump --to= --from="), scan("dump"));
+    assert_eq!(
+        scan("idump --hex --from=zz").0,
+        "Internal keys in range: 0\n"
+    );
+    assert_eq!(
+        scan("idump --hex --input_key_hex --from=0x7a7a").0,
+        "Internal keys in range: 0\n"
+    );
+
+    copy("blob");
+    let (out, _) = tool(
+        &at,
+        "ldb --db=blob/db list_live_files_metadata --sort_by_filename",
+    );
+    assert!(out.contains(".blob, column family 'default'\n"), "{out}");
+    copy("multi-cf");
+    let (out, _) = tool(&at, "ldb --db=multi-cf/db dump_live_files");
+    assert_eq!(out.matches("\n\nColumn family name: ").count(), 1, "{out}");
+    copy("dynamic-levels");
+    let (out, _) = tool(&at, "ldb --db=dynamic-levels/db manifest_dump");
+    let line = "--- level 4 --- version# 1 --- compact_cursor: 'key00391' seq:1442, type:1 ---\n";
+    assert!(out.contains(line), "{out}");
+    let (out, code) = tool(
+        &at,
+        "sst_dump --file=tombstones/db --readahead_size=4096 --command=none",
+    );
+    assert_eq!((out.lines().count(), code), (6, Some(0)), "{out}");
+}
+
+#[test]
+fn a_record_behind_the_end_of_a_block_is_counted_from_there() {
+    let temp = TempDir::new(test_name!());
+    let at = temp.join("");
+    let db = spanlith::Db::open(at.join("d")).unwrap();
+    // Records of 32,764 and of a few bytes: the first leaves four of its block.
+    let value = vec![b'v'; 32_764 - 7 - 12 - 1 - 2 - 3];
+    db.default_cf().put("k", value).unwrap();
+    db.default_cf().put("l", "v").unwrap();
+    db.close().unwrap();
+    let files = contents(&at.join("d"));
+    let log = files
+        .iter()
+        .find(|(n, c)| n.ends_with(".log") && !c.is_empty());
+    let (out, _) = tool(&at, &format!("ldb dump_wal --walfile=d/{}", log.unwrap().0));
+    let offsets: Vec<&str> = out.lines().map(|l| l.split(',').nth(3).unwrap()).collect();
+    assert_eq!(offsets[..2], ["0", "32764"], "{out}");
+}
+
 #[cfg(unix)]
 #[test]
 fn the_binary_is_the_tool_it_is_called() {
