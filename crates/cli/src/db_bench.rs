@@ -4,7 +4,7 @@
 //! prints RocksDB's result lines. A flag that means an option of the database becomes that option; flags
 //! without meaning here are named once and ignored, as scripts expect; unknown ones are refused.
 
-use crate::fail::Usage;
+use crate::fail::{self, Usage};
 use std::process::ExitCode;
 
 /// Flags that `bench` has, perhaps under another name.
@@ -233,12 +233,11 @@ pub fn run(
         .iter()
         .any(|a| ["--help", "-help", "-h"].contains(&a.as_str()))
     {
-        println!("{HELP}");
-        return Ok(ExitCode::SUCCESS);
+        return Ok(fail::show(HELP));
     }
     let (translated, ignored) = translate(args)?;
     if !ignored.is_empty() {
-        eprintln!("ignored: --{}", ignored.join(" --"));
+        tell!("ignored: --{}", ignored.join(" --"));
     }
     bench(translated)
 }

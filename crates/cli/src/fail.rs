@@ -5,6 +5,8 @@
 
 use spanlith::{Error, ErrorKind, SubCode};
 use std::fmt;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -150,14 +152,33 @@ pub fn way_out(e: &Error, dir: &Path) -> String {
     }
 }
 
-/// The path, quoted if a shell would split or interpret it.
+/// The path, quoted if a shell would split or interpret it; bytes that are no text as bash takes them.
 pub fn shell_word(path: &Path) -> String {
-    let text = path.display().to_string();
+    let Some(text) = path.to_str() else {
+        let mut word = String::from("$'");
+        for &b in path.as_os_str().as_bytes() {
+            match b {
+                b'\'' | b'\\' => word.extend(['\\', char::from(b)]),
+                b' '..=b'~' => word.push(char::from(b)),
+                _ => word.push_str(&format!("\\x{b:02x}")),
+            }
+        }
+        return word + "'";
+    };
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
-        text
+        text.to_string()
     } else {
         format!("'{}'", text.replace('\'', "'\\''"))
+    }
+}
+
+/// Prints what was asked for: a help, a version. The exit code says whether it could be written.
+pub fn show(text: &str) -> ExitCode {
+    let mut out = std::io::stdout().lock();
+    match writeln!(out, "{text}").and_then(|()| out.flush()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => report(&e.into()),
     }
 }
 
@@ -171,7 +192,7 @@ pub fn report(e: &anyhow::Error) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let paint = crate::term::Paint::stderr();
-    eprintln!("{} {e:#}", paint.red("error:"));
+    tell!("{} {e:#}", paint.red("error:"));
     let mut code = 1;
     let hint = if let Some(u) = e.downcast_ref::<Usage>() {
         code = 2;
@@ -183,7 +204,7 @@ pub fn report(e: &anyhow::Error) -> ExitCode {
             .map(|e| way_out(e, e.path().unwrap_or(Path::new("DIR"))))
     };
     if let Some(hint) = hint {
-        eprintln!("{}  {hint}", paint.bold("next:"));
+        tell!("{}  {hint}", paint.bold("next:"));
     }
     ExitCode::from(code)
 }
@@ -205,5 +226,7 @@ mod tests {
         assert_eq!(shell_word(Path::new("/data/x-1.db")), "/data/x-1.db");
         assert_eq!(shell_word(Path::new("my db")), "'my db'");
         assert_eq!(shell_word(Path::new("it's")), "'it'\\''s'");
+        let bytes = std::ffi::OsStr::from_bytes(b"/d/\xff it's\n");
+        assert_eq!(shell_word(Path::new(bytes)), "$'/d/\\xff it\\'s\\x0a'");
     }
 }

@@ -290,14 +290,14 @@ impl Find {
         }
         out.flush()?;
         for unread in &found.unread {
-            eprintln!("{} {unread}", Paint::stderr().red("unread:"));
+            tell!("{} {unread}", Paint::stderr().red("unread:"));
         }
         if !self.json {
             let none = match found.versions.is_empty() {
                 true => "nothing found",
                 false => "searched",
             };
-            eprintln!(
+            tell!(
                 "{none}: {} that may hold the key, {}",
                 term::counted(found.tables, "table"),
                 term::counted(found.logs, "log")

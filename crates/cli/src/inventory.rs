@@ -49,6 +49,8 @@ pub struct Family {
     pub files: BTreeMap<(u32, u64), NewFile>,
     /// Its blob files.
     pub blobs: BTreeMap<u64, Blobs>,
+    /// Where compactions of a level go on, as internal keys.
+    pub compact_cursors: BTreeMap<u32, Vec<u8>>,
     /// Keys in its tables were written without their timestamps.
     pub is_stripped: bool,
 }
@@ -326,11 +328,11 @@ impl Inventory {
         let mut code = ExitCode::SUCCESS;
         for line in self.damage() {
             code = ExitCode::FAILURE;
-            eprintln!("{} {line}", Paint::stderr().red("unread:"));
+            tell!("{} {line}", Paint::stderr().red("unread:"));
         }
         if code != ExitCode::SUCCESS {
             let dir = crate::fail::shell_word(&self.dir);
-            eprintln!(
+            tell!(
                 "next:  spanlith doctor --db {dir} says what is at stake; delete nothing until then"
             );
         }
@@ -578,6 +580,9 @@ impl Inventory {
             f.user_defined_timestamps_persisted &= !family.is_stripped;
             family.files.insert((f.level, f.number), f);
         }
+        family
+            .compact_cursors
+            .extend(e.compact_cursors.iter().cloned());
         for added in &e.blob_file_additions {
             let blobs = Blobs {
                 added: added.clone(),
@@ -617,8 +622,21 @@ fn sizes(env: &Env, dir: &Path) -> Result<BTreeMap<String, u64>> {
     let mut out = BTreeMap::new();
     for name in env.fs.list(dir)? {
         let path = dir.join(&name);
-        if env.fs.entry(&path)? == Some(EntryKind::File) {
-            out.insert(name, env.fs.size(&path)?);
+        match env.fs.entry(&path) {
+            Ok(Some(EntryKind::File)) => {
+                out.insert(name, env.fs.size(&path)?);
+            }
+            // Opening a pipe would wait for who writes into it.
+            Ok(Some(EntryKind::Other)) if parse_file_name(&name).is_some() => {
+                let text =
+                    "neither a file nor a directory, though it is called like a file of a database";
+                return Err(Error::io(text).with_path(&path));
+            }
+            // Why it cannot be looked at is told where it is needed.
+            Err(_) => {
+                out.insert(name, 0);
+            }
+            _ => {}
         }
     }
     Ok(out)

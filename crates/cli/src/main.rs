@@ -10,6 +10,11 @@
 //! Exit codes: 0 success, 1 failure or damage found, 2 a command line that makes no sense.
 #![forbid(unsafe_code)]
 
+/// Writes a line to standard error. Unlike `eprintln!` it goes on where nobody takes it.
+macro_rules! tell {
+    ($($text:tt)*) => { $crate::os_text::complain(&format!($($text)*)) };
+}
+
 mod bench;
 mod bytes;
 mod compat;

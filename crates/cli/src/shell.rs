@@ -217,7 +217,8 @@ impl Session {
     fn greet(&self) -> anyhow::Result<Box<Editor<Words, MemHistory>>> {
         let dir = &self.target.db;
         let families = spanlith::Db::list_families(dir, &spanlith_env::Env::system()).at(dir)?;
-        println!(
+        writeln!(
+            std::io::stdout(),
             "{}: {}, {}; help lists the commands",
             dir.display(),
             match self.write {
@@ -228,7 +229,7 @@ impl Session {
                 1 => "1 column family".to_string(),
                 n => format!("{n} column families"),
             }
-        );
+        )?;
         let mut editor = Editor::with_history(Config::default(), MemHistory::new())?;
         editor.set_helper(Some(Words { families }));
         Ok(Box::new(editor))
@@ -260,7 +261,7 @@ impl Session {
                         writeln!(out, "{object}")?;
                     }
                     Some(value) => writeln!(out, "{value}")?,
-                    None => eprintln!("no entry"),
+                    None => tell!("no entry"),
                 }
             }
             ["scan", ref rest @ ..] if rest.len() <= 3 => {
@@ -292,13 +293,13 @@ impl Session {
                 self.cf
                     .put_opt(&key, &value, &WriteOptions::new())
                     .at(&dir)?;
-                eprintln!("ok");
+                tell!("ok");
             }
             ["delete", key] => {
                 self.may_write()?;
                 let key = parse(key, self.hex)?;
                 self.cf.delete_opt(&key, &WriteOptions::new()).at(&dir)?;
-                eprintln!("ok");
+                tell!("ok");
             }
             ["families"] => {
                 let names = spanlith::Db::list_families(&dir, &spanlith_env::Env::system());
@@ -379,7 +380,7 @@ impl Session {
         while on.at(&self.target.db)? {
             if left == 0 {
                 out.flush()?;
-                eprintln!("… more; scan FROM TO LIMIT shows it");
+                tell!("… more; scan FROM TO LIMIT shows it");
                 break;
             }
             left -= 1;

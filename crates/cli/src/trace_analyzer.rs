@@ -2,7 +2,7 @@
 //!
 //! The counting is [`spanlith_workload::analyze`]'s; here are the command line and the directory.
 
-use crate::fail::{At, Failure, Usage};
+use crate::fail::{self, At, Failure, Usage};
 use crate::{bytes, os_text, term};
 use spanlith::trace::TraceReader;
 use spanlith::{Error, ErrorKind};
@@ -287,7 +287,7 @@ impl Args {
             out.flush()?;
         }
         if let Some(damage) = analysis.damage() {
-            eprintln!("{}: analysed up to the damage: {damage}", at.display());
+            tell!("{}: analysed up to the damage: {damage}", at.display());
         }
         let mut open = |cf: u32| -> std::io::Result<Box<dyn BufRead>> {
             let dir = self.key_space_dir.as_deref().unwrap_or(Path::new(""));
@@ -298,7 +298,7 @@ impl Args {
         let mut sink = InDirectory(&self);
         let key_spaces = self.key_space_dir.is_some().then_some(&mut open as _);
         for cf in analysis.write_files(&mut sink, key_spaces)? {
-            eprintln!("Cannot open the whole key space file of CF: {cf}");
+            tell!("Cannot open the whole key space file of CF: {cf}");
         }
         if !self.no_print {
             let mut out = BufWriter::new(std::io::stdout().lock());
@@ -337,12 +337,13 @@ pub fn run(args: &[String]) -> anyhow::Result<ExitCode> {
         .iter()
         .any(|a| a == "--help" || a == "-h" || a == "-help")
     {
-        println!("{HELP}");
-        return Ok(ExitCode::SUCCESS);
+        return Ok(fail::show(HELP));
     }
     if args.iter().any(|a| a == "--version") {
-        println!("trace_analyzer from Spanlith {}", env!("CARGO_PKG_VERSION"));
-        return Ok(ExitCode::SUCCESS);
+        return Ok(fail::show(concat!(
+            "trace_analyzer from Spanlith ",
+            env!("CARGO_PKG_VERSION")
+        )));
     }
     Args::parse(args)?.run()
 }

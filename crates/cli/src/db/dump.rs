@@ -55,7 +55,7 @@ impl Dump {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let mut target = Target {
             db: self.db,
-            cf: String::new(),
+            cf: "default".to_string(),
             how: self.how,
         };
         let mut salvage = match self.salvage {
@@ -115,10 +115,10 @@ impl Dump {
         lines.progress.finish_and_clear();
         let lost = salvage.map_or(0, |s| s.lost);
         if self.file.is_some() || lost > 0 {
-            eprintln!("{} entries dumped", term::count(lines.entries));
+            tell!("{} entries dumped", term::count(lines.entries));
         }
         if lost > 0 {
-            eprintln!(
+            tell!(
                 "{} left out; where newer entries were lost, older ones may have come to light",
                 term::counted(lost, "place")
             );

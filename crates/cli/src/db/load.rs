@@ -143,7 +143,7 @@ impl Load {
             let object = json!({ "entries": written, "bytes": bytes, "seconds": seconds });
             writeln!(std::io::stdout(), "{object}")?;
         } else {
-            eprintln!(
+            tell!(
                 "{} entries loaded in {seconds:.2} s ({}/s)",
                 term::count(written),
                 term::count((written as f64 / seconds.max(1e-9)) as u64)

@@ -175,7 +175,7 @@ impl CompactFiles {
         let made = made.at(&target.db)?;
         if !self.common.json {
             let names = made.iter().map(|n| format!("{n:06}.sst"));
-            eprintln!("new tables: {}", names.collect::<Vec<_>>().join(" "));
+            tell!("new tables: {}", names.collect::<Vec<_>>().join(" "));
         }
         finish(&self.common, &cf, before, start)
     }

@@ -3,12 +3,15 @@
 mod checkpoint;
 pub mod components;
 mod dump;
+mod edits;
 mod explain;
 mod families;
 mod info;
 mod load;
+pub mod log_order;
 mod maintain;
 mod memory;
+pub mod mend;
 pub mod open;
 mod point;
 mod salvage;

@@ -90,7 +90,7 @@ impl Get {
             line.push(b'\n');
             out.write_all(&line)?;
         } else {
-            eprintln!(
+            tell!(
                 "NotFound: no entry for {}; spanlith db scan --db {} --limit 10 shows some",
                 match key.is_empty() {
                     true => "the empty key".to_string(),

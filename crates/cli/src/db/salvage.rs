@@ -1,8 +1,9 @@
 //! `db dump --salvage`: what a damaged directory still holds.
 //!
-//! The directory is read through an [`Overlay`], in which it is repaired as far as reading needs: CURRENT
-//! names the newest MANIFEST, MANIFEST and logs consist of the records that can be read, and tables that
-//! cannot be opened are not part of it. Where a block of data cannot be
+//! The directory is read through an [`Overlay`](crate::overlay::Overlay), in which [`super::mend`] repairs it as
+//! far as reading needs: CURRENT names the newest MANIFEST, MANIFEST and logs consist of the records that can
+//! be read, and tables that cannot be opened are not part of it. Ways to do that are tried until one opens.
+//! Where a block of data cannot be
 //! read, the entries that other tables hold in its range take its place, and where a value cannot be
 //! read its key is left out. Nothing below changes, and everything that is missing is named.
 //!
@@ -10,28 +11,26 @@
 //! may come to light.
 
 use super::dump::Lines;
+use super::log_order::Arranged;
+use super::mend::{Mended, Order, Records, Way, mend};
 use super::open::Target;
 use super::verify::{self, Scope};
 use crate::bytes::show_short;
 use crate::fail::{At, Failure};
 use crate::inventory::{Family, Inventory};
-use crate::overlay::Overlay;
 use crate::places::Places;
 use crate::tables;
 use crate::term;
-use spanlith::version::{FileKind, NewFile, VersionEdit, filenames, parse_file_name};
+use spanlith::inspect::{LogOrigin, log_origin};
+use spanlith::version::{FileKind, NewFile, filenames, parse_file_name};
 use spanlith::{Cf, Comparator, ReadOptions};
 use spanlith_base::keys::split_internal;
-use spanlith_env::{Env, FileSystem, IoActivity};
-use spanlith_wal::{BatchIter, LogReader, LogWriter, ReadEvent, Search, search_records};
-use std::collections::BTreeSet;
+use spanlith_env::Env;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::Arc;
 
 /// Characters of a key that are shown.
 const KEY: usize = 40;
-/// Bytes that a MANIFEST can have lost at its end.
-const LOST_MAX: u64 = 1 << 20;
 /// Keys whose values are lost that are named.
 const KEYS_NAMED: u64 = 10;
 
@@ -77,21 +76,11 @@ impl Salvage {
             )
         };
         let damaged = damaged.ok_or_else(lost_manifest)?;
-        let mut edits = Edits::Readable;
-        let mut env = Env {
-            fs: mend(&damaged, edits, &[], false).at(&target.db)?,
-            ..Env::system()
-        };
-        let mut i = Inventory::read_on(&env, &target.db, wal_dir).at(&target.db)?;
         let is_cut = damaged.manifest_end < damaged.manifest_bytes;
-        if is_cut && !fits(&i) {
-            edits = Edits::Sound;
-            env.fs = mend(&damaged, edits, &[], false).at(&target.db)?;
-            i = Inventory::read_on(&env, &target.db, wal_dir).at(&target.db)?;
-        }
-        if i.edits == 0 {
+        let Some(chosen) = choose(target, places, &damaged)? else {
             return Err(lost_manifest().into());
-        }
+        };
+        let Trial { way, i, .. } = chosen;
         let progress = term::bar(0, "B", "looking for damage");
         let scope = Scope {
             level: spanlith::VerifyLevel::Checksums,
@@ -103,7 +92,7 @@ impl Salvage {
         progress.finish_and_clear();
         let mut out = Self {
             families: i.families.values().map(|f| f.name.clone()).collect(),
-            whole: env.clone(),
+            whole: Env::system(),
             rest: None,
             gaps: Vec::new(),
             lost: 0,
@@ -121,11 +110,14 @@ impl Salvage {
                 out.miss(&format!("some of {}{at}: {what}", f.file));
             }
         }
+        for what in &chosen.left_out {
+            out.miss(what);
+        }
         let mut broken: Vec<(u32, u32, u64)> = Vec::new();
         let mut holed: Vec<(u32, u32, u64)> = Vec::new();
         for (id, family) in &i.families {
             for f in family.files.values() {
-                if let Err(why) = check_table(&i, places, family, f) {
+                if let Some(why) = chosen.broken.get(&(*id, f.level, f.number)) {
                     broken.push((*id, f.level, f.number));
                     out.miss(&format!(
                         "table {:06}, keys {} .. {} in level {} of family {}: {why}",
@@ -151,16 +143,15 @@ impl Salvage {
                 }
             }
         }
-        let is_short = is_cut || is_told;
+        let is_short = is_cut || is_told || chosen.is_rewritten;
         if is_short {
             out.miss_strangers(&i);
         }
-        env.fs = mend(&damaged, edits, &broken, is_short).at(&target.db)?;
-        out.whole = env.clone();
+        doubt_logs(&i);
+        out.whole = on(&mend(&damaged, way, &broken, is_short).at(&target.db)?);
         if !holed.is_empty() {
             broken.extend(holed);
-            env.fs = mend(&damaged, edits, &broken, is_short).at(&target.db)?;
-            out.rest = Some(env);
+            out.rest = Some(on(&mend(&damaged, way, &broken, is_short).at(&target.db)?));
         }
         Ok(out)
     }
@@ -187,7 +178,7 @@ impl Salvage {
 
     fn miss(&mut self, what: &str) {
         self.lost += 1;
-        eprintln!("left out: {what}");
+        tell!("left out: {what}");
     }
 
     /// Writes all that can be read of a family.
@@ -244,7 +235,7 @@ impl Salvage {
             self.miss(&text);
         }
         if values_lost > KEYS_NAMED {
-            eprintln!(
+            tell!(
                 "left out: {} more values of family {}",
                 term::count(values_lost - KEYS_NAMED),
                 target.cf
@@ -254,10 +245,120 @@ impl Salvage {
     }
 }
 
-/// Whether all tables that a MANIFEST names are there: it may lack the records that removed them.
-fn fits(i: &Inventory) -> bool {
-    let mut files = i.families.values().flat_map(|f| f.files.keys());
-    i.edits > 0 && files.all(|key| i.listing.contains_key(&tables::name(i, key.1)))
+/// One way to make the directory readable, and what it comes to.
+struct Trial {
+    way: Way,
+    i: Inventory,
+    left_out: Vec<String>,
+    is_rewritten: bool,
+    /// Tables that do not open, by family, level and number, and why.
+    broken: BTreeMap<(u32, u32, u64), String>,
+    /// Bytes of those that do.
+    bytes: u64,
+    /// Why it does not open, if damage is why.
+    refusal: Option<String>,
+}
+
+/// The way that is tried first of those in which most opens; `None` if no record of the MANIFEST can be read.
+fn choose(target: &Target, places: &Places, damaged: &Inventory) -> anyhow::Result<Option<Trial>> {
+    let is_cut = damaged.manifest_end < damaged.manifest_bytes;
+    let logs: Vec<u64> = damaged.logs.keys().copied().collect();
+    let orders: &[Order] = match Arranged::of(&*Env::system().fs, damaged, &logs).is_sound() {
+        true => &[Order::Numbers],
+        false => &[Order::Updates, Order::Numbers],
+    };
+    let mut best: Option<Trial> = None;
+    for records in [Records::Readable, Records::Sound] {
+        if records == Records::Sound && !is_cut {
+            continue;
+        }
+        for &order in orders {
+            let way = Way { records, order };
+            let trial = Trial::run(target, places, damaged, way)?;
+            let (opens, is_whole) = (trial.refusal.is_none(), trial.broken.is_empty());
+            if trial.i.edits > 0
+                && best
+                    .as_ref()
+                    .is_none_or(|b| (opens, trial.bytes) > (b.refusal.is_none(), b.bytes))
+            {
+                best = Some(trial);
+            }
+            if opens && is_whole && best.is_some() {
+                return Ok(best);
+            }
+            if opens {
+                break;
+            }
+        }
+    }
+    Ok(best)
+}
+
+/// The environment with a directory that was mended.
+fn on(mended: &Mended) -> Env {
+    Env {
+        fs: mended.fs.clone(),
+        ..Env::system()
+    }
+}
+
+impl Trial {
+    fn run(
+        target: &Target,
+        places: &Places,
+        damaged: &Inventory,
+        way: Way,
+    ) -> anyhow::Result<Self> {
+        let mended = mend(damaged, way, &[], false).at(&target.db)?;
+        let wal_dir = target.how.files.wal_dir.as_deref();
+        let i = Inventory::read_on(&on(&mended), &target.db, wal_dir).at(&target.db)?;
+        let (mut broken, mut bytes) = (BTreeMap::new(), 0u64);
+        for (id, family) in &i.families {
+            for f in family.files.values() {
+                match check_table(&i, places, family, f) {
+                    Ok(()) => bytes = bytes.saturating_add(f.size),
+                    Err(why) => {
+                        broken.insert((*id, f.level, f.number), why);
+                    }
+                }
+            }
+        }
+        let left_out: Vec<(u32, u32, u64)> = broken.keys().copied().collect();
+        let rehearsed = mend(damaged, way, &left_out, true).at(&target.db)?;
+        let opened = target.open_damaged(&on(&rehearsed));
+        let refusal = opened.err().map(|e| format!("{e:#}"));
+        Ok(Self {
+            way,
+            i,
+            left_out: mended.left_out,
+            is_rewritten: mended.is_rewritten,
+            broken,
+            bytes,
+            // What this program does not know no other way helps against.
+            refusal: refusal.filter(|e| e.contains("Corruption")),
+        })
+    }
+}
+
+/// Names logs that may be of another database though nothing speaks against replaying them.
+fn doubt_logs(i: &Inventory) {
+    let id = i.db_id.as_deref().or(i.identity.as_deref());
+    let Some(id) = id else { return };
+    for (number, size) in i.live_logs() {
+        let name = filenames::log_file_name(number);
+        let known = i.log_ends.get(&number).filter(|&&end| end > 0);
+        let why = match (
+            log_origin(&Env::system(), &i.wal_dir.join(&name), number, id),
+            known,
+        ) {
+            (Ok(LogOrigin::Another), _) => "its notes are not of this database".to_string(),
+            (Ok(LogOrigin::Unknown), Some(&end)) if end != size => {
+                format!("it has {size} bytes, {end} had been written, and no note of this database")
+            }
+            _ => continue,
+        };
+        tell!("doubtful: {name} may be of another database: {why}; what it holds is taken");
+    }
 }
 
 /// Where a walk ended.
@@ -306,169 +407,6 @@ fn walk(
         last = Some(key);
         on = cursor.next();
     }
-}
-
-/// Which records of a damaged MANIFEST count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Edits {
-    /// All that can be read.
-    Readable,
-    /// Those in front of the damage.
-    Sound,
-}
-
-/// The directory with a CURRENT, a MANIFEST and logs that can be read to their ends, and without some
-/// tables: family, level, number.
-fn mend(
-    i: &Inventory,
-    edits: Edits,
-    left_out: &[(u32, u32, u64)],
-    is_short: bool,
-) -> spanlith::Result<Arc<Overlay>> {
-    let fs = Arc::new(Overlay::new(Env::system().fs));
-    let manifest = i.dir.join(&i.manifest);
-    let current = format!("{}\n", i.manifest);
-    write(
-        &*fs,
-        &i.dir.join(filenames::CURRENT_FILE),
-        current.as_bytes(),
-    )?;
-    if i.manifest_end < i.manifest_bytes {
-        match (edits, readable_records(&*fs, &manifest, 0)?) {
-            (Edits::Readable, Some(records)) => rewrite(&*fs, &manifest, 0, &records)?,
-            _ => {
-                let bytes = fs.read_all(&manifest, u64::MAX)?;
-                let sound = usize::try_from(i.manifest_end).unwrap_or(usize::MAX);
-                write(&*fs, &manifest, bytes.get(..sound).unwrap_or(&bytes))?;
-            }
-        }
-    }
-    // Of a MANIFEST that was cut older logs may be needed than it says now.
-    for &number in i.logs.keys() {
-        let log = i.wal_dir.join(filenames::log_file_name(number));
-        if let Some(records) = readable_records(&*fs, &log, number)? {
-            rewrite(&*fs, &log, number, &records)?;
-        }
-    }
-    let file = fs.reopen(&manifest, IoActivity::Other)?;
-    let mut manifest = LogWriter::new(file, 0);
-    if is_short {
-        manifest.add_record(&counters(i).encode())?;
-    }
-    // What was written down about its size holds: empty edits take the place of lost ones.
-    while is_short && manifest.next_offset() < i.manifest_bytes.saturating_add(LOST_MAX) {
-        manifest.add_record(&VersionEdit::default().encode())?;
-    }
-    let families: BTreeSet<u32> = left_out.iter().map(|t| t.0).collect();
-    for id in families {
-        let of_family = left_out.iter().filter(|t| t.0 == id);
-        let edit = VersionEdit {
-            column_family: id,
-            deleted_files: of_family.map(|t| (t.1, t.2)).collect(),
-            ..VersionEdit::default()
-        };
-        manifest.add_record(&edit.encode())?;
-    }
-    Ok(fs)
-}
-
-/// What every MANIFEST must say, from what is there.
-fn counters(i: &Inventory) -> VersionEdit {
-    let named = i
-        .listing
-        .keys()
-        .filter_map(|name| match parse_file_name(name)? {
-            FileKind::Table(n) | FileKind::Log(n) | FileKind::Blob(n) | FileKind::Manifest(n) => {
-                Some(n)
-            }
-            _ => None,
-        });
-    let last_file = named.chain(i.logs.keys().copied()).max().unwrap_or(0);
-    let tables = i.families.values().flat_map(|f| f.files.values());
-    let in_tables = tables.map(|f| f.largest_seqno).max().unwrap_or(0);
-    VersionEdit {
-        prev_log_number: Some(0),
-        next_file_number: Some(i.next_file.max(last_file + 1)),
-        last_sequence: Some(i.last_sequence.max(in_tables)),
-        log_number: Some(i.families.get(&0).map_or(0, |f| f.log_number)),
-        ..VersionEdit::default()
-    }
-}
-
-fn write(fs: &dyn FileSystem, path: &Path, bytes: &[u8]) -> spanlith::Result<()> {
-    let mut file = fs.create(path, IoActivity::Other)?;
-    file.append(bytes)?;
-    file.close()
-}
-
-/// Writes a log, or a MANIFEST under the number 0, anew with these records.
-fn rewrite(
-    fs: &dyn FileSystem,
-    path: &Path,
-    number: u64,
-    records: &[Vec<u8>],
-) -> spanlith::Result<()> {
-    let mut log = LogWriter::new(fs.create(path, IoActivity::Other)?, number);
-    records.iter().try_for_each(|record| log.add_record(record))
-}
-
-/// All records of a damaged log, or MANIFEST under the number 0, that can be read, those behind the
-/// damage in its block too. `None` of a file without damage, and of a log whose records need more than
-/// themselves (timestamps of other sizes).
-fn readable_records(
-    fs: &dyn FileSystem,
-    path: &Path,
-    number: u64,
-) -> spanlith::Result<Option<Vec<Vec<u8>>>> {
-    let mut reader = LogReader::new(fs.open_sequential(path)?, number);
-    let (mut records, mut newest, mut is_damaged) = (Vec::new(), None, false);
-    let take = |record: &[u8], records: &mut Vec<Vec<u8>>, newest: &mut Option<u64>| {
-        let (is_sound, last) = match number {
-            0 => (VersionEdit::decode(record).is_ok(), None),
-            _ => last_sequence(record).map_or((false, None), |(first, last)| {
-                (newest.is_none_or(|n| first > n), Some(last))
-            }),
-        };
-        if is_sound {
-            *newest = last;
-            records.push(record.to_vec());
-        }
-    };
-    loop {
-        match reader.next_event()? {
-            ReadEvent::Eof => break,
-            ReadEvent::Record { .. } => take(reader.record(), &mut records, &mut newest),
-            ReadEvent::Corruption {
-                offset, dropped, ..
-            } => {
-                is_damaged = true;
-                let end = offset.saturating_add(dropped);
-                let search = Search {
-                    from: offset + 1,
-                    log_number: number,
-                    recycled: false,
-                    mark: None,
-                };
-                let file = fs.open_random(path)?;
-                search_records(&*file, &search, &mut |at, record| {
-                    if at < end {
-                        take(record, &mut records, &mut newest);
-                    }
-                })?;
-            }
-            ReadEvent::TimestampSizes(_) => return Ok(None),
-            ReadEvent::OldRecord { .. } | ReadEvent::Predecessor { .. } => {}
-        }
-    }
-    Ok(is_damaged.then_some(records))
-}
-
-/// First and last sequence number of a batch that is whole.
-fn last_sequence(record: &[u8]) -> Option<(u64, u64)> {
-    let batch = BatchIter::new(record).ok()?;
-    let (first, updates) = (batch.sequence(), u64::from(batch.header_count()));
-    let whole = batch.into_iter().all(|op| op.is_ok());
-    (whole && updates > 0).then(|| (first, first.saturating_add(updates - 1)))
 }
 
 /// Why a table cannot be part of a database that opens.

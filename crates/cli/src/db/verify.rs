@@ -15,7 +15,9 @@ use crate::term::{self, Paint, bytes, counted};
 use clap::Args;
 use indicatif::ProgressBar;
 use serde_json::json;
-use spanlith::inspect::{FamilyToVerify, LogToVerify, TableToVerify, Verifier, Witnessed};
+use spanlith::inspect::{
+    BlobsToVerify, FamilyToVerify, LogToVerify, TableToVerify, Verifier, Witnessed,
+};
 use spanlith::version::version::newest_first_by_epoch;
 use spanlith::version::{FileKind, FileMeta, VersionEdit, filenames, parse_file_name};
 use spanlith::{Comparator, Result, UserComparator};
@@ -120,7 +122,7 @@ impl Verify {
         }
         out.flush()?;
         if !clean {
-            eprintln!(
+            tell!(
                 "next:  copy {} before anything else writes to it; tables that are named can be \
                  looked at with spanlith sst dump",
                 shell_word(&self.db)
@@ -330,8 +332,11 @@ fn family_to_verify(
         },
         tables,
         blob_dir: blob_dir.unwrap_or(&i.dir).to_path_buf(),
-        // What the MANIFEST counts leaves out header and footer of old writers.
-        blobs: family.blobs.keys().map(|&n| (n, 0)).collect(),
+        blobs: family
+            .blobs
+            .iter()
+            .map(|(&n, b)| (n, BlobsToVerify::of(&b.added)))
+            .collect(),
     }
 }
 

@@ -1,20 +1,27 @@
 //! From findings to cases: what kind of damage, what is at stake, what to do.
 
+use super::rehearsal::Rehearsal;
 use super::stakes::{Behind, Referring};
 use crate::bytes::{show, show_short};
+use crate::db::log_order::Arranged;
+use crate::db::mend::has_records;
 use crate::fail::shell_word;
 use crate::inventory::{Family, Finding, Grade, Inventory};
 use crate::places::Places;
 use crate::tables;
 use crate::term::{bytes, count};
 use serde_json::{Value, json};
+use spanlith::blob::walk_blobs;
 use spanlith::version::{FileKind, NewFile, filenames, parse_file_name};
 use spanlith_base::keys::split_internal;
 use spanlith_env::Env;
-use std::path::Path;
+use std::cell::OnceCell;
+use std::path::{Path, PathBuf};
 
 /// Bytes of a sector: what a device loses at once.
 const SECTOR: usize = 512;
+/// What errors of the system begin with: they say nothing about what a file holds.
+const IO_ERROR: &str = "IO error";
 /// Characters of a key that are shown.
 const KEY: usize = 40;
 
@@ -89,12 +96,20 @@ impl Case {
     }
 }
 
-/// Explains all findings but plain remarks.
-pub fn explain(i: &Inventory, places: &Places, findings: &[Finding]) -> Vec<Case> {
+/// Explains all findings but plain remarks. `can_give_up` finds out whether the directory opens without what
+/// lies behind damage of its logs.
+pub fn explain(
+    i: &Inventory,
+    places: &Places,
+    findings: &[Finding],
+    can_give_up: &dyn Fn() -> bool,
+) -> Vec<Case> {
     let mut out: Vec<Case> = Vec::new();
     let manifest_is_sound = !findings
         .iter()
         .any(|f| f.grade == Grade::Damage && f.file == i.manifest);
+    let known = OnceCell::new();
+    let can_give_up = || *known.get_or_init(|| manifest_is_sound && can_give_up());
     for f in findings {
         let torn = f.grade == Grade::Note && f.what.starts_with("torn");
         let name = Path::new(&f.file).file_name().unwrap_or_default();
@@ -115,7 +130,7 @@ pub fn explain(i: &Inventory, places: &Places, findings: &[Finding]) -> Vec<Case
         };
         match kind {
             Some(FileKind::Table(n)) => about_table(i, places, n, &mut case),
-            Some(FileKind::Log(n)) => about_log(i, n, manifest_is_sound, &mut case),
+            Some(FileKind::Log(n)) => about_log(i, n, &can_give_up, &mut case),
             Some(FileKind::Manifest(_)) => about_manifest(i, &mut case),
             Some(FileKind::Current) => about_current(i, &mut case),
             Some(FileKind::Blob(n)) => about_blob(i, places, n, &mut case),
@@ -128,10 +143,66 @@ pub fn explain(i: &Inventory, places: &Places, findings: &[Finding]) -> Vec<Case
                 case.way_out = format!("restore {} from a copy", case.file);
             }
         }
+        if case.damage == Damage::Unchecked && case.what.starts_with(IO_ERROR) {
+            case.way_out = let_it_be_read(i, &case);
+        }
         out.push(case);
     }
     out.extend(other_orders(i));
+    out.extend(logs_out_of_order(i));
     out
+}
+
+/// What makes a file readable that the system refuses to read.
+fn let_it_be_read(i: &Inventory, case: &Case) -> String {
+    let path = shell_word(&i.dir.join(&case.file));
+    if case.what.contains("Too many open files") {
+        return "raise the limit of open files: ulimit -n; then ask again".to_string();
+    }
+    if case.what.contains("Permission denied") {
+        return format!("check owner and permissions: ls -l {path}; then ask again");
+    }
+    format!("check the file and the device: ls -l {path}; then ask again")
+}
+
+/// Logs that cannot be replayed where their numbers put them.
+fn logs_out_of_order(i: &Inventory) -> Vec<Case> {
+    let logs: Vec<u64> = i.live_logs().map(|l| l.0).collect();
+    let arranged = Arranged::of(&*Env::system().fs, i, &logs);
+    let case = |(log, what)| Case {
+        file: filenames::log_file_name(log),
+        offset: None,
+        damage: Damage::Swapped,
+        what,
+        stake: "its updates, and those of the logs behind it".to_string(),
+        way_out: format!(
+            "take it away if it is a copy, or of another database, put it back if it is exchanged; else take all \
+             writes that can be read, in their order: {}",
+            copy_what_is_left(i)
+        ),
+        spares_data: false,
+    };
+    arranged.obstacles().into_iter().map(case).collect()
+}
+
+/// What an open is refused for, if none of the cases can be why.
+pub fn unexplained(i: &Inventory, rehearsal: &Rehearsal, cases: &[Case]) -> Option<Case> {
+    if cases.iter().any(|c| !c.is_harmless() && !c.spares_data) {
+        return None;
+    }
+    let (error, (path, offset)) = (rehearsal.error.as_ref()?, rehearsal.damaged.as_ref()?);
+    Some(Case {
+        file: path.file_name()?.to_string_lossy().into_owned(),
+        offset: *offset,
+        damage: Damage::Inconsistent,
+        what: error.clone(),
+        stake: "all that an open would read".to_string(),
+        way_out: format!(
+            "take the file away if it is a copy, or one of another database; else copy what can be read: {}",
+            copy_what_is_left(i)
+        ),
+        spares_data: false,
+    })
 }
 
 /// Families of which the OPTIONS file says another order than the MANIFEST.
@@ -187,16 +258,26 @@ fn classify(
     if torn {
         return Damage::Torn;
     }
-    if f.grade == Grade::Unchecked {
-        return Damage::Unchecked;
-    }
     if f.what.starts_with("missing") || f.what.contains("No such file") {
         return Damage::Missing;
+    }
+    if f.grade == Grade::Unchecked || f.what.starts_with(IO_ERROR) {
+        return Damage::Unchecked;
     }
     if f.what.contains("unique ID") {
         return Damage::Swapped;
     }
+    if f.what.contains("blobs, the MANIFEST says") {
+        return Damage::Swapped;
+    }
     let path = match kind {
+        Some(FileKind::Blob(n)) => {
+            let path = blob_path(i, places, n);
+            if f.what.contains("bytes, the MANIFEST says") && is_whole_blob_file(&path) {
+                return Damage::Swapped;
+            }
+            Some((path, None))
+        }
         Some(FileKind::Table(n)) => find_table(i, n).map(|(family, t)| {
             let path = tables::path(i, places, family, t);
             (path, Some(t.size))
@@ -230,6 +311,20 @@ fn classify(
         }
         _ => Damage::Flipped,
     }
+}
+
+/// Where a blob file is.
+fn blob_path(i: &Inventory, places: &Places, number: u64) -> PathBuf {
+    let family = i.families.values().find(|f| f.blobs.contains_key(&number));
+    let dir = family.and_then(|f| places.dir(&f.name, 0));
+    dir.unwrap_or(&i.dir)
+        .join(filenames::blob_file_name(number))
+}
+
+/// Whether a blob file is as it was written, if perhaps under another name.
+fn is_whole_blob_file(path: &Path) -> bool {
+    let file = Env::system().fs.open_random(path);
+    file.is_ok_and(|file| walk_blobs(&file, &mut |_, _, _| Ok(())).is_ok())
 }
 
 /// How many bytes a finding says had been synced.
@@ -337,7 +432,7 @@ fn block_range(
     ))
 }
 
-fn about_log(i: &Inventory, number: u64, manifest_is_sound: bool, case: &mut Case) {
+fn about_log(i: &Inventory, number: u64, can_give_up: &dyn Fn() -> bool, case: &mut Case) {
     let behind = Behind::read(i, number, case.offset);
     case.stake = match (case.damage, behind.updates) {
         (Damage::Torn, _) => "a write that was not acknowledged as synced, or none".to_string(),
@@ -357,7 +452,7 @@ fn about_log(i: &Inventory, number: u64, manifest_is_sound: bool, case: &mut Cas
         Damage::Torn => "nothing to do: opening cuts it off".to_string(),
         _ => {
             // It opens nothing if the MANIFEST is damaged, too.
-            let give_up = match manifest_is_sound && case.what.contains("synced") {
+            let give_up = match case.what.contains("synced") && can_give_up() {
                 true => format!(
                     "; or open without them{}: spanlith db flush --give-up-damage --db {}",
                     match case.damage {
@@ -392,7 +487,7 @@ fn about_manifest(i: &Inventory, case: &mut Case) {
     };
     case.way_out = match (case.damage, older.is_empty()) {
         (Damage::Torn, _) => "nothing to do: opening leaves it out".to_string(),
-        _ if i.manifest_bytes == 0 => {
+        _ if !has_records(i) => {
             "restore it from a backup; without it only single tables can be looked at: spanlith sst dump"
                 .to_string()
         }

@@ -82,10 +82,19 @@ impl Diagnosis {
         drops <= torn().count() && drops > 0
     }
 
+    /// Whether files that cannot be read are all that is wrong.
+    fn is_only_unread(&self) -> bool {
+        let mut cases = self.cases.iter().filter(|c| !c.is_harmless()).peekable();
+        cases.peek().is_some() && cases.all(|c| c.damage == Damage::Unchecked)
+    }
+
     fn verdict(&self) -> &'static str {
         match (self.is_healthy(), self.cases.is_empty(), &self.rehearsal) {
             (true, true, _) => "healthy",
             (true, false, _) => "healthy: what was found is harmless, or could not be checked",
+            (false, _, Some(r)) if r.error.is_some() && self.is_only_unread() => {
+                "not known: it does not open, because files cannot be read"
+            }
             (false, _, Some(r)) if r.error.is_some() => "damaged: it does not open",
             (false, _, Some(r)) if !r.is_quiet() => {
                 "damaged: it opens without some of its contents"
@@ -138,16 +147,20 @@ impl Doctor {
         };
         let found = verify::check(&inventory, scope, &progress);
         progress.finish_and_clear();
-        let mut cases = cases::explain(&inventory, &places, &found.findings);
+        if inventory.wal_dir != self.db {
+            target.how.files.wal_dir = Some(inventory.wal_dir.clone());
+        }
+        let can_give_up = || !self.no_rehearsal && rehearsal::opens_without_damage(&target);
+        let mut cases = cases::explain(&inventory, &places, &found.findings, &can_give_up);
         let rehearsal = (!self.no_rehearsal).then(|| {
             let spinner = term::spinner("", "rehearsing an open");
-            if inventory.wal_dir != self.db {
-                target.how.files.wal_dir = Some(inventory.wal_dir.clone());
-            }
             let out = rehearsal::rehearse(&target, Some(&inventory));
             spinner.finish_and_clear();
             out
         });
+        if let Some(r) = &rehearsal {
+            cases.extend(cases::unexplained(&inventory, r, &cases));
+        }
         cases.sort_by(|a, b| {
             (a.is_harmless(), &a.file, a.offset).cmp(&(b.is_harmless(), &b.file, b.offset))
         });
@@ -223,7 +236,11 @@ fn print_text(d: &Diagnosis, dir: &std::path::Path) -> std::io::Result<()> {
         };
         writeln!(out, "opening {text}  (options: {})", r.options)?;
         for warning in &r.warnings {
-            writeln!(out, "    {} {warning}", paint.yellow("warns"))?;
+            let text = match r.spared.contains(warning) {
+                true => " (all its updates are recovered)",
+                false => "",
+            };
+            writeln!(out, "    {} {warning}{text}", paint.yellow("warns"))?;
         }
         for gone in &r.gone {
             writeln!(out, "    then {gone}")?;
@@ -237,10 +254,10 @@ fn print_text(d: &Diagnosis, dir: &std::path::Path) -> std::io::Result<()> {
     out.flush()?;
     if !d.is_healthy() {
         let dir = shell_word(dir);
-        eprintln!("next:  copy the directory before anything opens it: cp -a {dir} {dir}.copy");
+        tell!("next:  copy the directory before anything opens it: cp -a {dir} {dir}.copy");
         let loses = d.rehearsal.as_ref().is_some_and(|r| !r.is_quiet());
         if loses && d.cases.iter().all(Case::is_harmless) {
-            eprintln!("       then copy what can be read: {}", d.copy);
+            tell!("       then copy what can be read: {}", d.copy);
         }
     }
     Ok(())

@@ -9,9 +9,10 @@ use crate::overlay::{Change, Overlay};
 use spanlith::options::InfoLogLevel;
 use spanlith::version::{FileKind, parse_file_name};
 use spanlith::{ErrorKind, Logger};
+use spanlith_base::keys::{split_internal, tag_sequence};
 use spanlith_env::{Env, ManualExecutor};
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What opening comes to.
@@ -19,10 +20,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct Rehearsal {
     /// Why it fails; `None` if it succeeds.
     pub error: Option<String>,
+    /// The damaged file that the error names, and where in it.
+    pub damaged: Option<(PathBuf, Option<u64>)>,
     /// Whether that is because of what this program does not know or have, not because of damage.
     pub is_about_program: bool,
     /// Warnings of the recovery: what it drops, puts aside or cannot explain.
     pub warnings: Vec<String>,
+    /// Those of the warnings that are about tables whose updates are all recovered from elsewhere.
+    pub spared: Vec<String>,
     /// Files that would be deleted or put elsewhere though the database might need them: tables, blob
     /// files and logs.
     pub gone: Vec<String>,
@@ -50,7 +55,9 @@ impl Rehearsal {
             .iter()
             .any(|word| w.contains(word))
         };
-        self.warnings.iter().filter(about).map(String::as_str)
+        let drops = self.warnings.iter().filter(about);
+        let drops = drops.filter(|w| !self.spared.contains(*w));
+        drops.map(String::as_str)
     }
 }
 
@@ -66,6 +73,30 @@ impl Logger for Ear {
             lines.push(line.to_string());
         }
     }
+}
+
+/// Whether a directory opens that gives up what lies behind damage of its logs, as the command does that is
+/// told to.
+pub fn opens_without_damage(target: &Target) -> bool {
+    let flags = WriteFlags {
+        give_up_damage: true,
+        ..WriteFlags::plain()
+    };
+    let prepared = target.prepare_read_write(&flags);
+    prepared.is_ok_and(|builder| builder.env(in_memory().0).open().is_ok())
+}
+
+/// The file system whose changes stay in memory, in an environment without background work, which would only
+/// make the same data lie elsewhere.
+fn in_memory() -> (Env, Arc<Overlay>) {
+    let system = Env::system();
+    let overlay = Arc::new(Overlay::new(system.fs.clone()));
+    let env = Env {
+        fs: overlay.clone(),
+        executor: Arc::new(ManualExecutor::new()),
+        ..system
+    };
+    (env, overlay)
 }
 
 /// Opens a directory without changing it.
@@ -102,19 +133,14 @@ pub fn rehearse(target: &Target, inventory: Option<&Inventory>) -> Rehearsal {
             }
         };
     }
-    let system = Env::system();
-    let overlay = Arc::new(Overlay::new(system.fs.clone()));
-    let env = Env {
-        fs: overlay.clone(),
-        // Background work would only make the same data lie elsewhere.
-        executor: Arc::new(ManualExecutor::new()),
-        ..system
-    };
+    let (env, overlay) = in_memory();
     let ear = Arc::new(Ear::default());
+    let mut recovered = None;
     match builder.env(env).logger(ear.clone()).open() {
         Ok(db) => {
             let changes = overlay.changes();
             out.gone = gone(&changes, &target.db);
+            recovered = Some(db.latest_sequence_number());
             // Closing changes nothing that opening has not.
             drop(db);
         }
@@ -122,12 +148,53 @@ pub fn rehearse(target: &Target, inventory: Option<&Inventory>) -> Rehearsal {
             out.is_about_program = e.kind() == ErrorKind::NotSupported
                 || e.message().contains("merge_operator")
                 || e.message().contains("merge operator");
+            if e.kind() == ErrorKind::Corruption {
+                out.damaged = e.path().map(|path| (path.to_path_buf(), e.offset()));
+            }
             out.error = Some(e.to_string());
         }
     }
     let lines = ear.0.lock().unwrap_or_else(PoisonError::into_inner);
     out.warnings.clone_from(&lines);
+    if let Some(recovered) = recovered {
+        let spared = out.drops().filter(|w| is_spared(w, &target.db, recovered));
+        let spared: Vec<String> = spared.map(str::to_string).collect();
+        // Where something else is dropped, its updates may be those of the table.
+        if spared.len() == out.drops().count() {
+            out.spared = spared;
+        }
+    }
     out
+}
+
+/// Whether a warning is about a table that is put aside and holds nothing that was not recovered: a process that
+/// was killed behind a flush, before the MANIFEST named it, has left the log as well.
+fn is_spared(warning: &str, dir: &Path, recovered: u64) -> bool {
+    let Some((name, _)) = warning.split_once(" is not named by the MANIFEST: put into lost/")
+    else {
+        return false;
+    };
+    let Ok(reader) = crate::dump::open_table(&dir.join(name)) else {
+        return false;
+    };
+    let mut entries = reader.iter(crate::tables::walk());
+    entries.seek_to_first();
+    // Entries without numbers tell nothing.
+    let (mut least, mut most) = (u64::MAX, 0);
+    while entries.valid() {
+        let Some((_, tag)) = split_internal(entries.key()) else {
+            return false;
+        };
+        (least, most) = (least.min(tag_sequence(tag)), most.max(tag_sequence(tag)));
+        entries.next();
+    }
+    let Ok(ranges) = reader.range_tombstones() else {
+        return false;
+    };
+    for (_, _, sequence) in ranges {
+        (least, most) = (least.min(sequence), most.max(sequence));
+    }
+    entries.status().is_ok() && least > 0 && most > 0 && most <= recovered
 }
 
 /// Names of tables, blob files and logs that were there before and are not where they were.

@@ -70,7 +70,7 @@ impl Check {
         let dir = folder(first);
         if Inventory::read_leniently(dir, None).is_ok_and(|i| i.is_some()) {
             let dir = shell_word(dir);
-            eprintln!("next:  spanlith doctor --db {dir} says what is at stake and the way out");
+            tell!("next:  spanlith doctor --db {dir} says what is at stake and the way out");
         }
         Ok(ExitCode::FAILURE)
     }

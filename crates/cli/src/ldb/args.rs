@@ -133,7 +133,8 @@ impl Args {
                 .map_err(|_| Stop::failed("max_keys has an invalid value"))?;
             Ok(u64::try_from(n).ok())
         };
-        self.option("max_keys").map_or(Ok(None), parse)
+        let text = self.option("max_keys").filter(|text| !text.is_empty());
+        text.map_or(Ok(None), parse)
     }
 
     /// A key as it was typed.
@@ -215,6 +216,7 @@ mod tests {
         let most = |text: &str| parse(text).most().ok();
         assert_eq!(most("scan --max_keys=3"), Some(Some(3)));
         assert_eq!(most("scan --max_keys=-1"), Some(None));
+        assert_eq!(most("scan --max_keys="), Some(None));
         assert_eq!(most("scan --max_keys=x"), None);
         assert!(a.key("61").is_err() && a.key("0x6").is_err() && a.key("0xzz").is_err());
         assert_eq!(a.value("61").ok(), Some(b"61".to_vec()));

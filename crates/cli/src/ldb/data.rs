@@ -7,6 +7,9 @@ use spanlith::{Cf, Cursor, ReadOptions, SizeOf, WriteBatch};
 use spanlith_base::byte_text::{bytes_of_text, text_of_bytes};
 use std::io::{BufRead, Write};
 
+/// Bytes of a time behind a value.
+const TIME_LEN: usize = 4;
+
 impl Ldb {
     pub(super) fn put(&mut self) -> Result<(), Stop> {
         let [key, value] = &self.args.words[..] else {
@@ -30,11 +33,15 @@ impl Ldb {
             let text = "Equal number of <key>s and <value>s must be specified for batchput.";
             return Err(Stop::failed(text));
         }
+        let pairs = words.chunks_exact(2).map(|pair| {
+            let (key, value) = (self.args.key(&pair[0])?, self.args.value(&pair[1])?);
+            Ok((key, value))
+        });
+        let pairs: Vec<(Vec<u8>, Vec<u8>)> = pairs.collect::<Result<_, Stop>>()?;
         let (target, cf) = self.open_to_write()?;
         let mut batch = WriteBatch::new();
-        for pair in words.chunks_exact(2) {
-            let value = target.stored(self.args.value(&pair[1])?);
-            batch.put_cf(cf.id(), self.args.key(&pair[0])?, value);
+        for (key, value) in pairs {
+            batch.put_cf(cf.id(), key, target.stored(value));
         }
         cf.db().write(&batch)?;
         self.close(cf)?;
@@ -50,7 +57,7 @@ impl Ldb {
         let Some(value) = cf.get(&key)? else {
             return Err(Stop::failed("Get failed: NotFound: "));
         };
-        let value = self.args.show_value(target.value(&value));
+        let value = self.args.show_value(self.given(&target, &value)?);
         self.line(&value)
     }
 
@@ -67,7 +74,7 @@ impl Ldb {
         for (key, found) in keys.iter().zip(cf.multi_get(&keys)) {
             match found {
                 Ok(Some(value)) => {
-                    let value = self.args.show_value(target.value(&value));
+                    let value = self.args.show_value(self.given(&target, &value)?);
                     self.line(&value)?;
                 }
                 Ok(None) => self.line(b"Key not found")?,
@@ -121,6 +128,7 @@ impl Ldb {
         let mut shown = 0;
         let mut on = cursor.seek_to_first()?;
         while on && most.is_none_or(|m| shown < m) {
+            let value = self.given(&target, cursor.value())?;
             if let Some(time) = self.time_of(&cursor, times) {
                 if ttl && stamped {
                     write!(self.out, "{} ", time_text(time))?;
@@ -128,7 +136,7 @@ impl Ldb {
                 let mut line = self.args.show_key(cursor.key());
                 if !no_value {
                     line.extend_from_slice(b" : ");
-                    line.extend(self.args.show_value(target.value(cursor.value())));
+                    line.extend(self.args.show_value(value));
                 }
                 self.line(&line)?;
                 shown += 1;
@@ -174,7 +182,7 @@ impl Ldb {
             Some(value) => {
                 let mut line = self.args.show_key(&key);
                 line.extend_from_slice(b" ==> ");
-                line.extend(self.args.show_value(target.value(&value)));
+                line.extend(self.args.show_value(self.given(target, &value)?));
                 self.line(&line)
             }
             None => self.line(&bytes_of_text(&format!("Not found {text}"))),
@@ -203,8 +211,9 @@ impl Ldb {
     /// A cursor over the range that the options give.
     pub(super) fn cursor(&self, cf: &Cf) -> Result<Cursor, Stop> {
         let mut options = ReadOptions::new().fill_cache(false);
-        options.lower = self.args.key_option("from")?;
-        options.upper = self.args.key_option("to")?;
+        // An empty bound is none.
+        options.lower = self.args.key_option("from")?.filter(|k| !k.is_empty());
+        options.upper = self.args.key_option("to")?.filter(|k| !k.is_empty());
         options.readahead = 1 << 20;
         let timestamp = cf.comparator().timestamp_size();
         if timestamp > 0 {
@@ -212,6 +221,16 @@ impl Ldb {
             options.timestamp = Some(vec![0xff; timestamp]);
         }
         Ok(cf.cursor(options))
+    }
+
+    /// A value as it was given.
+    pub(super) fn given<'v>(&self, target: &Target, stored: &'v [u8]) -> Result<&'v [u8], Stop> {
+        // Nothing of an entry that was written without a time tells the time from the value.
+        if self.args.is("ttl") && stored.len() < TIME_LEN {
+            let text = "Corruption: Error: value's length less than timestamp's";
+            return Err(Stop::failed(text));
+        }
+        Ok(target.value(stored))
     }
 
     /// The time of an entry, 0 without times; `None` if it is not to be shown.

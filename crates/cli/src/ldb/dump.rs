@@ -46,9 +46,9 @@ impl Ldb {
         let mut count = 0u64;
         let mut on = cursor.seek_to_first()?;
         while on && most.is_none_or(|m| count < m) {
+            let value = self.given(&target, cursor.value())?;
             if let Some(time) = self.time_of(&cursor, times) {
                 count += 1;
-                let value = target.value(cursor.value());
                 if count_only {
                     sizes.record(value.len() as u64);
                 }
@@ -104,11 +104,14 @@ impl Ldb {
 
     pub(super) fn internal_dump(&mut self) -> Result<(), Stop> {
         let most = self.args.most()?.unwrap_or(u64::MAX);
-        if self.args.is("input_key_hex") {
-            self.args.key_hex = true;
-        }
-        let (from, to) = (self.args.key_option("from")?, self.args.key_option("to")?);
         let hex = self.args.is("hex");
+        // Here the bounds are hexadecimal only if that is said of them.
+        self.args.key_hex = self.args.is("input_key_hex");
+        let bound = |name| -> Result<Option<Vec<u8>>, Stop> {
+            Ok(self.args.key_option(name)?.filter(|k| !k.is_empty()))
+        };
+        let (from, to) = (bound("from")?, bound("to")?);
+        self.args.key_hex |= hex || self.args.is("key_hex");
         let decode = self.args.is("decode_blob_index");
         let target = self.target()?;
         self.family_exists(&target)?;

@@ -8,8 +8,10 @@ use crate::{sst_dump, tables};
 use spanlith::version::{NewFile, VersionEdit, filenames};
 use spanlith::{Comparator, Error};
 use spanlith_base::ValueType;
+use spanlith_base::byte_text::{bytes_of_text, text_of_bytes};
 use spanlith_base::keys::{split_internal, tag_sequence, tag_type};
 use spanlith_env::Env;
+use spanlith_wal::record::HEADER_SIZE;
 use spanlith_wal::{BatchIter, BatchOp, LogReader, PrepareKind, ReadEvent};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -33,12 +35,12 @@ pub fn point<'b>(op: &BatchOp<'b>) -> Option<(ValueType, &'b [u8], &'b [u8])> {
     })
 }
 
-/// An internal key as the reference shows it.
+/// An internal key as the reference shows it, as text by [`text_of_bytes`].
 fn internal(key: &[u8], hex: bool) -> String {
     match split_internal(key) {
         Some((user, tag)) => {
             let line = sst_dump::internal_key(user, tag_sequence(tag), tag_type(tag), hex);
-            String::from_utf8_lossy(&line).into_owned()
+            text_of_bytes(&line)
         }
         None => upper(key),
     }
@@ -70,14 +72,21 @@ impl Ldb {
                 "Sequence,Count,ByteSize,Physical Offset,Key(s){value}"
             )?;
         }
+        let mut end_before = 0;
         loop {
             let offset = match reader.next_event()? {
-                ReadEvent::Record { offset, .. } => offset,
+                ReadEvent::Record { offset, end } => {
+                    // The reference counts what fills up a block to the record behind.
+                    let is_filled = offset.saturating_sub(end_before) < HEADER_SIZE as u64;
+                    let begin = if is_filled { end_before } else { offset };
+                    end_before = end;
+                    begin
+                }
                 ReadEvent::Eof | ReadEvent::OldRecord { .. } => return Ok(()),
                 event @ ReadEvent::Corruption { .. } => {
                     if let Some(e) = event.into_error() {
                         self.out.flush()?;
-                        eprintln!("Corruption detected in log file {}: {e}", path.display());
+                        tell!("Corruption detected in log file {}: {e}", path.display());
                     }
                     continue;
                 }
@@ -156,7 +165,7 @@ impl Ldb {
                     true => edit_json(&edit, number, hex),
                     false => edit_text(&edit, hex),
                 };
-                self.line(text.as_bytes())?;
+                self.line(&bytes_of_text(&text))?;
             }
         }
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -195,11 +204,11 @@ impl Ldb {
         family: &Family,
         hex: bool,
     ) -> Result<(), Stop> {
-        writeln!(
-            self.out,
+        let head = format!(
             "--------------- Column family \"{}\"  (ID {id}) --------------",
             family.name
-        )?;
+        );
+        self.line(&bytes_of_text(&head))?;
         writeln!(self.out, "log number: {}", family.log_number)?;
         if family.comparator == Comparator::Bytewise.name() {
             writeln!(self.out, "comparator: {}", family.comparator)?;
@@ -210,10 +219,13 @@ impl Ldb {
             writeln!(self.out, "comparator: <{name}>, {text}")?;
         }
         for level in 0..LEVELS {
-            writeln!(self.out, "--- level {level} --- version# {version} ---")?;
+            let mut head = format!("--- level {level} --- version# {version} ---");
+            if let Some(cursor) = family.compact_cursors.get(&level) {
+                head.push_str(&format!(" compact_cursor: {} ---", internal(cursor, hex)));
+            }
+            self.line(&bytes_of_text(&head))?;
             for f in of_level(family, level) {
-                writeln!(
-                    self.out,
+                let row = format!(
                     " {}:{}[{} .. {}][{} .. {}]{}",
                     f.number,
                     f.size,
@@ -225,7 +237,8 @@ impl Ldb {
                         0 => String::new(),
                         n => format!(" blob_file:{n}"),
                     }
-                )?;
+                );
+                self.line(&bytes_of_text(&row))?;
             }
         }
         if !family.blobs.is_empty() {
@@ -288,17 +301,17 @@ impl Ldb {
             for family in i.families.values() {
                 for f in family.files.values() {
                     let name = tables::name(&i, f.number);
-                    let text = format!("level {}, column family '{}'", f.level, family.name);
+                    let text = format!(" : level {}, column family '{}'", f.level, family.name);
                     rows.push((name, text));
                 }
                 for n in family.blobs.keys() {
-                    let text = format!("column family '{}'", family.name);
+                    let text = format!(", column family '{}'", family.name);
                     rows.push((filenames::blob_file_name(*n), text));
                 }
             }
             rows.sort();
             for (name, text) in rows {
-                writeln!(self.out, "{} : {text}", dir.join(name).display())?;
+                writeln!(self.out, "{}{text}", dir.join(name).display())?;
             }
         } else {
             for family in i.families.values() {
@@ -325,21 +338,28 @@ impl Ldb {
     }
 
     pub(super) fn list_range_deletes(&mut self) -> Result<(), Stop> {
-        let most = self.args.most()?.unwrap_or(u64::MAX);
+        let mut left = self.args.most()?.unwrap_or(u64::MAX);
         let target = self.target()?;
         self.family_exists(&target)?;
         let i = Inventory::read(&target.db)?;
-        let Some(family) = i.family(&target.cf) else {
+        let Some(family) = i.family(&target.cf).filter(|_| left > 0) else {
             return Ok(());
         };
         for f in (0..LEVELS).flat_map(|level| of_level(family, level)) {
             let path = target.db.join(tables::name(&i, f.number));
             writeln!(self.out, "=== file : {} ===", path.display())?;
             let reader = tables::open(&i, &Places::default(), family, f)?;
-            let shown = usize::try_from(most).unwrap_or(usize::MAX);
-            for (begin, end, sequence) in reader.range_tombstones()?.iter().take(shown) {
-                let (begin, end) = (upper(begin), upper(end));
+            for (begin, end, sequence) in reader.range_tombstones()? {
+                if left == 0 {
+                    break;
+                }
+                let (begin, end) = (upper(&begin), upper(&end));
                 writeln!(self.out, "start: {begin} end: {end} seq: {sequence}")?;
+                left -= 1;
+            }
+            if left == 0 {
+                self.line(b"(results may not be complete)")?;
+                break;
             }
         }
         self.line(b"")
@@ -355,8 +375,9 @@ impl Ldb {
         let manifest = dir.join(&i.manifest);
         writeln!(self.out, "{}", manifest.display())?;
         self.print_manifest(&manifest, false, false)?;
+        self.line(b"")?;
         for family in i.families.values() {
-            writeln!(self.out, "\nColumn family name: {}", family.name)?;
+            writeln!(self.out, "Column family name: {}", family.name)?;
             self.line(RULE)?;
             self.line(b"\nSST Files")?;
             self.line(RULE)?;
@@ -455,7 +476,7 @@ fn numbers_of(e: &VersionEdit) -> [(&'static str, Option<u64>); 6] {
 /// An edit as the reference prints it.
 fn edit_text(e: &VersionEdit, hex: bool) -> String {
     let mut out = String::from("VersionEdit {");
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let text = text_of_bytes;
     let mut line = |name: &str, value: String| out.push_str(&format!("\n  {name}: {value}"));
     if let Some(id) = &e.db_id {
         line("DB ID", text(id));
@@ -547,7 +568,7 @@ fn new_file_text(f: &NewFile, hex: bool) -> String {
         f.oldest_ancester_time,
         f.file_creation_time,
         upper(&f.file_checksum),
-        String::from_utf8_lossy(&f.file_checksum_func_name)
+        text_of_bytes(&f.file_checksum_func_name)
     ));
     if f.temperature != 0 {
         out.push_str(&format!(" temperature: {}", f.temperature));
@@ -566,6 +587,8 @@ fn new_file_text(f: &NewFile, hex: bool) -> String {
 /// An edit as one object.
 fn edit_json(e: &VersionEdit, number: u64, hex: bool) -> String {
     let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
+    // JSON is text.
+    let readable = |key: &[u8]| text(&bytes_of_text(&internal(key, hex)).into_owned());
     let mut o = serde_json::Map::new();
     let mut add = |name: &str, value: serde_json::Value| {
         o.insert(name.to_string(), value);
@@ -590,7 +613,7 @@ fn edit_json(e: &VersionEdit, number: u64, hex: bool) -> String {
         let files = e.new_files.iter().map(|f| {
             serde_json::json!({
                 "Level": f.level, "FileNumber": f.number, "FileSize": f.size,
-                "SmallestIKey": internal(&f.smallest, hex), "LargestIKey": internal(&f.largest, hex),
+                "SmallestIKey": readable(&f.smallest), "LargestIKey": readable(&f.largest),
                 "OldestAncesterTime": f.oldest_ancester_time,
                 "FileCreationTime": f.file_creation_time,
                 "FileChecksum": upper(&f.file_checksum),

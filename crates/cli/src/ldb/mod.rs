@@ -13,6 +13,7 @@ mod files;
 mod range;
 
 use crate::db::open::{How, Target, WriteFlags};
+use crate::fail;
 use crate::os_text::complain;
 use args::Args;
 use spanlith::{Cf, Error};
@@ -130,12 +131,10 @@ pub struct Ldb {
 /// Runs `ldb` with arguments that do not include its own name.
 pub fn run(args: Vec<String>) -> ExitCode {
     if args.iter().any(|a| a == "--help" || a == "help") {
-        println!("{HELP}");
-        return ExitCode::SUCCESS;
+        return fail::show(HELP);
     }
     if args.iter().any(|a| a == "--version") {
-        println!("ldb from Spanlith {}", env!("CARGO_PKG_VERSION"));
-        return ExitCode::SUCCESS;
+        return fail::show(concat!("ldb from Spanlith ", env!("CARGO_PKG_VERSION")));
     }
     let mut ldb = Ldb {
         args: Args::parse(args),
@@ -152,10 +151,10 @@ pub fn run(args: Vec<String>) -> ExitCode {
         Err(Stop::Output(e)) if e.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(stop) => {
             match stop {
-                Stop::Failed(text) => complain(&format!("Failed: {text}")),
+                Stop::Failed(text) => tell!("Failed: {text}"),
                 Stop::Said(text) => complain(&text),
-                Stop::Help(text) => complain(&format!("{text}\n{HELP}")),
-                Stop::Output(e) => complain(&format!("Failed: {e}")),
+                Stop::Help(text) => tell!("{text}\n{HELP}"),
+                Stop::Output(e) => tell!("Failed: {e}"),
             }
             ExitCode::FAILURE
         }
@@ -269,7 +268,8 @@ impl Ldb {
     }
 
     fn target(&self) -> Result<Target, Stop> {
-        let family = self.args.option("column_family").unwrap_or("default");
+        let family = self.args.option("column_family");
+        let family = family.filter(|f| !f.is_empty()).unwrap_or("default");
         let mut how = How::default();
         how.ttl = self.args.is("ttl");
         Ok(Target {
@@ -291,6 +291,8 @@ impl Ldb {
     /// Opens for writing, with the options of the command line.
     fn open_to_write(&self) -> Result<(Target, Cf), Stop> {
         let target = self.target()?;
+        // What is refused is refused before anything is made.
+        let changes = self.changes()?;
         let create = self.args.is("create_if_missing");
         if !create || target.db.join("CURRENT").exists() {
             self.family_exists(&target)?;
@@ -300,7 +302,9 @@ impl Ldb {
             default_options: self.args.option("try_load_options") == Some("false"),
             ..WriteFlags::plain()
         })?;
-        self.apply_options(&cf)?;
+        if !changes.is_empty() {
+            cf.set_options(&changes)?;
+        }
         Ok((target, cf))
     }
 
@@ -329,16 +333,19 @@ impl Ldb {
     }
 
     /// Options of the command line that can change while the database is open.
-    fn apply_options(&self, cf: &Cf) -> Result<(), Stop> {
-        let mut changes: Vec<(&str, String)> = Vec::new();
+    fn changes(&self) -> Result<Vec<(&'static str, String)>, Stop> {
+        let mut changes: Vec<(&'static str, String)> = Vec::new();
         for (flag, name) in [
             ("write_buffer_size", "write_buffer_size"),
             ("file_size", "target_file_size_base"),
-            ("block_size", "block_size"),
         ] {
             if let Some(n) = self.args.number(flag)? {
                 changes.push((name, n.to_string()));
             }
+        }
+        if let Some(n) = self.args.number("block_size")? {
+            let table = format!("{{block_size={n}}}");
+            changes.push(("block_based_table_factory", table));
         }
         if let Some(text) = self.args.option("auto_compaction") {
             changes.push(("disable_auto_compactions", (text != "true").to_string()));
@@ -368,10 +375,7 @@ impl Ldb {
         if self.args.is("enable_blob_files") || self.args.is("enable_blob_garbage_collection") {
             return Err(Stop::failed("Not implemented: writing blob files from ldb"));
         }
-        if !changes.is_empty() {
-            cf.set_options(&changes)?;
-        }
-        Ok(())
+        Ok(changes)
     }
 
     /// Closes what was written to.

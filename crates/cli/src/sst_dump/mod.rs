@@ -11,6 +11,7 @@ pub use text::{decoded_line, entry_line, internal_key, public_id, scan_with_prop
 
 use crate::bytes;
 use crate::dump::open_table;
+use crate::fail;
 use crate::ldb::args::upper;
 use crate::os_text::{self, complain};
 use spanlith::{Comparator, Error};
@@ -108,17 +109,18 @@ fn say(e: impl std::fmt::Display) -> String {
 /// Runs `sst_dump` with arguments that do not include its own name.
 pub fn run(args: Vec<String>) -> ExitCode {
     if args.iter().any(|a| a == "--help" || a == "-h") {
-        println!("{HELP}");
-        return ExitCode::SUCCESS;
+        return fail::show(HELP);
     }
     if args.iter().any(|a| a == "--version") {
-        println!("sst_dump from Spanlith {}", env!("CARGO_PKG_VERSION"));
-        return ExitCode::SUCCESS;
+        return fail::show(concat!(
+            "sst_dump from Spanlith ",
+            env!("CARGO_PKG_VERSION")
+        ));
     }
     let args = match Args::parse(&args) {
         Ok(args) => args,
         Err(text) => {
-            complain(&format!("{text}\n\n{HELP}"));
+            tell!("{text}\n\n{HELP}");
             return ExitCode::FAILURE;
         }
     };
@@ -189,6 +191,8 @@ impl Args {
                 ("compression_level_from", true) => out.level_from = Some(level()?),
                 ("compression_level_to", true) => out.level_to = Some(level()?),
                 ("parse_internal_key", true) => out.internal_key = text(),
+                // How much is read at once shows nowhere.
+                ("readahead_size", true) => drop(number()?),
                 (
                     "env_uri"
                     | "fs_uri"
@@ -236,11 +240,11 @@ impl Args {
                 Err(e) => {
                     writeln!(out, "Process {}", path.display()).map_err(say)?;
                     out.flush().map_err(say)?;
-                    complain(&format!("{}: {e}", path.display()));
+                    tell!("{}: {e}", path.display());
                     if command == Command::Identify && is_dir {
                         continue;
                     }
-                    complain(&format!("{} is not a valid SST file", path.display()));
+                    tell!("{} is not a valid SST file", path.display());
                     well = false;
                     continue;
                 }
@@ -253,7 +257,7 @@ impl Args {
                 Ok(()) => {}
                 Err(text) => {
                     out.flush().map_err(say)?;
-                    complain(&format!("{}: {text}", path.display()));
+                    tell!("{}: {text}", path.display());
                     well = false;
                 }
             }

@@ -203,6 +203,51 @@ fn another_table_under_the_name_is_found_by_its_unique_id() {
 }
 
 #[test]
+fn another_blob_file_under_the_name_is_found_by_its_size_or_by_the_number_of_its_blobs() {
+    use spanlith::blob::{BlobFooter, BlobHeader, BlobRecordHeader};
+    let temp = TempDir::new("cli exchanged blobs");
+    let source = golden_case("golden-11.8", "blob-gc").copy_to(temp.join("blob-gc"));
+    assert_eq!(findings(&source), []);
+    let files = contents(&source);
+    let blobs: Vec<_> = files.iter().filter(|(n, _)| n.ends_with(".blob")).collect();
+    let [(a, whole), (b, _), ..] = blobs[..] else {
+        panic!("{} blob files", blobs.len())
+    };
+    let swapped = |dir: &Path, names: &[&String]| {
+        let found: Vec<String> = findings(dir).into_iter().map(|f| f.0).collect();
+        assert_eq!(found.iter().collect::<Vec<_>>(), names);
+        let said = crate::support::run(["doctor", "--db", dir.to_str().unwrap()]);
+        assert_eq!(said.code, Some(1), "{said:?}");
+        for name in names {
+            assert!(said.out.contains(&format!("swapped: {name}")), "{said:?}");
+        }
+    };
+    let dir = temp.join("exchanged");
+    copy_dir(&source, &dir);
+    std::fs::copy(source.join(a), dir.join(b)).unwrap();
+    std::fs::copy(source.join(b), dir.join(a)).unwrap();
+    swapped(&dir, &[a, b]);
+
+    // As many bytes, in a single blob.
+    let dir = temp.join("one blob");
+    copy_dir(&source, &dir);
+    let mut one = Vec::new();
+    BlobHeader::default().encode(&mut one);
+    let value = vec![b'v'; whole.len() - 30 - 32 - 32 - 1];
+    BlobRecordHeader::new(b"k", &value).encode(&mut one);
+    one.push(b'k');
+    one.extend(value);
+    let footer = BlobFooter {
+        blobs: 1,
+        ..BlobFooter::default()
+    };
+    footer.encode(&mut one);
+    assert_eq!(one.len(), whole.len());
+    std::fs::write(dir.join(a), one).unwrap();
+    swapped(&dir, &[a]);
+}
+
+#[test]
 fn a_log_that_is_gone_from_before_a_later_one_is_found_in_the_manifest() {
     let temp = TempDir::new("cli gone log");
     let (live, dir) = (temp.join("live"), temp.join("copy"));

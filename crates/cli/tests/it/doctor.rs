@@ -283,3 +283,47 @@ fn a_directory_without_a_database_has_no_doctor() {
     let err = run(["doctor", "--db", path.to_str().unwrap()]).fails(1);
     assert!(err.contains("there is no database in"), "{err}");
 }
+
+#[test]
+fn a_table_that_a_kill_left_unnamed_counts_as_dropped_only_if_its_updates_are_not_recovered() {
+    let temp = TempDir::new(test_name!());
+    let (live, dir) = (temp.join("live"), temp.join("killed"));
+    let mut evidence = spanlith::options::EvidenceOptions::default();
+    // As of RocksDB: nothing in the MANIFEST explains the table.
+    evidence.evidence = false;
+    let db = Db::builder(&live).create_if_missing(true);
+    let db = db.evidence(evidence).open().unwrap();
+    let cf = db.default_cf();
+    cf.put("a", "first").unwrap();
+    cf.flush(true).unwrap();
+    cf.put("b", "second").unwrap();
+    copy_dir(&live, &dir);
+    let before = contents(&live);
+    cf.flush(true).unwrap();
+    let mut made = contents(&live);
+    made.retain(|name, _| name.ends_with(".sst") && !before.contains_key(name));
+    let (name, table) = made.first_key_value().unwrap();
+    std::fs::write(dir.join(name), table).unwrap();
+    let found = examine(&dir);
+    assert_eq!(found["healthy"], true, "{found}");
+    assert!(
+        found["open"]["warnings"][0]
+            .as_str()
+            .unwrap()
+            .starts_with(name),
+        "{found}"
+    );
+    assert_eq!(
+        found["open"]["files_gone"].as_array().unwrap().len(),
+        2,
+        "{found}"
+    );
+
+    // Without the log its updates are nowhere else.
+    let log = contents(&dir)
+        .into_iter()
+        .rfind(|(n, c)| n.ends_with(".log") && !c.is_empty());
+    std::fs::write(dir.join(log.unwrap().0), b"").unwrap();
+    let found = examine(&dir);
+    assert_eq!(found["healthy"], false, "{found}");
+}

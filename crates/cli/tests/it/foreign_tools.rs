@@ -332,6 +332,155 @@ fn arguments_that_are_not_utf_8_are_taken_as_they_are() {
     }
 }
 
+#[test]
+fn options_of_a_write_are_taken_and_a_refused_command_makes_nothing() {
+    let temp = TempDir::new(test_name!());
+    let at = temp.join("");
+    let (out, code) = tool(
+        &at,
+        "ldb --db=d --create_if_missing --block_size=8192 put a b",
+    );
+    assert_eq!((out.as_str(), code), ("OK\n", Some(0)));
+    let files = contents(&at.join("d"));
+    let (_, options) = files
+        .iter()
+        .rfind(|(n, _)| n.starts_with("OPTIONS"))
+        .unwrap();
+    assert!(String::from_utf8_lossy(options).contains("block_size=8192"));
+    for refused in [
+        "--block_size=x put a b",
+        "--bloom_bits=10 put a b",
+        "--compression_type=x put a b",
+        "--hex batchput 0x61 62",
+    ] {
+        let (_, code) = tool(&at, &format!("ldb --db=e --create_if_missing {refused}"));
+        assert_eq!(code, Some(1), "{refused}");
+        assert!(!at.join("e").exists(), "{refused}");
+    }
+}
+
+#[test]
+fn values_without_a_time_are_an_error_where_times_are_asked_for() {
+    let temp = TempDir::new(test_name!());
+    let at = temp.join("");
+    assert_eq!(
+        tool(&at, "ldb --db=d --create_if_missing put --ttl a 1").1,
+        Some(0)
+    );
+    assert_eq!(tool(&at, "ldb --db=d put b 2").1, Some(0));
+    assert_eq!(
+        tool(&at, "ldb --db=d scan --ttl"),
+        ("a : 1\n".to_string(), Some(1))
+    );
+    for command in ["dump --ttl", "get --ttl b", "multi_get --ttl a b"] {
+        assert_eq!(
+            tool(&at, &format!("ldb --db=d {command}")).1,
+            Some(1),
+            "{command}"
+        );
+    }
+    assert_eq!(
+        tool(&at, "ldb --db=d get --ttl a"),
+        ("1\n".to_string(), Some(0))
+    );
+}
+
+#[test]
+fn bounds_of_tables_are_printed_as_the_bytes_they_are() {
+    let temp = TempDir::new(test_name!());
+    let at = temp.join("");
+    let put = "ldb --db=d --create_if_missing put --key_hex 0xff016b v";
+    assert_eq!(tool(&at, put).1, Some(0));
+    assert_eq!(tool(&at, "ldb --db=d compact").1, Some(0));
+    for command in [
+        "manifest_dump",
+        "manifest_dump --verbose",
+        "dump_live_files",
+    ] {
+        let mut all = crate::support::command(["ldb", "--db=d"]);
+        let all = all.args(command.split(' ')).current_dir(&at);
+        let out = all.output().unwrap().stdout;
+        let is_there = |bytes: &[u8]| out.windows(bytes.len()).any(|w| w == bytes);
+        assert!(
+            is_there(b"'\xff\x01k' seq:"),
+            "{command}: {}",
+            String::from_utf8_lossy(&out)
+        );
+        assert!(!is_there("\u{fffd}".as_bytes()), "{command}");
+    }
+}
+
+#[test]
+fn small_print_is_that_of_rocksdb_7_8_3() {
+    let temp = TempDir::new(test_name!());
+    let at = temp.join("");
+    let copy = |case: &str| golden_case("golden-7.8", case).copy_to(at.join(case));
+    copy("tombstones");
+    let ranges = |n: u32| {
+        tool(
+            &at,
+            &format!("ldb --db=tombstones/db list_file_range_deletes --max_keys={n}"),
+        )
+        .0
+    };
+    let first =
+        "=== file : tombstones/db/000013.sst ===\nstart: 6B65793030303930 end: 7A7A7A seq: 122\n";
+    let more = "(results may not be complete)\n\n";
+    assert_eq!(ranges(1), format!("{first}{more}"));
+    let second = "=== file : tombstones/db/000011.sst ===\nstart: 6B65793030303330 end: 6B65793030303335 seq: 116\n";
+    assert_eq!(ranges(2), format!("{first}{second}{more}"));
+    let scan = |rest: &str| tool(&at, &format!("ldb --db=tombstones/db {rest}"));
+    let all = scan("scan");
+    assert_eq!(scan("scan --to= --from= --max_keys= --column_family="), all);
+    assert_eq!(scan("dump --to= --from="), scan("dump"));
+    assert_eq!(
+        scan("idump --hex --from=zz").0,
+        "Internal keys in range: 0\n"
+    );
+    assert_eq!(
+        scan("idump --hex --input_key_hex --from=0x7a7a").0,
+        "Internal keys in range: 0\n"
+    );
+
+    copy("blob");
+    let (out, _) = tool(
+        &at,
+        "ldb --db=blob/db list_live_files_metadata --sort_by_filename",
+    );
+    assert!(out.contains(".blob, column family 'default'\n"), "{out}");
+    copy("multi-cf");
+    let (out, _) = tool(&at, "ldb --db=multi-cf/db dump_live_files");
+    assert_eq!(out.matches("\n\nColumn family name: ").count(), 1, "{out}");
+    copy("dynamic-levels");
+    let (out, _) = tool(&at, "ldb --db=dynamic-levels/db manifest_dump");
+    let line = "--- level 4 --- version# 1 --- compact_cursor: 'key00391' seq:1442, type:1 ---\n";
+    assert!(out.contains(line), "{out}");
+    let (out, code) = tool(
+        &at,
+        "sst_dump --file=tombstones/db --readahead_size=4096 --command=none",
+    );
+    assert_eq!((out.lines().count(), code), (6, Some(0)), "{out}");
+}
+
+#[test]
+fn a_record_behind_the_end_of_a_block_is_counted_from_there() {
+    let temp = TempDir::new(test_name!());
+    let at = temp.join("");
+    let db = spanlith::Db::open(at.join("d")).unwrap();
+    // Records of 32,764 and of a few bytes: the first leaves four of its block.
+    let value = vec![b'v'; 32_764 - 7 - 12 - 1 - 2 - 3];
+    db.default_cf().put("k", value).unwrap();
+    db.default_cf().put("l", "v").unwrap();
+    db.close().unwrap();
+    let files = contents(&at.join("d"));
+    let log = files
+        .iter()
+        .find(|(n, c)| n.ends_with(".log") && !c.is_empty());
+    let (out, _) = tool(&at, &format!("ldb dump_wal --walfile=d/{}", log.unwrap().0));
+    let offsets: Vec<&str> = out.lines().map(|l| l.split(',').nth(3).unwrap()).collect();
+    assert_eq!(offsets[..2], ["0", "32764"], "{out}");
+}
+
 #[cfg(unix)]
 #[test]
 fn the_binary_is_the_tool_it_is_called() {

@@ -7,6 +7,7 @@ mod foreign_tools;
 mod golden;
 mod programs;
 mod refusals;
+mod salvage;
 mod shown;
 mod support;
 mod terminal;

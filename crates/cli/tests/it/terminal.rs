@@ -76,3 +76,35 @@ fn a_long_verification_draws_a_bar_on_a_terminal_and_takes_it_away() {
     let last = seen.rsplit('\r').next().unwrap();
     assert!(!last.contains("verifying"), "{seen:?}");
 }
+
+#[test]
+fn what_nobody_takes_ends_a_program_without_a_panic() {
+    let temp = TempDir::new("cli nobody");
+    let nowhere = temp.join("nowhere").display().to_string();
+    let full = || Stdio::from(File::options().write(true).open("/dev/full").unwrap());
+    let closed = || {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        Stdio::from(writer)
+    };
+    for tool in ["ldb", "sst_dump", "db_bench", "trace_analyzer"] {
+        for flag in ["--help", "--version"] {
+            if (tool, flag) == ("db_bench", "--version") {
+                continue;
+            }
+            let run = |out: Stdio| command([tool, flag]).stdout(out).output().unwrap();
+            let done = run(full());
+            assert_eq!(done.status.code(), Some(1), "{tool} {flag}: {done:?}");
+            let done = run(closed());
+            assert_eq!(done.status.code(), Some(0), "{tool} {flag}: {done:?}");
+        }
+    }
+    for args in [
+        &["doctor", "--db", &nowhere][..],
+        &["ldb", "bogus"],
+        &["db", "get", "k", "--db", &nowhere],
+    ] {
+        let done = command(args).stderr(full()).status().unwrap();
+        assert_eq!(done.code(), Some(1), "{args:?}");
+    }
+}

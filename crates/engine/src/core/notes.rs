@@ -175,6 +175,11 @@ impl Note {
         is_opening && Self::of_batch(rep, &place).is_none()
     }
 
+    /// Whether a batch is built like a note, of whatever database and place.
+    pub(crate) fn looks_like(rep: &[u8]) -> bool {
+        blob_of(rep).is_some()
+    }
+
     /// The note in log data.
     fn parse(blob: &[u8], place: &NotePlace<'_>) -> Option<Self> {
         let rest = blob.strip_prefix(MARK)?;

@@ -3,14 +3,38 @@
 use super::report::{Finding, VerifyLevel};
 use super::verifier::Verifier;
 use crate::blob::walk_blobs;
-use crate::version::filenames;
+use crate::version::{BlobFileAddition, BlobFileMeta, filenames};
 use spanlith_base::{Result, SubCode};
 use std::path::Path;
 
+/// What the MANIFEST says of a blob file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlobsToVerify {
+    /// Bytes of the file.
+    pub size: u64,
+    /// Its blobs.
+    pub count: u64,
+}
+
+impl BlobsToVerify {
+    /// By what was said when it was added.
+    pub fn of(added: &BlobFileAddition) -> Self {
+        Self {
+            size: BlobFileMeta::new(added.clone(), None).size(),
+            count: added.total_count,
+        }
+    }
+}
+
 impl Verifier<'_> {
-    /// Checks a blob file in `dir`: that it is there, of the size that the MANIFEST says unless that is
-    /// 0, and, but for the quick level, every record.
-    pub(super) fn blob_file(&mut self, dir: &Path, number: u64, expected: u64) -> Result<()> {
+    /// Checks a blob file in `dir`: that it is there, of the size that the MANIFEST says, and, but for the
+    /// quick level, every record, and that there are as many.
+    pub(super) fn blob_file(
+        &mut self,
+        dir: &Path,
+        number: u64,
+        expected: BlobsToVerify,
+    ) -> Result<()> {
         let name = filenames::blob_file_name(number);
         let path = dir.join(&name);
         self.begin(&name)?;
@@ -27,9 +51,10 @@ impl Verifier<'_> {
             }
         };
         self.report.blob_files += 1;
-        if expected != 0 && size != expected {
-            let what = format!("{size} bytes, the MANIFEST says {expected}");
-            let at = Some(size.min(expected));
+        let is_other = size != expected.size;
+        if is_other {
+            let what = format!("{size} bytes, the MANIFEST says {}", expected.size);
+            let at = Some(size.min(expected.size));
             self.add(Finding::damage(&name, at, what));
         }
         if self.level() == VerifyLevel::Quick {
@@ -52,6 +77,10 @@ impl Verifier<'_> {
         match walked {
             Err(e) if self.report.was_called_off => return Err(e),
             Err(e) => self.add(Finding::from_error(&name, None, &e)),
+            Ok(found) if found != expected.count && !is_other => {
+                let what = format!("{found} blobs, the MANIFEST says {}", expected.count);
+                self.add(Finding::damage(&name, None, what));
+            }
             Ok(_) => {}
         }
         Ok(())

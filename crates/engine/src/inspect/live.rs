@@ -4,6 +4,7 @@
 //! current log and the MANIFEST, what had been written when the verification began is read. A log that
 //! has gone meanwhile, because nobody needs it any more, is passed over.
 
+use super::blobs::BlobsToVerify;
 use super::log::LogToVerify;
 use super::report::{Finding, VerifyOptions, VerifyReport};
 use super::table::{FamilyToVerify, TableToVerify};
@@ -48,7 +49,11 @@ impl Engine {
         let logs = self.logs_to_verify()?;
         let all = families.iter().flat_map(|f| &f.1.tables);
         let tables: u64 = all.map(|t| t.file.size).sum();
-        let blobs: u64 = families.iter().flat_map(|f| f.1.blobs.values()).sum();
+        let blobs: u64 = families
+            .iter()
+            .flat_map(|f| f.1.blobs.values())
+            .map(|b| b.size)
+            .sum();
         let written: u64 = logs.iter().filter_map(|l| l.written).sum();
         verifier.expect(tables, blobs + written);
         // It ends early only when it is called off, which the report says.
@@ -227,7 +232,9 @@ fn to_verify(family: &Arc<Family>) -> (Arc<SuperVersion>, FamilyToVerify) {
         comparator: family.comparator.name().to_string(),
         tables: tables.collect(),
         blob_dir: paths.dir(0).to_path_buf(),
-        blobs: blobs.map(|(&n, blob)| (n, blob.size())).collect(),
+        blobs: blobs
+            .map(|(&n, b)| (n, BlobsToVerify::of(&b.file)))
+            .collect(),
     };
     (superversion, to_verify)
 }

@@ -6,12 +6,13 @@
 
 use super::report::{Finding, VerifyLevel};
 use super::verifier::Verifier;
-use crate::core::{Note, Witness};
+use crate::core::{Note, NotePlace, Witness};
 use crate::recovery::LogJudge;
 use spanlith_base::coding::{get_fixed32, get_fixed64};
 use spanlith_base::{Error, FileNumber, Result, SubCode};
+use spanlith_env::Env;
 use spanlith_wal::{BatchIter, LogReader, ReadEvent};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A log that is verified.
 #[derive(Clone, Debug)]
@@ -41,6 +42,41 @@ pub struct Witnessed {
     pub number: FileNumber,
     /// Bytes of it that were durable.
     pub size: u64,
+}
+
+/// Of which database the notes in a log are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogOrigin {
+    /// Of the one asked for.
+    Ours,
+    /// Of another one, or of other places: there are some, and none counts.
+    Another,
+    /// There are none.
+    Unknown,
+}
+
+/// Asks the notes in a log whether it is of the database `db_id`. Damage is passed over.
+///
+/// # Errors
+/// Those of the file.
+pub fn log_origin(env: &Env, path: &Path, log: FileNumber, db_id: &str) -> Result<LogOrigin> {
+    let mut reader = LogReader::new(env.fs.open_sequential(path)?, log);
+    let mut origin = LogOrigin::Unknown;
+    loop {
+        match reader.next_event()? {
+            ReadEvent::Record { offset, .. } => {
+                let place = NotePlace { db_id, log, offset };
+                if Note::of_batch(reader.record(), &place).is_some() {
+                    return Ok(LogOrigin::Ours);
+                }
+                if Note::looks_like(reader.record()) {
+                    origin = LogOrigin::Another;
+                }
+            }
+            ReadEvent::Eof | ReadEvent::OldRecord { .. } => return Ok(origin),
+            _ => {}
+        }
+    }
 }
 
 /// How the reading of a log went.

@@ -13,7 +13,8 @@ mod report;
 mod table;
 mod verifier;
 
-pub use log::{LogToVerify, Witnessed};
+pub use blobs::BlobsToVerify;
+pub use log::{LogOrigin, LogToVerify, Witnessed, log_origin};
 pub use manifest::judge_manifest;
 pub use report::{Finding, Grade, VerifyLevel, VerifyOptions, VerifyProgress, VerifyReport};
 pub use table::{FamilyToVerify, TableToVerify};

@@ -1,5 +1,6 @@
 //! Checks of the tables of a family.
 
+use super::blobs::BlobsToVerify;
 use super::report::{Finding, VerifyLevel};
 use super::verifier::Verifier;
 use crate::blob::{BlobRead, BlobSource, ExpectedFamily, each_pointer};
@@ -45,8 +46,8 @@ pub struct FamilyToVerify {
     pub tables: Vec<TableToVerify>,
     /// Where its blob files are.
     pub blob_dir: PathBuf,
-    /// Its blob files: number and size in bytes, or 0 for unknown.
-    pub blobs: BTreeMap<u64, u64>,
+    /// Its blob files by number.
+    pub blobs: BTreeMap<u64, BlobsToVerify>,
 }
 
 impl std::fmt::Debug for FamilyToVerify {
@@ -72,8 +73,8 @@ impl Verifier<'_> {
             let is_whole = self.report.problems().count() == before;
             whole.extend(reader.filter(|_| is_whole).map(|r| (table, r)));
         }
-        for (&number, &size) in &family.blobs {
-            self.blob_file(&family.blob_dir, number, size)?;
+        for (&number, &expected) in &family.blobs {
+            self.blob_file(&family.blob_dir, number, expected)?;
         }
         if self.level() < VerifyLevel::Full || !family.is_ordered {
             return Ok(());

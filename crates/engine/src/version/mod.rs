@@ -32,7 +32,7 @@ pub mod version;
 
 pub use blob_file::BlobFileMeta;
 pub use builder::VersionBuilder;
-pub use edit::{BlobFileAddition, NewFile, VersionEdit};
+pub use edit::{BlobFileAddition, BlobFileGarbage, NewFile, VersionEdit};
 pub use file_checksum::{FileChecksum, FileSum};
 pub use file_meta::{FileMeta, FileStats, PurgeSink};
 pub use filenames::{FileKind, parse_file_name};
