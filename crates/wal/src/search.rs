@@ -48,6 +48,8 @@ const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 pub struct Search<'a> {
     /// Offset of the first byte that may begin a record.
     pub from: u64,
+    /// Offset from which on none is looked for; the block that it lies in may be searched to its end.
+    pub until: u64,
     /// Number of the log; 0 for a MANIFEST.
     pub log_number: u64,
     /// Only records with a log number count: the file may hold those of an earlier log.
@@ -76,10 +78,10 @@ pub fn search_records(
         let first = search.from.saturating_sub(start);
         let first = usize::try_from(first).unwrap_or(usize::MAX);
         records += search_block(bytes, start, first, search, visit);
-        if n < BLOCK_SIZE {
+        start = start.saturating_add(n as u64);
+        if n < BLOCK_SIZE || start >= search.until {
             return Ok(records);
         }
-        start += n as u64;
     }
 }
 
@@ -203,6 +205,7 @@ mod tests {
         let file = fs.open_random(Path::new("/log")).unwrap();
         let search = Search {
             from,
+            until: u64::MAX,
             log_number: 7,
             recycled,
             mark: Some((MARK, 40)),
@@ -250,6 +253,7 @@ mod tests {
         let file = fs.open_random(Path::new("/log")).unwrap();
         let search = Search {
             from: starts[0] + 1,
+            until: u64::MAX,
             log_number: 7,
             recycled: false,
             mark: Some((MARK, 41)),

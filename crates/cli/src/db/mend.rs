@@ -204,6 +204,7 @@ pub fn each_record(
                 let end = offset.saturating_add(dropped);
                 let search = Search {
                     from: offset + 1,
+                    until: end,
                     log_number: number,
                     recycled: false,
                     mark: None,
@@ -216,7 +217,24 @@ pub fn each_record(
                 })?;
             }
             ReadEvent::TimestampSizes(_) => met.has_settings = true,
-            ReadEvent::OldRecord { .. } | ReadEvent::Predecessor { .. } => {}
+            // Or a header that is damaged just so: the reader goes no further.
+            ReadEvent::OldRecord { offset } => {
+                let is_recycled = number > 0 && reader.is_recycled();
+                let search = Search {
+                    from: offset + 1,
+                    until: u64::MAX,
+                    log_number: number,
+                    recycled: is_recycled,
+                    mark: None,
+                };
+                met.is_damaged |= !is_recycled;
+                let file = fs.open_random(path)?;
+                search_records(&*file, &search, &mut |at, record| {
+                    met.is_damaged = true;
+                    take(at, record);
+                })?;
+            }
+            ReadEvent::Predecessor { .. } => {}
         }
     }
 }
@@ -275,4 +293,62 @@ fn last_sequence(record: &[u8]) -> Option<(u64, u64)> {
     let (first, updates) = (batch.sequence(), u64::from(batch.header_count()));
     let whole = batch.into_iter().all(|op| op.is_ok());
     (whole && updates > 0).then(|| (first, first.saturating_add(updates - 1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spanlith_env::{FaultFs, FaultRule, MemFs, OpClass};
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    /// The rest of the file was searched behind each damaged block.
+    #[test]
+    fn what_a_damaged_file_costs_grows_with_its_size_only() {
+        const BLOCKS: u64 = 64;
+        let fs = FaultFs::new(Arc::new(MemFs::new()));
+        let path = Path::new("/log");
+        let garbage = vec![3; usize::try_from(BLOCKS).unwrap() * (32 << 10)];
+        write(&fs, path, &garbage).unwrap();
+        let reads = Arc::new(AtomicU64::new(0));
+        let seen = reads.clone();
+        let counts = move |_: &Path| {
+            seen.fetch_add(1, Ordering::Relaxed);
+            false
+        };
+        fs.add(FaultRule::fail(OpClass::Read, 1, 5).when(counts));
+        let met = each_record(&fs, path, 3, &mut |_, _| panic!("a record in garbage")).unwrap();
+        assert!(met.is_damaged);
+        let reads = reads.load(Ordering::Relaxed);
+        assert!(reads < 8 * BLOCKS, "{reads} reads");
+    }
+
+    /// What stood behind was passed over as the rest of an older log.
+    #[test]
+    fn a_record_that_seems_to_be_of_an_older_log_hides_nothing_behind_it() {
+        let fs = MemFs::new();
+        let path = Path::new("/log");
+        // Plain headers in a log and in a MANIFEST; and headers with the number of the log.
+        for (number, recyclable, at) in [(3, false, 6), (0, false, 6), (3, true, 7)] {
+            let options = spanlith_wal::LogOptions {
+                recyclable,
+                ..spanlith_wal::LogOptions::default()
+            };
+            let file = fs.create(path, IoActivity::Other).unwrap();
+            let mut log = LogWriter::new_with(file, number, options).unwrap();
+            let mut starts = Vec::new();
+            for n in 0..5 {
+                starts.push(usize::try_from(log.next_offset()).unwrap());
+                log.add_record(&[n; 20]).unwrap();
+            }
+            log.flush().unwrap();
+            let mut bytes = fs.read_file(path).unwrap();
+            bytes[starts[1] + at] ^= 4;
+            fs.write_file(path, &bytes).unwrap();
+            let mut found = Vec::new();
+            let mut take = |_: u64, record: &[u8]| found.push(record[0]);
+            let met = each_record(&fs, path, number, &mut take).unwrap();
+            assert!(met.is_damaged);
+            assert_eq!(found, [0, 2, 3, 4], "{number} {recyclable}");
+        }
+    }
 }

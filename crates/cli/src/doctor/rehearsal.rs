@@ -3,14 +3,16 @@
 //! The engine itself decides, with the options of the directory, so that the rehearsal and the opening
 //! that may follow agree. Nothing below changes; recovered logs and the tables made of them take memory.
 
+use crate::db::mend::each_record;
 use crate::db::open::{Target, WriteFlags};
 use crate::inventory::Inventory;
 use crate::overlay::{Change, Overlay};
 use spanlith::options::InfoLogLevel;
-use spanlith::version::{FileKind, parse_file_name};
+use spanlith::version::{FileKind, filenames, parse_file_name};
 use spanlith::{ErrorKind, Logger};
 use spanlith_base::keys::{split_internal, tag_sequence};
 use spanlith_env::{Env, ManualExecutor};
+use spanlith_wal::BatchIter;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -157,7 +159,9 @@ pub fn rehearse(target: &Target, inventory: Option<&Inventory>) -> Rehearsal {
     let lines = ear.0.lock().unwrap_or_else(PoisonError::into_inner);
     out.warnings.clone_from(&lines);
     if let Some(recovered) = recovered {
-        let spared = out.drops().filter(|w| is_spared(w, &target.db, recovered));
+        let spared = out
+            .drops()
+            .filter(|w| is_spared(w, &target.db, recovered, inventory));
         let spared: Vec<String> = spared.map(str::to_string).collect();
         // Where something else is dropped, its updates may be those of the table.
         if spared.len() == out.drops().count() {
@@ -168,8 +172,9 @@ pub fn rehearse(target: &Target, inventory: Option<&Inventory>) -> Rehearsal {
 }
 
 /// Whether a warning is about a table that is put aside and holds nothing that was not recovered: a process that
-/// was killed behind a flush, before the MANIFEST named it, has left the log as well.
-fn is_spared(warning: &str, dir: &Path, recovered: u64) -> bool {
+/// was killed behind a flush, before the MANIFEST named it, has left the log as well. What was written without
+/// the log is in no log.
+fn is_spared(warning: &str, dir: &Path, recovered: u64, i: Option<&Inventory>) -> bool {
     let Some((name, _)) = warning.split_once(" is not named by the MANIFEST: put into lost/")
     else {
         return false;
@@ -194,7 +199,33 @@ fn is_spared(warning: &str, dir: &Path, recovered: u64) -> bool {
     for (_, _, sequence) in ranges {
         (least, most) = (least.min(sequence), most.max(sequence));
     }
-    entries.status().is_ok() && least > 0 && most > 0 && most <= recovered
+    let is_below = entries.status().is_ok() && least > 0 && most > 0 && most <= recovered;
+    is_below && i.is_some_and(|i| are_logged(i, least, most))
+}
+
+/// Whether the logs have all updates from one number to another.
+fn are_logged(i: &Inventory, least: u64, most: u64) -> bool {
+    let mut spans = Vec::new();
+    for &log in i.logs.keys() {
+        let path = i.wal_dir.join(filenames::log_file_name(log));
+        let mut take = |_: u64, record: &[u8]| {
+            if let Ok(batch) = BatchIter::new(record) {
+                let updates = u64::from(batch.header_count());
+                spans.push((batch.sequence(), batch.sequence().saturating_add(updates)));
+            }
+        };
+        if each_record(&*Env::system().fs, &path, log, &mut take).is_err() {
+            return false;
+        }
+    }
+    spans.sort_unstable();
+    let mut next = least;
+    for (first, end) in spans {
+        if first <= next {
+            next = next.max(end);
+        }
+    }
+    next > most
 }
 
 /// Names of tables, blob files and logs that were there before and are not where they were.

@@ -58,6 +58,7 @@ impl Behind {
         });
         let search = Search {
             from: damaged + 1,
+            until: u64::MAX,
             log_number: number,
             recycled,
             mark: None,

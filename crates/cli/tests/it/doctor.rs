@@ -327,3 +327,29 @@ fn a_table_that_a_kill_left_unnamed_counts_as_dropped_only_if_its_updates_are_no
     let found = examine(&dir);
     assert_eq!(found["healthy"], false, "{found}");
 }
+
+/// Only the highest number was compared, which the log had from a later write.
+#[test]
+fn a_table_that_a_kill_left_unnamed_counts_as_dropped_if_some_of_it_was_in_no_log() {
+    let temp = TempDir::new(test_name!());
+    let (live, dir) = (temp.join("live"), temp.join("killed"));
+    let mut evidence = spanlith::options::EvidenceOptions::default();
+    evidence.evidence = false;
+    let db = Db::builder(&live).create_if_missing(true);
+    let db = db.evidence(evidence).open().unwrap();
+    let cf = db.default_cf();
+    cf.put("a", "first").unwrap();
+    cf.flush(true).unwrap();
+    let unlogged = spanlith::WriteOptions::new().disable_wal(true);
+    cf.put_opt("b", "in no log", &unlogged).unwrap();
+    cf.put("c", "logged").unwrap();
+    copy_dir(&live, &dir);
+    let before = contents(&live);
+    cf.flush(true).unwrap();
+    let mut made = contents(&live);
+    made.retain(|name, _| name.ends_with(".sst") && !before.contains_key(name));
+    let (name, table) = made.first_key_value().unwrap();
+    std::fs::write(dir.join(name), table).unwrap();
+    let found = examine(&dir);
+    assert_eq!(found["healthy"], false, "{found}");
+}

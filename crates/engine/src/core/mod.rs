@@ -78,7 +78,7 @@ pub(crate) use settings::{
 };
 pub(crate) use stall::Throttle;
 pub(crate) use state::{
-    DbState, FamilyState, Immutable, LeaderState, MemSlot, PreparedSection, slot_of,
+    DbState, FamilyState, Immutable, LeaderState, MemSlot, PreparedSection, Together, slot_of,
 };
 pub(crate) use stats::{
     DbCounters, FamilyCounters, FamilyNumbers, FamilyReport, JobNumbers, StallCounts, WriteNumbers,

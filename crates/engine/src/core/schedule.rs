@@ -60,6 +60,9 @@ impl Engine {
                 due.push(f.family.clone());
             }
         }
+        if may_flush && !state.together.is_empty() {
+            self.schedule_together(state);
+        }
         for f in state.families.values_mut() {
             if !atomic && may_flush && !f.flush_scheduled && f.flush_is_due() {
                 f.flush_scheduled = true;
@@ -179,4 +182,40 @@ fn wants_more(f: &FamilyState) -> bool {
         max_bytes_for_level_base: o.max_bytes_for_level_base,
         marked_files: 0,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Db;
+    use spanlith_env::{Env, Executor, MemFs};
+
+    /// A close waited for no compaction any more once a flush had panicked.
+    #[test]
+    fn a_job_that_panics_ends_no_other() {
+        for class in [JobClass::High, JobClass::Low] {
+            let (env, executor, _) = Env::test(Arc::new(MemFs::new()), 1);
+            let db = Db::builder("/db").create_if_missing(true).env(env);
+            let db = db.no_info_log().open().unwrap();
+            let engine = db.engine().clone();
+            {
+                let mut state = engine.state.lock();
+                // Two compactions and a flush that run, and one of each that panics.
+                state.compactions_running = 2 + usize::from(class == JobClass::Low);
+                state.flushes = 1 + usize::from(class == JobClass::High);
+                let panics = || panic!("in a test");
+                match class {
+                    JobClass::High => {
+                        engine.spawn(class, "flush", CountedFlush(engine.clone()), panics);
+                    }
+                    _ => engine.spawn(class, "compaction", (), panics),
+                }
+            }
+            assert!(executor.help());
+            let mut state = engine.state.lock();
+            assert_eq!((state.compactions_running, state.flushes), (2, 1));
+            assert!(state.trouble.refuses());
+            (state.compactions_running, state.flushes) = (0, 0);
+        }
+    }
 }

@@ -91,6 +91,8 @@ pub(crate) struct FamilyState {
     pub seal_untold: usize,
     /// Sequence number up to which nothing is in the mutable memtable; 0 if an open made it.
     pub mem_since: u64,
+    /// Times it is in `DbState::together`, or about to be: it is not flushed by itself meanwhile.
+    pub listed: usize,
     /// It waits in `DbState::compaction_queue`.
     pub compaction_queued: bool,
     /// Output ranges of running compactions.
@@ -137,6 +139,7 @@ impl FamilyState {
             flush_untold: false,
             seal_untold: 0,
             mem_since: 0,
+            listed: 0,
             compaction_queued: false,
             running: Vec::new(),
             pending_compaction_bytes: 0,
@@ -172,14 +175,18 @@ impl FamilyState {
         self.imm.is_empty() && self.mem.is_empty()
     }
 
-    /// Whether sealed memtables are to be flushed now.
+    /// Whether sealed memtables are to be flushed now, by themselves.
     pub(crate) fn flush_is_due(&self) -> bool {
         let merge_at = self.settings.options.min_write_buffer_number_to_merge;
         let enough = self.imm.len() >= merge_at.max(1) as usize;
-        let held = self.flush_postponed || self.seal_untold > 0;
+        let held = self.flush_postponed || self.seal_untold > 0 || self.listed > 0;
         !held && (enough || (self.flush_requested && !self.imm.is_empty()))
     }
 }
+
+/// A flush of several families in one edit: by family, the newest memtable of it. Each counts in
+/// `FamilyState::listed`.
+pub(crate) struct Together(pub Vec<(u32, Arc<MemTable>)>);
 
 /// Guarded by the state mutex, which is held for bookkeeping only.
 pub(crate) struct DbState {
@@ -210,6 +217,8 @@ pub(crate) struct DbState {
     pub prepared: BTreeMap<Vec<u8>, PreparedSection>,
     /// Families whose tree asks for a compaction, in the order of asking.
     pub compaction_queue: VecDeque<u32>,
+    /// Flushes of several families that no job has begun, in the order of asking.
+    pub together: VecDeque<Together>,
     /// Flush jobs queued or running. Those of a dropped family count, too, which no family tells of any more.
     pub flushes: usize,
     /// Compaction jobs queued, not yet started.
@@ -270,6 +279,7 @@ impl DbState {
             log_being_released: 0,
             prepared: BTreeMap::new(),
             compaction_queue: VecDeque::new(),
+            together: VecDeque::new(),
             flushes: 0,
             compactions_queued: 0,
             compactions_running: 0,

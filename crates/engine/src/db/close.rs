@@ -4,6 +4,7 @@ use crate::core::{Engine, Family, FamilyState, LeaderState, Place, wait_would_he
 use crate::listener::FlushReason;
 use crate::options::FlushOptions;
 use spanlith_base::{Error, ErrorKind, Result};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -30,15 +31,16 @@ impl Engine {
         if self.state.lock().canceled {
             return Err(Error::shutdown(""));
         }
-        let all;
         let is_atomic = self.c.options.atomic_flush;
-        let families = if is_atomic {
+        let mut all: Vec<Arc<Family>> = match is_atomic {
             // Nobody asked for those that are dropped from here on.
-            all = self.families.load().iter().cloned().collect::<Vec<_>>();
-            &all[..]
-        } else {
-            families
+            true => self.families.load().iter().cloned().collect(),
+            false => families.to_vec(),
         };
+        // Each is flushed once, however often it is named.
+        let mut named = BTreeSet::new();
+        all.retain(|family| named.insert(family.id));
+        let families = &all[..];
         if !is_atomic && let Some(at) = families.iter().position(|f| f.is_dropped()) {
             // RocksDB flushes one after the other: those before it are written out.
             if at > 0 {
@@ -66,15 +68,8 @@ impl Engine {
                 return Ok(());
             }
         }
-        let turns;
         {
-            let mut leader;
-            if options.atomic && families.len() > 1 && !self.c.options.atomic_flush {
-                let all = self.lead_with_turns(families)?;
-                (leader, turns) = (all.0, Some(all.1));
-            } else {
-                (leader, turns) = (self.leader.lock(), None);
-            }
+            let mut leader = self.leader.lock();
             if let Some(e) = self.refusal() {
                 return Err(e);
             }
@@ -82,9 +77,12 @@ impl Engine {
             let filled: Vec<usize> = slots
                 .filter(|&at| !leader.slots[at].mem.is_empty())
                 .collect();
-            let sealed = match filled.is_empty() {
-                true => Ok(()),
-                false => self.switch_memtables(&mut leader, &filled, reason),
+            let sealed = if options.atomic && families.len() > 1 && !is_atomic {
+                self.seal_together(&mut leader, families, &filled, reason)
+            } else if filled.is_empty() {
+                Ok(())
+            } else {
+                self.switch_memtables(&mut leader, &filled, reason)
             };
             self.let_go(leader);
             sealed.inspect_err(|e| self.set_error(Place::Seal, e))?;
@@ -109,9 +107,6 @@ impl Engine {
         // Who asks does not wait for the next try.
         state.trouble.release(None);
         let failed_before = state.trouble.failed_flushes;
-        if let Some(turns) = turns {
-            self.spawn_flush_together(turns, last.clone());
-        }
         self.schedule(&mut state);
         if !options.wait {
             return Ok(());
@@ -156,7 +151,9 @@ impl Engine {
             }
             // Without a job when a pause holds it back. A flush that waits for history to be given up is not due.
             let is_due = |f: &FamilyState| f.compaction_due || f.flush_is_due();
-            let due = state.families.values().any(is_due) || !state.compaction_queue.is_empty();
+            let due = state.families.values().any(is_due)
+                || !state.together.is_empty()
+                || !state.compaction_queue.is_empty();
             if state.no_jobs() && !due {
                 return Ok(());
             }

@@ -107,13 +107,14 @@ impl Engine {
                         f.flush_running = false;
                         postponed = f.flush_postponed;
                         again = failed && (released || f.flush_at_once);
-                        // What listeners have not heard of yet is asked for still.
-                        if !again && f.seal_untold == 0 {
+                        // What listeners have not heard of yet is asked for still, and what comes behind a
+                        // flush of several families.
+                        if !again && f.seal_untold == 0 && f.listed == 0 {
                             f.flush_requested &= postponed;
                             f.flush_at_once = false;
                         }
                     }
-                    if again {
+                    if again || !state.together.is_empty() {
                         self.schedule(&mut state);
                     }
                     drop(state);

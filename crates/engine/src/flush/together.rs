@@ -1,31 +1,32 @@
 //! One flush of several families in one edit, in a database whose other flushes take each family by itself.
 //!
-//! Who asks for it takes the families' turns to flush, all or none, seals their memtables at one moment, and
-//! leaves the rest to a job. As long as the turns are taken no other job flushes what they hold: a table with a
-//! part of what was sealed would be durable without the others. The turns are taken with leadership in hand, and
-//! only when all are free: a writer with leadership may wait for a flush of any of them.
+//! Who asks for it seals the families' memtables at one moment and lists them, both with leadership in hand. From
+//! then on no job flushes one of these families by itself: a table with a part of what was sealed would be durable
+//! without the others. [`Engine::schedule`] begins with what is listed as soon as no job of any of the families
+//! runs or is queued, in the order of asking where two lists have a family in common. A try that failed is listed
+//! again.
 
-use crate::core::{DbState, Engine, Family, LeaderState, Place, panicked};
+use crate::core::{DbState, Engine, Family, LeaderState, Place, Together, panicked};
 use crate::flush::job::Picked;
-use spanlith_base::sync::MutexGuard;
-use spanlith_base::{Error, ErrorKind, Result};
+use crate::listener::FlushReason;
+use spanlith_base::{ErrorKind, Result};
 use spanlith_env::JobClass;
-use spanlith_memtable::MemTable;
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// The turns of families to flush; they are free again when it goes.
-pub(crate) struct FlushTurns {
+/// The families of a flush of several that is queued or runs: no other job flushes them meanwhile.
+struct Turns {
     engine: Arc<Engine>,
-    families: Vec<Arc<Family>>,
+    families: Vec<u32>,
 }
 
-impl Drop for FlushTurns {
+impl Drop for Turns {
     fn drop(&mut self) {
         let mut state = self.engine.state.lock();
         state.flushes -= 1;
-        for family in &self.families {
-            if let Some(f) = state.family_mut(family.id) {
+        for &id in &self.families {
+            if let Some(f) = state.family_mut(id) {
                 f.flush_scheduled = false;
                 f.flush_running = false;
                 // Else somebody may have asked for what was sealed since.
@@ -41,85 +42,97 @@ impl Drop for FlushTurns {
     }
 }
 
+impl DbState {
+    /// Lists what is sealed of these families.
+    fn list(&mut self, families: &[Arc<Family>]) {
+        let mut newest = Vec::new();
+        for family in families {
+            if let Some(f) = self.family_mut(family.id)
+                && let Some(last) = f.imm.last()
+            {
+                f.listed += 1;
+                newest.push((family.id, last.mem.clone()));
+            }
+        }
+        if !newest.is_empty() {
+            self.together.push_back(Together(newest));
+        }
+    }
+}
+
 impl Engine {
-    /// Leadership, and with it the turns of all these families.
-    ///
-    /// # Errors
-    /// The background error that stops writes; `ShutdownInProgress`; `ColumnFamilyDropped`.
-    pub(crate) fn lead_with_turns(
+    /// Seals the memtables of these families, as [`Self::switch_memtables`], and lists them to be flushed together.
+    /// Requires: leadership. The caller schedules the flush.
+    pub(crate) fn seal_together(
         self: &Arc<Self>,
+        leader: &mut LeaderState,
         families: &[Arc<Family>],
-    ) -> Result<(MutexGuard<'_, LeaderState>, FlushTurns)> {
-        loop {
-            let leader = self.leader.lock();
-            if let Some(turns) = self.take_turns(&mut self.state.lock(), families)? {
-                return Ok((leader, turns));
-            }
-            drop(leader);
+        filled: &[usize],
+        reason: FlushReason,
+    ) -> Result<()> {
+        let mark = |by: isize| {
             let mut state = self.state.lock();
-            while !Self::are_free(&state, families) && !state.ends() {
-                state = self.wait_changed(state);
+            for family in families {
+                if let Some(f) = state.family_mut(family.id) {
+                    f.listed = f.listed.saturating_add_signed(by);
+                }
             }
+            state
+        };
+        // What is sealed first is due at once.
+        drop(mark(1));
+        let sealed = match filled.is_empty() {
+            true => Ok(()),
+            false => self.switch_memtables(leader, filled, reason),
+        };
+        let mut state = mark(-1);
+        match &sealed {
+            Ok(()) => state.list(families),
+            Err(_) => self.schedule(&mut state),
         }
+        sealed
     }
 
-    fn are_free(state: &DbState, families: &[Arc<Family>]) -> bool {
-        let is_busy = |f: &Arc<Family>| state.family(f.id).is_some_and(|f| f.flush_scheduled);
-        state.paused == 0 && !families.iter().any(is_busy)
-    }
-
-    /// `None` if a flush of one of them is queued or runs, or jobs pause.
-    fn take_turns(
-        self: &Arc<Self>,
-        state: &mut DbState,
-        families: &[Arc<Family>],
-    ) -> Result<Option<FlushTurns>> {
-        if state.ends() {
-            return Err(Error::shutdown(""));
-        }
-        if let Some(e) = state.trouble.refusal() {
-            return Err(e);
-        }
-        if !Self::are_free(state, families) {
-            return Ok(None);
-        }
-        for family in families {
-            state.alive(family.id)?;
-        }
-        for family in families {
-            if let Some(f) = state.family_mut(family.id) {
-                f.flush_scheduled = true;
+    /// Queues the flushes of several families that may begin.
+    pub(crate) fn schedule_together(self: &Arc<Self>, state: &mut DbState) {
+        let mut earlier = BTreeSet::new();
+        for listed in std::mem::take(&mut state.together) {
+            let families: Vec<u32> = listed.0.iter().map(|l| l.0).collect();
+            let is_free = |id: &u32| {
+                let f = state.family(*id);
+                !earlier.contains(id) && f.is_none_or(|f| !f.flush_scheduled && f.seal_untold == 0)
+            };
+            if !families.iter().all(is_free) {
+                earlier.extend(families);
+                state.together.push_back(listed);
+                continue;
             }
+            for &id in &families {
+                if let Some(f) = state.family_mut(id) {
+                    f.listed -= 1;
+                    f.flush_scheduled = true;
+                }
+            }
+            state.flushes += 1;
+            let engine = self.clone();
+            let turns = Turns { engine, families };
+            let me = self.clone();
+            self.spawn(JobClass::High, "flush", turns, move || {
+                me.flush_together(listed)
+            });
         }
-        // From here on: a pause that begins before the job is queued waits for it.
-        state.flushes += 1;
-        Ok(Some(FlushTurns {
-            engine: self.clone(),
-            families: families.to_vec(),
-        }))
     }
 
-    /// Queues the flush of all that is sealed, by family up to the memtable named.
-    pub(crate) fn spawn_flush_together(
-        self: &Arc<Self>,
-        turns: FlushTurns,
-        last: Vec<(u32, Arc<MemTable>)>,
-    ) {
-        let me = self.clone();
-        self.spawn(JobClass::High, "flush", turns, move || {
-            me.flush_together(&last)
-        });
-    }
-
-    fn flush_together(self: &Arc<Self>, last: &[(u32, Arc<MemTable>)]) {
+    fn flush_together(self: &Arc<Self>, listed: Together) {
         loop {
             let picked: Vec<Picked> = {
                 let mut state = self.state.lock();
                 if state.trouble.stops_work() || self.stopping() {
+                    Self::list_again(&mut state, listed);
                     return;
                 }
                 let mut picked = Vec::new();
-                for (id, newest) in last {
+                for (id, newest) in &listed.0 {
                     picked.extend(Picked::up_to(&mut state, *id, newest));
                 }
                 picked
@@ -133,12 +146,31 @@ impl Engine {
                 Ok(()) => self.work_succeeded(Place::Flush),
                 // Nothing was installed: once more, without it.
                 Err(e) if e.kind() == ErrorKind::ColumnFamilyDropped => continue,
-                Err(e) => self.flush_failed(&picked, &e),
+                Err(e) => {
+                    self.flush_failed(&picked, &e);
+                    let mut state = self.state.lock();
+                    // If a listener cleared the error nothing holds another try back, and each family's waits for
+                    // the next write or flush.
+                    if state.trouble.holds(Place::Flush) || state.trouble.refuses() {
+                        Self::list_again(&mut state, listed);
+                    }
+                }
             }
-            for file in &self.c.purge.run() {
-                self.note_deleted(file);
-            }
-            return;
+            break;
         }
+        for file in &self.c.purge.run() {
+            self.note_deleted(file);
+        }
+        self.watch_spare();
+    }
+
+    /// Before all others, which have waited for this one's families.
+    fn list_again(state: &mut DbState, listed: Together) {
+        for (id, _) in &listed.0 {
+            if let Some(f) = state.family_mut(*id) {
+                f.listed += 1;
+            }
+        }
+        state.together.push_front(listed);
     }
 }

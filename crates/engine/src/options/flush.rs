@@ -9,7 +9,7 @@ pub struct FlushOptions {
     /// sealed memtable and one more file of level 0 would not, with or without `wait`.
     pub allow_write_stall: bool,
     /// The memtables of all families named are sealed at one moment, and become durable together or not at all
-    /// (`force_atomic_flush`).
+    /// (`force_atomic_flush`), at the next try, too, if one failed.
     pub atomic: bool,
 }
 

@@ -252,6 +252,7 @@ impl<'a> LogJudge<'a> {
         let file = env.fs.open_random(path)?;
         let search = Search {
             from: offset,
+            until: u64::MAX,
             log_number: self.place.log,
             recycled,
             mark: Some((MARK, MARK_AT)),
@@ -311,6 +312,7 @@ pub(crate) fn of_manifest(
     if size > offset {
         let search = Search {
             from: offset + 1,
+            until: u64::MAX,
             log_number: 0,
             recycled: false,
             mark: None,

@@ -46,6 +46,7 @@ mod shape;
 mod skipped;
 mod times;
 mod timestamps;
+mod together;
 mod ttl;
 mod verify;
 mod wal_filter;

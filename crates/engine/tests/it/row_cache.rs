@@ -171,3 +171,34 @@ fn range_deletions_are_refused_beside_a_cache_of_rows() {
         "{e}"
     );
 }
+
+#[test]
+fn no_row_hides_a_range_tombstone_of_before() {
+    let dir = TempDir::new("rows-tombstone");
+    let keys = ["k1", "k2", "k3"];
+    {
+        let db = Db::builder(dir.path()).create_if_missing(true);
+        let db = db.open().unwrap();
+        let cf = db.default_cf();
+        keys.iter().for_each(|key| cf.put(key, "old").unwrap());
+        cf.flush(true).unwrap();
+        cf.delete_range("k", "k3").unwrap();
+        cf.put("a", "v").unwrap();
+        cf.put("z", "v").unwrap();
+        cf.flush(true).unwrap();
+        db.close().unwrap();
+    }
+    let rows = BlockCache::new(1 << 20, Policy::Lru);
+    let db = open(&dir, &rows, &Arc::new(Statistics::new()));
+    let cf = db.default_cf();
+    for _ in 0..3 {
+        let wanted = keys.map(str::as_bytes);
+        let found = cf.multi_get_opt(&wanted, &ReadOptions::new());
+        let found = found.into_iter().map(|v| v.unwrap().is_some());
+        assert_eq!(found.collect::<Vec<_>>(), [false, false, true]);
+        assert_eq!(
+            keys.map(|k| cf.get(k).unwrap().is_some()),
+            [false, false, true]
+        );
+    }
+}

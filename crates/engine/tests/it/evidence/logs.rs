@@ -428,6 +428,59 @@ fn the_end_of_a_log_that_nobody_writes_to_any_more_is_vouched_for() {
     }
 }
 
+/// Has another thread write as soon as an error is told.
+#[derive(Default)]
+struct WritesAtOnce {
+    db: std::sync::OnceLock<Db>,
+    written: std::sync::Mutex<Option<std::thread::JoinHandle<spanlith::Result<()>>>>,
+}
+
+impl spanlith::EventListener for WritesAtOnce {
+    fn on_background_error(
+        &self,
+        _: spanlith::listener::BackgroundErrorReason,
+        _: &mut Option<Error>,
+    ) {
+        let db = self.db.get().unwrap().clone();
+        let (done, is_done) = std::sync::mpsc::channel();
+        let write = move || {
+            let written = db.default_cf().put("behind", "v");
+            // Nobody may listen any more.
+            let _ = done.send(());
+            written
+        };
+        *self.written.lock().unwrap() = Some(std::thread::spawn(write));
+        // In case that leadership is not to be had here.
+        let soon = std::time::Duration::from_millis(100);
+        let _ = is_done.recv_timeout(soon);
+    }
+}
+
+/// Leadership is let go of before the error is known: until then the file itself refuses what comes behind.
+#[test]
+fn nobody_writes_behind_a_witness_that_failed() {
+    let world = World::new(3);
+    let ears = Arc::new(WritesAtOnce::default());
+    let builder = Db::builder("/db").create_if_missing(true).no_info_log();
+    let builder = builder.env(world.env.clone()).listener(ears.clone());
+    let db = builder.open().unwrap();
+    assert!(ears.db.set(db.clone()).is_ok());
+    let put = |key: &str| db.default_cf().put_opt(key, "synced", &synced());
+    put("k1").unwrap();
+    put("k2").unwrap();
+    world.executor.tick("disk");
+    let rule = spanlith_env::FaultRule::fail(spanlith_env::OpClass::Append, 1, 5);
+    world.fs.add(rule.named(".log"));
+    world.executor.tick("disk");
+    let written = ears
+        .written
+        .lock()
+        .unwrap()
+        .take()
+        .expect("a witness failed");
+    written.join().unwrap().unwrap_err();
+}
+
 /// A disk may put a sector in the place of another. Where records begin with both, reading goes on from the
 /// wrong one and fails at its end, as at a torn tail.
 #[test]
