@@ -25,6 +25,7 @@ mod families;
 mod fault;
 mod files;
 mod golden;
+mod ingestion;
 mod job_stats;
 mod leftovers;
 mod limits;
