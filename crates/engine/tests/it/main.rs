@@ -45,6 +45,7 @@ mod row_cache;
 mod set_options;
 mod shape;
 mod skipped;
+mod sst_writer;
 mod times;
 mod timestamps;
 mod ttl;

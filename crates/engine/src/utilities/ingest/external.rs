@@ -107,6 +107,12 @@ impl Engine {
         path: &Path,
         options: &IngestOptions,
     ) -> Result<External> {
+        if family.times.is_some() {
+            // Its values would be shown without their last bytes.
+            return Err(Error::not_supported(
+                "taking files into a database with times to live",
+            ));
+        }
         let size = self.c.env.fs.size(path)?;
         let handle = self.c.io.open_table(path)?;
         let reader = TableReader::open(
@@ -122,6 +128,14 @@ impl Engine {
         .map_err(|e| in_words_of_comparators(e, &family.comparator))?;
         let p = reader.properties();
         let stored = check_version(p, options)?;
+        let has_timestamps = p.user_defined_timestamps_persisted != Some(0);
+        let wants = family.settings().options.persist_user_defined_timestamps;
+        if family.comparator.timestamp_size() > 0 && has_timestamps != wants {
+            return Err(Error::invalid_argument(
+                "the file and the family differ in whether timestamps are persisted",
+            )
+            .with_path(path));
+        }
         if options.verify_checksums {
             reader.verify_checksums()?;
         }
