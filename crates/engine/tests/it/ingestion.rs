@@ -390,6 +390,15 @@ fn what_cannot_be_taken_in_is_refused_and_leaves_nothing() {
     });
     let e = db.ingest(&twice).unwrap_err();
     assert!(e.to_string().contains("duplicate CFs"), "{e}");
+    let other = builder("/other", &w.env, &small()).open().unwrap();
+    let theirs = [Ingestion {
+        cf: other.default_cf(),
+        files: vec![good.clone()],
+        options: default,
+    }];
+    let e = db.ingest(&theirs).unwrap_err();
+    assert!(e.to_string().contains("another database's"), "{e}");
+    other.close().unwrap();
     db.drop_cf(&two).unwrap();
     let e = two.ingest([&good], &default).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::ColumnFamilyDropped);
@@ -451,49 +460,6 @@ fn no_changed_byte_of_a_file_is_taken_in_as_data() {
         "{refused} of {} refused, {taken} taken",
         whole.len()
     );
-}
-
-fn changed_number(env: &Env, path: &Path, number: u64) {
-    let mut bytes = env.fs.read_all(path, 1 << 20).unwrap();
-    let name = b"rocksdb.external_sst_file.global_seqno";
-    // Names are stored without what they share with the one before.
-    let tail = b"global_seqno";
-    let found = bytes
-        .windows(tail.len())
-        .position(|w| w == tail)
-        .unwrap_or_else(|| {
-            panic!("no {}", String::from_utf8_lossy(name));
-        });
-    let at = found + tail.len();
-    bytes[at..at + 8].copy_from_slice(&number.to_le_bytes());
-    let mut file = env
-        .fs
-        .create(path, spanlith_env::IoActivity::Other)
-        .unwrap();
-    file.append(&bytes).unwrap();
-    file.close().unwrap();
-}
-
-/// As RocksDB 7.8 leaves files that it was told to link.
-#[test]
-fn a_number_that_another_database_wrote_into_the_file_is_taken_out_of_a_copy() {
-    let w = World::new(4);
-    let db = open(&w.env);
-    let cf = db.default_cf();
-    cf.put(key(3), "old").unwrap();
-    let path = puts(&w.env, "/f.sst", 0..10, "new");
-    let plain = w.env.fs.read_all(&path, 1 << 20).unwrap();
-    changed_number(&w.env, &path, 77);
-    let patched = w.env.fs.read_all(&path, 1 << 20).unwrap();
-    assert_ne!(plain, patched);
-    cf.ingest([&path], &IngestOptions::new().link_files(true))
-        .unwrap();
-    assert_eq!(w.env.fs.read_all(&path, 1 << 20).unwrap(), patched);
-    let live = db.live_files();
-    let taken = live.iter().find(|f| f.largest_seqno == 2).unwrap();
-    assert_eq!(w.env.fs.read_all(&taken.path, 1 << 20).unwrap(), plain);
-    assert_eq!(cf.get(key(3)).unwrap().as_deref(), Some(&b"new"[..]));
-    db.close().unwrap();
 }
 
 #[test]

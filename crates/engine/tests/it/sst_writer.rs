@@ -7,7 +7,7 @@ use spanlith::{
     Cf, CompactFilesOptions, Comparator, Db, ErrorKind, EventListener, FamilyOptions,
     IngestOptions, ReadOptions, SstWriter,
 };
-use spanlith_env::{Env, FaultRule, MemFs, OpClass};
+use spanlith_env::{Env, FaultRule, IoActivity, MemFs, OpClass};
 use spanlith_table::{ReaderOptions, TableReader};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -208,6 +208,42 @@ fn open(env: &Env, listener: Option<Arc<dyn EventListener>>) -> Db {
         None => builder,
     };
     builder.env(env.clone()).no_info_log().open().unwrap()
+}
+
+/// Writes a sequence number into a file, as RocksDB 7.8 does into files that it was told to link.
+fn patch(env: &Env, path: &Path, number: u64) {
+    let mut bytes = env.fs.read_all(path, 1 << 20).unwrap();
+    // Names are stored without what they share with the one before.
+    let name = b"global_seqno";
+    let at = bytes.windows(name.len()).position(|w| w == name).unwrap() + name.len();
+    bytes[at..at + 8].copy_from_slice(&number.to_le_bytes());
+    let mut file = env.fs.create(path, IoActivity::Other).unwrap();
+    file.append(&bytes).unwrap();
+    file.close().unwrap();
+}
+
+#[test]
+fn a_number_that_another_database_wrote_into_the_file_is_taken_out_of_a_copy() {
+    let w = World::new(8);
+    let db = open(&w.env, None);
+    let cf = db.default_cf();
+    cf.put("b", "old").unwrap();
+    let path = Path::new("/f.sst");
+    plain(&w.env, "/f.sst", &["a", "b"], "new");
+    let read = |path: &Path| w.env.fs.read_all(path, 1 << 20).unwrap();
+    let pristine = read(path);
+    patch(&w.env, path, 77);
+    let patched = read(path);
+    assert_ne!(pristine, patched);
+    let options = IngestOptions::new().link_files(true);
+    cf.ingest([path], &options).unwrap();
+    assert_eq!(read(path), patched);
+    let live = db.live_files();
+    let taken = live.iter().find(|f| f.largest_seqno == 2).unwrap();
+    assert_eq!(read(&taken.path), pristine);
+    assert_eq!(cf.get("b").unwrap().as_deref(), Some(&b"new"[..]));
+    drop(cf);
+    db.close().unwrap();
 }
 
 /// Longest wait for what is not going to wait.

@@ -184,6 +184,9 @@ impl Engine {
             return refuse("ingestion arg list is empty");
         }
         for (at, i) in ingestions.iter().enumerate() {
+            if !std::ptr::eq(&raw const **i.cf.db().engine(), self) {
+                return refuse("the column family is another database's");
+            }
             let is_same = |other: &Ingestion| other.cf.id() == i.cf.id();
             if ingestions[..at].iter().any(is_same) {
                 return refuse("ingestion args have duplicate CFs");
