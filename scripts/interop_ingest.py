@@ -53,7 +53,7 @@ class Library(Engine):
         self.call("ingestexternalfileoptions_destroy", options)
 
     def rows(self):
-        """Everything, by an iterator and by gets."""
+        """Everything, by an iterator."""
         scanned = {bytes.fromhex(k): bytes.fromhex(v) for k, v in dict(self.scan(False)).items()}
         return scanned
 
