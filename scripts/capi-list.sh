@@ -98,6 +98,9 @@ In the C API:
 | `rocksdb_writebatch_wi_create`, `rocksdb_writebatch_wi_create_with_params` | whether keys are overwritten: answers are the same |
 | `rocksdb_batched_multi_get_cf`, `rocksdb_batched_multi_get_cf_slice` | `sorted_input`: keys are sorted in any case |
 | `rocksdb_key_may_exist`, `rocksdb_key_may_exist_cf` | `timestamp`; that of the read options counts |
+| `rocksdb_envoptions_t` | all but `use_direct_writes`, `bytes_per_sync`, `strict_bytes_per_sync` and the rate limiter |
+| `rocksdb_sstfilewriter_create_with_comparator` | the comparator, as in RocksDB: that of the options counts |
+| `rocksdb_ingestexternalfileoptions_t` | `write_global_seqno`: files stay as they are, readers ask the MANIFEST; `verify_file_checksum`, as in RocksDB's C API; `prefetch_lmax_index_and_filter_blocks`, `file_opening_threads` |
 
 ## Behaviour
 
@@ -153,6 +156,11 @@ RocksDB 11.8.1's, but for these, most of them where it loses data or stops the d
 - An empty range deletion, and a write to a family that is dropped before its memtable is flushed, take
   their sequence numbers for good. RocksDB takes the last number from its tables, so that it may hand one
   out twice after a crash.
+- A file that is taken in is read as a whole first: keys that do not increase, counts that do not fit, references to blob files are
+  refused. RocksDB looks at the first and last key, and lets the rest be found by readers. Snapshots and multi-gets over families see all of a
+  call or nothing; in RocksDB those that are made while the MANIFEST is written may see its files appear. The log is synced first. What is
+  written into a file by an earlier database (`write_global_seqno` of RocksDB 7.8) is taken out of the copy. A symbolic link leads to the file
+  that is linked; RocksDB links the link and fails. A table of the database itself cannot be moved into it.
 - A tailing iterator knows range tombstones; RocksDB's does only at times. So do multi-gets: one of 11.8.1 was
   seen to return a key below a range tombstone, depending on what a job in the background had finished.
 - `rocksdb_writebatch_put_cf` and its like keep the place of a timestamp in the default family too. RocksDB leaves

@@ -243,6 +243,12 @@ impl Error {
         self
     }
 
+    /// The fact of that name.
+    pub fn fact(&self, name: &str) -> Option<&str> {
+        let fact = self.0.facts.iter().find(|f| f.0 == name);
+        fact.map(|f| f.1.as_str())
+    }
+
     /// Names the file the error is about (printed as `file=…` if the message does not name it).
     #[must_use]
     pub fn with_path(mut self, path: &Path) -> Self {

@@ -497,6 +497,8 @@ mod tests {
         values.extend(rocksdb_universal_compaction_options_t::default().printed_values());
         values.extend(rocksdb_fifo_compaction_options_t::default().printed_values());
         values.extend(rocksdb_livefiles_storage_info_options_t::default().printed_values());
+        values.extend(crate::rocksdb_envoptions_t::default().printed_values());
+        values.extend(crate::rocksdb_ingestexternalfileoptions_t::default().printed_values());
         assert!(values.len() > 200, "{}", values.len());
         for (getter, value) in values {
             assert_eq!(reference.get(getter), Some(&value.as_str()), "{getter}");

@@ -82,6 +82,7 @@ pub use spanlith_table::{
     TablePropertiesCollector, TablePropertiesCollectorFactory,
 };
 pub use txn::{Below, Found, IndexedBatch, Overlay, OverlayParts};
+pub use utilities::{IngestOptions, Ingestion, SstFile, SstWriter};
 pub use utilities::{StorageFile, StorageKind, StorageOptions};
 pub use version::DbPath;
 pub use write::{WriteBatch, WriteOptions};

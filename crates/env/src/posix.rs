@@ -156,9 +156,13 @@ impl FileSystem for PosixFs {
     }
 
     fn link(&self, from: &Path, to: &Path) -> Result<()> {
-        std::fs::hard_link(from, to).map_err(|e| match e.raw_os_error() {
-            Some(libc::EXDEV) => errors::cross_device_link(),
-            _ => Error::from_io(&errors::link_context(to), from, e),
+        // The file itself gets another name, not the symbolic link that leads to it.
+        let file = std::fs::canonicalize(from);
+        std::fs::hard_link(file.as_deref().unwrap_or(from), to).map_err(|e| {
+            match e.raw_os_error() {
+                Some(libc::EXDEV) => errors::cross_device_link(),
+                _ => Error::from_io(&errors::link_context(to), from, e),
+            }
         })
     }
 

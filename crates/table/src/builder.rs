@@ -712,6 +712,11 @@ impl TableBuilder {
         if o.table.decouple_partitioned_filters {
             collect(properties::DECOUPLED_FILTERS, flag(true));
         }
+        if o.is_external {
+            let version = properties::EXTERNAL_VERSION_WRITTEN.to_le_bytes();
+            collect(properties::EXTERNAL_VERSION, version.to_vec());
+            collect(properties::GLOBAL_SEQNO, 0u64.to_le_bytes().to_vec());
+        }
         let or_none = |s: &str| {
             if s.is_empty() {
                 "nullptr".to_string()

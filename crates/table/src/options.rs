@@ -168,6 +168,9 @@ pub struct BuilderOptions {
     pub file_creation_time: u64,
     /// Write no filter although there is a filter policy.
     pub skip_filters: bool,
+    /// The table is made to be taken in by a database: it says so, and has room for the sequence number that it gets
+    /// there.
+    pub is_external: bool,
     /// Keys keep their timestamps, if the comparator has any.
     pub persist_timestamps: bool,
     /// Hash all entries, so that the table can be compared with them.
@@ -209,6 +212,7 @@ impl Default for BuilderOptions {
             newest_key_time: 0,
             file_creation_time: 0,
             skip_filters: false,
+            is_external: false,
             persist_timestamps: true,
             hash_contents: false,
             prefix_extractor: None,

@@ -26,10 +26,12 @@ pub(crate) const PREFIX_FILTERING: &str = "rocksdb.block.based.table.prefix.filt
 /// Written (`1`) if partitioned filters would be cut apart from the index.
 pub(crate) const DECOUPLED_FILTERS: &str =
     "rocksdb.block.based.table.decoupled.partitioned.filters";
-/// Present in files made for ingestion.
-pub(crate) const EXTERNAL_VERSION: &str = "rocksdb.external_sst_file.version";
+/// Present in files made for ingestion (fixed32).
+pub const EXTERNAL_VERSION: &str = "rocksdb.external_sst_file.version";
+/// Of the files that this build makes for ingestion.
+pub(crate) const EXTERNAL_VERSION_WRITTEN: u32 = 2;
 /// Sequence number of all entries of such a file (fixed64); 0 leaves it to the MANIFEST.
-pub(crate) const GLOBAL_SEQNO: &str = "rocksdb.external_sst_file.global_seqno";
+pub const GLOBAL_SEQNO: &str = "rocksdb.external_sst_file.global_seqno";
 /// Oldest user-defined timestamp of a table.
 pub const TIMESTAMP_MIN: &str = "rocksdb.timestamp_min";
 /// Newest user-defined timestamp of a table.

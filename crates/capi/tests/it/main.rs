@@ -6,6 +6,7 @@ mod database;
 mod families;
 mod forks;
 mod handles;
+mod ingestion;
 mod jobs;
 mod listeners;
 mod logs;

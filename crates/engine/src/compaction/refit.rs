@@ -19,6 +19,10 @@ impl Engine {
     ) -> Result<()> {
         let mut state = self.state.lock();
         let (version, to) = loop {
+            if state.ingesting > 0 {
+                state = self.wait_changed(state);
+                continue;
+            }
             let f = state.alive(family.id)?;
             let version = f.version.clone();
             if target.is_some_and(|t| t >= version.num_levels()) {

@@ -100,6 +100,8 @@ pub(crate) struct Engine {
     /// What writers look at once per group: 0 go on, else take the slow path.
     pub write_gate: AtomicU8,
     pub throttle: Throttle,
+    /// Counts ingestions, twice each: odd while superversions of one are being replaced.
+    pub ingestions: AtomicU64,
     /// Some write was not logged: close flushes.
     pub has_unlogged: AtomicBool,
     /// How often manual compactions were disabled and not enabled; those that run look at it.
@@ -162,6 +164,8 @@ pub(crate) mod gate {
     pub const STOP: u8 = 2;
     /// A background error, or closing.
     pub const REFUSE: u8 = 4;
+    /// Files are taken in, and writers were in the way of the flush before: they wait, but not for ever.
+    pub const HOLD: u8 = 8;
 }
 
 impl Engine {
@@ -213,6 +217,7 @@ impl Engine {
             next_file: AtomicU64::new(next_file),
             write_gate: AtomicU8::new(0),
             throttle,
+            ingestions: AtomicU64::new(0),
             has_unlogged: AtomicBool::new(false),
             manual_disabled: AtomicI64::new(0),
             compactions_off: AtomicU64::new(0),

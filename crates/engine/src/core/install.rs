@@ -85,6 +85,17 @@ impl Engine {
         edits: Vec<FamilyEdit>,
         with_state: impl FnOnce(&mut DbState),
     ) -> std::result::Result<(), NotApplied> {
+        self.log_and_apply_untold(edits, with_state)?;
+        self.tell_news();
+        Ok(())
+    }
+
+    /// As [`Self::log_and_apply_all`]; listeners hear of nothing yet, so that locks may be held.
+    pub(crate) fn log_and_apply_untold(
+        self: &Arc<Self>,
+        edits: Vec<FamilyEdit>,
+        with_state: impl FnOnce(&mut DbState),
+    ) -> std::result::Result<(), NotApplied> {
         let mut manifest = self.manifest.lock();
         let (next, mut records, new_sequence) = self.prepare_edits(edits)?;
         let kept_log = records.iter().filter_map(|e| e.min_log_number_to_keep);
@@ -126,7 +137,6 @@ impl Engine {
         drop(manifest);
         drop(kept);
         self.changed.notify_all();
-        self.tell_news();
         Ok(())
     }
 
@@ -366,6 +376,21 @@ impl Engine {
             self.recompute(&mut state, id);
         }
         self.schedule(&mut state);
+    }
+
+    /// Has writers wait, or wait no more, for files that are taken in.
+    pub(crate) fn hold_writers(&self, yes: bool) {
+        let mut state = self.state.lock();
+        match yes {
+            true => state.holds += 1,
+            false => state.holds -= 1,
+        }
+        match state.holds {
+            0 => self.write_gate.fetch_and(!gate::HOLD, Ordering::Relaxed),
+            _ => self.write_gate.fetch_or(gate::HOLD, Ordering::Relaxed),
+        };
+        drop(state);
+        self.changed.notify_all();
     }
 
     /// Opens or narrows the gate of writers.

@@ -1,7 +1,7 @@
 //! Snapshots: sequence numbers that compaction must keep readable.
 
 use spanlith_base::SequenceNumber;
-use spanlith_base::sync::Mutex;
+use spanlith_base::sync::{Condvar, Mutex};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,6 +14,10 @@ const RANK: u8 = 90;
 pub struct SnapshotList {
     /// (sequence, serial) → seconds since the epoch.
     live: Mutex<BTreeMap<(SequenceNumber, u64), u64>>,
+    /// How many have closed the list; changed under its lock.
+    closed: AtomicU64,
+    /// It is open again.
+    opened: Condvar,
     serial: AtomicU64,
     /// Whoever waits for snapshots to go.
     watch: OnceLock<Box<ReleaseWatch>>,
@@ -29,6 +33,8 @@ impl Default for SnapshotList {
     fn default() -> Self {
         Self {
             live: Mutex::new(RANK, BTreeMap::new()),
+            closed: AtomicU64::new(0),
+            opened: Condvar::new(),
             serial: AtomicU64::new(0),
             watch: OnceLock::new(),
             threshold: AtomicU64::new(u64::MAX),
@@ -45,6 +51,10 @@ impl SnapshotList {
         visible: impl FnOnce() -> SequenceNumber,
     ) -> Snapshot {
         let mut live = self.live.lock();
+        // Relaxed: the lock orders it.
+        while self.closed.load(Ordering::Relaxed) > 0 {
+            live = self.opened.wait(live);
+        }
         let seqno = visible();
         let serial = self.serial.fetch_add(1, Ordering::Relaxed);
         live.insert((seqno, serial), now_seconds);
@@ -56,6 +66,15 @@ impl SnapshotList {
             released: AtomicBool::new(false),
             brief: AtomicBool::new(false),
         }))
+    }
+
+    /// Has whoever wants a snapshot wait as long as the answer lives: what is about to become visible without a
+    /// sequence number of its own would appear in it. To be held for a moment only.
+    pub fn close(&self) -> ClosedSnapshots<'_> {
+        let live = self.live.lock();
+        self.closed.fetch_add(1, Ordering::Relaxed);
+        drop(live);
+        ClosedSnapshots(self)
     }
 
     /// Sets who is told of releases, once.
@@ -85,6 +104,25 @@ impl SnapshotList {
     /// Sequence number and time of the oldest.
     pub fn oldest(&self) -> Option<(SequenceNumber, u64)> {
         self.live.lock().first_key_value().map(|(k, t)| (k.0, *t))
+    }
+}
+
+/// A list to which no snapshot is added.
+pub struct ClosedSnapshots<'a>(&'a SnapshotList);
+
+impl ClosedSnapshots<'_> {
+    /// Whether there is no snapshot.
+    pub fn is_empty(&self) -> bool {
+        self.0.len() == 0
+    }
+}
+
+impl Drop for ClosedSnapshots<'_> {
+    fn drop(&mut self) {
+        let live = self.0.live.lock();
+        self.0.closed.fetch_sub(1, Ordering::Relaxed);
+        drop(live);
+        self.0.opened.notify_all();
     }
 }
 

@@ -233,6 +233,10 @@ pub(crate) struct DbState {
     pub paused: usize,
     /// The files of a level are being listed in another one.
     pub refitting: bool,
+    /// Files from outside that have a place and are not installed: no level is listed elsewhere meanwhile.
+    pub ingesting: usize,
+    /// Who holds writers back (`gate::HOLD`).
+    pub holds: usize,
     /// What went wrong in the background and is not over.
     pub trouble: Trouble,
     /// Number of flushes and compactions that failed so far.
@@ -287,6 +291,8 @@ impl DbState {
             manual_running: 0,
             paused: 0,
             refitting: false,
+            ingesting: 0,
+            holds: 0,
             trouble: Trouble::default(),
             error_count: 0,
             started: false,

@@ -243,6 +243,17 @@ impl StallCounts {
     }
 }
 
+/// Files that were taken in from outside.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct IngestedNumbers {
+    pub bytes: u64,
+    pub files: u64,
+    /// Of these, files in level 0.
+    pub level0_files: u64,
+    /// Entries.
+    pub keys: u64,
+}
+
 /// What was done for a family.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FamilyNumbers {
@@ -254,8 +265,16 @@ pub(crate) struct FamilyNumbers {
     pub high: JobNumbers,
     /// Bytes of tables written by flushes.
     pub flushed_bytes: u64,
+    pub ingested: IngestedNumbers,
     /// Stalls.
     pub stalls: StallCounts,
+}
+
+impl FamilyNumbers {
+    /// Bytes of tables that came from memtables or from outside.
+    pub(crate) fn taken_in_bytes(&self) -> u64 {
+        self.flushed_bytes + self.ingested.bytes
+    }
 }
 
 /// What the last report of a family said, from which its interval counts.
@@ -265,6 +284,7 @@ pub(crate) struct FamilyReport {
     pub at_nanos: u64,
     pub sum: JobNumbers,
     pub flushed_bytes: u64,
+    pub ingested: IngestedNumbers,
 }
 
 /// What was done for a family, and what was said about it.
@@ -315,6 +335,23 @@ impl FamilyCounters {
         if let Some(level) = n.levels.get_mut(level) {
             level.moved_bytes += bytes;
         }
+    }
+
+    /// Adds a file that was taken in from outside, copied or linked.
+    pub(crate) fn add_ingested(&self, level: usize, (bytes, keys): (u64, u64), is_linked: bool) {
+        let mut n = self.numbers.lock();
+        if let Some(level) = n.levels.get_mut(level) {
+            level.jobs += 1;
+            level.files_written += 1;
+            match is_linked {
+                true => level.moved_bytes += bytes,
+                false => level.written_bytes += bytes,
+            }
+        }
+        n.ingested.bytes += bytes;
+        n.ingested.files += 1;
+        n.ingested.level0_files += u64::from(level == 0);
+        n.ingested.keys += keys;
     }
 
     /// Counts a look at the conditions of writes, if they are not normal.

@@ -394,6 +394,18 @@ impl FamilyOptions {
         }
     }
 
+    /// The family as who writes its tables without a database takes it.
+    ///
+    /// # Errors
+    /// As [`Self::check`] and [`Self::check_table`].
+    pub(crate) fn for_tables(mut self, db: &DbOptions) -> Result<FamilyRequest> {
+        self.check(db)?;
+        self.check_table()?;
+        // Nothing is read.
+        self.table.no_block_cache = true;
+        Ok(self.into_request(&Resources::default(), None))
+    }
+
     /// Wraps merge operator and filters for values with times.
     fn wrap(&mut self, clock: &Arc<dyn Clock>) -> ValueTimes {
         let user_operator = self.merge_operator.take();

@@ -419,6 +419,11 @@ impl Cf {
         self.family.is_dropped()
     }
 
+    /// What it stands for.
+    pub(crate) fn family(&self) -> &Arc<Family> {
+        &self.family
+    }
+
     pub(super) fn engine(&self) -> &Arc<Engine> {
         self.db.engine()
     }

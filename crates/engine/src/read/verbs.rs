@@ -490,13 +490,18 @@ impl Engine {
             all.collect()
         };
         for _ in 0..CONSISTENT_TRIES {
+            // SeqCst: neither the views nor the second look may pass the first.
+            let ingestions = self.ingestions.load(Ordering::SeqCst);
             let views = load();
             let sequence = self.read_sequence(options);
             let unchanged = parts
                 .iter()
                 .zip(&views)
                 .all(|(p, sv)| Arc::ptr_eq(&sv.mem, &p.family.superversion.load().mem));
-            if unchanged || options.snapshot.is_some() {
+            // Files that several families took in together are in all views or in none.
+            let is_whole = ingestions.is_multiple_of(2)
+                && self.ingestions.load(Ordering::SeqCst) == ingestions;
+            if is_whole && (unchanged || options.snapshot.is_some()) {
                 return (views, sequence);
             }
         }

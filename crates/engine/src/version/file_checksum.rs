@@ -49,6 +49,19 @@ impl FileChecksum {
         (Box::new(summed), Some(sum))
     }
 
+    /// The checksum of a file that is there; `None` if files get none.
+    ///
+    /// # Errors
+    /// Of the file.
+    pub fn of_file(self, fs: &dyn FileSystem, path: &Path) -> Result<Option<FileSum>> {
+        if self == Self::None {
+            return Ok(None);
+        }
+        let sum = FileSum::default();
+        sum.crc.store(crc_of(fs, path)?, Ordering::Relaxed);
+        Ok(Some(sum))
+    }
+
     /// Compares a file with the checksum recorded for it.
     ///
     /// # Errors
@@ -68,18 +81,7 @@ impl FileChecksum {
             ))
             .with_path(path));
         }
-        let file = fs.open_random(path)?;
-        let (mut crc, mut offset) = (0, 0);
-        let mut buffer = vec![0; PIECE];
-        loop {
-            let read = file.read_at(offset, &mut buffer)?;
-            if read == 0 {
-                break;
-            }
-            crc = crc32c_append(crc, &buffer[..read]);
-            offset += read as u64;
-        }
-        let actual = crc.to_be_bytes();
+        let actual = crc_of(fs, path)?.to_be_bytes();
         if actual == expected {
             return Ok(());
         }
@@ -94,7 +96,22 @@ impl FileChecksum {
     }
 }
 
-/// The checksum of a file that is being written.
+/// The function over all bytes of a file.
+fn crc_of(fs: &dyn FileSystem, path: &Path) -> Result<u32> {
+    let file = fs.open_random(path)?;
+    let (mut crc, mut offset) = (0, 0);
+    let mut buffer = vec![0; PIECE];
+    loop {
+        let read = file.read_at(offset, &mut buffer)?;
+        if read == 0 {
+            return Ok(crc);
+        }
+        crc = crc32c_append(crc, &buffer[..read]);
+        offset += read as u64;
+    }
+}
+
+/// The checksum of a file that is being written, or was.
 #[derive(Clone, Debug, Default)]
 pub struct FileSum {
     /// Written by the file's only writer, read by it: nothing is published.

@@ -34,7 +34,7 @@ pub use blob_file::BlobFileMeta;
 pub use builder::VersionBuilder;
 pub use edit::{BlobFileAddition, BlobFileGarbage, NewFile, VersionEdit};
 pub use file_checksum::{FileChecksum, FileSum};
-pub use file_meta::{FileMeta, FileStats, PurgeSink};
+pub use file_meta::{FileMeta, FileStats, PurgeSink, is_range_sentinel};
 pub use filenames::{FileKind, parse_file_name};
 pub use io_times::{IoNanos, IoTimes};
 pub use levels::{LevelOptions, LevelTargets};

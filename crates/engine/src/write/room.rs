@@ -1,6 +1,8 @@
 //! Makes room before a group is written: refuses, delays or stops it, and seals a full memtable.
 
-use crate::core::{Engine, Immutable, LeaderState, Opening, Place, WitnessClock, gate, is_lack};
+use crate::core::{
+    DbState, Engine, Immutable, LeaderState, Opening, Place, WitnessClock, gate, is_lack,
+};
 use crate::listener::FlushReason;
 use crate::options::CompressionType;
 use spanlith_base::sync::MutexGuard;
@@ -13,6 +15,8 @@ use std::time::Duration;
 
 /// Most bytes that are reserved for a log at once.
 const PREALLOCATED_MAX: u64 = 1 << 30;
+/// Longest wait of a writer for an ingestion.
+const HOLD_MAX: Duration = Duration::from_secs(10);
 /// Longest single sleep of a delayed writer, so that it notices soon that the delay is lifted.
 const SLICE: Duration = Duration::from_millis(1);
 
@@ -197,6 +201,9 @@ impl Engine {
             }
         }
         let mut state = self.state.lock();
+        if bits & gate::HOLD != 0 && !no_slowdown {
+            state = self.wait_for_ingestion(state);
+        }
         loop {
             if state.closing {
                 return Err(Error::shutdown("stalled writes"));
@@ -227,6 +234,25 @@ impl Engine {
             // follows one, or with close.
             state = self.wait_changed(state);
         }
+    }
+
+    /// Waits until no ingestion holds writers back, but not for ever: a listener that writes in a flush would never
+    /// let that flush end.
+    fn wait_for_ingestion<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, DbState>,
+    ) -> MutexGuard<'a, DbState> {
+        let clock = &self.c.env.clock;
+        let until = clock.monotonic_nanos() + HOLD_MAX.as_nanos() as u64;
+        while state.holds > 0 && !state.ends() && !state.leaving {
+            let left = until.saturating_sub(clock.monotonic_nanos());
+            if left == 0 {
+                break;
+            }
+            let left = Duration::from_nanos(left);
+            state = self.changed.wait_timeout(state, left).0;
+        }
+        state
     }
 
     /// Creates the log file of `number`.

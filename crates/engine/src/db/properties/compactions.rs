@@ -163,7 +163,7 @@ impl Facts {
                 continue;
             }
             let ingested = match level {
-                0 => self.numbers.flushed_bytes,
+                0 => self.numbers.taken_in_bytes(),
                 _ => jobs.read_upper_bytes + jobs.blob_read_bytes,
             };
             let written = jobs.written_bytes + jobs.blob_written_bytes;
@@ -190,7 +190,7 @@ impl Facts {
             busy_files: files().filter(|(_, f)| f.is_being_compacted()).count(),
             bytes: self.version.total_size(),
             score: 0.0,
-            amplification: amplification(written, self.numbers.flushed_bytes.max(1)),
+            amplification: amplification(written, self.numbers.taken_in_bytes().max(1)),
             jobs: &self.sum,
         }
     }
@@ -271,6 +271,7 @@ impl Engine {
             at_nanos: now,
             sum: facts.sum,
             flushed_bytes: facts.numbers.flushed_bytes,
+            ingested: facts.numbers.ingested,
         });
         text(self, family, &facts, &last, now)
     }
@@ -307,6 +308,8 @@ fn text(engine: &Engine, family: &Family, facts: &Facts, last: &FamilyReport, no
     facts.sum_row().write(&mut out);
     let interval = facts.sum.since(&last.sum);
     let flushed = facts.numbers.flushed_bytes - last.flushed_bytes;
+    let (ingested, before) = (facts.numbers.ingested, last.ingested);
+    let taken_in = flushed + ingested.bytes - before.bytes;
     let priority = |name, jobs, amplification| Row {
         name,
         files: 0,
@@ -317,7 +320,7 @@ fn text(engine: &Engine, family: &Family, facts: &Facts, last: &FamilyReport, no
         jobs,
     };
     let written = interval.written_bytes + interval.blob_written_bytes;
-    priority("Int", &interval, amplification(written, flushed + 1)).write(&mut out);
+    priority("Int", &interval, amplification(written, taken_in + 1)).write(&mut out);
     table_head(&mut out, &family.name, "Priority", 208);
     for (name, jobs) in [("Low", &facts.numbers.low), ("High", &facts.numbers.high)] {
         if jobs.jobs > 0 {
@@ -347,12 +350,20 @@ fn text(engine: &Engine, family: &Family, facts: &Facts, last: &FamilyReport, no
         facts.numbers.flushed_bytes as f64 / GIB,
         flushed as f64 / GIB
     );
-    out.push_str(
-        "AddFile(GB): cumulative 0.000, interval 0.000\n\
-         AddFile(Total Files): cumulative 0, interval 0\n\
-         AddFile(L0 Files): cumulative 0, interval 0\n\
-         AddFile(Keys): cumulative 0, interval 0\n",
+    let _ = writeln!(
+        out,
+        "AddFile(GB): cumulative {:.3}, interval {:.3}",
+        ingested.bytes as f64 / GIB,
+        (ingested.bytes - before.bytes) as f64 / GIB
     );
+    for (what, now, before) in [
+        ("Total Files", ingested.files, before.files),
+        ("L0 Files", ingested.level0_files, before.level0_files),
+        ("Keys", ingested.keys, before.keys),
+    ] {
+        let since = now - before;
+        let _ = writeln!(out, "AddFile({what}): cumulative {now}, interval {since}");
+    }
     for (name, jobs, seconds) in [
         ("Cumulative", &facts.sum, up),
         ("Interval", &interval, since),
