@@ -35,5 +35,8 @@ echo "interop: a planted loss is noticed ($planted of 9 scenarios)"
 # The list of exported functions is part of the documents.
 scripts/capi-list.sh --check "$SUBJECT/librocksdb.so"
 
+# Tables written outside go from one library into the other's databases.
+python3 scripts/interop_ingest.py "$SUBJECT/librocksdb.so" "$peers/lib11/librocksdb.so"
+
 exec python3 scripts/interop.py --subject "spanlith=$SUBJECT" --peer "rocksdb78=$peers/lib78:5" \
   --peer "rocksdb11=$peers/lib11:7" --tools --rounds 2 --mixes all --mix-ops 250 "$@"
