@@ -344,14 +344,13 @@ impl Engine {
                 return Err(Error::invalid_argument("External file requires flush"));
             }
             rounds += 1;
-            if rounds == 2 && !self.c.env.executor.is_manual() {
+            if rounds > 1 && !self.c.env.executor.is_manual() {
                 // Writers were faster once; the next time they stay away.
-                hold = Some(Hold::new(self));
+                hold.get_or_insert_with(|| Hold::new(self));
             }
             let families: Vec<_> = due.iter().map(|p| p.family.clone()).collect();
             let reason = FlushReason::ExternalFileIngestion;
             self.flush_for(reason, &families, FlushOptions::AT_ONCE)?;
-            let _ = &hold;
         }
     }
 
