@@ -32,6 +32,8 @@ pub(crate) struct IterSettings {
     pub merge_operator: Option<Arc<dyn MergeOperator>>,
     /// Live snapshots, ascending.
     pub snapshots: Vec<SequenceNumber>,
+    /// Behind this number a transaction looks for writes: none goes without a trace.
+    pub conflicts_from: SequenceNumber,
     /// Nothing older than the inputs overlaps their range.
     pub bottommost: bool,
     /// Answers whether a key can exist below the output; `None` for flushes: it can.

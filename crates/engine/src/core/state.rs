@@ -345,10 +345,15 @@ impl DbState {
         needed.unwrap_or(0).max(self.kept_log)
     }
 
-    /// Number of the oldest log that holds a prepared transaction; the largest number if none does.
+    /// Number of the oldest log that holds a prepared transaction which is undecided, or whose entries are in no table
+    /// yet; the largest number if none does. A memtable that is just being flushed counts: its log goes with the next edit.
     pub(crate) fn min_prepared_log(&self) -> FileNumber {
-        let logs = self.prepared.values().map(|p| p.log);
-        logs.min().unwrap_or(FileNumber::MAX)
+        let undecided = self.prepared.values().map(|p| p.log);
+        let committed = self.families.values().flat_map(|f| {
+            let sealed = f.imm.iter().map(|i| i.mem.needed_log());
+            sealed.chain([f.mem.needed_log()])
+        });
+        undecided.chain(committed).min().unwrap_or(FileNumber::MAX)
     }
 
     /// Whether no job runs or is queued.

@@ -1,9 +1,16 @@
-//! Updates that can be read before they are written: what transactions are made of.
+//! Isolation on top of snapshots and batches.
 
+mod db;
 mod indexed_batch;
+mod options;
 mod overlay;
-#[cfg(test)]
-mod tests;
+mod tracked;
+mod transaction;
 
 pub use indexed_batch::{Below, Found, IndexedBatch};
+pub use options::TxnOptions;
 pub use overlay::{Overlay, OverlayParts};
+pub use transaction::{Transaction, TxnState};
+
+#[cfg(test)]
+mod tests;
