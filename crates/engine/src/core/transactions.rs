@@ -21,7 +21,7 @@ impl Default for Transactions {
     fn default() -> Self {
         Self {
             locks: OnceLock::new(),
-            names: Mutex::new(super::state::rank::LEAF, HashSet::new()),
+            names: Mutex::new(super::state::rank::NAMES, HashSet::new()),
             buckets: OnceLock::new(),
         }
     }
