@@ -272,6 +272,7 @@ impl Engine {
         self.write_edits(&mut manifest, edits, Urgency::Foreground)?;
         manifest.retain_logs(kept_log);
         family.set_dropped();
+        self.transactions.forget_family(family.id);
         leader.generation += 1;
         leader.slots.retain(|s| s.family.id != family.id);
         leader.log_room = 0;

@@ -34,6 +34,13 @@ impl Transactions {
             .get_or_init(|| LockTable::new(LockOptions::default()))
     }
 
+    /// Forgets those of a family that was dropped.
+    pub(crate) fn forget_family(&self, cf: u32) {
+        if let Some(locks) = self.locks.get() {
+            locks.forget_family(cf);
+        }
+    }
+
     /// Limits them; false if there are locks already.
     pub(crate) fn set_lock_options(&self, options: LockOptions) -> bool {
         self.locks.set(LockTable::new(options)).is_ok()

@@ -8,6 +8,7 @@ use spanlith::{
 };
 use spanlith_env::Env;
 use spanlith_testkit::{Rng, seed, test_name};
+use spanlith_wal::BatchOp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -17,11 +18,15 @@ mod threads;
 const NAMES: [&str; 2] = ["default", "other"];
 
 fn open_in(env: &Env) -> Db {
+    open_at("/db", env)
+}
+
+fn open_at(dir: &str, env: &Env) -> Db {
     let options = spanlith::options::DbOptions::new()
         .allow_2pc(true)
         .create_if_missing(true)
         .create_missing_column_families(true);
-    let mut builder = Db::builder("/db")
+    let mut builder = Db::builder(dir)
         .options(options)
         .env(env.clone())
         .no_info_log();
@@ -306,6 +311,9 @@ impl Run {
 
     fn read(&mut self, at: usize) {
         let key = self.key();
+        if self.rng.one_in(4) {
+            return self.walk(at);
+        }
         let for_update = self.rng.one_in(2) && !self.is_prepared(at);
         let alone = self.rng.one_in(2);
         self.what
@@ -335,6 +343,31 @@ impl Run {
             update.apply(&mut seen, *key);
         }
         assert_eq!(found.as_deref(), seen.get(&key).map(|v| &v[..]));
+    }
+
+    /// Looks at all that a transaction sees, forwards and backwards.
+    fn walk(&mut self, at: usize) {
+        let family = self.rng.below(2) as usize;
+        let t = &self.open[at];
+        let mut seen = self.model.contents.clone();
+        for (key, update) in &t.updates {
+            update.apply(&mut seen, *key);
+        }
+        let mine = seen.into_iter().filter(|e| e.0.0 == family);
+        let mine: Vec<_> = mine.map(|(k, v)| (vec![k.1], v)).collect();
+        let cf = &self.cfs[family];
+        let real: Vec<_> = t.real.iter(cf).map(Result::unwrap).collect();
+        assert_eq!(real, mine);
+        let mut cursor = t.real.cursor(cf, ReadOptions::default());
+        let mut back = Vec::new();
+        let mut stands = cursor.last().unwrap();
+        while stands {
+            let (key, value) = cursor.entry().unwrap();
+            back.push((key.to_vec(), value.to_vec()));
+            stands = cursor.prev().unwrap();
+        }
+        back.reverse();
+        assert_eq!(back, mine);
     }
 
     fn save_point(&mut self, at: usize) {
@@ -611,7 +644,7 @@ fn writes_that_leave_nothing_are_conflicts() {
             true => TxnOptions::optimistic(),
             false => TxnOptions::pessimistic().set_snapshot(true),
         };
-        let mut begin = || {
+        let begin = || {
             let mut t = db.transaction(options);
             if optimistic {
                 for key in ["once", "gone", "range"] {
@@ -816,4 +849,81 @@ fn a_prepared_transaction_outlives_its_family() {
     found[0].rollback().unwrap();
     drop(found);
     assert!(db.prepared_transactions().unwrap().is_empty());
+}
+
+/// A section is counted where it is prepared and takes its numbers where it is committed: whoever follows the logs misses
+/// nothing and is told of no gap, wherever he begins.
+#[test]
+fn changes_are_followed_across_prepared_sections() {
+    let (_, db, [cf, other]) = fresh(1);
+    let mut all = db.changes(0).unwrap();
+    cf.put("a", "1").unwrap();
+    let mut t = db.transaction(TxnOptions::pessimistic());
+    t.set_name(b"n").unwrap();
+    for key in ["b", "c", "d"] {
+        t.put(&other, key, "2").unwrap();
+    }
+    t.prepare().unwrap();
+    cf.put("e", "3").unwrap();
+    let from_here = db.latest_sequence_number();
+    t.commit().unwrap();
+    cf.put("f", "4").unwrap();
+    let last = db.latest_sequence_number();
+    assert_eq!(last, 6);
+    let walk = |changes: &mut spanlith::Changes| {
+        let mut seen = Vec::new();
+        while let Some(change) = changes.next() {
+            let change = change.unwrap();
+            let mut ops = change.batch.operations().unwrap();
+            let is_commit = ops.any(|op| matches!(op, Ok(BatchOp::Commit { .. })));
+            drop(ops);
+            seen.push((change.sequence, change.batch.len(), is_commit));
+        }
+        seen
+    };
+    let want = [
+        (1, 1, false),
+        (2, 3, false),
+        (2, 1, false),
+        (3, 0, true),
+        (6, 1, false),
+    ];
+    assert_eq!(walk(&mut all), want);
+    // The section lies before what is asked for.
+    for since in [from_here, from_here + 1] {
+        let seen = walk(&mut db.changes(since).unwrap());
+        let behind = want
+            .iter()
+            .filter(|c| c.0 >= since)
+            .copied()
+            .collect::<Vec<_>>();
+        assert_eq!(seen.last(), behind.last(), "{since}: {seen:?}");
+    }
+    cf.put("g", "5").unwrap();
+    assert_eq!(walk(&mut all), [(7, 1, false)]);
+}
+
+/// A checkpoint has what is undecided, too, whether it flushes or not.
+#[test]
+fn checkpoints_hold_prepared_transactions() {
+    for log_size in [0, u64::MAX] {
+        let (w, db, [cf, other]) = fresh(1);
+        let mut t = db.transaction_opt(TxnOptions::pessimistic(), synced());
+        t.set_name(b"n").unwrap();
+        t.put(&other, "k", "v").unwrap();
+        t.prepare().unwrap();
+        cf.put("a", "1").unwrap();
+        cf.flush(true).unwrap();
+        cf.put("b", "1").unwrap();
+        db.checkpoint_opt("/copy", log_size).unwrap();
+        t.rollback().unwrap();
+        let mut env = Env::system();
+        env.fs = Arc::new(w.mem.crash_clone(&mut |_| 0));
+        let copy = open_at("/copy", &env);
+        let mut found = copy.prepared_transactions().unwrap();
+        assert_eq!(found.len(), 1, "{log_size}");
+        found[0].commit().unwrap();
+        let [_, other] = families(&copy);
+        assert_eq!(other.get("k").unwrap().as_deref(), Some(&b"v"[..]));
+    }
 }

@@ -58,7 +58,9 @@ impl Steps<'_> {
             t.put(&self.cfs[*at], key, value).unwrap();
         }
         let count = updates.len() as u32;
-        self.next(|s| drop(s.prepared.insert(name.into(), count)));
+        self.next(|s| {
+            s.prepared.insert(name.into(), count);
+        });
         t.prepare().unwrap();
         t
     }
@@ -118,7 +120,9 @@ fn workload(steps: &mut Steps<'_>) {
     steps.commit(b, &B);
     let mut d = steps.prepare("td", &A);
     steps.flush(1);
-    steps.next(|s| drop(s.prepared.remove("td")));
+    steps.next(|s| {
+        s.prepared.remove("td");
+    });
     d.rollback().unwrap();
     steps.put(1, "z", "1");
     steps.flush(1);
