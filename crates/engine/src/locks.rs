@@ -9,12 +9,13 @@
 
 use spanlith_base::sync::{Condvar, Mutex};
 use spanlith_base::{Error, ErrorKind, Result, SubCode};
+use spanlith_env::Clock;
 use std::collections::hash_map::{DefaultHasher, Entry};
 use std::collections::{HashMap, VecDeque};
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Rank of a stripe's lock, of the graph's and of the map of families: leaves, never held together but for the graph
 /// inside a stripe.
@@ -50,6 +51,9 @@ impl Default for LockOptions {
     }
 }
 
+/// Shortest sleep of who waits.
+const LEAST_WAIT: Duration = Duration::from_micros(50);
+
 /// States of an [`Owner`].
 mod state {
     /// May be robbed once it is past its time.
@@ -61,10 +65,11 @@ mod state {
 }
 
 /// Who holds locks.
-#[derive(Debug)]
 pub struct Owner {
     id: u64,
-    expires: Option<Instant>,
+    /// By the monotonic clock, in nanoseconds.
+    expires: Option<u64>,
+    clock: Arc<dyn Clock>,
     state: AtomicU8,
 }
 
@@ -76,7 +81,8 @@ impl Owner {
 
     /// Whether its time is over, and it was not decided before that.
     pub fn is_expired(&self) -> bool {
-        self.expires.is_some_and(|at| Instant::now() >= at)
+        self.expires
+            .is_some_and(|at| self.clock.monotonic_nanos() >= at)
     }
 
     /// Keeps its locks from being taken from it from now on; false if one was.
@@ -188,11 +194,12 @@ impl FamilyLocks {
 enum Try {
     Got,
     /// Held by these; the time of the first of them to expire.
-    Blocked(Vec<u64>, Option<Instant>),
+    Blocked(Vec<u64>, Option<u64>),
 }
 
 /// All locks of a database.
 pub struct LockTable {
+    clock: Arc<dyn Clock>,
     options: LockOptions,
     families: RwLock<HashMap<u32, Arc<FamilyLocks>>>,
     /// Whom each transaction that waits and wants deadlocks found waits for.
@@ -202,8 +209,9 @@ pub struct LockTable {
 
 impl LockTable {
     /// Nothing is locked.
-    pub fn new(options: LockOptions) -> Self {
+    pub fn new(options: LockOptions, clock: Arc<dyn Clock>) -> Self {
         Self {
+            clock,
             options,
             families: RwLock::default(),
             waits: Mutex::new(GRAPH_RANK, HashMap::new()),
@@ -220,9 +228,16 @@ impl LockTable {
     pub fn owner(&self, lifetime: Option<Duration>) -> Arc<Owner> {
         Arc::new(Owner {
             id: self.next_owner.fetch_add(1, Ordering::Relaxed),
-            expires: lifetime.and_then(|l| Instant::now().checked_add(l)),
+            expires: lifetime.map(|l| self.nanos_after(l)),
+            clock: self.clock.clone(),
             state: AtomicU8::new(state::OPEN),
         })
+    }
+
+    /// The time on the clock so much later.
+    fn nanos_after(&self, time: Duration) -> u64 {
+        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.clock.monotonic_nanos().saturating_add(nanos)
     }
 
     fn family(&self, cf: u32) -> Arc<FamilyLocks> {
@@ -249,16 +264,14 @@ impl LockTable {
     ) -> Result<()> {
         let family = self.family(cf);
         let cell = family.stripe(key);
-        let until = patience.timeout.and_then(|t| Instant::now().checked_add(t));
+        let until = patience.timeout.map(|t| self.nanos_after(t));
+        let mut is_over = patience.timeout == Some(Duration::ZERO);
         let mut stripe = cell.stripe.lock();
         loop {
             let (blockers, expiry) = match self.try_lock(&family, &mut stripe, owner, key, mode)? {
                 Try::Got => return Ok(()),
                 Try::Blocked(blockers, expiry) => (blockers, expiry),
             };
-            let now = Instant::now();
-            let is_over =
-                patience.timeout == Some(Duration::ZERO) || until.is_some_and(|u| now >= u);
             if is_over {
                 return Err(Error::new(ErrorKind::TimedOut, "").with_subcode(SubCode::LockTimeout));
             }
@@ -274,11 +287,13 @@ impl LockTable {
             stripe = match wake {
                 None => cell.released.wait(stripe),
                 Some(at) => {
+                    let left = at.saturating_sub(self.clock.monotonic_nanos());
                     // Not below a moment, or a time that is just over would be asked for again and again.
-                    let left = at
-                        .saturating_duration_since(now)
-                        .max(Duration::from_micros(50));
-                    cell.released.wait_timeout(stripe, left).0
+                    let left = Duration::from_nanos(left).max(LEAST_WAIT);
+                    let (stripe, is_late) = cell.released.wait_timeout(stripe, left);
+                    // What was waited, and not the clock, which may stand still.
+                    is_over = is_late && wake == until;
+                    stripe
                 }
             };
             stripe.waiters -= 1;

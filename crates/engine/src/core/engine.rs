@@ -205,7 +205,7 @@ impl Engine {
             visible: AtomicU64::new(visible),
             queue: GroupQueue::new(),
             apply_left: AtomicUsize::new(0),
-            transactions: Transactions::default(),
+            transactions: Transactions::new(clock.clone()),
             resume_token: Mutex::new(rank::RESUME, ()),
             leader: Mutex::new(rank::LEADER, leader),
             old_logs: Mutex::new(rank::OLD_LOGS, Vec::new()),

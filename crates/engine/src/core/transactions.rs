@@ -2,36 +2,38 @@
 
 use crate::locks::{LockOptions, LockTable};
 use spanlith_base::sync::Mutex;
+use spanlith_env::Clock;
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{MutexGuard, OnceLock};
+use std::sync::{Arc, MutexGuard, OnceLock};
 
 /// Buckets of keys, through which commits that are checked go one by one.
 const BUCKETS: usize = 4096;
 
 /// See the module.
 pub(crate) struct Transactions {
+    clock: Arc<dyn Clock>,
     locks: OnceLock<LockTable>,
     /// Names of the transactions that somebody holds.
     pub names: Mutex<HashSet<Vec<u8>>>,
     buckets: OnceLock<Box<[std::sync::Mutex<()>]>>,
 }
 
-impl Default for Transactions {
-    fn default() -> Self {
+impl Transactions {
+    /// There is none.
+    pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
         Self {
+            clock,
             locks: OnceLock::new(),
             names: Mutex::new(super::state::rank::NAMES, HashSet::new()),
             buckets: OnceLock::new(),
         }
     }
-}
 
-impl Transactions {
     /// All locks.
     pub(crate) fn locks(&self) -> &LockTable {
         self.locks
-            .get_or_init(|| LockTable::new(LockOptions::default()))
+            .get_or_init(|| LockTable::new(LockOptions::default(), self.clock.clone()))
     }
 
     /// Forgets those of a family that was dropped.
@@ -43,7 +45,9 @@ impl Transactions {
 
     /// Limits them; false if there are locks already.
     pub(crate) fn set_lock_options(&self, options: LockOptions) -> bool {
-        self.locks.set(LockTable::new(options)).is_ok()
+        self.locks
+            .set(LockTable::new(options, self.clock.clone()))
+            .is_ok()
     }
 
     /// Nobody else commits with a key of these as long as the answer lives.

@@ -70,7 +70,9 @@ mod tests {
     fn section(xid: &[u8], updates: u32) -> WriteBatch {
         let mut batch = WriteBatch::new();
         batch.mark_noop();
-        (0..updates).for_each(|n| drop(batch.put_cf(0, n.to_le_bytes(), "v")));
+        for n in 0..updates {
+            batch.put_cf(0, n.to_le_bytes(), "v");
+        }
         batch.mark_prepared(xid, PrepareKind::Committed).unwrap();
         batch
     }

@@ -8,11 +8,12 @@ const NOW: Patience = Patience {
 };
 
 fn table(max_num_locks: i64) -> LockTable {
-    LockTable::new(LockOptions {
+    let options = LockOptions {
         max_num_locks,
         num_stripes: 1,
         ..LockOptions::default()
-    })
+    };
+    LockTable::new(options, spanlith_env::Env::system().clock)
 }
 
 fn is_busy(r: Result<()>) -> bool {
