@@ -111,7 +111,7 @@ c_api! {
         options: *mut rocksdb_readoptions_t,
         snapshot: *const rocksdb_snapshot_t,
     ) {
-        (*options).options.snapshot = snapshot.as_ref().map(|s| s.0.clone());
+        (*options).options.snapshot = snapshot.as_ref().and_then(|s| s.get().cloned());
     }
 
     /// First key that iterators do not return any more; NULL means none.

@@ -482,6 +482,14 @@ impl Transaction {
         self.batch.get_over(cf, key.as_ref(), options)
     }
 
+    /// Keeps others from writing a key before the transaction ends, as [`Self::get_for_update_opt`] without the read.
+    ///
+    /// # Errors
+    /// As [`Self::put`].
+    pub fn lock(&mut self, cf: &Cf, key: impl AsRef<[u8]>, mode: LockMode) -> Result<()> {
+        self.track(cf, key.as_ref(), mode, true)
+    }
+
     /// As [`Self::get`], and keeps others from writing the key before the transaction ends, absent keys, too.
     ///
     /// # Errors
