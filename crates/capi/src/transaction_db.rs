@@ -329,7 +329,7 @@ c_api! {
         close_base(base_db);
     }
 
-    /// Applies a batch: all of it or nothing. Its keys are locked meanwhile.
+    /// Applies a batch: all of it or nothing. Its keys are locked meanwhile. The batch learns its sequence number.
     fn rocksdb_transactiondb_write(
         db: *mut rocksdb_transactiondb_t,
         options: *const rocksdb_writeoptions_t,
@@ -339,7 +339,9 @@ c_api! {
         report(errptr, (), || {
             let (cf, batch) = (&(*db).base.cf, &mut *batch);
             batch.check_default(cf)?;
-            cf.db().write_locked(batch.checked()?, &(*options).options)
+            let sequence = cf.db().write_locked_raw(batch.checked()?, &(*options).options)?;
+            batch.batch.set_sequence(sequence);
+            Ok(())
         });
     }
 }

@@ -35,11 +35,14 @@ unsafe fn get(
 ) -> Result<Option<Pinned>> {
     // SAFETY: The caller says so.
     unsafe {
-        let options = (*options).for_anything();
-        match update {
-            None => (*txn).get().get_opt(cf, key, &options),
-            Some(mode) => (*txn).get_mut().get_for_update_opt(cf, key, &options, mode),
-        }
+        let Some(mode) = update else {
+            (*options).check_activity("Get", (3, "kGet"))?;
+            return (*txn).get().get_opt(cf, key, &(*options).for_anything());
+        };
+        (*options).check_no_activity("GetForUpdate")?;
+        (*txn)
+            .get_mut()
+            .get_for_update_opt(cf, key, &(*options).for_anything(), mode)
     }
 }
 
@@ -56,17 +59,22 @@ unsafe fn multi_get(
     mut answers: Copies,
 ) {
     let read = || -> Result<Vec<Result<Option<Pinned>>>> {
+        // SAFETY: The caller says so.
+        let (options, txn) = unsafe { (&*options, &*txn) };
         let pairs = || cfs.iter().zip(keys);
         if update {
+            options.check_no_activity("MultiGetForUpdate")?;
             for (cf, key) in pairs() {
-                // SAFETY: The caller says so.
-                unsafe { (*txn).get_mut() }.lock(cf, key, LockMode::Exclusive)?;
+                // SAFETY: As above.
+                unsafe { txn.get_mut() }.lock(cf, key, LockMode::Exclusive)?;
             }
+        } else {
+            options.check_activity("MultiGet", (4, "kMultiGet"))?;
         }
-        let each = pairs().map(|(cf, key)| {
-            // SAFETY: As above.
-            unsafe { get(txn, cf, options, key, None) }
-        });
+        // SAFETY: As above.
+        let now = unsafe { txn.get() };
+        let how = options.for_anything();
+        let each = pairs().map(|(cf, key)| now.get_opt(cf, key, &how));
         Ok(each.collect())
     };
     let all = catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Err(panicked()));

@@ -240,14 +240,7 @@ impl Transaction {
                 "a column family of another database",
             ));
         }
-        let skips = self.options.skip_concurrency_control
-            || self
-                .engine()
-                .transactions
-                .locks()
-                .options()
-                .skip_concurrency_control;
-        if skips {
+        if self.options.skip_concurrency_control {
             return Ok(());
         }
         match self.options.optimistic {
@@ -425,9 +418,7 @@ impl Transaction {
                 BatchOp::Merge { key, value, .. } => self.merge(&cf, key, value)?,
                 BatchOp::LogData { blob } => self.put_log_data(blob)?,
                 _ => {
-                    return Err(Error::invalid_argument(
-                        "an update that transactions do not have",
-                    ));
+                    return Err(Error::invalid_argument("DeleteRangeCF not implemented"));
                 }
             }
         }
