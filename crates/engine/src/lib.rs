@@ -84,7 +84,7 @@ pub use spanlith_table::{
     TablePropertiesCollector, TablePropertiesCollectorFactory,
 };
 pub use txn::{
-    Below, Found, IndexedBatch, Overlay, OverlayParts, Transaction, TxnOptions, TxnState,
+    Below, Found, IndexedBatch, Overlay, OverlayParts, Transaction, TxnCursor, TxnOptions, TxnState,
 };
 pub use utilities::{IngestOptions, Ingestion, SstFile, SstWriter};
 pub use utilities::{StorageFile, StorageKind, StorageOptions};

@@ -416,7 +416,8 @@ impl LockTable {
     }
 
     /// Number of keys that are locked in a family.
-    pub fn locked(&self, cf: u32) -> usize {
+    #[cfg(test)]
+    fn locked(&self, cf: u32) -> usize {
         let family = self.family(cf);
         let stripes = family.stripes.iter();
         stripes.map(|cell| cell.stripe.lock().held.len()).sum()

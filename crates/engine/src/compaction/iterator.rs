@@ -690,7 +690,7 @@ impl CompactionIter {
             self.emit_input(kind, seqno);
             return true;
         }
-        // At the bottom, but a snapshot needs it: only if it hides something from someone.
+        // At the bottom, but a snapshot needs it: only if it hides something from someone, or a transaction looks for it.
         self.step();
         while self.on_version()
             && self.stripe_of(keys::tag_sequence(keys::tag(self.input.key()))) == stripe
@@ -699,7 +699,7 @@ impl CompactionIter {
             self.dropped.passed_over += 1;
             self.step_joined();
         }
-        if self.on_version() {
+        if self.on_version() || seqno > self.s.conflicts_from {
             self.enqueue(kind, seqno, Pinned::default());
         } else {
             self.dropped.obsolete += 1;

@@ -21,7 +21,7 @@ impl Default for Transactions {
     fn default() -> Self {
         Self {
             locks: OnceLock::new(),
-            names: Mutex::new(super::state::rank::LEAF, HashSet::new()),
+            names: Mutex::new(super::state::rank::NAMES, HashSet::new()),
             buckets: OnceLock::new(),
         }
     }
@@ -32,6 +32,13 @@ impl Transactions {
     pub(crate) fn locks(&self) -> &LockTable {
         self.locks
             .get_or_init(|| LockTable::new(LockOptions::default()))
+    }
+
+    /// Forgets those of a family that was dropped.
+    pub(crate) fn forget_family(&self, cf: u32) {
+        if let Some(locks) = self.locks.get() {
+            locks.forget_family(cf);
+        }
     }
 
     /// Limits them; false if there are locks already.

@@ -155,6 +155,20 @@ fn values_parse_and_fail_as_rocksdb_does() {
         ("max_bytes_for_level_multiplier", "0x10", "16.000000"),
         ("max_bytes_for_level_multiplier", "-0X1.8p+1z", "-3.000000"),
         ("max_bytes_for_level_multiplier", "0x", "0.000000"),
+        ("max_bytes_for_level_multiplier", "+.5e1e2", "5.000000"),
+        ("max_bytes_for_level_multiplier", "7.e+", "7.000000"),
+        ("max_bytes_for_level_multiplier", "-INFinite", "-inf"),
+        // What is written of a large number is longer than most.
+        (
+            "max_bytes_for_level_multiplier",
+            "4742843975160471364549467545955856705669938571904637503056182640964121790051778560",
+            "4742843975160471364549467545955856705669938571904637503056182640964121790051778560.000000",
+        ),
+        (
+            "max_bytes_for_level_multiplier",
+            ".",
+            "Invalid argument: Error parsing max_bytes_for_level_multiplier:stod",
+        ),
         (
             "max_bytes_for_level_multiplier",
             "1e400",

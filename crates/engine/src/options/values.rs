@@ -178,10 +178,45 @@ fn leading_float(text: &str) -> Option<f64> {
     if let Some(hex) = leading_hex_float(text) {
         return Some(hex);
     }
-    // The longest start that is a number; numbers are short.
-    let ends = text.char_indices().map(|(at, c)| at + c.len_utf8());
-    let number = |end: usize| text.get(..end).and_then(|t| t.parse::<f64>().ok());
-    ends.take(64).filter_map(number).last()
+    text.get(..float_len(text))?.parse().ok()
+}
+
+/// Length of the longest start of `text` that is a decimal number, or the name of one; 0 if there is none.
+fn float_len(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    let digits = |from: usize| {
+        let rest = bytes.get(from..).unwrap_or_default();
+        rest.iter().take_while(|b| b.is_ascii_digit()).count()
+    };
+    let sign = |at: usize| usize::from(matches!(bytes.get(at), Some(b'+' | b'-')));
+    let begin = sign(0);
+    for name in ["infinity", "inf", "nan"] {
+        let end = begin + name.len();
+        if text
+            .get(begin..end)
+            .is_some_and(|t| t.eq_ignore_ascii_case(name))
+        {
+            return end;
+        }
+    }
+    let mut end = begin + digits(begin);
+    let mut count = end - begin;
+    if bytes.get(end) == Some(&b'.') {
+        let part = digits(end + 1);
+        count += part;
+        end += 1 + part;
+    }
+    if count == 0 {
+        return 0;
+    }
+    if matches!(bytes.get(end), Some(b'e' | b'E')) {
+        let from = end + 1 + sign(end + 1);
+        let power = digits(from);
+        if power > 0 {
+            end = from + power;
+        }
+    }
+    end
 }
 
 /// As `strtod` reads hexadecimal: `0x1F.8p-3`.

@@ -1,5 +1,6 @@
 //! Isolation on top of snapshots and batches.
 
+mod cursor;
 mod db;
 mod indexed_batch;
 mod options;
@@ -7,6 +8,7 @@ mod overlay;
 mod tracked;
 mod transaction;
 
+pub use cursor::TxnCursor;
 pub use indexed_batch::{Below, Found, IndexedBatch};
 pub use options::TxnOptions;
 pub use overlay::{Overlay, OverlayParts};

@@ -235,6 +235,9 @@ impl Transaction {
                 "transactions in families with timestamps",
             ));
         }
+        if cf.family().times.is_some() {
+            return Err(Error::not_supported("transactions in databases with a TTL"));
+        }
         if !self.db.is_same(cf.db()) {
             return Err(Error::invalid_argument(
                 "a column family of another database",
