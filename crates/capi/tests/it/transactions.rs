@@ -756,7 +756,7 @@ fn families_of_a_database_with_transactions() {
         rocksdb_flushoptions_destroy(flush);
         call(|e| rocksdb_transactiondb_flush_wal(db.db, 1, e)).unwrap();
         let mut count = 77;
-        let property = c"rocksdb.num-files-at-level0".as_ptr();
+        let property = c"rocksdb.num-immutable-mem-table".as_ptr();
         assert_eq!(
             rocksdb_transactiondb_property_int(db.db, property, &raw mut count),
             0
