@@ -167,7 +167,7 @@ c_api! {
         txn_options: *const rocksdb_transaction_options_t,
         old_txn: *mut rocksdb_transaction_t,
     ) -> *mut rocksdb_transaction_t {
-        let (options, write) = ((*txn_options).options(), (*write_options).options.clone());
+        let (options, write) = ((*txn_options).options(), (*write_options).options);
         begin(&(*txn_db).base.cf, &(*txn_db).prepared, options, write, old_txn)
     }
 
@@ -178,7 +178,7 @@ c_api! {
         otxn_options: *const rocksdb_optimistictransaction_options_t,
         old_txn: *mut rocksdb_transaction_t,
     ) -> *mut rocksdb_transaction_t {
-        let (options, write) = ((*otxn_options).options(), (*write_options).options.clone());
+        let (options, write) = ((*otxn_options).options(), (*write_options).options);
         // Never prepared, so never asked for.
         begin(&(*otxn_db).base.cf, &Arc::default(), options, write, old_txn)
     }
