@@ -101,6 +101,10 @@ In the C API:
 | `rocksdb_envoptions_t` | all but `use_direct_writes`, `bytes_per_sync`, `strict_bytes_per_sync` and the rate limiter |
 | `rocksdb_sstfilewriter_create_with_comparator` | the comparator, as in RocksDB: that of the options counts |
 | `rocksdb_ingestexternalfileoptions_t` | `write_global_seqno`: files stay as they are, readers ask the MANIFEST; `verify_file_checksum`, as in RocksDB's C API; `prefetch_lmax_index_and_filter_blocks`, `file_opening_threads` |
+| `rocksdb_transactiondb_options_t` | `max_num_deadlocks`, `rollback_merge_operands`, `use_per_key_point_lock_mgr`, `default_write_batch_flush_threshold`, `enable_udt_validation`, `txn_commit_bypass_memtable_threshold`; a `write_policy` other than that of commits is refused |
+| `rocksdb_transaction_options_t` | `deadlock_timeout_us`, `use_only_the_last_commit_time_batch_for_recovery`, `write_batch_flush_threshold`, `write_batch_track_timestamp_size`, `commit_bypass_memtable`, `large_txn_commit_optimize_threshold`, `large_txn_commit_optimize_byte_threshold` |
+| `rocksdb_optimistictransactiondb_options_t`, `rocksdb_optimistictransactiondb_lock_buckets_t` | all: conflicts are looked for without buckets |
+| `rocksdb_transaction_set_commit_timestamp`, `rocksdb_transaction_set_read_timestamp_for_validation` | the call: transactions refuse families with timestamps |
 
 ## Behaviour
 
@@ -213,6 +217,11 @@ RocksDB 11.8.1's, but for these, most of them where it loses data or stops the d
   iterators of `rocksdb_create_iterators` and merge operands are read without times. An iterator that meets a value
   too short for a time has the error of a get and goes on with the next seek; RocksDB's shows it with a length
   below zero. A value without a time is as old as it likes in compactions. Entities and TimedPut are refused.
+- A transaction that was prepared takes no more updates. RocksDB takes them, applies them with the commit, and they are
+  not in the log. A transaction that was prepared and whose handle was destroyed is found again by
+  `rocksdb_transactiondb_get_prepared_transactions`, in RocksDB only after the next open. Prepared transactions are
+  listed in the order of their names.
+- A commit into a family that was dropped meanwhile is refused, and writes go on; in RocksDB all writes fail from then on.
 - Of the roles of `cache_usage_options` (`FamilyOptions::cache_usage`) `BlobCache` cannot be charged: there is no
   cache of values of blob files.
 

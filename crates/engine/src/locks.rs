@@ -35,7 +35,7 @@ pub struct LockOptions {
     pub transaction_lock_timeout: i64,
     /// The same of writes without a transaction.
     pub default_lock_timeout: i64,
-    /// Nothing is locked and no conflict looked for: the caller knows that there is none.
+    /// Batches that are written without a transaction lock nothing: the caller knows that there is no conflict.
     pub skip_concurrency_control: bool,
 }
 

@@ -4,7 +4,7 @@ use super::{Transaction, TxnOptions};
 use crate::db::{Cf, Db};
 use crate::locks::{LockMode, LockOptions, Patience};
 use crate::write::WriteOptions;
-use spanlith_base::{Error, ErrorKind, Result};
+use spanlith_base::{Error, ErrorKind, Result, SequenceNumber};
 use spanlith_wal::{BatchIter, WriteBatch};
 use std::collections::BTreeSet;
 
@@ -79,33 +79,45 @@ impl Db {
     /// Applies a batch as a transaction of its own: all its keys are locked before.
     ///
     /// # Errors
-    /// `TimedOut` with `LockTimeout`; `NotSupported` for range deletions, which no lock covers; else as [`Self::write`].
+    /// `TimedOut` with `LockTimeout`; `InvalidArgument` for range deletions, which no lock covers; else as [`Self::write`].
     pub fn write_locked(&self, batch: &WriteBatch, options: &WriteOptions) -> Result<()> {
+        self.write_locked_raw(batch, options).map(drop)
+    }
+
+    /// As [`Self::write_locked`]; returns the sequence number of the first update.
+    ///
+    /// # Errors
+    /// As [`Self::write_locked`].
+    pub fn write_locked_raw(
+        &self,
+        batch: &WriteBatch,
+        options: &WriteOptions,
+    ) -> Result<SequenceNumber> {
+        let write = || self.engine().write_batch(batch, options);
+        let locks = self.engine().transactions.locks();
+        if locks.options().skip_concurrency_control {
+            return write();
+        }
         let mut keys = BTreeSet::new();
         for op in BatchIter::entries(batch.body()) {
             let op = op?;
             if let spanlith_wal::BatchOp::DeleteRange { .. } = op {
-                return Err(Error::not_supported("range deletions that lock their keys"));
+                return Err(Error::invalid_argument("DeleteRangeCF not implemented"));
             }
             if let (Some(cf), Some(key)) = (op.cf(), op.key()) {
                 keys.insert((cf, key));
             }
         }
-        self.with_locks(keys.into_iter(), || {
-            self.engine().write_batch(batch, options).map(drop)
-        })
+        self.with_locks(keys.into_iter(), write)
     }
 
     /// Locks keys, in this order, while `write` runs.
-    fn with_locks<'a>(
+    fn with_locks<'a, T>(
         &self,
         keys: impl Iterator<Item = (u32, &'a [u8])>,
-        write: impl FnOnce() -> Result<()>,
-    ) -> Result<()> {
+        write: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
         let locks = self.engine().transactions.locks();
-        if locks.options().skip_concurrency_control {
-            return write();
-        }
         let owner = locks.owner(None);
         let patience = Patience::of_millis(locks.options().default_lock_timeout);
         let mut held = Vec::new();

@@ -243,14 +243,7 @@ impl Transaction {
                 "a column family of another database",
             ));
         }
-        let skips = self.options.skip_concurrency_control
-            || self
-                .engine()
-                .transactions
-                .locks()
-                .options()
-                .skip_concurrency_control;
-        if skips {
+        if self.options.skip_concurrency_control {
             return Ok(());
         }
         match self.options.optimistic {
@@ -428,9 +421,7 @@ impl Transaction {
                 BatchOp::Merge { key, value, .. } => self.merge(&cf, key, value)?,
                 BatchOp::LogData { blob } => self.put_log_data(blob)?,
                 _ => {
-                    return Err(Error::invalid_argument(
-                        "an update that transactions do not have",
-                    ));
+                    return Err(Error::invalid_argument("DeleteRangeCF not implemented"));
                 }
             }
         }
@@ -483,6 +474,14 @@ impl Transaction {
         options: &ReadOptions,
     ) -> Result<Option<Pinned>> {
         self.batch.get_over(cf, key.as_ref(), options)
+    }
+
+    /// Keeps others from writing a key before the transaction ends, as [`Self::get_for_update_opt`] without the read.
+    ///
+    /// # Errors
+    /// As [`Self::put`].
+    pub fn lock(&mut self, cf: &Cf, key: impl AsRef<[u8]>, mode: LockMode) -> Result<()> {
+        self.track(cf, key.as_ref(), mode, true)
     }
 
     /// As [`Self::get`], and keeps others from writing the key before the transaction ends, absent keys, too.
