@@ -93,6 +93,8 @@ struct Both {
     tracked: BTreeMap<Key, (u64, bool)>,
     points: Vec<Point>,
     named: Option<String>,
+    /// Updates it was prepared with; what comes later is there only if it is committed.
+    sealed: usize,
 }
 
 /// What everybody should see.
@@ -272,6 +274,7 @@ impl Run {
             tracked: BTreeMap::new(),
             points: Vec::new(),
             named: None,
+            sealed: 0,
         });
     }
 
@@ -280,13 +283,6 @@ impl Run {
     }
 
     fn write(&mut self, at: usize) {
-        if self.is_prepared(at) {
-            let cf = self.cfs[0].clone();
-            let refused = self.open[at].real.put(&cf, "x", "y").unwrap_err();
-            let want = "Invalid argument: Transaction has already been prepared.";
-            assert_eq!(text(&refused), want);
-            return;
-        }
         let (key, value) = (self.key(), self.value());
         let update = match self.rng.below(4) {
             0 => Update::Delete,
@@ -314,7 +310,7 @@ impl Run {
         if self.rng.one_in(4) {
             return self.walk(at);
         }
-        let for_update = self.rng.one_in(2) && !self.is_prepared(at);
+        let for_update = self.rng.one_in(2);
         let alone = self.rng.one_in(2);
         self.what
             .push(format!("{at}: read {key:?} {for_update} {alone}"));
@@ -473,7 +469,7 @@ impl Run {
             let t = self.ended(at);
             if is_prepared {
                 self.prepared
-                    .insert(t.named.clone().unwrap(), t.updates.clone());
+                    .insert(t.named.clone().unwrap(), t.updates[..t.sealed].to_vec());
             }
         }
     }
@@ -491,6 +487,7 @@ impl Run {
             t.named = Some(name);
         }
         t.real.prepare().unwrap();
+        t.sealed = t.updates.len();
         assert_eq!(t.real.state(), TxnState::Prepared);
     }
 
@@ -548,7 +545,7 @@ impl Run {
         for t in std::mem::take(&mut self.open) {
             if t.real.state() == TxnState::Prepared {
                 self.prepared
-                    .insert(t.named.clone().unwrap(), t.updates.clone());
+                    .insert(t.named.clone().unwrap(), t.updates[..t.sealed].to_vec());
             }
         }
         self.model.locks.clear();
@@ -849,6 +846,41 @@ fn a_prepared_transaction_outlives_its_family() {
     found[0].rollback().unwrap();
     drop(found);
     assert!(db.prepared_transactions().unwrap().is_empty());
+}
+
+/// They are in the log behind the commit, so that neither order nor a crash loses one.
+#[test]
+fn updates_of_a_prepared_transaction_are_written_with_its_commit() {
+    let (w, db, [cf, _]) = fresh(1);
+    let mut t = db.transaction(TxnOptions::pessimistic());
+    t.set_name(b"late").unwrap();
+    t.put(&cf, "a", "prepared").unwrap();
+    t.put(&cf, "b", "prepared").unwrap();
+    t.prepare().unwrap();
+    t.put(&cf, "b", "late").unwrap();
+    t.delete(&cf, "a").unwrap();
+    assert_eq!(t.get(&cf, "b").unwrap().as_deref(), Some(&b"late"[..]));
+    let blocked = cf.put_locked(b"b", b"", &WriteOptions::new());
+    assert!(blocked.is_err());
+    drop(t);
+    // Nobody committed them.
+    let mut t = db.prepared_transactions().unwrap().pop().unwrap();
+    assert_eq!(t.get(&cf, "b").unwrap().as_deref(), Some(&b"prepared"[..]));
+    t.put(&cf, "c", "late").unwrap();
+    t.delete(&cf, "a").unwrap();
+    t.commit().unwrap();
+    let check = |cf: &Cf| {
+        let all: Vec<_> = cf.iter().map(|e| e.unwrap()).collect();
+        let all: Vec<_> = all.iter().map(|(k, v)| (&k[..], &v[..])).collect();
+        assert_eq!(all, [(&b"b"[..], &b"prepared"[..]), (b"c", b"late")]);
+    };
+    check(&cf);
+    let last = db.latest_sequence_number();
+    drop((t, cf, db));
+    // From the log: nothing was flushed.
+    let db = open_in(&w.env);
+    check(&db.default_cf());
+    assert!(db.latest_sequence_number() >= last);
 }
 
 /// A section is counted where it is prepared and takes its numbers where it is committed: whoever follows the logs misses
