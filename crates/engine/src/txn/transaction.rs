@@ -225,7 +225,7 @@ impl Transaction {
 
     /// Keeps others from writing a key, and sees whether one has.
     fn track(&mut self, cf: &Cf, key: &[u8], mode: LockMode, validates: bool) -> Result<()> {
-        if self.state == TxnState::Prepared {
+        if self.state == TxnState::Prepared && self.late().is_none() {
             return Err(Error::invalid_argument(
                 "Transaction has already been prepared.",
             ));
@@ -596,7 +596,8 @@ impl Transaction {
     }
 
     /// First phase of two: from now on it survives whatever happens until it is committed or rolled back. Needs a name,
-    /// and a database that was opened with `allow_2pc`. Takes no updates any more.
+    /// and a database that was opened with `allow_2pc`. Updates that are made
+    /// later are written with the commit: only then do they survive.
     ///
     /// # Errors
     /// `InvalidArgument` without name, twice, or at the end; `Expired`; else as [`Db::write`].
@@ -667,7 +668,7 @@ impl Transaction {
                 self.engine().commit_prepared(
                     &self.name,
                     &self.commit_time,
-                    &self.prepared,
+                    [&self.prepared, self.late().unwrap_or_default()],
                     &self.write,
                 )?;
             }
@@ -677,6 +678,11 @@ impl Transaction {
         self.let_go();
         self.state = TxnState::Committed;
         Ok(())
+    }
+
+    /// Updates that were made since it was prepared; `None` if its batch does not begin any more with what was prepared.
+    fn late(&self) -> Option<&[u8]> {
+        without_noop(self.batch.batch().body()).strip_prefix(&*self.prepared)
     }
 
     /// Commits without locks.

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! prepare    log: BeginPrepare, entries, EndPrepare(xid)     no sequence numbers, no memtable
-//! commit     log: commit-time entries, Commit(xid)           memtables: commit-time entries, prepared entries
+//! commit     log: commit-time entries, Commit(xid), late     memtables: commit-time entries, prepared entries, late
 //! rollback   log: Rollback(xid)
 //! ```
 //!
@@ -126,7 +126,7 @@ impl Engine {
         )
     }
 
-    /// Commits a transaction that was prepared with `entries`, with `more` before them.
+    /// Commits a transaction that was prepared with `entries`, with `more` before and `late` behind them.
     ///
     /// # Errors
     /// As [`Self::write_batch`]; the transaction stays prepared then, unless the log failed.
@@ -134,21 +134,24 @@ impl Engine {
         self: &Arc<Self>,
         xid: &[u8],
         more: &WriteBatch,
-        entries: &[u8],
+        [entries, late]: [&[u8]; 2],
         options: &WriteOptions,
     ) -> Result<SequenceNumber> {
-        let prepared = batch_of(entries)?;
-        for batch in [more, &prepared] {
+        let late = batch_of(late)?;
+        let mut own = batch_of(entries)?;
+        own.append(&late)?;
+        for batch in [more, &own] {
             self.check_batch(batch.as_bytes(), options.ignore_missing_column_families)?;
         }
         let mut log = more.clone();
         log.mark_commit(xid)?;
+        log.append(&late)?;
         self.submit_step(
             &TransactionWrite {
                 log: log.body(),
-                log_count: more.count(),
-                applied: [more.body(), entries],
-                count: more.count() + prepared.count(),
+                log_count: more.count() + late.count(),
+                applied: [more.body(), own.body()],
+                count: more.count() + own.count(),
                 read: &[],
                 mark: Mark::Committed(xid),
             },

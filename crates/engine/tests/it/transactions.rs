@@ -276,6 +276,41 @@ fn a_prepared_transaction_outlives_its_family() {
     assert!(db.prepared_transactions().unwrap().is_empty());
 }
 
+/// They are in the log behind the commit, so that neither order nor a crash loses one.
+#[test]
+fn updates_of_a_prepared_transaction_are_written_with_its_commit() {
+    let (w, db, [cf, _]) = fresh(1);
+    let mut t = db.transaction(TxnOptions::pessimistic());
+    t.set_name(b"late").unwrap();
+    t.put(&cf, "a", "prepared").unwrap();
+    t.put(&cf, "b", "prepared").unwrap();
+    t.prepare().unwrap();
+    t.put(&cf, "b", "late").unwrap();
+    t.delete(&cf, "a").unwrap();
+    assert_eq!(t.get(&cf, "b").unwrap().as_deref(), Some(&b"late"[..]));
+    let blocked = cf.put_locked(b"b", b"", &WriteOptions::new());
+    assert!(blocked.is_err());
+    drop(t);
+    // Nobody committed them.
+    let mut t = db.prepared_transactions().unwrap().pop().unwrap();
+    assert_eq!(t.get(&cf, "b").unwrap().as_deref(), Some(&b"prepared"[..]));
+    t.put(&cf, "c", "late").unwrap();
+    t.delete(&cf, "a").unwrap();
+    t.commit().unwrap();
+    let check = |cf: &Cf| {
+        let all: Vec<_> = cf.iter().map(|e| e.unwrap()).collect();
+        let all: Vec<_> = all.iter().map(|(k, v)| (&k[..], &v[..])).collect();
+        assert_eq!(all, [(&b"b"[..], &b"prepared"[..]), (b"c", b"late")]);
+    };
+    check(&cf);
+    let last = db.latest_sequence_number();
+    drop((t, cf, db));
+    // From the log: nothing was flushed.
+    let db = open_in(&w.env);
+    check(&db.default_cf());
+    assert!(db.latest_sequence_number() >= last);
+}
+
 /// A section is counted where it is prepared and takes its numbers where it is committed: whoever follows the logs misses
 /// nothing and is told of no gap, wherever he begins.
 #[test]

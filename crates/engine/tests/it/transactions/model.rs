@@ -52,6 +52,8 @@ struct Both {
     tracked: BTreeMap<Key, (u64, bool)>,
     points: Vec<Point>,
     named: Option<String>,
+    /// Updates it was prepared with; what comes later is there only if it is committed.
+    sealed: usize,
 }
 
 /// What everybody should see.
@@ -231,6 +233,7 @@ impl Run {
             tracked: BTreeMap::new(),
             points: Vec::new(),
             named: None,
+            sealed: 0,
         });
     }
 
@@ -239,13 +242,6 @@ impl Run {
     }
 
     fn write(&mut self, at: usize) {
-        if self.is_prepared(at) {
-            let cf = self.cfs[0].clone();
-            let refused = self.open[at].real.put(&cf, "x", "y").unwrap_err();
-            let want = "Invalid argument: Transaction has already been prepared.";
-            assert_eq!(text(&refused), want);
-            return;
-        }
         let (key, value) = (self.key(), self.value());
         let update = match self.rng.below(4) {
             0 => Update::Delete,
@@ -273,7 +269,7 @@ impl Run {
         if self.rng.one_in(4) {
             return self.walk(at);
         }
-        let for_update = self.rng.one_in(2) && !self.is_prepared(at);
+        let for_update = self.rng.one_in(2);
         let alone = self.rng.one_in(2);
         self.what
             .push(format!("{at}: read {key:?} {for_update} {alone}"));
@@ -432,7 +428,7 @@ impl Run {
             let t = self.ended(at);
             if is_prepared {
                 self.prepared
-                    .insert(t.named.clone().unwrap(), t.updates.clone());
+                    .insert(t.named.clone().unwrap(), t.updates[..t.sealed].to_vec());
             }
         }
     }
@@ -450,6 +446,7 @@ impl Run {
             t.named = Some(name);
         }
         t.real.prepare().unwrap();
+        t.sealed = t.updates.len();
         assert_eq!(t.real.state(), TxnState::Prepared);
     }
 
@@ -507,7 +504,7 @@ impl Run {
         for t in std::mem::take(&mut self.open) {
             if t.real.state() == TxnState::Prepared {
                 self.prepared
-                    .insert(t.named.clone().unwrap(), t.updates.clone());
+                    .insert(t.named.clone().unwrap(), t.updates[..t.sealed].to_vec());
             }
         }
         self.model.locks.clear();
