@@ -177,6 +177,14 @@ impl FamilyState {
         self.imm.is_empty() && self.mem.is_empty()
     }
 
+    /// Number of the oldest log that holds something unflushed of this family, prepared transactions that were committed
+    /// since included.
+    pub(crate) fn oldest_log(&self) -> FileNumber {
+        let sealed = self.imm.iter().map(|i| i.mem.needed_log());
+        let prepared = sealed.fold(self.mem.needed_log(), FileNumber::min);
+        self.log_number.min(prepared)
+    }
+
     /// Whether sealed memtables are to be flushed now, by themselves.
     pub(crate) fn flush_is_due(&self) -> bool {
         let merge_at = self.settings.options.min_write_buffer_number_to_merge;
@@ -348,21 +356,21 @@ impl DbState {
         needed.unwrap_or(0).max(self.kept_log)
     }
 
-    /// Number of the oldest log that holds a prepared transaction which is undecided, or whose entries are in no table
-    /// yet; the largest number if none does.
-    pub(crate) fn min_prepared_log(&self) -> FileNumber {
-        self.min_prepared_log_without(&|_| None)
+    /// Number of the oldest log that holds a prepared transaction which is undecided; the largest number if none does.
+    pub(crate) fn min_undecided_log(&self) -> FileNumber {
+        let logs = self.prepared.values().map(|p| p.log);
+        logs.min().unwrap_or(FileNumber::MAX)
     }
 
+    /// Number of the oldest log that holds a prepared transaction which is undecided, or whose entries are in no table yet.
     fn min_prepared_log_without(&self, gone: &dyn Fn(u32) -> Option<FileNumber>) -> FileNumber {
-        let undecided = self.prepared.values().map(|p| p.log);
         let committed = self.families.iter().flat_map(|(&id, f)| {
             let until = gone(id).unwrap_or(0);
             let sealed = f.imm.iter().filter(move |i| i.next_log > until);
             let current = (until != FileNumber::MAX).then(|| f.mem.needed_log());
             sealed.map(|i| i.mem.needed_log()).chain(current)
         });
-        undecided.chain(committed).min().unwrap_or(FileNumber::MAX)
+        committed.fold(self.min_undecided_log(), FileNumber::min)
     }
 
     /// Whether no job runs or is queued.

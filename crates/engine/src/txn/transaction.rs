@@ -575,8 +575,7 @@ impl Transaction {
         }
         let engine = self.engine().clone();
         let mut names = engine.transactions.names.lock();
-        let is_taken = || engine.prepared_sections().iter().any(|s| s.0 == name);
-        if names.contains(name) || is_taken() {
+        if names.contains(name) || engine.is_prepared(name) {
             return wrong(format!(
                 "Duplicate txn name {}",
                 String::from_utf8_lossy(name)

@@ -232,6 +232,11 @@ impl Engine {
         }
     }
 
+    /// Whether a transaction of that name was prepared and is undecided.
+    pub(crate) fn is_prepared(&self, xid: &[u8]) -> bool {
+        self.state.lock().prepared.contains_key(xid)
+    }
+
     /// Transactions that were prepared and are undecided: name and entries.
     pub(crate) fn prepared_sections(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
         let state = self.state.lock();

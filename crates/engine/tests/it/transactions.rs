@@ -1,6 +1,7 @@
 //! Transactions against a model, before power losses, and among threads (R-BASE-23, R-SPAN-20).
 
 use crate::world::World;
+use spanlith::options::DbOptions;
 use spanlith::{
     BottommostCompaction, Cf, CompactRangeOptions, Db, ErrorKind, FamilyOptions, LockOptions,
     StringAppend, SubCode, TxnOptions, TxnState, WriteOptions,
@@ -20,7 +21,11 @@ fn open_in(env: &Env) -> Db {
 }
 
 fn open_at(dir: &str, env: &Env) -> Db {
-    let options = spanlith::options::DbOptions::new()
+    open_with(dir, env, DbOptions::new())
+}
+
+fn open_with(dir: &str, env: &Env, options: DbOptions) -> Db {
+    let options = options
         .allow_2pc(true)
         .create_if_missing(true)
         .create_missing_column_families(true);
@@ -170,7 +175,7 @@ fn names_and_states_are_those_of_rocksdb() {
     // Nothing of it is in a log that is needed.
     db.flush(true).unwrap();
     drop((t, u, o, unprepared, cf, db));
-    let options = spanlith::options::DbOptions::new().create_missing_column_families(true);
+    let options = DbOptions::new().create_missing_column_families(true);
     let plain = Db::builder("/db")
         .options(options)
         .env(w.env.clone())

@@ -1,7 +1,8 @@
 //! Two-phase commit before power losses at every change of the file system, and beside calls that fail.
 
-use super::{families, open_in, synced, text};
+use super::{families, open_in, open_with, synced, text};
 use crate::world::World;
+use spanlith::options::{CompressionType, DbOptions};
 use spanlith::{Cf, Db, ErrorKind, TxnOptions, TxnState, WriteOptions};
 use spanlith_env::{Env, FaultRule, FsOp, MemFs, OpClass};
 use std::collections::BTreeMap;
@@ -131,8 +132,19 @@ fn workload(steps: &mut Steps<'_>) {
 
 #[test]
 fn what_was_prepared_or_committed_outlives_every_power_loss() {
+    for options in [
+        DbOptions::new(),
+        DbOptions::new().recycle_log_file_num(2u64),
+        DbOptions::new().atomic_flush(true),
+        DbOptions::new().wal_compression(CompressionType::Zstd),
+    ] {
+        lose_power(&options);
+    }
+}
+
+fn lose_power(options: &DbOptions) {
     let w = World::new(1);
-    let db = open_in(&w.env);
+    let db = open_with("/db", &w.env, options.clone());
     let reached = Arc::new(Mutex::new(vec![State::default()]));
     let images = Arc::new(Mutex::new(Vec::new()));
     {
@@ -159,7 +171,7 @@ fn what_was_prepared_or_committed_outlives_every_power_loss() {
     let images = std::mem::take(&mut *images.lock().unwrap());
     assert!(images.len() > 200, "{}", images.len());
     for (at, (now, image)) in images.into_iter().enumerate() {
-        let db = open_in(&env_over(image));
+        let db = open_with("/db", &env_over(image), options.clone());
         let found = look(&db);
         // All that had returned, and perhaps what was under way.
         let allowed = &reached[now.saturating_sub(2)..now];
@@ -204,6 +216,41 @@ fn logs_go_when_what_was_prepared_in_them_is_in_tables() {
     assert_eq!(logs()[0], oldest, "its entries are in no table yet");
     other.flush(true).unwrap();
     assert!(logs().iter().all(|&n| n > oldest), "{:?}", logs());
+}
+
+/// What a committed transaction was prepared in is let go of like any other log when logs are too large; while it is
+/// undecided, nobody is flushed in vain.
+#[test]
+fn logs_that_are_too_large_are_let_go_of_once_it_is_decided() {
+    let w = World::new(1);
+    let options = DbOptions::new().max_total_wal_size(20_000u64);
+    let db = open_with("/db", &w.env, options);
+    let [first, other] = families(&db);
+    let mut t = db.transaction_opt(TxnOptions::pessimistic(), WriteOptions::new());
+    t.set_name(b"t").unwrap();
+    t.put(&other, "k", "v").unwrap();
+    t.prepare().unwrap();
+    let oldest = || {
+        let logs = db.log_files().unwrap();
+        logs.iter()
+            .filter(|l| !l.is_archived)
+            .map(|l| l.number)
+            .min()
+    };
+    let prepared_in = oldest().unwrap();
+    // Another log, that holds the commit.
+    for cf in [&first, &other] {
+        cf.put("x", "v").unwrap();
+        cf.flush(true).unwrap();
+    }
+    t.commit().unwrap();
+    assert_eq!(oldest(), Some(prepared_in));
+    for n in 0..200 {
+        first.put(format!("{n}"), [b'v'; 200]).unwrap();
+        w.executor.jobs.run_until_idle();
+    }
+    assert!(oldest() > Some(prepared_in), "{:?}", oldest());
+    assert_eq!(other.get("k").unwrap().as_deref(), Some(&b"v"[..]));
 }
 
 /// A prepare or a commit that fails has no effect that the caller is not told of.
