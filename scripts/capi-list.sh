@@ -218,8 +218,8 @@ RocksDB 11.8.1's, but for these, most of them where it loses data or stops the d
   iterators of `rocksdb_create_iterators` and merge operands are read without times. An iterator that meets a value
   too short for a time has the error of a get and goes on with the next seek; RocksDB's shows it with a length
   below zero. A value without a time is as old as it likes in compactions. Entities and TimedPut are refused.
-- A transaction that was prepared takes no more updates. RocksDB takes them, applies them with the commit, and they are
-  not in the log. A transaction that was prepared and whose handle was destroyed is found again by
+- Updates that a transaction takes after it was prepared are applied with the commit, as in RocksDB, and are in the log
+  with it; RocksDB loses them when it crashes. A transaction that was prepared and whose handle was destroyed is found again by
   `rocksdb_transactiondb_get_prepared_transactions`, in RocksDB only after the next open. Prepared transactions are
   listed in the order of their names.
 - A commit into a family that was dropped meanwhile is refused, and writes go on; in RocksDB all writes fail from then on.

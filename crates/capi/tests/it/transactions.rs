@@ -490,7 +490,10 @@ fn prepared_transactions_outlive_their_handles_and_the_database() {
     let (all, again) = (db.prepared(), db.prepared());
     assert_eq!(names(&all), names(&again));
     drop(again);
+    // Taken late, and written with the commit.
+    one.put(b"late", b"1").unwrap();
     one.commit().unwrap();
+    assert_eq!(db.get(&world, b"late").as_deref(), Some(&b"1"[..]));
     assert_eq!(db.prepared().len(), 1);
     assert_eq!(
         all[1].commit(),
