@@ -37,7 +37,8 @@ Read: logs in every form, MANIFEST, CURRENT, IDENTITY, OPTIONS, block-based tabl
 7 with every codec, checksum, index and filter that RocksDB writes, blob files; column families, puts,
 deletes, single deletes, range deletions, merges (built-in operators, and those given through the API),
 wide-column entities, TimedPut values, values in blob files, user-defined timestamps, prepared transactions.
-Written: the same, but for tables of format versions 0 and 1, blob files and transactions.
+Written: the same, but for tables of format versions 0 and 1, blob files, and transactions of the policies
+write-prepared and write-unprepared.
 
 Refused, by name, when a directory is opened: plain and cuckoo tables, codecs of Windows and of a
 compression manager, logs compressed otherwise than by Zstandard, undecided transactions without
@@ -101,6 +102,10 @@ In the C API:
 | `rocksdb_envoptions_t` | all but `use_direct_writes`, `bytes_per_sync`, `strict_bytes_per_sync` and the rate limiter |
 | `rocksdb_sstfilewriter_create_with_comparator` | the comparator, as in RocksDB: that of the options counts |
 | `rocksdb_ingestexternalfileoptions_t` | `write_global_seqno`: files stay as they are, readers ask the MANIFEST; `verify_file_checksum`, as in RocksDB's C API; `prefetch_lmax_index_and_filter_blocks`, `file_opening_threads` |
+| `rocksdb_transactiondb_options_t` | `max_num_deadlocks`, `rollback_merge_operands`, `use_per_key_point_lock_mgr`, `default_write_batch_flush_threshold`, `enable_udt_validation`, `txn_commit_bypass_memtable_threshold`; a `write_policy` other than that of commits is refused |
+| `rocksdb_transaction_options_t` | `deadlock_timeout_us`, `use_only_the_last_commit_time_batch_for_recovery`, `write_batch_flush_threshold`, `write_batch_track_timestamp_size`, `commit_bypass_memtable`, `large_txn_commit_optimize_threshold`, `large_txn_commit_optimize_byte_threshold` |
+| `rocksdb_optimistictransactiondb_options_t`, `rocksdb_optimistictransactiondb_lock_buckets_t` | all: conflicts are looked for without buckets |
+| `rocksdb_transaction_set_commit_timestamp`, `rocksdb_transaction_set_read_timestamp_for_validation` | the call: transactions refuse families with timestamps |
 
 ## Behaviour
 
@@ -213,6 +218,11 @@ RocksDB 11.8.1's, but for these, most of them where it loses data or stops the d
   iterators of `rocksdb_create_iterators` and merge operands are read without times. An iterator that meets a value
   too short for a time has the error of a get and goes on with the next seek; RocksDB's shows it with a length
   below zero. A value without a time is as old as it likes in compactions. Entities and TimedPut are refused.
+- Updates that a transaction takes after it was prepared are applied with the commit, as in RocksDB, and are in the log
+  with it; RocksDB loses them when it crashes. A transaction that was prepared and whose handle was destroyed is found again by
+  `rocksdb_transactiondb_get_prepared_transactions`, in RocksDB only after the next open. Prepared transactions are
+  listed in the order of their names.
+- A commit into a family that was dropped meanwhile is refused, and writes go on; in RocksDB all writes fail from then on.
 - Of the roles of `cache_usage_options` (`FamilyOptions::cache_usage`) `BlobCache` cannot be charged: there is no
   cache of values of blob files.
 

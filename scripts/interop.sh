@@ -38,5 +38,8 @@ scripts/capi-list.sh --check "$SUBJECT/librocksdb.so"
 # Tables written outside go from one library into the other's databases.
 python3 scripts/interop_ingest.py "$SUBJECT/librocksdb.so" "$peers/lib11/librocksdb.so"
 
+# Programs of transactions answer alike, and each library opens what the other left prepared.
+python3 scripts/txn_diff.py "$SUBJECT/librocksdb.so" "$peers/lib11/librocksdb.so" --programs 24
+
 exec python3 scripts/interop.py --subject "spanlith=$SUBJECT" --peer "rocksdb78=$peers/lib78:5" \
   --peer "rocksdb11=$peers/lib11:7" --tools --rounds 2 --mixes all --mix-ops 250 "$@"

@@ -8,74 +8,45 @@ use crate::batch_updates::{TimestampSizeFn, Updates, add, family, timestamp_size
 use crate::comparator::rocksdb_comparator_t;
 use crate::db::rocksdb_t;
 use crate::family::rocksdb_column_family_handle_t;
-use crate::ffi::{boxed, bytes, lend, malloc_copy, report};
+use crate::ffi::{boxed, bytes, lend, malloc_array, malloc_copy, report, unbox};
 use crate::get::copied;
 use crate::iterator::rocksdb_iterator_t;
 use crate::options::rocksdb_options_t;
 use crate::pinned::rocksdb_pinnableslice_t;
 use crate::read_options::rocksdb_readoptions_t;
+use crate::shared::SharedBatch;
 use crate::write_options::rocksdb_writeoptions_t;
 use libc::{c_char, c_void};
 use spanlith::{Cf, IndexedBatch};
 use spanlith_base::{Comparator, Error, Result};
-use std::cell::UnsafeCell;
 use std::ptr;
-use std::sync::Arc;
 
-/// A batch that iterators share.
-#[derive(Clone)]
-pub(crate) struct SharedBatch(Arc<Cell>);
+/// Updates applied together or not at all, which can be looked up before; reusable. A block from `malloc` that holds a
+/// pointer only: that of a transaction is freed with `rocksdb_free`.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub struct rocksdb_writebatch_wi_t(*mut WithIndex);
 
-struct Cell(UnsafeCell<IndexedBatch>);
-
-// SAFETY: A batch and the iterators over it may move between threads and are used by one at a time: the
-// C program promises it, and `SharedBatch::get` asks for it.
-unsafe impl Send for Cell {}
-// SAFETY: As above.
-unsafe impl Sync for Cell {}
-
-impl SharedBatch {
-    /// # Safety
-    /// No other thread uses the batch or an iterator over it, and no reference to it is alive.
-    pub(crate) unsafe fn get(&self) -> &IndexedBatch {
-        // SAFETY: The caller says so.
-        unsafe { &*self.0.0.get() }
-    }
-
-    /// # Safety
-    /// As [`Self::get`].
-    #[allow(
-        clippy::mut_from_ref,
-        reason = "the caller says that nobody else has it"
-    )]
-    unsafe fn get_mut(&self) -> &mut IndexedBatch {
-        // SAFETY: The caller says so.
-        unsafe { &mut *self.0.0.get() }
-    }
-}
-
-/// Updates applied together or not at all, which can be looked up before; reusable.
-pub struct rocksdb_writebatch_wi_t {
+/// What a handle points to.
+pub(crate) struct WithIndex {
     batch: SharedBatch,
+    /// It belongs to a transaction, which outlives the handle.
+    is_lent: bool,
     /// Whether it was asked for a range deletion.
     range: bool,
     /// The same at each save point.
     marks: Vec<bool>,
 }
 
-impl rocksdb_writebatch_wi_t {
-    fn new(order: Comparator, reserved_bytes: usize, size_max: usize) -> Self {
-        let batch = IndexedBatch::with_limits(order, reserved_bytes.min(1 << 30), size_max);
+impl WithIndex {
+    /// The batch of a transaction.
+    pub(crate) fn lent(batch: SharedBatch) -> Self {
         Self {
-            batch: SharedBatch(Arc::new(Cell(UnsafeCell::new(batch)))),
+            batch,
+            is_lent: true,
             range: false,
             marks: Vec::new(),
         }
-    }
-
-    fn changed(&mut self) -> &mut IndexedBatch {
-        // SAFETY: Who changes the handle's batch has it alone: the C program promises it.
-        unsafe { self.batch.get_mut() }
     }
 
     /// What keeps the batch from being written.
@@ -85,6 +56,52 @@ impl rocksdb_writebatch_wi_t {
             return Err(Error::not_supported(text));
         }
         Ok(())
+    }
+
+    /// The updates, if they may be written.
+    ///
+    /// # Safety
+    /// As [`SharedBatch::get`].
+    pub(crate) unsafe fn checked(&self) -> Result<&IndexedBatch> {
+        self.check()?;
+        // SAFETY: The caller says so.
+        Ok(unsafe { self.batch.get() })
+    }
+}
+
+impl rocksdb_writebatch_wi_t {
+    fn new(order: Comparator, reserved_bytes: usize, size_max: usize) -> Self {
+        let batch = IndexedBatch::with_limits(order, reserved_bytes.min(1 << 30), size_max);
+        let own = WithIndex {
+            is_lent: false,
+            ..WithIndex::lent(SharedBatch::new(batch))
+        };
+        Self(boxed(own))
+    }
+
+    /// A handle of what belongs to a transaction.
+    pub(crate) fn of(lent: *mut WithIndex) -> *mut Self {
+        malloc_array(&[Self(lent)])
+    }
+
+    pub(crate) fn with(&self) -> &WithIndex {
+        // SAFETY: It lives as long as the handle; the C program promises that its transaction does.
+        unsafe { &*self.0 }
+    }
+
+    fn with_mut(&mut self) -> &mut WithIndex {
+        // SAFETY: As above, and whoever changes it has it alone.
+        unsafe { &mut *self.0 }
+    }
+
+    fn batch(&self) -> &IndexedBatch {
+        // SAFETY: Who reads the handle's batch changes nothing meanwhile: the C program promises it.
+        unsafe { self.with().batch.get() }
+    }
+
+    fn changed(&mut self) -> &mut IndexedBatch {
+        // SAFETY: Who changes the handle's batch has it alone: the C program promises it.
+        unsafe { self.with_mut().batch.get_mut() }
     }
 }
 
@@ -107,7 +124,7 @@ impl Updates for rocksdb_writebatch_wi_t {
 
     /// RocksDB's batch does not take it and says so to nobody. Here the write says it.
     fn delete_range(&mut self, _: Option<&Cf>, _: &[u8], _: &[u8]) -> Result<()> {
-        self.range = true;
+        self.with_mut().range = true;
         Ok(())
     }
 }
@@ -125,8 +142,7 @@ unsafe fn get_over(
     // SAFETY: The caller says so.
     unsafe {
         (*wbwi)
-            .batch
-            .get()
+            .batch()
             .get_over(cf, key, &(*options).for_anything())
     }
 }
@@ -150,7 +166,7 @@ macro_rules! lookups {
             ) -> *mut c_char {
                 *vallen = 0;
                 report(errptr, ptr::null_mut(), || {
-                    let value = (*wbwi).batch.get().get($given, bytes(key, keylen))?;
+                    let value = (*wbwi).batch().get($given, bytes(key, keylen))?;
                     Ok(value.map_or(ptr::null_mut(), |v| {
                         *vallen = v.len();
                         malloc_copy(&v)
@@ -216,7 +232,7 @@ unsafe fn with_base(
 ) -> *mut rocksdb_iterator_t {
     // SAFETY: The caller says so.
     unsafe {
-        let batch = &(*wbwi).batch;
+        let batch = &(*wbwi).with().batch;
         let bounds = match options.as_ref() {
             Some(options) => {
                 let options = options.for_scan();
@@ -240,7 +256,7 @@ c_api! {
         reserved_bytes: usize,
         _overwrite_keys: u8,
     ) -> *mut rocksdb_writebatch_wi_t {
-        boxed(rocksdb_writebatch_wi_t::new(Comparator::Bytewise, reserved_bytes, 0))
+        malloc_array(&[rocksdb_writebatch_wi_t::new(Comparator::Bytewise, reserved_bytes, 0)])
     }
 
     /// An empty batch, with the order of the default family (NULL: bytewise), with room, and a limit
@@ -258,19 +274,20 @@ c_api! {
             // Only of a batch that holds something it could fail.
             let _ = batch.changed().protect();
         }
-        boxed(batch)
+        malloc_array(&[batch])
     }
 
     /// Forgets all updates.
     fn rocksdb_writebatch_wi_clear(batch: *mut rocksdb_writebatch_wi_t) {
-        (*batch).range = false;
-        (*batch).marks.clear();
-        (*batch).batch.get_mut().clear();
+        let with = (*batch).with_mut();
+        with.range = false;
+        with.marks.clear();
+        (*batch).changed().clear();
     }
 
     /// Number of updates.
     fn rocksdb_writebatch_wi_count(batch: *mut rocksdb_writebatch_wi_t) -> i32 {
-        (*batch).batch.get().batch().count() as i32
+        (*batch).batch().batch().count() as i32
     }
 
     /// RocksDB's representation, lent until the next change.
@@ -278,7 +295,7 @@ c_api! {
         batch: *mut rocksdb_writebatch_wi_t,
         size: *mut usize,
     ) -> *const c_char {
-        lend((*batch).batch.get().batch().as_bytes(), size)
+        lend((*batch).batch().batch().as_bytes(), size)
     }
 
     /// Adds a note that goes to the log only.
@@ -287,7 +304,7 @@ c_api! {
         blob: *const c_char,
         len: usize,
     ) {
-        add((*batch).batch.get_mut().put_log_data(bytes(blob, len)));
+        add((*batch).changed().put_log_data(bytes(blob, len)));
     }
 
     /// Calls back for puts and deletes of the default family.
@@ -297,14 +314,14 @@ c_api! {
         put: BatchPutFn,
         deleted: BatchDeleteFn,
     ) {
-        iterate((*batch).batch.get().batch().as_bytes(), state, put, deleted, None);
+        iterate((*batch).batch().batch().as_bytes(), state, put, deleted, None);
     }
 
     /// Remembers the current state.
     fn rocksdb_writebatch_wi_set_save_point(batch: *mut rocksdb_writebatch_wi_t) {
-        let range = (*batch).range;
-        (*batch).marks.push(range);
-        (*batch).batch.get_mut().set_save_point();
+        let with = (*batch).with_mut();
+        with.marks.push(with.range);
+        (*batch).changed().set_save_point();
     }
 
     /// Goes back to the last state that was remembered, and forgets it.
@@ -313,8 +330,9 @@ c_api! {
         errptr: *mut *mut c_char,
     ) {
         report(errptr, (), || {
-            (*batch).batch.get_mut().rollback_to_save_point()?;
-            (*batch).range = (*batch).marks.pop().unwrap_or(false);
+            (*batch).changed().rollback_to_save_point()?;
+            let with = (*batch).with_mut();
+            with.range = with.marks.pop().unwrap_or(false);
             Ok(())
         });
     }
@@ -330,7 +348,7 @@ c_api! {
         errptr: *mut *mut c_char,
     ) {
         report(errptr, (), || {
-            (*wbwi).batch.get_mut().update_timestamps(bytes(ts, tslen), timestamp_sizes(state, get_ts_size))
+            (*wbwi).changed().update_timestamps(bytes(ts, tslen), timestamp_sizes(state, get_ts_size))
         });
     }
 
@@ -342,8 +360,8 @@ c_api! {
         errptr: *mut *mut c_char,
     ) {
         report(errptr, (), || {
-            (*wbwi).check()?;
-            let batch = (*wbwi).batch.get_mut();
+            (*wbwi).with().check()?;
+            let batch = (*wbwi).changed();
             let sequence = (*db).cf.db().write_raw(batch.batch(), &(*options).options)?;
             batch.set_sequence(sequence);
             Ok(())
@@ -387,8 +405,15 @@ c_api! {
     ) -> *mut rocksdb_iterator_t {
         with_base(wbwi, base_iterator, family(cf), options)
     }
-}
 
-destroyers! {
-    rocksdb_writebatch_wi_destroy(rocksdb_writebatch_wi_t);
+    /// Destroys a batch with an index; NULL is ignored.
+    fn rocksdb_writebatch_wi_destroy(batch: *mut rocksdb_writebatch_wi_t) {
+        let Some(handle) = batch.as_ref() else {
+            return;
+        };
+        if !handle.with().is_lent {
+            drop(unbox(handle.0));
+        }
+        libc::free(batch.cast());
+    }
 }

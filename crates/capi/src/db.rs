@@ -27,13 +27,23 @@ pub struct rocksdb_t {
 }
 
 impl rocksdb_t {
-    /// A handle for the time of a callback.
+    /// A handle of what others keep open, for the time of a callback, say.
     pub(crate) fn lent(cf: Cf, env: Env) -> Self {
         Self {
             cf,
             env,
             _parts: Parts::default(),
         }
+    }
+
+    /// A second handle of the same database.
+    pub(crate) fn again(&self) -> Self {
+        Self::lent(self.cf.clone(), self.env.clone())
+    }
+
+    /// Finishes background work and gives the LOCK back. Nobody can be told what went wrong; the info log says it.
+    pub(crate) fn close(self) {
+        let _ = self.cf.db().clone().close();
     }
 }
 
@@ -296,8 +306,7 @@ c_api! {
     /// family handles or snapshots are still there. NULL is ignored.
     fn rocksdb_close(db: *mut rocksdb_t) {
         if let Some(db) = unbox(db) {
-            // Nobody can be told; the info log says what went wrong.
-            let _ = db.cf.db().clone().close();
+            db.close();
         }
     }
 

@@ -1,10 +1,10 @@
 //! `rocksdb_iterator_t`.
 
-use crate::batch_with_index::SharedBatch;
 use crate::db::rocksdb_t;
 use crate::family::rocksdb_column_family_handle_t;
 use crate::ffi::{array, boxed, bytes, lend, report, rocksdb_slice_t};
 use crate::read_options::rocksdb_readoptions_t;
+use crate::shared::SharedBatch;
 use libc::c_char;
 use spanlith::{Cf, Cursor, IndexedBatch, Overlay, OverlayParts};
 use spanlith_base::{Comparator, Error, Result};
@@ -70,7 +70,7 @@ impl rocksdb_iterator_t {
 
     /// # Safety
     /// The bounds of the options are still valid.
-    unsafe fn new(cf: &Cf, options: &rocksdb_readoptions_t) -> Self {
+    pub(crate) unsafe fn new(cf: &Cf, options: &rocksdb_readoptions_t) -> Self {
         // SAFETY: The caller says so.
         let options = unsafe { options.for_scan() };
         Self::over(Source::Family(cf.cursor(options)))

@@ -499,6 +499,10 @@ mod tests {
         values.extend(rocksdb_livefiles_storage_info_options_t::default().printed_values());
         values.extend(crate::rocksdb_envoptions_t::default().printed_values());
         values.extend(crate::rocksdb_ingestexternalfileoptions_t::default().printed_values());
+        values.extend(crate::rocksdb_transactiondb_options_t::default().printed_values());
+        values.extend(crate::rocksdb_transaction_options_t::default().printed_values());
+        values.extend(crate::rocksdb_optimistictransaction_options_t::default().printed_values());
+        values.extend(crate::rocksdb_optimistictransactiondb_options_t::default().printed_values());
         assert!(values.len() > 200, "{}", values.len());
         for (getter, value) in values {
             assert_eq!(reference.get(getter), Some(&value.as_str()), "{getter}");

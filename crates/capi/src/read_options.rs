@@ -8,7 +8,7 @@ use crate::read_components::Labels;
 use crate::snapshot::rocksdb_snapshot_t;
 use libc::c_char;
 use spanlith::{ReadOptions, ReadPurpose, ReadTier, wrong_purpose};
-use spanlith_base::Result;
+use spanlith_base::{Error, Result};
 use std::borrow::Cow;
 use std::ptr;
 
@@ -75,6 +75,19 @@ impl rocksdb_readoptions_t {
         Err(wrong_purpose(call, name))
     }
 
+    /// As [`Self::check_activity`], for calls that have no number.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn check_no_activity(&self, call: &str) -> Result<()> {
+        if self.io_activity == UNSAID {
+            return Ok(());
+        }
+        Err(Error::invalid_argument(format!(
+            "Cannot call {call} with `ReadOptions::io_activity` != `Env::IOActivity::kUnknown`"
+        )))
+    }
+
     /// The engine's options, for a read that may be for anything.
     pub(crate) fn for_anything(&self) -> Cow<'_, ReadOptions> {
         if self.io_activity == UNSAID {
@@ -111,7 +124,7 @@ c_api! {
         options: *mut rocksdb_readoptions_t,
         snapshot: *const rocksdb_snapshot_t,
     ) {
-        (*options).options.snapshot = snapshot.as_ref().map(|s| s.0.clone());
+        (*options).options.snapshot = snapshot.as_ref().and_then(|s| s.get().cloned());
     }
 
     /// First key that iterators do not return any more; NULL means none.

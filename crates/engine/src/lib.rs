@@ -21,7 +21,7 @@
 //!
 //! Modules, from the user's side down; a module uses only those behind it:
 //! `utilities > txn > db > inspect > recovery > write > read > flush > compaction > core > picker > iter > blob > version > ttl >
-//! merge > trace > info_log > options > filter`.
+//! merge > trace > info_log > options > filter > locks`.
 #![deny(unsafe_code)]
 #![cfg_attr(
     test,
@@ -38,6 +38,7 @@ mod info_log;
 pub mod inspect;
 mod iter;
 pub mod listener;
+mod locks;
 mod merge;
 pub mod options;
 mod picker;
@@ -66,6 +67,7 @@ pub use info_log::Logger;
 pub use inspect::{Finding, Grade, VerifyLevel, VerifyOptions, VerifyProgress, VerifyReport};
 pub use iter::TableFilter;
 pub use listener::EventListener;
+pub use locks::{LockMode, LockOptions};
 pub use merge::{
     BytesXor, Max, MergeBase, MergeOperator, MergeResult, Put, SortList, StringAppend,
     StringAppendTest, UInt64Add, operator_by_name, operator_of,
@@ -81,7 +83,9 @@ pub use spanlith_table::{
     CollectedEntry, CollectorContext, Collectors, CompactOnDeletion, TableProperties,
     TablePropertiesCollector, TablePropertiesCollectorFactory,
 };
-pub use txn::{Below, Found, IndexedBatch, Overlay, OverlayParts};
+pub use txn::{
+    Below, Found, IndexedBatch, Overlay, OverlayParts, Transaction, TxnCursor, TxnOptions, TxnState,
+};
 pub use utilities::{IngestOptions, Ingestion, SstFile, SstWriter};
 pub use utilities::{StorageFile, StorageKind, StorageOptions};
 pub use version::DbPath;

@@ -25,6 +25,8 @@ pub struct MemTable {
     range_dels_max: u64,
     /// Unix seconds of the first entry; 0 until somebody says.
     first_write: AtomicU64,
+    /// Number of the oldest log that prepared entries of it stand in; `u64::MAX` without.
+    needed_log: AtomicU64,
     /// Neither a filter nor checksums or checks of order.
     is_ordinary: bool,
     /// Lives as long as the memtable.
@@ -90,6 +92,7 @@ impl MemTable {
             },
             companion: OnceLock::new(),
             first_write: AtomicU64::new(0),
+            needed_log: AtomicU64::new(u64::MAX),
         }
     }
 
@@ -105,6 +108,18 @@ impl MemTable {
     /// Unix seconds of the first entry, 0 if unknown.
     pub fn first_write_seconds(&self) -> u64 {
         self.first_write.load(Ordering::Relaxed)
+    }
+
+    /// Notes that entries of it stand in the log of that number, which is older than the one that was current when they
+    /// came: those of a transaction that was prepared.
+    pub fn need_log(&self, number: u64) {
+        // Relaxed: whoever looks holds the lock that whoever notes holds.
+        self.needed_log.fetch_min(number, Ordering::Relaxed);
+    }
+
+    /// Number of the oldest log of which [`Self::need_log`] was told; the largest number if there is none.
+    pub fn needed_log(&self) -> u64 {
+        self.needed_log.load(Ordering::Relaxed)
     }
 
     /// Keeps `companion` until the memtable is dropped. The first one stays.

@@ -54,7 +54,7 @@ pub fn package(folder: &str) -> String {
 }
 
 /// The modules of `crates/engine`, highest first. A module may use itself and what comes after it.
-pub const MODULE_ORDER: [&str; 25] = [
+pub const MODULE_ORDER: [&str; 26] = [
     "api",
     "utilities",
     "txn",
@@ -80,6 +80,7 @@ pub const MODULE_ORDER: [&str; 25] = [
     "info_log",
     "options",
     "filter",
+    "locks",
 ];
 
 /// Crates whose root must forbid unsafe code.

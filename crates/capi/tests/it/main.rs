@@ -14,4 +14,5 @@ mod options;
 mod priorities;
 mod support;
 mod timestamps;
+mod transactions;
 mod ttl;

@@ -32,6 +32,8 @@ pub(crate) struct IterSettings {
     pub merge_operator: Option<Arc<dyn MergeOperator>>,
     /// Live snapshots, ascending.
     pub snapshots: Vec<SequenceNumber>,
+    /// Behind this number a transaction looks for writes: none goes without a trace.
+    pub conflicts_from: SequenceNumber,
     /// Nothing older than the inputs overlaps their range.
     pub bottommost: bool,
     /// Answers whether a key can exist below the output; `None` for flushes: it can.
@@ -688,7 +690,7 @@ impl CompactionIter {
             self.emit_input(kind, seqno);
             return true;
         }
-        // At the bottom, but a snapshot needs it: only if it hides something from someone.
+        // At the bottom, but a snapshot needs it: only if it hides something from someone, or a transaction looks for it.
         self.step();
         while self.on_version()
             && self.stripe_of(keys::tag_sequence(keys::tag(self.input.key()))) == stripe
@@ -697,7 +699,7 @@ impl CompactionIter {
             self.dropped.passed_over += 1;
             self.step_joined();
         }
-        if self.on_version() {
+        if self.on_version() || seqno > self.s.conflicts_from {
             self.enqueue(kind, seqno, Pinned::default());
         } else {
             self.dropped.obsolete += 1;

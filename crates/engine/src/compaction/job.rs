@@ -487,6 +487,7 @@ impl Engine {
             comparator: family.comparator.clone(),
             merge_operator: family.merge_operator.clone(),
             snapshots,
+            conflicts_from: self.c.snapshots.oldest_for_conflicts(),
             bottommost: plan.bottommost,
             below: Some(Below::new(version.clone(), plan.output_level)),
             keep_from: range.times.keep_from,

@@ -126,7 +126,7 @@ impl Engine {
             .iter()
             .map(|(level, files)| (*level, files.iter().map(|f| f.number).collect()))
             .collect();
-        let oldest = self.c.snapshots.oldest().map(|o| o.0);
+        let oldest = self.c.snapshots.oldest();
         self.c.log.compaction_started(&events::CompactionStarted {
             job: job.id,
             cf_name: &job.family.name,

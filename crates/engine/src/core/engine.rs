@@ -8,6 +8,7 @@ use super::stall::Throttle;
 use super::state::{DbState, LeaderState, rank};
 use super::state_mutex::StateMutex;
 use super::times::TimesTimer;
+use super::transactions::Transactions;
 use super::{
     DbCounters, Directories, Family, FamilySet, ManifestState, Request, Resources, SnapshotList,
     StatsHistory,
@@ -85,6 +86,8 @@ pub(crate) struct Engine {
     /// Followers that still insert their own batches. Set by the leader before it releases them,
     /// counted down with Release, awaited with Acquire.
     pub apply_left: AtomicUsize,
+    /// What transactions share.
+    pub transactions: Transactions,
     /// Held by who resumes after an error.
     pub resume_token: Mutex<()>,
     pub leader: Mutex<LeaderState>,
@@ -202,6 +205,7 @@ impl Engine {
             visible: AtomicU64::new(visible),
             queue: GroupQueue::new(),
             apply_left: AtomicUsize::new(0),
+            transactions: Transactions::new(clock.clone()),
             resume_token: Mutex::new(rank::RESUME, ()),
             leader: Mutex::new(rank::LEADER, leader),
             old_logs: Mutex::new(rank::OLD_LOGS, Vec::new()),

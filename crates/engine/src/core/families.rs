@@ -13,7 +13,7 @@ use crate::ttl::ValueTimes;
 use crate::version::{DbPath, FilePaths, PurgeSink, RowCache, TableCache, Version, VersionEdit};
 use spanlith_base::byte_text::bytes_of_text;
 use spanlith_base::slice_transform::{ExtractorCell, SliceTransform};
-use spanlith_base::{Comparator, Error, Result};
+use spanlith_base::{Comparator, Error, FileNumber, Result};
 use spanlith_table::{BlockCache, CacheUsageOptions, Collectors, ReadCounters, ReaderOptions};
 use std::path::Path;
 use std::sync::Arc;
@@ -256,7 +256,7 @@ impl Engine {
             if !state.families.contains_key(&family.id) {
                 return Err(gone());
             }
-            let kept = state.min_log_without(|id| id == family.id);
+            let kept = state.min_log_without(|id| (id == family.id).then_some(FileNumber::MAX));
             (state.max_family, state.table_sequence, kept)
         };
         let edit = VersionEdit {
@@ -272,6 +272,7 @@ impl Engine {
         self.write_edits(&mut manifest, edits, Urgency::Foreground)?;
         manifest.retain_logs(kept_log);
         family.set_dropped();
+        self.transactions.forget_family(family.id);
         leader.generation += 1;
         leader.slots.retain(|s| s.family.id != family.id);
         leader.log_room = 0;

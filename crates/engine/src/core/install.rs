@@ -9,8 +9,8 @@ use super::{Engine, Family, ManifestState, SuperVersion};
 use crate::picker::needs_compaction;
 use crate::version::{LevelTargets, ValueSizes, Version, VersionBuilder, VersionEdit, filenames};
 
-use spanlith_base::{Error, Result, Severity};
-use std::collections::BTreeSet;
+use spanlith_base::{Error, FileNumber, Result, Severity};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -150,8 +150,11 @@ impl Engine {
                 let f = state.alive(e.family.id)?;
                 bases.push((f.version.clone(), f.log_number));
             }
-            let of_edits: BTreeSet<u32> = edits.iter().map(|e| e.family.id).collect();
-            let others = state.min_log_without(|id| of_edits.contains(&id));
+            let of_edits: BTreeMap<u32, FileNumber> = edits
+                .iter()
+                .map(|e| (e.family.id, e.edit.log_number.unwrap_or(0)))
+                .collect();
+            let others = state.min_log_without(|id| of_edits.get(&id).copied());
             (bases, state.table_sequence, others)
         };
         let mut next = Vec::with_capacity(edits.len());

@@ -43,6 +43,7 @@ mod stripped;
 mod superversion;
 mod throttle;
 mod times;
+mod transactions;
 mod warm;
 mod witness;
 
@@ -69,7 +70,7 @@ pub(crate) use new_table::NewTable;
 pub(crate) use notes::{MARK, MARK_AT, ManifestExtent, Note, NotePlace, Opening, Witness};
 pub(crate) use purge::PurgeQueue;
 pub(crate) use recheck::Recheck;
-pub(crate) use request::{Payload, Request};
+pub(crate) use request::{Mark, Payload, Request, TrackedKey, TransactionWrite};
 pub use resources::DefaultCache;
 pub(crate) use resources::Resources;
 pub(crate) use schedule::panicked;

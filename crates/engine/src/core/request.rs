@@ -24,6 +24,46 @@ pub(crate) enum Payload<'a> {
         /// Checksums of the entries; empty if the batch is not protected.
         checksums: &'a [u64],
     },
+    /// What a transaction writes where it is no plain batch.
+    Transaction(&'a TransactionWrite<'a>),
+}
+
+/// A step of a transaction of which not the same is logged as applied, or that depends on what others wrote.
+pub(crate) struct TransactionWrite<'a> {
+    /// For the log, without a header.
+    pub log: &'a [u8],
+    /// The count that the header has: of all updates in `log`, whether they take numbers now or not.
+    pub log_count: u32,
+    /// For the memtables, in order.
+    pub applied: [&'a [u8]; 2],
+    /// Sequence numbers that these take.
+    pub count: u32,
+    /// Fails if one of these was written meanwhile.
+    pub read: &'a [TrackedKey<'a>],
+    /// What it is to others once it is logged.
+    pub mark: Mark<'a>,
+}
+
+/// A key that nobody may have written since.
+#[derive(Clone, Copy)]
+pub(crate) struct TrackedKey<'a> {
+    pub cf: u32,
+    pub key: &'a [u8],
+    /// The newest write that was seen.
+    pub seen: SequenceNumber,
+}
+
+/// Steps of two-phase commit.
+#[derive(Clone, Copy)]
+pub(crate) enum Mark<'a> {
+    /// None.
+    None,
+    /// The transaction of that name is prepared with these entries.
+    Prepared(&'a [u8], &'a [u8]),
+    /// It is committed.
+    Committed(&'a [u8]),
+    /// It is rolled back.
+    RolledBack(&'a [u8]),
 }
 
 impl Payload<'_> {
@@ -32,7 +72,23 @@ impl Payload<'_> {
         match self {
             Self::One { .. } => 1,
             Self::Batch { count, .. } => *count,
+            Self::Transaction(t) => t.count,
         }
+    }
+
+    /// Number of updates in its part of the log.
+    #[inline]
+    pub(crate) fn log_count(&self) -> u32 {
+        match self {
+            Self::Transaction(t) => t.log_count,
+            plain => plain.count(),
+        }
+    }
+
+    /// Whether it may only join those that are checked, too.
+    #[inline]
+    pub(crate) fn is_checked(&self) -> bool {
+        matches!(self, Self::Transaction(t) if !t.read.is_empty())
     }
 
     /// Bytes of the batch it is, or would be.
@@ -56,6 +112,7 @@ impl Payload<'_> {
                 key.len() + value.len() + lengths
             }
             Self::Batch { body, .. } => body.len() + 12,
+            Self::Transaction(t) => t.log.len() + 12,
         }
     }
 }

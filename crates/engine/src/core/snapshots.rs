@@ -12,8 +12,8 @@ const RANK: u8 = 90;
 
 /// Live snapshots of a database, with the time each was taken.
 pub struct SnapshotList {
-    /// (sequence, serial) → seconds since the epoch.
-    live: Mutex<BTreeMap<(SequenceNumber, u64), u64>>,
+    /// (sequence, serial) → what is known of it.
+    live: Mutex<BTreeMap<(SequenceNumber, u64), Live>>,
     /// How many have closed the list; changed under its lock.
     closed: AtomicU64,
     /// It is open again.
@@ -24,6 +24,17 @@ pub struct SnapshotList {
     /// The watch is called when nothing below a larger number is protected any more. Relaxed: a
     /// release that misses a change is made up for by the next.
     threshold: AtomicU64,
+}
+
+/// A live snapshot.
+#[derive(Clone, Copy)]
+struct Live {
+    /// Seconds since the epoch.
+    taken: u64,
+    /// A transaction looks for writes behind it.
+    for_conflicts: bool,
+    /// Nobody asked for it: it is not among those that are counted.
+    is_hidden: bool,
 }
 
 /// Called without locks after a release, with the oldest snapshot that is left.
@@ -50,6 +61,31 @@ impl SnapshotList {
         now_seconds: u64,
         visible: impl FnOnce() -> SequenceNumber,
     ) -> Snapshot {
+        let kind = Live {
+            taken: now_seconds,
+            for_conflicts: false,
+            is_hidden: false,
+        };
+        self.take_as(kind, visible)
+    }
+
+    /// As [`Self::take`], for a transaction that looks for writes behind it: they are found as long as it lives, even
+    /// those that cancel each other. With `is_hidden` it is not counted among the snapshots.
+    pub(crate) fn take_for_conflicts(
+        self: &Arc<Self>,
+        now_seconds: u64,
+        is_hidden: bool,
+        visible: impl FnOnce() -> SequenceNumber,
+    ) -> Snapshot {
+        let kind = Live {
+            taken: now_seconds,
+            for_conflicts: true,
+            is_hidden,
+        };
+        self.take_as(kind, visible)
+    }
+
+    fn take_as(self: &Arc<Self>, kind: Live, visible: impl FnOnce() -> SequenceNumber) -> Snapshot {
         let mut live = self.live.lock();
         // Relaxed: the lock orders it.
         while self.closed.load(Ordering::Relaxed) > 0 {
@@ -57,7 +93,7 @@ impl SnapshotList {
         }
         let seqno = visible();
         let serial = self.serial.fetch_add(1, Ordering::Relaxed);
-        live.insert((seqno, serial), now_seconds);
+        live.insert((seqno, serial), kind);
         drop(live);
         Snapshot(Arc::new(Held {
             list: self.clone(),
@@ -96,14 +132,30 @@ impl SnapshotList {
         v
     }
 
-    /// Number of live snapshots.
-    pub fn len(&self) -> usize {
-        self.live.lock().len()
+    /// The oldest behind which a transaction looks for writes; the largest number if there is none.
+    pub(crate) fn oldest_for_conflicts(&self) -> SequenceNumber {
+        let live = self.live.lock();
+        let mut of_transactions = live.iter().filter(|l| l.1.for_conflicts);
+        of_transactions
+            .next()
+            .map_or(SequenceNumber::MAX, |l| l.0.0)
     }
 
-    /// Sequence number and time of the oldest.
-    pub fn oldest(&self) -> Option<(SequenceNumber, u64)> {
-        self.live.lock().first_key_value().map(|(k, t)| (k.0, *t))
+    /// Number of live snapshots, without those that nobody asked for.
+    pub fn len(&self) -> usize {
+        self.live.lock().values().filter(|l| !l.is_hidden).count()
+    }
+
+    /// Sequence number and time of the oldest that is counted.
+    pub fn oldest_counted(&self) -> Option<(SequenceNumber, u64)> {
+        let live = self.live.lock();
+        let mut counted = live.iter().filter(|l| !l.1.is_hidden);
+        counted.next().map(|(k, l)| (k.0, l.taken))
+    }
+
+    /// Sequence number of the oldest.
+    pub fn oldest(&self) -> Option<SequenceNumber> {
+        self.live.lock().first_key_value().map(|(k, _)| k.0)
     }
 }
 
@@ -113,7 +165,7 @@ pub struct ClosedSnapshots<'a>(&'a SnapshotList);
 impl ClosedSnapshots<'_> {
     /// Whether there is no snapshot.
     pub fn is_empty(&self) -> bool {
-        self.0.len() == 0
+        self.0.live.lock().is_empty()
     }
 }
 

@@ -27,6 +27,8 @@ pub(crate) mod rank {
     pub const OLD_LOGS: u8 = 15;
     /// Manifest writer: order of version edits. Held across I/O, like leadership.
     pub const MANIFEST: u8 = 20;
+    /// Names of live transactions.
+    pub const NAMES: u8 = 25;
     /// `DbState`.
     pub const STATE: u8 = 30;
     /// Leaves.
@@ -173,6 +175,14 @@ impl FamilyState {
     /// Whether everything written to it is in tables.
     pub(crate) fn is_idle(&self) -> bool {
         self.imm.is_empty() && self.mem.is_empty()
+    }
+
+    /// Number of the oldest log that holds something unflushed of this family, prepared transactions that were committed
+    /// since included.
+    pub(crate) fn oldest_log(&self) -> FileNumber {
+        let sealed = self.imm.iter().map(|i| i.mem.needed_log());
+        let prepared = sealed.fold(self.mem.needed_log(), FileNumber::min);
+        self.log_number.min(prepared)
     }
 
     /// Whether sealed memtables are to be flushed now, by themselves.
@@ -333,22 +343,34 @@ impl DbState {
 
     /// Number of the oldest log that some family or prepared transaction needs (WAL3).
     pub(crate) fn min_log_number(&self) -> FileNumber {
-        self.min_log_without(|_| false)
+        self.min_log_without(|_| None)
     }
 
-    /// As [`Self::min_log_number`], whatever the families need whose ids `left_out` names.
-    pub(crate) fn min_log_without(&self, left_out: impl Fn(u32) -> bool) -> FileNumber {
-        let counted = self.families.iter().filter(|f| !left_out(*f.0));
+    /// As [`Self::min_log_number`], without what `gone` says of a family: of its memtables those are left out that were
+    /// sealed before the log of the answer; all with the largest number.
+    pub(crate) fn min_log_without(&self, gone: impl Fn(u32) -> Option<FileNumber>) -> FileNumber {
+        let counted = self.families.iter().filter(|f| gone(*f.0).is_none());
         let numbers = counted.map(|(_, f)| f.log_number);
-        let needed = numbers.chain([self.min_prepared_log()]).min();
+        let needed = numbers.chain([self.min_prepared_log_without(&gone)]).min();
         // What was said to be gone is gone: families that were idle then still name those logs.
         needed.unwrap_or(0).max(self.kept_log)
     }
 
-    /// Number of the oldest log that holds a prepared transaction; the largest number if none does.
-    pub(crate) fn min_prepared_log(&self) -> FileNumber {
+    /// Number of the oldest log that holds a prepared transaction which is undecided; the largest number if none does.
+    pub(crate) fn min_undecided_log(&self) -> FileNumber {
         let logs = self.prepared.values().map(|p| p.log);
         logs.min().unwrap_or(FileNumber::MAX)
+    }
+
+    /// Number of the oldest log that holds a prepared transaction which is undecided, or whose entries are in no table yet.
+    fn min_prepared_log_without(&self, gone: &dyn Fn(u32) -> Option<FileNumber>) -> FileNumber {
+        let committed = self.families.iter().flat_map(|(&id, f)| {
+            let until = gone(id).unwrap_or(0);
+            let sealed = f.imm.iter().filter(move |i| i.next_log > until);
+            let current = (until != FileNumber::MAX).then(|| f.mem.needed_log());
+            sealed.map(|i| i.mem.needed_log()).chain(current)
+        });
+        committed.fold(self.min_undecided_log(), FileNumber::min)
     }
 
     /// Whether no job runs or is queued.

@@ -147,7 +147,7 @@ impl Engine {
         });
         // What a snapshot sees is more likely to be read than other data, and what lies in the last level
         // stays there.
-        let oldest_snapshot = self.c.snapshots.oldest().map_or(MAX_SEQUENCE, |o| o.0);
+        let oldest_snapshot = self.c.snapshots.oldest().unwrap_or(MAX_SEQUENCE);
         let young = young.unwrap_or(MAX_SEQUENCE).min(oldest_snapshot);
         let proximal_after = match &plan.proximal {
             Some(proximal) => young.max(proximal.last_level_through),

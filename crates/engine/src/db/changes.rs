@@ -7,6 +7,7 @@
 pub use crate::core::LogFile;
 
 use super::Db;
+use super::numbers::{Sections, Taken};
 use crate::core::{Engine, FollowedLog};
 use crate::write::WriteBatch;
 use spanlith_base::coding::{get_fixed32, get_fixed64};
@@ -50,8 +51,12 @@ pub struct Changes {
     following: Option<FileNumber>,
     /// End of the last record taken from the log.
     read_to: u64,
-    /// A change that lies behind a gap that was told.
-    held: Option<Change>,
+    /// A change that lies behind a gap that was told, and what it took.
+    held: Option<(Change, Taken)>,
+    /// What was prepared and is not decided, as far as the walk has seen it.
+    sections: Sections,
+    /// The change before took more numbers than it is known for: the next begins where it begins.
+    is_loose: bool,
 }
 
 impl std::fmt::Debug for Changes {
@@ -65,7 +70,7 @@ impl std::fmt::Debug for Changes {
 
 /// What comes of one look into a log.
 enum Found {
-    Change(Change),
+    Change(Change, Taken),
     /// The log ends here, for now, or is gone.
     End,
     /// The next record is not visible yet.
@@ -109,6 +114,8 @@ impl Changes {
             following: None,
             read_to: 0,
             held: None,
+            sections: Sections::default(),
+            is_loose: false,
         })
     }
 
@@ -160,7 +167,15 @@ impl Changes {
             if offset < self.read_to || rep.len() < BATCH_HEADER_SIZE {
                 continue;
             }
-            let last = (sequence + u64::from(count)).saturating_sub(1);
+            let batch = WriteBatch::from_bytes(rep);
+            let taken = match &batch {
+                Ok(batch) => self.sections.take(batch),
+                Err(_) => Taken {
+                    numbers: count.into(),
+                    or_more: false,
+                },
+            };
+            let last = (sequence + taken.numbers).saturating_sub(1);
             if last > visible {
                 open.read_on(self.read_to)?;
                 return Ok(Found::Unpublished);
@@ -176,14 +191,14 @@ impl Changes {
             if (is_empty && self.engine.is_own_note(rep, self.log, offset)) || is_before {
                 continue;
             }
-            let batch = WriteBatch::from_bytes(rep)?;
-            return Ok(Found::Change(Change { sequence, batch }));
+            let batch = batch?;
+            return Ok(Found::Change(Change { sequence, batch }, taken));
         }
     }
 
     fn step(&mut self) -> Result<Option<Change>> {
-        if let Some(change) = self.held.take() {
-            return Ok(Some(self.pass(change)));
+        if let Some((change, taken)) = self.held.take() {
+            return Ok(Some(self.pass(change, &taken)));
         }
         loop {
             // Known before the look: a log that another follows gets no more records.
@@ -196,11 +211,13 @@ impl Changes {
             // Behind what is visible, so that all of it is in the file.
             self.engine.write_out_log()?;
             match self.look(visible)? {
-                Found::Change(change) if change.sequence > self.next.max(1) => {
-                    self.held = Some(change);
+                Found::Change(change, taken)
+                    if change.sequence > self.next.max(1) && !self.is_loose =>
+                {
+                    self.held = Some((change, taken));
                     return Err(Error::new(ErrorKind::NotFound, GAP));
                 }
-                Found::Change(change) => return Ok(Some(self.pass(change))),
+                Found::Change(change, taken) => return Ok(Some(self.pass(change, &taken))),
                 Found::Unpublished => return Ok(None),
                 Found::End => {}
             }
@@ -228,9 +245,9 @@ impl Changes {
         Ok(())
     }
 
-    fn pass(&mut self, change: Change) -> Change {
-        let count = get_fixed32(change.batch.as_bytes(), 8).unwrap_or(0);
-        self.next = self.next.max(change.sequence + u64::from(count));
+    fn pass(&mut self, change: Change, taken: &Taken) -> Change {
+        self.next = self.next.max(change.sequence + taken.numbers);
+        self.is_loose = taken.or_more;
         self.has_begun = true;
         change
     }

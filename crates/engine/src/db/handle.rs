@@ -102,6 +102,17 @@ impl Db {
         set.by_name(name).map(|f| self.handle(f))
     }
 
+    /// The column family with that id.
+    pub(crate) fn cf_by_id(&self, id: u32) -> Option<Cf> {
+        let set = self.engine().families.load();
+        set.get(id).map(|f| self.handle(f))
+    }
+
+    /// Whether both are handles to one open database.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// All column families, by ascending id.
     pub fn cfs(&self) -> Vec<Cf> {
         let set = self.engine().families.load();

@@ -109,7 +109,7 @@ impl Db {
         let newest_size = newest_log
             .and_then(|number| engine.c.env.fs.size(&engine.log_path(number)).ok())
             .unwrap_or(0);
-        let oldest = engine.c.snapshots.oldest();
+        let oldest = engine.c.snapshots.oldest_counted();
         let now = engine.c.env.clock.now_seconds();
         Metrics {
             stall,

@@ -10,6 +10,7 @@ mod family_options;
 mod files;
 mod handle;
 mod metrics;
+mod numbers;
 mod properties;
 mod reads;
 mod reports;

@@ -481,6 +481,7 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Built> {
             comparator: family.comparator.clone(),
             merge_operator: family.merge_operator.clone(),
             snapshots: r.snapshots.clone(),
+            conflicts_from: engine.c.snapshots.oldest_for_conflicts(),
             bottommost: false,
             below: None,
             keep_from: 0,

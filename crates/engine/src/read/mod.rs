@@ -4,6 +4,7 @@ mod db_iter;
 mod fold;
 mod get;
 mod multi_get;
+mod newest;
 mod observed;
 mod operands;
 mod options;

@@ -264,6 +264,11 @@ impl IndexedBatch {
         self.add(cf, key, true, |b, id, key| b.merge_cf(id, key, operand))
     }
 
+    /// Adds an entry that does nothing; the first entry of a batch that may be prepared.
+    pub(super) fn mark_noop(&mut self) {
+        self.batch.mark_noop();
+    }
+
     /// Adds a note that goes to the log only.
     ///
     /// # Errors

@@ -222,7 +222,11 @@ impl Engine {
             self.logs_on_disk(state.kept_log)?
         } else {
             let len = |number| match &leader.log {
-                Some(log) if log.log_number() == number => Some(log.len()),
+                // With nothing but the note that it begins with it is as good as empty, as in RocksDB.
+                Some(log) if log.log_number() == number => match leader.log_bytes {
+                    0 => Some(0),
+                    _ => Some(log.len()),
+                },
                 _ => state.closed_logs.get(&number).copied(),
             };
             let needed = state.logs.iter().filter(|&&n| n >= state.kept_log);

@@ -166,7 +166,21 @@ pub(super) fn apply(to: &mut impl Memtables, r: &Request<'_>) -> Result<()> {
             ..
         } => apply_known(to, body, r.seqno),
         Payload::Batch { body, families, .. } => apply_batch(to, body, families, r.seqno),
+        Payload::Transaction(t) => apply_parts(to, t.applied, r.seqno),
     }
+}
+
+/// Inserts what a transaction has for the memtables.
+#[cold]
+fn apply_parts(
+    to: &mut impl Memtables,
+    parts: [&[u8]; 2],
+    mut seqno: SequenceNumber,
+) -> Result<()> {
+    for part in parts {
+        seqno = apply_entries(to, part, seqno)?;
+    }
+    Ok(())
 }
 
 #[inline(never)]

@@ -44,12 +44,12 @@ impl Engine {
             let older = state.closed_logs.values().sum::<u64>();
             let mut holders = Vec::new();
             let oldest = state.logs.front().copied().unwrap_or(0);
-            // A log with a prepared transaction stays whoever is flushed.
-            let pinned = state.min_prepared_log() <= oldest;
+            // A log with a transaction that nobody decided about stays whoever is flushed.
+            let pinned = state.min_undecided_log() <= oldest;
             if older + leader.log_bytes > limit && state.log_being_released < oldest && !pinned {
                 state.log_being_released = oldest;
                 for f in state.families.values_mut() {
-                    if f.log_number <= oldest && !f.is_idle() {
+                    if f.oldest_log() <= oldest && !f.is_idle() {
                         f.flush_requested = true;
                         holders.push(f.family.id);
                     }

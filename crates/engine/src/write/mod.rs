@@ -14,8 +14,10 @@ mod resume;
 mod room;
 mod sync;
 mod timed;
+mod two_phase;
 mod unwind;
 
 pub use batch::WriteBatch;
 pub use options::WriteOptions;
 pub(crate) use pipeline::{deletion_type, not_executed};
+pub(crate) use two_phase::{batch_of, needs_two_phase};

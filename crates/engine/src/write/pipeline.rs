@@ -77,7 +77,7 @@ impl Engine {
     /// Counts removals of families. Asked for before a writer looks whether its families are there: Acquire pairs
     /// with the Release behind a removal, so that a family that is gone by this count is not found.
     #[inline]
-    fn generation(&self) -> u64 {
+    pub(super) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
@@ -168,7 +168,7 @@ impl Engine {
 
     /// Refuses a batch that could not be applied. Returns its number of entries, and whether some
     /// belong to another family than the default one.
-    fn check_batch(&self, rep: &[u8], ignore_missing: bool) -> Result<(u32, bool)> {
+    pub(super) fn check_batch(&self, rep: &[u8], ignore_missing: bool) -> Result<(u32, bool)> {
         let is_log_compressed = self.c.options.wal_compression != CompressionType::None;
         check_batch_size(rep, is_log_compressed)?;
         let mut entries = 0u32;
@@ -263,7 +263,7 @@ impl Engine {
 
     // Inlined, so that a request is made where the queue finds it.
     #[inline(always)]
-    fn submit(
+    pub(super) fn submit(
         self: &Arc<Self>,
         payload: Payload<'_>,
         generation: u64,
@@ -363,6 +363,7 @@ impl Engine {
                 && (first.sync || !next.sync)
                 && first.disable_wal == next.disable_wal
                 && first.no_slowdown == next.no_slowdown
+                && first.payload.is_checked() == next.payload.is_checked()
         };
         let mut carried = Carried {
             engine: self,
@@ -394,7 +395,7 @@ impl Engine {
         let base = self.visible.load(Ordering::Relaxed) + 1;
         r.seqno = base;
         if r.generation != leader.generation {
-            check_again(leader, &r.payload)?;
+            self.check_again(leader, &r.payload, base - 1)?;
         }
         let count = r.payload.count();
         let next = base + u64::from(count);
@@ -404,7 +405,7 @@ impl Engine {
         if r.disable_wal {
             self.has_unlogged.store(true, Ordering::Relaxed);
         } else {
-            if let Err(e) = self.log_alone(leader, r, count) {
+            if let Err(e) = self.log_alone(leader, r, r.payload.log_count()) {
                 return Err(self.log_failed(leader, next - 1, e));
             }
             leader.log_bytes += bytes as u64;
@@ -417,6 +418,9 @@ impl Engine {
         };
         if let Err(e) = apply(&mut to, r) {
             return Err(self.insert_failed(e));
+        }
+        if let Payload::Transaction(t) = r.payload {
+            self.take_mark(leader, t, base);
         }
         if leader.first_is_new {
             self.note_first_write(leader);
@@ -506,19 +510,20 @@ impl Engine {
         let base = self.visible.load(Ordering::Relaxed) + 1;
         let mut next = base;
         let (mut sync, mut disable_wal, mut bytes) = (false, false, 0);
-        let mut refused = 0;
+        let (mut refused, mut logged) = (0, 0u32);
         group.for_each(|r| {
             r.seqno = next;
             sync |= r.sync;
             disable_wal |= r.disable_wal;
             if r.generation != leader.generation
-                && let Err(e) = check_again(leader, &r.payload)
+                && let Err(e) = self.check_again(leader, &r.payload, base - 1)
             {
                 r.error = Some(e);
                 refused += 1;
                 return;
             }
             next += u64::from(r.payload.count());
+            logged = logged.wrapping_add(r.payload.log_count());
             bytes += r.payload.bytes();
         });
         if refused == group.len() {
@@ -529,7 +534,7 @@ impl Engine {
         }
         if !disable_wal {
             let _timer = self.perf_time(PerfCounter::WriteWalTime);
-            if let Err(e) = self.log_group(leader, group, base, (next - base) as u32, sync) {
+            if let Err(e) = self.log_group(leader, group, base, logged, sync) {
                 return Err(self.log_failed(leader, next - 1, e));
             }
             leader.log_bytes += bytes as u64;
@@ -565,6 +570,13 @@ impl Engine {
         };
         drop(timer);
         applied.map_err(|e| self.insert_failed(e))?;
+        group.for_each(|r| {
+            if let Payload::Transaction(t) = r.payload
+                && r.error.is_none()
+            {
+                self.take_mark(leader, t, r.seqno);
+            }
+        });
         if leader.first_is_new {
             self.note_first_write(leader);
         }
@@ -662,10 +674,25 @@ pub(super) fn own<'a>(waiter: &'a Waiter<Request<'static>>) -> &'a mut Request<'
     unsafe { waiter.own_data() }
 }
 
-/// Refuses what names a family that was dropped after the request was checked, and a protected batch
-/// that has changed.
+impl Engine {
+    /// Refuses what names a family that was dropped after the request was checked, a protected batch that has changed, and
+    /// a transaction whose keys were written meanwhile, by a write up to `last`.
+    #[cold]
+    fn check_again(
+        &self,
+        leader: &LeaderState,
+        payload: &Payload<'_>,
+        last: SequenceNumber,
+    ) -> Result<()> {
+        if let Payload::Transaction(t) = payload {
+            self.check_unwritten(t.read, last)?;
+        }
+        check_families(leader, payload)
+    }
+}
+
 #[cold]
-fn check_again(leader: &LeaderState, payload: &Payload<'_>) -> Result<()> {
+fn check_families(leader: &LeaderState, payload: &Payload<'_>) -> Result<()> {
     if let Payload::Batch {
         body, checksums, ..
     } = *payload
@@ -686,6 +713,12 @@ fn check_again(leader: &LeaderState, payload: &Payload<'_>) -> Result<()> {
         Payload::Batch { body, .. } => BatchIter::entries(body).all(|op| {
             let cf = op.ok().and_then(|op| op.cf());
             cf.is_none_or(known)
+        }),
+        Payload::Transaction(t) => t.applied.iter().all(|part| {
+            BatchIter::entries(part).all(|op| {
+                let cf = op.ok().and_then(|op| op.cf());
+                cf.is_none_or(known)
+            })
         }),
     };
     if all_known {

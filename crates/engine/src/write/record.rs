@@ -78,6 +78,7 @@ impl Engine {
                     value,
                 } => push_entry(&mut body, cf, kind, key, value),
                 Payload::Batch { body: b, .. } => body.extend_from_slice(b),
+                Payload::Transaction(t) => body.extend_from_slice(t.log),
             });
             match &witness {
                 None => log.add_record(&body)?,
@@ -163,6 +164,7 @@ fn log_request(
             })
         }
         Payload::Batch { body, .. } => log.add_record_parts(&[&header, body]),
+        Payload::Transaction(t) => log.add_record_parts(&[&header, t.log]),
     }
 }
 
@@ -189,6 +191,7 @@ fn log_with_note(
             log.add_note_and_record(note, &[&header, &body])
         }
         Payload::Batch { body, .. } => log.add_note_and_record(note, &[&header, body]),
+        Payload::Transaction(t) => log.add_note_and_record(note, &[&header, t.log]),
     }
 }
 

@@ -49,6 +49,7 @@ mod sst_writer;
 mod times;
 mod timestamps;
 mod together;
+mod transactions;
 mod ttl;
 mod verify;
 mod wal_filter;

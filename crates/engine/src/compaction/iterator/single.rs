@@ -65,6 +65,11 @@ impl CompactionIter {
                 self.enqueue(ValueType::SingleDeletion, seqno, Pinned::default());
                 Ok(())
             }
+            // A transaction looks for it: the single delete stays and hides the value.
+            kind if is_value(kind) && seqno > self.s.conflicts_from => {
+                self.enqueue(ValueType::SingleDeletion, seqno, Pinned::default());
+                Ok(())
+            }
             kind => {
                 if !is_value(kind) {
                     self.dropped.mismatched += 1;

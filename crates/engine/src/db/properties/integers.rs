@@ -71,10 +71,10 @@ const INTEGERS: &[(&str, IntProperty)] = &[
     }),
     ("num-snapshots", |p| p.e.c.snapshots.len() as u64),
     ("oldest-snapshot-time", |p| {
-        p.e.c.snapshots.oldest().map_or(0, |o| o.1)
+        p.e.c.snapshots.oldest_counted().map_or(0, |o| o.1)
     }),
     ("oldest-snapshot-sequence", |p| {
-        p.e.c.snapshots.oldest().map_or(0, |o| o.0)
+        p.e.c.snapshots.oldest_counted().map_or(0, |o| o.0)
     }),
     ("current-super-version-number", |p| p.f.superversion_number),
     ("min-log-number-to-keep", |p| p.s.min_log_number()),

@@ -1,0 +1,104 @@
+//! How many sequence numbers a batch of a log took.
+//!
+//! One per update, but for two-phase commit under the default policy: updates of a prepared section are counted in the header
+//! and take none; those of its transaction take theirs with the commit, whose header counts none of them.
+
+use crate::write::WriteBatch;
+use spanlith_wal::BatchOp;
+use std::collections::BTreeMap;
+
+/// What one batch took.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Taken {
+    /// Sequence numbers.
+    pub(super) numbers: u64,
+    /// It commits a section that was not seen: it took more, nobody knows how many.
+    pub(super) or_more: bool,
+}
+
+/// Sections that were prepared and not decided yet, by name, with the number of their updates.
+#[derive(Debug, Default)]
+pub(super) struct Sections(BTreeMap<Vec<u8>, u64>);
+
+impl Sections {
+    /// Takes in a batch, in the order of the log. Once for each; a batch of which the answer was thrown away may come
+    /// again.
+    pub(super) fn take(&mut self, batch: &WriteBatch) -> Taken {
+        if !batch.raw().is_ok_and(|raw| raw.has_two_phase()) {
+            return Taken {
+                numbers: batch.len() as u64,
+                or_more: false,
+            };
+        }
+        let mut taken = Taken::default();
+        let mut section = None;
+        for op in batch
+            .operations()
+            .into_iter()
+            .flatten()
+            .map_while(Result::ok)
+        {
+            match op {
+                BatchOp::BeginPrepare(_) => section = Some(0),
+                BatchOp::EndPrepare { xid } => {
+                    let updates = section.take().unwrap_or(0);
+                    self.0.insert(xid.to_vec(), updates);
+                }
+                BatchOp::Commit { xid } | BatchOp::CommitWithTimestamp { xid, .. } => {
+                    match self.0.get(xid) {
+                        Some(updates) => taken.numbers += updates,
+                        None => taken.or_more = true,
+                    }
+                }
+                BatchOp::LogData { .. } => {}
+                update if update.cf().is_some() => match &mut section {
+                    Some(updates) => *updates += 1,
+                    None => taken.numbers += 1,
+                },
+                _ => {}
+            }
+        }
+        taken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spanlith_wal::PrepareKind;
+
+    fn section(xid: &[u8], updates: u32) -> WriteBatch {
+        let mut batch = WriteBatch::new();
+        batch.mark_noop();
+        for n in 0..updates {
+            batch.put_cf(0, n.to_le_bytes(), "v");
+        }
+        batch.mark_prepared(xid, PrepareKind::Committed).unwrap();
+        batch
+    }
+
+    fn taken(numbers: u64, or_more: bool) -> Taken {
+        Taken { numbers, or_more }
+    }
+
+    #[test]
+    fn a_section_takes_its_numbers_with_its_commit() {
+        let mut sections = Sections::default();
+        let mut plain = WriteBatch::new();
+        plain.put("k", "v").put_log_data("x").delete("k");
+        assert_eq!(sections.take(&plain), taken(2, false));
+        let a = section(b"a", 3);
+        assert_eq!(sections.take(&a), taken(0, false));
+        let mut commit = WriteBatch::new();
+        commit.put("k", "v").mark_commit(b"a");
+        // A walk may come back to what it could not show yet.
+        assert_eq!(sections.take(&commit), taken(4, false));
+        assert_eq!(sections.take(&commit), taken(4, false));
+        let mut unknown = WriteBatch::new();
+        unknown.mark_commit(b"b");
+        assert_eq!(sections.take(&unknown), taken(0, true));
+        let mut rollback = WriteBatch::new();
+        rollback.mark_rollback(b"a");
+        assert_eq!(sections.take(&rollback), taken(0, false));
+    }
+}

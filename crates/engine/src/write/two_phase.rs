@@ -1,0 +1,254 @@
+//! What transactions write beside plain batches: batches that depend on what others wrote, and the steps of two-phase
+//! commit.
+//!
+//! ```text
+//! prepare    log: BeginPrepare, entries, EndPrepare(xid)     no sequence numbers, no memtable
+//! commit     log: commit-time entries, Commit(xid), late     memtables: commit-time entries, prepared entries, late
+//! rollback   log: Rollback(xid)
+//! ```
+//!
+//! The log with a section is kept until the section is decided and its entries are in tables (WAL3): undecided
+//! sections are in `DbState::prepared`, and memtables remember the oldest log that their entries were prepared in.
+
+use super::WriteOptions;
+use crate::core::{
+    Engine, LeaderState, Mark, Payload, PreparedSection, TrackedKey, TransactionWrite,
+};
+use spanlith_base::{Error, Result, SequenceNumber};
+use spanlith_wal::{BATCH_HEADER_SIZE, BatchIter, BatchOp, WriteBatch};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// The entries of a batch, counted and checked.
+#[derive(Clone, Copy)]
+pub(crate) struct Entries<'a> {
+    /// Encoded as in a batch, without its header.
+    pub body: &'a [u8],
+    /// Number of updates.
+    pub count: u32,
+}
+
+impl<'a> Entries<'a> {
+    /// Those of a batch.
+    pub(crate) fn of(batch: &'a WriteBatch) -> Self {
+        Self {
+            body: batch.body(),
+            count: batch.count(),
+        }
+    }
+}
+
+/// A batch of these entries.
+///
+/// # Errors
+/// `Corruption` if they are none.
+pub(crate) fn batch_of(entries: &[u8]) -> Result<WriteBatch> {
+    let mut count = 0u32;
+    for op in BatchIter::entries(entries) {
+        let op = op?;
+        let is_update = op.cf().is_some() && !matches!(op, BatchOp::LogData { .. });
+        count += u32::from(is_update);
+    }
+    let mut rep = vec![0; BATCH_HEADER_SIZE];
+    rep[8..].copy_from_slice(&count.to_le_bytes());
+    rep.extend_from_slice(entries);
+    WriteBatch::from_bytes(rep)
+}
+
+impl Engine {
+    /// Writes a batch unless a key of `read` was written meanwhile.
+    ///
+    /// # Errors
+    /// `Busy` for that; else as [`Self::write_batch`].
+    pub(crate) fn write_unless_written(
+        self: &Arc<Self>,
+        batch: &WriteBatch,
+        read: &[TrackedKey<'_>],
+        options: &WriteOptions,
+    ) -> Result<SequenceNumber> {
+        if read.is_empty() {
+            return self.write_batch(batch, options);
+        }
+        self.writable()?;
+        // What is found here need not be looked for while others wait; behind `seen` next to nothing is.
+        let seen = self.visible();
+        self.check_unwritten(read, seen)?;
+        let since: Vec<_> = read
+            .iter()
+            .map(|k| TrackedKey {
+                seen: k.seen.max(seen),
+                ..*k
+            })
+            .collect();
+        self.check_batch(batch.as_bytes(), options.ignore_missing_column_families)?;
+        let entries = Entries::of(batch);
+        self.submit_step(
+            &TransactionWrite {
+                log: entries.body,
+                log_count: entries.count,
+                applied: [entries.body, &[]],
+                count: entries.count,
+                read: &since,
+                mark: Mark::None,
+            },
+            options,
+        )
+    }
+
+    /// Logs the prepared section of a transaction: `batch` is marked as such, `entries` are those within. Logged
+    /// whatever the options say.
+    ///
+    /// # Errors
+    /// As [`Self::write_batch`].
+    pub(crate) fn prepare_transaction(
+        self: &Arc<Self>,
+        xid: &[u8],
+        batch: &WriteBatch,
+        entries: &[u8],
+        options: &WriteOptions,
+    ) -> Result<SequenceNumber> {
+        self.check_batch(batch_of(entries)?.as_bytes(), false)?;
+        let logged = Entries::of(batch);
+        let options = WriteOptions {
+            disable_wal: false,
+            ..*options
+        };
+        self.submit_step(
+            &TransactionWrite {
+                log: logged.body,
+                log_count: logged.count,
+                applied: [&[], &[]],
+                count: 0,
+                read: &[],
+                mark: Mark::Prepared(xid, entries),
+            },
+            &options,
+        )
+    }
+
+    /// Commits a transaction that was prepared with `entries`, with `more` before and `late` behind them.
+    ///
+    /// # Errors
+    /// As [`Self::write_batch`]; the transaction stays prepared then, unless the log failed.
+    pub(crate) fn commit_prepared(
+        self: &Arc<Self>,
+        xid: &[u8],
+        more: &WriteBatch,
+        [entries, late]: [&[u8]; 2],
+        options: &WriteOptions,
+    ) -> Result<SequenceNumber> {
+        let late = batch_of(late)?;
+        let mut own = batch_of(entries)?;
+        own.append(&late)?;
+        for batch in [more, &own] {
+            self.check_batch(batch.as_bytes(), options.ignore_missing_column_families)?;
+        }
+        let mut log = more.clone();
+        log.mark_commit(xid)?;
+        log.append(&late)?;
+        self.submit_step(
+            &TransactionWrite {
+                log: log.body(),
+                log_count: more.count() + late.count(),
+                applied: [more.body(), own.body()],
+                count: more.count() + own.count(),
+                read: &[],
+                mark: Mark::Committed(xid),
+            },
+            options,
+        )
+    }
+
+    /// Forgets a transaction that was prepared.
+    ///
+    /// # Errors
+    /// As [`Self::write_batch`]; the transaction stays prepared then, unless the log failed.
+    pub(crate) fn roll_prepared_back(
+        self: &Arc<Self>,
+        xid: &[u8],
+        options: &WriteOptions,
+    ) -> Result<()> {
+        let mut log = WriteBatch::new();
+        log.mark_rollback(xid)?;
+        let step = TransactionWrite {
+            log: log.body(),
+            log_count: 0,
+            applied: [&[], &[]],
+            count: 0,
+            read: &[],
+            mark: Mark::RolledBack(xid),
+        };
+        self.submit_step(&step, options).map(drop)
+    }
+
+    fn submit_step(
+        self: &Arc<Self>,
+        step: &TransactionWrite<'_>,
+        options: &WriteOptions,
+    ) -> Result<SequenceNumber> {
+        // The leader looks at it once more, whatever the number.
+        self.submit(Payload::Transaction(step), u64::MAX, options)
+    }
+
+    /// Notes what a step that was logged and applied means. Requires: leadership.
+    #[cold]
+    pub(super) fn take_mark(
+        &self,
+        leader: &LeaderState,
+        step: &TransactionWrite<'_>,
+        sequence: SequenceNumber,
+    ) {
+        match step.mark {
+            Mark::None => {}
+            Mark::Prepared(xid, entries) => {
+                let log = leader.log.as_ref().map_or(0, |log| log.log_number());
+                let section = PreparedSection {
+                    log,
+                    sequence,
+                    entries: entries.to_vec(),
+                };
+                self.state.lock().prepared.insert(xid.to_vec(), section);
+            }
+            Mark::RolledBack(xid) => {
+                self.state.lock().prepared.remove(xid);
+            }
+            Mark::Committed(xid) => {
+                let entries = step
+                    .applied
+                    .iter()
+                    .flat_map(|part| BatchIter::entries(part));
+                let families: BTreeSet<u32> = entries
+                    .filter_map(|op| op.ok().and_then(|op| op.cf()))
+                    .collect();
+                let mut state = self.state.lock();
+                // In one step under the lock: whoever asks which logs are needed sees the one or the other.
+                if let Some(section) = state.prepared.remove(xid) {
+                    let slots = families.iter().filter_map(|&cf| leader.slot(cf));
+                    for slot in slots {
+                        leader.slots[slot].mem.need_log(section.log);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether a transaction of that name was prepared and is undecided.
+    pub(crate) fn is_prepared(&self, xid: &[u8]) -> bool {
+        self.state.lock().prepared.contains_key(xid)
+    }
+
+    /// Transactions that were prepared and are undecided: name and entries.
+    pub(crate) fn prepared_sections(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let state = self.state.lock();
+        let sections = state.prepared.iter();
+        sections
+            .map(|(xid, s)| (xid.clone(), s.entries.clone()))
+            .collect()
+    }
+}
+
+/// Why a transaction cannot be prepared: only its open would find it.
+#[cold]
+pub(crate) fn needs_two_phase() -> Error {
+    Error::invalid_argument("Two-phase commit needs a database that was opened with allow_2pc")
+}
