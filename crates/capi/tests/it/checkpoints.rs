@@ -57,6 +57,8 @@ fn the_files_of_a_copy_are_listed_as_rocksdb_lists_them() {
             let dir = text(rocksdb_livefiles_storage_info_directory(info, at));
             assert_eq!(dir, world.path.to_str().unwrap());
             let len = std::fs::metadata(format!("{dir}/{name}")).unwrap().len();
+            // All was flushed: the log holds a note of ours at most.
+            let len = if name.ends_with(".log") { 0 } else { len };
             assert_eq!(rocksdb_livefiles_storage_info_size(info, at), len, "{name}");
             assert_eq!(rocksdb_livefiles_storage_info_temperature(info, at), 0);
             let kind = rocksdb_livefiles_storage_info_file_type(info, at);
