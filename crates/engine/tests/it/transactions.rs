@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 mod crashes;
 mod model;
+mod review;
 mod threads;
 
 const NAMES: [&str; 2] = ["default", "other"];
