@@ -79,7 +79,7 @@ impl Owner {
         self.id
     }
 
-    /// Whether its time is over, and it was not decided before that.
+    /// Whether its time is over.
     pub fn is_expired(&self) -> bool {
         self.expires
             .is_some_and(|at| self.clock.monotonic_nanos() >= at)
@@ -96,6 +96,23 @@ impl Owner {
                 Ordering::Acquire,
             )
             .map_or_else(|found| found == state::DECIDED, |_| true)
+    }
+
+    /// Takes [`Self::decide`] back: what it had decided to do failed.
+    pub fn reconsider(&self) {
+        // Fails if it was not decided, or is robbed: then there is nothing to take back.
+        let _ = self.state.compare_exchange(
+            state::DECIDED,
+            state::OPEN,
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
+    }
+
+    /// When its locks may be taken from it.
+    fn may_expire(&self) -> Option<u64> {
+        self.expires
+            .filter(|_| self.state.load(Ordering::Acquire) != state::DECIDED)
     }
 
     /// Whether a lock was taken from it.
@@ -272,6 +289,8 @@ impl LockTable {
                 Try::Got => return Ok(()),
                 Try::Blocked(blockers, expiry) => (blockers, expiry),
             };
+            // Whoever is woken again and again is never late.
+            is_over |= until.is_some_and(|until| self.clock.monotonic_nanos() >= until);
             if is_over {
                 return Err(Error::new(ErrorKind::TimedOut, "").with_subcode(SubCode::LockTimeout));
             }
@@ -348,7 +367,7 @@ impl LockTable {
             return Ok(Try::Got);
         }
         let others = held.owners.iter().filter(|o| !is_mine(o));
-        let expiry = others.clone().filter_map(|o| o.expires).min();
+        let expiry = others.clone().filter_map(|o| o.may_expire()).min();
         Ok(Try::Blocked(others.map(|o| o.id).collect(), expiry))
     }
 

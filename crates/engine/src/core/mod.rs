@@ -67,7 +67,9 @@ pub(crate) use identity::{host_name, new_session_id};
 pub(crate) use install::{FamilyEdit, stall_input, wait_would_help, worst_stall};
 pub(crate) use manifest::{ManifestState, write_current};
 pub(crate) use new_table::NewTable;
-pub(crate) use notes::{MARK, MARK_AT, ManifestExtent, Note, NotePlace, Opening, Witness};
+pub(crate) use notes::{
+    MARK, MARK_AT, ManifestExtent, Note, NotePlace, Opening, Witness, repeated_mark,
+};
 pub(crate) use purge::PurgeQueue;
 pub(crate) use recheck::Recheck;
 pub(crate) use request::{Mark, Payload, Request, TrackedKey, TransactionWrite};

@@ -6,7 +6,7 @@
 //! ```text
 //!   mark     8 bytes  "spanlith"
 //!   checksum fixed32  CRC-32C of the database id, for witnesses the place, and what follows
-//!   kind     1 byte   1 opening, 2 witness, 3 closing
+//!   kind     1 byte   1 opening, 2 witness, 3 closing, 5 a section that is repeated
 //!   body
 //! ```
 //!
@@ -18,6 +18,8 @@
 //!   log number and offset go into its checksum, so that the image of a log inside a value proves
 //!   nothing.
 //! - The *closing record* is the witness that a clean close syncs.
+//! - The mark of a *repeated section* follows a prepared section in its batch: it was written before, to a log that failed
+//!   since, where it may be decided already.
 //!
 //! The checksum keeps notes of users, and logs copied from elsewhere, from being mistaken for ours.
 
@@ -45,6 +47,7 @@ pub(crate) const MARK_AT: usize = BATCH_HEADER_SIZE + 2;
 const OPENING: u8 = 1;
 const WITNESS: u8 = 2;
 const CLOSING: u8 = 3;
+const REPEATED: u8 = 5;
 const BODY_AT: usize = 12;
 const OPENING_LEN: usize = 1 + 24;
 
@@ -127,12 +130,21 @@ impl Witness {
     }
 }
 
-fn note_batch(seed: u32, body: &[u8], sequence: SequenceNumber) -> Result<WriteBatch> {
+/// The log data that follows a prepared section which was written before.
+pub(crate) fn repeated_mark(db_id: &str) -> Vec<u8> {
+    note_blob(crc32c(db_id.as_bytes()), &[REPEATED])
+}
+
+fn note_blob(seed: u32, body: &[u8]) -> Vec<u8> {
     let mut blob = MARK.to_vec();
     put_fixed32(&mut blob, crc32c_append(seed, body));
     blob.extend_from_slice(body);
+    blob
+}
+
+fn note_batch(seed: u32, body: &[u8], sequence: SequenceNumber) -> Result<WriteBatch> {
     let mut batch = WriteBatch::new();
-    batch.put_log_data(&blob)?;
+    batch.put_log_data(&note_blob(seed, body))?;
     batch.set_sequence(sequence);
     Ok(batch)
 }

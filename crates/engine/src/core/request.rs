@@ -38,6 +38,8 @@ pub(crate) struct TransactionWrite<'a> {
     pub applied: [&'a [u8]; 2],
     /// Sequence numbers that these take.
     pub count: u32,
+    /// Updates of families that do not exist are left out.
+    pub ignore_missing: bool,
     /// Fails if one of these was written meanwhile.
     pub read: &'a [TrackedKey<'a>],
     /// What it is to others once it is logged.

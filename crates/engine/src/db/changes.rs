@@ -7,8 +7,8 @@
 pub use crate::core::LogFile;
 
 use super::Db;
-use super::numbers::{Sections, Taken};
-use crate::core::{Engine, FollowedLog};
+use super::numbers::{Sections, Taken, is_repeated};
+use crate::core::{Engine, FollowedLog, repeated_mark};
 use crate::write::WriteBatch;
 use spanlith_base::coding::{get_fixed32, get_fixed64};
 use spanlith_base::stats::Ticker;
@@ -55,6 +55,10 @@ pub struct Changes {
     held: Option<(Change, Taken)>,
     /// What was prepared and is not decided, as far as the walk has seen it.
     sections: Sections,
+    /// Older logs were looked through for sections.
+    has_searched: bool,
+    /// What follows sections that were written before.
+    repeated_mark: Vec<u8>,
     /// The change before took more numbers than it is known for: the next begins where it begins.
     is_loose: bool,
 }
@@ -115,6 +119,8 @@ impl Changes {
             read_to: 0,
             held: None,
             sections: Sections::default(),
+            has_searched: false,
+            repeated_mark: repeated_mark(&engine.c.db_id),
             is_loose: false,
         })
     }
@@ -168,13 +174,21 @@ impl Changes {
                 continue;
             }
             let batch = WriteBatch::from_bytes(rep);
-            let taken = match &batch {
+            let mut taken = match &batch {
                 Ok(batch) => self.sections.take(batch),
                 Err(_) => Taken {
                     numbers: count.into(),
                     or_more: false,
                 },
             };
+            if taken.or_more
+                && !self.has_searched
+                && let Ok(batch) = &batch
+            {
+                self.has_searched = true;
+                self.sections.add(sections_before(&self.engine, self.log)?);
+                taken = self.sections.take(batch);
+            }
             let last = (sequence + taken.numbers).saturating_sub(1);
             if last > visible {
                 open.read_on(self.read_to)?;
@@ -188,7 +202,14 @@ impl Changes {
                 true => sequence < self.next,
                 false => last < self.next,
             };
-            if (is_empty && self.engine.is_own_note(rep, self.log, offset)) || is_before {
+            let is_ours = is_empty && self.engine.is_own_note(rep, self.log, offset)
+                || batch
+                    .as_ref()
+                    .is_ok_and(|b| is_repeated(b, &self.repeated_mark));
+            if is_ours || is_before {
+                if let Ok(batch) = &batch {
+                    self.sections.forget(batch);
+                }
                 continue;
             }
             let batch = batch?;
@@ -248,9 +269,33 @@ impl Changes {
     fn pass(&mut self, change: Change, taken: &Taken) -> Change {
         self.next = self.next.max(change.sequence + taken.numbers);
         self.is_loose = taken.or_more;
+        self.sections.forget(&change.batch);
         self.has_begun = true;
         change
     }
+}
+
+/// What was prepared in logs before that one and is not decided there.
+fn sections_before(engine: &Engine, log: FileNumber) -> Result<Sections> {
+    let mut sections = Sections::default();
+    for (&number, _) in engine.log_numbers()?.range(..log) {
+        let Some(mut older) = engine.follow_log(number)? else {
+            continue;
+        };
+        loop {
+            match older.reader.next_event()? {
+                ReadEvent::Record { .. } => {
+                    if let Ok(batch) = WriteBatch::from_bytes(older.reader.record()) {
+                        sections.take(&batch);
+                        sections.forget(&batch);
+                    }
+                }
+                ReadEvent::Eof => break,
+                _ => {}
+            }
+        }
+    }
+    Ok(sections)
 }
 
 impl Iterator for Changes {

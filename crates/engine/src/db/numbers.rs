@@ -21,8 +21,7 @@ pub(super) struct Taken {
 pub(super) struct Sections(BTreeMap<Vec<u8>, u64>);
 
 impl Sections {
-    /// Takes in a batch, in the order of the log. Once for each; a batch of which the answer was thrown away may come
-    /// again.
+    /// Takes in a batch, in the order of the log. One that could not be shown yet may come again before [`Self::forget`].
     pub(super) fn take(&mut self, batch: &WriteBatch) -> Taken {
         if !batch.raw().is_ok_and(|raw| raw.has_two_phase()) {
             return Taken {
@@ -60,6 +59,39 @@ impl Sections {
         }
         taken
     }
+
+    /// Adds what is known from elsewhere.
+    pub(super) fn add(&mut self, others: Self) {
+        for (xid, updates) in others.0 {
+            self.0.entry(xid).or_insert(updates);
+        }
+    }
+
+    /// The batch was shown or passed over: what it decides about is not asked for again.
+    pub(super) fn forget(&mut self, batch: &WriteBatch) {
+        if !batch.raw().is_ok_and(|raw| raw.has_two_phase()) {
+            return;
+        }
+        let operations = batch.operations().into_iter().flatten();
+        for op in operations.map_while(Result::ok) {
+            if let BatchOp::Commit { xid }
+            | BatchOp::CommitWithTimestamp { xid, .. }
+            | BatchOp::Rollback { xid } = op
+            {
+                self.0.remove(xid);
+            }
+        }
+    }
+}
+
+/// Whether the batch is a section that was written before, for a log that failed.
+pub(super) fn is_repeated(batch: &WriteBatch, mark: &[u8]) -> bool {
+    if !batch.raw().is_ok_and(|raw| raw.has_begin_prepare()) {
+        return false;
+    }
+    let operations = batch.operations().into_iter().flatten();
+    let is_mark = |op| matches!(op, Ok(BatchOp::LogData { blob }) if blob == mark);
+    operations.last().is_some_and(is_mark)
 }
 
 #[cfg(test)]
@@ -94,6 +126,8 @@ mod tests {
         // A walk may come back to what it could not show yet.
         assert_eq!(sections.take(&commit), taken(4, false));
         assert_eq!(sections.take(&commit), taken(4, false));
+        sections.forget(&commit);
+        assert_eq!(sections.take(&commit), taken(1, true));
         let mut unknown = WriteBatch::new();
         unknown.mark_commit(b"b");
         assert_eq!(sections.take(&unknown), taken(0, true));

@@ -13,7 +13,7 @@
 use crate::core::PreparedSection;
 use spanlith_base::{Error, Result, SequenceNumber};
 use spanlith_wal::{PrepareKind, WriteBatch};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How transactions of the logs were written.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -35,6 +35,8 @@ pub(super) struct Sections<'r> {
     decided: Vec<&'r [u8]>,
     /// Where a section that has no end yet began.
     open: Option<&'r [u8]>,
+    /// The sections were written before, to a log that failed since.
+    are_repeated: bool,
 }
 
 impl<'r> Sections<'r> {
@@ -96,6 +98,11 @@ impl<'r> Sections<'r> {
         Ok(())
     }
 
+    /// The sections of this batch are marked as repeated.
+    pub(super) fn mark_repeated(&mut self) {
+        self.are_repeated = true;
+    }
+
     /// The transaction `xid` was decided.
     pub(super) fn decide(&mut self, xid: &'r [u8]) {
         self.decided.push(xid);
@@ -112,7 +119,7 @@ impl<'r> Sections<'r> {
     {
         let own = self.prepared.iter().rev().find(|p| p.0 == xid);
         own.map(|p| (p.1, None)).or_else(|| {
-            let section = known.0.get(xid)?;
+            let section = known.sections.get(xid)?;
             Some((section.entries.as_slice(), Some(section)))
         })
     }
@@ -123,37 +130,47 @@ impl<'r> Sections<'r> {
     }
 }
 
-/// All sections that are not decided yet, by name of the transaction.
+/// All sections that are not decided yet, by name of the transaction, and the names whose last section was decided.
 #[derive(Default)]
-pub(super) struct Prepared(BTreeMap<Vec<u8>, PreparedSection>);
+pub(super) struct Prepared {
+    sections: BTreeMap<Vec<u8>, PreparedSection>,
+    decided: BTreeSet<Vec<u8>>,
+}
 
 impl Prepared {
     /// Takes in what a batch of `log` says, once it was replayed.
     pub(super) fn take(&mut self, sections: Sections<'_>, log: u64, sequence: SequenceNumber) {
         for (xid, entries) in sections.prepared {
+            // A log that failed may hold the decision that its writer was not sure of when it wrote the section again.
+            if sections.are_repeated && self.decided.contains(xid) {
+                continue;
+            }
             let entries = entries.to_vec();
             let section = PreparedSection {
                 log,
                 sequence,
                 entries,
             };
-            self.0.insert(xid.to_vec(), section);
+            self.sections.insert(xid.to_vec(), section);
+            self.decided.remove(xid);
         }
         for xid in sections.decided {
-            self.0.remove(xid);
+            if self.sections.remove(xid).is_some() {
+                self.decided.insert(xid.to_vec());
+            }
         }
     }
 
     /// What is undecided, by name of the transaction.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], &PreparedSection)> {
-        self.0
+        self.sections
             .iter()
             .map(|(xid, section)| (xid.as_slice(), section))
     }
 
     /// What is undecided.
     pub(super) fn into_inner(self) -> BTreeMap<Vec<u8>, PreparedSection> {
-        self.0
+        self.sections
     }
 }
 

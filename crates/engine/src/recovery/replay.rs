@@ -16,6 +16,7 @@ use super::runs::{Run, plan};
 use super::wal_filter::{Filtered, Filtering, WalFilter};
 use crate::core::{
     Engine, Family, FamilySettings, ManifestExtent, Note, Opening, PreparedSection, Witness,
+    repeated_mark,
 };
 use crate::filter::TableCreation;
 use crate::flush::{TableRequest, build_table, history_low_after};
@@ -98,6 +99,8 @@ pub(super) struct Replay<'a> {
     filter: Option<Arc<dyn WalFilter>>,
     filtering: Filtering,
     spare: Spare,
+    /// What follows sections that were written before.
+    repeated_mark: Vec<u8>,
 }
 
 /// An entry to insert: family, sequence number, kind, key, value.
@@ -179,6 +182,7 @@ impl<'a> Replay<'a> {
             filter: None,
             filtering: Filtering::NONE,
             spare: Spare::default(),
+            repeated_mark: repeated_mark(&engine.c.db_id),
         }
     }
 
@@ -529,7 +533,13 @@ impl<'a> Replay<'a> {
             plain.insert(&mut self.out.families, &mut self.spare)?;
             return self.advance(sequence, next, written);
         }
-        let (runs, sections) = plan(rep, &self.prepared, families, self.policy)?;
+        let (runs, sections) = plan(
+            rep,
+            &self.prepared,
+            families,
+            self.policy,
+            &self.repeated_mark,
+        )?;
         if is_gap
             && let refused @ (Verdict::Skip(_) | Verdict::NextLog(_)) = self.decider.gap(refuses)?
         {

@@ -30,6 +30,7 @@ pub(super) fn plan<'x, 'r: 'x>(
     known: &'x Prepared,
     families: &BTreeMap<u32, Recovering>,
     policy: Policy,
+    repeated_mark: &[u8],
 ) -> Result<(Vec<Run<'x>>, Sections<'r>)> {
     let size_of = |cf: u32| {
         let family = families.get(&cf);
@@ -70,6 +71,10 @@ pub(super) fn plan<'x, 'r: 'x>(
             BatchOp::Rollback { xid } => {
                 runs.push(Run::new(own));
                 sections.decide(xid);
+            }
+            BatchOp::LogData { blob } if !sections.is_open() && blob == repeated_mark => {
+                sections.mark_repeated();
+                continue;
             }
             _ => continue,
         }

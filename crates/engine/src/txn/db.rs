@@ -59,14 +59,19 @@ impl Db {
     /// `Corruption` of what was prepared.
     pub fn prepared_transactions(&self) -> Result<Vec<Transaction>> {
         let engine = self.engine();
-        let sections = engine.prepared_sections();
         let mut found = Vec::new();
-        for (name, entries) in sections {
+        for name in engine.prepared_names() {
             if !engine.transactions.names.lock().insert(name.clone()) {
                 continue;
             }
-            match Transaction::of_section(self, name.clone(), entries) {
-                Ok(transaction) => found.push(transaction),
+            // Nobody decides about it from here on; somebody may have, meanwhile.
+            let claimed = match engine.prepared_entries(&name) {
+                Some(entries) => Transaction::of_section(self, name.clone(), entries).map(Some),
+                None => Ok(None),
+            };
+            match claimed {
+                Ok(Some(transaction)) => found.push(transaction),
+                Ok(None) => drop(engine.transactions.names.lock().remove(&name)),
                 Err(e) => {
                     engine.transactions.names.lock().remove(&name);
                     return Err(e.with("transaction", name.escape_ascii()));

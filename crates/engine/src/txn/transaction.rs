@@ -39,6 +39,7 @@ pub enum TxnState {
 /// What [`Transaction::rollback_to_savepoint`] returns to, beside the batch.
 struct SavePoint {
     snapshot: Option<Snapshot>,
+    needs_snapshot: bool,
     /// Keys that were not tracked before it.
     keys: Vec<(u32, Box<[u8]>)>,
 }
@@ -55,6 +56,8 @@ pub struct Transaction {
     owner: Arc<Owner>,
     state: TxnState,
     name: Vec<u8>,
+    /// Nobody else may have the name.
+    holds_name: bool,
     batch: IndexedBatch,
     /// Written with the commit, before the batch, and not seen by reads.
     commit_time: WriteBatch,
@@ -91,6 +94,7 @@ impl Transaction {
             write,
             state: TxnState::Started,
             name: Vec::new(),
+            holds_name: false,
             commit_time: WriteBatch::new(),
             prepared: Vec::new(),
             snapshot: None,
@@ -109,7 +113,7 @@ impl Transaction {
         let mut new = Self::begin(db, TxnOptions::default(), WriteOptions::default());
         let batch = batch_of(&entries)?;
         new.fill(&batch)?;
-        new.name = name;
+        (new.name, new.holds_name) = (name, true);
         new.prepared = entries;
         new.state = TxnState::Prepared;
         // It was decided that it stays.
@@ -353,7 +357,7 @@ impl Transaction {
     /// # Errors
     /// `TimedOut` with `LockTimeout`; `Busy` if somebody wrote the key behind the snapshot, or with `Deadlock`; `Aborted`
     /// with `LockLimit`; `InvalidArgument` for a key or value that is too large, or if it was prepared; `NotSupported` in
-    /// families with timestamps. Nothing has changed then.
+    /// families with timestamps. Nothing has changed then, but that a key whose update finds the batch full is locked.
     pub fn put(&mut self, cf: &Cf, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.track(cf, key.as_ref(), LockMode::Exclusive, true)?;
         self.batch.put(Some(cf), key.as_ref(), value.as_ref())
@@ -440,8 +444,10 @@ impl Transaction {
     fn fill(&mut self, batch: &WriteBatch) -> Result<()> {
         for op in BatchIter::entries(batch.body()) {
             let op = op?;
-            let cf = op.cf().and_then(|id| self.db.cf_by_id(id));
-            let cf = cf.as_ref();
+            let Some(cf) = op.cf().and_then(|id| self.db.cf_by_id(id)) else {
+                continue;
+            };
+            let cf = Some(&cf);
             match op {
                 BatchOp::Put { key, value, .. } => self.batch.put(cf, key, value)?,
                 BatchOp::Delete { key, .. } => self.batch.delete(cf, key)?,
@@ -514,6 +520,7 @@ impl Transaction {
         self.batch.set_save_point();
         self.save_points.push(SavePoint {
             snapshot: self.snapshot.clone(),
+            needs_snapshot: self.needs_snapshot,
             keys: Vec::new(),
         });
     }
@@ -527,7 +534,7 @@ impl Transaction {
             return Err(Error::not_found(""));
         };
         self.batch.rollback_to_save_point()?;
-        self.snapshot = point.snapshot;
+        (self.snapshot, self.needs_snapshot) = (point.snapshot, point.needs_snapshot);
         for (cf, key) in &point.keys {
             self.tracked.remove(*cf, key);
             if !self.options.optimistic {
@@ -586,7 +593,7 @@ impl Transaction {
         }
         names.insert(name.to_vec());
         drop(names);
-        self.name = name.to_vec();
+        (self.name, self.holds_name) = (name.to_vec(), true);
         Ok(())
     }
 
@@ -623,17 +630,25 @@ impl Transaction {
         if !self.owner.decide() {
             return Err(Error::new(ErrorKind::Expired, ""));
         }
+        let logged = self.log_section();
+        self.prepared = logged.inspect_err(|_| self.owner.reconsider())?;
+        self.state = TxnState::Prepared;
+        // Nothing goes back behind this.
+        self.save_points.clear();
+        Ok(())
+    }
+
+    /// Logs what it is prepared with, and returns it.
+    fn log_section(&self) -> Result<Vec<u8>> {
         let own = self.batch.batch();
         let mut section = WriteBatch::new();
         section.mark_noop();
         section.append(own)?;
         section.mark_prepared(&self.name, PrepareKind::Committed)?;
         let entries = without_noop(own.body()).to_vec();
-        self.engine()
-            .prepare_transaction(&self.name, &section, &entries, &self.write)?;
-        self.prepared = entries;
-        self.state = TxnState::Prepared;
-        Ok(())
+        let engine = self.engine();
+        engine.prepare_transaction(&self.name, &section, &entries, &self.write)?;
+        Ok(entries)
     }
 
     /// Makes its updates visible, all at once.
@@ -661,9 +676,11 @@ impl Transaction {
                 if !self.owner.decide() {
                     return Err(Error::new(ErrorKind::Expired, ""));
                 }
-                self.engine().write_batch(self.batch.batch(), &self.write)?;
+                let written = self.engine().write_batch(self.batch.batch(), &self.write);
+                written.inspect_err(|_| self.owner.reconsider())?;
             }
             TxnState::Prepared => {
+                self.engine().check_step(self.batch.batch())?;
                 self.engine().commit_prepared(
                     &self.name,
                     &self.commit_time,
@@ -688,9 +705,11 @@ impl Transaction {
     fn commit_checked(&mut self) -> Result<()> {
         let engine = self.engine().clone();
         let keys: Vec<_> = self.tracked.iter().collect();
-        let entered = engine
-            .transactions
-            .enter(keys.iter().map(|k| (k.cf, k.key)));
+        // What it writes, too: a batch may hold more than what is tracked, and others of its group may have read that.
+        let written = BatchIter::entries(self.batch.batch().body())
+            .filter_map(|op| op.ok().and_then(|op| op.cf().zip(op.key())));
+        let tracked = keys.iter().map(|k| (k.cf, k.key));
+        let entered = engine.transactions.enter(tracked.chain(written));
         engine.write_unless_written(self.batch.batch(), &keys, &self.write)?;
         drop(entered);
         drop(keys);
@@ -752,7 +771,7 @@ impl Transaction {
     fn let_go(&mut self) {
         self.release();
         self.clear();
-        if !self.name.is_empty() {
+        if std::mem::take(&mut self.holds_name) {
             self.engine().transactions.names.lock().remove(&self.name);
         }
     }

@@ -6,7 +6,7 @@
 //! inserted by the leader alone.
 
 use super::pipeline::{deletion_type, not_executed};
-use crate::core::{Engine, MemSlot, Payload, Request, slot_of};
+use crate::core::{Engine, MemSlot, Payload, Request, TransactionWrite, slot_of};
 use spanlith_base::{Error, Pinned, Result, SequenceNumber, Severity, ValueType, keys};
 use spanlith_memtable::MemTable;
 use spanlith_wal::{BatchIter, BatchOp};
@@ -164,9 +164,9 @@ pub(super) fn apply(to: &mut impl Memtables, r: &Request<'_>) -> Result<()> {
             families: true,
             ignore_missing: true,
             ..
-        } => apply_known(to, body, r.seqno),
+        } => apply_known(to, body, r.seqno).map(drop),
         Payload::Batch { body, families, .. } => apply_batch(to, body, families, r.seqno),
-        Payload::Transaction(t) => apply_parts(to, t.applied, r.seqno),
+        Payload::Transaction(t) => apply_parts(to, t, r.seqno),
     }
 }
 
@@ -174,11 +174,14 @@ pub(super) fn apply(to: &mut impl Memtables, r: &Request<'_>) -> Result<()> {
 #[cold]
 fn apply_parts(
     to: &mut impl Memtables,
-    parts: [&[u8]; 2],
+    step: &TransactionWrite<'_>,
     mut seqno: SequenceNumber,
 ) -> Result<()> {
-    for part in parts {
-        seqno = apply_entries(to, part, seqno)?;
+    for part in step.applied {
+        seqno = match step.ignore_missing {
+            true => apply_known(to, part, seqno)?,
+            false => apply_entries(to, part, seqno)?,
+        };
     }
     Ok(())
 }
@@ -199,7 +202,11 @@ fn apply_batch(
 
 /// Inserts the entries of a batch whose families exist; the others take their numbers only.
 #[cold]
-fn apply_known(to: &mut impl Memtables, body: &[u8], mut seqno: SequenceNumber) -> Result<()> {
+fn apply_known(
+    to: &mut impl Memtables,
+    body: &[u8],
+    mut seqno: SequenceNumber,
+) -> Result<SequenceNumber> {
     let mut iter = BatchIter::entries(body);
     let mut before = iter.rest();
     while let Some(op) = iter.next() {
@@ -212,7 +219,7 @@ fn apply_known(to: &mut impl Memtables, body: &[u8], mut seqno: SequenceNumber) 
             None => {}
         }
     }
-    Ok(())
+    Ok(seqno)
 }
 
 /// Inserts the entries of a batch, the first with number `seqno`; the number after the last.

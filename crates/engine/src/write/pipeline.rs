@@ -111,9 +111,7 @@ impl Engine {
         options: &WriteOptions,
     ) -> Result<SequenceNumber> {
         if batch.lacks_timestamps() {
-            return Err(Error::invalid_argument(
-                "write batch must have timestamp(s) set",
-            ));
+            return Err(lacks_timestamps());
         }
         if let Some(priority) = options.rate_limiter_priority {
             self.check_priority(priority, options)?;
@@ -686,6 +684,7 @@ impl Engine {
     ) -> Result<()> {
         if let Payload::Transaction(t) = payload {
             self.check_unwritten(t.read, last)?;
+            self.check_mark(t.mark)?;
         }
         check_families(leader, payload)
     }
@@ -714,6 +713,7 @@ fn check_families(leader: &LeaderState, payload: &Payload<'_>) -> Result<()> {
             let cf = op.ok().and_then(|op| op.cf());
             cf.is_none_or(known)
         }),
+        Payload::Transaction(t) if t.ignore_missing => true,
         Payload::Transaction(t) => t.applied.iter().all(|part| {
             BatchIter::entries(part).all(|op| {
                 let cf = op.ok().and_then(|op| op.cf());
@@ -743,6 +743,11 @@ fn must_be_logged(sync: bool) -> Error {
 #[cold]
 fn wrong_protection() -> Error {
     Error::not_supported("WriteBatch protection info must be zero or eight bytes/key")
+}
+
+#[cold]
+pub(super) fn lacks_timestamps() -> Error {
+    Error::invalid_argument("write batch must have timestamp(s) set")
 }
 
 #[cold]

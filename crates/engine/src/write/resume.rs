@@ -11,11 +11,12 @@
 //! the new one: a log that ends in the middle of nowhere is not replayed any more. Prepared sections
 //! are written to the new log first. Each step can fail and be tried again by the next resume.
 
-use crate::core::{Engine, LeaderState, Place, PreparedSection, WitnessClock, gate};
+use super::two_phase::batch_of;
+use crate::core::{Engine, LeaderState, Place, PreparedSection, WitnessClock, gate, repeated_mark};
 use crate::listener::FlushReason;
 use crate::options::FlushOptions;
-use spanlith_base::{Error, FileNumber, Result, Severity};
-use spanlith_wal::{BATCH_HEADER_SIZE, BatchIter, BatchOp, LogWriter, PrepareKind, WriteBatch};
+use spanlith_base::{Error, FileNumber, Result, SequenceNumber, Severity};
+use spanlith_wal::{PrepareKind, WriteBatch};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -162,7 +163,10 @@ impl Engine {
         first.set_sequence(self.visible() + 1);
         let written = sections
             .iter()
-            .try_for_each(|(xid, section)| add_section(&mut new, xid, section))
+            .try_for_each(|(xid, section)| {
+                let batch = repeated(xid, section, first.sequence(), &self.c.db_id)?;
+                new.add_record(batch.as_bytes())
+            })
             .and_then(|()| new.add_record(first.as_bytes()))
             .and_then(|()| new.sync())
             .and_then(|()| self.c.dirs.sync(&self.c.wal_dir));
@@ -185,6 +189,7 @@ impl Engine {
         }
         for section in state.prepared.values_mut() {
             section.log = number;
+            section.sequence = first.sequence();
         }
         // A file that failed is not written again, under whatever name.
         state.first_own_log = number;
@@ -194,19 +199,19 @@ impl Engine {
     }
 }
 
-/// Writes a prepared section to a log as its transaction did.
-fn add_section(log: &mut LogWriter, xid: &[u8], section: &PreparedSection) -> Result<()> {
-    let count = BatchIter::entries(&section.entries)
-        .filter(|op| !matches!(op, Ok(BatchOp::LogData { .. })))
-        .count();
-    let mut rep = Vec::with_capacity(BATCH_HEADER_SIZE + 1 + section.entries.len());
-    rep.extend_from_slice(&section.sequence.to_le_bytes());
-    rep.extend_from_slice(&u32::try_from(count).unwrap_or(u32::MAX).to_le_bytes());
-    let mut batch = WriteBatch::from_rep(rep);
+/// A prepared section as its transaction wrote it, and the mark that it was written before. Its number is that of the next write:
+/// replay comes here from logs that may hold all that is visible, and numbers do not go back.
+fn repeated(
+    xid: &[u8],
+    section: &PreparedSection,
+    sequence: SequenceNumber,
+    db_id: &str,
+) -> Result<WriteBatch> {
+    let mut batch = WriteBatch::new();
     batch.mark_noop();
-    let mut rep = batch.as_bytes().to_vec();
-    rep.extend_from_slice(&section.entries);
-    let mut batch = WriteBatch::from_bytes(rep)?;
+    batch.append(&batch_of(&section.entries)?)?;
     batch.mark_prepared(xid, PrepareKind::Committed)?;
-    log.add_record(batch.as_bytes())
+    batch.put_log_data(&repeated_mark(db_id))?;
+    batch.set_sequence(sequence);
+    Ok(batch)
 }

@@ -11,6 +11,7 @@
 //! sections are in `DbState::prepared`, and memtables remember the oldest log that their entries were prepared in.
 
 use super::WriteOptions;
+use super::pipeline::lacks_timestamps;
 use crate::core::{
     Engine, LeaderState, Mark, Payload, PreparedSection, TrackedKey, TransactionWrite,
 };
@@ -70,6 +71,7 @@ impl Engine {
             return self.write_batch(batch, options);
         }
         self.writable()?;
+        self.check_step(batch)?;
         // What is found here need not be looked for while others wait; behind `seen` next to nothing is.
         let seen = self.visible();
         self.check_unwritten(read, seen)?;
@@ -88,6 +90,7 @@ impl Engine {
                 log_count: entries.count,
                 applied: [entries.body, &[]],
                 count: entries.count,
+                ignore_missing: options.ignore_missing_column_families,
                 read: &since,
                 mark: Mark::None,
             },
@@ -107,6 +110,7 @@ impl Engine {
         entries: &[u8],
         options: &WriteOptions,
     ) -> Result<SequenceNumber> {
+        self.check_step(batch)?;
         self.check_batch(batch_of(entries)?.as_bytes(), false)?;
         let logged = Entries::of(batch);
         let options = WriteOptions {
@@ -119,11 +123,33 @@ impl Engine {
                 log_count: logged.count,
                 applied: [&[], &[]],
                 count: 0,
+                ignore_missing: false,
                 read: &[],
                 mark: Mark::Prepared(xid, entries),
             },
             &options,
         )
+    }
+
+    /// Refuses what plain batches are refused for, or would have been changed by.
+    pub(crate) fn check_step(&self, batch: &WriteBatch) -> Result<()> {
+        if batch.lacks_timestamps() {
+            return Err(lacks_timestamps());
+        }
+        if self.default.times.is_some() {
+            return Err(Error::not_supported("transactions in databases with a TTL"));
+        }
+        Ok(())
+    }
+
+    /// Fails if a step decides about a transaction that is not prepared. Requires: leadership.
+    pub(super) fn check_mark(&self, mark: Mark<'_>) -> Result<()> {
+        match mark {
+            Mark::Committed(xid) | Mark::RolledBack(xid) if !self.is_prepared(xid) => Err(
+                Error::invalid_argument("Transaction is not in state for commit."),
+            ),
+            _ => Ok(()),
+        }
     }
 
     /// Commits a transaction that was prepared with `entries`, with `more` before and `late` behind them.
@@ -152,6 +178,7 @@ impl Engine {
                 log_count: more.count() + late.count(),
                 applied: [more.body(), own.body()],
                 count: more.count() + own.count(),
+                ignore_missing: options.ignore_missing_column_families,
                 read: &[],
                 mark: Mark::Committed(xid),
             },
@@ -175,6 +202,7 @@ impl Engine {
             log_count: 0,
             applied: [&[], &[]],
             count: 0,
+            ignore_missing: false,
             read: &[],
             mark: Mark::RolledBack(xid),
         };
@@ -237,13 +265,18 @@ impl Engine {
         self.state.lock().prepared.contains_key(xid)
     }
 
-    /// Transactions that were prepared and are undecided: name and entries.
-    pub(crate) fn prepared_sections(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+    /// Names of transactions that were prepared and are undecided.
+    pub(crate) fn prepared_names(&self) -> Vec<Vec<u8>> {
+        self.state.lock().prepared.keys().cloned().collect()
+    }
+
+    /// What a transaction was prepared with, while it is undecided.
+    pub(crate) fn prepared_entries(&self, xid: &[u8]) -> Option<Vec<u8>> {
         let state = self.state.lock();
-        let sections = state.prepared.iter();
-        sections
-            .map(|(xid, s)| (xid.clone(), s.entries.clone()))
-            .collect()
+        state
+            .prepared
+            .get(xid)
+            .map(|section| section.entries.clone())
     }
 }
 

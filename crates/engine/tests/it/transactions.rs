@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 mod crashes;
 mod model;
-mod review;
+mod regressions;
 mod threads;
 
 const NAMES: [&str; 2] = ["default", "other"];

@@ -186,6 +186,73 @@ fn lose_power(options: &DbOptions) {
     assert_eq!(look(&db), *last);
 }
 
+/// The log fails under the commit of one of three transactions, or under a plain write, and the database resumes. Before
+/// every change that makes, and behind all: what was acknowledged is there, and each transaction once, prepared
+/// or committed.
+#[test]
+fn a_resume_beside_prepared_transactions_outlives_every_power_loss() {
+    for fails_commit in [true, false] {
+        let w = World::new(1);
+        let db = open_in(&w.env);
+        let cf = db.default_cf();
+        let prepare = |name: &str| {
+            let mut t = db.transaction_opt(TxnOptions::pessimistic(), synced());
+            t.set_name(name.as_bytes()).unwrap();
+            t.merge(&cf, format!("of {name}"), "v").unwrap();
+            t.prepare().unwrap();
+            cf.put_opt(format!("behind {name}"), "1", &synced())
+                .unwrap();
+            t
+        };
+        // Not in the order of their names.
+        let mut all = ["b", "c", "a"].map(prepare);
+        let rule = w.fs.add(FaultRule::fail(OpClass::Sync, 1, 5).named(".log"));
+        let failed = match fails_commit {
+            true => all[1].commit(),
+            false => cf.put_opt("fails", "1", &synced()),
+        };
+        failed.unwrap_err();
+        w.fs.remove(rule);
+        let images = Arc::new(Mutex::new(Vec::new()));
+        let (seen, of) = (images.clone(), w.mem.clone());
+        let observer = move |_: &FsOp| {
+            let mut seen = seen.lock().unwrap();
+            seen.push(of.crash_clone(&mut |_| 0));
+            seen.push(of.crash_clone(&mut |n| n - 1));
+        };
+        w.mem.set_observer(Some(Arc::new(observer)));
+        db.resume().unwrap();
+        w.mem.set_observer(None);
+        let mut images = std::mem::take(&mut *images.lock().unwrap());
+        images.push(w.mem.crash_clone(&mut |_| 0));
+        assert!(images.len() > 20, "{}", images.len());
+        let mut committed = 0;
+        for (at, image) in images.into_iter().enumerate() {
+            let db = open_in(&env_over(image));
+            let found = look(&db);
+            for name in ["a", "b", "c"] {
+                let is = |key: String| found.values.contains_key(&(0, key));
+                assert!(is(format!("behind {name}")), "image {at}: {found:?}");
+                let is_committed = is(format!("of {name}"));
+                let is_prepared = found.prepared.contains_key(name);
+                assert!(is_committed != is_prepared, "image {at}, {name}: {found:?}");
+                committed += usize::from(is_committed);
+                assert!(!is_committed || (fails_commit && name == "c"));
+            }
+        }
+        assert_eq!(committed > 0, fails_commit, "its record was in the log");
+        // All are decided about as if nothing had been.
+        all.iter_mut().for_each(|t| t.commit().unwrap());
+        let last = look(&open_in(&env_over(w.mem.crash_clone(&mut |_| 0))));
+        assert!(last.prepared.is_empty(), "{last:?}");
+        assert!(
+            ["a", "b", "c"]
+                .iter()
+                .all(|n| last.values[&(0, format!("of {n}"))] == "v")
+        );
+    }
+}
+
 #[test]
 fn logs_go_when_what_was_prepared_in_them_is_in_tables() {
     let w = World::new(1);
