@@ -51,7 +51,7 @@ impl Transaction {
     /// later are written with the commit: only then do they survive.
     ///
     /// # Errors
-    /// `InvalidArgument` without name, twice, or at the end; `Expired`; else as [`Db::write`].
+    /// `InvalidArgument` without name, twice, or at the end; `Expired`; else as [`Db::write`](crate::Db::write).
     pub fn prepare(&mut self) -> Result<()> {
         let wrong = |text: &str| Err(Error::invalid_argument(text));
         if self.options.optimistic {
@@ -100,7 +100,7 @@ impl Transaction {
     ///
     /// # Errors
     /// `Busy` of a transaction without locks, if a key it wrote or read for update was written meanwhile; `Expired`;
-    /// `InvalidArgument` if it has ended already; else as [`Db::write`].
+    /// `InvalidArgument` if it has ended already; else as [`Db::write`](crate::Db::write).
     pub fn commit(&mut self) -> Result<()> {
         if self.options.optimistic {
             return self.commit_checked();
@@ -165,7 +165,7 @@ impl Transaction {
     /// Takes all back. A transaction that was not prepared can be used again.
     ///
     /// # Errors
-    /// `InvalidArgument` if it has ended already; as [`Db::write`] if it was prepared, and then it still is.
+    /// `InvalidArgument` if it has ended already; as [`Db::write`](crate::Db::write) if it was prepared, and then it still is.
     pub fn rollback(&mut self) -> Result<()> {
         match self.state {
             TxnState::Started => {
