@@ -111,20 +111,24 @@ impl<'a> Picking<'a> {
 
     /// Grows `files` until no neighbour shares a user key with them; `None` if one of them is in a
     /// running plan.
-    pub fn clean_cut(&self, level: usize, mut files: Files) -> Option<Files> {
-        if level > 0 {
-            loop {
-                let before = files.len();
-                let sets = [&files[..]];
-                let (low, high) = self.range(&sets);
-                let grown = self.overlapping(level, low, high);
-                files = grown;
-                if files.len() <= before {
-                    break;
-                }
+    pub fn clean_cut(&self, level: usize, files: Files) -> Option<Files> {
+        let files = self.cut(level, files);
+        (!any_busy(&files)).then_some(files)
+    }
+
+    /// As [`Self::clean_cut`], whether or not a plan holds one of them.
+    pub fn cut(&self, level: usize, mut files: Files) -> Files {
+        while level > 0 {
+            let before = files.len();
+            let sets = [&files[..]];
+            let (low, high) = self.range(&sets);
+            let grown = self.overlapping(level, low, high);
+            files = grown;
+            if files.len() <= before {
+                break;
             }
         }
-        (!any_busy(&files)).then_some(files)
+        files
     }
 
     /// Whether a running plan writes where a plan from `sets` into `level` would write.

@@ -16,6 +16,7 @@ use super::sorting::{sort_all, sort_front};
 use crate::options::CompactionPri;
 use crate::version::FileMeta;
 use crate::version::levels::multiply;
+use spanlith_base::keys::user_key;
 use std::cmp::Reverse;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -530,6 +531,21 @@ impl Picking<'_> {
             })
             .filter(move |(_, f)| !is_timed || self.is_history(f))
             .filter(move |(_, f)| delay == 0 || f.made_at().saturating_add(delay) <= now)
+            .filter(|(level, f)| self.is_cut_at_bottom(*level, f))
+    }
+
+    /// Whether a file of [`Version::bottommost_files`](crate::version::Version::bottommost_files) still has
+    /// nothing below it together with the files that share a boundary key with it and are rewritten with it.
+    /// If not, nothing could drop its sequence numbers, and it would be rewritten for ever.
+    fn is_cut_at_bottom(&self, level: usize, file: &Arc<FileMeta>) -> bool {
+        let cut = self.cut(level, vec![Arc::clone(file)]);
+        if cut.len() <= 1 {
+            return true;
+        }
+        let sets = [&cut[..]];
+        let (low, high) = self.range(&sets);
+        let (low, high) = (user_key(low), user_key(high));
+        !(self.version()).range_might_exist_below(low, high, level, None)
     }
 
     /// Whether all timestamps of a table lie in the history that was given up, so that rewriting it at
