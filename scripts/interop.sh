@@ -38,6 +38,10 @@ scripts/capi-list.sh --check "$SUBJECT/librocksdb.so"
 # Tables written outside go from one library into the other's databases.
 python3 scripts/interop_ingest.py "$SUBJECT/librocksdb.so" "$peers/lib11/librocksdb.so"
 
+# Backups of one library are restored by the other, and added to.
+python3 scripts/interop_backup.py "$SUBJECT/librocksdb.so" "$peers/lib11/librocksdb.so" --programs 16
+python3 scripts/interop_backup.py "$SUBJECT/librocksdb.so" "$peers/lib78/librocksdb.so" --programs 8 --format 5
+
 # Programs of transactions answer alike, and each library opens what the other left prepared.
 python3 scripts/txn_diff.py "$SUBJECT/librocksdb.so" "$peers/lib11/librocksdb.so" --programs 24
 

@@ -35,6 +35,8 @@
 
 #[macro_use]
 mod macros;
+mod backup;
+mod backup_options;
 mod batch;
 mod batch_iterate;
 mod batch_updates;
@@ -106,6 +108,8 @@ mod write;
 mod write_buffer_manager;
 mod write_options;
 
+pub use backup::*;
+pub use backup_options::*;
 pub use batch::*;
 pub use batch_iterate::*;
 pub use batch_updates::*;

@@ -502,6 +502,9 @@ mod tests {
         values.extend(crate::rocksdb_transactiondb_options_t::default().printed_values());
         values.extend(crate::rocksdb_transaction_options_t::default().printed_values());
         values.extend(crate::rocksdb_optimistictransaction_options_t::default().printed_values());
+        values.extend(crate::rocksdb_backup_engine_options_t::default().printed_values());
+        values.extend(crate::rocksdb_create_backup_options_t::default().printed_values());
+        values.extend(crate::rocksdb_restore_options_t::default().printed_values());
         values.extend(crate::rocksdb_optimistictransactiondb_options_t::default().printed_values());
         assert!(values.len() > 200, "{}", values.len());
         for (getter, value) in values {

@@ -79,12 +79,17 @@ pub use spanlith_base::WriteBufferManager;
 pub use spanlith_base::{
     Comparator, Error, ErrorKind, Pinned, Result, SequenceNumber, Severity, SubCode, UserComparator,
 };
+pub use spanlith_env::Env;
 pub use spanlith_table::{
     CollectedEntry, CollectorContext, Collectors, CompactOnDeletion, TableProperties,
     TablePropertiesCollector, TablePropertiesCollectorFactory,
 };
 pub use txn::{
     Below, Found, IndexedBatch, Overlay, OverlayParts, Transaction, TxnCursor, TxnOptions, TxnState,
+};
+pub use utilities::{
+    BackupEngine, BackupInfo, BackupNames, BackupOptions, CreateBackupOptions, ExcludeFile,
+    RestoreMode, RestoreOptions,
 };
 pub use utilities::{IngestOptions, Ingestion, SstFile, SstWriter};
 pub use utilities::{StorageFile, StorageKind, StorageOptions};

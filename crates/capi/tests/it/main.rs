@@ -1,5 +1,6 @@
 //! Drives the C functions as a C program does.
 
+mod backups;
 mod checkpoints;
 mod components;
 mod database;

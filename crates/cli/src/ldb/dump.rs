@@ -159,6 +159,23 @@ impl Ldb {
         Ok(())
     }
 
+    /// Key and value of a line `KEY ==> VALUE`; `None` if it is none.
+    pub(super) fn entry(&self, line: &[u8]) -> Result<Option<(Vec<u8>, Vec<u8>)>, Stop> {
+        let Some(at) = line.windows(5).position(|w| w == b" ==> ") else {
+            return Ok(None);
+        };
+        let (key, value) = (&line[..at], &line[at + 5..]);
+        let key = match self.args.key_hex {
+            true => self.args.key(&String::from_utf8_lossy(key))?,
+            false => key.to_vec(),
+        };
+        let value = match self.args.value_hex {
+            true => self.args.value(&String::from_utf8_lossy(value))?,
+            false => value.to_vec(),
+        };
+        Ok(Some((key, value)))
+    }
+
     pub(super) fn load(&mut self) -> Result<(), Stop> {
         let (target, cf) = self.open_to_write()?;
         let options = WriteOptions::new().disable_wal(self.args.is("disable_wal"));
@@ -166,24 +183,13 @@ impl Ldb {
         let mut bad = 0u64;
         for line in std::io::stdin().lock().split(b'\n') {
             let line = line?;
-            let at = line.windows(5).position(|w| w == b" ==> ");
             // What a dump prints at its end.
             if line.starts_with(b"Keys in range: ") || line.starts_with(b"Created bg thread 0x") {
                 continue;
             }
-            let Some(at) = at else {
+            let Some((key, value)) = self.entry(&line)? else {
                 bad += 1;
                 continue;
-            };
-            let bytes = |text: &[u8], hex| match hex {
-                true => self.args.key(&String::from_utf8_lossy(text)),
-                false => Ok(text.to_vec()),
-            };
-            let key = bytes(&line[..at], self.args.key_hex)?;
-            let value = &line[at + 5..];
-            let value = match self.args.value_hex {
-                true => self.args.value(&String::from_utf8_lossy(value))?,
-                false => value.to_vec(),
             };
             batch.put_cf(cf.id(), key, target.stored(value));
             if batch.size_bytes() >= BATCH_BYTES {

@@ -2,11 +2,12 @@
 //!
 //! The binary called `ldb` is this, and so is `spanlith ldb`. Commands that only read open for reading
 //! and change nothing, which the reference does not promise. Commands this build lacks are refused by
-//! name. [`args`] takes the command line apart, [`data`] and [`admin`] hold the commands that open the
-//! database, [`files`] those that read its files.
+//! name. [`args`] takes the command line apart, [`data`], [`admin`] and [`copies`] hold the commands that open
+//! the database, [`files`] those that read its files.
 
 mod admin;
 pub mod args;
+mod copies;
 mod data;
 mod dump;
 mod files;
@@ -25,12 +26,8 @@ use std::process::ExitCode;
 const OUTPUT_BUFFER: usize = 256 << 10;
 
 /// Commands of the reference that this build does not have.
-const ABSENT: [&str; 8] = [
+const ABSENT: [&str; 4] = [
     "repair",
-    "backup",
-    "restore",
-    "write_extern_sst",
-    "ingest_extern_sst",
     "unsafe_remove_sst_file",
     "update_manifest",
     "change_compaction_style",
@@ -79,6 +76,10 @@ Administration:
   create_column_family NAME                  drop_column_family NAME
   compact [--from] [--to]                    reduce_levels --new_levels=N [--print_old_levels]
   checkpoint --checkpoint_dir=DIR
+  backup --backup_dir=DIR                    restore --backup_dir=DIR
+  write_extern_sst FILE                      lines KEY ==> VALUE from standard input, in order
+  ingest_extern_sst FILE [--move_files] [--snapshot_consistency] [--allow_global_seqno]
+                         [--allow_blocking_flush] [--write_global_seqno]
 
 When writing: --write_buffer_size= --file_size= --block_size= --compression_type= --auto_compaction=
 
@@ -208,6 +209,24 @@ impl Ldb {
             "approxsize" | "compact" | "list_file_range_deletes" => &RANGE,
             "reduce_levels" => &["new_levels", "print_old_levels"],
             "checkpoint" => &["checkpoint_dir"],
+            "backup" | "restore" => &[
+                "backup_dir",
+                "backup_env_uri",
+                "backup_fs_uri",
+                "num_threads",
+                "stderr_log_level",
+                "create_if_missing",
+            ],
+            "write_extern_sst" => &["create_if_missing"],
+            "ingest_extern_sst" => &[
+                "create_if_missing",
+                "move_files",
+                "snapshot_consistency",
+                "allow_global_seqno",
+                "allow_blocking_flush",
+                "ingest_behind",
+                "write_global_seqno",
+            ],
             _ => &[],
         };
         if ABSENT.contains(&command.as_str()) {
@@ -236,6 +255,10 @@ impl Ldb {
             "drop_column_family" => Self::drop_family,
             "reduce_levels" => Self::reduce_levels,
             "checkpoint" => Self::checkpoint,
+            "backup" => Self::backup,
+            "restore" => Self::restore,
+            "write_extern_sst" => Self::write_external,
+            "ingest_extern_sst" => Self::ingest_external,
             "dump_wal" => Self::dump_wal,
             "manifest_dump" => Self::manifest_dump,
             "file_checksum_dump" => Self::file_checksum_dump,

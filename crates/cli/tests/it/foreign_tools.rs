@@ -135,6 +135,33 @@ fn ldb_writes_loads_and_asks_line_by_line() {
     assert_eq!(ldb(&["checkpoint", &to], "").out, "OK\n");
     let again = ldb(&["checkpoint", &to], "");
     assert_eq!(again.err, "Failed: Invalid argument: Directory exists\n");
+    let backups = format!("--backup_dir={}", temp.join("backups").display());
+    let backup = ldb(&["backup", &backups], "");
+    let said = "open db OK\nopen backup engine OK\ncreate new backup OK\n";
+    assert_eq!(backup.out, said, "{backup:?}");
+    let before = ldb(&["scan"], "").out;
+    let file = temp.join("x.sst").display().to_string();
+    for (args, input, text) in [
+        (&["write_extern_sst", &file][..], "x ==> 1\ny ==> 2\n", format!("external SST file written to {file}\n")),
+        (&["ingest_extern_sst", &file], "", "external SST files ingested\n".to_string()),
+        (&["write_extern_sst"], "", "Failed: output SST file path must be specified\n".to_string()),
+        (&["ingest_extern_sst"], "", "Failed: input SST path must be specified\n".to_string()),
+        (&["backup"], "", "Failed: --backup_dir: missing backup directory\n".to_string()),
+        (
+            &["write_extern_sst", &file],
+            "b ==> 1\na ==> 2\n",
+            "Failed: failed to write record to file: Invalid argument: Keys must be added in strict ascending order.\n".to_string(),
+        ),
+    ] {
+        assert_eq!(ldb(args, input).err, text, "{args:?}");
+    }
+    assert_eq!(ldb(&["scan"], "").out, format!("{before}x : 1\ny : 2\n"));
+    let restored = ldb(&["restore", &backups], "");
+    assert_eq!(
+        restored.out, "open restore engine OK\nrestore from backup OK\n",
+        "{restored:?}"
+    );
+    assert_eq!(ldb(&["scan"], "").out, before);
     let nowhere = ldb(&["checkpoint"], "").err;
     let text = "Failed: Invalid argument: invalid checkpoint directory name\n";
     assert_eq!(nowhere, text);

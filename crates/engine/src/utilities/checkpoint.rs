@@ -4,7 +4,7 @@
 //! time. It is made in `DIR.tmp` and renamed once everything in it is durable: under its name it is whole or not
 //! there.
 
-use super::storage::StorageOptions;
+use super::storage::{Kept, StorageOptions};
 use crate::core::Engine;
 use crate::db::Db;
 use spanlith_base::{Error, ErrorKind, Result};
@@ -35,22 +35,6 @@ impl Db {
     pub fn checkpoint_opt(&self, dir: impl AsRef<Path>, log_size_for_flush: u64) -> Result<()> {
         self.engine()
             .checkpoint(self, dir.as_ref(), log_size_for_flush)
-    }
-}
-
-/// Keeps the files of a database as long as it lives.
-struct Kept<'a>(&'a Db);
-
-impl<'a> Kept<'a> {
-    fn new(db: &'a Db) -> Self {
-        db.disable_file_deletions();
-        Self(db)
-    }
-}
-
-impl Drop for Kept<'_> {
-    fn drop(&mut self) {
-        self.0.enable_file_deletions();
     }
 }
 

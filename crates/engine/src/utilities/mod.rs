@@ -1,11 +1,16 @@
 //! Whole-database operations built from the verbs.
 
+mod backup;
 mod checkpoint;
 mod copy;
 mod ingest;
 mod sst_writer;
 mod storage;
 
+pub use backup::{
+    BackupEngine, BackupInfo, BackupNames, BackupOptions, CreateBackupOptions, ExcludeFile,
+    RestoreMode, RestoreOptions,
+};
 pub use ingest::{IngestOptions, Ingestion};
 pub use sst_writer::{SstFile, SstWriter};
 pub use storage::{StorageFile, StorageKind, StorageOptions};

@@ -68,6 +68,8 @@ pub struct StorageFile {
     /// Name of the function that made the checksum; as RocksDB, `Unknown` if there is no checksum although it was
     /// asked for.
     pub checksum_function: Vec<u8>,
+    /// Of a table, the session that wrote it, if it is known and was asked for; else empty.
+    pub session_id: String,
     /// What the copy's file holds, whatever stands in this one.
     pub contents: Option<Vec<u8>>,
     /// Only the first `size` bytes belong to the copy; it may grow, so that it cannot be linked.
@@ -95,6 +97,8 @@ pub struct StorageOptions {
     pub atomic_flush: bool,
     /// Files come with their checksums.
     pub with_checksums: bool,
+    /// Tables come with the session that wrote them: each is opened, if it is not open.
+    pub with_sessions: bool,
 }
 
 impl StorageOptions {
@@ -118,6 +122,13 @@ impl StorageOptions {
         self.with_checksums = yes;
         self
     }
+
+    /// See the field.
+    #[must_use]
+    pub fn with_sessions(mut self, yes: bool) -> Self {
+        self.with_sessions = yes;
+        self
+    }
 }
 
 impl Db {
@@ -130,6 +141,22 @@ impl Db {
     /// reading with some of its families only; `Io`.
     pub fn storage_files(&self, options: &StorageOptions) -> Result<Vec<StorageFile>> {
         self.engine().storage_files(options)
+    }
+}
+
+/// Keeps the files of a database as long as it lives.
+pub(super) struct Kept<'a>(&'a Db);
+
+impl<'a> Kept<'a> {
+    pub(super) fn new(db: &'a Db) -> Self {
+        db.disable_file_deletions();
+        Self(db)
+    }
+}
+
+impl Drop for Kept<'_> {
+    fn drop(&mut self) {
+        self.0.enable_file_deletions();
     }
 }
 
@@ -152,7 +179,7 @@ impl Engine {
         let moment = self.moment()?;
         let mut files = Vec::new();
         for (family, version) in &moment.versions {
-            self.add_tables(&mut files, family, version, options.with_checksums);
+            self.add_tables(&mut files, family, version, options);
         }
         self.add_manifest(&mut files, &moment)?;
         self.add_options(&mut files)?;
@@ -260,8 +287,9 @@ impl Engine {
         files: &mut Vec<StorageFile>,
         family: &crate::core::Family,
         version: &Version,
-        with_checksums: bool,
+        options: &StorageOptions,
     ) {
+        let with_checksums = options.with_checksums;
         for (_, f) in version.file_iter() {
             let dir = family.table_path(f.number, f.path_id);
             let dir = dir.parent().unwrap_or(&self.c.dir).to_path_buf();
@@ -273,6 +301,13 @@ impl Engine {
                 file.checksum.clone_from(&f.file_checksum);
                 file.checksum_function
                     .clone_from(&f.file_checksum_func_name);
+            }
+            // A table that cannot be opened is the business of whoever reads it.
+            if options.with_sessions
+                && let Ok(table) = family.cache.reader(f)
+            {
+                file.session_id
+                    .clone_from(&table.properties().db_session_id);
             }
             files.push(file);
         }
@@ -345,6 +380,7 @@ fn file(kind: StorageKind, number: FileNumber, name: String, dir: &Path, size: u
         temperature: Temperature::Unknown,
         checksum: Vec::new(),
         checksum_function: Vec::new(),
+        session_id: String::new(),
         contents: None,
         is_trimmed: false,
         is_reused: false,
