@@ -183,9 +183,10 @@ c_api! {
     fn rocksdb_backup_engine_options_create(
         backup_dir: *const c_char,
     ) -> *mut rocksdb_backup_engine_options_t {
-        let mut options = rocksdb_backup_engine_options_t::default();
-        options.dir = CStr::from_ptr(backup_dir).to_owned();
-        boxed(options)
+        boxed(rocksdb_backup_engine_options_t {
+            dir: CStr::from_ptr(backup_dir).to_owned(),
+            ..Default::default()
+        })
     }
 
     /// The directory of the backups.

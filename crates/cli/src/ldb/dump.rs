@@ -22,6 +22,9 @@ const BATCH_BYTES: usize = 1 << 20;
 /// An entry as a table or log holds it: user key, sequence number, type, value.
 type Entry = (Vec<u8>, u64, u8, Vec<u8>);
 
+/// A key and its value.
+type KeyValue = (Vec<u8>, Vec<u8>);
+
 impl Ldb {
     pub(super) fn dump(&mut self) -> Result<(), Stop> {
         if let Some(path) = self.args.path("path") {
@@ -160,7 +163,7 @@ impl Ldb {
     }
 
     /// Key and value of a line `KEY ==> VALUE`; `None` if it is none.
-    pub(super) fn entry(&self, line: &[u8]) -> Result<Option<(Vec<u8>, Vec<u8>)>, Stop> {
+    pub(super) fn entry(&self, line: &[u8]) -> Result<Option<KeyValue>, Stop> {
         let Some(at) = line.windows(5).position(|w| w == b" ==> ") else {
             return Ok(None);
         };

@@ -118,17 +118,19 @@ impl<'a> Picking<'a> {
 
     /// As [`Self::clean_cut`], whether or not a plan holds one of them.
     pub fn cut(&self, level: usize, mut files: Files) -> Files {
-        while level > 0 {
+        if level == 0 {
+            return files;
+        }
+        loop {
             let before = files.len();
             let sets = [&files[..]];
             let (low, high) = self.range(&sets);
             let grown = self.overlapping(level, low, high);
             files = grown;
             if files.len() <= before {
-                break;
+                return files;
             }
         }
-        files
     }
 
     /// Whether a running plan writes where a plan from `sets` into `level` would write.

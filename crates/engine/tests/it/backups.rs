@@ -575,12 +575,15 @@ fn whichever_call_of_restoring_fails_it_can_be_done_again() {
     assert!(failed > 40 && untouched > 20, "{failed} {untouched}");
 }
 
+/// The numbers that must be there, and what the disk held.
+type Image = (Vec<u32>, MemFs);
+
 #[test]
 fn after_a_power_loss_every_backup_is_whole_or_not_there() {
     let w = World::new(4);
     let db = open_in(&w.env, "/db");
     let backups = backups_in(&w.env, "/backups");
-    let images: Arc<Mutex<Vec<(Vec<u32>, MemFs)>>> = Arc::default();
+    let images: Arc<Mutex<Vec<Image>>> = Arc::default();
     // Numbers that must be there.
     let acknowledged: Arc<Mutex<Vec<u32>>> = Arc::default();
     let (mem, kept, must) = (w.mem.clone(), images.clone(), acknowledged.clone());
