@@ -5,7 +5,7 @@
   fuzz_hours.py --sum              the table of what the ledger holds
 
   --hours N       processor hours per target (default 1)
-  --chunk N       seconds of one run (default 240); the target that has had least comes next
+  --chunk N       seconds of one run at most (default 240); the target that has had least comes next
   --jobs N        runs at a time (default: the number of cores)
   --minutes N     begins no run after so long
   --pause FILE    begins no run while FILE exists, for measurements in between
@@ -110,7 +110,9 @@ def main():
             for directory in [found, *corpora]:
                 os.makedirs(directory, exist_ok=True)
             command = [os.path.join(base, host[1], "release", name), *corpora]
-            command += [f"-max_total_time={args.chunk}", "-max_len=65536", "-timeout=20", "-rss_limit_mb=1500"]
+            # Not much longer than what it lacks.
+            lacks = int(args.hours * 3600 - had[name]) + 2
+            command += [f"-max_total_time={max(1, min(args.chunk, lacks))}", "-max_len=65536", "-timeout=20", "-rss_limit_mb=1500"]
             command += ["-malloc_limit_mb=512", "-print_final_stats=1", f"-artifact_prefix={found}/"]
             child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace")
             out = child.stderr.read()
