@@ -15,7 +15,9 @@ import random
 import shutil
 import sys
 import tempfile
-from ctypes import c_char_p, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+
+from txn_diff import Library as Calls
 
 FORMS = [
     {},
@@ -29,11 +31,9 @@ FORMS = [
 ]
 
 
-class Library:
-    """Calls by name, without the leading `rocksdb_`."""
-
+class Library(Calls):
     def __init__(self, path, format):
-        self.lib = ctypes.CDLL(path)
+        super().__init__(path)
         self.env = self.pointer("create_default_env")
         self.options = self.pointer("options_create")
         self.call("options_set_create_if_missing", self.options, 1)
@@ -47,24 +47,6 @@ class Library:
 
     def has(self, name):
         return hasattr(self.lib, "rocksdb_" + name)
-
-    def call(self, name, *args, ret=None):
-        f = getattr(self.lib, "rocksdb_" + name)
-        f.restype = ret
-        return f(*args)
-
-    def pointer(self, name, *args):
-        return c_void_p(self.call(name, *args, ret=c_void_p))
-
-    def tried(self, name, *args, ret=None):
-        """The answer and the text of the error, if there is one."""
-        err = c_void_p(None)
-        answer = self.call(name, *args, ctypes.byref(err), ret=ret)
-        if not err.value:
-            return answer, None
-        text = ctypes.string_at(err.value).decode(errors="replace")
-        self.call("free", err)
-        return answer, text
 
     def must(self, name, *args, ret=None):
         answer, error = self.tried(name, *args, ret=ret)

@@ -19,8 +19,13 @@ pub struct rocksdb_backup_engine_t(BackupEngine);
 /// What there is to know of the backups of a directory; independent of it.
 pub struct rocksdb_backup_engine_info_t(Vec<BackupInfo>);
 
-fn open(options: BackupOptions, env: &rocksdb_env_t) -> Result<*mut rocksdb_backup_engine_t> {
-    env.prepare(&options.dir)?;
+fn open(
+    mut options: BackupOptions,
+    own: Option<&rocksdb_env_t>,
+    env: &rocksdb_env_t,
+) -> Result<*mut rocksdb_backup_engine_t> {
+    own.unwrap_or(env).prepare(&options.dir)?;
+    options.env = own.map(|own| own.env.clone());
     let engine = BackupEngine::open(options, &env.env)?;
     Ok(boxed(rocksdb_backup_engine_t(engine)))
 }
@@ -32,7 +37,7 @@ c_api! {
         dir: *const c_char,
         errptr: *mut *mut c_char,
     ) -> *mut rocksdb_backup_engine_t {
-        report(errptr, ptr::null_mut(), || open(BackupOptions::new(path(dir)), &(*options).env))
+        report(errptr, ptr::null_mut(), || open(BackupOptions::new(path(dir)), None, &(*options).env))
     }
 
     /// As `rocksdb_backup_engine_open`, with options. `env` is the databases' environment; the backups' is the
@@ -45,9 +50,8 @@ c_api! {
         report(errptr, ptr::null_mut(), || {
             let options = &*options;
             first_complaint(&options.deferred)?;
-            let own = options.env.clone();
-            let env = own.or_else(|| env.as_ref().cloned()).unwrap_or_default();
-            open(options.options(&env.env), &env)
+            let env = env.as_ref().cloned().unwrap_or_default();
+            open(options.options(&env.env), options.env.as_ref(), &env)
         })
     }
 

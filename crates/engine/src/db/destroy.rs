@@ -76,7 +76,7 @@ impl Db {
 const OWN_FILES: [&str; 3] = [SIDECAR_FILE, SIDECAR_TEMP, RESERVE_FILE];
 
 /// What deleting came to; nothing to delete is fine.
-fn gone(deleted: Result<()>) -> Result<()> {
+pub(crate) fn gone(deleted: Result<()>) -> Result<()> {
     match deleted {
         Err(e) if e.subcode() == Some(SubCode::PathNotFound) => Ok(()),
         other => other,

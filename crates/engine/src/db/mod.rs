@@ -21,6 +21,8 @@ mod ttl;
 mod verbs;
 mod verify;
 
+pub(crate) use destroy::gone;
+
 pub use builder::OpenBuilder;
 pub use changes::{Change, Changes, LogFile};
 pub use cursor::{Cursor, Iter};

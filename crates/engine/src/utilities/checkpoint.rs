@@ -4,6 +4,7 @@
 //! time. It is made in `DIR.tmp` and renamed once everything in it is durable: under its name it is whole or not
 //! there.
 
+use super::dirs::{delete_dir_of_files, parent};
 use super::storage::{Kept, StorageOptions};
 use crate::core::Engine;
 use crate::db::Db;
@@ -56,7 +57,7 @@ impl Engine {
         let staging = PathBuf::from(staging);
         let log = &self.c.log;
         log.info(format_args!("checkpoint: {} begins", dir.display()));
-        self.remove_staging(&staging).map_err(|e| {
+        delete_dir_of_files(&**fs, &staging).map_err(|e| {
             Error::new(
                 ErrorKind::Aborted,
                 format!(
@@ -77,7 +78,7 @@ impl Engine {
             Ok(()) => log.info(format_args!("checkpoint: {} is there", dir.display())),
             Err(e) => {
                 log.warn(format_args!("checkpoint: {} failed: {e}", dir.display()));
-                if let Err(e) = self.remove_staging(place) {
+                if let Err(e) = delete_dir_of_files(&**fs, place) {
                     log.warn(format_args!("checkpoint: {} stays: {e}", place.display()));
                 }
             }
@@ -96,18 +97,6 @@ impl Engine {
         }
         fs.sync_dir(staging)
     }
-
-    /// Removes a directory of files, if it is there.
-    fn remove_staging(&self, dir: &Path) -> Result<()> {
-        let fs = &self.c.env.fs;
-        if fs.entry(dir)?.is_none() {
-            return Ok(());
-        }
-        for name in fs.list(dir)? {
-            fs.delete(&dir.join(name))?;
-        }
-        fs.delete_dir(dir)
-    }
 }
 
 /// Creates a directory, in RocksDB's words if there is none to hold it.
@@ -124,12 +113,4 @@ fn make_dir(fs: &dyn FileSystem, dir: &Path) -> Result<()> {
 fn without_slashes(dir: &Path) -> Option<PathBuf> {
     let name = dir.components().next_back()?;
     matches!(name, std::path::Component::Normal(_)).then(|| dir.components().collect())
-}
-
-/// The directory that holds the name.
-fn parent(dir: &Path) -> &Path {
-    match dir.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    }
 }

@@ -4,11 +4,11 @@ use super::storage::{StorageFile, StorageKind};
 use crate::core::Engine;
 use spanlith_base::stats::Ticker;
 use spanlith_base::{Error, Result};
-use spanlith_env::IoActivity;
+use spanlith_env::{FileSystem, IoActivity};
 use std::path::Path;
 
 /// Bytes of one read.
-const STEP: usize = 1 << 20;
+pub(super) const STEP: usize = 1 << 20;
 
 impl Engine {
     /// Makes `file` in `dir`, durable but for its name.
@@ -53,22 +53,10 @@ impl Engine {
     /// Copies the first `size` bytes.
     fn copy(&self, from: &Path, to: &Path, size: u64) -> Result<()> {
         let fs = &self.c.env.fs;
-        let mut source = fs.open_sequential(from)?;
         let mut out = fs.create(to, IoActivity::Other)?;
-        let mut buf = vec![0; STEP.min(size.max(1) as usize)];
-        let mut left = size;
-        while left > 0 {
-            let want = buf.len().min(left as usize);
-            let n = source.read(&mut buf[..want])?;
-            if n == 0 {
-                return Err(Error::corruption("file too small")
-                    .with_path(from)
-                    .with("expected", size)
-                    .with("found", size - left));
-            }
-            out.append(&buf[..n])?;
-            left -= n as u64;
-        }
+        read_pieces(&**fs, from, Some(size), STEP, &mut |bytes| {
+            out.append(bytes)
+        })?;
         out.sync()?;
         out.close()?;
         if let Some(s) = &self.c.statistics {
@@ -76,5 +64,36 @@ impl Engine {
             s.add(Ticker::CheckpointWriteBytes, size);
         }
         Ok(())
+    }
+}
+
+/// Reads the first `size` bytes of a file, or all of it, gives them to `each` in pieces of up to `step`, and answers
+/// their number.
+pub(super) fn read_pieces(
+    fs: &dyn FileSystem,
+    path: &Path,
+    size: Option<u64>,
+    step: usize,
+    each: &mut dyn FnMut(&[u8]) -> Result<()>,
+) -> Result<u64> {
+    let mut source = fs.open_sequential(path)?;
+    let limit = size.unwrap_or(u64::MAX);
+    let most = |left: u64| step.min(usize::try_from(left).unwrap_or(step));
+    let mut buf = vec![0; most(limit)];
+    let mut done = 0;
+    while done < limit {
+        let n = source.read(&mut buf[..most(limit - done)])?;
+        if n == 0 {
+            break;
+        }
+        each(&buf[..n])?;
+        done += n as u64;
+    }
+    match size {
+        Some(size) if done < size => Err(Error::corruption("file too small")
+            .with_path(path)
+            .with("expected", size)
+            .with("found", done)),
+        _ => Ok(done),
     }
 }

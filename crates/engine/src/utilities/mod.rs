@@ -3,6 +3,7 @@
 mod backup;
 mod checkpoint;
 mod copy;
+mod dirs;
 mod ingest;
 mod sst_writer;
 mod storage;

@@ -639,3 +639,114 @@ fn after_a_power_loss_every_backup_is_whole_or_not_there() {
         }
     }
 }
+
+#[test]
+fn after_a_power_loss_while_restoring_there_is_the_old_the_new_or_no_database() {
+    let w = World::new(6);
+    let db = open_in(&w.env, "/db");
+    fill(&db, 0..10);
+    db.flush(true).unwrap();
+    fill(&db, 10..12);
+    let backups = backups_in(&w.env, "/backups");
+    backups.create(&db, &plain()).unwrap();
+    let saved = contents(&db);
+    fill(&db, 12..20);
+    db.flush(true).unwrap();
+    let newer = contents(&db);
+    db.close().unwrap();
+    let images: Arc<Mutex<Vec<MemFs>>> = Arc::default();
+    let (mem, kept) = (w.mem.clone(), images.clone());
+    w.mem.set_observer(Some(Arc::new(move |_: &FsOp| {
+        for keep_all in [false, true] {
+            let image = mem.crash_clone(&mut |n| if keep_all { n - 1 } else { 0 });
+            kept.lock().unwrap().push(image);
+        }
+    })));
+    restore(&backups, 1, "/db").unwrap();
+    w.mem.set_observer(None);
+    let images = std::mem::take(&mut *images.lock().unwrap());
+    let last = images.len();
+    let (mut old, mut none, mut new) = (0, 0, 0);
+    for (at, image) in images.into_iter().chain([w.mem.strict_clone()]).enumerate() {
+        let (env, ..) = Env::test(Arc::new(image), 5);
+        if env.fs.entry(Path::new("/db/CURRENT")).unwrap().is_some() {
+            let db = open_in(&env, "/db");
+            let found = contents(&db);
+            assert!(found == saved || found == newer, "{at}");
+            old += u32::from(found == newer);
+            new += u32::from(found == saved);
+            db.close().unwrap();
+        } else {
+            none += 1;
+        }
+        assert!(
+            at < last || (none > 0 && new > 0),
+            "what returned is durable"
+        );
+        restore(&backups_in(&env, "/backups"), 1, "/db").unwrap();
+        let db = open_in(&env, "/db");
+        assert_eq!(contents(&db), saved, "{at}");
+        db.close().unwrap();
+    }
+    assert!(old > 10 && none > 5 && new > 0, "{old} {none} {new}");
+}
+
+#[test]
+fn backups_and_databases_may_be_in_different_worlds() {
+    let (w, other) = (World::new(7), World::new(8));
+    let db = open_in(&w.env, "/db");
+    fill(&db, 0..10);
+    db.flush(true).unwrap();
+    fill(&db, 10..12);
+    let mut options = BackupOptions::new("/backups");
+    options.env = Some(other.env.clone());
+    let backups = BackupEngine::open(options, &w.env).unwrap();
+    backups.create(&db, &plain()).unwrap();
+    restore(&backups, 1, "/restored").unwrap();
+    let restored = open_in(&w.env, "/restored");
+    assert_eq!(contents(&restored), contents(&db));
+    let is_there = |w: &World, name: &str| w.fs.entry(Path::new(name)).unwrap().is_some();
+    assert!(!is_there(&w, "/backups") && !is_there(&other, "/restored"));
+}
+
+#[test]
+fn what_is_left_of_a_crash_goes_and_what_another_engine_made_stays() {
+    let w = World::new(9);
+    let db = open_in(&w.env, "/db");
+    fill(&db, 0..10);
+    db.flush(true).unwrap();
+    let (first, second) = (
+        backups_in(&w.env, "/backups"),
+        backups_in(&w.env, "/backups"),
+    );
+    for id in 1..=2 {
+        assert_eq!(first.create(&db, &plain()).unwrap(), id);
+    }
+    // Opened before there was any.
+    second.collect_garbage().unwrap();
+    first.verify(1, true).unwrap();
+    let left = [
+        "/backups/meta/.7.tmp",
+        "/backups/private/7/CURRENT",
+        "/backups/shared_checksum/000099_sX_3.sst.tmp",
+        "/backups/shared_checksum/000099_sX_3.sst",
+    ];
+    w.mem
+        .create_dir_if_missing(Path::new("/backups/private/7"))
+        .unwrap();
+    for name in left {
+        w.mem.write_file(Path::new(name), b"abc").unwrap();
+    }
+    // Their lists cannot be read: what they may name stays.
+    w.mem
+        .write_file(Path::new("/backups/meta/5"), b"?")
+        .unwrap();
+    let third = backups_in(&w.env, "/backups");
+    assert_eq!(third.damaged()[0].0, 5);
+    third.purge(1).unwrap();
+    let is_there = |name: &&str| w.fs.entry(Path::new(name)).unwrap().is_some();
+    assert_eq!(left.iter().filter(|n| is_there(n)).count(), 2);
+    third.delete(5).unwrap();
+    assert_eq!(left.iter().filter(|n| is_there(n)).count(), 0);
+    third.verify(2, true).unwrap();
+}

@@ -1,10 +1,11 @@
 //! Makes backups.
 
-use super::files::{Mover, Place, check_stopped, delete_dir_of_files, delete_if_there};
+use super::files::{Mover, Place, check_stopped};
 use super::meta::{META_DIR, Meta, MetaFile, PRIVATE_DIR, SHARED_CHECKSUM_DIR, SHARED_DIR};
 use super::{Backup, BackupEngine, CreateBackupOptions, ExcludeFile, State, add, size_error};
 use crate::db::Db;
 use crate::options::sidecar::SIDECAR_FILE;
+use crate::utilities::dirs::{delete_dir_of_files, delete_if_there};
 use crate::utilities::storage::{Kept, StorageFile, StorageKind, StorageOptions};
 use spanlith_base::{Error, Result};
 use spanlith_env::FileSystem;
@@ -192,7 +193,10 @@ impl Making<'_> {
                 Error::corruption("the file reads differently each time").with_path(&file.path())
             );
         }
-        self.new_shared.push(to.clone());
+        // What is there may be a damaged backup's.
+        if self.fs().entry(&to)?.is_none() {
+            self.new_shared.push(to.clone());
+        }
         self.fs().rename(&temp, &to)?;
         self.note(path, file.size, Some(copied));
         Ok(())
@@ -265,6 +269,8 @@ impl Making<'_> {
     fn take_back(&self) -> Result<()> {
         let fs = self.fs();
         delete_if_there(fs, &self.engine.meta_path(self.id))?;
+        // It may have had its name for a moment.
+        fs.sync_dir(&self.engine.path(META_DIR))?;
         let new = self.new_shared.iter();
         let deleted = new.map(|path| delete_if_there(fs, path));
         let deleted = deleted.fold(Ok(()), Result::and);

@@ -2,15 +2,13 @@
 
 use super::meta::{PRIVATE_DIR, SHARED_CHECKSUM_DIR, SHARED_DIR};
 use super::{BackupNames, BackupOptions};
+use crate::utilities::copy::{STEP, read_pieces};
 use crate::utilities::storage::StorageFile;
 use spanlith_base::checksum::crc32c_append;
-use spanlith_base::{Error, Result, SubCode};
+use spanlith_base::{Error, Result};
 use spanlith_env::{FileSystem, IoActivity, IoDirection, IoPriority, RateLimiter};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-/// Bytes of one read, if the options say nothing.
-const STEP: usize = 1 << 20;
 
 /// How bytes are moved.
 pub(super) struct Mover<'a> {
@@ -50,47 +48,26 @@ impl<'a> Mover<'a> {
 
     /// Reads `size` bytes of a file, or all of it, gives them to `each`, and answers their number and CRC32C.
     fn read(
-        &mut self,
+        &self,
         fs: &dyn FileSystem,
         path: &Path,
         size: Option<u64>,
         each: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<(u64, u32)> {
-        let mut source = fs.open_sequential(path)?;
-        let limit = size.unwrap_or(u64::MAX);
-        let mut buf = vec![
-            0;
-            self.step
-                .min(usize::try_from(limit.max(1)).unwrap_or(self.step))
-        ];
-        let (mut done, mut crc) = (0, 0);
-        while done < limit {
-            check_stopped(self.stop)?;
-            let want = buf
-                .len()
-                .min(usize::try_from(limit - done).unwrap_or(buf.len()));
-            let n = source.read(&mut buf[..want])?;
-            if n == 0 {
-                break;
+        let (limiter, stop, mut crc) = (self.limiter, self.stop, 0);
+        let done = read_pieces(fs, path, size, self.step, &mut |bytes| {
+            check_stopped(stop)?;
+            if let Some(limiter) = limiter {
+                limiter.request(bytes.len() as u64, IoPriority::Low, IoDirection::Read);
             }
-            if let Some(limiter) = self.limiter {
-                limiter.request(n as u64, IoPriority::Low, IoDirection::Read);
-            }
-            crc = crc32c_append(crc, &buf[..n]);
-            each(&buf[..n])?;
-            done += n as u64;
-        }
-        match size {
-            Some(size) if done < size => Err(Error::corruption("file too small")
-                .with_path(path)
-                .with("expected", size)
-                .with("found", done)),
-            _ => Ok((done, crc)),
-        }
+            crc = crc32c_append(crc, bytes);
+            each(bytes)
+        })?;
+        Ok((done, crc))
     }
 
     /// CRC32C of the first `size` bytes.
-    pub(super) fn checksum(&mut self, fs: &dyn FileSystem, path: &Path, size: u64) -> Result<u32> {
+    pub(super) fn checksum(&self, fs: &dyn FileSystem, path: &Path, size: u64) -> Result<u32> {
         Ok(self.read(fs, path, Some(size), &mut |_| Ok(()))?.1)
     }
 
@@ -208,35 +185,4 @@ fn is_table_or_blob(file: &StorageFile) -> bool {
 
 fn split(name: &str) -> (&str, &str) {
     name.rsplit_once('.').unwrap_or((name, ""))
-}
-
-/// Makes a directory, with a durable name; fine if it is there.
-pub(super) fn make_dir(fs: &dyn FileSystem, dir: &Path) -> Result<()> {
-    if fs.entry(dir)?.is_some() {
-        return fs.create_dir_if_missing(dir);
-    }
-    fs.create_dir_if_missing(dir)?;
-    match dir.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => fs.sync_dir(parent),
-        _ => fs.sync_dir(Path::new(".")),
-    }
-}
-
-/// Deletes a file; fine if it is not there.
-pub(super) fn delete_if_there(fs: &dyn FileSystem, path: &Path) -> Result<()> {
-    match fs.delete(path) {
-        Err(e) if e.subcode() == Some(SubCode::PathNotFound) => Ok(()),
-        other => other,
-    }
-}
-
-/// Deletes a directory of files, if it is there.
-pub(super) fn delete_dir_of_files(fs: &dyn FileSystem, dir: &Path) -> Result<()> {
-    if fs.entry(dir)?.is_none() {
-        return Ok(());
-    }
-    for name in fs.list(dir)? {
-        delete_if_there(fs, &dir.join(name))?;
-    }
-    fs.delete_dir(dir)
 }

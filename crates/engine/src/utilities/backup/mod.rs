@@ -16,7 +16,7 @@ mod files;
 mod meta;
 mod restore;
 
-use files::{delete_dir_of_files, delete_if_there, make_dir};
+use super::dirs::{delete_dir_of_files, delete_if_there, make_durable_dir};
 use meta::{BYTES_MAX, META_DIR, Meta, PRIVATE_DIR, SHARED_CHECKSUM_DIR, SHARED_DIR, backup_id};
 use spanlith_base::{Error, Result};
 use spanlith_env::{Env, FileSystem, RateLimiter, RateLimiterOptions};
@@ -43,10 +43,12 @@ pub enum BackupNames {
 pub struct BackupOptions {
     /// The directory of the backups.
     pub dir: PathBuf,
+    /// The world that the directory is in; `None` is that of the databases.
+    pub env: Option<Env>,
     /// Backups share tables and blob files. Default true; otherwise each backup is a full copy.
     pub share_table_files: bool,
     /// Shared files have names that tell different files apart. Default true; otherwise they are known by number only,
-    /// which is right for one database and its restored copies' predecessors only.
+    /// which is right for the backups of one database only.
     pub share_files_with_checksum: bool,
     /// What those names are.
     pub names: BackupNames,
@@ -73,6 +75,7 @@ impl BackupOptions {
     pub fn new(dir: impl AsRef<Path>) -> Self {
         Self {
             dir: dir.as_ref().to_path_buf(),
+            env: None,
             share_table_files: true,
             share_files_with_checksum: true,
             names: BackupNames::default(),
@@ -220,7 +223,10 @@ struct State {
 /// # }
 /// ```
 pub struct BackupEngine {
+    /// The world of the backups.
     env: Env,
+    /// The world that databases are restored to.
+    db_env: Env,
     options: BackupOptions,
     state: Mutex<State>,
     stop: AtomicBool,
@@ -235,20 +241,21 @@ impl std::fmt::Debug for BackupEngine {
 }
 
 impl BackupEngine {
-    /// Opens a directory of backups, and makes it if it is missing. Reads all lists, and asks for the size of each
+    /// Opens a directory of backups, and makes it if it is missing; `env` is the databases' world. Reads all lists, and asks for the size of each
     /// file that they name.
     ///
     /// # Errors
     /// `Io`. A backup that is damaged is no error: [`Self::damaged`].
     pub fn open(options: BackupOptions, env: &Env) -> Result<Self> {
         let engine = Self {
-            env: env.clone(),
+            env: options.env.as_ref().unwrap_or(env).clone(),
+            db_env: env.clone(),
             options,
             state: Mutex::default(),
             stop: AtomicBool::new(false),
         };
         let fs = engine.fs();
-        make_dir(fs, &engine.options.dir)?;
+        make_durable_dir(fs, &engine.options.dir)?;
         let o = &engine.options;
         let shared = match o.share_files_with_checksum {
             true => SHARED_CHECKSUM_DIR,
@@ -256,7 +263,7 @@ impl BackupEngine {
         };
         let dirs = [PRIVATE_DIR, META_DIR, shared];
         for dir in &dirs[..2 + usize::from(o.share_table_files)] {
-            make_dir(fs, &o.dir.join(dir))?;
+            make_durable_dir(fs, &o.dir.join(dir))?;
         }
         let mut state = engine.lock();
         engine.load(&mut state)?;
@@ -372,7 +379,7 @@ impl BackupEngine {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Deletes the oldest backups until `keep` are left. Damaged ones do not count and stay.
+    /// Deletes the oldest backups until `keep` are left, and garbage. Damaged ones do not count and stay.
     ///
     /// # Errors
     /// `Io`; the rest is deleted all the same.
@@ -381,15 +388,18 @@ impl BackupEngine {
         let many = state.backups.len().saturating_sub(keep as usize);
         let ids: Vec<u32> = state.backups.keys().copied().take(many).collect();
         let deleted = ids.into_iter().map(|id| self.delete_one(&mut state, id));
-        deleted.fold(Ok(()), Result::and)
+        deleted.fold(Ok(()), Result::and)?;
+        self.delete_garbage(&state)
     }
 
-    /// Deletes a backup, damaged or not, and the files that only it has.
+    /// Deletes a backup, damaged or not, the files that only it has, and garbage.
     ///
     /// # Errors
     /// `NotFound`; `Io`.
     pub fn delete(&self, id: u32) -> Result<()> {
-        self.delete_one(&mut self.lock(), id)
+        let mut state = self.lock();
+        self.delete_one(&mut state, id)?;
+        self.delete_garbage(&state)
     }
 
     fn delete_all(&self, state: &mut State) -> Result<()> {
@@ -435,7 +445,7 @@ impl BackupEngine {
     }
 
     /// Deletes what no backup has: leftovers of backups that were not finished. As long as there are damaged backups,
-    /// shared files stay, which may be theirs.
+    /// shared files stay, which may be theirs; and everything stays if another engine has made a backup meanwhile.
     ///
     /// # Errors
     /// `Io`.
@@ -446,10 +456,16 @@ impl BackupEngine {
     fn delete_garbage(&self, state: &State) -> Result<()> {
         let fs = self.fs();
         let has = |id| state.backups.contains_key(&id) || state.damaged.contains_key(&id);
-        for name in fs.list(&self.path(META_DIR))? {
-            if is_temporary(&name) {
-                delete_if_there(fs, &self.path(META_DIR).join(name))?;
-            }
+        let lists = fs.list(&self.path(META_DIR))?;
+        if lists
+            .iter()
+            .filter_map(|name| backup_id(name))
+            .any(|id| !has(id))
+        {
+            return Ok(());
+        }
+        for name in lists.iter().filter(|name| is_temporary(name)) {
+            delete_if_there(fs, &self.path(META_DIR).join(name))?;
         }
         for name in fs.list(&self.path(PRIVATE_DIR))? {
             let id = backup_id(name.strip_suffix(".tmp").unwrap_or(&name));

@@ -1,9 +1,10 @@
 //! Verifies and restores backups.
 
-use super::files::{Mover, delete_if_there, make_dir};
+use super::files::Mover;
 use super::meta::{MetaFile, database_name};
 use super::{Backup, BackupEngine, RestoreMode, RestoreOptions, State, size_error};
 use crate::options::sidecar::{SIDECAR_FILE, SIDECAR_TEMP};
+use crate::utilities::dirs::{delete_if_there, make_durable_dir};
 use crate::version::{FileKind, filenames, parse_file_name};
 use spanlith_base::{Error, Result, SubCode};
 use spanlith_env::FileSystem;
@@ -35,7 +36,7 @@ impl BackupEngine {
             return Ok(());
         }
         let limiter = self.options.backup_limiter.as_deref();
-        let mut mover = Mover::new(&self.options, limiter, &GOES_ON);
+        let mover = Mover::new(&self.options, limiter, &GOES_ON);
         for file in backup.meta.files.iter().filter(|f| !f.is_excluded) {
             let path = self.path(&file.path);
             let crc = mover.checksum(self.fs(), &path, self.fs().size(&path)?)?;
@@ -90,9 +91,9 @@ impl BackupEngine {
         }
         self.check_sizes(&state, backup)?;
 
-        let fs = self.fs();
-        make_dir(fs, db_dir)?;
-        make_dir(fs, wal_dir)?;
+        let fs = &*self.db_env.fs;
+        make_durable_dir(fs, db_dir)?;
+        make_durable_dir(fs, wal_dir)?;
         let _lock = fs.lock(&db_dir.join(filenames::LOCK_FILE))?;
         let mut staged = Vec::new();
         let mut kept = HashSet::new();
@@ -135,7 +136,7 @@ impl BackupEngine {
         staged: &mut Vec<Staged>,
         kept: &mut HashSet<String>,
     ) -> Result<()> {
-        let fs = self.fs();
+        let (fs, to_fs) = (self.fs(), &*self.db_env.fs);
         let limiter = self.options.restore_limiter.as_deref();
         let mut mover = Mover::new(&self.options, limiter, &GOES_ON);
         mover.sync = true;
@@ -152,7 +153,7 @@ impl BackupEngine {
             let from = self.path(&file.path);
             if options.mode == RestoreMode::KeepSame
                 && matches!(kind, FileKind::Table(_) | FileKind::Blob(_))
-                && is_same(fs, &mut mover, &to, fs.size(&from)?, file.crc)?
+                && is_same(to_fs, &mover, &to, fs.size(&from)?, file.crc)?
             {
                 kept.insert(name);
                 continue;
@@ -166,7 +167,7 @@ impl BackupEngine {
             };
             if is_current {
                 // Renamed last, by itself.
-                let (_, crc) = mover.copy((fs, &from), (fs, &temp), None)?;
+                let (_, crc) = mover.copy((fs, &from), (to_fs, &temp), None)?;
                 check_crc(file, crc)?;
                 continue;
             }
@@ -174,7 +175,7 @@ impl BackupEngine {
                 temp: temp.clone(),
                 to,
             });
-            let (_, crc) = mover.copy((fs, &from), (fs, &temp), None)?;
+            let (_, crc) = mover.copy((fs, &from), (to_fs, &temp), None)?;
             check_crc(file, crc)?;
         }
         if !has_current {
@@ -187,7 +188,7 @@ impl BackupEngine {
                 temp: temp.clone(),
                 to: db_dir.join(SIDECAR_FILE),
             });
-            mover.copy((fs, &sidecar), (fs, &temp), None)?;
+            mover.copy((fs, &sidecar), (to_fs, &temp), None)?;
         }
         Ok(())
     }
@@ -221,7 +222,7 @@ fn check_crc(file: &MetaFile, found: u32) -> Result<()> {
 /// Whether a file is there and has all the bytes of the backup's.
 fn is_same(
     fs: &dyn FileSystem,
-    mover: &mut Mover<'_>,
+    mover: &Mover<'_>,
     path: &Path,
     size: u64,
     crc: Option<u32>,
@@ -246,7 +247,7 @@ fn clear(
 ) -> Result<()> {
     delete_if_there(fs, &db_dir.join(filenames::CURRENT_FILE))?;
     fs.sync_dir(db_dir)?;
-    let is_staged = |path: &Path| staged.iter().any(|s| s.temp == path);
+    let staged: HashSet<&Path> = staged.iter().map(|s| &*s.temp).collect();
     for name in fs.list(db_dir)? {
         let path = db_dir.join(&name);
         let is_ours = match parse_file_name(&name) {
@@ -255,7 +256,7 @@ fn clear(
             Some(_) => true,
             None => name == SIDECAR_FILE || name == SIDECAR_TEMP,
         };
-        if is_ours && !is_staged(&path) && !kept.contains(&name) {
+        if is_ours && !staged.contains(&*path) && !kept.contains(&name) {
             delete_if_there(fs, &path)?;
         }
     }
