@@ -10,6 +10,7 @@
 //! seeds made from `fixtures/`.
 
 pub mod assemble;
+pub mod backup;
 pub mod blob;
 pub mod database;
 pub mod log;
@@ -26,6 +27,7 @@ pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets. The names are those of the folders of inputs and of the libFuzzer programs.
 pub const TARGETS: &[Target] = &[
+    ("backup_list", backup::backup_list),
     ("blob_file", blob::blob_file),
     ("blob_index", blob::blob_index),
     ("coding", names::coding),

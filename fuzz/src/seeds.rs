@@ -1,6 +1,6 @@
 //! Inputs to start from, made from files that RocksDB wrote (`fixtures/`).
 
-use super::database;
+use super::{backup, database};
 use spanlith_env::RandomAccessFile;
 use spanlith_table::{ReaderOptions, TableReader};
 use std::path::{Path, PathBuf};
@@ -26,6 +26,7 @@ pub fn seeds(fixtures: &Path, per_target: usize) -> Vec<Seed> {
         from_file(path, bytes, &mut all);
     }
     all.extend(database::seeds().into_iter().map(|(_, b)| ("database", b)));
+    all.extend(backup::seeds().into_iter().map(|b| ("backup_list", b)));
     all.push((
         "range_tombstones",
         b"\x01\x05\x09\x03\x04\x0a\x02\x09\x04".to_vec(),
@@ -69,6 +70,8 @@ fn from_file(path: &Path, bytes: Vec<u8>, all: &mut Vec<Seed>) {
     all.push(("file_name", name.as_bytes().to_vec()));
     if name == "CURRENT" {
         all.push(("current", bytes));
+    } else if path.parent().is_some_and(|dir| dir.ends_with("meta")) {
+        all.push(("backup_list", with_flags(0, &bytes)));
     } else if name.starts_with("MANIFEST-") {
         records(&bytes, "version_edit", all);
         all.push(("log_reader", with_flags(0, &bytes)));
