@@ -42,6 +42,10 @@ python3 scripts/interop_ingest.py "$SUBJECT/librocksdb.so" "$peers/lib11/librock
 python3 scripts/interop_backup.py "$SUBJECT/librocksdb.so" "$peers/lib11/librocksdb.so" --programs 16
 python3 scripts/interop_backup.py "$SUBJECT/librocksdb.so" "$peers/lib78/librocksdb.so" --programs 8 --format 5
 
+# Nobody notices interrupted and short system calls below the library.
+cargo build --quiet --release -p spanlith-stress
+"${CARGO_TARGET_DIR:-target}/release/spanlith-stress" interrupts --ours "$SUBJECT/librocksdb.so" --runs 200
+
 # Programs of transactions answer alike, and each library opens what the other left prepared.
 python3 scripts/txn_diff.py "$SUBJECT/librocksdb.so" "$peers/lib11/librocksdb.so" --programs 24
 

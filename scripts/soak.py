@@ -6,6 +6,7 @@
   soak.py sum                      the table of what the log holds
 
   --stress FILE   the spanlith-stress to run (default: builds it, release profile)
+  --library FILE  the librocksdb.so that `interrupts` disturbs (default: builds it, release profile)
   --log FILE      one JSON object per shard (default <target>/soak.jsonl); shards in it whose program was
                   built of the same commit are not run again, so a run that was stopped goes on
   --commit NAME   what was built, for the log (default: git's HEAD, and + if the tree differs from it)
@@ -30,6 +31,7 @@ PROGRAMMES = {
     "model": ("operations", ["--ops", "500000"], 500_000, 1_000_000, 15_000_000),
     "crash": ("states", ["--states", "6000"], 50_000, 200_000, 5_000_000),
     "faults": ("runs", ["--runs", "2500", "--jobs", "1"], 2_500, 10_000, 1_000_000),
+    "interrupts": ("runs", ["--runs", "1000", "--jobs", "1", "--ours", "LIBRARY"], 1_000, 2_000, 100_000),
     "damage": ("cases", ["--cases", "25000", "--per-image", "500", "--jobs", "1"], 25_000, 200_000, 10_000_000),
     "histories": ("histories", ["--rounds", "5000"], 5_000, 20_000, 200_000),
     "threads": ("checks", ["--rounds", "10"], 1_000_000, 2_000_000, 20_000_000),
@@ -39,6 +41,7 @@ COUNTS = {
     "model": r"^  operations +(\d+)",
     "crash": r"(\d+) states and (\d+) of a second crash",
     "faults": r"(\d+) runs, the fault",
+    "interrupts": r"seed \d+, (\d+) runs",
     "damage": r"(\d+) cases, ",
     "histories": r"seed \d+, (\d+) of \d+ operations",
     "threads": r"(\d+) checks",
@@ -46,10 +49,10 @@ COUNTS = {
 }
 
 
-def build():
+def build(package, name):
     target = os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target"))
-    subprocess.run(["cargo", "build", "--quiet", "--release", "-p", "spanlith-stress"], check=True, cwd=ROOT)
-    return os.path.join(target, "release", "spanlith-stress")
+    subprocess.run(["cargo", "build", "--quiet", "--release", "-p", package], check=True, cwd=ROOT)
+    return os.path.join(target, "release", name)
 
 
 def head():
@@ -84,6 +87,7 @@ def main():
     parser.add_argument("form", choices=["merge", "soak", "sum"])
     parser.add_argument("programmes", nargs="*")
     parser.add_argument("--stress")
+    parser.add_argument("--library")
     parser.add_argument("--log")
     parser.add_argument("--commit")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
@@ -98,11 +102,15 @@ def main():
         table(shards_of(log))
         return 0
     commit = args.commit or head()
-    stress = args.stress or build()
+    stress = args.stress or build("spanlith-stress", "spanlith-stress")
+    wanted = args.programmes or list(PROGRAMMES)
+    if "interrupts" in wanted:
+        library = args.library or build("spanlith-librocksdb", "librocksdb.so")
+        PROGRAMMES["interrupts"][1][-1] = library
     begun = time.monotonic()
     lock = threading.Lock()
     done = [s for s in shards_of(log) if s["commit"] == commit]
-    state = {n: dict(count=0, next=args.first, running=0, have=set()) for n in args.programmes or PROGRAMMES}
+    state = {n: dict(count=0, next=args.first, running=0, have=set()) for n in wanted}
     for shard in done:
         if shard["programme"] in state:
             state[shard["programme"]]["count"] += shard["count"]

@@ -14,13 +14,12 @@
 //! thread's look and its open would release the lock; they do not block.
 
 use crate::errors;
-use crate::sys::{self, Holder};
+use crate::sys::{self, Holder, again};
 use crate::traits::FileLock;
 use spanlith_base::sync::Mutex;
 use spanlith_base::{Error, Result, SubCode};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -68,7 +67,7 @@ pub(crate) fn lock(path: &Path) -> Result<Box<dyn FileLock>> {
     let mut table = TABLE.lock();
     for _ in 0..TRIES_MAX {
         let key = key_of(path);
-        let there = std::fs::metadata(path).ok().map(|m| identity(&m));
+        let there = again(|| std::fs::metadata(path)).ok().map(|m| identity(&m));
         let held = table
             .get(&key)
             .or_else(|| table.values().find(|held| Some(held.identity) == there));
@@ -90,11 +89,10 @@ pub(crate) fn lock(path: &Path) -> Result<Box<dyn FileLock>> {
                 Ok(Holder::Unknown) | Err(_) => return Err(held_elsewhere(path)),
             }
         }
-        let locked = file
-            .metadata()
-            .map_err(|e| Error::from_io(errors::LOCK, path, e))?;
+        let locked =
+            again(|| file.metadata()).map_err(|e| Error::from_io(errors::LOCK, path, e))?;
         let identity_locked = identity(&locked);
-        match std::fs::metadata(path) {
+        match again(|| std::fs::metadata(path)) {
             Ok(now) if identity(&now) == identity_locked => {}
             _ => continue,
         }
@@ -127,14 +125,14 @@ fn identity(m: &std::fs::Metadata) -> Identity {
 
 /// The path without links, as far as it exists.
 fn key_of(path: &Path) -> PathBuf {
-    let resolved = std::fs::canonicalize(path).or_else(|_| {
+    let resolved = again(|| std::fs::canonicalize(path)).or_else(|_| {
         let parent = match path.parent() {
             Some(p) if p.as_os_str().is_empty() => Path::new("."),
             Some(p) => p,
             None => path,
         };
         let name = path.file_name().unwrap_or_default();
-        std::fs::canonicalize(parent).map(|p| p.join(name))
+        again(|| std::fs::canonicalize(parent)).map(|p| p.join(name))
     });
     resolved
         .or_else(|_| std::path::absolute(path))
@@ -142,21 +140,17 @@ fn key_of(path: &Path) -> PathBuf {
 }
 
 fn open(path: &Path) -> Result<File> {
-    loop {
-        let result = OpenOptions::new()
+    again(|| {
+        OpenOptions::new()
             .read(true)
             .write(true)
             .create(true)
             .truncate(false)
             .mode(0o644)
             .custom_flags(libc::O_NOFOLLOW)
-            .open(path);
-        match result {
-            Ok(file) => return Ok(file),
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(Error::from_io(errors::OPEN_LOCK, path, e)),
-        }
-    }
+            .open(path)
+    })
+    .map_err(|e| Error::from_io(errors::OPEN_LOCK, path, e))
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ mod direct;
 
 use crate::errors::{self, Poison};
 use crate::process::{Process, other_process};
+use crate::sys::{again, change_again};
 use crate::traits::{
     Access, Directory, EntryKind, FileLock, FileSystem, IoActivity, OpenHow, RandomAccessFile,
     ReadRequest, SequentialFile, Unlinked, WritableFile,
@@ -41,14 +42,13 @@ impl PosixFs {
 }
 
 /// Repeats `call` while it is interrupted, and names what was being done if it fails.
-fn retry<T>(context: &str, path: &Path, mut call: impl FnMut() -> io::Result<T>) -> Result<T> {
-    loop {
-        match call() {
-            Ok(value) => return Ok(value),
-            Err(e) if e.kind() == ErrorKind::Interrupted => {}
-            Err(e) => return Err(Error::from_io(context, path, e)),
-        }
-    }
+fn retry<T>(context: &str, path: &Path, call: impl FnMut() -> io::Result<T>) -> Result<T> {
+    again(call).map_err(|e| Error::from_io(context, path, e))
+}
+
+/// Repeats a deletion while it is interrupted. Nothing is there if an interrupted one was made.
+fn retry_deletion(context: &str, path: &Path, call: impl FnMut() -> io::Result<()>) -> Result<()> {
+    change_again(ErrorKind::NotFound, || true, call).map_err(|e| Error::from_io(context, path, e))
 }
 
 /// Opens for reading; a directory is refused here and not at the first read.
@@ -138,11 +138,13 @@ impl FileSystem for PosixFs {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        std::fs::rename(from, to).map_err(|e| Error::from_io(&errors::rename_context(to), from, e))
+        let is_made = || again(|| std::fs::symlink_metadata(to)).is_ok();
+        change_again(ErrorKind::NotFound, is_made, || std::fs::rename(from, to))
+            .map_err(|e| Error::from_io(&errors::rename_context(to), from, e))
     }
 
     fn delete(&self, path: &Path) -> Result<()> {
-        retry(errors::UNLINK, path, || std::fs::remove_file(path))
+        retry_deletion(errors::UNLINK, path, || std::fs::remove_file(path))
     }
 
     fn unlink(&self, path: &Path) -> Result<Unlinked> {
@@ -157,12 +159,19 @@ impl FileSystem for PosixFs {
 
     fn link(&self, from: &Path, to: &Path) -> Result<()> {
         // The file itself gets another name, not the symbolic link that leads to it.
-        let file = std::fs::canonicalize(from);
-        std::fs::hard_link(file.as_deref().unwrap_or(from), to).map_err(|e| {
-            match e.raw_os_error() {
-                Some(libc::EXDEV) => errors::cross_device_link(),
-                _ => Error::from_io(&errors::link_context(to), from, e),
-            }
+        let file = again(|| std::fs::canonicalize(from));
+        let file = file.as_deref().unwrap_or(from);
+        let is_made = || {
+            let names = [file, to].map(|path| again(|| std::fs::symlink_metadata(path)).ok());
+            let [one, other] = names.map(|meta| meta.map(|m| (m.dev(), m.ino())));
+            one.is_some() && one == other
+        };
+        change_again(ErrorKind::AlreadyExists, is_made, || {
+            std::fs::hard_link(file, to)
+        })
+        .map_err(|e| match e.raw_os_error() {
+            Some(libc::EXDEV) => errors::cross_device_link(),
+            _ => Error::from_io(&errors::link_context(to), from, e),
         })
     }
 
@@ -171,32 +180,35 @@ impl FileSystem for PosixFs {
     }
 
     fn create_dir_if_missing(&self, path: &Path) -> Result<()> {
-        match std::fs::DirBuilder::new().mode(0o755).create(path) {
+        match again(|| std::fs::DirBuilder::new().mode(0o755).create(path)) {
             Ok(()) => Ok(()),
-            Err(e) if e.kind() == ErrorKind::AlreadyExists => match std::fs::metadata(path) {
-                Ok(meta) if meta.is_dir() => Ok(()),
-                _ => Err(errors::not_a_directory(path)),
-            },
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => {
+                match again(|| std::fs::metadata(path)) {
+                    Ok(meta) if meta.is_dir() => Ok(()),
+                    _ => Err(errors::not_a_directory(path)),
+                }
+            }
             Err(e) => Err(Error::from_io(errors::MKDIR, path, e)),
         }
     }
 
     fn delete_dir(&self, path: &Path) -> Result<()> {
-        retry(errors::RMDIR, path, || std::fs::remove_dir(path))
+        retry_deletion(errors::RMDIR, path, || std::fs::remove_dir(path))
     }
 
     fn list(&self, dir: &Path) -> Result<Vec<String>> {
-        let mut names = Vec::new();
-        for entry in retry(errors::LIST, dir, || std::fs::read_dir(dir))? {
-            let entry = entry.map_err(|e| Error::from_io(errors::LIST, dir, e))?;
-            names.push(entry.file_name().to_string_lossy().into_owned());
-        }
+        // From the start again: a stream of entries ends at an error, an interruption too.
+        let mut names = retry(errors::LIST, dir, || {
+            std::fs::read_dir(dir)?
+                .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+                .collect::<io::Result<Vec<String>>>()
+        })?;
         names.sort_unstable();
         Ok(names)
     }
 
     fn entry(&self, path: &Path) -> Result<Option<EntryKind>> {
-        match std::fs::metadata(path) {
+        match again(|| std::fs::metadata(path)) {
             Ok(meta) if meta.is_file() => Ok(Some(EntryKind::File)),
             Ok(meta) if meta.is_dir() => Ok(Some(EntryKind::Dir)),
             Ok(_) => Ok(Some(EntryKind::Other)),
@@ -392,14 +404,7 @@ impl WritableFile for PosixWritable {
     }
 
     fn sync(&mut self) -> Result<()> {
-        self.with_file(errors::SYNC, |file| {
-            loop {
-                match file.sync_data() {
-                    Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                    other => return other,
-                }
-            }
-        })
+        self.with_file(errors::SYNC, |file| again(|| file.sync_data()))
     }
 
     fn len(&self) -> u64 {
@@ -426,7 +431,7 @@ impl WritableFile for PosixWritable {
 
     fn truncate(&mut self, len: u64) -> Result<()> {
         self.with_file(&errors::truncate_context(len), |file| {
-            file.set_len(len)?;
+            again(|| file.set_len(len))?;
             file.seek(SeekFrom::Start(len)).map(drop)
         })?;
         self.len = len;
@@ -460,7 +465,7 @@ impl WritableFile for PosixWritable {
             return self.poison.check();
         }
         let cut = if self.reserved && self.process.is_current() {
-            file.set_len(self.len)
+            again(|| file.set_len(self.len))
         } else {
             Ok(())
         };

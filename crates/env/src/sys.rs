@@ -22,6 +22,36 @@ fn check(result: libc::c_int) -> io::Result<()> {
     }
 }
 
+/// Makes a call again while a signal interrupts it. Signals are the program's: a runtime that preempts its threads
+/// by them interrupts every call on some network and user-space file systems.
+pub(crate) fn again<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            other => return other,
+        }
+    }
+}
+
+/// The same for a change of names, which may have been made when the call is interrupted: the next then fails with
+/// `error`, which is none if `is_made` says so.
+pub(crate) fn change_again(
+    error: io::ErrorKind,
+    is_made: impl FnOnce() -> bool,
+    mut call: impl FnMut() -> io::Result<()>,
+) -> io::Result<()> {
+    let mut is_interrupted = false;
+    let result = again(|| {
+        let result = call();
+        is_interrupted |= matches!(&result, Err(e) if e.kind() == io::ErrorKind::Interrupted);
+        result
+    });
+    match result {
+        Err(e) if is_interrupted && e.kind() == error && is_made() => Ok(()),
+        other => other,
+    }
+}
+
 fn offset(value: u64) -> io::Result<libc::off_t> {
     libc::off_t::try_from(value).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))
 }
@@ -67,10 +97,9 @@ pub(crate) fn write_back(file: &File, from: u64, len: u64) -> io::Result<()> {
     let (from, len) = (offset(from)?, offset(len)?);
     #[cfg(target_os = "linux")]
     {
+        let flags = libc::SYNC_FILE_RANGE_WRITE;
         // SAFETY: The descriptor is open while `file` is borrowed; the call touches no memory.
-        check(unsafe {
-            libc::sync_file_range(file.as_raw_fd(), from, len, libc::SYNC_FILE_RANGE_WRITE)
-        })
+        again(|| check(unsafe { libc::sync_file_range(file.as_raw_fd(), from, len, flags) }))
     }
     #[cfg(not(target_os = "linux"))]
     {
@@ -87,7 +116,7 @@ pub(crate) fn write_back_strictly(file: &File, from: u64, len: u64) -> io::Resul
     {
         let flags = libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE;
         // SAFETY: The descriptor is open while `file` is borrowed; the call touches no memory.
-        check(unsafe { libc::sync_file_range(file.as_raw_fd(), 0, len, flags) })
+        again(|| check(unsafe { libc::sync_file_range(file.as_raw_fd(), 0, len, flags) }))
     }
     #[cfg(not(target_os = "linux"))]
     {
@@ -145,14 +174,14 @@ fn whole_file(kind: libc::c_int) -> libc::flock {
 pub(crate) fn lock(file: &File) -> io::Result<()> {
     let lock = whole_file(libc::F_WRLCK as libc::c_int);
     // SAFETY: F_SETLK reads one `flock` from the pointer, which lives across the call.
-    check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLK, &raw const lock) })
+    again(|| check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLK, &raw const lock) }))
 }
 
 /// Gives the lock up.
 pub(crate) fn unlock(file: &File) -> io::Result<()> {
     let lock = whole_file(libc::F_UNLCK as libc::c_int);
     // SAFETY: F_SETLK reads one `flock` from the pointer, which lives across the call.
-    check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLK, &raw const lock) })
+    again(|| check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLK, &raw const lock) }))
 }
 
 /// Who holds a lock that keeps us from the write lock over the whole file.
@@ -170,7 +199,7 @@ pub(crate) enum Holder {
 pub(crate) fn lock_holder(file: &File) -> io::Result<Holder> {
     let mut lock = whole_file(libc::F_WRLCK as libc::c_int);
     // SAFETY: F_GETLK reads and writes one `flock` behind the pointer, which lives across the call.
-    check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLK, &raw mut lock) })?;
+    again(|| check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLK, &raw mut lock) }))?;
     if libc::c_int::from(lock.l_type) == libc::F_UNLCK as libc::c_int {
         return Ok(Holder::None);
     }
@@ -242,14 +271,8 @@ pub(crate) fn free_space(path: &Path) -> io::Result<u64> {
         .map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
     // SAFETY: `statvfs` is plain integers; all zeros is a valid value.
     let mut stat: libc::statvfs = unsafe { std::mem::zeroed() };
-    loop {
-        // SAFETY: `path` is a C string and `stat` a `statvfs`; both live across the call.
-        match check(unsafe { libc::statvfs(path.as_ptr(), &raw mut stat) }) {
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
-            Ok(()) => break,
-        }
-    }
+    // SAFETY: `path` is a C string and `stat` a `statvfs`; both live across the call.
+    again(|| check(unsafe { libc::statvfs(path.as_ptr(), &raw mut stat) }))?;
     // SAFETY: The call has no preconditions.
     let root = unsafe { libc::geteuid() } == 0;
     let blocks = if root { stat.f_bfree } else { stat.f_bavail };

@@ -24,7 +24,9 @@
 /* faults.c */
 void fault_below(const char *dir);
 void fault_set(int class, long nth, int error, long times);
+void fault_storm(long seed, long one_in);
 long fault_off(void);
+int fault_classes(void);
 long fault_count(int class);
 
 typedef void *H;
@@ -47,6 +49,9 @@ typedef unsigned char U8;
   X(H, open_column_families, (H, const char *, int, const char *const *, const H *, H *, char **)) \
   X(void, close, (H)) \
   X(void, destroy_db, (H, const char *, char **)) \
+  X(H, checkpoint_object_create, (H, char **)) \
+  X(void, checkpoint_create, (H, const char *, uint64_t, char **)) \
+  X(void, checkpoint_object_destroy, (H)) \
   X(char **, list_column_families, (H, const char *, size_t *, char **)) \
   X(void, list_column_families_destroy, (char **, size_t)) \
   X(void, column_family_handle_destroy, (H)) \
@@ -1286,6 +1291,10 @@ static void run_line(char *line) {
     /* fault CLASS NTH ERRNO TIMES */
     fault_set((int)number(1), number(2), (int)number(3), number(4));
     say("ok");
+  } else if (!strcmp(verb, "storm")) {
+    /* storm SEED ONE_IN */
+    fault_storm(number(1), number(2));
+    say("ok");
   } else if (!strcmp(verb, "sleep")) {
     /* sleep MILLISECONDS */
     usleep((useconds_t)number(1) * 1000);
@@ -1293,7 +1302,7 @@ static void run_line(char *line) {
   } else if (!strcmp(verb, "faultoff")) {
     say("%ld", fault_off());
   } else if (!strcmp(verb, "calls")) {
-    for (int i = 0; i < 8; i++) say("%s%ld", i ? " " : "", fault_count(i));
+    for (int i = 0; i < fault_classes(); i++) say("%s%ld", i ? " " : "", fault_count(i));
   } else if (!strcmp(verb, "listcf")) {
     verb_list();
   } else if (!strcmp(verb, "b")) {
@@ -1310,6 +1319,16 @@ static void run_line(char *line) {
   } else if (!strcmp(verb, "put") || !strcmp(verb, "del") || !strcmp(verb, "merge") || !strcmp(verb, "toggle") ||
              !strcmp(verb, "range")) {
     verb_write(verb);
+  } else if (!strcmp(verb, "checkpoint")) {
+    /* Beside the directory, under a longer name. */
+    char to[sizeof dir + 8];
+    snprintf(to, sizeof to, "%s-copy", dir);
+    H checkpoint = rdb_checkpoint_object_create(db, &err);
+    if (checkpoint) {
+      rdb_checkpoint_create(checkpoint, to, 0, &err);
+      rdb_checkpoint_object_destroy(checkpoint);
+    }
+    done(err);
   } else if (!strcmp(verb, "mkcf")) {
     verb_create();
   } else if (!strcmp(verb, "dropcf") || !strcmp(verb, "closecf")) {

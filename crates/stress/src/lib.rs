@@ -9,6 +9,7 @@
 //! | [`diff`] | results and files that differ from RocksDB's, through the C functions |
 //! | [`faults`] | what one failing call loses, stops for good or hides |
 //! | [`histories`] | concurrent operations that no single order explains |
+//! | [`interrupts`] | who notices interrupted and short system calls |
 //! | [`kill`] | what a killed process loses on a real disk |
 //! | [`large`] | entries of 4 GiB and batches beyond that get lost or stop the database |
 //! | [`threads`] | what writers and readers at once see of each other |
@@ -22,6 +23,7 @@ pub mod damage;
 pub mod diff;
 pub mod faults;
 pub mod histories;
+pub mod interrupts;
 pub mod kill;
 pub mod large;
 pub mod model;

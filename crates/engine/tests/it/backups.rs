@@ -750,3 +750,36 @@ fn what_is_left_of_a_crash_goes_and_what_another_engine_made_stays() {
     assert_eq!(left.iter().filter(|n| is_there(n)).count(), 0);
     third.verify(2, true).unwrap();
 }
+
+#[test]
+fn a_list_that_names_another_backups_own_files_does_it_no_harm() {
+    let w = World::new(10);
+    let db = open_in(&w.env, "/db");
+    fill(&db, 0..10);
+    let backups = backups_in(&w.env, "/backups");
+    for id in 1..=2 {
+        assert_eq!(backups.create(&db, &plain()).unwrap(), id);
+    }
+    let list = w.mem.read_file(Path::new("/backups/meta/1")).unwrap();
+    let list = String::from_utf8(list).unwrap();
+    // With a checksum that contradicts the other list's.
+    let changed = |line: &str| match line.strip_prefix("private/1/MANIFEST-") {
+        Some(_) => "private/2/MANIFEST-000005 crc32 1\n".to_string(),
+        None => format!("{line}\n"),
+    };
+    let changed: String = list.lines().map(changed).collect();
+    assert_ne!(list, changed);
+    w.mem
+        .write_file(Path::new("/backups/meta/1"), changed.as_bytes())
+        .unwrap();
+    let backups = backups_in(&w.env, "/backups");
+    let (id, error) = backups.damaged().remove(0);
+    assert_eq!(id, 1);
+    let want =
+        "Corruption: a file of another backup: private/2/MANIFEST-000005: file=/backups/meta/1";
+    assert_eq!(error.to_string(), want);
+    backups.verify(2, true).unwrap();
+    backups.delete(1).unwrap();
+    backups.verify(2, true).unwrap();
+    backups_in(&w.env, "/backups").verify(2, true).unwrap();
+}

@@ -11,6 +11,7 @@
 use super::retry;
 use crate::errors::{self, Poison};
 use crate::process::{Process, other_process};
+use crate::sys::again;
 use crate::traits::{RandomAccessFile, WritableFile};
 use spanlith_base::{Error, Result};
 use std::fs::File;
@@ -188,7 +189,7 @@ impl DirectWritable {
             let bytes = buffer.bytes_mut();
             bytes[held..padded].fill(0);
             file.write_all_at(&bytes[..padded], base)?;
-            file.set_len(len)
+            again(|| file.set_len(len))
         })?;
         self.is_written = true;
         Ok(())
@@ -219,14 +220,7 @@ impl WritableFile for DirectWritable {
         self.poison.check()?;
         self.write_tail()?;
         // The device may still hold what bypassed the page cache.
-        self.with_file(errors::SYNC, |file, _| {
-            loop {
-                match file.sync_data() {
-                    Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                    other => return other,
-                }
-            }
-        })
+        self.with_file(errors::SYNC, |file, _| again(|| file.sync_data()))
     }
 
     fn len(&self) -> u64 {
@@ -239,7 +233,7 @@ impl WritableFile for DirectWritable {
         let held = (len - base) as usize;
         let present = self.len();
         self.with_file(&errors::truncate_context(len), |file, buffer| {
-            file.set_len(len)?;
+            again(|| file.set_len(len))?;
             // The block in which appends go on is read back; it was not necessarily held.
             buffer.bytes_mut()[..BLOCK].fill(0);
             Ok(())

@@ -126,16 +126,36 @@ fn modification_time_is_in_seconds_of_now() {
     assert!(modified.abs_diff(now) < 100, "{modified} {now}");
 }
 
+/// Calls that end with these error numbers, the last one first, and then well.
+fn calls(mut errors: Vec<i32>) -> impl FnMut() -> io::Result<()> {
+    move || match errors.pop() {
+        Some(errno) => Err(io::Error::from_raw_os_error(errno)),
+        None => Ok(()),
+    }
+}
+
 #[test]
 fn an_interrupted_call_is_made_again_and_no_other() {
-    let mut errors = vec![libc::EIO, libc::EINTR, libc::EINTR];
-    let mut call = || match errors.pop() {
-        Some(errno) => Err(io::Error::from_raw_os_error(errno)),
-        None => Ok(7),
-    };
+    let mut call = calls(vec![libc::EIO, libc::EINTR, libc::EINTR]);
     let e = retry("While calling", Path::new("/f"), &mut call).unwrap_err();
     assert_eq!(e.os_error(), Some(libc::EIO));
-    assert_eq!(retry("While calling", Path::new("/f"), call).unwrap(), 7);
+    retry("While calling", Path::new("/f"), call).unwrap();
+}
+
+#[test]
+fn a_change_of_names_that_was_made_when_it_was_interrupted_is_made() {
+    let ends = |errors: &[i32], is_made| {
+        change_again(ErrorKind::NotFound, || is_made, calls(errors.to_vec()))
+            .map_err(|e| e.raw_os_error().unwrap())
+    };
+    let (gone, again) = (libc::ENOENT, libc::EINTR);
+    assert_eq!(ends(&[], true), Ok(()));
+    assert_eq!(ends(&[again, again], true), Ok(()));
+    assert_eq!(ends(&[gone, again], true), Ok(()));
+    // Nobody made it, it was not interrupted, or it failed otherwise.
+    assert_eq!(ends(&[gone, again], false), Err(gone));
+    assert_eq!(ends(&[gone], true), Err(gone));
+    assert_eq!(ends(&[libc::EIO, again], true), Err(libc::EIO));
 }
 
 #[cfg(target_os = "linux")]

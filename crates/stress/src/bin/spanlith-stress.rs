@@ -8,6 +8,7 @@ use spanlith_stress::damage::{DamagePlan, run_damage};
 use spanlith_stress::diff::{DiffPlan, replay_diff, run_diff};
 use spanlith_stress::faults::{FaultsPlan, run_faults};
 use spanlith_stress::histories::{HistoriesPlan, run_histories};
+use spanlith_stress::interrupts::{InterruptsPlan, run_interrupts};
 use spanlith_stress::kill::{KillPlan, run_kill};
 use spanlith_stress::large::{LargePlan, run_large};
 use spanlith_stress::model::program::Program;
@@ -32,6 +33,8 @@ usage: spanlith-stress PROGRAMME [--seed S] ...
                                         one failing call, at every place
   beside   --ours LIB --peer LIB [--damages N] [--faults N]
                                         both under the same damage and failing calls
+  interrupts --ours LIB [--runs N] [--jobs N] [--run I] [--stop N]
+                                        interrupted and short system calls
   kill     [--rounds N] [--dir D] [--writers N]
                                         real processes, killed
   large    [--dir D]                    entries of 4 GiB (13 GB of memory)
@@ -44,7 +47,7 @@ usage: spanlith-stress PROGRAMME [--seed S] ...
 ";
 
 /// Flags of each programme.
-const FLAGS: [(&str, &[&str]); 12] = [
+const FLAGS: [(&str, &[&str]); 13] = [
     ("model", &["seed", "ops", "real"]),
     ("crash", &["seed", "states", "workload", "images", "double"]),
     (
@@ -53,6 +56,10 @@ const FLAGS: [(&str, &[&str]); 12] = [
     ),
     ("faults", &["seed", "runs", "jobs", "run", "stop"]),
     ("beside", &["seed", "ours", "peer", "damages", "faults"]),
+    (
+        "interrupts",
+        &["seed", "ours", "runs", "jobs", "run", "stop"],
+    ),
     ("kill", &["seed", "rounds", "dir", "writers"]),
     ("kill-child", &[]),
     ("large", &["dir"]),
@@ -211,6 +218,7 @@ fn main() -> ExitCode {
         Some("beside") => beside(&args),
         Some("diff") => diff(&args),
         Some("histories") => histories(&args),
+        Some("interrupts") => interrupts(&args),
         Some("kill") => kill(&args),
         Some("kill-child") => kill_child(&args),
         Some("large") => large(&args),
@@ -350,6 +358,46 @@ fn faults(args: &Args) -> ExitCode {
     }
     print_notes("BROKEN", &r.failures);
     outcome(r.broken == 0)
+}
+
+fn interrupts(args: &Args) -> ExitCode {
+    let Some(library) = args.flags.get("ours").map(PathBuf::from) else {
+        return refused("interrupts: give --ours LIBRARY");
+    };
+    let plan = InterruptsPlan {
+        library,
+        seed: args.number("seed", 1),
+        runs: args.number("runs", 2_000),
+        jobs: args.number("jobs", 2) as usize,
+        only: args
+            .flags
+            .contains_key("run")
+            .then(|| args.number("run", 0)),
+        stop: args.number("stop", 50),
+    };
+    let live = Live::new("interrupts");
+    let result = run_interrupts(&plan, |r| live.show(|| format!("{} runs", r.runs)));
+    let seconds = live.end();
+    let r = match result {
+        Ok(r) => r,
+        Err(text) => return refused(text),
+    };
+    println!(
+        "interrupts: seed {}, {} runs, {} calls disturbed, {} results compared, {} programs that waver by \
+         themselves, {:.1} s: {} broken promises",
+        plan.seed,
+        r.runs,
+        r.fired.values().sum::<u64>(),
+        r.lines,
+        r.wavering,
+        seconds,
+        r.broken
+    );
+    for (what, n) in &r.fired {
+        println!("  {what:40} {n}");
+    }
+    print_notes("BROKEN", &r.failures);
+    outcome(r.broken == 0 && r.runs > 0)
 }
 
 fn histories(args: &Args) -> ExitCode {

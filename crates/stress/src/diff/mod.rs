@@ -115,7 +115,7 @@ pub(crate) fn work_dir() -> Result<TempDir, String> {
 }
 
 /// The result as far as it counts.
-fn essence(result: &str) -> String {
+pub(crate) fn essence(result: &str) -> String {
     let Some(at) = result.find("E ") else {
         return result.to_string();
     };

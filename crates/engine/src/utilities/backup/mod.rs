@@ -316,7 +316,13 @@ impl BackupEngine {
         let text = String::from_utf8(bytes).map_err(|_| Error::corruption("not UTF-8 text"))?;
         let meta = Meta::parse(&text)?;
         let (mut size, mut sizes) = (0u64, Vec::with_capacity(meta.files.len()));
+        // What another backup has for itself goes with that one.
+        let own = format!("{PRIVATE_DIR}/{id}/");
         for file in meta.files.iter().filter(|f| !f.is_excluded) {
+            if file.path.starts_with(PRIVATE_DIR) && !file.path.starts_with(&own) {
+                let text = format!("a file of another backup: {}", file.path);
+                return Err(Error::corruption(text));
+            }
             let is = self.fs().size(&self.path(&file.path)).map_err(|e| {
                 Error::corruption(format!(
                     "Pathname in meta file not found on disk: {}: {e}",
