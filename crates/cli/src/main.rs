@@ -1,7 +1,8 @@
 //! `spanlith`: the command line. Noun, then verb.
 //!
 //! Modules: [`db`] reads and writes one database; [`find`], [`doctor`], [`compat`], [`shell`] and [`top`]
-//! look at one; [`dump`] shows one file; [`bench`] measures; [`tour`] shows the whole in two minutes.
+//! look at one; [`dump`] shows one file; [`bench`] measures; [`stress`] attacks; [`tour`] shows the whole in two
+//! minutes.
 //! [`inventory`] reads a directory without opening it and [`tables`] its tables; [`bytes`], [`fail`] and
 //! [`term`] are about text, errors and the terminal.
 //!
@@ -32,6 +33,7 @@ mod places;
 mod rng;
 mod shell;
 mod sst_dump;
+mod stress;
 mod tables;
 mod term;
 mod top;
@@ -55,6 +57,7 @@ Examples:
   spanlith top --db /data/db                        a live database from outside
   spanlith sst dump /data/db/000012.sst             one file, one record a line
   spanlith bench fillrandom readrandom --num 1000000
+  spanlith stress kill --db /data/new               processes killed on your disk: nothing may be lost
 
 Read verbs change nothing on disk. --json makes every verb machine-readable. Exit codes: 0 success,
 1 failure or damage, 2 bad usage.";
@@ -121,6 +124,9 @@ enum Noun {
     TraceAnalyzer(Foreign),
     /// Measures: db_bench's benchmarks by their names
     Bench(bench::Bench),
+    /// Attacks the engine on this machine: kills, power losses, random programs
+    #[command(subcommand)]
+    Stress(stress::Verb),
     /// Shows everything in two minutes, on real data
     Tour(tour::Tour),
     /// The child of the tour that is killed
@@ -200,6 +206,7 @@ fn execute(noun: Noun) -> anyhow::Result<ExitCode> {
         Noun::DbBench(tool) => db_bench::run(&tool.texts(), again),
         Noun::TraceAnalyzer(tool) => trace_analyzer::run(&tool.texts()),
         Noun::Bench(bench) => bench.run(),
+        Noun::Stress(verb) => stress::run(verb),
         Noun::Tour(tour) => tour.run(),
         Noun::CrashWriter(writer) => writer.run(),
     }

@@ -22,8 +22,8 @@ use std::time::{Duration, Instant};
 /// What to run.
 #[derive(Clone, Debug)]
 pub struct KillPlan {
-    /// This program; the child is started as `PROGRAM kill-child …`.
-    pub program: PathBuf,
+    /// The program and the words before those of the child, which are DIR SEED ROUND WRITERS: [`child`].
+    pub command: (PathBuf, Vec<&'static str>),
     /// Where the database goes; must not exist.
     pub dir: PathBuf,
     /// Seed of the run.
@@ -145,14 +145,15 @@ pub fn child(dir: &Path, seed: u64, round: u64, writers: u64) -> Result<(), Stri
 /// Starts a child, kills it after `delay`; returns what it acknowledged per writer, `None` if it had
 /// not opened the database.
 fn kill_one(plan: &KillPlan, round: u64, delay: Duration) -> Result<Option<Vec<u64>>, String> {
-    let mut child = Command::new(&plan.program)
-        .arg("kill-child")
+    let (program, words) = &plan.command;
+    let mut child = Command::new(program)
+        .args(words)
         .arg(&plan.dir)
         .args([plan.seed, round, plan.writers].map(|n| n.to_string()))
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .map_err(|e| format!("{}: {e}", plan.program.display()))?;
+        .map_err(|e| format!("{}: {e}", program.display()))?;
     let mut pipe = child.stdout.take().ok_or("no pipe")?;
     let reader = std::thread::spawn(move || {
         let mut all = Vec::new();

@@ -9,6 +9,7 @@ mod programs;
 mod refusals;
 mod salvage;
 mod shown;
+mod stress;
 mod support;
 mod terminal;
 mod tools;

@@ -71,6 +71,8 @@ fn help_teaches_by_examples() {
         &["blob", "--help"],
         &["options", "--help"],
         &["trace", "--help"],
+        &["stress", "--help"],
+        &["stress", "kill", "--help"],
     ] {
         let help = run(args).ok();
         assert!(help.contains("Examples:"), "{args:?}: {help}");

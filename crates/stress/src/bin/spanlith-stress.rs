@@ -536,7 +536,7 @@ fn kill(args: &Args) -> ExitCode {
     let temp = spanlith_testkit::TempDir::new("stress-kill");
     let dir = args.flags.get("dir").map(std::path::PathBuf::from);
     let plan = KillPlan {
-        program,
+        command: (program, vec!["kill-child"]),
         dir: dir.unwrap_or_else(|| temp.join("db")),
         seed: args.number("seed", 1),
         rounds: args.number("rounds", 50),

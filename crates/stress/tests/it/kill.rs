@@ -7,7 +7,10 @@ use spanlith_testkit::{TempDir, seed, test_name};
 fn a_killed_process_loses_nothing_it_acknowledged() {
     let temp = TempDir::new("stress-kill-test");
     let plan = KillPlan {
-        program: env!("CARGO_BIN_EXE_spanlith-stress").into(),
+        command: (
+            env!("CARGO_BIN_EXE_spanlith-stress").into(),
+            vec!["kill-child"],
+        ),
         dir: temp.join("db"),
         seed: seed(test_name!()),
         rounds: 6,
