@@ -178,7 +178,7 @@ impl Load {
 }
 
 /// Key and value of a line.
-fn entry(line: &[u8], hex: bool) -> Result<(Vec<u8>, Vec<u8>), String> {
+pub fn entry(line: &[u8], hex: bool) -> Result<(Vec<u8>, Vec<u8>), String> {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let line = std::str::from_utf8(line)

@@ -1,5 +1,6 @@
 //! `spanlith db`: one database, one verb.
 
+mod backup;
 mod checkpoint;
 pub mod components;
 mod dump;
@@ -7,6 +8,7 @@ mod edits;
 mod explain;
 mod families;
 mod info;
+mod ingest;
 mod load;
 pub mod log_order;
 mod maintain;
@@ -21,6 +23,7 @@ mod space;
 pub mod verify;
 
 pub use info::place;
+pub use load::entry;
 
 use clap::{Args, Subcommand};
 use open::Target;
@@ -39,9 +42,11 @@ Examples:
   spanlith db explain --db /data/db KEY
   spanlith db set-options --db /data/db write_buffer_size=64M
   spanlith db checkpoint --db /data/db /data/as-of-today
+  spanlith db backup create --db /data/db /backups && spanlith db restore --from /backups --db /data/new
+  spanlith db ingest --db /data/db bulk.sst
 
-All verbs but put, delete, load, flush, compact, compact-files, checkpoint and set-options open for reading
-only: they take no lock and change nothing on disk. Keys and values: plain text with \\t \\n \\\\ \\xNN, or 0x… in hexadecimal, or --hex for both
+All verbs but put, delete, load, ingest, flush, compact, compact-files, checkpoint, backup, restore and set-options open
+for reading only: they take no lock and change nothing on disk. Keys and values: plain text with \\t \\n \\\\ \\xNN, or 0x… in hexadecimal, or --hex for both
 directions. Comparator and merge operator are found in the directory.";
 
 /// Verbs of `db`.
@@ -88,6 +93,12 @@ pub enum Verb {
     CompactFiles(maintain::CompactFiles),
     /// Makes a directory that opens as the database is now, of links where that is possible.
     Checkpoint(checkpoint::Checkpoint),
+    /// Makes, lists, verifies and deletes backups.
+    #[command(subcommand)]
+    Backup(backup::Backup),
+    Restore(backup::Restore),
+    /// Takes tables in that were written outside.
+    Ingest(ingest::Ingest),
     /// Checks every checksum and lists all damage; exit code 1 if there is any.
     Verify(verify::Verify),
 }
@@ -130,6 +141,9 @@ pub fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Compact(v) => v.run(),
         Verb::CompactFiles(v) => v.run(),
         Verb::Checkpoint(v) => v.run(),
+        Verb::Backup(v) => backup::run(v),
+        Verb::Restore(v) => v.run(),
+        Verb::Ingest(v) => v.run(),
         Verb::Info(v) => v.run(),
         Verb::Verify(v) => v.run(),
     }

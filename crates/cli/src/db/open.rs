@@ -256,6 +256,21 @@ impl Target {
         self.family(&builder.family(family).open().at(&self.db)?)
     }
 
+    /// The options of the family, for tables that it is to take in. The database is not opened.
+    pub fn family_options(&self) -> anyhow::Result<FamilyOptions> {
+        let known = self.known(&Env::system(), false)?;
+        if known.inventory.is_none() {
+            let text = format!("{}: there is no database", self.db.display());
+            return Err(Failure::new(text, "check the path").into());
+        }
+        let mut family = FamilyOptions::new(&self.cf);
+        if let Some(cf) = known.cf(&self.cf) {
+            let table = known.table_options(&self.cf, cf);
+            family = family.options(cf.options.clone()).table_options(table);
+        }
+        self.components(family, &known, false)
+    }
+
     /// What [`Self::open_read_write`] opens with, for who wants to change it first.
     pub fn prepare_read_write(&self, flags: &WriteFlags) -> anyhow::Result<OpenBuilder> {
         Ok(self.builder(flags)?.0)

@@ -11,6 +11,7 @@ mod options;
 mod sst;
 mod trace;
 mod wal;
+mod write;
 
 pub use sst::open as open_table;
 
@@ -23,7 +24,8 @@ const SST_EXAMPLES: &str = "\
 Examples:
   spanlith sst dump --no-entries 000012.sst   footer, properties, index
   spanlith sst layout 000012.sst              which blocks it consists of
-  spanlith sst verify /data/db/*.sst          every checksum";
+  spanlith sst verify /data/db/*.sst          every checksum
+  spanlith db scan --hex --db /data/db | spanlith sst write --hex --db /data/db bulk.sst";
 
 const WAL_EXAMPLES: &str = "\
 Examples:
@@ -66,6 +68,8 @@ pub enum Sst {
     Layout(Dump),
     /// Verifies the checksum of every block of tables
     Verify(check::Check),
+    /// Makes a table of lines KEY<TAB>VALUE, for `spanlith db ingest` or RocksDB
+    Write(write::Write),
 }
 
 /// Verbs of `wal`.
@@ -164,6 +168,7 @@ pub fn run_sst(verb: Sst) -> anyhow::Result<ExitCode> {
         Sst::Properties(args) => sst::properties(&args),
         Sst::Layout(args) => sst::layout(&args),
         Sst::Verify(args) => args.run(check::table),
+        Sst::Write(args) => args.run(),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The binary from outside: golden directories, round trips, damage, bad usage, benchmarks, tour.
 
+mod copies;
 mod damage;
 mod db;
 mod doctor;

@@ -73,6 +73,8 @@ fn help_teaches_by_examples() {
         &["trace", "--help"],
         &["stress", "--help"],
         &["stress", "kill", "--help"],
+        &["db", "backup", "--help"],
+        &["db", "restore", "--help"],
     ] {
         let help = run(args).ok();
         assert!(help.contains("Examples:"), "{args:?}: {help}");

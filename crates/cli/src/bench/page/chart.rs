@@ -27,7 +27,7 @@ pub enum Scale {
 pub enum Steps {
     /// 1, 2, 5 times a power of ten.
     Decimal,
-    /// The same times a power of 1024.
+    /// Powers of two, so that marks are exact with one digit behind the point in KiB, MiB and so on.
     Binary,
 }
 
@@ -115,17 +115,17 @@ pub fn escape(text: &str) -> String {
 /// Round numbers from 0 to at least `max`, about `wanted` of them.
 fn round_steps(max: f64, wanted: f64, steps: Steps) -> Vec<f64> {
     let max = if max > 0.0 { max } else { 1.0 };
-    let base = match steps {
-        Steps::Decimal => 1.0,
-        Steps::Binary => 1024_f64.powf((max / wanted).log(1024.0).floor().max(0.0)),
+    let rough = max / wanted;
+    let step = match steps {
+        Steps::Decimal => {
+            let power = 10_f64.powf(rough.log10().floor());
+            let factor = [1.0, 2.0, 5.0, 10.0]
+                .into_iter()
+                .find(|f| f * power >= rough * 0.999);
+            factor.unwrap_or(10.0) * power
+        }
+        Steps::Binary => rough.log2().ceil().max(0.0).exp2(),
     };
-    let rough = max / base / wanted;
-    let power = 10_f64.powf(rough.log10().floor());
-    let factor = [1.0, 2.0, 5.0, 10.0]
-        .into_iter()
-        .find(|f| f * power >= rough * 0.999)
-        .unwrap_or(10.0);
-    let step = factor * power * base;
     let count = (max / step).ceil().max(1.0) as usize;
     (0..=count).map(|n| n as f64 * step).collect()
 }
@@ -457,8 +457,25 @@ mod tests {
         let mib = f64::from(1 << 20);
         assert_eq!(
             round_steps(70.0 * mib, 4.0, Steps::Binary),
-            [0.0, 20.0, 40.0, 60.0, 80.0].map(|n| n * mib)
+            [0.0, 32.0, 64.0, 96.0].map(|n| n * mib)
         );
+        assert_eq!(round_steps(0.0, 4.0, Steps::Binary), [0.0, 1.0]);
+    }
+
+    #[test]
+    fn marks_of_bytes_are_named_exactly_and_in_little_room() {
+        for exponent in 0..400 {
+            let max = 1.1_f64.powi(exponent);
+            let marks = round_steps(max, 4.0, Steps::Binary);
+            assert!(marks.len() <= 5 && *marks.last().unwrap() >= max, "{max}");
+            for mark in marks {
+                let name = super::super::short_bytes(mark);
+                let (number, unit) = name.split_once(' ').unwrap();
+                let power = ["B", "KiB", "MiB", "GiB"].iter().position(|u| *u == unit);
+                let value = number.parse::<f64>().unwrap() * 1024_f64.powi(power.unwrap() as i32);
+                assert!(value == mark && (name.len() < 8 || unit == "GiB"), "{name}");
+            }
+        }
     }
 
     #[test]

@@ -43,11 +43,21 @@ fn split_unit(text: &str) -> (String, String) {
     }
 }
 
+/// Whether a number is too long for a tile at the size of the others; a letter of the unit takes two
+/// thirds of a digit.
+fn is_long(number: &str, unit: &str) -> bool {
+    3 * number.chars().count() + 2 * unit.chars().count() > 24
+}
+
 fn tile(out: &mut String, class: &str, value: &str, what: &str) {
     let (number, unit) = split_unit(value);
+    let long = match is_long(&number, &unit) {
+        true => " class=\"long\"",
+        false => "",
+    };
     let _ = write!(
         out,
-        "<div class=\"tile {class}\"><b>{}{}</b><span>{}</span></div>",
+        "<div class=\"tile {class}\"><b{long}>{}{}</b><span>{}</span></div>",
         escape(&number),
         match unit.is_empty() {
             true => String::new(),
@@ -112,25 +122,8 @@ fn latency_cells(l: &Histogram) -> String {
     out
 }
 
-/// Seconds since the epoch as a date and time in UTC.
 fn utc(time: SystemTime) -> String {
-    let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
-    let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    // Civil from days, of the proleptic Gregorian calendar, with years beginning in March.
-    let shifted = days + 719_468;
-    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    format!(
-        "{year}-{month:02}-{day:02} {:02}:{:02} UTC",
-        rest / 3600,
-        rest / 60 % 60
-    )
+    term::utc(time.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()))
 }
 
 /// Whether a benchmark did something worth a chart.
@@ -348,6 +341,8 @@ mod tests {
         assert_eq!(short_bytes(f64::from(64 << 20)), "64 MiB");
         assert_eq!(split_unit("12.3 ms"), ("12.3".into(), "ms".into()));
         assert_eq!(split_unit("1 234"), ("1 234".into(), String::new()));
+        assert!(!is_long("164.3", "MB/s") && !is_long("141.3", "µs") && !is_long("239 845", ""));
+        assert!(is_long("1234.5", "MB/s") && is_long("1 398 426", ""));
     }
 
     #[test]
