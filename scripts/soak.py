@@ -31,7 +31,7 @@ PROGRAMMES = {
     "model": ("operations", ["--ops", "500000"], 500_000, 1_000_000, 15_000_000),
     "crash": ("states", ["--states", "6000"], 50_000, 200_000, 5_000_000),
     "faults": ("runs", ["--runs", "2500", "--jobs", "1"], 2_500, 10_000, 1_000_000),
-    "interrupts": ("runs", ["--runs", "1000", "--jobs", "1", "--ours", "LIBRARY"], 1_000, 2_000, 100_000),
+    "interrupts": ("runs", ["--runs", "1000", "--jobs", "1", "--ours", "LIBRARY"], 1_000, 2_000, 20_000),
     "damage": ("cases", ["--cases", "25000", "--per-image", "500", "--jobs", "1"], 25_000, 200_000, 10_000_000),
     "histories": ("histories", ["--rounds", "5000"], 5_000, 20_000, 200_000),
     "threads": ("checks", ["--rounds", "10"], 1_000_000, 2_000_000, 20_000_000),
