@@ -14,6 +14,7 @@
 
 use crate::version::{FileKind, parse_file_name};
 use spanlith_base::{Error, Result};
+use std::collections::HashSet;
 use std::fmt::Write;
 
 /// Directory of lists.
@@ -150,13 +151,18 @@ impl Meta {
             }
         };
         // Files that were left out do not count.
-        let mut has_footer = false;
+        let (mut has_footer, mut names) = (false, HashSet::new());
         for line in lines.by_ref() {
             if is_second && line == FOOTER {
                 has_footer = true;
                 break;
             }
-            meta.files.push(parse_file(line, is_second)?);
+            let (name, file) = parse_file(line, is_second)?;
+            if !names.insert(name) {
+                let text = format!("two files of a backup are one in a database: {}", file.path);
+                return Err(Error::corruption(text));
+            }
+            meta.files.push(file);
         }
         if meta.files.iter().filter(|f| !f.is_excluded).count() != count {
             return Err(incomplete());
@@ -209,14 +215,12 @@ fn incomplete() -> Error {
     Error::corruption("Inconsistent number of files or missing/incomplete header")
 }
 
-fn parse_file(line: &str, is_second: bool) -> Result<MetaFile> {
+/// A file, and its name in a database.
+fn parse_file(line: &str, is_second: bool) -> Result<(String, MetaFile)> {
     let mut words = line.split(' ');
     let path = words.next().unwrap_or_default();
-    if database_name(path).is_none() {
-        return Err(Error::corruption(format!(
-            "{path:?} is no file of a backup"
-        )));
-    }
+    let none = || Error::corruption(format!("{path:?} is no file of a backup"));
+    let in_database = database_name(path).ok_or_else(none)?;
     let mut file = MetaFile {
         path: path.to_string(),
         crc: None,
@@ -248,7 +252,7 @@ fn parse_file(line: &str, is_second: bool) -> Result<MetaFile> {
     if file.crc.is_none() && !is_second {
         return Err(bad_field(path, "crc32"));
     }
-    Ok(file)
+    Ok((in_database, file))
 }
 
 fn bad_field(path: &str, name: &str) -> Error {
@@ -291,6 +295,21 @@ mod tests {
         let second = format!("schema_version 2.1\n{text}");
         assert_eq!(Meta::parse(&second).unwrap(), meta);
         assert_eq!(meta.to_text(2), second);
+    }
+
+    #[test]
+    fn a_list_in_which_two_files_are_one_in_a_database_is_refused() {
+        for second in ["private/1/CURRENT", "shared/000009.sst"] {
+            let text = format!(
+                "1\n2\n3\nprivate/1/CURRENT crc32 1\n\
+                shared_checksum/000009_sNDVQYJ8W88LQCPU37EA9_3731.sst crc32 2\n{second} crc32 3\n"
+            );
+            let error = Meta::parse(&text).unwrap_err().to_string();
+            assert!(
+                error.ends_with(&format!("one in a database: {second}")),
+                "{error}"
+            );
+        }
     }
 
     #[test]
