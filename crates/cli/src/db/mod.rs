@@ -107,13 +107,13 @@ pub enum Verb {
 #[derive(Debug, Args)]
 pub struct Common {
     #[command(flatten)]
-    target: Target,
+    pub target: Target,
     /// Keys and values are bare hexadecimal, in and out
     #[arg(long)]
-    hex: bool,
+    pub hex: bool,
     /// Prints JSON, one object a line
     #[arg(long)]
-    json: bool,
+    pub json: bool,
 }
 
 /// Runs a verb.

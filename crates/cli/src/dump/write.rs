@@ -1,7 +1,6 @@
 //! `sst write`: a table of lines KEY<TAB>VALUE, for `db ingest` or RocksDB's ingestion.
 
-use crate::db::entry;
-use crate::db::open::Target;
+use crate::db::{Common, entry};
 use crate::fail::{Failure, Usage};
 use crate::term::{bytes, count, spinner};
 use clap::Args;
@@ -24,13 +23,7 @@ pub struct Write {
     input: Option<PathBuf>,
     /// The database that is to take it in: the table is written as its options say
     #[command(flatten)]
-    target: Target,
-    /// Keys and values are bare hexadecimal
-    #[arg(long)]
-    hex: bool,
-    /// Prints JSON
-    #[arg(long)]
-    json: bool,
+    common: Common,
 }
 
 impl Write {
@@ -48,7 +41,7 @@ impl Write {
                 )
             })?),
         };
-        let family = self.target.family_options()?;
+        let family = self.common.target.family_options()?;
         let result = self.write(input, family);
         if result.is_err() {
             // Half a table helps nobody.
@@ -56,7 +49,7 @@ impl Write {
         }
         let file = result?;
         let mut out = std::io::stdout().lock();
-        if self.json {
+        if self.common.json {
             let table = self.table.to_string_lossy();
             let object = json!({"table": table, "entries": file.entries, "bytes": file.size});
             writeln!(out, "{object}")?;
@@ -97,18 +90,20 @@ impl Write {
             }
             number += 1;
             let at = |why: String, hint: &str| Failure::new(format!("line {number}: {why}"), hint);
-            let (key, value) = entry(&line, self.hex).map_err(|why| {
+            let (key, value) = entry(&line, self.common.hex).map_err(|why| {
                 at(
                     why,
                     "nothing was made; lines are KEY<TAB>VALUE, as spanlith db scan prints them",
                 )
             })?;
-            table.put(key, self.target.stored(value)).map_err(|e| {
-                at(
-                    e.to_string(),
-                    "nothing was made; keys ascend, and none comes twice",
-                )
-            })?;
+            table
+                .put(key, self.common.target.stored(value))
+                .map_err(|e| {
+                    at(
+                        e.to_string(),
+                        "nothing was made; keys ascend, and none comes twice",
+                    )
+                })?;
             if number.is_multiple_of(1024) {
                 progress.set_position(number);
             }
