@@ -307,7 +307,7 @@ def main():
 
 
 HUNTS = {"model": ["--ops", "60000"], "crash": ["--states", "6000"], "threads": ["--rounds", "6"],
-         "histories": ["--rounds", "10000"], "damage": ["--cases", "20000", "--stop", "1"],
+         "histories": ["--rounds", "10000"], "damage": ["--cases", "60000", "--stop", "1"],
          "faults": ["--runs", "6000", "--stop", "1"],
          # Workloads of `crash`.
          "families": ["--workload", "families", "--states", "600"],
