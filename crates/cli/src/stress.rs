@@ -53,8 +53,8 @@ pub enum Verb {
 /// Flags of `kill`.
 #[derive(Debug, Args)]
 pub struct Kill {
-    /// Directory for the database, on the disk to be tried; must not exist. It is kept if anything was lost. A
-    /// temporary one if left out
+    /// Directory for the database, on the disk to be tried; must not exist, and stays. A temporary one if left
+    /// out, which stays only if anything was lost
     #[arg(long, value_name = "DIR")]
     db: Option<PathBuf>,
     /// Kills
@@ -166,7 +166,7 @@ impl Kill {
         let seconds = start.elapsed().as_secs_f64();
         let report = seen.unwrap_or_default();
         if is_temporary && result.is_ok() {
-            // Nothing was lost but space, and the system clears its temporary directory.
+            // What cannot be deleted costs space only.
             let _ = std::fs::remove_dir_all(&dir);
         }
         let mut out = std::io::stdout().lock();

@@ -96,16 +96,16 @@ impl Args {
     }
 
     fn number(&self, name: &str, default: u64) -> u64 {
-        match self.flags.get(name) {
-            None => default,
-            Some(text) => match text.parse() {
-                Ok(n) => n,
-                Err(_) => {
-                    eprintln!("--{name} {text}: not a number");
-                    std::process::exit(2);
-                }
-            },
-        }
+        self.number_if_given(name).unwrap_or(default)
+    }
+
+    fn number_if_given(&self, name: &str) -> Option<u64> {
+        let text = self.flags.get(name)?;
+        let Ok(n) = text.parse() else {
+            eprintln!("--{name} {text}: not a number");
+            std::process::exit(2);
+        };
+        Some(n)
     }
 }
 
@@ -302,10 +302,7 @@ fn damage(args: &Args) -> ExitCode {
         per_image: args.number("per-image", 2_000) as usize,
         jobs: args.number("jobs", 2) as usize,
         wanted: Wanted::default(),
-        only: args
-            .flags
-            .contains_key("image")
-            .then(|| args.number("image", 0)),
+        only: args.number_if_given("image"),
         stop: args.number("stop", 50),
     };
     let live = Live::new("damage");
@@ -330,10 +327,7 @@ fn faults(args: &Args) -> ExitCode {
         seed: args.number("seed", 1),
         runs: args.number("runs", 10_000),
         jobs: args.number("jobs", 2) as usize,
-        only: args
-            .flags
-            .contains_key("run")
-            .then(|| args.number("run", 0)),
+        only: args.number_if_given("run"),
         stop: args.number("stop", 50),
     };
     let live = Live::new("faults");
@@ -369,10 +363,7 @@ fn interrupts(args: &Args) -> ExitCode {
         seed: args.number("seed", 1),
         runs: args.number("runs", 2_000),
         jobs: args.number("jobs", 2) as usize,
-        only: args
-            .flags
-            .contains_key("run")
-            .then(|| args.number("run", 0)),
+        only: args.number_if_given("run"),
         stop: args.number("stop", 50),
     };
     let live = Live::new("interrupts");
