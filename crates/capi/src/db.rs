@@ -118,7 +118,6 @@ pub(crate) fn open(
     options.env.prepare(&dir)?;
     let mut builder = Db::builder(dir)
         .options(options.db.clone())
-        .evidence(options.evidence.clone())
         .env(options.env());
     // Of a family that is listed twice the first options count, as in RocksDB; all its handles work.
     let mut named = HashSet::new();

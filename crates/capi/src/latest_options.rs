@@ -46,10 +46,10 @@ fn load(
         names: Vec::new(),
         families: Vec::new(),
     };
-    if let Some(own) = Sidecar::load(&env.env, dir)? {
-        loaded.db.evidence = own.evidence;
-    }
-    for (name, cf, table) in file.families {
+    let own = Sidecar::load(&env.env, dir)?.unwrap_or_default();
+    loaded.db.db.own = own.db.clone();
+    for (name, mut cf, table) in file.families {
+        cf.own = own.family(&name);
         loaded.names.push(name);
         loaded
             .families

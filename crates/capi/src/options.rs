@@ -11,9 +11,7 @@ use crate::merge_operator::rocksdb_mergeoperator_t;
 use crate::sst_file_manager::Managed;
 use crate::table_options::rocksdb_block_based_table_options_t;
 use libc::c_char;
-use spanlith::options::{
-    BlockBasedTableOptions, CfOptions, CompressionType, DbOptions, EvidenceOptions,
-};
+use spanlith::options::{BlockBasedTableOptions, CfOptions, CompressionType, DbOptions};
 use spanlith::{
     Collectors, CompactionFilter, CompactionFilterFactory, DbPath, DefaultCache, Logger,
     MergeOperator, UInt64Add, WalFilter,
@@ -31,8 +29,6 @@ pub struct rocksdb_options_t {
     pub(crate) db: DbOptions,
     pub(crate) cf: CfOptions,
     pub(crate) table: BlockBasedTableOptions,
-    /// Options that RocksDB does not have.
-    pub(crate) evidence: EvidenceOptions,
     pub(crate) comparator: Comparator,
     pub(crate) merge_operator: Option<Arc<dyn MergeOperator>>,
     pub(crate) prefix_extractor: Option<SliceTransform>,
@@ -90,7 +86,6 @@ impl rocksdb_options_t {
             db: self.db.clone(),
             cf: self.cf.clone(),
             table: self.table.clone(),
-            evidence: self.evidence.clone(),
             comparator: self.comparator.clone(),
             merge_operator: self.merge_operator.clone(),
             prefix_extractor: self.prefix_extractor.clone(),

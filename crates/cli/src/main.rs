@@ -29,6 +29,7 @@ mod inventory;
 mod ldb;
 mod os_text;
 mod overlay;
+mod own;
 mod places;
 mod rng;
 mod shell;

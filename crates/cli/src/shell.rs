@@ -7,6 +7,7 @@
 use crate::bytes::{parse, show};
 use crate::db::open::{How, Target, WriteFlags};
 use crate::fail::{At, Failure, Usage};
+use crate::own::OwnFlags;
 use crate::term::{Paint, bytes, count};
 use clap::Args;
 use rustyline::completion::Completer;
@@ -78,6 +79,8 @@ pub struct Shell {
     /// Allows put and delete; takes the lock
     #[arg(long)]
     write: bool,
+    #[command(flatten)]
+    own: OwnFlags,
     /// Keys and values are bare hexadecimal, in and out
     #[arg(long)]
     hex: bool,
@@ -167,7 +170,7 @@ impl Shell {
             cf: self.cf,
             how: self.how,
         };
-        let cf = open(&target, self.write)?;
+        let cf = open(&target, self.write, &self.own)?;
         let mut session = Session {
             target,
             cf,
@@ -205,9 +208,12 @@ impl Shell {
     }
 }
 
-fn open(target: &Target, write: bool) -> anyhow::Result<Cf> {
+fn open(target: &Target, write: bool, own: &OwnFlags) -> anyhow::Result<Cf> {
     match write {
-        true => target.open_read_write(&WriteFlags::plain()),
+        true => target.open_read_write(&WriteFlags {
+            own: own.clone(),
+            ..WriteFlags::plain()
+        }),
         false => target.open_read_only(),
     }
 }
@@ -315,7 +321,7 @@ impl Session {
                 self.go_to(&name)?;
             }
             ["refresh"] if self.write => {}
-            ["refresh"] => self.cf = open(&self.target, false)?,
+            ["refresh"] => self.cf = self.target.open_read_only()?,
             ["stats"] => self.stats(&mut out)?,
             ["stats", name] => {
                 let name = match name.starts_with("rocksdb.") {
@@ -402,7 +408,7 @@ impl Session {
                 let hint = "families lists the column families";
                 Failure::new(format!("Column family not found: {name}"), hint).into()
             }),
-            false => open(&self.target, false),
+            false => self.target.open_read_only(),
         };
         match found {
             Ok(cf) => {

@@ -4,12 +4,14 @@
 //! keeps what it acknowledges, or has found a program on which the engine errs.
 
 use crate::fail::{Failure, Usage};
+use crate::own::OwnFlags;
 use crate::term::{self, Paint, count, counted};
 use clap::{Args, Subcommand};
 use serde_json::json;
 use spanlith_stress::kill::{KillPlan, child, run_kill};
 use spanlith_stress::model::program::Program;
 use spanlith_stress::model::run::{ModelPlan, reduce_program, run_model, run_program};
+use spanlith_stress::model::setup::own_options;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -63,6 +65,8 @@ pub struct Kill {
     /// Threads that write at once
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=64))]
     writers: u64,
+    #[command(flatten)]
+    own: OwnFlags,
     /// What is drawn follows from it
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -80,6 +84,8 @@ pub struct Run {
     /// One program in so many runs on real files and threads, the others in memory; 0 is none
     #[arg(long, value_name = "N", default_value_t = 25)]
     real: u64,
+    #[command(flatten)]
+    own: OwnFlags,
     /// What is drawn follows from it
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -106,6 +112,8 @@ pub struct KillChild {
     seed: u64,
     round: u64,
     writers: u64,
+    #[arg(default_value = "")]
+    own: String,
 }
 
 /// Runs a verb.
@@ -118,7 +126,7 @@ pub fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Run(run) => run.run(),
         Verb::Replay(replay) => replay.replay(),
         Verb::Reduce(replay) => replay.reduce(),
-        Verb::KillChild(c) => child(&c.dir, c.seed, c.round, c.writers)
+        Verb::KillChild(c) => child(&c.dir, c.seed, c.round, c.writers, &c.own)
             .map(|()| ExitCode::SUCCESS)
             .map_err(|text| Failure::new(text, "it is started by `spanlith stress kill`").into()),
     }
@@ -154,6 +162,7 @@ impl Kill {
             seed: self.seed,
             rounds: self.rounds,
             writers: self.writers,
+            own: self.own.text()?,
         };
         let start = Instant::now();
         let bar = term::bar(self.rounds, "kills", "killing");
@@ -217,6 +226,7 @@ impl Run {
         silence_panics();
         let mut plan = ModelPlan::new(self.seed, self.ops);
         plan.real_one_in = self.real;
+        plan.own = own_options(&self.own.text()?);
         let start = Instant::now();
         let bar = term::bar(self.ops, "operations", "running");
         let result = run_model(&plan, |r| bar.set_position(r.tally.get("operations")));

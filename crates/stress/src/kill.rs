@@ -8,7 +8,7 @@
 //! the one it was making (D4, D5).
 
 use crate::model::history::{Change, Contents, History};
-use crate::model::setup::{MergeKind, Setup, Tuning};
+use crate::model::setup::{MergeKind, Setup, Tuning, own_options};
 use crate::model::world::open_with;
 use crate::watchdog::watched;
 use spanlith::{WriteBatch, WriteOptions};
@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 /// What to run.
 #[derive(Clone, Debug)]
 pub struct KillPlan {
-    /// The program and the words before those of the child, which are DIR SEED ROUND WRITERS: [`child`].
+    /// The program and the words before those of the child, which are DIR SEED ROUND WRITERS OWN-OPTIONS: [`child`].
     pub command: (PathBuf, Vec<&'static str>),
     /// Where the database goes; must not exist.
     pub dir: PathBuf,
@@ -32,6 +32,8 @@ pub struct KillPlan {
     pub rounds: u64,
     /// Writers of a child.
     pub writers: u64,
+    /// Options that RocksDB does not have, of every open; empty for the defaults.
+    pub own: String,
 }
 
 /// What was seen.
@@ -49,7 +51,7 @@ pub struct KillReport {
     pub unacknowledged: u64,
 }
 
-fn setup() -> Setup {
+fn setup(own: &'static str) -> Setup {
     Setup {
         reverse: false,
         merge: MergeKind::Append,
@@ -58,6 +60,7 @@ fn setup() -> Setup {
         logs_apart: false,
         real: true,
         world_seed: 0,
+        own,
     }
 }
 
@@ -97,9 +100,10 @@ fn write_of(seed: u64, round: u64, writer: u64, n: u64) -> (Vec<(Vec<u8>, Change
 ///
 /// # Errors
 /// A text, if the database cannot be opened or written.
-pub fn child(dir: &Path, seed: u64, round: u64, writers: u64) -> Result<(), String> {
+pub fn child(dir: &Path, seed: u64, round: u64, writers: u64, own: &str) -> Result<(), String> {
+    let setup = setup(own_options(own));
     let tuning = tuning_of(seed, round);
-    let db = open_with(&setup(), &tuning, Env::system(), dir, false);
+    let db = open_with(&setup, &tuning, Env::system(), dir, false);
     let db = db.map_err(|e| format!("open: {e}"))?;
     let say = |bytes: &[u8]| {
         // One write call each: whole or not at all.
@@ -150,6 +154,7 @@ fn kill_one(plan: &KillPlan, round: u64, delay: Duration) -> Result<Option<Vec<u
         .args(words)
         .arg(&plan.dir)
         .args([plan.seed, round, plan.writers].map(|n| n.to_string()))
+        .arg(&plan.own)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -190,8 +195,8 @@ fn kill_one(plan: &KillPlan, round: u64, delay: Duration) -> Result<Option<Vec<u
     Ok(Some(done))
 }
 
-fn contents(dir: &Path, tuning: &Tuning) -> Result<Contents, String> {
-    let db = open_with(&setup(), tuning, Env::system(), dir, false);
+fn contents(dir: &Path, tuning: &Tuning, setup: &Setup) -> Result<Contents, String> {
+    let db = open_with(setup, tuning, Env::system(), dir, false);
     let db = db.map_err(|e| format!("open after the kill: {e}"))?;
     let all: Result<Contents, String> = db
         .default_cf()
@@ -215,7 +220,8 @@ pub fn run_kill(
 ) -> Result<KillReport, String> {
     let mut report = KillReport::default();
     let mut rng = Rng::new(plan.seed);
-    let mut histories: Vec<History> = (0..plan.writers).map(|_| History::new(&setup())).collect();
+    let setup = setup(own_options(&plan.own));
+    let mut histories: Vec<History> = (0..plan.writers).map(|_| History::new(&setup)).collect();
     for round in 0..plan.rounds {
         let seed = plan.seed;
         let _watched = watched(move || format!("round {round} of seed {seed}"));
@@ -229,7 +235,7 @@ pub fn run_kill(
         report.rounds += 1;
         report.while_opening += u64::from(acked.is_none());
         let acked = acked.unwrap_or_else(|| vec![0; plan.writers as usize]);
-        let found = contents(&plan.dir, &tuning_of(plan.seed, round ^ 0x5555))
+        let found = contents(&plan.dir, &tuning_of(plan.seed, round ^ 0x5555), &setup)
             .map_err(|e| format!("round {round}: {e}"))?;
         for (writer, history) in histories.iter_mut().enumerate() {
             let (writer, mine) = (writer as u64, format!("w{writer}-").into_bytes());

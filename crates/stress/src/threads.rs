@@ -212,6 +212,7 @@ pub fn run_threads(
         logs_apart: false,
         real: true,
         world_seed: plan.seed,
+        own: "",
     };
     let mut world = World::new(&setup, None);
     let mut rng = Rng::new(plan.seed);

@@ -22,6 +22,7 @@ mod ycsb;
 pub use driver::wait_idle;
 
 use crate::fail::{At, Failure, Usage, shell_word};
+use crate::own::OwnFlags;
 use crate::term;
 use clap::Args;
 use kind::Kind;
@@ -32,7 +33,7 @@ use settings::{HELP, Settings};
 use spanlith::Db;
 use spanlith::options::text::{apply_options_string, split_pairs};
 use spanlith::options::{
-    BlockBasedTableOptions, CfOptions, CompressionType, DbOptions, EvidenceOptions, OptionTable,
+    BlockBasedTableOptions, CfOptions, CompressionType, DbOptions, OptionTable,
 };
 use spanlith::version::parse_file_name;
 use spanlith_base::stats::Statistics;
@@ -96,6 +97,8 @@ pub struct Bench {
     /// Any option of RocksDB, as in "block_size=16384;level0_file_num_compaction_trigger=2"
     #[arg(long, value_name = "OPTIONS", default_value = "")]
     options: String,
+    #[command(flatten)]
+    own: OwnFlags,
     /// Prints one JSON object instead of lines and a table
     #[arg(long)]
     json: bool,
@@ -358,15 +361,13 @@ impl Bench {
         if cf.merge_operator == CfOptions::default().merge_operator {
             cf.merge_operator = "UInt64AddOperator".to_string();
         }
-        let mut evidence = EvidenceOptions::default();
-        evidence.evidence = !self.no_evidence;
-        let mut builder = Db::builder(dir);
+        db.own.evidence = !self.no_evidence;
+        let mut builder = self.own.apply(Db::builder(dir))?;
         if let Some(statistics) = statistics {
             builder = builder.statistics(statistics);
         }
         builder
             .options(db)
-            .evidence(evidence)
             .all_families()
             .cf_options(cf)
             .table_options(table)
@@ -448,7 +449,7 @@ impl Bench {
             "compression": self.compression, "cache_mb": self.cache_mb, "bloom": self.bloom,
             "write_buffer_mb": self.write_buffer_mb, "background_jobs": self.background_jobs,
             "evidence": !self.no_evidence,
-            "options": self.options, "rate": s.rate,
+            "options": self.options, "own": self.own.text().unwrap_or_default(), "rate": s.rate,
             "arrivals": format!("{:?}", s.arrivals).to_lowercase(),
             "ycsb": s.ycsb.text(), "data": self.data(),
         })

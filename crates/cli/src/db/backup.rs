@@ -31,7 +31,7 @@ A directory of backups is RocksDB's: either engine restores, and adds to, what t
 pub enum Backup {
     /// Makes a backup of a database as it is now
     #[command(after_help = EXAMPLES)]
-    Create(Create),
+    Create(Box<Create>),
     /// Lists the backups; exit code 1 if one is damaged
     List(List),
     /// Looks whether the files of backups are there and whole; exit code 1 if not

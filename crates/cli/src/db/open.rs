@@ -9,12 +9,13 @@
 use super::components::{ComparatorFlag, MergeFlag};
 use crate::fail::{At, Failure, Usage};
 use crate::inventory::Inventory;
+use crate::own::OwnFlags;
 use crate::places::{FileFlags, Places};
 use clap::Args;
 use spanlith::options::ini::ParsedCf;
 use spanlith::options::{
-    BlockBasedTableOptions, DbOptions, EvidenceOptions, MergeOperatorChoice, ParsedOptions,
-    Sidecar, SyncedLogDamage, WalRecoveryMode,
+    BlockBasedTableOptions, CfOptions, DbOptions, MergeOperatorChoice, ParsedOptions, Sidecar,
+    SyncedLogDamage, WalRecoveryMode,
 };
 use spanlith::ttl::{TimedMerge, append_time, without_time};
 use spanlith::{Cf, Comparator, Db, ErrorKind, FamilyOptions, MergeOperator, OpenBuilder};
@@ -74,6 +75,8 @@ pub struct WriteFlags {
     /// which lost/ keeps a copy
     #[arg(long)]
     pub give_up_damage: bool,
+    #[command(flatten)]
+    pub own: OwnFlags,
 }
 
 impl WriteFlags {
@@ -83,6 +86,7 @@ impl WriteFlags {
             create: false,
             default_options: false,
             give_up_damage: false,
+            own: OwnFlags::default(),
         }
     }
 }
@@ -169,17 +173,16 @@ impl Target {
         if is_damaged {
             options.wal_recovery_mode = WalRecoveryMode::SkipAnyCorruptedRecords;
         }
+        if let Some(own) = own_options(&self.db) {
+            options.own = own.db;
+        }
+        if is_damaged {
+            options.own.synced_log_damage = SyncedLogDamage::Truncate;
+        }
         let mut write_prepared = false;
         loop {
             let builder = Db::builder(&self.db).options(options.clone());
             let mut builder = builder.env(env.clone());
-            let mut own = own_options(&self.db);
-            if is_damaged {
-                own.get_or_insert_default().synced_log_damage = SyncedLogDamage::Truncate;
-            }
-            if let Some(own) = own {
-                builder = builder.evidence(own);
-            }
             if !known.places.db.is_empty() {
                 builder = builder.db_paths(known.places.db.clone());
             }
@@ -235,7 +238,9 @@ impl Target {
         }
         let db = builder.open().at(&self.db)?;
         if flags.create && db.cf(&self.cf).is_none() {
-            let family = self.components(FamilyOptions::new(&self.cf), &known, false)?;
+            let mut family = FamilyOptions::new(&self.cf);
+            family = family.set_of_family(&flags.own.text()?)?;
+            let family = self.components(family, &known, false)?;
             return db.create_cf(family).at(&self.db);
         }
         self.family(&db)
@@ -251,6 +256,7 @@ impl Target {
             (options, table) = (cf.options.clone(), known.table_options(&self.cf, cf));
         }
         options.num_levels = levels;
+        options.own = own_options(&self.db).unwrap_or_default().family(&self.cf);
         family = family.options(options).table_options(table);
         let family = self.components(family, &known, false)?;
         self.family(&builder.family(family).open().at(&self.db)?)
@@ -266,7 +272,9 @@ impl Target {
         let mut family = FamilyOptions::new(&self.cf);
         if let Some(cf) = known.cf(&self.cf) {
             let table = known.table_options(&self.cf, cf);
-            family = family.options(cf.options.clone()).table_options(table);
+            let own = own_options(&self.db).unwrap_or_default().family(&self.cf);
+            family = family.options(cf.options.clone().own(own));
+            family = family.table_options(table);
         }
         self.components(family, &known, false)
     }
@@ -297,14 +305,14 @@ impl Target {
             followed = true;
         }
         options.wal_dir = self.wal_dir(&known)?;
-        builder = builder.options(options).create_if_missing(flags.create);
-        let mut own = own_options(&self.db).filter(|_| !flags.default_options);
+        let own = own_options(&self.db).filter(|_| !flags.default_options);
+        let own = own.unwrap_or_default();
+        options.own = own.db.clone();
         if flags.give_up_damage {
-            own.get_or_insert_default().synced_log_damage = SyncedLogDamage::Truncate;
+            options.own.synced_log_damage = SyncedLogDamage::Truncate;
         }
-        if let Some(own) = own {
-            builder = builder.evidence(own);
-        }
+        builder = builder.options(options).create_if_missing(flags.create);
+        builder = flags.own.apply(builder)?;
         if !known.places.db.is_empty() {
             builder = builder.db_paths(known.places.db.clone());
         }
@@ -312,10 +320,12 @@ impl Target {
         let names: Vec<&str> = families.map(|f| f.name.as_str()).collect();
         for name in names {
             let mut family = FamilyOptions::new(name);
+            let mut options = CfOptions::default();
             if let Some(cf) = known.cf(name).filter(|_| followed) {
-                family = family.options(cf.options.clone());
+                options = cf.options.clone();
                 family = family.table_options(known.table_options(name, cf));
             }
+            family = family.options(options.own(own.family(name)));
             builder = builder.family(self.components(family, &known, false)?);
         }
         if known.inventory.is_none() {
@@ -469,9 +479,8 @@ impl Target {
 }
 
 /// The options that RocksDB does not have, if the directory says some that can be read.
-fn own_options(dir: &Path) -> Option<EvidenceOptions> {
-    let sidecar = Sidecar::load(&Env::system(), dir).ok()??;
-    Some(sidecar.evidence)
+fn own_options(dir: &Path) -> Option<Sidecar> {
+    Sidecar::load(&Env::system(), dir).ok()?
 }
 
 fn parse_all<T: FromStr<Err = Usage>>(texts: &[String]) -> Result<Vec<T>, Usage> {

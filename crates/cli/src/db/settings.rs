@@ -8,7 +8,11 @@ use crate::inventory::Inventory;
 use clap::Args;
 use serde_json::{Map, Value, json};
 use spanlith::ErrorKind;
-use spanlith::options::{BlockBasedTableOptions, CfOptions, DbOptions, OptionTable};
+use spanlith::options::{
+    BlockBasedTableOptions, CfOptions, DbOptions, OptionScope, OptionTable, Sidecar, get_own,
+    own_options,
+};
+use spanlith_env::Env;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -122,8 +126,11 @@ impl Properties {
 #[derive(Debug, Args)]
 pub struct Options {
     /// Directory of the database
-    #[arg(long, value_name = "DIR")]
-    db: PathBuf,
+    #[arg(long, value_name = "DIR", required_unless_present = "own")]
+    db: Option<PathBuf>,
+    /// Only options that RocksDB does not have, with their meaning; without --db their defaults
+    #[arg(long)]
+    own: bool,
     /// Only this column family; all of them if left out
     #[arg(long, value_name = "NAME")]
     cf: Option<String>,
@@ -140,13 +147,16 @@ pub struct Options {
 
 impl Options {
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let inventory = Inventory::read(&self.db).at(&self.db)?;
+        let Some(db) = self.db.as_ref().filter(|_| !self.own) else {
+            return self.run_own();
+        };
+        let inventory = Inventory::read(db).at(db)?;
         if let Some(name) = &self.cf {
             super::open::known_family(&inventory, name)?;
         }
         let Some(file) = &inventory.options else {
             return Err(Failure::new(
-                format!("{} has no OPTIONS file", self.db.display()),
+                format!("{} has no OPTIONS file", db.display()),
                 "an engine that opens the database writes one: spanlith db flush",
             )
             .into());
@@ -184,6 +194,63 @@ impl Options {
             }
             self.section(&mut out, "family", &cf.name, &cf.options)?;
             self.section(&mut out, "table", &cf.name, &cf.table)?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Options that RocksDB does not have, as the file `SPANLITH` records them.
+    fn run_own(&self) -> anyhow::Result<ExitCode> {
+        let recorded = match &self.db {
+            None => None,
+            Some(db) => {
+                let inventory = Inventory::read(db).at(db)?;
+                if let Some(name) = &self.cf {
+                    super::open::known_family(&inventory, name)?;
+                }
+                Sidecar::load(&Env::system(), db).at(db)?
+            }
+        };
+        let recorded = recorded.unwrap_or_default();
+        let family = recorded.family(self.cf.as_deref().unwrap_or("default"));
+        let mut out = std::io::stdout().lock();
+        for option in own_options() {
+            let value = get_own(option.name, &recorded.db, &family)?;
+            let differs = value != option.default;
+            let part = self.part.as_deref().unwrap_or("");
+            if (self.changed && !differs) || !option.name.contains(part) {
+                continue;
+            }
+            let scope = match option.scope {
+                OptionScope::Database => "database",
+                OptionScope::Family => "family",
+            };
+            let meaning = option.doc.split_ascii_whitespace();
+            let meaning = meaning.collect::<Vec<_>>().join(" ");
+            if self.json {
+                let bounds = option.bounds.map(|(low, high)| json!([low, high]));
+                let object = json!({
+                    "section": scope, "name": option.name, "value": value, "changed": differs,
+                    "default": option.default, "bounds": bounds, "mutable": option.mutable,
+                    "type": option.type_name, "meaning": meaning,
+                });
+                writeln!(out, "{object}")?;
+                continue;
+            }
+            let mark = if differs { "*" } else { " " };
+            let bounds = option
+                .bounds
+                .map(|(low, high)| format!(" ({low} to {high})"));
+            let when = if option.mutable {
+                ", may be changed while open"
+            } else {
+                ""
+            };
+            writeln!(
+                out,
+                "{scope}\t{mark} {}={value}{}{when}\n    {meaning}",
+                option.name,
+                bounds.unwrap_or_default()
+            )?;
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -284,10 +351,14 @@ impl SetOptions {
             }
         })?;
         let value = |name: &str| match self.database {
-            true => db.options().db.get_option(name),
+            true => {
+                let now = db.options().db;
+                now.get_option(name).or_else(|| now.own.get_option(name))
+            }
             false => cf
                 .options()
                 .get_option(name)
+                .or_else(|| cf.options().own.get_option(name))
                 .or_else(|| cf.table_options().get_option(name)),
         };
         let now: Vec<(&str, Option<String>)> = pairs.iter().map(|p| (p.0, value(p.0))).collect();

@@ -288,11 +288,11 @@ fn a_directory_without_a_database_has_no_doctor() {
 /// that flush. `write` writes what is flushed.
 fn killed_behind_a_flush(temp: &TempDir, write: impl FnOnce(&spanlith::Cf)) -> PathBuf {
     let (live, dir) = (temp.join("live"), temp.join("killed"));
-    let mut evidence = spanlith::options::EvidenceOptions::default();
+    let mut evidence = spanlith::options::OwnDbOptions::default();
     // As of RocksDB: nothing in the MANIFEST explains the table.
     evidence.evidence = false;
     let db = Db::builder(&live).create_if_missing(true);
-    let db = db.evidence(evidence).open().unwrap();
+    let db = db.own(evidence).open().unwrap();
     let cf = db.default_cf();
     cf.put("a", "first").unwrap();
     cf.flush(true).unwrap();

@@ -261,3 +261,44 @@ fn what_makes_no_sense_changes_nothing() {
         "{tour}"
     );
 }
+
+#[test]
+fn own_options_are_set_and_listed_by_name() {
+    let temp = TempDir::new(test_name!());
+    let dir = temp.join("db");
+    let set = [
+        "--create",
+        "--set",
+        "witness_spacing=4k",
+        "--set",
+        "min_free_bytes=5",
+    ];
+    db("put", &dir, &[&set[..], &["a", "b"]].concat()).ok();
+    let out = db("options", &dir, &["--own", "--changed"]).ok();
+    let lines: Vec<&str> = out.lines().filter(|l| !l.starts_with(' ')).collect();
+    let wanted = [
+        "database\t* witness_spacing=4096",
+        "database\t* min_free_bytes=5, may be changed while open",
+    ];
+    assert_eq!(lines, wanted, "{out}");
+    // Later opens keep what the file says, and a change while open is recorded.
+    db("set-options", &dir, &["--database", "min_free_bytes=6"]).ok();
+    let out = db("options", &dir, &["--own", "free", "--json"]).ok();
+    let object: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(
+        (&object["value"], &object["default"]),
+        (&"6".into(), &"0".into())
+    );
+    let out = run(["db", "options", "--own"]).ok();
+    assert!(out.contains("witness_spacing=8192"), "{out}");
+    let err = db("put", &dir, &["--set", "witnes_spacing=1", "a", "b"]).fails(2);
+    assert!(err.contains("the nearest name is witness_spacing"), "{err}");
+    for verb in [
+        &["bench", "fillseq", "--num", "10"][..],
+        &["stress", "run", "--ops", "50", "--real", "0"],
+    ] {
+        let err = run([verb, &["--set", "evidense=false"]].concat()).fails(2);
+        assert!(err.contains("the nearest name is evidence"), "{err}");
+        run([verb, &["--set", "evidence=false"]].concat()).ok();
+    }
+}

@@ -22,8 +22,8 @@ const PERIODS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mi
 impl Engine {
     /// Starts looking, if the options say so. The timer also sees whether writers are idle.
     pub(crate) fn watch_disk(&self) {
-        let bound = Duration::from_secs(self.c.evidence.disk_stall_threshold);
-        let period = match (&self.c.watch, self.c.evidence.evidence) {
+        let bound = Duration::from_secs(self.c.options.own.disk_stall_threshold);
+        let period = match (&self.c.watch, self.c.options.own.evidence) {
             (Some(_), _) => (bound / LOOKS).clamp(PERIODS.1, PERIODS.0),
             (None, true) => PERIODS.0,
             (None, false) => return,
@@ -50,7 +50,7 @@ impl Engine {
         let Some(watch) = &self.c.watch else {
             return;
         };
-        let bound = Duration::from_secs(self.c.evidence.disk_stall_threshold);
+        let bound = Duration::from_secs(self.c.options.own.disk_stall_threshold);
         let now = self.c.env.clock.monotonic_nanos();
         let stalled = watch.look(now, |call| match call {
             WatchedCall::Job => bound * JOB_FACTOR,

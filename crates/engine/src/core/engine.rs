@@ -15,7 +15,7 @@ use super::{
 };
 use crate::info_log::InfoLog;
 use crate::listener::{Listeners, WriteStallInfo};
-use crate::options::{DbOptions, EvidenceOptions};
+use crate::options::DbOptions;
 use crate::version::TableIo;
 use spanlith_base::perf::PerfCounter;
 use spanlith_base::stats::Statistics;
@@ -38,8 +38,6 @@ pub(crate) struct Components {
     pub dirs: Directories,
     /// Options as at open. Those that may change are read through [`Engine::options`].
     pub options: DbOptions,
-    /// What is recorded about durability, and what follows from it.
-    pub evidence: EvidenceOptions,
     pub purge: Arc<PurgeQueue>,
     /// How tables are opened and written.
     pub io: Arc<TableIo>,

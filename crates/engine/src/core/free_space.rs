@@ -50,8 +50,9 @@ impl ShortDirs {
 impl Engine {
     /// Free bytes below which compactions are held back.
     pub(crate) fn min_free_bytes(&self) -> u64 {
-        if self.c.evidence.min_free_bytes != 0 {
-            return self.c.evidence.min_free_bytes;
+        let set = self.options().own.min_free_bytes;
+        if set != 0 {
+            return set;
         }
         let mut bytes = 0u64;
         for family in self.families.load().iter() {
@@ -83,7 +84,7 @@ impl Engine {
     /// Makes the file that reserves room, if the options want one, it is not there, and there is more
     /// than enough; removes one that they do not want. What fails is tried again after the next flush.
     pub(crate) fn keep_reserve(&self) {
-        let wanted = self.c.evidence.reserve_file_bytes;
+        let wanted = self.c.options.own.reserve_file_bytes;
         if self.c.read_only || self.has_reserve.load(Ordering::Relaxed) {
             return;
         }

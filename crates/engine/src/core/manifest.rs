@@ -252,7 +252,7 @@ impl Engine {
         // What is said of a log, and what is built on its records, must not outlive its name.
         self.settle_log_name(newest)?;
         if !self.c.options.track_and_verify_wals_in_manifest {
-            if self.c.evidence.evidence {
+            if self.c.options.own.evidence {
                 // Goes with the next edit: no sync of its own.
                 let ends = synced.iter().filter(|l| l.1 > 0);
                 self.state.lock().log_ends.extend(ends);
@@ -332,7 +332,7 @@ impl Engine {
         let mut giving_up = records
             .iter_mut()
             .filter(|e| e.min_log_number_to_keep.is_some());
-        let Some(edit) = giving_up.next().filter(|_| self.c.evidence.evidence) else {
+        let Some(edit) = giving_up.next().filter(|_| self.c.options.own.evidence) else {
             return Ok(());
         };
         let oldest = {
@@ -426,7 +426,7 @@ impl Engine {
             return Ok(());
         };
         let durable = writer.synced_len();
-        let mark = (self.c.evidence.evidence && durable > 0).then_some(durable);
+        let mark = (self.c.options.own.evidence && durable > 0).then_some(durable);
         for edit in &mut records {
             edit.manifest_mark = mark;
         }
@@ -531,7 +531,7 @@ impl Engine {
         let env = &self.c.env;
         let path = self.path(filenames::manifest_file_name(number));
         let mut writer = LogWriter::new(env.fs.create(&path, IoActivity::Manifest)?, 0);
-        let (records, compact_size) = whole_manifest(facts, edits, self.c.evidence.evidence);
+        let (records, compact_size) = whole_manifest(facts, edits, self.c.options.own.evidence);
         for record in &records {
             writer.add_record(record)?;
         }

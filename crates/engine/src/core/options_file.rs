@@ -37,7 +37,11 @@ impl Engine {
     /// otherwise. Requires: the turn of OPTIONS files.
     fn write_sidecar(&self, options_file: &str) -> Result<()> {
         let (env, dir) = (&self.c.env, &self.c.dir);
-        let mut new = Sidecar::new(&self.c.db_id, options_file, &self.c.evidence);
+        let families = self.families.load_full();
+        let families = families.iter();
+        let families = families.map(|f| (f.name.clone(), f.settings().options.own.clone()));
+        let own = &self.options().own;
+        let mut new = Sidecar::new(&self.c.db_id, options_file, own, families);
         match Sidecar::load(env, dir) {
             Ok(None) if !new.says_something() => return Ok(()),
             Ok(None) => {}

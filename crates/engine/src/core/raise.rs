@@ -296,7 +296,7 @@ impl Engine {
         if let Some(incident) = over {
             self.tell_end(&incident, Ok(()));
         }
-        if place == Place::Flush && self.c.evidence.reserve_file_bytes > 0 {
+        if place == Place::Flush && self.c.options.own.reserve_file_bytes > 0 {
             self.keep_reserve();
         }
     }

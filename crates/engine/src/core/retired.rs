@@ -87,7 +87,7 @@ impl Engine {
     /// Makes it durable that logs are gone: so a MANIFEST that asks for them again is known to have lost
     /// its last edits, whatever else a power loss took (`docs/formats/evidence.md`).
     pub(crate) fn sync_away(&self) {
-        if !self.c.evidence.evidence {
+        if !self.c.options.own.evidence {
             return;
         }
         let dirs = &self.c.dirs;

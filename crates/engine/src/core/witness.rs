@@ -49,7 +49,7 @@ impl WitnessClock {
 impl Engine {
     /// Bytes of log between witnesses; `None` without evidence.
     pub(crate) fn witness_spacing(&self) -> Option<u64> {
-        let o = &self.c.evidence;
+        let o = &self.c.options.own;
         o.evidence.then_some(o.witness_spacing)
     }
 
@@ -122,7 +122,7 @@ impl Engine {
     /// written. Not synced, so it is what a killed process leaves; after a power loss the next witness
     /// tells. Passed over if somebody is writing, who may tell it.
     pub(crate) fn vouch_for_manifest(&self) {
-        if !self.c.evidence.evidence {
+        if !self.c.options.own.evidence {
             return;
         }
         let extent = *self.manifest_extent.lock();
@@ -138,7 +138,7 @@ impl Engine {
     /// As [`Self::vouch_for_manifest`] behind a flush of what is in no log, so that no log goes that a cut
     /// MANIFEST would ask for. Synced, if that costs next to nothing.
     pub(crate) fn vouch_for_unlogged(&self) {
-        if !self.c.evidence.evidence || !self.has_unlogged.load(Ordering::Relaxed) {
+        if !self.c.options.own.evidence || !self.has_unlogged.load(Ordering::Relaxed) {
             return;
         }
         let Some(mut leader) = self.leader.try_lock() else {
@@ -159,7 +159,7 @@ impl Engine {
     /// log which is not written to any more is vouched for as well. Not synced; one witness at most until
     /// there is news. Called by a timer.
     pub(crate) fn vouch_when_idle(&self) {
-        if !self.c.evidence.evidence {
+        if !self.c.options.own.evidence {
             return;
         }
         let Some(mut leader) = self.leader.try_lock() else {

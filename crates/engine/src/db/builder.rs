@@ -8,8 +8,8 @@ use crate::info_log::Logger;
 use crate::listener::{EventListener, Listeners};
 use crate::merge::MergeOperator;
 use crate::options::{
-    BlockBasedTableOptions, CfOptions, DbOptions, EvidenceOptions, OptionsFile, sanitize_db,
-    sanitize_wal_dir,
+    BlockBasedTableOptions, CfOptions, DbOptions, OptionsFile, OwnCfOptions, OwnDbOptions, Sidecar,
+    apply_own, sanitize_db, sanitize_wal_dir,
 };
 use crate::recovery::{self, OpenRequest, WalFilter};
 use crate::version::{DbPath, PATHS_MAX, filenames};
@@ -28,7 +28,8 @@ pub struct OpenBuilder {
     dir: PathBuf,
     env: Option<Env>,
     options: DbOptions,
-    evidence: EvidenceOptions,
+    /// Own options by name, applied last.
+    sets: Vec<String>,
     /// The first is the default family.
     families: Vec<FamilyOptions>,
     all_families: bool,
@@ -47,7 +48,7 @@ impl OpenBuilder {
             dir: dir.to_path_buf(),
             env: None,
             options: DbOptions::default(),
-            evidence: EvidenceOptions::default(),
+            sets: Vec::new(),
             families: vec![FamilyOptions::new("default")],
             all_families: false,
             no_info_log: false,
@@ -66,10 +67,42 @@ impl OpenBuilder {
         self
     }
 
-    /// What is recorded about the durability of logs and MANIFEST, and what the open makes of it.
-    pub fn evidence(mut self, evidence: EvidenceOptions) -> Self {
-        self.evidence = evidence;
+    /// Sets options that RocksDB does not have, by name: `evidence=false;witness_spacing=16k`. They are those of
+    /// [`own_options`](crate::options::own_options). One of the database goes before what [`Self::options`]
+    /// says, one of families is set in every family of this open, before what its own options say; of
+    /// several calls the last one counts.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an unknown name, with the nearest one that is known, for a wrong value, and for
+    /// one out of bounds.
+    pub fn set(mut self, text: impl Into<String>) -> Result<Self> {
+        let text = text.into();
+        apply_own(
+            &text,
+            &mut OwnDbOptions::default(),
+            &mut OwnCfOptions::default(),
+        )?;
+        self.sets.push(text);
+        Ok(self)
+    }
+
+    /// Options of the database that RocksDB does not have; [`Self::options`] sets them, too, and the last call
+    /// counts.
+    pub fn own(mut self, own: OwnDbOptions) -> Self {
+        self.options.own = own;
         self
+    }
+
+    /// Applies what [`Self::set`] took; each text was accepted there.
+    fn apply_sets(&mut self) -> Result<()> {
+        for text in std::mem::take(&mut self.sets) {
+            let mut unused = OwnCfOptions::default();
+            apply_own(&text, &mut self.options.own, &mut unused)?;
+            let families = std::mem::take(&mut self.families).into_iter();
+            let families = families.map(|f| f.set_of_family(&text));
+            self.families = families.collect::<Result<_>>()?;
+        }
+        Ok(())
     }
 
     /// Creates the database if there is none.
@@ -289,6 +322,7 @@ impl OpenBuilder {
         let has_times = self.families.iter().any(|f| f.ttl.is_some());
         // Without an OPTIONS file, or with one of another release, the defaults have to do.
         let persisted = OptionsFile::load(env, &self.dir).ok();
+        let own = Sidecar::load(env, &self.dir).ok().flatten();
         for name in names {
             if self.families.iter().any(|f| f.name() == name) {
                 continue;
@@ -297,6 +331,7 @@ impl OpenBuilder {
             let mut known = persisted.iter().flat_map(|p| &p.families);
             if let Some((_, options, table)) = known.find(|f| f.0 == name) {
                 let mut options = options.clone();
+                options.own = own.as_ref().map(|o| o.family(&name)).unwrap_or_default();
                 if let Some(ttl) = unwrap_ttl(&mut options).filter(|_| has_times) {
                     family = family.with_ttl(ttl);
                 }
@@ -310,14 +345,15 @@ impl OpenBuilder {
 
     fn request(mut self, read_only: bool) -> Result<OpenRequest> {
         let mut env = self.env.take().unwrap_or_else(Env::system);
+        if self.all_families {
+            self.add_families(&env)?;
+        }
+        self.apply_sets()?;
         let mut watch = None;
-        if self.evidence.disk_stall_threshold > 0 && !read_only {
+        if self.options.own.disk_stall_threshold > 0 && !read_only {
             let calls = Arc::new(IoWatch::default());
             env.fs = Arc::new(WatchedFs::new(env.fs, calls.clone()));
             watch = Some(calls);
-        }
-        if self.all_families {
-            self.add_families(&env)?;
         }
         if self.write_prepared && !read_only {
             return Err(Error::not_supported(
@@ -348,7 +384,6 @@ impl OpenBuilder {
             dir: self.dir,
             env,
             options: self.options,
-            evidence: self.evidence,
             families,
             resources: self.resources,
             watch,

@@ -240,7 +240,7 @@ impl Engine {
     /// grown, whose end nothing else would vouch for.
     fn needs_closing(&self, leader: &LeaderState) -> bool {
         let has_records = leader.log.as_ref().is_some_and(|log| !log.is_empty());
-        self.c.evidence.evidence && (has_records || self.manifest.lock().has_grown())
+        self.c.options.own.evidence && (has_records || self.manifest.lock().has_grown())
     }
 
     /// Closes in a child of the process that opened it: writes nothing, takes no lock that a thread of the parent
@@ -330,7 +330,7 @@ impl Engine {
                 self.sync_logs(&mut leader)
             };
             first = first.and(synced);
-            if first.is_ok() && self.c.evidence.evidence {
+            if first.is_ok() && self.c.options.own.evidence {
                 // A log of notes only is missed by nobody; older ones may still be needed.
                 let current = leader.log.as_ref().filter(|_| leader.log_bytes > 0);
                 first = self.record_log_ends(current.map(|log| (log.log_number(), log.len())));

@@ -3,10 +3,11 @@
 use crate::core::{DefaultCache, Engine, FamilyRequest, Resources};
 use crate::filter::{CompactionFilter, CompactionFilterFactory, FilterSource, filter_by_name};
 use crate::merge::{MergeOperator, operator_by_name};
+use crate::options::text::split_pairs;
 use crate::options::{
     BlockBasedTableOptions, CfOptions, CompressionType, DataBlockIndexType, DbOptions, IndexType,
-    STATS_FAMILY, check_supported, collectors_of, is_null_object, object_id, sanitize_cf,
-    sanitize_table,
+    OptionTable, OwnDbOptions, STATS_FAMILY, apply_own, check_supported, collectors_of,
+    is_null_object, object_id, sanitize_cf, sanitize_table,
 };
 use crate::ttl::{TimedMerge, ValueTimes, wrap_filters};
 use crate::version::{DbPath, PATHS_MAX};
@@ -101,6 +102,32 @@ impl FamilyOptions {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Sets options of families that RocksDB does not have, by name, as `name=value;name=value`; goes into the
+    /// options of the last call of [`Self::options`].
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an unknown name and for one of the database, for a wrong value, and for one out of
+    /// bounds.
+    pub fn set(mut self, text: &str) -> Result<Self> {
+        for (name, _) in split_pairs(text)? {
+            if OwnDbOptions::row(&name).is_some() {
+                let text = format!("{name} is an option of the database, not of a family");
+                return Err(Error::invalid_argument(text));
+            }
+        }
+        apply_own(text, &mut OwnDbOptions::default(), &mut self.options.own)?;
+        Ok(self)
+    }
+
+    /// As [`Self::set`], and leaves out what belongs to the database: for a text that was given for both.
+    ///
+    /// # Errors
+    /// As [`Self::set`], except for options of the database.
+    pub fn set_of_family(mut self, text: &str) -> Result<Self> {
+        apply_own(text, &mut OwnDbOptions::default(), &mut self.options.own)?;
+        Ok(self)
     }
 
     /// Its options.

@@ -4,6 +4,7 @@ use super::enums::{
     CompactionPri, CompactionStyle, CompressionType, PrepopulateBlobCache, Temperature,
 };
 use super::nested::{CompressionOptions, FifoCompactionOptions, UniversalCompactionOptions};
+use super::own_rows::OwnCfOptions;
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -216,6 +217,7 @@ options! {
         "snap_refresh_nanos", "soft_rate_limit", "source_compaction_factor",
         "verify_checksums_in_compaction",
     }
+    own OwnCfOptions
 }
 
 impl CfOptions {

@@ -12,7 +12,8 @@
 //! | not mutable | `InvalidArgument` "Option not changeable: …" | `NotFound` "Unrecognized option: …" |
 //! | bad value | `InvalidArgument` "Error parsing NAME:…" | the same |
 //!
-//! A bad value is reported before an unknown name, whichever stands first.
+//! A bad value is reported before an unknown name, whichever stands first. Options that RocksDB does not have are
+//! changed by the same calls, and answered in the same way.
 
 #![cfg_attr(
     not(test),
@@ -24,6 +25,8 @@
     )
 )]
 
+use super::own::set_own;
+use super::own_rows::{OwnCfOptions, OwnDbOptions};
 use super::table::OptionTable;
 use super::text::{
     CF_ALIASES, check_factory, knows_cf_option, name_the_factory, not_recognized, set_cf_option,
@@ -34,6 +37,10 @@ use spanlith_base::{Error, Result};
 /// The name without the field of a struct.
 fn whole(name: &str) -> &str {
     name.split_once('.').map_or(name, |(whole, _)| whole)
+}
+
+fn not_changeable(name: &str) -> Error {
+    Error::invalid_argument(format!("Option not changeable: {name}"))
 }
 
 fn empty() -> Error {
@@ -54,8 +61,11 @@ impl DbOptions {
         for (name, value) in changes {
             let (name, value) = (name.as_ref(), value.as_ref());
             let known = Self::row(whole(name)).is_some_and(|row| row.mutable);
+            let own = OwnDbOptions::row(name).filter(|row| row.mutable);
             if known {
                 new.set_option(name, value)?;
+            } else if own.is_some() {
+                set_own(&mut new.own, name, value).unwrap_or(Ok(()))?;
             } else if !Self::IGNORED.contains(&name) {
                 unknown.get_or_insert(name);
             }
@@ -72,6 +82,7 @@ impl DbOptions {
     /// # Errors
     /// `InvalidArgument`, in RocksDB's words.
     pub fn check_values(&self) -> Result<()> {
+        self.own.check_bounds()?;
         if !self.daily_offpeak_time_utc.is_empty()
             && off_peak(&self.daily_offpeak_time_utc).is_none()
         {
@@ -163,6 +174,13 @@ impl CfOptions {
         for (name, value) in changes {
             let (name, value) = (name.as_ref(), value.as_ref());
             let whole = whole(name);
+            if let Some(row) = OwnCfOptions::row(name) {
+                if !row.mutable {
+                    return Err(not_changeable(name));
+                }
+                set_own(&mut cf.own, name, value).unwrap_or(Ok(()))?;
+                continue;
+            }
             if !knows_cf_option(whole) {
                 unknown.get_or_insert(name);
                 continue;
@@ -176,9 +194,7 @@ impl CfOptions {
                 if is_same_object(self, whole, value) {
                     continue;
                 }
-                return Err(Error::invalid_argument(format!(
-                    "Option not changeable: {name}"
-                )));
+                return Err(not_changeable(name));
             }
             let value = match whole {
                 "block_based_table_factory" | "plain_table_factory" => {
@@ -254,6 +270,7 @@ impl CfOptions {
     /// # Errors
     /// `InvalidArgument` or `NotSupported`, in RocksDB's words.
     pub fn check_values(&self) -> Result<()> {
+        self.own.check_bounds()?;
         self.check_codecs()?;
         let block_based = objects::id(&self.table_factory) == Some("BlockBasedTable");
         let is_set = |seconds| seconds > 0 && seconds != super::cf::DEFAULT_SECONDS;

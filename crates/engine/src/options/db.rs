@@ -1,6 +1,7 @@
 //! Options of a database, RocksDB's `DBOptions`.
 
 use super::enums::{CacheTier, CompressionType, InfoLogLevel, Temperature, WalRecoveryMode};
+use super::own_rows::OwnDbOptions;
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -232,4 +233,5 @@ options! {
         "skip_checking_sst_file_sizes_on_db_open", "skip_log_error_on_recovery",
         "use_direct_writes",
     }
+    own OwnDbOptions
 }

@@ -8,7 +8,7 @@
 //! - [`objects`]: the few objects that are named by text (merge operator, filter policy …);
 //! - `changes`: options of an open database, changed by name;
 //! - [`OptionsFile`]: the newest OPTIONS file of a directory;
-//! - [`Sidecar`]: the file of the options that RocksDB does not have;
+//! - [`own`]: options that RocksDB does not have, by name, and [`Sidecar`], the file they are kept in;
 //! - [`sanitize`]: the corrections RocksDB makes at open;
 //! - [`unsupported`]: what this build refuses.
 //!
@@ -22,13 +22,14 @@ mod changes;
 pub mod db;
 mod display;
 pub mod enums;
-pub mod evidence;
 mod file;
 mod flush;
 pub mod ini;
 pub mod nested;
 pub mod objects;
 mod order;
+pub mod own;
+mod own_rows;
 pub mod sanitize;
 pub mod sidecar;
 mod stats_family;
@@ -43,7 +44,6 @@ pub use cf::CfOptions;
 pub use changes::{off_peak, seconds_to_next_off_peak};
 pub use db::DbOptions;
 pub use enums::*;
-pub use evidence::EvidenceOptions;
 pub use file::{FamilySection, OptionsFile};
 pub use flush::FlushOptions;
 pub use ini::{ParsedOptions, parse_options_file, write_options_file};
@@ -52,6 +52,8 @@ pub use nested::{
 };
 pub use objects::{FilterPolicyChoice, MergeOperatorChoice, collectors_of, partition_prefix};
 pub(crate) use objects::{file_checksum_factory, id as object_id, is_null as is_null_object};
+pub use own::{OptionScope, OwnOption, apply_own, get_own, own_options, own_text};
+pub use own_rows::{OwnCfOptions, OwnDbOptions};
 pub use sanitize::{sanitize_cf, sanitize_db, sanitize_table, sanitize_wal_dir};
 pub use sidecar::Sidecar;
 pub(crate) use stats_family::STATS_FAMILY;

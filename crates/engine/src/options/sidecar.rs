@@ -11,6 +11,8 @@
 //!   options_file=OPTIONS-000007  written together with it
 //! [DBOptions]
 //!   witness_spacing=16384        only what is not at its default
+//! [CFOptions "default"]          of each family that has one that is not
+//!   …
 //! [Checksum]
 //!   crc32c=1a2b3c4d              of all bytes before this section; may be missing if edited by hand
 //! ```
@@ -28,8 +30,9 @@
     )
 )]
 
-use super::EvidenceOptions;
 use super::ini::{escape, trim, unescape};
+use super::own::set_own;
+use super::own_rows::{OwnCfOptions, OwnDbOptions};
 use super::table::OptionTable;
 use spanlith_base::checksum::crc32c;
 use spanlith_base::{Error, Result, SubCode};
@@ -58,26 +61,42 @@ pub struct Sidecar {
     /// Name of the OPTIONS file that was written together with it.
     pub options_file: String,
     /// Options of the database.
-    pub evidence: EvidenceOptions,
+    pub db: OwnDbOptions,
+    /// Options of families, by their names; those at their defaults are left out when the file is written.
+    pub families: Vec<(String, OwnCfOptions)>,
     /// Lines that this build does not know, of a newer version: section and line.
     pub unknown: Vec<(String, String)>,
 }
 
 impl Sidecar {
-    /// What is written for a database.
-    pub fn new(db_id: &str, options_file: &str, evidence: &EvidenceOptions) -> Self {
+    /// The file of a database.
+    pub fn new(
+        db_id: &str,
+        options_file: &str,
+        db: &OwnDbOptions,
+        families: impl IntoIterator<Item = (String, OwnCfOptions)>,
+    ) -> Self {
+        let plain = OwnCfOptions::default();
+        let families = families.into_iter().filter(|f| f.1 != plain);
         Self {
             version: VERSION,
             db_id: db_id.to_string(),
             options_file: options_file.to_string(),
-            evidence: evidence.clone(),
+            db: db.clone(),
+            families: families.collect(),
             unknown: Vec::new(),
         }
     }
 
     /// Whether it says more than no file does.
     pub fn says_something(&self) -> bool {
-        self.evidence != EvidenceOptions::default() || !self.unknown.is_empty()
+        self.db != OwnDbOptions::default() || !self.families.is_empty() || !self.unknown.is_empty()
+    }
+
+    /// Options of the family called `name`; the defaults if it has no section.
+    pub fn family(&self, name: &str) -> OwnCfOptions {
+        let found = self.families.iter().find(|f| f.0 == name);
+        found.map(|f| f.1.clone()).unwrap_or_default()
     }
 
     /// The text of the file.
@@ -91,13 +110,7 @@ impl Sidecar {
             escape(&self.options_file, false),
         );
         out.push_str("[DBOptions]\n");
-        let plain = EvidenceOptions::default();
-        for row in EvidenceOptions::ROWS {
-            let value = (row.get)(&self.evidence);
-            if value != (row.get)(&plain) {
-                out.push_str(&format!("  {}={}\n", row.name, escape(&value, false)));
-            }
-        }
+        push_changed(&mut out, &self.db);
         let mut section = "[DBOptions]";
         for (of, line) in &self.unknown {
             if of != section {
@@ -106,6 +119,11 @@ impl Sidecar {
                 section = of;
             }
             out.push_str(&format!("  {line}\n"));
+        }
+        for (name, options) in &self.families {
+            out.push_str(&family_section(name));
+            out.push('\n');
+            push_changed(&mut out, options);
         }
         let sum = crc32c(out.as_bytes());
         out.push_str(&format!("{CHECKSUM}\n  crc32c={sum:08x}\n"));
@@ -157,9 +175,13 @@ impl Sidecar {
             return Err(bad(1, "no sidecar_version"));
         }
         for (number, section, name, value) in names {
-            match EvidenceOptions::row(&name).filter(|_| section == "[DBOptions]") {
-                Some(row) => (row.set)(&mut sidecar.evidence, &value)
-                    .map_err(|e| bad(number, e.into_error(&name).message()))?,
+            let set = match family_of(&section) {
+                Some(family) => sidecar.set_of_family(&family, &name, &value),
+                None if section == "[DBOptions]" => set_own(&mut sidecar.db, &name, &value),
+                None => None,
+            };
+            match set {
+                Some(set) => set.map_err(|e| bad(number, e.message()))?,
                 None if sidecar.version > VERSION => {
                     let line = format!("{name}={}", escape(&value, false));
                     sidecar.unknown.push((section, line));
@@ -168,6 +190,15 @@ impl Sidecar {
             }
         }
         Ok(sidecar)
+    }
+
+    /// Sets an option of the family called `name`; `None` if families have no such option.
+    fn set_of_family(&mut self, name: &str, option: &str, value: &str) -> Option<Result<()>> {
+        let mut changed = self.family(name);
+        let set = set_own(&mut changed, option, value)?;
+        self.families.retain(|f| f.0 != name);
+        self.families.push((name.to_string(), changed));
+        Some(set)
     }
 
     /// Reads the file in `dir`; `None` if there is none.
@@ -201,29 +232,25 @@ impl Sidecar {
     }
 }
 
-impl EvidenceOptions {
-    /// Sets what `text` names, as `a=b;c=d`.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for an unknown name or a wrong value; nothing is changed then.
-    pub fn apply_text(&mut self, text: &str) -> Result<()> {
-        let mut changed = self.clone();
-        for (name, value) in super::text::split_pairs(text)? {
-            let Some(row) = Self::row(&name) else {
-                let text = format!("Could not find option: {name}");
-                return Err(Error::invalid_argument(text));
-            };
-            (row.set)(&mut changed, &value).map_err(|e| e.into_error(&name))?;
-        }
-        *self = changed;
-        Ok(())
-    }
+/// The line that begins the section of a family.
+fn family_section(name: &str) -> String {
+    format!("[CFOptions \"{}\"]", escape(name, false))
+}
 
-    /// All of them as `a=b;c=d;`.
-    pub fn to_text(&self) -> String {
-        let rows = Self::ROWS.iter();
-        rows.map(|row| format!("{}={};", row.name, (row.get)(self)))
-            .collect()
+/// The family whose section `line` begins.
+fn family_of(line: &str) -> Option<String> {
+    let name = line.strip_prefix("[CFOptions \"")?.strip_suffix("\"]")?;
+    Some(unescape(name))
+}
+
+/// Appends the options that are not at their defaults.
+fn push_changed<T: OptionTable>(out: &mut String, options: &T) {
+    let plain = T::default();
+    for row in T::ROWS {
+        let value = (row.get)(options);
+        if value != (row.get)(&plain) {
+            out.push_str(&format!("  {}={}\n", row.name, escape(&value, false)));
+        }
     }
 }
 
@@ -251,29 +278,24 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_again() {
-        let plain = Sidecar::new("id", "OPTIONS-000007", &EvidenceOptions::default());
+        let plain = Sidecar::new("id", "OPTIONS-000007", &OwnDbOptions::default(), []);
         assert!(!plain.says_something());
-        let evidence = EvidenceOptions::new()
+        let evidence = OwnDbOptions::new()
             .evidence(false)
             .witness_spacing(16384u64)
             .reserve_file_bytes(1u64 << 20);
-        let sidecar = Sidecar::new("id", "OPTIONS-000007", &evidence);
+        let sidecar = Sidecar::new("id", "OPTIONS-000007", &evidence, []);
         assert!(sidecar.says_something());
         let text = sidecar.to_text();
         assert!(text.contains("\n  witness_spacing=16384\n") && !text.contains("lost_files"));
         assert_eq!(Sidecar::parse(&text).unwrap(), sidecar);
         assert_eq!(Sidecar::parse(&plain.to_text()).unwrap(), plain);
-        let mut again = EvidenceOptions::default();
-        again.apply_text(&evidence.to_text()).unwrap();
-        assert_eq!(again, evidence);
-        assert!(again.apply_text("evidence=true;none=1").is_err());
-        assert_eq!(again, evidence);
     }
 
     #[test]
     fn a_changed_byte_is_noticed_and_a_file_edited_by_hand_needs_no_checksum() {
-        let evidence = EvidenceOptions::new().evidence(false);
-        let text = Sidecar::new("id", "OPTIONS-000007", &evidence).to_text();
+        let evidence = OwnDbOptions::new().evidence(false);
+        let text = Sidecar::new("id", "OPTIONS-000007", &evidence, []).to_text();
         for at in 0..text.find("[Checksum]").unwrap() {
             let mut bytes = text.clone().into_bytes();
             bytes[at] ^= 1;
@@ -281,7 +303,7 @@ mod tests {
             assert!(Sidecar::parse(&changed).is_err(), "{changed}");
         }
         let by_hand = "[Version]\nsidecar_version=1\n[DBOptions]\nevidence=false # so\n";
-        assert_eq!(Sidecar::parse(by_hand).unwrap().evidence, evidence);
+        assert_eq!(Sidecar::parse(by_hand).unwrap().db, evidence);
     }
 
     #[test]
@@ -294,7 +316,7 @@ mod tests {
         let new = "[Version]\n  sidecar_version=2\n[DBOptions]\n  flux=7\n  evidence=false\n\
                    [CFOptions \"a\"]\n  kvsep_mode=adaptive\n";
         let sidecar = Sidecar::parse(new).unwrap();
-        assert!(!sidecar.evidence.evidence && sidecar.says_something());
+        assert!(!sidecar.db.evidence && sidecar.says_something());
         assert_eq!(sidecar.unknown.len(), 2);
         assert_eq!(Sidecar::parse(&sidecar.to_text()).unwrap(), sidecar);
         for wrong in [

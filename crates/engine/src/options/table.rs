@@ -9,12 +9,16 @@
 //!         mutable write_buffer_size: u64 = 64 << 20;
 //!         fixed wal_ttl_seconds as "WAL_ttl_seconds": u64 = 0;
 //!         parsed env: String = String::new();
+//!         fixed percent: u32 = 10, in 0..=100;
 //!     }
+//!     ignored { "name_that_means_nothing" }
+//!     own OwnCfOptions
 //! }
 //! ```
 //!
 //! `mutable` may be changed on an open database, `fixed` may not, `parsed` is read by name but never
-//! written to an OPTIONS file.
+//! written to an OPTIONS file. `in` bounds a value: an open and a change at run time refuse others.
+//! `own` adds a field of that name with the options that RocksDB does not have ([`super::own`]).
 
 use super::values::ValueError;
 use spanlith_base::{Error, Result};
@@ -33,6 +37,10 @@ pub struct OptionRow<T> {
     pub nested: bool,
     /// What it is for.
     pub doc: &'static str,
+    /// Smallest and largest value, printed; `None` if the type alone decides.
+    pub bounds: fn() -> Option<(String, String)>,
+    /// Whether the value lies within the bounds.
+    pub is_within: fn(&T) -> bool,
     /// Prints the value.
     pub get: fn(&T) -> String,
     /// Parses a value into the field; structs keep the fields that are not named.
@@ -94,6 +102,21 @@ pub trait OptionTable: Default + 'static {
             .filter(|(_, value)| !value.is_empty())
     }
 
+    /// Refuses values outside of their bounds.
+    ///
+    /// # Errors
+    /// `InvalidArgument` with name, value and bounds of the first.
+    fn check_bounds(&self) -> Result<()> {
+        let Some(row) = Self::ROWS.iter().find(|r| !(r.is_within)(self)) else {
+            return Ok(());
+        };
+        let (low, high) = (row.bounds)().unwrap_or_default();
+        let (name, value) = (row.name, (row.get)(self));
+        Err(Error::invalid_argument(format!(
+            "{name} must be from {low} to {high}, not {value}"
+        )))
+    }
+
     /// Names of the options whose value is not the default.
     fn changed(&self) -> Vec<&'static str> {
         let default = Self::default();
@@ -126,27 +149,57 @@ macro_rules! option_word {
     };
 }
 
+/// Bounds of an option, if its row says some.
+macro_rules! option_bounds {
+    (printed) => {
+        None
+    };
+    (printed $bounds:expr) => {{
+        let bounds = $bounds;
+        let low = $crate::options::values::OptionValue::print(bounds.start());
+        let high = $crate::options::values::OptionValue::print(bounds.end());
+        Some((low, high))
+    }};
+    (within $value:expr) => {{
+        let _ = $value;
+        true
+    }};
+    (within $value:expr, $bounds:expr) => {
+        ($bounds).contains($value)
+    };
+}
+
 macro_rules! options {
     (
         $(#[$meta:meta])*
         pub struct $Name:ident {
             $(
                 $(#[doc = $doc:literal])+
-                $word:ident $field:ident $(as $key:literal)? : $ty:ty = $default:expr;
+                $word:ident $field:ident $(as $key:literal)? : $ty:ty = $default:expr
+                    $(, in $bounds:expr)?;
             )*
         }
         ignored { $($ignored:literal),* $(,)? }
+        $(own $Own:ident)?
     ) => {
         $(#[$meta])*
         #[derive(Clone, Debug, PartialEq)]
         #[non_exhaustive]
         pub struct $Name {
             $($(#[doc = $doc])+ pub $field: $ty,)*
+            $(
+                /// Options that RocksDB does not have. No OPTIONS file holds them: see
+                /// [`Sidecar`](crate::options::Sidecar).
+                pub own: $Own,
+            )?
         }
 
         impl Default for $Name {
             fn default() -> Self {
-                Self { $($field: $default,)* }
+                Self {
+                    $($field: $default,)*
+                    $(own: $Own::default(),)?
+                }
             }
         }
 
@@ -164,6 +217,15 @@ macro_rules! options {
                     self
                 }
             )*
+
+            $(
+                /// Sets the options that RocksDB does not have.
+                #[must_use]
+                pub fn own(mut self, own: $Own) -> Self {
+                    self.own = own;
+                    self
+                }
+            )?
         }
 
         impl $crate::options::table::OptionTable for $Name {
@@ -175,6 +237,8 @@ macro_rules! options {
                     written: option_word!(written $word),
                     nested: <$ty as $crate::options::values::OptionValue>::NESTED,
                     doc: concat!($($doc, "\n"),+),
+                    bounds: || option_bounds!(printed $($bounds)?),
+                    is_within: |o| option_bounds!(within &o.$field $(, $bounds)?),
                     get: |o| $crate::options::values::OptionValue::print(&o.$field),
                     set: |o, text| {
                         $crate::options::values::OptionValue::parse_into(&mut o.$field, text)

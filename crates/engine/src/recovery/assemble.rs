@@ -53,7 +53,6 @@ pub(super) fn assemble(
         wal_dir: request.wal_dir(),
         dirs: parts.dirs,
         options: request.options.clone(),
-        evidence: request.evidence.clone(),
         watch: request.watch.clone(),
     };
     let mut slots = Vec::with_capacity(families.len());

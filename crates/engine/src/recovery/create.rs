@@ -71,7 +71,7 @@ pub(super) fn create_database(
     let mut record = edit.encode();
     let mut size = None;
     // The mark makes the record longer by its own digits.
-    while request.evidence.evidence && size != Some(HEADER_SIZE + record.len()) {
+    while request.options.own.evidence && size != Some(HEADER_SIZE + record.len()) {
         size = Some(HEADER_SIZE + record.len());
         edit.manifest_mark = size.map(|n| n as u64);
         record = edit.encode();

@@ -82,7 +82,7 @@ pub(super) fn finish(
             size,
             sequence: replayed.last_sequence,
         };
-        let batch = match engine.c.evidence.evidence {
+        let batch = match engine.c.options.own.evidence {
             true => opening.to_batch(&engine.c.db_id)?,
             // As RocksDB: an empty batch with the next sequence number.
             false => {
@@ -130,7 +130,7 @@ fn keep_ends(
     ends: &BTreeMap<u64, (u64, bool)>,
     edits: &mut [FamilyEdit],
 ) {
-    if !engine.c.evidence.evidence {
+    if !engine.c.options.own.evidence {
         return;
     }
     let cuts = dropped.iter().filter(|d| d.is_tail);

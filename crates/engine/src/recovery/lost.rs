@@ -144,7 +144,7 @@ impl Engine {
 
     /// Bytes that the directory may hold.
     fn lost_bytes_max(&self) -> u64 {
-        match self.c.evidence.lost_files_max_bytes {
+        match self.c.options.own.lost_files_max_bytes {
             0 => {
                 let state = self.state.lock();
                 let versions = state.families.values().map(|f| &f.version);
@@ -223,7 +223,7 @@ impl Engine {
         let mut bytes: u64 = found.iter().map(|f| f.2).sum();
         let limit = self.lost_bytes_max();
         for (second, path, size) in found {
-            let is_old = second.saturating_add(self.c.evidence.lost_files_max_age) < now;
+            let is_old = second.saturating_add(self.c.options.own.lost_files_max_age) < now;
             if !is_old && bytes <= limit {
                 continue;
             }

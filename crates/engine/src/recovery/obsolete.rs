@@ -275,7 +275,7 @@ fn decide(engine: &Engine, path: &Path, explained: Result<bool>) -> Result<bool>
             return Ok(false);
         }
     };
-    if engine.c.evidence.orphan_files == OrphanFiles::Delete {
+    if engine.c.options.own.orphan_files == OrphanFiles::Delete {
         return Ok(true);
     }
     engine.put_to_lost(path)?;

@@ -176,7 +176,7 @@ fn read_versions(request: &OpenRequest, purge: &Arc<PurgeQueue>) -> Result<(u64,
         families: &request.families,
         read_only: request.read_only,
         best_efforts,
-        evidence: request.evidence.evidence,
+        evidence: request.options.own.evidence,
         dir: &request.dir,
         purge,
     };
@@ -273,8 +273,8 @@ impl Known {
         let tracked = tracked.filter_map(|(&n, size)| Some((n, (*size)?)));
         let ends = recovered.log_ends.iter().map(|(&n, &size)| (n, size));
         Self {
-            is_used: request.evidence.evidence && !request.options.best_efforts_recovery,
-            refuses: request.evidence.synced_log_damage == SyncedLogDamage::Refuse,
+            is_used: request.options.own.evidence && !request.options.best_efforts_recovery,
+            refuses: request.options.own.synced_log_damage == SyncedLogDamage::Refuse,
             names_database: recovered.is_marked && recovered.db_id.is_some(),
             ends: tracked.chain(ends).collect(),
             cuts: recovered.log_cuts.clone(),

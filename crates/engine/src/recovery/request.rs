@@ -5,7 +5,7 @@ use super::wal_filter::WalFilter;
 use crate::core::{FamilyRequest, Resources};
 use crate::info_log::Logger;
 use crate::listener::Listeners;
-use crate::options::{DbOptions, EvidenceOptions};
+use crate::options::DbOptions;
 use crate::version::{FileKind, filenames, parse_file_name};
 use spanlith_base::Result;
 use spanlith_base::stats::Statistics;
@@ -21,8 +21,6 @@ pub struct OpenRequest {
     pub env: Env,
     /// Options of the database.
     pub options: DbOptions,
-    /// What is recorded about durability, and what an open makes of it.
-    pub evidence: EvidenceOptions,
     /// The families to open; contains `default`.
     pub(crate) families: Vec<FamilyRequest>,
     /// Budgets and limits shared with other databases.

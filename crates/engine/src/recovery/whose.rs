@@ -23,7 +23,7 @@ pub(super) fn check_whose(
     recovered: &Recovered,
     manifest: u64,
 ) -> Result<()> {
-    let evidence = &request.evidence;
+    let evidence = &request.options.own;
     let judges = evidence.evidence && evidence.synced_log_damage == SyncedLogDamage::Refuse;
     if !judges || request.options.best_efforts_recovery {
         return Ok(());

@@ -392,7 +392,7 @@ impl Engine {
         if self.c.options.track_and_verify_wals {
             new.add_predecessor(before.log_number(), before.len(), leader.last_record)?;
         }
-        if !self.c.evidence.evidence {
+        if !self.c.options.own.evidence {
             return Ok(0);
         }
         let opening = Opening {

@@ -1,7 +1,7 @@
 //! Checkpoints: what is in them, what they share with the database, and what a failure or a power loss leaves.
 
 use crate::world::World;
-use spanlith::options::{CfOptions, DbOptions, EvidenceOptions};
+use spanlith::options::{CfOptions, DbOptions, OwnDbOptions};
 use spanlith::{
     Cf, CompactRangeOptions, Db, DbPath, ErrorKind, FamilyOptions, OpenBuilder, StorageKind,
     StorageOptions, WriteBatch, WriteOptions,
@@ -129,7 +129,7 @@ fn what_never_changes_is_linked_and_the_rest_copied() {
             o.recycle_log_file_num = reused;
         })
         .db_paths(vec![DbPath::new(&home, 1), DbPath::new(&other, 1 << 40)])
-        .evidence(EvidenceOptions::default().witness_spacing(4096u64))
+        .own(OwnDbOptions::default().witness_spacing(4096u64))
         .open()
         .unwrap()
     };

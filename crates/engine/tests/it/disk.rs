@@ -3,7 +3,7 @@
 
 use crate::world::World;
 use spanlith::listener::DiskStallInfo;
-use spanlith::options::{CfOptions, EvidenceOptions, Sidecar};
+use spanlith::options::{CfOptions, DbOptions, OptionsFile, OwnDbOptions, Sidecar};
 use spanlith::{Db, DbPath, EventListener, OpenBuilder, WriteOptions};
 use spanlith_env::{FaultRule, FsOp, OpClass};
 use std::path::Path;
@@ -11,13 +11,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 impl World {
-    fn builder(&self, evidence: EvidenceOptions) -> OpenBuilder {
+    fn builder(&self, evidence: OwnDbOptions) -> OpenBuilder {
         let mut cf = CfOptions::default();
         cf.write_buffer_size = 64 << 10;
         cf.level0_file_num_compaction_trigger = 2;
         Db::builder("/db")
             .create_if_missing(true)
-            .evidence(evidence)
+            .own(evidence)
             .cf_options(cf)
             .env(self.env.clone())
             .no_info_log()
@@ -47,7 +47,7 @@ fn below_the_bound_of_free_space_compactions_wait_and_flushes_do_not() {
     let world = World::new(5);
     let bound = 10u64 << 20;
     let db = world
-        .builder(EvidenceOptions::new().min_free_bytes(bound))
+        .builder(OwnDbOptions::new().min_free_bytes(bound))
         .open()
         .unwrap();
     world.fs.set_budget(Some(bound - 1));
@@ -84,7 +84,7 @@ fn a_writer_that_waits_for_a_compaction_that_is_held_back_is_told() {
     cf.level0_file_num_compaction_trigger = 2;
     cf.level0_slowdown_writes_trigger = 3;
     cf.level0_stop_writes_trigger = 4;
-    let db = world.builder(EvidenceOptions::new().min_free_bytes(bound));
+    let db = world.builder(OwnDbOptions::new().min_free_bytes(bound));
     let db = db.cf_options(cf).open().unwrap();
     world.fs.set_budget(Some(bound - 1));
     let mut failed = None;
@@ -115,7 +115,7 @@ fn a_writer_that_waits_for_a_compaction_that_is_held_back_is_told() {
 #[test]
 fn a_writer_that_waits_for_a_flush_gets_its_error_though_nothing_is_tried_while_the_disk_is_full() {
     let world = World::new(5);
-    let db = world.builder(EvidenceOptions::default()).open().unwrap();
+    let db = world.builder(OwnDbOptions::default()).open().unwrap();
     let cf = db.default_cf();
     let unlogged = WriteOptions::new().disable_wal(true);
     cf.put_opt("k", "v", &unlogged).unwrap();
@@ -150,7 +150,7 @@ fn a_writer_that_waits_for_a_flush_gets_its_error_though_nothing_is_tried_while_
 fn space_is_looked_for_where_it_was_missing() {
     let world = World::new(5);
     let (own, tables) = (Path::new("/db"), Path::new("/tables"));
-    let db = world.builder(EvidenceOptions::default());
+    let db = world.builder(OwnDbOptions::default());
     let db = db.db_paths(vec![DbPath::new(tables, 1 << 40)]);
     let db = db.open().unwrap();
     let no_space = FaultRule::fail(OpClass::Append, 1, 28).named(".sst");
@@ -176,7 +176,7 @@ fn space_is_looked_for_where_it_was_missing() {
 fn room_that_is_reserved_is_given_up_when_the_disk_is_full_and_taken_again() {
     let world = World::new(5);
     let reserve = 300u64 << 10;
-    let evidence = EvidenceOptions::new().reserve_file_bytes(reserve);
+    let evidence = OwnDbOptions::new().reserve_file_bytes(reserve);
     let db = world.builder(evidence.clone()).open().unwrap();
     assert_eq!(world.size("SPANLITH.reserve"), Some(reserve));
     db.default_cf().put("k", "v").unwrap();
@@ -198,7 +198,7 @@ fn room_that_is_reserved_is_given_up_when_the_disk_is_full_and_taken_again() {
     assert_eq!(world.size("SPANLITH.reserve"), Some(reserve));
     db.close().unwrap();
     // An open that wants none takes it away, and so does the end of the database.
-    let db = world.builder(EvidenceOptions::default()).open().unwrap();
+    let db = world.builder(OwnDbOptions::default()).open().unwrap();
     assert_eq!(world.size("SPANLITH.reserve"), None);
     db.close().unwrap();
     drop(world.builder(evidence).open().unwrap());
@@ -226,7 +226,7 @@ impl EventListener for Stalls {
 fn a_call_that_does_not_come_back_is_told_while_it_lasts() {
     let world = World::new(5);
     let stalls = Arc::new(Stalls::default());
-    let db = world.builder(EvidenceOptions::default());
+    let db = world.builder(OwnDbOptions::default());
     let db = Arc::new(db.listener(stalls.clone()).open().unwrap());
     let seen = Arc::new(Mutex::new(Vec::new()));
     let hang = {
@@ -267,14 +267,14 @@ fn a_call_that_does_not_come_back_is_told_while_it_lasts() {
 fn own_options_are_kept_in_a_file_of_their_own() {
     let world = World::new(5);
     let load = || Sidecar::load(&world.env, Path::new("/db")).unwrap();
-    drop(world.builder(EvidenceOptions::default()).open().unwrap());
+    drop(world.builder(OwnDbOptions::default()).open().unwrap());
     assert_eq!(load(), None, "defaults need no file");
-    let evidence = EvidenceOptions::new()
+    let evidence = OwnDbOptions::new()
         .evidence(false)
         .lost_files_max_age(60u64);
     let db = world.builder(evidence.clone()).open().unwrap();
     let kept = load().unwrap();
-    assert_eq!(kept.evidence, evidence);
+    assert_eq!(kept.db, evidence);
     assert!(world.size(&kept.options_file).is_some(), "{kept:?}");
     assert_eq!(
         kept.db_id,
@@ -285,17 +285,62 @@ fn own_options_are_kept_in_a_file_of_their_own() {
     db.set_options(&[("max_open_files", "77")]).unwrap();
     let newer = load().unwrap();
     assert_ne!(newer.options_file, kept.options_file);
-    assert_eq!(newer.evidence, evidence);
+    assert_eq!(newer.db, evidence);
     db.close().unwrap();
     // Who opens it says the options; a temporary file that a crash left goes.
     let temp = Path::new("/db/SPANLITH.tmp");
     world.mem.write_file(temp, b"torn").unwrap();
-    drop(world.builder(EvidenceOptions::default()).open().unwrap());
-    assert_eq!(load().unwrap().evidence, EvidenceOptions::default());
+    drop(world.builder(OwnDbOptions::default()).open().unwrap());
+    assert_eq!(load().unwrap().db, OwnDbOptions::default());
     assert_eq!(world.size("SPANLITH.tmp"), None);
     // What cannot be read is replaced.
     let path = Path::new("/db/SPANLITH");
     world.mem.write_file(path, b"[Version]\n").unwrap();
     drop(world.builder(evidence.clone()).open().unwrap());
-    assert_eq!(load().unwrap().evidence, evidence);
+    assert_eq!(load().unwrap().db, evidence);
+}
+
+/// R-COMPAT: options that RocksDB does not have are set by name, refused by name, and changed at run time.
+#[test]
+fn own_options_are_set_by_name_whatever_the_order_of_calls() {
+    let world = World::new(5);
+    let load = || Sidecar::load(&world.env, Path::new("/db")).unwrap();
+    let refused = |text: &str| match world.builder(OwnDbOptions::default()).set(text) {
+        Ok(_) => panic!("{text} was accepted"),
+        Err(e) => e.to_string(),
+    };
+    assert_eq!(
+        refused("lost_file_max_age=1"),
+        "Invalid argument: Could not find option: lost_file_max_age; the nearest name is lost_files_max_age"
+    );
+    assert!(refused("witness_spacing=many").contains("Error parsing witness_spacing"));
+    let builder = world.builder(OwnDbOptions::default());
+    let builder = builder
+        .set("witness_spacing=4k; min_free_bytes=77")
+        .unwrap();
+    let db = builder
+        .options(DbOptions::new().create_if_missing(true))
+        .open()
+        .unwrap();
+    let own = || db.options().db.own;
+    assert_eq!((own().witness_spacing, own().min_free_bytes), (4096, 77));
+    assert_eq!(load().unwrap().db, own());
+    let options = OptionsFile::load(&world.env, Path::new("/db")).unwrap();
+    assert!(
+        !options.to_text().contains("witness_spacing"),
+        "RocksDB would refuse the file"
+    );
+
+    db.set_options(&[("min_free_bytes", "78")]).unwrap();
+    assert_eq!(
+        (own().min_free_bytes, load().unwrap().db.min_free_bytes),
+        (78, 78)
+    );
+    assert_eq!(
+        db.set_options(&[("witness_spacing", "1")])
+            .unwrap_err()
+            .to_string(),
+        "NotFound: Unrecognized option: witness_spacing"
+    );
+    assert_eq!(own().witness_spacing, 4096);
 }

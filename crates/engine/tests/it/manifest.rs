@@ -1,7 +1,7 @@
 //! The MANIFEST over the life of a database: when it is continued and when it is written anew, and
 //! where the id of the database stands.
 
-use spanlith::options::{DbOptions, EvidenceOptions};
+use spanlith::options::{DbOptions, OwnDbOptions};
 use spanlith::version::{VersionEdit, filenames};
 use spanlith::{Db, ErrorKind, FamilyOptions, OpenBuilder};
 use spanlith_env::{Env, IoActivity};
@@ -54,9 +54,9 @@ fn keys(db: &Db) -> Vec<String> {
 
 /// Without evidence: with it, a cut MANIFEST of a closed database is refused.
 fn unproven(builder: OpenBuilder) -> OpenBuilder {
-    let mut evidence = EvidenceOptions::default();
+    let mut evidence = OwnDbOptions::default();
     evidence.evidence = false;
-    builder.evidence(evidence)
+    builder.own(evidence)
 }
 
 fn reused(dir: &Path) -> OpenBuilder {

@@ -1,7 +1,7 @@
 //! Mistakes found by `spanlith-stress`, in their smallest form.
 
 use crate::world::World;
-use spanlith::options::{CompressionType, DbOptions, EvidenceOptions, SyncedLogDamage};
+use spanlith::options::{CompressionType, DbOptions, OwnDbOptions, SyncedLogDamage};
 use spanlith::{
     BottommostCompaction, CompactRangeOptions, CompactionFilter, Comparator, Db, Error,
     FamilyOptions, FilterDecision, FilterValue, ReadOptions, StringAppend, UserComparator,
@@ -430,10 +430,10 @@ fn a_log_of_another_database_is_refused_by_its_opening_record() {
     let open = |damage| {
         let fs = ours.process_crash_clone();
         let (env, _, _) = Env::test(Arc::new(fs), 1);
-        let mut evidence = EvidenceOptions::default();
+        let mut evidence = OwnDbOptions::default();
         evidence.synced_log_damage = damage;
         let builder = Db::builder("/db").env(env).no_info_log();
-        builder.evidence(evidence).open()
+        builder.own(evidence).open()
     };
     let e = open(SyncedLogDamage::Refuse).err().unwrap();
     let text = "log 000008 begins with the opening record of another database";
@@ -453,11 +453,9 @@ fn a_log_of_another_database_is_refused_by_its_opening_record() {
 fn a_manifest_of_another_database_is_refused_by_the_notes_of_the_logs() {
     let open = |fs: &MemFs, seed, damage| {
         let (env, _, _) = Env::test(Arc::new(fs.clone()), seed);
-        let mut evidence = EvidenceOptions::default();
+        let mut evidence = OwnDbOptions::default();
         evidence.synced_log_damage = damage;
-        let builder = Db::builder("/db")
-            .create_if_missing(true)
-            .evidence(evidence);
+        let builder = Db::builder("/db").create_if_missing(true).own(evidence);
         builder.env(env).no_info_log().open()
     };
     let image_of = |seed, sessions| {

@@ -13,6 +13,7 @@ use spanlith_stress::kill::{KillPlan, run_kill};
 use spanlith_stress::large::{LargePlan, run_large};
 use spanlith_stress::model::program::Program;
 use spanlith_stress::model::run::{ModelPlan, reduce_program, run_model, run_program};
+use spanlith_stress::model::setup::own_options;
 use spanlith_stress::threads::{ThreadsPlan, run_threads};
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
@@ -24,7 +25,8 @@ use std::time::{Duration, Instant};
 
 const USAGE: &str = "\
 usage: spanlith-stress PROGRAMME [--seed S] ...
-  model    [--ops N] [--real N]         random programs against a reference
+  model    [--ops N] [--real N] [--set OWN-OPTIONS]
+                                        random programs against a reference
   crash    [--states N] [--workload W] [--images N] [--double N]
                                         power loss at every change
   damage   [--cases N] [--per-image N] [--jobs N] [--image I] [--stop N]
@@ -35,7 +37,7 @@ usage: spanlith-stress PROGRAMME [--seed S] ...
                                         both under the same damage and failing calls
   interrupts --ours LIB [--runs N] [--jobs N] [--run I] [--stop N]
                                         interrupted and short system calls
-  kill     [--rounds N] [--dir D] [--writers N]
+  kill     [--rounds N] [--dir D] [--writers N] [--set OWN-OPTIONS]
                                         real processes, killed
   large    [--dir D]                    entries of 4 GiB (13 GB of memory)
   threads  [--rounds N] [--writers N] [--readers N]
@@ -48,7 +50,7 @@ usage: spanlith-stress PROGRAMME [--seed S] ...
 
 /// Flags of each programme.
 const FLAGS: [(&str, &[&str]); 13] = [
-    ("model", &["seed", "ops", "real"]),
+    ("model", &["seed", "ops", "real", "set"]),
     ("crash", &["seed", "states", "workload", "images", "double"]),
     (
         "damage",
@@ -60,7 +62,7 @@ const FLAGS: [(&str, &[&str]); 13] = [
         "interrupts",
         &["seed", "ours", "runs", "jobs", "run", "stop"],
     ),
-    ("kill", &["seed", "rounds", "dir", "writers"]),
+    ("kill", &["seed", "rounds", "dir", "writers", "set"]),
     ("kill-child", &[]),
     ("large", &["dir"]),
     ("threads", &["seed", "rounds", "writers", "readers"]),
@@ -234,6 +236,7 @@ fn main() -> ExitCode {
 fn model(args: &Args) -> ExitCode {
     let mut plan = ModelPlan::new(args.number("seed", 1), args.number("ops", 1_000_000));
     plan.real_one_in = args.number("real", plan.real_one_in);
+    plan.own = own_options(args.flags.get("set").map_or("", String::as_str));
     let live = Live::new("model");
     let result = run_model(&plan, |r| {
         let operations = || r.tally.get("operations");
@@ -532,6 +535,7 @@ fn kill(args: &Args) -> ExitCode {
         seed: args.number("seed", 1),
         rounds: args.number("rounds", 50),
         writers: args.number("writers", 2),
+        own: args.flags.get("set").cloned().unwrap_or_default(),
     };
     let live = Live::new("kill");
     let result = run_kill(&plan, |r| {
@@ -582,12 +586,12 @@ fn large(args: &Args) -> ExitCode {
 }
 
 fn kill_child(args: &Args) -> ExitCode {
-    let [_, dir, seed, round, writers] = args.words.as_slice() else {
+    let [_, dir, seed, round, writers, own] = args.words.as_slice() else {
         return ExitCode::from(2);
     };
     let number = |text: &String| text.parse().unwrap_or(0);
     let (seed, round, writers) = (number(seed), number(round), number(writers));
-    match spanlith_stress::kill::child(dir.as_ref(), seed, round, writers) {
+    match spanlith_stress::kill::child(dir.as_ref(), seed, round, writers, own) {
         Ok(()) => ExitCode::SUCCESS,
         Err(text) => {
             eprintln!("{text}");

@@ -103,6 +103,7 @@ pub fn workload(name: &str, seed: u64) -> Program {
         logs_apart: m.rng.one_in(4),
         real: false,
         world_seed: seed,
+        own: "",
     };
     let mut tuning = Tuning::plain();
     tuning.block = 256;

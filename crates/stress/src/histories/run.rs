@@ -56,6 +56,7 @@ fn setup(seed: u64, rng: &mut Rng) -> Setup {
         logs_apart: false,
         real: false,
         world_seed: seed,
+        own: "",
     }
 }
 

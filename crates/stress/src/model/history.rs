@@ -476,6 +476,7 @@ mod tests {
             logs_apart: false,
             real: false,
             world_seed: 0,
+            own: "",
         })
     }
 

@@ -22,6 +22,8 @@ pub struct ModelPlan {
     pub faults: Option<FaultPlan>,
     /// Calls a reduction may make.
     pub reduce_budget: usize,
+    /// Options that RocksDB does not have, of every program; empty for the defaults.
+    pub own: &'static str,
 }
 
 impl ModelPlan {
@@ -33,6 +35,7 @@ impl ModelPlan {
             real_one_in: 25,
             faults: None,
             reduce_budget: 2000,
+            own: "",
         }
     }
 }
@@ -127,7 +130,9 @@ pub fn program_of(plan: &ModelPlan, number: u64) -> Program {
     let mut rng = Rng::new(plan.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let real = plan.real_one_in > 0 && rng.one_in(plan.real_one_in);
     let len = draw_len(&mut rng);
-    draw_program(&mut rng, len, real)
+    let mut program = draw_program(&mut rng, len, real);
+    program.setup.own = plan.own;
+    program
 }
 
 /// Shortens a failing program.

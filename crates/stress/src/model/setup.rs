@@ -39,6 +39,17 @@ pub struct Setup {
     pub real: bool,
     /// Seed of the world: ids and the like.
     pub world_seed: u64,
+    /// Options that RocksDB does not have, as `OpenBuilder::set` takes them; empty for the defaults.
+    pub own: &'static str,
+}
+
+/// A text of own options that lives as long as the process, which has few of them. Blanks are taken out, since
+/// they separate the words of a program's line.
+pub fn own_options(text: &str) -> &'static str {
+    match text.is_empty() {
+        true => "",
+        false => String::leak(text.split_ascii_whitespace().collect()),
+    }
 }
 
 impl Setup {
@@ -52,6 +63,7 @@ impl Setup {
             logs_apart: false,
             real,
             world_seed: rng.next_u64(),
+            own: "",
         };
         drawn.logs_apart = drawn.world_seed.is_multiple_of(4);
         drawn
@@ -70,6 +82,7 @@ impl Setup {
             logs_apart: false,
             real: false,
             world_seed: 0,
+            own: "",
         };
         for (name, value) in pairs(text)? {
             match name {
@@ -87,6 +100,7 @@ impl Setup {
                 "logs" => s.logs_apart = number(value)? != 0,
                 "real" => s.real = number(value)? != 0,
                 "world" => s.world_seed = number(value)?,
+                "set" => s.own = own_options(value),
                 _ => return Err(format!("unknown setup {name}")),
             }
         }
@@ -125,7 +139,11 @@ impl fmt::Display for Setup {
             u8::from(self.logs_apart),
             u8::from(self.real),
             self.world_seed
-        )
+        )?;
+        match self.own {
+            "" => Ok(()),
+            own => write!(f, " set={own}"),
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 //! or on real files with the threads of the process.
 
 use super::setup::{MergeKind, Setup, Tuning};
+use spanlith::options::{OwnDbOptions, apply_own};
 use spanlith::{Comparator, Db, FamilyOptions, Result, StringAppend, UInt64Add};
 use spanlith_cache::Policy;
 use spanlith_env::{Env, FaultFs, FileSystem, ManualExecutor, MemFs, VirtualClock};
@@ -171,6 +172,9 @@ pub fn open_with(
             },
         ))
         .no_info_log();
+    if !setup.own.is_empty() {
+        builder = builder.set(setup.own)?;
+    }
     if setup.reverse {
         builder = builder.comparator(Comparator::ReverseBytewise);
     }
@@ -192,8 +196,11 @@ pub fn open_with(
 /// A family other than the default one.
 pub fn family_options(setup: &Setup, tuning: &Tuning, family: u64) -> FamilyOptions {
     let own = tuning.of_family(family);
+    let mut cf = own.cf_options(setup);
+    // Families that the program makes later are not those of the open. The text was accepted there.
+    let _ = apply_own(setup.own, &mut OwnDbOptions::default(), &mut cf.own);
     let mut options = FamilyOptions::new(Setup::family_name(family))
-        .options(own.cf_options(setup))
+        .options(cf)
         .table_options(own.table_options());
     if setup.reverse {
         options = options.comparator(Comparator::ReverseBytewise);

@@ -15,6 +15,7 @@ fn a_killed_process_loses_nothing_it_acknowledged() {
         seed: seed(test_name!()),
         rounds: 6,
         writers: 2,
+        own: "witness_spacing=4k".to_string(),
     };
     let report = run_kill(&plan, |_| {}).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(report.rounds, 6);

@@ -522,7 +522,7 @@ fn a_sector_of_an_unsynced_log_that_reads_as_the_next_is_reported() {
         assert_eq!(e.path(), Some(path.as_path()));
         // RocksDB's outcome where that is asked for.
         let mut rocksdb = setup.clone();
-        rocksdb.evidence = EvidenceOptions::new().synced_log_damage(SyncedLogDamage::Truncate);
+        rocksdb.evidence = OwnDbOptions::new().synced_log_damage(SyncedLogDamage::Truncate);
         rocksdb.look(image.process_crash_clone()).unwrap();
         // A torn tail behind the same record is none.
         image.write_file(&path, &bytes[..2 * sector - 40]).unwrap();

@@ -6,7 +6,7 @@ mod logs;
 mod manifests;
 mod power;
 
-use spanlith::options::{CfOptions, CompressionType, DbOptions, EvidenceOptions, WalRecoveryMode};
+use spanlith::options::{CfOptions, CompressionType, DbOptions, OwnDbOptions, WalRecoveryMode};
 use spanlith::{Db, FamilyOptions, OpenBuilder, Result, WriteOptions};
 use spanlith_env::{Env, FileSystem, MemFs, VirtualClock};
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ type Rows = BTreeMap<(String, Vec<u8>), Vec<u8>>;
 /// Everything about an open that the tests vary.
 #[derive(Clone, Default)]
 struct Setup {
-    evidence: EvidenceOptions,
+    evidence: OwnDbOptions,
     options: DbOptions,
     families: Vec<&'static str>,
     /// Virtual time at the open, in microseconds; 0 for the usual.
@@ -29,7 +29,7 @@ impl Setup {
     /// A witness with every group that follows a sync.
     fn dense() -> Self {
         Self {
-            evidence: EvidenceOptions::new().witness_spacing(0u64),
+            evidence: OwnDbOptions::new().witness_spacing(0u64),
             ..Self::default()
         }
     }
@@ -51,7 +51,7 @@ impl Setup {
             .options(self.options.clone())
             .create_if_missing(true)
             .cf_options(cf)
-            .evidence(self.evidence.clone())
+            .own(self.evidence.clone())
             .env(env)
             .no_info_log();
         for name in &self.families {

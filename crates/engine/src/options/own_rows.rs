@@ -1,15 +1,20 @@
-//! Options that RocksDB does not have: what is recorded as evidence of durability, what an open makes of
-//! it, and what is done about a disk that is nearly full or does not answer.
+//! The options that RocksDB does not have, as rows: this file is the registry.
 //!
-//! They are not written to OPTIONS files, whose readers refuse names they do not know, but to the file
-//! `SPANLITH` beside them ([`super::Sidecar`]). As with OPTIONS, whoever opens a database says them each
-//! time, or gets the defaults.
+//! A row gives name, type, default, bounds, documentation, and whether the option may be changed on an
+//! open database. It makes the option known to the Rust builder, the C function, the command line, the file
+//! `SPANLITH` and changes at run time ([`super::own`]); nothing else has to be edited. How a row is added:
+//! `docs/howto/add-an-own-option.md`.
+//!
+//! Code reads `options.own.NAME`: of the database through the options that the engine holds, of a family
+//! through its settings. Rows are grouped by subject; a new subject begins after the last one.
 
 use super::enums::{OrphanFiles, SyncedLogDamage};
 
 options! {
-    /// Evidence of durability, and what follows from it.
-    pub struct EvidenceOptions {
+    /// Options of a database that RocksDB does not have.
+    pub struct OwnDbOptions {
+        // Evidence of durability.
+
         /// Records in logs and MANIFEST what was durable when, in places that RocksDB skips, and judges
         /// by it at open. Without it files hold RocksDB's records only, and opens decide as RocksDB does.
         fixed evidence: bool = true;
@@ -27,16 +32,25 @@ options! {
         /// Bytes of log between two witnesses. Fewer witnesses leave more at the end of a log unproven
         /// after a crash; more cost space.
         fixed witness_spacing: u64 = 8192;
+        // A disk that is nearly full or does not answer.
+
         /// Free bytes of a directory of tables below which background compactions that write to it are
         /// held back, so that flushes and the MANIFEST have room; 0 means room for one memtable of each
         /// family, but at most 64 MiB.
-        fixed min_free_bytes: u64 = 0;
+        mutable min_free_bytes: u64 = 0;
         /// Bytes of a file that reserves room, to be given up when the disk is full; 0 for none.
         fixed reserve_file_bytes: u64 = 0;
         /// Seconds after which a writing call to the disk that has not come back is reported, to
         /// listeners, the info log and the property `spanlith.disk-stalls`; 0 for never. A flush or
         /// compaction as a whole may take thirty times as long.
         fixed disk_stall_threshold: u64 = 10;
+    }
+    ignored {}
+}
+
+options! {
+    /// Options of a column family that RocksDB does not have.
+    pub struct OwnCfOptions {
     }
     ignored {}
 }
