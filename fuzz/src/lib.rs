@@ -19,6 +19,7 @@ pub mod names;
 pub mod options;
 pub mod range;
 pub mod seeds;
+pub mod speed;
 pub mod table;
 pub mod trace;
 
@@ -44,6 +45,7 @@ pub const TARGETS: &[Target] = &[
     ("options_string", options::options_string),
     ("properties", table::properties),
     ("range_tombstones", range::range_tombstones),
+    ("speed_disk", speed::speed_disk),
     ("table", table::table),
     ("trace", trace::trace),
     ("unique_id", names::unique_id),

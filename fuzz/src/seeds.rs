@@ -1,6 +1,6 @@
 //! Inputs to start from, made from files that RocksDB wrote (`fixtures/`).
 
-use super::{backup, database};
+use super::{backup, database, speed};
 use spanlith_env::RandomAccessFile;
 use spanlith_table::{ReaderOptions, TableReader};
 use std::path::{Path, PathBuf};
@@ -27,6 +27,7 @@ pub fn seeds(fixtures: &Path, per_target: usize) -> Vec<Seed> {
     }
     all.extend(database::seeds().into_iter().map(|(_, b)| ("database", b)));
     all.extend(backup::seeds().into_iter().map(|b| ("backup_list", b)));
+    all.extend(speed::seeds().into_iter().map(|b| ("speed_disk", b)));
     all.push((
         "range_tombstones",
         b"\x01\x05\x09\x03\x04\x0a\x02\x09\x04".to_vec(),

@@ -32,6 +32,7 @@ mod overlay;
 mod own;
 mod places;
 mod rng;
+mod sd;
 mod shell;
 mod sst_dump;
 mod stress;
@@ -128,6 +129,9 @@ enum Noun {
     /// Attacks the engine on this machine: kills, power losses, random programs
     #[command(subcommand)]
     Stress(stress::Verb),
+    /// Speed disks: makes, measures and shows them
+    #[command(subcommand)]
+    Sd(sd::Verb),
     /// Shows everything in two minutes, on real data
     Tour(tour::Tour),
     /// The child of the tour that is killed
@@ -208,6 +212,7 @@ fn execute(noun: Noun) -> anyhow::Result<ExitCode> {
         Noun::TraceAnalyzer(tool) => trace_analyzer::run(&tool.texts()),
         Noun::Bench(bench) => bench.run(),
         Noun::Stress(verb) => stress::run(verb),
+        Noun::Sd(verb) => sd::run(verb),
         Noun::Tour(tour) => tour.run(),
         Noun::CrashWriter(writer) => writer.run(),
     }

@@ -7,6 +7,7 @@
 //!
 //! Threads: any. A rule's predicate is called under the plan's lock and must not use the file system.
 
+use crate::device::{BlockDevice, DeviceAccess};
 use crate::errors::{self, Poison};
 use crate::traits::{
     Access, Directory, EntryKind, FileLock, FileSystem, IoActivity, OpenHow, RandomAccessFile,
@@ -435,6 +436,10 @@ impl FileSystem for FaultFs {
         Ok(self.writable(file))
     }
 
+    fn open_device(&self, path: &Path, access: DeviceAccess) -> Result<Arc<dyn BlockDevice>> {
+        self.shared.inner.open_device(path, access)
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
         let context = errors::rename_context(to);
         self.shared
@@ -649,6 +654,10 @@ impl WritableFile for FaultWritable {
 
     fn len(&self) -> u64 {
         self.len
+    }
+
+    fn expect_sync(&mut self) {
+        self.file.expect_sync();
     }
 
     fn write_back(&mut self, offset: u64, len: u64) -> Result<()> {

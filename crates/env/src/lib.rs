@@ -7,6 +7,7 @@
 pub mod clock;
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance;
+pub mod device;
 mod errors;
 pub mod executor;
 pub mod fault;
@@ -27,6 +28,9 @@ mod uring;
 pub mod watch;
 
 pub use clock::{SystemClock, VirtualClock};
+pub use device::{
+    BlockDevice, DeviceAccess, Durability, Geometry, PosixDevice, create_device_file,
+};
 pub use executor::{ManualExecutor, ThreadExecutor};
 pub use fault::{Effect, FaultFs, FaultRule, OpClass, RuleId};
 pub use mem::{FsOp, MemFs, Observer};

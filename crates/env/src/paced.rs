@@ -137,6 +137,10 @@ impl WritableFile for PacedFile {
         self.file.len()
     }
 
+    fn expect_sync(&mut self) {
+        self.file.expect_sync();
+    }
+
     fn write_back(&mut self, offset: u64, len: u64) -> Result<()> {
         self.file.write_back(offset, len)
     }

@@ -13,6 +13,7 @@
 
 mod direct;
 
+use crate::device::{BlockDevice, DeviceAccess, PosixDevice};
 use crate::errors::{self, Poison};
 use crate::process::{Process, other_process};
 use crate::sys::{again, change_again};
@@ -135,6 +136,10 @@ impl FileSystem for PosixFs {
             OpenOptions::new().write(true).open(path)
         })?;
         Ok(Box::new(PosixWritable::new(file, path, 0)))
+    }
+
+    fn open_device(&self, path: &Path, access: DeviceAccess) -> Result<Arc<dyn BlockDevice>> {
+        Ok(Arc::new(PosixDevice::open(path, access)?))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {

@@ -162,6 +162,57 @@ pub(crate) fn will_need(file: &File, from: u64, len: u64) {
     let _ = (file, from, len);
 }
 
+/// Flag with which a block device is nobody else's.
+pub(crate) const EXCLUSIVE: i32 = libc::O_EXCL;
+
+/// Whether an error says that the system does not know a call, or not for this file.
+pub(crate) fn is_unknown(e: &io::Error) -> bool {
+    matches!(
+        e.raw_os_error(),
+        Some(libc::ENOSYS | libc::EOPNOTSUPP | libc::EINVAL)
+    )
+}
+
+/// Writes at an offset so that what was written is durable by itself; how many bytes it were.
+pub(crate) fn write_durable(file: &File, data: &[u8], at: u64) -> io::Result<usize> {
+    #[cfg(target_os = "linux")]
+    {
+        let part = libc::iovec {
+            iov_base: data.as_ptr().cast_mut().cast(),
+            iov_len: data.len(),
+        };
+        let (file, at) = (file.as_raw_fd(), offset(at)?);
+        // SAFETY: The descriptor is open while `file` is borrowed; the one part is a slice that lives across
+        // the call, which only reads it.
+        let n = unsafe { libc::pwritev2(file, &raw const part, 1, at, libc::RWF_DSYNC) };
+        usize::try_from(n).map_err(|_| io::Error::last_os_error())
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = (file, data, at);
+        Err(io::Error::from_raw_os_error(libc::ENOSYS))
+    }
+}
+
+/// Takes the write lock over `len` bytes from `from` on, to the end if `len` is 0, without waiting. It belongs to this
+/// open file, not to the process.
+pub(crate) fn lock_range(file: &File, from: u64, len: u64) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        let mut lock = whole_file(libc::F_WRLCK as libc::c_int);
+        (lock.l_start, lock.l_len) = (offset(from)?, offset(len)?);
+        // SAFETY: F_OFD_SETLK reads one `flock` from the pointer, which lives across the call.
+        again(|| {
+            check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) })
+        })
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = (from, len);
+        lock(file)
+    }
+}
+
 fn whole_file(kind: libc::c_int) -> libc::flock {
     // SAFETY: `flock` is plain integers; all zeros is a valid value (the whole file from its start).
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };

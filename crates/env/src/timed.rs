@@ -5,6 +5,7 @@
 //!
 //! Threads: as the wrapped file system.
 
+use crate::device::{BlockDevice, DeviceAccess};
 use crate::traits::{
     Clock, Directory, EntryKind, FileLock, FileSystem, IoActivity, OpenHow, RandomAccessFile,
     SequentialFile, Unlinked, WritableFile,
@@ -100,6 +101,10 @@ impl FileSystem for TimedFs {
 
     fn check_direct(&self, path: &Path) -> Result<()> {
         self.inner.check_direct(path)
+    }
+
+    fn open_device(&self, path: &Path, access: DeviceAccess) -> Result<Arc<dyn BlockDevice>> {
+        self.inner.open_device(path, access)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {

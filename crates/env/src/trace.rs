@@ -15,6 +15,7 @@
 //! of a path outside both only the last component is told. A call that failed has ` failed` behind it.
 //! Closing, hints and reads are not told: they change nothing that a crash could show.
 
+use crate::device::{BlockDevice, DeviceAccess};
 use crate::traits::{
     Directory, EntryKind, FileLock, FileSystem, IoActivity, OpenHow, RandomAccessFile,
     SequentialFile, WritableFile,
@@ -169,6 +170,10 @@ impl FileSystem for TraceFs {
         }))
     }
 
+    fn open_device(&self, path: &Path, access: DeviceAccess) -> Result<Arc<dyn BlockDevice>> {
+        self.shared.inner.open_device(path, access)
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
         let s = &self.shared;
         s.tell(s.inner.rename(from, to), || {
@@ -284,6 +289,10 @@ impl WritableFile for TraceWritable {
 
     fn len(&self) -> u64 {
         self.file.len()
+    }
+
+    fn expect_sync(&mut self) {
+        self.file.expect_sync();
     }
 
     fn write_back(&mut self, offset: u64, len: u64) -> Result<()> {

@@ -4,6 +4,7 @@
 //! or renamed file, the sync of its directory too. After a failed append or sync a file is
 //! *poisoned*: every later append or sync fails with the same error (E2).
 
+use crate::device::{BlockDevice, DeviceAccess};
 use spanlith_base::Result;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -102,6 +103,9 @@ pub trait WritableFile: Send {
     fn append(&mut self, data: &[u8]) -> Result<()>;
     /// Makes all appended bytes durable (fdatasync).
     fn sync(&mut self) -> Result<()>;
+    /// Announces that [`Self::sync`] follows before anybody is told that what is appended until then is written:
+    /// it may stay in memory until that call. Without an effect where appends are cheap beside syncs.
+    fn expect_sync(&mut self) {}
     /// Bytes appended so far.
     fn len(&self) -> u64;
     /// Whether nothing was appended.
@@ -212,6 +216,13 @@ pub trait FileSystem: Send + Sync {
                 "Found options incompatible with filesystem: {direct}"
             )),
         })
+    }
+    /// Opens a file of fixed size, or a device, that is written in place.
+    ///
+    /// # Errors
+    /// `NotSupported` where there are none; those of [`crate::PosixDevice::open`].
+    fn open_device(&self, path: &Path, _access: DeviceAccess) -> Result<Arc<dyn BlockDevice>> {
+        Err(spanlith_base::Error::not_supported("a device on this file system").with_path(path))
     }
     /// Renames, replacing the target.
     fn rename(&self, from: &Path, to: &Path) -> Result<()>;

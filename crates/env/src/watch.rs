@@ -9,6 +9,7 @@
 //! Watched are appends, syncs, truncations and closings of files, creations, renames, deletions and
 //! syncs of directories, and whatever else is said to be under way ([`IoWatch::during`]). Reads are not.
 
+use crate::device::{BlockDevice, DeviceAccess};
 use crate::traits::{
     Directory, EntryKind, FileLock, FileSystem, IoActivity, OpenHow, RandomAccessFile,
     SequentialFile, Unlinked, WritableFile,
@@ -264,6 +265,10 @@ impl WritableFile for WatchedFile {
         self.inner.is_empty()
     }
 
+    fn expect_sync(&mut self) {
+        self.inner.expect_sync();
+    }
+
     fn write_back(&mut self, offset: u64, len: u64) -> Result<()> {
         self.during(WatchedCall::Sync, |f| f.write_back(offset, len))
     }
@@ -339,6 +344,10 @@ impl FileSystem for WatchedFs {
 
     fn check_direct(&self, path: &Path) -> Result<()> {
         self.inner.check_direct(path)
+    }
+
+    fn open_device(&self, path: &Path, access: DeviceAccess) -> Result<Arc<dyn BlockDevice>> {
+        self.inner.open_device(path, access)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {

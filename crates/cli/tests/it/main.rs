@@ -9,6 +9,7 @@ mod golden;
 mod programs;
 mod refusals;
 mod salvage;
+mod sd;
 mod shown;
 mod stress;
 mod support;

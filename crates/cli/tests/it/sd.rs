@@ -1,0 +1,65 @@
+//! `spanlith sd`: speed disks in files.
+
+use crate::support::run;
+use spanlith_testkit::{TempDir, test_name};
+
+#[test]
+fn a_file_becomes_a_speed_disk_and_is_measured_and_shown() {
+    let temp = TempDir::new(test_name!());
+    let path = temp.join("log.sd");
+    let disk = path.to_str().unwrap();
+    let out = run(["sd", "format", disk, "--size", "2M"]).ok();
+    assert!(
+        out.contains("is a speed disk") && out.contains("owner       nobody"),
+        "{out}"
+    );
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), 2 << 20);
+    let out = run(["sd", "calibrate", disk, "--rounds", "3"]).ok();
+    assert!(out.contains("durable writes by 8 threads"), "{out}");
+    let out = run(["sd", "status", disk, "--json"]).ok();
+    let object: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert!(object["write_nanos"].as_u64() > Some(0), "{out}");
+    assert_eq!(object["free_groups"], object["groups"]);
+    run(["sd", "dump", disk]).ok();
+    let err = run(["sd", "dump", disk, "--log", "4"]).fails(1);
+    assert!(err.contains("there is no log 4"), "{err}");
+    // Nobody's disk may be formatted again; a size is for files that are missing.
+    run(["sd", "format", disk]).ok();
+    run(["sd", "format", disk, "--size", "2M"]).fails(2);
+}
+
+#[test]
+fn whatever_else_is_there_is_formatted_only_by_force() {
+    let temp = TempDir::new(test_name!());
+    let path = temp.join("notes");
+    let disk = path.to_str().unwrap();
+    std::fs::write(&path, [b'x'; 2 << 20]).unwrap();
+    let err = run(["sd", "format", disk]).fails(1);
+    assert!(
+        err.contains("bytes of an unknown kind, the first at byte 0"),
+        "{err}"
+    );
+    assert!(std::fs::read(&path).unwrap().iter().all(|&b| b == b'x'));
+    run(["sd", "format", disk, "--force"]).ok();
+    run(["sd", "status", disk]).ok();
+    for (args, what) in [
+        (["sd", "status", "/nowhere/disk"], "sd format PATH"),
+        (["sd", "status", "/"], "a file or a block device"),
+    ] {
+        let err = run(args).fails(1);
+        assert!(err.contains(what), "{err}");
+    }
+    let small = temp.join("small");
+    let err = run(["sd", "format", small.to_str().unwrap(), "--size", "100K"]).fails(1);
+    assert!(err.contains("too small") && !small.exists(), "{err}");
+    // A part of a device is a disk of its own.
+    let part = format!("{disk}@1048576+1048576");
+    run(["sd", "format", &part, "--force"]).ok();
+    run(["sd", "status", &part]).ok();
+}
+
+#[test]
+fn the_crash_programme_is_a_verb() {
+    let out = run(["sd", "crash", "--states", "500"]).ok();
+    assert!(out.contains("nothing lost, no hole"), "{out}");
+}

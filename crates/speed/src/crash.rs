@@ -1,0 +1,482 @@
+//! The crash programme: short random histories of logs on a small device, the power lost at every request of each in
+//! every way that [`PowerLoss`] knows, and what is recovered compared with what was promised.
+//!
+//! Checked of every state, with *durable* and *written* as the model of the history knows them:
+//!
+//! 1. A log that was there before and after the step of the crash is there.
+//! 2. It holds a prefix of what was appended, at least what was durable.
+//! 3. If it holds anything, every older log holds at least what it held when that was appended.
+//! 4. What an open has shown is there after every further loss of power, whatever was written meanwhile.
+//! 5. An open that is cut short by a loss of power changes nothing of this.
+
+use crate::disk::{SpeedDisk, SpeedOptions};
+use crate::emulated::{EmulatedDevice, Media, Op, PowerLoss, Profile};
+use crate::format::{FormatOptions, format_disk};
+use crate::log::Log;
+use crate::plant::Plant;
+use crate::writer::LogFile;
+use spanlith_env::{BlockDevice, Durability, Rng, SeededRng, WritableFile};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Of the device: a superblock area and 12 page groups of 4 pages.
+const SIZE: u64 = (256 << 10) + 12 * GROUP;
+const GROUP: u64 = 4 * 4096;
+/// Steps of a history.
+const STEPS: u64 = 14;
+const OWNER: &str = "crash programme";
+
+/// What a run found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CrashReport {
+    /// Histories.
+    pub histories: u64,
+    /// States that were opened.
+    pub states: u64,
+    /// Promises that were broken; none is what one wants.
+    pub broken: Vec<String>,
+}
+
+/// What is known of a log at some time.
+#[derive(Clone, Debug, Default)]
+struct Known {
+    bytes: Vec<u8>,
+    durable: usize,
+    /// Bytes after each append, and the bytes of all older logs then.
+    appends: Vec<(usize, BTreeMap<u64, usize>)>,
+}
+
+/// What is known after a step.
+#[derive(Clone, Debug, Default)]
+struct Mark {
+    requests: usize,
+    logs: BTreeMap<u64, Known>,
+}
+
+struct History {
+    base: Media,
+    ops: Vec<Op>,
+    marks: Vec<Mark>,
+}
+
+/// Runs histories of seeds from `seed` on until about `states` states were opened or a promise is broken.
+pub fn crash_programme(seed: u64, states: u64) -> CrashReport {
+    run(seed, states, None)
+}
+
+pub(crate) fn run(seed: u64, states: u64, plant: Option<Plant>) -> CrashReport {
+    let mut report = CrashReport::default();
+    while report.states < states && report.broken.is_empty() {
+        let seed = seed + report.histories;
+        let rng = SeededRng::new(seed);
+        match make(&rng, plant) {
+            Ok(history) => sweep(&history, &rng, seed, plant, &mut report),
+            Err(e) => report.broken.push(format!("seed {seed}: {e}")),
+        }
+        report.histories += 1;
+    }
+    report
+}
+
+fn device(media: Media) -> EmulatedDevice {
+    let profile = Profile::by_name("S").unwrap_or_else(|| Profile::all().remove(0));
+    EmulatedDevice::with_media(profile, SIZE, media)
+}
+
+fn options() -> SpeedOptions {
+    SpeedOptions {
+        owner: Some(OWNER.into()),
+        ..SpeedOptions::default()
+    }
+}
+
+struct Writing {
+    number: u64,
+    file: LogFile,
+}
+
+/// Runs a history once, on a device without faults.
+fn make(rng: &SeededRng, plant: Option<Plant>) -> Result<History, String> {
+    let fail = |e: spanlith_base::Error| format!("without any loss of power: {e}");
+    let fresh = device(Media::default());
+    let format = FormatOptions {
+        group_bytes: GROUP,
+        ..FormatOptions::default()
+    };
+    format_disk(&fresh, &format, *b"crash programme!").map_err(fail)?;
+    let shared = Arc::new(device(fresh.media()));
+    let base = shared.media();
+    shared.record();
+    let disk = SpeedDisk::open_planted(shared.clone(), &options(), plant).map_err(fail)?;
+    let mut marks = vec![Mark::default()];
+    let mut now = Mark::default();
+    let mut open: Vec<Writing> = Vec::new();
+    let mut number = 3;
+    for step in 0..STEPS {
+        let choice = if step == 0 { 0 } else { rng.below(16) };
+        match choice {
+            0 | 1 => {
+                number += 1 + rng.below(2);
+                let log = disk.create_log(number).map_err(fail)?;
+                let file = LogFile::new(disk.clone(), log, Path::new("log"));
+                open.push(Writing { number, file });
+                now.logs.insert(number, Known::default());
+            }
+            2 | 3 => {
+                // The oldest, or any but the newest, goes.
+                let older = now.logs.len().saturating_sub(1) as u64;
+                let at = if rng.below(4) > 0 {
+                    0
+                } else {
+                    rng.below(older.max(1))
+                };
+                let victim = now
+                    .logs
+                    .keys()
+                    .copied()
+                    .take(older as usize)
+                    .nth(at as usize);
+                if let Some(victim) = victim {
+                    open.retain(|w| w.number != victim);
+                    disk.delete_log(victim).map_err(fail)?;
+                    now.logs.remove(&victim);
+                }
+            }
+            4 if open.len() > 1 => {
+                // A log that is not the newest ends, synced or not.
+                let mut old = open.remove(0);
+                if rng.below(2) == 0 {
+                    old.file.sync().map_err(fail)?;
+                    note_sync(&mut now, old.number);
+                }
+                old.file.close().map_err(fail)?;
+            }
+            5 | 6 => {
+                if let Some(w) = open.last_mut() {
+                    w.file.sync().map_err(fail)?;
+                    note_sync(&mut now, w.number);
+                }
+            }
+            _ => {
+                let old = rng.below(10) == 0;
+                let at = if old { 0 } else { open.len().saturating_sub(1) };
+                let Some(w) = open.get_mut(at) else {
+                    continue;
+                };
+                let len = match rng.below(4) {
+                    0 => 1 + rng.below(100),
+                    1 | 2 => 1 + rng.below(3000),
+                    _ => 1 + rng.below(9000),
+                };
+                if !w.file.has_room(len as usize + 4096) {
+                    continue;
+                }
+                let data: Vec<u8> = (0..len).map(|_| rng.next_u64() as u8).collect();
+                let is_synced = rng.below(3) == 0;
+                if is_synced {
+                    w.file.expect_sync();
+                }
+                w.file.append(&data).map_err(fail)?;
+                note_append(&mut now, w.number, &data);
+                if is_synced {
+                    w.file.sync().map_err(fail)?;
+                    note_sync(&mut now, w.number);
+                }
+            }
+        }
+        now.requests = shared.recorded();
+        marks.push(now.clone());
+    }
+    // What is still open is not closed: nobody does that when the power goes.
+    let ops = shared.take_record();
+    Ok(History { base, ops, marks })
+}
+
+fn note_append(now: &mut Mark, number: u64, data: &[u8]) {
+    let older = now.logs.range(..number);
+    let older = older.map(|(&n, k)| (n, k.bytes.len())).collect();
+    if let Some(known) = now.logs.get_mut(&number) {
+        known.bytes.extend_from_slice(data);
+        known.appends.push((known.bytes.len(), older));
+    }
+}
+
+/// A sync of a log makes durable what older logs held when its last bytes were appended, too.
+fn note_sync(now: &mut Mark, number: u64) {
+    let mut durable = BTreeMap::new();
+    if let Some(known) = now.logs.get_mut(&number) {
+        known.durable = known.bytes.len();
+        if let Some((_, older)) = known.appends.last() {
+            durable.clone_from(older);
+        }
+    }
+    for (number, len) in durable {
+        if let Some(older) = now.logs.get_mut(&number) {
+            older.durable = older.durable.max(len);
+        }
+    }
+}
+
+/// Loses the power at every request.
+fn sweep(
+    history: &History,
+    rng: &SeededRng,
+    seed: u64,
+    plant: Option<Plant>,
+    report: &mut CrashReport,
+) {
+    let mut media = history.base.clone();
+    let mut at = 0;
+    for k in 0..=history.ops.len() {
+        while history.marks.get(at + 1).is_some_and(|m| m.requests <= k) {
+            at += 1;
+        }
+        let before = history.marks.get(at).cloned().unwrap_or_default();
+        let after = history.marks.get(at + 1).unwrap_or(&before).clone();
+        let step = Step {
+            before: &before,
+            after: &after,
+        };
+        let mut begun = media.clone();
+        if let Some(Op::Write { offset, data, .. }) = history.ops.get(k) {
+            begun.write_cached(*offset, data);
+        }
+        // The process ends and the power stays: what is in the cache is still there for the next.
+        let mut states = vec![("the process ended".to_string(), media.clone())];
+        for (when, media) in [("before", &media), ("within", &begun)] {
+            for loss in PowerLoss::ALL {
+                states.push((format!("{when} it, {loss:?}"), media.after(loss, rng)));
+            }
+        }
+        if let Some(Op::Write { offset, data, .. }) = history.ops.get(k) {
+            // A sector that was being written holds anything.
+            let mut torn = data.clone();
+            let cut = rng.below(data.len() as u64 / 4) as usize;
+            for byte in torn.iter_mut().skip(cut) {
+                *byte = rng.next_u64() as u8;
+            }
+            let mut media = media.after(PowerLoss::Nothing, rng);
+            media.write_durable(*offset, &torn);
+            states.push((format!("within it, garbage from byte {cut} on"), media));
+        }
+        for (which, media) in states {
+            report.states += 1;
+            if let Err(e) = judge(&media, &step, rng, plant, report) {
+                let all = history.ops.len();
+                let text = format!("seed {seed}, request {k} of {all}, {which}: {e}");
+                report.broken.push(text);
+                return;
+            }
+        }
+        match history.ops.get(k) {
+            Some(Op::Write {
+                offset,
+                data,
+                durability: Durability::Durable,
+            }) => media.write_durable(*offset, data),
+            Some(Op::Write { offset, data, .. }) => media.write_cached(*offset, data),
+            Some(Op::Flush) => media.flush(),
+            None => {}
+        }
+    }
+}
+
+struct Step<'a> {
+    before: &'a Mark,
+    after: &'a Mark,
+}
+
+type Contents = BTreeMap<u64, Vec<u8>>;
+
+fn contents(disk: &Arc<SpeedDisk>) -> Result<Contents, String> {
+    let mut all = Contents::new();
+    for number in disk.numbers() {
+        let log: Option<Arc<Log>> = disk.log(number);
+        let Some(log) = log else {
+            continue;
+        };
+        let mut bytes = vec![0; log.len() as usize];
+        let n = log.read_at(disk, 0, &mut bytes);
+        let n = n.map_err(|e| format!("log {number} cannot be read: {e}"))?;
+        bytes.truncate(n);
+        all.insert(number, bytes);
+    }
+    Ok(all)
+}
+
+/// Opens what was left and compares it with what was promised.
+fn judge(
+    media: &Media,
+    step: &Step<'_>,
+    rng: &SeededRng,
+    plant: Option<Plant>,
+    report: &mut CrashReport,
+) -> Result<(), String> {
+    let shared = Arc::new(device(media.clone()));
+    shared.record();
+    let disk = SpeedDisk::open_planted(shared.clone(), &options(), plant);
+    let disk = disk.map_err(|e| format!("it does not open: {e}"))?;
+    let shown = contents(&disk)?;
+    check(&shown, step)?;
+    if rng.below(3) > 0 {
+        return Ok(());
+    }
+    // The power goes once more, while the open is under way.
+    let ops = shared.take_record();
+    let cut = rng.below(ops.len() as u64 + 1) as usize;
+    let mut again = media.clone();
+    for (i, op) in ops.iter().take(cut + 1).enumerate() {
+        match op {
+            Op::Write {
+                offset,
+                data,
+                durability,
+            } if i < cut && *durability == Durability::Durable => {
+                again.write_durable(*offset, data);
+            }
+            Op::Write { offset, data, .. } => again.write_cached(*offset, data),
+            Op::Flush if i < cut => again.flush(),
+            Op::Flush => {}
+        }
+    }
+    for loss in [PowerLoss::Sectors, PowerLoss::Nothing] {
+        report.states += 1;
+        let second = Arc::new(device(again.after(loss, rng)));
+        let second = SpeedDisk::open_planted(second, &options(), plant);
+        let second = second.map_err(|e| format!("after an open that was cut short: {e}"))?;
+        let found = contents(&second)?;
+        check(&found, step).map_err(|e| format!("after an open that was cut short: {e}"))?;
+    }
+    // The open was complete: it goes on, and the power goes behind a sync.
+    // Its number may be that of a log that is gone, if nothing told the database of that one.
+    let mut numbers = 4..;
+    let number = match rng.below(2) {
+        0 => numbers.find(|n| !shown.contains_key(n)),
+        _ => shown.keys().next_back().map(|n| n + 1),
+    };
+    let number = number.unwrap_or(50);
+    let mut expected = shown.clone();
+    let write = || -> spanlith_base::Result<Vec<u8>> {
+        let log = disk.create_log(number)?;
+        let mut file = LogFile::new(disk.clone(), log, Path::new("log"));
+        let data: Vec<u8> = (0..1 + rng.below(5000))
+            .map(|_| rng.next_u64() as u8)
+            .collect();
+        if rng.below(2) == 0 {
+            file.expect_sync();
+        }
+        file.append(&data)?;
+        file.sync()?;
+        Ok(data)
+    };
+    match write() {
+        Ok(data) => expected.insert(number, data),
+        // Logs fill the disk.
+        Err(e) if e.subcode() == Some(spanlith_base::SubCode::NoSpace) => {
+            expected.insert(number, Vec::new())
+        }
+        Err(e) => return Err(format!("behind the open: {e}")),
+    };
+    let third = Arc::new(shared.after(PowerLoss::Nothing, rng));
+    let third: Arc<dyn BlockDevice> = third;
+    report.states += 1;
+    let third = SpeedDisk::open_planted(third, &options(), plant);
+    let third = third.map_err(|e| format!("after a second loss: {e}"))?;
+    let mut found = contents(&third)?;
+    if expected.get(&number).is_some_and(Vec::is_empty) {
+        found.remove(&number);
+        expected.remove(&number);
+    }
+    if found != expected {
+        let lens = |c: &Contents| c.iter().map(|(n, b)| (*n, b.len())).collect::<Vec<_>>();
+        return Err(format!(
+            "an open showed {:?}, and the next one {:?}",
+            lens(&expected),
+            lens(&found)
+        ));
+    }
+    Ok(())
+}
+
+fn check(found: &Contents, step: &Step<'_>) -> Result<(), String> {
+    for (number, known) in &step.before.logs {
+        if !step.after.logs.contains_key(number) {
+            continue;
+        }
+        let Some(bytes) = found.get(number) else {
+            return Err(format!("log {number} is gone"));
+        };
+        if bytes.len() < known.durable {
+            return Err(format!(
+                "log {number} has {} bytes; {} were durable",
+                bytes.len(),
+                known.durable
+            ));
+        }
+    }
+    for (number, bytes) in found {
+        let known = step.after.logs.get(number).or(step.before.logs.get(number));
+        let Some(known) = known else {
+            return Err(format!("log {number} is nobody's"));
+        };
+        if !known.bytes.starts_with(bytes) {
+            return Err(format!(
+                "log {number}: its {} bytes are not the front of the {} that were appended",
+                bytes.len(),
+                known.bytes.len()
+            ));
+        }
+        let last = known
+            .appends
+            .iter()
+            .filter(|(end, _)| *end <= bytes.len())
+            .last();
+        for (older, len) in last.iter().flat_map(|(_, older)| older) {
+            let there = found.get(older).map(Vec::len);
+            if there.is_some_and(|there| there < *len) {
+                return Err(format!(
+                    "log {number} has {} bytes, and log {older} before it {there:?} of {len}",
+                    bytes.len()
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_loss_of_power_leaves_a_durable_prefix_of_all_logs() {
+        let seed = spanlith_testkit::seed(spanlith_testkit::test_name!());
+        let report = run(seed, 30_000, None);
+        assert!(report.broken.is_empty(), "{:#?}", report.broken);
+        assert!(
+            report.states >= 30_000 && report.histories > 10,
+            "{report:?}"
+        );
+    }
+
+    #[test]
+    fn every_planted_mistake_is_found() {
+        let missed: Vec<Plant> = [
+            Plant::NoChecksum,
+            Plant::SameEpoch,
+            Plant::Holes,
+            Plant::NoColour,
+            Plant::Rewrite,
+            Plant::DurableAlone,
+            Plant::EarlyReuse,
+            Plant::LateDirectory,
+            Plant::OneDirectory,
+            Plant::Unflushed,
+        ]
+        .into_iter()
+        .filter(|&plant| run(1, 40_000, Some(plant)).broken.is_empty())
+        .collect();
+        assert_eq!(missed, []);
+    }
+}

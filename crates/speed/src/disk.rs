@@ -1,0 +1,666 @@
+//! A speed disk that is open: its logs, the order of their pages, and what of them is durable.
+//!
+//! ```text
+//! ordinals   1 … durable)            … written)          … next
+//!            survive a power loss    survive the process  being written
+//! ```
+//!
+//! Pages of all logs take ordinals from one counter. A write registers what it writes, so that a flush knows below
+//! which ordinal everything had been written when it began; when it ends that much is durable. A durable write
+//! moves the mark only if everything before it is durable already. What a flush covers is not written again.
+//!
+//! Locks: `meta` (rank 25, a token) orders changes of superblock and directory and is held during their I/O; `state`
+//! (rank 87) is bookkeeping; those of logs (88) lie behind it.
+
+use crate::directory::{Directory, LogEnd, LogEntry};
+use crate::format::{Opened, read_disk};
+use crate::layout::{DIRECTORIES, Layout, SUPERBLOCKS};
+use crate::log::{Log, LogState};
+use crate::page::colour_of;
+use crate::plant::Plant;
+use crate::scan::{Scan, scan};
+use crate::superblock::{OWNER_MAX, Superblock};
+use spanlith_base::sync::Mutex;
+use spanlith_base::sync::thread::yield_now;
+use spanlith_base::{Error, Result, SubCode};
+use spanlith_env::{BlockDevice, Durability};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How a disk is opened.
+#[derive(Clone, Debug, Default)]
+pub struct SpeedOptions {
+    /// Identity of the database: the disk must be its own or nobody's, and is its own then. `None` takes any.
+    pub owner: Option<String>,
+    /// Change nothing.
+    pub read_only: bool,
+    /// Take damage for the end of the logs instead of refusing it.
+    pub accept_damage: bool,
+}
+
+/// Figures of a disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpeedUsage {
+    /// Logs.
+    pub logs: usize,
+    /// Page groups.
+    pub groups: u32,
+    /// Page groups that hold nothing.
+    pub free_groups: u32,
+    /// Pages written since the open, those written again included.
+    pub pages_written: u64,
+    /// Bytes of logs written since the open.
+    pub bytes_written: u64,
+    /// Durable writes since the open.
+    pub durable_writes: u64,
+    /// Flushes since the open.
+    pub flushes: u64,
+}
+
+/// The counters behind [`SpeedUsage`]. All are Relaxed: they order nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) pages: AtomicU64,
+    pub(crate) bytes: AtomicU64,
+    pub(crate) durable_writes: AtomicU64,
+    pub(crate) flushes: AtomicU64,
+}
+
+/// A speed disk that is open.
+pub struct SpeedDisk {
+    device: Arc<dyn BlockDevice>,
+    path: PathBuf,
+    instance: [u8; 16],
+    layout: Layout,
+    epoch: u64,
+    read_only: bool,
+    /// What the open found.
+    found: Scan,
+    meta: Mutex<Meta>,
+    state: Mutex<State>,
+    pub(crate) counters: Counters,
+    pub(crate) plant: Option<Plant>,
+}
+
+struct Meta {
+    superblock: Superblock,
+    generation: u64,
+    /// Which copy of the directory is written next.
+    slot: usize,
+}
+
+struct State {
+    logs: BTreeMap<u64, Arc<Log>>,
+    free: BTreeSet<u32>,
+    next_ordinal: u64,
+    /// First and last ordinal of writes under way and of those that failed.
+    in_flight: BTreeMap<u64, u64>,
+    /// Everything below is durable.
+    durable: u64,
+    /// Pages below are not written again.
+    sealed: u64,
+    /// The first failure that was not settled yet.
+    failed: Option<Error>,
+    /// It was one of a flush, so that nobody knows what became of the pages that are not durable.
+    lost: bool,
+    floor: u64,
+    /// Bytes of payload of the page with the last ordinal.
+    last_len: u16,
+}
+
+impl State {
+    fn written(&self) -> u64 {
+        let first = self.in_flight.first_key_value();
+        first.map_or(self.next_ordinal, |(&from, _)| from)
+    }
+}
+
+impl std::fmt::Debug for SpeedDisk {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SpeedDisk")
+            .field("path", &self.path)
+            .finish()
+    }
+}
+
+impl SpeedDisk {
+    /// Opens the disk on `device`, finds what its logs hold, and makes that durable.
+    ///
+    /// # Errors
+    /// `Corruption` if there is no speed disk, it belongs to somebody else, is smaller than it was, or durable bytes of
+    /// its logs are damaged; of the device. Nothing has changed then, unless a write failed.
+    pub fn open(device: Arc<dyn BlockDevice>, options: &SpeedOptions) -> Result<Arc<Self>> {
+        Self::open_planted(device, options, None)
+    }
+
+    pub(crate) fn open_planted(
+        device: Arc<dyn BlockDevice>,
+        options: &SpeedOptions,
+        plant: Option<Plant>,
+    ) -> Result<Arc<Self>> {
+        let path = device.path().to_path_buf();
+        let opened = read_disk(&*device)?;
+        let Opened {
+            mut superblock,
+            directory,
+            ..
+        } = opened;
+        if let Some(owner) = &options.owner {
+            if owner.len() > OWNER_MAX {
+                return Err(Error::invalid_argument(
+                    "the identity of the database is too long",
+                ));
+            }
+            if !superblock.owner.is_empty() && superblock.owner != *owner {
+                return Err(Error::corruption(format!(
+                    "speed disk {} belongs to the database with identity {}, not to {owner}",
+                    path.display(),
+                    superblock.owner
+                ))
+                .with_path(&path));
+            }
+            superblock.owner.clone_from(owner);
+        }
+        let found = scan(&*device, &superblock, &directory, plant)?;
+        if let Some(damage) = &found.damage
+            && !options.accept_damage
+        {
+            return Err(
+                Error::corruption(format!("speed disk {}: {damage}", path.display()))
+                    .with_path(&path),
+            );
+        }
+        if !options.read_only && plant != Some(Plant::SameEpoch) {
+            superblock.epoch += 1;
+        }
+        let disk = Arc::new(Self {
+            instance: superblock.instance,
+            layout: superblock.layout,
+            epoch: superblock.epoch,
+            read_only: options.read_only,
+            meta: Mutex::new(
+                25,
+                Meta {
+                    generation: directory.generation,
+                    slot: if opened.directory_slot == 0 { 1 } else { 0 },
+                    superblock,
+                },
+            ),
+            state: Mutex::new(
+                87,
+                State {
+                    logs: BTreeMap::new(),
+                    free: BTreeSet::new(),
+                    next_ordinal: found.next_ordinal,
+                    in_flight: BTreeMap::new(),
+                    durable: found.next_ordinal,
+                    sealed: found.next_ordinal,
+                    failed: None,
+                    lost: false,
+                    floor: found.next_ordinal,
+                    last_len: 0,
+                },
+            ),
+            found,
+            device,
+            path,
+            counters: Counters::default(),
+            plant,
+        });
+        disk.take_over();
+        if !options.read_only {
+            disk.pin(opened.superblock_slot)?;
+        }
+        Ok(disk)
+    }
+
+    /// Makes logs of what was found.
+    fn take_over(self: &Arc<Self>) {
+        let mut free: BTreeSet<u32> = (0..self.layout.groups).collect();
+        let mut logs = BTreeMap::new();
+        for found in &self.found.logs {
+            for group in &found.entry.groups {
+                free.remove(group);
+            }
+            let state = LogState {
+                groups: found.entry.groups.clone(),
+                used: u64::MAX,
+                pages: found.pages.clone(),
+                len: found.bytes,
+                closed: Some(found.bytes),
+                ..LogState::default()
+            };
+            let entry = &found.entry;
+            let log = Log::new(self, entry.number, entry.colour, state);
+            logs.insert(entry.number, log);
+        }
+        let mut state = self.state.lock();
+        state.logs = logs;
+        state.free = free;
+    }
+
+    /// Makes durable what was found and the new epoch, and records where the logs end.
+    fn pin(&self, newest: usize) -> Result<()> {
+        // A process that died left bytes that only the system knows.
+        if self.plant != Some(Plant::Unflushed) {
+            self.device.flush()?;
+        }
+        let mut meta = self.meta.lock();
+        meta.superblock.generation += 1;
+        let slot = 1 - newest.min(1);
+        self.write_superblock(&meta.superblock, slot)?;
+        self.write_directory(&mut meta, |_| {})
+    }
+
+    fn write_superblock(&self, superblock: &Superblock, slot: usize) -> Result<()> {
+        let mut bytes = superblock.encode();
+        bytes.resize(bytes.len().next_multiple_of(self.page_size()), 0);
+        let at = SUPERBLOCKS.get(slot).copied().unwrap_or_default();
+        self.device.write_at(at, &bytes, Durability::Durable)
+    }
+
+    /// Writes the directory as it is, changed by `change`, and makes it durable.
+    fn write_directory(
+        &self,
+        meta: &mut Meta,
+        change: impl FnOnce(&mut Vec<LogEntry>),
+    ) -> Result<()> {
+        let (mut logs, floor) = {
+            let mut state = self.state.lock();
+            // Ordinals in front of the first page that is not durable are durable, or belong to logs that are gone.
+            let durable = state.durable;
+            let first = state.logs.values();
+            let first = first.filter_map(|l| l.first_ordinal_from(durable)).min();
+            let first = first.unwrap_or(state.next_ordinal).min(state.written());
+            state.floor = first.max(durable);
+            let logs: Vec<LogEntry> = state.logs.values().map(|l| entry_of(l, durable)).collect();
+            (logs, state.floor)
+        };
+        change(&mut logs);
+        let directory = Directory {
+            generation: meta.generation + 1,
+            instance: self.instance,
+            floor,
+            logs,
+        };
+        let mut bytes = directory.encode()?;
+        bytes.resize(bytes.len().next_multiple_of(self.page_size()), 0);
+        let at = DIRECTORIES.get(meta.slot).copied().unwrap_or_default();
+        self.device.write_at(at, &bytes, Durability::Durable)?;
+        meta.generation += 1;
+        if self.plant != Some(Plant::OneDirectory) {
+            meta.slot = 1 - meta.slot;
+        }
+        Ok(())
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Drawn when it was formatted.
+    pub fn instance(&self) -> &[u8; 16] {
+        &self.instance
+    }
+
+    /// Its sizes.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Rises with every open for writing.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// What the open found.
+    pub fn found(&self) -> &Scan {
+        &self.found
+    }
+
+    pub(crate) fn page_size(&self) -> usize {
+        self.layout.page_size as usize
+    }
+
+    /// Figures.
+    pub fn usage(&self) -> SpeedUsage {
+        let state = self.state.lock();
+        let c = &self.counters;
+        SpeedUsage {
+            logs: state.logs.len(),
+            groups: self.layout.groups,
+            free_groups: state.free.len() as u32,
+            pages_written: c.pages.load(Ordering::Relaxed),
+            bytes_written: c.bytes.load(Ordering::Relaxed),
+            durable_writes: c.durable_writes.load(Ordering::Relaxed),
+            flushes: c.flushes.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Numbers of the logs, ascending.
+    pub fn numbers(&self) -> Vec<u64> {
+        self.state.lock().logs.keys().copied().collect()
+    }
+
+    /// A log.
+    pub fn log(&self, number: u64) -> Option<Arc<Log>> {
+        self.state.lock().logs.get(&number).cloned()
+    }
+
+    fn check_writable(&self) -> Result<()> {
+        match self.read_only {
+            true => Err(Error::not_supported(
+                "a speed disk that is open for reading only",
+            )),
+            false => Ok(()),
+        }
+    }
+
+    /// Begins a log. One of the same number is gone then.
+    ///
+    /// # Errors
+    /// `Io` with subcode `NoSpace` without a free page group; of the device. There is no such log then.
+    pub fn create_log(self: &Arc<Self>, number: u64) -> Result<Arc<Log>> {
+        self.check_writable()?;
+        if self.log(number).is_some() {
+            self.delete_log(number)?;
+        }
+        let mut meta = self.meta.lock();
+        self.settle()?;
+        let group = {
+            let mut state = self.state.lock();
+            state.free.pop_first().ok_or_else(|| no_space(&self.path))?
+        };
+        let state = LogState {
+            groups: vec![group],
+            ..LogState::default()
+        };
+        let log = Log::new(self, number, colour_of(self.epoch, number), state);
+        let entry = entry_of(&log, 0);
+        let written = self.write_directory(&mut meta, |logs| {
+            let at = logs.partition_point(|l| l.number < number);
+            logs.insert(at, entry);
+        });
+        let mut state = self.state.lock();
+        match written {
+            Ok(()) => {
+                state.logs.insert(number, log.clone());
+                Ok(log)
+            }
+            Err(e) => {
+                state.free.insert(group);
+                Err(e)
+            }
+        }
+    }
+
+    /// Takes a failure for what it is: the logs that it hit stay as they are, and ordinals go on behind them.
+    fn settle(&self) -> Result<()> {
+        let Some(error) = self.state.lock().failed.clone() else {
+            return Ok(());
+        };
+        // Logs that were not hit become durable as they are.
+        self.device.flush()?;
+        let mut state = self.state.lock();
+        for log in state.logs.values() {
+            let mut log = log.state.lock();
+            if state.lost && log.pages.last().is_some_and(|p| p.ordinal >= state.durable) {
+                log.failed.get_or_insert_with(|| error.clone());
+            }
+            if log.failed.is_some() && log.broken.is_none() {
+                log.broken = Some(log.end(state.durable).durable());
+            }
+        }
+        state.in_flight.clear();
+        (state.failed, state.lost) = (None, false);
+        state.durable = state.next_ordinal;
+        state.sealed = state.next_ordinal;
+        Ok(())
+    }
+
+    /// Removes a log. Its page groups are free once nobody reads it any more.
+    ///
+    /// # Errors
+    /// Of the device; the log is still there then.
+    pub fn delete_log(&self, number: u64) -> Result<()> {
+        self.check_writable()?;
+        let Some(log) = self.log(number) else {
+            let e = std::io::Error::from_raw_os_error(2);
+            return Err(Error::from_io(
+                "while unlink() log on a speed disk",
+                &self.path,
+                e,
+            ));
+        };
+        if self.plant == Some(Plant::EarlyReuse) {
+            let groups = std::mem::take(&mut log.state.lock().groups);
+            self.state.lock().logs.remove(&number);
+            self.state.lock().free.extend(groups);
+            return Ok(());
+        }
+        let mut meta = self.meta.lock();
+        // Ordinals of the log that lie behind pages of others which are not durable would be missing among them.
+        self.settle()?;
+        let last = log.ordinals().map_or(0, |(_, last)| last);
+        let is_between = {
+            let state = self.state.lock();
+            let others = state.logs.values().filter(|l| l.number != number);
+            let others = others.filter_map(|l| l.first_ordinal_from(state.durable));
+            last > others.min().unwrap_or(u64::MAX).min(state.written())
+        };
+        if is_between {
+            self.flush_to(last + 1)?;
+        }
+        let removed = self.state.lock().logs.remove(&number);
+        let written = self.write_directory(&mut meta, |_| {});
+        match written {
+            Ok(()) => {
+                log.state.lock().is_deleted = true;
+                Ok(())
+            }
+            Err(e) => {
+                let mut state = self.state.lock();
+                state.logs.extend(removed.map(|log| (number, log)));
+                Err(e)
+            }
+        }
+    }
+
+    pub(crate) fn give_back(&self, groups: &[u32]) {
+        self.state.lock().free.extend(groups);
+    }
+
+    /// Gives a log another page group.
+    pub(crate) fn extend(&self, log: &Log) -> Result<()> {
+        let mut meta = self.meta.lock();
+        let group = self.state.lock().free.pop_first();
+        let group = group.ok_or_else(|| no_space(&self.path))?;
+        if self.plant == Some(Plant::LateDirectory) {
+            log.state.lock().groups.push(group);
+            return Ok(());
+        }
+        let written = self.write_directory(&mut meta, |logs| {
+            if let Some(entry) = logs.iter_mut().find(|l| l.number == log.number) {
+                entry.groups.push(group);
+            }
+        });
+        match written {
+            Ok(()) => log.state.lock().groups.push(group),
+            Err(_) => {
+                self.state.lock().free.insert(group);
+            }
+        }
+        written
+    }
+
+    /// Records that a log grows no more, if all of it is durable.
+    pub(crate) fn close_log(&self, log: &Log) -> Result<()> {
+        let is_durable = {
+            let durable = self.state.lock().durable;
+            log.ordinals().is_none_or(|(_, last)| last < durable)
+        };
+        {
+            let mut state = log.state.lock();
+            state.tail = Vec::new();
+            state.closed = Some(state.len);
+            if state.is_deleted || state.failed.is_some() {
+                return Ok(());
+            }
+        }
+        match is_durable && !self.read_only {
+            true => self.write_directory(&mut self.meta.lock(), |_| {}),
+            false => Ok(()),
+        }
+    }
+
+    /// Ordinals for `count` pages, of which the last holds `last` bytes, that are going to be written; the present
+    /// witness; and the bytes of the page before.
+    pub(crate) fn begin_write(&self, count: u64, last: u16) -> (u64, u64, u16) {
+        let mut state = self.state.lock();
+        let from = state.next_ordinal;
+        let before = std::mem::replace(&mut state.last_len, last);
+        state.next_ordinal += count;
+        state.in_flight.insert(from, from + count);
+        (from, state.durable, before)
+    }
+
+    /// Registers that the page `ordinal` is written again with `len` bytes, if it still may.
+    pub(crate) fn begin_again(&self, ordinal: u64, len: u16) -> bool {
+        let mut state = self.state.lock();
+        let is_last = ordinal + 1 == state.next_ordinal;
+        let may = is_last && (ordinal >= state.sealed || self.plant == Some(Plant::Rewrite));
+        if may {
+            state.last_len = len;
+            state.in_flight.insert(ordinal, ordinal + 1);
+        }
+        may
+    }
+
+    /// Whether everything in front of an ordinal is durable.
+    pub(crate) fn is_durable_before(&self, ordinal: u64) -> bool {
+        self.state.lock().durable >= ordinal || self.plant == Some(Plant::DurableAlone)
+    }
+
+    /// Ends a write that began with `starts`. After a failure its ordinals stay: nothing behind them is ever durable.
+    pub(crate) fn end_write(&self, starts: &[u64], result: &Result<()>) {
+        let mut state = self.state.lock();
+        match result {
+            Ok(()) => {
+                for start in starts {
+                    state.in_flight.remove(start);
+                }
+            }
+            Err(e) => {
+                state.failed.get_or_insert_with(|| e.clone());
+            }
+        }
+    }
+
+    /// A durable write of the ordinals from `from` to `to` has ended; whether all below is durable now.
+    pub(crate) fn note_durable(&self, from: u64, to: u64) -> bool {
+        let mut state = self.state.lock();
+        if state.durable >= from || self.plant == Some(Plant::DurableAlone) {
+            state.durable = state.durable.max(to);
+            state.sealed = state.sealed.max(to);
+        }
+        state.durable >= to
+    }
+
+    /// Makes everything below `ordinal` durable.
+    pub(crate) fn flush_to(&self, ordinal: u64) -> Result<()> {
+        loop {
+            {
+                let state = self.state.lock();
+                match (state.durable >= ordinal, &state.failed) {
+                    (true, _) => return Ok(()),
+                    (false, Some(e)) => return Err(e.clone()),
+                    (false, None) => {}
+                }
+                if state.written() < ordinal.min(state.next_ordinal) {
+                    drop(state);
+                    // Somebody else's write in front of ours is under way.
+                    yield_now();
+                    continue;
+                }
+            }
+            self.flush()?;
+        }
+    }
+
+    fn flush(&self) -> Result<()> {
+        let written = {
+            let mut state = self.state.lock();
+            let written = state.written();
+            state.sealed = state.sealed.max(written);
+            written
+        };
+        self.counters.flushes.fetch_add(1, Ordering::Relaxed);
+        let flushed = self.device.flush();
+        let mut state = self.state.lock();
+        match &flushed {
+            Ok(()) if state.failed.is_none() => state.durable = state.durable.max(written),
+            Ok(()) => {}
+            Err(e) => {
+                state.failed.get_or_insert_with(|| e.clone());
+                state.lost = true;
+            }
+        }
+        flushed
+    }
+
+    /// Makes all that was written durable.
+    ///
+    /// # Errors
+    /// Of the device, now or before.
+    pub fn sync_all(&self) -> Result<()> {
+        let next = self.state.lock().written();
+        self.flush_to(next)
+    }
+
+    pub(crate) fn write_pages(&self, page: u32, bytes: &[u8], how: Durability) -> Result<()> {
+        let pages = (bytes.len() / self.page_size()) as u64;
+        self.counters.pages.fetch_add(pages, Ordering::Relaxed);
+        if how == Durability::Durable {
+            self.counters.durable_writes.fetch_add(1, Ordering::Relaxed);
+        }
+        self.device
+            .write_at(self.layout.offset_of(page), bytes, how)
+    }
+
+    pub(crate) fn read_pages(&self, page: u32, bytes: &mut [u8]) -> Result<()> {
+        self.device.read_at(self.layout.offset_of(page), bytes)
+    }
+}
+
+fn entry_of(log: &Log, durable: u64) -> LogEntry {
+    LogEntry {
+        number: log.number,
+        colour: log.colour,
+        end: log.end(durable),
+        groups: log.state.lock().groups.clone(),
+    }
+}
+
+fn no_space(path: &Path) -> Error {
+    let text = format!(
+        "No space left on speed disk: all page groups of {} are in use",
+        path.display()
+    );
+    Error::io(text)
+        .with_subcode(SubCode::NoSpace)
+        .with_path(path)
+}
+
+/// For reports: the end of a log as words.
+impl std::fmt::Display for LogEnd {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Open(n) => write!(f, "open, {n} bytes were durable"),
+            Self::Closed(n) => write!(f, "closed, {n} bytes"),
+            Self::Broken(n) => write!(f, "broken, {n} bytes are durable"),
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! What a device holds: what is durable, what its cache holds beside that, and what is left of it when the power
+//! goes.
+
+use spanlith_env::Rng;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+const BLOCK: usize = 4096;
+/// What a disk writes as a whole, whatever happens.
+pub(super) const SECTOR: usize = 512;
+
+/// Bytes by block; blocks nobody wrote are zeros and take no room.
+#[derive(Clone, Debug, Default)]
+struct Image {
+    blocks: HashMap<u64, Arc<[u8; BLOCK]>>,
+}
+
+impl Image {
+    fn read(&self, mut offset: u64, mut buf: &mut [u8]) {
+        while !buf.is_empty() {
+            let (block, within) = (offset / BLOCK as u64, (offset % BLOCK as u64) as usize);
+            let n = buf.len().min(BLOCK - within);
+            let (part, rest) = buf.split_at_mut(n);
+            match self
+                .blocks
+                .get(&block)
+                .and_then(|b| b.get(within..within + n))
+            {
+                Some(bytes) => part.copy_from_slice(bytes),
+                None => part.fill(0),
+            }
+            buf = rest;
+            offset += n as u64;
+        }
+    }
+
+    fn write(&mut self, mut offset: u64, mut data: &[u8]) {
+        while !data.is_empty() {
+            let (block, within) = (offset / BLOCK as u64, (offset % BLOCK as u64) as usize);
+            let n = data.len().min(BLOCK - within);
+            let (part, rest) = data.split_at(n);
+            let bytes = self
+                .blocks
+                .entry(block)
+                .or_insert_with(|| Arc::new([0; BLOCK]));
+            if let Some(place) = Arc::make_mut(bytes).get_mut(within..within + n) {
+                place.copy_from_slice(part);
+            }
+            data = rest;
+            offset += n as u64;
+        }
+    }
+}
+
+/// A part of a write that is in the cache only.
+#[derive(Clone, Debug)]
+struct Cached {
+    write: u64,
+    offset: u64,
+    /// At most a sector, and within one.
+    data: Vec<u8>,
+}
+
+/// What is left of the cache when the power goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PowerLoss {
+    /// Nothing.
+    Nothing,
+    /// Everything: the process ended and the power stayed.
+    Everything,
+    /// Whole writes, each by chance.
+    Writes,
+    /// Sectors of 512 bytes, each by chance, so that writes tear.
+    Sectors,
+    /// Everything up to some write, which tears, and nothing behind it.
+    Prefix,
+}
+
+impl PowerLoss {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::Nothing,
+        Self::Everything,
+        Self::Writes,
+        Self::Sectors,
+        Self::Prefix,
+    ];
+}
+
+/// What a device holds.
+#[derive(Clone, Debug, Default)]
+pub struct Media {
+    durable: Image,
+    visible: Image,
+    cache: Vec<Cached>,
+    next_write: u64,
+}
+
+impl Media {
+    /// Reads what was written last.
+    pub fn read(&self, offset: u64, buf: &mut [u8]) {
+        self.visible.read(offset, buf);
+    }
+
+    /// Writes into the cache.
+    pub fn write_cached(&mut self, offset: u64, data: &[u8]) {
+        self.visible.write(offset, data);
+        let write = self.next_write;
+        self.next_write += 1;
+        let mut at = offset;
+        let mut rest = data;
+        while !rest.is_empty() {
+            let n = rest.len().min(SECTOR - (at % SECTOR as u64) as usize);
+            let (part, behind) = rest.split_at(n);
+            self.cache.push(Cached {
+                write,
+                offset: at,
+                data: part.to_vec(),
+            });
+            at += n as u64;
+            rest = behind;
+        }
+    }
+
+    /// Writes past the cache; what the cache holds of the same place is older and gone.
+    pub fn write_durable(&mut self, offset: u64, data: &[u8]) {
+        let end = offset + data.len() as u64;
+        let mut kept = Vec::with_capacity(self.cache.len());
+        for cached in self.cache.drain(..) {
+            let (from, to) = (cached.offset, cached.offset + cached.data.len() as u64);
+            if to <= offset || from >= end {
+                kept.push(cached);
+            } else if from < offset || to > end {
+                // Of a sector that is written in part the rest goes with it.
+                self.durable.write(from, &cached.data);
+            }
+        }
+        self.cache = kept;
+        self.visible.write(offset, data);
+        self.durable.write(offset, data);
+    }
+
+    /// Empties the cache.
+    pub fn flush(&mut self) {
+        for cached in self.cache.drain(..) {
+            self.durable.write(cached.offset, &cached.data);
+        }
+    }
+
+    /// What is there after the power was gone.
+    #[must_use]
+    pub fn after(&self, loss: PowerLoss, rng: &dyn Rng) -> Self {
+        let mut durable = self.durable.clone();
+        let last = self.next_write.saturating_sub(1);
+        let first = self.cache.first().map_or(last, |c| c.write);
+        let cut = first + rng.next_u64() % (last - first + 1);
+        let mut decided: Option<(u64, bool)> = None;
+        for cached in &self.cache {
+            let by_chance = || rng.next_u64() & 1 == 1;
+            let is_kept = match loss {
+                PowerLoss::Nothing => false,
+                PowerLoss::Everything => true,
+                PowerLoss::Sectors => by_chance(),
+                PowerLoss::Prefix => cached.write < cut || (cached.write == cut && by_chance()),
+                PowerLoss::Writes => match decided {
+                    Some((write, is_kept)) if write == cached.write => is_kept,
+                    _ => decided.insert((cached.write, by_chance())).1,
+                },
+            };
+            if is_kept {
+                durable.write(cached.offset, &cached.data);
+            }
+        }
+        Self {
+            visible: durable.clone(),
+            durable,
+            cache: Vec::new(),
+            next_write: self.next_write,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spanlith_env::SeededRng;
+
+    fn read(media: &Media, offset: u64, len: usize) -> Vec<u8> {
+        let mut out = vec![0; len];
+        media.read(offset, &mut out);
+        out
+    }
+
+    #[test]
+    fn a_power_loss_takes_from_the_cache_and_leaves_what_is_durable() {
+        let rng = SeededRng::new(1);
+        let mut media = Media::default();
+        media.write_durable(0, &[1; 1024]);
+        media.write_cached(512, &[2; 1024]);
+        media.write_durable(512, &[3; 512]);
+        assert_eq!(
+            read(&media, 0, 2048),
+            [vec![1; 512], vec![3; 512], vec![2; 512], vec![0; 512]].concat()
+        );
+        let lost = media.after(PowerLoss::Nothing, &rng);
+        assert_eq!(
+            read(&lost, 0, 2048),
+            [vec![1; 512], vec![3; 512], vec![0; 1024]].concat()
+        );
+        let kept = media.after(PowerLoss::Everything, &rng);
+        assert_eq!(read(&kept, 0, 2048), read(&media, 0, 2048));
+        media.flush();
+        let kept = media.after(PowerLoss::Nothing, &rng);
+        assert_eq!(read(&kept, 0, 2048), read(&media, 0, 2048));
+    }
+
+    #[test]
+    fn writes_tear_at_sectors_and_never_within_one() {
+        let rng = SeededRng::new(7);
+        let mut media = Media::default();
+        media.write_cached(0, &[9; 4096]);
+        let mut torn = 0;
+        for _ in 0..50 {
+            let after = read(&media.after(PowerLoss::Sectors, &rng), 0, 4096);
+            let sectors: Vec<bool> = after
+                .chunks(SECTOR)
+                .map(|s| {
+                    assert!(s.iter().all(|&b| b == s[0]));
+                    s[0] == 9
+                })
+                .collect();
+            torn += usize::from(sectors.contains(&true) && sectors.contains(&false));
+            let whole = read(&media.after(PowerLoss::Writes, &rng), 0, 4096);
+            assert!(whole.iter().all(|&b| b == whole[0]));
+        }
+        assert!(torn > 40);
+    }
+}

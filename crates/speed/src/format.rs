@@ -1,0 +1,224 @@
+//! What is on a device: finding a speed disk, and making one.
+
+use crate::directory::Directory;
+use crate::layout::{
+    DIRECTORIES, DIRECTORY_MAX, GROUP_BYTES_DEFAULT, Layout, SUPERBLOCKS, WAL_START,
+};
+use crate::superblock::{SUPERBLOCK_BYTES, Superblock};
+use spanlith_base::{Error, Result};
+use spanlith_env::{BlockDevice, Durability};
+
+/// Smallest page: what most file systems write at once.
+const PAGE_MIN: u32 = 4096;
+
+/// How a disk is formatted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FormatOptions {
+    /// Bytes of a page group; 0: 4 MiB, or a sixteenth of a small disk.
+    pub group_bytes: u64,
+    /// Bytes of a page; 0: the physical block of the device, at least 4096.
+    pub page_size: u32,
+    /// Whatever is there is lost.
+    pub force: bool,
+}
+
+/// What was found on a device.
+pub(crate) struct Opened {
+    pub(crate) superblock: Superblock,
+    pub(crate) superblock_slot: usize,
+    pub(crate) directory: Directory,
+    pub(crate) directory_slot: usize,
+}
+
+/// Reads superblock and directory.
+///
+/// # Errors
+/// `Corruption` if there is no speed disk, or it is larger than the device; `NotSupported` for a later version;
+/// of the device.
+pub(crate) fn read_disk(device: &dyn BlockDevice) -> Result<Opened> {
+    let path = device.path();
+    let (superblock, superblock_slot) = read_superblock(device)?;
+    let size = device.geometry().size;
+    if size < superblock.size {
+        return Err(Error::corruption(format!(
+            "speed disk {} has {size} bytes; it had {} when it was formatted",
+            path.display(),
+            superblock.size
+        ))
+        .with_path(path));
+    }
+    let mut best: Option<(Directory, usize)> = None;
+    for (slot, &at) in DIRECTORIES.iter().enumerate() {
+        let mut bytes = vec![0; DIRECTORY_MAX];
+        device.read_at(at, &mut bytes)?;
+        let found = Directory::decode(&bytes, &superblock.instance, &superblock.layout);
+        let found = found.map_err(|e| e.with_path(path).with_offset(at))?;
+        if let Some(found) = found
+            && best
+                .as_ref()
+                .is_none_or(|(b, _)| b.generation < found.generation)
+        {
+            best = Some((found, slot));
+        }
+    }
+    let Some((directory, directory_slot)) = best else {
+        let text = format!(
+            "speed disk {}: both copies of the log directory are damaged",
+            path.display()
+        );
+        return Err(Error::corruption(text).with_path(path));
+    };
+    Ok(Opened {
+        superblock,
+        superblock_slot,
+        directory,
+        directory_slot,
+    })
+}
+
+/// The newest superblock, and which of the copies it is.
+///
+/// # Errors
+/// As [`read_disk`].
+pub fn read_superblock(device: &dyn BlockDevice) -> Result<(Superblock, usize)> {
+    let path = device.path();
+    let none = || {
+        let text = format!(
+            "{} holds no speed disk; `spanlith sd format` makes one",
+            path.display()
+        );
+        Error::corruption(text).with_path(path)
+    };
+    if device.geometry().size < WAL_START {
+        return Err(none());
+    }
+    let mut best: Option<(Superblock, usize)> = None;
+    for (slot, &at) in SUPERBLOCKS.iter().enumerate() {
+        let mut bytes = vec![0; SUPERBLOCK_BYTES];
+        device.read_at(at, &mut bytes)?;
+        let found = Superblock::decode(&bytes).map_err(|e| e.with_path(path).with_offset(at))?;
+        if let Some(found) = found
+            && best
+                .as_ref()
+                .is_none_or(|(b, _)| b.generation < found.generation)
+        {
+            best = Some((found, slot));
+        }
+    }
+    best.ok_or_else(none)
+}
+
+/// Makes a speed disk of `device` that belongs to nobody. `instance` is drawn by the caller.
+///
+/// # Errors
+/// `InvalidArgument` if there is something that might be wanted, without `force`: anything but zeros in front, or
+/// a speed disk that has an owner; or if the device is too small. Of the device.
+pub fn format_disk(
+    device: &dyn BlockDevice,
+    options: &FormatOptions,
+    instance: [u8; 16],
+) -> Result<Superblock> {
+    let geometry = device.geometry();
+    let page_size = match options.page_size {
+        0 => geometry.block.max(PAGE_MIN),
+        asked if asked < geometry.block => {
+            let text = format!(
+                "pages of {asked} bytes on {}, which writes {} bytes at once: a page could tear its neighbours",
+                device.path().display(),
+                geometry.block
+            );
+            return Err(Error::invalid_argument(text).with_path(device.path()));
+        }
+        asked => asked,
+    };
+    let group_bytes = match options.group_bytes {
+        0 => GROUP_BYTES_DEFAULT
+            .min(geometry.size.saturating_sub(WAL_START) / 16)
+            .max(u64::from(page_size)),
+        asked => asked,
+    };
+    let layout = Layout::new(geometry.size, page_size, group_bytes)?;
+    let generation = match options.force {
+        true => read_superblock(device).map_or(0, |(s, _)| s.generation),
+        false => {
+            check_empty(device)?;
+            0
+        }
+    };
+    let superblock = Superblock {
+        generation: generation + 1,
+        instance,
+        epoch: 0,
+        size: geometry.size,
+        layout,
+        write_nanos: 0,
+        flush_nanos: 0,
+        owner: String::new(),
+    };
+    // The old copies go first: a format that is cut short leaves no disk, and not an old one with a new directory.
+    let zeros = vec![0; WAL_START as usize];
+    device.write_at(0, &zeros, Durability::Durable)?;
+    let directory = Directory {
+        generation: 1,
+        instance,
+        floor: 1,
+        logs: Vec::new(),
+    };
+    let mut bytes = directory.encode()?;
+    bytes.resize(bytes.len().next_multiple_of(page_size as usize), 0);
+    device.write_at(DIRECTORIES[0], &bytes, Durability::Durable)?;
+    let mut bytes = superblock.encode();
+    bytes.resize(bytes.len().next_multiple_of(page_size as usize), 0);
+    device.write_at(SUPERBLOCKS[0], &bytes, Durability::Durable)?;
+    Ok(superblock)
+}
+
+/// Refuses a device that holds something somebody may want.
+fn check_empty(device: &dyn BlockDevice) -> Result<()> {
+    let path = device.path();
+    let refuse = |what: String| {
+        let text = format!("{} {what}; --force formats it all the same", path.display());
+        Err(Error::invalid_argument(text).with_path(path))
+    };
+    match read_superblock(device) {
+        Ok((s, _)) if s.owner.is_empty() => return Ok(()),
+        Ok((s, _)) => {
+            return refuse(format!(
+                "is the speed disk of the database with identity {}",
+                s.owner
+            ));
+        }
+        Err(_) => {}
+    }
+    let mut front = vec![0; usize::try_from(device.geometry().size.min(WAL_START)).unwrap_or(0)];
+    device.read_at(0, &mut front)?;
+    match front.iter().position(|&b| b != 0) {
+        None => Ok(()),
+        Some(at) => refuse(format!(
+            "holds {}, the first at byte {at}",
+            known(&front).unwrap_or("bytes of an unknown kind")
+        )),
+    }
+}
+
+/// What the front of a device looks like.
+fn known(front: &[u8]) -> Option<&'static str> {
+    let has = |at: usize, magic: &[u8]| front.get(at..at + magic.len()) == Some(magic);
+    let kinds: [(usize, &[u8], &'static str); 9] = [
+        (
+            1024 + 56,
+            &[0x53, 0xef],
+            "an ext2, ext3 or ext4 file system",
+        ),
+        (0, b"XFSB", "an XFS file system"),
+        (65536 + 64, b"_BHRfS_M", "a Btrfs file system"),
+        (0, b"LUKS", "an encrypted volume"),
+        (512, b"LABELONE", "an LVM volume"),
+        (512, b"EFI PART", "a partition table"),
+        (510, &[0x55, 0xaa], "a boot sector or a partition table"),
+        (4086, b"SWAPSPACE2", "swap space"),
+        (4096, &[0xfc, 0x4e, 0x2b, 0xa9], "a part of a RAID"),
+    ];
+    let found = kinds.iter().find(|(at, magic, _)| has(*at, magic));
+    found.map(|(_, _, what)| *what)
+}

@@ -1,0 +1,261 @@
+//! Recovery: what the pages of a disk hold.
+//!
+//! A page counts if its checksum, the instance of the disk, the colour of its log and its own place agree, and if
+//! every ordinal below its own, down to the floor of the directory, is that of a page that counts: the
+//! *durable prefix*. An ordinal that is missing below a witness was durable once: that is damage, and told.
+//! A batch that is not there whole does not count. Nothing is changed here.
+
+use crate::directory::{Directory, LogEnd, LogEntry};
+use crate::page::{PageHeader, decode_page};
+use crate::plant::Plant;
+use crate::superblock::Superblock;
+use spanlith_base::Result;
+use spanlith_env::BlockDevice;
+
+/// Bytes read at once.
+const READ_BYTES: usize = 1 << 20;
+
+/// Where a part of a log stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PageRef {
+    /// Where in the log it begins.
+    pub(crate) offset: u64,
+    /// Its ordinal.
+    pub(crate) ordinal: u64,
+    /// Its page.
+    pub(crate) page: u32,
+    /// Its bytes.
+    pub(crate) len: u16,
+}
+
+/// A log that was found.
+#[derive(Clone, Debug)]
+pub struct FoundLog {
+    /// What the directory says about it.
+    pub entry: LogEntry,
+    /// Bytes that count.
+    pub bytes: u64,
+    /// Pages of this log that are whole and do not count, because one before them is missing.
+    pub dropped_pages: u64,
+    pub(crate) pages: Vec<PageRef>,
+}
+
+/// What a scan found.
+#[derive(Clone, Debug)]
+pub struct Scan {
+    /// The logs, by rising number.
+    pub logs: Vec<FoundLog>,
+    /// The first ordinal that does not count.
+    pub next_ordinal: u64,
+    /// Which bytes that were durable are damaged or missing, if any are.
+    pub damage: Option<String>,
+}
+
+impl Scan {
+    /// Pages that are whole and do not count.
+    pub fn dropped_pages(&self) -> u64 {
+        self.logs.iter().map(|l| l.dropped_pages).sum()
+    }
+}
+
+/// What the pages of all logs of the directory hold.
+///
+/// # Errors
+/// Of reading the device: a page that cannot be read is none that was never written.
+pub(crate) fn scan(
+    device: &dyn BlockDevice,
+    superblock: &Superblock,
+    directory: &Directory,
+    plant: Option<Plant>,
+) -> Result<Scan> {
+    let mut found = Vec::with_capacity(directory.logs.len());
+    for entry in &directory.logs {
+        found.push(read_log(device, superblock, entry, plant)?);
+    }
+    Ok(judge(directory, found, plant))
+}
+
+/// All pages of a log that are whole.
+fn read_log(
+    device: &dyn BlockDevice,
+    superblock: &Superblock,
+    entry: &LogEntry,
+    plant: Option<Plant>,
+) -> Result<Vec<PageHeader>> {
+    let layout = &superblock.layout;
+    let page_size = layout.page_size as usize;
+    let pages_at_once = (READ_BYTES / page_size).max(1) as u32;
+    let mut buf = vec![0; pages_at_once.min(layout.group_pages) as usize * page_size];
+    let mut found = Vec::new();
+    for &group in &entry.groups {
+        let first = layout.first_page(group);
+        let mut done = 0;
+        while done < layout.group_pages {
+            let count = pages_at_once.min(layout.group_pages - done);
+            let part = buf.get_mut(..count as usize * page_size);
+            let part = part.unwrap_or_default();
+            device.read_at(layout.offset_of(first + done), part)?;
+            for (i, bytes) in part.chunks_exact(page_size).enumerate() {
+                let header = match plant {
+                    Some(Plant::NoChecksum) => crate::page::header_of(bytes),
+                    _ => decode_page(bytes, &superblock.instance),
+                };
+                let Some(header) = header else {
+                    continue;
+                };
+                let is_ours = header.colour == entry.colour || plant == Some(Plant::NoColour);
+                let is_kept = match entry.end {
+                    LogEnd::Closed(end) => {
+                        header.offset.saturating_add(u64::from(header.len)) <= end
+                    }
+                    LogEnd::Open(_) | LogEnd::Broken(_) => true,
+                };
+                if is_ours && is_kept && header.page == first + done + i as u32 {
+                    found.push(header);
+                }
+            }
+            done += count;
+        }
+    }
+    found.sort_by_key(|h| h.ordinal);
+    found.dedup_by_key(|h| h.ordinal);
+    Ok(found)
+}
+
+/// Which of the pages found count.
+fn judge(directory: &Directory, found: Vec<Vec<PageHeader>>, plant: Option<Plant>) -> Scan {
+    let mut above: Vec<PageHeader> = found.iter().flatten().copied().collect();
+    above.retain(|h| h.ordinal >= directory.floor);
+    above.sort_by_key(|h| h.ordinal);
+    let mut next = directory.floor;
+    let mut whole = next;
+    let mut before: Option<u16> = None;
+    for header in &above {
+        // An older form of the page before, which lacks its end, is as good as none.
+        let follows = header.ordinal == next && before.is_none_or(|len| len == header.before);
+        if !follows && plant != Some(Plant::Holes) {
+            break;
+        }
+        before = Some(header.len);
+        next = header.ordinal + 1;
+        if header.index + 1 == header.batch {
+            whole = next;
+        }
+    }
+    let next = whole;
+    let witnessed = above.iter().map(|h| h.witness).max().unwrap_or(0);
+    let mut damage = (next < witnessed).then(|| {
+        format!(
+            "the page with ordinal {next} is damaged or missing; everything below ordinal {witnessed} had been made \
+             durable"
+        )
+    });
+    let mut logs = Vec::with_capacity(found.len());
+    for (entry, headers) in directory.logs.iter().zip(found) {
+        let log = assemble(entry, &headers, next);
+        let counted = headers.iter().filter(|h| h.ordinal < next).count();
+        let is_short = match entry.end {
+            LogEnd::Closed(end) => log.bytes != end,
+            LogEnd::Open(durable) => log.bytes < durable || log.pages.len() < counted,
+            LogEnd::Broken(durable) => log.bytes < durable,
+        };
+        if is_short && damage.is_none() && plant.is_none() {
+            damage = Some(format!(
+                "log {:06} is damaged or missing behind its byte {}; {} bytes of it had been made durable",
+                entry.number,
+                log.bytes,
+                entry.end.durable()
+            ));
+        }
+        logs.push(log);
+    }
+    Scan {
+        logs,
+        next_ordinal: next,
+        damage,
+    }
+}
+
+/// The front of a log: its pages below `next`, as far as they follow one another.
+fn assemble(entry: &LogEntry, headers: &[PageHeader], next: u64) -> FoundLog {
+    let mut pages = Vec::new();
+    let mut bytes = 0u64;
+    for header in headers.iter().take_while(|h| h.ordinal < next) {
+        if header.offset != bytes {
+            break;
+        }
+        bytes += u64::from(header.len);
+        pages.push(PageRef {
+            offset: header.offset,
+            ordinal: header.ordinal,
+            page: header.page,
+            len: header.len,
+        });
+    }
+    FoundLog {
+        entry: entry.clone(),
+        bytes,
+        dropped_pages: (headers.len() - pages.len()) as u64,
+        pages,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(ordinal: u64, index: u16, batch: u16, offset: u64) -> PageHeader {
+        PageHeader {
+            colour: 1,
+            ordinal,
+            page: ordinal as u32,
+            index,
+            batch,
+            offset,
+            witness: 0,
+            len: 10,
+            before: 10,
+        }
+    }
+
+    fn found(pages: &[PageHeader], end: LogEnd) -> Scan {
+        let directory = Directory {
+            generation: 1,
+            instance: [0; 16],
+            floor: 5,
+            logs: vec![LogEntry {
+                number: 4,
+                colour: 1,
+                end,
+                groups: vec![0],
+            }],
+        };
+        judge(&directory, vec![pages.to_vec()], None)
+    }
+
+    #[test]
+    fn a_batch_counts_whole_or_not_at_all() {
+        let pages = [page(5, 0, 1, 0), page(6, 0, 3, 10), page(7, 1, 3, 20)];
+        let scan = found(&pages, LogEnd::Open(0));
+        assert_eq!((scan.next_ordinal, scan.logs[0].bytes), (6, 10));
+        assert_eq!((scan.dropped_pages(), scan.damage), (2, None));
+        let whole = [&pages[..], &[page(8, 2, 3, 30)]].concat();
+        assert_eq!(found(&whole, LogEnd::Open(0)).logs[0].bytes, 40);
+    }
+
+    #[test]
+    fn what_was_durable_and_is_missing_is_damage() {
+        let mut pages = [page(5, 0, 1, 0), page(7, 0, 1, 20)];
+        assert_eq!(found(&pages, LogEnd::Open(10)).damage, None);
+        pages[1].witness = 7;
+        let damage = found(&pages, LogEnd::Open(10)).damage.unwrap();
+        assert!(
+            damage.contains("ordinal 6 is damaged or missing"),
+            "{damage}"
+        );
+        for end in [LogEnd::Open(20), LogEnd::Closed(20), LogEnd::Broken(20)] {
+            let damage = found(&[page(5, 0, 1, 0)], end).damage.unwrap();
+            assert!(damage.contains("behind its byte 10; 20 bytes"), "{damage}");
+        }
+    }
+}
