@@ -92,6 +92,8 @@ def crossed():
             number += 1
 
 
+BLOBS = "enable_blob_files=true"
+GC = "enable_blob_garbage_collection=true"
 BLOOM = "filter_policy=bloomfilter:10:false"
 THREE = [("one", "compression=kZSTD;block_based_table_factory={format_version=4;filter_policy=ribbonfilter:10}"),
          ("two", "compression=kNoCompression;prefix_extractor=capped:3;level_compaction_dynamic_level_bytes=false;"
@@ -150,5 +152,24 @@ MIXES = list(crossed()) + [
     Mix("larger files", "target_file_size_base=4194304;max_bytes_for_level_base=16777216;write_buffer_size=4194304", BLOOM),
     Mix("young data above the last level", "preclude_last_level_data_seconds=2;num_levels=3;max_bytes_for_level_base=4194304", BLOOM),
     Mix("universal compactions of theirs", theirs="compaction_style=kCompactionStyleUniversal"),
+    Mix("blobs of all values", f"{BLOBS};min_blob_size=1"),
+    Mix("blobs, empty values too", f"{BLOBS};min_blob_size=0"),
+    Mix("blobs of large values, cut small", f"{BLOBS};min_blob_size=60;blob_file_size=500", BLOOM),
+    Mix("blobs, Snappy", f"{BLOBS};min_blob_size=8;blob_compression_type=kSnappyCompression"),
+    Mix("blobs, LZ4, collected", f"{BLOBS};min_blob_size=8;blob_compression_type=kLZ4Compression;blob_file_size=3000;{GC};"
+        "blob_garbage_collection_age_cutoff=0.5"),
+    Mix("blobs, ZSTD, all collected", f"{BLOBS};min_blob_size=8;blob_compression_type=kZSTD;blob_file_size=2000;{GC};"
+        "blob_garbage_collection_age_cutoff=1.0;blob_compaction_readahead_size=4096"),
+    Mix("blobs, forced collection", f"{BLOBS};min_blob_size=8;blob_file_size=1000;{GC};"
+        "blob_garbage_collection_age_cutoff=1.0;blob_garbage_collection_force_threshold=0.2"),
+    Mix("blobs, zlib, killed", f"{BLOBS};min_blob_size=8;blob_compression_type=kZlibCompression;blob_file_size=2000;{GC}", kill=True),
+    Mix("blobs from level 1 on", f"{BLOBS};min_blob_size=8;blob_file_starting_level=1", kill=True),
+    Mix("blobs of theirs only", theirs=f"{BLOBS};min_blob_size=8;blob_file_size=2000", kill=True),
+    Mix("blobs off, values collected back", f"{GC};blob_garbage_collection_age_cutoff=1.0",
+        theirs=f"{BLOBS};min_blob_size=8;blob_file_size=2000"),
+    Mix("blobs of three families", f"{BLOBS};min_blob_size=8;blob_file_size=2000", kill=True,
+        more=[("one", f"{BLOBS};min_blob_size=20;blob_compression_type=kZSTD"), ("two", "compression=kNoCompression"),
+              ("three", f"{BLOBS};min_blob_size=1;{GC};blob_garbage_collection_age_cutoff=1.0")]),
+    Mix("blobs, checksums of whole files", f"{BLOBS};min_blob_size=8;file_checksum_gen_factory=FileChecksumGenCrc32cFactory", only_new=True),
 ]
 assert len({mix.name for mix in MIXES}) == len(MIXES)

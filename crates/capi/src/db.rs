@@ -104,6 +104,9 @@ pub(crate) fn family_options(
     if let Some(cache) = &options.block_cache {
         family = family.block_cache(cache.clone());
     }
+    if let Some(cache) = &options.parts.blob_cache {
+        family = family.blob_cache(cache.clone());
+    }
     Ok(family.default_cache(options.parts.default_cache.clone()))
 }
 

@@ -2,7 +2,9 @@
 
 use crate::ffi::{boxed, optional_bytes};
 use libc::c_char;
-use spanlith::{BottommostCompaction, CompactRangeOptions, FlushOptions};
+use spanlith::{
+    BlobGcChoice, BlobGcPolicy, BottommostCompaction, CompactRangeOptions, FlushOptions,
+};
 use spanlith_base::{Error, Result};
 
 /// Options of a flush.
@@ -27,7 +29,7 @@ pub struct rocksdb_compactoptions_t {
     /// As it was set; numbers beyond RocksDB's are refused.
     bottommost: u8,
     target_level: i32,
-    /// Blob garbage collection is not forced yet.
+    /// As it was set; numbers beyond RocksDB's are refused.
     blob_policy: i32,
     blob_age_cutoff: f64,
 }
@@ -54,9 +56,18 @@ impl rocksdb_compactoptions_t {
             Error::invalid_argument("bottommost_level_compaction has no such value")
         })?;
         options.target_level = usize::try_from(self.target_level).ok();
-        if self.blob_policy != USE_DEFAULT {
-            return Err(Error::not_supported("blob_garbage_collection_policy"));
-        }
+        options.blob_gc = BlobGcChoice {
+            policy: match self.blob_policy {
+                0 => BlobGcPolicy::Force,
+                1 => BlobGcPolicy::Disable,
+                USE_DEFAULT => BlobGcPolicy::UseDefault,
+                _ => {
+                    let text = "blob_garbage_collection_policy has no such value";
+                    return Err(Error::invalid_argument(text));
+                }
+            },
+            age_cutoff: Some(self.blob_age_cutoff),
+        };
         Ok(options)
     }
 }
@@ -166,8 +177,8 @@ c_api! {
             optional_bytes(ts, tslen).map(<[u8]>::to_vec);
     }
 
-    /// Whether values move out of old blob files: 0 yes, 1 no, 2 as the family says. What is not the
-    /// default is refused.
+    /// Whether values move out of old blob files: 0 yes, 1 no, 2 as the family says. Other numbers are
+    /// refused by the compaction.
     fn rocksdb_compactoptions_set_blob_garbage_collection_policy(
         options: *mut rocksdb_compactoptions_t,
         value: i32,

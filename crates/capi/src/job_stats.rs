@@ -75,6 +75,10 @@ numbers! {
     rocksdb_compaction_job_stats_total_input_bytes -> u64: |s| s.input_bytes;
     /// Bytes of the records of blob files that were read.
     rocksdb_compaction_job_stats_total_blob_bytes_read -> u64: |s| s.blob_bytes_read;
+    /// Blob files written.
+    rocksdb_compaction_job_stats_num_output_files_blob -> usize: |s| s.output_blob_files;
+    /// Bytes of blob files written.
+    rocksdb_compaction_job_stats_total_output_bytes_blob -> u64: |s| s.output_blob_bytes;
     /// Bytes of the tables written.
     rocksdb_compaction_job_stats_total_output_bytes -> u64: |s| s.output_bytes;
     /// Entries that newer ones or ranges replaced.
@@ -122,10 +126,6 @@ never! {
     rocksdb_compaction_job_stats_num_filtered_input_files_at_output_level -> usize;
     /// Bytes of tables that are not read: none, see `num_filtered_input_files`.
     rocksdb_compaction_job_stats_total_skipped_input_bytes -> u64;
-    /// Blob files written: none, options that would have them written are refused.
-    rocksdb_compaction_job_stats_num_output_files_blob -> usize;
-    /// Bytes of blob files written: none, see `num_output_files_blob`.
-    rocksdb_compaction_job_stats_total_output_bytes_blob -> u64;
     /// Whether another process ran it: never, there is no compaction service.
     rocksdb_compaction_job_stats_is_remote_compaction -> u8;
 }

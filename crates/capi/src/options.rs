@@ -47,6 +47,7 @@ pub(crate) struct Parts {
     pub(crate) rate_limiter: Option<Arc<RateLimiter>>,
     pub(crate) write_buffers: Option<Arc<WriteBufferManager>>,
     pub(crate) row_cache: Option<BlockCache>,
+    pub(crate) blob_cache: Option<BlockCache>,
     pub(crate) sst_files: Option<Managed>,
     /// Used by families without a block cache of their own; belongs to the table factory, as in RocksDB.
     pub(crate) default_cache: DefaultCache,

@@ -113,11 +113,14 @@ c_api! {
         }
     }
 
-    /// A cache of values in blob files: a hint, they are read where they are.
+    /// A cache of values in blob files; it may also be the one of blocks. A null pointer changes nothing.
     fn rocksdb_options_set_blob_cache(
-        _options: *mut rocksdb_options_t,
-        _blob_cache: *mut rocksdb_cache_t,
+        options: *mut rocksdb_options_t,
+        blob_cache: *mut rocksdb_cache_t,
     ) {
+        if !blob_cache.is_null() {
+            (*options).parts.blob_cache = Some((*blob_cache).0.clone());
+        }
     }
 
     /// Asks for compaction of tables with `num_dels_trigger` deletions among `window_size` entries

@@ -20,7 +20,7 @@
 //! ```
 //!
 //! Modules, from the user's side down; a module uses only those behind it:
-//! `utilities > txn > db > inspect > recovery > write > read > flush > compaction > core > picker > iter > blob > version > ttl >
+//! `utilities > txn > db > inspect > recovery > write > read > flush > compaction > output > core > picker > iter > blob > version > ttl >
 //! merge > trace > info_log > options > filter > locks`.
 #![deny(unsafe_code)]
 #![cfg_attr(
@@ -41,6 +41,7 @@ pub mod listener;
 mod locks;
 mod merge;
 pub mod options;
+mod output;
 mod picker;
 mod read;
 mod recovery;
@@ -52,7 +53,8 @@ pub mod version;
 mod write;
 
 pub use crate::compaction::{
-    BottommostCompaction, CompactFilesOptions, CompactRangeOptions, KeyRange,
+    BlobGcChoice, BlobGcPolicy, BottommostCompaction, CompactFilesOptions, CompactRangeOptions,
+    KeyRange,
 };
 pub use crate::core::{DefaultCache, Snapshot, StatsSlice};
 pub use db::{

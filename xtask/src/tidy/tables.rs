@@ -54,7 +54,7 @@ pub fn package(folder: &str) -> String {
 }
 
 /// The modules of `crates/engine`, highest first. A module may use itself and what comes after it.
-pub const MODULE_ORDER: [&str; 26] = [
+pub const MODULE_ORDER: [&str; 27] = [
     "api",
     "utilities",
     "txn",
@@ -66,6 +66,7 @@ pub const MODULE_ORDER: [&str; 26] = [
     "read",
     "flush",
     "compaction",
+    "output",
     "placement",
     "core",
     "picker",

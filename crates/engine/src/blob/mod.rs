@@ -1,7 +1,10 @@
 //! Blob files: large values apart from the tables that name them.
 //!
 //! ```text
+//!   writer    one blob file while it is written
 //!   source    values by blob index: open files are kept, bytes are checked
+//!   batch     many values at once
+//!   window    values of a scan
 //!   reader    one blob file
 //!   format    header, record, footer
 //!   index     what a table holds in place of the value
@@ -9,20 +12,31 @@
 //!
 //! Which blob files are live, and how much of them is garbage, is part of the version.
 
+mod batch;
+mod cache;
+mod entity;
 mod format;
 mod index;
+mod read_ahead;
 mod reader;
 mod references;
 mod source;
 #[cfg(test)]
 mod tests;
 mod walk;
+mod window;
+mod writer;
 
+pub use cache::BlobCache;
+pub(crate) use entity::resolve_columns;
 pub use format::{
     BlobFooter, BlobHeader, BlobRecordHeader, FOOTER_LEN, HEADER_LEN, RECORD_HEADER_LEN,
 };
 pub use index::{BlobIndex, BlobPointer};
+pub(crate) use read_ahead::ReadAheadFile;
 pub use reader::{BlobFileReader, ExpectedFamily};
 pub(crate) use references::{each_pointer, each_reference};
 pub use source::{BlobRead, BlobSource};
 pub use walk::{VisitBlob, read_range, walk_blobs};
+pub(crate) use window::ScanWindows;
+pub(crate) use writer::BlobFileWriter;

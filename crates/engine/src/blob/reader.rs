@@ -87,27 +87,27 @@ impl BlobFileReader {
         self.compression
     }
 
-    /// The value of `user_key` (with its timestamp) at `pointer`, uncompressed.
+    /// The value of `user_key` (with its timestamp) at `pointer`, uncompressed. Costs one read.
     ///
     /// # Errors
     /// `Corruption` if the pointer leads elsewhere or the record is damaged.
     pub fn get(&self, user_key: &[u8], pointer: &BlobPointer, verify: bool) -> Result<Pinned> {
-        let stored = self
-            .stored(user_key, pointer, verify)
-            .map_err(|e| e.with_path(self.file.path()).with_offset(pointer.offset))?;
-        if self.codec == Compression::None {
-            return Ok(Pinned::from_vec(stored));
-        }
-        let mut value = Vec::new();
-        decompress(self.codec, &stored, &mut value).map_err(|e| {
-            Error::corruption(format!("Unable to uncompress blob: {}", e.message()))
-                .with_path(self.file.path())
-                .with_offset(pointer.offset)
-        })?;
-        Ok(Pinned::from_vec(value))
+        let extent = self.extent(user_key, pointer, verify)?;
+        let bytes = read(&self.file, extent.offset, extent.len);
+        let bytes = bytes.map_err(|e| self.located(e, pointer))?;
+        self.value_in(user_key, pointer, extent, Pinned::from_vec(bytes))
     }
 
-    fn stored(&self, user_key: &[u8], pointer: &BlobPointer, verify: bool) -> Result<Vec<u8>> {
+    /// The bytes that a read of `pointer` needs: the whole record if it is to be verified.
+    ///
+    /// # Errors
+    /// `Corruption` if they do not lie within the file.
+    pub(super) fn extent(
+        &self,
+        user_key: &[u8],
+        pointer: &BlobPointer,
+        verify: bool,
+    ) -> Result<Extent> {
         let head = RECORD_HEADER_LEN + user_key.len();
         // Where the value of the file's first record would be with this key.
         let first = (HEADER_LEN + head) as u64;
@@ -117,25 +117,79 @@ impl BlobFileReader {
             .ok()
             .filter(|_| pointer.offset >= first && end.is_some_and(|end| end <= limit))
         else {
-            return Err(Error::corruption("Invalid blob offset"));
+            let e = Error::corruption("Invalid blob offset");
+            return Err(self.located(e, pointer));
         };
         if pointer.compression != self.compression {
-            return Err(
-                Error::corruption("Compression type mismatch when reading blob")
-                    .with("index", pointer.compression)
-                    .with("file", self.compression),
-            );
+            let e = Error::corruption("Compression type mismatch when reading blob")
+                .with("index", pointer.compression)
+                .with("file", self.compression);
+            return Err(self.located(e, pointer));
         }
-        let before = if verify { head } else { 0 };
+        let head = if verify { head } else { 0 };
         perf::add(PerfCounter::BlobReadCount, 1);
-        perf::add(PerfCounter::BlobReadByte, (before + size) as u64);
-        if !verify {
-            return read(&self.file, pointer.offset, size);
+        perf::add(PerfCounter::BlobReadByte, (head + size) as u64);
+        Ok(Extent {
+            offset: pointer.offset - head as u64,
+            len: head + size,
+            head,
+        })
+    }
+
+    /// The value in the bytes of its extent, verified if they hold the whole record.
+    ///
+    /// # Errors
+    /// `Corruption` if the record is damaged.
+    pub(super) fn value_in(
+        &self,
+        user_key: &[u8],
+        pointer: &BlobPointer,
+        extent: Extent,
+        bytes: Pinned,
+    ) -> Result<Pinned> {
+        debug_assert_eq!(bytes.len(), extent.len, "all bytes were read");
+        if extent.head > 0 {
+            check_record(&bytes, user_key, pointer).map_err(|e| self.located(e, pointer))?;
         }
-        let mut record = read(&self.file, pointer.offset - head as u64, head + size)?;
-        check_record(&record, user_key, pointer)?;
-        record.drain(..head);
-        Ok(record)
+        if self.codec == Compression::None {
+            return Ok(match extent.head {
+                0 => bytes,
+                head => bytes.slice(head..),
+            });
+        }
+        let stored = bytes.get(extent.head..).unwrap_or_default();
+        let mut value = Vec::new();
+        decompress(self.codec, stored, &mut value).map_err(|e| {
+            let text = format!("Unable to uncompress blob: {}", e.message());
+            self.located(Error::corruption(text), pointer)
+        })?;
+        Ok(Pinned::from_vec(value))
+    }
+
+    /// The file.
+    pub(super) fn file(&self) -> &Arc<dyn RandomAccessFile> {
+        &self.file
+    }
+
+    /// An error with the file and the offset it is about.
+    pub(super) fn located(&self, e: Error, pointer: &BlobPointer) -> Error {
+        e.with_path(self.file.path()).with_offset(pointer.offset)
+    }
+}
+
+/// Bytes of a file that hold a value.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Extent {
+    pub offset: u64,
+    pub len: usize,
+    /// Bytes before the value; 0 if only the value is read.
+    pub head: usize,
+}
+
+impl Extent {
+    /// Where the bytes end.
+    pub fn end(&self) -> u64 {
+        self.offset + self.len as u64
     }
 }
 
@@ -159,7 +213,7 @@ fn check_record(record: &[u8], user_key: &[u8], pointer: &BlobPointer) -> Result
 }
 
 /// Exactly `len` bytes at `offset`. Requires: within the file's size, which bounds what is allocated.
-fn read(file: &Arc<dyn RandomAccessFile>, offset: u64, len: usize) -> Result<Vec<u8>> {
+pub(super) fn read(file: &Arc<dyn RandomAccessFile>, offset: u64, len: usize) -> Result<Vec<u8>> {
     let mut bytes = vec![0; len];
     let got = file.read_at(offset, &mut bytes)?;
     if got != len {

@@ -4,6 +4,7 @@
 //! damage opens the file anew and tries once more, as RocksDB does: what was read may have come from
 //! a handle gone bad. Shared freely by threads.
 
+use super::cache::BlobCache;
 use super::index::{BlobIndex, BlobPointer};
 use super::reader::{BlobFileReader, ExpectedFamily};
 use crate::version::{Version, filenames};
@@ -24,6 +25,18 @@ pub struct BlobRead {
     pub verify_checksums: bool,
     /// Whether the file system may be asked.
     pub may_read: bool,
+    /// Whether what is read goes into the blob cache, if there is one.
+    pub fill_cache: bool,
+}
+
+impl BlobRead {
+    /// How flushes and compactions read: they check everything and leave the cache alone.
+    pub fn of_job() -> Self {
+        Self {
+            fill_cache: false,
+            ..Self::default()
+        }
+    }
 }
 
 impl Default for BlobRead {
@@ -31,6 +44,7 @@ impl Default for BlobRead {
         Self {
             verify_checksums: true,
             may_read: true,
+            fill_cache: true,
         }
     }
 }
@@ -42,6 +56,7 @@ pub struct BlobSource {
     family: ExpectedFamily,
     open_max: usize,
     open: Mutex<OpenFiles>,
+    cache: Option<BlobCache>,
 }
 
 /// Readers by file number, with the time of their last use.
@@ -65,6 +80,31 @@ impl BlobSource {
             family,
             open_max: open_max.max(1),
             open: Mutex::new(RANK, OpenFiles::default()),
+            cache: None,
+        }
+    }
+
+    /// With a cache of values.
+    #[must_use]
+    pub fn with_cache(mut self, cache: Option<BlobCache>) -> Self {
+        self.cache = cache;
+        self
+    }
+
+    /// The cache of values.
+    pub fn cache(&self) -> Option<&BlobCache> {
+        self.cache.as_ref()
+    }
+
+    /// The value at `pointer`, if the cache has it.
+    pub(crate) fn cached(&self, pointer: &BlobPointer) -> Option<Pinned> {
+        self.cache.as_ref().and_then(|cache| cache.find(pointer))
+    }
+
+    /// Puts a value that was just written into the cache, if there is one.
+    pub fn keep(&self, pointer: &BlobPointer, value: &[u8]) {
+        if let Some(cache) = &self.cache {
+            cache.keep(pointer, value);
         }
     }
 
@@ -96,6 +136,18 @@ impl BlobSource {
     /// `Incomplete` if the file system must not be asked; of the file; `Corruption` if the pointer
     /// leads elsewhere or the record is damaged.
     pub fn get(&self, user_key: &[u8], pointer: &BlobPointer, how: BlobRead) -> Result<Pinned> {
+        if let Some(value) = self.cached(pointer) {
+            return Ok(value);
+        }
+        let value = self.read(user_key, pointer, how)?;
+        if let Some(cache) = self.cache.as_ref().filter(|_| how.fill_cache) {
+            cache.keep(pointer, &value);
+        }
+        Ok(value)
+    }
+
+    /// As [`Self::get`], past the cache.
+    fn read(&self, user_key: &[u8], pointer: &BlobPointer, how: BlobRead) -> Result<Pinned> {
         if !how.may_read {
             return Err(Error::incomplete(
                 "Cannot read blob(s): no disk I/O allowed",

@@ -6,7 +6,7 @@
 //! merge operands are folded. Rules: `docs/formats/semantics.md`, "what may be dropped".
 
 use super::balance::Dropped;
-use crate::blob::{BlobRead, BlobSource};
+use crate::blob::{BlobRead, BlobSource, resolve_columns};
 use crate::compaction::{Below, BlobMeter};
 use crate::core::SeqnoTimes;
 use crate::filter::{FilterDecision, FilterValue, JobFilter};
@@ -603,10 +603,10 @@ impl CompactionIter {
         let Some((filter, level)) = &self.s.filter else {
             return Ok(false);
         };
-        let fetched;
+        let (fetched, entity);
         let value = match ValueType::from_byte(byte) {
             Some(ValueType::BlobIndex) => {
-                let (index, how) = (self.input.value(), BlobRead::default());
+                let (index, how) = (self.input.value(), BlobRead::of_job());
                 fetched = (self.s.blobs).resolve(&self.s.version, self.user(), index, how)?;
                 if let Some(counts) = &mut self.counts {
                     counts.blob(self.user_len, index);
@@ -614,7 +614,10 @@ impl CompactionIter {
                 FilterValue::Value(&fetched)
             }
             Some(ValueType::Value) => FilterValue::Value(self.input.value()),
-            Some(ValueType::WideColumnEntity) => FilterValue::Entity(self.input.value()),
+            Some(ValueType::WideColumnEntity) => {
+                entity = self.whole_entity(self.input.value())?;
+                FilterValue::Entity(entity.as_deref().unwrap_or(self.input.value()))
+            }
             _ => return Ok(false),
         };
         let decision = filter.filter(*level, self.user(), value);
@@ -652,6 +655,14 @@ impl CompactionIter {
             FilterDecision::RemoveAndSkipUntil(until) => return Ok(self.skip_until(&until)),
         }
         Ok(true)
+    }
+
+    /// An entity of the current key with all columns in their places; `None` if they are there already.
+    fn whole_entity(&self, entity: &[u8]) -> Result<Option<Vec<u8>>> {
+        resolve_columns(entity, |index| {
+            let how = BlobRead::of_job();
+            (self.s.blobs).resolve(&self.s.version, self.user(), index, how)
+        })
     }
 
     /// Puts the filter's value in the place of the input's, unless a newer entry or a range tombstone

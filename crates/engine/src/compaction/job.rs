@@ -1,6 +1,7 @@
 //! Runs a plan: reads the inputs, writes the outputs, and swaps them in one version edit (C3).
 
 use super::balance::{check_inputs, check_outputs};
+use super::blob_gc::BlobGcChoice;
 use super::notes::PartDone;
 use super::own_readers::described_anew;
 use super::parts::at_once;
@@ -10,7 +11,7 @@ use super::work::{Rewritten, Work};
 use crate::compaction::{Below, CompactionIter, IterSettings};
 use crate::core::{
     DbState, Engine, Family, FamilySettings, FamilyState, JobTimes, Place, ShortDirs, WrittenBy,
-    gate, panicked,
+    panicked,
 };
 use crate::filter::{FilterContext, TableCreation, protective_filter};
 use crate::iter::{LevelIter, MergingIter, Source};
@@ -19,7 +20,7 @@ use crate::options::{Temperature, seconds_to_next_off_peak};
 use crate::picker::{
     CompactionPlan, CompactionReason, PickerInput, RunningCompaction, pick_leveled,
 };
-use crate::version::edit::BlobFileGarbage;
+use crate::version::edit::{BlobFileAddition, BlobFileGarbage};
 use crate::version::{NewFile, VersionEdit};
 use spanlith_base::perf;
 use spanlith_base::range_del::CompactionRangeDels;
@@ -50,6 +51,8 @@ pub(crate) struct CompactionJob {
     pub output_temperature: Temperature,
     /// Ranges the job may be split into; 0 means as the database says.
     pub max_subcompactions: u32,
+    /// What becomes of values in old blob files, if a caller said so.
+    pub blob_gc: BlobGcChoice,
     /// Set by a caller who does not want it any more.
     pub canceled: Option<Arc<AtomicBool>>,
     /// Where a caller finds what it did.
@@ -263,6 +266,7 @@ impl Engine {
             id,
             output_temperature: Temperature::Unknown,
             max_subcompactions: 0,
+            blob_gc: BlobGcChoice::default(),
             canceled: None,
             told: None,
         };
@@ -331,11 +335,15 @@ impl Engine {
             // next open. If it is not, that open finds them explained and removes them.
             edit.new_files.clone_from(&files);
             edit.blob_file_garbages.clone_from(&done.garbage);
+            edit.blob_file_additions.clone_from(&done.blobs);
             let applied = self.log_and_apply(family, edit, |_| {});
             if matches!(&applied, Err(e) if !e.may_be_written) {
                 for file in &files {
                     let path = family.table_path(file.number, file.path_id);
                     self.c.purge.discard(file.number, &path);
+                }
+                for blob in &done.blobs {
+                    self.discard_blob_file(family, blob.number);
                 }
             }
             done.result = applied.map_err(Error::from);
@@ -378,6 +386,7 @@ impl Engine {
                     end,
                     outputs: Placed::new(self, job, times, start, end),
                     garbage: Vec::new(),
+                    blobs: Vec::new(),
                     work: Work::default(),
                     part: i as u64,
                     times: times.clone(),
@@ -405,9 +414,17 @@ impl Engine {
             let dir = job.family.cache.paths.dir(job.plan.output_path);
             failed = self.c.dirs.sync(dir).err();
         }
+        if failed.is_none()
+            && job.plan.output_path != 0
+            && ranges.iter().any(|r| !r.blobs.is_empty())
+        {
+            // Blob files are in the first directory.
+            failed = self.c.dirs.sync(job.family.blob_dir()).err();
+        }
         let mut done = Rewritten {
             result: Ok(()),
             tables: Vec::new(),
+            blobs: Vec::new(),
             garbage: Vec::new(),
             expected,
             work,
@@ -416,12 +433,16 @@ impl Engine {
         };
         if let Some(e) = failed {
             for r in ranges {
+                for blob in &r.blobs {
+                    self.discard_blob_file(&job.family, blob.number);
+                }
                 r.outputs.remove_all();
             }
             done.result = Err(e);
             return done;
         }
         done.garbage = sum_garbage(ranges.iter().flat_map(|r| r.garbage.iter().copied()));
+        done.blobs = ranges.iter_mut().flat_map(|r| r.blobs.drain(..)).collect();
         let tables = ranges.into_iter().flat_map(|r| r.outputs.into_tables());
         done.tables = tables.collect();
         done
@@ -448,6 +469,7 @@ impl Engine {
             part: range.part,
             result: result.clone(),
             files: &files,
+            blobs: &range.blobs,
             work: &range.work,
             elapsed_micros: (self.c.env.clock.monotonic_nanos() - started) / 1000,
         };
@@ -471,7 +493,7 @@ impl Engine {
         let times = range.times.times.clone();
         range
             .outputs
-            .begin(oldest, &ranges, &version, times.as_ref());
+            .begin(oldest, &ranges, &version, times.as_ref())?;
         let start_level = plan.inputs.first().map_or(0, |i| i.0);
         let filter = family.filters.make(&FilterContext {
             creation: TableCreation::Compaction,
@@ -508,7 +530,16 @@ impl Engine {
         range.work.dropped = iter.dropped();
         range.work.counts = iter.counts();
         range.garbage = iter.garbage();
-        result
+        result?;
+        if let Some(files) = range.outputs.take_blobs() {
+            for moved in &files.relocated {
+                range.work.counts.blobs += moved.count;
+                range.work.counts.blob_bytes += moved.bytes;
+            }
+            range.garbage.extend(files.relocated);
+            range.blobs = files.additions;
+        }
+        Ok(())
     }
 
     /// Hands what an iterator yields from `start` on to the outputs.
@@ -623,11 +654,6 @@ impl Engine {
         }
     }
 
-    /// Whether writers are delayed or stopped: then background work is urgent.
-    pub(crate) fn is_held_up(&self) -> bool {
-        self.write_gate.load(Ordering::Relaxed) & (gate::DELAY | gate::STOP) != 0
-    }
-
     /// Whether close began.
     #[inline]
     pub(crate) fn stopping(&self) -> bool {
@@ -658,6 +684,8 @@ struct Range<'a> {
     outputs: Placed<'a>,
     /// Blobs nobody refers to any more.
     garbage: Vec<BlobFileGarbage>,
+    /// Blob files written.
+    blobs: Vec<BlobFileAddition>,
     work: Work,
     /// Its place among the ranges of the job, from 0.
     part: u64,

@@ -1,5 +1,6 @@
 //! `compact_range`: flushes, then compacts a key range level by level down to the deepest.
 
+use super::blob_gc::BlobGcChoice;
 use super::job::{CompactionJob, compaction_aborted, manual_paused};
 use crate::core::{Engine, Family};
 use crate::listener::FlushReason;
@@ -45,6 +46,8 @@ pub struct CompactRangeOptions {
     pub max_subcompactions: u32,
     /// `full_history_ts_low` is raised to this first; only without a range.
     pub full_history_ts_low: Option<Vec<u8>>,
+    /// What becomes of values in old blob files.
+    pub blob_gc: BlobGcChoice,
     /// Set to give up.
     pub canceled: Option<Arc<AtomicBool>>,
 }
@@ -297,6 +300,7 @@ impl Engine {
             if let Some(job) = job {
                 let job = CompactionJob {
                     max_subcompactions: options.max_subcompactions,
+                    blob_gc: options.blob_gc,
                     canceled: options.canceled.clone(),
                     ..job
                 };

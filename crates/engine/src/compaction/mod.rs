@@ -2,6 +2,7 @@
 
 mod balance;
 mod below;
+mod blob_gc;
 mod blob_meter;
 mod files;
 mod iterator;
@@ -22,6 +23,7 @@ mod work;
 pub(crate) use balance::plant;
 pub(crate) use balance::{check_memtables, check_outputs};
 pub(crate) use below::Below;
+pub use blob_gc::{BlobGcChoice, BlobGcPolicy};
 pub(crate) use blob_meter::BlobMeter;
 pub use files::{CompactFilesOptions, KeyRange};
 pub(crate) use iterator::{CompactionIter, IterSettings};

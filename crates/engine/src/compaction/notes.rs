@@ -6,6 +6,8 @@ use crate::core::{Engine, JobNumbers, JobTimes, NewTable};
 use crate::info_log::events;
 use crate::listener::{CompactionFile, CompactionInfo, CompactionStats};
 use crate::version::NewFile;
+use crate::version::blob_bytes;
+use crate::version::edit::BlobFileAddition;
 use spanlith_base::stats::{Histogram, Ticker};
 use spanlith_base::{MAX_SEQUENCE, Result, keys};
 use spanlith_env::thread_number;
@@ -45,6 +47,8 @@ pub(super) struct PartDone<'a> {
     pub part: u64,
     pub result: Result<()>,
     pub files: &'a [NewFile],
+    /// Blob files written.
+    pub blobs: &'a [BlobFileAddition],
     pub work: &'a Work,
     pub elapsed_micros: u64,
 }
@@ -175,6 +179,8 @@ impl Engine {
                         elapsed_micros: done.elapsed_micros,
                         output_files: done.files.len(),
                         output_bytes: done.files.iter().map(|f| f.size).sum(),
+                        output_blob_files: done.blobs.len(),
+                        output_blob_bytes: blob_bytes(done.blobs),
                         ..done.work.stats(&job.plan)
                     },
                 )
@@ -272,10 +278,15 @@ impl Engine {
         if let Some(proximal) = &plan.proximal {
             family.counters.add_compaction(proximal.level, &above);
         }
+        n.blob_written_bytes = blob_bytes(&done.blobs);
+        n.blob_read_bytes = work.counts.blob_bytes;
         let written_bytes = n.written_bytes + above.written_bytes;
         if let Some(s) = &self.c.statistics {
-            s.add(Ticker::CompactReadBytes, n.read_bytes());
-            s.add(Ticker::CompactWriteBytes, written_bytes);
+            s.add(Ticker::CompactReadBytes, n.read_bytes() + n.blob_read_bytes);
+            s.add(
+                Ticker::CompactWriteBytes,
+                written_bytes + n.blob_written_bytes,
+            );
             s.add(Ticker::CompactionKeyDropNew, work.dropped.replaced());
             s.add(Ticker::CompactionKeyDropObsolete, work.expired(plan));
             s.add(Ticker::CompactionRangeDelDropObsolete, work.dropped_ranges);
@@ -319,6 +330,8 @@ impl Engine {
                 input_records: entries_in,
                 output_files: done.tables.len(),
                 output_bytes: written_bytes,
+                output_blob_files: done.blobs.len(),
+                output_blob_bytes: n.blob_written_bytes,
                 smallest_output_prefix: smallest,
                 largest_output_prefix: largest,
                 ..work.stats(plan)

@@ -5,17 +5,17 @@ use super::balance::plant;
 use super::job::CompactionJob;
 use super::units::tombstone_starts;
 use crate::core::{
-    CoveredBytes, Engine, FileBounds, NewTable, Recheck, SeqnoTimes, bottommost_compression_options,
+    CoveredBytes, Engine, NewTable, Recheck, SeqnoTimes, bottommost_compression_options,
 };
 use crate::filter::TableCreation;
+use crate::output::{TableEnd, TableOutput, TableTarget};
 use crate::picker::OutputCutter;
-use crate::version::{FileSum, IoNanos, IoTimes, NewFile, Version};
+use crate::version::{IoNanos, IoTimes, NewFile, Version};
 use spanlith_base::range_del::{
     CompactionRangeDels, OutputBounds, OutputTombstone, before_versions,
 };
 use spanlith_base::{Result, SequenceNumber, keys};
 use spanlith_env::IoActivity;
-use spanlith_table::TableBuilder;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(super) struct Outputs<'a> {
     /// Numbers of the range tombstones that belong to this level.
     tombstones: RangeInclusive<SequenceNumber>,
     cutter: OutputCutter,
-    open: Option<(TableBuilder, FileBounds, u64, Option<FileSum>)>,
+    open: Option<TableOutput>,
     pub done: Vec<NewTable>,
     /// Entries written.
     pub entries: u64,
@@ -144,14 +144,13 @@ impl<'a> Outputs<'a> {
             self.pass_starts(Some(key), ranges)?;
         }
         self.open_for(key, ranges)?;
-        let (builder, bounds, ..) = self.open.as_mut().expect("opened above");
+        let table = self.open.as_mut().expect("opened above");
         #[cfg(test)]
         if plant::strikes(plant::Fault::NotStored) {
             self.entries += 1;
             return Ok(());
         }
-        builder.add(key, value)?;
-        bounds.add(key, value);
+        table.add(key, value)?;
         self.entries += 1;
         Ok(())
     }
@@ -159,9 +158,10 @@ impl<'a> Outputs<'a> {
     /// Sees to it that the output is open that the key belongs to; tells whether it is a new one.
     #[inline(always)]
     fn open_for(&mut self, key: &[u8], ranges: &CompactionRangeDels) -> Result<bool> {
-        let mut size = self.open.as_ref().map_or(0, |o| o.0.file_size());
+        let mut size = self.open.as_ref().map_or(0, TableOutput::file_size);
         if self.counts_tail {
-            size += self.open.as_ref().map_or(0, |o| o.0.rest_size_estimate());
+            let rest = TableOutput::rest_size_estimate;
+            size += self.open.as_ref().map_or(0, rest);
         }
         let cut = self.cutter.should_cut_before(key, size) && self.open.is_some();
         if cut {
@@ -212,11 +212,6 @@ impl<'a> Outputs<'a> {
         let number = self.engine.new_file_number();
         let path = self.job.family.table_path(number, self.path_id);
         let engine = self.engine;
-        let (activity, times) = (IoActivity::Compaction, self.io_times.as_ref());
-        let io = &engine.c.io;
-        let file = io.create_table(&path, activity, engine.is_held_up(), times)?;
-        self.created.push(number);
-        let (file, sum) = engine.file_checksum().watch(file);
         let mut options = self.engine.builder_options(
             &self.job.family,
             &self.job.settings,
@@ -235,9 +230,13 @@ impl<'a> Outputs<'a> {
             options.compression_options =
                 bottommost_compression_options(&self.job.settings.options);
         }
-        let builder = TableBuilder::new(options, file);
-        let bounds = FileBounds::new(&builder);
-        self.open = Some((builder, bounds, number, sum));
+        let target = TableTarget {
+            path: &path,
+            activity: IoActivity::Compaction,
+            io_times: self.io_times.as_ref(),
+        };
+        self.open = Some(TableOutput::create(engine, &target, options)?);
+        self.created.push(number);
         Ok(())
     }
 
@@ -253,40 +252,38 @@ impl<'a> Outputs<'a> {
     /// Ends the open output, with the range tombstones up to where the next begins: at the internal
     /// key `next`, if there is one.
     fn finish_file(&mut self, ranges: &CompactionRangeDels, next: Option<&[u8]>) -> Result<()> {
-        let Some((mut builder, mut bounds, number, sum)) = self.open.take() else {
+        let Some(mut table) = self.open.take() else {
             return Ok(());
         };
-        bounds.settle(&builder);
+        table.settle();
         if !ranges.is_empty() {
-            self.add_tombstones(ranges, next, &mut builder, &mut bounds)?;
+            self.add_tombstones(ranges, next, &mut table)?;
         }
-        if builder.num_entries() == 0 {
-            builder.abandon();
+        if table.is_empty() {
+            let number = table.number();
+            table.abandon();
             let path = self.job.family.table_path(number, self.path_id);
             self.engine.c.purge.discard(number, &path);
             return Ok(());
         }
-        if let Some(times) = &self.times {
-            builder.set_seqno_times(bounds.encode_times(times));
-        }
-        let summary = builder.finish()?;
-        let p = &summary.properties;
-        self.stored += p.num_entries.saturating_sub(p.num_range_deletions);
-        let now = self.engine.c.env.clock.now_seconds();
-        let level = self.level as u32;
-        let mut file = bounds.into_new_file(level, number, &summary, self.ancester_time, now);
-        if let Some(sum) = sum {
-            sum.describe(&mut file);
-        }
-        file.oldest_ancester_time = self.ancester_time_of(&file);
-        file.epoch_number = self.epoch;
-        file.path_id = self.path_id;
         let job = self.job;
-        file.temperature = job.output_temperature(self.level);
-        let checks = Recheck::of_compaction(&job.settings.options);
-        (self.engine).recheck_table(&job.family, checks, &file, &summary)?;
-        let properties = Arc::new(summary.properties);
-        self.done.push(NewTable { file, properties });
+        let end = TableEnd {
+            family: &job.family,
+            level: self.level,
+            ancester_time: self.ancester_time,
+            created: self.engine.c.env.clock.now_seconds(),
+            times: self.times.as_deref(),
+            checks: Recheck::of_compaction(&job.settings.options),
+        };
+        let table = table.finish(self.engine, &end, |file| {
+            file.oldest_ancester_time = self.ancester_time_of(file);
+            file.epoch_number = self.epoch;
+            file.path_id = self.path_id;
+            file.temperature = job.output_temperature(self.level);
+        })?;
+        let p = &table.properties;
+        self.stored += p.num_entries.saturating_sub(p.num_range_deletions);
+        self.done.push(table);
         Ok(())
     }
 
@@ -300,8 +297,7 @@ impl<'a> Outputs<'a> {
         &mut self,
         ranges: &CompactionRangeDels,
         next: Option<&[u8]>,
-        builder: &mut TableBuilder,
-        bounds: &mut FileBounds,
+        table: &mut TableOutput,
     ) -> Result<()> {
         let (family, plan) = (&self.job.family, &self.job.plan);
         let comparator = &family.comparator;
@@ -309,18 +305,18 @@ impl<'a> Outputs<'a> {
         let lower = if self.done.is_empty() {
             self.lower.clone()
         } else {
-            begins_at.or_else(|| Some(bounds.smallest.clone()).filter(|s| !s.is_empty()))
+            begins_at.or_else(|| Some(table.smallest().to_vec()).filter(|s| !s.is_empty()))
         };
         let upper = next.map_or_else(
             || self.upper.clone(),
             |next| {
-                let (next, last) = (keys::user_key(next), &bounds.largest);
+                let (next, last) = (keys::user_key(next), table.largest());
                 let shares = !last.is_empty()
                     && comparator
                         .compare_without_timestamp(next, true, keys::user_key(last), true)
                         .is_eq();
                 Some(match shares {
-                    true => last.clone(),
+                    true => last.to_vec(),
                     false => before_versions(comparator, comparator.strip_timestamp(next)),
                 })
             },
@@ -350,13 +346,8 @@ impl<'a> Outputs<'a> {
                 self.dropped_ranges += 1;
                 continue;
             }
-            builder.add_range_tombstone(&t.key(), &t.end)?;
-            bounds.add_tombstone(comparator, &t);
-            if let Some(covered) = &mut covered {
-                covered.add(&t);
-            }
+            table.add_tombstone(comparator, &t, covered.as_mut())?;
         }
-        bounds.covered_bytes = covered.map_or(0, |c| c.total);
         Ok(())
     }
 
@@ -396,8 +387,8 @@ impl<'a> Outputs<'a> {
 
     /// Deletes everything written; nothing refers to it.
     pub(super) fn remove_all(mut self) {
-        if let Some((builder, ..)) = self.open.take() {
-            builder.abandon();
+        if let Some(table) = self.open.take() {
+            table.abandon();
         }
         for n in &self.created {
             let path = self.job.family.table_path(*n, self.path_id);

@@ -8,13 +8,19 @@
 use super::job::CompactionJob;
 use super::outputs::Outputs;
 use crate::core::{Engine, JobTimes, NewTable, SeqnoTimes};
+use crate::output::{NewBlobFiles, ValueSink};
 use crate::version::{IoNanos, NewFile, Version};
 use spanlith_base::range_del::CompactionRangeDels;
 use spanlith_base::{MAX_SEQUENCE, Result, SequenceNumber, keys};
+use spanlith_env::IoActivity;
 use std::sync::Arc;
 
 /// The outputs of a job, or of one range of a job that is split.
 pub(super) struct Placed<'a> {
+    engine: &'a Engine,
+    job: &'a CompactionJob,
+    /// Where large values go; `None` if they stay in the tables.
+    sink: Option<Box<ValueSink<'a>>>,
     main: Outputs<'a>,
     proximal: Option<Proximal<'a>>,
 }
@@ -38,6 +44,9 @@ impl<'a> Placed<'a> {
         let Some(proximal) = &job.plan.proximal else {
             let all = (level, 0..=MAX_SEQUENCE);
             return Self {
+                engine,
+                job,
+                sink: None,
                 main: Outputs::new(engine, job, all, start, end),
                 proximal: None,
             };
@@ -45,6 +54,9 @@ impl<'a> Placed<'a> {
         let after = times.proximal_after;
         let above = (proximal.level, after + 1..=MAX_SEQUENCE);
         Self {
+            engine,
+            job,
+            sink: None,
             main: Outputs::new(engine, job, (level, 0..=after), start, end),
             proximal: Some(Proximal {
                 after,
@@ -65,19 +77,33 @@ impl<'a> Placed<'a> {
     }
 
     /// Before the first entry: what is known only when the job runs.
+    ///
+    /// # Errors
+    /// As [`ValueSink::new`].
     pub(super) fn begin(
         &mut self,
         settled_up_to: SequenceNumber,
         ranges: &CompactionRangeDels,
         version: &Arc<Version>,
         times: Option<&Arc<SeqnoTimes>>,
-    ) {
+    ) -> Result<()> {
         for outputs in self.each_mut() {
             outputs.settled_up_to = settled_up_to;
             outputs.cut_at_tombstones(ranges);
             outputs.version = Some(version.clone());
             outputs.times = times.cloned();
         }
+        let (job, activity) = (self.job, IoActivity::Compaction);
+        let collect = job.blob_age_cutoff().map(|cutoff| (version, cutoff));
+        let family = (&*job.family, &*job.settings);
+        let level = job.plan.output_level;
+        self.sink = ValueSink::new(self.engine, family, activity, level, collect)?;
+        Ok(())
+    }
+
+    /// Blob files written, and what relocations left behind. Requires: [`Self::finish`].
+    pub(super) fn take_blobs(&mut self) -> Option<NewBlobFiles> {
+        self.sink.take().map(|sink| sink.into_files())
     }
 
     /// Adds an entry where it belongs.
@@ -88,6 +114,10 @@ impl<'a> Placed<'a> {
         value: &[u8],
         ranges: &CompactionRangeDels,
     ) -> Result<()> {
+        let (key, value) = match &mut self.sink {
+            None => (key, value),
+            Some(sink) => sink.pass(key, value)?,
+        };
         match &mut self.proximal {
             Some(p) if keys::tag_sequence(keys::tag(key)) > p.after => {
                 p.outputs.add(key, value, ranges)
@@ -98,7 +128,11 @@ impl<'a> Placed<'a> {
 
     /// Ends the last outputs.
     pub(super) fn finish(&mut self, ranges: &CompactionRangeDels) -> Result<()> {
-        self.each_mut().try_for_each(|o| o.finish(ranges))
+        self.each_mut().try_for_each(|o| o.finish(ranges))?;
+        match &mut self.sink {
+            None => Ok(()),
+            Some(sink) => sink.finish(),
+        }
     }
 
     /// Entries written.
@@ -149,6 +183,9 @@ impl<'a> Placed<'a> {
 
     /// Deletes everything written; nothing refers to it.
     pub(super) fn remove_all(self) {
+        if let Some(sink) = self.sink {
+            sink.remove_all();
+        }
         self.main.remove_all();
         if let Some(p) = self.proximal {
             p.outputs.remove_all();

@@ -6,7 +6,7 @@ use crate::core::NewTable;
 use crate::listener::CompactionStats;
 use crate::picker::CompactionPlan;
 use crate::version::IoNanos;
-use crate::version::edit::BlobFileGarbage;
+use crate::version::edit::{BlobFileAddition, BlobFileGarbage};
 use spanlith_base::{Error, Result};
 
 /// What a part of a job, or all of it, did.
@@ -91,6 +91,8 @@ pub(super) struct Rewritten {
     pub result: Result<()>,
     /// What it wrote; nothing if it failed.
     pub tables: Vec<NewTable>,
+    /// Blob files that it wrote; none if it failed.
+    pub blobs: Vec<BlobFileAddition>,
     /// Blobs nobody refers to any more.
     pub garbage: Vec<BlobFileGarbage>,
     /// Entries that the properties of the inputs count, without range tombstones.
@@ -108,6 +110,7 @@ impl Rewritten {
         Self {
             result: Err(error),
             tables: Vec::new(),
+            blobs: Vec::new(),
             garbage: Vec::new(),
             expected: 0,
             work: Work::default(),

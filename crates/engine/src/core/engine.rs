@@ -257,6 +257,19 @@ impl Engine {
         self.next_file.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// Whether writers are delayed or stopped: then background work is urgent.
+    pub(crate) fn is_held_up(&self) -> bool {
+        self.write_gate.load(Ordering::Relaxed) & (gate::DELAY | gate::STOP) != 0
+    }
+
+    /// Deletes a blob file that a job wrote and no version names.
+    pub(crate) fn discard_blob_file(&self, family: &Family, number: FileNumber) {
+        family.blobs.forget(number);
+        self.c
+            .purge
+            .discard(number, &family.cache.paths.blob(number));
+    }
+
     /// Highest sequence number new reads see.
     #[inline]
     pub(crate) fn visible(&self) -> SequenceNumber {

@@ -5,7 +5,7 @@ use super::family::{Family, FamilyParts, FamilySettings};
 use super::manifest::Urgency;
 use super::state::{FamilyState, MemSlot};
 use super::{Engine, SuperVersion, worst_stall};
-use crate::blob::{BlobSource, ExpectedFamily};
+use crate::blob::{BlobCache, BlobSource, ExpectedFamily};
 use crate::filter::FilterSource;
 use crate::merge::MergeOperator;
 use crate::options::{BlockBasedTableOptions, CfOptions, STATS_FAMILY, sanitize_cf};
@@ -38,6 +38,8 @@ pub(crate) struct FamilyRequest {
     /// Who adds properties to its tables.
     pub collectors: Collectors,
     pub block_cache: Option<BlockCache>,
+    /// Cache of values in blob files; may be the block cache.
+    pub blob_cache: Option<BlockCache>,
     /// Which memory is charged to it.
     pub cache_usage: CacheUsageOptions,
     /// Directories of its tables; empty means the database directory.
@@ -61,6 +63,7 @@ impl FamilyRequest {
             times: None,
             collectors: Collectors::default(),
             block_cache: None,
+            blob_cache: None,
             cache_usage: CacheUsageOptions::default(),
             paths: Vec::new(),
         }
@@ -124,7 +127,9 @@ impl Engine {
             ExpectedFamily::Id(id),
             BLOB_FILES_OPEN_MAX,
         );
-        let blobs = Arc::new(blobs);
+        let values =
+            (request.blob_cache.clone()).map(|cache| BlobCache::new(cache, c.statistics.clone()));
+        let blobs = Arc::new(blobs.with_cache(values));
         c.purge.close_in(&blobs);
         let mem = settings.new_memtable(&request.comparator);
         let version = Arc::new(version);

@@ -78,8 +78,8 @@ pub(crate) use resources::Resources;
 pub(crate) use schedule::panicked;
 pub(crate) use seqno_times::{RESERVED, SeqnoTimes};
 pub(crate) use settings::{
-    bottommost_compression_options, compression_options, level_options, reader_options,
-    supported_codec, table_options,
+    blob_compression_options, bottommost_compression_options, compression_options, level_options,
+    reader_options, supported_codec, table_options,
 };
 pub(crate) use stall::Throttle;
 pub(crate) use state::{

@@ -6,7 +6,7 @@ use crate::options::{
     DataBlockIndexType, FilterPolicyChoice, IndexShorteningMode, IndexType, object_id,
     partition_prefix,
 };
-use crate::version::{FilePaths, LevelOptions, TableIo};
+use crate::version::{FilePaths, ForcedBlobGc, LevelOptions, TableIo};
 use spanlith_base::checksum::ChecksumKind;
 use spanlith_base::{Error, Result};
 use spanlith_table::{
@@ -54,6 +54,11 @@ pub(crate) fn bottommost_compression_options(cf: &CfOptions) -> TableCompression
     }
 }
 
+/// How the codec of blobs goes about it.
+pub(crate) fn blob_compression_options(cf: &CfOptions) -> TableCompressionOptions {
+    table_form(&cf.blob_compression_opts)
+}
+
 fn table_form(o: &CompressionOptions) -> TableCompressionOptions {
     TableCompressionOptions {
         window_bits: o.window_bits,
@@ -98,6 +103,13 @@ pub(crate) fn level_options(cf: &CfOptions, paths: &FilePaths) -> LevelOptions {
         bottommost_file_compaction_delay: u64::from(cf.bottommost_file_compaction_delay),
         partition_prefix: partition_prefix(&cf.sst_partitioner_factory),
         precludes_last_level: cf.preclude_last_level_data_seconds > 0,
+        forced_blob_gc: (cf.enable_blob_garbage_collection
+            && cf.blob_garbage_collection_age_cutoff > 0.0
+            && cf.blob_garbage_collection_force_threshold < 1.0)
+            .then_some(ForcedBlobGc {
+                age_cutoff: cf.blob_garbage_collection_age_cutoff,
+                threshold: cf.blob_garbage_collection_force_threshold,
+            }),
     }
 }
 

@@ -175,6 +175,11 @@ impl OpenBuilder {
         self.change_default(|f| f.block_cache(cache))
     }
 
+    /// Cache for values in blob files; see [`FamilyOptions::blob_cache`].
+    pub fn blob_cache(self, cache: BlockCache) -> Self {
+        self.change_default(|f| f.blob_cache(cache))
+    }
+
     /// A column family to open, the default one included; the last word on a name counts. All
     /// families of a database must be named to open it for writing, unless
     /// [`Self::all_families`] is set.

@@ -36,6 +36,7 @@ pub struct FamilyOptions {
     filters: FilterSource,
     collectors: Collectors,
     block_cache: Option<BlockCache>,
+    blob_cache: Option<BlockCache>,
     default_cache: Option<DefaultCache>,
     cache_usage: CacheUsageOptions,
     paths: Vec<DbPath>,
@@ -92,6 +93,7 @@ impl FamilyOptions {
             filters: FilterSource::default(),
             collectors: Collectors::default(),
             block_cache: None,
+            blob_cache: None,
             default_cache: None,
             cache_usage: CacheUsageOptions::default(),
             paths: Vec::new(),
@@ -186,6 +188,14 @@ impl FamilyOptions {
     /// Cache for blocks; may be shared by families and databases.
     pub fn block_cache(mut self, cache: BlockCache) -> Self {
         self.block_cache = Some(cache);
+        self
+    }
+
+    /// Cache for values in blob files (`blob_cache`); may be the block cache, and may be shared by families
+    /// and databases. Without one, each read of such a value reads its file. No file of the database names
+    /// it: it must be given whenever it is opened.
+    pub fn blob_cache(mut self, cache: BlockCache) -> Self {
+        self.blob_cache = Some(cache);
         self
     }
 
@@ -416,6 +426,7 @@ impl FamilyOptions {
             times,
             collectors: self.collectors,
             block_cache,
+            blob_cache: self.blob_cache,
             cache_usage: self.cache_usage,
             paths: self.paths,
         }

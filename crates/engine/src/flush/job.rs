@@ -7,20 +7,22 @@
 use crate::compaction::plant;
 use crate::compaction::{CompactionIter, IterSettings, check_memtables, check_outputs};
 use crate::core::{
-    CoveredBytes, DbState, Engine, Family, FamilyEdit, FamilySettings, FamilyState, FileBounds,
-    Immutable, NewTable, Place, Recheck, WrittenBy, is_no_space, panicked, strips_timestamps,
+    CoveredBytes, DbState, Engine, Family, FamilyEdit, FamilySettings, FamilyState, Immutable,
+    NewTable, Place, Recheck, WrittenBy, is_no_space, panicked, strips_timestamps,
 };
 use crate::filter::{FilterContext, TableCreation, protective_filter};
 use crate::flush::notes::FlushNote;
 use crate::flush::timestamps::{history_low_after, keeps_timestamps, with_smallest_timestamps};
 use crate::iter::{MergingIter, Source};
 use crate::listener::FlushReason;
+use crate::output::{TableEnd, TableOutput, TableTarget, ValueSink};
 use crate::version::VersionEdit;
+use crate::version::edit::BlobFileAddition;
 use spanlith_base::range_del::{CompactionRangeDels, OutputBounds, TruncatedTombstones};
 use spanlith_base::{Error, ErrorKind, FileNumber, Result};
 use spanlith_env::IoActivity;
 use spanlith_memtable::MemTable;
-use spanlith_table::{BuilderOptions, Compression, ReadActivity, TableBuilder};
+use spanlith_table::{BuilderOptions, Compression, ReadActivity};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
@@ -219,12 +221,15 @@ impl Engine {
         others.map(edit).collect()
     }
 
-    /// Removes tables that no edit names.
-    fn remove_tables(&self, done: &[(FlushNote<'_>, Option<NewTable>)]) {
-        for (note, table) in done {
-            if let Some(NewTable { file, .. }) = table {
+    /// Removes tables and blob files that no edit names.
+    fn remove_tables(&self, done: &[(FlushNote<'_>, Built)]) {
+        for (note, built) in done {
+            if let Some(NewTable { file, .. }) = &built.table {
                 let path = note.family.table_path(file.number, 0);
                 self.c.purge.discard(file.number, &path);
+            }
+            for blob in &built.blobs {
+                self.discard_blob_file(note.family, blob.number);
             }
         }
     }
@@ -265,17 +270,14 @@ impl Engine {
             };
             self.wait_until_told(&p.family);
             self.note_flush_begin(&note, &mems);
-            let Built {
-                table,
-                joined_bytes,
-            } = match build_table(self, &request) {
+            let built = match build_table(self, &request) {
                 Ok(built) => built,
                 Err(e) => {
                     self.remove_tables(&done);
                     return Err(e);
                 }
             };
-            note.joined_bytes = joined_bytes;
+            note.joined_bytes = built.joined_bytes;
             let next_log = p.imm.last().map_or(0, |i| i.next_log);
             let mut edit = VersionEdit {
                 log_number: Some(next_log.max(give_up_below)),
@@ -283,8 +285,9 @@ impl Engine {
                 ..VersionEdit::default()
             };
             edit.full_history_ts_low = history_low_after(&p.family, &p.settings, &mems);
-            let file = table.as_ref().map(|t| t.file.clone());
-            done.push((note, table));
+            edit.blob_file_additions.clone_from(&built.blobs);
+            let file = built.table.as_ref().map(|t| t.file.clone());
+            done.push((note, built));
             if let Some(mut f) = file {
                 let alive = self
                     .state
@@ -325,8 +328,8 @@ impl Engine {
         }
         installed?;
         let micros = (self.c.env.clock.monotonic_nanos() - started) / 1000;
-        for (note, table) in &done {
-            self.note_flush_end(note, table.as_ref(), micros);
+        for (note, built) in &done {
+            self.note_flush_end(note, built, micros);
         }
         let contents = self.retire_logs();
         // A flush returns after the listeners heard of it, as in RocksDB, and after it can be missed; one that
@@ -335,8 +338,8 @@ impl Engine {
         if space.is_ok() {
             self.release_flushes(picked);
         }
-        for (note, table) in &done {
-            let files = table.as_ref().map(|t| &t.file);
+        for (note, built) in &done {
+            let files = built.table.as_ref().map(|t| &t.file);
             let files = files.map_or(&[][..], std::slice::from_ref);
             self.warm_cache(note.family, note.settings, files, WrittenBy::Flush);
         }
@@ -419,6 +422,8 @@ impl Engine {
 pub(crate) struct Built {
     /// `None` if nothing was left to write.
     pub table: Option<NewTable>,
+    /// Blob files that the table refers to, all of them new.
+    pub blobs: Vec<BlobFileAddition>,
     /// [`Dropped::joined_bytes`](crate::compaction::Dropped).
     pub joined_bytes: u64,
 }
@@ -475,7 +480,7 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Built> {
         TableCreation::Recovery => None,
         _ => engine.times_for(settings),
     };
-    let mut iter = CompactionIter::new(
+    let iter = CompactionIter::new(
         input,
         IterSettings {
             comparator: family.comparator.clone(),
@@ -500,26 +505,60 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Built> {
             counts: false,
         },
     );
-    iter.seek_to_first()?;
-    let now = c.env.clock.now_seconds();
     let first_write = r.mems.iter().map(|mem| mem.first_write_seconds());
+    let now = c.env.clock.now_seconds();
     let oldest = first_write.filter(|&t| t > 0).min().unwrap_or(now).min(now);
     let compression = settings.levels.compression_for(0);
-    let file =
-        c.io.create_table(&path, IoActivity::Flush, engine.is_held_up(), None)?;
-    let (file, sum) = engine.file_checksum().watch(file);
-    let mut builder = {
-        let mut o = engine.builder_options(family, settings, r.number, compression, oldest);
-        o.counters = engine.write_counters(r.creation);
-        o.newest_key_time = now;
-        match r.creation {
-            // What a log held may be of any age, and RocksDB does not tell when the table was made.
-            TableCreation::Recovery => o.file_creation_time = 0,
-            _ => o.oldest_key_time = oldest,
-        }
-        TableBuilder::new(o, file)
+    let mut options = engine.builder_options(family, settings, r.number, compression, oldest);
+    options.counters = engine.write_counters(r.creation);
+    options.newest_key_time = now;
+    match r.creation {
+        // What a log held may be of any age, and RocksDB does not tell when the table was made.
+        TableCreation::Recovery => options.file_creation_time = 0,
+        _ => options.oldest_key_time = oldest,
+    }
+    let activity = IoActivity::Flush;
+    let mut sink = ValueSink::new(engine, (family, settings), activity, 0, None)?;
+    let target = TableTarget {
+        path: &path,
+        activity,
+        io_times: None,
     };
-    let mut meta = FileBounds::new(&builder);
+    let table = TableOutput::create(engine, &target, options)?;
+    let end = TableEnd {
+        family,
+        level: 0,
+        ancester_time: oldest,
+        created: now,
+        times: times.as_deref(),
+        checks: Recheck::of_flush(&settings.options),
+    };
+    let written = write_entries(engine, (table, &end), iter, sink.as_deref_mut(), expected);
+    match (written, sink) {
+        (Ok(built), None) => Ok(built),
+        (Ok(built), Some(sink)) => Ok(Built {
+            blobs: sink.into_files().additions,
+            ..built
+        }),
+        (Err(e), sink) => {
+            if let Some(sink) = sink {
+                sink.remove_all();
+            }
+            Err(e)
+        }
+    }
+}
+
+/// Hands what `iter` yields to the table, by way of the sink if there is one.
+fn write_entries(
+    engine: &Engine,
+    (mut table, end): (TableOutput, &TableEnd<'_>),
+    mut iter: CompactionIter,
+    mut sink: Option<&mut ValueSink<'_>>,
+    expected: u64,
+) -> Result<Built> {
+    let family = end.family;
+    iter.seek_to_first()?;
     let mut written = 0u64;
     while iter.valid() {
         let (key, value) = (iter.key(), iter.value());
@@ -529,61 +568,54 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Built> {
             iter.next()?;
             continue;
         }
-        builder.add(key, value)?;
-        meta.add(key, value);
+        match &mut sink {
+            None => table.add(key, value)?,
+            Some(sink) => {
+                let (key, value) = sink.pass(key, value)?;
+                table.add(key, value)?;
+            }
+        }
         iter.next()?;
     }
+    if let Some(sink) = sink {
+        sink.finish()?;
+    }
     let joined_bytes = iter.dropped().joined_bytes;
-    let verifies = c.options.flush_verify_memtable_count;
+    let verifies = engine.c.options.flush_verify_memtable_count;
     if verifies {
         // Nobody knows what was read if a filter skipped entries.
         check_memtables(expected, iter.input_entries().unwrap_or(expected))?;
         iter.check(written)?;
     }
-    meta.settle(&builder);
+    table.settle();
     let tombstones = iter.ranges().output(&OutputBounds::default());
     if !tombstones.is_empty() {
         let superversion = family.superversion.load_full();
         let mut covered = CoveredBytes::new(family, &superversion.version, 0);
         for t in &tombstones {
-            builder.add_range_tombstone(&t.key(), &t.end)?;
-            meta.add_tombstone(&family.comparator, t);
-            covered.add(t);
+            table.add_tombstone(&family.comparator, t, Some(&mut covered))?;
         }
-        meta.covered_bytes = covered.total;
     }
-    if builder.num_entries() == 0 {
+    if table.is_empty() {
         if verifies {
             check_outputs("flush", written, 0)?;
         }
-        builder.abandon();
+        table.abandon();
         return Ok(Built {
             table: None,
+            blobs: Vec::new(),
             joined_bytes,
         });
     }
-    if let Some(times) = &times {
-        builder.set_seqno_times(meta.encode_times(times));
-    }
-    let summary = builder.finish()?;
+    let table = table.finish(engine, end, |_| {})?;
     if verifies {
-        let p = &summary.properties;
+        let p = &table.properties;
         let stored = p.num_entries.saturating_sub(p.num_range_deletions);
         check_outputs("flush", written, stored)?;
     }
-    let mut file = meta.into_new_file(0, r.number, &summary, oldest, now);
-    if let Some(sum) = sum {
-        sum.describe(&mut file);
-    }
-    engine.recheck_table(
-        family,
-        Recheck::of_flush(&settings.options),
-        &file,
-        &summary,
-    )?;
-    let properties = Arc::new(summary.properties);
     Ok(Built {
-        table: Some(NewTable { file, properties }),
+        table: Some(table),
+        blobs: Vec::new(),
         joined_bytes,
     })
 }

@@ -1,8 +1,10 @@
 //! What a flush says of itself: events, listeners, statistics.
 
+use super::job::Built;
 use crate::core::{Engine, Family, FamilySettings, JobNumbers, NewTable};
 use crate::info_log::events::{FlushFinished, FlushStarted, TableFileCreation};
 use crate::listener::{FlushInfo, FlushReason, TableFileInfo};
+use crate::version::blob_bytes;
 use spanlith_base::stats::{Histogram, Ticker};
 use spanlith_env::thread_number;
 use spanlith_memtable::MemTable;
@@ -66,8 +68,9 @@ impl Engine {
         });
     }
 
-    /// A flush is installed; `None` if there was nothing to write.
-    pub(super) fn note_flush_end(&self, n: &FlushNote<'_>, table: Option<&NewTable>, micros: u64) {
+    /// A flush is installed.
+    pub(super) fn note_flush_end(&self, n: &FlushNote<'_>, built: &Built, micros: u64) {
+        let table = built.table.as_ref();
         let version = n.family.superversion.load().version.clone();
         let file = table.map(|t| &t.file);
         let properties = table.map(|t| t.properties.clone()).unwrap_or_default();
@@ -84,9 +87,13 @@ impl Engine {
             job.entries_dropped = n.entries.saturating_sub(properties.num_entries);
             self.note_table(n.family, n.job, table);
         }
+        job.blob_written_bytes = blob_bytes(&built.blobs);
         n.family.counters.add_flush(&job);
         if let Some(s) = &self.c.statistics {
-            s.add(Ticker::FlushWriteBytes, job.written_bytes);
+            s.add(
+                Ticker::FlushWriteBytes,
+                job.written_bytes + job.blob_written_bytes,
+            );
             // As in RocksDB nothing is said of a table that holds more, in fragments of ranges.
             let payload = n.payload_bytes.saturating_sub(n.joined_bytes);
             if let Some(garbage) = payload.checked_sub(job.uncompressed_bytes) {

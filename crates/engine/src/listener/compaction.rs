@@ -128,8 +128,12 @@ pub struct CompactionStats {
     pub output_records: u64,
     /// Tables written.
     pub output_files: usize,
-    /// Bytes of the outputs.
+    /// Bytes of the tables written.
     pub output_bytes: u64,
+    /// Blob files written.
+    pub output_blob_files: usize,
+    /// Bytes of the blob files written.
+    pub output_blob_bytes: u64,
     /// Whether it takes in all tables of the family.
     pub is_full: bool,
     /// Whether a caller asked for it.
@@ -177,6 +181,8 @@ impl Default for CompactionStats {
             output_records: 0,
             output_files: 0,
             output_bytes: 0,
+            output_blob_files: 0,
+            output_blob_bytes: 0,
             is_full: false,
             is_manual: false,
             replaced_records: 0,

@@ -173,6 +173,16 @@ const CF_ANY: &[&str] = &[
     "paranoid_memory_checks",
     "report_bg_io_stats",
     "memtable_verify_per_key_checksum_on_seek",
+    "enable_blob_files",
+    "min_blob_size",
+    "blob_file_size",
+    "blob_compression_opts",
+    "enable_blob_garbage_collection",
+    "blob_garbage_collection_age_cutoff",
+    "blob_garbage_collection_force_threshold",
+    "blob_compaction_readahead_size",
+    "blob_file_starting_level",
+    "prepopulate_blob_cache",
 ];
 
 /// Family options that are accepted and change nothing.
@@ -197,19 +207,10 @@ const CF_WITHOUT_EFFECT: &[&str] = &[
     "uncache_aggressiveness",
     "bloom_locality",
     // Parts of features that are refused themselves or have no effect: in-place updates, other
-    // compaction styles, writing blob files.
+    // compaction styles, direct writing of blob files.
     "inplace_update_num_locks",
     "compaction_options_universal",
     "compaction_options_fifo",
-    "min_blob_size",
-    "blob_file_size",
-    "blob_compression_type",
-    "blob_compression_opts",
-    "blob_garbage_collection_age_cutoff",
-    "blob_garbage_collection_force_threshold",
-    "blob_compaction_readahead_size",
-    "blob_file_starting_level",
-    "prepopulate_blob_cache",
     "blob_direct_write_partitions",
     "blob_direct_write_partition_strategy",
 ];
@@ -471,6 +472,7 @@ fn cf_value(cf: &CfOptions, name: &str) -> bool {
             has_codec(cf.bottommost_compression)
                 || cf.bottommost_compression == CompressionType::Disable
         }
+        "blob_compression_type" => has_codec(cf.blob_compression_type),
         "compression_per_level" => cf.compression_per_level.iter().all(|c| has_codec(*c)),
         "compression_opts" => codecs_honour(cf, &cf.compression_opts),
         "bottommost_compression_opts" => {

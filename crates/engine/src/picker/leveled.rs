@@ -5,7 +5,7 @@
 //! files whose writer asked for compaction; bottommost files that are protected by nothing any more.
 //!
 //! Then come files whose data is older than `ttl`, and files that are older than
-//! `periodic_compaction_seconds`.
+//! `periodic_compaction_seconds`, and last tables that refer to old blob files with much garbage.
 //!
 //! In a level that is due, files are tried by `compaction_pri`: by default the file that overlaps
 //! the next level least, relative to its own size.
@@ -84,12 +84,16 @@ pub fn pick_leveled(input: &PickerInput<'_>) -> Option<CompactionPlan> {
     } else {
         Target::Same
     };
+    if let Some(start) = picking.start_of(
+        picking.periodic(),
+        target,
+        CompactionReason::PeriodicCompaction,
+    ) {
+        return start;
+    }
+    let forced = picking.forced_by_blobs();
     picking
-        .start_of(
-            picking.periodic(),
-            target,
-            CompactionReason::PeriodicCompaction,
-        )
+        .start_of(forced, Target::Same, CompactionReason::ForcedBlobGc)
         .flatten()
 }
 
@@ -100,6 +104,7 @@ pub fn needs_compaction(input: &PickerInput<'_>) -> bool {
         || picking.bottommost_marked().next().is_some()
         || picking.expired().next().is_some()
         || picking.periodic().next().is_some()
+        || picking.forced_by_blobs().next().is_some()
 }
 
 /// Where a file goes that is compacted for its own sake.

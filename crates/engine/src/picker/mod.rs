@@ -9,6 +9,7 @@
 //! Inputs are never in another plan, and no running plan writes to an overlapping range of the same
 //! level (C2). Pickers read the files' flags and set none.
 
+mod blob_gc;
 mod files;
 mod forced_cuts;
 mod inputs;

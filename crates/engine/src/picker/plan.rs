@@ -34,6 +34,8 @@ pub enum CompactionReason {
     PeriodicCompaction,
     /// Some data is older than `ttl`, and files take their turn.
     RoundRobinTtl,
+    /// Old blob files hold much garbage.
+    ForcedBlobGc,
     /// A caller named the files.
     ManualFiles,
 }
@@ -55,6 +57,7 @@ impl CompactionReason {
             Self::Ttl => "Ttl",
             Self::PeriodicCompaction => "PeriodicCompaction",
             Self::RoundRobinTtl => "RoundRobinTtl",
+            Self::ForcedBlobGc => "ForcedBlobGC",
             // RocksDB does not tell the two kinds of manual compactions apart.
             Self::ManualFiles => "ManualCompaction",
         }

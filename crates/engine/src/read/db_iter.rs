@@ -14,7 +14,7 @@ mod limited;
 use super::get::unknown_type;
 use super::stored::{Blobs, Entity, Stored};
 use super::view::View;
-use crate::blob::{BlobRead, BlobSource};
+use crate::blob::{BlobRead, BlobSource, ScanWindows};
 use crate::core::SuperVersion;
 use crate::iter::{Coverage, MergingIter, RangeWatch};
 use crate::merge::MergeOperator;
@@ -82,6 +82,8 @@ pub struct DbIter {
     coverage: Option<Box<Coverage>>,
     /// The entity under the iterator, if `value` holds the default column of one.
     entity: Option<Entity>,
+    /// What was read ahead of blob files; made with the first value that lies in one.
+    windows: Option<Box<ScanWindows>>,
     /// A value that has yet to be fetched.
     unprepared: Option<Stored>,
     /// Backward over all versions: the internal key of the one it stands on.
@@ -128,6 +130,7 @@ impl DbIter {
             seek_key: Vec::new(),
             coverage: None,
             entity: None,
+            windows: None,
             unprepared: None,
             version: Vec::new(),
             passed: Passed::default(),
@@ -334,15 +337,23 @@ impl DbIter {
             version: &self.parts.pin.version,
             how: self.parts.blob_read,
         };
+        let mut windows = self.windows.take();
         let key = self.stored_key();
         let shown = match stored {
+            Stored::Blob(index) => {
+                let windows = windows.get_or_insert_with(Box::default);
+                windows
+                    .resolve(blobs.source, blobs.version, (key, &index), blobs.how)
+                    .map(|value| (value.into_vec(), None))
+            }
             Stored::Entity(_) => stored.into_entity(key, blobs).and_then(|entity| {
                 let columns = entity.columns()?;
                 let value = columns.default_column().map_or(&[][..], |c| c.value);
                 Ok((value.to_vec(), Some(entity.clone())))
             }),
-            _ => stored.into_value(key, blobs).map(|v| (v.into_vec(), None)),
+            Stored::Value(value) => Ok((value.into_vec(), None)),
         };
+        self.windows = windows;
         match shown {
             Ok((value, entity)) => (self.value, self.entity) = (value, entity),
             Err(e) => self.fail(e),

@@ -301,6 +301,19 @@ impl<'a> Lookup<'a> {
         }
     }
 
+    /// The blob index, if all that was met is one.
+    #[inline]
+    pub(super) fn take_blob_index(&mut self) -> Option<Pinned> {
+        match &self.answer {
+            Answer::Other(Stored::Blob(index)) if self.merge.is_empty() => {
+                let index = index.clone();
+                self.answer = Answer::Deleted;
+                Some(index)
+            }
+            _ => None,
+        }
+    }
+
     /// As [`Self::take_value`], where it takes more than what a table or memtable holds. The key
     /// stays: a multi-get searches by the keys of lookups that ended.
     #[inline(never)]
@@ -367,6 +380,7 @@ impl<'a> ReadContext<'a> {
             how: BlobRead {
                 verify_checksums: self.params.verify_checksums,
                 may_read: !self.params.cache_only,
+                fill_cache: self.params.fill_cache,
             },
         }
     }

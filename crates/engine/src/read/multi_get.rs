@@ -92,6 +92,8 @@ struct Run<'k, 'a, 'o> {
     batch: &'o [(u64, u32)],
     /// Keys without an answer yet.
     open: Keys,
+    /// Keys whose values lie in blob files, with the blob indexes: they are read together.
+    blobs: Vec<(usize, Pinned)>,
     /// As `lookups`, for tables; filled before the first.
     gets: [TableGet<'k>; BATCH],
     sink: &'o mut Sink<'a>,
@@ -133,6 +135,7 @@ impl SuperVersion {
             met_ranges: false,
             batch: &[],
             open: 0,
+            blobs: Vec::new(),
             gets: [const { TableGet::NONE }; BATCH],
             sink: &mut *sink,
             found: 0,
@@ -224,6 +227,9 @@ impl<'k, 'a, 'o> Run<'k, 'a, 'o> {
                 }
             }
         }
+        if !self.blobs.is_empty() {
+            self.read_blobs();
+        }
         visited
     }
 
@@ -274,7 +280,20 @@ impl<'k, 'a, 'o> Run<'k, 'a, 'o> {
         if let Some(observer) = self.scope.observer {
             observer.met_operands(self.lookups[n].operands());
         }
+        if !self.waits
+            && let Some(index) = self.lookups[n].take_blob_index()
+        {
+            // The answer comes with those of the other keys in blob files.
+            self.open &= !(1 << n);
+            self.blobs.push((n, index));
+            return;
+        }
         let answer = self.lookups[n].take_value(ctx, &sv.version);
+        self.count_and_answer(n, answer);
+    }
+
+    #[inline]
+    fn count_and_answer(&mut self, n: usize, answer: Answer) {
         match &answer {
             Ok(Some(value)) => {
                 self.found += 1;
@@ -284,6 +303,22 @@ impl<'k, 'a, 'o> Run<'k, 'a, 'o> {
             Err(e) => self.count_failure(e),
         }
         self.answer(n, answer);
+    }
+
+    /// Reads the values that lie in blob files.
+    #[cold]
+    fn read_blobs(&mut self) {
+        let Scope { sv, ctx, .. } = self.scope;
+        let blobs = std::mem::take(&mut self.blobs);
+        let entries: Vec<(&[u8], &[u8])> = blobs
+            .iter()
+            .map(|(n, index)| (self.key(*n), &index[..]))
+            .collect();
+        let of = ctx.blobs(&sv.version);
+        let values = of.source.resolve_many(of.version, &entries, of.how);
+        for ((n, _), value) in blobs.iter().zip(values) {
+            self.count_and_answer(*n, value.map(Some));
+        }
     }
 
     /// Counts what was read of a table of the present level, the reads before being `before`. As in RocksDB a table of

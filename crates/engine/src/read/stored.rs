@@ -8,7 +8,7 @@
 //!
 //! Columns of an entity may themselves lie in blob files. Used by any thread.
 
-use crate::blob::{BlobRead, BlobSource};
+use crate::blob::{BlobRead, BlobSource, resolve_columns};
 use crate::core::Family;
 use crate::merge::{MergeBase, MergeOperator, MergeResult, full_merge_onto};
 use crate::ttl::shown;
@@ -160,25 +160,8 @@ pub struct Entity(Pinned);
 impl Entity {
     /// The encoded entity, with all columns in place of their blob indexes.
     fn resolved(bytes: Pinned, key: &[u8], blobs: Blobs<'_>) -> Result<Self> {
-        let columns = WideColumns::decode(&bytes)?;
-        if !columns.has_blobs() {
-            return Ok(Self(bytes));
-        }
-        let mut values = Vec::with_capacity(columns.len());
-        for c in &columns {
-            values.push(match c.kind {
-                ColumnKind::Inline => Pinned::copy_of(c.value),
-                ColumnKind::Blob => blobs.fetch(key, c.value)?,
-            });
-        }
-        let named: Vec<WideColumn<'_>> = columns
-            .iter()
-            .zip(&values)
-            .map(|(c, value)| WideColumn::new(c.name, value))
-            .collect();
-        let mut out = Vec::new();
-        encode_sorted(&named, &mut out)?;
-        Ok(Self(Pinned::from_vec(out)))
+        let resolved = resolve_columns(&bytes, |index| blobs.fetch(key, index))?;
+        Ok(Self(resolved.map_or(bytes, Pinned::from_vec)))
     }
 
     /// The entity that a plain value is.

@@ -606,6 +606,7 @@ impl Engine {
             blob_read: BlobRead {
                 verify_checksums: params.verify_checksums,
                 may_read: !params.cache_only,
+                fill_cache: params.fill_cache,
             },
             view,
         }))

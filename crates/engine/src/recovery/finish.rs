@@ -41,6 +41,7 @@ pub(super) fn finish(
             edit.full_history_ts_low = recovering.history_low;
             edit.new_files = recovering.tables;
             edit.new_files.extend(last);
+            edit.blob_file_additions = recovering.blobs;
             let mut state = engine.state.lock();
             if !edit.new_files.is_empty()
                 && let Some(f) = state.family_mut(recovering.family.id)

@@ -1,7 +1,8 @@
 //! Removes what a crash or an earlier run left behind, and nothing else.
 //!
 //! A blob file that no version names is explained if an edit of this MANIFEST named it, if it is
-//! unfinished, or if its family is gone.
+//! unfinished, if its family is gone, or if all tables that no version names are explained: only such a
+//! table could refer to it.
 //!
 //! A table that the version set does not name is *explained*, and deleted, if
 //!
@@ -61,6 +62,8 @@ pub(super) struct Explanation {
     is_marked: bool,
     /// The next file number, by the MANIFEST.
     next_file: u64,
+    /// A table that no version names was not explained: it may refer to any blob file.
+    has_unexplained_table: bool,
 }
 
 impl Explanation {
@@ -80,6 +83,7 @@ impl Explanation {
             replayed: None,
             is_marked: recovered.is_marked,
             next_file: recovered.next_file,
+            has_unexplained_table: false,
         }
     }
 
@@ -87,6 +91,12 @@ impl Explanation {
     pub(super) fn with_replayed(mut self, replayed: &Replayed) -> Self {
         let first = replayed.first_sequence;
         self.replayed = first.map(|first| (first, replayed.last_sequence));
+        self
+    }
+
+    /// Adds whether a table was put away that nothing explains.
+    pub(super) fn with_unexplained_table(mut self, found: bool) -> Self {
+        self.has_unexplained_table |= found;
         self
     }
 
@@ -115,7 +125,7 @@ impl Explanation {
 }
 
 /// Deletes obsolete files of the database directory after a successful recovery.
-pub(super) fn remove_obsolete(engine: &Engine, explanation: &Explanation) -> Result<()> {
+pub(super) fn remove_obsolete(engine: &Engine, mut explanation: Explanation) -> Result<()> {
     let (versions, log_number) = {
         let state = engine.state.lock();
         let versions = state.families.values().map(|f| f.version.clone());
@@ -144,6 +154,8 @@ pub(super) fn remove_obsolete(engine: &Engine, explanation: &Explanation) -> Res
     let dirs: Vec<PathBuf> = other_dirs(engine).into_iter().collect();
     let own = names.into_iter();
     files.extend(own.map(|name| (engine.path(&name), name)));
+    // Blob files last: what becomes of them depends on the tables.
+    files.sort_by_key(|(_, name)| matches!(parse_file_name(name), Some(FileKind::Blob(_))));
     for (path, name) in &files {
         let is_own = path.parent() == Some(&engine.c.dir);
         let delete = match parse_file_name(name) {
@@ -172,10 +184,12 @@ pub(super) fn remove_obsolete(engine: &Engine, explanation: &Explanation) -> Res
                 false
             }
             Some(FileKind::Table(n)) if !live(n) => {
-                decide(engine, path, explain(engine, n, path, explanation))?
+                let explained = explain(engine, n, path, &explanation);
+                explanation.has_unexplained_table |= !matches!(explained, Ok(true));
+                decide(engine, path, explained)?
             }
             Some(FileKind::Blob(n)) if !live_blob(n) => {
-                decide(engine, path, explain_blob(engine, n, path, explanation))?
+                decide(engine, path, explain_blob(engine, n, path, &explanation))?
             }
             _ => false,
         };
@@ -317,7 +331,7 @@ fn newer_tables(engine: &Engine, x: &Explanation) -> Result<Vec<(PathBuf, u64, u
 ///
 /// Therefore such a table without an older log proves that the MANIFEST has lost its last records,
 /// which is reported, before anything is changed, if `judges`. `logs` are those that recovery needs,
-/// all that there are.
+/// all that there are. Tells whether there was such a table.
 ///
 /// # Errors
 /// `Corruption` that names such a table; those of listing and moving.
@@ -326,8 +340,9 @@ pub(super) fn settle_newer_tables(
     logs: &[u64],
     x: &Explanation,
     judges: bool,
-) -> Result<()> {
+) -> Result<bool> {
     let newer = newer_tables(engine, x)?;
+    let found = !newer.is_empty();
     let separate = engine.c.wal_dir != engine.c.dir;
     let is_proof = x.is_marked && !separate && logs.iter().all(|&n| n >= x.next_file);
     for (path, largest, recovered) in newer {
@@ -344,7 +359,7 @@ pub(super) fn settle_newer_tables(
             engine.c.dirs.sync(&engine.c.dir)?;
         }
     }
-    Ok(())
+    Ok(found)
 }
 
 /// Whether blob file `number`, which no version names, may go.
@@ -362,6 +377,9 @@ fn explain_blob(engine: &Engine, number: u64, path: &Path, x: &Explanation) -> R
     }
     let header = BlobHeader::decode(&header[..read])?;
     let family = header.column_family;
+    if x.is_marked && !x.has_unexplained_table {
+        return Ok(true);
+    }
     Ok(!x.families.contains_key(&family) && family <= x.max_family)
 }
 

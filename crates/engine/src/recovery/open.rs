@@ -136,11 +136,12 @@ fn open_once(request: &OpenRequest, before: Option<(u64, u64)>) -> Result<Arc<En
     .filtered(request.wal_filter.clone());
     engine.check_oldest_log(&known, &logs.needed)?;
     let replayed = replay.run(&logs.needed)?;
-    let explanation = explanation.with_replayed(&replayed);
+    let mut explanation = explanation.with_replayed(&replayed);
     // Best-efforts recovery puts aside what it cannot place by itself.
     if known.is_used {
         let judges = !engine.has_moved_on(&known);
-        settle_newer_tables(&engine, &logs.needed, &explanation, judges)?;
+        let newer = settle_newer_tables(&engine, &logs.needed, &explanation, judges)?;
+        explanation = explanation.with_unexplained_table(newer);
     }
     engine.report_dropped(&replayed)?;
     engine
@@ -158,7 +159,7 @@ fn open_once(request: &OpenRequest, before: Option<(u64, u64)>) -> Result<Arc<En
         engine.create_family(family)?;
     }
     engine.write_options_file()?;
-    remove_obsolete(&engine, &explanation)?;
+    remove_obsolete(&engine, explanation)?;
     engine.track_tables()?;
     engine.keep_reserve();
     engine.start();

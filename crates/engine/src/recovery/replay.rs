@@ -21,6 +21,7 @@ use crate::core::{
 use crate::filter::TableCreation;
 use crate::flush::{TableRequest, build_table, history_low_after};
 use crate::version::NewFile;
+use crate::version::edit::BlobFileAddition;
 use crate::write::{deletion_type, not_executed};
 use spanlith_base::coding::{get_fixed32, get_fixed64};
 use spanlith_base::{Error, MAX_SEQUENCE, Result, SequenceNumber, ValueType};
@@ -69,6 +70,8 @@ pub(super) struct Recovering {
     pub(super) loader: Loader,
     /// Tables written because memtables filled up, oldest first.
     pub tables: Vec<NewFile>,
+    /// Blob files that these refer to.
+    pub blobs: Vec<BlobFileAddition>,
     /// Memtables with what was not written, oldest first.
     pub mems: Vec<Arc<MemTable>>,
     /// `full_history_ts_low` that the tables written ask for.
@@ -140,6 +143,7 @@ impl<'a> Replay<'a> {
             has_tables: f.version.file_iter().next().is_some(),
             loader: Loader::new(new_memtable(&f.family, &f.settings)),
             tables: Vec::new(),
+            blobs: Vec::new(),
             mems: Vec::new(),
             history_low: None,
         });
@@ -768,6 +772,7 @@ impl Recovering {
             creation: TableCreation::Recovery,
         };
         let built = build_table(engine, &request)?;
+        self.blobs.extend(built.blobs);
         Ok(built.table.map(|t| t.file))
     }
 }

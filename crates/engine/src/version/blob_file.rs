@@ -15,8 +15,10 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-/// Bytes of a blob file around its records: a header of 30 and a footer of 32.
-const AROUND: u64 = 62;
+/// Bytes of new blob files.
+pub(crate) fn blob_bytes(files: &[BlobFileAddition]) -> u64 {
+    files.iter().map(BlobFileAddition::file_size).sum()
+}
 
 /// A blob file and how much of it is garbage.
 #[derive(Clone, Debug)]
@@ -59,7 +61,7 @@ impl BlobFileMeta {
 
     /// Bytes of the file.
     pub fn size(&self) -> u64 {
-        self.file.total_bytes.saturating_add(AROUND)
+        self.file.file_size()
     }
 
     /// The newest version does not hold the file any more, and that is durable (V3).

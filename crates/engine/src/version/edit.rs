@@ -97,6 +97,13 @@ pub struct BlobFileAddition {
     pub checksum_value: Vec<u8>,
 }
 
+impl BlobFileAddition {
+    /// Bytes of the file: the records, a header of 30 and a footer of 32.
+    pub fn file_size(&self) -> u64 {
+        self.total_bytes.saturating_add(62)
+    }
+}
+
 /// Blobs of a file that became garbage; added to what is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlobFileGarbage {

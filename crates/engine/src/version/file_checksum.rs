@@ -3,7 +3,7 @@
 //! One function exists, RocksDB's `FileChecksumCrc32c`: CRC-32C over all bytes, unmasked, four bytes,
 //! most significant first. It is computed while the file is written, so it costs no read.
 
-use super::edit::NewFile;
+use super::edit::{BlobFileAddition, NewFile};
 use crate::options::file_checksum_factory;
 use spanlith_base::checksum::crc32c_append;
 use spanlith_base::{Error, Result};
@@ -124,6 +124,13 @@ impl FileSum {
         let crc = self.crc.load(Ordering::Relaxed);
         file.file_checksum = crc.to_be_bytes().to_vec();
         file.file_checksum_func_name = CRC32C_FUNCTION.to_vec();
+    }
+
+    /// As [`Self::describe`], of a blob file.
+    pub fn describe_blob_file(&self, file: &mut BlobFileAddition) {
+        let crc = self.crc.load(Ordering::Relaxed);
+        file.checksum_value = crc.to_be_bytes().to_vec();
+        file.checksum_method = CRC32C_FUNCTION.to_vec();
     }
 }
 

@@ -74,6 +74,18 @@ pub struct LevelOptions {
     pub partition_prefix: Option<usize>,
     /// Young data stays out of the last level (`preclude_last_level_data_seconds`).
     pub precludes_last_level: bool,
+    /// Tables are rewritten for the garbage in old blob files; `None` if not.
+    pub forced_blob_gc: Option<ForcedBlobGc>,
+}
+
+/// When tables are rewritten only to get rid of the garbage in blob files.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ForcedBlobGc {
+    /// Share of the blob files, from the oldest, that is looked at
+    /// (`blob_garbage_collection_age_cutoff`).
+    pub age_cutoff: f64,
+    /// Share of their bytes that has to be garbage (`blob_garbage_collection_force_threshold`).
+    pub threshold: f64,
 }
 
 impl Default for LevelOptions {
@@ -100,6 +112,7 @@ impl Default for LevelOptions {
             bottommost_file_compaction_delay: 0,
             partition_prefix: None,
             precludes_last_level: false,
+            forced_blob_gc: None,
         }
     }
 }

@@ -31,13 +31,14 @@ mod value_sizes;
 pub mod version;
 
 pub use blob_file::BlobFileMeta;
+pub(crate) use blob_file::blob_bytes;
 pub use builder::VersionBuilder;
 pub use edit::{BlobFileAddition, BlobFileGarbage, NewFile, VersionEdit};
 pub use file_checksum::{FileChecksum, FileSum};
 pub use file_meta::{FileMeta, FileStats, PurgeSink, is_range_sentinel};
 pub use filenames::{FileKind, parse_file_name};
 pub use io_times::{IoNanos, IoTimes};
-pub use levels::{LevelOptions, LevelTargets};
+pub use levels::{ForcedBlobGc, LevelOptions, LevelTargets};
 pub use paths::{DbPath, FilePaths, PATHS_MAX};
 pub use row_cache::RowCache;
 pub(crate) use row_cache::{Row, RowPlace, RowWriter};

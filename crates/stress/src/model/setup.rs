@@ -5,7 +5,7 @@
 
 use spanlith::options::{
     BlockBasedTableOptions, CfOptions, ChecksumType, CompactionPri, CompressionType,
-    DataBlockIndexType, DbOptions, IndexShorteningMode, IndexType,
+    DataBlockIndexType, DbOptions, IndexShorteningMode, IndexType, PrepopulateBlobCache,
 };
 use spanlith_base::slice_transform::SliceTransform;
 use spanlith_testkit::Rng;
@@ -294,6 +294,22 @@ tuning! {
     mem_bloom = [0, 0, 1];
     /// Seconds for which what is written stays out of the last level.
     young = [0, 0, 20, 200];
+    /// One more than the smallest value that goes to a blob file; 0 for no blob files.
+    blob_min = [0, 0, 1, 2, 30, 200];
+    /// Size of a blob file.
+    blob_file = [256 << 20, 1, 1000, 20_000];
+    /// Codec of blobs, as `codec`.
+    blob_codec = [0, 0, 4, 1, 7];
+    /// One more than the share of old blob files, in percent, that compactions empty; 0 for none.
+    blob_gc = [0, 0, 26, 101];
+    /// Percent of garbage in old blob files that forces compactions.
+    blob_force = [100, 100, 30];
+    /// First level whose tables refer to blobs.
+    blob_level = [0, 0, 1, 2];
+    /// Bytes that compactions read ahead in blob files.
+    blob_ahead = [0, 4096];
+    /// Bytes of the cache of values; 0 for none. Flushes fill it if the size is odd.
+    blob_cache = [0, 1 << 20, 8001];
 }
 
 fn codec(n: u64) -> CompressionType {
@@ -383,6 +399,19 @@ impl Tuning {
         o.memtable_prefix_bloom_size_ratio = 0.1 * self.mem_bloom as f64;
         o.memtable_whole_key_filtering = self.whole != 0;
         o.preclude_last_level_data_seconds = self.young;
+        o.enable_blob_files = self.blob_min > 0;
+        o.min_blob_size = self.blob_min.saturating_sub(1);
+        o.blob_file_size = self.blob_file;
+        o.blob_compression_type = codec(self.blob_codec);
+        o.enable_blob_garbage_collection = self.blob_gc > 0;
+        o.blob_garbage_collection_age_cutoff = self.blob_gc.saturating_sub(1) as f64 / 100.0;
+        o.blob_garbage_collection_force_threshold = self.blob_force as f64 / 100.0;
+        o.blob_file_starting_level = self.blob_level as i32;
+        o.blob_compaction_readahead_size = self.blob_ahead;
+        o.prepopulate_blob_cache = match self.blob_cache % 2 {
+            0 => PrepopulateBlobCache::Disable,
+            _ => PrepopulateBlobCache::FlushOnly,
+        };
         o.compaction_pri = match self.pri {
             0 => CompactionPri::ByCompensatedSize,
             1 => CompactionPri::OldestLargestSeqFirst,

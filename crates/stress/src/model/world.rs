@@ -175,6 +175,9 @@ pub fn open_with(
     if !setup.own.is_empty() {
         builder = builder.set(setup.own)?;
     }
+    if let Some(cache) = blob_cache(tuning) {
+        builder = builder.blob_cache(cache);
+    }
     if setup.reverse {
         builder = builder.comparator(Comparator::ReverseBytewise);
     }
@@ -193,6 +196,11 @@ pub fn open_with(
     }
 }
 
+fn blob_cache(tuning: &Tuning) -> Option<BlockCache> {
+    let bytes = tuning.blob_cache as usize;
+    (bytes > 0).then(|| BlockCache::new(bytes, Policy::Lru))
+}
+
 /// A family other than the default one.
 pub fn family_options(setup: &Setup, tuning: &Tuning, family: u64) -> FamilyOptions {
     let own = tuning.of_family(family);
@@ -202,6 +210,9 @@ pub fn family_options(setup: &Setup, tuning: &Tuning, family: u64) -> FamilyOpti
     let mut options = FamilyOptions::new(Setup::family_name(family))
         .options(cf)
         .table_options(own.table_options());
+    if let Some(cache) = blob_cache(&own) {
+        options = options.blob_cache(cache);
+    }
     if setup.reverse {
         options = options.comparator(Comparator::ReverseBytewise);
     }

@@ -133,7 +133,7 @@ impl CompactionIter {
         if base.is_some() || at_beginning || ended {
             let blob = match &base {
                 Some((ValueType::BlobIndex, _, index)) => {
-                    let how = BlobRead::default();
+                    let how = BlobRead::of_job();
                     let (blobs, version) = (&self.s.blobs, &self.s.version);
                     let value = blobs.resolve(version, self.user(), index, how)?;
                     if let Some(counts) = &mut self.counts {
@@ -143,6 +143,10 @@ impl CompactionIter {
                 }
                 _ => None,
             };
+            let entity = match &base {
+                Some((ValueType::WideColumnEntity, _, v)) => self.whole_entity(v)?,
+                _ => None,
+            };
             let existing = match (&base, &blob) {
                 (_, Some(value)) => MergeBase::Value(value),
                 (Some((ValueType::Value, _, v)), _) => MergeBase::Value(v),
@@ -150,7 +154,7 @@ impl CompactionIter {
                     MergeBase::Value(keys::timed_value(v).ok_or_else(short_timed_put)?)
                 }
                 (Some((ValueType::WideColumnEntity, _, v)), _) => {
-                    MergeBase::Entity(WideColumns::decode(v)?)
+                    MergeBase::Entity(WideColumns::decode(entity.as_deref().unwrap_or(v))?)
                 }
                 _ => MergeBase::None,
             };

@@ -4,6 +4,7 @@ use crate::core::{DbState, Engine, Family, FamilyState, Immutable};
 use crate::version::{FileMeta, LevelTargets, Version};
 use spanlith_base::Comparator;
 use spanlith_memtable::MemTable;
+use spanlith_table::BlockCache;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -123,6 +124,13 @@ const INTEGERS: &[(&str, IntProperty)] = &[
     }),
 ];
 
+/// As [`INTEGERS`], of the cache of values in blob files; unknown without one.
+const OF_BLOB_CACHE: &[(&str, fn(&BlockCache) -> usize)] = &[
+    ("blob-cache-capacity", BlockCache::capacity),
+    ("blob-cache-usage", BlockCache::usage),
+    ("blob-cache-pinned-usage", BlockCache::pinned_usage),
+];
+
 /// Sealed memtables. A database that is open for reading has none: what it read from logs counts as active, as in
 /// RocksDB.
 fn sealed<'a>(p: &At<'a>) -> &'a [Immutable] {
@@ -139,7 +147,7 @@ fn entries(mem: &MemTable) -> u64 {
     mem.len() + mem.range_deletes()
 }
 
-fn cache(f: &FamilyState, of: impl Fn(&spanlith_table::BlockCache) -> u64) -> u64 {
+fn cache(f: &FamilyState, of: impl Fn(&BlockCache) -> u64) -> u64 {
     f.family.cache.readers.cache.as_ref().map_or(0, of)
 }
 
@@ -239,8 +247,12 @@ fn estimate_live_data_size(version: &Version, c: &Comparator) -> u64 {
 
 /// Value of an integer property without the prefix `rocksdb.`.
 pub(super) fn value(name: &str, at: &At<'_>) -> Option<u64> {
-    let property = INTEGERS.iter().find(|p| p.0 == name)?.1;
-    Some(property(at))
+    if let Some(property) = INTEGERS.iter().find(|p| p.0 == name) {
+        return Some(property.1(at));
+    }
+    let property = OF_BLOB_CACHE.iter().find(|p| p.0 == name)?.1;
+    let cache = at.f.family.blobs.cache()?;
+    Some(property(cache.cache()) as u64)
 }
 
 /// Names of all integer properties, without the prefix.

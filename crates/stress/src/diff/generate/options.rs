@@ -103,6 +103,27 @@ impl Maker<'_> {
             ("compaction_verify_record_count", &["true", "false"]),
             ("verify_sst_unique_id_in_manifest", &["true", "false"]),
             ("max_write_buffer_size_to_maintain", &["0", "100000"]),
+            ("enable_blob_files", &["true", "true", "false"]),
+            ("min_blob_size", &["0", "1", "20", "100"]),
+            ("blob_file_size", &["1", "1000", "268435456"]),
+            (
+                "blob_compression_type",
+                &[
+                    "kNoCompression",
+                    "kSnappyCompression",
+                    "kLZ4Compression",
+                    "kZSTD",
+                ],
+            ),
+            ("enable_blob_garbage_collection", &["true", "false"]),
+            (
+                "blob_garbage_collection_age_cutoff",
+                &["0.25", "0.5", "1.0"],
+            ),
+            ("blob_garbage_collection_force_threshold", &["0.3", "1.0"]),
+            ("blob_compaction_readahead_size", &["0", "4096"]),
+            ("blob_file_starting_level", &["0", "1", "6"]),
+            ("prepopulate_blob_cache", &["kDisable", "kFlushOnly"]),
         ];
         for (name, values) in rows {
             if r.one_in(3) {

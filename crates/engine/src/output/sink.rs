@@ -1,0 +1,387 @@
+//! The way of values between the iterator of a job and its tables: large values go to blob files, and
+//! references to old blob files are relocated.
+//!
+//! [`ValueSink::pass`] gets each entry that the iterator outputs and answers with the entry for the
+//! table: the same, or one whose value is a blob index, or one whose value came back from a blob file.
+//! Key and sequence number never change. Rules, RocksDB 11.8's (`docs/formats/blob.md`):
+//!
+//! - a plain value, or a column of an entity, is separated if it is not empty and has at least
+//!   `min_blob_size` bytes before compression;
+//! - with garbage collection a reference to a blob file below the cutoff is read and treated like a new
+//!   value;
+//! - everything else passes.
+//!
+//! Blob files are cut by size only, independently of the tables. One sink belongs to one thread.
+
+use crate::blob::{
+    BlobFileReader, BlobFileWriter, BlobIndex, BlobPointer, BlobRead, ExpectedFamily,
+    RECORD_HEADER_LEN, ReadAheadFile,
+};
+use crate::core::{Engine, Family, FamilySettings, supported_codec};
+use crate::options::PrepopulateBlobCache;
+use crate::version::Version;
+use crate::version::edit::{BlobFileAddition, BlobFileGarbage};
+use spanlith_base::stats::Ticker;
+use spanlith_base::wide_columns::{ColumnKind, WideColumn, WideColumns, encode_sorted};
+use spanlith_base::{Error, FileNumber, Pinned, Result, ValueType, keys};
+use spanlith_env::IoActivity;
+use spanlith_table::Compression;
+use spanlith_table::format::Compressor;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// Bytes that one read-ahead of a blob file takes at most, whatever the option says.
+const READAHEAD_MAX: u64 = 16 << 20;
+
+/// Blob files that a job wrote, and what its relocations left behind.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct NewBlobFiles {
+    /// The finished files.
+    pub additions: Vec<BlobFileAddition>,
+    /// Records of older files whose references were replaced.
+    pub relocated: Vec<BlobFileGarbage>,
+}
+
+/// Separates and relocates the values of one job, or of one range of a job that is split.
+pub(crate) struct ValueSink<'a> {
+    engine: &'a Engine,
+    family: &'a Family,
+    activity: IoActivity,
+    /// `None` if values are not separated, only relocated.
+    separation: Option<Separation>,
+    relocation: Option<Relocation>,
+    open: Option<BlobFileWriter>,
+    additions: Vec<BlobFileAddition>,
+    /// Numbers of all files that were created.
+    created: Vec<FileNumber>,
+    /// The entry that was changed last.
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+/// Which values are separated, and how they are stored.
+struct Separation {
+    min_size: u64,
+    file_size: u64,
+    codec: Compression,
+    compressor: Option<Compressor>,
+    /// New values go into the blob cache (`prepopulate_blob_cache`).
+    warms_cache: bool,
+}
+
+impl Separation {
+    #[inline]
+    fn takes(&self, value: &[u8]) -> bool {
+        !value.is_empty() && value.len() as u64 >= self.min_size
+    }
+}
+
+/// Which references are replaced.
+struct Relocation {
+    /// References to blob files with smaller numbers.
+    below: FileNumber,
+    version: Arc<Version>,
+    /// Bytes read at a time; 0 for one value after the other.
+    readahead: usize,
+    /// Files that are read ahead.
+    readers: HashMap<FileNumber, BlobFileReader>,
+    /// Records that were left behind, by file.
+    left: BTreeMap<FileNumber, BlobFileGarbage>,
+}
+
+/// Number of the first blob file that garbage collection with that cutoff spares.
+fn spared_from(version: &Version, age_cutoff: f64) -> FileNumber {
+    let files = &version.blob_files;
+    let old = (age_cutoff.clamp(0.0, 1.0) * files.len() as f64) as usize;
+    files.keys().nth(old).copied().unwrap_or(FileNumber::MAX)
+}
+
+impl<'a> ValueSink<'a> {
+    /// The sink of a job whose tables go to `level`; `None` if it would let everything pass. Garbage
+    /// collection needs `collect`: the version that the job began with and the age cutoff.
+    ///
+    /// # Errors
+    /// `NotSupported` for a codec that this build does not write.
+    pub(crate) fn new(
+        engine: &'a Engine,
+        (family, settings): (&'a Family, &FamilySettings),
+        activity: IoActivity,
+        level: usize,
+        collect: Option<(&Arc<Version>, f64)>,
+    ) -> Result<Option<Box<Self>>> {
+        let o = &settings.options;
+        let starts = usize::try_from(o.blob_file_starting_level).unwrap_or(0);
+        let mut separation = None;
+        if o.enable_blob_files && level >= starts {
+            let codec = supported_codec(o.blob_compression_type)?;
+            let options = crate::core::blob_compression_options(o);
+            separation = Some(Separation {
+                min_size: o.min_blob_size,
+                file_size: o.blob_file_size,
+                codec,
+                compressor: match codec {
+                    Compression::None => None,
+                    codec => Some(Compressor::unlimited(codec, &options)?),
+                },
+                warms_cache: activity == IoActivity::Flush
+                    && o.prepopulate_blob_cache == PrepopulateBlobCache::FlushOnly,
+            });
+        }
+        let relocation = collect.and_then(|(version, cutoff)| {
+            let below = spared_from(version, cutoff);
+            let first = version.blob_files.keys().next()?;
+            (*first < below).then(|| Relocation {
+                below,
+                version: version.clone(),
+                readahead: o.blob_compaction_readahead_size.min(READAHEAD_MAX) as usize,
+                readers: HashMap::new(),
+                left: BTreeMap::new(),
+            })
+        });
+        if separation.is_none() && relocation.is_none() {
+            return Ok(None);
+        }
+        Ok(Some(Box::new(Self {
+            engine,
+            family,
+            activity,
+            separation,
+            relocation,
+            open: None,
+            additions: Vec::new(),
+            created: Vec::new(),
+            key: Vec::new(),
+            value: Vec::new(),
+        })))
+    }
+
+    /// The entry that the table gets in place of this one.
+    ///
+    /// # Errors
+    /// Of the blob file that is written; of one that is read, if the reference is relocated.
+    pub(crate) fn pass<'s>(
+        &'s mut self,
+        key: &'s [u8],
+        value: &'s [u8],
+    ) -> Result<(&'s [u8], &'s [u8])> {
+        let user_key = keys::user_key(key);
+        let kind = match ValueType::from_byte(keys::tag_type(keys::tag(key))) {
+            Some(ValueType::Value) => self.plain(user_key, value)?,
+            Some(ValueType::BlobIndex) => self.reference(user_key, value)?,
+            Some(ValueType::WideColumnEntity) => self.entity(user_key, value)?,
+            _ => None,
+        };
+        let Some(kind) = kind else {
+            return Ok((key, value));
+        };
+        self.key.clear();
+        self.key.extend_from_slice(key);
+        let tag = keys::pack_tag(keys::tag_sequence(keys::tag(key)), kind as u8);
+        self.key[user_key.len()..].copy_from_slice(&tag.to_le_bytes());
+        Ok((&self.key, &self.value))
+    }
+
+    /// Handles a plain value; tells the type of the entry in `self.value` if there is one.
+    fn plain(&mut self, user_key: &[u8], value: &[u8]) -> Result<Option<ValueType>> {
+        if !self.separation.as_ref().is_some_and(|s| s.takes(value)) {
+            return Ok(None);
+        }
+        let pointer = self.separate(user_key, value)?;
+        self.value.clear();
+        pointer.encode(&mut self.value);
+        Ok(Some(ValueType::BlobIndex))
+    }
+
+    /// As [`Self::plain`], for a blob index.
+    fn reference(&mut self, user_key: &[u8], index: &[u8]) -> Result<Option<ValueType>> {
+        let Some(value) = self.relocated(user_key, index)? else {
+            return Ok(None);
+        };
+        if let Some(kind) = self.plain(user_key, &value)? {
+            return Ok(Some(kind));
+        }
+        self.value.clear();
+        self.value.extend_from_slice(&value);
+        Ok(Some(ValueType::Value))
+    }
+
+    /// As [`Self::plain`], for an entity. One that does not decode passes: readers report it.
+    fn entity(&mut self, user_key: &[u8], entity: &[u8]) -> Result<Option<ValueType>> {
+        let Ok(columns) = WideColumns::decode(entity) else {
+            return Ok(None);
+        };
+        // New value of each column that changes.
+        let mut changes: Vec<Option<(ColumnKind, Pinned)>> = Vec::with_capacity(columns.len());
+        for column in &columns {
+            let fetched = match column.kind {
+                ColumnKind::Blob => self.relocated(user_key, column.value)?,
+                ColumnKind::Inline => None,
+            };
+            let value = match (&fetched, column.kind) {
+                (Some(value), _) => value,
+                (None, ColumnKind::Inline) => column.value,
+                (None, ColumnKind::Blob) => {
+                    changes.push(None);
+                    continue;
+                }
+            };
+            changes.push(
+                if self.separation.as_ref().is_some_and(|s| s.takes(value)) {
+                    let mut index = Vec::new();
+                    self.separate(user_key, value)?.encode(&mut index);
+                    Some((ColumnKind::Blob, Pinned::from_vec(index)))
+                } else {
+                    fetched.map(|value| (ColumnKind::Inline, value))
+                },
+            );
+        }
+        if changes.iter().all(Option::is_none) {
+            return Ok(None);
+        }
+        let changed: Vec<WideColumn<'_>> = columns
+            .iter()
+            .zip(&changes)
+            .map(|(column, change)| match change {
+                None => column,
+                Some((kind, value)) => WideColumn {
+                    name: column.name,
+                    value,
+                    kind: *kind,
+                },
+            })
+            .collect();
+        self.value.clear();
+        encode_sorted(&changed, &mut self.value)?;
+        Ok(Some(ValueType::WideColumnEntity))
+    }
+
+    /// The value of a reference that is to be replaced; `None` if the reference stays.
+    fn relocated(&mut self, user_key: &[u8], index: &[u8]) -> Result<Option<Pinned>> {
+        let Some(relocation) = &mut self.relocation else {
+            return Ok(None);
+        };
+        let pointer = BlobIndex::decode(index)?.pointer()?;
+        // Number 0 is the table itself.
+        if pointer.file == 0 || pointer.file >= relocation.below {
+            return Ok(None);
+        }
+        let value = relocation.fetch(self.engine, self.family, user_key, &pointer)?;
+        let left = relocation.left.entry(pointer.file).or_default();
+        left.number = pointer.file;
+        left.count += 1;
+        left.bytes += (RECORD_HEADER_LEN + user_key.len()) as u64 + pointer.size;
+        if let Some(stats) = &self.engine.c.statistics {
+            stats.add(Ticker::BlobdbGcNumKeysRelocated, 1);
+            stats.add(Ticker::BlobdbGcBytesRelocated, pointer.size);
+        }
+        Ok(Some(value))
+    }
+
+    /// Writes a value to the open blob file, or to a new one.
+    fn separate(&mut self, user_key: &[u8], value: &[u8]) -> Result<BlobPointer> {
+        let Some(separation) = &mut self.separation else {
+            return Err(Error::aborted("a value is separated without blob files"));
+        };
+        let stored = match &mut separation.compressor {
+            None => value,
+            Some(compressor) => compressor
+                .compress(value)
+                .ok_or_else(|| Error::corruption("Error compressing blob"))?,
+        };
+        let writer = match &mut self.open {
+            Some(writer) => writer,
+            None => {
+                let number = self.engine.new_file_number();
+                let path = self.family.cache.paths.blob(number);
+                let io = &self.engine.c.io;
+                let file = io.create_table(&path, self.activity, self.engine.is_held_up(), None)?;
+                self.created.push(number);
+                let (file, sum) = self.engine.file_checksum().watch(file);
+                let compression = separation.codec.as_byte();
+                let parts = (number, file, sum);
+                self.open
+                    .insert(BlobFileWriter::new(parts, self.family.id, compression))
+            }
+        };
+        let pointer = writer.add(user_key, stored)?;
+        if separation.warms_cache {
+            self.family.blobs.keep(&pointer, value);
+        }
+        if writer.size() >= separation.file_size {
+            self.close_file()?;
+        }
+        Ok(pointer)
+    }
+
+    fn close_file(&mut self) -> Result<()> {
+        if let Some(writer) = self.open.take() {
+            let addition = writer.finish()?;
+            if let Some(stats) = &self.engine.c.statistics {
+                stats.add(Ticker::BlobdbBlobFileSynced, 1);
+                stats.add(
+                    Ticker::BlobdbBlobFileBytesWritten,
+                    addition.total_bytes
+                        + (crate::blob::HEADER_LEN + crate::blob::FOOTER_LEN) as u64,
+                );
+            }
+            self.additions.push(addition);
+        }
+        Ok(())
+    }
+
+    /// Ends the open blob file. All files are synced then; their directory is not.
+    ///
+    /// # Errors
+    /// Of the file.
+    pub(crate) fn finish(&mut self) -> Result<()> {
+        self.close_file()
+    }
+
+    /// What was written. Requires: [`Self::finish`].
+    pub(crate) fn into_files(self) -> NewBlobFiles {
+        debug_assert!(self.open.is_none(), "finished before");
+        let left = self.relocation.map(|r| r.left).unwrap_or_default();
+        NewBlobFiles {
+            additions: self.additions,
+            relocated: left.into_values().collect(),
+        }
+    }
+
+    /// Deletes all files that were created; nothing refers to them.
+    pub(crate) fn remove_all(mut self) {
+        drop(self.open.take());
+        for number in self.created {
+            self.engine.discard_blob_file(self.family, number);
+        }
+    }
+}
+
+impl Relocation {
+    fn fetch(
+        &mut self,
+        engine: &Engine,
+        family: &Family,
+        user_key: &[u8],
+        pointer: &BlobPointer,
+    ) -> Result<Pinned> {
+        if !self.version.blob_files.contains_key(&pointer.file) {
+            return Err(
+                Error::corruption("Invalid blob file number").with("blob_file", pointer.file)
+            );
+        }
+        if self.readahead == 0 {
+            return family.blobs.get(user_key, pointer, BlobRead::of_job());
+        }
+        let reader = match self.readers.entry(pointer.file) {
+            std::collections::hash_map::Entry::Occupied(reader) => reader.into_mut(),
+            std::collections::hash_map::Entry::Vacant(vacant) => {
+                let path = family.cache.paths.blob(pointer.file);
+                let file = engine.c.io.open_table(&path)?;
+                let ahead = Arc::new(ReadAheadFile::new(file, self.readahead));
+                let family = ExpectedFamily::Id(family.id);
+                vacant.insert(BlobFileReader::open(ahead, family)?)
+            }
+        };
+        reader.get(user_key, pointer, true)
+    }
+}
