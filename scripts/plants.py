@@ -108,9 +108,8 @@ PLANTS = [
      "            self.input.next();\n            self.entries += 1;\n            if !self.input.valid() {\n"
      "                return;\n            }\n        }\n"),
     ("a flush leaves an entry out", ENGINE + "flush/job.rs",
-     "        builder.add(key, value)?;\n        meta.add(key, value);\n        iter.next()?;\n",
-     "        if !written.is_multiple_of(97) {\n            builder.add(key, value)?;\n"
-     "            meta.add(key, value);\n        }\n        iter.next()?;\n"),
+     "            None => table.add(key, value)?,\n",
+     "            None if written.is_multiple_of(97) => {}\n            None => table.add(key, value)?,\n"),
     ("damage to a log is taken for a torn tail", ENGINE + "recovery/evidence.rs",
      "            proven: (self.proven > offset && !self.has_failed).then_some(self.proven),",
      "            proven: (self.proven > offset && self.has_failed).then_some(self.proven),"),
@@ -121,9 +120,9 @@ PLANTS = [
      "young.max(proximal.last_level_through)", "young.max(proximal.last_level_through.min(0))"),
     ("range tombstones of young data go to the last level", ENGINE + "compaction/placed.rs",
      "        let above = (proximal.level, after + 1..=MAX_SEQUENCE);\n"
-     "        Self {\n            main: Outputs::new(engine, job, (level, 0..=after), start, end),\n",
+     "        Self {\n            engine,\n            job,\n            sink: None,\n            main: Outputs::new(engine, job, (level, 0..=after), start, end),\n",
      "        let above = (proximal.level, MAX_SEQUENCE..=MAX_SEQUENCE);\n"
-     "        Self {\n            main: Outputs::new(engine, job, (level, 0..=MAX_SEQUENCE), start, end),\n"),
+     "        Self {\n            engine,\n            job,\n            sink: None,\n            main: Outputs::new(engine, job, (level, 0..=MAX_SEQUENCE), start, end),\n"),
     ("range tombstones of old data are lost beside young data", ENGINE + "compaction/placed.rs",
      "            main: Outputs::new(engine, job, (level, 0..=after), start, end),\n",
      "            main: Outputs::new(engine, job, (level, MAX_SEQUENCE..=MAX_SEQUENCE), start, end),\n"),

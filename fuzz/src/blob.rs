@@ -1,10 +1,11 @@
-//! Blob files, blob indexes, wide columns.
+//! Blob files, blob indexes, what tables refer to, wide columns.
 
 use super::assemble::MemoryFile;
 use spanlith::blob::{
     BlobFileReader, BlobIndex, BlobPointer, ExpectedFamily, FOOTER_LEN, HEADER_LEN,
     RECORD_HEADER_LEN,
 };
+use spanlith::version::BlobRefs;
 use spanlith_base::checksum::{crc32c, mask};
 use spanlith_base::coding::get_fixed64;
 use spanlith_base::wide_columns::{WideColumn, WideColumns, encode_sorted};
@@ -20,6 +21,20 @@ pub fn blob_index(data: &[u8]) {
         pointer.encode(&mut out);
         assert_eq!(BlobIndex::decode(&out).ok(), Some(BlobIndex::Blob(pointer)));
     }
+}
+
+/// What decodes encodes to bytes that decode to the same.
+pub fn blob_refs(data: &[u8]) {
+    let Ok(refs) = BlobRefs::decode(data) else {
+        return;
+    };
+    let numbers: Vec<u64> = refs.iter().map(|r| r.file).collect();
+    assert!(numbers.is_sorted_by(|a, b| a < b), "numbers ascend");
+    for r in refs.iter() {
+        assert_eq!(refs.get(r.file), Some(r));
+    }
+    let _ = refs.bytes();
+    assert_eq!(BlobRefs::decode(&refs.encode()).ok(), Some(refs));
 }
 
 /// Where the records of a file are, as far as their lengths lead: offset, key length, value length.

@@ -31,6 +31,7 @@ pub const TARGETS: &[Target] = &[
     ("backup_list", backup::backup_list),
     ("blob_file", blob::blob_file),
     ("blob_index", blob::blob_index),
+    ("blob_refs", blob::blob_refs),
     ("coding", names::coding),
     ("compression", table::compression),
     ("current", names::current),

@@ -139,6 +139,32 @@ pub struct TableFileInfo {
     pub result: Result<()>,
 }
 
+/// A blob file that a flush or compaction wrote.
+#[derive(Clone, Debug)]
+pub struct BlobFileInfo {
+    /// Its family.
+    pub cf_name: String,
+    /// Where it is.
+    pub path: PathBuf,
+    /// The job that wrote it.
+    pub job: u64,
+    /// Its number.
+    pub number: u64,
+    /// Values in it.
+    pub count: u64,
+    /// Bytes of their records.
+    pub bytes: u64,
+}
+
+/// A blob file that nothing refers to any more.
+#[derive(Clone, Debug)]
+pub struct BlobFileDeletionInfo {
+    /// Where it was.
+    pub path: PathBuf,
+    /// Its number.
+    pub number: u64,
+}
+
 /// A file that was deleted, or was not.
 #[derive(Clone, Debug)]
 pub struct TableFileDeletionInfo {
@@ -287,6 +313,10 @@ listeners! {
     on_table_file_created(TableFileInfo);
     /// A table was deleted, or was not.
     on_table_file_deleted(TableFileDeletionInfo);
+    /// A blob file was written and installed.
+    on_blob_file_created(BlobFileInfo);
+    /// A blob file was deleted.
+    on_blob_file_deleted(BlobFileDeletionInfo);
     /// A memtable takes no more writes.
     on_memtable_sealed(MemtableInfo);
     /// The handle of this column family is about to go.

@@ -93,6 +93,8 @@ impl Held {
 
 /// Writes one table.
 pub struct TableBuilder {
+    /// Properties that the owner adds.
+    extra_properties: Vec<(&'static str, Vec<u8>)>,
     options: BuilderOptions,
     out: Output,
     block: BlockBuilder,
@@ -184,6 +186,7 @@ impl TableBuilder {
         }
         let filter = FilterWriter::new(&options);
         Self {
+            extra_properties: Vec::new(),
             out: Output {
                 file,
                 buffer: Vec::new(),
@@ -687,6 +690,11 @@ impl TableBuilder {
         let _ = self.out.file.close();
     }
 
+    /// Adds a property under a name that no collector uses. Before `finish`.
+    pub fn set_property(&mut self, name: &'static str, value: Vec<u8>) {
+        self.extra_properties.push((name, value));
+    }
+
     /// Records when sequence numbers were assigned, in the form of the property. Before `finish`.
     pub fn set_seqno_times(&mut self, encoded: Vec<u8>) {
         self.options.seqno_to_time_mapping = encoded;
@@ -705,6 +713,9 @@ impl TableBuilder {
             properties::WHOLE_KEY_FILTERING,
             flag(o.table.whole_key_filtering),
         );
+        for (name, value) in &self.extra_properties {
+            collect(name, value.clone());
+        }
         collect(
             properties::PREFIX_FILTERING,
             flag(o.prefix_extractor.is_some()),

@@ -9,10 +9,13 @@ fn an_option_without_a_feature_is_kept_and_refused_at_open() {
     let w = World::new();
     // SAFETY: The handle lives as long as `w`.
     unsafe {
-        rocksdb_options_set_enable_blob_files(w.options, 1);
-        assert_eq!(rocksdb_options_get_enable_blob_files(w.options), 1);
-        assert_eq!(w.open().unwrap_err(), "Not implemented: enable_blob_files");
-        rocksdb_options_set_enable_blob_files(w.options, 0);
+        rocksdb_options_set_enable_blob_direct_write(w.options, 1);
+        assert_eq!(rocksdb_options_get_enable_blob_direct_write(w.options), 1);
+        assert_eq!(
+            w.open().unwrap_err(),
+            "Not implemented: enable_blob_direct_write"
+        );
+        rocksdb_options_set_enable_blob_direct_write(w.options, 0);
         rocksdb_close(w.open().unwrap());
     }
 }

@@ -344,7 +344,12 @@ impl Ldb {
 
     /// The codec that the command line names.
     fn compression(&self) -> Result<Option<&'static str>, Stop> {
-        let Some(text) = self.args.option("compression_type") else {
+        self.codec_of("compression_type")
+    }
+
+    /// The codec that an option of the command line names.
+    fn codec_of(&self, option: &str) -> Result<Option<&'static str>, Stop> {
+        let Some(text) = self.args.option(option) else {
             return Ok(None);
         };
         match CODECS.iter().find(|c| c.0 == text) {
@@ -381,13 +386,6 @@ impl Ldb {
             "fix_prefix_len",
             "compression_max_dict_bytes",
             "db_write_buffer_size",
-            "min_blob_size",
-            "blob_file_size",
-            "blob_compression_type",
-            "blob_garbage_collection_age_cutoff",
-            "blob_garbage_collection_force_threshold",
-            "blob_compaction_readahead_size",
-            "prepopulate_blob_cache",
         ] {
             if self.args.option(name).is_some() {
                 return Err(Stop::failed(format!(
@@ -395,10 +393,46 @@ impl Ldb {
                 )));
             }
         }
-        if self.args.is("enable_blob_files") || self.args.is("enable_blob_garbage_collection") {
-            return Err(Stop::failed("Not implemented: writing blob files from ldb"));
-        }
+        self.blob_changes(&mut changes)?;
         Ok(changes)
+    }
+
+    /// Adds what the command line says of blob files.
+    fn blob_changes(&self, changes: &mut Vec<(&'static str, String)>) -> Result<(), Stop> {
+        for name in ["enable_blob_files", "enable_blob_garbage_collection"] {
+            if self.args.is(name) {
+                changes.push((name, "true".to_string()));
+            }
+        }
+        for name in [
+            "min_blob_size",
+            "blob_file_size",
+            "blob_compaction_readahead_size",
+        ] {
+            if let Some(n) = self.args.number(name)? {
+                changes.push((name, n.to_string()));
+            }
+        }
+        for name in [
+            "blob_garbage_collection_age_cutoff",
+            "blob_garbage_collection_force_threshold",
+        ] {
+            if let Some(share) = self.args.option(name) {
+                changes.push((name, share.to_string()));
+            }
+        }
+        if let Some(codec) = self.codec_of("blob_compression_type")? {
+            changes.push(("blob_compression_type", codec.to_string()));
+        }
+        if let Some(fills) = self.args.number("prepopulate_blob_cache")? {
+            let text = match fills {
+                0 => "kDisable",
+                1 => "kFlushOnly",
+                _ => return Err(Stop::failed("prepopulate_blob_cache must be 0 or 1")),
+            };
+            changes.push(("prepopulate_blob_cache", text.to_string()));
+        }
+        Ok(())
     }
 
     /// Closes what was written to.

@@ -98,11 +98,12 @@ impl ScanWindows {
         extent: Extent,
     ) -> Result<Pinned> {
         self.uses += 1;
+        let used = self.uses;
         let window = match self.windows.iter().position(|w| w.file == file) {
             Some(at) => &mut self.windows[at],
             None => self.follow(file),
         };
-        window.used = self.uses;
+        window.used = used;
         let ahead = window.last.1 <= extent.offset && extent.offset - window.last.1 <= GAP_MAX;
         let back = extent.end() <= window.last.0 && window.last.0 - extent.end() <= GAP_MAX;
         window.last = (extent.offset, extent.end());

@@ -2,6 +2,9 @@
 //! caller of a manual compaction says.
 
 use super::job::CompactionJob;
+use crate::output::OldFiles;
+use crate::picker::passive;
+use crate::version::Version;
 
 /// What a manual compaction does with old blob files (`blob_garbage_collection_policy`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,10 +29,15 @@ pub struct BlobGcChoice {
 }
 
 impl CompactionJob {
-    /// Share of the blob files, from the oldest, whose values the job relocates; `None` if it collects
+    /// The blob files of the version it began with whose values the job relocates; `None` if it collects
     /// no garbage.
-    pub(super) fn blob_age_cutoff(&self) -> Option<f64> {
+    pub(super) fn old_blob_files(&self, version: &Version) -> Option<OldFiles> {
         let o = &self.settings.options;
+        if let Some(budget) = self.settings.levels.blob_budget
+            && self.blob_gc.policy == BlobGcPolicy::UseDefault
+        {
+            return Some(OldFiles::Named(passive(version, budget)));
+        }
         let collects = match self.blob_gc.policy {
             BlobGcPolicy::Force => true,
             BlobGcPolicy::Disable => false,
@@ -37,6 +45,7 @@ impl CompactionJob {
         };
         let own = self.blob_gc.age_cutoff;
         let own = own.filter(|cutoff| (0.0..=1.0).contains(cutoff));
-        collects.then(|| own.unwrap_or(o.blob_garbage_collection_age_cutoff))
+        let cutoff = own.unwrap_or(o.blob_garbage_collection_age_cutoff);
+        collects.then(|| OldFiles::by_age(version, cutoff))
     }
 }

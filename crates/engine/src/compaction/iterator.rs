@@ -117,8 +117,7 @@ impl CompactionIter {
         Self {
             input,
             zero_below,
-            is_plain: settings.version.blob_files.is_empty()
-                && settings.comparator.timestamp_size() == 0
+            is_plain: settings.comparator.timestamp_size() == 0
                 && settings.filter.is_none()
                 && settings.end.is_none()
                 && settings.ranges.is_empty(),
@@ -186,6 +185,7 @@ impl CompactionIter {
     pub(crate) fn next(&mut self) -> Result<()> {
         #[cfg(test)]
         self.suffer();
+        // An entry that is output as it is refers to the same blobs before and after: it need not be metered.
         if self.is_plain && self.at == At::Input {
             self.count_entry();
             self.entries += 1;
@@ -348,14 +348,15 @@ impl CompactionIter {
         self.output_one = true;
     }
 
-    /// The short way of [`Self::find`], for puts and what they hide, if `is_plain` and nothing is
+    /// The short way of [`Self::find`], for puts, blob indexes and what they hide, if `is_plain` and nothing is
     /// queued. False where it does not lead further; `find` then goes on from there.
     #[inline]
     fn find_plain(&mut self) -> bool {
         while self.input.valid() {
             let internal = self.input.key();
             let (user, tag) = (keys::user_key(internal), keys::tag(internal));
-            if keys::tag_type(tag) != ValueType::Value as u8 {
+            let kind = keys::tag_type(tag);
+            if kind != ValueType::Value as u8 && kind != ValueType::BlobIndex as u8 {
                 return false;
             }
             let seqno = keys::tag_sequence(tag);
@@ -368,7 +369,7 @@ impl CompactionIter {
                 self.stripe = Some(stripe);
                 self.output_one = true;
                 if seqno < self.zero_below {
-                    let tag = keys::pack_tag(0, ValueType::Value as u8);
+                    let tag = keys::pack_tag(0, kind);
                     self.key[self.user_len..].copy_from_slice(&tag.to_le_bytes());
                 }
                 self.at = At::Input;
@@ -378,6 +379,9 @@ impl CompactionIter {
                 return false;
             }
             self.dropped.hidden += 1;
+            if kind == ValueType::BlobIndex as u8 {
+                self.meter_input();
+            }
             self.count_entry();
             self.entries += 1;
             self.input.next_inlined();

@@ -279,6 +279,7 @@ impl Engine {
             family.counters.add_compaction(proximal.level, &above);
         }
         n.blob_written_bytes = blob_bytes(&done.blobs);
+        self.note_blob_files(family, job.id, &done.blobs);
         n.blob_read_bytes = work.counts.blob_bytes;
         let written_bytes = n.written_bytes + above.written_bytes;
         if let Some(s) = &self.c.statistics {

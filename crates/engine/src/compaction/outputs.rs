@@ -235,7 +235,12 @@ impl<'a> Outputs<'a> {
             activity: IoActivity::Compaction,
             io_times: self.io_times.as_ref(),
         };
-        self.open = Some(TableOutput::create(engine, &target, options)?);
+        let table = self
+            .open
+            .insert(TableOutput::create(engine, &target, options)?);
+        if self.job.settings.levels.blob_budget.is_some() {
+            table.record_blob_refs();
+        }
         self.created.push(number);
         Ok(())
     }

@@ -94,7 +94,7 @@ impl<'a> Placed<'a> {
             outputs.times = times.cloned();
         }
         let (job, activity) = (self.job, IoActivity::Compaction);
-        let collect = job.blob_age_cutoff().map(|cutoff| (version, cutoff));
+        let collect = job.old_blob_files(version).map(|files| (version, files));
         let family = (&*job.family, &*job.settings);
         let level = job.plan.output_level;
         self.sink = ValueSink::new(self.engine, family, activity, level, collect)?;

@@ -2,7 +2,7 @@
 
 use super::SeqnoTimes;
 use crate::blob::each_reference;
-use crate::version::NewFile;
+use crate::version::{BlobRefs, NewFile};
 use spanlith_base::range_del::OutputTombstone;
 use spanlith_base::{Comparator, ValueType, keys};
 use spanlith_table::{TableBuilder, properties};
@@ -17,6 +17,8 @@ pub(crate) struct FileBounds {
     pub largest_seqno: u64,
     /// The blob file with the smallest number that the table refers to; 0 for none.
     oldest_blob_file: u64,
+    /// What the table refers to, if that is recorded.
+    blob_refs: Option<BlobRefs>,
     /// The smallest number that an entry wants to have at the bottom.
     smallest_preferred: u64,
     /// Bytes below the table that its range tombstones cover, by estimate.
@@ -35,6 +37,7 @@ impl FileBounds {
             smallest_seqno: 0,
             largest_seqno: 0,
             oldest_blob_file: 0,
+            blob_refs: None,
             smallest_preferred: u64::MAX,
             covered_bytes: 0,
             any: false,
@@ -77,11 +80,24 @@ impl FileBounds {
             let preferred = keys::timed_number(value).unwrap_or(u64::MAX);
             self.smallest_preferred = self.smallest_preferred.min(preferred);
         }
-        each_reference(internal_key, value, |file, _| {
+        each_reference(internal_key, value, |file, bytes| {
+            if let Some(refs) = &mut self.blob_refs {
+                refs.add(file, bytes);
+            }
             if self.oldest_blob_file == 0 || file < self.oldest_blob_file {
                 self.oldest_blob_file = file;
             }
         });
+    }
+
+    /// Records what the table refers to in blob files, from the next entry on.
+    pub(crate) fn record_blob_refs(&mut self) {
+        self.blob_refs.get_or_insert_default();
+    }
+
+    /// What the table refers to in blob files, if that is recorded and it refers to any.
+    pub(crate) fn blob_refs(&self) -> Option<&BlobRefs> {
+        self.blob_refs.as_ref().filter(|refs| !refs.is_empty())
     }
 
     /// Takes in a range tombstone of the table, after [`Self::settle`].

@@ -181,6 +181,9 @@ impl Engine {
                     self.track_table(&family, file);
                 }
             }
+            for blob in &edit.blob_file_additions {
+                self.track_blob_file(&family, blob);
+            }
             // Nobody has seen the version yet.
             let _ = version.value_sizes.set(value_sizes);
             edit.column_family = family.id;

@@ -7,7 +7,9 @@ use super::stripped::{newest_timestamp, strips_timestamps};
 use super::throttle::StallCondition;
 use super::{Engine, Family};
 use crate::info_log::events::TableFileDeletion;
-use crate::listener::{MemtableInfo, TableFileDeletionInfo, WriteStall, WriteStallInfo};
+use crate::listener::{
+    BlobFileDeletionInfo, MemtableInfo, TableFileDeletionInfo, WriteStall, WriteStallInfo,
+};
 use crate::version::{FileChecksum, filenames};
 use spanlith_base::Comparator;
 use spanlith_base::sync::MutexGuard;
@@ -174,6 +176,12 @@ impl Engine {
         let (job, number) = (0, file.number);
         if file.is_blob_file {
             self.c.log.blob_file_deletion(job, number);
+            self.c
+                .listeners
+                .on_blob_file_deleted(|| BlobFileDeletionInfo {
+                    path: file.path().to_path_buf(),
+                    number,
+                });
             return;
         }
         self.c.log.table_file_deletion(&TableFileDeletion {

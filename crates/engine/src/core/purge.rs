@@ -26,6 +26,13 @@ pub(crate) struct Obsolete {
     size: u64,
 }
 
+impl Obsolete {
+    /// Where it was.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
 /// Obsolete files that are not yet unlinked.
 pub(crate) struct PurgeQueue {
     io: Arc<TableIo>,

@@ -2,6 +2,7 @@
 
 use super::{Engine, Family};
 use crate::options::DbOptions;
+use crate::version::edit::BlobFileAddition;
 use crate::version::{DbPath, FileMeta, TableIo, TableIoOptions};
 use spanlith_base::stats::Statistics;
 use spanlith_base::{Result, WriteBufferManager};
@@ -100,6 +101,14 @@ impl Engine {
         if self.c.resources.sst_files.is_some() {
             let path = family.table_path(file.number, file.path_id);
             self.c.purge.track(path, file.size);
+        }
+    }
+
+    /// Tells the manager of a blob file.
+    pub(crate) fn track_blob_file(&self, family: &Family, file: &BlobFileAddition) {
+        if self.c.resources.sst_files.is_some() {
+            let path = family.cache.paths.blob(file.number);
+            self.c.purge.track(path, file.file_size());
         }
     }
 

@@ -3,10 +3,10 @@
 use super::FamilyRequest;
 use crate::options::{
     BlockBasedTableOptions, CfOptions, ChecksumType, CompressionOptions, CompressionType,
-    DataBlockIndexType, FilterPolicyChoice, IndexShorteningMode, IndexType, object_id,
+    DataBlockIndexType, FilterPolicyChoice, IndexShorteningMode, IndexType, KvsepGc, object_id,
     partition_prefix,
 };
-use crate::version::{FilePaths, ForcedBlobGc, LevelOptions, TableIo};
+use crate::version::{BlobBudget, FilePaths, ForcedBlobGc, LevelOptions, TableIo};
 use spanlith_base::checksum::ChecksumKind;
 use spanlith_base::{Error, Result};
 use spanlith_table::{
@@ -76,6 +76,7 @@ fn table_form(o: &CompressionOptions) -> TableCompressionOptions {
 
 /// What level compaction needs to know.
 pub(crate) fn level_options(cf: &CfOptions, paths: &FilePaths) -> LevelOptions {
+    let is_budget = cf.own.kvsep_gc == KvsepGc::Budget;
     LevelOptions {
         num_levels: cf.num_levels.max(1) as u32,
         level_compaction_dynamic_level_bytes: cf.level_compaction_dynamic_level_bytes,
@@ -103,7 +104,12 @@ pub(crate) fn level_options(cf: &CfOptions, paths: &FilePaths) -> LevelOptions {
         bottommost_file_compaction_delay: u64::from(cf.bottommost_file_compaction_delay),
         partition_prefix: partition_prefix(&cf.sst_partitioner_factory),
         precludes_last_level: cf.preclude_last_level_data_seconds > 0,
-        forced_blob_gc: (cf.enable_blob_garbage_collection
+        blob_budget: is_budget.then_some(BlobBudget {
+            target: cf.own.kvsep_space_target,
+            max: cf.own.kvsep_space_max,
+        }),
+        forced_blob_gc: (!is_budget
+            && cf.enable_blob_garbage_collection
             && cf.blob_garbage_collection_age_cutoff > 0.0
             && cf.blob_garbage_collection_force_threshold < 1.0)
             .then_some(ForcedBlobGc {

@@ -524,7 +524,10 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Built> {
         activity,
         io_times: None,
     };
-    let table = TableOutput::create(engine, &target, options)?;
+    let mut table = TableOutput::create(engine, &target, options)?;
+    if settings.levels.blob_budget.is_some() {
+        table.record_blob_refs();
+    }
     let end = TableEnd {
         family,
         level: 0,

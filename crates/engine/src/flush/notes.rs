@@ -2,9 +2,10 @@
 
 use super::job::Built;
 use crate::core::{Engine, Family, FamilySettings, JobNumbers, NewTable};
-use crate::info_log::events::{FlushFinished, FlushStarted, TableFileCreation};
-use crate::listener::{FlushInfo, FlushReason, TableFileInfo};
+use crate::info_log::events::{BlobFileCreation, FlushFinished, FlushStarted, TableFileCreation};
+use crate::listener::{BlobFileInfo, FlushInfo, FlushReason, TableFileInfo};
 use crate::version::blob_bytes;
+use crate::version::edit::BlobFileAddition;
 use spanlith_base::stats::{Histogram, Ticker};
 use spanlith_env::thread_number;
 use spanlith_memtable::MemTable;
@@ -88,6 +89,7 @@ impl Engine {
             self.note_table(n.family, n.job, table);
         }
         job.blob_written_bytes = blob_bytes(&built.blobs);
+        self.note_blob_files(n.family, n.job, &built.blobs);
         n.family.counters.add_flush(&job);
         if let Some(s) = &self.c.statistics {
             s.add(
@@ -142,6 +144,29 @@ impl Engine {
             largest_seqno: seqnos.1,
             properties,
             reason: n.reason,
+        }
+    }
+
+    /// Blob files were written and installed.
+    pub(crate) fn note_blob_files(&self, family: &Family, job: u64, files: &[BlobFileAddition]) {
+        for file in files {
+            self.c.log.blob_file_creation(&BlobFileCreation {
+                job,
+                cf_name: &family.name,
+                file_number: file.number,
+                blobs: file.total_count,
+                bytes: file.total_bytes,
+                checksum: &file.checksum_value,
+                checksum_function: &file.checksum_method,
+            });
+            self.c.listeners.on_blob_file_created(|| BlobFileInfo {
+                cf_name: family.name.clone(),
+                path: family.cache.paths.blob(file.number),
+                job,
+                number: file.number,
+                count: file.total_count,
+                bytes: file.total_bytes,
+            });
         }
     }
 

@@ -60,6 +60,25 @@ pub struct FlushFinished<'a> {
     pub immutable_memtables: u64,
 }
 
+/// A blob file was written.
+#[derive(Debug)]
+pub struct BlobFileCreation<'a> {
+    /// Number of the job.
+    pub job: u64,
+    /// Its family.
+    pub cf_name: &'a str,
+    /// Number of the file.
+    pub file_number: u64,
+    /// Values in it.
+    pub blobs: u64,
+    /// Bytes of their records.
+    pub bytes: u64,
+    /// Checksum of the whole file; empty for none.
+    pub checksum: &'a [u8],
+    /// Name of the function that made it; empty for none.
+    pub checksum_function: &'a [u8],
+}
+
 /// A table was written, or was not.
 #[derive(Debug)]
 pub struct TableFileCreation<'a> {
@@ -259,6 +278,29 @@ impl InfoLog {
             ("status", EventValue::Str(&status)),
         ];
         self.event(Some(e.job), "table_file_deletion", &fields);
+    }
+
+    /// A blob file was written and installed.
+    pub fn blob_file_creation(&self, e: &BlobFileCreation<'_>) {
+        let sum: String = (e.checksum.iter())
+            .map(|byte| format!("{byte:02X}"))
+            .collect();
+        let function = String::from_utf8_lossy(e.checksum_function);
+        let function = if function.is_empty() {
+            "Unknown"
+        } else {
+            &function
+        };
+        let fields = [
+            ("file_number", EventValue::U64(e.file_number)),
+            ("total_blob_count", EventValue::U64(e.blobs)),
+            ("total_blob_bytes", EventValue::U64(e.bytes)),
+            ("file_checksum", EventValue::Str(&sum)),
+            ("file_checksum_func_name", EventValue::Str(function)),
+            ("status", EventValue::Str("OK")),
+        ];
+        let lead = [("cf_name", EventValue::Str(e.cf_name))];
+        self.event_after(&lead, Some(e.job), "blob_file_creation", &fields);
     }
 
     /// A blob file was deleted.

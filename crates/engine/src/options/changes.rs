@@ -271,6 +271,11 @@ impl CfOptions {
     /// `InvalidArgument` or `NotSupported`, in RocksDB's words.
     pub fn check_values(&self) -> Result<()> {
         self.own.check_bounds()?;
+        if self.own.kvsep_space_max < self.own.kvsep_space_target {
+            return Err(Error::invalid_argument(
+                "kvsep_space_max must not be smaller than kvsep_space_target",
+            ));
+        }
         self.check_codecs()?;
         let block_based = objects::id(&self.table_factory) == Some("BlockBasedTable");
         let is_set = |seconds| seconds > 0 && seconds != super::cf::DEFAULT_SECONDS;

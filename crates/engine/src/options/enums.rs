@@ -67,6 +67,13 @@ option_enum! {
         Truncate = 1, "truncate";
     }
 
+    /// How garbage in blob files is collected.
+    pub enum KvsepGc {
+        #[default]
+        Compat = 0, "compat";
+        Budget = 1, "budget";
+    }
+
     /// What becomes of files that nothing explains.
     pub enum OrphanFiles {
         #[default]

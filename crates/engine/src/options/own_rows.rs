@@ -8,7 +8,7 @@
 //! Code reads `options.own.NAME`: of the database through the options that the engine holds, of a family
 //! through its settings. Rows are grouped by subject; a new subject begins after the last one.
 
-use super::enums::{OrphanFiles, SyncedLogDamage};
+use super::enums::{KvsepGc, OrphanFiles, SyncedLogDamage};
 
 options! {
     /// Options of a database that RocksDB does not have.
@@ -51,6 +51,18 @@ options! {
 options! {
     /// Options of a column family that RocksDB does not have.
     pub struct OwnCfOptions {
+        // Values in blob files.
+
+        /// How garbage in blob files is collected: as RocksDB does, by age and force threshold, or by a
+        /// target of space, which empties the files first that give back most for each byte written and
+        /// needs no `enable_blob_garbage_collection`. Tables then have the property `spanlith.blob.refs`.
+        mutable kvsep_gc: KvsepGc = KvsepGc::Compat;
+        /// With `kvsep_gc=budget`: share of the bytes of blob files that may be garbage before tables are
+        /// rewritten for it. A smaller share costs more writes.
+        mutable kvsep_space_target: f64 = 0.12, in 0.01..=0.9;
+        /// With `kvsep_gc=budget`: share of garbage above which collection goes before all other
+        /// compactions.
+        mutable kvsep_space_max: f64 = 0.22, in 0.01..=1.0;
     }
     ignored {}
 }

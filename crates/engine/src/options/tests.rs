@@ -657,8 +657,8 @@ fn what_does_not_exist_is_refused_all_at_once_by_name() {
             "filter_policy",
         ),
         (
-            "enable_blob_files=true;allow_ingest_behind=1;best_efforts_recovery=1",
-            "allow_ingest_behind, enable_blob_files",
+            "enable_blob_direct_write=true;allow_ingest_behind=1;best_efforts_recovery=1",
+            "allow_ingest_behind, enable_blob_direct_write",
         ),
         ("prefix_extractor=mine", "prefix_extractor"),
         ("merge_operator=cassandra", "merge_operator"),

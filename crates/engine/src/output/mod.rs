@@ -10,5 +10,5 @@
 mod sink;
 mod table;
 
-pub(crate) use sink::{NewBlobFiles, ValueSink};
+pub(crate) use sink::{NewBlobFiles, OldFiles, ValueSink};
 pub(crate) use table::{TableEnd, TableOutput, TableTarget};

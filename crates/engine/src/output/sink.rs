@@ -19,6 +19,7 @@ use crate::blob::{
 };
 use crate::core::{Engine, Family, FamilySettings, supported_codec};
 use crate::options::PrepopulateBlobCache;
+use crate::picker::BlobFileSet;
 use crate::version::Version;
 use crate::version::edit::{BlobFileAddition, BlobFileGarbage};
 use spanlith_base::stats::Ticker;
@@ -78,8 +79,7 @@ impl Separation {
 
 /// Which references are replaced.
 struct Relocation {
-    /// References to blob files with smaller numbers.
-    below: FileNumber,
+    files: OldFiles,
     version: Arc<Version>,
     /// Bytes read at a time; 0 for one value after the other.
     readahead: usize,
@@ -87,6 +87,29 @@ struct Relocation {
     readers: HashMap<FileNumber, BlobFileReader>,
     /// Records that were left behind, by file.
     left: BTreeMap<FileNumber, BlobFileGarbage>,
+}
+
+/// The blob files whose references are replaced.
+pub(crate) enum OldFiles {
+    /// All with smaller numbers.
+    Below(FileNumber),
+    /// These.
+    Named(BlobFileSet),
+}
+
+impl OldFiles {
+    /// The oldest files, as many as the age cutoff says.
+    pub(crate) fn by_age(version: &Version, age_cutoff: f64) -> Self {
+        Self::Below(spared_from(version, age_cutoff))
+    }
+
+    #[inline]
+    fn contains(&self, file: FileNumber) -> bool {
+        match self {
+            Self::Below(number) => file < *number,
+            Self::Named(files) => files.contains(&file),
+        }
+    }
 }
 
 /// Number of the first blob file that garbage collection with that cutoff spares.
@@ -98,7 +121,7 @@ fn spared_from(version: &Version, age_cutoff: f64) -> FileNumber {
 
 impl<'a> ValueSink<'a> {
     /// The sink of a job whose tables go to `level`; `None` if it would let everything pass. Garbage
-    /// collection needs `collect`: the version that the job began with and the age cutoff.
+    /// collection needs `collect`: the version that the job began with and the files to empty.
     ///
     /// # Errors
     /// `NotSupported` for a codec that this build does not write.
@@ -107,7 +130,7 @@ impl<'a> ValueSink<'a> {
         (family, settings): (&'a Family, &FamilySettings),
         activity: IoActivity,
         level: usize,
-        collect: Option<(&Arc<Version>, f64)>,
+        collect: Option<(&Arc<Version>, OldFiles)>,
     ) -> Result<Option<Box<Self>>> {
         let o = &settings.options;
         let starts = usize::try_from(o.blob_file_starting_level).unwrap_or(0);
@@ -127,11 +150,10 @@ impl<'a> ValueSink<'a> {
                     && o.prepopulate_blob_cache == PrepopulateBlobCache::FlushOnly,
             });
         }
-        let relocation = collect.and_then(|(version, cutoff)| {
-            let below = spared_from(version, cutoff);
-            let first = version.blob_files.keys().next()?;
-            (*first < below).then(|| Relocation {
-                below,
+        let relocation = collect.and_then(|(version, files)| {
+            let is_met = version.blob_files.keys().any(|f| files.contains(*f));
+            is_met.then(|| Relocation {
+                files,
                 version: version.clone(),
                 readahead: o.blob_compaction_readahead_size.min(READAHEAD_MAX) as usize,
                 readers: HashMap::new(),
@@ -262,7 +284,7 @@ impl<'a> ValueSink<'a> {
         };
         let pointer = BlobIndex::decode(index)?.pointer()?;
         // Number 0 is the table itself.
-        if pointer.file == 0 || pointer.file >= relocation.below {
+        if pointer.file == 0 || !relocation.files.contains(pointer.file) {
             return Ok(None);
         }
         let value = relocation.fetch(self.engine, self.family, user_key, &pointer)?;

@@ -4,7 +4,7 @@
 //! calls: entries ascending, [`TableOutput::settle`], range tombstones, [`TableOutput::finish`].
 
 use crate::core::{CoveredBytes, Engine, Family, FileBounds, NewTable, Recheck, SeqnoTimes};
-use crate::version::{FileSum, IoTimes, NewFile};
+use crate::version::{BLOB_REFS, FileSum, IoTimes, NewFile};
 use spanlith_base::range_del::OutputTombstone;
 use spanlith_base::{Comparator, Result};
 use spanlith_env::IoActivity;
@@ -77,6 +77,12 @@ impl TableOutput {
         self.builder.add(internal_key, value)?;
         self.bounds.add(internal_key, value);
         Ok(())
+    }
+
+    /// Records in a property what the table refers to in blob files (`spanlith.blob.refs`). Before the
+    /// first entry.
+    pub(crate) fn record_blob_refs(&mut self) {
+        self.bounds.record_blob_refs();
     }
 
     /// Number of the file.
@@ -155,6 +161,9 @@ impl TableOutput {
         if let Some(times) = end.times {
             self.builder
                 .set_seqno_times(self.bounds.encode_times(times));
+        }
+        if let Some(refs) = self.bounds.blob_refs() {
+            self.builder.set_property(BLOB_REFS, refs.encode());
         }
         let summary = self.builder.finish()?;
         let level = end.level as u32;

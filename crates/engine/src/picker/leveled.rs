@@ -33,6 +33,15 @@ const MAX_MOVED_FILES: usize = 4;
 /// The next compaction of a family, if any is due and can run beside those that are running.
 pub fn pick_leveled(input: &PickerInput<'_>) -> Option<CompactionPlan> {
     let picking = Picking::new(input);
+    let by_space = || {
+        let tables = picking.with_victims();
+        picking.start_of(tables, Target::SameOrBase, CompactionReason::ForcedBlobGc)
+    };
+    if picking.blob_space_is_urgent()
+        && let Some(start) = by_space()
+    {
+        return start;
+    }
     let mut level0_skipped = false;
     for &(level, score) in &picking.targets.scores {
         if score < 1.0 {
@@ -92,9 +101,10 @@ pub fn pick_leveled(input: &PickerInput<'_>) -> Option<CompactionPlan> {
         return start;
     }
     let forced = picking.forced_by_blobs();
-    picking
-        .start_of(forced, Target::Same, CompactionReason::ForcedBlobGc)
-        .flatten()
+    if let Some(start) = picking.start_of(forced, Target::Same, CompactionReason::ForcedBlobGc) {
+        return start;
+    }
+    by_space().flatten()
 }
 
 /// Whether [`pick_leveled`] would look for something to do: a level is due, or a file is marked.
@@ -105,6 +115,7 @@ pub fn needs_compaction(input: &PickerInput<'_>) -> bool {
         || picking.expired().next().is_some()
         || picking.periodic().next().is_some()
         || picking.forced_by_blobs().next().is_some()
+        || picking.with_victims().next().is_some()
 }
 
 /// Where a file goes that is compacted for its own sake.
@@ -112,6 +123,8 @@ pub fn needs_compaction(input: &PickerInput<'_>) -> bool {
 enum Target {
     /// It is rewritten where it is.
     Same,
+    /// It is rewritten where it is, but from level 0 it goes to the base level.
+    SameOrBase,
     /// A level down; where it is if it lies in the deepest level with data.
     Next,
     /// A level down; not at all if it lies in the deepest level with data.
@@ -613,7 +626,9 @@ impl Picking<'_> {
             if (level == 0 && self.level0_is_busy()) || (target == Target::NotFromLast && stays) {
                 continue;
             }
-            let output_level = if target == Target::Same || stays {
+            let output_level = if target == Target::SameOrBase && level == 0 {
+                self.next_level(0)
+            } else if matches!(target, Target::Same | Target::SameOrBase) || stays {
                 level
             } else {
                 self.next_level(level)

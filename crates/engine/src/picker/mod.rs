@@ -9,6 +9,7 @@
 //! Inputs are never in another plan, and no running plan writes to an overlapping range of the same
 //! level (C2). Pickers read the files' flags and set none.
 
+mod blob_budget;
 mod blob_gc;
 mod files;
 mod forced_cuts;
@@ -19,6 +20,7 @@ mod plan;
 mod proximal;
 mod sorting;
 
+pub(crate) use blob_budget::{BlobFileSet, passive};
 pub use files::{NamedFiles, files_within, pick_files};
 pub use inputs::{PickerInput, RunningCompaction};
 pub use leveled::{needs_compaction, pick_leveled};

@@ -235,6 +235,9 @@ impl Engine {
             for (_, file) in version.file_iter() {
                 self.track_table(family, file);
             }
+            for blob in version.blob_files.values() {
+                self.track_blob_file(family, &blob.file);
+            }
         }
         Ok(())
     }

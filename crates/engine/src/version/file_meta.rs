@@ -14,6 +14,7 @@
 //! Threads: shared freely; the atomics order nothing but themselves, except the obsolete flag, whose
 //! final read follows all drops because it sits in an `Arc`.
 
+use super::blob_refs::{BLOB_REFS, BlobRefs};
 use super::edit::NewFile;
 use spanlith_base::range_del::{FragmentedTombstones, TruncatedTombstones};
 use spanlith_table::{Charge, TableReader};
@@ -100,6 +101,8 @@ pub struct FileMeta {
     pub max_timestamp: Vec<u8>,
     /// What a fast open needs to know of the table; empty for none.
     pub open_metadata: Vec<u8>,
+    /// What it refers to in blob files, if it says so. Filled when the table is opened.
+    blob_refs: OnceLock<Option<Arc<BlobRefs>>>,
     /// Filled when the table is opened.
     pub stats: OnceLock<FileStats>,
     /// Bytes that its surplus tombstones count in scores, with the average size of values when they
@@ -153,6 +156,7 @@ impl FileMeta {
             min_timestamp: f.min_timestamp,
             max_timestamp: f.max_timestamp,
             open_metadata: f.open_metadata,
+            blob_refs: OnceLock::new(),
             stats: OnceLock::new(),
             tombstone_weight: AtomicU64::new(UNWEIGHED),
             being_compacted: Arc::new(AtomicBool::new(false)),
@@ -223,6 +227,9 @@ impl FileMeta {
         if let Some(stats) = self.stats.get() {
             new.stats = OnceLock::from(*stats);
         }
+        if let Some(refs) = self.blob_refs.get() {
+            new.blob_refs = OnceLock::from(refs.clone());
+        }
         if let Some(reader) = self.reader.get() {
             new.reader = OnceLock::from(Arc::clone(reader));
         }
@@ -237,6 +244,11 @@ impl FileMeta {
         new
     }
 
+    /// What the open table refers to in blob files; `None` if it does not say so, or was not opened.
+    pub fn blob_refs(&self) -> Option<&BlobRefs> {
+        self.blob_refs.get().and_then(|refs| refs.as_deref())
+    }
+
     /// Takes the statistics from the open table's properties.
     pub fn note_stats(&self, reader: &TableReader) {
         let p = reader.properties();
@@ -248,6 +260,10 @@ impl FileMeta {
             raw_key_size: p.raw_key_size,
             raw_value_size: p.raw_value_size,
         });
+        let refs = p.user_collected.get(BLOB_REFS);
+        // Damage counts as absence: the oldest file is known from the MANIFEST.
+        let refs = refs.and_then(|bytes| BlobRefs::decode(bytes).ok());
+        let _ = self.blob_refs.set(refs.map(Arc::new));
     }
 
     /// Bytes that surplus tombstones count in scores; `weigh` is asked if that is not decided yet.

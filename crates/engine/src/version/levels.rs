@@ -76,6 +76,17 @@ pub struct LevelOptions {
     pub precludes_last_level: bool,
     /// Tables are rewritten for the garbage in old blob files; `None` if not.
     pub forced_blob_gc: Option<ForcedBlobGc>,
+    /// Blob files are collected by a target of space instead; `None` if not.
+    pub blob_budget: Option<BlobBudget>,
+}
+
+/// How much of the blob files may be garbage (`kvsep_gc=budget`).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BlobBudget {
+    /// Share above which tables are rewritten to empty blob files (`kvsep_space_target`).
+    pub target: f64,
+    /// Share above which this goes before all other compactions (`kvsep_space_max`).
+    pub max: f64,
 }
 
 /// When tables are rewritten only to get rid of the garbage in blob files.
@@ -113,6 +124,7 @@ impl Default for LevelOptions {
             partition_prefix: None,
             precludes_last_level: false,
             forced_blob_gc: None,
+            blob_budget: None,
         }
     }
 }
@@ -313,10 +325,29 @@ impl LevelTargets {
                 }
                 score
             };
+            let score = score.max(Self::hidden_score(version, level, o));
             self.scores.push((level, score));
         }
         // Stable: of equal scores the upper level goes first.
         self.scores.sort_by(|a, b| b.1.total_cmp(&a.1));
+    }
+
+    /// How due a level is for the garbage that its entries may hide below it: 1 and more if the bytes in
+    /// blob files that it refers to exceed the target's share of all.
+    fn hidden_score(version: &Version, level: usize, o: &LevelOptions) -> f64 {
+        let deepest = version.num_non_empty_levels().saturating_sub(1);
+        let total: u64 = version
+            .blob_files
+            .values()
+            .map(|f| f.file.total_bytes)
+            .sum();
+        let Some(budget) = o.blob_budget.filter(|_| level < deepest && total > 0) else {
+            return 0.0;
+        };
+        let free = version.files(level).iter();
+        let free = free.filter(|f| !f.is_being_compacted());
+        let referred: u64 = free.filter_map(|f| f.blob_refs()).map(|r| r.bytes()).sum();
+        referred as f64 / (budget.target * total as f64)
     }
 
     fn level0_score(&self, version: &Version, o: &LevelOptions) -> f64 {

@@ -13,6 +13,7 @@
 //! [`TableIo`] open files.
 
 mod blob_file;
+mod blob_refs;
 pub mod builder;
 pub mod edit;
 mod file_checksum;
@@ -32,13 +33,14 @@ pub mod version;
 
 pub use blob_file::BlobFileMeta;
 pub(crate) use blob_file::blob_bytes;
+pub use blob_refs::{BLOB_REFS, BlobRef, BlobRefs};
 pub use builder::VersionBuilder;
 pub use edit::{BlobFileAddition, BlobFileGarbage, NewFile, VersionEdit};
 pub use file_checksum::{FileChecksum, FileSum};
 pub use file_meta::{FileMeta, FileStats, PurgeSink, is_range_sentinel};
 pub use filenames::{FileKind, parse_file_name};
 pub use io_times::{IoNanos, IoTimes};
-pub use levels::{ForcedBlobGc, LevelOptions, LevelTargets};
+pub use levels::{BlobBudget, ForcedBlobGc, LevelOptions, LevelTargets};
 pub use paths::{DbPath, FilePaths, PATHS_MAX};
 pub use row_cache::RowCache;
 pub(crate) use row_cache::{Row, RowPlace, RowWriter};

@@ -176,7 +176,7 @@ fn garbage_is_exact_and_dead_files_are_deleted() {
 fn separation_is_switched_on_and_off_over_an_existing_database() {
     let fs = Arc::new(MemFs::new());
     let db = open(&fs, &options());
-    let set = |name: &str, value: &str| db.set_options(&[(name, value)]).unwrap();
+    let set = |name: &str, value: &str| db.default_cf().set_options(&[(name, value)]).unwrap();
     let mut map = Map::new();
     set("enable_blob_files", "false");
     for i in 0..10 {
@@ -273,7 +273,7 @@ fn columns_of_entities_merges_and_snapshots_go_through_blob_files() {
     assert_eq!(entity(&db), expected);
     // Five columns and values of the oldest state are gone: base, and two columns, are left.
     assert_eq!(number(&db, "live-blob-file-garbage-size"), 0);
-    db.set_options(&[("enable_blob_files", "false")]).unwrap();
+    cf.set_options(&[("enable_blob_files", "false")]).unwrap();
     compact(&db, FORCED);
     assert_eq!((entity(&db), number(&db, "num-blob-files")), (expected, 0));
 }
@@ -473,4 +473,153 @@ fn options_that_contradict_are_refused_by_name() {
     o.enable_blob_direct_write = true;
     let e = try_open(&env, &o).err().unwrap().to_string();
     assert!(e.contains("enable_blob_direct_write"), "{e}");
+}
+
+/// Reads of blob files that `work` makes.
+fn reads(faults: &FaultFs, work: impl FnOnce()) -> u64 {
+    let before = faults.calls(OpClass::Read);
+    work();
+    faults.calls(OpClass::Read) - before
+}
+
+#[test]
+fn scans_and_multi_gets_read_neighbouring_values_together() {
+    let fs = Arc::new(MemFs::new());
+    let faults = Arc::new(FaultFs::new(fs.clone()));
+    let (env, ..) = Env::test(faults.clone(), 1);
+    let mut options = options();
+    options.blob_file_size = 64 << 20;
+    options.write_buffer_size = 16 << 20;
+    let db = try_open(&env, &options).unwrap();
+    let mut map = Map::new();
+    for i in 0..300 {
+        put(&db, &mut map, i, 4000 + i as usize % 7, i as u8);
+    }
+    db.flush(true).unwrap();
+    assert_eq!(contents(&db), map);
+    // 1.2 MB: a few single reads, then 64, 128, 256, 512 KiB.
+    let forward = reads(&faults, || assert_eq!(contents(&db), map));
+    assert!(forward <= 12, "{forward} reads");
+    let mut back = db.default_cf().cursor(spanlith::ReadOptions::new());
+    let backward = reads(&faults, || {
+        let mut found = Map::new();
+        let mut more = back.seek_to_last().unwrap();
+        while more {
+            found.insert(back.key().to_vec(), back.value().to_vec());
+            more = back.prev().unwrap();
+        }
+        assert_eq!(found, map);
+    });
+    assert!(backward <= 12, "{backward} reads");
+    // Keys alone touch no blob file.
+    let mut lazy = spanlith::ReadOptions::new();
+    lazy.allow_unprepared_value = true;
+    let keys = reads(&faults, || {
+        let mut cursor = db.default_cf().cursor(lazy);
+        let mut count = 0;
+        let mut more = cursor.seek_to_first().unwrap();
+        while more {
+            count += 1;
+            more = cursor.next().unwrap();
+        }
+        assert_eq!(count, 300);
+    });
+    assert_eq!(keys, 0);
+    let keys: Vec<&Vec<u8>> = map.keys().rev().step_by(3).collect();
+    let together = reads(&faults, || {
+        let values = db.default_cf().multi_get(keys.iter());
+        for (key, value) in keys.iter().zip(values) {
+            assert_eq!(value.unwrap().as_deref(), map.get(*key).map(|v| &v[..]));
+        }
+    });
+    // A hundred values in four batches, each 32 values with gaps of 8 KB between them.
+    assert!(together <= 8, "{together} reads");
+}
+
+#[test]
+fn damage_of_one_value_fails_its_key_alone() {
+    let fs = Arc::new(MemFs::new());
+    let mut options = options();
+    options.blob_file_size = 64 << 20;
+    let db = open(&fs, &options);
+    let mut map = Map::new();
+    for i in 0..40 {
+        put(&db, &mut map, i, 500, 0);
+    }
+    db.flush(true).unwrap();
+    db.close().unwrap();
+    let file = fs.list(Path::new("/db")).unwrap();
+    let file = Path::new("/db").join(file.iter().find(|n| n.ends_with(".blob")).unwrap());
+    // In the value of the key of number 20.
+    fs.flip_bit(&file, 30 + 20 * 540 + 100, 4).unwrap();
+    let db = open(&fs, &options);
+    let keys: Vec<&Vec<u8>> = map.keys().collect();
+    let values = db.default_cf().multi_get(keys.iter());
+    for (n, (key, value)) in keys.iter().zip(values).enumerate() {
+        if n == 20 {
+            let e = value.unwrap_err().to_string();
+            assert!(e.starts_with("Corruption: Blob CRC mismatch"), "{e}");
+            assert!(e.contains(".blob"), "{e}");
+        } else {
+            assert_eq!(value.unwrap().as_deref(), map.get(*key).map(|v| &v[..]));
+        }
+    }
+    let shown = db.default_cf().iter().take_while(Result::is_ok).count();
+    assert_eq!(shown, 20);
+}
+
+/// R-TR-13, 16: five overwrites of the data in budget mode stay within the bound at every flush, and the
+/// property of tables says exactly what they refer to.
+#[test]
+fn a_target_of_space_is_kept_while_data_is_overwritten() {
+    let mut peaks = Vec::new();
+    for gc in ["budget", "compat"] {
+        let fs = Arc::new(MemFs::new());
+        let mut o = options();
+        o.disable_auto_compactions = false;
+        o.blob_file_size = 8_000;
+        o.write_buffer_size = 64 << 20;
+        let (env, ..) = Env::test(fs.clone(), 1);
+        let family = FamilyOptions::new("default")
+            .options(o)
+            .set(&format!("kvsep_gc={gc}"));
+        let db = Db::builder("/db")
+            .create_if_missing(true)
+            .env(env)
+            .no_info_log();
+        let db = db.family(family.unwrap()).open().unwrap();
+        let mut map = Map::new();
+        let mut peak = 0.0_f64;
+        let mut seed = 7u32;
+        for round in 0..60u8 {
+            for i in 0..20 {
+                seed = seed.wrapping_mul(1_103_515_245).wrapping_add(12_345);
+                let key = if round < 10 {
+                    u32::from(round) * 20 + i
+                } else {
+                    (seed >> 8) % 200
+                };
+                put(&db, &mut map, key, 400, round);
+            }
+            db.flush(true).unwrap();
+            db.wait_idle(None).unwrap();
+            if round >= 10 {
+                let size = number(&db, "live-blob-file-size") + number(&db, "live-sst-files-size");
+                let live: usize = map.iter().map(|(k, v)| k.len() + v.len()).sum();
+                peak = peak.max(size as f64 / live as f64);
+            }
+        }
+        check(&db, &map);
+        if gc == "budget" {
+            let e = db
+                .default_cf()
+                .set_options(&[("kvsep_space_max", "0.05")])
+                .unwrap_err();
+            assert!(e.to_string().contains("kvsep_space_max"), "{e}");
+        }
+        peaks.push(peak);
+    }
+    // Headers and keys of records, and tables, are a tenth of such small values.
+    assert!(peaks[0] < 1.6, "{peaks:?}");
+    assert!(peaks[1] > peaks[0] + 0.3, "{peaks:?}");
 }

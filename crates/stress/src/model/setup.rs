@@ -5,7 +5,7 @@
 
 use spanlith::options::{
     BlockBasedTableOptions, CfOptions, ChecksumType, CompactionPri, CompressionType,
-    DataBlockIndexType, DbOptions, IndexShorteningMode, IndexType, PrepopulateBlobCache,
+    DataBlockIndexType, DbOptions, IndexShorteningMode, IndexType, KvsepGc, PrepopulateBlobCache,
 };
 use spanlith_base::slice_transform::SliceTransform;
 use spanlith_testkit::Rng;
@@ -308,6 +308,8 @@ tuning! {
     blob_level = [0, 0, 1, 2];
     /// Bytes that compactions read ahead in blob files.
     blob_ahead = [0, 4096];
+    /// Blob files are collected by a target of space.
+    blob_budget = [0, 0, 1];
     /// Bytes of the cache of values; 0 for none. Flushes fill it if the size is odd.
     blob_cache = [0, 1 << 20, 8001];
 }
@@ -405,6 +407,9 @@ impl Tuning {
         o.blob_compression_type = codec(self.blob_codec);
         o.enable_blob_garbage_collection = self.blob_gc > 0;
         o.blob_garbage_collection_age_cutoff = self.blob_gc.saturating_sub(1) as f64 / 100.0;
+        if self.blob_budget > 0 {
+            o.own.kvsep_gc = KvsepGc::Budget;
+        }
         o.blob_garbage_collection_force_threshold = self.blob_force as f64 / 100.0;
         o.blob_file_starting_level = self.blob_level as i32;
         o.blob_compaction_readahead_size = self.blob_ahead;

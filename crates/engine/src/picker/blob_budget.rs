@@ -1,0 +1,134 @@
+//! Collection of blob files by a target of space (`kvsep_gc=budget`).
+//!
+//! RocksDB collects from the oldest files on, whatever they hold. Here the files that give back most for
+//! each byte that has to be written go first:
+//!
+//! ```text
+//!   exposed = garbage of all blob files / bytes of all blob files
+//!   value of a file = garbage / (live bytes + bytes of the tables that refer to it)
+//! ```
+//!
+//! While `exposed` is above the target, the best files become *victims*, as many as bring it down to
+//! four fifths of the target, and the tables that refer to one of them are rewritten at their level, one at
+//! a time, which relocates those references only. Which tables these are, the property
+//! `spanlith.blob.refs` says exactly; of a table without it (RocksDB wrote it) the oldest file is known, and
+//! it may refer to all younger ones.
+//!
+//! Garbage that no compaction has met yet is *hidden*: the old reference lies in a lower level. Upper levels
+//! are therefore due, too, when the bytes that they refer to exceed the target's share of all.
+
+use super::inputs::Picking;
+use crate::version::{BlobBudget, BlobFileMeta, FileMeta, Version};
+use std::cmp::Ordering;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+/// Share of the target that collection comes down to, so that it does not begin again at once.
+const DOWN_TO: f64 = 0.8;
+/// Share of garbage from which on any compaction relocates what it meets of a file.
+const PASSIVE_FROM: f64 = 0.3;
+
+/// Numbers of blob files.
+pub(crate) type BlobFileSet = BTreeSet<u64>;
+
+/// Live bytes and garbage of all blob files.
+fn totals(version: &Version) -> (u64, u64) {
+    let files = version.blob_files.values();
+    files.fold((0, 0), |(total, garbage), f| {
+        (total + f.file.total_bytes, garbage + f.garbage_bytes)
+    })
+}
+
+/// Bytes of the tables that refer to each blob file.
+fn table_bytes(version: &Version) -> HashMap<u64, u64> {
+    let mut sums = HashMap::new();
+    for (_, table) in version.file_iter() {
+        if let Some(refs) = table.blob_refs() {
+            for r in refs.iter() {
+                *sums.entry(r.file).or_insert(0) += table.size;
+            }
+        }
+    }
+    sums
+}
+
+/// Bytes given back for each byte written.
+fn worth(file: &BlobFileMeta, tables: u64) -> f64 {
+    let live = file.file.total_bytes - file.garbage_bytes;
+    file.garbage_bytes as f64 / (live + tables).max(1) as f64
+}
+
+/// The files to be emptied; none if the garbage is within the target.
+pub(super) fn victims(version: &Version, budget: BlobBudget) -> BlobFileSet {
+    let (mut total, mut garbage) = totals(version);
+    let exceeds = |garbage: u64, total: u64, share: f64| garbage as f64 > share * total as f64;
+    if !exceeds(garbage, total, budget.target) {
+        return BlobFileSet::new();
+    }
+    let tables = table_bytes(version);
+    let of = |f: &BlobFileMeta| tables.get(&f.file.number).copied().unwrap_or(0);
+    let mut files: Vec<_> = version.blob_files.values().collect();
+    files.retain(|f| f.garbage_bytes > 0);
+    files.sort_by(|a, b| {
+        let order = worth(b, of(b)).partial_cmp(&worth(a, of(a)));
+        order.unwrap_or(Ordering::Equal)
+    });
+    let mut chosen = BlobFileSet::new();
+    for file in files {
+        if !exceeds(garbage, total, DOWN_TO * budget.target) {
+            break;
+        }
+        // Its live bytes are written again, its garbage goes.
+        total -= file.garbage_bytes;
+        garbage -= file.garbage_bytes;
+        chosen.insert(file.file.number);
+    }
+    chosen
+}
+
+/// The files whose references any compaction relocates when it meets them.
+pub(crate) fn passive(version: &Version, budget: BlobBudget) -> BlobFileSet {
+    let mut files = victims(version, budget);
+    for file in version.blob_files.values() {
+        if file.garbage_bytes as f64 >= PASSIVE_FROM * file.file.total_bytes as f64 {
+            files.insert(file.file.number);
+        }
+    }
+    files
+}
+
+/// Whether a table refers to one of the files, as far as is known.
+fn refers(table: &FileMeta, files: &BlobFileSet) -> bool {
+    match table.blob_refs() {
+        Some(refs) => refs.iter().any(|r| files.contains(&r.file)),
+        None => {
+            let oldest = table.oldest_blob_file_number;
+            oldest != 0 && files.range(oldest..).next().is_some()
+        }
+    }
+}
+
+impl Picking<'_> {
+    /// Whether so much of the blob files is garbage that collection goes before other compactions.
+    pub(super) fn blob_space_is_urgent(&self) -> bool {
+        let budget = self.input.options.blob_budget;
+        budget.is_some_and(|budget| {
+            let (total, garbage) = totals(self.version());
+            garbage as f64 > budget.max * total as f64
+        })
+    }
+
+    /// Tables that refer to victims, with their levels.
+    pub(super) fn with_victims(&self) -> impl Iterator<Item = (usize, &Arc<FileMeta>)> {
+        let budget = self.input.options.blob_budget;
+        let victims = budget.map_or_else(BlobFileSet::new, |b| victims(self.version(), b));
+        let levels = match victims.is_empty() {
+            true => 0,
+            false => self.version().num_levels(),
+        };
+        self.version()
+            .file_iter()
+            .take_while(move |(level, _)| *level < levels)
+            .filter(move |(_, f)| !f.is_being_compacted() && refers(f, &victims))
+    }
+}
