@@ -1,7 +1,7 @@
 //! `spanlith`: the command line. Noun, then verb.
 //!
 //! Modules: [`db`] reads and writes one database; [`find`], [`doctor`], [`compat`], [`shell`] and [`top`]
-//! look at one; [`dump`] shows one file; [`bench`] measures; [`stress`] attacks; [`tour`] shows the whole in two
+//! look at one; [`dump`] shows one file; [`bench`] measures, [`experiment`] against published numbers; [`stress`] attacks; [`tour`] shows the whole in two
 //! minutes.
 //! [`inventory`] reads a directory without opening it and [`tables`] its tables; [`bytes`], [`fail`] and
 //! [`term`] are about text, errors and the terminal.
@@ -23,6 +23,7 @@ mod db;
 mod db_bench;
 mod doctor;
 mod dump;
+mod experiment;
 mod fail;
 mod find;
 mod inventory;
@@ -31,7 +32,6 @@ mod os_text;
 mod overlay;
 mod own;
 mod places;
-mod rng;
 mod sd;
 mod shell;
 mod sst_dump;
@@ -59,6 +59,7 @@ Examples:
   spanlith top --db /data/db                        a live database from outside
   spanlith sst dump /data/db/000012.sst             one file, one record a line
   spanlith bench fillrandom readrandom --num 1000000
+  spanlith experiment run X-SP-1 --report sp1.html  a published measurement, run again
   spanlith stress kill --db /data/new               processes killed on your disk: nothing may be lost
 
 Read verbs change nothing on disk. --json makes every verb machine-readable. Exit codes: 0 success,
@@ -126,6 +127,9 @@ enum Noun {
     TraceAnalyzer(Foreign),
     /// Measures: db_bench's benchmarks by their names
     Bench(bench::Bench),
+    /// Runs experiments of published documents, and shows measured beside printed numbers
+    #[command(subcommand)]
+    Experiment(experiment::Verb),
     /// Attacks the engine on this machine: kills, power losses, random programs
     #[command(subcommand)]
     Stress(stress::Verb),
@@ -211,6 +215,7 @@ fn execute(noun: Noun) -> anyhow::Result<ExitCode> {
         Noun::DbBench(tool) => db_bench::run(&tool.texts(), again),
         Noun::TraceAnalyzer(tool) => trace_analyzer::run(&tool.texts()),
         Noun::Bench(bench) => bench.run(),
+        Noun::Experiment(verb) => experiment::run(verb),
         Noun::Stress(verb) => stress::run(verb),
         Noun::Sd(verb) => sd::run(verb),
         Noun::Tour(tour) => tour.run(),

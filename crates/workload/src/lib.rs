@@ -1,5 +1,10 @@
-//! Workloads of databases. So far: what a trace of queries says of the one it was taken from
-//! ([`analyze`]), in the files and words of RocksDB's `trace_analyzer`.
-#![forbid(unsafe_code)]
+//! Workloads of databases: generators ([`generate`]), the stores they run on ([`store`]), experiments that put
+//! measured beside printed numbers ([`experiments`]) and their pages ([`report`]); and what a trace of queries says
+//! of the load it was taken from ([`analyze`]), in the files and words of RocksDB's `trace_analyzer`.
+#![deny(unsafe_code)]
 
 pub mod analyze;
+pub mod experiments;
+pub mod generate;
+pub mod report;
+pub mod store;

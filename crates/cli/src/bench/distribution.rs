@@ -4,7 +4,7 @@
 //! scrambled one: ranks are drawn from 10^10 items and hashed to record numbers, so that the hot
 //! records lie scattered and their popularity does not depend on how many records there are.
 
-use crate::rng::Rng;
+use spanlith_workload::generate::Rng;
 
 /// Skew of YCSB's zipfian distributions.
 pub const THETA: f64 = 0.99;

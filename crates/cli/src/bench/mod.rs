@@ -31,14 +31,14 @@ use report::Outcome;
 use serde_json::json;
 use settings::{HELP, Settings};
 use spanlith::Db;
-use spanlith::options::text::{apply_options_string, split_pairs};
-use spanlith::options::{
-    BlockBasedTableOptions, CfOptions, CompressionType, DbOptions, OptionTable,
-};
+use spanlith::options::text::apply_options_string;
+use spanlith::options::{BlockBasedTableOptions, CfOptions, CompressionType, DbOptions};
 use spanlith::version::parse_file_name;
 use spanlith_base::stats::Statistics;
 use spanlith_cache::Policy;
 use spanlith_table::BlockCache;
+use spanlith_workload::report::environment::{Environment, cores};
+use spanlith_workload::store::spec::nested;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -237,7 +237,7 @@ impl Bench {
             let results: Vec<_> = outcomes.iter().map(Outcome::json).collect();
             let object = json!({
                 "settings": self.settings_json(&place.dir), "results": results,
-                "environment": page::environment::Environment::of(&place.dir).json(),
+                "environment": Environment::of(&place.dir).json(),
             });
             writeln!(out, "{object}")?;
         } else if !self.as_db_bench {
@@ -456,38 +456,6 @@ impl Bench {
     }
 }
 
-/// Options of tables by their bare names become those of the table factory, where they belong.
-fn nested(options: &str) -> String {
-    let Ok(pairs) = split_pairs(options) else {
-        // The error is better told by who applies them.
-        return options.to_string();
-    };
-    let is_table = |name: &str| {
-        let whole = name.split('.').next().unwrap_or(name);
-        BlockBasedTableOptions::row(whole).is_some()
-            && CfOptions::row(whole).is_none()
-            && DbOptions::row(whole).is_none()
-    };
-    let (table, others): (Vec<_>, Vec<_>) = pairs.into_iter().partition(|p| is_table(&p.0));
-    let join = |pairs: Vec<(String, String)>| {
-        let pairs = pairs.into_iter().map(|(name, value)| {
-            match value.contains([';', '=']) && !value.starts_with('{') {
-                true => format!("{name}={{{value}}}"),
-                false => format!("{name}={value}"),
-            }
-        });
-        pairs.collect::<Vec<_>>().join(";")
-    };
-    match table.is_empty() {
-        true => options.to_string(),
-        false => {
-            let mut all = others;
-            all.push(("block_based_table_factory".to_string(), join(table)));
-            join(all)
-        }
-    }
-}
-
 /// YCSB's own order: D and E change which records exist, so E begins with its own.
 const YCSB_ORDER: [&str; 8] = [
     "ycsbload", "ycsba", "ycsbb", "ycsbc", "ycsbf", "ycsbd", "ycsbload", "ycsbe",
@@ -499,10 +467,6 @@ fn report_failed(file: &Path, e: &std::io::Error) -> anyhow::Error {
         "name a file in a directory you may write to: --report bench.html",
     )
     .into()
-}
-
-fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
 /// A name that was perhaps meant.
@@ -579,15 +543,6 @@ mod tests {
         assert_eq!(
             [&gone, &here, &other].map(|d| d.exists()),
             [false, true, true]
-        );
-    }
-
-    #[test]
-    fn options_of_tables_are_told_from_others() {
-        assert_eq!(nested("num_levels=3"), "num_levels=3");
-        assert_eq!(
-            nested("block_size=8;num_levels=3"),
-            "num_levels=3;block_based_table_factory={block_size=8}"
         );
     }
 

@@ -1,6 +1,6 @@
 //! When calls are meant to start: an arrival rate that does not depend on how fast answers come.
 
-use crate::rng::Rng;
+use spanlith_workload::generate::Rng;
 use std::time::{Duration, Instant};
 
 /// Arrivals per second of all threads together.

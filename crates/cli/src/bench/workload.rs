@@ -4,8 +4,8 @@ use super::kind::Kind;
 use super::meter::Meter;
 use super::settings::Settings;
 use super::ycsb;
-use crate::rng::Rng;
 use spanlith::{Cf, FamilyOptions, ReadOptions, Result, WriteBatch, WriteOptions};
+use spanlith_workload::generate::Rng;
 
 use Kind::{
     DeleteRandom, DeleteRangeRandom, FillBatch, FillFamilies, FillSync, MergeRandom, Overwrite,

@@ -3,9 +3,9 @@
 //! Key `user00000042`, value `{"user":42,"rev":3,"note":"…"}`. The value follows from number and
 //! revision, and the model keeps the revision of every number: 4 bytes an entry.
 
-use crate::rng::Rng;
 use indicatif::ProgressBar;
 use spanlith::{Cf, ReadOptions, Result};
+use spanlith_workload::generate::Rng;
 use std::io::Write;
 
 const WORDS: [&str; 16] = [

@@ -4,6 +4,7 @@ mod copies;
 mod damage;
 mod db;
 mod doctor;
+mod experiment;
 mod foreign_tools;
 mod golden;
 mod programs;

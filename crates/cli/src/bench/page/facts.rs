@@ -1,10 +1,10 @@
 //! What a run cost, what it depends on, and what the database said.
 
-use super::chart::{escape, plain};
-use super::environment::Environment;
 use super::{Page, term};
 use crate::bench::report::Outcome;
 use spanlith::options::{DbOptions, OptionRow, OptionTable};
+use spanlith_workload::report::chart::{escape, plain};
+use spanlith_workload::report::environment::Environment;
 use std::fmt::Write;
 
 fn times(value: Option<f64>) -> String {

@@ -3,23 +3,21 @@
 //! Headline first, then each benchmark over time, then what it cost, then what it depends on. Every chart
 //! has its numbers in a table below it.
 
-mod chart;
-pub mod environment;
 mod facts;
 mod over_time;
 
 use super::histogram::Histogram;
 use super::report::Outcome;
 use crate::term;
-use chart::{Chart, Line, Scale, Steps, escape};
-use environment::Environment;
 use serde_json::Value;
 use spanlith::options::OptionsFile;
+use spanlith_workload::report::STYLE;
+use spanlith_workload::report::chart::{Chart, Line, Scale, Steps, escape};
+use spanlith_workload::report::environment::Environment;
+use spanlith_workload::report::text::short_nanos;
 use std::fmt::Write;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
-
-const STYLE: &str = include_str!("style.css");
 
 /// What the page is about.
 pub struct Page<'a> {
@@ -65,44 +63,6 @@ fn tile(out: &mut String, class: &str, value: &str, what: &str) {
         },
         escape(what)
     );
-}
-
-/// Operations per second for an axis: `250 k`.
-fn short_count(value: f64) -> String {
-    for (unit, name) in [(1e9, "G"), (1e6, "M"), (1e3, "k")] {
-        if value >= unit {
-            return format!("{} {name}", chart::plain(value / unit));
-        }
-    }
-    chart::plain(value)
-}
-
-/// Nanoseconds for an axis: `20 µs`.
-fn short_nanos(value: f64) -> String {
-    for (unit, name) in [(1e9, "s"), (1e6, "ms"), (1e3, "µs")] {
-        if value >= unit {
-            let digits = if value / unit < 100.0 { 10.0 } else { 1.0 };
-            return format!(
-                "{} {name}",
-                chart::plain((value / unit * digits).round() / digits)
-            );
-        }
-    }
-    format!("{} ns", chart::plain(value.round()))
-}
-
-/// Bytes for an axis: `64 MiB`.
-fn short_bytes(value: f64) -> String {
-    for (power, name) in [(3, "GiB"), (2, "MiB"), (1, "KiB")] {
-        let unit = 1024_f64.powi(power);
-        if value >= unit {
-            return format!(
-                "{} {name}",
-                chart::plain((value / unit * 10.0).round() / 10.0)
-            );
-        }
-    }
-    format!("{} B", chart::plain(value.round()))
 }
 
 /// The percentiles that tables and tiles show.
@@ -322,6 +282,7 @@ impl Page<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use spanlith_workload::report::text::{short_bytes, short_count};
     use std::time::Duration;
 
     #[test]

@@ -1,10 +1,11 @@
 //! One benchmark over time: throughput, latencies, the tree.
 
-use super::chart::{Chart, Line, Scale, Steps, escape, plain};
-use super::{PERCENTILES, short_bytes, short_nanos, tile};
+use super::{PERCENTILES, tile};
 use crate::bench::report::Outcome;
 use crate::bench::sampler::{Point, Tree, Work};
 use crate::term;
+use spanlith_workload::report::chart::{Chart, Line, Scale, Steps, escape, plain};
+use spanlith_workload::report::text::{short_bytes, short_nanos};
 use std::fmt::Write;
 
 /// Colour of memtables in the chart of the tree; levels have those from here on.

@@ -4,7 +4,7 @@
 //! well as in colour and carry their names at their ends, so that nobody has to match colours; each
 //! point has a tooltip.
 
-use super::short_count;
+use super::text::short_count;
 use std::fmt::Write;
 
 const LEFT: f64 = 62.0;
@@ -469,7 +469,7 @@ mod tests {
             let marks = round_steps(max, 4.0, Steps::Binary);
             assert!(marks.len() <= 5 && *marks.last().unwrap() >= max, "{max}");
             for mark in marks {
-                let name = super::super::short_bytes(mark);
+                let name = super::super::text::short_bytes(mark);
                 let (number, unit) = name.split_once(' ').unwrap();
                 let power = ["B", "KiB", "MiB", "GiB"].iter().position(|u| *u == unit);
                 let value = number.parse::<f64>().unwrap() * 1024_f64.powi(power.unwrap() as i32);

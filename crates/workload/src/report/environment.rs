@@ -66,8 +66,13 @@ fn field(path: &str, name: &str) -> Option<String> {
     Some(line.split_once(':')?.1.trim().to_string())
 }
 
+/// Threads that this process may run at once.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
 fn processor() -> Option<String> {
-    let cores = crate::bench::cores();
+    let cores = cores();
     let model = field("/proc/cpuinfo", "model name").unwrap_or_else(|| "processor".to_string());
     let plural = if cores == 1 { "core" } else { "cores" };
     Some(format!("{model}, {cores} {plural} usable"))
@@ -95,7 +100,7 @@ fn instructions() -> String {
 fn memory() -> Option<String> {
     let value = field("/proc/meminfo", "MemTotal")?;
     let kib: u64 = value.split_whitespace().next()?.parse().ok()?;
-    Some(crate::term::bytes(kib << 10))
+    Some(super::text::bytes(kib << 10))
 }
 
 fn load() -> Option<String> {
@@ -153,7 +158,7 @@ fn device(numbers: &str) -> Option<String> {
     let mut parts = vec![disk.file_name()?.to_string_lossy().into_owned()];
     parts.extend(get("device/model"));
     if let Some(sectors) = get("size").and_then(|s| s.parse::<u64>().ok()) {
-        parts.push(crate::term::bytes(sectors * 512));
+        parts.push(super::text::bytes(sectors * 512));
     }
     parts.extend(get("queue/rotational").map(|r| match r.as_str() {
         "0" => "not rotating".to_string(),

@@ -1,0 +1,129 @@
+//! Experiments: what a published document measured, run again at the scale of this machine.
+//!
+//! An entry is one file with one constant and one function, and one row of [`EXPERIMENTS`]
+//! (`docs/howto/add-an-experiment.md`). [`Bench`] gives a run its directory, scale, seed and stores,
+//! [`Findings`] takes what it measured, [`outcome`] is a finished run with its JSON.
+
+mod bench;
+mod findings;
+pub mod outcome;
+mod run;
+mod x_sp_1;
+
+pub use bench::{Bench, Progress, Quiet};
+pub use findings::{Bound, Check, Figure, Findings, Series, Spread};
+pub use outcome::Outcome;
+pub use run::{Plan, run};
+
+use crate::store::StoreName;
+
+/// Outcome of an experiment's function.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why an experiment could not be made. A criterion that fails is no error.
+#[derive(Debug)]
+pub struct Error(String);
+
+impl Error {
+    /// An error with a text.
+    pub fn new(text: impl std::fmt::Display) -> Self {
+        Self(text.to_string())
+    }
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Error {}
+
+macro_rules! from {
+    ($($kind:ty)*) => {
+        $(impl From<$kind> for Error {
+            fn from(e: $kind) -> Self {
+                Self(e.to_string())
+            }
+        })*
+    };
+}
+
+from! { crate::store::Error spanlith::Error std::io::Error }
+
+/// One experiment of a document.
+#[derive(Clone, Copy, Debug)]
+pub struct Experiment {
+    /// Its name: `X-SP-1`.
+    pub id: &'static str,
+    /// What it shows, in a line.
+    pub title: &'static str,
+    /// The document and its figure or table.
+    pub document: &'static str,
+    /// Requirements that it verifies.
+    pub requirements: &'static str,
+    /// What is run, at scale 1.
+    pub setup: &'static str,
+    /// When it passes, in words; the function's checks say it in numbers.
+    pub criterion: &'static str,
+    /// Stores that it can run on.
+    pub stores: Stores,
+    /// Runs it once.
+    pub run: fn(&Bench<'_>) -> Result<Findings>,
+}
+
+/// Stores that an experiment can run on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stores {
+    /// This engine only; other names are refused.
+    Ours,
+    /// Trees with RocksDB's options and statistics.
+    RocksDbLike,
+    /// Any store.
+    Any,
+}
+
+impl Stores {
+    /// Whether a store is one of them.
+    pub fn allow(self, name: &StoreName) -> bool {
+        match self {
+            Self::Ours => *name == StoreName::Ours,
+            Self::RocksDbLike => name.is_rocksdb_like(),
+            Self::Any => true,
+        }
+    }
+
+    /// In words.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Ours => "spanlith only",
+            Self::RocksDbLike => "spanlith and rocksdb",
+            Self::Any => "any store",
+        }
+    }
+}
+
+/// All experiments, in the order in which lists show them.
+pub const EXPERIMENTS: &[Experiment] = &[x_sp_1::ENTRY];
+
+/// The experiment of a name, in any case of letters.
+pub fn find(id: &str) -> Option<&'static Experiment> {
+    EXPERIMENTS.iter().find(|e| e.id.eq_ignore_ascii_case(id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_unique_and_entries_are_whole() {
+        for (n, e) in EXPERIMENTS.iter().enumerate() {
+            assert!(e.id.starts_with("X-"), "{}", e.id);
+            assert_eq!(EXPERIMENTS.iter().position(|o| o.id == e.id), Some(n));
+            for text in [e.title, e.document, e.requirements, e.setup, e.criterion] {
+                assert!(!text.is_empty(), "{}", e.id);
+            }
+            assert!(find(&e.id.to_lowercase()).is_some());
+        }
+    }
+}

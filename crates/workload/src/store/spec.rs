@@ -1,0 +1,131 @@
+//! Names of stores as the command line takes them, and how one is opened.
+
+use super::rocksdb::RocksDb;
+use super::{Error, Ours, Result, Store, StoreOptions};
+use spanlith::options::text::split_pairs;
+use spanlith::options::{BlockBasedTableOptions, CfOptions, DbOptions, OptionTable};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// Which store to open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoreName {
+    /// This engine.
+    Ours,
+    /// RocksDB's C library, loaded at run time.
+    RocksDb(PathBuf),
+}
+
+impl FromStr for StoreName {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        match text.split_once(':') {
+            None if text == "spanlith" => Ok(Self::Ours),
+            Some(("rocksdb", path)) if !path.is_empty() => Ok(Self::RocksDb(path.into())),
+            _ if text == "rocksdb" || text == "rocksdb:" => {
+                Err("rocksdb needs the library: rocksdb:PATH/librocksdb.so".to_string())
+            }
+            _ => Err(format!(
+                "unknown store '{text}': one of spanlith, rocksdb:PATH/librocksdb.so"
+            )),
+        }
+    }
+}
+
+impl fmt::Display for StoreName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ours => f.write_str("spanlith"),
+            Self::RocksDb(path) => write!(f, "rocksdb:{}", path.display()),
+        }
+    }
+}
+
+impl StoreName {
+    /// Whether the store is a log-structured tree with RocksDB's options and statistics.
+    pub fn is_rocksdb_like(&self) -> bool {
+        matches!(self, Self::Ours | Self::RocksDb(_))
+    }
+
+    /// Opens the store in a directory, which is made if it is missing.
+    ///
+    /// # Errors
+    /// Of the library, of the options, and of opening.
+    pub fn open(&self, dir: &Path, options: &StoreOptions) -> Result<Box<dyn Store>> {
+        std::fs::create_dir_all(dir)
+            .map_err(|e| Error::new(&self.to_string(), format!("{}: {e}", dir.display())))?;
+        Ok(match self {
+            Self::Ours => Box::new(Ours::open(dir, options)?),
+            Self::RocksDb(library) => Box::new(RocksDb::open(library, dir, options)?),
+        })
+    }
+}
+
+/// Options of tables by their bare names become those of the table factory, where they belong. A text that is
+/// no list of options comes back as it is: whoever applies it tells the error better.
+pub fn nested(options: &str) -> String {
+    let Ok(pairs) = split_pairs(options) else {
+        return options.to_string();
+    };
+    let is_table = |name: &str| {
+        let whole = name.split('.').next().unwrap_or(name);
+        BlockBasedTableOptions::row(whole).is_some()
+            && CfOptions::row(whole).is_none()
+            && DbOptions::row(whole).is_none()
+    };
+    let (table, others): (Vec<_>, Vec<_>) = pairs.into_iter().partition(|p| is_table(&p.0));
+    let join = |pairs: Vec<(String, String)>| {
+        let pairs = pairs.into_iter().map(|(name, value)| {
+            match value.contains([';', '=']) && !value.starts_with('{') {
+                true => format!("{name}={{{value}}}"),
+                false => format!("{name}={value}"),
+            }
+        });
+        pairs.collect::<Vec<_>>().join(";")
+    };
+    match table.is_empty() {
+        true => options.to_string(),
+        false => {
+            let mut all = others;
+            all.push(("block_based_table_factory".to_string(), join(table)));
+            join(all)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_and_printed() {
+        for text in ["spanlith", "rocksdb:/x/librocksdb.so"] {
+            assert_eq!(text.parse::<StoreName>().unwrap().to_string(), text);
+        }
+        for bad in ["", "rocksdb", "rocksdb:", "postgres", "spanlith:x"] {
+            assert!(bad.parse::<StoreName>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn options_of_tables_are_told_from_others() {
+        assert_eq!(nested("num_levels=3"), "num_levels=3");
+        assert_eq!(
+            nested("block_size=8;num_levels=3"),
+            "num_levels=3;block_based_table_factory={block_size=8}"
+        );
+    }
+
+    #[test]
+    fn a_library_that_cannot_be_loaded_is_named() {
+        let dir = spanlith_testkit::TempDir::new(spanlith_testkit::test_name!());
+        let name: StoreName = "rocksdb:/nowhere/librocksdb.so".parse().unwrap();
+        let Err(e) = name.open(&dir.join("db"), &StoreOptions::default()) else {
+            panic!("opened");
+        };
+        let text = e.to_string();
+        assert!(text.contains("/nowhere/librocksdb.so"), "{text}");
+    }
+}
