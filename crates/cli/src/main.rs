@@ -1,7 +1,7 @@
 //! `spanlith`: the command line. Noun, then verb.
 //!
 //! Modules: [`db`] reads and writes one database; [`find`], [`doctor`], [`compat`], [`shell`] and [`top`]
-//! look at one; [`dump`] shows one file; [`bench`] measures, [`experiment`] against published numbers; [`stress`] attacks; [`tour`] shows the whole in two
+//! look at one; [`dump`] shows one file; [`bench`] and [`drive`] measure, [`experiment`] against published numbers; [`stress`] attacks; [`tour`] shows the whole in two
 //! minutes.
 //! [`inventory`] reads a directory without opening it and [`tables`] its tables; [`bytes`], [`fail`] and
 //! [`term`] are about text, errors and the terminal.
@@ -22,6 +22,7 @@ mod compat;
 mod db;
 mod db_bench;
 mod doctor;
+mod drive;
 mod dump;
 mod experiment;
 mod fail;
@@ -59,6 +60,7 @@ Examples:
   spanlith top --db /data/db                        a live database from outside
   spanlith sst dump /data/db/000012.sst             one file, one record a line
   spanlith bench fillrandom readrandom --num 1000000
+  spanlith drive mixgraph --store spanlith          standard loads, on this and on other stores
   spanlith experiment run X-SP-1 --report sp1.html  a published measurement, run again
   spanlith stress kill --db /data/new               processes killed on your disk: nothing may be lost
 
@@ -127,6 +129,7 @@ enum Noun {
     TraceAnalyzer(Foreign),
     /// Measures: db_bench's benchmarks by their names
     Bench(bench::Bench),
+    Drive(drive::Drive),
     /// Runs experiments of published documents, and shows measured beside printed numbers
     #[command(subcommand)]
     Experiment(experiment::Verb),
@@ -215,6 +218,7 @@ fn execute(noun: Noun) -> anyhow::Result<ExitCode> {
         Noun::DbBench(tool) => db_bench::run(&tool.texts(), again),
         Noun::TraceAnalyzer(tool) => trace_analyzer::run(&tool.texts()),
         Noun::Bench(bench) => bench.run(),
+        Noun::Drive(drive) => drive.run(),
         Noun::Experiment(verb) => experiment::run(verb),
         Noun::Stress(verb) => stress::run(verb),
         Noun::Sd(verb) => sd::run(verb),

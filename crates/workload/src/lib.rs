@@ -4,7 +4,9 @@
 #![deny(unsafe_code)]
 
 pub mod analyze;
+pub mod drivers;
 pub mod experiments;
 pub mod generate;
+pub mod measure;
 pub mod report;
 pub mod store;

@@ -1,14 +1,14 @@
 //! Runs one benchmark: threads, the line each second, points over time.
 
 use super::kind::Kind;
-use super::meter::{Board, Tally};
-use super::pace::Rate;
 use super::report::Outcome;
 use super::sampler::{Point, Series, Shapes, Tree};
 use super::settings::{Arrivals, Settings};
 use super::workload;
 use crate::term;
 use spanlith::{Cf, Db};
+use spanlith_workload::measure::Rate;
+use spanlith_workload::measure::{Board, Tally};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};

@@ -5,12 +5,8 @@
 //! times and latencies count from those. Operations are divided among the threads (db_bench gives
 //! each thread all of them).
 
-mod distribution;
 mod driver;
-pub mod histogram;
 mod kind;
-pub mod meter;
-mod pace;
 mod page;
 mod reference;
 mod report;

@@ -1,10 +1,10 @@
 //! Results as db_bench prints them, as a table, as JSON.
 
-use super::histogram::Histogram;
-use super::meter::Tally;
 use super::sampler::{Series, Shapes};
 use crate::term::{self, Paint};
 use serde_json::{Value, json};
+use spanlith_workload::measure::Histogram;
+use spanlith_workload::measure::Tally;
 use std::fmt::Write;
 
 /// What a benchmark measured.

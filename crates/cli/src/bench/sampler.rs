@@ -3,9 +3,9 @@
 //! A long run must not fill memory or the page: when there are too many points, neighbours become one
 //! and the interval doubles.
 
-use super::meter::Tally;
 use serde_json::{Value, json};
 use spanlith::Cf;
+use spanlith_workload::measure::Tally;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

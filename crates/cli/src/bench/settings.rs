@@ -1,7 +1,8 @@
 //! What the threads of a benchmark need to know, as flags, and the text that `--help` ends with.
 
-use super::ycsb::{Records, YcsbSettings};
+use super::ycsb::YcsbSettings;
 use clap::Args;
+use spanlith_workload::generate::ycsb::Records;
 use std::sync::Arc;
 
 /// Benchmarks, examples and what the words mean.

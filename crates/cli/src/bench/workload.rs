@@ -1,92 +1,16 @@
 //! What one thread does in each of db_bench's benchmarks.
 
 use super::kind::Kind;
-use super::meter::Meter;
 use super::settings::Settings;
 use super::ycsb;
 use spanlith::{Cf, FamilyOptions, ReadOptions, Result, WriteBatch, WriteOptions};
-use spanlith_workload::generate::Rng;
+use spanlith_workload::generate::{Keys, Rng, Shuffle, Values};
+use spanlith_workload::measure::Meter;
 
 use Kind::{
     DeleteRandom, DeleteRangeRandom, FillBatch, FillFamilies, FillSync, MergeRandom, Overwrite,
     ReadRandomWriteRandom, ReadSeq,
 };
-
-/// Keys of db_bench: a big-endian number, then `0` characters.
-#[derive(Clone, Debug)]
-pub struct Keys {
-    key: Vec<u8>,
-}
-
-impl Keys {
-    /// Keys of `size` bytes.
-    pub fn new(size: usize) -> Self {
-        Self {
-            key: vec![b'0'; size],
-        }
-    }
-
-    /// The key of number `n`.
-    #[inline]
-    pub fn set(&mut self, n: u64) -> &[u8] {
-        let bytes = n.to_be_bytes();
-        let len = self.key.len();
-        if len >= 8 {
-            self.key[..8].copy_from_slice(&bytes);
-        } else {
-            self.key.copy_from_slice(&bytes[8 - len..]);
-        }
-        &self.key
-    }
-
-    /// A key that no workload puts: right before that of number `n` if there is room behind the
-    /// number, else with a large number.
-    #[inline]
-    pub fn set_missing(&mut self, n: u64) -> &[u8] {
-        if self.key.len() <= 8 {
-            return self.set(!n);
-        }
-        self.set(n);
-        if let Some(last) = self.key.last_mut() {
-            *last = b'.';
-        }
-        &self.key
-    }
-}
-
-/// Values of which half compresses away.
-#[derive(Clone, Debug)]
-pub struct Values {
-    pool: Vec<u8>,
-    size: usize,
-    at: usize,
-}
-
-impl Values {
-    /// Values of `size` bytes.
-    pub fn new(size: usize, seed: u64) -> Self {
-        let mut rng = Rng::new(seed);
-        let mut pool = Vec::new();
-        while pool.len() < (1 << 20).max(size * 2) {
-            // 50 random printable characters, then the same again.
-            let piece: Vec<u8> = (0..50).map(|_| b' ' + (rng.below(95) as u8)).collect();
-            pool.extend_from_slice(&piece);
-            pool.extend_from_slice(&piece);
-        }
-        Self { pool, size, at: 0 }
-    }
-
-    /// The next value.
-    #[inline]
-    pub fn next(&mut self) -> &[u8] {
-        if self.at + self.size > self.pool.len() {
-            self.at = 0;
-        }
-        let value = &self.pool[self.at..self.at + self.size];
-        self.at += self.size;
-        value
-    }
-}
 
 /// What one thread does.
 ///
@@ -174,43 +98,6 @@ fn fill_in_order(
         meter.done(ops, ops * s.entry_size());
     }
     Ok(())
-}
-
-/// A permutation of the numbers below a bound that needs no table: a Feistel network over the next
-/// even number of bits, walked until the result is below the bound.
-#[derive(Clone, Debug)]
-struct Shuffle {
-    bound: u64,
-    half_bits: u32,
-    keys: [u64; 4],
-}
-
-impl Shuffle {
-    fn new(bound: u64, seed: u64) -> Self {
-        let bits = u64::BITS - bound.saturating_sub(1).leading_zeros();
-        let mut rng = Rng::new(seed);
-        Self {
-            bound,
-            half_bits: bits.div_ceil(2).max(1),
-            keys: std::array::from_fn(|_| rng.next_u64()),
-        }
-    }
-
-    /// Where `n`, which is below the bound, goes.
-    fn place(&self, mut n: u64) -> u64 {
-        let mask = (1_u64 << self.half_bits) - 1;
-        loop {
-            let (mut left, mut right) = (n >> self.half_bits, n & mask);
-            for key in self.keys {
-                let mixed = Rng::new(right ^ key).next_u64() & mask;
-                (left, right) = (right, left ^ mixed);
-            }
-            n = (left << self.half_bits) | right;
-            if n < self.bound {
-                return n;
-            }
-        }
-    }
 }
 
 fn fill_once(cf: &Cf, s: &Settings, thread: u64, meter: &mut Meter<'_>) -> Result<()> {
@@ -539,43 +426,4 @@ pub fn write_beside(
         written += 1;
     }
     Ok(written)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys_are_those_of_db_bench() {
-        let mut keys = Keys::new(16);
-        assert_eq!(keys.set(0x0102), b"\0\0\0\0\0\0\x01\x0200000000");
-        assert_eq!(Keys::new(4).set(0x0102), b"\0\0\x01\x02");
-        assert_eq!(keys.set_missing(1), b"\0\0\0\0\0\0\0\x010000000.");
-        assert_eq!(
-            Keys::new(8).set_missing(1),
-            b"\xff\xff\xff\xff\xff\xff\xff\xfe"
-        );
-    }
-
-    #[test]
-    fn values_have_their_size_and_differ() {
-        let mut values = Values::new(100, 1);
-        let a = values.next().to_vec();
-        assert_eq!(a.len(), 100);
-        assert_ne!(values.next(), a);
-        assert_eq!(a[..50], a[50..]);
-    }
-
-    #[test]
-    fn a_shuffle_is_a_permutation() {
-        for bound in [1, 2, 3, 100, 1000, 1024, 1025] {
-            let shuffle = Shuffle::new(bound, 9);
-            let mut seen: Vec<u64> = (0..bound).map(|n| shuffle.place(n)).collect();
-            if bound >= 100 {
-                assert!(!seen.is_sorted(), "{bound}");
-            }
-            seen.sort_unstable();
-            assert!(seen.into_iter().eq(0..bound), "{bound}");
-        }
-    }
 }

@@ -6,13 +6,13 @@
 use super::model::{Model, is_genuine, key, put_value};
 use super::show::Show;
 use super::{builder, shape};
-use crate::bench::meter::{Board, Meter};
 use crate::bench::wait_idle;
 use crate::fail::At;
 use crate::term::{count, nanos};
 use serde_json::json;
 use spanlith::{Cf, ReadOptions, Result};
 use spanlith_workload::generate::Rng;
+use spanlith_workload::measure::{Board, Meter};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};

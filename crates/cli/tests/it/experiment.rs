@@ -13,7 +13,7 @@ fn an_experiment_runs_passes_and_leaves_numbers_and_a_page() {
         "run",
         "x-sp-1",
         "--scale",
-        "0.05",
+        "0.03",
         "--check",
         "--json",
         &json,

@@ -234,11 +234,11 @@ impl Outcome {
 }
 
 #[cfg(test)]
-pub mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// An outcome with everything in it.
-    pub fn sample() -> Outcome {
+    pub(crate) fn sample() -> Outcome {
         let mut findings = Findings::default();
         let figure = Figure::new("Reads & <writes>", "blocks", ["one", "two"])
             .printed("paper", &[Some(1.0), None])

@@ -13,7 +13,7 @@ pub const ENTRY: Experiment = Experiment {
     title: "Space amplification with static and dynamic level sizes",
     document: "[SPACE] §3.1",
     requirements: "R-SPACE-01, R-SPACE-04, R-SPACE-05",
-    setup: "350 000 keys of 16 bytes with incompressible values of 104 bytes, put in random order, then four times as \
+    setup: "370 000 keys of 16 bytes with incompressible values of 104 bytes in the last level, then three times as \
             many overwrites of uniformly chosen keys; level base 4 MiB, multiplier 10, memtables of 1 MiB, \
             no compression. Amplification is bytes of tables when idle over bytes after a full compaction.",
     criterion: "dynamic: at most 1.111 without level 0, with 5 % for files that are not split; static: more than 1.5, \
@@ -23,6 +23,11 @@ pub const ENTRY: Experiment = Experiment {
 };
 
 const VALUE_SIZE: usize = 104;
+/// Bytes of an entry in a table: key, value, sequence number, lengths.
+const ENTRY_SIZE: u64 = 16 + VALUE_SIZE as u64 + 11;
+/// Bytes of all keys over the base of the levels: above 10, so that a static tree has a level behind the second, and
+/// little above, so that this level is small against the targets before it.
+const DATA: f64 = 11.5;
 
 struct Space {
     /// Bytes over those of an empty copy, without level 0.
@@ -35,19 +40,29 @@ fn bytes(levels: &[Level]) -> f64 {
     levels.iter().map(|l| l.bytes as f64).sum()
 }
 
+fn key(n: u64) -> String {
+    let scattered = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 10_u64.pow(16);
+    format!("{scattered:016}")
+}
+
+/// Puts every key once, with levels so small that all end up in the third.
+fn load(store: &dyn Store, bench: &Bench<'_>, keys: u64) -> Result<()> {
+    let mut values = Values::incompressible(VALUE_SIZE, bench.seed(2));
+    let mut sorted: Vec<String> = (0..keys).map(key).collect();
+    sorted.sort_unstable();
+    for key in sorted {
+        store.put(0, key.as_bytes(), values.next())?;
+    }
+    store.flush()?;
+    store.wait_idle()?;
+    store.compact()?;
+    Ok(store.wait_idle()?)
+}
+
 fn space(store: &dyn Store, bench: &Bench<'_>, keys: u64) -> Result<Space> {
     let mut rng = Rng::new(bench.seed(1));
-    let mut values = Values::incompressible(VALUE_SIZE, bench.seed(2));
-    let key = |n: u64| {
-        format!(
-            "{:016}",
-            n.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 10_u64.pow(16)
-        )
-    };
-    for n in 0..keys {
-        store.put(0, key(n).as_bytes(), values.next())?;
-    }
-    for _ in 0..4 * keys {
+    let mut values = Values::incompressible(VALUE_SIZE, bench.seed(3));
+    for _ in 0..3 * keys {
         store.put(0, key(rng.below(keys)).as_bytes(), values.next())?;
     }
     store.flush()?;
@@ -63,9 +78,8 @@ fn space(store: &dyn Store, bench: &Bench<'_>, keys: u64) -> Result<Space> {
     })
 }
 
-fn measure(bench: &Bench<'_>, name: &StoreName, dynamic: bool) -> Result<(String, Space)> {
-    let base = bench.scaled(4 << 20, 1 << 18);
-    let options = StoreOptions {
+fn options(dynamic: bool, base: u64) -> StoreOptions {
+    StoreOptions {
         options: format!(
             "level_compaction_dynamic_level_bytes={dynamic};max_bytes_for_level_base={base};\
              max_bytes_for_level_multiplier=10;write_buffer_size={};target_file_size_base={};\
@@ -75,12 +89,21 @@ fn measure(bench: &Bench<'_>, name: &StoreName, dynamic: bool) -> Result<(String
         ),
         disable_wal: true,
         ..StoreOptions::default()
-    };
-    let store = bench.open(name, &options)?;
-    let label = store.label().to_string();
+    }
+}
+
+fn measure(bench: &Bench<'_>, name: &StoreName, dynamic: bool) -> Result<(String, Space)> {
+    let base = bench.scaled(4 << 20, 1 << 17);
+    let keys = (base as f64 * DATA) as u64 / ENTRY_SIZE;
+    let dir = bench.place()?;
+    let small = name.open(&dir, &options(dynamic, base / 4))?;
+    let label = small.label().to_string();
     let kind = if dynamic { "dynamic" } else { "static" };
     bench.step(&format!("{label}, {kind} sizes"));
-    let space = space(store.as_ref(), bench, bench.scaled(350_000, 20_000))?;
+    load(small.as_ref(), bench, keys)?;
+    small.close()?;
+    let store = name.open(&dir, &options(dynamic, base))?;
+    let space = space(store.as_ref(), bench, keys)?;
     bench.discard(store)?;
     Ok((label, space))
 }
@@ -92,10 +115,7 @@ fn run(bench: &Bench<'_>) -> Result<Findings> {
         "times",
         ["dynamic", "dynamic, level 0", "static", "static, level 0"],
     )
-    .printed(
-        "[SPACE]: bound of dynamic, static can exceed",
-        &[Some(1.111), None, Some(2.0), None],
-    );
+    .printed("[SPACE]", &[Some(1.111), None, Some(2.0), None]);
     bench.expect(2 * bench.stores().len() as u64);
     for name in bench.stores() {
         let (label, dynamic) = measure(bench, name, true)?;
@@ -121,5 +141,9 @@ fn run(bench: &Bench<'_>) -> Result<Findings> {
         );
     }
     found.figures.push(figure);
+    found.note(
+        "The document says that static sizes can exceed 2, with level 0 and the data of all levels at its worst; printed here \
+         is that 2.",
+    );
     Ok(found)
 }

@@ -85,6 +85,15 @@ mod tests {
     }
 
     #[test]
+    fn values_have_their_size_and_differ() {
+        let mut values = Values::new(100, 1);
+        let a = values.next().to_vec();
+        assert_eq!(a.len(), 100);
+        assert_ne!(values.next(), a);
+        assert_eq!(a[..50], a[50..]);
+    }
+
+    #[test]
     fn a_piece_repeats_its_beginning() {
         let mut values = Values::with_ratio(100, 0.29, 1);
         let value = values.next();

@@ -151,12 +151,16 @@ pub struct StoreOptions {
     /// RocksDB's options by name, `name=value;name=value`; those of tables by their bare names, too. Stores that
     /// are no log-structured trees refuse them.
     pub options: String,
+    /// Options that only this engine has, in the same form. Other stores refuse them.
+    pub own: String,
     /// Bytes of the cache of blocks or pages; the store's own default if left out.
     pub cache_bytes: Option<u64>,
     /// Names of the families beside the default one. They are made if they are missing.
     pub families: Vec<String>,
     /// Every write survives a power cut when it returns.
     pub sync: bool,
+    /// [`Store::begin`] will be called.
+    pub transactions: bool,
     /// Writes are not logged. Stores that cannot do without refuse it.
     pub disable_wal: bool,
 }
@@ -168,6 +172,54 @@ pub struct Level {
     pub files: u64,
     /// Their bytes.
     pub bytes: u64,
+}
+
+/// Reads and writes that become visible together or not at all. Dropping it takes it back.
+///
+/// A call that fails with [`Error::is_conflict`] leaves only the drop; then all may be tried again.
+pub trait Transaction {
+    /// Copies the value that the transaction sees.
+    ///
+    /// # Errors
+    /// The store's.
+    fn get(&mut self, family: usize, key: &[u8], value: &mut Vec<u8>) -> Result<bool>;
+
+    /// The same, and nobody else changes the key until the transaction ends.
+    ///
+    /// # Errors
+    /// The store's; a conflict.
+    fn get_for_update(&mut self, family: usize, key: &[u8], value: &mut Vec<u8>) -> Result<bool>;
+
+    /// Puts a value.
+    ///
+    /// # Errors
+    /// The store's; a conflict.
+    fn put(&mut self, family: usize, key: &[u8], value: &[u8]) -> Result<()>;
+
+    /// Deletes a key.
+    ///
+    /// # Errors
+    /// The store's; a conflict.
+    fn delete(&mut self, family: usize, key: &[u8]) -> Result<()>;
+
+    /// Shows at most `limit` entries that the transaction sees, from a start on, until `each` returns false.
+    ///
+    /// # Errors
+    /// The store's.
+    fn scan(
+        &mut self,
+        family: usize,
+        start: &[u8],
+        direction: Direction,
+        limit: usize,
+        each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<usize>;
+
+    /// Makes everything visible.
+    ///
+    /// # Errors
+    /// The store's; a conflict. Nothing is visible then.
+    fn commit(self: Box<Self>) -> Result<()>;
 }
 
 /// An open store. Calls may come from any thread at the same time.
@@ -241,6 +293,12 @@ pub trait Store: Send + Sync {
         limit: usize,
         each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
     ) -> Result<usize>;
+
+    /// Begins a transaction. The store was opened with [`StoreOptions::transactions`].
+    ///
+    /// # Errors
+    /// The store's.
+    fn begin(&self) -> Result<Box<dyn Transaction + '_>>;
 
     /// Writes to files what is in memory.
     ///

@@ -11,7 +11,7 @@ mod ours;
 mod rocksdb;
 pub mod spec;
 
-pub use api::{Batch, Change, Direction, Error, Level, Result, Store, StoreOptions};
+pub use api::{Batch, Change, Direction, Error, Level, Result, Store, StoreOptions, Transaction};
 pub use counters::Counters;
 pub use ours::Ours;
 pub use spec::StoreName;

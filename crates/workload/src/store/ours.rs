@@ -1,10 +1,14 @@
 //! Spanlith behind the trait [`Store`].
 
 use super::spec::nested;
-use super::{Batch, Change, Counters, Direction, Error, Level, Result, Store, StoreOptions};
+use super::{
+    Batch, Change, Counters, Direction, Error, Level, Result, Store, StoreOptions, Transaction,
+};
 use spanlith::options::text::apply_options_string;
 use spanlith::options::{BlockBasedTableOptions, CfOptions, DbOptions};
-use spanlith::{Cf, Db, FamilyOptions, ReadOptions, WriteBatch, WriteOptions};
+use spanlith::{
+    Cf, Db, ErrorKind, FamilyOptions, ReadOptions, TxnOptions, WriteBatch, WriteOptions,
+};
 use spanlith_base::stats::Statistics;
 use spanlith_cache::Policy;
 use spanlith_table::BlockCache;
@@ -42,7 +46,8 @@ impl Ours {
         apply_options_string(&text, &mut db, &mut cf, &mut table).map_err(failed)?;
         db.create_if_missing = true;
         let statistics = Arc::new(Statistics::new());
-        let mut builder = Db::builder(dir)
+        let builder = Db::builder(dir).set(options.own.as_str()).map_err(failed)?;
+        let mut builder = builder
             .options(db)
             .all_families()
             .cf_options(cf.clone())
@@ -183,6 +188,12 @@ impl Store for Ours {
         Ok(seen)
     }
 
+    fn begin(&self) -> Result<Box<dyn Transaction + '_>> {
+        let options = TxnOptions::pessimistic().deadlock_detect(true);
+        let inner = self.db.transaction_opt(options, self.write);
+        Ok(Box::new(OurTransaction { store: self, inner }))
+    }
+
     fn flush(&self) -> Result<()> {
         self.db.flush(true).map_err(failed)
     }
@@ -217,5 +228,87 @@ impl Store for Ours {
     fn close(self: Box<Self>) -> Result<()> {
         drop(self.families);
         self.db.close().map_err(failed)
+    }
+}
+
+/// A transaction with locks.
+struct OurTransaction<'a> {
+    store: &'a Ours,
+    inner: spanlith::Transaction,
+}
+
+/// An error in a transaction: one that another transaction caused may be tried again.
+fn in_transaction(e: spanlith::Error) -> Error {
+    use ErrorKind::{Aborted, Busy, Expired, TimedOut, TryAgain};
+    match e.kind() {
+        Aborted | Busy | Expired | TimedOut | TryAgain => Error::conflict(NAME, e),
+        _ => failed(e),
+    }
+}
+
+fn copied(found: Option<spanlith::Pinned>, value: &mut Vec<u8>) -> bool {
+    value.clear();
+    found.is_some_and(|found| {
+        value.extend_from_slice(&found);
+        true
+    })
+}
+
+impl Transaction for OurTransaction<'_> {
+    fn get(&mut self, family: usize, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        let found = self.inner.get(self.store.cf(family), key);
+        Ok(copied(found.map_err(in_transaction)?, value))
+    }
+
+    fn get_for_update(&mut self, family: usize, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        let found = self.inner.get_for_update(self.store.cf(family), key);
+        Ok(copied(found.map_err(in_transaction)?, value))
+    }
+
+    fn put(&mut self, family: usize, key: &[u8], value: &[u8]) -> Result<()> {
+        let cf = self.store.cf(family);
+        self.inner.put(cf, key, value).map_err(in_transaction)
+    }
+
+    fn delete(&mut self, family: usize, key: &[u8]) -> Result<()> {
+        let cf = self.store.cf(family);
+        self.inner.delete(cf, key).map_err(in_transaction)
+    }
+
+    fn scan(
+        &mut self,
+        family: usize,
+        start: &[u8],
+        direction: Direction,
+        limit: usize,
+        each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<usize> {
+        let cf = self.store.cf(family);
+        let mut cursor = self.inner.cursor(cf, self.store.read.clone());
+        let mut valid = match direction {
+            Direction::Forward => cursor.seek(start),
+            Direction::Backward => cursor.seek_for_prev(start),
+        }
+        .map_err(in_transaction)?;
+        let mut seen = 0;
+        while valid && seen < limit {
+            let Some((key, value)) = cursor.entry() else {
+                break;
+            };
+            seen += 1;
+            if !each(key, value) || seen == limit {
+                break;
+            }
+            valid = match direction {
+                Direction::Forward => cursor.next(),
+                Direction::Backward => cursor.prev(),
+            }
+            .map_err(in_transaction)?;
+        }
+        Ok(seen)
+    }
+
+    fn commit(mut self: Box<Self>) -> Result<()> {
+        self.inner.commit().map_err(in_transaction)
     }
 }

@@ -56,6 +56,10 @@ impl StoreName {
     pub fn open(&self, dir: &Path, options: &StoreOptions) -> Result<Box<dyn Store>> {
         std::fs::create_dir_all(dir)
             .map_err(|e| Error::new(&self.to_string(), format!("{}: {e}", dir.display())))?;
+        if *self != Self::Ours && !options.own.is_empty() {
+            let text = format!("it does not have the options '{}'", options.own);
+            return Err(Error::new(&self.to_string(), text));
+        }
         Ok(match self {
             Self::Ours => Box::new(Ours::open(dir, options)?),
             Self::RocksDb(library) => Box::new(RocksDb::open(library, dir, options)?),

@@ -6,11 +6,11 @@
 mod facts;
 mod over_time;
 
-use super::histogram::Histogram;
 use super::report::Outcome;
 use crate::term;
 use serde_json::Value;
 use spanlith::options::OptionsFile;
+use spanlith_workload::measure::Histogram;
 use spanlith_workload::report::STYLE;
 use spanlith_workload::report::chart::{Chart, Line, Scale, Steps, escape};
 use spanlith_workload::report::environment::Environment;

@@ -2,26 +2,31 @@
 #![allow(unsafe_code)]
 
 use super::library::{Handle, Library};
+use super::transaction::RocksTransaction;
 use crate::store::spec::nested;
-use crate::store::{Batch, Change, Counters, Direction, Error, Level, Result, Store, StoreOptions};
+use crate::store::{
+    Batch, Change, Counters, Direction, Error, Level, Result, Store, StoreOptions, Transaction,
+};
 use std::ffi::{CString, c_char};
 use std::path::{Path, PathBuf};
 use std::ptr::{null, null_mut};
 use std::time::Duration;
 
-const NAME: &str = "rocksdb";
+pub(super) const NAME: &str = "rocksdb";
 
 /// A database of RocksDB. All handles are the library's and live until [`Drop`].
 #[derive(Debug)]
 pub struct RocksDb {
     label: String,
     dir: PathBuf,
-    library: &'static Library,
-    db: Handle,
-    families: Vec<Handle>,
+    pub(super) library: &'static Library,
+    pub(super) db: Handle,
+    /// The same database as one with transactions; null without.
+    pub(super) transactions: Handle,
+    pub(super) families: Vec<Handle>,
     options: Handle,
-    read: Handle,
-    write: Handle,
+    pub(super) read: Handle,
+    pub(super) write: Handle,
     flush: Handle,
 }
 
@@ -30,7 +35,7 @@ unsafe impl Send for RocksDb {}
 // SAFETY: as above.
 unsafe impl Sync for RocksDb {}
 
-fn chars(bytes: &[u8]) -> *const c_char {
+pub(super) fn chars(bytes: &[u8]) -> *const c_char {
     bytes.as_ptr().cast()
 }
 
@@ -39,7 +44,7 @@ fn c_text(text: &str) -> Result<CString> {
 }
 
 /// Runs a call that leaves an error text.
-fn checked<T>(library: &Library, call: impl FnOnce(*mut *mut c_char) -> T) -> Result<T> {
+pub(super) fn checked<T>(library: &Library, call: impl FnOnce(*mut *mut c_char) -> T) -> Result<T> {
     let mut text = null_mut();
     let result = call(&raw mut text);
     match library.take_text(text) {
@@ -97,6 +102,47 @@ fn options_of(library: &Library, options: &StoreOptions) -> Result<Handle> {
     }
 }
 
+/// Shows the entries of an iterator and destroys it.
+///
+/// # Safety
+/// `iter` is an iterator of the library, over a database that is open, and nobody else uses it.
+pub(super) unsafe fn walk(
+    l: &Library,
+    iter: Handle,
+    start: &[u8],
+    direction: Direction,
+    limit: usize,
+    each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+) -> Result<usize> {
+    let mut seen = 0;
+    // SAFETY: the iterator is valid until it is destroyed below; keys and values are looked at before it moves, and
+    // have the lengths that the library says.
+    unsafe {
+        match direction {
+            Direction::Forward => (l.iter_seek)(iter, chars(start), start.len()),
+            Direction::Backward => (l.iter_seek_for_prev)(iter, chars(start), start.len()),
+        }
+        while seen < limit && (l.iter_valid)(iter) != 0 {
+            seen += 1;
+            let (mut key_len, mut value_len) = (0, 0);
+            let key = (l.iter_key)(iter, &raw mut key_len);
+            let value = (l.iter_value)(iter, &raw mut value_len);
+            let key = std::slice::from_raw_parts(key.cast(), key_len);
+            let value = std::slice::from_raw_parts(value.cast(), value_len);
+            if !each(key, value) || seen == limit {
+                break;
+            }
+            match direction {
+                Direction::Forward => (l.iter_next)(iter),
+                Direction::Backward => (l.iter_prev)(iter),
+            }
+        }
+        let result = checked(l, |e| (l.iter_get_error)(iter, e));
+        (l.iter_destroy)(iter);
+        result.map(|()| seen)
+    }
+}
+
 impl RocksDb {
     /// Opens the database in `dir` with the library in a file, or makes it.
     ///
@@ -114,17 +160,34 @@ impl RocksDb {
         let family_options = vec![made; names.len()];
         let mut families = vec![null_mut(); names.len()];
         let count = i32::try_from(names.len()).unwrap_or(i32::MAX);
+        let (names, all) = (pointers.as_ptr(), family_options.as_ptr());
         // SAFETY: the three arrays have `count` members, texts end with a zero byte, and all outlive the call.
         let opened = checked(library, |e| unsafe {
-            (library.open_column_families)(
+            let families = families.as_mut_ptr();
+            if !options.transactions {
+                return (library.open_column_families)(
+                    made,
+                    path.as_ptr(),
+                    count,
+                    names,
+                    all,
+                    families,
+                    e,
+                );
+            }
+            let with = (library.transactiondb_options_create)();
+            let db = (library.transactiondb_open_column_families)(
                 made,
+                with,
                 path.as_ptr(),
                 count,
-                pointers.as_ptr(),
-                family_options.as_ptr(),
-                families.as_mut_ptr(),
+                names,
+                all,
+                families,
                 e,
-            )
+            );
+            (library.transactiondb_options_destroy)(with);
+            db
         });
         let db = match opened {
             Ok(db) => db,
@@ -133,6 +196,12 @@ impl RocksDb {
                 unsafe { (library.options_destroy)(made) };
                 return Err(e);
             }
+        };
+        let transactions = if options.transactions { db } else { null_mut() };
+        let db = match options.transactions {
+            // SAFETY: the database was opened with transactions.
+            true => unsafe { (library.transactiondb_get_base_db)(db) },
+            false => db,
         };
         // SAFETY: constructors without preconditions, and setters on what they made.
         let (read, write, flush) = unsafe {
@@ -152,6 +221,7 @@ impl RocksDb {
             dir: dir.to_path_buf(),
             library,
             db,
+            transactions,
             families,
             options: made,
             read,
@@ -179,7 +249,12 @@ impl Drop for RocksDb {
             for &family in &self.families {
                 (l.column_family_handle_destroy)(family);
             }
-            (l.close)(self.db);
+            if self.transactions.is_null() {
+                (l.close)(self.db);
+            } else {
+                (l.transactiondb_close_base_db)(self.db);
+                (l.transactiondb_close)(self.transactions);
+            }
             (l.readoptions_destroy)(self.read);
             (l.writeoptions_destroy)(self.write);
             (l.flushoptions_destroy)(self.flush);
@@ -337,34 +412,20 @@ impl Store for RocksDb {
         limit: usize,
         each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
     ) -> Result<usize> {
-        let l = self.library;
-        let mut seen = 0;
-        // SAFETY: the iterator lives from here to its destruction below; keys and values are looked at before it
-        // moves, and have the lengths that the library says.
+        // SAFETY: the handles are open; the iterator belongs to the call.
         unsafe {
-            let iter = (l.create_iterator_cf)(self.db, self.read, self.families[family]);
-            match direction {
-                Direction::Forward => (l.iter_seek)(iter, chars(start), start.len()),
-                Direction::Backward => (l.iter_seek_for_prev)(iter, chars(start), start.len()),
-            }
-            while seen < limit && (l.iter_valid)(iter) != 0 {
-                seen += 1;
-                let (mut key_len, mut value_len) = (0, 0);
-                let key = (l.iter_key)(iter, &raw mut key_len);
-                let value = (l.iter_value)(iter, &raw mut value_len);
-                let key = std::slice::from_raw_parts(key.cast(), key_len);
-                let value = std::slice::from_raw_parts(value.cast(), value_len);
-                if !each(key, value) || seen == limit {
-                    break;
-                }
-                match direction {
-                    Direction::Forward => (l.iter_next)(iter),
-                    Direction::Backward => (l.iter_prev)(iter),
-                }
-            }
-            let result = checked(l, |e| (l.iter_get_error)(iter, e));
-            (l.iter_destroy)(iter);
-            result.map(|()| seen)
+            let iter = (self.library.create_iterator_cf)(self.db, self.read, self.families[family]);
+            walk(self.library, iter, start, direction, limit, each)
+        }
+    }
+
+    fn begin(&self) -> Result<Box<dyn Transaction + '_>> {
+        match self.transactions.is_null() {
+            true => Err(Error::unsupported(
+                &self.label,
+                "transactions as it was opened",
+            )),
+            false => Ok(Box::new(RocksTransaction::begin(self))),
         }
     }
 

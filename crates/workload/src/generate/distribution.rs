@@ -4,7 +4,7 @@
 //! scrambled one: ranks are drawn from 10^10 items and hashed to record numbers, so that the hot
 //! records lie scattered and their popularity does not depend on how many records there are.
 
-use spanlith_workload::generate::Rng;
+use super::Rng;
 
 /// Skew of YCSB's zipfian distributions.
 pub const THETA: f64 = 0.99;
@@ -91,8 +91,8 @@ impl Zipfian {
     }
 }
 
-/// The names that `--distribution` takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+/// Which records requests ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Distribution {
     /// YCSB's zipfian: hot records scattered over all
     Zipfian,
@@ -108,6 +108,49 @@ pub enum Distribution {
     Exponential,
     /// One after the other, again from the first after the last
     Sequential,
+}
+
+/// Names of the distributions, and what they are.
+pub const DISTRIBUTIONS: [(&str, Distribution, &str); 7] = [
+    (
+        "zipfian",
+        Distribution::Zipfian,
+        "YCSB's: hot records scattered over all",
+    ),
+    (
+        "zipfian-plain",
+        Distribution::ZipfianPlain,
+        "the lowest record numbers are hot",
+    ),
+    ("latest", Distribution::Latest, "the newest records are hot"),
+    ("uniform", Distribution::Uniform, "all records alike"),
+    (
+        "hotspot",
+        Distribution::Hotspot,
+        "a share of the records gets a share of the requests",
+    ),
+    (
+        "exponential",
+        Distribution::Exponential,
+        "95 % of the requests to the newest 85.7 % of the records",
+    ),
+    (
+        "sequential",
+        Distribution::Sequential,
+        "one after the other",
+    ),
+];
+
+impl std::str::FromStr for Distribution {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let row = DISTRIBUTIONS.iter().find(|d| d.0 == text);
+        row.map(|d| d.1).ok_or_else(|| {
+            let names: Vec<&str> = DISTRIBUTIONS.iter().map(|d| d.0).collect();
+            format!("unknown distribution '{text}': one of {}", names.join(", "))
+        })
+    }
 }
 
 /// What the distributions need to know.
@@ -350,8 +393,8 @@ mod tests {
 
     #[test]
     fn populations_of_none_and_one_end() {
-        use clap::ValueEnum;
-        for &kind in Distribution::value_variants() {
+        for (name, kind, _) in DISTRIBUTIONS {
+            assert_eq!(name.parse(), Ok(kind));
             for records in [0, 1, 2] {
                 let mut requests = Requests::new(kind, population(records));
                 let n = requests.draw(&mut Rng::new(1), records);

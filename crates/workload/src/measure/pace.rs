@@ -1,6 +1,6 @@
 //! When calls are meant to start: an arrival rate that does not depend on how fast answers come.
 
-use spanlith_workload::generate::Rng;
+use crate::generate::Rng;
 use std::time::{Duration, Instant};
 
 /// Arrivals per second of all threads together.
@@ -12,6 +12,8 @@ pub struct Rate {
     poisson: Option<u64>,
     /// Time of the first arrival.
     start: Instant,
+    /// Amplitude as a share of the rate, and period in seconds.
+    sine: Option<(f64, f64)>,
 }
 
 impl Rate {
@@ -21,6 +23,17 @@ impl Rate {
             per_second,
             poisson: None,
             start,
+            sine: None,
+        }
+    }
+
+    /// The same with a rate that goes up and down around its mean: by `amplitude` of it, 0 to 1, in periods of so
+    /// many seconds.
+    #[must_use]
+    pub fn with_sine(self, amplitude: f64, period: f64) -> Self {
+        Self {
+            sine: Some((amplitude.clamp(0.0, 1.0), period)),
+            ..self
         }
     }
 
@@ -42,6 +55,7 @@ pub struct Pace {
     /// Seconds from `start` to the next call.
     next: f64,
     rng: Option<Rng>,
+    sine: Option<(f64, f64)>,
 }
 
 impl Pace {
@@ -54,6 +68,7 @@ impl Pace {
             gap: threads as f64 / per_second,
             next: index as f64 / per_second,
             rng: rate.poisson.map(stream),
+            sine: rate.sine,
         }
     }
 
@@ -65,7 +80,11 @@ impl Pace {
             None => self.gap,
             Some(rng) => -(1.0 - rng.unit()).ln() * self.gap,
         };
-        self.next += gap * ops as f64;
+        // At the bottom of a sine of full amplitude the rate would be none at all.
+        let factor = self.sine.map_or(1.0, |(amplitude, period)| {
+            (1.0 + amplitude * (std::f64::consts::TAU * self.next / period).sin()).max(0.02)
+        });
+        self.next += gap / factor * ops as f64;
         due
     }
 }
@@ -157,6 +176,25 @@ mod tests {
         let variance = gaps.iter().map(|g| (g - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
         assert!((mean - 0.001).abs() < 0.000_03, "{mean}");
         assert!((variance.sqrt() / mean - 1.0).abs() < 0.05);
+    }
+
+    #[test]
+    fn a_sine_moves_arrivals_and_keeps_their_mean() {
+        let start = Instant::now();
+        let rate = Rate::regular(1000.0, start).with_sine(0.5, 4.0);
+        let mut pace = Pace::new(rate, 0, 1);
+        let mut quarters = [0; 4];
+        for _ in 0..40_000 {
+            let at = (pace.next(1) - start).as_secs_f64();
+            if at < 40.0 {
+                quarters[(at % 4.0) as usize] += 1;
+            }
+        }
+        // The mean of 1 + 0.5 sin over a quarter of the period is 1 ± 1/π.
+        for (quarter, want) in [(0, 13_183.0), (1, 13_183.0), (2, 6817.0), (3, 6817.0)] {
+            let got = f64::from(quarters[quarter]);
+            assert!((got / want - 1.0).abs() < 0.02, "{quarter}: {got} {want}");
+        }
     }
 
     #[test]

@@ -263,6 +263,14 @@ impl<C: Clock> Meter<'_, C> {
         self.done(keys, bytes);
     }
 
+    /// Notes that a call is over that looked for keys and counts for `ops` operations.
+    #[inline]
+    pub fn called(&mut self, ops: u64, looked_up: u64, found: u64, bytes: u64) {
+        self.tally.looked_up += looked_up;
+        self.tally.found += found;
+        self.done(ops, bytes);
+    }
+
     /// Notes that a call of `ops` operations is over.
     #[inline]
     pub fn done(&mut self, ops: u64, bytes: u64) {
