@@ -82,6 +82,7 @@ In the C API:
 |---|---|
 | `rocksdb_options_set_blob_cache` | the cache: values of blob files are read where they are |
 | `rocksdb_env_lower_thread_pool_io_priority`, `rocksdb_env_lower_thread_pool_cpu_priority`, `rocksdb_env_lower_high_priority_thread_pool_io_priority`, `rocksdb_env_lower_high_priority_thread_pool_cpu_priority` | the call |
+| `rocksdb_options_set_access_hint_on_compaction_start`, `rocksdb_options_set_skip_checking_sst_file_sizes_on_db_open`, `rocksdb_options_set_max_write_buffer_number_to_maintain`, `rocksdb_readoptions_set_managed`, `rocksdb_block_based_options_set_block_cache_compressed`, `rocksdb_writebatch_wi_create_from` | the call: functions of earlier releases; getters say the former defaults, the last one NULL |
 | `rocksdb_env_join_all_threads` | the call: threads belong to the process |
 | `rocksdb_env_set_background_threads` and its kin | a number below what open databases need |
 | `rocksdb_readoptions_t` | `io_timeout`, `rate_limiter_priority`, `async_io`, `optimize_multiget_for_io`, `adaptive_readahead`, `auto_readahead_size`, `background_purge_on_iterator_cleanup`, `allow_unprepared_value`, `auto_refresh_iterator_with_snapshot` |

@@ -4,6 +4,7 @@ mod balance;
 mod below;
 mod blob_gc;
 mod blob_meter;
+mod delete_file;
 mod files;
 mod iterator;
 mod job;

@@ -19,6 +19,16 @@ impl Db {
             made => made,
         }
     }
+
+    /// Deletes the table of that file name (`/000012.sst` or `000012.sst`) with all its entries,
+    /// whatever snapshots see in them. Only a table below which nothing older lies may go: one of the
+    /// deepest level that has tables, or the oldest of level 0 if no deeper level has any.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if there is no such table or its place is another one, `Io`.
+    pub fn delete_table_file(&self, name: &str) -> Result<()> {
+        self.engine().delete_table_file(name)
+    }
 }
 
 impl Cf {
@@ -51,6 +61,24 @@ mod tests {
         assert_eq!(again.get("k").unwrap().as_deref(), Some(&b"v"[..]));
         let err = Db::builder(temp.join("none")).open().unwrap_err();
         assert_eq!(err.kind(), ErrorKind::InvalidArgument);
+    }
+
+    #[test]
+    fn a_plain_open_takes_all_families_with_their_recorded_options() {
+        let temp = TempDir::new("recorded");
+        let options = |bytes: u64| crate::options::CfOptions::new().write_buffer_size(bytes);
+        let family = |name: &str, bytes| FamilyOptions::new(name).options(options(bytes));
+        let db = Db::builder(temp.path()).create_if_missing(true);
+        let db = db.family(family("default", 1 << 20)).open().unwrap();
+        let made = db.cf_or_create(family("a", 2 << 20)).unwrap();
+        made.put("k", "v").unwrap();
+        drop((made, db));
+        let db = Db::open(temp.path()).unwrap();
+        let cf = db.cf("a").unwrap();
+        assert_eq!(cf.get("k").unwrap().as_deref(), Some(&b"v"[..]));
+        for (cf, bytes) in [(db.default_cf(), 1 << 20), (cf, 2 << 20)] {
+            assert_eq!(cf.family.settings().options.write_buffer_size, bytes);
+        }
     }
 
     /// As RocksDB counts them, which matters for moves of several tables at once: those of the database, not of

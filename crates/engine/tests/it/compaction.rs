@@ -542,6 +542,55 @@ fn files_wholly_in_a_range_are_dropped_without_looking_at_their_keys() {
 }
 
 #[test]
+fn a_named_table_is_deleted_where_nothing_older_lies_below() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open_with(dir.path(), small());
+    let cf = db.default_cf();
+    let names = || {
+        let tables = cf.tables().into_iter();
+        tables
+            .map(|(level, file)| (level, format!("/{:06}.sst", file.number)))
+            .collect::<Vec<_>>()
+    };
+    for value in ["old", "new"] {
+        cf.put("key", value).unwrap();
+        cf.put(value, value).unwrap();
+        cf.flush(true).unwrap();
+    }
+    let [(0, newest), (0, oldest)] = &names()[..] else {
+        panic!("{:?}", names());
+    };
+    for (name, why) in [
+        ("000999.sst", "File not found: 000999.sst"),
+        ("nonsense", "Invalid file name: nonsense"),
+        ("000001.log", "Invalid file name: 000001.log"),
+        (newest, "File in level 0, but not oldest"),
+    ] {
+        let e = db.delete_table_file(name).unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::InvalidArgument);
+        assert!(e.message().starts_with(why), "{e}");
+    }
+    db.delete_table_file(oldest).unwrap();
+    assert_eq!(cf.get("old").unwrap(), None);
+    assert_eq!(cf.get("key").unwrap().as_deref(), Some(&b"new"[..]));
+    cf.compact_range(None, None).unwrap();
+    cf.put("late", "v").unwrap();
+    cf.flush(true).unwrap();
+    let (level, upper) = names()[0].clone();
+    assert_eq!(level, 0);
+    let e = db.delete_table_file(&upper).unwrap_err();
+    assert!(e.message().starts_with("File not in last level"), "{e}");
+    let (level, lower) = names()[1].clone();
+    assert!(level > 0 && !dir.path().join(&oldest[1..]).exists());
+    db.delete_table_file(&lower).unwrap();
+    drop((cf, db));
+    let db = open_with(dir.path(), small());
+    let cf = db.default_cf();
+    assert_eq!(cf.get("key").unwrap(), None);
+    assert_eq!(cf.get("late").unwrap().as_deref(), Some(&b"v"[..]));
+}
+
+#[test]
 fn a_released_snapshot_lets_bottommost_files_shed_what_it_kept() {
     let dir = tempfile::tempdir().unwrap();
     let mut options = small();
