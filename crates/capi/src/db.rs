@@ -7,12 +7,12 @@ use crate::options::{Parts, rocksdb_options_t};
 use libc::c_char;
 use spanlith::options::CfOptions;
 use spanlith::version::{FileKind, parse_file_name};
-use spanlith::{Cf, Db, FamilyOptions};
+use spanlith::{Cf, Db, FamilyOptions, Secondary};
 use spanlith_base::{Error, Result};
 use spanlith_env::Env;
 use spanlith_wal::{BatchIter, LogReader, ReadEvent};
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::Arc;
 
@@ -24,6 +24,8 @@ pub struct rocksdb_t {
     pub(crate) env: Env,
     /// What it was opened with; kept alive until it is closed.
     _parts: Parts,
+    /// Follows another process.
+    secondary: Option<Arc<Secondary>>,
 }
 
 impl rocksdb_t {
@@ -33,6 +35,7 @@ impl rocksdb_t {
             cf,
             env,
             _parts: Parts::default(),
+            secondary: None,
         }
     }
 
@@ -49,18 +52,20 @@ impl rocksdb_t {
 
 /// How to open.
 #[derive(Clone, Copy)]
-pub(crate) enum Mode {
+pub(crate) enum Mode<'a> {
     ReadWrite,
     ReadOnly,
+    /// With the directory of its info log.
+    Secondary(&'a Path),
 }
 
-impl Mode {
+impl Mode<'_> {
     /// Complains about a value that did not fit its option. With RocksDB it fails when the options are written
     /// down, which a reader does not do.
     fn check(self, options: &rocksdb_options_t) -> Result<()> {
         match self {
             Self::ReadWrite => options.check(),
-            Self::ReadOnly => Ok(()),
+            Self::ReadOnly | Self::Secondary(_) => Ok(()),
         }
     }
 }
@@ -69,7 +74,7 @@ impl Mode {
 pub(crate) fn family_options(
     name: &str,
     options: &rocksdb_options_t,
-    mode: Mode,
+    mode: Mode<'_>,
 ) -> Result<FamilyOptions> {
     mode.check(options)?;
     let mut cf = options.cf.clone();
@@ -115,7 +120,7 @@ pub(crate) fn open(
     dir: PathBuf,
     options: &rocksdb_options_t,
     families: Vec<FamilyOptions>,
-    mode: Mode,
+    mode: Mode<'_>,
 ) -> Result<*mut rocksdb_t> {
     mode.check(options)?;
     options.env.prepare(&dir)?;
@@ -161,9 +166,14 @@ pub(crate) fn open(
             place: place.clone(),
         }));
     }
+    let mut secondary = None;
     let opened = match mode {
         Mode::ReadWrite => builder.open(),
         Mode::ReadOnly => builder.open_read_only(),
+        Mode::Secondary(dir) => builder.open_secondary(dir).map(|opened| {
+            let opened = secondary.insert(Arc::new(opened));
+            opened.db().clone()
+        }),
     };
     place.set(opened.as_ref().ok().map(Db::downgrade));
     let db = opened?;
@@ -171,11 +181,16 @@ pub(crate) fn open(
         cf: db.default_cf(),
         env: options.env(),
         _parts: options.parts.clone(),
+        secondary,
     }))
 }
 
 /// Opens a database with one family.
-fn open_default(dir: PathBuf, options: &rocksdb_options_t, mode: Mode) -> Result<*mut rocksdb_t> {
+fn open_default(
+    dir: PathBuf,
+    options: &rocksdb_options_t,
+    mode: Mode<'_>,
+) -> Result<*mut rocksdb_t> {
     open(
         dir,
         options,
@@ -193,7 +208,7 @@ pub(crate) unsafe fn open_families(
     options: &rocksdb_options_t,
     (count, names, cf_options): (i32, *const *const c_char, *const *const rocksdb_options_t),
     handles: *mut *mut rocksdb_column_family_handle_t,
-    mode: Mode,
+    mode: Mode<'_>,
 ) -> Result<*mut rocksdb_t> {
     // SAFETY: The caller's promise.
     unsafe {
@@ -211,7 +226,7 @@ pub(crate) unsafe fn open_families_with(
     options: &rocksdb_options_t,
     (count, names, cf_options): (i32, *const *const c_char, *const *const rocksdb_options_t),
     handles: *mut *mut rocksdb_column_family_handle_t,
-    mode: Mode,
+    mode: Mode<'_>,
     more: &dyn Fn(usize, FamilyOptions) -> FamilyOptions,
 ) -> Result<*mut rocksdb_t> {
     let count = usize::try_from(count).unwrap_or(0);
@@ -302,6 +317,47 @@ c_api! {
             }
             open_families(path(name), &*options, families, column_family_handles, Mode::ReadOnly)
         })
+    }
+
+    /// Opens a database for reading beside the process that writes it; `secondary_path` is made if it is missing and
+    /// takes the info log. `rocksdb_try_catch_up_with_primary` shows what was written since.
+    fn rocksdb_open_as_secondary(
+        options: *const rocksdb_options_t,
+        name: *const c_char,
+        secondary_path: *const c_char,
+        errptr: *mut *mut c_char,
+    ) -> *mut rocksdb_t {
+        report(errptr, ptr::null_mut(), || {
+            open_default(path(name), &*options, Mode::Secondary(&path(secondary_path)))
+        })
+    }
+
+    /// As `rocksdb_open_as_secondary`, with column families; a handle for each goes to `column_family_handles`.
+    fn rocksdb_open_as_secondary_column_families(
+        options: *const rocksdb_options_t,
+        name: *const c_char,
+        secondary_path: *const c_char,
+        num_column_families: i32,
+        column_family_names: *const *const c_char,
+        column_family_options: *const *const rocksdb_options_t,
+        column_family_handles: *mut *mut rocksdb_column_family_handle_t,
+        errptr: *mut *mut c_char,
+    ) -> *mut rocksdb_t {
+        let families = (num_column_families, column_family_names, column_family_options);
+        report(errptr, ptr::null_mut(), || {
+            let dir = path(secondary_path);
+            let mode = Mode::Secondary(&dir);
+            open_families(path(name), &*options, families, column_family_handles, mode)
+        })
+    }
+
+    /// Shows what the writer has written up to now. Fails with `NotSupported` where the database was not opened as a
+    /// secondary one.
+    fn rocksdb_try_catch_up_with_primary(db: *mut rocksdb_t, errptr: *mut *mut c_char) {
+        report(errptr, (), || match &(*db).secondary {
+            Some(secondary) => secondary.catch_up(),
+            None => Err(Error::not_supported("Supported only by secondary instance")),
+        });
     }
 
     /// Closes a database: finishes background work and gives the LOCK back, also when iterators,

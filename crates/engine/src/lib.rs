@@ -59,7 +59,7 @@ pub use crate::compaction::{
 pub use crate::core::{DefaultCache, Snapshot, StatsSlice};
 pub use db::{
     Cf, Change, Changes, Cursor, Db, FamilyOptions, Iter, LiveFile, LogFile, MemoryOwner, Metrics,
-    OpenBuilder, SizeOf, StallMetric, TimedValue, WeakDb,
+    OpenBuilder, Secondary, SizeOf, StallMetric, TimedValue, WeakDb,
 };
 pub use filter::{
     CompactionFilter, CompactionFilterFactory, FilterContext, FilterDecision, FilterValue,

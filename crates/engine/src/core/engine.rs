@@ -50,6 +50,8 @@ pub(crate) struct Components {
     pub session_id: String,
     pub host_id: String,
     pub read_only: bool,
+    /// It follows a database that another process writes.
+    pub is_secondary: bool,
     /// Counters that somebody asked for.
     pub statistics: Option<Arc<Statistics>>,
     /// Who is told what happens.
@@ -298,9 +300,10 @@ impl Engine {
             ));
         }
         if self.c.read_only {
-            return Err(Error::not_supported(
-                "Not supported operation in read only mode.",
-            ));
+            return Err(Error::not_supported(match self.c.is_secondary {
+                true => "Not supported operation in secondary mode.",
+                false => "Not supported operation in read only mode.",
+            }));
         }
         Ok(())
     }

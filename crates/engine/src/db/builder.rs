@@ -1,7 +1,7 @@
 //! Collects what an open needs, checks it, opens.
 
 use super::ttl::unwrap_ttl;
-use super::{Db, FamilyOptions};
+use super::{Db, FamilyOptions, Secondary};
 use crate::core::Resources;
 use crate::filter::{CompactionFilter, CompactionFilterFactory};
 use crate::info_log::Logger;
@@ -198,6 +198,12 @@ impl OpenBuilder {
         self
     }
 
+    /// As [`Self::all_families`], the default family included: none was named yet.
+    pub(super) fn as_recorded(mut self) -> Self {
+        self.families.clear();
+        self.all_families()
+    }
+
     /// The outside world: files, time, threads, chance.
     pub fn env(mut self, env: Env) -> Self {
         self.env = Some(env);
@@ -352,6 +358,9 @@ impl OpenBuilder {
         let mut env = self.env.take().unwrap_or_else(Env::system);
         if self.all_families {
             self.add_families(&env)?;
+            if !self.families.iter().any(|f| f.name() == "default") {
+                self.families.insert(0, FamilyOptions::new("default"));
+            }
         }
         self.apply_sets()?;
         let mut watch = None;
@@ -393,6 +402,8 @@ impl OpenBuilder {
             resources: self.resources,
             watch,
             read_only,
+            secondary: None,
+            before: None,
             no_info_log: self.no_info_log || read_only,
             write_prepared: self.write_prepared,
             statistics: self.statistics,
@@ -429,6 +440,22 @@ impl OpenBuilder {
     /// As [`Self::open`].
     pub fn open_read_only(self) -> Result<Db> {
         Ok(Db::from_engine(recovery::open(&self.request(true)?)?))
+    }
+
+    /// Opens for reading beside a process that writes, and follows it where [`Secondary::catch_up`] is called.
+    /// `dir` is made if it is missing and takes the info log; in the database's directory nothing changes. All
+    /// tables stay open (`max_open_files` is taken for -1), so that what the writer deletes can be read until the
+    /// next call.
+    ///
+    /// # Errors
+    /// As [`Self::open`]; of making `dir`.
+    pub fn open_secondary(mut self, dir: impl Into<PathBuf>) -> Result<Secondary> {
+        let wants_log = !self.no_info_log;
+        self.options.max_open_files = -1;
+        let mut request = self.request(true)?;
+        request.no_info_log = !wants_log;
+        request.secondary = Some(dir.into());
+        Secondary::open(request)
     }
 }
 

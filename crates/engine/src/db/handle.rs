@@ -56,12 +56,16 @@ impl Db {
         Self(Arc::new(Open { engine }))
     }
 
-    /// Opens a database, creating it if it is missing.
+    /// Opens a database with all its families, each with the options that the directory's newest OPTIONS file has
+    /// for it, and creates the database if it is missing.
     ///
     /// # Errors
     /// See [`OpenBuilder::open`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        Self::builder(path).create_if_missing(true).open()
+        Self::builder(path)
+            .create_if_missing(true)
+            .as_recorded()
+            .open()
     }
 
     /// A way to the database that does not keep it open.

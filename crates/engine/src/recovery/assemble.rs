@@ -46,6 +46,7 @@ pub(super) fn assemble(
         session_id,
         host_id,
         read_only: request.read_only,
+        is_secondary: request.secondary.is_some(),
         statistics: request.statistics.clone(),
         listeners: request.listeners.clone(),
         env,

@@ -33,7 +33,7 @@ pub(super) fn enter(request: &OpenRequest) -> Result<Entered> {
         return Ok(Entered {
             lock: None,
             dirs,
-            log: InfoLog::none(),
+            log: reader_log(request)?,
             created: false,
         });
     }
@@ -74,6 +74,27 @@ pub(super) fn enter(request: &OpenRequest) -> Result<Entered> {
         log,
         created: !exists,
     })
+}
+
+/// The info log of an open for reading: only one that follows a writer has any, in a directory of its own.
+fn reader_log(request: &OpenRequest) -> Result<Arc<InfoLog>> {
+    if let Some(before) = &request.before {
+        return Ok(before.c.log.clone());
+    }
+    match (&request.secondary, &request.logger) {
+        (None, _) => Ok(InfoLog::none()),
+        (Some(_), Some(logger)) => {
+            let level = request.options.info_log_level;
+            Ok(InfoLog::to_logger(&request.env, logger.clone(), level))
+        }
+        (Some(dir), None) => {
+            create_dir(&*request.env.fs, dir)?;
+            if request.no_info_log {
+                return Ok(InfoLog::none());
+            }
+            InfoLog::open(&request.env, dir, &request.options)
+        }
+    }
 }
 
 fn make_directories(request: &OpenRequest) -> Result<()> {

@@ -22,9 +22,11 @@ use crate::core::{Engine, Immutable, ManifestExtent, PurgeQueue};
 use crate::info_log::{DumpParts, InfoLog};
 use crate::listener::FlushReason;
 use crate::options::SyncedLogDamage;
+use crate::version::FileMeta;
 use crate::version::filenames::{self, FILE_NUMBER_MAX};
 use spanlith_base::{Error, ErrorKind, Result};
 use spanlith_env::{Env, JobClass};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -122,6 +124,9 @@ fn open_once(request: &OpenRequest, before: Option<(u64, u64)>) -> Result<Arc<En
     // anything is changed, and not in the middle of a scan or a compaction. With a limit of open files,
     // only some are, and with `open_files_async` they are opened later.
     let later = options.open_files_async && !request.read_only;
+    if let Some(before) = &request.before {
+        engine.take_over_readers(before);
+    }
     if !later {
         open_tables(&engine)?;
     }
@@ -337,6 +342,25 @@ impl Engine {
                 });
             }
             self.install_superversion(&mut state, id);
+        }
+    }
+
+    /// Keeps tables open that the same database had open before: their files may be gone by now.
+    fn take_over_readers(&self, before: &Self) {
+        for family in self.families.load().iter() {
+            let version = family.superversion.load().version.clone();
+            let old = before.families.load().get(family.id).cloned();
+            let Some(old) = old else { continue };
+            let old = old.superversion.load().version.clone();
+            let known: BTreeMap<u64, &Arc<FileMeta>> = old
+                .file_iter()
+                .map(|(_, file)| (file.number, file))
+                .collect();
+            for (_, file) in version.file_iter() {
+                if let Some(known) = known.get(&file.number) {
+                    file.take_over(known);
+                }
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::best_efforts::list_manifests;
 use super::wal_filter::WalFilter;
-use crate::core::{FamilyRequest, Resources};
+use crate::core::{Engine, FamilyRequest, Resources};
 use crate::info_log::Logger;
 use crate::listener::Listeners;
 use crate::options::DbOptions;
@@ -29,6 +29,10 @@ pub struct OpenRequest {
     pub watch: Option<Arc<IoWatch>>,
     /// Change nothing on disk.
     pub read_only: bool,
+    /// Follow a database that another process writes, with this directory for the info log.
+    pub(crate) secondary: Option<PathBuf>,
+    /// The same database as it was opened before: tables that are still there stay open.
+    pub(crate) before: Option<Arc<Engine>>,
     /// Write no `LOG` file.
     pub no_info_log: bool,
     /// Transactions in the logs were written under the policy write-prepared.
@@ -44,6 +48,27 @@ pub struct OpenRequest {
 }
 
 impl OpenRequest {
+    /// The same once more.
+    pub(crate) fn again(&self) -> Self {
+        Self {
+            dir: self.dir.clone(),
+            env: self.env.clone(),
+            options: self.options.clone(),
+            families: self.families.clone(),
+            resources: self.resources.clone(),
+            watch: self.watch.clone(),
+            read_only: self.read_only,
+            secondary: self.secondary.clone(),
+            before: self.before.clone(),
+            no_info_log: self.no_info_log,
+            write_prepared: self.write_prepared,
+            statistics: self.statistics.clone(),
+            listeners: self.listeners.clone(),
+            wal_filter: self.wal_filter.clone(),
+            logger: self.logger.clone(),
+        }
+    }
+
     pub(super) fn default_family(&self) -> &FamilyRequest {
         let named = self.families.iter().find(|f| f.name == "default");
         named.expect("checked by the builder")
@@ -60,7 +85,7 @@ impl OpenRequest {
     }
 
     /// The directory of the logs.
-    pub(super) fn wal_dir(&self) -> PathBuf {
+    pub(crate) fn wal_dir(&self) -> PathBuf {
         match self.options.wal_dir.as_str() {
             "" => self.dir.clone(),
             other => PathBuf::from(other),
@@ -68,7 +93,7 @@ impl OpenRequest {
     }
 
     /// Highest number of any file, and the numbers of all logs, ascending.
-    pub(super) fn list_numbers(&self) -> Result<(u64, Vec<u64>)> {
+    pub(crate) fn list_numbers(&self) -> Result<(u64, Vec<u64>)> {
         let fs = &self.env.fs;
         let mut highest = 0;
         let mut logs = Vec::new();

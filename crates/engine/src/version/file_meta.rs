@@ -249,6 +249,30 @@ impl FileMeta {
         self.blob_refs.get().and_then(|refs| refs.as_deref())
     }
 
+    /// Takes the open table from another description of the same file.
+    pub fn take_over(&self, other: &Self) {
+        debug_assert_eq!(self.number, other.number, "V4: a number is given once");
+        if self.size != other.size || self.reader.get().is_some() {
+            return;
+        }
+        // In this order, and as in `redescribe`: who finds the reader finds the tombstones.
+        if let Some(list) = other.tombstones.get() {
+            let _ = self.tombstones.set(Arc::clone(list));
+        }
+        if let Some(stats) = other.stats.get() {
+            let _ = self.stats.set(*stats);
+        }
+        if let Some(id) = other.cache_id.get() {
+            let _ = self.cache_id.set(*id);
+        }
+        if let Some(refs) = other.blob_refs.get() {
+            let _ = self.blob_refs.set(refs.clone());
+        }
+        if let Some(reader) = other.reader.get() {
+            let _ = self.reader.set(Arc::clone(reader));
+        }
+    }
+
     /// Takes the statistics from the open table's properties.
     pub fn note_stats(&self, reader: &TableReader) {
         let p = reader.properties();

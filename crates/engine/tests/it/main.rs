@@ -43,6 +43,7 @@ mod ranges;
 mod reads;
 mod regressions;
 mod row_cache;
+mod secondary;
 mod separation;
 mod set_options;
 mod shape;
