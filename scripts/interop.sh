@@ -35,6 +35,12 @@ echo "interop: a planted loss is noticed ($planted of 9 scenarios)"
 # The list of exported functions is part of the documents.
 scripts/capi-list.sh --check "$SUBJECT/librocksdb.so"
 
+# What is installed can be used, and its header declares what RocksDB's does.
+PEERS=$peers scripts/installed.sh
+
+# The tests of the Rust crate `rocksdb`, through crates/librocksdb-sys.
+python3 scripts/rust_suite.py --work "${CARGO_TARGET_DIR:-target}/rust-suite" | tail -n 12
+
 # Tables written outside go from one library into the other's databases.
 python3 scripts/interop_ingest.py "$SUBJECT/librocksdb.so" "$peers/lib11/librocksdb.so"
 

@@ -5,8 +5,13 @@ use std::env;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,librocksdb.so");
+    println!("cargo::rerun-if-env-changed=SPANLITH_SONAME");
     let var = |name: &str| env::var(name).unwrap_or_default();
+    let soname = match var("SPANLITH_SONAME") {
+        name if name.is_empty() => "librocksdb.so".to_string(),
+        name => name,
+    };
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,{soname}");
     // Scripts that add to the linker's own are known to GNU's and LLVM's, which are what is there unless asked
     // otherwise.
     let flags = var("CARGO_ENCODED_RUSTFLAGS");

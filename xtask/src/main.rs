@@ -3,6 +3,8 @@
 //! Depends on nothing, so that it builds in a second and can run before everything else.
 #![forbid(unsafe_code)]
 
+mod capi;
+mod install;
 mod tidy;
 
 use std::path::Path;
@@ -12,6 +14,10 @@ const USAGE: &str = "\
 usage: cargo xtask <chore>
 
 chores:
+  capi    writes include/rocksdb/c.h and crates/librocksdb-sys/src/bindings.rs from
+          crates/capi/spec/c-api.tsv and the list of exported functions in docs/compat.md.
+  install --prefix DIR
+          builds and installs libraries, header, rocksdb.pc and command line; install --help.
   tidy    checks what the compiler cannot: layering, module order, banned calls, unsafe list,
           file sizes, links, named tests. Prints `file:line: rule: what to do`; exit code 1 if there
           is anything.
@@ -23,6 +29,8 @@ fn main() -> ExitCode {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
     let root = root.expect("xtask lies in the root of the repository");
     match arguments[..] {
+        ["capi"] => capi::run(root),
+        ["install", ref rest @ ..] => install::run(root, rest),
         ["tidy"] => tidy::run(root),
         ["tidy", "--rules"] => {
             print!("{}", tidy::describe());

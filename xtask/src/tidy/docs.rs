@@ -2,6 +2,7 @@
 
 use super::Finding;
 use super::tree::Tree;
+use crate::capi;
 
 /// Rule `readme`.
 pub fn readmes(tree: &Tree) -> Vec<Finding> {
@@ -51,6 +52,22 @@ pub fn links(tree: &Tree) -> Vec<Finding> {
 
 /// The page whose tables name a test for every promise of a milestone.
 const MILESTONES: &str = "docs/milestones.md";
+
+/// Rule `capi`.
+pub fn c_interface(tree: &Tree) -> Vec<Finding> {
+    let (Some(spec), Some(exports)) = (tree.text(capi::SPEC), tree.text(capi::EXPORTS)) else {
+        return Vec::new();
+    };
+    let files = match capi::generate(&spec, &exports) {
+        Ok(files) => files,
+        Err(what) => return vec![Finding::new(capi::SPEC, 1, "capi", what)],
+    };
+    files
+        .into_iter()
+        .filter(|(name, text)| tree.text(name).as_ref() != Some(text))
+        .map(|(name, _)| Finding::new(name, 1, "capi", "stale: run `cargo xtask capi`"))
+        .collect()
+}
 
 /// Rule `tests`: in a table of [`MILESTONES`] a test is `` `file.rs: function` ``, where the file is the
 /// end of a path. Some file of that name must have that function.

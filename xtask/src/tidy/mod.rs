@@ -53,7 +53,7 @@ impl Finding {
 
 type Rule = fn(&Tree) -> Vec<Finding>;
 
-const RULES: [(&str, &str, Rule); 14] = [
+const RULES: [(&str, &str, Rule); 15] = [
     (
         "layering",
         "a crate depends only on the crates that its row allows",
@@ -104,6 +104,11 @@ const RULES: [(&str, &str, Rule); 14] = [
         "machine",
         "no path or host of one machine",
         hygiene::machine,
+    ),
+    (
+        "capi",
+        "the C header and the bindings are what `cargo xtask capi` writes",
+        docs::c_interface,
     ),
     ("readme", "every crate has a README", docs::readmes),
     ("link", "links between documents resolve", docs::links),
