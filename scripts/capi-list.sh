@@ -237,7 +237,7 @@ HEAD
 
 page() {
   local names text
-  names=$(nm -D --defined-only "$1" | awk '$2 == "T" && $3 ~ /^rocksdb_/ { print $3 }' | LC_ALL=C sort)
+  names=$(nm -D --defined-only "$1" | awk '$2 == "T" && $3 ~ /^(rocksdb|spanlith)_/ { print $3 }' | LC_ALL=C sort)
   text=$(head_text)
   named_functions_exist "$(tr '|,' '\n\n' <<<"$text" | grep -o '`rocksdb_[a-z0-9_]*`' | grep -v '_t`')" "$names"
   printf '%s\n\n%s functions:\n\n```text\n%s\n```\n' "$text" "$(wc -l <<<"$names")" "$names"

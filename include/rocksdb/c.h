@@ -3776,6 +3776,13 @@ extern ROCKSDB_LIBRARY_API uint64_t rocksdb_approximate_memory_usage_get_mem_tab
 extern ROCKSDB_LIBRARY_API uint64_t rocksdb_approximate_memory_usage_get_cache_total(
     rocksdb_memory_usage_t* memory_usage);
 
+/* ---- Spanlith's own: options that RocksDB does not have ---- */
+
+extern ROCKSDB_LIBRARY_API void spanlith_options_set(rocksdb_options_t* options, const char* values,
+    char** errptr);
+extern ROCKSDB_LIBRARY_API char* spanlith_options_get(const rocksdb_options_t* options,
+    const char* name, char** errptr);
+
 #ifdef __cplusplus
 } /* extern "C" */
 #endif

@@ -2502,4 +2502,6 @@ unsafe extern "C" {
     pub fn rocksdb_approximate_memory_usage_get_mem_table_unflushed(memory_usage: *mut rocksdb_memory_usage_t) -> u64;
     pub fn rocksdb_approximate_memory_usage_get_mem_table_readers_total(memory_usage: *mut rocksdb_memory_usage_t) -> u64;
     pub fn rocksdb_approximate_memory_usage_get_cache_total(memory_usage: *mut rocksdb_memory_usage_t) -> u64;
+    pub fn spanlith_options_set(options: *mut rocksdb_options_t, values: *const libc::c_char, errptr: *mut *mut libc::c_char);
+    pub fn spanlith_options_get(options: *const rocksdb_options_t, name: *const libc::c_char, errptr: *mut *mut libc::c_char) -> *mut libc::c_char;
 }
