@@ -124,6 +124,12 @@ pub fn way_out(e: &Error, dir: &Path) -> String {
                 --merge-operator stringappend[:DELIMITER]"
             .to_string();
     }
+    if message.contains("are on the speed disk") {
+        return format!(
+            "get, put, scan, count, checkpoint and backup work as it is; spanlith db migrate --to-files --db {dir} makes \
+             it a directory that every command, and RocksDB, reads"
+        );
+    }
     match e.kind() {
         ErrorKind::Corruption if !holds_database => {
             format!("{dir} holds no database, so the file may be something else: ls -l {dir}")

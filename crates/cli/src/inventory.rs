@@ -12,7 +12,7 @@ use spanlith::options::ini::parse_options_file_with;
 use spanlith::version::{
     BlobFileAddition, FileKind, NewFile, VersionEdit, filenames, parse_file_name,
 };
-use spanlith::{Comparator, Error, Result, SubCode};
+use spanlith::{Comparator, Error, ErrorKind, Result, SubCode};
 pub use spanlith::{Finding, Grade};
 use spanlith_base::byte_text::text_of_bytes;
 use spanlith_env::{EntryKind, Env};
@@ -143,6 +143,7 @@ impl Inventory {
     /// # Errors
     /// As [`Self::read`].
     pub fn read_with_logs(dir: &Path, wal_dir: Option<&Path>) -> Result<Self> {
+        refuse_speed_disk(dir)?;
         Self::read_on(&Env::system(), dir, wal_dir)
     }
 
@@ -162,6 +163,7 @@ impl Inventory {
     /// # Errors
     /// Of listing the directory.
     pub fn read_leniently(dir: &Path, wal_dir: Option<&Path>) -> Result<Option<Self>> {
+        refuse_speed_disk(dir)?;
         let env = Env::system();
         let listing = sizes(&env, dir)?;
         let newest = listing
@@ -613,8 +615,20 @@ impl Inventory {
 /// Number of the MANIFEST that CURRENT names.
 fn current(env: &Env, dir: &Path) -> Result<u64> {
     let current = dir.join(filenames::CURRENT_FILE);
-    filenames::parse_current(&env.fs.read_all(&current, SMALL_FILE_MAX)?)
+    filenames::parse_marked_current(&env.fs.read_all(&current, SMALL_FILE_MAX)?)
+        .map(|(number, _)| number)
         .map_err(|e| e.with_path(&current))
+}
+
+/// Refuses a database whose logs are on a speed disk, where only the engine finds them.
+fn refuse_speed_disk(dir: &Path) -> Result<()> {
+    let current = dir.join(filenames::CURRENT_FILE);
+    let content = Env::system().fs.read_all(&current, SMALL_FILE_MAX);
+    match content.map(|c| filenames::parse_current(&c)) {
+        Ok(Err(e)) if e.kind() == ErrorKind::NotSupported => Err(e.with_path(&current)),
+        // What else is wrong is found where it is read.
+        _ => Ok(()),
+    }
 }
 
 /// Names and sizes of the files in a directory.

@@ -57,6 +57,7 @@ pub use crate::compaction::{
     KeyRange,
 };
 pub use crate::core::{DefaultCache, Snapshot, StatsSlice};
+pub use core::SpeedSource;
 pub use db::{
     Cf, Change, Changes, Cursor, Db, FamilyOptions, Iter, LiveFile, LogFile, MemoryOwner, Metrics,
     OpenBuilder, Secondary, SizeOf, StallMetric, TimedValue, WeakDb,
@@ -76,7 +77,7 @@ pub use merge::{
 };
 pub use options::FlushOptions;
 pub use read::{Entity, ReadOptions, ReadPurpose, ReadTier, wrong_purpose};
-pub use recovery::{WalFilter, WalVerdict};
+pub use recovery::{ToFiles, WalFilter, WalVerdict, migrate_to_files};
 pub use spanlith_base::WriteBufferManager;
 pub use spanlith_base::{
     Comparator, Error, ErrorKind, Pinned, Result, SequenceNumber, Severity, SubCode, UserComparator,

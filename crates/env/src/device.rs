@@ -62,6 +62,8 @@ pub trait BlockDevice: Send + Sync {
     /// # Errors
     /// `Io`. What was cached may be lost.
     fn flush(&self) -> Result<()>;
+    /// Gives up the exclusive right to write, for somebody who opens it next.
+    fn unlock(&self) {}
     /// What it is called, for messages.
     fn path(&self) -> &Path;
 }
@@ -186,6 +188,11 @@ impl BlockDevice for PosixDevice {
     fn flush(&self) -> Result<()> {
         let flushed = sys::again(|| self.file.sync_data());
         flushed.map_err(|e| self.error("While flushing a speed disk", 0, e))
+    }
+
+    fn unlock(&self) {
+        // It goes with the descriptor at the latest.
+        let _ = sys::unlock_range(&self.file);
     }
 
     fn path(&self) -> &Path {

@@ -213,6 +213,20 @@ pub(crate) fn lock_range(file: &File, from: u64, len: u64) -> io::Result<()> {
     }
 }
 
+/// Gives up whatever [`lock_range`] took by way of this open file.
+pub(crate) fn unlock_range(file: &File) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        let lock = whole_file(libc::F_UNLCK as libc::c_int);
+        // SAFETY: F_OFD_SETLK reads one `flock` from the pointer, which lives across the call.
+        again(|| {
+            check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) })
+        })
+    }
+    #[cfg(not(target_os = "linux"))]
+    unlock(file)
+}
+
 fn whole_file(kind: libc::c_int) -> libc::flock {
     // SAFETY: `flock` is plain integers; all zeros is a valid value (the whole file from its start).
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };

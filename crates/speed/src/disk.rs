@@ -10,7 +10,7 @@
 //! moves the mark only if everything before it is durable already. What a flush covers is not written again.
 //!
 //! Locks: `meta` (rank 25, a token) orders changes of superblock and directory and is held during their I/O; `state`
-//! (rank 87) is bookkeeping; those of logs (88) lie behind it.
+//! (rank 94) is bookkeeping; those of logs (95) lie behind it. Names of logs are asked for under the lock of an info log.
 
 use crate::directory::{Directory, LogEnd, LogEntry};
 use crate::format::{Opened, read_disk};
@@ -27,7 +27,7 @@ use spanlith_env::{BlockDevice, Durability};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// How a disk is opened.
 #[derive(Clone, Debug, Default)]
@@ -76,6 +76,8 @@ pub struct SpeedDisk {
     layout: Layout,
     epoch: u64,
     read_only: bool,
+    /// Set by [`Self::close`]. Relaxed: those who write have ended before.
+    is_closed: AtomicBool,
     /// What the open found.
     found: Scan,
     meta: Mutex<Meta>,
@@ -180,6 +182,7 @@ impl SpeedDisk {
             layout: superblock.layout,
             epoch: superblock.epoch,
             read_only: options.read_only,
+            is_closed: AtomicBool::new(false),
             meta: Mutex::new(
                 25,
                 Meta {
@@ -189,7 +192,7 @@ impl SpeedDisk {
                 },
             ),
             state: Mutex::new(
-                87,
+                94,
                 State {
                     logs: BTreeMap::new(),
                     free: BTreeSet::new(),
@@ -351,7 +354,7 @@ impl SpeedDisk {
     }
 
     fn check_writable(&self) -> Result<()> {
-        match self.read_only {
+        match self.read_only || self.is_closed.load(Ordering::Relaxed) {
             true => Err(Error::not_supported(
                 "a speed disk that is open for reading only",
             )),
@@ -471,6 +474,30 @@ impl SpeedDisk {
 
     pub(crate) fn give_back(&self, groups: &[u32]) {
         self.state.lock().free.extend(groups);
+    }
+
+    /// Removes all logs and makes the disk nobody's.
+    ///
+    /// # Errors
+    /// Of the device; some logs may be left.
+    pub fn release(&self) -> Result<()> {
+        for number in self.numbers() {
+            self.delete_log(number)?;
+        }
+        let mut meta = self.meta.lock();
+        meta.superblock.owner.clear();
+        // Both copies, whichever is the newer one.
+        for slot in [0, 1] {
+            meta.superblock.generation += 1;
+            self.write_superblock(&meta.superblock, slot)?;
+        }
+        Ok(())
+    }
+
+    /// Writes no more, and lets others write: whoever still reads may go on.
+    pub fn close(&self) {
+        self.is_closed.store(true, Ordering::Relaxed);
+        self.device.unlock();
     }
 
     /// Gives a log another page group.
@@ -621,6 +648,7 @@ impl SpeedDisk {
     }
 
     pub(crate) fn write_pages(&self, page: u32, bytes: &[u8], how: Durability) -> Result<()> {
+        self.check_writable()?;
         let pages = (bytes.len() / self.page_size()) as u64;
         self.counters.pages.fetch_add(pages, Ordering::Relaxed);
         if how == Durability::Durable {

@@ -98,7 +98,24 @@ impl SpeedFs {
         })
     }
 
-    /// Copies a log into a file, durably but for its name.
+    /// Copies a log on the disk into a file, durably but for its name.
+    ///
+    /// # Errors
+    /// `Io` with subcode `PathNotFound` if there is no such log; of disk and file.
+    pub fn copy_log(&self, from: &Path, to: &Path) -> Result<()> {
+        match self.find(from) {
+            Some(stored) => self.copy_out(stored, from, to),
+            None => {
+                let e = std::io::Error::from_raw_os_error(2);
+                Err(Error::from_io(
+                    "While copying a log from a speed disk",
+                    from,
+                    e,
+                ))
+            }
+        }
+    }
+
     fn copy_out(&self, stored: Stored, from: &Path, to: &Path) -> Result<()> {
         let log = self.open_stored(from, stored)?;
         let mut out = self.below.create(to, IoActivity::Wal)?;
@@ -276,6 +293,40 @@ impl WritableFile for SpillingLog {
     }
 }
 
+/// A log that was found at the open: it can be made durable once more, and does not grow.
+struct EndedLog {
+    stored: Stored,
+    rest: Option<Box<dyn WritableFile>>,
+    path: PathBuf,
+}
+
+impl WritableFile for EndedLog {
+    fn append(&mut self, data: &[u8]) -> Result<()> {
+        if data.is_empty() {
+            return Ok(());
+        }
+        let text = "going on with a log on a speed disk";
+        Err(Error::not_supported(text).with_path(&self.path))
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.stored.disk.sync_all()?;
+        self.rest.as_mut().map_or(Ok(()), |rest| rest.sync())
+    }
+
+    fn len(&self) -> u64 {
+        self.stored.log.len() + self.rest.as_ref().map_or(0, |rest| rest.len())
+    }
+
+    fn close(&mut self) -> Result<()> {
+        self.rest.as_mut().map_or(Ok(()), |rest| rest.close())
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
 impl FileSystem for SpeedFs {
     fn open_sequential(&self, path: &Path) -> Result<Box<dyn SequentialFile>> {
         match self.find(path) {
@@ -324,9 +375,16 @@ impl FileSystem for SpeedFs {
 
     fn reopen(&self, path: &Path, activity: IoActivity) -> Result<Box<dyn WritableFile>> {
         match self.find(path) {
-            Some(_) => {
-                let text = "going on with a log on a speed disk";
-                Err(Error::not_supported(text).with_path(path))
+            Some(stored) => {
+                let rest = match self.below.entry(path)? {
+                    Some(_) => Some(self.below.reopen(path, activity)?),
+                    None => None,
+                };
+                Ok(Box::new(EndedLog {
+                    stored,
+                    rest,
+                    path: path.to_path_buf(),
+                }))
             }
             None => self.below.reopen(path, activity),
         }

@@ -9,7 +9,7 @@ use spanlith_base::{Error, Result};
 use std::sync::{Arc, Weak};
 
 /// Rank of the lock of a log.
-const LOG_RANK: u8 = 88;
+const LOG_RANK: u8 = 95;
 /// Most bytes that a reader takes from the device at once.
 const READ_BYTES: usize = 256 << 10;
 

@@ -145,6 +145,10 @@ impl BlockDevice for DevicePart {
         self.device.flush()
     }
 
+    fn unlock(&self) {
+        self.device.unlock();
+    }
+
     fn path(&self) -> &Path {
         self.device.path()
     }

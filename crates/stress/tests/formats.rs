@@ -2,7 +2,9 @@
 
 use spanlith::options::parse_options_file;
 use spanlith::version::VersionEdit;
-use spanlith::version::filenames::{current_content, parse_current};
+use spanlith::version::filenames::{
+    current_content, marked_current_content, parse_current, parse_marked_current,
+};
 use spanlith_base::checksum::{crc32c, crc32c_append, mask};
 use spanlith_base::coding::{get_fixed32, get_fixed64, get_varint64};
 use spanlith_base::keys::{internal_key, pack_tag};
@@ -277,6 +279,19 @@ fn the_small_files_of_the_pages_parse() {
     let current = example("db-directory.md", "current");
     assert_eq!(parse_current(&current).unwrap(), 5);
     assert_eq!(current_content(5).as_bytes(), current);
+    let marked = example("db-directory.md", "marked-current");
+    let (number, mark) = parse_marked_current(&marked).unwrap();
+    let mark = mark.unwrap();
+    assert_eq!(
+        (number, mark.epoch, mark.target.as_str()),
+        (5, 7, "/fast/log.sd")
+    );
+    assert_eq!(marked_current_content(5, Some(&mark)).as_bytes(), marked);
+    let e = parse_current(&marked).unwrap_err();
+    assert!(
+        e.to_string().contains("are on the speed disk /fast/log.sd"),
+        "{e}"
+    );
     let options = fenced("options-file.md", "text options-minimal");
     let parsed = parse_options_file(&options).unwrap();
     assert_eq!(parsed.rocksdb_version, [7, 8, 3]);

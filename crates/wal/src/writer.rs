@@ -391,6 +391,12 @@ impl LogWriter {
         self.sync_written()
     }
 
+    /// Announces that a sync follows before anybody is told that what is added until then is written
+    /// ([`WritableFile::expect_sync`]).
+    pub fn expect_sync(&mut self) {
+        self.file.expect_sync();
+    }
+
     /// Makes those records durable that have reached the operating system.
     ///
     /// # Errors

@@ -14,6 +14,7 @@ pub mod log_order;
 mod maintain;
 mod memory;
 pub mod mend;
+mod migrate;
 pub mod open;
 mod point;
 mod salvage;
@@ -99,6 +100,7 @@ pub enum Verb {
     Restore(backup::Restore),
     /// Takes tables in that were written outside.
     Ingest(ingest::Ingest),
+    Migrate(migrate::Migrate),
     /// Checks every checksum and lists all damage; exit code 1 if there is any.
     Verify(verify::Verify),
 }
@@ -145,6 +147,7 @@ pub fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Restore(v) => v.run(),
         Verb::Ingest(v) => v.run(),
         Verb::Info(v) => v.run(),
+        Verb::Migrate(v) => v.run(),
         Verb::Verify(v) => v.run(),
     }
 }

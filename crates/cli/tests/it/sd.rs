@@ -63,3 +63,58 @@ fn the_crash_programme_is_a_verb() {
     let out = run(["sd", "crash", "--states", "500"]).ok();
     assert!(out.contains("nothing lost, no hole"), "{out}");
 }
+
+#[test]
+fn a_database_takes_a_speed_disk_and_leaves_it_again() {
+    let temp = TempDir::new(test_name!());
+    let (disk, db) = (temp.join("log.sd"), temp.join("db"));
+    let (disk, db) = (disk.to_str().unwrap(), db.to_str().unwrap());
+    run(["sd", "format", disk, "--size", "4M"]).ok();
+    let own = format!("sd_path={disk}");
+    run(["db", "put", "--create", "--db", db, "--set", &own, "k", "v"]).ok();
+    // Nothing has to name the disk any more.
+    run(["db", "put", "--db", db, "l", "w"]).ok();
+    assert_eq!(run(["db", "get", "--db", db, "k"]).ok(), "v\n");
+    assert_eq!(run(["db", "count", "--db", db]).ok().trim(), "2");
+    let status = run(["sd", "status", disk]).ok();
+    assert!(
+        status.contains("log 0") && !status.contains("nobody"),
+        "{status}"
+    );
+    assert!(run(["sd", "dump", disk]).ok().contains("ordinal"));
+    let is_log = |n: &str| n.ends_with(".log");
+    let logs = || {
+        let names = std::fs::read_dir(temp.join("db")).unwrap();
+        let mut names = names.map(|e| e.unwrap().file_name().into_string().unwrap());
+        names.any(|n| is_log(&n))
+    };
+    assert!(!logs());
+    for args in [["doctor", "--db"], ["find", "k"], ["compat", "--db"]] {
+        let rest: &[&str] = match args {
+            ["find", _] => &["--db", db],
+            _ => &[db],
+        };
+        let err = run(args.iter().chain(rest)).fails(1);
+        assert!(
+            err.contains("are on the speed disk") && err.contains("migrate --to-files"),
+            "{err}"
+        );
+    }
+    run(["db", "migrate", "--db", db]).fails(2);
+    let out = run(["db", "migrate", "--to-files", "--db", db]).ok();
+    assert!(out.contains("brought back into files"), "{out}");
+    assert!(logs());
+    assert!(run(["db", "verify", "--db", db]).ok().contains("ok"));
+    assert_eq!(run(["db", "get", "--db", db, "l"]).ok(), "w\n");
+    assert!(run(["sd", "status", disk]).ok().contains("nobody"));
+    // Gone for good.
+    run(["db", "put", "--db", db, "--set", &own, "m", "x"]).ok();
+    std::fs::remove_file(temp.join("log.sd")).unwrap();
+    let err = run(["db", "get", "--db", db, "k"]).fails(1);
+    assert!(err.contains("is missing, and with it the logs"), "{err}");
+    let err = run(["db", "migrate", "--to-files", "--db", db]).fails(1);
+    assert!(err.contains("--lose-logs"), "{err}");
+    run(["db", "migrate", "--to-files", "--lose-logs", "--db", db]).ok();
+    run(["db", "flush", "--give-up-damage", "--db", db]).ok();
+    run(["db", "count", "--db", db]).ok();
+}

@@ -1,6 +1,7 @@
 //! The shared state of an open database.
 
 use super::ManifestExtent;
+use super::Speed;
 use super::purge::PurgeQueue;
 use super::seqno_times::SeqnoTimes;
 use super::spare::SpareMemory;
@@ -58,6 +59,8 @@ pub(crate) struct Components {
     pub listeners: Arc<Listeners>,
     /// Knows which writing calls are under way; `env` tells it.
     pub watch: Option<Arc<IoWatch>>,
+    /// The speed disk with the logs, if there is one.
+    pub speed: Option<Speed>,
 }
 
 /// An open database.

@@ -35,6 +35,7 @@ mod seqno_times;
 mod settings;
 mod snapshots;
 mod spare;
+mod speed;
 mod stall;
 mod state;
 mod state_mutex;
@@ -52,6 +53,8 @@ pub use history::StatsSlice;
 pub(crate) use log_files::FollowedLog;
 pub use log_files::LogFile;
 pub use snapshots::{Snapshot, SnapshotList};
+pub(crate) use speed::Speed;
+pub use speed::SpeedSource;
 pub use superversion::SuperVersion;
 pub(crate) use throttle::{DelayController, StallCondition, StallInput, stall_condition};
 

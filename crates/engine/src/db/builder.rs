@@ -2,7 +2,7 @@
 
 use super::ttl::unwrap_ttl;
 use super::{Db, FamilyOptions, Secondary};
-use crate::core::Resources;
+use crate::core::{Resources, Speed, SpeedSource};
 use crate::filter::{CompactionFilter, CompactionFilterFactory};
 use crate::info_log::Logger;
 use crate::listener::{EventListener, Listeners};
@@ -16,7 +16,8 @@ use crate::version::{DbPath, PATHS_MAX, filenames};
 use spanlith_base::slice_transform::SliceTransform;
 use spanlith_base::stats::Statistics;
 use spanlith_base::{Comparator, Error, Result, WriteBufferManager};
-use spanlith_env::{Env, IoWatch, RateLimiter, SstFileManager, WatchedFs};
+use spanlith_env::{BlockDevice, Env, IoWatch, RateLimiter, SstFileManager, WatchedFs};
+use spanlith_speed::{SpeedFs, Target};
 use spanlith_table::{BlockCache, CacheUsageOptions, TablePropertiesCollectorFactory};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -40,6 +41,7 @@ pub struct OpenBuilder {
     listeners: Vec<Arc<dyn EventListener>>,
     logger: Option<Arc<dyn Logger>>,
     wal_filter: Option<Arc<dyn WalFilter>>,
+    speed_device: Option<(String, Arc<dyn BlockDevice>)>,
 }
 
 impl OpenBuilder {
@@ -58,6 +60,7 @@ impl OpenBuilder {
             listeners: Vec::new(),
             logger: None,
             wal_filter: None,
+            speed_device: None,
         }
     }
 
@@ -286,6 +289,53 @@ impl OpenBuilder {
         self
     }
 
+    /// Puts the logs on a speed disk that is open: an emulated one, or one of one's own making. `name` is what CURRENT calls
+    /// it; later opens need it again. A path is given as the option `sd_path`.
+    pub fn speed_device(mut self, name: impl Into<String>, device: Arc<dyn BlockDevice>) -> Self {
+        self.speed_device = Some((name.into(), device));
+        self
+    }
+
+    /// The speed disk that was asked for or that the directory has; `fs` gets its logs.
+    fn speed(&self, env: &mut Env) -> Result<Option<Speed>> {
+        let path = &self.options.own.sd_path;
+        let source = match &self.speed_device {
+            Some((name, device)) => Some(SpeedSource::Device(name.clone(), device.clone())),
+            None if path.is_empty() => None,
+            None => Some(SpeedSource::Path(path.clone())),
+        };
+        if let Some(source) = &source {
+            Target::parse(source.target())?;
+            if source.target().contains('\n') {
+                return Err(Error::invalid_argument("sd_path with a line feed"));
+            }
+        }
+        let current = match env.fs.entry(&self.dir)? {
+            Some(_) => recovery::read_marked_current(env, &self.dir).ok(),
+            None => None,
+        };
+        match (&source, current.and_then(|(_, mark)| mark)) {
+            (None, None) => return Ok(None),
+            // Refused before anything is made.
+            (Some(SpeedSource::Path(path)), None) => {
+                let device = Target::parse(path)?.open(&*env.fs, true)?;
+                spanlith_speed::read_superblock(&*device)?;
+            }
+            _ => {}
+        }
+        let wal_dir = match self.options.wal_dir.as_str() {
+            "" => self.dir.clone(),
+            other => PathBuf::from(other),
+        };
+        let fs = Arc::new(SpeedFs::new(env.fs.clone(), &wal_dir));
+        env.fs = fs.clone();
+        Ok(Some(Speed {
+            fs,
+            source,
+            mark: Arc::default(),
+        }))
+    }
+
     /// Reports invalid and unsupported options, before anything is touched.
     ///
     /// # Errors
@@ -363,6 +413,9 @@ impl OpenBuilder {
             }
         }
         self.apply_sets()?;
+        let first_path = self.resources.paths.first().map(|p| p.dir.as_path());
+        sanitize_wal_dir(&mut self.options, &self.dir, first_path);
+        let speed = self.speed(&mut env)?;
         let mut watch = None;
         if self.options.own.disk_stall_threshold > 0 && !read_only {
             let calls = Arc::new(IoWatch::default());
@@ -386,8 +439,10 @@ impl OpenBuilder {
         }
         sanitize_db(&mut self.options, env.fs.open_files_max());
         self.resources.complete(&env, &mut self.options);
-        let first_path = self.resources.paths.first().map(|p| p.dir.as_path());
-        sanitize_wal_dir(&mut self.options, &self.dir, first_path);
+        if speed.is_some() {
+            // Its page groups are written again as they are.
+            self.options.recycle_log_file_num = 0;
+        }
         let resources = &self.resources;
         let has_times = self.families.iter().any(|f| f.ttl.is_some());
         let clock = has_times.then_some(&env.clock);
@@ -401,6 +456,7 @@ impl OpenBuilder {
             families,
             resources: self.resources,
             watch,
+            speed,
             read_only,
             secondary: None,
             before: None,

@@ -357,6 +357,10 @@ impl Engine {
         self.c.dirs.close();
         self.state.lock().closed = true;
         self.c.log.info(format_args!("Shutdown complete"));
+        if let Some(disk) = self.c.speed.as_ref().and_then(|s| s.fs.disk()) {
+            // Handles that are left keep it, and must not keep it from others.
+            disk.close();
+        }
         drop(
             self.lock
                 .lock()

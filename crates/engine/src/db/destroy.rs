@@ -5,7 +5,7 @@ use crate::core::RESERVE_FILE;
 use crate::options::DbOptions;
 use crate::options::sanitize_wal_dir;
 use crate::options::sidecar::{SIDECAR_FILE, SIDECAR_TEMP};
-use crate::recovery::destroy_lost;
+use crate::recovery::{destroy_lost, is_copy, release_destroyed};
 use crate::version::{DbPath, FileKind, filenames, parse_file_name};
 use spanlith_base::{Result, SubCode};
 use spanlith_env::{Env, FileSystem};
@@ -45,8 +45,13 @@ impl Db {
         let lock_path = dir.join(filenames::LOCK_FILE);
         let is_there = fs.entry(dir)?.is_some();
         let lock = is_there.then(|| fs.lock(&lock_path)).transpose()?;
+        let current = fs.read_all(&dir.join(filenames::CURRENT_FILE), 64 << 10);
+        let current = current.and_then(|content| filenames::parse_marked_current(&content));
+        let speed_mark = current.ok().and_then(|(_, mark)| mark);
         let mut first = delete_in(fs, dir, &|name, kind| {
-            OWN_FILES.contains(&name) || kind.is_some_and(|kind| kind != FileKind::Lock)
+            OWN_FILES.contains(&name)
+                || is_copy(name)
+                || kind.is_some_and(|kind| kind != FileKind::Lock)
         });
         for path in db_paths.iter().filter(|p| p.dir != dir) {
             first = first.and(delete_in(fs, &path.dir, &|_, kind| {
@@ -61,6 +66,9 @@ impl Db {
         if wal_dir != dir {
             first = first.and(delete_in(fs, &wal_dir, &is_log));
             let _ = fs.delete_dir(&wal_dir);
+        }
+        if let Some(mark) = &speed_mark {
+            release_destroyed(fs, mark);
         }
         if lock.is_some() {
             drop(lock);

@@ -40,7 +40,7 @@ impl Verifier<'_> {
         self.begin(&name)?;
         let fs = self.env.fs.clone();
         let current = fs.read_all(&dir.join(filenames::CURRENT_FILE), CURRENT_MAX);
-        match current.and_then(|bytes| filenames::parse_current(&bytes)) {
+        match current.and_then(|bytes| filenames::parse_marked_current(&bytes).map(|c| c.0)) {
             Ok(number) if number == extent.number => {}
             Ok(number) if number > extent.number => return Ok(false),
             Ok(number) => {

@@ -44,6 +44,12 @@ options! {
         /// listeners, the info log and the property `spanlith.disk-stalls`; 0 for never. A flush or
         /// compaction as a whole may take thirty times as long.
         fixed disk_stall_threshold: u64 = 10;
+        // Speed disk.
+
+        /// The speed disk for the logs: a file or device that `spanlith sd format` made one, or a part of a device as
+        /// `PATH@OFFSET+SIZE`. Empty: the one that the database has, or none. It stays the database's until
+        /// `spanlith db migrate --to-files`, and RocksDB refuses the directory meanwhile.
+        fixed sd_path: String = String::new();
     }
     ignored {}
 }

@@ -55,6 +55,7 @@ pub(super) fn assemble(
         dirs: parts.dirs,
         options: request.options.clone(),
         watch: request.watch.clone(),
+        speed: request.speed.clone().filter(|s| s.fs.disk().is_some()),
     };
     let mut slots = Vec::with_capacity(families.len());
     let mut states = BTreeMap::new();

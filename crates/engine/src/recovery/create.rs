@@ -88,5 +88,5 @@ pub(super) fn create_database(
     log.close()?;
     let open = env.fs.open_dir(dir)?;
     open.sync()?;
-    write_current(env, dir, &*open, 1)
+    write_current(env, dir, &*open, 1, None)
 }

@@ -1,6 +1,6 @@
 //! The small files: CURRENT and IDENTITY.
 
-use crate::version::filenames;
+use crate::version::{SpeedMark, filenames};
 use spanlith_base::{Error, ErrorKind, Result, SubCode};
 use spanlith_env::Env;
 use std::path::Path;
@@ -10,9 +10,14 @@ const LIMIT: u64 = 64 << 10;
 
 /// Number of the MANIFEST that CURRENT names. An error's text names the file, as RocksDB's does, without the path.
 pub(crate) fn read_current(env: &Env, dir: &Path) -> Result<u64> {
+    read_marked_current(env, dir).map(|(number, _)| number)
+}
+
+/// The same, and on which speed disk the logs are.
+pub(crate) fn read_marked_current(env: &Env, dir: &Path) -> Result<(u64, Option<SpeedMark>)> {
     let path = dir.join(filenames::CURRENT_FILE);
     let content = env.fs.read_all(&path, LIMIT)?;
-    filenames::parse_current(&content)
+    filenames::parse_marked_current(&content)
 }
 
 /// As [`read_identity`], for those who can do without: a file that does not hold an id counts as none.

@@ -3,6 +3,7 @@
 use super::create::create_database;
 use super::open_tables::hold_table_dirs;
 use super::request::OpenRequest;
+use super::speed::attach;
 use crate::core::{Directories, FamilyRequest, RESERVED, create_dir};
 use crate::info_log::InfoLog;
 use crate::version::filenames;
@@ -30,6 +31,7 @@ pub(super) struct Entered {
 pub(super) fn enter(request: &OpenRequest) -> Result<Entered> {
     let dirs = Directories::new(request.env.fs.clone());
     if request.read_only {
+        attach(request)?;
         return Ok(Entered {
             lock: None,
             dirs,
@@ -53,6 +55,7 @@ pub(super) fn enter(request: &OpenRequest) -> Result<Entered> {
         ))
         .with_path(dir));
     }
+    attach(request)?;
     let log = match &request.logger {
         Some(logger) => InfoLog::to_logger(env, logger.clone(), request.options.info_log_level),
         None if request.no_info_log => InfoLog::none(),

@@ -22,13 +22,16 @@ mod replay;
 mod request;
 mod reuse;
 mod runs;
+mod speed;
 mod timestamps;
 mod wal_filter;
 mod whose;
 
-pub(crate) use current::read_current;
+pub(crate) use current::{read_current, read_marked_current};
 pub(crate) use evidence::{LogJudge, of_manifest};
 pub(crate) use lost::destroy_lost;
 pub(crate) use open::{list_families, open};
 pub use request::OpenRequest;
+pub use speed::{ToFiles, migrate_to_files};
+pub(crate) use speed::{is_copy, release_destroyed};
 pub use wal_filter::{WalFilter, WalVerdict};

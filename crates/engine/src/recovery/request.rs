@@ -2,7 +2,7 @@
 
 use super::best_efforts::list_manifests;
 use super::wal_filter::WalFilter;
-use crate::core::{Engine, FamilyRequest, Resources};
+use crate::core::{Engine, FamilyRequest, Resources, Speed};
 use crate::info_log::Logger;
 use crate::listener::Listeners;
 use crate::options::DbOptions;
@@ -27,6 +27,8 @@ pub struct OpenRequest {
     pub(crate) resources: Resources,
     /// Knows which writing calls are under way; `env` tells it.
     pub watch: Option<Arc<IoWatch>>,
+    /// The speed disk that was asked for or that CURRENT names; `env` has its logs once it is attached.
+    pub(crate) speed: Option<Speed>,
     /// Change nothing on disk.
     pub read_only: bool,
     /// Follow a database that another process writes, with this directory for the info log.

@@ -23,6 +23,7 @@ mod io_times;
 pub mod levels;
 mod paths;
 mod row_cache;
+mod speed_mark;
 mod table_cache;
 mod table_io;
 #[cfg(test)]
@@ -44,6 +45,7 @@ pub use levels::{BlobBudget, ForcedBlobGc, LevelOptions, LevelTargets};
 pub use paths::{DbPath, FilePaths, PATHS_MAX};
 pub use row_cache::RowCache;
 pub(crate) use row_cache::{Row, RowPlace, RowWriter};
+pub use speed_mark::SpeedMark;
 pub use table_cache::{ReaderRef, TableCache};
 pub use table_io::{TableIo, TableIoOptions};
 pub use value_sizes::ValueSizes;

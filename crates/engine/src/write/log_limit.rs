@@ -1,7 +1,7 @@
 //! Keeps all logs together below `max_total_wal_size`: the families that need the oldest one are
 //! flushed.
 
-use crate::core::{Engine, LeaderState, Place};
+use crate::core::{Engine, LeaderState, Place, Speed};
 use crate::listener::FlushReason;
 use spanlith_base::Result;
 use std::sync::Arc;
@@ -9,6 +9,8 @@ use std::sync::Arc;
 /// Where the limit that is derived from the write buffers ends: an idle family must not hold back
 /// tens of gigabytes.
 const MOST_DERIVED: u64 = 1 << 30;
+/// Bytes of log between two looks at a speed disk.
+const SPEED_STEP: u64 = 32 << 10;
 
 impl Engine {
     /// Bytes of all logs together; no limit with one family, whose logs go with its memtables.
@@ -35,7 +37,8 @@ impl Engine {
     #[cold]
     pub(super) fn limit_logs(self: &Arc<Self>, leader: &mut LeaderState) -> Result<()> {
         let limit = self.log_limit(leader);
-        if limit == u64::MAX {
+        let is_tight = self.c.speed.as_ref().is_some_and(Speed::is_tight);
+        if limit == u64::MAX && self.c.speed.is_none() {
             leader.log_room = limit;
             return Ok(());
         }
@@ -46,7 +49,10 @@ impl Engine {
             let oldest = state.logs.front().copied().unwrap_or(0);
             // A log with a transaction that nobody decided about stays whoever is flushed.
             let pinned = state.min_undecided_log() <= oldest;
-            if older + leader.log_bytes > limit && state.log_being_released < oldest && !pinned {
+            if (is_tight || older.saturating_add(leader.log_bytes) > limit)
+                && state.log_being_released < oldest
+                && !pinned
+            {
                 state.log_being_released = oldest;
                 for f in state.families.values_mut() {
                     if f.oldest_log() <= oldest && !f.is_idle() {
@@ -59,8 +65,14 @@ impl Engine {
             (older, holders)
         };
         // While the oldest log goes, the next look comes after another part of the limit.
-        let step = (limit / 16).max(1);
-        leader.log_room = limit.saturating_sub(older).max(leader.log_bytes + step);
+        let mut step = (limit / 16).max(1);
+        let mut next = limit.saturating_sub(older);
+        if self.c.speed.is_some() {
+            // Page groups are used up by the number of commits, whatever they hold.
+            step = step.min(SPEED_STEP);
+            next = next.min(leader.log_bytes + SPEED_STEP);
+        }
+        leader.log_room = next.max(leader.log_bytes.saturating_add(step));
         let slots = holders.iter().filter_map(|&id| leader.slot(id));
         let filled: Vec<usize> = slots
             .filter(|&at| !leader.slots[at].mem.is_empty())

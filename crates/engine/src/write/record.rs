@@ -57,6 +57,9 @@ impl Engine {
             false => None,
         };
         let log = leader.log.as_mut().ok_or_else(no_log)?;
+        if sync && self.c.speed.is_some() {
+            log.expect_sync();
+        }
         if group.len() == 1 {
             let mut result = Ok(());
             group.for_each(|r| {

@@ -48,6 +48,7 @@ mod separation;
 mod set_options;
 mod shape;
 mod skipped;
+mod speed;
 mod sst_writer;
 mod times;
 mod timestamps;

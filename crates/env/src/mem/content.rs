@@ -12,7 +12,8 @@
 //! Appended bytes never change, so pieces are shared between a file system and its clones, and a clone
 //! copies one counted pointer per file.
 
-use std::sync::Arc;
+use super::media::Media;
+use std::sync::{Arc, Weak};
 
 /// Immutable bytes and where they end in the file.
 #[derive(Clone)]
@@ -150,6 +151,10 @@ pub(super) struct Content {
     again: Option<Box<Again>>,
     /// Modification time in seconds.
     pub(super) modified: u64,
+    /// Its size and what it holds, if it is a device; it has no pieces then.
+    pub(super) device: Option<(u64, Media)>,
+    /// Whoever has the device open for writing keeps it alive.
+    pub(super) holder: Weak<()>,
 }
 
 /// A file that is written again from its front. `Content::pieces` holds what a reader sees: what was
@@ -173,6 +178,43 @@ impl Content {
             old: None,
             again: None,
             modified,
+            ..Self::default()
+        }
+    }
+
+    /// A device of `size` bytes, all of them zero.
+    pub(super) fn of_device(size: u64) -> Self {
+        Self {
+            device: Some((size, Media::default())),
+            ..Self::default()
+        }
+    }
+
+    /// Bytes that a reader sees.
+    pub(super) fn len(&self) -> u64 {
+        match &self.device {
+            Some((size, _)) => *size,
+            None => self.pieces.len(),
+        }
+    }
+
+    /// What a power loss leaves of it, durable.
+    pub(super) fn left(&self, choice: &mut dyn FnMut(u64) -> u64) -> Self {
+        match &self.device {
+            Some((size, media)) => Self {
+                device: Some((*size, media.after_power_loss(choice))),
+                modified: self.modified,
+                ..Self::default()
+            },
+            None => Self::durable(self.after_power_loss(choice), self.modified),
+        }
+    }
+
+    /// The same, open by nobody.
+    pub(super) fn closed(&self) -> Self {
+        Self {
+            holder: Weak::new(),
+            ..self.clone()
         }
     }
 

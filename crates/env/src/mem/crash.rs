@@ -51,7 +51,7 @@ pub(super) fn after_power_loss(tree: &Tree, choice: &mut dyn FnMut(u64) -> u64) 
         for (name, node) in seen {
             let node = match node {
                 Node::File(file) => Node::File(copy_file(&mut copies, &file, |content| {
-                    Content::durable(content.after_power_loss(choice), content.modified)
+                    content.left(choice)
                 })),
                 // A directory that was moved and is durable in both places keeps its first.
                 Node::Dir(id) if visited.contains(&id) => continue,
@@ -87,7 +87,7 @@ pub(super) fn after_process_crash(tree: &Tree) -> Tree {
         ids.insert(id, copy.new_dir());
     }
     let mut node = |node: &Node| match node {
-        Node::File(file) => Some(Node::File(copy_file(&mut copies, file, Content::clone))),
+        Node::File(file) => Some(Node::File(copy_file(&mut copies, file, Content::closed))),
         Node::Dir(id) => ids.get(id).copied().map(Node::Dir),
     };
     for (old, new) in &ids {

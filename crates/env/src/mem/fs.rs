@@ -6,14 +6,16 @@
 
 use super::content::{Content, Pieces};
 use super::crash;
+use super::device::MemDevice;
 use super::tree::{DirId, Errno, FileRef, Node, Tree, normal};
+use crate::device::{BlockDevice, DeviceAccess};
 use crate::errors::{self, Poison};
 use crate::traits::{
     Directory, EntryKind, FileLock, FileSystem, IoActivity, RandomAccessFile, SequentialFile,
     WritableFile,
 };
 use spanlith_base::sync::Mutex;
-use spanlith_base::{Error, Result};
+use spanlith_base::{Error, Result, SubCode};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,16 +33,45 @@ const FREE_SPACE: u64 = 1 << 40;
 #[non_exhaustive]
 #[allow(missing_docs)]
 pub enum FsOp {
-    Create { path: PathBuf },
-    Append { path: PathBuf, len: usize },
-    Truncate { path: PathBuf, len: u64 },
-    Sync { path: PathBuf },
-    Rename { from: PathBuf, to: PathBuf },
-    Delete { path: PathBuf },
-    Link { from: PathBuf, to: PathBuf },
-    CreateDir { path: PathBuf },
-    DeleteDir { path: PathBuf },
-    SyncDir { path: PathBuf },
+    Create {
+        path: PathBuf,
+    },
+    Append {
+        path: PathBuf,
+        len: usize,
+    },
+    Write {
+        path: PathBuf,
+        offset: u64,
+        len: usize,
+    },
+    Truncate {
+        path: PathBuf,
+        len: u64,
+    },
+    Sync {
+        path: PathBuf,
+    },
+    Rename {
+        from: PathBuf,
+        to: PathBuf,
+    },
+    Delete {
+        path: PathBuf,
+    },
+    Link {
+        from: PathBuf,
+        to: PathBuf,
+    },
+    CreateDir {
+        path: PathBuf,
+    },
+    DeleteDir {
+        path: PathBuf,
+    },
+    SyncDir {
+        path: PathBuf,
+    },
 }
 
 /// Called before each change.
@@ -56,8 +87,8 @@ pub struct MemFs {
     shared: Arc<Shared>,
 }
 
-struct Shared {
-    tree: Mutex<Tree>,
+pub(super) struct Shared {
+    pub(super) tree: Mutex<Tree>,
     observer: Mutex<Option<Observer>>,
     /// Changes so far. Relaxed: a counter.
     ops: AtomicU64,
@@ -133,6 +164,16 @@ impl MemFs {
         Ok(pieces.to_vec())
     }
 
+    /// Puts a device of `size` bytes there, all of them zero, with its directories, durable and seen by no observer.
+    ///
+    /// # Errors
+    /// As [`Self::write_file`].
+    pub fn make_device(&self, path: &Path, size: u64) -> Result<()> {
+        self.shared.with(errors::OPEN_WRITE, path, |tree| {
+            tree.put_durable(path, Content::of_device(size))
+        })
+    }
+
     /// Puts a file there, with its directories, all of it durable at once and seen by no observer.
     ///
     /// # Errors
@@ -188,7 +229,7 @@ impl Shared {
     }
 
     /// Counts a change and shows it to the observer. Returns its modification time.
-    fn observe(&self, op: impl FnOnce() -> FsOp) -> u64 {
+    pub(super) fn observe(&self, op: impl FnOnce() -> FsOp) -> u64 {
         let now = self.ops_before + self.ops.fetch_add(1, Ordering::Relaxed) + 1;
         let observer = self.observer.lock().clone();
         if let Some(observer) = observer {
@@ -284,6 +325,35 @@ impl FileSystem for MemFs {
         }))
     }
 
+    fn open_device(&self, path: &Path, access: DeviceAccess) -> Result<Arc<dyn BlockDevice>> {
+        const OPEN: &str = "While opening a speed disk";
+        let file = self.shared.with(OPEN, path, |tree| tree.find_file(path))?;
+        let mut content = file.lock();
+        let Some(size) = content.device.as_ref().map(|(size, _)| *size) else {
+            return Err(Error::not_supported("a device on a file in memory").with_path(path));
+        };
+        let holder = match access {
+            DeviceAccess::Read => None,
+            DeviceAccess::Write { .. } if content.holder.upgrade().is_some() => {
+                let e = errors::from_errno("While lock speed disk", path, libc::EAGAIN);
+                return Err(e.with_subcode(SubCode::LockHeld));
+            }
+            DeviceAccess::Write { .. } => {
+                let holder = Arc::new(());
+                content.holder = Arc::downgrade(&holder);
+                Some(holder)
+            }
+        };
+        drop(content);
+        Ok(Arc::new(MemDevice {
+            shared: Arc::clone(&self.shared),
+            file,
+            path: path.to_path_buf(),
+            size,
+            _holder: holder,
+        }))
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
         self.shared.observe(|| FsOp::Rename {
             from: from.to_path_buf(),
@@ -360,7 +430,7 @@ impl FileSystem for MemFs {
     fn size(&self, path: &Path) -> Result<u64> {
         self.shared
             .with(errors::SIZE, path, |tree| match tree.find(path)? {
-                Node::File(file) => Ok(file.lock().pieces.len()),
+                Node::File(file) => Ok(file.lock().len()),
                 Node::Dir(_) => Ok(0),
             })
     }

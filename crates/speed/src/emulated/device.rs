@@ -1,10 +1,10 @@
 //! A device in memory.
 
-use super::media::{Media, PowerLoss};
 use super::model::{Direction, Model};
 use super::profile::Profile;
 use spanlith_base::sync::Mutex;
 use spanlith_base::{Error, Result};
+use spanlith_env::mem::{Media, PowerLoss};
 use spanlith_env::{BlockDevice, Clock, Durability, Geometry, Rng};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -2,11 +2,10 @@
 //! lost with the power, writes that tear, and faults.
 
 mod device;
-mod media;
 mod model;
 mod profile;
 
 pub use device::{EmulatedDevice, Fault, FaultKind, Op};
-pub use media::{Media, PowerLoss};
 pub use model::{Direction, Model};
 pub use profile::Profile;
+pub use spanlith_env::mem::{Media, PowerLoss};

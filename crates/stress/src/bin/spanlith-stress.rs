@@ -27,7 +27,7 @@ const USAGE: &str = "\
 usage: spanlith-stress PROGRAMME [--seed S] ...
   model    [--ops N] [--real N] [--set OWN-OPTIONS]
                                         random programs against a reference
-  crash    [--states N] [--workload W] [--images N] [--double N]
+  crash    [--states N] [--workload W] [--images N] [--double N] [--set OWN]
                                         power loss at every change
   damage   [--cases N] [--per-image N] [--jobs N] [--image I] [--stop N]
                                         files at rest, changed in every way
@@ -51,7 +51,10 @@ usage: spanlith-stress PROGRAMME [--seed S] ...
 /// Flags of each programme.
 const FLAGS: [(&str, &[&str]); 13] = [
     ("model", &["seed", "ops", "real", "set"]),
-    ("crash", &["seed", "states", "workload", "images", "double"]),
+    (
+        "crash",
+        &["seed", "states", "workload", "images", "double", "set"],
+    ),
     (
         "damage",
         &["seed", "cases", "per-image", "jobs", "image", "stop"],
@@ -266,6 +269,7 @@ fn crash(args: &Args) -> ExitCode {
     plan.images = args.number("images", plan.images as u64) as usize;
     plan.double_one_in = args.number("double", plan.double_one_in);
     plan.only = args.flags.get("workload").cloned();
+    plan.own = own_options(args.flags.get("set").map_or("", String::as_str));
     let live = Live::new("crash");
     let r = run_crash(&plan, |r| {
         live.show(|| format!("{} workloads, {} states", r.workloads, r.states));

@@ -34,6 +34,8 @@ pub struct CrashPlan {
     pub faults: Option<FaultPlan>,
     /// Only this workload.
     pub only: Option<String>,
+    /// Options that RocksDB does not have, of every workload; empty for the defaults.
+    pub own: &'static str,
 }
 
 impl CrashPlan {
@@ -46,6 +48,7 @@ impl CrashPlan {
             double_one_in: 10,
             faults: None,
             only: None,
+            own: "",
         }
     }
 }
@@ -213,7 +216,8 @@ fn as_program(program: &Program, at: usize, image: &Image) -> Option<Program> {
 
 /// Runs one workload; every change is a crash point.
 pub fn run_workload(plan: &CrashPlan, name: &'static str, seed: u64, report: &mut CrashReport) {
-    let program = workload(name, seed);
+    let mut program = workload(name, seed);
+    program.setup.own = plan.own;
     let mut rng = Rng::new(seed ^ 0x0063_7261_7368);
     let mut player = Player::new(&program, plan.faults.clone());
     player.keep_history = true;

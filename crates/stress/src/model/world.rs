@@ -5,7 +5,8 @@ use super::setup::{MergeKind, Setup, Tuning};
 use spanlith::options::{OwnDbOptions, apply_own};
 use spanlith::{Comparator, Db, FamilyOptions, Result, StringAppend, UInt64Add};
 use spanlith_cache::Policy;
-use spanlith_env::{Env, FaultFs, FileSystem, ManualExecutor, MemFs, VirtualClock};
+use spanlith_env::{DeviceAccess, Env, FaultFs, FileSystem, ManualExecutor, MemFs, VirtualClock};
+use spanlith_speed::{FormatOptions, format_disk};
 use spanlith_table::BlockCache;
 use spanlith_testkit::TempDir;
 use std::path::{Path, PathBuf};
@@ -20,6 +21,24 @@ pub const MEM_DIR: &str = "/db";
 
 /// Directory of the logs in that of the database, if they lie apart.
 pub const LOGS_DIR: &str = "logs";
+
+/// Own options of a database in memory whose logs are on a speed disk.
+pub const SPEED_DISK: &str = "sd_path=/fast/disk";
+
+/// Makes that disk: 28 page groups of 64 KiB, so that logs outgrow it now and then.
+fn make_speed_disk(fs: &MemFs) {
+    let path = Path::new("/fast/disk");
+    let options = FormatOptions {
+        group_bytes: 64 << 10,
+        ..FormatOptions::default()
+    };
+    let made = fs
+        .make_device(path, 2 << 20)
+        .and_then(|()| fs.open_device(path, DeviceAccess::Read))
+        .and_then(|device| format_disk(&*device, &options, *b"0123456789abcdef"));
+    // Nothing else is there yet.
+    made.expect("a device in memory can be formatted");
+}
 
 enum Place {
     Mem(MemFs),
@@ -44,7 +63,11 @@ impl World {
         let place = if setup.real {
             Place::Real(TempDir::new("stress"))
         } else {
-            Place::Mem(MemFs::new())
+            let fs = MemFs::new();
+            if setup.own.contains(SPEED_DISK) {
+                make_speed_disk(&fs);
+            }
+            Place::Mem(fs)
         };
         Self {
             place,

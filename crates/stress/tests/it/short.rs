@@ -8,6 +8,7 @@ use spanlith_stress::faults::{FaultsPlan, run_faults};
 use spanlith_stress::histories::{HistoriesPlan, run_histories};
 use spanlith_stress::model::program::Program;
 use spanlith_stress::model::run::{ModelPlan, run_model, run_program};
+use spanlith_stress::model::world::SPEED_DISK;
 use spanlith_stress::threads::{ThreadsPlan, run_threads};
 use spanlith_testkit::{seed, test_name};
 
@@ -45,6 +46,31 @@ fn every_workload_keeps_its_promises_after_a_power_loss_at_any_change() {
     assert!(report.is_clean(), "{:#?}", report.failures);
     assert!(report.states >= 1000, "only {} states", report.states);
     assert!(report.double_states >= 1000);
+}
+
+#[test]
+fn workloads_keep_their_promises_with_their_logs_on_a_speed_disk() {
+    let mut plan = CrashPlan::new(seed(test_name!()), 0);
+    plan.images = 3;
+    plan.double_one_in = 40;
+    plan.own = SPEED_DISK;
+    let mut report = CrashReport::default();
+    // All of them: `spanlith-stress crash --set sd_path=/fast/disk`.
+    for name in ["sync", "families"] {
+        run_workload(&plan, name, plan.seed, &mut report);
+    }
+    assert!(report.is_clean(), "{:#?}", report.failures);
+    assert!(report.states >= 100, "only {} states", report.states);
+}
+
+#[test]
+fn programs_differ_in_nothing_with_their_logs_on_a_speed_disk() {
+    let mut plan = ModelPlan::new(seed(test_name!()), 3_000);
+    plan.real_one_in = 0;
+    plan.own = SPEED_DISK;
+    if let Err(failure) = run_model(&plan, |_| {}) {
+        panic!("{failure}");
+    }
 }
 
 fn damage(seed: u64, wanted: Wanted) -> DamagePlan {

@@ -1,13 +1,13 @@
-//! What a device holds: what is durable, what its cache holds beside that, and what is left of it when the power
+//! What a device in memory holds: what is durable, what its cache holds beside that, and what is left of it when the power
 //! goes.
 
-use spanlith_env::Rng;
+use crate::traits::Rng;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 const BLOCK: usize = 4096;
 /// What a disk writes as a whole, whatever happens.
-pub(super) const SECTOR: usize = 512;
+const SECTOR: usize = 512;
 
 /// Bytes by block; blocks nobody wrote are zeros and take no room.
 #[derive(Clone, Debug, Default)]
@@ -180,10 +180,40 @@ impl Media {
     }
 }
 
+impl Media {
+    /// What a power loss leaves, by `choice`, which is asked for a number below what it is given: 0 loses all that it
+    /// can, the largest nothing.
+    pub(super) fn after_power_loss(&self, choice: &mut dyn FnMut(u64) -> u64) -> Self {
+        let mut durable = self.durable.clone();
+        if !self.cache.is_empty() {
+            let way = choice(4).min(3);
+            let mut decided: Option<(u64, bool)> = None;
+            for cached in &self.cache {
+                let is_kept = match (way, decided) {
+                    (0, _) => false,
+                    (3, _) => true,
+                    (1, Some((write, is_kept))) if write == cached.write => is_kept,
+                    _ => choice(2) > 0,
+                };
+                decided = Some((cached.write, is_kept));
+                if is_kept {
+                    durable.write(cached.offset, &cached.data);
+                }
+            }
+        }
+        Self {
+            visible: durable.clone(),
+            durable,
+            cache: Vec::new(),
+            next_write: self.next_write,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spanlith_env::SeededRng;
+    use crate::rng::SeededRng;
 
     fn read(media: &Media, offset: u64, len: usize) -> Vec<u8> {
         let mut out = vec![0; len];

@@ -1,0 +1,339 @@
+//! Attaches the speed disk of a database, and takes it away again.
+//!
+//! The order keeps the logs found whatever happens: the disk gets its owner, then CURRENT its second line, then the first
+//! log begins there. On the way back the logs are copied into files of other names (`.sdlog`), CURRENT says that they
+//! leave, the files get the names of logs, CURRENT loses its second line, and the disk is emptied. Each step can
+//! be repeated.
+
+use super::current::{find_identity, read_marked_current};
+use super::request::OpenRequest;
+use crate::core::{Speed, SpeedSource, write_current};
+use crate::options::DbOptions;
+use crate::version::{FileKind, SpeedMark, filenames, parse_file_name};
+use spanlith_base::{Error, Result, SubCode};
+use spanlith_env::{BlockDevice, Env, FileSystem};
+use spanlith_speed::{SpeedDisk, SpeedFs, SpeedOptions, Target};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Suffix of a log that was copied from the disk and has no name yet.
+const COPY_SUFFIX: &str = ".sdlog";
+
+/// Attaches the disk that the request asks for or CURRENT names, if any. Requires: the lock, unless for reading only.
+///
+/// # Errors
+/// `IO error` if the disk is missing or somebody has it open, with what would be lost without it; `Corruption` if it is
+/// not the database's, or older than the database; those of [`SpeedDisk::open`].
+pub(super) fn attach(request: &OpenRequest) -> Result<()> {
+    let Some(speed) = &request.speed else {
+        return Ok(());
+    };
+    let (env, dir) = (&request.env, &request.dir);
+    let (number, mark) = read_marked_current(env, dir)?;
+    if let Some(mark) = &mark
+        && mark.is_leaving
+    {
+        if request.read_only {
+            return Err(Error::not_supported(
+                "a database whose logs are leaving a speed disk, for reading only; `spanlith db migrate --to-files` ends that",
+            )
+            .with_path(dir));
+        }
+        let leaving = Leaving {
+            env,
+            dir,
+            wal_dir: &request.wal_dir(),
+            number,
+        };
+        leaving.finish(mark)?;
+        if speed.source.is_none() {
+            return Ok(());
+        }
+        return attach_new(request, speed, number, None);
+    }
+    attach_new(request, speed, number, mark.as_ref())
+}
+
+fn attach_new(
+    request: &OpenRequest,
+    speed: &Speed,
+    number: u64,
+    mark: Option<&SpeedMark>,
+) -> Result<()> {
+    let (env, dir) = (&request.env, &request.dir);
+    let disk = match (&speed.source, mark) {
+        (None, None) => return Ok(()),
+        // A database without a speed disk is read as it is.
+        (Some(_), None) if request.read_only => return Ok(()),
+        (source, mark) => open_disk(env, dir, source.as_ref(), mark, request.read_only)?,
+    };
+    let target = match (&speed.source, mark) {
+        (Some(source), _) => source.target().to_string(),
+        (None, Some(mark)) => mark.target.clone(),
+        (None, None) => String::new(),
+    };
+    if !request.read_only {
+        let mark = SpeedMark {
+            instance: *disk.instance(),
+            epoch: disk.epoch(),
+            is_leaving: false,
+            target,
+        };
+        write_current(env, dir, &*env.fs.open_dir(dir)?, number, Some(&mark))?;
+        // Set once: a request opens once.
+        let _ = speed.mark.set(mark);
+    }
+    speed.fs.attach(disk);
+    Ok(())
+}
+
+/// Opens the disk of a database and checks that it is that.
+fn open_disk(
+    env: &Env,
+    dir: &Path,
+    source: Option<&SpeedSource>,
+    mark: Option<&SpeedMark>,
+    read_only: bool,
+) -> Result<Arc<SpeedDisk>> {
+    let Some(owner) = find_identity(env, dir)? else {
+        let text =
+            "a speed disk for a database without an IDENTITY file (write_identity_file = false)";
+        return Err(Error::not_supported(text).with_path(dir));
+    };
+    let device = open_device(env, source, mark, read_only)?;
+    let options = SpeedOptions {
+        owner: Some(owner),
+        read_only,
+        accept_damage: false,
+    };
+    if let Some(mark) = mark {
+        // Looked at before anything is changed.
+        let (superblock, _) = spanlith_speed::read_superblock(&*device)?;
+        if superblock.instance != mark.instance {
+            return Err(Error::corruption(format!(
+                "{} is another speed disk than the one with the logs of this database; that one was {}",
+                device.path().display(),
+                mark.target
+            ))
+            .with_path(device.path()));
+        }
+        if superblock.epoch < mark.epoch {
+            return Err(Error::corruption(format!(
+                "speed disk {} is older than the database: it was opened {} times, and {} times when CURRENT was written",
+                device.path().display(),
+                superblock.epoch,
+                mark.epoch
+            ))
+            .with_path(device.path()));
+        }
+    } else {
+        check_without_logs(&device, &options)?;
+    }
+    SpeedDisk::open(device, &options)
+}
+
+/// A disk that becomes the database's must hold no logs: those of another time would be taken for its own.
+fn check_without_logs(device: &Arc<dyn BlockDevice>, options: &SpeedOptions) -> Result<()> {
+    let looked = SpeedDisk::open(
+        device.clone(),
+        &SpeedOptions {
+            read_only: true,
+            accept_damage: true,
+            ..options.clone()
+        },
+    )?;
+    match looked.numbers().first() {
+        None => Ok(()),
+        Some(number) => Err(Error::corruption(format!(
+            "speed disk {} holds log {number:06}, and CURRENT names no speed disk; if the directory is not an old copy, \
+             `spanlith sd format --force` empties the disk",
+            device.path().display()
+        ))
+        .with_path(device.path())),
+    }
+}
+
+fn open_device(
+    env: &Env,
+    source: Option<&SpeedSource>,
+    mark: Option<&SpeedMark>,
+    read_only: bool,
+) -> Result<Arc<dyn BlockDevice>> {
+    let path = match (source, mark) {
+        (Some(SpeedSource::Device(_, device)), _) => return Ok(device.clone()),
+        (Some(SpeedSource::Path(path)), _) => path.as_str(),
+        (None, Some(mark)) => mark.target.as_str(),
+        (None, None) => "",
+    };
+    let opened = Target::parse(path).and_then(|target| target.open(&*env.fs, read_only));
+    opened.map_err(|e| match (mark, e.subcode()) {
+        (Some(mark), Some(SubCode::PathNotFound)) => Error::io(format!(
+            "speed disk {path} is missing, and with it the logs of this database, which held every write since the last \
+             flush of each column family; tables are whole. Bring it back, or name its new place with sd_path (it was \
+             {}); `spanlith db migrate --to-files --lose-logs` gives it up",
+            mark.target
+        ))
+        .with_subcode(SubCode::PathNotFound),
+        _ => e,
+    })
+}
+
+/// A database on its way back to files.
+struct Leaving<'a> {
+    env: &'a Env,
+    dir: &'a Path,
+    wal_dir: &'a Path,
+    /// Number of the current MANIFEST.
+    number: u64,
+}
+
+impl Leaving<'_> {
+    fn fs(&self) -> &dyn FileSystem {
+        &*self.env.fs
+    }
+
+    fn write_current(&self, mark: Option<&SpeedMark>) -> Result<()> {
+        let open = self.fs().open_dir(self.dir)?;
+        write_current(self.env, self.dir, &*open, self.number, mark)
+    }
+
+    /// Copies that are there.
+    fn copies(&self) -> Result<Vec<PathBuf>> {
+        let names = self.fs().list(self.wal_dir)?;
+        let copies = names.iter().filter(|n| n.ends_with(COPY_SUFFIX));
+        Ok(copies.map(|n| self.wal_dir.join(n)).collect())
+    }
+
+    /// Copies every log of the disk, and records that. `mark` is what CURRENT says.
+    fn copy(&self, disk: Arc<SpeedDisk>, mark: &SpeedMark) -> Result<SpeedMark> {
+        for left in self.copies()? {
+            self.fs().delete(&left)?;
+        }
+        let numbers = disk.numbers();
+        let logs = SpeedFs::new(self.env.fs.clone(), self.wal_dir);
+        logs.attach(disk);
+        for number in numbers {
+            let from = self.wal_dir.join(filenames::log_file_name(number));
+            logs.copy_log(&from, &from.with_extension(&COPY_SUFFIX[1..]))?;
+        }
+        self.fs().sync_dir(self.wal_dir)?;
+        let leaving = SpeedMark {
+            is_leaving: true,
+            ..mark.clone()
+        };
+        self.write_current(Some(&leaving))?;
+        Ok(leaving)
+    }
+
+    /// Gives the copies their names and empties the disk, if it can be reached.
+    fn finish(&self, mark: &SpeedMark) -> Result<()> {
+        for copy in self.copies()? {
+            self.fs().rename(&copy, &copy.with_extension("log"))?;
+        }
+        self.fs().sync_dir(self.wal_dir)?;
+        self.write_current(None)?;
+        // Nothing depends on the disk any more: one that is away stays as it is.
+        if let Ok(target) = Target::parse(&mark.target)
+            && let Ok(device) = target.open(self.fs(), false)
+        {
+            let _ = release(device, mark);
+        }
+        Ok(())
+    }
+}
+
+/// Empties a disk and makes it nobody's, if it is the one of `mark`.
+fn release(device: Arc<dyn BlockDevice>, mark: &SpeedMark) -> Result<()> {
+    let (superblock, _) = spanlith_speed::read_superblock(&*device)?;
+    if superblock.instance != mark.instance {
+        return Ok(());
+    }
+    let options = SpeedOptions {
+        accept_damage: true,
+        ..SpeedOptions::default()
+    };
+    SpeedDisk::open(device, &options)?.release()
+}
+
+/// What a migration did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToFiles {
+    /// Logs that are files now.
+    pub logs: usize,
+    /// There was no speed disk to leave.
+    pub was_on_files: bool,
+    /// The logs were given up.
+    pub lost_logs: bool,
+}
+
+/// Brings the logs of a database that nobody has open from its speed disk into files, so that it is an ordinary
+/// directory again. `lose_logs` gives them up instead, for a disk that is gone.
+///
+/// # Errors
+/// `Io`, with the subcode of a held lock if somebody has it open; those of the disk. It can be repeated.
+pub fn migrate_to_files(
+    env: &Env,
+    dir: &Path,
+    options: &DbOptions,
+    source: Option<&SpeedSource>,
+    lose_logs: bool,
+) -> Result<ToFiles> {
+    let _lock = env.fs.lock(&dir.join(filenames::LOCK_FILE))?;
+    let (number, mark) = read_marked_current(env, dir)?;
+    let Some(mark) = mark else {
+        return Ok(ToFiles {
+            was_on_files: true,
+            ..ToFiles::default()
+        });
+    };
+    let wal_dir = match options.wal_dir.as_str() {
+        "" => dir.to_path_buf(),
+        other => PathBuf::from(other),
+    };
+    let leaving = Leaving {
+        env,
+        dir,
+        wal_dir: &wal_dir,
+        number,
+    };
+    if lose_logs && !mark.is_leaving {
+        leaving.write_current(None)?;
+        return Ok(ToFiles {
+            lost_logs: true,
+            ..ToFiles::default()
+        });
+    }
+    let mark = match mark.is_leaving {
+        true => mark,
+        false => {
+            let disk = open_disk(env, dir, source, Some(&mark), false)?;
+            leaving.copy(disk, &mark)?
+        }
+    };
+    let logs = leaving.copies()?.len();
+    leaving.finish(&mark)?;
+    if let Some(SpeedSource::Device(_, device)) = source {
+        // Nothing depends on it any more.
+        let _ = release(device.clone(), &mark);
+    }
+    Ok(ToFiles {
+        logs,
+        ..ToFiles::default()
+    })
+}
+
+/// Empties the speed disk of a database that was destroyed. `mark` is what its CURRENT said.
+pub(crate) fn release_destroyed(fs: &dyn FileSystem, mark: &SpeedMark) {
+    if let Ok(target) = Target::parse(&mark.target)
+        && let Ok(device) = target.open(fs, false)
+    {
+        // The database is gone; a disk that is not emptied can be formatted.
+        let _ = release(device, mark);
+    }
+}
+
+/// Whether a name is that of a log that leaves a speed disk.
+pub(crate) fn is_copy(name: &str) -> bool {
+    name.strip_suffix(COPY_SUFFIX)
+        .is_some_and(|n| matches!(parse_file_name(&format!("{n}.log")), Some(FileKind::Log(_))))
+}
