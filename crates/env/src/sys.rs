@@ -201,10 +201,9 @@ pub(crate) fn lock_range(file: &File, from: u64, len: u64) -> io::Result<()> {
     {
         let mut lock = whole_file(libc::F_WRLCK as libc::c_int);
         (lock.l_start, lock.l_len) = (offset(from)?, offset(len)?);
+        let file = file.as_raw_fd();
         // SAFETY: F_OFD_SETLK reads one `flock` from the pointer, which lives across the call.
-        again(|| {
-            check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) })
-        })
+        again(|| check(unsafe { libc::fcntl(file, libc::F_OFD_SETLK, &raw const lock) }))
     }
     #[cfg(not(target_os = "linux"))]
     {
@@ -218,10 +217,9 @@ pub(crate) fn unlock_range(file: &File) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {
         let lock = whole_file(libc::F_UNLCK as libc::c_int);
+        let file = file.as_raw_fd();
         // SAFETY: F_OFD_SETLK reads one `flock` from the pointer, which lives across the call.
-        again(|| {
-            check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) })
-        })
+        again(|| check(unsafe { libc::fcntl(file, libc::F_OFD_SETLK, &raw const lock) }))
     }
     #[cfg(not(target_os = "linux"))]
     unlock(file)
