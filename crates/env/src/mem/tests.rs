@@ -293,6 +293,9 @@ fn the_observer_sees_every_change_before_it_happens() {
         let shown = match op {
             FsOp::Create { path } => format!("create {}", path.display()),
             FsOp::Append { path, len } => format!("append {} {len}", path.display()),
+            FsOp::Write { path, offset, len } => {
+                format!("write {} {offset} {len}", path.display())
+            }
             FsOp::Sync { path } => format!("sync {}", path.display()),
             FsOp::Rename { from, to } => format!("rename {} {}", from.display(), to.display()),
             FsOp::Delete { path } => format!("delete {}", path.display()),
@@ -520,4 +523,43 @@ fn what_was_written_over_a_file_and_synced_outlives_a_truncation_that_was_not() 
     }
     file.sync().unwrap();
     assert_eq!(fs.strict_clone().read_file(path).unwrap(), b"abcdef");
+}
+
+#[test]
+fn a_device_is_written_in_place_by_one_and_loses_what_was_not_flushed() {
+    use crate::device::{DeviceAccess, Durability};
+    let fs = MemFs::new();
+    let path = Path::new("/dev/disk");
+    fs.make_device(path, 8192).unwrap();
+    assert_eq!(fs.size(path).unwrap(), 8192);
+    let write = DeviceAccess::Write { offset: 0, len: 0 };
+    let device = fs.open_device(path, write).unwrap();
+    device.write_at(0, b"durable", Durability::Durable).unwrap();
+    device
+        .write_at(4096, b"cached", Durability::Cached)
+        .unwrap();
+    let e = fs.open_device(path, write).err().unwrap();
+    assert_eq!(e.subcode(), Some(spanlith_base::SubCode::LockHeld));
+    device
+        .write_at(8190, b"abc", Durability::Durable)
+        .unwrap_err();
+    let bytes = |fs: &MemFs, at: u64| {
+        let mut buf = [0; 7];
+        let device = fs.open_device(path, DeviceAccess::Read).unwrap();
+        device.read_at(at, &mut buf).unwrap();
+        buf
+    };
+    assert_eq!(&bytes(&fs.strict_clone(), 0), b"durable");
+    assert_eq!(bytes(&fs.strict_clone(), 4096), [0; 7]);
+    assert_eq!(&bytes(&fs.process_crash_clone(), 4096), b"cached\0");
+    device.flush().unwrap();
+    assert_eq!(&bytes(&fs.strict_clone(), 4096), b"cached\0");
+    // The right to write goes with the device, and by itself.
+    device.unlock();
+    drop(fs.open_device(path, write).unwrap());
+    fs.write_file(Path::new("/file"), b"x").unwrap();
+    assert!(
+        fs.open_device(Path::new("/file"), DeviceAccess::Read)
+            .is_err()
+    );
 }
