@@ -427,11 +427,7 @@ fn check(found: &Contents, step: &Step<'_>) -> Result<(), String> {
                 known.bytes.len()
             ));
         }
-        let last = known
-            .appends
-            .iter()
-            .filter(|(end, _)| *end <= bytes.len())
-            .last();
+        let last = known.appends.iter().rfind(|(end, _)| *end <= bytes.len());
         for (older, len) in last.iter().flat_map(|(_, older)| older) {
             let there = found.get(older).map(Vec::len);
             if there.is_some_and(|there| there < *len) {
