@@ -33,7 +33,7 @@ fn whatever_else_is_there_is_formatted_only_by_force() {
     let temp = TempDir::new(test_name!());
     let path = temp.join("notes");
     let disk = path.to_str().unwrap();
-    std::fs::write(&path, [b'x'; 2 << 20]).unwrap();
+    std::fs::write(&path, vec![b'x'; 2 << 20]).unwrap();
     let err = run(["sd", "format", disk]).fails(1);
     assert!(
         err.contains("bytes of an unknown kind, the first at byte 0"),
