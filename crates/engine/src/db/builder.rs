@@ -509,6 +509,10 @@ impl OpenBuilder {
         let wants_log = !self.no_info_log;
         self.options.max_open_files = -1;
         let mut request = self.request(true)?;
+        if request.speed.is_some() {
+            let text = "following a database whose logs are on a speed disk";
+            return Err(Error::not_supported(text).with_path(&request.dir));
+        }
         request.no_info_log = !wants_log;
         request.secondary = Some(dir.into());
         Secondary::open(request)

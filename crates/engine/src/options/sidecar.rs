@@ -82,7 +82,11 @@ impl Sidecar {
             version: VERSION,
             db_id: db_id.to_string(),
             options_file: options_file.to_string(),
-            db: db.clone(),
+            // CURRENT says which speed disk there is: here it would outlive the way back to files.
+            db: OwnDbOptions {
+                sd_path: String::new(),
+                ..db.clone()
+            },
             families: families.collect(),
             unknown: Vec::new(),
         }

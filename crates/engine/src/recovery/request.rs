@@ -58,6 +58,7 @@ impl OpenRequest {
             options: self.options.clone(),
             families: self.families.clone(),
             resources: self.resources.clone(),
+            speed: self.speed.clone(),
             watch: self.watch.clone(),
             read_only: self.read_only,
             secondary: self.secondary.clone(),

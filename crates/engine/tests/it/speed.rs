@@ -98,6 +98,8 @@ fn synced_writes_survive_a_power_loss_and_unsynced_ones_the_process() {
     for (fs, logged) in [(lost, false), (killed, true)] {
         // CURRENT knows the disk.
         let env = env_of(&fs);
+        let e = builder(&env, "").open_secondary("/second").err().unwrap();
+        assert!(e.to_string().contains("are on a speed disk"), "{e}");
         let read = builder(&env, "").open_read_only().unwrap();
         assert_eq!(get(&read, "a199").as_deref(), Some(&b"synced"[..]));
         assert_eq!(get(&read, "b199").is_some(), logged);
