@@ -13,11 +13,12 @@
 //!
 //! Paths are told from the root given at construction, which is `.` itself; its parent is `..`, and
 //! of a path outside both only the last component is told. A call that failed has ` failed` behind it.
-//! Closing, hints and reads are not told: they change nothing that a crash could show.
+//! Closing, hints and reads change nothing that a crash could show; [`TraceFs::with_reads`] tells reads at
+//! offsets and hints, too: `open`, `read 000007.sst 4096`, `readahead`, `writeback`, `preallocate`.
 
 use crate::device::{BlockDevice, DeviceAccess};
 use crate::traits::{
-    Directory, EntryKind, FileLock, FileSystem, IoActivity, OpenHow, RandomAccessFile,
+    Access, Directory, EntryKind, FileLock, FileSystem, IoActivity, OpenHow, RandomAccessFile,
     SequentialFile, WritableFile,
 };
 use spanlith_base::Result;
@@ -32,6 +33,8 @@ struct Shared {
     inner: Arc<dyn FileSystem>,
     root: PathBuf,
     lines: Mutex<Vec<String>>,
+    /// Reads and hints are told, too.
+    tells_reads: bool,
 }
 
 /// Writes down every change. `clone` is another handle to the same trace.
@@ -43,12 +46,22 @@ pub struct TraceFs {
 impl TraceFs {
     /// Traces `inner`; names are told from `root`.
     pub fn new(inner: Arc<dyn FileSystem>, root: &Path) -> Self {
+        Self::of(inner, root, false)
+    }
+
+    /// As [`Self::new`], with reads at offsets and hints.
+    pub fn with_reads(inner: Arc<dyn FileSystem>, root: &Path) -> Self {
+        Self::of(inner, root, true)
+    }
+
+    fn of(inner: Arc<dyn FileSystem>, root: &Path, tells_reads: bool) -> Self {
         let root = inner.absolute(root);
         Self {
             shared: Arc::new(Shared {
                 inner,
                 root,
                 lines: Mutex::new(RANK, Vec::new()),
+                tells_reads,
             }),
         }
     }
@@ -104,6 +117,29 @@ impl Shared {
             .into_owned()
     }
 
+    /// Writes a line about a read or a hint, if these are told.
+    fn tell_read(&self, line: impl FnOnce() -> String) {
+        if self.tells_reads {
+            let line = line();
+            self.lines.lock().push(line);
+        }
+    }
+
+    /// The file with its reads told, if they are.
+    fn random(
+        self: &Arc<Self>,
+        file: Arc<dyn RandomAccessFile>,
+        path: &Path,
+    ) -> Arc<dyn RandomAccessFile> {
+        if !self.tells_reads {
+            return file;
+        }
+        let name = self.name(path);
+        self.tell_read(|| format!("open {name}"));
+        let shared = Arc::clone(self);
+        Arc::new(TraceRandom { shared, file, name })
+    }
+
     /// Writes a line about a call that has returned and passes its result on.
     fn tell<T>(&self, result: Result<T>, line: impl FnOnce() -> String) -> Result<T> {
         let mut line = line();
@@ -121,11 +157,13 @@ impl FileSystem for TraceFs {
     }
 
     fn open_random(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
-        self.shared.inner.open_random(path)
+        let file = self.shared.inner.open_random(path)?;
+        Ok(self.shared.random(file, path))
     }
 
     fn open_random_how(&self, path: &Path, how: OpenHow) -> Result<Arc<dyn RandomAccessFile>> {
-        self.shared.inner.open_random_how(path, how)
+        let file = self.shared.inner.open_random_how(path, how)?;
+        Ok(self.shared.random(file, path))
     }
 
     fn create(&self, path: &Path, activity: IoActivity) -> Result<Box<dyn WritableFile>> {
@@ -269,6 +307,38 @@ impl Directory for TraceDirectory {
     }
 }
 
+struct TraceRandom {
+    shared: Arc<Shared>,
+    file: Arc<dyn RandomAccessFile>,
+    name: String,
+}
+
+impl RandomAccessFile for TraceRandom {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        self.shared
+            .tell_read(|| format!("read {} {}", self.name, buf.len()));
+        self.file.read_at(offset, buf)
+    }
+
+    fn size(&self) -> u64 {
+        self.file.size()
+    }
+
+    fn advise(&self, access: Access) {
+        self.file.advise(access);
+    }
+
+    fn read_ahead(&self, offset: u64, len: usize) {
+        self.shared
+            .tell_read(|| format!("readahead {} {len}", self.name));
+        self.file.read_ahead(offset, len);
+    }
+
+    fn path(&self) -> &Path {
+        self.file.path()
+    }
+}
+
 struct TraceWritable {
     shared: Arc<Shared>,
     file: Box<dyn WritableFile>,
@@ -296,10 +366,14 @@ impl WritableFile for TraceWritable {
     }
 
     fn write_back(&mut self, offset: u64, len: u64) -> Result<()> {
+        self.shared
+            .tell_read(|| format!("writeback {} {len}", self.name));
         self.file.write_back(offset, len)
     }
 
     fn write_back_strictly(&mut self, offset: u64, len: u64) -> Result<()> {
+        self.shared
+            .tell_read(|| format!("writeback {} {len} strictly", self.name));
         self.file.write_back_strictly(offset, len)
     }
 
@@ -310,6 +384,8 @@ impl WritableFile for TraceWritable {
     }
 
     fn preallocate(&mut self, len: u64) {
+        self.shared
+            .tell_read(|| format!("preallocate {} {len}", self.name));
         self.file.preallocate(len);
     }
 

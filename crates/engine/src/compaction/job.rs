@@ -642,7 +642,7 @@ impl Engine {
 
     /// Bytes read at a time from each input of a compaction; 0 for one block after the other, growing.
     fn compaction_readahead(&self) -> usize {
-        self.c.options.compaction_readahead_size.min(READAHEAD_MAX) as usize
+        self.options().compaction_readahead_size.min(READAHEAD_MAX) as usize
     }
 
     /// Priority of a compaction's reads and writes with the rate limiter.

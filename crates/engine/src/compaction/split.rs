@@ -49,7 +49,7 @@ impl Engine {
             return 1;
         }
         let limit = match job.max_subcompactions {
-            0 => self.c.options.max_subcompactions,
+            0 => self.options().max_subcompactions,
             own => own,
         };
         let limit = u64::from(limit.max(1));

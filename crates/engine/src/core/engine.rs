@@ -11,12 +11,12 @@ use super::state_mutex::StateMutex;
 use super::times::TimesTimer;
 use super::transactions::Transactions;
 use super::{
-    DbCounters, Directories, Family, FamilySet, ManifestState, Request, Resources, SnapshotList,
-    StatsHistory,
+    DbCounters, DelayController, Directories, Family, FamilySet, ManifestState, Request, Resources,
+    SnapshotList, StatsHistory,
 };
 use crate::info_log::InfoLog;
 use crate::listener::{Listeners, WriteStallInfo};
-use crate::options::DbOptions;
+use crate::options::{DbOptions, FixedDbOptions};
 use crate::version::TableIo;
 use spanlith_base::perf::PerfCounter;
 use spanlith_base::stats::Statistics;
@@ -37,8 +37,8 @@ pub(crate) struct Components {
     pub wal_dir: PathBuf,
     /// These, and those of tables, held open for syncs.
     pub dirs: Directories,
-    /// Options as at open. Those that may change are read through [`Engine::options`].
-    pub options: DbOptions,
+    /// Options that stay as they were at open. Those that may change are read through [`Engine::options`].
+    pub options: FixedDbOptions,
     pub purge: Arc<PurgeQueue>,
     /// How tables are opened and written.
     pub io: Arc<TableIo>,
@@ -183,19 +183,20 @@ impl Engine {
         state: DbState,
         visible: SequenceNumber,
         next_file: FileNumber,
-        throttle: Throttle,
+        options: DbOptions,
     ) -> Arc<Self> {
         let families: Vec<_> = state.families.values().map(|f| f.family.clone()).collect();
         let timed = families.iter().any(|f| f.comparator.timestamp_size() != 0);
         let families = FamilySet::new(families);
         let lock = c.lock.take();
+        let throttle = Throttle::new(DelayController::new(options.delayed_write_rate));
         let now = c.env.clock.monotonic_nanos();
         let clock = c.env.clock.clone();
         let spare = SpareMemory::new(c.env.executor.clone());
         Arc::new_cyclic(|me| Self {
             me: me.clone(),
             process: Process::current(),
-            options: ArcCell::new(Arc::new(c.options.clone())),
+            options: ArcCell::new(Arc::new(options)),
             options_file: Mutex::new(rank::OPTIONS, ()),
             counters: DbCounters::new(now),
             c,

@@ -13,6 +13,7 @@ use crate::ttl::ValueTimes;
 use crate::version::{DbPath, FilePaths, PurgeSink, RowCache, TableCache, Version, VersionEdit};
 use spanlith_base::byte_text::bytes_of_text;
 use spanlith_base::slice_transform::{ExtractorCell, SliceTransform};
+use spanlith_base::sync::ArcCell;
 use spanlith_base::{Comparator, Error, FileNumber, Result};
 use spanlith_table::{BlockCache, CacheUsageOptions, Collectors, ReadCounters, ReaderOptions};
 use std::path::Path;
@@ -108,6 +109,9 @@ impl Engine {
                 }),
                 ..super::reader_options(request, &c.io)
             },
+            read_options: ArcCell::new(Arc::new(super::table_read_options(
+                &settings.table_options,
+            ))),
             block_protection_bytes: AtomicU8::new(options.block_protection_bytes_per_key),
             extractor: ExtractorCell::new(settings.extractor_id),
             verify_unique_id: c.options.verify_sst_unique_id_in_manifest,

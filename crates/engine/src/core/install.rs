@@ -305,6 +305,7 @@ impl Engine {
         };
         let targets = LevelTargets::compute(&f.version, &f.settings.levels);
         f.pending_compaction_bytes = targets.pending_compaction_bytes;
+        f.marked_files = targets.marked_files;
         f.compaction_due = !f.settings.options.disable_auto_compactions && self.wants_compaction(f);
         let input = stall_input(f);
         let before = std::mem::replace(&mut f.stall, stall_condition(&input));

@@ -82,9 +82,8 @@ pub(crate) use schedule::panicked;
 pub(crate) use seqno_times::{RESERVED, SeqnoTimes};
 pub(crate) use settings::{
     blob_compression_options, bottommost_compression_options, compression_options, level_options,
-    reader_options, supported_codec, table_options,
+    reader_options, supported_codec, table_options, table_read_options,
 };
-pub(crate) use stall::Throttle;
 pub(crate) use state::{
     DbState, FamilyState, Immutable, LeaderState, MemSlot, PreparedSection, Together, slot_of,
 };

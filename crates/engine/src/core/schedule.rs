@@ -180,7 +180,7 @@ fn wants_more(f: &FamilyState) -> bool {
         soft_pending_compaction_bytes_limit: o.soft_pending_compaction_bytes_limit,
         bottommost_bytes: f.version.level_bytes(bottom),
         max_bytes_for_level_base: o.max_bytes_for_level_base,
-        marked_files: 0,
+        marked_files: f.marked_files,
     })
 }
 

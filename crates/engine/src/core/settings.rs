@@ -6,7 +6,9 @@ use crate::options::{
     DataBlockIndexType, FilterPolicyChoice, IndexShorteningMode, IndexType, KvsepGc, object_id,
     partition_prefix,
 };
-use crate::version::{BlobBudget, FilePaths, ForcedBlobGc, LevelOptions, TableIo};
+use crate::version::{
+    BlobBudget, FilePaths, ForcedBlobGc, LevelOptions, TableIo, TableReadOptions,
+};
 use spanlith_base::checksum::ChecksumKind;
 use spanlith_base::{Error, Result};
 use spanlith_table::{
@@ -191,23 +193,27 @@ fn bytes(n: u64) -> usize {
     usize::try_from(n).unwrap_or(usize::MAX)
 }
 
-/// How the tables of a family are opened; what differs by file is left at its default.
-pub(crate) fn reader_options(request: &FamilyRequest, io: &TableIo) -> ReaderOptions {
-    let o = &request.table_options;
-    ReaderOptions {
-        comparator: request.comparator.clone(),
-        cache: request.block_cache.clone(),
+/// What options of tables say about reading them.
+pub(crate) fn table_read_options(o: &BlockBasedTableOptions) -> TableReadOptions {
+    TableReadOptions {
         cache_index_and_filter_blocks: o.cache_index_and_filter_blocks,
-        cache_index_and_filter_blocks_with_high_priority: o
-            .cache_index_and_filter_blocks_with_high_priority,
-        pin_l0_filter_and_index_blocks_in_cache: o.pin_l0_filter_and_index_blocks_in_cache,
-        pin_top_level_index_and_filter: o.pin_top_level_index_and_filter,
+        with_high_priority: o.cache_index_and_filter_blocks_with_high_priority,
+        pin_l0: o.pin_l0_filter_and_index_blocks_in_cache,
+        pin_top_level: o.pin_top_level_index_and_filter,
         whole_key_filtering: o.whole_key_filtering,
         auto_readahead: AutoReadahead {
             initial: bytes(o.initial_auto_readahead_size),
             max: bytes(o.max_auto_readahead_size),
             after_reads: u32::try_from(o.num_file_reads_for_auto_readahead).unwrap_or(u32::MAX),
         },
+    }
+}
+
+/// How the tables of a family are opened, as far as that stays; what differs by file is left at its default.
+pub(crate) fn reader_options(request: &FamilyRequest, io: &TableIo) -> ReaderOptions {
+    ReaderOptions {
+        comparator: request.comparator.clone(),
+        cache: request.block_cache.clone(),
         rate_limiter: io.rate_limiter().cloned(),
         charges: request.cache_usage.charges(request.block_cache.as_ref()),
         ..ReaderOptions::default()

@@ -101,6 +101,8 @@ pub(crate) struct FamilyState {
     pub running: Vec<RunningCompaction>,
     /// Bytes the tree is behind, for stalls.
     pub pending_compaction_bytes: u64,
+    /// Free files whose writer, or a caller, asked for compaction, as of the last installation.
+    pub marked_files: usize,
     /// The tree asks for a compaction that is not yet running.
     pub compaction_due: bool,
     /// Unix seconds against which ages of files are held: as RocksDB does, they are looked at when files
@@ -145,6 +147,7 @@ impl FamilyState {
             compaction_queued: false,
             running: Vec::new(),
             pending_compaction_bytes: 0,
+            marked_files: 0,
             compaction_due: false,
             judged_at: 0,
             oldest_snapshot: 0,

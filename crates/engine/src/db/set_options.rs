@@ -4,7 +4,7 @@
 //! new OPTIONS file before the call returns, unless the database was opened for reading only. Jobs that run go on with the options they began with.
 
 use super::{Cf, Db};
-use crate::core::{Engine, Family, FamilySettings};
+use crate::core::{Engine, Family, FamilySettings, table_read_options};
 use crate::options::objects::is_null;
 use crate::options::{
     BlockBasedTableOptions, CfOptions, DbOptions, FamilySection, OptionsFile, check_supported,
@@ -126,6 +126,7 @@ impl Engine {
             .cache
             .block_protection_bytes
             .store(options.block_protection_bytes_per_key, Ordering::Relaxed);
+        family.cache.set_read_options(table_read_options(&table));
         let settings = FamilySettings::new(options, table, &family.cache.paths);
         let kept = now.prefix_extractor.clone().filter(|_| !is_other);
         let mut settings = settings.with_prefix_extractor(kept);
@@ -186,6 +187,10 @@ impl Engine {
         let new = Arc::new(now.with_changes(changes)?);
         let (cf, table) = (CfOptions::default(), BlockBasedTableOptions::default());
         check_change((&now, &new), (&cf, &table), (&cf, &table))?;
+        // What parts keep for themselves. Readers may be closed: not under the state mutex.
+        let io = &self.c.io;
+        io.set_max_open_files(new.max_open_files);
+        io.set_bytes_per_sync(new.bytes_per_sync, new.strict_bytes_per_sync);
         let mut state = self.state.lock();
         self.replace_options(new.clone());
         if now.delayed_write_rate != new.delayed_write_rate {

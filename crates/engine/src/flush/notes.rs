@@ -173,13 +173,19 @@ impl Engine {
     /// A table was written and installed.
     pub(crate) fn note_table(&self, family: &Family, job: u64, table: &NewTable) {
         let NewTable { file, properties } = table;
+        let checksum: String = file
+            .file_checksum
+            .iter()
+            .map(|b| format!("{b:02X}"))
+            .collect();
+        let checksum_function = String::from_utf8_lossy(&file.file_checksum_func_name);
         self.c.log.table_file_creation(&TableFileCreation {
             job,
             cf_name: &family.name,
             file_number: file.number,
             file_size: file.size,
-            file_checksum: "",
-            file_checksum_func_name: "Unknown",
+            file_checksum: &checksum,
+            file_checksum_func_name: &checksum_function,
             seqnos: (file.smallest_seqno, file.largest_seqno),
             properties,
             result: &Ok(()),

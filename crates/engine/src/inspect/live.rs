@@ -226,7 +226,7 @@ fn to_verify(family: &Arc<Family>) -> (Arc<SuperVersion>, FamilyToVerify) {
             charges: CacheCharges::default(),
             rate_limiter: None,
             counters: None,
-            ..family.cache.readers.clone()
+            ..family.cache.reader_options()
         },
         is_ordered: true,
         comparator: family.comparator.name().to_string(),

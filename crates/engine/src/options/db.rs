@@ -234,4 +234,5 @@ options! {
         "use_direct_writes",
     }
     own OwnDbOptions
+    at_open FixedDbOptions
 }

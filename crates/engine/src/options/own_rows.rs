@@ -52,6 +52,7 @@ options! {
         fixed sd_path: String = String::new();
     }
     ignored {}
+    at_open FixedOwnDbOptions
 }
 
 options! {

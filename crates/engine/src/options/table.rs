@@ -13,15 +13,33 @@
 //!     }
 //!     ignored { "name_that_means_nothing" }
 //!     own OwnCfOptions
+//!     at_open FixedCfOptions
 //! }
 //! ```
 //!
 //! `mutable` may be changed on an open database, `fixed` may not, `parsed` is read by name but never
 //! written to an OPTIONS file. `in` bounds a value: an open and a change at run time refuse others.
-//! `own` adds a field of that name with the options that RocksDB does not have ([`super::own`]).
+//! `own` adds a field of that name with the options that RocksDB does not have ([`super::own`]). `at_open`
+//! yields a second struct with the same fields, in which a `mutable` option has the type [`ChangesWhileOpen`]: who
+//! keeps the options that a database was opened with keeps that struct, and cannot read a value that may have
+//! been replaced meanwhile.
 
 use super::values::ValueError;
 use spanlith_base::{Error, Result};
+
+/// Stands for the value of an option that may be changed on an open database, where only those are kept that
+/// may not. Such a value is read from the options in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChangesWhileOpen;
+
+/// A struct of options, of which those that cannot be changed on an open database are kept apart.
+pub trait AtOpen {
+    /// The struct with these.
+    type Fixed: Clone + std::fmt::Debug;
+
+    /// The options that stay as they are until the database is closed.
+    fn at_open(&self) -> Self::Fixed;
+}
 
 /// One option of `T`.
 pub struct OptionRow<T> {
@@ -149,6 +167,22 @@ macro_rules! option_word {
     };
 }
 
+/// Type and value of a field of the struct with the options that stay.
+macro_rules! option_at_open {
+    (type mutable $ty:ty) => {
+        $crate::options::table::ChangesWhileOpen
+    };
+    (type $other:ident $ty:ty) => {
+        $ty
+    };
+    (value mutable $value:expr) => {
+        $crate::options::table::ChangesWhileOpen
+    };
+    (value $other:ident $value:expr) => {
+        $value.clone()
+    };
+}
+
 /// Bounds of an option, if its row says some.
 macro_rules! option_bounds {
     (printed) => {
@@ -169,6 +203,36 @@ macro_rules! option_bounds {
     };
 }
 
+/// The struct with the options that stay, if one is asked for.
+macro_rules! option_at_open_struct {
+    ($Name:ident { $($rest:tt)* } { $($own:tt)* }) => {};
+    (
+        $Name:ident $Fixed:ident
+        { $( $word:ident $field:ident: $ty:ty; )* }
+        { $(own $Own:ident)? }
+    ) => {
+        #[doc = concat!("Those of [`", stringify!($Name), "`] that cannot be changed on an open database.")]
+        #[derive(Clone, Debug)]
+        #[allow(missing_docs, reason = "the fields are described where they may be set")]
+        pub struct $Fixed {
+            $( pub $field: option_at_open!(type $word $ty), )*
+            $( pub own: <$Own as $crate::options::table::AtOpen>::Fixed, )?
+        }
+
+        impl $crate::options::table::AtOpen for $Name {
+            type Fixed = $Fixed;
+
+            #[allow(clippy::clone_on_copy, reason = "some types are, others are not")]
+            fn at_open(&self) -> $Fixed {
+                $Fixed {
+                    $( $field: option_at_open!(value $word self.$field), )*
+                    $( own: <$Own as $crate::options::table::AtOpen>::at_open(&self.own), )?
+                }
+            }
+        }
+    };
+}
+
 macro_rules! options {
     (
         $(#[$meta:meta])*
@@ -181,7 +245,14 @@ macro_rules! options {
         }
         ignored { $($ignored:literal),* $(,)? }
         $(own $Own:ident)?
+        $(at_open $Fixed:ident)?
     ) => {
+        option_at_open_struct! {
+            $Name $($Fixed)?
+            { $( $word $field: $ty; )* }
+            { $(own $Own)? }
+        }
+
         $(#[$meta])*
         #[derive(Clone, Debug, PartialEq)]
         #[non_exhaustive]

@@ -262,6 +262,13 @@ const TABLE_WITHOUT_EFFECT: &[&str] = &[
     "metadata_cache_options",
 ];
 
+/// Whether the option called `name` is accepted and changes nothing, whatever its value.
+pub fn is_without_effect(name: &str) -> bool {
+    [DB_WITHOUT_EFFECT, CF_WITHOUT_EFFECT, TABLE_WITHOUT_EFFECT]
+        .iter()
+        .any(|list| list.contains(&name))
+}
+
 /// Whether an option's name stands in one of two lists.
 type Rows<T> = LazyLock<Vec<&'static OptionRow<T>>>;
 

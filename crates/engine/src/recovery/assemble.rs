@@ -3,10 +3,11 @@
 use super::manifest::RecoveredFamily;
 use super::request::OpenRequest;
 use crate::core::{
-    Components, DbState, DelayController, Directories, Engine, LeaderState, ManifestState, MemSlot,
-    PurgeQueue, SnapshotList, Throttle, WitnessClock, host_name, new_session_id,
+    Components, DbState, Directories, Engine, LeaderState, ManifestState, MemSlot, PurgeQueue,
+    SnapshotList, WitnessClock, host_name, new_session_id,
 };
 use crate::info_log::InfoLog;
+use crate::options::AtOpen;
 use crate::version::TableIo;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -53,7 +54,7 @@ pub(super) fn assemble(
         dir: request.dir.clone(),
         wal_dir: request.wal_dir(),
         dirs: parts.dirs,
-        options: request.options.clone(),
+        options: request.options.at_open(),
         watch: request.watch.clone(),
         speed: request.speed.clone().filter(|s| s.fs.disk().is_some()),
     };
@@ -108,8 +109,6 @@ pub(super) fn assemble(
         // begins.
         tracked: BTreeMap::new(),
     };
-    let rate = request.options.delayed_write_rate;
-    let throttle = Throttle::new(DelayController::new(rate));
     Engine::new(
         components,
         leader,
@@ -117,6 +116,6 @@ pub(super) fn assemble(
         state,
         0,
         parts.next_file,
-        throttle,
+        request.options.clone(),
     )
 }

@@ -20,15 +20,17 @@ use super::manifest::{Expectation, Recovered, read_manifest};
 use crate::blob::{BlobFileReader, ExpectedFamily};
 use crate::core::{FamilyRequest, family_paths, reader_options};
 use crate::version::{
-    FileKind, FileMeta, FilePaths, NewFile, TableCache, TableIo, TableIoOptions, VersionBuilder,
-    VersionEdit, parse_file_name,
+    FileKind, FileMeta, FilePaths, NewFile, TableCache, TableIo, TableIoOptions, TableReadOptions,
+    VersionBuilder, VersionEdit, parse_file_name,
 };
 use spanlith_base::slice_transform::{ExtractorCell, NO_EXTRACTOR};
+use spanlith_base::sync::ArcCell;
 use spanlith_base::{Error, ErrorKind, Result, SubCode};
 use spanlith_env::Env;
 use spanlith_table::ReaderOptions;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
 
 /// Numbers of the MANIFESTs in a directory, highest first.
@@ -95,6 +97,7 @@ impl FileCheck {
                 io,
                 paths,
                 readers,
+                read_options: ArcCell::new(Arc::new(TableReadOptions::default())),
                 block_protection_bytes: AtomicU8::new(0),
                 extractor: ExtractorCell::new(NO_EXTRACTOR),
                 verify_unique_id: true,

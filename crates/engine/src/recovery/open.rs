@@ -373,7 +373,7 @@ impl Engine {
             rate_limiter: c.resources.rate_limiter.is_some(),
             row_cache: c.resources.row_cache.as_ref().map(|c| c.capacity()),
         };
-        c.log.dump_db_options(&c.options, parts);
+        c.log.dump_db_options(&self.options(), parts);
         c.log.dump_support();
         for (before, f) in self.families.load().iter().enumerate() {
             self.describe_family(f, before);

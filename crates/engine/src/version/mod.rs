@@ -46,7 +46,7 @@ pub use paths::{DbPath, FilePaths, PATHS_MAX};
 pub use row_cache::RowCache;
 pub(crate) use row_cache::{Row, RowPlace, RowWriter};
 pub use speed_mark::SpeedMark;
-pub use table_cache::{ReaderRef, TableCache};
+pub use table_cache::{ReaderRef, TableCache, TableReadOptions};
 pub use table_io::{TableIo, TableIoOptions};
 pub use value_sizes::ValueSizes;
 pub use version::{Level, Version, sstable_key_compare};

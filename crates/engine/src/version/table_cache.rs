@@ -5,8 +5,9 @@ use super::{FileMeta, FilePaths, RowCache, TableIo};
 use spanlith_base::range_del::{FragmentedTombstones, RangeTombstone};
 use spanlith_base::slice_transform::ExtractorCell;
 use spanlith_base::stats::{Histogram, Ticker};
+use spanlith_base::sync::ArcCell;
 use spanlith_base::{Error, Result};
-use spanlith_table::{CacheCharges, CacheRole, ReaderOptions, TableReader, charge};
+use spanlith_table::{AutoReadahead, CacheCharges, CacheRole, ReaderOptions, TableReader, charge};
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
@@ -25,8 +26,11 @@ pub struct TableCache {
     pub io: Arc<TableIo>,
     /// Where tables lie.
     pub paths: FilePaths,
-    /// Comparator, block cache and the like; what differs by file is filled in.
+    /// Comparator, block cache and the like. What differs by file is filled in, and what may be changed on an
+    /// open database comes from `read_options`.
     pub readers: ReaderOptions,
+    /// What table options say about reading; tables opened from now on follow it.
+    pub read_options: ArcCell<TableReadOptions>,
     /// Bytes of a checksum that data blocks in the cache have in memory, of tables opened from now on.
     pub block_protection_bytes: AtomicU8,
     /// The prefix extractor in use, for point lookups; iterators know that of their superversion. Relaxed: a lookup
@@ -39,6 +43,24 @@ pub struct TableCache {
     pub expects_hits: bool,
     /// Answers of tables to point lookups, if they are kept.
     pub rows: Option<RowCache>,
+}
+
+/// Options of tables that concern their readers and may be changed on an open database. A table that is open
+/// keeps those it was opened with, as in RocksDB.
+#[derive(Clone, Debug, Default)]
+pub struct TableReadOptions {
+    /// `cache_index_and_filter_blocks`.
+    pub cache_index_and_filter_blocks: bool,
+    /// `cache_index_and_filter_blocks_with_high_priority`.
+    pub with_high_priority: bool,
+    /// `pin_l0_filter_and_index_blocks_in_cache`.
+    pub pin_l0: bool,
+    /// `pin_top_level_index_and_filter`.
+    pub pin_top_level: bool,
+    /// `whole_key_filtering`.
+    pub whole_key_filtering: bool,
+    /// `initial_auto_readahead_size` and its kin.
+    pub auto_readahead: AutoReadahead,
 }
 
 /// An open table, for as long as it is in use.
@@ -87,6 +109,7 @@ impl TableCache {
                 charges: CacheCharges::default(),
                 ..self.readers.clone()
             },
+            read_options: ArcCell::new(self.read_options.load_full()),
             // There is no cache.
             block_protection_bytes: AtomicU8::new(0),
             extractor: ExtractorCell::new(self.extractor.get()),
@@ -186,6 +209,25 @@ impl TableCache {
         Ok(())
     }
 
+    /// Changes how tables are opened from now on. Requires: leadership.
+    pub fn set_read_options(&self, options: TableReadOptions) {
+        self.read_options.replace(Arc::new(options));
+    }
+
+    /// How tables are opened now, whichever file it is.
+    pub fn reader_options(&self) -> ReaderOptions {
+        let o = self.read_options.load();
+        ReaderOptions {
+            cache_index_and_filter_blocks: o.cache_index_and_filter_blocks,
+            cache_index_and_filter_blocks_with_high_priority: o.with_high_priority,
+            pin_l0_filter_and_index_blocks_in_cache: o.pin_l0,
+            pin_top_level_index_and_filter: o.pin_top_level,
+            whole_key_filtering: o.whole_key_filtering,
+            auto_readahead: o.auto_readahead,
+            ..self.readers.clone()
+        }
+    }
+
     fn options_of(&self, file: &FileMeta) -> ReaderOptions {
         ReaderOptions {
             expected_unique_id: (self.verify_unique_id && file.unique_id != [0, 0])
@@ -196,7 +238,7 @@ impl TableCache {
             level: i32::try_from(file.last_level.load(Ordering::Relaxed)).unwrap_or(ANY_LEVEL),
             // Relaxed: an option on its own.
             block_protection_bytes: self.block_protection_bytes.load(Ordering::Relaxed),
-            ..self.readers.clone()
+            ..self.reader_options()
         }
     }
 
@@ -278,6 +320,7 @@ mod tests {
             io,
             paths: FilePaths::one(Path::new("/db")),
             readers: ReaderOptions::default(),
+            read_options: ArcCell::new(Arc::new(TableReadOptions::default())),
             block_protection_bytes: AtomicU8::new(0),
             extractor: ExtractorCell::new(NO_EXTRACTOR),
             verify_unique_id: false,

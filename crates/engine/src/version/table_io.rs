@@ -13,6 +13,7 @@
 use super::io_times::{IoTimes, MeteredFile};
 use spanlith_base::Result;
 use spanlith_base::stats::Statistics;
+use spanlith_base::sync::ArcCell;
 use spanlith_cache::{Cache, CacheKey, Policy, Priority};
 use spanlith_env::{
     Access, FileSystem, IoActivity, IoPriority, OpenHow, PacedFile, RandomAccessFile, RateLimiter,
@@ -80,13 +81,15 @@ pub struct TableIo {
     strict_bytes_per_sync: AtomicBool,
     max_open_files: AtomicI32,
     /// Readers that are open although no file's metadata holds them.
-    open: Cache<TableReader>,
+    open: ArcCell<Cache<TableReader>>,
+    /// `table_cache_numshardbits`.
+    shard_bits: u32,
 }
 
 impl std::fmt::Debug for TableIo {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("TableIo")
-            .field("open", &self.open.len())
+            .field("open", &self.open.load().len())
             .finish_non_exhaustive()
     }
 }
@@ -95,6 +98,13 @@ impl std::fmt::Debug for TableIo {
 fn readers_max(max_open_files: i32) -> usize {
     usize::try_from(max_open_files)
         .map_or(usize::MAX >> 1, |n| n.saturating_sub(OTHER_FILES).max(1))
+}
+
+/// A cache of open tables for a limit of files.
+fn open_tables(max_open_files: i32, shard_bits: u32) -> Arc<Cache<TableReader>> {
+    let most = readers_max(max_open_files);
+    let bits = (most / SHARD_FILES_MIN).max(1).ilog2().min(shard_bits);
+    Arc::new(Cache::with_shards(most, Policy::Lru, bits, false))
 }
 
 fn key(number: u64) -> CacheKey {
@@ -107,8 +117,6 @@ fn key(number: u64) -> CacheKey {
 impl TableIo {
     /// Table files in `fs`.
     pub fn new(fs: Arc<dyn FileSystem>, o: TableIoOptions) -> Arc<Self> {
-        let most = readers_max(o.max_open_files);
-        let bits = (most / SHARD_FILES_MIN).max(1).ilog2().min(o.shard_bits);
         Arc::new(Self {
             fs,
             direct_reads: o.direct_reads,
@@ -119,7 +127,8 @@ impl TableIo {
             bytes_per_sync: AtomicU64::new(o.bytes_per_sync),
             strict_bytes_per_sync: AtomicBool::new(o.strict_bytes_per_sync),
             max_open_files: AtomicI32::new(o.max_open_files),
-            open: Cache::with_shards(most, Policy::Lru, bits, false),
+            open: ArcCell::new(open_tables(o.max_open_files, o.shard_bits)),
+            shard_bits: o.shard_bits,
         })
     }
 
@@ -138,10 +147,12 @@ impl TableIo {
         self.max_open_files.load(Ordering::Relaxed) != -1
     }
 
-    /// Changes `max_open_files`. Readers that are with their file's metadata stay there.
+    /// Changes `max_open_files`. Readers that are with their file's metadata stay there; others are closed once
+    /// nobody uses them, and opened again at need: how many shards a cache has depends on the limit.
     pub fn set_max_open_files(&self, files: i32) {
-        self.max_open_files.store(files, Ordering::Relaxed);
-        self.open.set_capacity(readers_max(files));
+        if self.max_open_files.swap(files, Ordering::Relaxed) != files {
+            self.open.replace(open_tables(files, self.shard_bits));
+        }
     }
 
     /// Changes `bytes_per_sync` and `strict_bytes_per_sync` for tables created from now on.
@@ -162,7 +173,7 @@ impl TableIo {
 
     /// The open reader of a table, if the cache of open tables has it.
     pub fn cached(&self, number: u64) -> Option<Arc<TableReader>> {
-        self.open.lookup(&key(number))
+        self.open.load().lookup(&key(number))
     }
 
     /// Keeps a reader open as long as the limit allows.
@@ -170,22 +181,23 @@ impl TableIo {
         // Only a strict cache fails, and this one is not.
         let _ = self
             .open
+            .load()
             .insert(key(number), reader.clone(), 1, Priority::Low);
     }
 
     /// Closes tables that nobody uses now, except those that their file's metadata holds.
     pub fn close_idle(&self) {
-        self.open.clear_unpinned();
+        self.open.load().clear_unpinned();
     }
 
     /// Closes a table that is about to be deleted.
     pub fn forget(&self, number: u64) {
-        self.open.erase(&key(number));
+        self.open.load().erase(&key(number));
     }
 
     /// Tables open beside those that their file's metadata holds.
     pub fn open_count(&self) -> usize {
-        self.open.len()
+        self.open.load().len()
     }
 
     /// Opens a table for reading.

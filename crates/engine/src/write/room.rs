@@ -282,7 +282,7 @@ impl Engine {
     }
 
     fn try_to_create_log(&self, number: u64) -> Result<LogWriter> {
-        let o = &self.c.options;
+        let o = self.options().to_arc();
         let reused = self.state.lock().reusable_logs.pop_front();
         let mut file = match reused.map(|old| self.reuse_log(old, number)) {
             Some(Ok(file)) => file,

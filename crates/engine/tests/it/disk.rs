@@ -344,3 +344,18 @@ fn own_options_are_set_by_name_whatever_the_order_of_calls() {
     );
     assert_eq!(own().witness_spacing, 4096);
 }
+
+#[test]
+fn a_lower_bound_of_free_space_lets_compactions_go_on() {
+    let world = World::new(5);
+    let bound = 10u64 << 20;
+    let db = world.builder(OwnDbOptions::new().min_free_bytes(bound));
+    let db = db.open().unwrap();
+    world.fs.set_budget(Some(bound - 1));
+    flush_rounds(&db, 3);
+    world.executor.jobs.run_until_idle();
+    assert_eq!(property(&db, "rocksdb.num-files-at-level0"), "3");
+    db.set_options(&[("min_free_bytes", "1")]).unwrap();
+    world.pass(Duration::from_secs(40));
+    assert_eq!(property(&db, "rocksdb.num-files-at-level0"), "0");
+}

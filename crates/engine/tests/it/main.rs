@@ -30,6 +30,7 @@ mod ingestion;
 mod job_stats;
 mod leftovers;
 mod limits;
+mod live_options;
 mod manifest;
 mod manifest_variants;
 mod multi_get;

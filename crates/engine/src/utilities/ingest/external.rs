@@ -122,7 +122,7 @@ impl Engine {
                 cache: None,
                 charges: CacheCharges::default(),
                 verify_checksums: true,
-                ..family.cache.readers.clone()
+                ..family.cache.reader_options()
             },
         )
         .map_err(|e| in_words_of_comparators(e, &family.comparator))?;
