@@ -6,6 +6,7 @@
 //! - [`LogWriter`] turns payloads into records and appends them to a file.
 //! - [`LogReader`] turns a file back into payloads and reports damage as events; what damage means
 //!   is decided by the caller's recovery mode.
+//! - [`LogStore`] is where logs are, by number: files ([`FileLogs`]), memory for tests ([`MemLogs`]).
 //! - [`WriteBatch`] collects updates in RocksDB's encoding; [`BatchIter`] walks such bytes.
 //!
 //! Bytes are RocksDB's. Nothing here knows what a column family, a memtable or a version edit is.
@@ -15,9 +16,11 @@ pub mod batch;
 pub mod batch_iter;
 pub mod compression;
 mod framer;
+mod mem_logs;
 pub mod reader;
 pub mod record;
 mod search;
+pub mod store;
 pub mod writer;
 
 pub use batch::{
@@ -26,6 +29,8 @@ pub use batch::{
 };
 pub use batch_iter::{BatchIter, BatchOp, PrepareKind};
 pub use compression::LogCompression;
+pub use mem_logs::MemLogs;
 pub use reader::{COMPRESSED_RECORD_MAX, CorruptionKind, LogReader, ReadEvent};
 pub use search::{Search, is_whole_but_for_length, search_records};
+pub use store::{FileLogs, LogPlace, LogStore};
 pub use writer::{LogOptions, LogWriter};

@@ -5,12 +5,14 @@
 //! them, can be model checked with the code that ships. Under loom the mutex stays std's.
 
 mod arc_cell;
+mod commit_order;
 #[cfg(shuttle)]
 mod explore;
 mod group_queue;
 mod mutex;
 
 pub use arc_cell::{ArcCell, Guard};
+pub use commit_order::{CommitOrder, Ticket};
 #[cfg(shuttle)]
 pub use explore::explore;
 pub use group_queue::{Group, GroupQueue, Role, Waiter};

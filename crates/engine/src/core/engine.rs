@@ -20,10 +20,10 @@ use crate::options::{DbOptions, FixedDbOptions};
 use crate::version::TableIo;
 use spanlith_base::perf::PerfCounter;
 use spanlith_base::stats::Statistics;
-use spanlith_base::sync::{ArcCell, Condvar, GroupQueue, Guard, Mutex};
+use spanlith_base::sync::{ArcCell, CommitOrder, Condvar, GroupQueue, Guard, Mutex};
 use spanlith_base::{Error, FileNumber, Result, SequenceNumber};
 use spanlith_env::{Env, FileLock, IoWatch, Process, Stalled};
-use spanlith_wal::LogWriter;
+use spanlith_wal::{LogPlace, LogStore, LogWriter};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -36,7 +36,9 @@ pub(crate) struct Components {
     /// Where logs are; the same as `dir` unless the options name another.
     pub wal_dir: PathBuf,
     /// These, and those of tables, held open for syncs.
-    pub dirs: Directories,
+    pub dirs: Arc<Directories>,
+    /// The logs, live and archived.
+    pub logs: Arc<dyn LogStore>,
     /// Options that stay as they were at open. Those that may change are read through [`Engine::options`].
     pub options: FixedDbOptions,
     pub purge: Arc<PurgeQueue>,
@@ -82,9 +84,9 @@ pub(crate) struct Engine {
     pub default: Arc<Family>,
     /// All families that were not dropped; replaced under leadership and the state mutex.
     pub families: ArcCell<FamilySet>,
-    /// Publishes applied writes: stored with Release by the leader after the memtable inserts,
-    /// loaded with Acquire by readers after the superversion (W3).
-    pub visible: AtomicU64,
+    /// Assigned and visible sequence numbers (W2, W3). Groups begin under leadership; readers ask for the visible
+    /// number after the superversion.
+    pub order: CommitOrder,
     pub queue: GroupQueue<Request<'static>>,
     /// Followers that still insert their own batches. Set by the leader before it releases them,
     /// counted down with Release, awaited with Acquire.
@@ -206,7 +208,7 @@ impl Engine {
                 .clone(),
             families: ArcCell::new(Arc::new(families)),
             generation: AtomicU64::new(0),
-            visible: AtomicU64::new(visible),
+            order: CommitOrder::new(visible),
             queue: GroupQueue::new(),
             apply_left: AtomicUsize::new(0),
             transactions: Transactions::new(clock.clone()),
@@ -279,7 +281,7 @@ impl Engine {
     /// Highest sequence number new reads see.
     #[inline]
     pub(crate) fn visible(&self) -> SequenceNumber {
-        self.visible.load(Ordering::Acquire)
+        self.order.visible()
     }
 
     /// Path of a file in the database directory.
@@ -289,9 +291,7 @@ impl Engine {
 
     /// Path of the log of that number.
     pub(crate) fn log_path(&self, number: FileNumber) -> PathBuf {
-        self.c
-            .wal_dir
-            .join(crate::version::filenames::log_file_name(number))
+        self.c.logs.path(number, LogPlace::Live)
     }
 
     /// Refuses what changes the database when it was opened for reading only, or by the parent of this process, whose

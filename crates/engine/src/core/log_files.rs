@@ -1,14 +1,17 @@
 //! The logs that are on disk, archived ones included.
 
 use super::{Engine, Note, NotePlace};
-use crate::version::{FileKind, filenames, parse_file_name};
+use crate::version::filenames;
 use spanlith_base::coding::get_fixed64;
-use spanlith_base::{Error, FileNumber, Result, SequenceNumber, SubCode};
+use spanlith_base::{Error, FileNumber, Result, SequenceNumber};
 use spanlith_env::{RandomAccessFile, SequentialFile};
-use spanlith_wal::{BATCH_HEADER_SIZE, LogReader, ReadEvent};
+use spanlith_wal::store::is_missing;
+use spanlith_wal::{BATCH_HEADER_SIZE, LogPlace, LogReader, ReadEvent};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// Live logs first: what moves meanwhile is found in the archive.
+const PLACES: [LogPlace; 2] = [LogPlace::Live, LogPlace::Archive];
 
 /// A log on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,7 +83,6 @@ impl Engine {
     /// Numbers of all logs, ascending, and whether each is archived. A log on its way to the archive
     /// may be listed at its old place.
     pub(crate) fn log_numbers(&self) -> Result<BTreeMap<FileNumber, bool>> {
-        let fs = &self.c.env.fs;
         let mut found = BTreeMap::new();
         let (reusable, newest) = {
             let state = self.state.lock();
@@ -88,17 +90,11 @@ impl Engine {
             (reusable, state.logs.back().copied())
         };
         // The live ones first: what moves meanwhile is found in the archive.
-        for (dir, is_archived) in [(self.c.wal_dir.clone(), false), (self.archive_dir(), true)] {
-            if fs.entry(&dir)?.is_none() {
-                continue;
-            }
-            for name in fs.list(&dir)? {
-                let Some(FileKind::Log(n)) = parse_file_name(&name) else {
-                    continue;
-                };
+        for place in PLACES {
+            for n in self.c.logs.list(place)? {
                 // A log that is being made is nobody's yet.
                 if !reusable.contains(&n) && newest.is_none_or(|newest| n <= newest) {
-                    found.insert(n, is_archived);
+                    found.insert(n, place == LogPlace::Archive);
                 }
             }
         }
@@ -106,11 +102,10 @@ impl Engine {
     }
 
     /// Where the log is now; the archive if it went there.
-    pub(crate) fn log_place(&self, number: FileNumber) -> Result<(PathBuf, bool)> {
-        let live = self.log_path(number);
-        match self.c.env.fs.entry(&live)? {
-            Some(_) => Ok((live, false)),
-            None => Ok((self.archived_log_path(number), true)),
+    pub(crate) fn log_place(&self, number: FileNumber) -> Result<LogPlace> {
+        match self.c.logs.is_there(number, LogPlace::Live)? {
+            true => Ok(LogPlace::Live),
+            false => Ok(LogPlace::Archive),
         }
     }
 
@@ -118,10 +113,10 @@ impl Engine {
     fn find_log<T>(
         &self,
         number: FileNumber,
-        open: impl Fn(&Path) -> Result<T>,
+        open: impl Fn(LogPlace) -> Result<T>,
     ) -> Result<Option<T>> {
-        for path in [self.log_path(number), self.archived_log_path(number)] {
-            match open(&path) {
+        for place in PLACES {
+            match open(place) {
                 Ok(file) => return Ok(Some(file)),
                 Err(e) if is_missing(&e) => {}
                 Err(e) => return Err(e),
@@ -132,15 +127,13 @@ impl Engine {
 
     /// Opens a log wherever it is; `None` if it is gone.
     fn open_log(&self, number: FileNumber) -> Result<Option<LogReader>> {
-        let fs = &self.c.env.fs;
-        let file = self.find_log(number, |path| fs.open_sequential(path))?;
+        let file = self.find_log(number, |place| self.c.logs.open(number, place))?;
         Ok(file.map(|file| LogReader::new(file, number)))
     }
 
     /// Opens a log to be read while it grows; `None` if it is gone.
     pub(crate) fn follow_log(&self, number: FileNumber) -> Result<Option<FollowedLog>> {
-        let fs = &self.c.env.fs;
-        let file = self.find_log(number, |path| fs.open_random(path))?;
+        let file = self.find_log(number, |place| self.c.logs.open_random(number, place))?;
         Ok(file.map(|file| FollowedLog {
             reader: LogReader::new(Rest::boxed(&file, 0), number),
             number,
@@ -175,11 +168,11 @@ impl Engine {
             let Some(start_sequence) = self.start_of_log(number)? else {
                 continue;
             };
-            let (path, is_archived) = self.log_place(number)?;
-            match self.c.env.fs.size(&path) {
+            let place = self.log_place(number)?;
+            match self.c.logs.size(number, place) {
                 Ok(size) => files.push(LogFile {
                     number,
-                    is_archived,
+                    is_archived: place == LogPlace::Archive,
                     start_sequence,
                     size,
                 }),
@@ -198,7 +191,7 @@ impl Engine {
             number,
             is_archived: false,
             start_sequence: self.start_of_log(number)?.unwrap_or(0),
-            size: self.c.env.fs.size(&self.log_path(number))?,
+            size: self.c.logs.size(number, LogPlace::Live)?,
         })
     }
 
@@ -211,8 +204,4 @@ impl Engine {
         };
         Note::of_batch(rep, &place).is_some()
     }
-}
-
-fn is_missing(e: &Error) -> bool {
-    e.subcode() == Some(SubCode::PathNotFound)
 }

@@ -9,7 +9,7 @@ use spanlith_base::stats::Histogram;
 use spanlith_base::{Error, FileNumber, Result, SequenceNumber};
 use spanlith_env::{Directory, Env, IoActivity};
 use spanlith_wal::record::framed_len;
-use spanlith_wal::{LogReader, LogWriter, ReadEvent};
+use spanlith_wal::{LogPlace, LogReader, LogWriter, ReadEvent};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -364,7 +364,7 @@ impl Engine {
             return Ok(());
         }
         let newest = self.state.lock().logs.back().copied();
-        self.c.dirs.sync(&self.c.wal_dir)?;
+        self.c.logs.sync_names(LogPlace::Live)?;
         self.log_names_are_durable(newest.map_or(number, |n| n.max(number)));
         Ok(())
     }

@@ -6,11 +6,10 @@
 //! recovery asks for, so after a crash it is an obsolete file like any other.
 
 use super::Engine;
-use crate::version::{FileKind, filenames, parse_file_name};
 use spanlith_base::stats::Ticker;
 use spanlith_base::{FileNumber, Result};
 use spanlith_env::Unlinked;
-use std::path::{Path, PathBuf};
+use spanlith_wal::LogPlace;
 use std::sync::atomic::Ordering;
 
 const MIB: u64 = 1 << 20;
@@ -23,16 +22,6 @@ impl Engine {
     pub(crate) fn archives_logs(&self) -> bool {
         let o = &self.c.options;
         o.wal_ttl_seconds > 0 || o.wal_size_limit_mb > 0
-    }
-
-    /// The directory of archived logs.
-    pub(crate) fn archive_dir(&self) -> PathBuf {
-        self.c.wal_dir.join(filenames::ARCHIVE_DIR)
-    }
-
-    /// Path of the log of that number in the archive.
-    pub(crate) fn archived_log_path(&self, number: FileNumber) -> PathBuf {
-        self.archive_dir().join(filenames::log_file_name(number))
     }
 
     /// Puts away logs that hold nothing unflushed (WAL3). Returns what holds the contents of those that were
@@ -90,13 +79,13 @@ impl Engine {
         if !self.c.options.own.evidence {
             return;
         }
-        let dirs = &self.c.dirs;
+        let logs = &self.c.logs;
         let archived = match self.archives_logs() {
-            true => dirs.sync(&self.archive_dir()),
+            true => logs.sync_names(LogPlace::Archive),
             false => Ok(()),
         };
         // Without it a power loss may bring them back, which harms nobody.
-        if let Err(e) = archived.and_then(|()| dirs.sync(&self.c.wal_dir)) {
+        if let Err(e) = archived.and_then(|()| logs.sync_names(LogPlace::Live)) {
             let log = &self.c.log;
             log.warn(format_args!("cannot sync the directory of logs: {e}"));
         }
@@ -104,19 +93,15 @@ impl Engine {
 
     /// Moves an obsolete log to the archive, or deletes it.
     pub(crate) fn put_away_log(&self, number: FileNumber) -> Result<Unlinked> {
-        let path = self.log_path(number);
         if self.archives_logs() {
-            self.c
-                .env
-                .fs
-                .rename(&path, &self.archived_log_path(number))?;
+            self.c.logs.archive(number)?;
             return Ok(Unlinked::default());
         }
-        self.delete_log(&path)
+        self.delete_log(number, LogPlace::Live)
     }
 
-    fn delete_log(&self, path: &Path) -> Result<Unlinked> {
-        let unlinked = self.c.env.fs.unlink(path)?;
+    fn delete_log(&self, number: FileNumber, place: LogPlace) -> Result<Unlinked> {
+        let unlinked = self.c.logs.delete(number, place)?;
         self.tick_statistic(Ticker::FilesDeletedImmediately);
         Ok(unlinked)
     }
@@ -153,37 +138,29 @@ impl Engine {
     }
 
     fn purge_archive_at(&self, now: u64) -> Result<()> {
-        let fs = &self.c.env.fs;
-        let dir = self.archive_dir();
-        if fs.entry(&dir)?.is_none() {
-            return Ok(());
-        }
+        const PLACE: LogPlace = LogPlace::Archive;
+        let logs = &self.c.logs;
         let mut kept = Vec::new();
         let ttl = self.c.options.wal_ttl_seconds;
-        for name in fs.list(&dir)? {
-            let Some(FileKind::Log(number)) = parse_file_name(&name) else {
-                continue;
-            };
-            let path = dir.join(&name);
-            let size = fs.size(&path)?;
-            let too_old = ttl > 0 && now.saturating_sub(fs.modified(&path)?) > ttl;
+        for number in logs.list(PLACE)? {
+            let size = logs.size(number, PLACE)?;
+            let too_old = ttl > 0 && now.saturating_sub(logs.modified(number, PLACE)?) > ttl;
             if too_old || size == 0 {
-                self.delete_log(&path)?;
+                self.delete_log(number, PLACE)?;
             } else {
-                kept.push((number, size, path));
+                kept.push((number, size));
             }
         }
         let limit = self.c.options.wal_size_limit_mb.saturating_mul(MIB);
         if limit == 0 {
             return Ok(());
         }
-        kept.sort_unstable();
         let mut total: u64 = kept.iter().map(|l| l.1).sum();
-        for (_, size, path) in kept {
+        for (number, size) in kept {
             if total <= limit {
                 break;
             }
-            self.delete_log(&path)?;
+            self.delete_log(number, PLACE)?;
             total -= size;
         }
         Ok(())

@@ -460,9 +460,6 @@ pub(crate) struct LeaderState {
     pub log_room: u64,
     /// Sequence number that the last record of the current log begins with; 0 if it has none.
     pub last_record: SequenceNumber,
-    /// Highest sequence number given to a group that failed; 0 if none has. No other write gets such
-    /// a number (D6).
-    pub taken: SequenceNumber,
     /// What the current log has in witnesses.
     pub witness: WitnessClock,
     /// Writers in the last group that synced.

@@ -4,6 +4,7 @@
 //! that they belong together only as far as the database is at rest.
 
 use super::Db;
+use spanlith_wal::LogPlace;
 use std::fmt;
 use std::time::Duration;
 
@@ -107,7 +108,7 @@ impl Db {
         };
         // A log that went meanwhile is needed no more.
         let newest_size = newest_log
-            .and_then(|number| engine.c.env.fs.size(&engine.log_path(number)).ok())
+            .and_then(|number| engine.c.logs.size(number, LogPlace::Live).ok())
             .unwrap_or(0);
         let oldest = engine.c.snapshots.oldest_counted();
         let now = engine.c.env.clock.now_seconds();

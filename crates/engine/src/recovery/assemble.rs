@@ -8,8 +8,10 @@ use crate::core::{
 };
 use crate::info_log::InfoLog;
 use crate::options::AtOpen;
-use crate::version::TableIo;
+use crate::version::{TableIo, filenames};
+use spanlith_wal::FileLogs;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 /// What the steps before found.
@@ -27,6 +29,14 @@ pub(super) struct Parts {
     pub(super) max_family: u32,
 }
 
+/// The logs of the database, in files.
+fn log_files(request: &OpenRequest, dirs: &Arc<Directories>) -> FileLogs {
+    let (dir, dirs) = (request.wal_dir(), dirs.clone());
+    let archive = dir.join(filenames::ARCHIVE_DIR);
+    let sync = Box::new(move |dir: &Path| dirs.sync(dir));
+    FileLogs::new(request.env.fs.clone(), dir, archive, sync)
+}
+
 /// An engine without memtables of what is in the logs, and without a log.
 pub(super) fn assemble(
     request: &OpenRequest,
@@ -36,6 +46,7 @@ pub(super) fn assemble(
     let env = request.env.clone();
     let session_id = new_session_id(&env);
     let host_id = host_name(&env, &request.options.db_host_id);
+    let dirs = Arc::new(parts.dirs);
     let components = Components {
         purge: parts.purge,
         io: parts.io,
@@ -53,7 +64,8 @@ pub(super) fn assemble(
         env,
         dir: request.dir.clone(),
         wal_dir: request.wal_dir(),
-        dirs: parts.dirs,
+        logs: Arc::new(log_files(request, &dirs)),
+        dirs,
         options: request.options.at_open(),
         watch: request.watch.clone(),
         speed: request.speed.clone().filter(|s| s.fs.disk().is_some()),
@@ -88,7 +100,6 @@ pub(super) fn assemble(
         // Looked at by the first write.
         log_room: 0,
         last_record: 0,
-        taken: 0,
         witness: WitnessClock::new(None),
         sync_group: 1,
         sync_nanos: 0,

@@ -5,8 +5,7 @@ use super::replay::{Recovering, Replayed};
 use crate::core::{Engine, FamilyEdit, Opening, WitnessClock};
 use crate::version::VersionEdit;
 use spanlith_base::Result;
-use spanlith_env::IoActivity;
-use spanlith_wal::{LogWriter, WriteBatch};
+use spanlith_wal::{LogPlace, LogWriter, WriteBatch};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -95,14 +94,14 @@ pub(super) fn finish(
         log.add_record(batch.as_bytes())?;
         leader.last_record = batch.sequence();
         log.sync()?;
-        engine.c.dirs.sync(&engine.c.wal_dir)?;
+        engine.c.logs.sync_names(LogPlace::Live)?;
         engine.log_names_are_durable(log.log_number());
     }
     leader.log = Some(log);
     leader.witness = WitnessClock::new(engine.witness_spacing());
     let mut sizes = Vec::with_capacity(logs.len());
     for &n in logs {
-        sizes.push((n, engine.c.env.fs.size(&engine.log_path(n))?));
+        sizes.push((n, engine.c.logs.size(n, LogPlace::Live)?));
     }
     {
         let mut state = engine.state.lock();
@@ -146,14 +145,13 @@ fn keep_ends(
 
 /// What an open returned survives every later crash, so logs that stay are synced first.
 fn sync_kept_logs(engine: &Engine, logs: &[u64]) -> Result<()> {
-    let fs = &engine.c.env.fs;
     for &n in logs {
-        let file = fs.reopen(&engine.log_path(n), IoActivity::Wal)?;
+        let file = engine.c.logs.reopen(n)?;
         let mut log = LogWriter::new(file, n);
         log.sync()?;
         log.close()?;
     }
-    engine.c.dirs.sync(&engine.c.wal_dir)
+    engine.c.logs.sync_names(LogPlace::Live)
 }
 
 /// Makes the replayed entries of a family its mutable memtable.

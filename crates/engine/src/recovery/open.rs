@@ -149,9 +149,7 @@ fn open_once(request: &OpenRequest, before: Option<(u64, u64)>) -> Result<Arc<En
         explanation = explanation.with_unexplained_table(newer);
     }
     engine.report_dropped(&replayed)?;
-    engine
-        .visible
-        .store(replayed.last_sequence, Ordering::Release);
+    engine.order.publish_alone(replayed.last_sequence);
     if request.read_only {
         engine.keep_replayed(replayed);
         return Ok(engine);

@@ -27,7 +27,7 @@ use spanlith_base::coding::{get_fixed32, get_fixed64};
 use spanlith_base::{Error, MAX_SEQUENCE, Result, SequenceNumber, ValueType};
 use spanlith_memtable::{Loader, MemTable};
 use spanlith_wal::{
-    BATCH_HEADER_SIZE, BatchIter, BatchOp, LogReader, ReadEvent, reconcile_timestamps,
+    BATCH_HEADER_SIZE, BatchIter, BatchOp, LogPlace, LogReader, ReadEvent, reconcile_timestamps,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -213,7 +213,7 @@ impl<'a> Replay<'a> {
             // Behind the end of a recycled log lie bytes that are not of this log.
             let size = match recycled {
                 true => self.end,
-                false => self.engine.c.env.fs.size(&path)?,
+                false => self.engine.c.logs.size(n, LogPlace::Live)?,
             };
             self.decider.end_log(size);
             self.before = Some((n, self.end));
@@ -302,7 +302,7 @@ impl<'a> Replay<'a> {
     fn log(&mut self, number: u64, path: &Path) -> Result<bool> {
         let at = |e: Error, offset: u64| e.with_path(path).with_offset(offset);
         let engine = self.engine;
-        let file = engine.c.env.fs.open_sequential(path)?;
+        let file = engine.c.logs.open(number, LogPlace::Live)?;
         let mut reader = LogReader::new(file, number);
         let mut first = true;
         let cut = self.known.cuts.get(&number).copied();

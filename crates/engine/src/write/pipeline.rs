@@ -390,7 +390,7 @@ impl Engine {
         r: &mut Request<'static>,
         bytes: usize,
     ) -> Result<()> {
-        let base = self.visible.load(Ordering::Relaxed) + 1;
+        let base = self.order.next();
         r.seqno = base;
         if r.generation != leader.generation {
             self.check_again(leader, &r.payload, base - 1)?;
@@ -404,7 +404,8 @@ impl Engine {
             self.has_unlogged.store(true, Ordering::Relaxed);
         } else {
             if let Err(e) = self.log_alone(leader, r, r.payload.log_count()) {
-                return Err(self.log_failed(leader, next - 1, e));
+                self.order.take(next - 1);
+                return Err(self.log_failed(e));
             }
             leader.log_bytes += bytes as u64;
             leader.last_record = base;
@@ -424,7 +425,7 @@ impl Engine {
             self.note_first_write(leader);
         }
         // Publish (W3).
-        self.visible.store(next - 1, Ordering::Release);
+        self.order.publish_alone(next - 1);
         self.count_group(&GroupFacts {
             writes: 1,
             keys: u64::from(count),
@@ -435,10 +436,9 @@ impl Engine {
         Ok(())
     }
 
-    /// A group whose last number is `last` may or may not be in the log.
+    /// A group may or may not be in the log; its numbers stay assigned.
     #[cold]
-    fn log_failed(&self, leader: &mut LeaderState, last: SequenceNumber, error: Error) -> Error {
-        leader.taken = leader.taken.max(last);
+    fn log_failed(&self, error: Error) -> Error {
         self.set_error(Place::Log, &error);
         error
     }
@@ -505,7 +505,7 @@ impl Engine {
         group: &mut Group<Request<'static>>,
     ) -> Result<()> {
         // Prepare: one contiguous range of sequence numbers.
-        let base = self.visible.load(Ordering::Relaxed) + 1;
+        let base = self.order.next();
         let mut next = base;
         let (mut sync, mut disable_wal, mut bytes) = (false, false, 0);
         let (mut refused, mut logged) = (0, 0u32);
@@ -530,10 +530,12 @@ impl Engine {
         if next > MAX_SEQUENCE {
             return Err(used_up());
         }
+        let ticket = self.order.begin(next - base);
+        debug_assert_eq!(ticket.first, base, "W2");
         if !disable_wal {
             let _timer = self.perf_time(PerfCounter::WriteWalTime);
             if let Err(e) = self.log_group(leader, group, base, logged, sync) {
-                return Err(self.log_failed(leader, next - 1, e));
+                return Err(self.log_failed(e));
             }
             leader.log_bytes += bytes as u64;
             leader.last_record = base;
@@ -579,7 +581,7 @@ impl Engine {
             self.note_first_write(leader);
         }
         // Publish (W3).
-        self.visible.store(next - 1, Ordering::Release);
+        self.order.finish(ticket);
         self.count_group(&GroupFacts {
             writes: (group.len() - refused) as u64,
             keys: next - base,

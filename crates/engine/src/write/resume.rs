@@ -16,7 +16,7 @@ use crate::core::{Engine, LeaderState, Place, PreparedSection, WitnessClock, gat
 use crate::listener::FlushReason;
 use crate::options::FlushOptions;
 use spanlith_base::{Error, FileNumber, Result, SequenceNumber, Severity};
-use spanlith_wal::{PrepareKind, WriteBatch};
+use spanlith_wal::{LogPlace, PrepareKind, WriteBatch};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -133,8 +133,7 @@ impl Engine {
     fn begin_anew(self: &Arc<Self>, leader: &mut LeaderState) -> Result<FileNumber> {
         // Numbers of a group that failed are not given to another write (D6). W3 holds: nothing has
         // them.
-        let skipped = leader.taken.max(self.visible());
-        self.visible.store(skipped, Ordering::Release);
+        self.order.skip_assigned();
         let poisoned = self.state.lock().trouble.log_poisoned || leader.log.is_none();
         let filled = |leader: &LeaderState| -> Vec<usize> {
             let all = 0..leader.slots.len();
@@ -169,7 +168,7 @@ impl Engine {
             })
             .and_then(|()| new.add_record(first.as_bytes()))
             .and_then(|()| new.sync())
-            .and_then(|()| self.c.dirs.sync(&self.c.wal_dir));
+            .and_then(|()| self.c.logs.sync_names(LogPlace::Live));
         if let Err(e) = written {
             drop(new);
             self.discard_log(number);

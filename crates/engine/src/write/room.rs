@@ -7,8 +7,8 @@ use crate::listener::FlushReason;
 use crate::options::CompressionType;
 use spanlith_base::sync::MutexGuard;
 use spanlith_base::{Error, Result};
-use spanlith_env::{IoActivity, PacedFile, SyncPace, WritableFile};
-use spanlith_wal::{LogCompression, LogOptions, LogWriter};
+use spanlith_env::{PacedFile, SyncPace, WritableFile};
+use spanlith_wal::{LogCompression, LogOptions, LogPlace, LogWriter};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -272,10 +272,9 @@ impl Engine {
     /// Removes a log that was begun and is not going to be used: replay must not stop at it. One that
     /// cannot be removed is given up with all others by the next resume.
     pub(super) fn discard_log(&self, number: u64) {
-        let fs = &self.c.env.fs;
-        let path = self.log_path(number);
-        if let Ok(Some(_)) | Err(_) = fs.entry(&path)
-            && fs.delete(&path).is_err()
+        let logs = &self.c.logs;
+        if let Ok(true) | Err(_) = logs.is_there(number, LogPlace::Live)
+            && logs.delete(number, LogPlace::Live).is_err()
         {
             self.state.lock().trouble.log_poisoned = true;
         }
@@ -287,8 +286,7 @@ impl Engine {
         let mut file = match reused.map(|old| self.reuse_log(old, number)) {
             Some(Ok(file)) => file,
             Some(Err(_)) | None => {
-                let path = self.log_path(number);
-                let mut file = self.c.env.fs.create(&path, IoActivity::Wal)?;
+                let mut file = self.c.logs.create(number)?;
                 if o.allow_fallocate {
                     let size = self.default.settings().options.write_buffer_size;
                     // What is reserved is nobody else's until the log is closed.
@@ -322,11 +320,7 @@ impl Engine {
     /// Gives the obsolete log `old` the name of a new one, to be written from its front. Nothing is
     /// cut off: saving the file system that work is the point.
     fn reuse_log(&self, old: u64, number: u64) -> Result<Box<dyn WritableFile>> {
-        let fs = &self.c.env.fs;
-        let (from, to) = (self.log_path(old), self.log_path(number));
-        let file = fs
-            .rename(&from, &to)
-            .and_then(|()| fs.overwrite(&to, IoActivity::Wal));
+        let file = self.c.logs.recycle(old, number);
         file.inspect_err(|e| {
             // A new file does as well; what is left of the old one is found at the next open.
             self.c

@@ -281,7 +281,7 @@ impl Engine {
             // A reader that takes several families at once looks again.
             self.ingestions.fetch_add(1, Ordering::SeqCst);
             // Before the files can be found: whoever finds some sees all.
-            self.visible.store(last, Ordering::Release);
+            self.order.publish_alone(last);
         });
         let installed = match installed {
             Ok(()) => {
@@ -293,7 +293,7 @@ impl Engine {
                 if e.may_be_written {
                     // The next open may find them, and their numbers in use (D6).
                     made.tables.clear();
-                    leader.taken = leader.taken.max(last);
+                    self.order.take(last);
                 }
                 Err(e.error)
             }
