@@ -9,6 +9,7 @@ mod docs;
 mod hygiene;
 mod layers;
 mod module_order;
+mod ratchet;
 mod rust_rules;
 mod source;
 mod tables;
@@ -53,7 +54,7 @@ impl Finding {
 
 type Rule = fn(&Tree) -> Vec<Finding>;
 
-const RULES: [(&str, &str, Rule); 15] = [
+const RULES: [(&str, &str, Rule); 17] = [
     (
         "layering",
         "a crate depends only on the crates that its row allows",
@@ -117,6 +118,16 @@ const RULES: [(&str, &str, Rule); 15] = [
         "the tests that docs/milestones.md names exist",
         docs::tests,
     ),
+    (
+        "ratchet",
+        "figures of the engine's open floor plan only fall",
+        ratchet::check,
+    ),
+    (
+        "cited-page",
+        "Rust files cite only pages that exist",
+        ratchet::pages,
+    ),
 ];
 
 /// Checks the repository at `root` and prints what must change.
@@ -142,6 +153,9 @@ pub fn run(root: &Path) -> ExitCode {
             finding.file, finding.line, finding.what
         );
     }
+    let figures = ratchet::figures(&tree).into_iter();
+    let figures = figures.map(|(name, n, max)| format!("{name} {n} of {max}"));
+    println!("ratchets: {}", figures.collect::<Vec<_>>().join(", "));
     println!(
         "tidy: {} files, {} rules, {} findings, {} pieces of advice",
         tree.len(),

@@ -109,12 +109,8 @@ impl Engine {
         }
     }
 
-    /// What `open` makes of a log, wherever it is; `None` if it is gone.
-    fn find_log<T>(
-        &self,
-        number: FileNumber,
-        open: impl Fn(LogPlace) -> Result<T>,
-    ) -> Result<Option<T>> {
+    /// What `open` makes of a log, whichever place it is in; `None` if it is in none.
+    fn find_log<T>(&self, open: impl Fn(LogPlace) -> Result<T>) -> Result<Option<T>> {
         for place in PLACES {
             match open(place) {
                 Ok(file) => return Ok(Some(file)),
@@ -127,13 +123,13 @@ impl Engine {
 
     /// Opens a log wherever it is; `None` if it is gone.
     fn open_log(&self, number: FileNumber) -> Result<Option<LogReader>> {
-        let file = self.find_log(number, |place| self.c.logs.open(number, place))?;
+        let file = self.find_log(|place| self.c.logs.open(number, place))?;
         Ok(file.map(|file| LogReader::new(file, number)))
     }
 
     /// Opens a log to be read while it grows; `None` if it is gone.
     pub(crate) fn follow_log(&self, number: FileNumber) -> Result<Option<FollowedLog>> {
-        let file = self.find_log(number, |place| self.c.logs.open_random(number, place))?;
+        let file = self.find_log(|place| self.c.logs.open_random(number, place))?;
         Ok(file.map(|file| FollowedLog {
             reader: LogReader::new(Rest::boxed(&file, 0), number),
             number,

@@ -29,7 +29,6 @@ use spanlith_env::{Env, JobClass};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// File numbers that a database has left when it is opened.
 const NUMBERS_LEFT: u64 = 1 << 40;

@@ -164,7 +164,7 @@ fn many_writers_publish_in_order() {
 /// applied, never sinks, and waiters come back.
 #[cfg(shuttle)]
 #[test]
-fn groups_in_flight_under_all_schedules() {
+fn shuttle_finds_no_bad_order_of_groups_in_flight() {
     super::super::explore("commit order", || {
         let p = Pipeline::new();
         let writers: Vec<_> = (0..3u64)
