@@ -121,9 +121,10 @@ impl Deref for Secondary {
 impl Engine {
     /// Shows the state of `newer`, the same database opened later, which is not used afterwards.
     fn adopt(self: &Arc<Self>, newer: &Self) {
-        let visible = newer.visible.load(Ordering::Acquire);
-        debug_assert!(visible >= self.visible.load(Ordering::Acquire), "W3");
-        self.visible.fetch_max(visible, Ordering::AcqRel);
+        let visible = newer.visible();
+        debug_assert!(visible >= self.visible(), "W3");
+        // Whoever catches up holds the token of that; nothing is written here.
+        self.order.publish_alone(visible.max(self.visible()));
         let mut found = newer.state.lock();
         let mut families = std::mem::take(&mut found.families);
         drop(found);
