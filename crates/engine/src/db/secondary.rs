@@ -14,7 +14,6 @@ use crate::recovery::{OpenRequest, list_families, open, read_current};
 use crate::version::filenames;
 use spanlith_base::{Error, ErrorKind, Result};
 use std::ops::Deref;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A database open for reading that follows the process that writes it. Everything that [`Db`] reads can be read;
