@@ -25,13 +25,22 @@ pub fn table(data: &[u8]) {
     read_all(file, verify);
 }
 
-/// One data block. Byte 0: bit 0 chooses version 5 or 7, bit 1 an index of internal keys, bits 4..8
+/// Version 5 or 7, by bit 0, or 8, by bit 3.
+fn version_of(flags: u8) -> u32 {
+    match (flags & 8, flags & 1) {
+        (0, 0) => 5,
+        (0, _) => 7,
+        _ => 8,
+    }
+}
+
+/// One data block. Byte 0: bits 0 and 3 choose the version, bit 1 an index of internal keys, bits 4..8
 /// the compression type; the block as stored follows.
 pub fn data_block(data: &[u8]) {
     let Some((&flags, block)) = data.split_first() else {
         return;
     };
-    let mut table = Assembler::new(if flags & 1 == 0 { 5 } else { 7 });
+    let mut table = Assembler::new(version_of(flags));
     let handle = table.block(block, flags >> 4);
     let whole = flags & 2 != 0;
     let last = vec![0xff; 24];
@@ -73,13 +82,13 @@ pub fn compression(data: &[u8]) {
     );
 }
 
-/// An index block over four sound data blocks. Byte 0: bit 0 as for [`data_block`], bit 1 internal
+/// An index block over four sound data blocks. Byte 0: bits 0 and 3 as for [`data_block`], bit 1 internal
 /// keys, bit 2 whole handles, bits 4..8 the index type of the properties.
 pub fn index_block(data: &[u8]) {
     let Some((&flags, block)) = data.split_first() else {
         return;
     };
-    let mut table = Assembler::new(if flags & 1 == 0 { 5 } else { 7 });
+    let mut table = Assembler::new(version_of(flags));
     four_blocks(&mut table);
     let mut properties = sound_properties(flags & 2 == 0);
     properties.index_value_is_delta_encoded = flags & 4 == 0;

@@ -12,7 +12,9 @@ use crate::block::seek::common_prefix;
 use crate::collector::Collecting;
 use crate::counters::Counters;
 use crate::filter::{FULL_FILTER_NAME, FilterWriter, Finished, PARTITIONED_FILTER_NAME};
-use crate::format::{BlockHandle, ChecksumContext, Compressor, Footer, TRAILER_LEN, dictionary};
+use crate::format::{
+    BlockHandle, ChecksumContext, Compressor, FORMAT_VERSION_MAX, Footer, TRAILER_LEN, dictionary,
+};
 use crate::index::{FinishedIndex, IndexBuilder, TopLevel};
 use crate::meter::WriteCounters;
 use crate::options::{BuilderOptions, IndexShortening};
@@ -140,7 +142,7 @@ impl TableBuilder {
         }
         let t = &options.table;
         let mut failed = None;
-        if !matches!(t.format_version, 2..=7) {
+        if !matches!(t.format_version, 2..=FORMAT_VERSION_MAX) {
             let e = Error::not_supported("writing this table format version");
             failed = Some(e.with("format_version", t.format_version));
         }
@@ -600,6 +602,11 @@ impl TableBuilder {
             builder.add(name.as_bytes(), &value, 0);
         }
         let metaindex = self.out.put(builder.finish(), 0)?;
+        if self.options.table.format_version >= 8 && metaindex.size > 0xffff {
+            return Err(Error::not_supported(
+                "Metaindex block size > 64KB with format_version >= 8",
+            ));
+        }
         let footer = Footer {
             format_version: self.options.table.format_version,
             checksum: self.out.checksum,

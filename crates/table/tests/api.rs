@@ -77,7 +77,7 @@ fn what_cannot_be_written_is_refused() {
             ..table.clone()
         },
         TableOptions {
-            format_version: 8,
+            format_version: 9,
             ..table
         },
     ];

@@ -193,7 +193,7 @@ fn every_codec_with_and_without_dictionary_round_trips() {
 fn every_shape_of_data_blocks_round_trips() {
     let (mut random, seed) = Random::seeded(12);
     let entries = sample(&mut random, 300);
-    for format_version in 2..=7 {
+    for format_version in 2..=8 {
         for shape in 0..16 {
             let table = TableOptions {
                 format_version,

@@ -105,7 +105,7 @@ fn build(
         ..BuilderOptions::default()
     };
     options.table.block_size = usize::try_from(block_size).unwrap_or(usize::MAX);
-    options.table.format_version = reader.footer().format_version.clamp(2, 7);
+    options.table.format_version = reader.footer().format_version.clamp(2, 8);
     let mut builder = TableBuilder::new(options, file);
     let mut entries = reader.iter(crate::tables::walk());
     entries.seek_to_first();

@@ -33,6 +33,9 @@ pub(crate) struct Parts {
     pub(crate) buckets: Range<usize>,
     /// Number of restart points.
     pub(crate) num_restarts: usize,
+    /// Bytes in front of the entries: the prefix that all user keys have in common, which keys at restart
+    /// points are stored without. Tables of format version 8 have such blocks.
+    pub(crate) prefix: usize,
 }
 
 /// Finds the parts of a generic block.
@@ -70,12 +73,17 @@ pub(crate) fn parts(data: &[u8]) -> Result<Parts> {
     if num_restarts == 0 || entries_end > restarts {
         return Err(bad());
     }
+    let prefix = get_fixed32(data, restarts).ok_or_else(bad)? as usize;
+    if prefix > 0 && prefix >= entries_end {
+        return Err(Error::corruption("bad restart point in block"));
+    }
     Ok(Parts {
         entries_end,
         restarts,
         separated,
         buckets,
         num_restarts,
+        prefix,
     })
 }
 
@@ -112,7 +120,7 @@ impl Block {
     fn parse(&mut self, cmp: &Comparator, arrays: bool) -> Result<()> {
         let bad = || Error::corruption("bad restart point in block");
         let mut parts = parts(&self.data)?;
-        if parts.separated {
+        if parts.separated || parts.prefix > 0 {
             self.data = rewrite(&self.data, |_, value| Ok(value.into()))?.into();
             parts = super::parse::parts(&self.data)?;
         }

@@ -5,6 +5,9 @@
 //! entry: varint32 shared, varint32 non_shared, varint32 value_len, [varint32 value_offset], key
 //! ```
 //!
+//! Blocks of format version 8 may begin with the prefix that all their user keys share, up to the first
+//! restart point; keys at restart points are stored without it.
+//!
 //! Blocks with separated keys and values (bit 28 of the footer) say where a value begins only at
 //! restart points; elsewhere it begins where the value before it ended. Other blocks are rewritten
 //! because their table changes what its entries mean: sequence numbers that the MANIFEST knows,
@@ -83,6 +86,8 @@ where
 /// Walks the entries of a block of either form.
 struct Source<'a> {
     keys: &'a [u8],
+    /// What keys that share nothing with the one before are stored without.
+    prefix: &'a [u8],
     /// The values, if they are separated.
     values: Option<&'a [u8]>,
     /// The restart array.
@@ -107,7 +112,8 @@ impl<'a> Source<'a> {
             restarts: (data.get(parts.restarts..))
                 .and_then(|rest| rest.get(..4 * parts.num_restarts))
                 .ok_or_else(bad_entry)?,
-            at: 0,
+            prefix: data.get(..parts.prefix).ok_or_else(bad_entry)?,
+            at: parts.prefix,
             value_at: 0,
             key: Vec::new(),
         })
@@ -138,6 +144,9 @@ impl<'a> Source<'a> {
         }
         let (own, rest) = rest.split_at_checked(own as usize).ok_or_else(bad_entry)?;
         self.key.truncate(shared);
+        if shared == 0 {
+            self.key.extend_from_slice(self.prefix);
+        }
         self.key.extend_from_slice(own);
         let value_len = value_len as usize;
         let (value, rest) = match self.values {
@@ -182,5 +191,32 @@ mod tests {
         assert!(done.is_ok(), "{done:?}");
         let want = [(&b"atagtagta"[..], &b"x"[..]), (b"btagtagta", b"y")];
         assert!(seen.iter().map(|(k, v)| (&k[..], &v[..])).eq(want));
+    }
+
+    /// Keys at restart points, and such as share nothing, stand without the prefix of all.
+    #[test]
+    fn a_common_prefix_is_put_in_front_of_the_keys_that_are_stored_without() {
+        let mut data = b"user".to_vec();
+        data.extend_from_slice(&[0, 9, 1]);
+        data.extend_from_slice(b"1tagtagtax");
+        data.extend_from_slice(&[4, 9, 1]);
+        data.extend_from_slice(b"2tagtagtay");
+        let second = data.len() as u32;
+        data.extend_from_slice(&[0, 9, 1]);
+        data.extend_from_slice(b"3tagtagtaz");
+        for n in [4, second, 2] {
+            put_fixed32(&mut data, n);
+        }
+        let mut seen = Vec::new();
+        let plain = rewrite(&data, |key, value| {
+            seen.push(
+                String::from_utf8_lossy(key).into_owned() + "=" + &String::from_utf8_lossy(value),
+            );
+            Ok(Cow::Borrowed(value))
+        });
+        let want = ["user1tagtagta=x", "user2tagtagta=y", "user3tagtagta=z"];
+        assert_eq!(seen, want);
+        let plain = plain.unwrap();
+        assert_eq!(parts(&plain).unwrap().prefix, 0);
     }
 }

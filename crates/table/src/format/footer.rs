@@ -36,12 +36,15 @@ const MAGIC: u64 = 0x88e2_41b7_85f4_cff7;
 const LEGACY_MAGIC: u64 = 0xdb47_7524_8b80_fb57;
 const PLAIN_MAGICS: [u64; 2] = [0x8242_2296_63bf_9564, 0x4f34_18eb_7a8f_13b8];
 const CUCKOO_MAGIC: u64 = 0x9267_89d0_c5f1_7873;
+/// The newest format that is read and, on request, written; RocksDB has it since 11.10.
+pub const FORMAT_VERSION_MAX: u32 = 8;
+
 const EXTENDED_MAGIC: [u8; 4] = [0x3e, 0x00, 0x7a, 0x00];
 
 /// What the footer says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Footer {
-    /// Format version, 0 to 7.
+    /// Format version, 0 to [`FORMAT_VERSION_MAX`].
     pub format_version: u32,
     /// How blocks are checked.
     pub checksum: ChecksumContext,
@@ -54,8 +57,8 @@ pub struct Footer {
 }
 
 impl Footer {
-    /// The encoded footer. Requires: version 1 to 7, and from version 6 on a metaindex that ends at
-    /// `self.offset`.
+    /// The encoded footer. Requires: version 1 to 8, and from version 6 on a metaindex that ends at
+    /// `self.offset`, from version 8 on one of less than 64 KiB.
     pub fn encode(&self) -> [u8; FOOTER_LEN] {
         let mut v = Vec::with_capacity(FOOTER_LEN);
         v.push(self.checksum.kind.as_byte());
@@ -148,7 +151,7 @@ impl Footer {
                 "table footer of version 0 without its magic number",
             ));
         }
-        if format_version > 7 {
+        if format_version > FORMAT_VERSION_MAX {
             // A flipped bit as likely as a later release: RocksDB's words for both.
             return Err(Error::corruption(format!(
                 "Corrupt or unsupported format_version {format_version}"
@@ -188,9 +191,14 @@ impl Footer {
                 "table footer uses a future feature (reserved bytes are not zero)",
             ));
         }
-        let size = u64::from(word(f, 13)?);
+        let field = u64::from(word(f, 13)?);
+        // From version 8 on the upper half is a gap in front of the footer, kept for later use.
+        let (size, gap) = match format_version {
+            ..8 => (field, 0),
+            _ => (field & 0xffff, field >> 16),
+        };
         let start = offset
-            .checked_sub(TRAILER_LEN as u64)
+            .checked_sub(TRAILER_LEN as u64 + gap)
             .and_then(|o| o.checked_sub(size));
         let start = start.ok_or_else(|| Error::corruption("metaindex is larger than its file"))?;
         let metaindex = BlockHandle {

@@ -13,6 +13,6 @@ pub use codec::{Compression, CompressionOptions, CompressionType, DEFAULT_LEVEL}
 pub use compress::Compressor;
 pub use decompress::decompress;
 pub(crate) use decompress::{Decompressor, Dictionary};
-pub use footer::{FOOTER_LEN, Footer};
+pub use footer::{FOOTER_LEN, FORMAT_VERSION_MAX, Footer};
 pub use handle::BlockHandle;
 pub use trailer::{BlockKind, ChecksumContext, TRAILER_LEN};

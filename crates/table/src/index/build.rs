@@ -61,6 +61,8 @@ pub(crate) struct IndexBuilder {
     /// Some user key spans two data blocks, or the format has internal keys only.
     internal_keys: bool,
     delta: bool,
+    /// Values begin with a number above 0: 0 says that a whole handle follows.
+    escapes: bool,
     interval: usize,
     /// Gaps up to which keys are spread evenly; negative means never.
     uniform_cv_threshold: f64,
@@ -104,6 +106,7 @@ impl IndexBuilder {
             entries: Vec::new(),
             internal_keys: t.format_version <= 2,
             delta,
+            escapes: t.format_version >= 8,
             interval,
             uniform_cv_threshold: t.uniform_cv_threshold,
             first_keys: (t.index_type == IndexType::BinarySearchWithFirstKey)
@@ -189,6 +192,7 @@ impl IndexBuilder {
         encode(
             self.entries[at].1,
             before.unwrap_or_default(),
+            self.escapes,
             &mut full,
             &mut delta,
         );
@@ -236,6 +240,7 @@ impl IndexBuilder {
             delta: self.delta,
             first_keys: self.first_keys.is_some(),
             padding: 0,
+            escapes: self.escapes,
         }
     }
 
@@ -310,12 +315,20 @@ impl IndexBuilder {
 }
 
 /// Encodes a handle, whole and as a difference to the one before.
-fn encode(handle: BlockHandle, before: BlockHandle, full: &mut Vec<u8>, delta: &mut Vec<u8>) {
+fn encode(
+    handle: BlockHandle,
+    before: BlockHandle,
+    escapes: bool,
+    full: &mut Vec<u8>,
+    delta: &mut Vec<u8>,
+) {
     full.clear();
     handle.encode(full);
     let change = handle.size.wrapping_sub(before.size) as i64;
     delta.clear();
-    put_varint64(delta, ((change << 1) ^ (change >> 63)) as u64);
+    // Sizes of blocks have 32 bits: nothing overflows.
+    let zigzag = ((change << 1) ^ (change >> 63)) as u64;
+    put_varint64(delta, zigzag.wrapping_add(u64::from(escapes)));
 }
 
 /// Encodes one block of keys and handles: an index, a partition of one, or the block above
@@ -361,6 +374,7 @@ impl TopLevel {
         encode(
             handle,
             self.before.unwrap_or_default(),
+            self.form.escapes,
             &mut self.full,
             &mut self.delta,
         );

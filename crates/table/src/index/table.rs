@@ -30,6 +30,8 @@ pub(crate) struct IndexForm {
     pub(crate) first_keys: bool,
     /// Bytes of the timestamps that keys were written without; they become zeros.
     pub(crate) padding: usize,
+    /// A value that is delta-encoded may be a whole handle behind a zero (format version 8).
+    pub(crate) escapes: bool,
 }
 
 /// Most bytes of a separator in its order word.
@@ -209,7 +211,11 @@ impl IndexTable {
     ) -> Result<Self> {
         let parts = parts(block)?;
         let entries = block.get(..parts.entries_end).ok_or_else(bad_entry)?;
-        let is_plain = form.padding == 0 && !form.first_keys && !parts.separated;
+        let (prefix, _) = entries
+            .split_at_checked(parts.prefix)
+            .ok_or_else(bad_entry)?;
+        let is_plain =
+            form.padding == 0 && !form.first_keys && !parts.separated && prefix.is_empty();
         if is_plain && !matches!(cmp, Comparator::User(_)) {
             let last = get_fixed32(block, parts.restarts + 4 * (parts.num_restarts - 1));
             let last = last.unwrap_or_default() as usize;
@@ -217,7 +223,7 @@ impl IndexTable {
                 return Ok(table);
             }
         }
-        Self::parse_any(entries, form, limit, cmp)
+        Self::parse_any(entries, prefix, form, limit, cmp)
     }
 
     /// Parses entries with whole separators in one pass: such as are written unless an option asks for
@@ -272,15 +278,22 @@ impl IndexTable {
         Some(table)
     }
 
-    /// Parses entries of any form.
-    fn parse_any(entries: &[u8], form: IndexForm, limit: u64, cmp: &Comparator) -> Result<Self> {
+    /// Parses entries of any form, behind the `prefix` that keys which share nothing with the one before are
+    /// stored without.
+    fn parse_any(
+        entries: &[u8],
+        prefix: &[u8],
+        form: IndexForm,
+        limit: u64,
+        cmp: &Comparator,
+    ) -> Result<Self> {
         let mut table = Self {
             user_keys: form.user_keys,
             first: form.first_keys.then(Box::default),
             ..Self::empty()
         };
         let mut previous = BlockHandle::default();
-        let mut at = 0;
+        let mut at = prefix.len();
         let mut last = 0..0;
         while at < entries.len() {
             let IndexEntry {
@@ -298,6 +311,9 @@ impl IndexTable {
             table
                 .keys
                 .extend_from_within(last.start..last.start + shared);
+            if shared == 0 {
+                table.keys.extend_from_slice(prefix);
+            }
             table
                 .keys
                 .extend_from_slice(entries.get(key..value).ok_or_else(bad_entry)?);
@@ -602,6 +618,17 @@ fn pad_keys(keys: &mut Vec<u8>, ends: &mut [u32], tag: usize, padding: usize) ->
     Ok(())
 }
 
+impl BlockHandle {
+    /// The block right behind this one, whose size differs by a number in zigzag form.
+    fn next(self, zigzag: u64) -> Option<Self> {
+        let delta = (zigzag >> 1) as i64 ^ -((zigzag & 1) as i64);
+        Some(Self {
+            offset: self.end()?,
+            size: self.size.checked_add_signed(delta)?,
+        })
+    }
+}
+
 /// A decoded index entry.
 struct IndexEntry<'a> {
     /// Bytes shared with the previous key.
@@ -635,15 +662,11 @@ fn index_entry(
     let (handle, rest) = if !form.delta || shared == 0 {
         BlockHandle::decode(rest).ok_or_else(bad_entry)?
     } else {
-        let (zigzag, rest) = get_varint64(rest).ok_or_else(bad_entry)?;
-        let delta = (zigzag >> 1) as i64 ^ -((zigzag & 1) as i64);
-        let handle = previous.end().and_then(|offset| {
-            Some(BlockHandle {
-                offset,
-                size: previous.size.checked_add_signed(delta)?,
-            })
-        });
-        (handle.ok_or_else(bad_entry)?, rest)
+        let (code, rest) = get_varint64(rest).ok_or_else(bad_entry)?;
+        match code.checked_sub(u64::from(form.escapes)) {
+            None => BlockHandle::decode(rest).ok_or_else(bad_entry)?,
+            Some(zigzag) => (previous.next(zigzag).ok_or_else(bad_entry)?, rest),
+        }
     };
     let (first, rest): (&[u8], _) = if form.first_keys {
         let (len, rest) = get_varint32(rest).ok_or_else(bad_entry)?;

@@ -77,6 +77,7 @@ fn an_index_in_parts_gives_back_its_keys_and_finds_what_a_search_of_whole_keys_f
             delta: false,
             first_keys: false,
             padding: 0,
+            escapes: false,
         };
         let block = block(&whole);
         let table = IndexTable::parse(&block, form, 1 << 20, &cmp).unwrap();
@@ -85,7 +86,7 @@ fn an_index_in_parts_gives_back_its_keys_and_finds_what_a_search_of_whole_keys_f
         let entries = &block[..parts.entries_end];
         let last = get_fixed32(&block, block.len() - 8).unwrap() as usize;
         let quick = IndexTable::parse_whole_keys(entries, last, form, 1 << 20, &cmp).unwrap();
-        let any = IndexTable::parse_any(entries, form, 1 << 20, &cmp).unwrap();
+        let any = IndexTable::parse_any(entries, &[], form, 1 << 20, &cmp).unwrap();
         assert!(quick.is_made_as(&any), "seed {seed} round {round}");
         for (i, key) in whole.iter().enumerate() {
             assert_eq!(&table.key(i), key, "seed {seed} round {round}");
@@ -121,6 +122,7 @@ fn short_separators_take_seventeen_bytes_each() {
         delta: false,
         first_keys: false,
         padding: 0,
+        escapes: false,
     };
     let table = IndexTable::parse(&block(&keys), form, 1 << 20, &Comparator::Bytewise).unwrap();
     let fixed = size_of::<IndexTable>() + "prefix00".len();
@@ -140,4 +142,47 @@ fn handles_on_both_sides_of_four_gigabytes_come_back_in_order() {
         assert_eq!(handles.get(i), Some(handle));
     }
     assert_eq!(handles.get(5), None);
+}
+
+/// A block of format version 8: a prefix in front, restart keys without it, and a handle that does not follow
+/// the one before behind a zero.
+#[test]
+fn a_common_prefix_and_handles_behind_an_escape_are_read() {
+    let form = IndexForm {
+        user_keys: true,
+        delta: true,
+        first_keys: false,
+        padding: 0,
+        escapes: true,
+    };
+    let mut block = b"key".to_vec();
+    block.extend_from_slice(&[0, 1, b'a', 0, 10]);
+    // A difference of -2 is 3 in zigzag form, and one more.
+    block.extend_from_slice(&[3, 1, b'b', 4]);
+    block.extend_from_slice(&[3, 1, b'c', 0, 50, 7]);
+    let second = block.len() as u32;
+    block.extend_from_slice(&[0, 1, b'd', 90, 9]);
+    for n in [3, second, 2] {
+        spanlith_base::coding::put_fixed32(&mut block, n);
+    }
+    let read = |form| IndexTable::parse(&block, form, 1 << 20, &Comparator::Bytewise);
+    let table = read(form).unwrap();
+    let handles: Vec<_> = (0..4).filter_map(|i| table.handle(i)).collect();
+    let want = [(0, 10), (15, 8), (50, 7), (90, 9)];
+    let want = want.map(|(offset, size)| BlockHandle { offset, size });
+    assert_eq!(handles, want);
+    let keys: Vec<Vec<u8>> = (0..4).map(|i| table.key(i)).collect();
+    assert_eq!(keys, [b"keya", b"keyb", b"keyc", b"keyd"]);
+    let older = IndexForm {
+        escapes: false,
+        ..form
+    };
+    assert!(
+        read(older).is_err(),
+        "differences mean something else there"
+    );
+    let mut cut = block.clone();
+    let at = cut.len() - 12;
+    cut[at..at + 4].copy_from_slice(&200u32.to_le_bytes());
+    assert!(IndexTable::parse(&cut, form, 1 << 20, &Comparator::Bytewise).is_err());
 }

@@ -107,6 +107,7 @@ impl TableReader {
                     delta: false,
                     first_keys: false,
                     padding: 0,
+                    escapes: false,
                 },
             },
             index: None,
@@ -173,6 +174,7 @@ impl TableReader {
                 delta: self.properties.index_value_is_delta_encoded,
                 first_keys: kind == IndexType::BinarySearchWithFirstKey,
                 padding: self.padding(),
+                escapes: self.footer.format_version >= 8,
             },
         };
         self.load_index_and_filter(verify)
