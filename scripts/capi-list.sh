@@ -34,7 +34,7 @@ Written by `scripts/capi-list.sh` from the built library and the lists of option
 ## Files
 
 Read: logs in every form, MANIFEST, CURRENT, IDENTITY, OPTIONS, block-based tables of format versions 0 to
-7 with every codec, checksum, index and filter that RocksDB writes, blob files; column families, puts,
+8 with every codec, checksum, index and filter that RocksDB writes, blob files; column families, puts,
 deletes, single deletes, range deletions, merges (built-in operators, and those given through the API),
 wide-column entities, TimedPut values, values in blob files, user-defined timestamps, prepared transactions.
 Written: the same, but for tables of format versions 0 and 1, blob files, and transactions of the policies
@@ -74,6 +74,8 @@ In parts:
 | `memtable_factory`: skip list, vector, hash skip list, hash linked list | there is one memtable; other factories are refused. With the hashing ones, iterators in the mode of prefixes that begin at an end of the order meet only tables, as in RocksDB |
 | `enable_pipelined_write`, `unordered_write`, `two_write_queues` | combinations are checked as RocksDB does; the one write path promises more than each |
 | `memtable_protection_bytes_per_key`, `block_protection_bytes_per_key` | data blocks have one checksum each, for all their entries, verified whenever a block is taken; indexes have one per entry; Bloom filters, which RocksDB leaves out, have one per 128 bytes |
+| `reduce_file_locking` of `compaction_options_universal` | there is one pool of compaction threads |
+| `age_for_warm`, `allow_trivial_copy_when_change_temperature`, `trivial_copy_buffer_size` of `compaction_options_fifo` | the first has no effect in RocksDB either; a file whose temperature changes is written anew, not copied |
 | `compression_opts.parallel_threads`, `compression_opts.strategy` | one thread compresses a file, zlib's default strategy |
 
 In the C API:

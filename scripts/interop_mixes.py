@@ -95,6 +95,8 @@ def crossed():
 BLOBS = "enable_blob_files=true"
 GC = "enable_blob_garbage_collection=true"
 BLOOM = "filter_policy=bloomfilter:10:false"
+UNIVERSAL = "compaction_style=kCompactionStyleUniversal;level_compaction_dynamic_level_bytes=false"
+FIFO = "compaction_style=kCompactionStyleFIFO;level_compaction_dynamic_level_bytes=false;max_open_files=-1"
 THREE = [("one", "compression=kZSTD;block_based_table_factory={format_version=4;filter_policy=ribbonfilter:10}"),
          ("two", "compression=kNoCompression;prefix_extractor=capped:3;level_compaction_dynamic_level_bytes=false;"
                  "block_based_table_factory={index_type=kHashSearch;checksum=kxxHash64;format_version=3}"),
@@ -102,6 +104,15 @@ THREE = [("one", "compression=kZSTD;block_based_table_factory={format_version=4;
                    "block_based_table_factory={index_type=kTwoLevelIndexSearch;format_version=5}")]
 
 MIXES = list(crossed()) + [
+    Mix("universal", f"{UNIVERSAL};compaction_options_universal={{size_ratio=10;max_size_amplification_percent=100}}", BLOOM),
+    Mix("universal, one level", f"{UNIVERSAL};num_levels=1"),
+    Mix("universal, moves and parts", f"{UNIVERSAL};num_levels=4;compaction_options_universal={{allow_trivial_move=true;"
+        "incremental=true;max_size_amplification_percent=50}"),
+    Mix("universal, killed", f"{UNIVERSAL};num_levels=3", kill=True),
+    Mix("fifo", FIFO),
+    Mix("fifo, merging", f"{FIFO};num_levels=1;compaction_options_fifo={{max_table_files_size=1000000000;allow_compaction=true}}", BLOOM),
+    Mix("style changes from universal to level", "level_compaction_dynamic_level_bytes=false", theirs=UNIVERSAL),
+    Mix("no compaction by itself", "compaction_style=kCompactionStyleNone;level_compaction_dynamic_level_bytes=false"),
     Mix("codec per level", "compression_per_level=kNoCompression:kLZ4Compression:kZSTD:kZlibCompression:kBZip2Compression"),
     Mix("codec per level, static", "level_compaction_dynamic_level_bytes=false;num_levels=5;"
         "compression_per_level=kNoCompression:kSnappyCompression:kZSTD:kZlibCompression:kLZ4HCCompression"),

@@ -71,6 +71,11 @@ class Load:
         for _ in range(self.keys):
             self.put(batch, self.rng.randrange(self.space))
 
+    def uneven(self, batch, step):
+        """Steps of very different sizes."""
+        for _ in range(int(self.keys * 4 ** self.rng.uniform(-1.5, 1.5))):
+            self.put(batch, self.rng.randrange(self.space))
+
     def sequential(self, batch, step):
         for i in range(self.keys):
             self.put(batch, step * self.keys + i)

@@ -1,5 +1,4 @@
-//! Options of universal and FIFO compaction. They are kept and handed on; databases with these
-//! styles are refused when they are opened.
+//! Options of universal and FIFO compaction.
 
 use crate::convert::{Deferred, first_complaint};
 use crate::ffi::boxed;

@@ -298,10 +298,18 @@ fn options_this_build_lacks_are_refused_for_writing_until_told() {
     let temp = TempDir::new("cli default options");
     let case = spanlith_testkit::golden_case("golden-11.8", "fifo");
     let dir = case.copy_to(temp.join("case"));
+    let options = std::fs::read_dir(&dir).unwrap().map(|e| e.unwrap().path());
+    let is_options = |p: &std::path::PathBuf| p.to_string_lossy().contains("OPTIONS-");
+    for path in options.filter(is_options) {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let lacking = text.replace("allow_ingest_behind=false", "allow_ingest_behind=true");
+        assert_ne!(text, lacking);
+        std::fs::write(&path, lacking).unwrap();
+    }
     let before = contents(&dir);
     let err = db("put", &dir, &["key", "value"]).fails(1);
     assert!(
-        err.starts_with("error: Not implemented: compaction_style"),
+        err.starts_with("error: Not implemented: allow_ingest_behind"),
         "{err}"
     );
     assert!(

@@ -10,12 +10,13 @@ pub(crate) struct Below {
     version: Arc<Version>,
     /// (level, index of the first file that does not end before the last key asked).
     cursors: Vec<(usize, usize)>,
-    /// Output stays in level 0: older level-0 files may hold anything.
+    /// Output stays in level 0, where older files may hold anything, or is no level of level compaction:
+    /// as in RocksDB nothing is looked at then.
     unknown: bool,
 }
 
 impl Below {
-    pub(crate) fn new(version: Arc<Version>, output_level: usize) -> Self {
+    pub(crate) fn new(version: Arc<Version>, output_level: usize, is_leveled: bool) -> Self {
         let cursors = (output_level + 1..version.levels.len())
             .filter(|&l| !version.levels[l].files.is_empty())
             .map(|l| (l, 0))
@@ -23,7 +24,7 @@ impl Below {
         Self {
             version,
             cursors,
-            unknown: output_level == 0,
+            unknown: output_level == 0 || !is_leveled,
         }
     }
 

@@ -17,9 +17,7 @@ use crate::filter::{FilterContext, TableCreation, protective_filter};
 use crate::iter::{LevelIter, MergingIter, Source};
 use crate::listener::CompactionInfo;
 use crate::options::{Temperature, seconds_to_next_off_peak};
-use crate::picker::{
-    CompactionPlan, CompactionReason, PickerInput, RunningCompaction, pick_leveled,
-};
+use crate::picker::{CompactionPlan, CompactionReason, PickerInput, RunningCompaction, pick};
 use crate::version::edit::{BlobFileAddition, BlobFileGarbage};
 use crate::version::{NewFile, VersionEdit};
 use spanlith_base::perf;
@@ -200,7 +198,7 @@ impl Engine {
                 continue;
             };
             f.compaction_queued = false;
-            let picked = pick_leveled(&self.picker_input(f));
+            let picked = pick(&self.picker_input(f));
             if let Some(plan) = &picked
                 && let Some(e) = short.refusal(&f.family, plan)
             {
@@ -262,9 +260,9 @@ impl Engine {
         let job = CompactionJob {
             family: f.family.clone(),
             settings: f.settings.clone(),
+            output_temperature: plan.output_temperature,
             plan,
             id,
-            output_temperature: Temperature::Unknown,
             max_subcompactions: 0,
             blob_gc: BlobGcChoice::default(),
             canceled: None,
@@ -307,6 +305,14 @@ impl Engine {
                 .extend(files.iter().map(|f| (*level as u32, f.number)));
         }
         edit.compact_cursors.extend(plan.next_cursor.clone());
+        if plan.only_deletes {
+            self.note_move_begin(job);
+            let done = self.log_and_apply(family, edit, |_| {});
+            let done = done.map_err(Error::from);
+            self.note_deletion_end(job, done.clone());
+            done?;
+            return Ok(Vec::new());
+        }
         if plan.is_trivial_move {
             for (_, files) in &plan.inputs {
                 for f in files {
@@ -511,7 +517,11 @@ impl Engine {
             snapshots,
             conflicts_from: self.c.snapshots.oldest_for_conflicts(),
             bottommost: plan.bottommost,
-            below: Some(Below::new(version.clone(), plan.output_level)),
+            below: Some(Below::new(
+                version.clone(),
+                plan.output_level,
+                plan.is_leveled,
+            )),
             keep_from: range.times.keep_from,
             times: None,
             ranges,
@@ -694,7 +704,7 @@ struct Range<'a> {
 
 /// Bytes that a plan may write at most.
 fn room_for(plan: &CompactionPlan) -> u64 {
-    if plan.is_trivial_move {
+    if plan.is_trivial_move || plan.only_deletes {
         0
     } else {
         plan.input_bytes()

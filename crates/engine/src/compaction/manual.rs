@@ -1,11 +1,16 @@
-//! `compact_range`: flushes, then compacts a key range level by level down to the deepest.
+//! `compact_range`: flushes, then compacts a key range level by level down to the deepest. In universal
+//! compaction everything goes into the last level at once, in FIFO compaction what is due is done once,
+//! whatever the range.
 
 use super::blob_gc::BlobGcChoice;
 use super::job::{CompactionJob, compaction_aborted, manual_paused};
 use crate::core::{Engine, Family};
 use crate::listener::FlushReason;
-use crate::options::FlushOptions;
-use crate::picker::{ManualOutcome, ManualRange, pick_manual_range};
+use crate::options::{CompactionStyle, FlushOptions};
+use crate::picker::{
+    ManualOutcome, ManualPick, ManualRange, PickerInput, pick, pick_manual_range,
+    pick_universal_whole,
+};
 use crate::version::{LevelTargets, Version};
 use spanlith_base::stats::Ticker;
 use spanlith_base::{Error, MAX_SEQUENCE, Result, keys};
@@ -87,6 +92,12 @@ impl Engine {
         if options.target_path_id as usize >= family.cache.paths.count() {
             return Err(Error::invalid_argument("Invalid target path ID"));
         }
+        let style = family.settings().levels.style;
+        if options.change_level && style == CompactionStyle::Fifo {
+            return Err(Error::not_supported(
+                "FIFO compaction does not support change_level.",
+            ));
+        }
         if let Some(low) = &options.full_history_ts_low {
             if begin.is_some() || end.is_some() {
                 return Err(Error::invalid_argument(
@@ -122,7 +133,13 @@ impl Engine {
             state.manual_running += 1;
             state.manual += usize::from(options.exclusive);
         }
-        let result = self.compact_levels(&manual);
+        let result = match style {
+            CompactionStyle::Universal | CompactionStyle::Fifo => {
+                self.compact_whole(&manual, style)
+            }
+            CompactionStyle::None => Ok(None),
+            CompactionStyle::Level => self.compact_levels(&manual),
+        };
         {
             let mut state = self.state.lock();
             state.manual_running -= 1;
@@ -238,6 +255,39 @@ impl Engine {
         Ok(false)
     }
 
+    /// Compacts everything in one plan; returns the last level. With one level only if the range holds
+    /// something, as in RocksDB.
+    fn compact_whole(
+        self: &Arc<Self>,
+        manual: &Manual<'_>,
+        style: CompactionStyle,
+    ) -> Result<Option<usize>> {
+        let version = manual.family.superversion.load().version.clone();
+        let last = version.num_levels() - 1;
+        let is_universal = style == CompactionStyle::Universal;
+        if is_universal && last == 0 && !self.has_keys(manual, &version, 0)? {
+            return Ok(None);
+        }
+        drop(version);
+        self.run_step(manual, |input| {
+            let plan = if is_universal {
+                match pick_universal_whole(input, manual.options.target_path_id) {
+                    None => return ManualOutcome::Conflict,
+                    Some(plan) => plan,
+                }
+            } else {
+                pick(input)
+            };
+            plan.map_or(ManualOutcome::Nothing, |plan| {
+                ManualOutcome::Pick(Box::new(ManualPick {
+                    plan,
+                    next_begin: None,
+                }))
+            })
+        })?;
+        Ok(Some(if is_universal { last } else { 0 }))
+    }
+
     /// Compacts what the range holds in one level into another; returns the other.
     fn compact_level(
         self: &Arc<Self>,
@@ -246,8 +296,40 @@ impl Engine {
         output: Output,
         first_own_file: Option<u64>,
     ) -> Result<usize> {
-        let (family, options) = (manual.family, manual.options);
         let mut from = manual.begin.map(<[u8]>::to_vec);
+        let mut to = level;
+        loop {
+            let next = self.run_step(manual, |input| {
+                let output_level = match output {
+                    Output::Level(output) => output,
+                    Output::Base => LevelTargets::compute(input.version, input.options).base_level,
+                };
+                to = output_level;
+                let range = ManualRange {
+                    level,
+                    output_level,
+                    output_path: manual.options.target_path_id,
+                    begin: from.as_deref(),
+                    end: manual.end,
+                    first_own_file,
+                };
+                pick_manual_range(input, &range)
+            })?;
+            match next {
+                Some(next) => from = Some(next),
+                None => return Ok(to),
+            }
+        }
+    }
+
+    /// Picks one step of a manual compaction, as soon as nothing is in its way, and carries it out. Returns
+    /// the key at which the next one begins, if there is one.
+    fn run_step(
+        self: &Arc<Self>,
+        manual: &Manual<'_>,
+        mut pick: impl FnMut(&PickerInput<'_>) -> ManualOutcome,
+    ) -> Result<Option<Vec<u8>>> {
+        let (family, options) = (manual.family, manual.options);
         loop {
             let mut state = self.state.lock();
             if state.ends() {
@@ -268,21 +350,8 @@ impl Engine {
                 drop(self.wait_changed(state));
                 continue;
             }
-            let input = self.picker_input(state.alive(family.id)?);
-            let output_level = match output {
-                Output::Level(output) => output,
-                Output::Base => LevelTargets::compute(input.version, input.options).base_level,
-            };
-            let range = ManualRange {
-                level,
-                output_level,
-                output_path: options.target_path_id,
-                begin: from.as_deref(),
-                end: manual.end,
-                first_own_file,
-            };
-            let picked = match pick_manual_range(&input, &range) {
-                ManualOutcome::Nothing => return Ok(output_level),
+            let picked = match pick(&self.picker_input(state.alive(family.id)?)) {
+                ManualOutcome::Nothing => return Ok(None),
                 ManualOutcome::Conflict if state.compactions_running > 0 => {
                     drop(self.wait_changed(state));
                     continue;
@@ -308,10 +377,7 @@ impl Engine {
                 self.end_plan(&job);
                 result?;
             }
-            match picked.next_begin {
-                Some(next) => from = Some(next),
-                None => return Ok(output_level),
-            }
+            return Ok(picked.next_begin);
         }
     }
 }

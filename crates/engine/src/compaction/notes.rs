@@ -5,6 +5,7 @@ use super::work::{Rewritten, Work};
 use crate::core::{Engine, JobNumbers, JobTimes, NewTable};
 use crate::info_log::events;
 use crate::listener::{CompactionFile, CompactionInfo, CompactionStats};
+use crate::picker::CompactionReason;
 use crate::version::NewFile;
 use crate::version::blob_bytes;
 use crate::version::edit::BlobFileAddition;
@@ -214,6 +215,37 @@ impl Engine {
         });
     }
 
+    /// A FIFO compaction is installed.
+    fn count_fifo(&self, reason: CompactionReason) {
+        match reason {
+            CompactionReason::FifoMaxSize => self.tick_statistic(Ticker::FifoMaxSizeCompactions),
+            CompactionReason::FifoTtl => self.tick_statistic(Ticker::FifoTtlCompactions),
+            CompactionReason::ChangeTemperature => {
+                self.tick_statistic(Ticker::FifoChangeTemperatureCompactions);
+            }
+            _ => {}
+        }
+    }
+
+    /// Tables were deleted whole, or were not.
+    pub(super) fn note_deletion_end(&self, job: &CompactionJob, result: Result<()>) {
+        if result.is_ok() {
+            let plan = &job.plan;
+            self.count_fifo(plan.reason);
+            self.c
+                .log
+                .info(format_args!("[{}] {plan}", job.family.name));
+        }
+        self.c.listeners.on_compaction_completed(|| {
+            self.whole_info(
+                job,
+                &[],
+                result.clone(),
+                stats_of_inputs(job, CompactionStats::default()),
+            )
+        });
+    }
+
     /// A compaction failed: nothing is installed.
     pub(super) fn note_compaction_failed(
         &self,
@@ -302,6 +334,7 @@ impl Engine {
                 s.record(Histogram::NumSubcompactionsScheduled, done.parts);
             }
         }
+        self.count_fifo(plan.reason);
         let version = family.superversion.load().version.clone();
         let levels = 0..version.num_levels();
         let lsm_state: Vec<u64> = levels.map(|l| version.num_files(l) as u64).collect();

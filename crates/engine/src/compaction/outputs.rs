@@ -365,7 +365,11 @@ impl<'a> Outputs<'a> {
     fn hides_nothing(&self, t: &OutputTombstone) -> bool {
         let level = self.job.plan.output_level;
         let comparator = &self.job.family.comparator;
-        let Some(version) = self.version.as_deref().filter(|_| level > 0) else {
+        let Some(version) = self
+            .version
+            .as_deref()
+            .filter(|_| level > 0 && self.job.plan.is_leveled)
+        else {
             return false;
         };
         let (start, end) = (keys::user_key(&t.smallest), keys::user_key(&t.largest));

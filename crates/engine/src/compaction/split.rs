@@ -53,7 +53,8 @@ impl Engine {
             own => own,
         };
         let limit = u64::from(limit.max(1));
-        if job.settings.levels.compaction_pri != CompactionPri::RoundRobin {
+        let in_turn = job.settings.levels.compaction_pri == CompactionPri::RoundRobin;
+        if !job.plan.is_leveled || !in_turn {
             return limit;
         }
         // Files that take turns bring a range each, as far as jobs are free.

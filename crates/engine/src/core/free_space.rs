@@ -34,7 +34,7 @@ pub(crate) struct ShortDirs {
 impl ShortDirs {
     /// Why a plan must not be begun, if it must not.
     pub(crate) fn refusal(&self, family: &Family, plan: &CompactionPlan) -> Option<Error> {
-        if self.dirs.is_empty() || plan.is_trivial_move {
+        if self.dirs.is_empty() || plan.is_trivial_move || plan.only_deletes {
             return None;
         }
         let dir = family.cache.paths.dir(plan.output_path);

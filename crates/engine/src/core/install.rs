@@ -420,7 +420,7 @@ pub(crate) fn stall_input(f: &FamilyState) -> StallInput {
         immutable_count: f.imm.len(),
         max_write_buffer_number: o.max_write_buffer_number,
         min_write_buffer_number_to_merge: o.min_write_buffer_number_to_merge,
-        l0_files: f.version.num_files(0),
+        l0_files: f.settings.levels.sorted_runs(&f.version),
         level0_slowdown_writes_trigger: o.level0_slowdown_writes_trigger,
         level0_stop_writes_trigger: o.level0_stop_writes_trigger,
         pending_compaction_bytes: f.pending_compaction_bytes,

@@ -173,7 +173,7 @@ fn wants_more(f: &FamilyState) -> bool {
     let o = &f.settings.options;
     let bottom = f.version.num_non_empty_levels().saturating_sub(1);
     wants_speed_up(&SpeedUpInput {
-        l0_files: f.version.num_files(0),
+        l0_files: f.settings.levels.sorted_runs(&f.version),
         level0_file_num_compaction_trigger: o.level0_file_num_compaction_trigger,
         level0_slowdown_writes_trigger: o.level0_slowdown_writes_trigger,
         pending_compaction_bytes: f.pending_compaction_bytes,

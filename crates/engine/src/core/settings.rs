@@ -76,10 +76,15 @@ fn table_form(o: &CompressionOptions) -> TableCompressionOptions {
     }
 }
 
-/// What level compaction needs to know.
+/// What compaction needs to know.
 pub(crate) fn level_options(cf: &CfOptions, paths: &FilePaths) -> LevelOptions {
     let is_budget = cf.own.kvsep_gc == KvsepGc::Budget;
     LevelOptions {
+        style: cf.compaction_style,
+        universal: cf.compaction_options_universal.clone(),
+        fifo: cf.compaction_options_fifo.clone(),
+        write_buffer_size: cf.write_buffer_size,
+        level0_stop_writes_trigger: cf.level0_stop_writes_trigger,
         num_levels: cf.num_levels.max(1) as u32,
         level_compaction_dynamic_level_bytes: cf.level_compaction_dynamic_level_bytes,
         max_bytes_for_level_base: cf.max_bytes_for_level_base,

@@ -31,7 +31,9 @@ use super::table::OptionTable;
 use super::text::{
     CF_ALIASES, check_factory, knows_cf_option, name_the_factory, not_recognized, set_cf_option,
 };
-use super::{BlockBasedTableOptions, CfOptions, CompressionType, DbOptions, objects};
+use super::{
+    BlockBasedTableOptions, CfOptions, CompactionStyle, CompressionType, DbOptions, objects,
+};
 use spanlith_base::{Error, Result};
 
 /// The name without the field of a struct.
@@ -248,6 +250,18 @@ impl CfOptions {
                 "max_successive_merges larger than 0 is currently inconsistent with unordered_write",
             ));
         }
+        if self.compaction_style == CompactionStyle::Fifo {
+            if db.max_open_files != -1 && self.ttl > 0 {
+                return Err(Error::not_supported(
+                    "FIFO compaction only supported with max_open_files = -1.",
+                ));
+            }
+            if db.open_files_async {
+                return Err(Error::not_supported(
+                    "FIFO compaction is not supported with open_files_async = true.",
+                ));
+            }
+        }
         self.check_values()
     }
 
@@ -318,6 +332,46 @@ impl CfOptions {
                     "{what} per key-value checksum protection only supports 0, 1, 2, 4 or 8 bytes \
                      per key."
                 )));
+            }
+        }
+        self.check_style()
+    }
+
+    /// Refuses options of a compaction style that contradict each other or the style.
+    fn check_style(&self) -> Result<()> {
+        let ages = &self
+            .compaction_options_fifo
+            .file_temperature_age_thresholds
+            .0;
+        if !ages.is_empty() {
+            let is_sorted = ages.is_sorted_by(|a, b| a.age < b.age);
+            let what = if self.compaction_style != CompactionStyle::Fifo {
+                "only supports FIFO compaction."
+            } else if self.num_levels > 1 {
+                "is only supported when num_levels = 1."
+            } else if !is_sorted {
+                "requires elements to be sorted in increasing order with respect to `age` field."
+            } else {
+                ""
+            };
+            if !what.is_empty() {
+                return Err(Error::not_supported(format!(
+                    "Option file_temperature_age_thresholds {what}"
+                )));
+            }
+        }
+        if self.compaction_style == CompactionStyle::Universal {
+            let runs = self.compaction_options_universal.max_read_amp;
+            if runs < -1 {
+                return Err(Error::not_supported(
+                    "CompactionOptionsUniversal::max_read_amp should be at least -1.",
+                ));
+            }
+            if runs > 0 && runs < self.level0_file_num_compaction_trigger {
+                return Err(Error::not_supported(
+                    "CompactionOptionsUniversal::max_read_amp limits the number of sorted runs but is \
+                     smaller than the compaction trigger level0_file_num_compaction_trigger.",
+                ));
             }
         }
         Ok(())

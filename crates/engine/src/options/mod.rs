@@ -48,7 +48,8 @@ pub use file::{FamilySection, OptionsFile};
 pub use flush::FlushOptions;
 pub use ini::{ParsedOptions, parse_options_file, write_options_file};
 pub use nested::{
-    CompressionOptions, FifoCompactionOptions, MetadataCacheOptions, UniversalCompactionOptions,
+    CompressionOptions, FifoCompactionOptions, FileTemperatureAge, FileTemperatureAges,
+    MetadataCacheOptions, UniversalCompactionOptions,
 };
 pub use objects::{FilterPolicyChoice, MergeOperatorChoice, collectors_of, partition_prefix};
 pub(crate) use objects::{file_checksum_factory, id as object_id, is_null as is_null_object};

@@ -1,8 +1,8 @@
 //! Options that are structs: printed and parsed as `{field=value;…}`.
 
-use super::enums::{CompactionStopStyle, PinningTier};
+use super::enums::{CompactionStopStyle, PinningTier, Temperature};
 use super::table::{OptionTable, parse_nested, print_nested};
-use super::text::strip_braces;
+use super::text::{split_outside_braces, strip_braces};
 use super::values::{OptionValue, ValueError};
 
 options! {
@@ -37,7 +37,7 @@ options! {
 options! {
     /// FIFO compaction.
     pub struct FifoCompactionOptions {
-        /// Chooses files by the ratio of keys to values.
+        /// Merges small files in tiers of geometric sizes instead of by the work a file less costs.
         fixed use_kv_ratio_compaction: bool = false;
         /// Total size of tables and blob files beyond which the oldest are dropped; 0 means none.
         fixed max_data_files_size: u64 = 0;
@@ -45,17 +45,33 @@ options! {
         fixed trivial_copy_buffer_size: u64 = 4096;
         /// Copies instead of rewriting when only the temperature changes.
         fixed allow_trivial_copy_when_change_temperature: bool = false;
-        /// Ages at which the temperature changes, as `{{temperature=kWarm;age=10;}…}`.
-        fixed file_temperature_age_thresholds: String = String::new();
+        /// Ages at which the temperature of a file changes, youngest first, as
+        /// `{{temperature=kWarm;age=10;}:{temperature=kCold;age=60;}}`.
+        fixed file_temperature_age_thresholds: FileTemperatureAges = FileTemperatureAges::default();
         /// Merges small files.
         fixed allow_compaction: bool = false;
-        /// Age in seconds at which files become warm; replaced by the thresholds.
+        /// Without effect, as in RocksDB, where thresholds took its place.
         fixed age_for_warm: u64 = 0;
         /// Total size of tables beyond which the oldest are dropped.
         fixed max_table_files_size: u64 = 1 << 30;
     }
     ignored { "ttl" }
 }
+
+options! {
+    /// From which age on a file has a temperature.
+    pub struct FileTemperatureAge {
+        /// Age of the newest key of a file, in seconds.
+        fixed age: u64 = 0;
+        /// Temperature of files of that age and older ones.
+        fixed temperature: Temperature = Temperature::Unknown;
+    }
+    ignored {}
+}
+
+/// Ages at which files change their temperature, in the order they were given.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FileTemperatureAges(pub Vec<FileTemperatureAge>);
 
 options! {
     /// Universal compaction.
@@ -97,7 +113,34 @@ options! {
     ignored {}
 }
 
-nested_values!(UniversalCompactionOptions, MetadataCacheOptions);
+nested_values!(
+    UniversalCompactionOptions,
+    MetadataCacheOptions,
+    FileTemperatureAge
+);
+
+impl OptionValue for FileTemperatureAges {
+    /// RocksDB puts the list into one more pair of braces.
+    fn print(&self) -> String {
+        if self.0.is_empty() {
+            return String::new();
+        }
+        let parts: Vec<String> = self.0.iter().map(OptionValue::print).collect();
+        format!("{{{}}}", parts.join(":"))
+    }
+
+    fn parse_into(&mut self, text: &str) -> Result<(), ValueError> {
+        let mut ages = Vec::new();
+        let list = strip_braces(text.trim());
+        for part in split_outside_braces(list, ':').map_err(ValueError::Other)? {
+            let mut age = FileTemperatureAge::default();
+            parse_nested(&mut age, part.trim())?;
+            ages.push(age);
+        }
+        self.0 = ages;
+        Ok(())
+    }
+}
 
 impl OptionValue for FifoCompactionOptions {
     const NESTED: bool = true;

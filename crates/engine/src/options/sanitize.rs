@@ -9,7 +9,7 @@ use super::cf::DEFAULT_SECONDS;
 use super::objects::is_null;
 use super::{
     BlockBasedTableOptions, CfOptions, CompactionStyle, CompressionType, DbOptions, IndexType,
-    WalRecoveryMode,
+    Temperature, WalRecoveryMode,
 };
 use std::path::Path;
 
@@ -162,6 +162,11 @@ pub fn sanitize_cf(cf: &mut CfOptions) -> Vec<String> {
         blob_direct_write_partitions,
         cf.blob_direct_write_partitions.max(1)
     );
+    if cf.compaction_style == CompactionStyle::Fifo {
+        // Files of level 0 are deleted, not compacted away: their number says nothing.
+        correct!(level0_slowdown_writes_trigger, i32::MAX);
+        correct!(level0_stop_writes_trigger, i32::MAX);
+    }
     let trigger = cf.level0_file_num_compaction_trigger;
     correct!(
         level0_slowdown_writes_trigger,
@@ -186,7 +191,10 @@ pub fn sanitize_cf(cf: &mut CfOptions) -> Vec<String> {
     if cf.compaction_style != CompactionStyle::Level {
         correct!(level_compaction_dynamic_level_bytes, false);
     }
-    if cf.max_compaction_bytes == 0 {
+    // 0 has the tiers of FIFO compaction derive it from what the data may take.
+    let derived = cf.compaction_style == CompactionStyle::Fifo
+        && cf.compaction_options_fifo.use_kv_ratio_compaction;
+    if cf.max_compaction_bytes == 0 && !derived {
         cf.max_compaction_bytes = cf.target_file_size_base.saturating_mul(25);
     }
     if cf.ttl == DEFAULT_SECONDS {
@@ -199,13 +207,25 @@ pub fn sanitize_cf(cf: &mut CfOptions) -> Vec<String> {
     if cf.periodic_compaction_seconds == DEFAULT_SECONDS {
         // So that a filter gets to see everything some time.
         let filtered = !is_null(&cf.compaction_filter) || !is_null(&cf.compaction_filter_factory);
-        let level = cf.compaction_style == CompactionStyle::Level;
-        let usual = cf.table_factory == "BlockBasedTable";
-        cf.periodic_compaction_seconds = if filtered && level && usual {
-            THIRTY_DAYS
-        } else {
-            0
+        let wanted = match cf.compaction_style {
+            CompactionStyle::Level => filtered,
+            CompactionStyle::Universal => true,
+            _ => false,
         };
+        let usual = cf.table_factory == "BlockBasedTable";
+        cf.periodic_compaction_seconds = if wanted && usual { THIRTY_DAYS } else { 0 };
+    }
+    match cf.compaction_style {
+        // Both mean the same there: the stricter one counts.
+        CompactionStyle::Universal if cf.ttl != 0 => {
+            let strictest = match cf.periodic_compaction_seconds {
+                0 => cf.ttl,
+                period => period.min(cf.ttl),
+            };
+            correct!(periodic_compaction_seconds, strictest);
+        }
+        CompactionStyle::Fifo => correct!(last_level_temperature, Temperature::Unknown),
+        _ => {}
     }
     notes
 }

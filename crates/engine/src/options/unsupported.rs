@@ -151,6 +151,11 @@ const CF_ANY: &[&str] = &[
     "optimize_filters_for_hits",
     "paranoid_file_checks",
     "compaction_pri",
+    "compaction_style",
+    // Fields without effect are hints (`reduce_file_locking`, a copy instead of a rewrite when only the
+    // temperature changes, and its buffer) and `age_for_warm`, which RocksDB ignores too.
+    "compaction_options_universal",
+    "compaction_options_fifo",
     "ttl",
     "periodic_compaction_seconds",
     "persist_user_defined_timestamps",
@@ -206,11 +211,9 @@ const CF_WITHOUT_EFFECT: &[&str] = &[
     "default_temperature",
     "uncache_aggressiveness",
     "bloom_locality",
-    // Parts of features that are refused themselves or have no effect: in-place updates, other
-    // compaction styles, direct writing of blob files.
+    // Parts of features that are refused themselves or have no effect: in-place updates, direct
+    // writing of blob files.
     "inplace_update_num_locks",
-    "compaction_options_universal",
-    "compaction_options_fifo",
     "blob_direct_write_partitions",
     "blob_direct_write_partition_strategy",
 ];
@@ -512,7 +515,7 @@ fn table_value(table: &BlockBasedTableOptions, name: &str) -> bool {
             id(&table.flush_block_policy_factory),
             Some("FlushBlockBySizePolicyFactory" | "FlushBlockEveryKeyPolicyFactory")
         ),
-        "format_version" => matches!(table.format_version, 2..=7),
+        "format_version" => matches!(table.format_version, 2..=8),
         "user_defined_index_factory" => super::objects::is_null(&table.user_defined_index_factory),
         _ => false,
     }

@@ -3,7 +3,7 @@
 use super::files::files_within;
 use super::plan::{CompactionPlan, CompactionReason};
 use super::proximal::ProximalOutput;
-use crate::options::CompactionPri;
+use crate::options::{CompactionPri, Temperature};
 use crate::version::{FileMeta, LevelOptions, LevelTargets, Version};
 use spanlith_base::keys::user_key;
 use spanlith_base::{Comparator, SequenceNumber};
@@ -206,7 +206,7 @@ impl<'a> Picking<'a> {
     }
 
     /// See [`files_within`].
-    fn clean_within(&self, level: usize, low: &[u8], high: &[u8]) -> Files {
+    pub(super) fn clean_within(&self, level: usize, low: &[u8], high: &[u8]) -> Files {
         if level == 0 {
             return Files::new();
         }
@@ -240,7 +240,7 @@ impl<'a> Picking<'a> {
         let output_path = draft.output_path.unwrap_or_else(|| o.output_path(level));
         let is_trivial_move = proximal.is_none() && self.is_trivial_move(&draft, output_path);
         let is_manual = draft.reason.is_manual();
-        let round_robin = o.compaction_pri == CompactionPri::RoundRobin;
+        let round_robin = o.is_leveled() && o.compaction_pri == CompactionPri::RoundRobin;
         let start_level = draft.inputs.first().map_or(0, |i| i.0);
         let input_files: usize = draft.inputs.iter().map(|i| i.1.len()).sum();
         let cursors = &self.version().compact_cursors;
@@ -278,6 +278,9 @@ impl<'a> Picking<'a> {
             compression,
             bottommost,
             is_trivial_move,
+            only_deletes: false,
+            is_leveled: o.is_leveled(),
+            output_temperature: Temperature::Unknown,
             reason: draft.reason,
             score: draft.score,
         }
@@ -286,7 +289,7 @@ impl<'a> Picking<'a> {
     /// Files of the output level in the plan that are old and not small: they are to stay apart.
     fn old_outputs(&self, draft: &Draft) -> Files {
         let o = self.input.options;
-        let usual = o.compaction_pri == CompactionPri::MinOverlappingRatio;
+        let usual = o.is_leveled() && o.compaction_pri == CompactionPri::MinOverlappingRatio;
         if !usual || o.ttl == 0 || draft.inputs.len() < 2 || self.input.now < o.ttl {
             return Files::new();
         }
@@ -351,7 +354,7 @@ impl<'a> Picking<'a> {
     }
 
     /// Whether no two files of level 0 overlap.
-    fn level0_is_apart(&self) -> bool {
+    pub(super) fn level0_is_apart(&self) -> bool {
         let c = self.comparator();
         let mut files: Vec<_> = self.version().files(0).iter().collect();
         files.sort_by(|a, b| c.compare_internal(&a.smallest, &b.smallest));

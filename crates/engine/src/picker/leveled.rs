@@ -108,7 +108,7 @@ pub fn pick_leveled(input: &PickerInput<'_>) -> Option<CompactionPlan> {
 }
 
 /// Whether [`pick_leveled`] would look for something to do: a level is due, or a file is marked.
-pub fn needs_compaction(input: &PickerInput<'_>) -> bool {
+pub fn leveled_needs_compaction(input: &PickerInput<'_>) -> bool {
     let picking = Picking::new(input);
     picking.targets.top_score() >= 1.0
         || picking.bottommost_marked().next().is_some()
@@ -595,7 +595,7 @@ impl Picking<'_> {
     }
 
     /// Files that are older than `periodic_compaction_seconds`.
-    fn periodic(&self) -> impl Iterator<Item = (usize, &Arc<FileMeta>)> {
+    pub(super) fn periodic(&self) -> impl Iterator<Item = (usize, &Arc<FileMeta>)> {
         let period = self.input.options.periodic_compaction_seconds;
         let (now, ahead) = (self.input.now, self.input.ahead_seconds);
         let levels = if period == 0 || period > now {

@@ -5,6 +5,7 @@
 
 use super::forced_cuts::ForcedCuts;
 use super::proximal::ProximalOutput;
+use crate::options::Temperature;
 use crate::version::FileMeta;
 use crate::version::version::sstable_key_compare;
 use spanlith_base::Comparator;
@@ -38,6 +39,20 @@ pub enum CompactionReason {
     ForcedBlobGc,
     /// A caller named the files.
     ManualFiles,
+    /// Universal: the newer runs take too much space beside the oldest.
+    UniversalSizeAmplification,
+    /// Universal: runs of similar size stand side by side.
+    UniversalSizeRatio,
+    /// Universal: there are too many runs.
+    UniversalSortedRunNum,
+    /// FIFO: all tables together are too large.
+    FifoMaxSize,
+    /// FIFO: small files are merged.
+    FifoReduceNumFiles,
+    /// FIFO: files are older than `ttl`.
+    FifoTtl,
+    /// FIFO: a file is old enough for another temperature.
+    ChangeTemperature,
 }
 
 impl CompactionReason {
@@ -58,6 +73,13 @@ impl CompactionReason {
             Self::PeriodicCompaction => "PeriodicCompaction",
             Self::RoundRobinTtl => "RoundRobinTtl",
             Self::ForcedBlobGc => "ForcedBlobGC",
+            Self::UniversalSizeAmplification => "UniversalSizeAmplification",
+            Self::UniversalSizeRatio => "UniversalSizeRatio",
+            Self::UniversalSortedRunNum => "UniversalSortedRunNum",
+            Self::FifoMaxSize => "FIFOMaxSize",
+            Self::FifoReduceNumFiles => "FIFOReduceNumFiles",
+            Self::FifoTtl => "FIFOTtl",
+            Self::ChangeTemperature => "ChangeTemperature",
             // RocksDB does not tell the two kinds of manual compactions apart.
             Self::ManualFiles => "ManualCompaction",
         }
@@ -67,8 +89,8 @@ impl CompactionReason {
 /// One compaction.
 #[derive(Clone, Debug)]
 pub struct CompactionPlan {
-    /// Files per level, upper level first; at most two levels. Files of level 0 are newest first,
-    /// others by key.
+    /// Files per level, upper level first; levels without files are left out. Files of level 0 are newest
+    /// first, others by key.
     pub inputs: Vec<(usize, Vec<Arc<FileMeta>>)>,
     /// Level the outputs go to.
     pub output_level: usize,
@@ -107,6 +129,13 @@ pub struct CompactionPlan {
     pub bottommost: bool,
     /// The inputs are listed in the output level as they are, nothing is rewritten.
     pub is_trivial_move: bool,
+    /// The inputs are dropped, nothing is written, and whatever they hold is gone.
+    pub only_deletes: bool,
+    /// Level compaction: outputs end where it keeps later compactions small, and what lies below is
+    /// looked at key by key.
+    pub is_leveled: bool,
+    /// Temperature of the outputs, if the plan is to change it.
+    pub output_temperature: Temperature,
     /// Why.
     pub reason: CompactionReason,
     /// Score of the level when the plan was made, 0 if it did not decide.
@@ -147,10 +176,10 @@ impl CompactionPlan {
 impl fmt::Display for CompactionPlan {
     /// One line for the info log: what goes where, and why.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let verb = if self.is_trivial_move {
-            "move"
-        } else {
-            "merge"
+        let verb = match (self.only_deletes, self.is_trivial_move) {
+            (true, _) => "delete",
+            (_, true) => "move",
+            _ => "merge",
         };
         write!(f, "{verb} ")?;
         for (i, (level, files)) in self.inputs.iter().enumerate() {
@@ -181,6 +210,7 @@ pub struct OutputCutter {
     comparator: Comparator,
     grandparents: Vec<Arc<FileMeta>>,
     is_level0: bool,
+    is_leveled: bool,
     target_file_size: u64,
     max_output_file_size: u64,
     max_compaction_bytes: u64,
@@ -222,6 +252,7 @@ impl OutputCutter {
             comparator,
             grandparents: plan.grandparents.clone(),
             is_level0: plan.output_level == 0,
+            is_leveled: plan.is_leveled,
             target_file_size: plan.target_file_size,
             max_output_file_size: plan.max_output_file_size,
             max_compaction_bytes: plan.max_compaction_bytes,
@@ -316,6 +347,9 @@ impl OutputCutter {
     fn boundary_is_a_good_cut(&self, crossed: usize, overlapped_before: u64, size: u64) -> bool {
         if self.overlapped_bytes.saturating_add(size) > self.max_compaction_bytes {
             return true;
+        }
+        if !self.is_leveled {
+            return false;
         }
         // A whole grandparent lies between the last key and this one, and it is not small.
         let skips = if self.in_gap { 2 } else { 3 };

@@ -6,6 +6,7 @@
 //! ones fill.
 
 use super::inputs::{Draft, Files, Picking};
+use crate::options::CompactionStyle;
 use crate::version::FileMeta;
 use spanlith_base::SequenceNumber;
 use spanlith_base::keys::user_key;
@@ -31,15 +32,39 @@ impl Picking<'_> {
     fn proximal_level(&self, start_level: usize, output_level: usize) -> Option<usize> {
         let last = self.version().num_levels().checked_sub(1)?;
         let proximal = last.checked_sub(1).filter(|&level| level > 0)?;
-        let has_one =
-            self.input.options.precludes_last_level && output_level == last && start_level < last;
+        let o = self.input.options;
+        let precludes = matches!(o.style, CompactionStyle::Level | CompactionStyle::Universal)
+            && o.precludes_last_level;
+        // Universal compaction may take data up from the last level into an empty one.
+        let is_empty =
+            || o.style == CompactionStyle::Universal && self.version().files(proximal).is_empty();
+        let has_one = precludes && output_level == last && (start_level < last || is_empty());
         has_one.then_some(proximal)
+    }
+
+    /// Whether the plan takes all files of its proximal level, in universal compaction: then nothing there
+    /// is in the way of data from the last level.
+    fn frees_proximal(&self, level: usize, draft: &Draft) -> bool {
+        let taken = draft.inputs.iter().find(|(l, _)| *l == level);
+        let taken = taken.map_or(0, |(_, files)| files.len());
+        self.input.options.style == CompactionStyle::Universal
+            && taken == self.version().num_files(level)
     }
 
     /// The second output of a plan, if it has one.
     pub(super) fn proximal_output(&self, draft: &Draft) -> Option<ProximalOutput> {
         let start_level = draft.inputs.first()?.0;
         let level = self.proximal_level(start_level, draft.output_level)?;
+        if self.frees_proximal(level, draft) {
+            let sets: Vec<&[Arc<FileMeta>]> = draft.inputs.iter().map(|(_, f)| &f[..]).collect();
+            let (low, high) = self.range(&sets);
+            return Some(ProximalOutput {
+                level,
+                smallest: user_key(low).to_vec(),
+                largest: user_key(high).to_vec(),
+                last_level_through: 0,
+            });
+        }
         let is_last = |l: &usize| *l == draft.output_level;
         let above: Vec<&[Arc<FileMeta>]> = (draft.inputs.iter())
             .filter(|(l, _)| !is_last(l))
@@ -71,6 +96,9 @@ impl Picking<'_> {
         let Some(level) = self.proximal_level(start_level, output_level) else {
             return false;
         };
+        if self.input.options.style == CompactionStyle::Universal {
+            return self.range_conflicts(level, sets);
+        }
         let above: Files = all()
             .filter(|f| level_of(f) < output_level)
             .cloned()

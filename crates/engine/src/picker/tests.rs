@@ -4,9 +4,11 @@ use super::manual::{ManualOutcome, ManualRange, pick_manual_range};
 use super::plan::{CompactionPlan, CompactionReason, OutputCutter};
 use super::proximal::ProximalOutput;
 use super::*;
-use crate::options::CompactionPri;
+use crate::options::values::OptionValue;
+use crate::options::{CompactionPri, CompactionStyle, Temperature};
 use crate::version::testing::{parse_size, print_size, version_of};
 use crate::version::{LevelOptions, LevelTargets, Version};
+use spanlith_table::Compression;
 use spanlith_testkit::{Directive, run_golden};
 use std::path::Path;
 use std::sync::Arc;
@@ -49,15 +51,21 @@ impl Script {
             }
             "targets" => self.targets(),
             "pick" => {
-                let picked = pick_leveled(&self.input(&d));
+                let picked = pick(&self.input(&d));
                 let needed = needs_compaction(&self.input(&d));
+                // What another style left in deeper levels is not looked for, and found all the same.
+                let is_fifo = self.options.style == CompactionStyle::Fifo;
                 assert!(
-                    needed || picked.is_none(),
+                    needed || picked.is_none() || is_fifo,
                     "{line}: picked, but nothing was due"
                 );
                 picked.map_or_else(|| "nothing".to_string(), |p| print_plan(&p))
             }
             "manual" => self.manual(&d),
+            "whole" => match pick_universal_whole(&self.input(&d), 0) {
+                None => "conflict".to_string(),
+                Some(plan) => plan.map_or_else(|| "nothing".to_string(), |p| print_plan(&p)),
+            },
             other => panic!("unknown directive {other:?}"),
         }
     }
@@ -78,6 +86,33 @@ impl Script {
         o.target_file_size_base = size("target").unwrap_or(o.target_file_size_base);
         o.max_compaction_bytes = size("limit").unwrap_or(o.max_compaction_bytes);
         o.num_levels = d.value("levels").unwrap_or(o.num_levels);
+        let style = |name: &str| match name {
+            "level" => CompactionStyle::Level,
+            "universal" => CompactionStyle::Universal,
+            "fifo" => CompactionStyle::Fifo,
+            other => panic!("style={other}"),
+        };
+        if let Some(name) = d.values.get("style") {
+            o.style = style(name);
+            o.compression = Compression::Lz4;
+        }
+        if let Some(text) = d.values.get("universal") {
+            o.universal = Default::default();
+            o.universal.parse_into(text).unwrap();
+        }
+        if let Some(text) = d.values.get("fifo") {
+            o.fifo = Default::default();
+            o.fifo.parse_into(text).unwrap();
+        }
+        o.ttl = d.value("ttl").unwrap_or(o.ttl);
+        o.periodic_compaction_seconds = d.value("period").unwrap_or(o.periodic_compaction_seconds);
+        o.write_buffer_size = size("buffer").unwrap_or(o.write_buffer_size);
+        o.level0_stop_writes_trigger = d.value("stop").unwrap_or(o.level0_stop_writes_trigger);
+        o.precludes_last_level = d.value("precludes").unwrap_or(o.precludes_last_level);
+        if let Some(text) = d.values.get("paths") {
+            o.path_targets = text.split(',').map(parse_size).collect();
+            o.path_count = o.path_targets.len();
+        }
         if let Some(pri) = d.values.get("pri") {
             o.compaction_pri = match pri.as_str() {
                 "size" => CompactionPri::ByCompensatedSize,
@@ -166,7 +201,11 @@ fn print_plan(p: &CompactionPlan) -> String {
         .iter()
         .map(|(level, files)| format!("L{level}:{}", list(files)))
         .collect();
-    let verb = if p.is_trivial_move { "move" } else { "merge" };
+    let verb = match (p.only_deletes, p.is_trivial_move) {
+        (true, _) => "delete",
+        (_, true) => "move",
+        _ => "merge",
+    };
     let mut text = format!(
         "{verb} {} -> L{}\n{} target={} cut={}",
         inputs.join(" + "),
@@ -175,6 +214,18 @@ fn print_plan(p: &CompactionPlan) -> String {
         print_size(p.target_file_size),
         print_size(p.max_output_file_size)
     );
+    if p.output_path != 0 {
+        text += &format!(" path={}", p.output_path);
+    }
+    if let Some(proximal) = &p.proximal {
+        text += &format!(" proximal=L{}", proximal.level);
+    }
+    if p.output_temperature != Temperature::Unknown {
+        text += &format!(" temperature={}", p.output_temperature);
+    }
+    if !p.is_leveled && p.compression == Compression::None {
+        text += " plain";
+    }
     if p.bottommost {
         text += " bottommost";
     }
@@ -245,6 +296,16 @@ fn files_in_turn_take_in_what_lies_clean_within_and_are_cut_at_the_cursor_behind
 #[test]
 fn level_zero_is_moved_merged_or_kept_as_the_script_says() {
     run_script("level0.txt");
+}
+
+#[test]
+fn runs_are_merged_as_the_script_says() {
+    run_script("universal.txt");
+}
+
+#[test]
+fn the_oldest_files_are_deleted_as_the_script_says() {
+    run_script("fifo.txt");
 }
 
 #[test]

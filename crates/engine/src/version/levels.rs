@@ -13,13 +13,19 @@
 //! running compactions do not count. The debt is an estimate of all bytes that compactions must
 //! rewrite until every level is within its target; write stalls follow it.
 //!
-//! All numbers are those of RocksDB 11.8, floating-point steps included. Level style only. Pure
-//! computation; reads the flags of the files without a lock.
+//! Other styles score level 0 only, which stands for the whole tree, and have no debt: universal
+//! compaction by the number of sorted runs, FIFO compaction by the size of all tables (its picker adds
+//! what ages say).
+//!
+//! All numbers are those of RocksDB 11.8, floating-point steps included. Pure computation; reads the flags
+//! of the files without a lock.
 
 use super::file_meta::FileMeta;
 use super::value_sizes::ValueSizes;
 use super::version::Version;
-use crate::options::CompactionPri;
+use crate::options::{
+    CompactionPri, CompactionStyle, FifoCompactionOptions, UniversalCompactionOptions,
+};
 use spanlith_table::Compression;
 
 /// Scores of dynamic levels that are due are scaled, so that they stay ahead of levels that are not.
@@ -28,9 +34,19 @@ const SCORE_SCALE: f64 = 10.0;
 /// Weight of surplus tombstones in the compensated size of a file.
 const DELETION_WEIGHT: u64 = 2;
 
-/// What level compaction needs to know of a family's options.
+/// What compaction needs to know of a family's options.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LevelOptions {
+    /// How tables are arranged.
+    pub style: CompactionStyle,
+    /// Universal compaction.
+    pub universal: UniversalCompactionOptions,
+    /// FIFO compaction.
+    pub fifo: FifoCompactionOptions,
+    /// Size of a memtable.
+    pub write_buffer_size: u64,
+    /// Runs at which writes stop.
+    pub level0_stop_writes_trigger: i32,
     /// Number of levels.
     pub num_levels: u32,
     /// Targets follow the size of the largest level.
@@ -102,6 +118,11 @@ pub struct ForcedBlobGc {
 impl Default for LevelOptions {
     fn default() -> Self {
         Self {
+            style: CompactionStyle::Level,
+            universal: UniversalCompactionOptions::default(),
+            fifo: FifoCompactionOptions::default(),
+            write_buffer_size: 64 << 20,
+            level0_stop_writes_trigger: 36,
             num_levels: 7,
             level_compaction_dynamic_level_bytes: true,
             max_bytes_for_level_base: 256 << 20,
@@ -136,6 +157,21 @@ impl LevelOptions {
             0 => self.target_file_size_base.saturating_mul(25),
             set => set,
         }
+    }
+
+    /// Whether tables are arranged in levels of growing size.
+    pub fn is_leveled(&self) -> bool {
+        self.style == CompactionStyle::Level
+    }
+
+    /// Sorted runs that the rules of write stalls count: files of level 0, and in universal compaction
+    /// each other level with data.
+    pub fn sorted_runs(&self, version: &Version) -> usize {
+        let levels = match self.style {
+            CompactionStyle::Universal => 1..version.num_levels(),
+            _ => 0..0,
+        };
+        version.num_files(0) + levels.filter(|&l| version.num_files(l) > 0).count()
     }
 
     /// Path id of tables that a compaction writes to `level`.
@@ -220,8 +256,13 @@ impl LevelTargets {
             Self::static_targets(version, options)
         };
         targets.average_value_size = ValueSizes::of(version).average();
-        targets.score_levels(version, options);
-        targets.pending_compaction_bytes = targets.estimate_debt(version, options);
+        if options.is_leveled() {
+            targets.score_levels(version, options);
+            targets.pending_compaction_bytes = targets.estimate_debt(version, options);
+        } else {
+            let score = targets.whole_score(version, options);
+            targets.scores.push((0, score));
+        }
         targets.marked_files = version
             .file_iter()
             .take_while(|(level, _)| version.may_go_down(*level))
@@ -348,6 +389,37 @@ impl LevelTargets {
         let free = free.filter(|f| !f.is_being_compacted());
         let referred: u64 = free.filter_map(|f| f.blob_refs()).map(|r| r.bytes()).sum();
         referred as f64 / (budget.target * total as f64)
+    }
+
+    /// The score of a tree that is not leveled.
+    fn whole_score(&self, version: &Version, o: &LevelOptions) -> f64 {
+        let free = || version.files(0).iter().filter(|f| !f.is_being_compacted());
+        let trigger = f64::from(o.level0_file_num_compaction_trigger);
+        match o.style {
+            CompactionStyle::Universal => {
+                // A level counts by its first file, as in RocksDB.
+                let free_level = |level: &usize| {
+                    let first = version.files(*level).first();
+                    first.is_some_and(|f| !f.is_being_compacted())
+                };
+                let levels = (1..version.num_levels()).filter(free_level).count();
+                (free().count() + levels) as f64 / trigger
+            }
+            CompactionStyle::Fifo => {
+                let tables: u64 = free().map(|f| self.compensated_size(f)).sum();
+                let fifo = &o.fifo;
+                let (size, most) = match fifo.max_data_files_size {
+                    0 => (tables, fifo.max_table_files_size),
+                    most => (tables.saturating_add(version.blob_bytes()), most),
+                };
+                let score = size as f64 / most.max(1) as f64;
+                if score < 1.0 && fifo.allow_compaction {
+                    return score.max(free().count() as f64 / trigger);
+                }
+                score
+            }
+            _ => 0.0,
+        }
     }
 
     fn level0_score(&self, version: &Version, o: &LevelOptions) -> f64 {

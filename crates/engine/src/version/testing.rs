@@ -7,7 +7,9 @@
 //!
 //! Level, number, bounds, size, flags. A bound is a user key, a sequence number behind `#` (1 if it is
 //! left out), and `!` for the exclusive sentinel of a range tombstone. Further flags: `blob=N`,
-//! `path=N`, `entries=N`, `deletions=N` (with keys of 10 and values of 90 bytes).
+//! `path=N`, `entries=N`, `deletions=N` (with keys of 10 and values of 90 bytes), `ranges=N` (as many of the
+//! deletions are of ranges), `made=N` and `data=N` (when the file was made and its oldest data written),
+//! `warmth=N` (temperature).
 
 use super::edit::{NewFile, VersionEdit};
 use super::file_meta::FileStats;
@@ -88,6 +90,13 @@ pub fn parse_file(line: &str) -> (NewFile, bool, Option<FileStats>) {
             "marked" => file.marked_for_compaction = true,
             "epoch" => file.epoch_number = value,
             "blob" => file.oldest_blob_file_number = value,
+            "made" => file.file_creation_time = value,
+            "data" => file.oldest_ancester_time = value,
+            "warmth" => file.temperature = value as u8,
+            "ranges" => {
+                let s = stats.get_or_insert_default();
+                s.num_range_deletions = value;
+            }
             "path" => file.path_id = value as u32,
             "entries" => {
                 let s = stats.get_or_insert_default();

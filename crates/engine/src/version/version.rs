@@ -415,6 +415,11 @@ impl Version {
         self.levels.iter().map(|l| l.size_bytes()).sum()
     }
 
+    /// Bytes of all blob files.
+    pub fn blob_bytes(&self) -> u64 {
+        self.blob_files.values().map(|b| b.size()).sum()
+    }
+
     /// Number of all table files.
     pub fn total_files(&self) -> usize {
         self.levels.iter().map(|l| l.len()).sum()
@@ -423,7 +428,7 @@ impl Version {
     /// Whether files of a level that ask for compaction are taken down: those above the deepest level
     /// with data, and those of level 0 in any case.
     pub fn may_go_down(&self, level: usize) -> bool {
-        level + 1 < self.num_non_empty_levels() || (level == 0 && self.num_levels() > 1)
+        level + 1 < self.num_non_empty_levels() || level == 0
     }
 
     /// One more than the deepest level that holds a file.

@@ -51,6 +51,7 @@ mod shape;
 mod skipped;
 mod speed;
 mod sst_writer;
+mod styles;
 mod times;
 mod timestamps;
 mod together;

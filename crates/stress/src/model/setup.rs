@@ -4,8 +4,9 @@
 //! file. Every value is legal in RocksDB too.
 
 use spanlith::options::{
-    BlockBasedTableOptions, CfOptions, ChecksumType, CompactionPri, CompressionType,
-    DataBlockIndexType, DbOptions, IndexShorteningMode, IndexType, KvsepGc, PrepopulateBlobCache,
+    BlockBasedTableOptions, CfOptions, ChecksumType, CompactionPri, CompactionStyle,
+    CompressionType, DataBlockIndexType, DbOptions, IndexShorteningMode, IndexType, KvsepGc,
+    PrepopulateBlobCache,
 };
 use spanlith_base::slice_transform::SliceTransform;
 use spanlith_testkit::Rng;
@@ -231,7 +232,7 @@ tuning! {
     /// The same in indexes.
     index_restart = [1, 1, 4];
     /// Table format.
-    format = [7, 5, 6, 4, 3, 2];
+    format = [7, 5, 6, 4, 3, 2, 8];
     /// Block checksum: 0 none, 1 CRC32C, 2 XXH32, 3 XXH64, 4 XXH3.
     checksum = [4, 1, 2, 3, 0];
     /// Codec by RocksDB's numbers: 0 none, 1 Snappy, 2 zlib, 3 bzip2, 4 LZ4, 5 LZ4HC, 7 ZSTD.
@@ -312,6 +313,12 @@ tuning! {
     blob_budget = [0, 0, 1];
     /// Bytes of the cache of values; 0 for none. Flushes fill it if the size is odd.
     blob_cache = [0, 1 << 20, 8001];
+    /// Compaction style by RocksDB's numbers: 0 level, 1 universal, 2 FIFO, which here has room for everything.
+    style = [0, 0, 0, 1, 1, 2];
+    /// Universal compaction: 1 moves files that overlap nothing, 2 takes a part of the oldest runs; 3 both.
+    runs = [0, 1, 2, 3];
+    /// Universal compaction: space beside the oldest run, in per cent of it.
+    amplification = [200, 25, 900];
 }
 
 fn codec(n: u64) -> CompressionType {
@@ -417,6 +424,21 @@ impl Tuning {
             0 => PrepopulateBlobCache::Disable,
             _ => PrepopulateBlobCache::FlushOnly,
         };
+        o.compaction_style = match self.style {
+            1 => CompactionStyle::Universal,
+            2 => CompactionStyle::Fifo,
+            _ => CompactionStyle::Level,
+        };
+        o.compaction_options_universal.allow_trivial_move = self.runs & 1 != 0;
+        o.compaction_options_universal.incremental = self.runs & 2 != 0;
+        o.compaction_options_universal
+            .max_size_amplification_percent = self.amplification as u32;
+        if self.style == 2 {
+            // Nothing is to be lost: small files are merged, none is deleted.
+            o.ttl = 0;
+            o.compaction_options_fifo.allow_compaction = true;
+            o.compaction_options_fifo.max_table_files_size = u64::MAX;
+        }
         o.compaction_pri = match self.pri {
             0 => CompactionPri::ByCompensatedSize,
             1 => CompactionPri::OldestLargestSeqFirst,

@@ -26,6 +26,9 @@ fn plan(grandparents: &str) -> CompactionPlan {
         is_full: false,
         bottommost: false,
         is_trivial_move: false,
+        only_deletes: false,
+        is_leveled: true,
+        output_temperature: Temperature::Unknown,
         reason: CompactionReason::LevelMaxLevelSize,
         score: 1.0,
     }

@@ -67,6 +67,28 @@ impl Tree {
         }
     }
 
+    /// A tree of sorted runs.
+    fn universal(seed: u64) -> Self {
+        let mut tree = Self::new(seed);
+        let (o, rng) = (&mut tree.options, &mut tree.rng);
+        o.style = CompactionStyle::Universal;
+        o.level_compaction_dynamic_level_bytes = false;
+        o.num_levels = 1 + rng.below(6) as u32;
+        o.level0_stop_writes_trigger = 6 + rng.below(20) as i32;
+        o.write_buffer_size = 20 * ENTRY;
+        o.target_file_size_base = [8 * ENTRY, 3 * ENTRY][rng.index(2)];
+        let u = &mut o.universal;
+        u.max_size_amplification_percent = [25, 200, 900][rng.index(3)];
+        u.size_ratio = [0, 1, 50, 200][rng.index(4)];
+        u.min_merge_width = 2 + rng.below(3) as u32;
+        u.max_merge_width = [3, u32::MAX][rng.index(2)];
+        u.allow_trivial_move = rng.below(2) == 0;
+        u.incremental = rng.below(2) == 0;
+        u.max_read_amp = [-1, 0, 12][rng.index(3)];
+        tree.version = version_of(tree.options.num_levels as usize, "");
+        tree
+    }
+
     fn apply(&mut self, edit: &VersionEdit) {
         let mut builder = VersionBuilder::new(&self.version);
         builder.apply(edit).unwrap();
@@ -292,13 +314,15 @@ impl Tree {
         match self.rng.below(10) {
             0..=2 => self.flush(),
             3..=6 if self.running.len() < 3 => {
-                if let Some(plan) = self.with_input(pick_leveled) {
+                if let Some(plan) = self.with_input(pick) {
                     self.start(plan);
                 } else if self.running.is_empty() {
                     let idle = self.with_input(|i| !needs_compaction(i));
-                    let is_young = self.options.precludes_last_level;
+                    // Universal compaction looks whenever there are as many runs as the trigger says, and
+                    // for a marked file with nothing to merge it with.
+                    let may_look = self.options.precludes_last_level || !self.options.is_leveled();
                     assert!(
-                        idle || is_young,
+                        idle || may_look,
                         "something is due and nothing is in the way"
                     );
                 }
@@ -313,6 +337,12 @@ impl Tree {
     }
 
     fn manual(&mut self) {
+        if !self.options.is_leveled() {
+            if let Some(Some(plan)) = self.with_input(|i| pick_universal_whole(i, 0)) {
+                self.start(plan);
+            }
+            return;
+        }
         let deepest = self.version.num_levels() - 1;
         let level = self.rng.index(deepest);
         let base = LevelTargets::compute(&self.version, &self.options).base_level;
@@ -363,6 +393,45 @@ fn cut(plan: &CompactionPlan, entries: Vec<Entry>) -> Vec<Vec<Entry>> {
         outputs.push(open);
     }
     outputs
+}
+
+#[test]
+fn random_runs_keep_their_invariants_and_come_to_rest() {
+    let first = seed(test_name!());
+    let (mut moves, mut merges, mut level0, mut wide, mut two) = (0, 0, 0, 0, 0);
+    for round in 0..60 {
+        println!("round {round}");
+        let mut tree = Tree::universal(first.wrapping_add(round));
+        for _ in 0..300 {
+            tree.step();
+        }
+        while !tree.running.is_empty() {
+            tree.finish(0);
+        }
+        let mut steps = 0;
+        while let Some(plan) = tree.with_input(pick) {
+            wide += u64::from(plan.inputs.len() > 2);
+            tree.start(plan);
+            tree.finish(0);
+            steps += 1;
+            if tree.options.precludes_last_level && steps == 50 {
+                // Young data comes back to the level above the last one, and is merged again.
+                break;
+            }
+            assert!(steps < 1000, "compaction does not come to rest");
+        }
+        two += tree.two_outputs;
+        moves += tree.trivial_moves;
+        merges += tree.merges;
+        level0 += tree.intra_level0;
+    }
+    println!(
+        "{moves} moves, {merges} merges, {level0} within level 0, {wide} of many levels, {two} with two outputs"
+    );
+    assert!(
+        moves > 2 && merges > 1000 && level0 > 200 && two > 20,
+        "the test has lost its variety"
+    );
 }
 
 #[test]

@@ -7,7 +7,7 @@ use super::touches::{Span, bounds_meet, level_holds, memtables_hold, output_meet
 use crate::core::{Engine, Family, FamilyEdit, FamilyState, LeaderState, Place};
 use crate::db::{Cf, Db};
 use crate::listener::{ExternalFileInfo, FlushReason};
-use crate::options::FlushOptions;
+use crate::options::{CompactionStyle, FlushOptions};
 use crate::picker::RunningCompaction;
 use crate::version::{FileKind, LevelTargets, NewFile, Version, VersionEdit, parse_file_name};
 use spanlith_base::keys::MAX_SEQUENCE;
@@ -503,7 +503,9 @@ impl Part {
         // A flush that began before may take the next.
         let first_epoch = f.version.max_epoch_number() + 2;
         let comparator = self.family.comparator.clone();
-        let (mut batch, mut above, mut highest) = (0, None, levels);
+        // FIFO compaction has its data in level 0, where age is told apart.
+        let is_fifo = f.settings.levels.style == CompactionStyle::Fifo;
+        let (mut batch, mut above, mut highest) = (0, is_fifo.then_some(0), levels);
         let mut claimed = Vec::new();
         for (nth, (file, mut touches)) in self.files.iter_mut().zip(touches).enumerate() {
             if file.batch != batch {

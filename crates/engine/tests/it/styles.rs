@@ -1,0 +1,245 @@
+//! Universal and FIFO compaction, and changes of style, through the database (R-SPACE).
+
+use spanlith::options::{CfOptions, DbOptions, OptionTable, Temperature};
+use spanlith::{Cf, CompactFilesOptions, Db};
+use spanlith_env::{Env, Executor, ManualExecutor, MemFs, VirtualClock};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+struct World {
+    env: Env,
+    executor: Arc<ManualExecutor>,
+    clock: Arc<VirtualClock>,
+    /// What the database holds.
+    model: BTreeMap<String, String>,
+    next: u64,
+}
+
+impl World {
+    fn new() -> Self {
+        let (env, executor, clock) = Env::test(Arc::new(MemFs::new()), 11);
+        clock.set_micros(1_000_000 * 1_000_000);
+        Self {
+            env,
+            executor,
+            clock,
+            model: BTreeMap::new(),
+            next: 1,
+        }
+    }
+
+    fn open(&self, cf: CfOptions) -> Db {
+        let db = Db::builder("/db").create_if_missing(true).no_info_log();
+        let db = db.env(self.env.clone()).cf_options(cf).open().unwrap();
+        self.settle();
+        db
+    }
+
+    fn settle(&self) {
+        while self.executor.help() {}
+    }
+
+    /// Writes, deletes and flushes; then all compactions run.
+    fn step(&mut self, cf: &Cf) {
+        for i in 0..60 {
+            let link = self.next.wrapping_mul(6_364_136_223_846_793_005);
+            self.next = link.wrapping_add(1_442_695_040_888_963_407);
+            let n = self.next >> 40;
+            let key = format!("key{:03}", n % 400);
+            if i % 20 == 19 {
+                let end = format!("key{:03}", (n % 400 + 5).min(400));
+                cf.delete_range(&key, &end).unwrap();
+                self.model.retain(|k, _| *k < key || *k >= end);
+            } else if i % 5 == 4 {
+                cf.delete(&key).unwrap();
+                self.model.remove(&key);
+            } else {
+                let value = format!("{n:050}");
+                cf.put(&key, &value).unwrap();
+                self.model.insert(key, value);
+            }
+        }
+        cf.flush(true).unwrap();
+        self.settle();
+    }
+
+    fn check(&self, cf: &Cf, what: &str) {
+        for n in 0..400 {
+            let key = format!("key{n:03}");
+            let found = cf.get(&key).unwrap().map(|v| v.to_vec());
+            let wanted = self.model.get(&key).map(|v| v.clone().into_bytes());
+            assert_eq!(found, wanted, "{what}: {key}");
+        }
+    }
+}
+
+fn style(text: &str) -> CfOptions {
+    let mut cf = CfOptions::default();
+    cf.level0_file_num_compaction_trigger = 3;
+    cf.target_file_size_base = 2 << 10;
+    cf.max_bytes_for_level_base = 8 << 10;
+    for pair in text.split_whitespace() {
+        let (name, value) = pair.split_once('=').unwrap();
+        cf.set_option(name, value).unwrap();
+    }
+    cf
+}
+
+const UNIVERSAL: &str = "compaction_style=kCompactionStyleUniversal";
+const FIFO: &str = "compaction_style=kCompactionStyleFIFO";
+
+fn levels(cf: &Cf) -> Vec<usize> {
+    cf.live_files().iter().map(|f| f.level).collect()
+}
+
+#[test]
+fn universal_compaction_merges_runs_of_any_number_of_levels_and_loses_nothing() {
+    for more in [
+        "",
+        "num_levels=1",
+        "num_levels=3 compaction_options_universal={max_size_amplification_percent=900}",
+        "compaction_options_universal={allow_trivial_move=true;max_size_amplification_percent=25}",
+        "compaction_options_universal={incremental=true;max_size_amplification_percent=40}",
+    ] {
+        let mut world = World::new();
+        let db = world.open(style(&format!("{UNIVERSAL} {more}")));
+        let cf = db.default_cf();
+        for _ in 0..30 {
+            world.step(&cf);
+        }
+        world.check(&cf, more);
+        let runs = levels(&cf).iter().filter(|l| **l == 0).count();
+        assert!(runs <= 4, "{more}: {runs} files in level 0");
+        cf.compact_range(None, None).unwrap();
+        world.check(&cf, more);
+        let deepest = if more == "num_levels=1" {
+            0
+        } else {
+            cf.num_levels() - 1
+        };
+        assert!(levels(&cf).iter().all(|l| *l == deepest), "{more}");
+        world.step(&cf);
+        let numbers: Vec<u64> = cf.live_files().iter().map(|f| f.number).collect();
+        cf.compact_files(&numbers, deepest, &CompactFilesOptions::default())
+            .unwrap();
+        world.check(&cf, more);
+        drop(cf);
+        db.close().unwrap();
+    }
+}
+
+#[test]
+fn a_database_goes_from_style_to_style() {
+    let mut world = World::new();
+    let fifo = format!("{FIFO} compaction_options_fifo={{allow_compaction=true}} ttl=0");
+    let universal = UNIVERSAL.to_string();
+    let fixed = "level_compaction_dynamic_level_bytes=false".to_string();
+    let none = "compaction_style=kCompactionStyleNone".to_string();
+    let texts = [
+        "", &universal, &fixed, &fifo, &universal, "", &none, &fifo, &fixed,
+    ];
+    for text in texts {
+        let db = world.open(style(text));
+        let cf = db.default_cf();
+        world.check(&cf, text);
+        for _ in 0..8 {
+            world.step(&cf);
+        }
+        world.check(&cf, text);
+        db.verify_checksums().unwrap();
+        drop(cf);
+        db.close().unwrap();
+    }
+}
+
+#[test]
+fn fifo_compaction_deletes_the_oldest_tables_by_size_and_by_age() {
+    let mut world = World::new();
+    let db = world.open(style(&format!(
+        "{FIFO} compaction_options_fifo={{max_table_files_size=20000}} ttl=1000"
+    )));
+    let cf = db.default_cf();
+    let snapshot = db.snapshot();
+    for _ in 0..20 {
+        world.step(&cf);
+    }
+    let size: u64 = cf.live_files().iter().map(|f| f.size).sum();
+    assert!((10_000..=20_000).contains(&size), "{size}");
+    assert!(levels(&cf).iter().all(|l| *l == 0));
+    drop(snapshot);
+    // One second is not enough, and then all of it is too old.
+    world.clock.advance(Duration::from_secs(1000));
+    cf.compact_range(None, None).unwrap();
+    assert!(!cf.live_files().is_empty());
+    world.clock.advance(Duration::from_secs(2));
+    cf.compact_range(None, None).unwrap();
+    assert!(cf.live_files().is_empty(), "{:?}", cf.live_files());
+    world.model.clear();
+    world.step(&cf);
+    world.check(&cf, "after everything went");
+    let changed = cf.set_options(&[("compaction_options_fifo", "{max_table_files_size=1}")]);
+    changed.unwrap();
+    world.model.clear();
+    world.step(&cf);
+    assert!(cf.live_files().is_empty(), "nothing fits");
+    drop(cf);
+    db.close().unwrap();
+}
+
+#[test]
+fn fifo_compaction_changes_the_temperature_of_what_has_aged() {
+    let mut world = World::new();
+    let db = world.open(style(&format!(
+        "{FIFO} num_levels=1 ttl=0 compaction_options_fifo={{file_temperature_age_thresholds=\
+         {{{{temperature=kWarm;age=100}}:{{temperature=kCold;age=300}}}}}}"
+    )));
+    let cf = db.default_cf();
+    for _ in 0..4 {
+        world.step(&cf);
+        world.clock.advance(Duration::from_secs(110));
+    }
+    world.step(&cf);
+    let found: Vec<Temperature> = cf.live_files().iter().map(|f| f.temperature).collect();
+    use Temperature::{Cold, Unknown, Warm};
+    assert_eq!(found, [Unknown, Warm, Warm, Cold, Cold]);
+    world.check(&cf, "rewritten");
+    drop(cf);
+    db.close().unwrap();
+}
+
+#[test]
+fn options_that_contradict_their_style_are_refused_in_rocksdbs_words() {
+    let world = World::new();
+    let refusal = |text: &str| {
+        let db = Db::builder("/db").create_if_missing(true).no_info_log();
+        let db = db.env(world.env.clone()).cf_options(style(text));
+        db.open().err().map(|e| e.to_string()).unwrap_or_default()
+    };
+    for (text, wanted) in [
+        (
+            "compaction_style=kCompactionStyleUniversal compaction_options_universal={max_read_amp=2}",
+            "limits the number of sorted runs but is smaller",
+        ),
+        (
+            "compaction_style=kCompactionStyleUniversal compaction_options_universal={max_read_amp=-2}",
+            "max_read_amp should be at least -1.",
+        ),
+        (
+            "compaction_options_fifo={file_temperature_age_thresholds={{temperature=kWarm;age=9}}}",
+            "file_temperature_age_thresholds only supports FIFO compaction.",
+        ),
+        (
+            "compaction_style=kCompactionStyleFIFO compaction_options_fifo={file_temperature_age_thresholds={{temperature=kWarm;age=9}}}",
+            "is only supported when num_levels = 1.",
+        ),
+    ] {
+        let found = refusal(text);
+        assert!(found.contains(wanted), "{text}: {found}");
+    }
+    let options = DbOptions::new().create_if_missing(true).max_open_files(100);
+    let db = Db::builder("/db").options(options).no_info_log();
+    let db = db.env(world.env.clone()).cf_options(style(FIFO));
+    let e = db.open().err().unwrap();
+    assert!(e.to_string().contains("max_open_files = -1"), "{e}");
+}
