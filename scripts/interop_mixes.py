@@ -94,6 +94,7 @@ def crossed():
 
 BLOBS = "enable_blob_files=true"
 GC = "enable_blob_garbage_collection=true"
+FORMAT_5 = "block_based_table_factory={format_version=5}"
 BLOOM = "filter_policy=bloomfilter:10:false"
 UNIVERSAL = "compaction_style=kCompactionStyleUniversal;level_compaction_dynamic_level_bytes=false"
 FIFO = "compaction_style=kCompactionStyleFIFO;level_compaction_dynamic_level_bytes=false;max_open_files=-1"
@@ -179,8 +180,8 @@ MIXES = list(crossed()) + [
     Mix("blobs off, values collected back", f"{GC};blob_garbage_collection_age_cutoff=1.0",
         theirs=f"{BLOBS};min_blob_size=8;blob_file_size=2000"),
     Mix("blobs of three families", f"{BLOBS};min_blob_size=8;blob_file_size=2000", kill=True,
-        more=[("one", f"{BLOBS};min_blob_size=20;blob_compression_type=kZSTD"), ("two", "compression=kNoCompression"),
-              ("three", f"{BLOBS};min_blob_size=1;{GC};blob_garbage_collection_age_cutoff=1.0")]),
+        more=[("one", f"{BLOBS};min_blob_size=20;blob_compression_type=kZSTD;{FORMAT_5}"), ("two", f"compression=kNoCompression;{FORMAT_5}"),
+              ("three", f"{BLOBS};min_blob_size=1;{GC};blob_garbage_collection_age_cutoff=1.0;{FORMAT_5}")]),
     Mix("blobs, checksums of whole files", f"{BLOBS};min_blob_size=8;file_checksum_gen_factory=FileChecksumGenCrc32cFactory", only_new=True),
 ]
 assert len({mix.name for mix in MIXES}) == len(MIXES)

@@ -131,6 +131,9 @@ impl BlobSource {
                         };
                         match reader.value_in(user_key, &w.pointer, *extent, own) {
                             Ok(value) => {
+                                if let Some(reads) = self.reads() {
+                                    reads.add(w.pointer.size);
+                                }
                                 if how.fill_cache {
                                     self.keep(&w.pointer, &value);
                                 }

@@ -19,6 +19,7 @@ mod format;
 mod index;
 mod read_ahead;
 mod reader;
+mod reads;
 mod references;
 mod source;
 #[cfg(test)]
@@ -35,6 +36,7 @@ pub use format::{
 pub use index::{BlobIndex, BlobPointer};
 pub(crate) use read_ahead::ReadAheadFile;
 pub use reader::{BlobFileReader, ExpectedFamily};
+pub(crate) use reads::{BlobReadNumbers, BlobReads, SIZE_CLASSES, size_class};
 pub(crate) use references::{each_pointer, each_reference};
 pub use source::{BlobRead, BlobSource};
 pub use walk::{VisitBlob, read_range, walk_blobs};

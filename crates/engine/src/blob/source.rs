@@ -7,6 +7,7 @@
 use super::cache::BlobCache;
 use super::index::{BlobIndex, BlobPointer};
 use super::reader::{BlobFileReader, ExpectedFamily};
+use super::reads::BlobReads;
 use crate::version::{Version, filenames};
 use spanlith_base::sync::Mutex;
 use spanlith_base::{Error, ErrorKind, FileNumber, Pinned, Result};
@@ -57,6 +58,7 @@ pub struct BlobSource {
     open_max: usize,
     open: Mutex<OpenFiles>,
     cache: Option<BlobCache>,
+    reads: Option<BlobReads>,
 }
 
 /// Readers by file number, with the time of their last use.
@@ -81,6 +83,7 @@ impl BlobSource {
             open_max: open_max.max(1),
             open: Mutex::new(RANK, OpenFiles::default()),
             cache: None,
+            reads: None,
         }
     }
 
@@ -89,6 +92,18 @@ impl BlobSource {
     pub fn with_cache(mut self, cache: Option<BlobCache>) -> Self {
         self.cache = cache;
         self
+    }
+
+    /// Counts reads that go to files.
+    #[must_use]
+    pub(crate) fn counting(mut self, reads: BlobReads) -> Self {
+        self.reads = Some(reads);
+        self
+    }
+
+    /// Counts of reads, if they are counted.
+    pub(crate) fn reads(&self) -> Option<&BlobReads> {
+        self.reads.as_ref()
     }
 
     /// The cache of values.
@@ -139,7 +154,11 @@ impl BlobSource {
         if let Some(value) = self.cached(pointer) {
             return Ok(value);
         }
-        let value = self.read(user_key, pointer, how)?;
+        // Those of flushes and compactions cost readers nothing.
+        let value = match self.reads.as_ref().filter(|_| how.fill_cache) {
+            Some(reads) => reads.count(pointer.size, || self.read(user_key, pointer, how))?,
+            None => self.read(user_key, pointer, how)?,
+        };
         if let Some(cache) = self.cache.as_ref().filter(|_| how.fill_cache) {
             cache.keep(pointer, &value);
         }

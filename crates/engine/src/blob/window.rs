@@ -67,7 +67,12 @@ impl ScanWindows {
             return Ok(value);
         }
         let reader = source.reader(pointer.file)?;
-        match self.read(&reader, user_key, &pointer, how) {
+        let mut read = || self.read(&reader, user_key, &pointer, how);
+        let value = match source.reads() {
+            Some(reads) => reads.count(pointer.size, read),
+            None => read(),
+        };
+        match value {
             Ok(value) => {
                 if how.fill_cache {
                     source.keep(&pointer, &value);

@@ -5,7 +5,7 @@ use super::family::{Family, FamilyParts, FamilySettings};
 use super::manifest::Urgency;
 use super::state::{FamilyState, MemSlot};
 use super::{Engine, SuperVersion, worst_stall};
-use crate::blob::{BlobCache, BlobSource, ExpectedFamily};
+use crate::blob::{BlobCache, BlobReads, BlobSource, ExpectedFamily};
 use crate::filter::FilterSource;
 use crate::merge::MergeOperator;
 use crate::options::{BlockBasedTableOptions, CfOptions, STATS_FAMILY, sanitize_cf};
@@ -133,7 +133,8 @@ impl Engine {
         );
         let values =
             (request.blob_cache.clone()).map(|cache| BlobCache::new(cache, c.statistics.clone()));
-        let blobs = Arc::new(blobs.with_cache(values));
+        let reads = BlobReads::new(c.env.clock.clone());
+        let blobs = Arc::new(blobs.with_cache(values).counting(reads));
         c.purge.close_in(&blobs);
         let mem = settings.new_memtable(&request.comparator);
         let version = Arc::new(version);

@@ -1,5 +1,6 @@
 //! A column family: what stays the same while it is open, and its options, which may be replaced.
 
+use super::adaptive::Adaptive;
 use super::purge::{FamilySink, PurgeQueue};
 use super::{FamilyCounters, SuperVersion};
 use crate::blob::BlobSource;
@@ -123,6 +124,8 @@ pub(crate) struct Family {
     pub blobs: Arc<BlobSource>,
     /// What readers use; replaced under the state mutex.
     pub superversion: ArcCell<SuperVersion>,
+    /// From which size on values are separated in adaptive mode.
+    pub adaptive: Adaptive,
     /// Work done for it so far.
     pub counters: FamilyCounters,
     /// Set once the removal is durable.
@@ -161,6 +164,7 @@ impl Family {
             cache: p.cache,
             counters: FamilyCounters::new(p.superversion.version.num_levels()),
             blobs: p.blobs,
+            adaptive: Adaptive::default(),
             superversion: ArcCell::new(Arc::new(p.superversion)),
             dropped: AtomicBool::new(false),
             sink: p.sink,

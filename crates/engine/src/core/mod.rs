@@ -4,6 +4,7 @@
 //! The verbs live in the modules that own them (`write`, `read`, `flush`, `compaction`), as further
 //! `impl Engine` blocks.
 
+mod adaptive;
 mod background_error;
 mod bounds;
 mod covered_bytes;
@@ -58,6 +59,7 @@ pub use speed::SpeedSource;
 pub use superversion::SuperVersion;
 pub(crate) use throttle::{DelayController, StallCondition, StallInput, stall_condition};
 
+pub(crate) use adaptive::{SizeTally, TreeFacts};
 pub(crate) use background_error::{Place, is_lack, is_no_space};
 pub(crate) use bounds::FileBounds;
 pub(crate) use covered_bytes::CoveredBytes;

@@ -8,7 +8,7 @@ use crate::compaction::plant;
 use crate::compaction::{CompactionIter, IterSettings, check_memtables, check_outputs};
 use crate::core::{
     CoveredBytes, DbState, Engine, Family, FamilyEdit, FamilySettings, FamilyState, Immutable,
-    NewTable, Place, Recheck, WrittenBy, is_no_space, panicked, strips_timestamps,
+    NewTable, Place, Recheck, SizeTally, WrittenBy, is_no_space, panicked, strips_timestamps,
 };
 use crate::filter::{FilterContext, TableCreation, protective_filter};
 use crate::flush::notes::FlushNote;
@@ -424,6 +424,8 @@ pub(crate) struct Built {
     pub table: Option<NewTable>,
     /// Blob files that the table refers to, all of them new.
     pub blobs: Vec<BlobFileAddition>,
+    /// Sizes of its values, in adaptive mode.
+    pub tally: Option<Box<SizeTally>>,
     /// [`Dropped::joined_bytes`](crate::compaction::Dropped).
     pub joined_bytes: u64,
 }
@@ -539,10 +541,14 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Built> {
     let written = write_entries(engine, (table, &end), iter, sink.as_deref_mut(), expected);
     match (written, sink) {
         (Ok(built), None) => Ok(built),
-        (Ok(built), Some(sink)) => Ok(Built {
-            blobs: sink.into_files().additions,
-            ..built
-        }),
+        (Ok(built), Some(sink)) => {
+            let files = sink.into_files();
+            Ok(Built {
+                blobs: files.additions,
+                tally: files.tally,
+                ..built
+            })
+        }
         (Err(e), sink) => {
             if let Some(sink) = sink {
                 sink.remove_all();
@@ -607,6 +613,7 @@ fn write_entries(
         return Ok(Built {
             table: None,
             blobs: Vec::new(),
+            tally: None,
             joined_bytes,
         });
     }
@@ -619,6 +626,7 @@ fn write_entries(
     Ok(Built {
         table: Some(table),
         blobs: Vec::new(),
+        tally: None,
         joined_bytes,
     })
 }

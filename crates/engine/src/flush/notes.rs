@@ -1,7 +1,7 @@
 //! What a flush says of itself: events, listeners, statistics.
 
 use super::job::Built;
-use crate::core::{Engine, Family, FamilySettings, JobNumbers, NewTable};
+use crate::core::{Engine, Family, FamilySettings, JobNumbers, NewTable, SizeTally, TreeFacts};
 use crate::info_log::events::{BlobFileCreation, FlushFinished, FlushStarted, TableFileCreation};
 use crate::listener::{BlobFileInfo, FlushInfo, FlushReason, TableFileInfo};
 use crate::version::blob_bytes;
@@ -91,6 +91,9 @@ impl Engine {
         job.blob_written_bytes = blob_bytes(&built.blobs);
         self.note_blob_files(n.family, n.job, &built.blobs);
         n.family.counters.add_flush(&job);
+        if let Some(tally) = &built.tally {
+            self.adapt(n.family, n.settings, tally);
+        }
         if let Some(s) = &self.c.statistics {
             s.add(
                 Ticker::FlushWriteBytes,
@@ -144,6 +147,42 @@ impl Engine {
             largest_seqno: seqnos.1,
             properties,
             reason: n.reason,
+        }
+    }
+
+    /// Looks at the threshold of separation, and says why it changes.
+    fn adapt(&self, family: &Family, settings: &FamilySettings, tally: &SizeTally) {
+        let Some(reads) = family.blobs.reads() else {
+            return;
+        };
+        let version = family.superversion.load().version.clone();
+        let numbers = family.counters.numbers();
+        let of_jobs = |of: fn(&JobNumbers) -> u64| of(&numbers.low) + of(&numbers.high);
+        let blobs = || version.blob_files.values();
+        let facts = TreeFacts {
+            total_bytes: version.total_size() + blobs().map(|f| f.size()).sum::<u64>(),
+            base_bytes: settings.options.max_bytes_for_level_base,
+            growth: settings.options.max_bytes_for_level_multiplier,
+            written_bytes: of_jobs(|j| j.written_bytes),
+            flushed_bytes: numbers.flushed_bytes,
+            job_micros: of_jobs(|j| j.micros),
+            job_bytes: of_jobs(|j| j.written_bytes + j.blob_written_bytes),
+            garbage_bytes: blobs().map(|f| f.garbage_bytes).sum(),
+            blob_bytes: blobs().map(|f| f.file.total_bytes).sum(),
+        };
+        let now = self.c.env.clock.monotonic_nanos();
+        let decision = family.adaptive.flushed(tally, reads.numbers(), now, &facts);
+        if let Some(d) = decision {
+            self.c.log.info(format_args!(
+                "[{}] values are separated from {} bytes on, from {} before: of those of {} bytes and more \
+                 separation saves {:.0} us of writing and costs {:.0} us of reading",
+                family.name,
+                d.threshold,
+                d.before,
+                d.class,
+                d.gain / 1000.0,
+                d.loss / 1000.0
+            ));
         }
     }
 

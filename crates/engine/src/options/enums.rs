@@ -67,6 +67,13 @@ option_enum! {
         Truncate = 1, "truncate";
     }
 
+    /// From which size on values are separated.
+    pub enum KvsepMode {
+        #[default]
+        Static = 0, "static";
+        Adaptive = 1, "adaptive";
+    }
+
     /// How garbage in blob files is collected.
     pub enum KvsepGc {
         #[default]

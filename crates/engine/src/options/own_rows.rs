@@ -8,7 +8,7 @@
 //! Code reads `options.own.NAME`: of the database through the options that the engine holds, of a family
 //! through its settings. Rows are grouped by subject; a new subject begins after the last one.
 
-use super::enums::{KvsepGc, OrphanFiles, SyncedLogDamage};
+use super::enums::{KvsepGc, KvsepMode, OrphanFiles, SyncedLogDamage};
 
 options! {
     /// Options of a database that RocksDB does not have.
@@ -60,6 +60,9 @@ options! {
     pub struct OwnCfOptions {
         // Values in blob files.
 
+        /// From which size on values are separated: from `min_blob_size` on, or from a size that the engine
+        /// chooses by measured costs of writing and reading, and logs. Both need `enable_blob_files`.
+        mutable kvsep_mode: KvsepMode = KvsepMode::Static;
         /// How garbage in blob files is collected: as RocksDB does, by age and force threshold, or by a
         /// target of space, which empties the files first that give back most for each byte written and
         /// needs no `enable_blob_garbage_collection`. Tables then have the property `spanlith.blob.refs`.

@@ -318,7 +318,7 @@ mod tests {
             "Invalid argument: SPANLITH, line 4: unknown option flux"
         );
         let new = "[Version]\n  sidecar_version=2\n[DBOptions]\n  flux=7\n  evidence=false\n\
-                   [CFOptions \"a\"]\n  kvsep_mode=adaptive\n";
+                   [CFOptions \"a\"]\n  swirl=adaptive\n";
         let sidecar = Sidecar::parse(new).unwrap();
         assert!(!sidecar.db.evidence && sidecar.says_something());
         assert_eq!(sidecar.unknown.len(), 2);

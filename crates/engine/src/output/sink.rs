@@ -17,8 +17,8 @@ use crate::blob::{
     BlobFileReader, BlobFileWriter, BlobIndex, BlobPointer, BlobRead, ExpectedFamily,
     RECORD_HEADER_LEN, ReadAheadFile,
 };
-use crate::core::{Engine, Family, FamilySettings, supported_codec};
-use crate::options::PrepopulateBlobCache;
+use crate::core::{Engine, Family, FamilySettings, SizeTally, supported_codec};
+use crate::options::{KvsepMode, PrepopulateBlobCache};
 use crate::picker::BlobFileSet;
 use crate::version::Version;
 use crate::version::edit::{BlobFileAddition, BlobFileGarbage};
@@ -41,6 +41,8 @@ pub(crate) struct NewBlobFiles {
     pub additions: Vec<BlobFileAddition>,
     /// Records of older files whose references were replaced.
     pub relocated: Vec<BlobFileGarbage>,
+    /// Sizes of the values of a flush, in adaptive mode.
+    pub tally: Option<Box<SizeTally>>,
 }
 
 /// Separates and relocates the values of one job, or of one range of a job that is split.
@@ -55,6 +57,8 @@ pub(crate) struct ValueSink<'a> {
     additions: Vec<BlobFileAddition>,
     /// Numbers of all files that were created.
     created: Vec<FileNumber>,
+    /// Sizes of the values of a flush, in adaptive mode.
+    tally: Option<Box<SizeTally>>,
     /// The entry that was changed last.
     key: Vec<u8>,
     value: Vec<u8>,
@@ -133,13 +137,17 @@ impl<'a> ValueSink<'a> {
         collect: Option<(&Arc<Version>, OldFiles)>,
     ) -> Result<Option<Box<Self>>> {
         let o = &settings.options;
+        let is_adaptive = o.own.kvsep_mode == KvsepMode::Adaptive;
         let starts = usize::try_from(o.blob_file_starting_level).unwrap_or(0);
         let mut separation = None;
         if o.enable_blob_files && level >= starts {
             let codec = supported_codec(o.blob_compression_type)?;
             let options = crate::core::blob_compression_options(o);
             separation = Some(Separation {
-                min_size: o.min_blob_size,
+                min_size: match is_adaptive {
+                    true => family.adaptive.threshold(),
+                    false => o.min_blob_size,
+                },
                 file_size: o.blob_file_size,
                 codec,
                 compressor: match codec {
@@ -172,6 +180,7 @@ impl<'a> ValueSink<'a> {
             open: None,
             additions: Vec::new(),
             created: Vec::new(),
+            tally: (is_adaptive && activity == IoActivity::Flush).then(Box::default),
             key: Vec::new(),
             value: Vec::new(),
         })))
@@ -205,6 +214,9 @@ impl<'a> ValueSink<'a> {
 
     /// Handles a plain value; tells the type of the entry in `self.value` if there is one.
     fn plain(&mut self, user_key: &[u8], value: &[u8]) -> Result<Option<ValueType>> {
+        if let Some(tally) = &mut self.tally {
+            tally.add(value.len() as u64);
+        }
         if !self.separation.as_ref().is_some_and(|s| s.takes(value)) {
             return Ok(None);
         }
@@ -366,6 +378,7 @@ impl<'a> ValueSink<'a> {
         NewBlobFiles {
             additions: self.additions,
             relocated: left.into_values().collect(),
+            tally: self.tally,
         }
     }
 

@@ -25,8 +25,11 @@ use std::sync::Arc;
 
 /// Share of the target that collection comes down to, so that it does not begin again at once.
 const DOWN_TO: f64 = 0.8;
+/// Share of all bytes that the live bytes of victims may have, so that what is written before their files
+/// go does not itself exceed the target; one victim is always allowed.
+const LIVE_MAX: f64 = 0.1;
 /// Share of garbage from which on any compaction relocates what it meets of a file.
-const PASSIVE_FROM: f64 = 0.3;
+const PASSIVE_FROM: f64 = 0.5;
 
 /// Numbers of blob files.
 pub(crate) type BlobFileSet = BTreeSet<u64>;
@@ -74,8 +77,12 @@ pub(super) fn victims(version: &Version, budget: BlobBudget) -> BlobFileSet {
         order.unwrap_or(Ordering::Equal)
     });
     let mut chosen = BlobFileSet::new();
+    let live_max = (LIVE_MAX * total as f64) as u64;
+    let mut live = 0;
     for file in files {
-        if !exceeds(garbage, total, DOWN_TO * budget.target) {
+        live += file.file.total_bytes - file.garbage_bytes;
+        let is_enough = !exceeds(garbage, total, DOWN_TO * budget.target);
+        if is_enough || (live > live_max && !chosen.is_empty()) {
             break;
         }
         // Its live bytes are written again, its garbage goes.

@@ -623,3 +623,37 @@ fn a_target_of_space_is_kept_while_data_is_overwritten() {
     assert!(peaks[0] < 1.6, "{peaks:?}");
     assert!(peaks[1] > peaks[0] + 0.3, "{peaks:?}");
 }
+
+/// R-TR-11: in adaptive mode the threshold follows what is measured.
+#[test]
+fn an_adaptive_threshold_goes_down_in_a_load_and_is_logged() {
+    let fs = Arc::new(MemFs::new());
+    let (env, _, clock) = Env::test(fs.clone(), 1);
+    let family = FamilyOptions::new("default").options(options());
+    let family = family.set("kvsep_mode=adaptive").unwrap();
+    let db = Db::builder("/db").create_if_missing(true).env(env);
+    let db = db.family(family).open().unwrap();
+    let threshold = || db.int_property("spanlith.separation-threshold").unwrap();
+    let mut map = Map::new();
+    assert_eq!(threshold(), 2048);
+    for round in 0..4u8 {
+        for i in 0..20 {
+            put(&db, &mut map, u32::from(round) * 20 + i, 700, round);
+        }
+        clock.advance(std::time::Duration::from_secs(61));
+        db.flush(true).unwrap();
+    }
+    // One class of sizes in a minute, down to the class of what is written.
+    assert_eq!(threshold(), 512);
+    assert!(number(&db, "num-blob-files") > 0);
+    check(&db, &map);
+    db.default_cf()
+        .set_options(&[("kvsep_mode", "static")])
+        .unwrap();
+    assert_eq!(threshold(), 100);
+    let log = fs.open_random(Path::new("/db/LOG")).unwrap();
+    let mut text = vec![0; log.size() as usize];
+    log.read_at(0, &mut text).unwrap();
+    let text = String::from_utf8_lossy(&text);
+    assert!(text.contains("values are separated from 1024 bytes on, from 2048 before"));
+}

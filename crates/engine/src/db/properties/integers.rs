@@ -1,6 +1,7 @@
 //! Properties that are numbers: a table of name → function.
 
 use crate::core::{DbState, Engine, Family, FamilyState, Immutable};
+use crate::options::KvsepMode;
 use crate::version::{FileMeta, LevelTargets, Version};
 use spanlith_base::Comparator;
 use spanlith_memtable::MemTable;
@@ -123,6 +124,19 @@ const INTEGERS: &[(&str, IntProperty)] = &[
             .sum()
     }),
 ];
+
+/// From which size on values are separated: the whole name, which is not RocksDB's.
+const SEPARATION_THRESHOLD: &str = "spanlith.separation-threshold";
+
+/// Bytes from which on values are separated now; the largest number if they are not.
+fn separation_threshold(f: &FamilyState) -> u64 {
+    let o = &f.settings.options;
+    match o.own.kvsep_mode {
+        _ if !o.enable_blob_files => u64::MAX,
+        KvsepMode::Adaptive => f.family.adaptive.threshold(),
+        _ => o.min_blob_size,
+    }
+}
 
 /// As [`INTEGERS`], of the cache of values in blob files; unknown without one.
 const OF_BLOB_CACHE: &[(&str, fn(&BlockCache) -> usize)] = &[
@@ -250,6 +264,9 @@ pub(super) fn value(name: &str, at: &At<'_>) -> Option<u64> {
     if let Some(property) = INTEGERS.iter().find(|p| p.0 == name) {
         return Some(property.1(at));
     }
+    if name == SEPARATION_THRESHOLD {
+        return Some(separation_threshold(at.f));
+    }
     let property = OF_BLOB_CACHE.iter().find(|p| p.0 == name)?.1;
     let cache = at.f.family.blobs.cache()?;
     Some(property(cache.cache()) as u64)
@@ -264,7 +281,10 @@ impl Engine {
     /// An integer property of a family by its full name; `None` if it is unknown. A family that was dropped has
     /// them as long as there are handles of it.
     pub(crate) fn int_property(&self, family: &Arc<Family>, name: &str) -> Option<u64> {
-        let name = name.strip_prefix("rocksdb.")?;
+        let name = match name {
+            SEPARATION_THRESHOLD => name,
+            _ => name.strip_prefix("rocksdb.")?,
+        };
         let dropped;
         let state = self.state.lock();
         let f = match state.family(family.id) {
