@@ -104,7 +104,19 @@ THREE = [("one", "compression=kZSTD;block_based_table_factory={format_version=4;
          ("three", "compression=kSnappyCompression;num_levels=3;"
                    "block_based_table_factory={index_type=kTwoLevelIndexSearch;format_version=5}")]
 
-MIXES = list(crossed()) + [
+# A dictionary holds blocks back, and with them all that index and filter record by blocks.
+HELD = [Mix(f"dictionary {name} {codec[1:].replace('Compression', '')}",
+            f"compression={codec};compression_opts={{max_dict_bytes=4096}};prefix_extractor=capped:5",
+            f"block_size=300;{table}", format=5)
+        for codec in ("kLZ4Compression", "kZSTD")
+        for name, table in (
+            ("hash search", "index_type=kHashSearch;" + BLOOM),
+            ("partitions", "index_type=kTwoLevelIndexSearch;partition_filters=true;metadata_block_size=256;"
+             + BLOOM),
+            ("partitions of Ribbon filters", "index_type=kTwoLevelIndexSearch;partition_filters=true;"
+             "metadata_block_size=256;filter_policy=ribbonfilter:10"),
+            ("first keys", "index_type=kBinarySearchWithFirstKey;" + BLOOM))]
+MIXES = list(crossed()) + HELD + [
     Mix("universal", f"{UNIVERSAL};compaction_options_universal={{size_ratio=10;max_size_amplification_percent=100}}", BLOOM),
     Mix("universal, one level", f"{UNIVERSAL};num_levels=1"),
     Mix("universal, moves and parts", f"{UNIVERSAL};num_levels=4;compaction_options_universal={{allow_trivial_move=true;"

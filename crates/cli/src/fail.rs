@@ -3,6 +3,10 @@
 //! Every message ends with what to do next. Exit codes: 1 if the work failed or damage was found,
 //! 2 if the command line made no sense. A reader that closes the pipe early is no failure.
 
+use crate::db::components::{Recorded, user_text};
+use crate::inventory::Inventory;
+use spanlith::options::objects;
+use spanlith::version::{FileKind, parse_file_name};
 use spanlith::{Error, ErrorKind, SubCode};
 use std::fmt;
 use std::io::Write;
@@ -84,6 +88,7 @@ impl<T> At<T> for Result<T, Error> {
 /// What the user can do about an engine's error.
 pub fn way_out(e: &Error, dir: &Path) -> String {
     let holds_database = dir.join("CURRENT").exists();
+    let path = dir;
     let dir = shell_word(dir);
     let message = e.message();
     if e.subcode() == Some(SubCode::LockHeld) {
@@ -103,6 +108,10 @@ pub fn way_out(e: &Error, dir: &Path) -> String {
                 .iter()
                 .any(|part| message.contains(part)))
     {
+        // Where something is left of one, a new one would hide it.
+        if holds_remains(path) {
+            return format!("spanlith doctor --db {dir} says what is left and the way out");
+        }
         return format!(
             "there is no database in {dir}: check the path, or make one with \
              spanlith db put --create --db {dir} KEY VALUE"
@@ -119,10 +128,8 @@ pub fn way_out(e: &Error, dir: &Path) -> String {
                 bytewise and reverse need the program that defines them"
             .to_string();
     }
-    if message.contains("merge_operator") {
-        return "name the operator: --merge-operator uint64add or \
-                --merge-operator stringappend[:DELIMITER]"
-            .to_string();
+    if message.contains("merge_operator") || e.subcode() == Some(SubCode::MergeOperatorFailed) {
+        return operator_hint(path);
     }
     if message.contains("are on the speed disk") {
         return format!(
@@ -131,6 +138,9 @@ pub fn way_out(e: &Error, dir: &Path) -> String {
         );
     }
     match e.kind() {
+        ErrorKind::Corruption if !holds_database && holds_remains(path) => {
+            format!("spanlith doctor --db {dir} says what is left and the way out")
+        }
         ErrorKind::Corruption if !holds_database => {
             format!("{dir} holds no database, so the file may be something else: ls -l {dir}")
         }
@@ -155,6 +165,55 @@ pub fn way_out(e: &Error, dir: &Path) -> String {
         },
         ErrorKind::InvalidArgument => format!("spanlith db info --db {dir} shows what is there"),
         _ => format!("spanlith db info --db {dir} shows the state of the database"),
+    }
+}
+
+/// Whether a directory has files that only a database makes.
+pub fn holds_remains(dir: &Path) -> bool {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut names = entries.map(|e| e.file_name().to_string_lossy().into_owned());
+    names.any(|name| {
+        matches!(
+            parse_file_name(&name),
+            Some(FileKind::Table(_) | FileKind::Blob(_) | FileKind::Log(_) | FileKind::Manifest(_))
+        )
+    })
+}
+
+/// What to do where merge operands cannot be folded: names what the directory records, and nothing that writes.
+fn operator_hint(dir: &Path) -> String {
+    let recorded = Inventory::read(dir).map(|i| {
+        let names = i
+            .families
+            .values()
+            .map(|f| user_text(&i.merge_operator(&f.name)));
+        let mut names: Vec<String> = names.filter(|n| !objects::is_null(n)).collect();
+        names.sort();
+        names.dedup();
+        names
+    });
+    let recorded = recorded.unwrap_or_default();
+    let dir = shell_word(dir);
+    let raw = format!("spanlith db scan --raw --db {dir} shows operands as they are");
+    let unknown = recorded
+        .iter()
+        .find(|n| matches!(Recorded::of(n), Recorded::Unknown));
+    match (unknown, recorded.is_empty()) {
+        (Some(text), _) => {
+            let name = objects::id(text).unwrap_or(text);
+            format!(
+                "the directory records the merge operator {name}, which only its program has; {raw}; where a \
+                 built-in one does the same, --merge-operator {name}=KIND reads with it"
+            )
+        }
+        (None, false) => format!(
+            "leave --merge-operator out: the directory records {}; {raw}",
+            recorded.join(", ")
+        ),
+        (None, true) => format!(
+            "no file of the directory names the merge operator, its program does; {raw}; --merge-operator KIND \
+             reads with a built-in one"
+        ),
     }
 }
 

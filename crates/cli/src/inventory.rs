@@ -7,8 +7,8 @@
 
 use crate::term::Paint;
 use spanlith::inspect::judge_manifest;
-use spanlith::options::ParsedOptions;
 use spanlith::options::ini::parse_options_file_with;
+use spanlith::options::{ParsedOptions, objects};
 use spanlith::version::{
     BlobFileAddition, FileKind, NewFile, VersionEdit, filenames, parse_file_name,
 };
@@ -24,6 +24,10 @@ use std::process::ExitCode;
 
 /// Longest CURRENT, IDENTITY or OPTIONS file that is read.
 const SMALL_FILE_MAX: u64 = 16 << 20;
+
+/// Tables of a family that are asked for the merge operator; a program that opens a database without it writes
+/// tables that name none.
+const TABLES_ASKED: usize = 16;
 
 /// A blob file as the MANIFEST describes it.
 #[derive(Clone, Debug)]
@@ -249,6 +253,7 @@ impl Inventory {
         inventory.read_options(env);
         inventory.read_manifest(env);
         inventory.find_logs(env, wal_dir);
+        inventory.expect_a_log();
         inventory.complete_comparators();
         inventory
     }
@@ -282,6 +287,29 @@ impl Inventory {
             let reader = crate::dump::open_table(&path).ok()?;
             Some(reader.properties().clone())
         })
+    }
+
+    /// Text of a family's merge operator: as the OPTIONS file has it or, where that names none, as the newest
+    /// tables do, which know the name only. Empty if nobody says.
+    pub fn merge_operator(&self, family: &str) -> String {
+        let parsed = self.options.as_ref().and_then(|o| o.parsed.as_ref().ok());
+        if let Some(cf) = parsed.and_then(|p| p.cf(family))
+            && !objects::is_null(&cf.options.merge_operator)
+        {
+            return cf.options.merge_operator.clone();
+        }
+        let Some(family) = self.family(family) else {
+            return String::new();
+        };
+        let mut files: Vec<&NewFile> = family.files.values().collect();
+        files.sort_by_key(|f| std::cmp::Reverse(f.number));
+        let names = files.into_iter().take(TABLES_ASKED).filter_map(|f| {
+            let path = self.dir.join(crate::tables::name(self, f.number));
+            let reader = crate::dump::open_table(&path).ok()?;
+            Some(reader.properties().merge_operator_name.clone())
+        });
+        let mut named = names.filter(|name| !objects::is_null(name));
+        named.next().unwrap_or_default()
     }
 
     /// Number of the oldest log that recovery reads.
@@ -406,6 +434,41 @@ impl Inventory {
         } else {
             self.missing_wal_dir = Some(dir);
         }
+    }
+
+    /// Who has a database open has a log, from the open on, whose number is not smaller than any that the MANIFEST
+    /// says is needed. Only a copy that was made behind a flush can do without.
+    fn expect_a_log(&mut self) {
+        let first = self.first_live_log();
+        let is_there = self.live_logs().next().is_some();
+        // Where it is written down how much of a log was synced, that proves more.
+        let is_proven = self.log_ends.range(first..).any(|(_, &synced)| synced > 0);
+        if first == 0 || is_there || is_proven || self.missing_wal_dir.is_some() {
+            return;
+        }
+        let name = filenames::log_file_name(first);
+        let missing = format!(
+            "missing: the MANIFEST says that this log or a later one is needed, and {} has none",
+            self.wal_dir.display()
+        );
+        self.findings.push(match self.listing.contains_key(filenames::LOCK_FILE) {
+            true => Finding::damage(
+                &name,
+                None,
+                format!(
+                    "{missing}: it was deleted or moved, or is in another directory (wal_dir), and the writes since \
+                     the last flush are in it"
+                ),
+            ),
+            false => Finding::note(
+                &name,
+                None,
+                format!(
+                    "{missing}: a checkpoint or backup that was made behind a flush needs none; of any other copy \
+                     the writes since the last flush are missing"
+                ),
+            ),
+        });
     }
 
     fn take_logs(&mut self, env: &Env, dir: &Path) {

@@ -33,6 +33,7 @@ mod os_text;
 mod overlay;
 mod own;
 mod places;
+mod raw;
 mod sd;
 mod shell;
 mod sst_dump;

@@ -9,11 +9,11 @@ pub(crate) fn main() -> Result<()> {
     let journal = db.default_cf();
     let mut batch = WriteBatch::new();
     batch
-        .put_cf(accounts.id(), "ann", "90")
-        .put_cf(accounts.id(), "bob", "110")
+        .put_cf(&accounts, "ann", "90")
+        .put_cf(&accounts, "bob", "110")
         .put("42", "ann>bob 10");
     batch.set_save_point();
-    batch.delete_cf(accounts.id(), "ann");
+    batch.delete_cf(&accounts, "ann");
     batch.rollback_to_save_point()?;
     assert_eq!(batch.len(), 3);
     db.write_opt(&batch, &WriteOptions::new().sync(true))?;

@@ -22,8 +22,8 @@ pub(crate) fn main() -> Result<()> {
         log: db.cf_or_create(FamilyOptions::new("log").options(cold))?,
     };
     let mut batch = WriteBatch::new();
-    batch.put_cf(store.users.id(), "ann", "1");
-    batch.put_cf(store.log.id(), "1", "ann came");
+    batch.put_cf(&store.users, "ann", "1");
+    batch.put_cf(&store.log, "1", "ann came");
     db.write(&batch)?;
 
     let log = store.log.clone();

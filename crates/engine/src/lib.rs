@@ -73,7 +73,7 @@ pub use listener::EventListener;
 pub use locks::{LockMode, LockOptions};
 pub use merge::{
     BytesXor, Max, MergeBase, MergeOperator, MergeResult, Put, SortList, StringAppend,
-    StringAppendTest, UInt64Add, operator_by_name, operator_of,
+    StringAppendTest, UInt64Add, Unfolded, operator_by_name, operator_of,
 };
 pub use options::FlushOptions;
 pub use read::{Entity, ReadOptions, ReadPurpose, ReadTier, wrong_purpose};
@@ -97,4 +97,4 @@ pub use utilities::{
 pub use utilities::{IngestOptions, Ingestion, SstFile, SstWriter};
 pub use utilities::{StorageFile, StorageKind, StorageOptions};
 pub use version::DbPath;
-pub use write::{WriteBatch, WriteOptions};
+pub use write::{FamilyRef, WriteBatch, WriteOptions};

@@ -7,7 +7,9 @@
 //! Invariants: T1 (keys strictly increase, checked on every add; the properties count what was
 //! added). Nothing is valid before [`TableBuilder::finish`] returned.
 
+use crate::block::Block;
 use crate::block::build::{BlockBuilder, LARGE_ENTRY, check_large};
+use crate::block::cursor::BlockCursor;
 use crate::block::seek::common_prefix;
 use crate::collector::Collecting;
 use crate::counters::Counters;
@@ -30,6 +32,7 @@ use spanlith_base::{Comparator, Error, Result, SliceTransform, ValueType};
 use spanlith_cache::STEP_BYTES;
 use spanlith_env::WritableFile;
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 /// What a finished table is.
 #[derive(Clone, Debug)]
@@ -333,8 +336,14 @@ impl TableBuilder {
         if !self.block.is_empty() && (is_large || self.block_is_full(key.len(), value.len())) {
             self.cut_block(Some(key))?;
         }
-        if self.index_wants_keys {
-            self.index.key_added(key, self.block.is_empty());
+        // What is told by blocks waits as they do.
+        if self.held.is_none() {
+            if self.index_wants_keys {
+                self.index.key_added(key, self.block.is_empty());
+            }
+            if let Some(filter) = &mut self.filter {
+                filter.add(&user[..user.len() - self.timestamp_size], &mut self.index);
+            }
         }
         let delta = self.options.table.use_delta_encoding;
         self.block.add(key, value, if delta { shared } else { 0 });
@@ -342,9 +351,6 @@ impl TableBuilder {
         self.last_key.extend_from_slice(&key[shared..]);
         if let Some(content) = &mut self.content {
             content.add(key, value);
-        }
-        if let Some(filter) = &mut self.filter {
-            filter.add(&user[..user.len() - self.timestamp_size], &mut self.index);
         }
         if let Some(collecting) = &mut self.collecting {
             collecting.add(key, value, self.out.offset());
@@ -489,6 +495,7 @@ impl TableBuilder {
             self.dictionary = Some((dictionary, compressor));
         }
         for block in held.blocks {
+            self.note_keys(&block.raw)?;
             self.counters.raw_block_bytes += block.raw.len() as u64;
             let compressor = match &mut self.dictionary {
                 None => &mut self.compressor,
@@ -511,6 +518,35 @@ impl TableBuilder {
                 }
             };
             self.index_block(&block.last, block.next.as_deref(), handle);
+        }
+        Ok(())
+    }
+
+    /// Tells index and filter of the keys of a block that was held back, before it is written: a hash index records
+    /// by number in which blocks a prefix is, and partitions of both end where blocks do. RocksDB does the same.
+    fn note_keys(&mut self, raw: &[u8]) -> Result<()> {
+        if !self.index_wants_keys && self.filter.is_none() {
+            return Ok(());
+        }
+        let block = Block::data(raw.to_vec(), &self.options.comparator, false)?;
+        let mut cursor = BlockCursor::default();
+        cursor.set_block(Arc::new(block));
+        let mut on = cursor.seek_to_first()?;
+        let mut is_first = true;
+        while on {
+            let key = cursor.key();
+            if self.index_wants_keys {
+                self.index.key_added(key, is_first);
+            }
+            is_first = false;
+            if let Some(filter) = &mut self.filter {
+                let user = keys::user_key(key);
+                filter.add(&user[..user.len() - self.timestamp_size], &mut self.index);
+            }
+            on = cursor.next()?;
+        }
+        if self.options.charges.filter.is_some() {
+            self.charge_filter();
         }
         Ok(())
     }

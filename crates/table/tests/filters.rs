@@ -412,3 +412,46 @@ fn damage_to_indexes_and_filters_of_every_kind_is_found_or_harmless() {
         }
     }
 }
+
+/// A dictionary holds blocks back until it is made; what index and filter record by blocks waits as well.
+#[test]
+fn a_dictionary_changes_neither_hash_index_nor_partitions() {
+    for (index_type, filter) in [
+        (IndexType::HashSearch, BLOOM),
+        (IndexType::TwoLevelIndexSearch, BLOOM),
+        (IndexType::TwoLevelIndexSearch, RIBBON),
+        (IndexType::BinarySearchWithFirstKey, BLOOM),
+    ] {
+        for (decoupled, limit) in [(true, 0), (false, 0), (false, 3000)] {
+            let with = |dictionary: u32| {
+                let mut o = partitioned(shape(7, filter), 256, 200);
+                o.table.index_type = index_type;
+                o.table.decouple_partitioned_filters = decoupled;
+                o.prefix_extractor = Some(FOUR);
+                o.compression = spanlith_table::Compression::Lz4;
+                o.compression_options.max_dict_bytes = dictionary;
+                o.compression_options.max_dict_buffer_bytes = limit;
+                open(build(o, &grouped()), prefix_options(Some(FOUR))).unwrap()
+            };
+            let (plain, dictionary) = (with(0), with(4096));
+            let name = format!("{index_type:?} {filter:?} {decoupled} {limit}");
+            assert!(!plain.has_misleading_hash_index().unwrap(), "{name}");
+            assert!(!dictionary.has_misleading_hash_index().unwrap(), "{name}");
+            let dump = |reader: &TableReader| reader.dump().unwrap();
+            let (plain, dictionary) = (dump(&plain), dump(&dictionary));
+            let has = |name| dictionary.metaindex.iter().any(|m| m.0 == name);
+            assert!(has("rocksdb.compression_dict"), "{name}");
+            let keys = |list: &[(Vec<u8>, _)]| list.iter().map(|e| e.0.clone()).collect::<Vec<_>>();
+            assert_eq!(keys(&plain.index), keys(&dictionary.index), "{name}");
+            let (a, b) = (
+                plain.filter_partitions.len(),
+                dictionary.filter_partitions.len(),
+            );
+            assert!(a.abs_diff(b) <= a / 4, "{name}: {a} partitions, {b}");
+            assert_eq!(
+                plain.properties.num_filter_entries, dictionary.properties.num_filter_entries,
+                "{name}"
+            );
+        }
+    }
+}

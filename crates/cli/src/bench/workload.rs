@@ -238,7 +238,7 @@ fn fill_families(cf: &Cf, s: &Settings, mut rng: Rng, meter: &mut Meter<'_>) -> 
         batch.clear();
         let key = keys.set(rng.below(s.num));
         for family in &families {
-            batch.put_cf(family.id(), key, values.next());
+            batch.put_cf(family, key, values.next());
         }
         cf.db().write_opt(&batch, &options)?;
         meter.done(s.families, s.families * s.entry_size());

@@ -1,7 +1,7 @@
 //! `db backup` and `db restore`: copies of databases that share what they have in common, in RocksDB's directories.
 
 use super::open::{Target, WriteFlags};
-use crate::fail::{At, Failure, shell_word};
+use crate::fail::{At, Failure, holds_remains, shell_word};
 use crate::term::{self, Paint, bytes, count, counted};
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -138,6 +138,9 @@ pub struct Restore {
     /// Number of the backup; the newest if left out
     #[arg(long, value_name = "N")]
     id: Option<u32>,
+    /// Puts the backup in the place of the database that is there
+    #[arg(long)]
+    replace: bool,
     /// Logs that are there stay: to go on from a backup made without logs
     #[arg(long)]
     keep_logs: bool,
@@ -337,6 +340,21 @@ impl Restore {
         let start = Instant::now();
         let backups = open(&self.from)?;
         let newest = backups.backups().into_iter().map(|b| b.id).max();
+        let asked = self.replace || self.keep_same || self.keep_logs;
+        if !asked && holds_remains(&self.db) {
+            let dir = shell_word(&self.db);
+            return Err(Failure::new(
+                format!(
+                    "{}: there is a database already, which a restore would replace",
+                    self.db.display()
+                ),
+                format!(
+                    "restore into another directory, or add --replace if nothing of {dir} is needed; \
+                     --keep-same copies only what differs"
+                ),
+            )
+            .into());
+        }
         let mut options = RestoreOptions::default();
         options.keep_log_files = self.keep_logs;
         if self.keep_same {

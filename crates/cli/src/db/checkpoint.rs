@@ -1,7 +1,7 @@
 //! `db checkpoint`: a directory that opens as the database is now.
 
 use super::open::{Target, WriteFlags};
-use crate::fail::At;
+use crate::fail::{At, Failure};
 use crate::term::{bytes, counted};
 use clap::Args;
 use serde_json::json;
@@ -28,6 +28,10 @@ pub struct Checkpoint {
 impl Checkpoint {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let start = Instant::now();
+        if self.to.exists() {
+            let text = format!("Invalid argument: Directory exists: {}", self.to.display());
+            return Err(Failure::new(text, "name a directory that is not there yet").into());
+        }
         let cf = self.target.open_read_write(&self.flags)?;
         let db = cf.db().clone();
         drop(cf);

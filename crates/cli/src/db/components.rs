@@ -4,8 +4,10 @@
 //! says which known component they behave like: `acme.Order=bytewise`.
 
 use crate::fail::Usage;
-use spanlith::options::MergeOperatorChoice;
+use spanlith::options::{MergeOperatorChoice, objects};
+use spanlith::ttl::TimedMerge;
 use spanlith::{Comparator, DbPath, MergeOperator, StringAppend, UserComparator};
+use spanlith_env::Env;
 use std::cmp::Ordering;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -67,10 +69,16 @@ impl UserComparator for Renamed {
     }
 }
 
-/// Splits `NAME=KIND`; a KIND alone has no `=` before its first `:`.
-fn split(text: &str) -> (Option<String>, &str) {
-    let head = text.split(':').next().unwrap_or(text).len();
-    match text[..head].rfind('=') {
+/// Splits `NAME=KIND`. A NAME may hold anything, so the first `=` behind which there is a KIND is the one, and a
+/// text that is a KIND as a whole has no NAME.
+fn split(text: &str, is_kind: impl Fn(&str) -> bool) -> (Option<String>, &str) {
+    if is_kind(text) {
+        return (None, text);
+    }
+    let mut places = text.match_indices('=').map(|(at, _)| at);
+    let at = places.find(|at| is_kind(&text[at + 1..]));
+    // Where there is none, what stands behind the last one is complained of.
+    match at.or_else(|| text.rfind('=')) {
         Some(at) => (Some(text[..at].to_string()), &text[at + 1..]),
         None => (None, text),
     }
@@ -89,7 +97,7 @@ impl FromStr for ComparatorFlag {
     type Err = Usage;
 
     fn from_str(text: &str) -> Result<Self, Usage> {
-        let (recorded, kind) = split(text);
+        let (recorded, kind) = split(text, |kind| order(kind).is_some());
         if order(kind).is_none() {
             return Err(Usage::new(
                 format!("unknown comparator '{kind}'"),
@@ -119,6 +127,9 @@ impl ComparatorFlag {
 
 /// The operator of a flag: `none`, a name, or `stringappend:DELIMITER`.
 fn operator(kind: &str) -> Option<Option<Arc<dyn MergeOperator>>> {
+    if kind.is_empty() {
+        return None;
+    }
     if kind == "none" {
         return Some(None);
     }
@@ -132,7 +143,7 @@ impl FromStr for MergeFlag {
     type Err = Usage;
 
     fn from_str(text: &str) -> Result<Self, Usage> {
-        let (recorded, kind) = split(text);
+        let (recorded, kind) = split(text, |kind| operator(kind).is_some());
         if operator(kind).is_none() {
             return Err(Usage::new(
                 format!("unknown merge operator '{kind}'"),
@@ -150,6 +161,58 @@ impl MergeFlag {
     /// The operator; `None` means that the family has none.
     pub fn operator(&self) -> Option<Arc<dyn MergeOperator>> {
         operator(&self.kind).flatten()
+    }
+}
+
+/// What the recorded text of a merge operator stands for.
+#[derive(Clone)]
+pub enum Recorded {
+    /// No operator is recorded.
+    None,
+    /// An operator that is built in, with all its settings.
+    Known(Arc<dyn MergeOperator>),
+    /// One that is built in; the delimiter is not recorded and taken for RocksDB's default.
+    Guessed(Arc<dyn MergeOperator>),
+    /// One that only its program has.
+    Unknown,
+}
+
+impl Recorded {
+    /// What a text of an OPTIONS file, or a name in a table's properties, stands for; also the operator of a
+    /// database with times to live, around that of its user.
+    pub fn of(text: &str) -> Self {
+        if objects::id(text) == Some(TimedMerge::NAME) {
+            let timed = |user| -> Arc<dyn MergeOperator> {
+                Arc::new(TimedMerge::new(user, Env::system().clock))
+            };
+            return match Self::of(&user_text(text)) {
+                Self::Known(user) => Self::Known(timed(user)),
+                Self::Guessed(user) => Self::Guessed(timed(user)),
+                Self::None | Self::Unknown => Self::Unknown,
+            };
+        }
+        let Some(choice) = MergeOperatorChoice::parse(text) else {
+            return Self::Unknown;
+        };
+        let has_delimiter = matches!(
+            choice,
+            MergeOperatorChoice::StringAppend { .. } | MergeOperatorChoice::StringAppendTest { .. }
+        );
+        match spanlith::operator_of(&choice) {
+            None => Self::None,
+            Some(o) if has_delimiter && objects::property(text, "delimiter").is_none() => {
+                Self::Guessed(o)
+            }
+            Some(o) => Self::Known(o),
+        }
+    }
+}
+
+/// The text of the user's operator in a text that may be that of a database with times to live.
+pub fn user_text(text: &str) -> String {
+    match objects::id(text) {
+        Some(TimedMerge::NAME) => objects::property(text, "user_operator").unwrap_or_default(),
+        _ => text.to_string(),
     }
 }
 
@@ -211,8 +274,40 @@ mod tests {
         let joined = m.operator().unwrap().full_merge(b"k", Some(b"a"), &[b"b"]);
         assert_eq!(joined.as_deref(), Some(&b"a=b"[..]));
         assert!("none".parse::<MergeFlag>().unwrap().operator().is_none());
+        let c: ComparatorFlag = "rev:acme=x.Order=reverse".parse().unwrap();
+        assert_eq!(c.recorded.as_deref(), Some("rev:acme=x.Order"));
+        let m: MergeFlag = "acme:Add=stringappend:x=y".parse().unwrap();
+        assert_eq!(m.recorded.as_deref(), Some("acme:Add"));
+        let joined = m.operator().unwrap().full_merge(b"k", Some(b"a"), &[b"b"]);
+        assert_eq!(joined.as_deref(), Some(&b"ax=yb"[..]));
+        assert!("acme.Add=".parse::<MergeFlag>().is_err());
         assert!("acme.Order=acme".parse::<ComparatorFlag>().is_err());
         assert!("sideways".parse::<MergeFlag>().is_err());
+    }
+
+    #[test]
+    fn what_is_recorded_is_known_only_with_all_that_decides_the_result() {
+        let joined = |text: &str| match Recorded::of(text) {
+            Recorded::Known(o) => o.full_merge(b"k", Some(b"a\0\0\0\0"), &[b"b\0\0\0\0"]),
+            _ => None,
+        };
+        let text = "{id=TtlMergeOperator;user_operator={id=StringAppendOperator;delimiter=-;};}";
+        assert_eq!(&joined(text).unwrap()[..3], b"a-b");
+        let is_unknown = |text| matches!(Recorded::of(text), Recorded::Unknown);
+        assert!(is_unknown("shop.Append") && is_unknown("{id=TtlMergeOperator;user_operator=x;}"));
+        // The name alone does not say what joins the operands.
+        for bare in [
+            "StringAppendOperator",
+            "stringappendtest",
+            "{id=stringappend;}",
+        ] {
+            assert!(matches!(Recorded::of(bare), Recorded::Guessed(_)), "{bare}");
+        }
+        assert!(matches!(
+            Recorded::of("UInt64AddOperator"),
+            Recorded::Known(_)
+        ));
+        assert!(matches!(Recorded::of("nullptr"), Recorded::None));
     }
 
     #[test]

@@ -44,6 +44,8 @@ pub struct Ingest {
 impl Ingest {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let start = Instant::now();
+        // Before opening, which replays logs and writes a MANIFEST and an OPTIONS file.
+        self.target.check_tables(&self.files)?;
         let cf = self.target.open_read_write(&self.flags)?;
         let db = cf.db().clone();
         let options = IngestOptions::new()

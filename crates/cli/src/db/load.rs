@@ -107,7 +107,7 @@ impl Load {
                 continue;
             }
             match entry(&line, *hex) {
-                Ok((key, value)) => batch.put_cf(cf.id(), key, target.stored(value)),
+                Ok((key, value)) => batch.put_cf(&cf, key, target.stored(value)),
                 Err(why) => break Err(why),
             };
             if batch.len() as u64 >= self.batch_size || batch.size_bytes() >= BATCH_BYTES {

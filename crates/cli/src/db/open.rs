@@ -6,19 +6,23 @@
 //! every open needs), with default options, because those change no result. For writing all families
 //! are opened as the OPTIONS file says, so that the tool does not change how they are written.
 
-use super::components::{ComparatorFlag, MergeFlag};
+use super::components::{ComparatorFlag, MergeFlag, Recorded, user_text};
 use crate::fail::{At, Failure, Usage};
 use crate::inventory::Inventory;
 use crate::own::OwnFlags;
 use crate::places::{FileFlags, Places};
+use crate::tables;
 use clap::Args;
 use spanlith::options::ini::ParsedCf;
 use spanlith::options::{
-    BlockBasedTableOptions, CfOptions, DbOptions, MergeOperatorChoice, ParsedOptions, Sidecar,
-    SyncedLogDamage, WalRecoveryMode,
+    BlockBasedTableOptions, CfOptions, DbOptions, ParsedOptions, Sidecar, SyncedLogDamage,
+    WalRecoveryMode, objects,
 };
 use spanlith::ttl::{TimedMerge, append_time, without_time};
-use spanlith::{Cf, Comparator, Db, ErrorKind, FamilyOptions, MergeOperator, OpenBuilder};
+use spanlith::version::filenames;
+use spanlith::{
+    Cf, Comparator, Db, ErrorKind, FamilyOptions, MergeOperator, OpenBuilder, Unfolded,
+};
 use spanlith_env::Env;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -91,6 +95,17 @@ impl WriteFlags {
     }
 }
 
+/// What a family is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    /// Its entries are read.
+    Read,
+    /// It has to be there and is not looked at: what is not known of it does not matter.
+    Aside,
+    /// It is written, perhaps only by flushes and compactions.
+    Write,
+}
+
 /// What a directory says about its options.
 struct Known<'a> {
     dir: &'a Path,
@@ -136,14 +151,8 @@ impl Known<'_> {
 
     /// Text of the merge operator; empty if there is none or nobody says.
     fn merge_operator(&self, family: &str) -> String {
-        if let Some(cf) = self.cf(family) {
-            return cf.options.merge_operator.clone();
-        }
-        let from_tables = self.inventory.as_ref().and_then(|i| {
-            let properties = i.table_properties(family)?;
-            Some(properties.merge_operator_name)
-        });
-        from_tables.unwrap_or_default()
+        let inventory = self.inventory.as_ref();
+        inventory.map_or_else(String::new, |i| i.merge_operator(family))
     }
 }
 
@@ -198,8 +207,11 @@ impl Target {
                     family = family.options(o);
                 }
                 // Of the default family only the order matters if another one is asked for.
-                let lenient = name != self.cf;
-                builder = builder.family(self.components(family, &known, lenient)?);
+                let purpose = match name == self.cf {
+                    true => Purpose::Read,
+                    false => Purpose::Aside,
+                };
+                builder = builder.family(self.components(family, &known, purpose)?);
             }
             match builder.open_read_only() {
                 Err(e)
@@ -240,10 +252,22 @@ impl Target {
         if flags.create && db.cf(&self.cf).is_none() {
             let mut family = FamilyOptions::new(&self.cf);
             family = family.set_of_family(&flags.own.text()?)?;
-            let family = self.components(family, &known, false)?;
+            let family = self.components(family, &known, Purpose::Write)?;
             return db.create_cf(family).at(&self.db);
         }
         self.family(&db)
+    }
+
+    /// The order of the family's keys, as a flag or the directory says.
+    pub fn order(&self, i: &Inventory) -> anyhow::Result<Comparator> {
+        let recorded = i.family(&self.cf).map_or("", |f| &f.comparator);
+        let flags: Vec<ComparatorFlag> = parse_all(&self.how.comparator)?;
+        let mut flags = flags.iter().rev();
+        let flag = flags.find(|f| f.recorded.as_ref().is_none_or(|r| r == recorded));
+        Ok(match flag {
+            Some(flag) => flag.comparator(),
+            None => super::verify::comparator_or_stand_in(recorded),
+        })
     }
 
     /// Opens for writing with another number of levels, which the OPTIONS file then records.
@@ -258,7 +282,7 @@ impl Target {
         options.num_levels = levels;
         options.own = own_options(&self.db).unwrap_or_default().family(&self.cf);
         family = family.options(options).table_options(table);
-        let family = self.components(family, &known, false)?;
+        let family = self.components(family, &known, Purpose::Write)?;
         self.family(&builder.family(family).open().at(&self.db)?)
     }
 
@@ -276,7 +300,56 @@ impl Target {
             family = family.options(cf.options.clone().own(own));
             family = family.table_options(table);
         }
-        self.components(family, &known, false)
+        self.components(family, &known, Purpose::Write)
+    }
+
+    /// Refuses changes that the options of the family, or of the `database`, do not allow. Nothing is opened.
+    ///
+    /// # Errors
+    /// What setting them would say; of a directory or family that is not there.
+    pub fn check_changes(&self, changes: &[(&str, &str)], database: bool) -> anyhow::Result<()> {
+        let known = self.known(&Env::system(), false)?;
+        if database {
+            let options = known
+                .parsed()
+                .map_or_else(DbOptions::default, |p| p.db.clone());
+            options.with_changes(changes)?;
+            return Ok(());
+        }
+        let cf = known.cf(&self.cf);
+        let (options, table) = cf.map_or_else(Default::default, |cf| {
+            (cf.options.clone(), known.table_options(&self.cf, cf))
+        });
+        options.with_changes(&table, changes)?;
+        Ok(())
+    }
+
+    /// Refuses files that are no tables of the family's order. Nothing is opened but the files.
+    ///
+    /// # Errors
+    /// Of the first that is none.
+    pub fn check_tables(&self, files: &[PathBuf]) -> anyhow::Result<()> {
+        let known = self.known(&Env::system(), true)?;
+        let recorded = known.comparator(&self.cf).to_string();
+        for file in files {
+            let hint = "no file was taken in; spanlith sst verify FILE shows whether one is whole";
+            let reader =
+                crate::dump::open_table(file).map_err(|e| Failure::new(e.to_string(), hint))?;
+            let own = &reader.properties().comparator_name;
+            if !recorded.is_empty() && !own.is_empty() && *own != recorded {
+                let text = format!(
+                    "Invalid argument: {}: its keys are in the order {own}, those of family {} in {recorded}",
+                    file.display(),
+                    self.cf
+                );
+                return Err(Failure::new(
+                    text,
+                    "write the table again, in the order of the family",
+                )
+                .into());
+            }
+        }
+        Ok(())
     }
 
     /// What [`Self::open_read_write`] opens with, for who wants to change it first.
@@ -326,11 +399,11 @@ impl Target {
                 family = family.table_options(known.table_options(name, cf));
             }
             family = family.options(options.own(own.family(name)));
-            builder = builder.family(self.components(family, &known, false)?);
+            builder = builder.family(self.components(family, &known, Purpose::Write)?);
         }
         if known.inventory.is_none() {
             let default = FamilyOptions::new("default");
-            builder = builder.family(self.components(default, &known, false)?);
+            builder = builder.family(self.components(default, &known, Purpose::Write)?);
         }
         Ok((builder, followed, known))
     }
@@ -406,13 +479,12 @@ impl Target {
         Ok(i.wal_dir.display().to_string())
     }
 
-    /// Attaches comparator and merge operator. A `lenient` family is not read: what is not known of
-    /// it does not matter.
+    /// Attaches comparator and merge operator.
     fn components(
         &self,
         mut family: FamilyOptions,
         known: &Known<'_>,
-        lenient: bool,
+        purpose: Purpose,
     ) -> anyhow::Result<FamilyOptions> {
         let name = family.name().to_string();
         let asked_for = name == self.cf;
@@ -423,11 +495,29 @@ impl Target {
             None => asked_for,
         });
         let comparator = match flag {
-            Some(flag) => flag.comparator(),
+            Some(flag) => {
+                let order = flag.comparator();
+                if purpose == Purpose::Write
+                    && let Some(i) = &known.inventory
+                    && let Some(table) = out_of_order(i, &name, &order)
+                {
+                    let text = format!(
+                        "Invalid argument: family {name}: {table} is not in the order that \
+                         --comparator gives"
+                    );
+                    let hint = format!(
+                        "{recorded} orders otherwise: the program that defines it can write"
+                    );
+                    return Err(Failure::new(text, hint).into());
+                }
+                order
+            }
             None if recorded.is_empty() => Comparator::Bytewise,
             None => match Comparator::from_name(recorded) {
                 Some(c) => c,
-                None if lenient => super::verify::comparator_or_stand_in(recorded),
+                None if purpose == Purpose::Aside => {
+                    super::verify::comparator_or_stand_in(recorded)
+                }
                 None => {
                     return Err(Failure::new(
                         format!("Invalid argument: family {name}: unknown comparator {recorded}"),
@@ -444,38 +534,100 @@ impl Target {
         if let Some(paths) = known.places.of(&name) {
             family = family.paths(paths.clone());
         }
-        let merge = self.merge_operator(&name, known, lenient);
-        Ok(match merge {
-            Some(m) if self.how.ttl => {
-                let clock = Env::system().clock;
-                family.merge_operator(Arc::new(TimedMerge::new(m, clock)))
-            }
+        Ok(match self.merge_operator(&name, known, purpose)? {
             Some(m) => family.merge_operator(m),
             None => family,
         })
     }
 
+    /// The merge operator to open a family with. Who only reads may say what an operator of another name does; what
+    /// is written is merged by the recorded operator or not at all.
     fn merge_operator(
         &self,
         family: &str,
         known: &Known<'_>,
-        lenient: bool,
-    ) -> Option<Arc<dyn MergeOperator>> {
+        purpose: Purpose,
+    ) -> anyhow::Result<Option<Arc<dyn MergeOperator>>> {
         let text = known.merge_operator(family);
-        let recorded = spanlith::options::objects::id(&text).unwrap_or("");
+        let user = user_text(&text);
+        let name = |text| objects::id(text).unwrap_or("");
         let flag = known.merges.iter().rev().find(|f| match &f.recorded {
-            Some(r) => r == recorded,
+            Some(r) => r == name(&text) || r == name(&user),
             None => family == self.cf,
         });
-        match flag {
-            Some(flag) => flag.operator(),
-            None => match MergeOperatorChoice::parse(&text) {
-                Some(choice) => spanlith::operator_of(&choice),
-                None if lenient => Some(Arc::new(spanlith::Put)),
-                None => None,
-            },
+        let recorded = Recorded::of(&text);
+        let is_recorded = !matches!(recorded, Recorded::None);
+        let timed = |o: Arc<dyn MergeOperator>| -> Arc<dyn MergeOperator> {
+            let has_times = self.how.ttl || name(&text) == TimedMerge::NAME;
+            match has_times && o.name() != TimedMerge::NAME {
+                true => Arc::new(TimedMerge::new(o, Env::system().clock)),
+                false => o,
+            }
+        };
+        if let Some(flag) = flag {
+            let operator = flag.operator();
+            if purpose == Purpose::Write && is_recorded {
+                let given = operator
+                    .as_ref()
+                    .map(|o| (o.name().to_string(), o.options_text()));
+                let is_it = given
+                    .as_ref()
+                    .is_some_and(|(given, in_full)| match &recorded {
+                        // What is not recorded, the flag says.
+                        Recorded::Guessed(_) => given == name(&user),
+                        _ => objects::same(in_full, &user),
+                    });
+                if !is_it {
+                    return Err(another_operator(family, &user, given.map(|g| g.1)));
+                }
+            }
+            return Ok(operator.map(timed));
+        }
+        Ok(match (recorded, purpose) {
+            (Recorded::None, _) => None,
+            (Recorded::Known(o), _) => Some(timed(o)),
+            (Recorded::Guessed(_) | Recorded::Unknown, Purpose::Write) => {
+                Some(Arc::new(Unfolded::new(&text)))
+            }
+            (Recorded::Guessed(o), _) => Some(timed(o)),
+            (Recorded::Unknown, Purpose::Read) => None,
+            (Recorded::Unknown, _) => Some(Arc::new(spanlith::Put)),
+        })
+    }
+}
+
+/// Refuses to write with an operator that is not the recorded one.
+fn another_operator(family: &str, recorded: &str, given: Option<String>) -> anyhow::Error {
+    let given = given.unwrap_or_else(|| "none".to_string());
+    Failure::new(
+        format!(
+            "Invalid argument: family {family}: its merge operator is recorded as {recorded}, and {given} \
+             is not it: another one is for reading only"
+        ),
+        "leave --merge-operator out: what is written keeps all operands as they are, for the program that has \
+         the operator",
+    )
+    .into()
+}
+
+/// A table whose recorded bounds contradict an order, or that overlaps one it must not overlap.
+fn out_of_order(i: &Inventory, family: &str, order: &Comparator) -> Option<String> {
+    let family = i.family(family)?;
+    let mut tables: Vec<_> = family.files.values().collect();
+    tables.sort_by(|a, b| order.compare(tables::user(&a.smallest), tables::user(&b.smallest)));
+    let mut ends: std::collections::BTreeMap<u32, &[u8]> = Default::default();
+    for f in tables {
+        let (first, last) = (tables::user(&f.smallest), tables::user(&f.largest));
+        let mut wrong = order.compare(first, last).is_gt();
+        if f.level > 0 {
+            let end = ends.insert(f.level, last);
+            wrong |= end.is_some_and(|end| order.compare(end, first).is_gt());
+        }
+        if wrong {
+            return Some(filenames::table_file_name(f.number));
         }
     }
+    None
 }
 
 /// The options that RocksDB does not have, if the directory says some that can be read.

@@ -1,13 +1,18 @@
 //! `db scan` and `db count`: many keys, in order.
 
 use super::Common;
+use super::open::known_family;
 use crate::bytes::{parse, push, show};
+use crate::dump::type_name;
 use crate::fail::At;
+use crate::inventory::Inventory;
+use crate::raw::RawScan;
 use crate::term;
 use clap::Args;
 use serde_json::json;
 use spanlith::{Cf, Cursor, Entity, ReadOptions};
 use spanlith_base::timestamp::decode_u64_timestamp;
+use std::cmp::Ordering;
 use std::io::{BufWriter, Write};
 use std::process::ExitCode;
 
@@ -46,6 +51,10 @@ pub struct Scan {
     /// Prints the columns of wide-column entities: name=value, separated by tabs
     #[arg(long, conflicts_with = "keys_only")]
     columns: bool,
+    /// Prints every entry as tables and logs hold it: key, sequence number, kind, value. Operands of merges stay
+    /// apart, deleted and overwritten entries are there, and a range deletion has its end as the value
+    #[arg(long, conflicts_with_all = ["keys_only", "columns", "timestamps", "reverse"])]
+    raw: bool,
     /// Prints the timestamp of each entry behind its key, in families that have them
     #[arg(long)]
     timestamps: bool,
@@ -77,6 +86,9 @@ impl Range {
 
 impl Scan {
     pub fn run(self) -> anyhow::Result<ExitCode> {
+        if self.raw {
+            return self.run_raw();
+        }
         let Common { target, hex, json } = &self.common;
         let cf = target.open_read_only()?;
         let mut out = BufWriter::with_capacity(OUTPUT_BUFFER, std::io::stdout().lock());
@@ -138,6 +150,74 @@ impl Scan {
         }
         out.flush()?;
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Scan {
+    /// Reads the files without the engine, which would need the merge operator.
+    fn run_raw(self) -> anyhow::Result<ExitCode> {
+        let Common { target, hex, json } = &self.common;
+        let files = &target.how.files;
+        let i = Inventory::read_with_logs(&target.db, files.wal_dir.as_deref()).at(&target.db)?;
+        known_family(&i, &target.cf)?;
+        let places = files.tables.parse()?;
+        let order = target.order(&i)?;
+        let bound = |key: Option<&str>| key.map(|k| parse(k, *hex)).transpose();
+        let (from, to) = (bound(self.from())?, bound(self.to())?);
+        let scan = RawScan::new(&i, &places, &target.cf, order.clone()).at(&target.db)?;
+        let Some(scan) = scan else {
+            return Ok(ExitCode::SUCCESS);
+        };
+        let mut scan = scan.with_table_ranges().at(&target.db)?;
+        let mut out = BufWriter::with_capacity(OUTPUT_BUFFER, std::io::stdout().lock());
+        let mut left = self.limit.unwrap_or(u64::MAX);
+        let mut line = Vec::new();
+        while left > 0 {
+            let entry = match scan.next() {
+                Ok(Some(entry)) => entry,
+                Ok(None) => break,
+                Err(e) => {
+                    out.flush()?;
+                    return Err(e).at(&target.db);
+                }
+            };
+            let is = |bound: &Option<Vec<u8>>, wanted: Ordering| {
+                let bound = bound.as_ref();
+                bound.is_some_and(|b| order.compare(&entry.user, b) == wanted)
+            };
+            if is(&from, Ordering::Less) {
+                continue;
+            }
+            if is(&to, Ordering::Greater) || is(&to, Ordering::Equal) {
+                break;
+            }
+            left -= 1;
+            line.clear();
+            let kind = type_name(entry.kind);
+            if *json {
+                let object = json!({
+                    "key": show(&entry.user, *hex), "sequence": entry.sequence, "kind": kind,
+                    "value": show(&entry.value, *hex),
+                });
+                line.extend_from_slice(object.to_string().as_bytes());
+            } else {
+                push(&mut line, &entry.user, *hex);
+                line.extend_from_slice(format!("\t{}\t{kind}\t", entry.sequence).as_bytes());
+                push(&mut line, &entry.value, *hex);
+            }
+            line.push(b'\n');
+            out.write_all(&line)?;
+        }
+        out.flush()?;
+        Ok(i.exit_code())
+    }
+
+    fn from(&self) -> Option<&str> {
+        self.range.from.as_deref()
+    }
+
+    fn to(&self) -> Option<&str> {
+        self.range.to.as_deref()
     }
 }
 

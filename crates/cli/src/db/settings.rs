@@ -318,6 +318,25 @@ pub struct SetOptions {
 }
 
 impl SetOptions {
+    /// A change that is refused, with the way out.
+    fn refused(&self, error: anyhow::Error) -> anyhow::Error {
+        let Some(e) = error.downcast_ref::<spanlith::Error>() else {
+            return error;
+        };
+        let hint = match e.kind() {
+            ErrorKind::InvalidArgument => {
+                let dir = crate::fail::shell_word(&self.target.db);
+                let of = match self.database {
+                    true => "without --database it is a family's",
+                    false => "--database changes one of the database",
+                };
+                format!("spanlith db options --db {dir} lists names and values; {of}")
+            }
+            _ => crate::fail::way_out(e, &self.target.db),
+        };
+        Failure::new(e.to_string(), hint).into()
+    }
+
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let pairs: Vec<(&str, &str)> = self
             .changes
@@ -329,27 +348,19 @@ impl SetOptions {
                 })
             })
             .collect::<Result<_, _>>()?;
+        // Before opening, which replays logs and writes a MANIFEST and an OPTIONS file.
+        if !self.flags.create {
+            self.target
+                .check_changes(&pairs, self.database)
+                .map_err(|e| self.refused(e))?;
+        }
         let cf = self.target.open_read_write(&self.flags)?;
         let db = cf.db().clone();
         let done = match self.database {
             true => db.set_options(&pairs),
             false => cf.set_options(&pairs),
         };
-        done.map_err(|e| match e.kind() {
-            ErrorKind::InvalidArgument => {
-                let dir = crate::fail::shell_word(&self.target.db);
-                let of = match self.database {
-                    true => "without --database it is a family's",
-                    false => "--database changes one of the database",
-                };
-                let hint = format!("spanlith db options --db {dir} lists names and values; {of}");
-                Failure::new(e.to_string(), hint).into()
-            }
-            _ => {
-                let hint = crate::fail::way_out(&e, &self.target.db);
-                anyhow::Error::from(Failure::new(e.to_string(), hint))
-            }
-        })?;
+        done.map_err(|e| self.refused(e.into()))?;
         let value = |name: &str| match self.database {
             true => {
                 let now = db.options().db;

@@ -25,6 +25,10 @@ const IO_ERROR: &str = "IO error";
 /// Characters of a key that are shown.
 const KEY: usize = 40;
 
+/// The way out where nothing of the MANIFEST can be read.
+const NO_MANIFEST: &str = "restore the MANIFEST from a backup first; without it only single tables can be looked at: \
+    spanlith sst dump";
+
 /// What happened to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Damage {
@@ -90,6 +94,19 @@ impl Case {
         })
     }
 
+    /// Whether there is no log although the MANIFEST expects one: an open does not miss it.
+    pub fn is_lost_log(&self) -> bool {
+        self.what
+            .starts_with("missing: the MANIFEST says that this log")
+    }
+
+    /// Whether an open succeeds without what is at stake, and does not know of it.
+    pub fn is_lost(&self) -> bool {
+        let is_other_manifest =
+            self.file == filenames::CURRENT_FILE && self.damage == Damage::Swapped;
+        self.is_lost_log() || is_other_manifest
+    }
+
     /// Whether a crash explains it, so that nothing that was durable is concerned, or it has no effect.
     pub fn is_harmless(&self) -> bool {
         self.damage == Damage::Torn || self.file == filenames::IDENTITY_FILE
@@ -148,6 +165,19 @@ pub fn explain(
         }
         out.push(case);
     }
+    if out
+        .iter()
+        .any(|c| c.way_out.contains("--salvage") || c.way_out.contains("printf"))
+        && !has_records(i)
+    {
+        // Both begin with what a MANIFEST says.
+        for case in &mut out {
+            if case.way_out.contains("--salvage") || case.way_out.contains("printf") {
+                case.way_out = NO_MANIFEST.to_string();
+            }
+        }
+    }
+    out.extend(other_manifests(i));
     out.extend(other_orders(i));
     out.extend(logs_out_of_order(i));
     out
@@ -203,6 +233,48 @@ pub fn unexplained(i: &Inventory, rehearsal: &Rehearsal, cases: &[Case]) -> Opti
         ),
         spares_data: false,
     })
+}
+
+/// MANIFESTs that describe tables which are here, where the current one knows of none: it was made anew in their
+/// place.
+fn other_manifests(i: &Inventory) -> Vec<Case> {
+    let has_tables = |i: &Inventory| i.families.values().any(|f| !f.files.is_empty());
+    // Behind a kill while a database is opened for the first time, the next MANIFEST knows tables that are in logs
+    // still; a current one that was just made knows of no log either.
+    let was_used = i.edits > 1 && i.live_logs().any(|(_, size)| size > 0);
+    if has_tables(i) || was_used {
+        return Vec::new();
+    }
+    let others = i.listing.keys().filter(|name| {
+        matches!(parse_file_name(name), Some(FileKind::Manifest(_))) && **name != i.manifest
+    });
+    let cases = others.filter_map(|name| {
+        let other = Inventory::read_manifest_file(&i.dir, name).ok()?;
+        let named = other.families.values().flat_map(|f| f.files.values());
+        let is_here = |f: &&NewFile| other.listing.contains_key(&tables::name(&other, f.number));
+        let (mut tables, mut size) = (0, 0);
+        for f in named.filter(is_here) {
+            tables += 1;
+            size += f.size;
+        }
+        (tables > 0).then(|| Case {
+            file: filenames::CURRENT_FILE.to_string(),
+            offset: None,
+            damage: Damage::Swapped,
+            what: format!(
+                "names {}, which knows of no table, and {name} describes {} that are here",
+                i.manifest,
+                crate::term::counted(tables, "table")
+            ),
+            stake: format!("all that is in them, {}", bytes(size)),
+            way_out: format!(
+                "if nothing was written since that should stay: printf '{name}\\n' > {}",
+                shell_word(&i.dir.join(filenames::CURRENT_FILE))
+            ),
+            spares_data: false,
+        })
+    });
+    cases.collect()
 }
 
 /// Families of which the OPTIONS file says another order than the MANIFEST.
@@ -377,8 +449,19 @@ fn about_table(i: &Inventory, places: &Places, number: u64, case: &mut Case) {
     );
     case.stake = match block_range(i, places, family, f, case.offset) {
         Some(text) => format!("{text} in {place}"),
-        None => all,
+        None => all.clone(),
     };
+    if case.what.starts_with("its hash index") {
+        case.damage = Damage::Inconsistent;
+        case.spares_data = true;
+        case.stake = format!("no entry here; in RocksDB, {all}");
+        case.way_out = format!(
+            "rewrite it: spanlith db compact --force-bottommost --cf {} --db {}",
+            shell_word(Path::new(&family.name)),
+            shell_word(&i.dir)
+        );
+        return;
+    }
     case.way_out = match case.damage {
         Damage::Unchecked => "nothing is known to be wrong; see what this build lacks".to_string(),
         Damage::Missing => format!(
@@ -433,6 +516,16 @@ fn block_range(
 }
 
 fn about_log(i: &Inventory, number: u64, can_give_up: &dyn Fn() -> bool, case: &mut Case) {
+    if case.is_lost_log() {
+        case.damage = Damage::Missing;
+        case.stake = "the writes since the last flush; how many cannot be told".to_string();
+        case.way_out = format!(
+            "put it back from where it was moved to, or name its directory: spanlith doctor --wal-dir DIR --db {}; \
+             opened without it the database has what had been flushed, and goes on from there",
+            shell_word(&i.dir)
+        );
+        return;
+    }
     let behind = Behind::read(i, number, case.offset);
     case.stake = match (case.damage, behind.updates) {
         (Damage::Torn, _) => "a write that was not acknowledged as synced, or none".to_string(),

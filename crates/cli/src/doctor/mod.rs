@@ -96,7 +96,7 @@ impl Diagnosis {
                 "not known: it does not open, because files cannot be read"
             }
             (false, _, Some(r)) if r.error.is_some() => "damaged: it does not open",
-            (false, _, Some(r)) if !r.is_quiet() => {
+            (false, _, Some(r)) if !r.is_quiet() || self.cases.iter().any(Case::is_lost) => {
                 "damaged: it opens without some of its contents"
             }
             (false, _, Some(_)) if self.cases.iter().all(|c| c.spares_data || c.is_harmless()) => {

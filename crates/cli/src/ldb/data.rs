@@ -41,7 +41,7 @@ impl Ldb {
         let (target, cf) = self.open_to_write()?;
         let mut batch = WriteBatch::new();
         for (key, value) in pairs {
-            batch.put_cf(cf.id(), key, target.stored(value));
+            batch.put_cf(&cf, key, target.stored(value));
         }
         cf.db().write(&batch)?;
         self.close(cf)?;

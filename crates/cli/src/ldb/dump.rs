@@ -4,23 +4,18 @@ use super::range::{Groups, Times, time_text};
 use super::{Ldb, Stop};
 use crate::inventory::Inventory;
 use crate::places::Places;
-use crate::{sst_dump, tables};
+use crate::raw::{RawEntry, RawScan, order_of};
+use crate::sst_dump;
 use spanlith::version::{FileKind, parse_file_name};
-use spanlith::{Comparator, WriteBatch, WriteOptions};
+use spanlith::{WriteBatch, WriteOptions};
+use spanlith_base::ValueType;
 use spanlith_base::histogram::Distribution;
-use spanlith_base::keys::{split_internal, tag_sequence, tag_type};
-use spanlith_env::Env;
-use spanlith_table::RangeTombstone;
-use spanlith_wal::{BatchIter, BatchOp, LogReader, ReadEvent};
 use std::cmp::Ordering;
 use std::io::{BufRead, Write};
 use std::path::Path;
 
 /// Bytes at which a batch of a load is written.
 const BATCH_BYTES: usize = 1 << 20;
-
-/// An entry as a table or log holds it: user key, sequence number, type, value.
-type Entry = (Vec<u8>, u64, u8, Vec<u8>);
 
 /// A key and its value.
 type KeyValue = (Vec<u8>, Vec<u8>);
@@ -124,12 +119,31 @@ impl Ldb {
             self.line(stats.as_bytes())?;
         }
         let i = Inventory::read(&target.db)?;
-        let entries = internal_entries(&i, &target.cf)?;
         let order = order_of(&i, &target.cf);
+        let places = Places::default();
+        let entries = RawScan::new(&i, &places, &target.cf, order.clone())?;
+        let mut entries = entries.map(RawScan::with_table_ranges).transpose()?;
+        let mut covering: Vec<RawEntry> = Vec::new();
         let count_only = self.args.is("count_only");
         let mut groups = Groups::of(&self.args);
         let mut count = 0u64;
-        for (user, sequence, kind, value) in &entries {
+        let range = ValueType::RangeDeletion as u8;
+        while let Some(entry) = entries.as_mut().map_or(Ok(None), RawScan::next)? {
+            // Of range tombstones only what they leave is shown.
+            covering.retain(|r| order.compare(&entry.user, &r.value) == Ordering::Less);
+            if entry.kind == range {
+                covering.push(entry);
+                continue;
+            }
+            if covering.iter().any(|r| entry.sequence < r.sequence) {
+                continue;
+            }
+            let RawEntry {
+                user,
+                sequence,
+                kind,
+                value,
+            } = &entry;
             if from
                 .as_ref()
                 .is_some_and(|f| order.compare(user, f) == Ordering::Less)
@@ -194,7 +208,7 @@ impl Ldb {
                 bad += 1;
                 continue;
             };
-            batch.put_cf(cf.id(), key, target.stored(value));
+            batch.put_cf(&cf, key, target.stored(value));
             if batch.size_bytes() >= BATCH_BYTES {
                 cf.db().write_opt(&batch, &options)?;
                 batch.clear();
@@ -212,79 +226,4 @@ impl Ldb {
         }
         self.close(cf)
     }
-}
-
-/// The order of a family's keys.
-fn order_of(i: &Inventory, family: &str) -> Comparator {
-    let name = i.family(family).map_or("", |f| f.comparator.as_str());
-    crate::db::verify::comparator_or_stand_in(name)
-}
-
-/// All entries of tables and live logs that no range tombstone covers, in the order of internal keys.
-fn internal_entries(i: &Inventory, name: &str) -> Result<Vec<Entry>, Stop> {
-    let order = order_of(i, name);
-    let found = i.families.iter().find(|(_, f)| f.name == name);
-    let Some((&id, family)) = found else {
-        return Ok(Vec::new());
-    };
-    let mut out: Vec<Entry> = Vec::new();
-    let mut ranges: Vec<RangeTombstone> = Vec::new();
-    let places = Places::default();
-    for f in family.files.values() {
-        let reader = tables::open(i, &places, family, f)?;
-        let mut entries = reader.iter(tables::walk());
-        entries.seek_to_first();
-        while entries.valid() {
-            if let Some((user, tag)) = split_internal(entries.key()) {
-                let value = entries.value().to_vec();
-                out.push((user.to_vec(), tag_sequence(tag), tag_type(tag), value));
-            }
-            entries.next();
-        }
-        entries.status()?;
-        ranges.extend(reader.range_tombstones()?);
-    }
-    for (number, _) in i.live_logs().filter(|(n, _)| *n >= family.log_number) {
-        let path = i
-            .wal_dir
-            .join(spanlith::version::filenames::log_file_name(number));
-        let mut reader = LogReader::new(Env::system().fs.open_sequential(&path)?, number);
-        loop {
-            match reader.next_event()? {
-                ReadEvent::Record { .. } => {}
-                ReadEvent::Eof | ReadEvent::Corruption { .. } => break,
-                _ => continue,
-            }
-            let batch = BatchIter::new(reader.record())?;
-            let mut sequence = batch.sequence();
-            for op in batch {
-                let op = op?;
-                let at = sequence;
-                sequence += u64::from(op.is_counted());
-                if op.cf() == Some(id)
-                    && let Some((kind, key, value)) = super::files::point(&op)
-                {
-                    out.push((key.to_vec(), at, kind as u8, value.to_vec()));
-                } else if op.cf() == Some(id)
-                    && let BatchOp::DeleteRange { begin, end, .. } = op
-                {
-                    ranges.push((begin.to_vec(), end.to_vec(), at));
-                }
-            }
-        }
-    }
-    out.retain(|(user, at, ..)| {
-        !ranges.iter().any(|(begin, end, sequence)| {
-            at < sequence
-                && order.compare(begin, user) != Ordering::Greater
-                && order.compare(user, end) == Ordering::Less
-        })
-    });
-    out.sort_by(|a, b| {
-        order
-            .compare(&a.0, &b.0)
-            .then(b.1.cmp(&a.1))
-            .then(b.2.cmp(&a.2))
-    });
-    Ok(out)
 }

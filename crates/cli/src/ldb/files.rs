@@ -7,7 +7,6 @@ use crate::places::Places;
 use crate::{sst_dump, tables};
 use spanlith::version::{NewFile, VersionEdit, filenames};
 use spanlith::{Comparator, Error};
-use spanlith_base::ValueType;
 use spanlith_base::byte_text::{bytes_of_text, text_of_bytes};
 use spanlith_base::keys::{split_internal, tag_sequence, tag_type};
 use spanlith_env::Env;
@@ -18,22 +17,6 @@ use std::path::{Path, PathBuf};
 
 /// Levels that a dump of a MANIFEST lists, whether they hold something or not.
 const LEVELS: u32 = 64;
-
-/// Type, key and value of an entry about one key; `None` for everything else.
-pub fn point<'b>(op: &BatchOp<'b>) -> Option<(ValueType, &'b [u8], &'b [u8])> {
-    Some(match *op {
-        BatchOp::Put { key, value, .. } => (ValueType::Value, key, value),
-        BatchOp::Merge { key, value, .. } => (ValueType::Merge, key, value),
-        BatchOp::Delete { key, .. } => (ValueType::Deletion, key, b""),
-        BatchOp::SingleDelete { key, .. } => (ValueType::SingleDeletion, key, b""),
-        BatchOp::BlobIndex { key, index, .. } => (ValueType::BlobIndex, key, index),
-        BatchOp::WideColumnEntity { key, entity, .. } => (ValueType::WideColumnEntity, key, entity),
-        BatchOp::ValuePreferredSeqno { key, value, .. } => {
-            (ValueType::ValuePreferredSeqno, key, value)
-        }
-        _ => return None,
-    })
-}
 
 /// An internal key as the reference shows it, as text by [`text_of_bytes`].
 fn internal(key: &[u8], hex: bool) -> String {

@@ -67,7 +67,13 @@ fn backups_are_made_listed_verified_restored_and_deleted() {
         "{}",
         verified.out
     );
+    // In the place of what is there only when told to.
     let err = run(restore).fails(1);
+    assert!(
+        err.contains("there is a database already") && err.contains("--replace"),
+        "{err}"
+    );
+    let err = run(restore.iter().copied().chain(["--replace"])).fails(1);
     assert!(
         err.contains("Checksum mismatch") && err.contains("says which can be restored"),
         "{err}"

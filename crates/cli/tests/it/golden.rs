@@ -65,7 +65,7 @@ fn merge_operators_are_found_in_the_options_file() {
         "{err}"
     );
     assert!(
-        err.contains("next:  name the operator: --merge-operator uint64add"),
+        err.contains("next:  leave --merge-operator out: the directory records "),
         "{err}"
     );
 }

@@ -1,5 +1,6 @@
 //! The binary from outside: golden directories, round trips, damage, bad usage, benchmarks, tour.
 
+mod at_risk;
 mod copies;
 mod damage;
 mod db;
@@ -7,6 +8,7 @@ mod doctor;
 mod experiment;
 mod foreign_tools;
 mod golden;
+mod operators;
 mod programs;
 mod refusals;
 mod salvage;

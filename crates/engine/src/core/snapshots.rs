@@ -24,7 +24,12 @@ pub struct SnapshotList {
     /// The watch is called when nothing below a larger number is protected any more. Relaxed: a
     /// release that misses a change is made up for by the next.
     threshold: AtomicU64,
+    /// Tells open databases of the process apart.
+    database: u64,
 }
+
+/// The number of the next database that is opened. Relaxed: a counter.
+static DATABASES: AtomicU64 = AtomicU64::new(0);
 
 /// A live snapshot.
 #[derive(Clone, Copy)]
@@ -49,6 +54,7 @@ impl Default for SnapshotList {
             serial: AtomicU64::new(0),
             watch: OnceLock::new(),
             threshold: AtomicU64::new(u64::MAX),
+            database: DATABASES.fetch_add(1, Ordering::Relaxed),
         }
     }
 }
@@ -102,6 +108,11 @@ impl SnapshotList {
             released: AtomicBool::new(false),
             brief: AtomicBool::new(false),
         }))
+    }
+
+    /// A number that no other open of a database in this process has.
+    pub fn database(&self) -> u64 {
+        self.database
     }
 
     /// Has whoever wants a snapshot wait as long as the answer lives: what is about to become visible without a
@@ -221,6 +232,12 @@ impl Snapshot {
     /// The sequence number up to which reads see.
     pub fn seqno(&self) -> SequenceNumber {
         self.0.seqno
+    }
+
+    /// The database it was taken of, as [`SnapshotList::database`] has it.
+    #[inline]
+    pub(crate) fn database(&self) -> u64 {
+        self.0.list.database
     }
 
     /// Taken for one call that reads several times: its release starts no compactions.

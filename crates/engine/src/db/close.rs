@@ -27,21 +27,46 @@ impl Engine {
         families: &[Arc<Family>],
         options: FlushOptions,
     ) -> Result<()> {
+        self.flush_listed(reason, families, options, true)
+    }
+
+    /// [`Self::flush_for`] of all families that there are. One that is dropped meanwhile has nothing to flush: nobody
+    /// named it, and nobody is told.
+    pub(crate) fn flush_all_for(
+        self: &Arc<Self>,
+        reason: FlushReason,
+        options: FlushOptions,
+    ) -> Result<()> {
+        let all: Vec<_> = self.families.load().iter().cloned().collect();
+        self.flush_listed(reason, &all, options, false)
+    }
+
+    fn flush_listed(
+        self: &Arc<Self>,
+        reason: FlushReason,
+        families: &[Arc<Family>],
+        options: FlushOptions,
+        is_named: bool,
+    ) -> Result<()> {
         self.writable()?;
         if self.state.lock().canceled {
             return Err(Error::shutdown(""));
         }
         let is_atomic = self.c.options.atomic_flush;
         let mut all: Vec<Arc<Family>> = match is_atomic {
-            // Nobody asked for those that are dropped from here on.
             true => self.families.load().iter().cloned().collect(),
             false => families.to_vec(),
         };
         // Each is flushed once, however often it is named.
         let mut named = BTreeSet::new();
         all.retain(|family| named.insert(family.id));
+        // Nobody asked for those that are dropped from here on.
+        let passes_dropped = is_atomic || !is_named;
+        if passes_dropped {
+            all.retain(|family| !family.is_dropped());
+        }
         let families = &all[..];
-        if !is_atomic && let Some(at) = families.iter().position(|f| f.is_dropped()) {
+        if !passes_dropped && let Some(at) = families.iter().position(|f| f.is_dropped()) {
             // RocksDB flushes one after the other: those before it are written out.
             if at > 0 {
                 self.flush_for(reason, &families[..at], options)?;
@@ -60,7 +85,7 @@ impl Engine {
             let mut is_needed = false;
             for family in families {
                 is_needed |= match self.wait_for_calm(family) {
-                    Err(e) if is_atomic && e.kind() == ErrorKind::ColumnFamilyDropped => false,
+                    Err(e) if passes_dropped && e.kind() == ErrorKind::ColumnFamilyDropped => false,
                     needed => needed?,
                 };
             }
@@ -206,8 +231,7 @@ impl Engine {
             return Ok(());
         }
         self.state.lock().paused = 0;
-        let all: Vec<_> = self.families.load().iter().cloned().collect();
-        self.flush_for(FlushReason::ShutDown, &all, FlushOptions::AT_ONCE)
+        self.flush_all_for(FlushReason::ShutDown, FlushOptions::AT_ONCE)
     }
 
     /// Starts no flush and no compaction any more, ever, and abandons those that run; with `wait`,

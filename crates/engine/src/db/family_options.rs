@@ -382,7 +382,7 @@ impl FamilyOptions {
         };
         self.options.comparator = comparator.name().to_string();
         match &self.merge_operator {
-            Some(m) => self.options.merge_operator = m.name().to_string(),
+            Some(m) => self.options.merge_operator = m.options_text(),
             None => self.merge_operator = operator_by_name(&self.options.merge_operator),
         }
         if let Some(extractor) = &self.prefix_extractor {
@@ -448,8 +448,8 @@ impl FamilyOptions {
     fn wrap(&mut self, clock: &Arc<dyn Clock>) -> ValueTimes {
         let user_operator = self.merge_operator.take();
         if let Some(user) = &user_operator {
-            self.options.merge_operator = TimedMerge::options_text(&self.options.merge_operator);
             let wrapped = TimedMerge::new(user.clone(), clock.clone());
+            self.options.merge_operator = wrapped.options_text();
             self.merge_operator = Some(Arc::new(wrapped));
         }
         if self.filters.filter.is_none() {

@@ -4,11 +4,12 @@ use super::cursor::{Cursor, Iter};
 use super::{FamilyOptions, OpenBuilder};
 use crate::compaction::{CompactFilesOptions, CompactRangeOptions, KeyRange};
 use crate::core::{Engine, Family, Snapshot};
+use crate::listener::FlushReason;
 use crate::merge::MergeOperator;
 use crate::options::FlushOptions;
 use crate::read::ReadOptions;
 use crate::version::FileMeta;
-use crate::write::{WriteBatch, WriteOptions};
+use crate::write::{FamilyRef, WriteBatch, WriteOptions};
 use spanlith_base::{Comparator, Error, ErrorKind, Pinned, Result, SequenceNumber, ValueType};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -198,7 +199,9 @@ impl Db {
     /// # Errors
     /// As [`Self::write`].
     pub fn write_opt(&self, batch: &WriteBatch, options: &WriteOptions) -> Result<()> {
-        self.engine().write_batch(batch.raw()?, options).map(drop)
+        let engine = self.engine();
+        let raw = batch.raw_for(engine.c.snapshots.database())?;
+        engine.write_batch(raw, options).map(drop)
     }
 
     /// Applies a batch in RocksDB's representation; returns the sequence number of its first entry.
@@ -242,8 +245,9 @@ impl Db {
     /// # Errors
     /// Of the flush, or the background error that stops writes.
     pub fn flush(&self, wait: bool) -> Result<()> {
-        let all: Vec<_> = self.engine().families.load().iter().cloned().collect();
-        self.engine().flush(&all, FlushOptions::waiting(wait))
+        let options = FlushOptions::waiting(wait);
+        self.engine()
+            .flush_all_for(FlushReason::ManualFlush, options)
     }
 
     /// Clears an error of the background once its cause is gone, so that writes and background work
@@ -359,6 +363,12 @@ pub struct Cf {
     pub(super) family: Arc<Family>,
     /// Behind `family`, so that it is dropped after it.
     pub(super) db: PurgingDb,
+}
+
+impl From<&Cf> for FamilyRef {
+    fn from(cf: &Cf) -> Self {
+        Self::of(cf.family.id, cf.db.engine().c.snapshots.database())
+    }
 }
 
 /// The database of a family's handle. Deletes what nothing refers to any more when it goes: the handle may have

@@ -97,13 +97,14 @@ pub(super) fn is_repeated(batch: &WriteBatch, mark: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::write::FamilyRef;
     use spanlith_wal::PrepareKind;
 
     fn section(xid: &[u8], updates: u32) -> WriteBatch {
         let mut batch = WriteBatch::new();
         batch.mark_noop();
         for n in 0..updates {
-            batch.put_cf(0, n.to_le_bytes(), "v");
+            batch.put_cf(FamilyRef::by_id(0), n.to_le_bytes(), "v");
         }
         batch.mark_prepared(xid, PrepareKind::Committed).unwrap();
         batch

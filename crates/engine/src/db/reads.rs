@@ -109,7 +109,7 @@ impl Cf {
         let mut entity = Vec::new();
         encode_entity(&mut columns, &mut entity)?;
         let mut batch = WriteBatch::new();
-        batch.put_entity_cf(self.family.id, key, entity);
+        batch.put_entity_cf(self, key, entity);
         self.db.write_opt(&batch, options)
     }
 

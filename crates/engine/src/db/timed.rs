@@ -71,7 +71,7 @@ impl Cf {
     ) -> Result<()> {
         let key = self.timed_key(key.as_ref(), timestamp)?;
         let mut batch = WriteBatch::new();
-        batch.put_cf(self.family.id, key, value);
+        batch.put_cf(self, key, value);
         self.db.write_opt(&batch, options)
     }
 
@@ -87,7 +87,7 @@ impl Cf {
     ) -> Result<()> {
         let key = self.timed_key(key.as_ref(), timestamp)?;
         let mut batch = WriteBatch::new();
-        batch.delete_cf(self.family.id, key);
+        batch.delete_cf(self, key);
         self.db.write_opt(&batch, options)
     }
 
@@ -103,7 +103,7 @@ impl Cf {
     ) -> Result<()> {
         let key = self.timed_key(key.as_ref(), timestamp)?;
         let mut batch = WriteBatch::new();
-        batch.single_delete_cf(self.family.id, key);
+        batch.single_delete_cf(self, key);
         self.db.write_opt(&batch, options)
     }
 
@@ -121,7 +121,7 @@ impl Cf {
         let begin = self.timed_key(begin.as_ref(), timestamp)?;
         let end = self.timed_key(end.as_ref(), timestamp)?;
         let mut batch = WriteBatch::new();
-        batch.delete_range_cf(self.family.id, begin, end);
+        batch.delete_range_cf(self, begin, end);
         self.db.write_opt(&batch, options)
     }
 

@@ -60,6 +60,10 @@ impl std::fmt::Debug for FamilyToVerify {
     }
 }
 
+/// What is said of a table that [`TableReader::has_misleading_hash_index`].
+const MISLEADING_INDEX: &str = "its hash index names other data blocks than those that have the keys: RocksDB's gets \
+    and prefix seeks miss keys, reads by this engine do not; a compaction rewrites it";
+
 impl Verifier<'_> {
     /// Checks tables and blob files of a family.
     ///
@@ -125,6 +129,14 @@ impl Verifier<'_> {
         match opened.dump() {
             Ok(dump) => self.blocks(table, size, &dump)?,
             Err(e) => self.add(of_file(table, Finding::from_error(&table.name, None, &e))),
+        }
+        if self.report.problems().count() == before
+            && opened.has_misleading_hash_index().unwrap_or(false)
+        {
+            self.add(of_file(
+                table,
+                Finding::damage(&table.name, None, MISLEADING_INDEX),
+            ));
         }
         self.report.bytes += size;
         if self.level() == VerifyLevel::Full && self.report.problems().count() == before {

@@ -58,6 +58,13 @@ impl MergeOperator for UInt64Add {
     }
 }
 
+/// The text of an operator with a delimiter, as RocksDB writes it.
+fn delimited(name: &str, delimiter: &[u8]) -> String {
+    let delimiter = String::from_utf8_lossy(delimiter);
+    let escaped = crate::options::ini::escape(&delimiter, true);
+    format!("{{id={name};delimiter={escaped};}}")
+}
+
 /// `stringappend`: joins with a delimiter.
 #[derive(Debug)]
 pub struct StringAppend {
@@ -76,6 +83,10 @@ impl StringAppend {
 impl MergeOperator for StringAppend {
     fn name(&self) -> &str {
         "StringAppendOperator"
+    }
+
+    fn options_text(&self) -> String {
+        delimited(self.name(), &self.delimiter)
     }
 
     fn full_merge(&self, _: &[u8], existing: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
@@ -105,6 +116,10 @@ impl StringAppendTest {
 impl MergeOperator for StringAppendTest {
     fn name(&self) -> &str {
         "StringAppendTESTOperator"
+    }
+
+    fn options_text(&self) -> String {
+        delimited(self.name(), &self.0.delimiter)
     }
 
     fn full_merge(

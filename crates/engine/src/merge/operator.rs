@@ -4,8 +4,14 @@ use spanlith_base::wide_columns::{ColumnKind, WideColumns};
 
 /// Folds operands into a value. Must be deterministic: it runs in reads, flushes and compactions.
 pub trait MergeOperator: Send + Sync {
-    /// Name recorded in OPTIONS and tables.
+    /// Name recorded in tables.
     fn name(&self) -> &str;
+
+    /// Text recorded in OPTIONS: the name, with the settings that change what the operator does if there
+    /// are any, as `{id=StringAppendOperator;delimiter=,;}`.
+    fn options_text(&self) -> String {
+        self.name().to_string()
+    }
 
     /// The value after applying `operands`, oldest first, to `existing` (`None` if the key was
     /// absent or deleted). `None` fails the read with `Corruption: Merge operator failed`.

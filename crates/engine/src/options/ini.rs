@@ -117,7 +117,7 @@ fn section(out: &mut String, title: &str, options: impl Iterator<Item = (&'stati
     out.push('\n');
 }
 
-pub(super) fn escape(text: &str, colons: bool) -> String {
+pub(crate) fn escape(text: &str, colons: bool) -> String {
     let mut out = String::with_capacity(text.len());
     push_escaped(&mut out, text, colons);
     out

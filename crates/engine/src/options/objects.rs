@@ -72,6 +72,24 @@ pub fn is_null(text: &str) -> bool {
     matches!(text.trim(), "" | "nullptr" | "{}")
 }
 
+/// Whether two texts name the same object with the same properties, in whatever form they were written.
+pub fn same(a: &str, b: &str) -> bool {
+    let properties = |text: &str| -> Vec<(String, String)> {
+        let pairs = match text.trim().starts_with('{') {
+            true => split_pairs(text).unwrap_or_default(),
+            false => Vec::new(),
+        };
+        let mut pairs: Vec<_> = pairs.into_iter().filter(|(n, _)| n != "id").collect();
+        pairs.sort();
+        pairs
+    };
+    match (MergeOperatorChoice::parse(a), MergeOperatorChoice::parse(b)) {
+        (Some(a), Some(b)) => a == b,
+        (None, None) => id(a) == id(b) && properties(a) == properties(b),
+        _ => false,
+    }
+}
+
 /// Text with its escapes resolved: `\\n`, `\\r`, and `\\` before anything else.
 fn unescape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -207,6 +225,9 @@ pub enum FilterPolicyChoice {
     },
 }
 
+/// Bits per key that RocksDB takes at most.
+const BITS_MAX: f64 = 100.0;
+
 impl FilterPolicyChoice {
     /// Understands the text of `filter_policy`; `None` if this build has no such policy.
     pub fn parse(text: &str) -> Option<Self> {
@@ -225,10 +246,12 @@ impl FilterPolicyChoice {
             Some(bits) => bits.to_string(),
             None => property(text, "bits_per_key")?,
         };
-        let bits_per_key: f64 = bits.parse().ok()?;
-        if !(bits_per_key.is_finite() && bits_per_key >= 0.0) {
-            return None;
-        }
+        // As RocksDB 11.8 takes what makes no sense: too few bits are no filter, what is no number is very many.
+        let bits_per_key: f64 = match bits.parse().ok()? {
+            bits if bits < 0.0 => 0.0,
+            bits if f64::is_finite(bits) => bits,
+            _ => BITS_MAX,
+        };
         if !ribbon {
             return Some(Self::Bloom { bits_per_key });
         }

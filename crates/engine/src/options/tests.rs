@@ -790,3 +790,15 @@ fn random_text_never_panics_the_parsers() {
         let _ = FilterPolicyChoice::parse(&text);
     }
 }
+
+/// As RocksDB 11.8.1 takes them.
+#[test]
+fn bits_per_key_that_make_no_sense_are_none_or_the_most() {
+    for (text, expected) in [("-5", 0.0), ("NaN", 100.0), ("inf", 100.0), ("0.3", 0.3)] {
+        let parsed = FilterPolicyChoice::parse(&format!("bloomfilter:{text}:false"));
+        let expected = FilterPolicyChoice::Bloom {
+            bits_per_key: expected,
+        };
+        assert_eq!(parsed, Some(expected), "{text}");
+    }
+}

@@ -65,6 +65,15 @@ pub fn pick_leveled(input: &PickerInput<'_>) -> Option<CompactionPlan> {
     if let Some(start) = picking.marked_start() {
         return start;
     }
+    if picking.targets.misleading_files > 0
+        && let Some(start) = picking.start_of(
+            picking.misleading(),
+            Target::Same,
+            CompactionReason::FilesMarkedForCompaction,
+        )
+    {
+        return start;
+    }
     let marked = picking.bottommost_marked();
     if let Some(start) = picking.start_of(marked, Target::Same, CompactionReason::BottommostFiles) {
         return start;
@@ -526,6 +535,12 @@ impl Picking<'_> {
             }
         }
         None
+    }
+
+    /// Files that have to be rewritten because RocksDB misses keys in them. Those of level 0 go down in their turn.
+    fn misleading(&self) -> impl Iterator<Item = (usize, &Arc<FileMeta>)> {
+        let files = self.version().file_iter();
+        files.filter(|(level, f)| *level > 0 && f.is_misleading() && !f.is_being_compacted())
     }
 
     /// Bottommost files that hold sequence numbers or tombstones for no reason any more.

@@ -121,7 +121,7 @@ impl Engine {
             let sv = family.superversion.load_full();
             self.count_superversion(&sv);
             let sv = self.in_tier(family, sv, options.read_tier);
-            let snapshot = self.read_sequence(options);
+            let snapshot = self.read_sequence(options)?;
             drop(timer);
             let context = self.context(family, options);
             sv.get_counted(key, snapshot, &context, &observer)

@@ -66,12 +66,22 @@ impl Engine {
 
     /// The sequence number of a read. Taken after the superversion: a number taken before could be
     /// older than what a flush in between has already dropped (R1).
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a snapshot of another database.
     #[inline]
-    pub(super) fn read_sequence(&self, options: &ReadOptions) -> SequenceNumber {
+    pub(super) fn read_sequence(&self, options: &ReadOptions) -> Result<SequenceNumber> {
         match &options.snapshot {
-            Some(s) => s.seqno(),
-            None => self.visible(),
+            Some(s) if s.database() == self.c.snapshots.database() => Ok(s.seqno()),
+            Some(_) => Err(Error::invalid_argument("a snapshot of another database")),
+            None => Ok(self.visible()),
         }
+    }
+
+    /// As [`Self::read_sequence`], where that was asked before.
+    fn sequence_of(&self, options: &ReadOptions) -> SequenceNumber {
+        let snapshot = options.snapshot.as_ref();
+        snapshot.map_or_else(|| self.visible(), crate::core::Snapshot::seqno)
     }
 
     /// Fails once the deadline of a read has passed.
@@ -144,7 +154,7 @@ impl Engine {
             return Ok(self.get_timed(family, key, options)?.map(|found| found.0));
         }
         let sv = family.superversion.load();
-        let snapshot = self.read_sequence(options);
+        let snapshot = self.read_sequence(options)?;
         sv.get_soon(key, snapshot, || {
             self.context_counted(family, options, false)
         })
@@ -179,7 +189,7 @@ impl Engine {
         check_timestamp(size, &family.name, options.timestamp.as_deref())?;
         let sv = self.in_tier(family, family.superversion.load_full(), options.read_tier);
         let context = self.context(family, options);
-        let snapshot = self.read_sequence(options);
+        let snapshot = self.read_sequence(options)?;
         match &options.timestamp {
             Some(timestamp) => sv.get_version(key, timestamp, snapshot, &context),
             None => Ok(sv.get(key, snapshot, &context)?.map(|v| (v, Vec::new()))),
@@ -198,7 +208,7 @@ impl Engine {
         check_timestamp(size, &family.name, options.timestamp.as_deref())?;
         let sv = self.in_tier(family, family.superversion.load_full(), options.read_tier);
         let context = self.context(family, options);
-        let snapshot = self.read_sequence(options);
+        let snapshot = self.read_sequence(options)?;
         if let Some(timestamp) = &options.timestamp {
             let found = sv.get_stored_version(key, timestamp, snapshot, &context)?;
             let blobs = context.blobs(&sv.version);
@@ -237,7 +247,7 @@ impl Engine {
         self.check_plain(family, options)?;
         let sv = self.in_tier(family, family.superversion.load_full(), options.read_tier);
         let context = self.context(family, options);
-        let operands = sv.merge_operands(key, max, self.read_sequence(options), &context)?;
+        let operands = sv.merge_operands(key, max, self.read_sequence(options)?, &context)?;
         match family.times {
             Some(_) => operands.into_iter().map(shown).collect(),
             None => Ok(operands),
@@ -314,15 +324,19 @@ impl Engine {
         sink: &mut Sink<'_>,
     ) {
         let part = FamilyPart { family, keys };
+        if let Err(e) = self.read_sequence(options) {
+            (0..keys.len()).for_each(|at| sink(at, Err(e.clone())));
+            return;
+        }
         if options.read_tier != ReadTier::All {
             let sv = self.in_tier(family, family.superversion.load_full(), options.read_tier);
-            let sequence = self.read_sequence(options);
+            let sequence = self.sequence_of(options);
             // The keys' answers tell, too.
             let _ = self.multi_get_at(&part, (&sv, sequence), options, sink);
             return;
         }
         let sv = family.superversion.load();
-        let sequence = self.read_sequence(options);
+        let sequence = self.sequence_of(options);
         // As above.
         let _ = self.multi_get_at(&part, (&sv, sequence), options, sink);
     }
@@ -422,6 +436,12 @@ impl Engine {
             }
             return all;
         }
+        if let Err(e) = self.read_sequence(options) {
+            for answers in &mut all {
+                answers.fill_with(|| Err(e.clone()));
+            }
+            return all;
+        }
         let (views, sequence) = self.consistent_views(parts, options);
         // As RocksDB goes through the families: what stops one stops those behind it.
         let mut order: Vec<usize> = (0..parts.len()).collect();
@@ -493,7 +513,7 @@ impl Engine {
             // SeqCst: neither the views nor the second look may pass the first.
             let ingestions = self.ingestions.load(Ordering::SeqCst);
             let views = load();
-            let sequence = self.read_sequence(options);
+            let sequence = self.sequence_of(options);
             let unchanged = parts
                 .iter()
                 .zip(&views)
@@ -508,7 +528,7 @@ impl Engine {
         // Memtables are switched, and sequence numbers published, by leaders only.
         let leader = self.leader.lock();
         let views = load();
-        let sequence = self.read_sequence(options);
+        let sequence = self.sequence_of(options);
         drop(leader);
         (views, sequence)
     }
@@ -548,7 +568,7 @@ impl Engine {
             superversion = self.in_iterator_tier(family, superversion, options.read_tier);
         }
         params.extractor = Some(superversion.settings.extractor_id);
-        let snapshot = self.read_sequence(options);
+        let snapshot = self.read_sequence(options)?;
         let view = View::new(
             &family.comparator,
             &family.name,

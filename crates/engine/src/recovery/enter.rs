@@ -1,14 +1,17 @@
 //! Enters a directory: makes it and the database if it may, takes the lock, opens the info log.
 
 use super::create::create_database;
+use super::current::read_current;
 use super::open_tables::hold_table_dirs;
 use super::request::OpenRequest;
 use super::speed::attach;
 use crate::core::{Directories, FamilyRequest, RESERVED, create_dir};
 use crate::info_log::InfoLog;
-use crate::version::filenames;
+use crate::version::{FileKind, filenames, parse_file_name};
 use spanlith_base::{Error, Result};
 use spanlith_env::FileLock;
+use spanlith_wal::{LogReader, ReadEvent};
+use std::path::Path;
 use std::sync::Arc;
 
 /// Directories that are ours to open.
@@ -21,6 +24,8 @@ pub(super) struct Entered {
     pub(super) log: Arc<InfoLog>,
     /// The database was made just now.
     pub(super) created: bool,
+    /// A process has had the directory open before: a copy of a database begins without the file that is locked.
+    pub(super) was_open: bool,
 }
 
 /// Makes directories and the database, if there is none and it may be made. For reading only, nothing
@@ -30,6 +35,7 @@ pub(super) struct Entered {
 /// `InvalidArgument` where the options ask for the contrary of what is there; those of the lock.
 pub(super) fn enter(request: &OpenRequest) -> Result<Entered> {
     let dirs = Directories::new(request.env.fs.clone());
+    let lock_file = request.dir.join(filenames::LOCK_FILE);
     if request.read_only {
         attach(request)?;
         return Ok(Entered {
@@ -37,13 +43,19 @@ pub(super) fn enter(request: &OpenRequest) -> Result<Entered> {
             dirs,
             log: reader_log(request)?,
             created: false,
+            was_open: request.env.fs.entry(&lock_file)?.is_some(),
         });
     }
     make_directories(request)?;
     // Before the lock file is made: a refusal leaves nothing behind.
-    check_presence(request, request.database_exists()?)?;
+    let exists = request.database_exists()?;
+    check_presence(request, exists)?;
+    if !exists {
+        check_remains(request)?;
+    }
     let (env, dir) = (&request.env, &request.dir);
-    let lock = env.fs.lock(&dir.join(filenames::LOCK_FILE))?;
+    let was_open = env.fs.entry(&lock_file)?.is_some();
+    let lock = env.fs.lock(&lock_file)?;
     let exists = request.database_exists()?;
     check_presence(request, exists)?;
     if !exists {
@@ -76,6 +88,7 @@ pub(super) fn enter(request: &OpenRequest) -> Result<Entered> {
         dirs,
         log,
         created: !exists,
+        was_open,
     })
 }
 
@@ -131,16 +144,67 @@ fn check_presence(request: &OpenRequest, exists: bool) -> Result<()> {
     Err(Error::invalid_argument(text).with_path(&current))
 }
 
-fn create(request: &OpenRequest) -> Result<()> {
+/// Refuses to make a database where there are files of one that has lost its CURRENT: a new one would hide what can
+/// be recovered of it. What a crash leaves of making a database is no such file. To best efforts, a MANIFEST makes a
+/// database, and files that none names are left over.
+fn check_remains(request: &OpenRequest) -> Result<()> {
+    let (fs, dir) = (&request.env.fs, &request.dir);
+    if request.options.best_efforts_recovery || fs.entry(dir)?.is_none() {
+        return Ok(());
+    }
     let logs = request.list_numbers()?.1;
-    if let Some(&first) = logs.first()
-        && !request.options.best_efforts_recovery
-    {
+    if let Some(&first) = logs.first() {
         return Err(Error::corruption(
             "While creating a new Db, wal_dir contains existing log file",
         )
         .with_path(&request.wal_dir().join(filenames::log_file_name(first))));
     }
+    for name in fs.list(dir)? {
+        let path = dir.join(&name);
+        let remains = match parse_file_name(&name) {
+            Some(FileKind::Table(_) | FileKind::Blob(_)) => true,
+            Some(FileKind::Manifest(1)) => holds_more_than_a_beginning(request, &path),
+            Some(FileKind::Manifest(_)) => true,
+            _ => false,
+        };
+        if remains {
+            let text = format!(
+                "While creating a new Db, the directory contains {name}, a file of a database that has lost its \
+                 CURRENT"
+            );
+            return Err(Error::corruption(text).with_path(&path));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a MANIFEST has more than the one record of a database that was just made.
+fn holds_more_than_a_beginning(request: &OpenRequest, path: &Path) -> bool {
+    let Ok(file) = request.env.fs.open_sequential(path) else {
+        return true;
+    };
+    let mut reader = LogReader::new(file, 0);
+    let is_record = |event| matches!(event, Ok(ReadEvent::Record { .. }));
+    is_record(reader.next_event()) && is_record(reader.next_event())
+}
+
+/// Takes back what [`enter`] made, after an open that was refused: a database that nobody wanted is not left behind.
+/// Only as long as nothing else was made of it, and nobody else has it open.
+pub(super) fn unmake(request: &OpenRequest) {
+    let (fs, dir) = (&request.env.fs, &request.dir);
+    let Ok(_lock) = fs.lock(&dir.join(filenames::LOCK_FILE)) else {
+        return;
+    };
+    if read_current(&request.env, dir).is_ok_and(|number| number == 1) {
+        // What stays is what a crash leaves of making a database.
+        let _ = fs.delete(&dir.join(filenames::CURRENT_FILE));
+        let _ = fs.delete(&dir.join(filenames::manifest_file_name(1)));
+        let _ = fs.delete(&dir.join(filenames::IDENTITY_FILE));
+    }
+}
+
+fn create(request: &OpenRequest) -> Result<()> {
+    check_remains(request)?;
     let preserve = |f: &FamilyRequest| f.options.kept_time_seconds() > 0;
     let reserved = match request.families.iter().any(preserve) {
         true => RESERVED,

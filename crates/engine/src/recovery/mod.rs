@@ -6,6 +6,7 @@ mod checks;
 mod create;
 mod current;
 mod decide;
+mod elsewhere;
 mod enter;
 mod evidence;
 mod finish;

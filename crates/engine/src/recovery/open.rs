@@ -8,7 +8,8 @@ use super::best_efforts::read_newest_manifest;
 use super::checks::{check_recovered, check_tracked};
 use super::create::{new_db_id, write_identity};
 use super::current::{read_current, read_identity};
-use super::enter::enter;
+use super::elsewhere::check_elsewhere;
+use super::enter::{Entered, enter, unmake};
 use super::evidence::Known;
 use super::finish::finish;
 use super::manifest::{Expectation, Recovered, read_family_names, read_manifest};
@@ -67,11 +68,32 @@ fn current_manifest(request: &OpenRequest) -> Option<(u64, u64)> {
 
 /// Opens what `request` describes, unless logs went while the current MANIFEST became another than `before`.
 fn open_once(request: &OpenRequest, before: Option<(u64, u64)>) -> Result<Arc<Engine>> {
+    let entered = enter(request)?;
+    let created = entered.created;
+    let opened = open_entered(request, entered, before);
+    let refused = |e: &Error| {
+        matches!(
+            e.kind(),
+            ErrorKind::InvalidArgument | ErrorKind::NotSupported | ErrorKind::Corruption
+        )
+    };
+    opened.inspect_err(|e| {
+        if created && refused(e) {
+            unmake(request);
+        }
+    })
+}
+
+/// Opens what `request` describes in directories that are ours.
+fn open_entered(
+    request: &OpenRequest,
+    entered: Entered,
+    before: Option<(u64, u64)>,
+) -> Result<Arc<Engine>> {
     let options = &request.options;
     let statistics = request.statistics.clone();
     let resources = &request.resources;
     let io = resources.table_io(&request.env, options, statistics);
-    let entered = enter(request)?;
     let purge = Arc::new(PurgeQueue::new(
         io.clone(),
         request.resources.sst_files.clone(),
@@ -81,6 +103,9 @@ fn open_once(request: &OpenRequest, before: Option<(u64, u64)>) -> Result<Arc<En
     check_whose(request, &recovered, manifest_number)?;
     let db_id = database_id(request, &recovered, &entered.log)?;
     let logs = Logs::choose(request, &recovered, entered.created)?;
+    if !entered.created {
+        check_elsewhere(request, &logs.needed, logs.first, entered.was_open)?;
+    }
     // Logs go in their order: as long as the first one is there, so are all that the MANIFEST as read needs.
     let is_first_gone = logs.needed.first() != Some(&logs.first);
     if before.is_some() && is_first_gone && current_manifest(request) != before {

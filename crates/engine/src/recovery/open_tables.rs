@@ -93,13 +93,25 @@ fn tasks(engine: &Engine) -> Vec<Task> {
 ///
 /// # Errors
 /// The first that a table failed to open with.
-pub(super) fn open_tables(engine: &Engine) -> Result<()> {
+pub(super) fn open_tables(engine: &Arc<Engine>) -> Result<()> {
     let _activity = ReadActivity::DbOpen.enter();
     open_all(engine, tasks(engine))?;
+    schedule_rewrites(engine);
     if !engine.c.options.skip_stats_update_on_db_open {
         sample(engine);
     }
     Ok(())
+}
+
+/// Lets the scores of families know of tables that turned out to need rewriting when they were opened.
+fn schedule_rewrites(engine: &Arc<Engine>) {
+    for family in engine.families.load_full().iter() {
+        let version = family.superversion.load().version.clone();
+        if version.file_iter().any(|(_, file)| file.is_misleading()) {
+            let mut state = engine.state.lock();
+            engine.install_superversion(&mut state, family.id);
+        }
+    }
 }
 
 /// Looks at tables of each family, upper levels first, until a sample of RocksDB's size is known. A table
@@ -173,6 +185,9 @@ pub(super) fn open_tables_later(engine: &Arc<Engine>) {
                         .log
                         .warn(format_args!("table {number:06} cannot be opened: {e}"));
                 }
+            }
+            if let Some(engine) = weak.upgrade().filter(|e| !e.stopping()) {
+                schedule_rewrites(&engine);
             }
         }),
     );

@@ -20,12 +20,6 @@ impl TimedMerge {
         Self { user, clock }
     }
 
-    /// What the options file has for it.
-    pub(crate) fn options_text(user: &str) -> String {
-        let user = if user.is_empty() { "nullptr" } else { user };
-        format!("{{id={};user_operator={user};}}", Self::NAME)
-    }
-
     fn timed(&self, mut merged: Vec<u8>) -> Vec<u8> {
         append_time(&mut merged, self.clock.now_seconds());
         merged
@@ -41,6 +35,11 @@ fn plain<'a>(operands: &[&'a [u8]]) -> Option<Vec<&'a [u8]>> {
 impl MergeOperator for TimedMerge {
     fn name(&self) -> &str {
         Self::NAME
+    }
+
+    fn options_text(&self) -> String {
+        let user = self.user.options_text();
+        format!("{{id={};user_operator={user};}}", Self::NAME)
     }
 
     fn full_merge(

@@ -89,8 +89,8 @@ impl StorageFile {
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct StorageOptions {
-    /// Memtables are flushed if the logs have so many bytes; 0 always, `u64::MAX` never. What was written without
-    /// a log is in the copy only if it is flushed.
+    /// Memtables are flushed if the logs have so many bytes; 0 always, `u64::MAX` never, but of a database with
+    /// two-phase commit (`allow_2pc`) always. What was written without a log is in the copy only if it is flushed.
     pub flush_from: u64,
     /// All families are flushed at one moment, so that of what was written without a log the copy has all or
     /// nothing.
@@ -208,6 +208,9 @@ impl Engine {
     /// Flushes what the options want to have in tables.
     fn flush_for_copy(self: &Arc<Self>, options: &StorageOptions) -> Result<()> {
         let is_due = match options.flush_from {
+            // Whoever opens the copy without two-phase commit, or for reading, could not put a section that is in
+            // one log and its commit in another together. As in RocksDB, the limit does not count.
+            _ if self.c.options.allow_2pc => true,
             0 => true,
             u64::MAX => false,
             from => {
@@ -220,12 +223,11 @@ impl Engine {
         if !is_due {
             return Ok(());
         }
-        let all: Vec<_> = self.families.load().iter().cloned().collect();
         let how = FlushOptions {
             atomic: options.atomic_flush,
             ..FlushOptions::default()
         };
-        self.flush_for(FlushReason::GetLiveFiles, &all, how)
+        self.flush_all_for(FlushReason::GetLiveFiles, how)
     }
 
     /// Looks at everything at once.

@@ -89,6 +89,9 @@ pub struct FileMeta {
     pub marked_for_compaction: bool,
     /// A caller asked for compaction since.
     pub suggested: AtomicBool,
+    /// The open table said that RocksDB misses keys in it
+    /// ([`TableReader::has_misleading_hash_index`]), so that it is to be rewritten where it is.
+    pub misleads: AtomicBool,
     /// Oldest blob file the table refers to, 0 for none.
     pub oldest_blob_file_number: u64,
     /// Bytes below that the range tombstones of the file cover, by estimate.
@@ -150,6 +153,7 @@ impl FileMeta {
             file_checksum_func_name: f.file_checksum_func_name,
             marked_for_compaction: f.marked_for_compaction,
             suggested: AtomicBool::new(false),
+            misleads: AtomicBool::new(false),
             oldest_blob_file_number: f.oldest_blob_file_number,
             compensated_range_deletion_size: f.compensated_range_deletion_size,
             user_defined_timestamps_persisted: f.user_defined_timestamps_persisted,
@@ -222,6 +226,7 @@ impl FileMeta {
     pub fn redescribe(&self, f: &NewFile) -> Self {
         debug_assert_eq!(self.number, f.number, "V4: a description keeps its file");
         let mut new = Self::from_new_file(f, self.sink.clone());
+        new.misleads = AtomicBool::new(self.is_misleading());
         // In this order: who finds reader or statistics finds the tombstones too, also if another thread
         // opens the table meanwhile.
         if let Some(stats) = self.stats.get() {
@@ -328,6 +333,13 @@ impl FileMeta {
     #[inline]
     pub fn is_marked(&self) -> bool {
         self.marked_for_compaction || self.suggested.load(Ordering::Relaxed)
+    }
+
+    /// Whether RocksDB misses keys in the table, as far as it has been opened.
+    #[inline]
+    pub fn is_misleading(&self) -> bool {
+        // Relaxed: a hint on its own.
+        self.misleads.load(Ordering::Relaxed)
     }
 
     /// Asks for compaction.

@@ -245,6 +245,8 @@ pub struct LevelTargets {
     /// Files of level 0 and above the deepest level whose writer asked for compaction, and that are
     /// free.
     pub marked_files: usize,
+    /// Files below level 0 in which RocksDB misses keys, and that are free.
+    pub misleading_files: usize,
 }
 
 impl LevelTargets {
@@ -268,6 +270,10 @@ impl LevelTargets {
             .take_while(|(level, _)| version.may_go_down(*level))
             .filter(|(_, f)| f.is_marked() && !f.is_being_compacted())
             .count();
+        targets.misleading_files = version
+            .file_iter()
+            .filter(|(level, f)| *level > 0 && f.is_misleading() && !f.is_being_compacted())
+            .count();
         targets
     }
 
@@ -280,6 +286,7 @@ impl LevelTargets {
             pending_compaction_bytes: 0,
             average_value_size: 0,
             marked_files: 0,
+            misleading_files: 0,
         }
     }
 
@@ -518,7 +525,7 @@ impl LevelTargets {
     /// Highest score; at least 1 when files are marked. 1 and more means that a compaction is due.
     pub fn top_score(&self) -> f64 {
         let score = self.scores.first().map_or(0.0, |&(_, score)| score);
-        if self.marked_files > 0 {
+        if self.marked_files > 0 || self.misleading_files > 0 {
             score.max(1.0)
         } else {
             score

@@ -205,6 +205,10 @@ impl TableCache {
             // Always the same, whoever comes first.
             let _ = file.tombstones.set(tombstones);
         }
+        // A block that cannot be read is the business of a verification.
+        if reader.has_misleading_hash_index().unwrap_or(false) {
+            file.misleads.store(true, Ordering::Relaxed);
+        }
         file.note_stats(reader);
         Ok(())
     }

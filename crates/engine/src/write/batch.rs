@@ -10,6 +10,37 @@ use spanlith_wal::{BatchOp, ContentFlags, PrepareKind};
 pub struct WriteBatch {
     raw: spanlith_wal::WriteBatch,
     error: Option<Error>,
+    /// The database of the families it has updates of, if one was named by its handle.
+    database: Option<u64>,
+}
+
+/// A family as an update of a batch names it: by its handle, `&cf`.
+///
+/// Families of two databases may have the same number. With handles a batch belongs to one database: an update of
+/// another one's family is refused, and so is a write to another one.
+#[derive(Clone, Copy, Debug)]
+pub struct FamilyRef {
+    id: u32,
+    database: Option<u64>,
+}
+
+impl FamilyRef {
+    /// The family of that number in whichever database the batch is written to: for who replays the batches of a
+    /// database on another that has the same families under the same numbers.
+    pub fn by_id(id: u32) -> Self {
+        Self { id, database: None }
+    }
+
+    pub(crate) fn of(id: u32, database: u64) -> Self {
+        Self {
+            id,
+            database: Some(database),
+        }
+    }
+}
+
+fn another_database() -> Error {
+    Error::invalid_argument("a column family of another database")
 }
 
 impl WriteBatch {
@@ -26,6 +57,7 @@ impl WriteBatch {
         Ok(Self {
             raw: spanlith_wal::WriteBatch::from_bytes(bytes)?,
             error: None,
+            database: None,
         })
     }
 
@@ -35,6 +67,7 @@ impl WriteBatch {
         Self {
             raw: spanlith_wal::WriteBatch::with_limits(reserved_bytes, size_max),
             error: None,
+            database: None,
         }
     }
 
@@ -52,6 +85,21 @@ impl WriteBatch {
             self.error = Some(e);
         }
         self
+    }
+
+    /// Adds an update of a family unless that is another database's.
+    fn of_family(
+        &mut self,
+        cf: FamilyRef,
+        add: impl FnOnce(&mut spanlith_wal::WriteBatch, u32) -> Result<()>,
+    ) -> &mut Self {
+        let own = self.database.or(cf.database);
+        let r = match cf.database.is_none_or(|database| own == Some(database)) {
+            true => add(&mut self.raw, cf.id),
+            false => Err(another_database()),
+        };
+        self.database = own;
+        self.note(r)
     }
 
     /// Sets a key.
@@ -80,71 +128,83 @@ impl WriteBatch {
 
     /// Removes the keys from `begin` up to, not including, `end`.
     pub fn delete_range(&mut self, begin: impl AsRef<[u8]>, end: impl AsRef<[u8]>) -> &mut Self {
-        self.delete_range_cf(0, begin, end)
+        self.delete_range_cf(FamilyRef::by_id(0), begin, end)
     }
 
     /// Sets a key of family `cf`.
-    pub fn put_cf(&mut self, cf: u32, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> &mut Self {
-        let r = self.raw.put_cf(cf, key.as_ref(), value.as_ref());
-        self.note(r)
+    pub fn put_cf(
+        &mut self,
+        cf: impl Into<FamilyRef>,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> &mut Self {
+        self.of_family(cf.into(), |raw, id| {
+            raw.put_cf(id, key.as_ref(), value.as_ref())
+        })
     }
 
     /// Removes a key of family `cf`.
-    pub fn delete_cf(&mut self, cf: u32, key: impl AsRef<[u8]>) -> &mut Self {
-        let r = self.raw.delete_cf(cf, key.as_ref());
-        self.note(r)
+    pub fn delete_cf(&mut self, cf: impl Into<FamilyRef>, key: impl AsRef<[u8]>) -> &mut Self {
+        self.of_family(cf.into(), |raw, id| raw.delete_cf(id, key.as_ref()))
     }
 
     /// Removes a key of family `cf` that was put at most once since its last removal.
-    pub fn single_delete_cf(&mut self, cf: u32, key: impl AsRef<[u8]>) -> &mut Self {
-        let r = self.raw.single_delete_cf(cf, key.as_ref());
-        self.note(r)
+    pub fn single_delete_cf(
+        &mut self,
+        cf: impl Into<FamilyRef>,
+        key: impl AsRef<[u8]>,
+    ) -> &mut Self {
+        self.of_family(cf.into(), |raw, id| raw.single_delete_cf(id, key.as_ref()))
     }
 
     /// Adds a merge operand in family `cf`.
     pub fn merge_cf(
         &mut self,
-        cf: u32,
+        cf: impl Into<FamilyRef>,
         key: impl AsRef<[u8]>,
         operand: impl AsRef<[u8]>,
     ) -> &mut Self {
-        let r = self.raw.merge_cf(cf, key.as_ref(), operand.as_ref());
-        self.note(r)
+        self.of_family(cf.into(), |raw, id| {
+            raw.merge_cf(id, key.as_ref(), operand.as_ref())
+        })
     }
 
     /// Removes the keys of family `cf` from `begin` up to, not including, `end`.
     pub fn delete_range_cf(
         &mut self,
-        cf: u32,
+        cf: impl Into<FamilyRef>,
         begin: impl AsRef<[u8]>,
         end: impl AsRef<[u8]>,
     ) -> &mut Self {
-        let r = self.raw.delete_range_cf(cf, begin.as_ref(), end.as_ref());
-        self.note(r)
+        self.of_family(cf.into(), |raw, id| {
+            raw.delete_range_cf(id, begin.as_ref(), end.as_ref())
+        })
     }
 
     /// Sets a key of family `cf` to wide columns in their encoded form.
     pub fn put_entity_cf(
         &mut self,
-        cf: u32,
+        cf: impl Into<FamilyRef>,
         key: impl AsRef<[u8]>,
         entity: impl AsRef<[u8]>,
     ) -> &mut Self {
-        let r = self.raw.put_entity_cf(cf, key.as_ref(), entity.as_ref());
-        self.note(r)
+        self.of_family(cf.into(), |raw, id| {
+            raw.put_entity_cf(id, key.as_ref(), entity.as_ref())
+        })
     }
 
     /// Sets a key of family `cf` to a value that counts as written at `write_unix_time` (seconds).
     pub fn timed_put_cf(
         &mut self,
-        cf: u32,
+        cf: impl Into<FamilyRef>,
         key: impl AsRef<[u8]>,
         value: impl AsRef<[u8]>,
         write_unix_time: u64,
     ) -> &mut Self {
         let (key, value) = (key.as_ref(), value.as_ref());
-        let r = self.raw.timed_put_cf(cf, key, value, write_unix_time);
-        self.note(r)
+        self.of_family(cf.into(), |raw, id| {
+            raw.timed_put_cf(id, key, value, write_unix_time)
+        })
     }
 
     /// Adds a note that goes to the log only.
@@ -155,7 +215,12 @@ impl WriteBatch {
 
     /// Appends the updates of another batch.
     pub fn append(&mut self, other: &WriteBatch) -> &mut Self {
-        let r = other.raw().and_then(|raw| self.raw.append(raw));
+        let own = self.database.or(other.database);
+        let r = match other.database.is_none_or(|database| own == Some(database)) {
+            true => other.raw().and_then(|raw| self.raw.append(raw)),
+            false => Err(another_database()),
+        };
+        self.database = own;
         self.note(r)
     }
 
@@ -255,6 +320,7 @@ impl WriteBatch {
     pub fn clear(&mut self) {
         self.raw.clear();
         self.error = None;
+        self.database = None;
     }
 
     /// RocksDB's representation.
@@ -268,6 +334,14 @@ impl WriteBatch {
     /// None for a batch built or checked here.
     pub fn operations(&self) -> Result<impl Iterator<Item = Result<BatchOp<'_>>>> {
         self.raw.iter()
+    }
+
+    /// The batch underneath for a write to a database, or the error that an update met.
+    pub(crate) fn raw_for(&self, database: u64) -> Result<&spanlith_wal::WriteBatch> {
+        match self.database.is_none_or(|own| own == database) {
+            true => self.raw(),
+            false => Err(another_database()),
+        }
     }
 
     /// The batch underneath, or the error that an update met.

@@ -17,7 +17,7 @@ mod timed;
 mod two_phase;
 mod unwind;
 
-pub use batch::WriteBatch;
+pub use batch::{FamilyRef, WriteBatch};
 pub use options::WriteOptions;
 pub(crate) use pipeline::{deletion_type, not_executed};
 pub(crate) use two_phase::{batch_of, needs_two_phase};

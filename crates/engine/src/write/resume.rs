@@ -75,8 +75,7 @@ impl Engine {
         if !is_flush {
             return Ok(());
         }
-        let all: Vec<_> = self.families.load().iter().cloned().collect();
-        self.flush_for(FlushReason::ErrorRecovery, &all, FlushOptions::AT_ONCE)
+        self.flush_all_for(FlushReason::ErrorRecovery, FlushOptions::AT_ONCE)
     }
 
     /// The steps of a resume, except for counting its failures. Requires: the token of resumes.

@@ -210,15 +210,15 @@ fn every_checkpoint_beside_writers_is_one_moment() {
         for (writer, last) in acknowledged.iter().enumerate() {
             let (db, done) = (&db, &done);
             scope.spawn(move || {
-                let ids = families(db).map(|cf| cf.id());
+                let cfs = families(db);
                 for n in 1.. {
                     if done.load(Ordering::Relaxed) {
                         return;
                     }
                     let mut batch = WriteBatch::new();
-                    for id in ids {
-                        batch.put_cf(id, format!("last{writer}"), format!("{n:09}"));
-                        batch.put_cf(id, format!("w{writer}-{:04}", n % 500), vec![b'x'; 200]);
+                    for cf in &cfs {
+                        batch.put_cf(cf, format!("last{writer}"), format!("{n:09}"));
+                        batch.put_cf(cf, format!("w{writer}-{:04}", n % 500), vec![b'x'; 200]);
                     }
                     db.write(&batch).unwrap();
                     last.store(n, Ordering::Release);

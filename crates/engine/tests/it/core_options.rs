@@ -372,7 +372,7 @@ fn a_family_that_takes_tables_only_refuses_writes() {
     assert_eq!(cf.delete_range("k", "m").unwrap_err().to_string(), want);
     let mut batch = WriteBatch::new();
     batch.put("k", "v");
-    batch.put_cf(cf.id(), "k", "v");
+    batch.put_cf(&cf, "k", "v");
     assert_eq!(db.write(&batch).unwrap_err().to_string(), want);
     assert_eq!(db.default_cf().get("k").unwrap(), None);
     db.default_cf().put("k", "v").unwrap();

@@ -2,7 +2,9 @@
 
 use crate::world::World;
 use spanlith::options::CfOptions;
-use spanlith::{Cf, Db, ErrorKind, FamilyOptions, FlushOptions, WriteBatch, WriteOptions};
+use spanlith::{
+    Cf, Db, ErrorKind, FamilyOptions, FamilyRef, FlushOptions, WriteBatch, WriteOptions,
+};
 use spanlith_env::{Env, Executor, FaultFs, FsOp, JobClass, MemFs, OpClass};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -61,9 +63,9 @@ fn families_keep_their_keys_apart_over_flush_and_reopen() {
     let two = db.create_cf(FamilyOptions::new("two")).unwrap();
     let mut batch = WriteBatch::new();
     batch.put("k", "default");
-    batch.put_cf(one.id(), "k", "of one");
-    batch.put_cf(two.id(), "k", "of two");
-    batch.delete_cf(two.id(), "k");
+    batch.put_cf(&one, "k", "of one");
+    batch.put_cf(&two, "k", "of two");
+    batch.delete_cf(&two, "k");
     db.write(&batch).unwrap();
     one.put("only", "in one").unwrap();
     for round in 0..3 {
@@ -146,7 +148,7 @@ fn a_dropped_family_still_reads_but_takes_no_writes_and_leaves_no_files() {
     );
     let mut batch = WriteBatch::new();
     batch.put("a", "1");
-    batch.put_cf(gone.id(), "k", "w");
+    batch.put_cf(&gone, "k", "w");
     assert_eq!(
         db.write(&batch).unwrap_err().kind(),
         ErrorKind::InvalidArgument
@@ -305,8 +307,8 @@ fn an_atomic_flush_takes_unlogged_writes_of_all_families_or_of_none() {
         let mut last = 0;
         for i in 0..400u32 {
             let mut batch = WriteBatch::new();
-            batch.put_cf(a.id(), format!("{i:05}"), vec![b'x'; 1000]);
-            batch.put_cf(b.id(), format!("{i:05}"), "y");
+            batch.put_cf(&a, format!("{i:05}"), vec![b'x'; 1000]);
+            batch.put_cf(&b, format!("{i:05}"), "y");
             db.write_opt(&batch, &unlogged).unwrap();
             last = i;
         }
@@ -328,7 +330,7 @@ fn a_flush_can_be_atomic_over_the_families_it_names() {
     let write = |key: &str| {
         let mut batch = WriteBatch::new();
         for family in [&a, &b, &other] {
-            batch.put_cf(family.id(), key, "v");
+            batch.put_cf(family, key, "v");
         }
         db.write_opt(&batch, &unlogged).unwrap();
     };
@@ -469,7 +471,7 @@ fn updates_of_missing_families_can_be_left_out() {
     let lenient = WriteOptions::new().ignore_missing_column_families(true);
     let mut batch = WriteBatch::new();
     batch.put("k1", "v");
-    for cf in [gone.id(), 77] {
+    for cf in [(&gone).into(), FamilyRef::by_id(77)] {
         batch.put_cf(cf, "k2", "v").merge_cf(cf, "k2", "v");
         batch.delete_range_cf(cf, "a", "b");
         batch.delete_range_cf(cf, "b", "a");
@@ -567,8 +569,8 @@ fn a_family_that_is_dropped_while_a_batch_for_it_is_checked_refuses_that_batch_o
     let family = FamilyOptions::new("x").comparator(Comparator::User(order.clone()));
     let x = db.create_cf(family).unwrap();
     let mut batch = WriteBatch::new();
-    batch.put_cf(x.id(), "k", "v");
-    batch.delete_range_cf(x.id(), "a", "b");
+    batch.put_cf(&x, "k", "v");
+    batch.delete_range_cf(&x, "a", "b");
     let (of_drop, dropped) = (db.clone(), x.clone());
     *order.0.lock().unwrap() = Some(Box::new(move || of_drop.drop_cf(&dropped).unwrap()));
     let refused = db.write(&batch).unwrap_err().to_string();

@@ -690,7 +690,7 @@ fn readers_beside_ingestions_see_all_of_a_call_or_nothing() {
                     for cf in [db.default_cf(), db.cf("two").unwrap()] {
                         // Between the keys of the files.
                         let k = format!("k{:04}w{writer}", n % 40);
-                        batch.put_cf(cf.id(), k, vec![b'x'; 100]);
+                        batch.put_cf(&cf, k, vec![b'x'; 100]);
                     }
                     db.write(&batch).unwrap();
                 }

@@ -1,6 +1,7 @@
 //! Tests of the engine through its public API.
 #![allow(clippy::disallowed_methods, reason = "tests look at real files")]
 
+mod at_risk;
 mod backups;
 mod basic;
 mod best_efforts;

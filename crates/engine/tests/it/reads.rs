@@ -82,7 +82,7 @@ fn a_timed_put_reads_as_its_value_before_and_after_flush_and_reopen() {
     let dir = TempDir::new("timed-put");
     let db = open(&dir, CfOptions::default());
     let mut batch = WriteBatch::new();
-    batch.timed_put_cf(0, "k", "value", 1000);
+    batch.timed_put_cf(spanlith::FamilyRef::by_id(0), "k", "value", 1000);
     db.write(&batch).unwrap();
     let cf = db.default_cf();
     let scan = |db: &Db| -> Vec<Vec<u8>> {
@@ -606,8 +606,8 @@ fn keys_of_several_families_are_read_at_one_point() {
         let writer = scope.spawn(|| {
             for n in 0..300u32 {
                 let mut batch = WriteBatch::new();
-                batch.put_cf(0, "n", n.to_le_bytes());
-                batch.put_cf(other.id(), "n", n.to_le_bytes());
+                batch.put_cf(&cf, "n", n.to_le_bytes());
+                batch.put_cf(&other, "n", n.to_le_bytes());
                 db.write(&batch).unwrap();
                 if n % 100 == 50 {
                     cf.flush(true).unwrap();

@@ -60,7 +60,7 @@ fn synced() -> WriteOptions {
 fn put(db: &Db, key: &str, value: &str, options: &WriteOptions) {
     let mut batch = WriteBatch::new();
     batch.put(key, value);
-    batch.put_cf(db.cf("two").unwrap().id(), key, value);
+    batch.put_cf(&db.cf("two").unwrap(), key, value);
     db.write_opt(&batch, options).unwrap();
 }
 

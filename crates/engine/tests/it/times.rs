@@ -337,9 +337,9 @@ fn a_timed_put_takes_the_number_of_its_time_once_it_is_at_the_bottom() {
     let db = world.open(1000);
     let cf = db.default_cf();
     let mut batch = WriteBatch::new();
-    batch.timed_put_cf(0, "half", "1", NOW - 500);
-    batch.timed_put_cf(0, "unknown", "2", NOW - 5000);
-    batch.timed_put_cf(0, "later", "3", NOW + 5000);
+    batch.timed_put_cf(spanlith::FamilyRef::by_id(0), "half", "1", NOW - 500);
+    batch.timed_put_cf(spanlith::FamilyRef::by_id(0), "unknown", "2", NOW - 5000);
+    batch.timed_put_cf(spanlith::FamilyRef::by_id(0), "later", "3", NOW + 5000);
     db.write(&batch).unwrap();
     let same = |what: &str| {
         for (key, value) in [("half", "1"), ("unknown", "2"), ("later", "3")] {

@@ -38,7 +38,7 @@ fn open(w: &World, options: &CfOptions) -> (Db, [Cf; 3]) {
 fn write(db: &Db, families: &[&Cf], key: &str) {
     let mut batch = WriteBatch::new();
     for family in families {
-        batch.put_cf(family.id(), key, "v");
+        batch.put_cf(*family, key, "v");
     }
     let unlogged = WriteOptions::new().disable_wal(true);
     db.write_opt(&batch, &unlogged).unwrap();

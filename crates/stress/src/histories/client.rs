@@ -249,7 +249,7 @@ impl Client<'_> {
         for _ in 0..2 + self.rng.below(5) {
             let key = self.key();
             let (effect, bytes) = self.effect(key);
-            let (cf, name) = (self.keys.cf(key).id(), &self.keys.names[key]);
+            let (cf, name) = (self.keys.cf(key), &self.keys.names[key]);
             match effect {
                 Effect::Put(_) => batch.put_cf(cf, name, bytes),
                 Effect::Delete => batch.delete_cf(cf, name),

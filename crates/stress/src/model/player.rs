@@ -530,13 +530,13 @@ impl Player {
         let changes = self.resolve(updates);
         let mut batch = WriteBatch::new();
         for (key, change) in &changes {
-            let id = self.cf_of(key).id();
+            let cf = &self.cf_of(key);
             match change {
-                Change::Put(v) => batch.put_cf(id, key, v),
-                Change::Delete => batch.delete_cf(id, key),
-                Change::SingleDelete => batch.single_delete_cf(id, key),
-                Change::Merge(v) => batch.merge_cf(id, key, v),
-                Change::DeleteRange(end) => batch.delete_range_cf(id, key, end),
+                Change::Put(v) => batch.put_cf(cf, key, v),
+                Change::Delete => batch.delete_cf(cf, key),
+                Change::SingleDelete => batch.single_delete_cf(cf, key),
+                Change::Merge(v) => batch.merge_cf(cf, key, v),
+                Change::DeleteRange(end) => batch.delete_range_cf(cf, key, end),
             };
         }
         let o = self.issue(changes, d);

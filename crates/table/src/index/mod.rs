@@ -20,6 +20,7 @@ mod table;
 mod uniform;
 
 pub(crate) use build::{FinishedIndex, IndexBuilder, TopLevel};
+pub(crate) use hash::{METADATA, accounts_for};
 pub(crate) use table::{IndexForm, IndexTable};
 
 /// Structure of a table's index.

@@ -29,7 +29,7 @@ use std::sync::Arc;
 const TAIL_READ: u64 = 16 << 10;
 const PROPERTIES: &str = "rocksdb.properties";
 const INDEX: &str = "rocksdb.index";
-const COMPRESSION_DICTIONARY: &str = "rocksdb.compression_dict";
+pub(super) const COMPRESSION_DICTIONARY: &str = "rocksdb.compression_dict";
 
 /// The file with its last bytes in memory, so that opening needs few reads.
 struct TailFile {

@@ -1,9 +1,10 @@
 //! Reads a whole table to check or show it.
 
+use super::open::COMPRESSION_DICTIONARY;
 use super::{PrefixSeek, TableReader};
 use crate::block::Block;
 use crate::format::{BlockHandle, BlockKind, Footer};
-use crate::index::IndexTable;
+use crate::index::{IndexTable, METADATA, accounts_for};
 use crate::options::ReadParams;
 use crate::properties::TableProperties;
 use spanlith_base::keys::{TAG_LEN, split_internal, tag_sequence};
@@ -36,6 +37,26 @@ pub struct TableDump {
 pub type VisitEntry<'v> = &'v mut dyn FnMut(&[u8], &[u8]) -> Result<()>;
 
 impl TableReader {
+    /// Whether the hash index misleads RocksDB: earlier builds of this engine recorded the data blocks of prefixes
+    /// while blocks were held back for a dictionary, and RocksDB's gets and prefix seeks by such an index miss keys.
+    /// Here nothing is read by it. Only tables with both are looked at.
+    ///
+    /// # Errors
+    /// Of reading the block with the data blocks of prefixes, and of the index.
+    pub fn has_misleading_hash_index(&self) -> Result<bool> {
+        let (Some(metadata), Some(_)) = (self.meta(METADATA), self.meta(COMPRESSION_DICTIONARY))
+        else {
+            return Ok(false);
+        };
+        let contents = self.read(metadata, BlockKind::Index, true)?;
+        let mut blocks = 0;
+        self.for_each_index(&ReadParams::default(), |index| {
+            blocks += index.handles().count() as u64;
+            Ok(())
+        })?;
+        Ok(!accounts_for(&contents, blocks))
+    }
+
     /// Reads every block of the file, meta blocks included, and verifies its checksum; the number
     /// of blocks.
     ///

@@ -140,10 +140,10 @@ impl Store for Ours {
         for change in batch.iter() {
             match change {
                 Change::Put { family, key, value } => {
-                    out.put_cf(self.cf(family).id(), key, value);
+                    out.put_cf(self.cf(family), key, value);
                 }
                 Change::Delete { family, key } => {
-                    out.delete_cf(self.cf(family).id(), key);
+                    out.delete_cf(self.cf(family), key);
                 }
             }
         }

@@ -1,0 +1,119 @@
+//! Logs that lie where the directory was last opened with, and not where they are looked for now.
+//!
+//! `wal_dir` is an option that every open gives anew. Opened with another one after a crash, RocksDB finds no log,
+//! takes the database for one that was flushed, and numbers on; what was only logged is gone, and the old logs become
+//! obsolete. The newest OPTIONS file says where the logs were.
+
+use super::request::OpenRequest;
+use crate::options::ini::parse_options_file_with;
+use crate::version::{FileKind, filenames, parse_file_name};
+use spanlith_base::{Error, FileNumber, Result};
+use spanlith_wal::{BatchIter, LogReader, ReadEvent};
+use std::path::{Path, PathBuf};
+
+/// Longest OPTIONS file that is read.
+const OPTIONS_MAX: u64 = 16 << 20;
+
+/// Refuses to open without the logs that are in the directory that the newest OPTIONS file names. `here` are the logs
+/// found in that of the request, of which `first` is the first that may be needed. A directory that nobody has had
+/// open (`was_open`) is a copy: its options name the logs of the original.
+///
+/// # Errors
+/// `InvalidArgument` that names both directories; those of listing.
+pub(super) fn check_elsewhere(
+    request: &OpenRequest,
+    here: &[FileNumber],
+    first: FileNumber,
+    was_open: bool,
+) -> Result<()> {
+    if request.options.best_efforts_recovery {
+        return Ok(());
+    }
+    let (fs, given) = (&request.env.fs, request.wal_dir());
+    // Where the logs hold updates, they are those of whoever wrote last.
+    let holds =
+        |n: &FileNumber| has_updates(request, &given.join(filenames::log_file_name(*n)), *n);
+    if !was_open || here.iter().any(holds) {
+        return Ok(());
+    }
+    let Some((name, recorded)) = recorded_wal_dir(request)? else {
+        return Ok(());
+    };
+    if recorded == given {
+        return Ok(());
+    }
+    let Ok(names) = fs.list(&recorded) else {
+        return Ok(());
+    };
+    let mut logs: Vec<FileNumber> = Vec::new();
+    for log in &names {
+        if let Some(FileKind::Log(n)) = parse_file_name(log)
+            && n >= first
+            && has_updates(request, &recorded.join(log), n)
+        {
+            logs.push(n);
+        }
+    }
+    let Some(oldest) = logs.iter().min() else {
+        return Ok(());
+    };
+    // The same directory by another name.
+    let canonical = |dir: &PathBuf| std::path::absolute(dir).ok();
+    if canonical(&recorded) == canonical(&given) {
+        return Ok(());
+    }
+    Err(Error::invalid_argument(format!(
+        "wal_dir is {}, where there is no log, but {name} says that the logs are in {}, and log {oldest:06} is there, \
+         which recovery needs: open with that directory, or move its logs",
+        given.display(),
+        recorded.display(),
+    ))
+    .with_path(&recorded.join(filenames::log_file_name(*oldest))))
+}
+
+/// Whether a log has updates, and not only notes about the database. One that cannot be read may have some.
+fn has_updates(request: &OpenRequest, path: &Path, number: FileNumber) -> bool {
+    let Ok(file) = request.env.fs.open_sequential(path) else {
+        return false;
+    };
+    let mut reader = LogReader::new(file, number);
+    loop {
+        match reader.next_event() {
+            Ok(ReadEvent::Record { .. }) => {
+                if BatchIter::new(reader.record()).is_ok_and(|batch| batch.header_count() > 0) {
+                    return true;
+                }
+            }
+            Ok(ReadEvent::Eof | ReadEvent::OldRecord { .. }) => return false,
+            Ok(ReadEvent::Corruption { tail, .. }) => return !tail,
+            Ok(_) => {}
+            Err(_) => return true,
+        }
+    }
+}
+
+/// Name of the newest OPTIONS file and the directory of logs that it records; `None` if there is none that can be
+/// understood.
+fn recorded_wal_dir(request: &OpenRequest) -> Result<Option<(String, PathBuf)>> {
+    let (fs, dir) = (&request.env.fs, &request.dir);
+    let names = fs.list(dir)?;
+    let numbers = names.iter().filter_map(|name| match parse_file_name(name) {
+        Some(FileKind::Options(n)) => Some(n),
+        _ => None,
+    });
+    let Some(number) = numbers.max() else {
+        return Ok(None);
+    };
+    let name = filenames::options_file_name(number);
+    let Ok(bytes) = fs.read_all(&dir.join(&name), OPTIONS_MAX) else {
+        return Ok(None);
+    };
+    let text = String::from_utf8_lossy(&bytes);
+    let Ok(parsed) = parse_options_file_with(&text, true) else {
+        return Ok(None);
+    };
+    Ok(Some(match parsed.db.wal_dir.as_str() {
+        "" => (name, dir.clone()),
+        other => (name, PathBuf::from(other)),
+    }))
+}
