@@ -358,6 +358,9 @@ impl RandomAccessFile for PosixRandom {
     }
 }
 
+/// Bytes of a file that are reserved at first: what an idle log takes.
+const RESERVED_FIRST: u64 = 256 << 10;
+
 struct PosixWritable {
     /// `None` once closed.
     file: Option<File>,
@@ -366,6 +369,10 @@ struct PosixWritable {
     len: u64,
     /// Whether space beyond the size may be reserved.
     reserved: bool,
+    /// Where the reserved space ends, and up to where more is reserved once that is written; the latter is 0 if no
+    /// more is wanted.
+    reserved_end: u64,
+    planned_end: u64,
     /// Who opened it.
     process: Process,
     poison: Poison,
@@ -378,6 +385,8 @@ impl PosixWritable {
             path: path.to_path_buf(),
             len,
             reserved: false,
+            reserved_end: 0,
+            planned_end: 0,
             process: Process::current(),
             poison: Poison::default(),
         }
@@ -401,10 +410,41 @@ impl PosixWritable {
     }
 }
 
+impl PosixWritable {
+    /// Reserves up to `len` bytes behind what is written, of those that are planned.
+    #[cold]
+    fn reserve(&mut self, len: u64) {
+        let from = self.len;
+        let len = len.min(self.planned_end.saturating_sub(from));
+        let context = format!("While fallocate offset {from} len {len}");
+        let mut reserved = false;
+        // A device error poisons the file, and the next append reports it. Anything else only means
+        // that nothing was reserved; a full disk is the business of the append that meets it.
+        let _ = self.with_file(&context, |file| match sys::reserve(file, from, len) {
+            Ok(()) => {
+                reserved = true;
+                Ok(())
+            }
+            Err(e) if e.raw_os_error() == Some(libc::EIO) => Err(e),
+            Err(_) => Ok(()),
+        });
+        self.reserved |= reserved;
+        self.reserved_end = from.saturating_add(len);
+        if !reserved {
+            self.planned_end = 0;
+        }
+    }
+}
+
 impl WritableFile for PosixWritable {
     fn append(&mut self, data: &[u8]) -> Result<()> {
         self.with_file(errors::APPEND, |file| write_all(file, data))?;
         self.len += data.len() as u64;
+        if self.len < self.planned_end && self.len >= self.reserved_end {
+            // As much again as there is, so that a file that stays small takes little and one that grows asks
+            // seldom.
+            self.reserve(self.len.max(RESERVED_FIRST));
+        }
         Ok(())
     }
 
@@ -444,20 +484,8 @@ impl WritableFile for PosixWritable {
     }
 
     fn preallocate(&mut self, len: u64) {
-        let from = self.len;
-        let context = format!("While fallocate offset {from} len {len}");
-        let mut reserved = false;
-        // A device error poisons the file, and the next append reports it. Anything else only means
-        // that nothing was reserved; a full disk is the business of the append that meets it.
-        let _ = self.with_file(&context, |file| match sys::reserve(file, from, len) {
-            Ok(()) => {
-                reserved = true;
-                Ok(())
-            }
-            Err(e) if e.raw_os_error() == Some(libc::EIO) => Err(e),
-            Err(_) => Ok(()),
-        });
-        self.reserved |= reserved;
+        self.planned_end = self.len.saturating_add(len);
+        self.reserve(RESERVED_FIRST);
     }
 
     fn close(&mut self) -> Result<()> {

@@ -104,6 +104,7 @@ impl Engine {
         }
         let now = family.settings();
         let (mut options, mut table) = now.options.with_changes(&now.table_options, changes)?;
+        crate::options::sanitize_stops(&mut options);
         keep_known_objects(
             (&mut options, &mut table),
             (&now.options, &now.table_options),

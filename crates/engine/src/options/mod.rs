@@ -55,7 +55,7 @@ pub use objects::{FilterPolicyChoice, MergeOperatorChoice, collectors_of, partit
 pub(crate) use objects::{file_checksum_factory, id as object_id, is_null as is_null_object};
 pub use own::{OptionScope, OwnOption, apply_own, get_own, own_options, own_text};
 pub use own_rows::{FixedOwnDbOptions, OwnCfOptions, OwnDbOptions};
-pub use sanitize::{sanitize_cf, sanitize_db, sanitize_table, sanitize_wal_dir};
+pub use sanitize::{sanitize_cf, sanitize_db, sanitize_stops, sanitize_table, sanitize_wal_dir};
 pub use sidecar::Sidecar;
 pub(crate) use stats_family::STATS_FAMILY;
 pub use table::{AtOpen, ChangesWhileOpen, OptionRow, OptionTable};

@@ -108,6 +108,17 @@ pub fn sanitize_table(table: &mut BlockBasedTableOptions) {
     }
 }
 
+/// Corrects what would stop writes for good if it were changed to that while the database is open: every stop has to
+/// be a reason for a job that ends it. At open these are corrected as well, together with what RocksDB corrects
+/// then only.
+pub fn sanitize_stops(cf: &mut CfOptions) {
+    let merged = cf.min_write_buffer_number_to_merge.max(1);
+    cf.max_write_buffer_number = cf.max_write_buffer_number.max(merged.saturating_add(1));
+    cf.level0_file_num_compaction_trigger = cf.level0_file_num_compaction_trigger.max(1);
+    let trigger = cf.level0_file_num_compaction_trigger;
+    cf.level0_stop_writes_trigger = cf.level0_stop_writes_trigger.max(trigger);
+}
+
 /// Fills in derived values of `cf`; returns what was corrected.
 pub fn sanitize_cf(cf: &mut CfOptions) -> Vec<String> {
     let mut notes = Vec::new();

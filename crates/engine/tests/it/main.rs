@@ -27,6 +27,7 @@ mod families;
 mod fault;
 mod files;
 mod golden;
+mod idle;
 mod ingestion;
 mod job_stats;
 mod leftovers;

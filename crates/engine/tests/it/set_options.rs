@@ -292,3 +292,42 @@ fn aligned_blocks_that_are_compressed_are_refused_before_they_stop_writes() {
         format!("{lead} compression_per_level enabled")
     );
 }
+
+/// What stops writes for good is corrected, as at open: a stop always has a job that ends it.
+#[test]
+fn no_change_of_options_stops_writes_for_ever() {
+    for change in [
+        &[
+            ("level0_stop_writes_trigger", "1"),
+            ("level0_file_num_compaction_trigger", "4"),
+        ][..],
+        &[
+            ("level0_file_num_compaction_trigger", "0"),
+            ("level0_slowdown_writes_trigger", "0"),
+            ("level0_stop_writes_trigger", "0"),
+        ],
+        &[("max_write_buffer_number", "1")],
+    ] {
+        let loose = plain().disable_auto_compactions(false);
+        let loose = loose
+            .max_write_buffer_number(4)
+            .min_write_buffer_number_to_merge(2);
+        let (db, _) = open(&MemFs::new(), loose);
+        let cf = db.default_cf();
+        cf.set_options(change).unwrap();
+        for part in 0..6 {
+            fill(&cf, part * 10, part * 10 + 10);
+            db.flush(true).unwrap();
+        }
+        let o = cf.options();
+        assert!(o.level0_file_num_compaction_trigger >= 1, "{change:?}");
+        assert!(
+            o.level0_stop_writes_trigger >= o.level0_file_num_compaction_trigger,
+            "{change:?}"
+        );
+        assert!(
+            o.max_write_buffer_number > o.min_write_buffer_number_to_merge,
+            "{change:?}"
+        );
+    }
+}

@@ -19,13 +19,6 @@ const OF_THE_DATABASE: &[&str] = &[
     "compaction-abort-count",
 ];
 
-/// Numbers of block caches: a cache that several families share counts once.
-const OF_CACHES: &[&str] = &[
-    "block-cache-capacity",
-    "block-cache-usage",
-    "block-cache-pinned-usage",
-];
-
 impl Engine {
     /// The sum over all families of an integer property by its full name.
     pub(crate) fn aggregated_int_property(&self, name: &str) -> Option<u64> {
@@ -35,7 +28,7 @@ impl Engine {
         let mut caches = BTreeSet::new();
         let mut sum = 0u64;
         for f in state.families.values() {
-            if OF_CACHES.contains(&name) {
+            if super::integers::OF_CACHES.contains(&name) {
                 let cache = f.family.cache.readers.cache.as_ref();
                 if !cache.is_some_and(|c| caches.insert(c.identity())) {
                     continue;

@@ -259,8 +259,19 @@ fn estimate_live_data_size(version: &Version, c: &Comparator) -> u64 {
             .sum::<u64>()
 }
 
+/// Numbers of block caches: a cache that several families share counts once.
+pub(super) const OF_CACHES: &[&str] = &[
+    "block-cache-capacity",
+    "block-cache-usage",
+    "block-cache-pinned-usage",
+];
+
 /// Value of an integer property without the prefix `rocksdb.`.
 pub(super) fn value(name: &str, at: &At<'_>) -> Option<u64> {
+    if OF_CACHES.contains(&name) {
+        // Without a cache there is no such number, as in RocksDB.
+        at.f.family.cache.readers.cache.as_ref()?;
+    }
     if let Some(property) = INTEGERS.iter().find(|p| p.0 == name) {
         return Some(property.1(at));
     }

@@ -63,6 +63,7 @@ impl Engine {
             )),
             "db-write-stall-stats" => Some(super::writes::stall_text()),
             "block-cache-entry-stats" | "fast-block-cache-entry-stats" => {
+                family.cache.readers.cache.as_ref()?;
                 Some(super::compactions::cache_text(&family.cache))
             }
             "aggregated-table-properties" => Some(aggregated(version, cache, None)),
