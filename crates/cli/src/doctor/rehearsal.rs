@@ -9,9 +9,11 @@ use crate::inventory::Inventory;
 use crate::overlay::{Change, Overlay};
 use spanlith::options::InfoLogLevel;
 use spanlith::version::{FileKind, filenames, parse_file_name};
-use spanlith::{ErrorKind, Logger};
-use spanlith_base::keys::{split_internal, tag_sequence};
+use spanlith::{Db, ErrorKind, Logger};
+use spanlith_base::ValueType;
+use spanlith_base::keys::{split_internal, tag_sequence, tag_type};
 use spanlith_env::{Env, ManualExecutor};
+use spanlith_table::TableReader;
 use spanlith_wal::BatchIter;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -137,14 +139,12 @@ pub fn rehearse(target: &Target, inventory: Option<&Inventory>) -> Rehearsal {
     }
     let (env, overlay) = in_memory();
     let ear = Arc::new(Ear::default());
-    let mut recovered = None;
+    let mut opened = None;
     match builder.env(env).logger(ear.clone()).open() {
         Ok(db) => {
             let changes = overlay.changes();
             out.gone = gone(&changes, &target.db);
-            recovered = Some(db.latest_sequence_number());
-            // Closing changes nothing that opening has not.
-            drop(db);
+            opened = Some(db);
         }
         Err(e) => {
             out.is_about_program = e.kind() == ErrorKind::NotSupported
@@ -156,12 +156,13 @@ pub fn rehearse(target: &Target, inventory: Option<&Inventory>) -> Rehearsal {
             out.error = Some(e.to_string());
         }
     }
-    let lines = ear.0.lock().unwrap_or_else(PoisonError::into_inner);
-    out.warnings.clone_from(&lines);
-    if let Some(recovered) = recovered {
+    let lines = ear.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    out.warnings = lines;
+    // Closing it changes nothing that opening has not.
+    if let Some(db) = opened {
         let spared = out
             .drops()
-            .filter(|w| is_spared(w, &target.db, recovered, inventory));
+            .filter(|w| is_spared(w, &target.db, &db, inventory));
         let spared: Vec<String> = spared.map(str::to_string).collect();
         // Where something else is dropped, its updates may be those of the table.
         if spared.len() == out.drops().count() {
@@ -171,17 +172,23 @@ pub fn rehearse(target: &Target, inventory: Option<&Inventory>) -> Rehearsal {
     out
 }
 
-/// Whether a warning is about a table that is put aside and holds nothing that was not recovered: a process that
-/// was killed behind a flush, before the MANIFEST named it, has left the log as well. What was written without
-/// the log is in no log.
-fn is_spared(warning: &str, dir: &Path, recovered: u64, i: Option<&Inventory>) -> bool {
+/// Whether a warning is about a table that is put aside and holds nothing that is missing: one that was not finished,
+/// one of which the opened database has every key as it has it, as behind a compaction that was killed, or one whose
+/// updates are all in the logs, as behind a flush. What was written without the log is in no log.
+fn is_spared(warning: &str, dir: &Path, opened: &Db, i: Option<&Inventory>) -> bool {
     let Some((name, _)) = warning.split_once(" is not named by the MANIFEST: put into lost/")
     else {
         return false;
     };
+    // A MANIFEST names a table once it is finished; what cannot be opened was not, or its record is lost, which the
+    // MANIFEST shows.
     let Ok(reader) = crate::dump::open_table(&dir.join(name)) else {
-        return false;
+        return true;
     };
+    if has_all_of(opened, &reader) {
+        return true;
+    }
+    let recovered = opened.latest_sequence_number();
     let mut entries = reader.iter(crate::tables::walk());
     entries.seek_to_first();
     // Entries without numbers tell nothing.
@@ -201,6 +208,41 @@ fn is_spared(warning: &str, dir: &Path, recovered: u64, i: Option<&Inventory>) -
     }
     let is_below = entries.status().is_ok() && least > 0 && most > 0 && most <= recovered;
     is_below && i.is_some_and(|i| are_logged(i, least, most))
+}
+
+/// Whether the database answers for each key of a table with the newest entry that the table has of it. Of operands,
+/// entities, values in blob files and timestamps that is not tried.
+fn has_all_of(opened: &Db, reader: &Arc<TableReader>) -> bool {
+    let Some(cf) = opened.cf(&reader.properties().column_family_name) else {
+        return false;
+    };
+    if reader.has_range_tombstones() || cf.comparator().timestamp_size() > 0 {
+        return false;
+    }
+    let mut entries = reader.iter(crate::tables::walk());
+    entries.seek_to_first();
+    let mut last: Option<Vec<u8>> = None;
+    while entries.valid() {
+        let Some((user, tag)) = split_internal(entries.key()) else {
+            return false;
+        };
+        if last.as_deref() != Some(user) {
+            let kind = tag_type(tag);
+            let is_same = match cf.get(user) {
+                Ok(Some(value)) => kind == ValueType::Value as u8 && *value == *entries.value(),
+                Ok(None) => [ValueType::Deletion, ValueType::SingleDeletion]
+                    .map(|k| k as u8)
+                    .contains(&kind),
+                Err(_) => false,
+            };
+            if !is_same {
+                return false;
+            }
+            last = Some(user.to_vec());
+        }
+        entries.next();
+    }
+    entries.status().is_ok()
 }
 
 /// Whether the logs have all updates from one number to another.
