@@ -311,6 +311,15 @@ class Run:
                 code, _, err = self.spanlith("db", "scan", "--db", copy, "--keys-only")
                 if code != 0 and len(found["cases"]) == 1:
                     self.complain(name, f"a way out does not work: {line}", [*shown, err.strip()])
+            command = re.search(r"mv \S+ \S+ && mv \S+ \S+ && mv \S+ \S+", way_out)
+            if command:
+                copy = self.work / "mended"
+                shutil.rmtree(copy, ignore_errors=True)
+                shutil.copytree(state, copy)
+                subprocess.run(["sh", "-c", command.group(0).replace(str(state), str(copy))], check=True)
+                code, _, err = self.spanlith("doctor", "--db", copy)
+                if code != 0 and len(found["cases"]) == 2:
+                    self.complain(name, f"a way out does not work: {command.group(0)}", [*shown, err.strip()])
             if "dump --salvage" in way_out:
                 code, _, err = self.spanlith("db", "dump", "--salvage", "--db", state, self.work / "salvaged.tsv")
                 (self.work / "salvaged.tsv").unlink(missing_ok=True)

@@ -462,6 +462,24 @@ fn about_table(i: &Inventory, places: &Places, number: u64, case: &mut Case) {
         );
         return;
     }
+    if let Some((other, is_exchanged)) = really(i, places, family, f) {
+        case.damage = Damage::Swapped;
+        case.what = format!(
+            "{}; it is {} of this database",
+            case.what,
+            tables::name(i, other)
+        );
+        let path = |number| shell_word(&i.dir.join(tables::name(i, number)));
+        let (here, there) = (path(number), path(other));
+        // The other one's case says the same.
+        case.way_out = match is_exchanged {
+            true => format!(
+                "give both their names back: mv {here} {here}.0 && mv {there} {here} && mv {here}.0 {there}"
+            ),
+            false => format!("it belongs to {there}; bring {here} back from a backup or a replica"),
+        };
+        return;
+    }
     case.way_out = match case.damage {
         Damage::Unchecked => "nothing is known to be wrong; see what this build lacks".to_string(),
         Damage::Missing => format!(
@@ -477,6 +495,23 @@ fn about_table(i: &Inventory, places: &Places, number: u64, case: &mut Case) {
             copy_what_is_left(i)
         ),
     };
+}
+
+/// The number of the table of this database that lies under the name of another one, and whether that one lies under
+/// its name in turn. By the ids in their properties.
+fn really(i: &Inventory, places: &Places, family: &Family, f: &NewFile) -> Option<(u64, bool)> {
+    let id_at = |family: &Family, f: &NewFile| {
+        let reader = crate::dump::open_table(&tables::path(i, places, family, f)).ok()?;
+        Some(reader.properties().unique_id())
+    };
+    let own = id_at(family, f).filter(|&id| id != f.unique_id && f.unique_id != [0, 0])?;
+    let mut all = i
+        .families
+        .values()
+        .flat_map(|family| family.files.values().map(move |f| (family, f)));
+    let (other_family, other) = all.find(|(_, other)| other.unique_id == own)?;
+    let is_exchanged = id_at(other_family, other) == Some(f.unique_id);
+    Some((other.number, is_exchanged))
 }
 
 /// Keys and entries of the data block at an offset.

@@ -90,6 +90,9 @@ impl Diagnosis {
 
     fn verdict(&self) -> &'static str {
         match (self.is_healthy(), self.cases.is_empty(), &self.rehearsal) {
+            (true, _, Some(r)) if r.is_about_program => {
+                "healthy as far as can be told: this program cannot open it"
+            }
             (true, true, _) => "healthy",
             (true, false, _) => "healthy: what was found is harmless, or could not be checked",
             (false, _, Some(r)) if r.error.is_some() && self.is_only_unread() => {
