@@ -1,7 +1,7 @@
 //! `spanlith`: the command line. Noun, then verb.
 //!
 //! Modules: [`db`] reads and writes one database; [`find`], [`doctor`], [`compat`], [`shell`] and [`top`]
-//! look at one; [`dump`] shows one file; [`bench`] and [`drive`] measure, [`experiment`] against published numbers; [`stress`] attacks; [`tour`] shows the whole in two
+//! look at one; [`dump`] shows one file; [`bench`] and [`drive`] measure, [`experiment`] against published numbers; [`sim`] simulates; [`stress`] attacks; [`tour`] shows the whole in two
 //! minutes.
 //! [`inventory`] reads a directory without opening it and [`tables`] its tables; [`bytes`], [`fail`] and
 //! [`term`] are about text, errors and the terminal.
@@ -36,6 +36,7 @@ mod places;
 mod raw;
 mod sd;
 mod shell;
+mod sim;
 mod sst_dump;
 mod stress;
 mod tables;
@@ -134,6 +135,9 @@ enum Noun {
     /// Runs experiments of published documents, and shows measured beside printed numbers
     #[command(subcommand)]
     Experiment(experiment::Verb),
+    /// Simulates databases under a virtual clock
+    #[command(subcommand)]
+    Sim(sim::Sim),
     /// Attacks the engine on this machine: kills, power losses, random programs
     #[command(subcommand)]
     Stress(stress::Verb),
@@ -221,6 +225,7 @@ fn execute(noun: Noun) -> anyhow::Result<ExitCode> {
         Noun::Bench(bench) => bench.run(),
         Noun::Drive(drive) => drive.run(),
         Noun::Experiment(verb) => experiment::run(verb),
+        Noun::Sim(sim) => sim.run(),
         Noun::Stress(verb) => stress::run(verb),
         Noun::Sd(verb) => sd::run(verb),
         Noun::Tour(tour) => tour.run(),

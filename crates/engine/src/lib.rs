@@ -42,7 +42,7 @@ mod locks;
 mod merge;
 pub mod options;
 mod output;
-mod picker;
+pub mod picker;
 mod read;
 mod recovery;
 pub mod trace;
@@ -56,11 +56,11 @@ pub use crate::compaction::{
     BlobGcChoice, BlobGcPolicy, BottommostCompaction, CompactFilesOptions, CompactRangeOptions,
     KeyRange,
 };
-pub use crate::core::{DefaultCache, Snapshot, StatsSlice};
+pub use crate::core::{DefaultCache, Snapshot, StatsSlice, WriteClass};
 pub use core::SpeedSource;
 pub use db::{
     Cf, Change, Changes, Cursor, Db, FamilyOptions, Iter, LiveFile, LogFile, MemoryOwner, Metrics,
-    OpenBuilder, Secondary, SizeOf, StallMetric, TimedValue, WeakDb,
+    OpenBuilder, PaceMetric, Secondary, SizeOf, StallMetric, TimedValue, WeakDb,
 };
 pub use filter::{
     CompactionFilter, CompactionFilterFactory, FilterContext, FilterDecision, FilterValue,

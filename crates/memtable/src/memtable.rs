@@ -336,6 +336,12 @@ impl MemTable {
         self.tree.memory_usage() + self.memory_beside_the_tree()
     }
 
+    /// Memory that entries take, without what is left of the block in use: what [`Self::should_flush`] comes to.
+    pub fn used_bytes(&self) -> usize {
+        let arena = self.tree.arena_usage();
+        arena.allocated.saturating_sub(arena.unused) + self.memory_beside_the_tree()
+    }
+
     fn memory_beside_the_tree(&self) -> usize {
         self.range_dels.get().map_or(0, |r| r.memory_usage())
             + self.bloom.as_ref().map_or(0, Bloom::memory_usage)

@@ -1,6 +1,7 @@
 //! Workloads of databases: generators ([`generate`]), the stores they run on ([`store`]), experiments that put
 //! measured beside printed numbers ([`experiments`]) and their pages ([`report`]); and what a trace of queries says
-//! of the load it was taken from ([`analyze`]), in the files and words of RocksDB's `trace_analyzer`.
+//! of the load it was taken from ([`analyze`]), in the files and words of RocksDB's `trace_analyzer`; and a simulated database
+//! ([`sim`]).
 #![deny(unsafe_code)]
 
 pub mod analyze;
@@ -9,4 +10,5 @@ pub mod experiments;
 pub mod generate;
 pub mod measure;
 pub mod report;
+pub mod sim;
 pub mod store;

@@ -2,22 +2,27 @@
 //! and a rule compares them.
 
 /// Each crate and what it may use, lowest tier first. Names are those of the folders in `crates/`.
-pub const LAYERS: [(&str, &[&str]); 15] = [
+pub const LAYERS: [(&str, &[&str]); 16] = [
     ("base", &[]),
     ("cache", &["base"]),
     ("env", &["base"]),
     ("memtable", &["base"]),
+    ("pace", &[]),
     ("wal", &["base", "env"]),
     ("table", &["base", "env", "cache"]),
     ("testkit", &["base", "env"]),
     ("speed", &["base", "env", "cache", "wal"]),
     (
         "engine",
-        &["base", "env", "cache", "memtable", "table", "wal", "speed"],
+        &[
+            "base", "env", "cache", "memtable", "pace", "table", "wal", "speed",
+        ],
     ),
     (
         "workload",
-        &["base", "env", "cache", "table", "wal", "engine", "testkit"],
+        &[
+            "base", "env", "pace", "cache", "table", "wal", "engine", "testkit",
+        ],
     ),
     (
         "stress",
@@ -34,8 +39,8 @@ pub const LAYERS: [(&str, &[&str]); 15] = [
     (
         "cli",
         &[
-            "base", "env", "cache", "memtable", "table", "wal", "speed", "engine", "workload",
-            "stress",
+            "base", "env", "cache", "memtable", "pace", "table", "wal", "speed", "engine",
+            "workload", "stress",
         ],
     ),
     ("librocksdb", &["capi"]),

@@ -44,6 +44,16 @@ fn leave(_rank: u8) {
     });
 }
 
+/// In debug builds, panics if the thread holds a mutex with a rank: nobody sleeps with one.
+#[inline]
+pub fn assert_no_lock_is_held() {
+    #[cfg(debug_assertions)]
+    HELD.with(|held| {
+        let held = held.borrow();
+        assert!(held.is_empty(), "a sleep while holding ranks {held:?}");
+    });
+}
+
 /// A mutex with a place in the lock order.
 #[derive(Debug, Default)]
 pub struct Mutex<T> {

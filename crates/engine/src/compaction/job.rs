@@ -10,8 +10,8 @@ use super::units::add_tombstones;
 use super::work::{Rewritten, Work};
 use crate::compaction::{Below, CompactionIter, IterSettings};
 use crate::core::{
-    DbState, Engine, Family, FamilySettings, FamilyState, JobTimes, Place, ShortDirs, WrittenBy,
-    panicked,
+    CompactionProgress, DbState, Engine, Family, FamilySettings, FamilyState, JobTimes, Place,
+    ShortDirs, WrittenBy, panicked,
 };
 use crate::filter::{FilterContext, TableCreation, protective_filter};
 use crate::iter::{LevelIter, MergingIter, Source};
@@ -24,6 +24,7 @@ use spanlith_base::perf;
 use spanlith_base::range_del::CompactionRangeDels;
 use spanlith_base::{Error, ErrorKind, MAX_SEQUENCE, Result, Severity, SubCode};
 use spanlith_env::IoPriority;
+use spanlith_pace::Change;
 use spanlith_table::{ReadActivity, ReadParams};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -53,6 +54,8 @@ pub(crate) struct CompactionJob {
     pub blob_gc: BlobGcChoice,
     /// Set by a caller who does not want it any more.
     pub canceled: Option<Arc<AtomicBool>>,
+    /// How far it has come.
+    pub progress: Arc<CompactionProgress>,
     /// Where a caller finds what it did.
     pub told: Option<Arc<OnceLock<CompactionInfo>>>,
 }
@@ -257,10 +260,13 @@ impl Engine {
             input_levels: plan.inputs.iter().map(|i| i.0).collect(),
             proximal: plan.proximal.clone(),
         });
+        let progress = Arc::new(CompactionProgress::new(id, level0_bytes(&plan)));
+        f.compactions.push(progress.clone());
         let job = CompactionJob {
             family: f.family.clone(),
             settings: f.settings.clone(),
             output_temperature: plan.output_temperature,
+            progress,
             plan,
             id,
             max_subcompactions: 0,
@@ -282,6 +288,17 @@ impl Engine {
         state.compactions_running = state.compactions_running.saturating_sub(1);
         if let Some(f) = state.family_mut(job.family.id) {
             f.running.retain(|r| r.id != job.id);
+            f.compactions.retain(|c| c.id != job.id);
+            // What went is not there any more, if it went.
+            let left = f.version.files(0).iter();
+            let stays = |n: u64| left.clone().any(|f| f.number == n);
+            let mut inputs = job.plan.inputs.iter().filter(|i| i.0 == 0);
+            if let Some(first) = inputs.next().and_then(|i| i.1.first())
+                && !stays(first.number)
+            {
+                f.pace.level0_retired += job.progress.level0_bytes;
+            }
+            f.pace.change = Some(Change::Compaction);
         }
         // Scores exclude what is being compacted: they change now.
         self.install_superversion(&mut state, job.family.id);
@@ -321,7 +338,8 @@ impl Engine {
             }
             self.note_move_begin(job);
             let moved = edit.new_files.clone();
-            let done = self.log_and_apply(family, edit, |_| {});
+            let done =
+                self.log_and_apply(family, edit, |s| s.changes(family.id, Change::Compaction));
             let done = done.map_err(Error::from);
             self.note_move_end(job, &moved, done.clone());
             done?;
@@ -342,7 +360,9 @@ impl Engine {
             edit.new_files.clone_from(&files);
             edit.blob_file_garbages.clone_from(&done.garbage);
             edit.blob_file_additions.clone_from(&done.blobs);
-            let applied = self.log_and_apply(family, edit, |_| {});
+            let applied = self.log_and_apply(family, edit, |s| {
+                s.changes(family.id, Change::Compaction);
+            });
             if matches!(&applied, Err(e) if !e.may_be_written) {
                 for file in &files {
                     let path = family.table_path(file.number, file.path_id);
@@ -383,6 +403,7 @@ impl Engine {
             Ok(known) => known,
             Err(e) => return Rewritten::failed(e),
         };
+        job.progress.expect(expected);
         let start = |i: usize| i.checked_sub(1).and_then(|i| keys.get(i)).map(|k| &k[..]);
         let mut ranges: Vec<_> = (0..=keys.len())
             .map(|i| {
@@ -568,13 +589,16 @@ impl Engine {
             true => CHECK_EVERY_FILTERED,
             false => CHECK_EVERY,
         };
-        let mut n = 0u64;
+        let (mut n, mut read) = (0u64, 0u64);
         while iter.valid() {
             outputs.add(iter.key(), iter.value(), iter.ranges())?;
             iter.next()?;
             n += 1;
             if n.is_multiple_of(every) {
                 self.check_on(job)?;
+                let now = iter.input_entries().unwrap_or(n);
+                job.progress.add(now.saturating_sub(read));
+                read = now;
             }
         }
         outputs.finish(iter.ranges())?;
@@ -700,6 +724,15 @@ struct Range<'a> {
     /// Its place among the ranges of the job, from 0.
     part: u64,
     times: JobTimes,
+}
+
+/// Bytes of level 0 that a plan takes out of it.
+fn level0_bytes(plan: &CompactionPlan) -> u64 {
+    let inputs = plan
+        .inputs
+        .iter()
+        .filter(|i| i.0 == 0 && plan.output_level > 0);
+    inputs.flat_map(|i| &i.1).map(|f| f.size).sum()
 }
 
 /// Bytes that a plan may write at most.

@@ -5,7 +5,7 @@ use super::Speed;
 use super::purge::PurgeQueue;
 use super::seqno_times::SeqnoTimes;
 use super::spare::SpareMemory;
-use super::stall::Throttle;
+use super::stall::{Throttle, ThrottleSettings};
 use super::state::{DbState, LeaderState, rank};
 use super::state_mutex::StateMutex;
 use super::times::TimesTimer;
@@ -174,6 +174,10 @@ pub(crate) mod gate {
     pub const REFUSE: u8 = 4;
     /// Files are taken in, and writers were in the way of the flush before: they wait, but not for ever.
     pub const HOLD: u8 = 8;
+    /// Writers look at the pace of the families they write to, before they join the queue.
+    pub const PACE: u8 = 16;
+    /// Bits that leaders do not look at.
+    pub const NOT_LEADERS: u8 = PACE;
 }
 
 impl Engine {
@@ -191,7 +195,7 @@ impl Engine {
         let timed = families.iter().any(|f| f.comparator.timestamp_size() != 0);
         let families = FamilySet::new(families);
         let lock = c.lock.take();
-        let throttle = Throttle::new(DelayController::new(options.delayed_write_rate));
+        let throttle = Throttle::new(ThrottleSettings::of(&options));
         let now = c.env.clock.monotonic_nanos();
         let clock = c.env.clock.clone();
         let spare = SpareMemory::new(c.env.executor.clone());
@@ -267,7 +271,8 @@ impl Engine {
 
     /// Whether writers are delayed or stopped: then background work is urgent.
     pub(crate) fn is_held_up(&self) -> bool {
-        self.write_gate.load(Ordering::Relaxed) & (gate::DELAY | gate::STOP) != 0
+        let bits = gate::DELAY | gate::STOP | gate::PACE;
+        self.write_gate.load(Ordering::Relaxed) & bits != 0
     }
 
     /// Deletes a blob file that a job wrote and no version names.

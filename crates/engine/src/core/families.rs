@@ -305,7 +305,7 @@ impl Engine {
                 file.mark_obsolete();
             }
         }
-        self.set_gate(worst_stall(&state));
+        self.set_gate(&state, worst_stall(&state));
         drop(state);
         drop(manifest);
         self.release_dirs(family);

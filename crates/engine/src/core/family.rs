@@ -1,6 +1,7 @@
 //! A column family: what stays the same while it is open, and its options, which may be replaced.
 
 use super::adaptive::Adaptive;
+use super::pacer::Pacer;
 use super::purge::{FamilySink, PurgeQueue};
 use super::{FamilyCounters, SuperVersion};
 use crate::blob::BlobSource;
@@ -128,6 +129,8 @@ pub(crate) struct Family {
     pub adaptive: Adaptive,
     /// Work done for it so far.
     pub counters: FamilyCounters,
+    /// How fast it may be written.
+    pub pacer: Pacer,
     /// Set once the removal is durable.
     dropped: AtomicBool,
     // Last: files reported by what is dropped above still find it.
@@ -163,6 +166,7 @@ impl Family {
             collectors: p.collectors,
             cache: p.cache,
             counters: FamilyCounters::new(p.superversion.version.num_levels()),
+            pacer: Pacer::new(),
             blobs: p.blobs,
             adaptive: Adaptive::default(),
             superversion: ArcCell::new(Arc::new(p.superversion)),

@@ -4,12 +4,12 @@ use super::background_error::Place;
 use super::engine::gate;
 use super::manifest::{Urgency, note_tracked};
 use super::state::{DbState, FamilyState};
-use super::throttle::{StallCondition, StallInput, stall_condition};
-use super::{Engine, Family, ManifestState, SuperVersion};
+use super::{Engine, Family, ManifestState, SuperVersion, ThrottleSettings};
 use crate::picker::needs_compaction;
 use crate::version::{LevelTargets, ValueSizes, Version, VersionBuilder, VersionEdit, filenames};
 
 use spanlith_base::{Error, FileNumber, Result, Severity};
+use spanlith_pace::{StallCause, StallCondition, StallInput, stall_condition};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -308,7 +308,16 @@ impl Engine {
         f.marked_files = targets.marked_files;
         f.compaction_due = !f.settings.options.disable_auto_compactions && self.wants_compaction(f);
         let input = stall_input(f);
-        let before = std::mem::replace(&mut f.stall, stall_condition(&input));
+        let condition = match stall_condition(&input) {
+            // Level 0 and debt only pace.
+            StallCondition::Stopped(cause)
+                if self.throttle.is_smooth() && cause != StallCause::MemtableLimit =>
+            {
+                StallCondition::Delayed(cause)
+            }
+            condition => condition,
+        };
+        let before = std::mem::replace(&mut f.stall, condition);
         f.mark_threshold = mark_threshold(f);
         let own = f.stall;
         let threshold = state.families.values().map(|f| f.mark_threshold).min();
@@ -323,7 +332,18 @@ impl Engine {
         if let Some(f) = state.family(id) {
             self.note_stall(f, before);
         }
-        self.set_gate(worst);
+        self.follow_pace(state, id, targets.base_level);
+        self.set_gate(state, worst);
+    }
+
+    /// Slows writers down by other rules, or at other rates, from now on. Requires: the state mutex.
+    pub(crate) fn set_throttle(&self, state: &mut DbState, settings: ThrottleSettings) {
+        if self.throttle.set(settings) {
+            let ids: Vec<u32> = state.families.keys().copied().collect();
+            for id in ids {
+                self.recompute(state, id);
+            }
+        }
     }
 
     /// Has releases of snapshots, and the passing of time, start compactions.
@@ -401,13 +421,20 @@ impl Engine {
     }
 
     /// Opens or narrows the gate of writers.
-    pub(super) fn set_gate(&self, worst: StallCondition) {
-        let bits = match worst {
+    pub(super) fn set_gate(&self, state: &DbState, worst: StallCondition) {
+        let is_smooth = self.throttle.is_smooth();
+        let mut bits = match worst {
             StallCondition::Normal => 0,
+            // Nobody waits in the queue.
+            StallCondition::Delayed(_) if is_smooth => 0,
             StallCondition::Delayed(_) => gate::DELAY,
             StallCondition::Stopped(_) => gate::STOP,
         };
-        let others = !(gate::DELAY | gate::STOP);
+        let mut families = state.families.values();
+        if is_smooth && families.any(|f| f.family.pacer.is_watched()) {
+            bits |= gate::PACE;
+        }
+        let others = !(gate::DELAY | gate::STOP | gate::PACE);
         let keep = self.write_gate.load(Ordering::Relaxed) & others;
         self.write_gate.store(keep | bits, Ordering::Relaxed);
     }

@@ -25,6 +25,8 @@ mod news;
 mod notes;
 mod observe;
 mod options_file;
+mod pacer;
+mod progress;
 mod purge;
 mod raise;
 mod recheck;
@@ -43,7 +45,6 @@ mod state_mutex;
 mod stats;
 mod stripped;
 mod superversion;
-mod throttle;
 mod times;
 mod transactions;
 mod warm;
@@ -54,10 +55,10 @@ pub use history::StatsSlice;
 pub(crate) use log_files::FollowedLog;
 pub use log_files::LogFile;
 pub use snapshots::{Snapshot, SnapshotList};
+pub(crate) use spanlith_pace::{StallCondition, StallInput, stall_condition};
 pub(crate) use speed::Speed;
 pub use speed::SpeedSource;
 pub use superversion::SuperVersion;
-pub(crate) use throttle::{DelayController, StallCondition, StallInput, stall_condition};
 
 pub(crate) use adaptive::{SizeTally, TreeFacts};
 pub(crate) use background_error::{Place, is_lack, is_no_space};
@@ -75,6 +76,8 @@ pub(crate) use new_table::NewTable;
 pub(crate) use notes::{
     MARK, MARK_AT, ManifestExtent, Note, NotePlace, Opening, Witness, repeated_mark,
 };
+pub use pacer::WriteClass;
+pub(crate) use progress::CompactionProgress;
 pub(crate) use purge::PurgeQueue;
 pub(crate) use recheck::Recheck;
 pub(crate) use request::{Mark, Payload, Request, TrackedKey, TransactionWrite};
@@ -86,6 +89,7 @@ pub(crate) use settings::{
     blob_compression_options, bottommost_compression_options, compression_options, level_options,
     reader_options, supported_codec, table_options, table_read_options,
 };
+pub(crate) use stall::{Throttle, ThrottleSettings};
 pub(crate) use state::{
     DbState, FamilyState, Immutable, LeaderState, MemSlot, PreparedSection, Together, slot_of,
 };

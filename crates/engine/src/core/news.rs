@@ -4,7 +4,6 @@
 use super::purge::Obsolete;
 use super::state::{DbState, FamilyState, LeaderState};
 use super::stripped::{newest_timestamp, strips_timestamps};
-use super::throttle::StallCondition;
 use super::{Engine, Family};
 use crate::info_log::events::TableFileDeletion;
 use crate::listener::{
@@ -14,6 +13,7 @@ use crate::version::{FileChecksum, filenames};
 use spanlith_base::Comparator;
 use spanlith_base::sync::MutexGuard;
 use spanlith_memtable::MemTable;
+use spanlith_pace::StallCondition;
 use std::sync::Arc;
 
 /// A memtable that listeners are yet to hear of.

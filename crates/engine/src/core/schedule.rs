@@ -2,10 +2,11 @@
 
 use super::Engine;
 use super::background_error::Place;
+use super::engine::gate;
 use super::state::{DbState, FamilyState};
-use super::throttle::{SpeedUpInput, wants_speed_up};
 use spanlith_base::{Error, Result, Severity};
 use spanlith_env::{JobClass, WatchedCall};
+use spanlith_pace::{SpeedUpInput, wants_speed_up};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -88,7 +89,8 @@ impl Engine {
         let busy = state.compactions_queued + state.compactions_running;
         // One job at a time unless some tree is behind, as RocksDB; each finished job asks again.
         let behind = || state.families.values().any(wants_more);
-        let limit = if self.write_gate.load(Ordering::Relaxed) != 0 || behind() {
+        let limit = if self.write_gate.load(Ordering::Relaxed) & !gate::NOT_LEADERS != 0 || behind()
+        {
             self.max_compactions()
         } else {
             1

@@ -1,39 +1,105 @@
-//! The delay controller behind its lock.
+//! The write controller: the policy in force, and the rate under which leaders of write groups wait.
 
 use super::state::rank;
-use super::throttle::{DelayController, StallCondition, StallInput};
+use crate::options::{DbOptions, WriteThrottlePolicy};
 use spanlith_base::sync::Mutex;
+use spanlith_pace::{
+    Leading, SmoothOptions, StallCondition, StallInput, ThrottlePolicy, TwoStageOptions,
+};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// The delay rate and who is waiting for it.
-pub(crate) struct Throttle {
-    controller: Mutex<DelayController>,
+/// What decides how writers are slowed down.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ThrottleSettings {
+    pub policy: ThrottlePolicy,
+    /// Fastest rate of delayed writes, in bytes per second; 0 means 16 MiB per second. Not of `smooth`.
+    pub delayed_write_rate: u64,
+    /// Rate that writers keep in the first stage of `two_stage` and `smooth`.
+    pub stage1_floor_rate: u64,
 }
 
-impl Throttle {
-    pub(crate) fn new(controller: DelayController) -> Self {
+impl ThrottleSettings {
+    /// What the options of a database say.
+    pub(crate) fn of(options: &DbOptions) -> Self {
         Self {
-            controller: Mutex::new(rank::LEAF, controller),
+            policy: match options.own.write_throttle_policy {
+                WriteThrottlePolicy::Rocksdb517 => ThrottlePolicy::Rocksdb517,
+                WriteThrottlePolicy::Rocksdb => ThrottlePolicy::Rocksdb,
+                WriteThrottlePolicy::TwoStage => ThrottlePolicy::TwoStage,
+                WriteThrottlePolicy::Smooth => ThrottlePolicy::Smooth,
+            },
+            delayed_write_rate: options.delayed_write_rate,
+            stage1_floor_rate: options.own.stage1_floor_rate,
         }
     }
 
-    /// Changes the fastest rate of delayed writes; 0 means 16 MiB per second.
-    pub(crate) fn set_max_rate(&self, delayed_write_rate: u64) {
-        self.controller.lock().set_max_rate(delayed_write_rate);
+    fn rates(&self) -> TwoStageOptions {
+        TwoStageOptions {
+            delayed_write_rate: self.delayed_write_rate,
+            stage1_floor_rate: self.stage1_floor_rate,
+        }
+    }
+}
+
+/// The policy and the delay rate.
+pub(crate) struct Throttle {
+    /// Copy of what `inner` says of the policy. Relaxed: writers act by the gate.
+    is_smooth: AtomicBool,
+    inner: Mutex<(ThrottleSettings, Leading)>,
+}
+
+impl Throttle {
+    pub(crate) fn new(settings: ThrottleSettings) -> Self {
+        let leading = Leading::new(settings.policy, settings.rates());
+        Self {
+            is_smooth: AtomicBool::new(settings.policy.is_outside_queue()),
+            inner: Mutex::new(rank::LEAF, (settings, leading)),
+        }
+    }
+
+    /// Goes on with other settings; says whether the policy is another one.
+    pub(crate) fn set(&self, settings: ThrottleSettings) -> bool {
+        let mut inner = self.inner.lock();
+        let before = std::mem::replace(&mut inner.0, settings);
+        if before == settings {
+            return false;
+        }
+        let is_other = before.policy != settings.policy;
+        match is_other {
+            true => inner.1 = Leading::new(settings.policy, settings.rates()),
+            false => inner.1.set_options(settings.rates()),
+        }
+        let outside = settings.policy.is_outside_queue();
+        self.is_smooth.store(outside, Ordering::Relaxed);
+        is_other
+    }
+
+    /// What of them `smooth` is told.
+    pub(crate) fn settings_smooth(&self) -> SmoothOptions {
+        let settings = self.inner.lock().0;
+        SmoothOptions {
+            stage1_floor_rate: settings.stage1_floor_rate,
+        }
+    }
+
+    /// Whether every writer is paced by itself.
+    pub(crate) fn is_smooth(&self) -> bool {
+        self.is_smooth.load(Ordering::Relaxed)
     }
 
     /// Takes in a new stall condition.
     pub(crate) fn update(&self, condition: &StallCondition, input: &StallInput) {
-        self.controller.lock().update(condition, input);
+        self.inner.lock().1.update(condition, input);
     }
 
-    /// Time a write of `bytes` has to wait now.
+    /// Time a write group of `bytes` has to wait now.
     pub(crate) fn delay(&self, now_nanos: u64, bytes: usize) -> Duration {
-        self.controller.lock().delay_for(now_nanos, bytes as u64)
+        self.inner.lock().1.delay_for(now_nanos, bytes as u64)
     }
 
-    /// Bytes per second while delayed, else 0.
+    /// Bytes per second while leaders are delayed, else 0.
     pub(crate) fn rate(&self) -> u64 {
-        self.controller.lock().current_rate()
+        self.inner.lock().1.current_rate()
     }
 }

@@ -3,14 +3,15 @@
 use super::background_error::Trouble;
 use super::mem_charge::MemCharge;
 use super::news::Sealed;
-use super::throttle::StallCondition;
-use super::{Family, FamilySettings, WitnessClock};
+use super::pacer::PaceState;
+use super::{CompactionProgress, Family, FamilySettings, WitnessClock};
 use crate::listener::FlushReason;
 use crate::options::CfOptions;
 use crate::picker::RunningCompaction;
 use crate::version::Version;
 use spanlith_base::{Error, ErrorKind, FileNumber, Result, SequenceNumber, WriteBufferManager};
 use spanlith_memtable::MemTable;
+use spanlith_pace::{Change, StallCondition};
 use spanlith_wal::LogWriter;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, OnceLock};
@@ -117,6 +118,12 @@ pub(crate) struct FamilyState {
     pub stall: StallCondition,
     /// The next superversion refuses no more reads of history than the last.
     pub keeps_history_low: bool,
+    /// Sealed memtables that the flush which runs takes, from the oldest on.
+    pub flushing: usize,
+    /// Compactions that run.
+    pub compactions: Vec<Arc<CompactionProgress>>,
+    /// What the pace of its writers depends on.
+    pub pace: PaceState,
 }
 
 impl FamilyState {
@@ -154,6 +161,9 @@ impl FamilyState {
             mark_threshold: u64::MAX,
             stall: StallCondition::Normal,
             keeps_history_low: false,
+            flushing: 0,
+            compactions: Vec::new(),
+            pace: PaceState::default(),
         }
     }
 
@@ -275,6 +285,13 @@ impl DbState {
     pub(crate) fn atomic_flush_is_due(&self) -> bool {
         let all = || self.families.values();
         all().any(FamilyState::flush_is_due) && all().all(|f| f.seal_untold == 0)
+    }
+
+    /// Says why the version of a family is about to change.
+    pub(crate) fn changes(&mut self, id: u32, change: Change) {
+        if let Some(f) = self.family_mut(id) {
+            f.pace.change = Some(change);
+        }
     }
 
     /// Whether background work is over for good.

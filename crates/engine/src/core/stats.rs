@@ -5,9 +5,9 @@
 //! need not belong together.
 
 use super::state::rank;
-use super::throttle::{StallCause, StallCondition};
 use crate::version::Version;
 use spanlith_base::sync::Mutex;
+use spanlith_pace::{StallCause, StallCondition};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 

@@ -4,8 +4,11 @@
 //! that they belong together only as far as the database is at rest.
 
 use super::Db;
+use crate::core::{Engine, Family};
+use spanlith_pace::Stage;
 use spanlith_wal::LogPlace;
-use std::fmt;
+use std::fmt::{self, Write as _};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Who holds memory.
@@ -45,12 +48,30 @@ pub struct StallMetric {
     pub stops: u64,
 }
 
+/// How writes to a family are paced, by a stage that they may have to wait for.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct PaceMetric {
+    /// Name of the family.
+    pub family: String,
+    /// `memory`, `level0`, `debt` or `space`.
+    pub stage: &'static str,
+    /// From 0 to 1, at the last look; the stage's buffer is half full at one half.
+    pub pressure: f64,
+    /// Measured bytes per second of the stage; `None` if it was not measured.
+    pub capacity: Option<f64>,
+    /// Time that writers waited for it.
+    pub waited: Duration,
+}
+
 /// A copy of the numbers of now; see [`Db::metrics`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Metrics {
     /// By family and cause.
     pub stall: Vec<StallMetric>,
+    /// By family and stage, under the policy `smooth`; empty under the others.
+    pub pace: Vec<PaceMetric>,
     /// Bytes per second that writers may write now; `None` if they are not slowed down.
     pub write_pace_bytes_per_sec: Option<u64>,
     /// Bytes by who holds them.
@@ -69,6 +90,65 @@ pub struct Metrics {
     pub open_files: u32,
 }
 
+impl Engine {
+    /// How writes are paced; nothing if every leader waits for its group.
+    fn pace_metrics(&self) -> Vec<PaceMetric> {
+        if !self.throttle.is_smooth() {
+            return Vec::new();
+        }
+        let set = self.families.load_full();
+        let of_family = |f: &Arc<Family>| {
+            let (decision, capacities) = f.pacer.decision();
+            Stage::ALL.map(|stage| PaceMetric {
+                family: f.name.clone(),
+                stage: stage.name(),
+                pressure: decision.pressure.get(stage),
+                capacity: capacities[stage as usize],
+                waited: Duration::from_nanos(f.pacer.waited_nanos(stage)),
+            })
+        };
+        set.iter().flat_map(of_family).collect()
+    }
+
+    /// The property `spanlith.write-pace`: the policy, and by family what writers may write and why.
+    pub(super) fn write_pace_text(&self) -> String {
+        let policy = self.options().own.write_throttle_policy;
+        let mut text = format!("policy: {}\n", policy.name());
+        let rate = self.write_pace();
+        if !self.throttle.is_smooth() {
+            let _ = writeln!(text, "rate: {rate} (0: not delayed)");
+            return text;
+        }
+        for f in self.families.load_full().iter() {
+            let (decision, _) = f.pacer.decision();
+            let (work, external) = {
+                let state = self.state.lock();
+                state.family(f.id).map_or((0, 0), |f| f.pace.debt())
+            };
+            let stage = decision.stage.map_or("none", Stage::name);
+            let rate = decision.rate.map_or(0, |r| r as u64);
+            // Writing to a string does not fail.
+            let _ = writeln!(
+                text,
+                "[{}] rate: {rate} (0: not paced), stage: {stage}, debt of writes: {work}, other debt: {external}",
+                f.name
+            );
+            for p in self.pace_metrics().iter().filter(|p| p.family == f.name) {
+                let _ = writeln!(
+                    text,
+                    "[{}] {}: pressure {:.3}, capacity {:.0}, waited {:.3} s",
+                    f.name,
+                    p.stage,
+                    p.pressure,
+                    p.capacity.unwrap_or(0.0),
+                    p.waited.as_secs_f64()
+                );
+            }
+        }
+        text
+    }
+}
+
 impl Db {
     /// The numbers of now.
     pub fn metrics(&self) -> Metrics {
@@ -79,6 +159,7 @@ impl Db {
         };
         let mut stall = Vec::new();
         let mut open_files = 0;
+        let pace = engine.pace_metrics();
         for family in engine.families.load_full().iter() {
             let s = family.counters.numbers().stalls;
             for (cause, delays, stops) in [
@@ -98,7 +179,7 @@ impl Db {
             open_files += version.file_iter().filter(|(_, f)| held(f)).count();
         }
         open_files += engine.c.io.open_count();
-        let pace = sum("actual-delayed-write-rate");
+        let rate = sum("actual-delayed-write-rate");
         let (newest_log, older_logs) = {
             let state = engine.state.lock();
             (
@@ -114,7 +195,8 @@ impl Db {
         let now = engine.c.env.clock.now_seconds();
         Metrics {
             stall,
-            write_pace_bytes_per_sec: (pace != 0).then_some(pace),
+            pace,
+            write_pace_bytes_per_sec: (rate != 0).then_some(rate),
             memory: vec![
                 (MemoryOwner::Memtables, sum("size-all-mem-tables")),
                 (MemoryOwner::BlockCache, sum("block-cache-usage")),
@@ -166,6 +248,27 @@ impl Metrics {
                     s.cause,
                     count(s)
                 )?;
+            }
+        }
+        if !self.pace.is_empty() {
+            type Number = fn(&PaceMetric) -> f64;
+            for (name, kind, number) in [
+                ("pressure", "gauge", (|p| p.pressure) as Number),
+                ("capacity_bytes_per_second", "gauge", |p| {
+                    p.capacity.unwrap_or(0.0)
+                }),
+                ("stall_seconds_total", "counter", |p| p.waited.as_secs_f64()),
+            ] {
+                writeln!(out, "# TYPE spanlith_write_{name} {kind}")?;
+                for p in &self.pace {
+                    writeln!(
+                        out,
+                        "spanlith_write_{name}{{cf=\"{}\",stage=\"{}\"}} {}",
+                        Label(&p.family),
+                        p.stage,
+                        number(p)
+                    )?;
+                }
             }
         }
         writeln!(out, "# TYPE spanlith_memory_bytes gauge")?;

@@ -30,6 +30,6 @@ pub use cursor::{Cursor, Iter};
 pub use family_options::FamilyOptions;
 pub use files::{LiveFile, SizeOf};
 pub use handle::{Cf, Db, WeakDb};
-pub use metrics::{MemoryOwner, Metrics, StallMetric};
+pub use metrics::{MemoryOwner, Metrics, PaceMetric, StallMetric};
 pub use secondary::Secondary;
 pub use timed::TimedValue;

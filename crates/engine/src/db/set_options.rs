@@ -4,7 +4,7 @@
 //! new OPTIONS file before the call returns, unless the database was opened for reading only. Jobs that run go on with the options they began with.
 
 use super::{Cf, Db};
-use crate::core::{Engine, Family, FamilySettings, table_read_options};
+use crate::core::{Engine, Family, FamilySettings, ThrottleSettings, table_read_options};
 use crate::options::objects::is_null;
 use crate::options::{
     BlockBasedTableOptions, CfOptions, DbOptions, FamilySection, OptionsFile, check_supported,
@@ -194,9 +194,7 @@ impl Engine {
         io.set_bytes_per_sync(new.bytes_per_sync, new.strict_bytes_per_sync);
         let mut state = self.state.lock();
         self.replace_options(new.clone());
-        if now.delayed_write_rate != new.delayed_write_rate {
-            self.throttle.set_max_rate(new.delayed_write_rate);
-        }
+        self.set_throttle(&mut state, ThrottleSettings::of(&new));
         drop(leader);
         let executor = &self.c.env.executor;
         executor.reserve(JobClass::High, self.max_flushes());

@@ -22,10 +22,14 @@ use spanlith_base::range_del::{CompactionRangeDels, OutputBounds, TruncatedTombs
 use spanlith_base::{Error, ErrorKind, FileNumber, Result};
 use spanlith_env::IoActivity;
 use spanlith_memtable::MemTable;
+use spanlith_pace::Change;
 use spanlith_table::{BuilderOptions, Compression, ReadActivity};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
+
+/// Entries between two notes of how far a flush has come.
+const NOTE_EVERY: u64 = 128;
 
 /// What a new table is built from.
 pub(crate) struct TableRequest<'a> {
@@ -246,6 +250,7 @@ impl Engine {
         let _activity = ReadActivity::Flush.enter();
         let mut edits = Vec::with_capacity(picked.len());
         let mut done = Vec::with_capacity(picked.len());
+        let mut progress = Vec::with_capacity(picked.len());
         for p in picked {
             let number = self.new_file_number();
             let mems: Vec<Arc<MemTable>> = p.imm.iter().map(|i| i.mem.clone()).collect();
@@ -270,6 +275,7 @@ impl Engine {
             };
             self.wait_until_told(&p.family);
             self.note_flush_begin(&note, &mems);
+            progress.push(Progressing::begin(self, p));
             let built = match build_table(self, &request) {
                 Ok(built) => built,
                 Err(e) => {
@@ -314,9 +320,16 @@ impl Engine {
             })?;
         }
         let installed = self.log_and_apply_all(edits, |state| {
-            for (p, (note, _)) in picked.iter().zip(&mut done) {
+            let ended = self.c.env.clock.monotonic_nanos();
+            for (p, (note, built)) in picked.iter().zip(&mut done) {
+                let note_bytes = built.table.as_ref().map_or(0, |t: &NewTable| t.file.size);
                 if let Some(f) = state.family_mut(p.family.id) {
                     f.imm.drain(..p.imm.len());
+                    f.flushing = 0;
+                    f.family.pacer.flush.end(ended);
+                    f.pace.flushed_payload += note.payload_bytes;
+                    f.pace.flushed_bytes += note_bytes;
+                    f.pace.change = Some(Change::Flush(note_bytes));
                     f.flush_untold = true;
                     note.level0_files = f.version.num_files(0);
                 }
@@ -380,6 +393,40 @@ impl Engine {
                     };
                 }
             }
+        }
+    }
+}
+
+/// The flush of a family that runs, for the pace of its writers; over when it goes, if not before.
+struct Progressing {
+    engine: Arc<Engine>,
+    family: Arc<Family>,
+}
+
+impl Progressing {
+    fn begin(engine: &Arc<Engine>, p: &Picked) -> Self {
+        let entries = p.imm.iter().map(|i| i.mem.len()).sum();
+        if let Some(f) = engine.state.lock().family_mut(p.family.id) {
+            f.flushing = p.imm.len();
+        }
+        let now = engine.c.env.clock.monotonic_nanos();
+        p.family.pacer.flush.begin(entries, now);
+        Self {
+            engine: engine.clone(),
+            family: p.family.clone(),
+        }
+    }
+}
+
+impl Drop for Progressing {
+    fn drop(&mut self) {
+        let mut state = self.engine.state.lock();
+        if let Some(f) = state.family_mut(self.family.id)
+            && f.flushing > 0
+        {
+            f.flushing = 0;
+            let now = self.engine.c.env.clock.monotonic_nanos();
+            self.family.pacer.flush.end(now);
         }
     }
 }
@@ -585,10 +632,16 @@ fn write_entries(
             }
         }
         iter.next()?;
+        if written.is_multiple_of(NOTE_EVERY) {
+            let read = iter.input_entries().unwrap_or(written);
+            family.pacer.flush.note(read);
+        }
     }
     if let Some(sink) = sink {
         sink.finish()?;
     }
+    let now = engine.c.env.clock.monotonic_nanos();
+    family.pacer.flush.written(now);
     let joined_bytes = iter.dropped().joined_bytes;
     let verifies = engine.c.options.flush_verify_memtable_count;
     if verifies {

@@ -81,6 +81,15 @@ option_enum! {
         Budget = 1, "budget";
     }
 
+    /// By which rules writes are slowed down (`spanlith_pace::ThrottlePolicy`).
+    pub enum WriteThrottlePolicy {
+        Rocksdb517 = 0, "rocksdb_517";
+        #[default]
+        Rocksdb = 1, "rocksdb";
+        TwoStage = 2, "two_stage";
+        Smooth = 3, "smooth";
+    }
+
     /// What becomes of files that nothing explains.
     pub enum OrphanFiles {
         #[default]

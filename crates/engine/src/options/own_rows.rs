@@ -8,7 +8,7 @@
 //! Code reads `options.own.NAME`: of the database through the options that the engine holds, of a family
 //! through its settings. Rows are grouped by subject; a new subject begins after the last one.
 
-use super::enums::{KvsepGc, KvsepMode, OrphanFiles, SyncedLogDamage};
+use super::enums::{KvsepGc, KvsepMode, OrphanFiles, SyncedLogDamage, WriteThrottlePolicy};
 
 options! {
     /// Options of a database that RocksDB does not have.
@@ -50,6 +50,17 @@ options! {
         /// `PATH@OFFSET+SIZE`. Empty: the one that the database has, or none. It stays the database's until
         /// `spanlith db migrate --to-files`, and RocksDB refuses the directory meanwhile.
         fixed sd_path: String = String::new();
+        // How writes are slowed down when flushes and compactions fall behind.
+
+        /// By which rules: as RocksDB 11.8 (`rocksdb`) or 5.17 (`rocksdb_517`, for experiments), in two stages of
+        /// which the first keeps a floor (`two_stage`), or paced by the measured capacity of the stage that is
+        /// behind, each writer for itself and each family apart (`smooth`). Under `smooth` files of level 0 and
+        /// pending bytes slow writes down and never stop them.
+        mutable write_throttle_policy: WriteThrottlePolicy = WriteThrottlePolicy::Rocksdb;
+        /// Bytes per second that writes keep in the first stage of `two_stage`, and under `smooth` while
+        /// buffers are less than half full; 0 means `delayed_write_rate` for `two_stage` and no floor for `smooth`.
+        /// More lets level 0 grow faster.
+        mutable stage1_floor_rate: u64 = 0;
     }
     ignored {}
     at_open FixedOwnDbOptions

@@ -7,6 +7,7 @@ mod count;
 mod limits;
 mod log_limit;
 mod options;
+mod pace;
 mod paced;
 mod pipeline;
 mod record;

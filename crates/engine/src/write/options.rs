@@ -1,6 +1,8 @@
 //! Options of one write.
 
+use crate::core::WriteClass;
 use spanlith_env::IoPriority;
+use std::time::Duration;
 
 /// How a write is made durable and what it may wait for.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,6 +24,11 @@ pub struct WriteOptions {
     /// stands in anybody's way. Only `User`, only with a log, and not with `manual_wal_flush`, or the write is
     /// refused, as in RocksDB.
     pub rate_limiter_priority: Option<IoPriority>,
+    /// Who goes first when writes are slowed down, under the policy `smooth`.
+    pub class: WriteClass,
+    /// Fail with `Operation timed out: Write stall` instead of waiting longer for the pace of writes, under the policy
+    /// `smooth`. What waits behind others in the queue, or for a stop, waits on.
+    pub wait_max: Option<Duration>,
 }
 
 impl WriteOptions {
@@ -62,6 +69,20 @@ impl WriteOptions {
     #[must_use]
     pub fn rate_limiter_priority(mut self, priority: Option<IoPriority>) -> Self {
         self.rate_limiter_priority = priority;
+        self
+    }
+
+    /// Sets `class`.
+    #[must_use]
+    pub fn class(mut self, class: WriteClass) -> Self {
+        self.class = class;
+        self
+    }
+
+    /// Sets `wait_max`.
+    #[must_use]
+    pub fn wait_max(mut self, wait: Option<Duration>) -> Self {
+        self.wait_max = wait;
         self
     }
 

@@ -13,7 +13,7 @@ use super::apply::{Published, Slots, apply};
 use super::limits::{check_batch_size, check_entry};
 use super::room::{Room, Waited};
 use super::unwind::{Carried, Following, Unled};
-use crate::core::{Engine, Family, LeaderState, Payload, Place, Request};
+use crate::core::{Engine, Family, LeaderState, Payload, Place, Request, gate};
 use crate::options::CompressionType;
 use crate::read::timestamp_missing;
 use crate::write::WriteOptions;
@@ -273,6 +273,9 @@ impl Engine {
         }
         if options.no_slowdown {
             self.check_room()?;
+        }
+        if self.write_gate.load(Ordering::Relaxed) & gate::PACE != 0 {
+            self.pace(&payload, options)?;
         }
         let measured = match self.is_observed() {
             true => self.begin_measured(&payload),

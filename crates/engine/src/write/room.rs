@@ -5,7 +5,7 @@ use crate::core::{
 };
 use crate::listener::FlushReason;
 use crate::options::CompressionType;
-use spanlith_base::sync::MutexGuard;
+use spanlith_base::sync::{MutexGuard, assert_no_lock_is_held};
 use spanlith_base::{Error, Result};
 use spanlith_env::{PacedFile, SyncPace, WritableFile};
 use spanlith_wal::{LogCompression, LogOptions, LogPlace, LogWriter};
@@ -56,7 +56,7 @@ impl Engine {
         no_slowdown: bool,
         waited: Waited,
     ) -> Result<Room> {
-        let bits = self.write_gate.load(Ordering::Relaxed);
+        let bits = self.write_gate.load(Ordering::Relaxed) & !gate::NOT_LEADERS;
         if bits != 0 && (!waited.gate || bits & gate::STOP != 0) {
             return Ok(Room::Gate);
         }
@@ -196,6 +196,7 @@ impl Engine {
             }
             while !left.is_zero() && self.write_gate.load(Ordering::Relaxed) & gate::DELAY != 0 {
                 let nap = left.min(SLICE);
+                assert_no_lock_is_held();
                 clock.sleep(nap);
                 left -= nap;
             }

@@ -65,3 +65,4 @@ mod wal_forms;
 mod wal_life;
 mod wal_recovery;
 mod world;
+mod write_pace;

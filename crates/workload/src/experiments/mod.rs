@@ -9,6 +9,7 @@ mod findings;
 pub mod outcome;
 mod run;
 mod x_sp_1;
+mod x_wc_1;
 mod x_wl_1;
 
 pub use bench::{Bench, Progress, Quiet};
@@ -105,7 +106,7 @@ impl Stores {
 }
 
 /// All experiments, in the order in which lists show them.
-pub const EXPERIMENTS: &[Experiment] = &[x_sp_1::ENTRY, x_wl_1::ENTRY];
+pub const EXPERIMENTS: &[Experiment] = &[x_sp_1::ENTRY, x_wc_1::ENTRY, x_wl_1::ENTRY];
 
 /// The experiment of a name, in any case of letters.
 pub fn find(id: &str) -> Option<&'static Experiment> {

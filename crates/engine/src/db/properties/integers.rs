@@ -99,7 +99,10 @@ const INTEGERS: &[(&str, IntProperty)] = &[
     }),
     ("actual-delayed-write-rate", |p| {
         let delayed = p.e.write_gate.load(Ordering::Relaxed) & crate::core::gate::DELAY != 0;
-        if delayed { p.e.throttle.rate() } else { 0 }
+        match delayed || p.e.throttle.is_smooth() {
+            true => p.e.write_pace(),
+            false => 0,
+        }
     }),
     ("is-write-stopped", |p| {
         u64::from(p.e.write_gate.load(Ordering::Relaxed) & crate::core::gate::STOP != 0)

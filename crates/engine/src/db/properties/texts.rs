@@ -19,6 +19,9 @@ impl Engine {
         if name == "spanlith.disk-stalls" {
             return Some(self.disk_stalls_text());
         }
+        if name == "spanlith.write-pace" {
+            return Some(self.write_pace_text());
+        }
         let name = name.strip_prefix("rocksdb.")?;
         let sv = family.superversion.load_full();
         let (version, cache) = (&sv.version, &family.cache);

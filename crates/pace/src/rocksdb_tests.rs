@@ -1,4 +1,7 @@
+//! The tests of `rocksdb`.
+
 use super::*;
+use crate::{SpeedUpInput, stall_condition, wants_speed_up};
 
 fn calm() -> StallInput {
     StallInput {

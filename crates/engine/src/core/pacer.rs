@@ -1,0 +1,409 @@
+//! Paces the writers of each family under the policy `smooth`.
+//!
+//! The facts that the policy works from are collected under the state mutex, when a version or a memtable is installed and,
+//! while some pressure is worth watching, by the writers themselves, every few milliseconds. Nobody holds a lock while he
+//! waits. Families are paced apart: a hot one does not slow the others.
+
+use super::background_error::Place;
+use super::engine::gate;
+use super::progress::FlushProgress;
+use super::state::{DbState, FamilyState, rank};
+use super::{Engine, Family};
+use spanlith_base::sync::Mutex;
+use spanlith_pace::{
+    Bucket, Change, DebtFacts, Decision, Facts, Level0Facts, MemoryFacts, Smooth, SpaceFacts,
+    Stage, Ticket, WATCHED, WorkDebt,
+};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Time between two looks of writers at the state.
+const TICK_NANOS: u64 = 2_000_000;
+/// Files of level 0 are counted in such parts.
+const PARTS: u64 = 1024;
+/// Share of the rate that writes of the class `high` may have on top.
+const HIGH_SHARE: f64 = 0.1;
+/// Share of the rate that writes of the class `low` keep to, below and above half of the buffers.
+const LOW_SHARES: [f64; 2] = [0.25, 0.0625];
+
+/// Who goes first when writes are slowed down, under the policy `smooth`. The others do not tell them apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WriteClass {
+    /// May pass the others by a tenth of the rate.
+    High,
+    /// As fast as flushes and compactions allow.
+    #[default]
+    Normal,
+    /// A quarter of that, and a sixteenth while more than half of the buffers is full.
+    Low,
+}
+
+/// The pace of one family.
+pub(crate) struct Pacer {
+    /// Of the flush that runs.
+    pub flush: FlushProgress,
+    /// Some pressure is worth watching. Relaxed: the gate says so, too.
+    watched: AtomicBool,
+    /// Nanoseconds that writers waited, by stage.
+    waited: [AtomicU64; 4],
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    smooth: Smooth,
+    all: Bucket,
+    high: Bucket,
+    low: Bucket,
+    decision: Decision,
+    next_tick: u64,
+}
+
+/// What a family remembers for its pace; guarded by the state mutex.
+#[derive(Default)]
+pub(crate) struct PaceState {
+    /// Why the version is going to change.
+    pub change: Option<Change>,
+    debt: WorkDebt,
+    /// Files of level 0, in [`PARTS`].
+    files: WorkDebt,
+    /// Bytes of keys and values that flushes which ended have taken, and bytes of their tables.
+    pub flushed_payload: u64,
+    pub flushed_bytes: u64,
+    /// Bytes that compactions which ended took out of level 0.
+    pub level0_retired: u64,
+}
+
+/// Places of a write in the buckets of its family.
+#[derive(Clone, Copy)]
+pub(crate) struct Places {
+    all: Option<Ticket>,
+    /// In the bucket of its class.
+    own: Option<(WriteClass, Ticket)>,
+}
+
+impl Pacer {
+    pub(crate) fn new() -> Self {
+        Self {
+            flush: FlushProgress::default(),
+            watched: AtomicBool::new(false),
+            waited: Default::default(),
+            inner: Mutex::new(
+                rank::LEAF,
+                Inner {
+                    smooth: Smooth::new(Default::default()),
+                    all: Bucket::new(),
+                    high: Bucket::new(),
+                    low: Bucket::new(),
+                    decision: Decision::default(),
+                    next_tick: 0,
+                },
+            ),
+        }
+    }
+
+    /// Whether writers have to look at their pace.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.watched.load(Ordering::Relaxed)
+    }
+
+    /// What was decided last, and the measured capacities by stage.
+    pub(crate) fn decision(&self) -> (Decision, [Option<f64>; 4]) {
+        let inner = self.inner.lock();
+        (inner.decision, Stage::ALL.map(|s| inner.smooth.capacity(s)))
+    }
+
+    /// Nanoseconds that writers waited for a stage.
+    pub(crate) fn waited_nanos(&self, stage: Stage) -> u64 {
+        self.waited[stage as usize].load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn add_wait(&self, nanos: u64) {
+        let stage = self.inner.lock().decision.stage.unwrap_or(Stage::Memory);
+        self.waited[stage as usize].fetch_add(nanos, Ordering::Relaxed);
+    }
+
+    /// Takes places for `bytes`; `None` if they would have to wait and `waits` is false: nothing is taken then.
+    pub(crate) fn take(
+        &self,
+        now: u64,
+        bytes: u64,
+        class: WriteClass,
+        waits: bool,
+    ) -> Option<Places> {
+        let mut inner = self.inner.lock();
+        let inner = &mut *inner;
+        if class == WriteClass::High
+            && inner.high.wait_for(now, bytes) <= inner.all.wait_for(now, bytes)
+        {
+            // Its own share is there sooner.
+            if !waits && inner.high.would_wait(now, bytes) {
+                return None;
+            }
+            let ticket = inner.high.take(now, bytes);
+            return Some(Places {
+                all: None,
+                own: Some((class, ticket)),
+            });
+        }
+        let is_low = class == WriteClass::Low;
+        if !waits
+            && (inner.all.would_wait(now, bytes) || is_low && inner.low.would_wait(now, bytes))
+        {
+            return None;
+        }
+        Some(Places {
+            all: Some(inner.all.take(now, bytes)),
+            own: is_low.then(|| (class, inner.low.take(now, bytes))),
+        })
+    }
+
+    /// How long these places have to wait from now on, and whether it is time to look at the state again.
+    pub(crate) fn wait(&self, now: u64, places: Places) -> (Duration, bool) {
+        let mut inner = self.inner.lock();
+        let inner = &mut *inner;
+        let all = places.all.map(|t| inner.all.wait(now, t));
+        let own = places.own.map(|(class, t)| match class {
+            WriteClass::High => inner.high.wait(now, t),
+            _ => inner.low.wait(now, t),
+        });
+        let wait = all.unwrap_or_default().max(own.unwrap_or_default());
+        (wait, inner.is_due(now))
+    }
+
+    /// Whether it is time to look at the state again; whoever is told so does it.
+    pub(crate) fn is_due(&self, now: u64) -> bool {
+        self.inner.lock().is_due(now)
+    }
+
+    /// Has writers write `rate` bytes per second from now on, whatever the state is.
+    #[cfg(test)]
+    pub(crate) fn force(&self, now: u64, rate: f64) {
+        let mut inner = self.inner.lock();
+        let decision = Decision {
+            rate: Some(rate),
+            stage: Some(Stage::Level0),
+            ..Decision::default()
+        };
+        inner.decide(now, decision);
+        inner.next_tick = u64::MAX;
+        drop(inner);
+        self.watched.store(true, Ordering::Relaxed);
+    }
+
+    /// Lets the state decide again.
+    #[cfg(test)]
+    pub(crate) fn allow_ticks(&self) {
+        self.inner.lock().next_tick = 0;
+    }
+
+    /// A sleeper woke up `late`.
+    pub(crate) fn overslept(&self, late: Duration) {
+        let mut inner = self.inner.lock();
+        inner.all.overslept(late);
+        inner.low.overslept(late);
+        inner.high.overslept(late);
+    }
+}
+
+impl Inner {
+    fn is_due(&mut self, now: u64) -> bool {
+        let due = now >= self.next_tick;
+        if due {
+            self.next_tick = now + TICK_NANOS;
+        }
+        due
+    }
+
+    fn decide(&mut self, now: u64, decision: Decision) {
+        self.decision = decision;
+        self.next_tick = now + TICK_NANOS;
+        let rate = decision.rate;
+        self.all.set_rate(now, rate);
+        self.high.set_rate(now, rate.map(|r| r * HIGH_SHARE));
+        let high_pressure = decision.pressure.worst().1 >= 0.5;
+        let share = LOW_SHARES[usize::from(high_pressure)];
+        self.low.set_rate(now, rate.map(|r| r * share));
+    }
+}
+
+impl PaceState {
+    /// Takes in the tree after a change.
+    fn follow(&mut self, debt: u64, base_level: usize, level0_files: usize) {
+        let change = self.change.take().unwrap_or(Change::External);
+        self.debt.update(debt, base_level, change);
+        // A flush brings one file, however small, and nothing but that.
+        let of_files = match change {
+            Change::Flush(_) => Change::Flush(PARTS),
+            other => other,
+        };
+        self.files.update(level0_files as u64 * PARTS, 0, of_files);
+    }
+
+    /// Bytes of keys and values that stand behind a byte of a table.
+    fn expansion(&self) -> f64 {
+        match self.flushed_bytes {
+            0 => 1.0,
+            bytes => (self.flushed_payload as f64 / bytes as f64).clamp(0.1, 1000.0),
+        }
+    }
+
+    /// Debt that writes made and that they did not make.
+    pub(crate) fn debt(&self) -> (u64, u64) {
+        (self.debt.work(), self.debt.external())
+    }
+}
+
+impl Engine {
+    /// Bytes per second that writers may write now to the family that is slowed down most; 0 if none is.
+    pub(crate) fn write_pace(&self) -> u64 {
+        if !self.throttle.is_smooth() {
+            return self.throttle.rate();
+        }
+        let set = self.families.load();
+        let rates = set.iter().filter_map(|f| f.pacer.decision().0.rate);
+        rates
+            .reduce(f64::min)
+            .map_or(0, |rate| rate.max(1.0) as u64)
+    }
+
+    /// Looks at the state of a family, and decides how fast it may be written.
+    pub(crate) fn pace_tick(&self, family: &Family) {
+        let state = self.state.lock();
+        if let Some(f) = state.family(family.id) {
+            self.decide_pace(&state, f);
+        }
+    }
+
+    /// As [`Self::pace_tick`], after a version or a memtable was installed.
+    pub(super) fn follow_pace(&self, state: &mut DbState, id: u32, base_level: usize) {
+        let is_smooth = self.throttle.is_smooth();
+        let Some(f) = state.family_mut(id) else {
+            return;
+        };
+        let files = f.version.num_files(0);
+        f.pace.follow(f.pending_compaction_bytes, base_level, files);
+        if is_smooth && let Some(f) = state.family(id) {
+            self.decide_pace(state, f);
+        } else if !is_smooth && let Some(f) = state.family(id) {
+            f.family.pacer.watched.store(false, Ordering::Relaxed);
+        }
+    }
+
+    fn decide_pace(&self, state: &DbState, f: &FamilyState) {
+        let now = self.c.env.clock.monotonic_nanos();
+        let pacer = &f.family.pacer;
+        let (facts, retired) = self.facts(state, f, now);
+        let admitted = self.counters.bytes.get();
+        let options = self.throttle.settings_smooth();
+        let mut inner = pacer.inner.lock();
+        inner.smooth.set_options(options);
+        let decision = inner.smooth.tick(now, &facts, retired, admitted);
+        inner.decide(now, decision);
+        drop(inner);
+        // Until the next install: one that ends the pressure always comes.
+        let watched = decision.pressure.worst().1 >= WATCHED || decision.rate.is_some();
+        if watched {
+            pacer.watched.store(true, Ordering::Relaxed);
+            self.write_gate.fetch_or(gate::PACE, Ordering::Relaxed);
+        } else if facts.memory.unflushed == 0 {
+            pacer.watched.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// The state of a family as the policy sees it, and what its stages have retired, in bytes of keys and values.
+    fn facts(&self, state: &DbState, f: &FamilyState, now: u64) -> (Facts, [u64; 4]) {
+        let o = &f.settings.options;
+        let pacer = &f.family.pacer;
+        let flushed = pacer.flush.fraction(now);
+        let sealed: u64 = f.imm.iter().map(|i| i.mem.data_bytes()).sum();
+        let picked = f.imm.iter().take(f.flushing);
+        let picked: u64 = picked.map(|i| i.mem.data_bytes()).sum();
+        let flushed_bytes = (picked as f64 * flushed) as u64;
+        let flush_may_run = !state.trouble.holds(Place::Flush) && !state.trouble.stops_work();
+        let may_run = state.started && state.paused == 0 && !state.ends();
+        let flush_comes = f.flush_running || f.flush_scheduled || f.listed > 0 || f.seal_untold > 0;
+        let merge_at = o.min_write_buffer_number_to_merge.max(1) as usize;
+        let flush_comes = flush_comes || f.imm.len() >= merge_at || f.flush_requested;
+        let memory = MemoryFacts {
+            unflushed: sealed.saturating_sub(flushed_bytes),
+            room: room(f),
+            drains: !f.imm.is_empty()
+                && flush_comes
+                && flush_may_run
+                && may_run
+                && !f.flush_postponed,
+        };
+        let compacts = !o.disable_auto_compactions
+            && may_run
+            && !self.compactions_are_off()
+            && !state.trouble.holds(Place::Compaction)
+            && !state.trouble.stops_work();
+        let job_comes = f.compaction_due
+            || f.compaction_queued
+            || !f.running.is_empty()
+            || state.manual_running > 0;
+        let compacts = compacts && job_comes;
+        let (files, done) = level0_files(f, flushed);
+        let trigger = o.level0_file_num_compaction_trigger;
+        let level0 = Level0Facts {
+            files,
+            trigger,
+            stop: o.level0_stop_writes_trigger,
+            drains: compacts && f.version.num_files(0) as i64 >= i64::from(trigger),
+        };
+        let debt = DebtFacts {
+            work: f.pace.debt.work(),
+            hard: o.hard_pending_compaction_bytes_limit,
+            drains: compacts,
+        };
+        let facts = Facts {
+            memory,
+            level0,
+            debt,
+            space: SpaceFacts::default(),
+        };
+        let expansion = f.pace.expansion();
+        let in_payload = |bytes: u64| (bytes as f64 * expansion) as u64;
+        let retired = [
+            f.pace.flushed_payload + flushed_bytes,
+            in_payload(f.pace.level0_retired + done),
+            in_payload(f.pace.debt.retired_bytes()),
+            0,
+        ];
+        (facts, retired)
+    }
+}
+
+/// Bytes of keys and values that may still be written before the memtable that is being filled would be one too many.
+fn room(f: &FamilyState) -> u64 {
+    let o = &f.settings.options;
+    let limit = o.write_buffer_size;
+    let used = f.mem.used_bytes() as u64;
+    let whole = u64::try_from(i64::from(o.max_write_buffer_number) - 1)
+        .unwrap_or(0)
+        .saturating_sub(f.imm.len() as u64);
+    let left = whole.saturating_mul(limit) + limit.saturating_sub(used);
+    // In the measure of what is written: a memtable holds more than keys and values.
+    let last = f.imm.last().map(|i| &i.mem);
+    let full = last.filter(|m| m.used_bytes() > 0).unwrap_or(&f.mem);
+    let share = match full.used_bytes() {
+        0 => 1.0,
+        used => (full.data_bytes() as f64 / used as f64).min(1.0),
+    };
+    (left as f64 * share) as u64
+}
+
+/// Files of level 0 that writes brought, each by the part that is there or left, and bytes that running compactions have
+/// taken out of it.
+fn level0_files(f: &FamilyState, flushed: f64) -> (f64, u64) {
+    let all = f.version.files(0);
+    let busy = all
+        .iter()
+        .filter(|f| f.being_compacted.load(Ordering::Relaxed))
+        .count();
+    let jobs = f.compactions.iter().filter(|j| j.level0_bytes > 0);
+    let come = jobs.clone().map(|j| j.fraction()).fold(0.0, f64::max);
+    let external = f.pace.files.external() as f64 / PARTS as f64;
+    let files = (all.len() - busy) as f64 + busy as f64 * (1.0 - come) + flushed - external;
+    (files.max(0.0), jobs.map(|j| j.level0_done()).sum())
+}

@@ -1,0 +1,499 @@
+//! Runs a simulated database against the clock.
+
+use super::tree::Tree;
+use spanlith::picker::CompactionPlan;
+use spanlith::version::LevelOptions;
+use spanlith_pace::{
+    Bucket, Change, DebtFacts, Evenness, Facts, Leading, Level0Facts, MemoryFacts, Smooth,
+    SmoothOptions, SpaceFacts, SpeedUpInput, StallCondition, StallInput, ThrottlePolicy,
+    TwoStageOptions, WorkDebt, evenness, stall_condition, wants_speed_up,
+};
+
+/// What is simulated.
+#[derive(Clone, Debug)]
+pub struct Params {
+    /// By which rules writers are slowed down.
+    pub policy: ThrottlePolicy,
+    /// Simulated seconds.
+    pub seconds: f64,
+    /// Seconds of a step.
+    pub step: f64,
+    /// Bytes of all keys, each once. The last level begins with all of them.
+    pub data_bytes: u64,
+    /// Bytes of one write.
+    pub write_bytes: u64,
+    /// Seconds that a write takes by itself: the fastest that one writer can be.
+    pub write_seconds: f64,
+    /// Bytes per second that writers offer.
+    pub offered: f64,
+    /// In the part of every `burst.0` seconds that is `burst.1` long, offered bytes are multiplied by `burst.2`.
+    pub burst: Option<(f64, f64, f64)>,
+    /// Bytes per second that a flush writes if it is alone.
+    pub flush_speed: f64,
+    /// Bytes per second that one compaction reads and writes if it is alone.
+    pub compaction_speed: f64,
+    /// Bytes per second that the device does in all.
+    pub device_speed: f64,
+    /// Compactions at once.
+    pub slots: usize,
+    /// RocksDB's options of the same names.
+    pub write_buffer_size: u64,
+    /// See [`Self::write_buffer_size`].
+    pub max_write_buffer_number: i32,
+    /// See [`Self::write_buffer_size`].
+    pub slowdown_trigger: i32,
+    /// See [`Self::write_buffer_size`].
+    pub stop_trigger: i32,
+    /// See [`Self::write_buffer_size`].
+    pub soft_limit: u64,
+    /// See [`Self::write_buffer_size`].
+    pub hard_limit: u64,
+    /// See [`Self::write_buffer_size`].
+    pub delayed_write_rate: u64,
+    /// The tree.
+    pub levels: LevelOptions,
+}
+
+impl Default for Params {
+    /// The proportions of the study of RocksDB on 3D XPoint, scaled down: 1 GB of values of 1 KB, memtables of 2 MB.
+    fn default() -> Self {
+        Self {
+            policy: ThrottlePolicy::Smooth,
+            seconds: 60.0,
+            step: 0.002,
+            data_bytes: 1 << 30,
+            write_bytes: 1040,
+            write_seconds: 15e-6,
+            offered: 120e6,
+            burst: None,
+            flush_speed: 200e6,
+            compaction_speed: 150e6,
+            device_speed: 400e6,
+            slots: 1,
+            write_buffer_size: 2 << 20,
+            max_write_buffer_number: 2,
+            slowdown_trigger: 20,
+            stop_trigger: 36,
+            soft_limit: 64 << 30,
+            hard_limit: 256 << 30,
+            delayed_write_rate: 16 << 20,
+            levels: LevelOptions {
+                max_bytes_for_level_base: 8 << 20,
+                target_file_size_base: 2 << 20,
+                ..LevelOptions::default()
+            },
+        }
+    }
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// Bytes admitted in each 100 ms.
+    pub series: Vec<f64>,
+    /// How even they are, without the first third.
+    pub even: Evenness,
+    /// The same by the second.
+    pub even_seconds: Evenness,
+    /// Seconds in which writers were stopped.
+    pub stopped_seconds: f64,
+    /// Most files of level 0.
+    pub level0_max: usize,
+    /// Most debt in bytes.
+    pub debt_max: u64,
+    /// Bytes that compactions wrote by bytes that writers wrote.
+    pub amplification: f64,
+}
+
+/// A compaction that runs.
+struct Job {
+    plan: CompactionPlan,
+    left: f64,
+    all: f64,
+    level0_bytes: f64,
+}
+
+struct Sim<'a> {
+    p: &'a Params,
+    tree: Tree,
+    active: f64,
+    /// Sealed memtables, oldest first, by what is left to flush of each.
+    sealed: Vec<(f64, f64)>,
+    jobs: Vec<Job>,
+    leading: Leading,
+    smooth: Smooth,
+    bucket: Bucket,
+    debt: WorkDebt,
+    condition: StallCondition,
+    pending: u64,
+    /// When the writer who sleeps goes on.
+    asleep_until: f64,
+    flushed: f64,
+    level0_retired: f64,
+    admitted: f64,
+    compacted: f64,
+    is_behind: bool,
+    next_tick: f64,
+    out: Outcome,
+}
+
+/// A random set of parameters: a tree, its speeds, and an overload.
+pub fn random_params(seed: u64, policy: ThrottlePolicy) -> Params {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x2545_f491_4f6c_dd1d;
+    let mut between = |low: f64, high: f64| {
+        // SplitMix64.
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let unit = (z ^ (z >> 31)) as f64 / u64::MAX as f64;
+        low * (high / low).powf(unit)
+    };
+    let write_buffer_size = between(1e6, 16e6) as u64;
+    let base = between(4.0, 16.0);
+    let mut params = Params {
+        policy,
+        seconds: 30.0,
+        step: 0.004,
+        data_bytes: between(0.25e9, 4e9) as u64,
+        write_bytes: between(100.0, 10_000.0) as u64,
+        write_seconds: 2e-6,
+        offered: between(20e6, 500e6),
+        flush_speed: between(50e6, 500e6),
+        compaction_speed: between(40e6, 400e6),
+        device_speed: between(100e6, 800e6),
+        slots: between(1.0, 5.0) as usize,
+        write_buffer_size,
+        max_write_buffer_number: between(2.0, 7.0) as i32,
+        ..Params::default()
+    };
+    params.levels.max_bytes_for_level_base = (write_buffer_size as f64 * base) as u64;
+    params.levels.target_file_size_base = write_buffer_size;
+    params.levels.max_bytes_for_level_multiplier = between(4.0, 12.0);
+    params
+}
+
+/// Runs a simulation to its end.
+pub fn run(p: &Params) -> Outcome {
+    let levels = p.levels.clone();
+    let mut tree = Tree::new(levels, p.data_bytes);
+    tree.fill();
+    let rates = TwoStageOptions {
+        delayed_write_rate: p.delayed_write_rate,
+        stage1_floor_rate: 0,
+    };
+    let mut sim = Sim {
+        p,
+        tree,
+        active: 0.0,
+        sealed: Vec::new(),
+        jobs: Vec::new(),
+        leading: Leading::new(p.policy, rates),
+        smooth: Smooth::new(SmoothOptions::default()),
+        bucket: Bucket::new(),
+        debt: WorkDebt::default(),
+        condition: StallCondition::Normal,
+        pending: 0,
+        asleep_until: 0.0,
+        flushed: 0.0,
+        level0_retired: 0.0,
+        admitted: 0.0,
+        compacted: 0.0,
+        is_behind: false,
+        next_tick: 0.0,
+        out: Outcome::default(),
+    };
+    sim.install(Change::External);
+    let steps = (p.seconds / p.step) as u64;
+    let per_window = ((0.1 / p.step) as u64).max(1);
+    let mut window = 0.0;
+    for i in 0..steps {
+        let now = i as f64 * p.step;
+        sim.work();
+        let before = sim.admitted;
+        sim.write(now);
+        window += sim.admitted - before;
+        if (i + 1) % per_window == 0 {
+            sim.out.series.push(window);
+            window = 0.0;
+        }
+    }
+    let mut out = sim.out;
+    let settled = &out.series[out.series.len() / 3..];
+    out.even = evenness(settled);
+    let seconds: Vec<f64> = settled.chunks_exact(10).map(|c| c.iter().sum()).collect();
+    out.even_seconds = evenness(&seconds);
+    out.amplification = sim.compacted / sim.admitted.max(1.0);
+    out
+}
+
+impl Sim<'_> {
+    /// Takes in a new version.
+    fn install(&mut self, change: Change) {
+        let targets = self.tree.targets();
+        self.pending = targets.pending_compaction_bytes;
+        self.debt.update(self.pending, targets.base_level, change);
+        let version = &self.tree.version;
+        let bottom = version.num_non_empty_levels().saturating_sub(1);
+        self.is_behind = wants_speed_up(&SpeedUpInput {
+            l0_files: version.num_files(0),
+            level0_file_num_compaction_trigger: self
+                .tree
+                .options
+                .level0_file_num_compaction_trigger,
+            level0_slowdown_writes_trigger: self.p.slowdown_trigger,
+            pending_compaction_bytes: self.pending,
+            soft_pending_compaction_bytes_limit: self.p.soft_limit,
+            bottommost_bytes: version.level_bytes(bottom),
+            max_bytes_for_level_base: self.tree.options.max_bytes_for_level_base,
+            marked_files: 0,
+        });
+        self.out.level0_max = self.out.level0_max.max(version.num_files(0));
+        self.out.debt_max = self.out.debt_max.max(self.pending);
+        self.judge();
+        while self.jobs.len() < self.slots() {
+            let Some(plan) = self.tree.pick() else { break };
+            let level0: u64 = match plan.output_level {
+                0 => 0,
+                _ => {
+                    let upper = plan.inputs.iter().filter(|i| i.0 == 0);
+                    upper.flat_map(|i| &i.1).map(|f| f.size).sum()
+                }
+            };
+            let all = match plan.is_trivial_move {
+                true => 0.0,
+                false => (plan.input_bytes() + self.tree.merged(&plan)) as f64,
+            };
+            self.jobs.push(Job {
+                left: all,
+                all,
+                level0_bytes: level0 as f64,
+                plan,
+            });
+        }
+    }
+
+    fn slots(&self) -> usize {
+        let delayed = self.condition.severity() > 0;
+        match self.is_behind || delayed {
+            true => self.p.slots.max(1),
+            false => 1,
+        }
+    }
+
+    /// Stall condition by RocksDB's rules.
+    fn judge(&mut self) {
+        let input = StallInput {
+            immutable_count: self.sealed.len(),
+            max_write_buffer_number: self.p.max_write_buffer_number,
+            min_write_buffer_number_to_merge: 1,
+            l0_files: self.tree.version.num_files(0),
+            level0_slowdown_writes_trigger: self.p.slowdown_trigger,
+            level0_stop_writes_trigger: self.p.stop_trigger,
+            pending_compaction_bytes: self.pending,
+            soft_pending_compaction_bytes_limit: self.p.soft_limit,
+            hard_pending_compaction_bytes_limit: self.p.hard_limit,
+            disable_auto_compactions: false,
+        };
+        self.condition = stall_condition(&input);
+        self.leading.update(&self.condition, &input);
+    }
+
+    /// One step of flushes and compactions.
+    fn work(&mut self) {
+        let p = self.p;
+        let mut device = p.device_speed * p.step;
+        if let Some(first) = self.sealed.first_mut() {
+            let done = (p.flush_speed * p.step).min(first.1).min(device);
+            first.1 -= done;
+            device -= done;
+            self.flushed += done;
+            if first.1 <= 0.0 {
+                let bytes = first.0 as u64;
+                self.sealed.remove(0);
+                self.tree.flush(bytes);
+                self.install(Change::Flush(bytes));
+            }
+        }
+        let share = device / self.jobs.len().max(1) as f64;
+        for job in &mut self.jobs {
+            let done = (p.compaction_speed * p.step).min(share).min(job.left);
+            job.left -= done;
+            self.compacted += done / 2.0;
+        }
+        while let Some(at) = self.jobs.iter().position(|j| j.left <= 0.0) {
+            let job = self.jobs.swap_remove(at);
+            self.level0_retired += job.level0_bytes;
+            self.tree.finish(&job.plan);
+            self.install(Change::Compaction);
+        }
+    }
+
+    /// What writers manage in one step.
+    fn write(&mut self, now: f64) {
+        let p = self.p;
+        let nanos = (now * 1e9) as u64 + 1;
+        let in_burst = p.burst.filter(|b| now % b.0 < b.1);
+        let offered = p.offered * in_burst.map_or(1.0, |b| b.2);
+        let most = offered.min(p.write_bytes as f64 / p.write_seconds) * p.step;
+        if self.active >= p.write_buffer_size as f64 {
+            self.seal();
+        }
+        let memory_full = self.active >= p.write_buffer_size as f64;
+        let smooth = p.policy == ThrottlePolicy::Smooth;
+        let stopped = matches!(self.condition, StallCondition::Stopped(_));
+        if memory_full || (stopped && !smooth) {
+            self.out.stopped_seconds += p.step;
+            return;
+        }
+        let bytes = match smooth {
+            true => self.paced(now, nanos, most),
+            false => self.delayed(now, most),
+        };
+        self.active += bytes;
+        self.admitted += bytes;
+    }
+
+    fn seal(&mut self) {
+        // One more memtable would stop writes.
+        if self.sealed.len() as i64 + 1 >= i64::from(self.p.max_write_buffer_number) {
+            return;
+        }
+        self.sealed.push((self.active, self.active));
+        self.active = 0.0;
+        self.judge();
+    }
+
+    fn paced(&mut self, now: f64, nanos: u64, most: f64) -> f64 {
+        if now >= self.next_tick {
+            self.next_tick = now + 0.004;
+            let decision =
+                self.smooth
+                    .tick(nanos, &self.facts(), self.retired(), self.admitted as u64);
+            self.bucket.set_rate(nanos, decision.rate);
+        }
+        // As much as is released, in one piece.
+        let rate = self.bucket.rate();
+        rate.map_or(most, |rate| most.min(rate * self.p.step))
+    }
+
+    fn delayed(&mut self, now: f64, most: f64) -> f64 {
+        if self.leading.current_rate() == 0 {
+            self.asleep_until = now;
+            return most;
+        }
+        // Leaders sleep one after the other.
+        let end = now + self.p.step;
+        let own = self
+            .p
+            .write_seconds
+            .max(self.p.write_bytes as f64 * self.p.step / most.max(1.0));
+        let mut bytes = 0.0;
+        self.asleep_until = self.asleep_until.max(now);
+        while self.asleep_until < end {
+            let at = (self.asleep_until * 1e9) as u64 + 1;
+            let wait = self.leading.delay_for(at, self.p.write_bytes);
+            self.asleep_until += wait.as_secs_f64() + own;
+            bytes += self.p.write_bytes as f64;
+        }
+        bytes
+    }
+
+    fn facts(&self) -> Facts {
+        let p = self.p;
+        let whole = (i64::from(p.max_write_buffer_number) - 1 - self.sealed.len() as i64).max(0);
+        let room = (whole + 1) as f64 * p.write_buffer_size as f64 - self.active;
+        let first = self.sealed.first();
+        let flushing = first.map_or(0.0, |s| 1.0 - s.1 / s.0.max(1.0));
+        let files = self.tree.version.files(0);
+        let busy = files.iter().filter(|f| f.is_being_compacted()).count() as f64;
+        let of_level0 = self.jobs.iter().filter(|j| j.level0_bytes > 0.0);
+        let come = of_level0.map(|j| 1.0 - j.left / j.all.max(1.0));
+        let come = come.fold(0.0, f64::max);
+        let compacts = !self.jobs.is_empty();
+        let trigger = self.tree.options.level0_file_num_compaction_trigger;
+        Facts {
+            memory: MemoryFacts {
+                unflushed: self.sealed.iter().map(|s| s.1).sum::<f64>() as u64,
+                room: room.max(0.0) as u64,
+                drains: !self.sealed.is_empty(),
+            },
+            level0: Level0Facts {
+                files: files.len() as f64 - busy * come + flushing,
+                trigger,
+                stop: p.stop_trigger,
+                drains: compacts && files.len() as i64 >= i64::from(trigger),
+            },
+            debt: DebtFacts {
+                work: self.debt.work(),
+                hard: p.hard_limit,
+                drains: compacts,
+            },
+            space: SpaceFacts::default(),
+        }
+    }
+
+    fn retired(&self) -> [u64; 4] {
+        let running = self.jobs.iter();
+        let running = running.map(|j| j.level0_bytes * (1.0 - j.left / j.all.max(1.0)));
+        [
+            self.flushed as u64,
+            (self.level0_retired + running.sum::<f64>()) as u64,
+            self.debt.retired_bytes(),
+            0,
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spanlith_pace::near_stop_rate;
+
+    fn of(policy: ThrottlePolicy) -> Outcome {
+        run(&Params {
+            policy,
+            seconds: 30.0,
+            ..Params::default()
+        })
+    }
+
+    /// Figures 5 and 18 of the study: RocksDB comes to a near-stop, the cures do not.
+    #[test]
+    fn the_near_stop_is_there_and_gone() {
+        let old = of(ThrottlePolicy::Rocksdb517);
+        let most = old.series.iter().fold(0.0, |a: f64, &b| a.max(b));
+        // A write of 15 us, and Equation 1 (R-XP-06).
+        let floor = near_stop_rate(15_000, 1e9 / 15_000.0) * 1040.0 / 10.0;
+        assert!(old.even.min > floor / 2.0 && old.even.min < floor * 2.0);
+        assert!(old.even.min < 0.1 * most, "{:?}", old.even);
+        let smooth = of(ThrottlePolicy::Smooth);
+        assert_eq!(smooth.even.below_half, 0, "{:?}", smooth.even);
+        assert!(smooth.stopped_seconds < 0.5, "{}", smooth.stopped_seconds);
+        assert!(smooth.even.mean >= 0.9 * old.even.mean);
+    }
+
+    /// Sets of random parameters in which seconds vary by more than 30 % of their mean, and in which one has less than a
+    /// tenth of it.
+    fn uneven(policy: ThrottlePolicy) -> (u32, u32) {
+        let outcomes = (1..=15).map(|seed| run(&random_params(seed, policy)).even_seconds);
+        outcomes.fold((0, 0), |(cycles, starved), e| {
+            let is_cycle = e.variation > 0.3;
+            let is_starved = e.min < 0.1 * e.mean;
+            (
+                cycles + u32::from(is_cycle),
+                starved + u32::from(is_starved),
+            )
+        })
+    }
+
+    #[test]
+    fn random_parameters_starve_nobody_and_seldom_bring_cycles() {
+        let (cycles, starved) = uneven(ThrottlePolicy::Smooth);
+        assert_eq!(starved, 0);
+        // None is the aim (docs/write-control.md).
+        assert!(cycles <= 3, "{cycles}");
+        let (cycles, starved) = uneven(ThrottlePolicy::Rocksdb);
+        assert!(cycles > 10 && starved > 5, "{cycles} {starved}");
+    }
+}
