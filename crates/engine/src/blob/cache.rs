@@ -42,7 +42,7 @@ impl BlobCache {
 
     fn key(&self, pointer: &BlobPointer) -> Option<CacheKey> {
         let fits = pointer.offset >> OFFSET_BITS == 0 && pointer.file >> (64 - OFFSET_BITS) == 0;
-        fits.then(|| CacheKey {
+        fits.then_some(CacheKey {
             file: self.id,
             block: pointer.file << OFFSET_BITS | pointer.offset,
         })

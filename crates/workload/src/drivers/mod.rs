@@ -5,6 +5,7 @@
 //! came out. Operations follow from the seed; on one thread so does their order.
 
 mod burst;
+mod linkbench;
 pub mod load;
 mod mixed;
 mod mixgraph;
@@ -12,8 +13,10 @@ mod payload;
 mod phase;
 mod process;
 mod raw;
+mod reference;
 pub mod settings;
 mod sweep;
+mod tpcc;
 mod two_phase;
 mod ycsb;
 
@@ -54,6 +57,9 @@ pub struct Drive<'a> {
 pub const DRIVERS: &[Driver] = &[
     mixgraph::DRIVER,
     ycsb::DRIVER,
+    linkbench::DRIVER,
+    tpcc::DRIVER,
+    reference::DRIVER,
     mixed::DRIVER,
     payload::DRIVER,
     burst::DRIVER,

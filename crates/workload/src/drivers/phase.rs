@@ -2,7 +2,7 @@
 
 use super::process::Usage;
 use crate::measure::{Histogram, Tally};
-use crate::store::Counters;
+use crate::store::{Counters, Result, Store};
 use serde_json::{Value, json};
 
 /// Operations of one kind.
@@ -63,6 +63,17 @@ impl Phase {
     /// Whether everything that must hold does.
     pub fn holds(&self) -> bool {
         self.verdicts.iter().all(|v| v.wrong.is_none())
+    }
+
+    /// Writes to files what is in memory, waits for what follows, and takes the bytes on disk anew.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn settle(&mut self, store: &dyn Store) -> Result<()> {
+        store.flush()?;
+        store.wait_idle()?;
+        self.disk_bytes = store.levels()?.iter().map(|l| l.bytes).sum();
+        Ok(())
     }
 
     /// All numbers; latencies in nanoseconds.

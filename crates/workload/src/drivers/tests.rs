@@ -5,7 +5,8 @@ use spanlith_testkit::{TempDir, test_name};
 
 /// Parameters that make a driver small.
 const SMALL: [&str; 3] = ["keys=300", "ops=400", "threads=2"];
-const MORE: [(&str, &[&str]); 5] = [
+const MORE: [(&str, &[&str]); 6] = [
+    ("tpcc", &["customers=20", "items=200"]),
     (
         "ycsb",
         &["workloads=a,b,c,d,e,f,w", "fields=3", "value_size=10"],

@@ -6,6 +6,7 @@ mod distribution;
 mod keys;
 mod lru;
 pub mod mixgraph;
+pub mod reference;
 mod rng;
 mod twister;
 mod values;

@@ -141,8 +141,11 @@ fn separation_threshold(f: &FamilyState) -> u64 {
     }
 }
 
+/// A property of a cache: its name, and what it is.
+type OfCache = (&'static str, fn(&BlockCache) -> usize);
+
 /// As [`INTEGERS`], of the cache of values in blob files; unknown without one.
-const OF_BLOB_CACHE: &[(&str, fn(&BlockCache) -> usize)] = &[
+const OF_BLOB_CACHE: &[OfCache] = &[
     ("blob-cache-capacity", BlockCache::capacity),
     ("blob-cache-usage", BlockCache::usage),
     ("blob-cache-pinned-usage", BlockCache::pinned_usage),
