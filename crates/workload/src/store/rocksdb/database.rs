@@ -150,6 +150,15 @@ impl RocksDb {
     /// Of loading the library, of the options, and of opening.
     pub fn open(library: &Path, dir: &Path, options: &StoreOptions) -> Result<Self> {
         let library = Library::load(library)?;
+        let base = match (options.transactions, library.transactiondb_get_base_db) {
+            (true, None) => {
+                let text =
+                    "this release lacks rocksdb_transactiondb_get_base_db, which transactions need";
+                return Err(Error::new(NAME, text));
+            }
+            (true, base) => base,
+            (false, _) => None,
+        };
         let made = options_of(library, options)?;
         let path = c_text(&dir.to_string_lossy())?;
         let mut names = vec![c_text("default")?];
@@ -198,10 +207,10 @@ impl RocksDb {
             }
         };
         let transactions = if options.transactions { db } else { null_mut() };
-        let db = match options.transactions {
+        let db = match base {
             // SAFETY: the database was opened with transactions.
-            true => unsafe { (library.transactiondb_get_base_db)(db) },
-            false => db,
+            Some(base) => unsafe { base(db) },
+            None => db,
         };
         // SAFETY: constructors without preconditions, and setters on what they made.
         let (read, write, flush) = unsafe {
@@ -252,7 +261,9 @@ impl Drop for RocksDb {
             if self.transactions.is_null() {
                 (l.close)(self.db);
             } else {
-                (l.transactiondb_close_base_db)(self.db);
+                if let Some(close) = l.transactiondb_close_base_db {
+                    close(self.db);
+                }
                 (l.transactiondb_close)(self.transactions);
             }
             (l.readoptions_destroy)(self.read);

@@ -16,12 +16,16 @@ pub(super) type Handle = *mut c_void;
 pub(super) type ErrorText = *mut *mut c_char;
 
 macro_rules! functions {
-    ($($name:ident($($argument:ty),*) $(-> $result:ty)?;)*) => {
-        /// The functions, by their names without `rocksdb_`.
+    (
+        required { $($name:ident($($argument:ty),*) $(-> $result:ty)?;)* }
+        optional { $($other:ident($($other_argument:ty),*) $(-> $other_result:ty)?;)* }
+    ) => {
+        /// The functions, by their names without `rocksdb_`; optional ones came after 7.8.
         #[derive(Debug)]
         #[expect(non_snake_case, reason = "the names of the C interface")]
         pub(super) struct Library {
             $(pub(super) $name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
+            $(pub(super) $other: Option<unsafe extern "C" fn($($other_argument),*) $(-> $other_result)?>,)*
         }
 
         impl Library {
@@ -35,6 +39,13 @@ macro_rules! functions {
                             std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($argument),*) $(-> $result)?>(address)
                         }
                     },)*
+                    $($other: {
+                        let address = find(concat!("rocksdb_", stringify!($other))).ok();
+                        // SAFETY: as above.
+                        address.map(|address| unsafe {
+                            std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($other_argument),*) $(-> $other_result)?>(address)
+                        })
+                    },)*
                 })
             }
         }
@@ -42,6 +53,7 @@ macro_rules! functions {
 }
 
 functions! {
+required {
     free(Handle);
     options_create() -> Handle;
     options_destroy(Handle);
@@ -97,8 +109,6 @@ functions! {
     transactiondb_options_create() -> Handle;
     transactiondb_options_destroy(Handle);
     transactiondb_open_column_families(Handle, Handle, *const c_char, c_int, *const *const c_char, *const Handle, *mut Handle, ErrorText) -> Handle;
-    transactiondb_get_base_db(Handle) -> Handle;
-    transactiondb_close_base_db(Handle);
     transactiondb_close(Handle);
     transaction_options_create() -> Handle;
     transaction_options_destroy(Handle);
@@ -116,6 +126,11 @@ functions! {
     livefiles_level(Handle, c_int) -> c_int;
     livefiles_size(Handle, c_int) -> usize;
     livefiles_destroy(Handle);
+}
+optional {
+    transactiondb_get_base_db(Handle) -> Handle;
+    transactiondb_close_base_db(Handle);
+}
 }
 
 /// Libraries that were loaded, by path.
