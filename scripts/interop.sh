@@ -48,6 +48,11 @@ python3 scripts/interop_ingest.py "$SUBJECT/librocksdb.so" "$peers/lib11/librock
 python3 scripts/interop_backup.py "$SUBJECT/librocksdb.so" "$peers/lib11/librocksdb.so" --programs 16
 python3 scripts/interop_backup.py "$SUBJECT/librocksdb.so" "$peers/lib78/librocksdb.so" --programs 8 --format 5
 
+# Traces of one library are read and replayed by the other, and by db_bench of 7.8.3.
+bench=()
+[[ -x /usr/bin/db_bench ]] && bench=(--bench /usr/bin/db_bench)
+python3 scripts/interop_trace.py "$SUBJECT/librocksdb.so" "$peers/lib11/librocksdb.so" --programs 6 "${bench[@]}"
+
 # Nobody notices interrupted and short system calls below the library.
 cargo build --quiet --release -p spanlith-stress
 "${CARGO_TARGET_DIR:-target}/release/spanlith-stress" interrupts --ours "$SUBJECT/librocksdb.so" --runs 200

@@ -49,6 +49,8 @@ pub const TARGETS: &[Target] = &[
     ("speed_disk", speed::speed_disk),
     ("table", table::table),
     ("trace", trace::trace),
+    ("trace_extension", trace::trace_extension),
+    ("trace_replay", trace::trace_replay),
     ("unique_id", names::unique_id),
     ("version_edit", manifest::version_edit),
     ("wide_columns", blob::wide_columns),

@@ -88,6 +88,7 @@ fn from_file(path: &Path, bytes: Vec<u8>, all: &mut Vec<Seed>) {
         all.push(("table", with_flags(0, &bytes)));
         blocks(&bytes, all);
     } else if name.ends_with(".trace") {
+        all.push(("trace_replay", bytes.clone()));
         all.push(("trace", bytes));
     }
 }

@@ -1,7 +1,8 @@
 //! `spanlith`: the command line. Noun, then verb.
 //!
 //! Modules: [`db`] reads and writes one database; [`find`], [`doctor`], [`compat`], [`shell`] and [`top`]
-//! look at one; [`dump`] shows one file; [`bench`] and [`drive`] measure, [`experiment`] against published numbers; [`sim`] simulates; [`stress`] attacks; [`tour`] shows the whole in two
+//! look at one; [`replay`] asks one what another was asked; [`dump`] shows one file; [`bench`] and [`drive`] measure, [`experiment`]
+//! against published numbers; [`sim`] simulates; [`stress`] attacks; [`tour`] shows the whole in two
 //! minutes.
 //! [`inventory`] reads a directory without opening it and [`tables`] its tables; [`bytes`], [`fail`] and
 //! [`term`] are about text, errors and the terminal.
@@ -34,6 +35,7 @@ mod overlay;
 mod own;
 mod places;
 mod raw;
+mod replay;
 mod sd;
 mod shell;
 mod sim;
@@ -64,6 +66,7 @@ Examples:
   spanlith bench fillrandom readrandom --num 1000000
   spanlith drive mixgraph --store spanlith          standard loads, on this and on other stores
   spanlith experiment run X-SP-1 --report sp1.html  a published measurement, run again
+  spanlith replay /tmp/trace --db /data/copy        asks a database what another was asked
   spanlith stress kill --db /data/new               processes killed on your disk: nothing may be lost
 
 Read verbs change nothing on disk. --json makes every verb machine-readable. Exit codes: 0 success,
@@ -102,9 +105,10 @@ enum Noun {
     /// Shows and compares OPTIONS files
     #[command(subcommand)]
     Options(dump::Options),
-    /// Shows or checks a trace that RocksDB wrote
+    /// Shows or checks a trace
     #[command(subcommand)]
     Trace(dump::Trace),
+    Replay(replay::Replay),
     /// RocksDB's ldb: its commands, flags and output
     #[command(disable_help_flag = true, disable_version_flag = true)]
     Ldb(Foreign),
@@ -218,6 +222,7 @@ fn execute(noun: Noun) -> anyhow::Result<ExitCode> {
         Noun::Blob(verb) => dump::run_blob(verb),
         Noun::Options(verb) => dump::run_options(verb),
         Noun::Trace(verb) => dump::run_trace(verb),
+        Noun::Replay(replay) => replay.run(),
         Noun::Ldb(tool) => Ok(ldb::run(tool.texts())),
         Noun::SstDump(tool) => Ok(sst_dump::run(tool.texts())),
         Noun::DbBench(tool) => db_bench::run(&tool.texts(), again),

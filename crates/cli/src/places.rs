@@ -6,7 +6,7 @@ use spanlith::DbPath;
 use std::path::{Path, PathBuf};
 
 /// Where tables are.
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub struct TableFlags {
     /// Directories of the tables and their sizes in bytes, in the order the database was made with
     #[arg(long, value_name = "DIR:BYTES,…")]
@@ -17,7 +17,7 @@ pub struct TableFlags {
 }
 
 /// Where tables and logs are.
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub struct FileFlags {
     /// Directory of the logs if they are neither in the database's nor where its options say
     #[arg(long, value_name = "DIR")]

@@ -95,6 +95,7 @@ pub use utilities::{
     RestoreMode, RestoreOptions,
 };
 pub use utilities::{IngestOptions, Ingestion, SstFile, SstWriter};
+pub use utilities::{ReplayOptions, ReplaySummary, Replayed, Replayer};
 pub use utilities::{StorageFile, StorageKind, StorageOptions};
 pub use version::DbPath;
 pub use write::{FamilyRef, WriteBatch, WriteOptions};

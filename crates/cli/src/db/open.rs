@@ -49,7 +49,7 @@ pub struct Target {
 }
 
 /// What the files do not say, or say wrong.
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub struct How {
     /// Order of keys if not as the directory says: bytewise, reverse, or a full name; NAME=bytewise
     /// says how the comparator recorded as NAME orders (may be repeated)

@@ -11,8 +11,8 @@ use super::state_mutex::StateMutex;
 use super::times::TimesTimer;
 use super::transactions::Transactions;
 use super::{
-    DbCounters, DelayController, Directories, Family, FamilySet, ManifestState, Request, Resources,
-    SnapshotList, StatsHistory,
+    DbCounters, Directories, Family, FamilySet, ManifestState, Request, Resources, SnapshotList,
+    StatsHistory, Tracing,
 };
 use crate::info_log::InfoLog;
 use crate::listener::{Listeners, WriteStallInfo};
@@ -151,6 +151,8 @@ pub(crate) struct Engine {
     pub stalled: Mutex<Vec<Stalled>>,
     /// The file that reserves room on the disk is there.
     pub has_reserve: AtomicBool,
+    /// Traces that are being written.
+    pub tracing: Tracing,
     /// Looks at flushes that wait for history to be given up, once there was one.
     pub postponed_timer: std::sync::Mutex<Option<Box<dyn Send + Sync>>>,
     /// Dropped behind all that holds memtables.
@@ -248,6 +250,7 @@ impl Engine {
             disk_timer: std::sync::Mutex::new(None),
             stalled: Mutex::new(rank::LEAF, Vec::new()),
             has_reserve: AtomicBool::new(false),
+            tracing: Tracing::default(),
             times: Mutex::new(rank::LEAF, SeqnoTimes::default()),
             times_timer: std::sync::Mutex::new(None),
         })

@@ -46,6 +46,7 @@ mod stats;
 mod stripped;
 mod superversion;
 mod times;
+mod tracing;
 mod transactions;
 mod warm;
 mod witness;
@@ -98,5 +99,6 @@ pub(crate) use stats::{
 };
 pub(crate) use stripped::{each_timestamp, strips_timestamps};
 pub(crate) use times::JobTimes;
+pub(crate) use tracing::Tracing;
 pub(crate) use warm::WrittenBy;
 pub(crate) use witness::WitnessClock;

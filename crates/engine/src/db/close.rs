@@ -281,6 +281,9 @@ impl Engine {
     /// Refuses new work, finishes or abandons what runs, syncs the log, releases the lock file.
     /// Later calls return at once.
     pub(crate) fn close(self: &Arc<Self>) -> Result<()> {
+        if self.process.is_current() {
+            self.end_traces();
+        }
         if self.c.read_only {
             return Ok(());
         }

@@ -1,6 +1,7 @@
 //! Iterators for users: `Cursor` lends entries, `Iter` yields owned ones.
 
 use super::cursor_moves::Move;
+use super::traces::TracedSeek;
 use crate::core::{Engine, Family, Snapshot};
 use crate::read::{DbIter, Entity, ReadOptions};
 use crate::ttl::without_time;
@@ -20,7 +21,7 @@ pub struct Cursor {
     pub(super) family: Arc<Family>,
     pub(super) options: ReadOptions,
     /// Moves are more than moves.
-    is_special: bool,
+    pub(super) is_special: bool,
     /// It was refused when it was made, for its options: no other view helps.
     never_was: bool,
     /// Keys and values shown so far, if they are to stay where they are; the last is that under the
@@ -30,27 +31,34 @@ pub struct Cursor {
 
 /// The engine of a cursor. Deletes what nothing refers to any more when it goes: the view may have
 /// been the last to hold obsolete tables.
-pub(super) struct Purging(Arc<Engine>);
+pub(super) struct Purging {
+    engine: Arc<Engine>,
+    /// The last positioning, if it was recorded and what follows it is to be, too.
+    pub(super) traced: Option<TracedSeek>,
+}
 
 impl Deref for Purging {
     type Target = Arc<Engine>;
     #[inline]
     fn deref(&self) -> &Arc<Engine> {
-        &self.0
+        &self.engine
     }
 }
 
 impl Drop for Purging {
     fn drop(&mut self) {
-        if let Some(s) = &self.0.c.statistics {
+        if let Some(seek) = self.traced.take() {
+            self.engine.end_seek(seek);
+        }
+        if let Some(s) = &self.engine.c.statistics {
             s.add(Ticker::NumIteratorDeleted, 1);
         }
-        self.0.c.purge.run_queued();
+        self.engine.c.purge.run_queued();
     }
 }
 
 macro_rules! moves {
-    ($($(#[$doc:meta])* $name:ident $variant:ident ( $($arg:ident : $ty:ty)? );)*) => {
+    ($($(#[$doc:meta])* $name:ident $variant:ident ( $($arg:ident : $ty:ty)? ) $(or $traced:ident)?;)*) => {
         $($(#[$doc])*
         ///
         /// # Errors
@@ -58,7 +66,7 @@ macro_rules! moves {
         #[inline]
         #[allow(clippy::should_implement_trait, reason = "moves say whether they arrived")]
         pub fn $name(&mut self $(, $arg: $ty)?) -> Result<bool> {
-            if self.is_special || perf::was_raised() {
+            if self.is_special || perf::was_raised() $(|| self.$traced())? {
                 return self.move_specially(Move::$variant $(($arg))?);
             }
             let i = self.iter.as_mut().map_err(|e| e.clone())?;
@@ -91,11 +99,20 @@ impl Cursor {
                 || engine.c.statistics.is_some()
                 || family.times.is_some(),
             iter,
-            engine: Purging(engine),
+            engine: Purging {
+                engine,
+                traced: None,
+            },
             family,
             options,
             kept: Vec::new(),
         }
+    }
+
+    /// Whether moves to a place are recorded.
+    #[inline]
+    fn is_traced(&self) -> bool {
+        self.engine.tracing.queries.is_on()
     }
 
     /// A cursor that stands nowhere for that reason.
@@ -106,13 +123,13 @@ impl Cursor {
 
     moves! {
         /// Moves to the first key at or after `key`; says whether there is one.
-        seek Seek(key: &[u8]);
+        seek Seek(key: &[u8]) or is_traced;
         /// Moves to the last key at or before `key`.
-        seek_for_prev SeekForPrev(key: &[u8]);
+        seek_for_prev SeekForPrev(key: &[u8]) or is_traced;
         /// Moves to the first key.
-        seek_to_first First();
+        seek_to_first First() or is_traced;
         /// Moves to the last key.
-        seek_to_last Last();
+        seek_to_last Last() or is_traced;
         /// Moves to the next key. Stays nowhere if it stands nowhere.
         next Next();
         /// Moves to the key before.

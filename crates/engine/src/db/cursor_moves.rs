@@ -45,6 +45,36 @@ impl Cursor {
     #[cold]
     #[inline(never)]
     pub(super) fn move_specially(&mut self, to: Move<'_>) -> Result<bool> {
+        if self.engine.traced.is_some() || self.engine.tracing.queries.is_on() {
+            return self.move_traced(to);
+        }
+        self.move_untraced(to)
+    }
+
+    /// Records a move to a place, and counts the steps behind it.
+    fn move_traced(&mut self, to: Move<'_>) -> Result<bool> {
+        if matches!(to, Move::Next | Move::Prev) {
+            if let Some(seek) = &mut self.engine.traced {
+                seek.step(to);
+            }
+            return self.move_untraced(to);
+        }
+        if let Some(seek) = self.engine.traced.take() {
+            self.engine.end_seek(seek);
+        }
+        let seek = self.engine.trace_move(&self.family, &self.options, to);
+        let moved = self.move_untraced(to);
+        if let Some(mut seek) = seek {
+            let entry = self.valid().then(|| self.value().len());
+            self.engine.note_found(&mut seek, entry);
+            self.engine.traced = Some(seek);
+            // Steps come this way, too, so that they are counted.
+            self.is_special = true;
+        }
+        moved
+    }
+
+    fn move_untraced(&mut self, to: Move<'_>) -> Result<bool> {
         let observed = self.engine.is_observed();
         let timed = observed && to.seeks_key();
         let began = timed.then(|| self.engine.timed()).flatten().map(|t| t.1);

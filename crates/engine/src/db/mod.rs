@@ -18,6 +18,7 @@ mod secondary;
 mod set_options;
 mod stats_family;
 mod timed;
+mod traces;
 mod ttl;
 mod verbs;
 mod verify;

@@ -21,6 +21,9 @@ impl Db {
         keys: &[(&Cf, &[u8])],
         options: &ReadOptions,
     ) -> Vec<Result<Option<Pinned>>> {
+        // In the caller's order.
+        let ticket =
+            (self.engine()).trace_multi_get(keys.iter().map(|(cf, key)| (cf.family.id, *key)));
         let mut parts: Vec<FamilyKeys<'_>> = Vec::new();
         let mut part_of: BTreeMap<u32, usize> = BTreeMap::new();
         let mut places = Vec::with_capacity(keys.len());
@@ -36,6 +39,18 @@ impl Db {
             parts[at].keys.push(key);
         }
         let found = self.engine().multi_get_families(&parts, options);
+        if ticket.is_some() {
+            let values = || {
+                found
+                    .iter()
+                    .flatten()
+                    .filter_map(|a| a.as_ref().ok()?.as_ref())
+            };
+            let bytes = values().map(|value| value.len() as u64).sum();
+            let cf = keys.first().map_or(0, |(cf, _)| cf.family.id);
+            self.engine()
+                .extend_multi_get(ticket, cf, values().count() as u64, bytes);
+        }
         let mut found: Vec<_> = found.into_iter().map(Vec::into_iter).collect();
         places
             .into_iter()

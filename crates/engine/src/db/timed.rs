@@ -32,8 +32,16 @@ impl Db {
         options
             .snapshot
             .get_or_insert_with(|| engine.take_snapshot());
-        let get = |(cf, key): &(&Cf, &[u8])| engine.get_timed(&cf.family, key, &options);
-        keys.iter().map(get).collect()
+        let ticket = engine.trace_multi_get(keys.iter().map(|(cf, key)| (cf.family.id, *key)));
+        let get = |(cf, key): &(&Cf, &[u8])| engine.get_timed_untraced(&cf.family, key, &options);
+        let all: Vec<_> = keys.iter().map(get).collect();
+        if ticket.is_some() {
+            let values = || all.iter().filter_map(|a| a.as_ref().ok()?.as_ref());
+            let bytes = values().map(|found| found.0.len() as u64).sum();
+            let cf = keys.first().map_or(0, |(cf, _)| cf.family.id);
+            engine.extend_multi_get(ticket, cf, values().count() as u64, bytes);
+        }
+        all
     }
 }
 

@@ -11,6 +11,7 @@ mod options;
 mod rows;
 mod stored;
 mod timestamps;
+mod traced;
 mod verbs;
 mod view;
 

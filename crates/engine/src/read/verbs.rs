@@ -146,12 +146,27 @@ impl Engine {
         key: &[u8],
         options: &ReadOptions,
     ) -> Result<Option<Pinned>> {
+        if self.tracing.queries.is_on() {
+            return self.get_traced(family, key, options);
+        }
+        self.get_untraced(family, key, options)
+    }
+
+    #[inline]
+    pub(super) fn get_untraced(
+        &self,
+        family: &Family,
+        key: &[u8],
+        options: &ReadOptions,
+    ) -> Result<Option<Pinned>> {
         if self.is_observed() {
             return self.get_observed(family, key, options);
         }
         if options.is_special() || family.is_special {
             options.check_purpose(ReadPurpose::Get)?;
-            return Ok(self.get_timed(family, key, options)?.map(|found| found.0));
+            return Ok(self
+                .get_timed_untraced(family, key, options)?
+                .map(|found| found.0));
         }
         let sv = family.superversion.load();
         let snapshot = self.read_sequence(options)?;
@@ -164,6 +179,18 @@ impl Engine {
     /// timestamps.
     #[inline(never)]
     pub(crate) fn get_timed(
+        &self,
+        family: &Family,
+        key: &[u8],
+        options: &ReadOptions,
+    ) -> Result<Option<Timed>> {
+        if self.tracing.queries.is_on() {
+            return self.get_timed_traced(family, key, options);
+        }
+        self.get_timed_untraced(family, key, options)
+    }
+
+    pub(crate) fn get_timed_untraced(
         &self,
         family: &Family,
         key: &[u8],
@@ -198,6 +225,18 @@ impl Engine {
 
     /// The columns of a key.
     pub(crate) fn get_entity(
+        &self,
+        family: &Family,
+        key: &[u8],
+        options: &ReadOptions,
+    ) -> Result<Option<Entity>> {
+        if self.tracing.queries.is_on() {
+            return self.get_entity_traced(family, key, options);
+        }
+        self.get_entity_untraced(family, key, options)
+    }
+
+    pub(crate) fn get_entity_untraced(
         &self,
         family: &Family,
         key: &[u8],
@@ -244,6 +283,19 @@ impl Engine {
         max: usize,
         options: &ReadOptions,
     ) -> Result<Vec<Pinned>> {
+        if self.tracing.queries.is_on() {
+            return self.merge_operands_traced(family, key, max, options);
+        }
+        self.merge_operands_untraced(family, key, max, options)
+    }
+
+    pub(crate) fn merge_operands_untraced(
+        &self,
+        family: &Family,
+        key: &[u8],
+        max: usize,
+        options: &ReadOptions,
+    ) -> Result<Vec<Pinned>> {
         self.check_plain(family, options)?;
         let sv = self.in_tier(family, family.superversion.load_full(), options.read_tier);
         let context = self.context(family, options);
@@ -282,6 +334,19 @@ impl Engine {
 
     /// Many values at one consistent point: gives one answer per key, in no order.
     pub(crate) fn multi_get(
+        &self,
+        family: &Family,
+        keys: &[&[u8]],
+        options: &ReadOptions,
+        sink: &mut Sink<'_>,
+    ) {
+        if self.tracing.queries.is_on() {
+            return self.multi_get_traced(family, keys, options, sink);
+        }
+        self.multi_get_untraced(family, keys, options, sink);
+    }
+
+    pub(super) fn multi_get_untraced(
         &self,
         family: &Family,
         keys: &[&[u8]],
@@ -389,7 +454,7 @@ impl Engine {
                 sink(place, Err(Error::aborted("")));
                 continue;
             }
-            let answer = self.get(family, keys[place], &options);
+            let answer = self.get_untraced(family, keys[place], &options);
             if let Ok(Some(value)) = &answer {
                 bytes += value.len() as u64;
             }
@@ -430,7 +495,7 @@ impl Engine {
                 options.snapshot = Some(self.take_snapshot());
             }
             for (part, answers) in parts.iter().zip(&mut all) {
-                self.multi_get(part.family, &part.keys, &options, &mut |at, answer| {
+                self.multi_get_untraced(part.family, &part.keys, &options, &mut |at, answer| {
                     answers[at] = answer;
                 });
             }

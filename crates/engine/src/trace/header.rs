@@ -1,13 +1,11 @@
 //! The first record of a trace, and what it says of the others.
 
 use super::access::{BlockAccess, FileCall};
+use super::encode::MAGIC;
 use super::query::Query;
 use super::{RawRecord, TraceRecord, kinds};
 use spanlith_base::coding::Decoder;
 use spanlith_base::{Error, Result};
-
-/// Every trace begins with it.
-const MAGIC: &[u8] = b"feedcafedeadbeef";
 
 /// What a trace holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

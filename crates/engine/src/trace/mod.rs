@@ -5,18 +5,33 @@
 //! ([`TraceHeader`]), which tells traces of queries from the other two. [`TraceHeader::decode`] takes a record
 //! apart. The format: `docs/formats/trace.md`. Nothing of a trace is protected by a checksum, and a trace
 //! whose process ended early stops anywhere; that is no damage ([`TraceReader::torn`]).
+//!
+//! Traces are written by [`recorder`], without a lock that callers share.
 
 mod access;
+mod encode;
+mod extension;
 mod header;
+mod options;
 mod query;
 mod reader;
+mod recorder;
+mod sink;
 #[cfg(test)]
 mod tests;
 
 pub use access::{BlockAccess, BlockCaller, BlockReference, FileCall, TracedBlock};
+pub use encode::{
+    RELEASE, put_access_header, put_get, put_multi_get, put_query_header, put_record, put_seek,
+    put_write_head,
+};
+pub use extension::{Extension, ExtensionReader};
 pub use header::{TraceForm, TraceHeader};
+pub use options::{TraceOptions, filter};
 pub use query::{MultiGetKeys, Query};
 pub use reader::{RawRecord, TornTrace, TraceReader};
+pub(crate) use recorder::{OnStop, Ordered, Recorder, RecorderOptions, Tap, Ticket};
+pub use recorder::{TraceSummary, extension_path};
 
 /// Byte that says what a record is.
 pub mod kinds {

@@ -5,7 +5,7 @@ use spanlith_base::coding::Decoder;
 use spanlith_base::{Error, Result};
 
 /// Bits of the word that says which members a record has; they follow in this order.
-mod member {
+pub(super) mod member {
     pub const WRITE_BATCH: u32 = 1;
     pub const GET_FAMILY: u32 = 2;
     pub const GET_KEY: u32 = 3;

@@ -31,8 +31,8 @@ pub struct TornTrace {
     pub bytes: u64,
 }
 
-/// Reads the records of a trace file. Memory: that of the longest record, however long records say they are.
-pub struct TraceReader {
+/// Bytes of a file from front to back. Memory: the most that was asked for at once, as far as the file has it.
+pub(super) struct RawBytes {
     file: Box<dyn SequentialFile>,
     buffer: Vec<u8>,
     /// Where unread bytes begin in the buffer.
@@ -40,81 +40,46 @@ pub struct TraceReader {
     /// Where those bytes are in the file.
     offset: u64,
     is_eof: bool,
-    torn: Option<TornTrace>,
 }
 
-impl TraceReader {
-    /// Reads from the beginning of a file.
-    pub fn new(file: Box<dyn SequentialFile>) -> Self {
+impl RawBytes {
+    pub(super) fn new(file: Box<dyn SequentialFile>) -> Self {
         Self {
             file,
             buffer: Vec::new(),
             begin: 0,
             offset: 0,
             is_eof: false,
-            torn: None,
         }
     }
 
-    /// The next record, or `None` at the end of the file, which may lie inside a record ([`Self::torn`]).
-    ///
-    /// # Errors
-    /// Of reading the file.
-    pub fn next_record(&mut self) -> Result<Option<RawRecord<'_>>> {
-        if !self.fill(HEAD)? {
-            return Ok(self.end());
-        }
-        let head = self.buffer.get(self.begin..).unwrap_or_default();
-        let (Some(timestamp), Some(&kind), Some(length)) = (
-            get_fixed64(head, 0),
-            head.get(8),
-            get_fixed32(head, HEAD - 4),
-        ) else {
-            return Ok(self.end());
-        };
-        let whole = HEAD + length as usize;
-        if !self.fill(whole)? {
-            return Ok(self.end());
-        }
-        let from = self.begin;
-        let offset = self.offset;
-        self.begin += whole;
-        self.offset += whole as u64;
-        Ok(Some(RawRecord {
-            offset,
-            timestamp,
-            kind,
-            payload: self
-                .buffer
-                .get(from + HEAD..from + whole)
-                .unwrap_or_default(),
-        }))
-    }
-
-    /// Where the next record begins.
-    pub fn position(&self) -> u64 {
+    /// Where the next byte is in the file.
+    pub(super) fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// The record in which the file ended, once [`Self::next_record`] has said that nothing follows.
-    pub fn torn(&self) -> Option<TornTrace> {
-        self.torn
+    /// The next `n` bytes, which stay unread; `None` if there are fewer.
+    pub(super) fn peek(&mut self, n: usize) -> Result<Option<&[u8]>> {
+        Ok(match self.fill(n)? {
+            true => self.buffer.get(self.begin..self.begin + n),
+            false => None,
+        })
     }
 
-    #[cfg(test)]
-    pub(super) fn memory(&self) -> usize {
-        self.buffer.capacity()
-    }
-
-    fn end<T>(&mut self) -> Option<T> {
-        let bytes = (self.buffer.len() - self.begin) as u64;
-        if bytes > 0 {
-            self.torn = Some(TornTrace {
-                offset: self.offset,
-                bytes,
-            });
+    /// The next `n` bytes; `None` if there are fewer, which stay unread.
+    pub(super) fn take(&mut self, n: usize) -> Result<Option<&[u8]>> {
+        if !self.fill(n)? {
+            return Ok(None);
         }
-        None
+        let from = self.begin;
+        self.begin += n;
+        self.offset += n as u64;
+        Ok(self.buffer.get(from..from + n))
+    }
+
+    /// Unread bytes that the buffer has.
+    fn left(&self) -> u64 {
+        (self.buffer.len() - self.begin) as u64
     }
 
     /// Makes the buffer hold `n` unread bytes; false if the file has fewer.
@@ -136,5 +101,74 @@ impl TraceReader {
             self.is_eof = read? == 0;
         }
         Ok(true)
+    }
+}
+
+/// Reads the records of a trace file. Memory: that of the longest record, however long records say they are.
+pub struct TraceReader {
+    bytes: RawBytes,
+    torn: Option<TornTrace>,
+}
+
+impl TraceReader {
+    /// Reads from the beginning of a file.
+    pub fn new(file: Box<dyn SequentialFile>) -> Self {
+        Self {
+            bytes: RawBytes::new(file),
+            torn: None,
+        }
+    }
+
+    /// The next record, or `None` at the end of the file, which may lie inside a record ([`Self::torn`]).
+    ///
+    /// # Errors
+    /// Of reading the file.
+    pub fn next_record(&mut self) -> Result<Option<RawRecord<'_>>> {
+        let head = self.bytes.peek(HEAD)?.unwrap_or_default();
+        let (Some(timestamp), Some(&kind), Some(length)) = (
+            get_fixed64(head, 0),
+            head.get(8),
+            get_fixed32(head, HEAD - 4),
+        ) else {
+            return Ok(self.end());
+        };
+        let whole = HEAD + length as usize;
+        if !self.bytes.fill(whole)? {
+            return Ok(self.end());
+        }
+        let offset = self.bytes.offset();
+        let record = self.bytes.take(whole)?.unwrap_or_default();
+        Ok(Some(RawRecord {
+            offset,
+            timestamp,
+            kind,
+            payload: record.get(HEAD..).unwrap_or_default(),
+        }))
+    }
+
+    /// Where the next record begins.
+    pub fn position(&self) -> u64 {
+        self.bytes.offset()
+    }
+
+    /// The record in which the file ended, once [`Self::next_record`] has said that nothing follows.
+    pub fn torn(&self) -> Option<TornTrace> {
+        self.torn
+    }
+
+    #[cfg(test)]
+    pub(super) fn memory(&self) -> usize {
+        self.bytes.buffer.capacity()
+    }
+
+    fn end<T>(&mut self) -> Option<T> {
+        let bytes = self.bytes.left();
+        if bytes > 0 {
+            self.torn = Some(TornTrace {
+                offset: self.bytes.offset(),
+                bytes,
+            });
+        }
+        None
     }
 }

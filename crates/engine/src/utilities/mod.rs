@@ -5,6 +5,7 @@ mod checkpoint;
 mod copy;
 mod dirs;
 mod ingest;
+mod replay;
 mod sst_writer;
 mod storage;
 
@@ -13,5 +14,6 @@ pub use backup::{
     RestoreMode, RestoreOptions,
 };
 pub use ingest::{IngestOptions, Ingestion};
+pub use replay::{ReplayOptions, ReplaySummary, Replayed, Replayer};
 pub use sst_writer::{SstFile, SstWriter};
 pub use storage::{StorageFile, StorageKind, StorageOptions};

@@ -15,6 +15,7 @@ mod resume;
 mod room;
 mod sync;
 mod timed;
+mod traced;
 mod two_phase;
 mod unwind;
 

@@ -281,6 +281,10 @@ impl Engine {
             true => self.begin_measured(&payload),
             false => None,
         };
+        let traced = match self.tracing.queries.is_on() {
+            true => self.trace_write(&payload),
+            false => None,
+        };
         let waiter = Waiter::new(Request {
             payload: erase(payload),
             sync: options.sync,
@@ -299,6 +303,9 @@ impl Engine {
             self.end_measured(&measured);
         }
         let request = waiter.into_data();
+        if let Some(ticket) = traced {
+            self.extend_write(ticket, &request.payload, request.error.is_none());
+        }
         match request.error {
             None => Ok(request.seqno),
             Some(e) => Err(e),
@@ -395,6 +402,9 @@ impl Engine {
     ) -> Result<()> {
         let base = self.order.next();
         r.seqno = base;
+        if self.tracing.is_ordered() {
+            self.trace_ordered(&r.payload);
+        }
         if r.generation != leader.generation {
             self.check_again(leader, &r.payload, base - 1)?;
         }
@@ -522,6 +532,9 @@ impl Engine {
                 r.error = Some(e);
                 refused += 1;
                 return;
+            }
+            if self.tracing.is_ordered() {
+                self.trace_ordered(&r.payload);
             }
             next += u64::from(r.payload.count());
             logged = logged.wrapping_add(r.payload.log_count());

@@ -114,7 +114,7 @@ fn batch_header(base: SequenceNumber, count: u32) -> [u8; BATCH_HEADER_SIZE] {
 
 /// Appends one entry in the representation of a batch.
 #[inline]
-fn push_entry(to: &mut Vec<u8>, cf: u32, kind: ValueType, key: &[u8], value: &[u8]) {
+pub(super) fn push_entry(to: &mut Vec<u8>, cf: u32, kind: ValueType, key: &[u8], value: &[u8]) {
     if cf == 0 && key.len() < 0x80 {
         to.extend_from_slice(&[kind as u8, key.len() as u8]);
     } else if cf == 0 {

@@ -57,6 +57,7 @@ mod styles;
 mod times;
 mod timestamps;
 mod together;
+mod traces;
 mod transactions;
 mod ttl;
 mod verify;

@@ -1,0 +1,93 @@
+//! `rocksdb_start_trace` and its kin: traces of an open database.
+
+use crate::db::rocksdb_t;
+use crate::env::rocksdb_env_t;
+use crate::ffi::{boxed, path, report};
+use crate::sst_file_writer::rocksdb_envoptions_t;
+use libc::c_char;
+use spanlith::trace::TraceOptions;
+use spanlith_env::Env;
+
+/// What is traced, and how much of it.
+#[derive(Default)]
+pub struct rocksdb_trace_options_t(TraceOptions);
+
+/// The environment of the caller; NULL is that of the database.
+///
+/// # Safety
+/// Both are handles, or the first is NULL.
+pub(crate) unsafe fn env_of(env: *const rocksdb_env_t, db: *const rocksdb_t) -> Env {
+    // SAFETY: The caller says so.
+    match unsafe { env.as_ref() } {
+        Some(env) => env.env.clone(),
+        None => unsafe { &*db }.cf.db().env().clone(),
+    }
+}
+
+c_api! {
+    /// Options of traces: everything, up to 64 GiB.
+    fn rocksdb_trace_options_create() -> *mut rocksdb_trace_options_t {
+        boxed(rocksdb_trace_options_t::default())
+    }
+
+    /// Begins to record what callers ask in a file of that environment; NULL options are the defaults. A trace that
+    /// is being written ends.
+    fn rocksdb_start_trace(
+        db: *mut rocksdb_t,
+        env: *mut rocksdb_env_t,
+        _env_options: *const rocksdb_envoptions_t,
+        options: *const rocksdb_trace_options_t,
+        trace_path: *const c_char,
+        errptr: *mut *mut c_char,
+    ) {
+        report(errptr, (), || {
+            let options = options.as_ref().map_or_else(TraceOptions::default, |o| o.0);
+            (*db).cf.db().start_trace_in(&env_of(env, db), &path(trace_path), &options)
+        });
+    }
+
+    /// Ends the trace.
+    fn rocksdb_end_trace(db: *mut rocksdb_t, errptr: *mut *mut c_char) {
+        report(errptr, (), || (*db).cf.db().end_trace().map(drop));
+    }
+
+    /// Sets `preserve_write_order`.
+    fn rocksdb_trace_options_set_preserve_write_order(opt: *mut rocksdb_trace_options_t, v: u8) {
+        (*opt).0.preserve_write_order = v != 0;
+    }
+
+    /// Value of `preserve_write_order`.
+    fn rocksdb_trace_options_get_preserve_write_order(opt: *mut rocksdb_trace_options_t) -> u8 {
+        (*opt).0.preserve_write_order.into()
+    }
+}
+
+macro_rules! numbers {
+    ($($handle:ident.$field:ident: $set:ident, $get:ident;)*) => {
+        c_api! {$(
+            #[doc = concat!("Sets `", stringify!($field), "`.")]
+            fn $set(opt: *mut $handle, v: u64) {
+                (*opt).0.$field = v;
+            }
+
+            #[doc = concat!("Value of `", stringify!($field), "`.")]
+            fn $get(opt: *mut $handle) -> u64 {
+                (*opt).0.$field
+            }
+        )*}
+    };
+}
+
+numbers! {
+    rocksdb_trace_options_t.max_trace_file_size:
+        rocksdb_trace_options_set_max_trace_file_size,
+        rocksdb_trace_options_get_max_trace_file_size;
+    rocksdb_trace_options_t.sampling_frequency:
+        rocksdb_trace_options_set_sampling_frequency, rocksdb_trace_options_get_sampling_frequency;
+    rocksdb_trace_options_t.filter:
+        rocksdb_trace_options_set_filter, rocksdb_trace_options_get_filter;
+}
+
+destroyers! {
+    rocksdb_trace_options_destroy(rocksdb_trace_options_t);
+}
