@@ -30,6 +30,7 @@ mod fail;
 mod find;
 mod inventory;
 mod ldb;
+mod model;
 mod os_text;
 mod overlay;
 mod own;
@@ -109,6 +110,10 @@ enum Noun {
     #[command(subcommand)]
     Trace(dump::Trace),
     Replay(replay::Replay),
+    /// Makes models of workloads of traces, and traces of models
+    #[command(subcommand)]
+    Model(model::Verb),
+    Twin(model::twin::Twin),
     /// RocksDB's ldb: its commands, flags and output
     #[command(disable_help_flag = true, disable_version_flag = true)]
     Ldb(Foreign),
@@ -223,6 +228,8 @@ fn execute(noun: Noun) -> anyhow::Result<ExitCode> {
         Noun::Options(verb) => dump::run_options(verb),
         Noun::Trace(verb) => dump::run_trace(verb),
         Noun::Replay(replay) => replay.run(),
+        Noun::Model(verb) => model::run(verb),
+        Noun::Twin(twin) => twin.run(),
         Noun::Ldb(tool) => Ok(ldb::run(tool.texts())),
         Noun::SstDump(tool) => Ok(sst_dump::run(tool.texts())),
         Noun::DbBench(tool) => db_bench::run(&tool.texts(), again),

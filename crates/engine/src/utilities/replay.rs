@@ -219,10 +219,18 @@ impl Replayer {
         let file = self.env.fs.open_sequential(&self.path)?;
         let mut reader = TraceReader::new(file);
         let in_file = |e: Error| e.with_path(&self.path);
-        let Some(record) = reader.next_record()? else {
-            return Err(in_file(Error::incomplete("")));
+        let header = match reader.next_record()? {
+            Some(record) => Some(TraceHeader::from_record(&record).map_err(in_file)?),
+            None => None,
         };
-        let header = TraceHeader::from_record(&record).map_err(in_file)?;
+        let Some(header) = header else {
+            return Err(in_file(match reader.torn() {
+                None => Error::incomplete(""),
+                Some(_) => {
+                    Error::corruption("Corrupted trace file. It ends inside its first record")
+                }
+            }));
+        };
         if !matches!(header.form, TraceForm::Queries { .. }) {
             let text = "Corrupted trace file. Incorrect magic. It is a trace of blocks or of calls";
             return Err(in_file(Error::corruption(text)));

@@ -1,0 +1,179 @@
+//! The page of `twin`: distances, effects, distributions over each other, and the curves that come close.
+
+use super::Compared;
+use super::twin::{Pair, Result, ratio};
+use crate::term;
+use std::fmt::Write;
+
+const STYLE: &str = "
+:root { color-scheme: light dark; --ink: #1c2230; --paper: #fff; --line: #c9ced8; --one: #1f5fbf; --two: #c2410c; --soft: #5a6272 }
+@media (prefers-color-scheme: dark) { :root { --ink: #e8eaf0; --paper: #15181f; --line: #3a4150; --one: #7db0ff; --two: #ff9d66; --soft: #a7afbf } }
+body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 68rem; margin: 2rem auto; padding: 0 1rem }
+table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums }
+th, td { text-align: right; padding: .3rem .8rem; border-bottom: 1px solid var(--line) }
+th:first-child, td:first-child { text-align: left }
+.wide { overflow-x: auto }
+.charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(19rem, 1fr)); gap: 1.5rem }
+figure { margin: 0 } figcaption { font-size: .95rem }
+svg { width: 100%; height: auto; border: 1px solid var(--line) }
+.one { stroke: var(--one); fill: none; stroke-width: 2 } .two { stroke: var(--two); fill: none; stroke-width: 2; stroke-dasharray: 6 4 }
+.key1 { color: var(--one) } .key2 { color: var(--two) } .soft { color: var(--soft) }
+text { fill: var(--soft); font-size: 11px }
+";
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+}
+
+/// Two distribution functions over a logarithmic axis.
+fn chart(c: &Compared) -> String {
+    let (width, height) = (320.0, 180.0);
+    let all = c.curves.iter().flatten().map(|p| p.0);
+    let (low, high) = all.fold((f64::INFINITY, 1.0f64), |(l, h), x| (l.min(x), h.max(x)));
+    let axis = |x: f64| (x + 1.0).ln();
+    let (from, to) = (axis(low.min(high)), axis(high));
+    let x_of = |x: f64| 10.0 + (axis(x) - from) / (to - from).max(1e-9) * (width - 20.0);
+    let y_of = |y: f64| height - 22.0 - y * (height - 34.0);
+    let mut svg = format!(
+        "<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{}\">",
+        escape(&c.name)
+    );
+    for (curve, class) in c.curves.iter().zip(["one", "two"]) {
+        let mut path = String::new();
+        let mut before = 0.0;
+        for (at, &(x, y)) in curve.iter().enumerate() {
+            let command = if at == 0 { 'M' } else { 'L' };
+            let _ = write!(
+                path,
+                "{command}{:.1} {:.1}L{:.1} {:.1}",
+                x_of(x),
+                y_of(before),
+                x_of(x),
+                y_of(y)
+            );
+            before = y;
+        }
+        let _ = write!(svg, "<path class=\"{class}\" d=\"{path}\"/>");
+    }
+    let _ = write!(
+        svg,
+        "<text x=\"10\" y=\"{0}\">{low:.0}</text><text x=\"{1}\" y=\"{0}\" text-anchor=\"end\">{high:.0}</text></svg>",
+        height - 6.0,
+        width - 10.0
+    );
+    format!(
+        "<figure>{svg}<figcaption>{}: KS {:.4}</figcaption></figure>",
+        escape(&c.name),
+        c.distance
+    )
+}
+
+fn effects(pairs: &[Pair]) -> String {
+    let mut rows = String::new();
+    for p in pairs {
+        let (a, b) = (&p.original, &p.twin);
+        let cell = |x: f64, y: f64, shown: [String; 2]| {
+            let by = (ratio(x, y) - 1.0) * 100.0;
+            format!(
+                "<td>{}</td><td>{}</td><td>{by:+.1} %</td>",
+                shown[0], shown[1]
+            )
+        };
+        let _ = write!(
+            rows,
+            "<tr><td>{:.1} %</td>{}<td>{:.3}</td><td>{:.3}</td><td>{:+.1}</td>{}<td>{:.2}</td><td>{:.2}</td></tr>",
+            p.part * 100.0,
+            cell(
+                a.reads as f64,
+                b.reads as f64,
+                [term::count(a.reads), term::count(b.reads)]
+            ),
+            a.hit_ratio,
+            b.hit_ratio,
+            (b.hit_ratio - a.hit_ratio) * 100.0,
+            cell(
+                a.written as f64,
+                b.written as f64,
+                [term::bytes(a.written), term::bytes(b.written)]
+            ),
+            a.stalled,
+            b.stalled,
+        );
+    }
+    format!(
+        "<div class=wide><table><tr><th>cache</th><th>block reads</th><th>twin</th><th></th><th>hit ratio</th><th>twin</th>\
+         <th>points</th><th>bytes written</th><th>twin</th><th></th><th>stalls, s</th><th>twin</th></tr>{rows}</table></div>"
+    )
+}
+
+fn curves(result: &Result) -> String {
+    let mut rows = String::new();
+    let mut row = |name: &str, c: &spanlith_workload::model::Curve| {
+        let numbers: Vec<String> = c
+            .fit
+            .parameters
+            .iter()
+            .map(|p| format!("{p:.4e}"))
+            .collect();
+        let next = c.next.as_ref().map_or(String::new(), |n| n.family.name());
+        let _ = write!(
+            rows,
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{:.4}</td><td>{:.4}</td><td>{:.3}</td><td>{next}</td></tr>",
+            escape(name),
+            c.fit.family.name(),
+            numbers.join(", "),
+            c.fit.fse,
+            c.fit.r2,
+            c.fit.largest
+        );
+    };
+    if let Some(rate) = &result.model.rate_curve {
+        row("requests per second", rate);
+    }
+    for (cf, family) in &result.model.families {
+        for (name, c) in &family.curves {
+            row(&format!("family {cf}: {name}"), c);
+        }
+    }
+    format!(
+        "<div class=wide><table><tr><th>variable</th><th>closest curve</th><th>parameters</th><th>FSE</th><th>R²</th>\
+         <th>largest distance</th><th>next</th></tr>{rows}</table></div>"
+    )
+}
+
+/// The whole page.
+pub fn html(result: &Result) -> String {
+    let most = result
+        .compared
+        .iter()
+        .map(|c| c.distance)
+        .fold(0.0, f64::max);
+    let mut page = format!(
+        "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content=\"width=device-width\">\
+         <title>Twin of {0}</title><style>{STYLE}</style><h1>A trace and its twin</h1>\
+         <p>{0}: {1} over {2:.1} s. The largest distance of Kolmogorov and Smirnov is <b>{most:.4}</b>; made in {3:.1} s, \
+         over tables of {4} and {5}.</p>",
+        escape(&result.trace.display().to_string()),
+        term::counted(result.model.requests, "request"),
+        result.model.seconds,
+        result.seconds,
+        term::bytes(result.bytes[0]),
+        term::bytes(result.bytes[1]),
+    );
+    page.push_str("<h2>What both do to the engine</h2><p class=soft>The same options; the block cache as a share of the \
+                   tables. Both databases begin with the keys that are accessed.</p>");
+    page.push_str(&effects(&result.pairs));
+    page.push_str("<h2>Distributions</h2><p><span class=key1>the trace</span>, <span class=key2>its twin (dashed)</span></p>\
+                   <div class=charts>");
+    result
+        .compared
+        .iter()
+        .for_each(|c| page.push_str(&chart(c)));
+    page.push_str("</div><h2>Curves</h2><p class=soft>The family of the smallest standard error; requests are made of \
+                   tables, not of curves.</p>");
+    page.push_str(&curves(result));
+    page.push_str("</html>\n");
+    page
+}

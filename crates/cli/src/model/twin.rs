@@ -1,0 +1,247 @@
+//! `twin`: a trace, its model, requests made of the model, and both over the same engine, on one page.
+//!
+//! Both databases are filled with the keys that the trace, or its twin, accesses; values have the sizes of the model. The
+//! same options and sizes of the block cache are given to both. Compared are distributions, by the distance of
+//! Kolmogorov and Smirnov, and what the engine had to do.
+
+use super::run::{Base, Effects};
+use super::{Compared, Limits, compare, observe, page, write_trace};
+use crate::fail::{Failure, Usage};
+use crate::term;
+use anyhow::Context;
+use clap::Args;
+use serde_json::json;
+use spanlith_workload::model::{GenerateOptions, Model, Observation, key_of, population, value_of};
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// Families with ids above are refused: the databases need all below.
+const FAMILIES: u32 = 256;
+/// Sizes of the block cache, as parts of the tables.
+pub const CACHES: [f64; 5] = [0.02, 0.056, 0.125, 0.25, 0.5];
+
+/// Makes the twin of a trace, and says on a page how alike they are
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  spanlith twin /tmp/trace --page twin.html
+  spanlith twin /tmp/trace --dir /data/scratch --seed 7 --json twin.json")]
+pub struct Twin {
+    /// The trace of queries; TRACE.ext beside it says how long scans were
+    trace: PathBuf,
+    /// The page
+    #[arg(long, value_name = "FILE", default_value = "twin.html")]
+    page: PathBuf,
+    /// The numbers, as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Directory for databases and the made trace, new; removed at the end unless --keep
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Leaves the directory with the made trace and the model
+    #[arg(long)]
+    keep: bool,
+    /// Everything that chance decides follows from it
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    limits: Limits,
+}
+
+/// What both did with a cache of that size.
+pub struct Pair {
+    pub part: f64,
+    pub original: Effects,
+    pub twin: Effects,
+}
+
+/// Everything on the page.
+pub struct Result {
+    pub trace: PathBuf,
+    pub model: Model,
+    pub compared: Vec<Compared>,
+    pub pairs: Vec<Pair>,
+    pub seconds: f64,
+    pub bytes: [u64; 2],
+}
+
+impl Twin {
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let began = Instant::now();
+        let dir = self.dir.clone().unwrap_or_else(|| {
+            std::env::temp_dir().join(format!("spanlith-twin-{}", std::process::id()))
+        });
+        if dir.exists() {
+            let text = format!("{}: there is something already", dir.display());
+            return Err(Usage::new(text, "--dir names a directory that does not exist yet").into());
+        }
+        std::fs::create_dir_all(&dir).with_context(|| format!("making {}", dir.display()))?;
+        let result = self.make(&dir, began);
+        if !self.keep {
+            std::fs::remove_dir_all(&dir).ok();
+        }
+        let result = result?;
+        std::fs::write(&self.page, page::html(&result))
+            .with_context(|| format!("writing {}", self.page.display()))?;
+        if let Some(path) = &self.json {
+            std::fs::write(path, format!("{:#}\n", numbers(&result)))
+                .with_context(|| format!("writing {}", path.display()))?;
+        }
+        print(&result)?;
+        tell!("{}", self.page.display());
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn make(&self, dir: &std::path::Path, began: Instant) -> anyhow::Result<Result> {
+        let seen = observe(&self.trace, &self.limits)?;
+        if seen.keys_kept_one_of > 1.0 {
+            let text = format!("the trace has more than {} keys", self.limits.keys_max);
+            return Err(
+                Failure::new(text, "--keys-max allows more; each takes some 300 bytes").into(),
+            );
+        }
+        let families = seen.families.last_key_value().map_or(1, |(id, _)| id + 1);
+        if families > FAMILIES {
+            let text = format!("the trace has a family with the id {}", families - 1);
+            return Err(Failure::new(text, format!("up to {FAMILIES} can be made")).into());
+        }
+        let model = Model::of(&seen);
+        std::fs::write(dir.join("model.json"), format!("{:#}\n", model.to_json()))?;
+        let made = dir.join("twin.trace");
+        let options = GenerateOptions {
+            seed: self.seed,
+            began: seen.began,
+            ..GenerateOptions::default()
+        };
+        write_trace(&model, &options, &made)?;
+        let twin = observe(&made, &self.limits)?;
+        let compared = compare(&seen, &twin);
+
+        // Some ten memtables are filled.
+        let put: f64 = seen
+            .families
+            .values()
+            .map(|f| (f.value_sizes.mean() + f.key_sizes.mean()) * f.value_sizes.total() as f64)
+            .sum();
+        let buffer = (put / 10.0).clamp(64.0 * 1024.0, 64.0 * 1024.0 * 1024.0) as u64;
+        let original = Base::make(&dir.join("original"), families, buffer, &mut |put| {
+            fill_original(&seen, &model, put)
+        })?;
+        let other = Base::make(&dir.join("twin"), families, buffer, &mut |put| {
+            fill_twin(&model, put)
+        })?;
+        let mut pairs = Vec::new();
+        for part in CACHES {
+            let cache = (original.bytes as f64 * part).max(16384.0) as usize;
+            let copy = dir.join("copy");
+            pairs.push(Pair {
+                part,
+                original: original.replay(&self.trace, &copy, cache)?,
+                twin: other.replay(&made, &copy, cache)?,
+            });
+        }
+        Ok(Result {
+            trace: self.trace.clone(),
+            model,
+            compared,
+            pairs,
+            seconds: began.elapsed().as_secs_f64(),
+            bytes: [original.bytes, other.bytes],
+        })
+    }
+}
+
+type PutEntry<'a> = &'a mut dyn FnMut(u32, &[u8], &[u8]) -> spanlith::Result<()>;
+
+fn fill_original(seen: &Observation, model: &Model, put: PutEntry<'_>) -> spanlith::Result<()> {
+    for (cf, family) in &seen.families {
+        let Some(of) = model.families.get(cf) else {
+            continue;
+        };
+        for (key, counted) in &family.keys {
+            if !counted.is_absent {
+                put(*cf, key, &value_of(of, key, 0))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn fill_twin(model: &Model, put: PutEntry<'_>) -> spanlith::Result<()> {
+    for (cf, family) in &model.families {
+        for place in population(family) {
+            let key = key_of(family, *cf, place);
+            put(*cf, &key, &value_of(family, &key, 0))?;
+        }
+    }
+    Ok(())
+}
+
+/// The twin's share of the original; 1 if both are nothing.
+pub fn ratio(original: f64, twin: f64) -> f64 {
+    match original == 0.0 && twin == 0.0 {
+        true => 1.0,
+        false => twin / original.max(1e-12),
+    }
+}
+
+fn numbers(result: &Result) -> serde_json::Value {
+    let effects = |e: &Effects| {
+        json!({ "block_reads": e.reads, "hit_ratio": e.hit_ratio, "bytes_written": e.written,
+                "stall_seconds": e.stalled, "requests_per_second": e.rate })
+    };
+    let distances: serde_json::Map<String, serde_json::Value> = result
+        .compared
+        .iter()
+        .map(|c| (c.name.clone(), c.distance.into()))
+        .collect();
+    let runs: Vec<_> = result
+        .pairs
+        .iter()
+        .map(|p| {
+            json!({ "cache": p.part, "original": effects(&p.original), "twin": effects(&p.twin) })
+        })
+        .collect();
+    json!({ "ks": distances, "runs": runs, "seconds": result.seconds,
+            "table_bytes": { "original": result.bytes[0], "twin": result.bytes[1] } })
+}
+
+fn print(result: &Result) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(
+        out,
+        "{} and its twin, in {:.1} s",
+        term::counted(result.model.requests, "request"),
+        result.seconds
+    )?;
+    for c in &result.compared {
+        writeln!(out, "  {:<52} KS {:.4}", c.name, c.distance)?;
+    }
+    writeln!(
+        out,
+        "  {:>6}  {:>22}  {:>15}  {:>22}  {:>13}",
+        "cache", "block reads", "hit ratio", "bytes written", "stall seconds"
+    )?;
+    for p in &result.pairs {
+        let (a, b) = (&p.original, &p.twin);
+        let share = |x: f64, y: f64| format!("{:+.1} %", (ratio(x, y) - 1.0) * 100.0);
+        writeln!(
+            out,
+            "  {:>5.1}%  {:>22}  {:>6.3} {:>8}  {:>22}  {:>6.2} {:>6.2}",
+            p.part * 100.0,
+            format!("{} {}", a.reads, share(a.reads as f64, b.reads as f64)),
+            a.hit_ratio,
+            format!("{:+.1} pt", (b.hit_ratio - a.hit_ratio) * 100.0),
+            format!(
+                "{} {}",
+                a.written,
+                share(a.written as f64, b.written as f64)
+            ),
+            a.stalled,
+            b.stalled
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,507 @@
+//! Requests that a model describes, as a trace of queries with the file beside it.
+//!
+//! Every key gets its number of accesses, from the table of its range, so that the distribution of accesses is the
+//! model's whatever chance does. The first access falls into a part of time that the range has, the others between it and
+//! the end of the key's interest. Requests are put into the order of these times; then they get the times that the rate
+//! of the model says.
+
+use super::shape::Shape;
+use super::table::{FamilyModel, Model, OperationModel, RangeModel, TIMES, class_of, span_class};
+use super::{Dice, mix};
+use crate::analyze::Operation;
+use spanlith::trace::{
+    Extension, kinds, put_get, put_multi_get, put_query_header, put_record, put_seek,
+    put_write_head,
+};
+use spanlith_base::{Error, Result};
+use spanlith_wal::WriteBatch;
+use std::collections::BTreeMap;
+use std::io::Write;
+
+/// Bytes of a key that say which it is.
+const ID: usize = 8;
+/// Largest value that is made; of larger ones a trace had to be shared out over memory.
+const VALUE_MAX: u64 = 64 << 20;
+
+/// What is made of a model.
+#[derive(Clone, Copy, Debug)]
+pub struct GenerateOptions {
+    /// Everything that chance decides follows from it.
+    pub seed: u64,
+    /// Accesses relative to the model's: 0.5 makes half as many of each key.
+    pub scale: f64,
+    /// Timestamp of the header.
+    pub began: u64,
+}
+
+impl Default for GenerateOptions {
+    fn default() -> Self {
+        Self {
+            seed: 1,
+            scale: 1.0,
+            began: 1_700_000_000_000_000,
+        }
+    }
+}
+
+/// What was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Generated {
+    /// Records.
+    pub requests: u64,
+    /// Accesses to keys.
+    pub accesses: u64,
+}
+
+/// An access.
+#[derive(Clone, Copy)]
+struct Token {
+    /// In the model's time, in a share of 2^32.
+    at: u32,
+    cf: u32,
+    op: u8,
+    /// The last that concerns its key in this order, for values that differ.
+    turn: u32,
+    key: u64,
+}
+
+/// The key of that place among the keys of a family. Keys are in the order of their places.
+pub fn key_of(model: &FamilyModel, cf: u32, place: u64) -> Vec<u8> {
+    let chance = mix(place ^ (u64::from(cf) << 48) ^ 0x6b65_79);
+    let size = model.key_sizes.draw(share(chance)) as usize;
+    // As many bytes as it takes to tell all keys apart.
+    let needed = (64 - model.keys.max(1).leading_zeros() as usize).div_ceil(8);
+    let id = place.to_be_bytes();
+    let mut key = id[ID - size.clamp(needed, ID).max(needed)..].to_vec();
+    let mut more = Dice::new(chance);
+    while key.len() < size {
+        // Letters, as keys have them.
+        key.push(b'a' + (more.next() % 16) as u8);
+    }
+    key
+}
+
+/// A value for a key; `turn` tells values of one key apart. Half of it is random, so that it compresses to about half.
+pub fn value_of(model: &FamilyModel, key: &[u8], turn: u64) -> Vec<u8> {
+    let seed = key.iter().fold(turn, |h, b| mix(h ^ u64::from(*b)));
+    let class = model.value_sizes.iter().find(|c| key.len() as u64 <= c.0);
+    let shape = class.or(model.value_sizes.last());
+    let size = shape
+        .map_or(0, |s| s.1.draw(share(mix(seed))))
+        .min(VALUE_MAX) as usize;
+    let mut dice = Dice::new(seed);
+    let mut value = Vec::with_capacity(size + 16);
+    while value.len() < size {
+        value.extend_from_slice(&dice.next().to_le_bytes());
+        value.extend_from_slice(&[b'v'; 8]);
+    }
+    value.truncate(size);
+    value
+}
+
+fn share(n: u64) -> f64 {
+    (n >> 11) as f64 / (1u64 << 53) as f64
+}
+
+/// Places of the keys that are there before the first request: all, but for those that gets do not find.
+pub fn population(model: &FamilyModel) -> impl Iterator<Item = u64> + use<> {
+    let absent = model.absent;
+    (0..model.keys).filter(move |&place| share(mix(place ^ 0x6162_73)) >= absent)
+}
+
+/// Writes a trace, and the file beside it, of what a model describes.
+///
+/// # Errors
+/// `InvalidArgument` if the model describes nothing, or more than 4 billion accesses; of writing.
+pub fn generate(
+    model: &Model,
+    options: &GenerateOptions,
+    trace: &mut dyn Write,
+    beside: &mut dyn Write,
+) -> Result<Generated> {
+    let total: f64 = model.accesses() * options.scale;
+    if !(total >= 1.0) || total > u32::MAX as f64 {
+        return Err(Error::invalid_argument(format!(
+            "the model: {total} accesses to make; between 1 and 4294967295 can be"
+        )));
+    }
+    let mut dice = Dice::new(options.seed);
+    let mut tokens = Vec::with_capacity(total as usize + 1024);
+    for (&cf, family) in &model.families {
+        place_family(family, cf, options.scale, &mut dice, &mut tokens);
+    }
+    tokens.sort_by_key(|t| (t.at, t.turn));
+    let mut writer = Writer {
+        model,
+        dice,
+        trace,
+        beside,
+        record: Vec::new(),
+        payload: Vec::new(),
+        ordinal: 0,
+        began: options.began,
+    };
+    writer.header()?;
+    let accesses = tokens.len() as u64;
+    writer.requests(&tokens)?;
+    Ok(Generated {
+        requests: writer.ordinal,
+        accesses,
+    })
+}
+
+impl Model {
+    fn accesses(&self) -> f64 {
+        let of = |f: &FamilyModel| {
+            f.operations
+                .values()
+                .map(|o| o.accesses as f64)
+                .sum::<f64>()
+        };
+        self.families.values().map(of).fold(0.0, |sum, n| sum + n)
+    }
+}
+
+fn place_family(
+    family: &FamilyModel,
+    cf: u32,
+    scale: f64,
+    dice: &mut Dice,
+    tokens: &mut Vec<Token>,
+) {
+    let mut first_place = 0;
+    for range in &family.ranges {
+        let mut chosen: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
+        for (&op, model) in &family.operations {
+            let Some(&(distinct, accesses)) = range.accessed.get(&op) else {
+                continue;
+            };
+            let places = choose(range, model, distinct, &chosen, family.is_adjacent, dice);
+            let counts = counts(model, places.len(), accesses, family.is_adjacent, dice);
+            for (&place, &count) in places.iter().zip(&counts) {
+                let scaled = f64::from(count) * scale;
+                let whole = scaled.floor();
+                let count = whole as u32 + u32::from(dice.unit() < scaled - whole);
+                let times = times(range.times.get(&op), model, count, dice);
+                let token = |(turn, at): (usize, u32)| Token {
+                    at,
+                    cf,
+                    op: op as u8,
+                    turn: turn as u32,
+                    key: first_place + place,
+                };
+                tokens.extend(times.into_iter().enumerate().map(token));
+            }
+            chosen.insert(op, places);
+        }
+        first_place += range.keys;
+    }
+}
+
+/// Which keys of a range an operation concerns.
+fn choose(
+    range: &RangeModel,
+    model: &OperationModel,
+    distinct: u64,
+    chosen: &BTreeMap<usize, Vec<u64>>,
+    adjacent: bool,
+    dice: &mut Dice,
+) -> Vec<u64> {
+    let distinct = distinct.min(range.keys) as usize;
+    let mut taken = vec![false; range.keys as usize];
+    let mut places = Vec::with_capacity(distinct);
+    if let Some((other, part)) = model.shared
+        && let Some(of_other) = chosen.get(&other)
+    {
+        let both = ((distinct as f64 * part).round() as usize).min(of_other.len());
+        for &place in of_other.iter().take(both) {
+            taken[place as usize] = true;
+            places.push(place);
+        }
+    }
+    // Keys that no operation has had come first: all of them were accessed.
+    let used = |place: u64| chosen.values().any(|c| c.contains(&place));
+    let small = range.keys <= 4096;
+    let mut free: Vec<u64> = (0..range.keys).filter(|&p| !taken[p as usize]).collect();
+    match adjacent {
+        true => {
+            let at = dice.below(free.len());
+            free.rotate_left(at);
+        }
+        false => dice.shuffle(&mut free),
+    }
+    if small {
+        free.sort_by_key(|&p| used(p));
+    }
+    let missing = distinct.saturating_sub(places.len());
+    places.extend(free.into_iter().take(missing));
+    places
+}
+
+/// How often each of so many keys is accessed: the quantiles of the table, so that chance loses nothing.
+fn counts(
+    model: &OperationModel,
+    keys: usize,
+    accesses: u64,
+    adjacent: bool,
+    dice: &mut Dice,
+) -> Vec<u32> {
+    let mean = accesses as f64 / keys.max(1) as f64;
+    let shape = &model.counts[class_of(mean)];
+    if shape.is_empty() {
+        return vec![mean.round().max(1.0) as u32; keys];
+    }
+    // A random offset, so that ranges of few keys have the tail between them.
+    let offset = dice.unit();
+    let mut counts: Vec<u32> = (0..keys)
+        .map(|at| {
+            shape
+                .draw((at as f64 + offset) / keys as f64)
+                .clamp(1, u64::from(u32::MAX)) as u32
+        })
+        .collect();
+    // Their sum is the range's; keys of one or two accesses, which decide the distribution, stay as they are.
+    let mut missing = accesses as i64 - counts.iter().map(|&n| i64::from(n)).sum::<i64>();
+    for count in counts.iter_mut().rev().filter(|n| **n > 2) {
+        if missing == 0 {
+            break;
+        }
+        let step = missing.signum();
+        *count = count.saturating_add_signed(step as i32);
+        missing -= step;
+    }
+    match adjacent {
+        true => counts.sort_unstable_by(|a, b| b.cmp(a)),
+        false => dice.shuffle(&mut counts),
+    }
+    counts
+}
+
+/// When a key is accessed.
+fn times(
+    first: Option<&[u64; TIMES]>,
+    model: &OperationModel,
+    count: u32,
+    dice: &mut Dice,
+) -> Vec<u32> {
+    if count == 0 {
+        return Vec::new();
+    }
+    let slot = first.map_or(0, |slots| {
+        let total: u64 = slots.iter().sum();
+        let mut left = (dice.unit() * total as f64) as u64;
+        slots
+            .iter()
+            .position(|&n| {
+                let here = left < n;
+                left = left.saturating_sub(n);
+                here
+            })
+            .unwrap_or(0)
+    });
+    let begin = (slot as f64 + dice.unit()) / TIMES as f64;
+    let at = |t: f64| (t.clamp(0.0, 1.0) * f64::from(u32::MAX)) as u32;
+    let mut times = vec![at(begin)];
+    if count > 1 {
+        let shape = &model.spans[span_class(count)];
+        let lasts = match shape.is_empty() {
+            true => 1.0 - begin,
+            false => shape.draw(dice.unit()) as f64 / 1e6,
+        };
+        let end = (begin + lasts).min(1.0);
+        times.push(at(end));
+        times.extend((2..count).map(|_| at(begin + (end - begin) * dice.unit())));
+    }
+    times
+}
+
+struct Writer<'a> {
+    model: &'a Model,
+    dice: Dice,
+    trace: &'a mut dyn Write,
+    beside: &'a mut dyn Write,
+    record: Vec<u8>,
+    payload: Vec<u8>,
+    ordinal: u64,
+    began: u64,
+}
+
+fn failed(e: std::io::Error) -> Error {
+    Error::io(e.to_string())
+}
+
+impl Writer<'_> {
+    fn header(&mut self) -> Result<()> {
+        put_query_header(&mut self.payload);
+        self.put(kinds::BEGIN, self.began)?;
+        let mut head = Vec::new();
+        Extension::put_header(&mut head, self.began);
+        self.beside.write_all(&head).map_err(failed)
+    }
+
+    fn put(&mut self, kind: u8, timestamp: u64) -> Result<()> {
+        self.record.clear();
+        put_record(&mut self.record, timestamp, kind, &self.payload);
+        self.payload.clear();
+        self.trace.write_all(&self.record).map_err(failed)
+    }
+
+    fn requests(&mut self, tokens: &[Token]) -> Result<()> {
+        let mut times = Rate::new(self.model, tokens.len());
+        let mut at = 0;
+        while at < tokens.len() {
+            let many = self.group(tokens, at);
+            let timestamp = self.began + times.of(at);
+            self.request(&tokens[at..at + many], timestamp)?;
+            at += many;
+        }
+        self.put(kinds::END, self.began + times.of(tokens.len()))
+    }
+
+    /// Tokens from here on that become one request.
+    fn group(&mut self, tokens: &[Token], at: usize) -> usize {
+        let first = &tokens[at];
+        let shape: &Shape = match Operation::ALL[usize::from(first.op)] {
+            Operation::MultiGet => &self.model.multi_get_sizes,
+            op if is_write(op) => &self.model.batch_sizes,
+            _ => return 1,
+        };
+        let wanted = shape.draw(self.dice.unit()).max(1) as usize;
+        let alike = |t: &&Token| {
+            let (a, b) = (
+                Operation::ALL[usize::from(t.op)],
+                Operation::ALL[usize::from(first.op)],
+            );
+            a == b || (is_write(a) && is_write(b))
+        };
+        tokens[at..]
+            .iter()
+            .take(wanted)
+            .take_while(alike)
+            .count()
+            .max(1)
+    }
+
+    fn request(&mut self, tokens: &[Token], timestamp: u64) -> Result<()> {
+        let first = tokens[0];
+        let Some(family) = self.model.families.get(&first.cf) else {
+            return Ok(());
+        };
+        let keys: Vec<(u32, Vec<u8>)> = tokens
+            .iter()
+            .filter_map(|t| Some((t.cf, key_of(self.model.families.get(&t.cf)?, t.cf, t.key))))
+            .collect();
+        let mut beside = Extension {
+            ordinal: self.ordinal,
+            cf: first.cf,
+            nanos: 1,
+            found: 1,
+            ..Extension::default()
+        };
+        let operation = Operation::ALL[usize::from(first.op)];
+        let kind = match operation {
+            Operation::Get => {
+                put_get(&mut self.payload, first.cf, &keys[0].1);
+                kinds::GET
+            }
+            Operation::Seek | Operation::SeekForPrev => {
+                put_seek(&mut self.payload, first.cf, &keys[0].1, None, None);
+                let steps = family.scan_lengths.draw(self.dice.unit());
+                match operation == Operation::Seek {
+                    true => beside.next = steps,
+                    false => beside.prev = steps,
+                }
+                match operation == Operation::Seek {
+                    true => kinds::SEEK,
+                    false => kinds::SEEK_FOR_PREV,
+                }
+            }
+            Operation::MultiGet => {
+                let keys = keys.iter().map(|(cf, key)| (*cf, key.as_slice()));
+                put_multi_get(&mut self.payload, keys);
+                beside.found = tokens.len() as u64;
+                kinds::MULTI_GET
+            }
+            _ => {
+                let mut batch = WriteBatch::new();
+                for (token, (cf, key)) in tokens.iter().zip(&keys) {
+                    let Some(family) = self.model.families.get(cf) else {
+                        continue;
+                    };
+                    let value = || value_of(family, key, u64::from(token.turn) + 1);
+                    match Operation::ALL[usize::from(token.op)] {
+                        Operation::Delete => batch.delete_cf(*cf, key)?,
+                        Operation::SingleDelete => batch.single_delete_cf(*cf, key)?,
+                        Operation::RangeDelete => {
+                            // What its end was, is not known: the next key is gone, too.
+                            let end = key_of(family, *cf, token.key + 1);
+                            if end > *key {
+                                batch.delete_range_cf(*cf, key, &end)?;
+                            }
+                        }
+                        Operation::Merge => batch.merge_cf(*cf, key, &value())?,
+                        _ => batch.put_cf(*cf, key, &value())?,
+                    }
+                }
+                put_write_head(&mut self.payload, batch.as_bytes().len());
+                self.payload.extend_from_slice(batch.as_bytes());
+                kinds::WRITE
+            }
+        };
+        beside.kind = kind;
+        self.put(kind, timestamp)?;
+        self.ordinal += 1;
+        self.record.clear();
+        beside.encode(&mut self.record);
+        self.beside.write_all(&self.record).map_err(failed)
+    }
+}
+
+fn is_write(op: Operation) -> bool {
+    !matches!(
+        op,
+        Operation::Get | Operation::Seek | Operation::SeekForPrev | Operation::MultiGet
+    )
+}
+
+/// When requests come: the model's rate, in the order of the requests.
+struct Rate {
+    /// Requests up to the end of each part.
+    sums: Vec<f64>,
+    micros: f64,
+    requests: f64,
+    part: usize,
+}
+
+impl Rate {
+    fn new(model: &Model, requests: usize) -> Self {
+        let total: u64 = model.rate.iter().sum();
+        let mut sum = 0.0;
+        let sums = model.rate.iter().map(|&n| {
+            sum += n as f64 / total.max(1) as f64;
+            sum
+        });
+        Self {
+            sums: sums.collect(),
+            micros: model.seconds * 1e6,
+            requests: requests as f64,
+            part: 0,
+        }
+    }
+
+    /// Microseconds to the request of that number. Numbers rise.
+    fn of(&mut self, number: usize) -> u64 {
+        let part = number as f64 / self.requests.max(1.0);
+        while self.part + 1 < self.sums.len() && self.sums[self.part] < part {
+            self.part += 1;
+        }
+        let end = self.sums.get(self.part).copied().unwrap_or(1.0);
+        let begin = match self.part {
+            0 => 0.0,
+            at => self.sums[at - 1],
+        };
+        let inside = ((part - begin) / (end - begin).max(1e-12)).clamp(0.0, 1.0);
+        let slots = self.sums.len().max(1) as f64;
+        ((self.part as f64 + inside) / slots * self.micros) as u64
+    }
+}

@@ -1,0 +1,356 @@
+//! Models as JSON: `model.json`.
+//!
+//! Curves are written for people and not read back. What is read is checked, since such files come from strangers:
+//! a number that is missing, no number, or impossible is an error that names its path.
+
+use super::curves::Curve;
+use super::shape::Shape;
+use super::table::{CLASSES, FamilyModel, Model, OperationModel, RangeModel, SPANS, TIMES};
+use crate::analyze::Operation;
+use crate::fit::Fit;
+use serde_json::{Map, Value, json};
+use spanlith_base::{Error, Result};
+use std::collections::BTreeMap;
+
+/// What the file says it is.
+const FORMAT: &str = "spanlith-model-1";
+/// Ranges, families, slots and spikes at most; keys at most.
+const LIST_MAX: usize = 100_000;
+const KEYS_MAX: u64 = 1 << 40;
+
+impl Model {
+    /// As JSON, without a byte of a key or value.
+    pub fn to_json(&self) -> Value {
+        let families: Map<String, Value> = self
+            .families
+            .iter()
+            .map(|(cf, f)| (cf.to_string(), family_json(f)))
+            .collect();
+        json!({
+            "format": FORMAT,
+            "seconds": self.seconds,
+            "requests": self.requests,
+            "rate": self.rate,
+            "rate_curve": self.rate_curve.as_ref().map(curve_json),
+            "batch_sizes": shape_json(&self.batch_sizes),
+            "multi_get_sizes": shape_json(&self.multi_get_sizes),
+            "keys_kept_one_of": self.keys_kept_one_of,
+            "families": families,
+        })
+    }
+
+    /// Reads what [`Self::to_json`] wrote; curves are left out.
+    ///
+    /// # Errors
+    /// `InvalidArgument` that names what is missing or impossible.
+    pub fn from_json(value: &Value) -> Result<Self> {
+        let at = At {
+            value,
+            path: String::new(),
+        };
+        if value.get("format").and_then(Value::as_str) != Some(FORMAT) {
+            return Err(wrong("format", &format!("not {FORMAT:?}")));
+        }
+        let mut families = BTreeMap::new();
+        for (name, f) in at.field("families").object()? {
+            let cf = name
+                .parse()
+                .map_err(|_| wrong(&f.path, "no id of a family"))?;
+            families.insert(cf, family(&f)?);
+        }
+        Ok(Self {
+            families,
+            batch_sizes: shape(&at.field("batch_sizes"))?,
+            multi_get_sizes: shape(&at.field("multi_get_sizes"))?,
+            seconds: at.field("seconds").number(0.0, 1e12)?,
+            requests: at.field("requests").whole(u64::MAX)?,
+            rate: at.field("rate").wholes(LIST_MAX)?,
+            rate_curve: None,
+            keys_kept_one_of: at.field("keys_kept_one_of").number(1.0, 1e12)?,
+        })
+    }
+}
+
+fn shape_json(s: &Shape) -> Value {
+    json!({ "spikes": s.spikes, "quantiles": s.quantiles })
+}
+
+fn fit_json(f: &Fit) -> Value {
+    json!({ "family": f.family.name(), "parameters": f.parameters, "fse": f.fse, "r2": f.r2,
+            "largest_distance": f.largest })
+}
+
+fn curve_json(c: &Curve) -> Value {
+    json!({ "closest": fit_json(&c.fit), "next": c.next.as_ref().map(fit_json) })
+}
+
+fn name_of(op: usize) -> &'static str {
+    Operation::ALL.get(op).map_or("unknown", |o| o.name())
+}
+
+fn family_json(f: &FamilyModel) -> Value {
+    let operations: Map<String, Value> = f
+        .operations
+        .iter()
+        .map(|(&op, o)| {
+            let shared = o
+                .shared
+                .map(|(with, part)| json!({ "with": name_of(with), "part": part }));
+            let value = json!({
+                "accesses": o.accesses, "keys": o.keys, "shared": shared,
+                "counts": o.counts.iter().map(shape_json).collect::<Vec<_>>(),
+                "spans": o.spans.iter().map(shape_json).collect::<Vec<_>>(),
+            });
+            (name_of(op).to_string(), value)
+        })
+        .collect();
+    let ranges: Vec<Value> = f
+        .ranges
+        .iter()
+        .map(|r| {
+            let accessed: Map<String, Value> = r
+                .accessed
+                .iter()
+                .map(|(&op, &(keys, accesses))| {
+                    let times = r.times.get(&op).map(|t| t.to_vec());
+                    let value = json!({ "keys": keys, "accesses": accesses, "times": times });
+                    (name_of(op).to_string(), value)
+                })
+                .collect();
+            json!({ "keys": r.keys, "accessed": accessed })
+        })
+        .collect();
+    let classes: Vec<Value> = f
+        .value_sizes
+        .iter()
+        .map(|(limit, s)| {
+            let limit = (*limit != u64::MAX).then_some(*limit);
+            json!({ "key_bytes_max": limit, "shape": shape_json(s) })
+        })
+        .collect();
+    let curves: Map<String, Value> = f
+        .curves
+        .iter()
+        .map(|(name, c)| (name.clone(), curve_json(c)))
+        .collect();
+    json!({
+        "keys": f.keys,
+        "key_sizes": shape_json(&f.key_sizes),
+        "value_sizes": classes,
+        "scan_lengths": shape_json(&f.scan_lengths),
+        "absent": f.absent,
+        "is_adjacent": f.is_adjacent,
+        "correlations": f.correlations,
+        "operations": operations,
+        "ranges": ranges,
+        "curves": curves,
+    })
+}
+
+fn wrong(path: &str, what: &str) -> Error {
+    Error::invalid_argument(format!(
+        "the model: {}: {what}",
+        path.trim_start_matches('.')
+    ))
+}
+
+/// A place in a file.
+struct At<'a> {
+    value: &'a Value,
+    path: String,
+}
+
+impl<'a> At<'a> {
+    fn field(&self, name: &str) -> At<'a> {
+        At {
+            value: self.value.get(name).unwrap_or(&Value::Null),
+            path: format!("{}.{name}", self.path),
+        }
+    }
+
+    fn object(&self) -> Result<Vec<(String, At<'a>)>> {
+        let object = self
+            .value
+            .as_object()
+            .ok_or_else(|| wrong(&self.path, "no object"))?;
+        if object.len() > LIST_MAX {
+            return Err(wrong(&self.path, "too many"));
+        }
+        let of = |(name, value): (&String, &'a Value)| {
+            let path = format!("{}.{name}", self.path);
+            (name.clone(), At { value, path })
+        };
+        Ok(object.iter().map(of).collect())
+    }
+
+    fn list(&self, most: usize) -> Result<Vec<At<'a>>> {
+        let list = self
+            .value
+            .as_array()
+            .ok_or_else(|| wrong(&self.path, "no list"))?;
+        if list.len() > most {
+            return Err(wrong(&self.path, &format!("more than {most}")));
+        }
+        let of = |(at, value)| At {
+            value,
+            path: format!("{}[{at}]", self.path),
+        };
+        Ok(list.iter().enumerate().map(of).collect())
+    }
+
+    fn number(&self, low: f64, high: f64) -> Result<f64> {
+        let n = self
+            .value
+            .as_f64()
+            .ok_or_else(|| wrong(&self.path, "no number"))?;
+        match (low..=high).contains(&n) {
+            true => Ok(n),
+            false => Err(wrong(
+                &self.path,
+                &format!("{n} is not between {low} and {high}"),
+            )),
+        }
+    }
+
+    fn whole(&self, most: u64) -> Result<u64> {
+        let n = self
+            .value
+            .as_u64()
+            .ok_or_else(|| wrong(&self.path, "no whole number"))?;
+        match n <= most {
+            true => Ok(n),
+            false => Err(wrong(&self.path, &format!("{n} is more than {most}"))),
+        }
+    }
+
+    fn wholes(&self, most: usize) -> Result<Vec<u64>> {
+        self.list(most)?
+            .iter()
+            .map(|n| n.whole(u64::MAX >> 8))
+            .collect()
+    }
+}
+
+fn shape(at: &At<'_>) -> Result<Shape> {
+    let mut spikes = Vec::new();
+    for spike in at.field("spikes").list(LIST_MAX)? {
+        match spike.list(2)?.as_slice() {
+            [value, part] => spikes.push((value.whole(u64::MAX)?, part.number(0.0, 1.0)?)),
+            _ => return Err(wrong(&spike.path, "no value with its share")),
+        }
+    }
+    if spikes.iter().map(|s| s.1).sum::<f64>() > 1.0 + 1e-6 {
+        return Err(wrong(&at.path, "shares of more than 1"));
+    }
+    let grid = Shape::grid().len();
+    let quantiles = at.field("quantiles").list(grid)?;
+    let quantiles: Vec<u64> = quantiles
+        .iter()
+        .map(|n| n.whole(u64::MAX))
+        .collect::<Result<_>>()?;
+    if !quantiles.is_empty() && quantiles.len() != grid || !quantiles.is_sorted() {
+        return Err(wrong(
+            &at.path,
+            "quantiles that are not as many as there are, or do not rise",
+        ));
+    }
+    Ok(Shape { spikes, quantiles })
+}
+
+fn operation_id(name: &str, path: &str) -> Result<usize> {
+    let found = Operation::by_name(name).map(Operation::id);
+    found.ok_or_else(|| wrong(path, "no operation"))
+}
+
+fn shapes<const N: usize>(at: &At<'_>) -> Result<[Shape; N]> {
+    let all: Vec<Shape> = at.list(N)?.iter().map(shape).collect::<Result<_>>()?;
+    all.try_into()
+        .map_err(|_| wrong(&at.path, &format!("not {N}")))
+}
+
+fn family(at: &At<'_>) -> Result<FamilyModel> {
+    let mut operations = BTreeMap::new();
+    for (name, o) in at.field("operations").object()? {
+        let shared = o.field("shared");
+        let shared = match shared.value {
+            Value::Null => None,
+            _ => {
+                let with = shared.field("with");
+                let name = with.value.as_str().unwrap_or_default();
+                let part = shared.field("part").number(0.0, 1.0)?;
+                Some((operation_id(name, &with.path)?, part))
+            }
+        };
+        let model = OperationModel {
+            accesses: o.field("accesses").whole(KEYS_MAX)?,
+            keys: o.field("keys").whole(KEYS_MAX)?,
+            counts: shapes::<CLASSES>(&o.field("counts"))?,
+            spans: shapes::<SPANS>(&o.field("spans"))?,
+            shared,
+        };
+        operations.insert(operation_id(&name, &o.path)?, model);
+    }
+    let mut ranges = Vec::new();
+    for r in at.field("ranges").list(LIST_MAX)? {
+        let mut range = RangeModel {
+            keys: r.field("keys").whole(u64::from(u32::MAX))?,
+            ..RangeModel::default()
+        };
+        for (name, a) in r.field("accessed").object()? {
+            let op = operation_id(&name, &a.path)?;
+            let accessed = (
+                a.field("keys").whole(KEYS_MAX)?,
+                a.field("accesses").whole(KEYS_MAX)?,
+            );
+            let times = a.field("times").wholes(TIMES)?;
+            let times = times.try_into().map_err(|_| wrong(&a.path, "times"))?;
+            range.accessed.insert(op, accessed);
+            range.times.insert(op, times);
+        }
+        ranges.push(range);
+    }
+    let keys = at.field("keys").whole(KEYS_MAX)?;
+    let in_ranges: u64 = ranges.iter().map(|r| r.keys).sum();
+    if in_ranges.abs_diff(keys) > keys / 10 + ranges.len() as u64 {
+        return Err(wrong(
+            &at.path,
+            &format!("{keys} keys, and {in_ranges} in ranges"),
+        ));
+    }
+    let mut value_sizes = Vec::new();
+    for class in at.field("value_sizes").list(64)? {
+        let limit = class.field("key_bytes_max");
+        let limit = match limit.value {
+            Value::Null => u64::MAX,
+            _ => limit.whole(u64::MAX)?,
+        };
+        value_sizes.push((limit, shape(&class.field("shape"))?));
+    }
+    Ok(FamilyModel {
+        keys,
+        operations,
+        key_sizes: sizes_of_keys(&at.field("key_sizes"))?,
+        value_sizes,
+        scan_lengths: shape(&at.field("scan_lengths"))?,
+        absent: at.field("absent").number(0.0, 1.0)?,
+        ranges,
+        is_adjacent: at.field("is_adjacent").value.as_bool().unwrap_or(false),
+        correlations: BTreeMap::new(),
+        curves: BTreeMap::new(),
+    })
+}
+
+/// Keys of megabytes are no keys.
+fn sizes_of_keys(at: &At<'_>) -> Result<Shape> {
+    let sizes = shape(at)?;
+    let most = sizes
+        .spikes
+        .iter()
+        .map(|s| s.0)
+        .chain(sizes.quantiles.iter().copied())
+        .max();
+    match most.unwrap_or(0) {
+        n if n > 1 << 20 => Err(wrong(&at.path, &format!("keys of {n} bytes"))),
+        _ => Ok(sizes),
+    }
+}

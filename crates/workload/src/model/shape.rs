@@ -1,0 +1,194 @@
+//! Distributions as tables: counts of values while observing ([`Sizes`]), quantiles and frequent values afterwards
+//! ([`Shape`]).
+
+use std::collections::BTreeMap;
+
+/// Values below are counted one by one; above, a sixty-fourth of the value is the width of a class.
+const EXACT: u64 = 4096;
+/// A value with at least this share of all is kept by itself.
+const SPIKE: f64 = 0.01;
+/// Powers of a half of which quantiles of the tail are kept.
+const TAIL: i32 = 24;
+
+/// Counts of values.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sizes {
+    counts: BTreeMap<u64, u64>,
+    total: u64,
+}
+
+fn class(value: u64) -> u64 {
+    if value < EXACT {
+        return value;
+    }
+    let shift = 63 - value.leading_zeros() - 6;
+    (value >> shift) << shift
+}
+
+impl Sizes {
+    /// Counts a value `n` times.
+    pub fn add(&mut self, value: u64, n: u64) {
+        if n > 0 {
+            *self.counts.entry(class(value)).or_default() += n;
+            self.total += n;
+        }
+    }
+
+    /// How many were counted.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Values and their counts, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.counts.iter().map(|(v, n)| (*v, *n))
+    }
+
+    /// Mean; 0 without values.
+    pub fn mean(&self) -> f64 {
+        let sum: f64 = self.iter().map(|(v, n)| v as f64 * n as f64).sum();
+        sum / (self.total as f64).max(1.0)
+    }
+
+    /// Standard deviation.
+    pub fn deviation(&self) -> f64 {
+        let mean = self.mean();
+        let square = self
+            .iter()
+            .map(|(v, n)| (v as f64 - mean).powi(2) * n as f64);
+        (square.sum::<f64>() / (self.total as f64).max(1.0)).sqrt()
+    }
+
+    /// The value that a share of all do not pass.
+    pub fn quantile(&self, share: f64) -> u64 {
+        let rank = (share * self.total as f64).ceil().max(1.0) as u64;
+        let mut seen = 0;
+        for (value, n) in self.iter() {
+            seen += n;
+            if seen >= rank {
+                return value;
+            }
+        }
+        self.counts.last_key_value().map_or(0, |(v, _)| *v)
+    }
+
+    /// Points of the distribution function.
+    pub fn distribution(&self) -> (Vec<f64>, Vec<f64>) {
+        let mut seen = 0;
+        self.iter()
+            .map(|(value, n)| {
+                seen += n;
+                (value as f64, seen as f64 / self.total as f64)
+            })
+            .unzip()
+    }
+
+    /// Largest distance of the distribution functions of two counts (Kolmogorov and Smirnov); 1 if one is empty.
+    pub fn distance(&self, other: &Self) -> f64 {
+        if self.total == 0 || other.total == 0 {
+            return f64::from(u8::from(self.total != other.total));
+        }
+        let mut values: Vec<u64> = self
+            .counts
+            .keys()
+            .chain(other.counts.keys())
+            .copied()
+            .collect();
+        values.sort_unstable();
+        values.dedup();
+        let (mut a, mut b, mut most) = (0, 0, 0.0f64);
+        for value in values {
+            a += self.counts.get(&value).unwrap_or(&0);
+            b += other.counts.get(&value).unwrap_or(&0);
+            let apart = a as f64 / self.total as f64 - b as f64 / other.total as f64;
+            most = most.max(apart.abs());
+        }
+        most
+    }
+}
+
+/// A distribution that values can be drawn from.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Shape {
+    /// Frequent values with their shares of all.
+    pub spikes: Vec<(u64, f64)>,
+    /// Quantiles of the others at [`Shape::grid`].
+    pub quantiles: Vec<u64>,
+}
+
+impl Shape {
+    /// Shares at which quantiles are kept: sixty-fourths, then ever finer towards 1.
+    pub fn grid() -> Vec<f64> {
+        let mut grid: Vec<f64> = (0..64).map(|i| f64::from(i) / 64.0).collect();
+        grid.extend((7..=TAIL).map(|k| 1.0 - 0.5f64.powi(k)));
+        grid.push(1.0);
+        grid
+    }
+
+    /// The shape of what was counted.
+    pub fn of(sizes: &Sizes) -> Self {
+        let total = sizes.total.max(1) as f64;
+        let is_spike = |n: u64| n as f64 / total >= SPIKE;
+        let spikes: Vec<(u64, f64)> = sizes
+            .iter()
+            .filter(|&(_, n)| is_spike(n))
+            .map(|(value, n)| (value, n as f64 / total))
+            .collect();
+        let mut rest = Sizes::default();
+        for (value, n) in sizes.iter().filter(|&(_, n)| !is_spike(n)) {
+            rest.add(value, n);
+        }
+        let quantiles = match rest.total {
+            0 => Vec::new(),
+            _ => Self::grid().iter().map(|&p| rest.quantile(p)).collect(),
+        };
+        Self { spikes, quantiles }
+    }
+
+    /// Whether nothing can be drawn.
+    pub fn is_empty(&self) -> bool {
+        self.spikes.is_empty() && self.quantiles.is_empty()
+    }
+
+    /// The value of which a share `u` of all are not larger, frequent ones first. Drawn with `u` uniform this is the
+    /// distribution.
+    pub fn draw(&self, u: f64) -> u64 {
+        let mut left = u;
+        for &(value, share) in &self.spikes {
+            if left < share {
+                return value;
+            }
+            left -= share;
+        }
+        let rest: f64 = 1.0 - self.spikes.iter().map(|s| s.1).sum::<f64>();
+        if self.quantiles.is_empty() || rest <= 0.0 {
+            return self.spikes.last().map_or(0, |s| s.0);
+        }
+        let p = (left / rest).clamp(0.0, 1.0);
+        let grid = Self::grid();
+        let at = grid.partition_point(|&g| g <= p).clamp(1, grid.len() - 1);
+        let q = |i: usize| self.quantiles.get(i).copied().unwrap_or(0);
+        let (low, high) = (q(at - 1), q(at));
+        let width = grid[at] - grid[at - 1];
+        let part = if width > 0.0 {
+            (p - grid[at - 1]) / width
+        } else {
+            0.0
+        };
+        // By ratio in the tail, where values spread over powers.
+        let value = match low > 0 && high > 4 * low {
+            true => low as f64 * (high as f64 / low as f64).powf(part),
+            false => low as f64 + (high - low) as f64 * part,
+        };
+        value.round() as u64
+    }
+
+    /// Mean of what is drawn.
+    pub fn mean(&self) -> f64 {
+        let n = 4096;
+        let sum: f64 = (0..n)
+            .map(|i| self.draw((f64::from(i) + 0.5) / f64::from(n)) as f64)
+            .sum();
+        sum / f64::from(n)
+    }
+}

@@ -1,0 +1,293 @@
+//! The model itself, made of an observation.
+
+use super::curves::{self, Curve};
+use super::observe::{Counted, FamilyObservation, OPS, Observation};
+use super::shape::{Shape, Sizes};
+use crate::analyze::Operation;
+use crate::fit::{pearson, spearman};
+use std::collections::BTreeMap;
+
+/// Ranges of keys at most.
+const RANGES: usize = 256;
+/// Keys of a range at least.
+const RANGE_KEYS: usize = 16;
+/// Parts of time in which keys are accessed first.
+pub(super) const TIMES: usize = 16;
+/// Classes of ranges by the mean number of accesses of a key.
+pub(super) const CLASSES: usize = 6;
+/// Classes of keys by their number of accesses, for how long they are of interest.
+pub(super) const SPANS: usize = 4;
+/// A correlation from which on two variables are drawn together.
+pub(super) const RELATED: f64 = 0.1;
+/// Neighbours are alike from this correlation of their accesses on.
+const ADJACENT: f64 = 0.3;
+
+/// An operation on a family.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OperationModel {
+    /// Accesses.
+    pub accesses: u64,
+    /// Keys.
+    pub keys: u64,
+    /// Accesses of a key, in ranges of the class: those whose keys have up to 1.5, 3, 10, 30, 100, more on average.
+    pub counts: [Shape; CLASSES],
+    /// Millionths of the trace between the first and the last access of a key that has 2 to 3, 4 to 15, 16 to 63, more.
+    pub spans: [Shape; SPANS],
+    /// The operation that most of its keys are shared with, by its id, and the share of keys.
+    pub shared: Option<(usize, f64)>,
+}
+
+/// Consecutive keys.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RangeModel {
+    /// How many.
+    pub keys: u64,
+    /// Of each operation: keys and accesses.
+    pub accessed: BTreeMap<usize, (u64, u64)>,
+    /// Of each operation: first accesses in parts of the trace's time.
+    pub times: BTreeMap<usize, [u64; TIMES]>,
+}
+
+/// A column family.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FamilyModel {
+    /// Keys that were accessed.
+    pub keys: u64,
+    /// By id of the operation.
+    pub operations: BTreeMap<usize, OperationModel>,
+    /// Bytes of a key.
+    pub key_sizes: Shape,
+    /// Bytes of a value, by class of key size: up to so many bytes.
+    pub value_sizes: Vec<(u64, Shape)>,
+    /// Steps after a seek; empty if nothing is known.
+    pub scan_lengths: Shape,
+    /// Keys of gets that were not there.
+    pub absent: f64,
+    /// In the order of the keys.
+    pub ranges: Vec<RangeModel>,
+    /// Hot keys of a range lie together.
+    pub is_adjacent: bool,
+    /// Pearson's r and Spearman's ρ of pairs of variables.
+    pub correlations: BTreeMap<String, (f64, f64)>,
+    /// Curves that come close to the tables, by variable.
+    pub curves: BTreeMap<String, Curve>,
+}
+
+/// A workload.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Model {
+    /// By id.
+    pub families: BTreeMap<u32, FamilyModel>,
+    /// Entries of a write.
+    pub batch_sizes: Shape,
+    /// Keys of a multi-get.
+    pub multi_get_sizes: Shape,
+    /// Seconds that the requests took.
+    pub seconds: f64,
+    /// Requests.
+    pub requests: u64,
+    /// Requests in equal parts of that time.
+    pub rate: Vec<u64>,
+    /// Curves through the rate.
+    pub rate_curve: Option<Curve>,
+    /// Of so many keys one was looked at.
+    pub keys_kept_one_of: f64,
+}
+
+pub(super) fn class_of(mean: f64) -> usize {
+    let limits = [1.5, 3.0, 10.0, 30.0, 100.0];
+    limits
+        .iter()
+        .position(|&l| mean <= l)
+        .unwrap_or(CLASSES - 1)
+}
+
+pub(super) fn span_class(count: u32) -> usize {
+    match count {
+        0..=3 => 0,
+        4..=15 => 1,
+        16..=63 => 2,
+        _ => 3,
+    }
+}
+
+impl Model {
+    /// The model of what was observed.
+    pub fn of(seen: &Observation) -> Self {
+        let span = seen.span_micros.max(1);
+        let families = seen
+            .families
+            .iter()
+            .map(|(&cf, f)| (cf, family(f, seen, span)))
+            .collect();
+        Self {
+            families,
+            batch_sizes: Shape::of(&seen.batch_sizes),
+            multi_get_sizes: Shape::of(&seen.multi_get_sizes),
+            seconds: seen.span_micros as f64 / 1e6,
+            requests: seen.requests,
+            rate: seen.slots.clone(),
+            rate_curve: curves::rate(&seen.slots, seen.span_micros as f64 / 1e6),
+            keys_kept_one_of: seen.keys_kept_one_of,
+        }
+    }
+}
+
+fn family(f: &FamilyObservation, seen: &Observation, span: u64) -> FamilyModel {
+    let scale = seen.keys_kept_one_of.max(1.0);
+    let keys: Vec<&Counted> = f.keys.values().collect();
+    let many = (keys.len() / RANGE_KEYS).clamp(1, RANGES);
+    let width = keys.len().div_ceil(many).max(1);
+    let mut ranges = Vec::new();
+    let mut operations: BTreeMap<usize, OperationModel> = BTreeMap::new();
+    let mut counts: BTreeMap<usize, Vec<Sizes>> = BTreeMap::new();
+    let mut spans: BTreeMap<usize, Vec<Sizes>> = BTreeMap::new();
+    let up = |n: u64| (n as f64 * scale).round() as u64;
+    for chunk in keys.chunks(width) {
+        let mut range = RangeModel {
+            keys: up(chunk.len() as u64),
+            ..RangeModel::default()
+        };
+        for op in 0..OPS {
+            let of = chunk.iter().filter(|k| k.counts[op] > 0);
+            let accesses: u64 = of.clone().map(|k| u64::from(k.counts[op])).sum();
+            let distinct = of.clone().count() as u64;
+            if distinct == 0 {
+                continue;
+            }
+            range.accessed.insert(op, (up(distinct), up(accesses)));
+            let class = class_of(accesses as f64 / distinct as f64);
+            let of_class = counts
+                .entry(op)
+                .or_insert_with(|| vec![Sizes::default(); CLASSES]);
+            let of_span = spans
+                .entry(op)
+                .or_insert_with(|| vec![Sizes::default(); SPANS]);
+            let mut times = [0; TIMES];
+            for key in of {
+                of_class[class].add(u64::from(key.counts[op]), 1);
+                let at = key.first[op].saturating_mul(TIMES as u64) / (span + 1);
+                times[(at as usize).min(TIMES - 1)] += 1;
+                if key.counts[op] > 1 {
+                    let lasts = key.last[op].saturating_sub(key.first[op]);
+                    let share = (lasts as f64 / span as f64 * 1e6) as u64;
+                    of_span[span_class(key.counts[op])].add(share, 1);
+                }
+            }
+            range.times.insert(op, times);
+        }
+        ranges.push(range);
+    }
+    for op in 0..OPS {
+        if f.accesses[op] == 0 {
+            continue;
+        }
+        let distinct = keys.iter().filter(|k| k.counts[op] > 0).count();
+        let shapes = |all: Option<&Vec<Sizes>>, at: usize| {
+            all.and_then(|a| a.get(at))
+                .map_or_else(Shape::default, Shape::of)
+        };
+        operations.insert(
+            op,
+            OperationModel {
+                accesses: f.accesses[op],
+                keys: up(distinct as u64),
+                counts: std::array::from_fn(|at| shapes(counts.get(&op), at)),
+                spans: std::array::from_fn(|at| shapes(spans.get(&op), at)),
+                shared: shared(&keys, op, distinct),
+            },
+        );
+    }
+    let gets: Vec<_> = keys
+        .iter()
+        .filter(|k| k.counts[Operation::Get.id()] > 0)
+        .collect();
+    let absent = gets.iter().filter(|k| k.is_absent).count() as f64 / (gets.len() as f64).max(1.0);
+    let (correlations, is_adjacent) = correlations(f, &keys);
+    let related = correlations
+        .get("key size, value size")
+        .is_some_and(|c| c.0.abs() >= RELATED || c.1.abs() >= RELATED);
+    FamilyModel {
+        keys: up(keys.len() as u64),
+        operations,
+        key_sizes: Shape::of(&f.key_sizes),
+        value_sizes: value_sizes(f, related),
+        scan_lengths: Shape::of(&f.scan_lengths),
+        absent,
+        curves: curves::of_family(f, &ranges),
+        ranges,
+        is_adjacent,
+        correlations,
+    }
+}
+
+/// The operation of smaller id, or of more keys, that shares most keys with one.
+fn shared(keys: &[&Counted], op: usize, distinct: usize) -> Option<(usize, f64)> {
+    let best = (0..op)
+        .map(|other| {
+            let both = keys
+                .iter()
+                .filter(|k| k.counts[op] > 0 && k.counts[other] > 0);
+            (other, both.count())
+        })
+        .max_by_key(|&(_, both)| both)?;
+    Some((best.0, best.1 as f64 / distinct.max(1) as f64)).filter(|s| s.1 > 0.0)
+}
+
+fn correlations(f: &FamilyObservation, keys: &[&Counted]) -> (BTreeMap<String, (f64, f64)>, bool) {
+    let mut all = BTreeMap::new();
+    let mut note = |name: &str, pairs: &[(f64, f64)]| {
+        let both = (pearson(pairs), spearman(pairs));
+        all.insert(name.to_string(), both);
+        both
+    };
+    note("key size, value size", &f.pairs);
+    let step = (keys.len() / 50_000).max(1);
+    let sizes = f.keys.iter().step_by(step);
+    let sizes: Vec<(f64, f64)> = sizes
+        .map(|(k, c)| (k.len() as f64, c.total() as f64))
+        .collect();
+    note("key size, accesses", &sizes);
+    let place = keys.iter().enumerate().step_by(step);
+    let place: Vec<(f64, f64)> = place.map(|(at, c)| (at as f64, c.total() as f64)).collect();
+    note("place of the key, accesses", &place);
+    let log = |c: &Counted| (c.total() as f64).ln();
+    let next = keys
+        .windows(2)
+        .take(200_000)
+        .map(|w| (log(w[0]), log(w[1])));
+    let (r, _) = note(
+        "accesses, accesses of the next key",
+        &next.collect::<Vec<_>>(),
+    );
+    (all, r >= ADJACENT)
+}
+
+/// Value sizes; by classes of key sizes if these have to do with each other.
+fn value_sizes(f: &FamilyObservation, related: bool) -> Vec<(u64, Shape)> {
+    if !related || f.pairs.is_empty() {
+        return vec![(u64::MAX, Shape::of(&f.value_sizes))];
+    }
+    let mut pairs = f.pairs.clone();
+    pairs.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut classes = Vec::new();
+    let mut from = 0;
+    while from < pairs.len() {
+        let mut to = (from + pairs.len().div_ceil(4)).min(pairs.len());
+        // Keys of one size stay together.
+        while to < pairs.len() && pairs[to].0 == pairs[to - 1].0 {
+            to += 1;
+        }
+        let mut sizes = Sizes::default();
+        pairs[from..to]
+            .iter()
+            .for_each(|p| sizes.add(p.1 as u64, 1));
+        let limit = match to == pairs.len() {
+            true => u64::MAX,
+            false => pairs[to - 1].0 as u64,
+        };
+        classes.push((limit, Shape::of(&sizes)));
+        from = to;
+    }
+    classes
+}

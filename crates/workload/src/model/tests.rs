@@ -1,0 +1,243 @@
+//! A workload that is observed, modelled and made again looks as before (R-WL-22 to R-WL-26, X-WL-2, X-WL-5).
+
+use super::*;
+use crate::analyze::Operation;
+use spanlith::trace::{
+    Extension, ExtensionReader, TraceReader, kinds, put_get, put_query_header, put_record,
+    put_seek, put_write_head,
+};
+use spanlith_base::Result;
+use spanlith_env::SequentialFile;
+use spanlith_wal::WriteBatch;
+
+struct Bytes(Vec<u8>, usize);
+
+impl SequentialFile for Bytes {
+    fn read(&mut self, buf: &mut [u8]) -> Result<usize> {
+        let n = (self.0.len() - self.1).min(buf.len());
+        buf[..n].copy_from_slice(&self.0[self.1..self.1 + n]);
+        self.1 += n;
+        Ok(n)
+    }
+}
+
+fn observed(trace: &[u8], beside: &[u8], options: ObserveOptions) -> Observation {
+    let mut reader = TraceReader::new(Box::new(Bytes(trace.to_vec(), 0)));
+    let beside = ExtensionReader::new(Box::new(Bytes(beside.to_vec(), 0))).unwrap();
+    Observation::read(&mut reader, Some(beside), options).unwrap()
+}
+
+/// A trace of hot ranges, two sizes of keys that have to do with the values, a rate like a sine, and scans.
+fn workload(requests: u64) -> (Vec<u8>, Vec<u8>) {
+    let (mut trace, mut beside, mut payload) = (Vec::new(), Vec::new(), Vec::new());
+    let began = 1_700_000_000_000_000;
+    put_query_header(&mut payload);
+    put_record(&mut trace, began, kinds::BEGIN, &payload);
+    Extension::put_header(&mut beside, began);
+    let mut dice = Dice::new(3);
+    let mut at = 0.0f64;
+    for ordinal in 0..requests {
+        at += 1000.0 / (1.0 + 0.6 * (at / 3e6).sin());
+        let range = (40.0 * dice.unit().powi(4)) as u64;
+        let key = range * 200 + (200.0 * dice.unit().powi(2)) as u64;
+        let name = match mix(key) % 10 {
+            0 => format!("key{key:029}"),
+            _ => format!("key{key:025}"),
+        };
+        payload.clear();
+        let mut extension = Extension {
+            ordinal,
+            nanos: 5000,
+            found: 1,
+            ..Extension::default()
+        };
+        let kind = match dice.below(100) {
+            0..80 => {
+                put_get(&mut payload, 0, name.as_bytes());
+                kinds::GET
+            }
+            80..96 => {
+                let size = (35.0 * (dice.unit().max(1e-6).powf(-0.26) - 1.0) / 0.26) as usize + 10;
+                let mut batch = WriteBatch::new();
+                batch
+                    .put_cf(0, name.as_bytes(), &vec![1; size + 200 * (name.len() / 30)])
+                    .unwrap();
+                put_write_head(&mut payload, batch.as_bytes().len());
+                payload.extend_from_slice(batch.as_bytes());
+                kinds::WRITE
+            }
+            _ => {
+                put_seek(&mut payload, 0, name.as_bytes(), None, None);
+                extension.next = [1, 1, 200, dice.next() % 50][dice.below(4)];
+                kinds::SEEK
+            }
+        };
+        extension.kind = kind;
+        put_record(&mut trace, began + at as u64, kind, &payload);
+        extension.encode(&mut beside);
+    }
+    (trace, beside)
+}
+
+fn made(model: &Model) -> (Vec<u8>, Vec<u8>) {
+    let (mut trace, mut beside) = (Vec::new(), Vec::new());
+    generate(model, &GenerateOptions::default(), &mut trace, &mut beside).unwrap();
+    (trace, beside)
+}
+
+fn assert_alike(a: &Observation, b: &Observation, limit: f64) {
+    let (fa, fb) = (&a.families[&0], &b.families[&0]);
+    let near = |what: &str, x: f64, y: f64, by: f64| {
+        assert!((x - y).abs() <= by * x.max(1.0), "{what}: {x} and {y}");
+    };
+    for operation in [Operation::Get, Operation::Put, Operation::Seek] {
+        let apart = fa
+            .access_counts(operation)
+            .distance(&fb.access_counts(operation));
+        assert!(apart <= limit, "accesses of {operation:?}: {apart}");
+        near(
+            "accesses",
+            a.accesses(operation) as f64,
+            b.accesses(operation) as f64,
+            0.05,
+        );
+    }
+    for (what, x, y) in [
+        ("key sizes", &fa.key_sizes, &fb.key_sizes),
+        ("value sizes", &fa.value_sizes, &fb.value_sizes),
+        ("scan lengths", &fa.scan_lengths, &fb.scan_lengths),
+    ] {
+        let apart = x.distance(y);
+        assert!(apart <= limit, "{what}: {apart}");
+    }
+    near("keys", fa.keys.len() as f64, fb.keys.len() as f64, 0.05);
+    near("time", a.span_micros as f64, b.span_micros as f64, 0.02);
+}
+
+#[test]
+fn a_workload_that_is_made_of_its_model_is_alike_twice() {
+    let (trace, beside) = workload(30_000);
+    let first = observed(&trace, &beside, ObserveOptions::default());
+    let model = Model::of(&first);
+    // R-WL-22: sizes of keys and values have to do with each other, so they are drawn together.
+    let family = &model.families[&0];
+    assert!(
+        family.correlations["key size, value size"].0 > 0.5,
+        "{:?}",
+        family.correlations
+    );
+    assert!(family.value_sizes.len() > 1);
+    // The rate is found to be a sine.
+    let rate = &model.rate_curve.as_ref().unwrap().fit;
+    assert_eq!(rate.family, crate::fit::Family::Sine, "{rate:?}");
+    let (trace, beside) = made(&model);
+    let second = observed(&trace, &beside, ObserveOptions::default());
+    assert_alike(&first, &second, 0.05);
+    // X-WL-5: once more.
+    let again = Model::of(&second);
+    let (trace, beside) = made(&again);
+    assert_alike(
+        &first,
+        &observed(&trace, &beside, ObserveOptions::default()),
+        0.06,
+    );
+}
+
+#[test]
+fn a_model_survives_its_file_and_says_nothing_of_keys() {
+    let (trace, beside) = workload(5_000);
+    let model = Model::of(&observed(&trace, &beside, ObserveOptions::default()));
+    let text = model.to_json().to_string();
+    assert!(!text.contains("key000"));
+    let read = Model::from_json(&serde_json::from_str(&text).unwrap()).unwrap();
+    // Text of numbers with a fraction is read to some fifteen digits.
+    fn plain(m: &Model) -> String {
+        let mut m = m.clone();
+        m.rate_curve = None;
+        for f in m.families.values_mut() {
+            f.curves.clear();
+            f.correlations.clear();
+        }
+        fn rounded(v: &mut serde_json::Value) {
+            match v {
+                serde_json::Value::Array(all) => all.iter_mut().for_each(rounded),
+                serde_json::Value::Object(all) => all.values_mut().for_each(rounded),
+                serde_json::Value::Number(n) if n.is_f64() => {
+                    *v = format!("{:.9}", n.as_f64().unwrap()).into();
+                }
+                _ => {}
+            }
+        }
+        let mut json = m.to_json();
+        rounded(&mut json);
+        json.to_string()
+    }
+    assert_eq!(plain(&read), plain(&model));
+    // Requests follow from the seed.
+    assert!(made(&model) == made(&model));
+    assert_eq!(made(&model).0.len(), made(&read).0.len());
+}
+
+#[test]
+fn what_a_model_cannot_be_is_refused_by_name() {
+    let (trace, beside) = workload(2_000);
+    let model = Model::of(&observed(&trace, &beside, ObserveOptions::default())).to_json();
+    let with = |path: &str, value: serde_json::Value| {
+        let mut m = model.clone();
+        *m.pointer_mut(path).unwrap() = value;
+        let e = Model::from_json(&m).unwrap_err().to_string();
+        e
+    };
+    let e = with("/format", "other".into());
+    assert!(e.contains("format"), "{e}");
+    let e = with("/seconds", (-1).into());
+    assert!(e.contains("seconds") && e.contains("-1"), "{e}");
+    let e = with("/families/0/keys", 5.into());
+    assert!(e.contains("families.0") && e.contains("5 keys"), "{e}");
+    let e = with("/families/0/absent", 2.into());
+    assert!(e.contains("families.0.absent"), "{e}");
+    let e = with("/families/0/key_sizes/spikes/0/1", 1.5.into());
+    assert!(e.contains("key_sizes.spikes[0]"), "{e}");
+    let e = with("/families/0/ranges", serde_json::Value::Null);
+    assert!(e.contains("ranges: no list"), "{e}");
+    assert!(Model::from_json(&serde_json::Value::Null).is_err());
+    let empty = Model::default();
+    let e = generate(
+        &empty,
+        &GenerateOptions::default(),
+        &mut Vec::new(),
+        &mut Vec::new(),
+    );
+    assert!(e.unwrap_err().to_string().contains("the model: 0"));
+}
+
+/// With more keys than may be kept a share of them is, and the model has as many as there were.
+#[test]
+fn keys_beyond_the_limit_are_a_sample() {
+    let (trace, beside) = workload(30_000);
+    let all = observed(&trace, &beside, ObserveOptions::default());
+    let some = observed(&trace, &beside, ObserveOptions { keys_max: 1000 });
+    assert!(some.families[&0].keys.len() <= 1000);
+    let (a, b) = (Model::of(&all), Model::of(&some));
+    let (a, b) = (a.families[&0].keys as f64, b.families[&0].keys as f64);
+    assert!((a / b - 1.0).abs() < 0.15, "{a} and {b} keys");
+    let (fa, fb) = (&all.families[&0], &some.families[&0]);
+    let apart = fa
+        .access_counts(Operation::Get)
+        .distance(&fb.access_counts(Operation::Get));
+    assert!(apart < 0.08, "{apart}");
+}
+
+#[test]
+fn shapes_draw_what_was_counted() {
+    let mut sizes = Sizes::default();
+    (1..=1000).for_each(|v| sizes.add(v, 1));
+    sizes.add(64, 1000);
+    let shape = Shape::of(&sizes);
+    assert_eq!(shape.spikes.len(), 1);
+    let mut drawn = Sizes::default();
+    (0..20_000).for_each(|i| drawn.add(shape.draw((f64::from(i) + 0.5) / 20_000.0), 1));
+    assert!(sizes.distance(&drawn) < 0.02, "{}", sizes.distance(&drawn));
+    assert!((shape.mean() / sizes.mean() - 1.0).abs() < 0.03);
+    assert_eq!(Shape::default().draw(0.5), 0);
+}
