@@ -115,7 +115,7 @@ fn image(data: &[u8]) {
     }
     let options = SpeedOptions {
         read_only: true,
-        accept_damage: data.len() % 2 == 0,
+        accept_damage: data.len().is_multiple_of(2),
         ..SpeedOptions::default()
     };
     let Ok(disk) = SpeedDisk::open(Arc::new(device), &options) else {

@@ -20,6 +20,7 @@ pub(crate) unsafe fn env_of(env: *const rocksdb_env_t, db: *const rocksdb_t) -> 
     // SAFETY: The caller says so.
     match unsafe { env.as_ref() } {
         Some(env) => env.env.clone(),
+        // SAFETY: The caller says so.
         None => unsafe { &*db }.cf.db().env().clone(),
     }
 }

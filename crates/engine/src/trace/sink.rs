@@ -196,10 +196,10 @@ impl Sink {
         self.bytes += record.len() as u64;
         let ordinal = self.records;
         self.records += 1;
-        if self.extension.is_some() {
-            if let Some(before) = from.last.replace(ordinal) {
-                self.meet((head.thread, place - 1), before);
-            }
+        if self.extension.is_some()
+            && let Some(before) = from.last.replace(ordinal)
+        {
+            self.meet((head.thread, place - 1), before);
         }
         if self.out.len() >= CHUNK {
             self.hand_over();
@@ -296,11 +296,10 @@ impl Sink {
             self.bytes += (self.out.len() - before) as u64;
         }
         self.hand_over();
-        for file in [self.file.take(), self.extension.take()] {
-            if let Some(mut file) = file {
-                let closed = file.close();
-                self.error = self.error.take().or(closed.err());
-            }
+        let files = [self.file.take(), self.extension.take()];
+        for mut file in files.into_iter().flatten() {
+            let closed = file.close();
+            self.error = self.error.take().or(closed.err());
         }
         match self.error.take() {
             Some(e) => Err(e),

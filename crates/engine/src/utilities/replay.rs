@@ -289,7 +289,7 @@ impl Replayer {
         options: &ReplayOptions,
         observe: Option<&(dyn Fn(Replayed<'_>) + Sync)>,
     ) -> Result<ReplaySummary> {
-        if !(options.fast_forward > 0.0) {
+        if options.fast_forward <= 0.0 || options.fast_forward.is_nan() {
             return Err(Error::invalid_argument("Wrong fast forward speed!"));
         }
         let Some(state) = &mut self.state else {
@@ -328,9 +328,12 @@ impl Replayer {
     }
 }
 
+/// A record, and the steps after its seek.
+type Turn<'a> = (RawRecord<'a>, Option<(u64, u64)>);
+
 impl State {
     /// The next record, unless it is the end.
-    fn next(&mut self) -> Result<Option<(RawRecord<'_>, Option<(u64, u64)>)>> {
+    fn next(&mut self) -> Result<Option<Turn<'_>>> {
         let ordinal = self.ordinal;
         let steps = self.steps.get(&ordinal).copied();
         let record = self.reader.next_record()?;
@@ -535,9 +538,11 @@ impl Run<'_> {
                 upper,
             } => {
                 self.counts.add(Count::Seek, 1);
-                let mut options = ReadOptions::default();
-                options.lower = lower.map(<[u8]>::to_vec);
-                options.upper = upper.map(<[u8]>::to_vec);
+                let options = ReadOptions {
+                    lower: lower.map(<[u8]>::to_vec),
+                    upper: upper.map(<[u8]>::to_vec),
+                    ..ReadOptions::default()
+                };
                 let mut cursor = self.target.family(cf)?.cursor(options);
                 let found = match backward {
                     false => cursor.seek(key)?,

@@ -17,9 +17,9 @@ pub(super) fn linear(mut a: Vec<Vec<f64>>, mut b: Vec<f64>) -> Option<Vec<f64>> 
         b.swap(col, pivot);
         for row in col + 1..n {
             let factor = a[row][col] / a[col][col];
-            for k in col..n {
-                let above = a[col][k];
-                a[row][k] -= factor * above;
+            let above = a[col].clone();
+            for (value, above) in a[row].iter_mut().zip(&above).skip(col) {
+                *value -= factor * above;
             }
             b[row] -= factor * b[col];
         }

@@ -67,7 +67,7 @@ struct Token {
 
 /// The key of that place among the keys of a family. Keys are in the order of their places.
 pub fn key_of(model: &FamilyModel, cf: u32, place: u64) -> Vec<u8> {
-    let chance = mix(place ^ (u64::from(cf) << 48) ^ 0x6b65_79);
+    let chance = mix(place ^ (u64::from(cf) << 48) ^ 0x006b_6579);
     let size = model.key_sizes.draw(share(chance)) as usize;
     // As many bytes as it takes to tell all keys apart.
     let needed = (64 - model.keys.max(1).leading_zeros() as usize).div_ceil(8);
@@ -106,7 +106,7 @@ fn share(n: u64) -> f64 {
 /// Places of the keys that are there before the first request: all, but for those that gets do not find.
 pub fn population(model: &FamilyModel) -> impl Iterator<Item = u64> + use<> {
     let absent = model.absent;
-    (0..model.keys).filter(move |&place| share(mix(place ^ 0x6162_73)) >= absent)
+    (0..model.keys).filter(move |&place| share(mix(place ^ 0x0061_6273)) >= absent)
 }
 
 /// Writes a trace, and the file beside it, of what a model describes.
@@ -120,7 +120,7 @@ pub fn generate(
     beside: &mut dyn Write,
 ) -> Result<Generated> {
     let total: f64 = model.accesses() * options.scale;
-    if !(total >= 1.0) || total > u32::MAX as f64 {
+    if total.is_nan() || !(1.0..=f64::from(u32::MAX)).contains(&total) {
         return Err(Error::invalid_argument(format!(
             "the model: {total} accesses to make; between 1 and 4294967295 can be"
         )));

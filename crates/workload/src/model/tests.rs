@@ -185,8 +185,7 @@ fn what_a_model_cannot_be_is_refused_by_name() {
     let with = |path: &str, value: serde_json::Value| {
         let mut m = model.clone();
         *m.pointer_mut(path).unwrap() = value;
-        let e = Model::from_json(&m).unwrap_err().to_string();
-        e
+        Model::from_json(&m).unwrap_err().to_string()
     };
     let e = with("/format", "other".into());
     assert!(e.contains("format"), "{e}");
