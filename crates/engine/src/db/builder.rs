@@ -202,7 +202,7 @@ impl OpenBuilder {
     }
 
     /// As [`Self::all_families`], the default family included: none was named yet.
-    pub(super) fn as_recorded(mut self) -> Self {
+    pub(super) fn like_recorded(mut self) -> Self {
         self.families.clear();
         self.all_families()
     }

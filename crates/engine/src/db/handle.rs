@@ -65,7 +65,7 @@ impl Db {
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         Self::builder(path)
             .create_if_missing(true)
-            .as_recorded()
+            .like_recorded()
             .open()
     }
 
