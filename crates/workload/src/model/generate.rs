@@ -260,16 +260,6 @@ fn counts(
                 .clamp(1, u64::from(u32::MAX)) as u32
         })
         .collect();
-    // Their sum is the range's; keys of one or two accesses, which decide the distribution, stay as they are.
-    let mut missing = accesses as i64 - counts.iter().map(|&n| i64::from(n)).sum::<i64>();
-    for count in counts.iter_mut().rev().filter(|n| **n > 2) {
-        if missing == 0 {
-            break;
-        }
-        let step = missing.signum();
-        *count = count.saturating_add_signed(step as i32);
-        missing -= step;
-    }
     match adjacent {
         true => counts.sort_unstable_by(|a, b| b.cmp(a)),
         false => dice.shuffle(&mut counts),
