@@ -3238,6 +3238,60 @@ extern ROCKSDB_LIBRARY_API void rocksdb_envoptions_set_writable_file_max_buffer_
 extern ROCKSDB_LIBRARY_API size_t rocksdb_envoptions_get_writable_file_max_buffer_size(
     rocksdb_envoptions_t* opt);
 
+/* ---- trace ---- */
+
+extern ROCKSDB_LIBRARY_API rocksdb_trace_options_t* rocksdb_trace_options_create(void);
+extern ROCKSDB_LIBRARY_API void rocksdb_trace_options_destroy(rocksdb_trace_options_t* options);
+extern ROCKSDB_LIBRARY_API rocksdb_trace_reader_t* rocksdb_trace_reader_create(rocksdb_env_t* env,
+    const rocksdb_envoptions_t* env_options, const char* trace_path, char** errptr);
+extern ROCKSDB_LIBRARY_API char* rocksdb_trace_reader_read(rocksdb_trace_reader_t* reader,
+    size_t* size, char** errptr);
+extern ROCKSDB_LIBRARY_API void rocksdb_trace_reader_reset(rocksdb_trace_reader_t* reader,
+    char** errptr);
+extern ROCKSDB_LIBRARY_API void rocksdb_trace_reader_close(rocksdb_trace_reader_t* reader,
+    char** errptr);
+extern ROCKSDB_LIBRARY_API void rocksdb_trace_reader_destroy(rocksdb_trace_reader_t* reader);
+extern ROCKSDB_LIBRARY_API rocksdb_replay_options_t* rocksdb_replay_options_create(void);
+extern ROCKSDB_LIBRARY_API void rocksdb_replay_options_destroy(rocksdb_replay_options_t* options);
+extern ROCKSDB_LIBRARY_API void rocksdb_replay_options_set_num_threads(
+    rocksdb_replay_options_t* options, uint32_t num_threads);
+extern ROCKSDB_LIBRARY_API uint32_t rocksdb_replay_options_get_num_threads(
+    rocksdb_replay_options_t* options);
+extern ROCKSDB_LIBRARY_API void rocksdb_replay_options_set_fast_forward(
+    rocksdb_replay_options_t* options, double fast_forward);
+extern ROCKSDB_LIBRARY_API double rocksdb_replay_options_get_fast_forward(
+    rocksdb_replay_options_t* options);
+extern ROCKSDB_LIBRARY_API rocksdb_replayer_t* rocksdb_new_default_replayer(rocksdb_t* db,
+    rocksdb_column_family_handle_t** column_families, size_t num_column_families,
+    rocksdb_env_t* env, const rocksdb_envoptions_t* env_options, const char* trace_path,
+    char** errptr);
+extern ROCKSDB_LIBRARY_API void rocksdb_replayer_prepare(rocksdb_replayer_t* replayer,
+    char** errptr);
+extern ROCKSDB_LIBRARY_API uint64_t rocksdb_replayer_get_header_timestamp(
+    const rocksdb_replayer_t* replayer);
+extern ROCKSDB_LIBRARY_API void rocksdb_replayer_replay(rocksdb_replayer_t* replayer,
+    const rocksdb_replay_options_t* options, char** errptr);
+extern ROCKSDB_LIBRARY_API void rocksdb_replayer_destroy(rocksdb_replayer_t* replayer);
+extern ROCKSDB_LIBRARY_API void rocksdb_start_trace(rocksdb_t* db, rocksdb_env_t* env,
+    const rocksdb_envoptions_t* env_options, const rocksdb_trace_options_t* options,
+    const char* trace_path, char** errptr);
+extern ROCKSDB_LIBRARY_API void rocksdb_end_trace(rocksdb_t* db, char** errptr);
+extern ROCKSDB_LIBRARY_API void rocksdb_trace_options_set_max_trace_file_size(
+    rocksdb_trace_options_t* opt, uint64_t v);
+extern ROCKSDB_LIBRARY_API uint64_t rocksdb_trace_options_get_max_trace_file_size(
+    rocksdb_trace_options_t* opt);
+extern ROCKSDB_LIBRARY_API void rocksdb_trace_options_set_sampling_frequency(
+    rocksdb_trace_options_t* opt, uint64_t v);
+extern ROCKSDB_LIBRARY_API uint64_t rocksdb_trace_options_get_sampling_frequency(
+    rocksdb_trace_options_t* opt);
+extern ROCKSDB_LIBRARY_API void rocksdb_trace_options_set_filter(rocksdb_trace_options_t* opt,
+    uint64_t v);
+extern ROCKSDB_LIBRARY_API uint64_t rocksdb_trace_options_get_filter(rocksdb_trace_options_t* opt);
+extern ROCKSDB_LIBRARY_API void rocksdb_trace_options_set_preserve_write_order(
+    rocksdb_trace_options_t* opt, unsigned char v);
+extern ROCKSDB_LIBRARY_API unsigned char rocksdb_trace_options_get_preserve_write_order(
+    rocksdb_trace_options_t* opt);
+
 /* ---- slicetransform ---- */
 
 extern ROCKSDB_LIBRARY_API rocksdb_slicetransform_t* rocksdb_slicetransform_create(void* state,
