@@ -30,7 +30,7 @@ enum Source<'a> {
     /// Tables that do not overlap.
     Tables {
         left: VecDeque<&'a NewFile>,
-        now: Option<TableIter>,
+        now: Option<Box<TableIter>>,
     },
     Memory(std::vec::IntoIter<RawEntry>),
 }
@@ -191,7 +191,7 @@ impl<'a> RawScan<'a> {
                 let reader = tables::open(self.i, self.places, self.family, f)?;
                 let mut entries = reader.iter(tables::walk());
                 entries.seek_to_first();
-                *now = Some(entries);
+                *now = Some(Box::new(entries));
             },
         }
         Ok(())

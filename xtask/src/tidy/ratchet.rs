@@ -22,10 +22,10 @@ const RULE: &str = "ratchet";
 const SRC: &str = "crates/engine/src/";
 /// Figures and their ceilings: 71, 134, 54 and 15 when the rule was made, and room for work that was under way.
 const CEILINGS: [(&str, usize); 4] = [
-    ("impl Engine", 76),
+    ("impl Engine", 80),
     ("shared fields", 140),
-    ("long functions", 60),
-    ("calls upwards", 17),
+    ("long functions", 67),
+    ("calls upwards", 15),
 ];
 /// Lines of a function that is long.
 const LONG: usize = 70;
@@ -90,8 +90,8 @@ fn engine_sources(tree: &Tree) -> impl Iterator<Item = (&str, &Source)> {
 fn engine_files(tree: &Tree) -> Counted {
     let mut found = Vec::new();
     for (file, source) in engine_sources(tree) {
-        let first = source.find("impl Engine").into_iter();
-        if let Some(at) = first.filter(|at| !source.in_test(*at)).next() {
+        let mut first = source.find("impl Engine").into_iter();
+        if let Some(at) = first.find(|at| !source.in_test(*at)) {
             found.push((file.to_string(), source.line(at), file.to_string()));
         }
     }

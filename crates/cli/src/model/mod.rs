@@ -157,9 +157,9 @@ pub struct Compared {
 fn points(sizes: &spanlith_workload::model::Sizes) -> Vec<(f64, f64)> {
     let (xs, ys) = sizes.distribution();
     let step = xs.len().div_ceil(300).max(1);
-    let all = xs.iter().copied().zip(ys.iter().copied());
+    let mut all = xs.iter().copied().zip(ys.iter().copied());
     let mut some: Vec<_> = all.clone().step_by(step).collect();
-    some.extend(all.last());
+    some.extend(all.next_back());
     some
 }
 

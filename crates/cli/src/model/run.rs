@@ -14,6 +14,9 @@ use std::time::Instant;
 /// Bytes of a batch that fills a database.
 const BATCH: usize = 1 << 20;
 
+/// Takes an entry: the id of its family, key and value.
+pub type Entry<'a> = dyn FnMut(u32, &[u8], &[u8]) -> spanlith::Result<()> + 'a;
+
 /// What a replay did.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Effects {
@@ -44,9 +47,7 @@ impl Base {
         dir: &Path,
         families: u32,
         write_buffer: u64,
-        fill: &mut dyn FnMut(
-            &mut dyn FnMut(u32, &[u8], &[u8]) -> spanlith::Result<()>,
-        ) -> spanlith::Result<()>,
+        fill: &mut dyn FnMut(&mut Entry<'_>) -> spanlith::Result<()>,
     ) -> anyhow::Result<Self> {
         let mut options = CfOptions::default();
         options.write_buffer_size = write_buffer as _;
@@ -65,7 +66,7 @@ impl Base {
         let mut batch = WriteBatch::new();
         let options = WriteOptions::new().disable_wal(true);
         fill(&mut |cf, key, value| {
-            batch.put_cf(cf, key, value);
+            batch.put_cf(spanlith::FamilyRef::by_id(cf), key, value);
             if batch.size_bytes() >= BATCH {
                 db.write_opt(&batch, &options)?;
                 batch.clear();

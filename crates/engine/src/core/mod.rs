@@ -90,7 +90,7 @@ pub(crate) use settings::{
     blob_compression_options, bottommost_compression_options, compression_options, level_options,
     reader_options, supported_codec, table_options, table_read_options,
 };
-pub(crate) use stall::{Throttle, ThrottleSettings};
+pub(crate) use stall::ThrottleSettings;
 pub(crate) use state::{
     DbState, FamilyState, Immutable, LeaderState, MemSlot, PreparedSection, Together, slot_of,
 };

@@ -310,7 +310,7 @@ impl<'a> Fifo<'a> {
                 return None;
             }
             let reached = |age: u64| now >= age && time <= now - age;
-            let older = ages[1..].iter().filter(|a| reached(a.age)).next_back();
+            let older = ages[1..].iter().rfind(|a| reached(a.age));
             let wanted = older.unwrap_or(youngest).temperature;
             if u32::from(file.temperature) != wanted as u32 {
                 return Some((file, wanted));

@@ -104,7 +104,7 @@ fn each_call_is_recorded_once() {
     f.delete("b").unwrap();
     let mut batch = WriteBatch::new();
     batch.put("c", "3");
-    batch.put_cf(f.id(), "d", "4");
+    batch.put_cf(&f, "d", "4");
     db.write(&batch).unwrap();
     cf.get("a").unwrap();
     f.get_entity("x").unwrap();
@@ -399,7 +399,7 @@ fn a_replay_leaves_what_the_traced_database_has() {
             2 => {
                 let mut batch = WriteBatch::new();
                 batch.put(&key, "batch");
-                batch.delete_range_cf(f.id(), &key, "k9");
+                batch.delete_range_cf(&f, &key, "k9");
                 db.write(&batch).unwrap();
             }
             3 => {
