@@ -230,7 +230,13 @@ impl Run {
             write_file(file, &format!("{:#}\n", Value::from(all)))?;
         }
         if let Some(file) = &self.report {
-            write_file(file, &report::experiments::html(&outcomes))?;
+            // As a page that is made of the numbers later: the order of facts is that of the JSON form.
+            let read: Result<Vec<Outcome>, String> = outcomes
+                .iter()
+                .map(|outcome| Outcome::from_json(&outcome.json()))
+                .collect();
+            let read = read.map_err(anyhow::Error::msg)?;
+            write_file(file, &report::experiments::html(&read))?;
         }
         let passed = outcomes.iter().all(Outcome::passed);
         Ok(match self.check && !passed {

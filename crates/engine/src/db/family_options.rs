@@ -44,8 +44,8 @@ pub struct FamilyOptions {
     pub(super) ttl: Option<Duration>,
 }
 
-/// The newest format of tables.
-const FORMAT_VERSION_MAX: u32 = 7;
+/// The newest format of tables, which RocksDB reads from 11.10 on.
+const FORMAT_VERSION_MAX: u32 = 8;
 
 fn check_table(cf: &CfOptions, table: &BlockBasedTableOptions) -> Result<()> {
     let super_block = table.super_block_alignment_size;

@@ -143,14 +143,23 @@ const DB: &[(&str, Row)] = &[
     ("max_compaction_trigger_wakeup_seconds", NoEffect),
 ];
 
-const OWN_DB: &[(&str, Row)] = &[(
-    "min_free_bytes",
-    Elsewhere(DISK, "a_lower_bound_of_free_space_lets_compactions_go_on"),
-)];
+const OWN_DB: &[(&str, Row)] = &[
+    (
+        "min_free_bytes",
+        Elsewhere(DISK, "a_lower_bound_of_free_space_lets_compactions_go_on"),
+    ),
+    ("write_throttle_policy", Unseen(PACE)),
+    ("stage1_floor_rate", Unseen(PACE)),
+];
+
+const PACE: &str = "how long writers wait, which a test without a clock cannot tell; write_pace.rs asks the property";
+
+const STYLE: &str = "the style of the family here is by levels; styles.rs changes the others";
 
 const LEVELS: &str = "part of the level options, which are made anew with the family's settings";
 
 const OWN_CF: &[(&str, Row)] = &[
+    ("kvsep_mode", Unseen(LEVELS)),
     ("kvsep_gc", Unseen(LEVELS)),
     ("kvsep_space_target", Unseen(LEVELS)),
     ("kvsep_space_max", Unseen(LEVELS)),
@@ -258,8 +267,8 @@ const CF: &[(&str, Row)] = &[
         "disable_auto_compactions",
         Run("true", Tables, "level0_file_num_compaction_trigger=2"),
     ),
-    ("compaction_options_universal", NoEffect),
-    ("compaction_options_fifo", NoEffect),
+    ("compaction_options_universal", Unseen(STYLE)),
+    ("compaction_options_fifo", Unseen(STYLE)),
     ("max_sequential_skip_in_iterations", Run("0", Tree, NO_AUTO)),
     ("table_factory", Refused("PlainTable")),
     (
