@@ -269,6 +269,10 @@ impl Engine {
             return Ok(None);
         }
         drop(version);
+        if let Some(f) = self.state.lock().family_mut(manual.family.id) {
+            // What is due by its age is due now, not when the last file came.
+            f.judged_at = self.c.env.clock.now_seconds();
+        }
         self.run_step(manual, |input| {
             let plan = if is_universal {
                 match pick_universal_whole(input, manual.options.target_path_id) {
