@@ -250,7 +250,7 @@ fn the_way_back_to_files_can_be_repeated_from_every_step() {
         fs.set_observer(None);
         let left = Arc::new(left.lock().unwrap().take().unwrap());
         if cut % 2 == 0 {
-            drop(migrate(&left).unwrap());
+            migrate(&left).unwrap();
         }
         let db = builder(&env_of(&left), "").open().unwrap();
         assert_eq!(get(&db, "k299").as_deref(), Some(&b"v"[..]), "cut {cut}");
