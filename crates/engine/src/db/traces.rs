@@ -18,7 +18,7 @@ impl Db {
     /// Begins to record what callers ask in a file of RocksDB's format, which its tools read
     /// (`docs/formats/trace.md`). The file is created, or cut to nothing; a trace that is being written ends. The
     /// database goes on if the file cannot be written later: the trace then stops, which the info log and
-    /// [`Self::end_trace`] say. A request costs some 0.1 microseconds more while it lasts.
+    /// [`Self::end_trace`] say.
     ///
     /// # Errors
     /// Of creating the file.
