@@ -152,7 +152,8 @@ const OWN_DB: &[(&str, Row)] = &[
     ("stage1_floor_rate", Unseen(PACE)),
 ];
 
-const PACE: &str = "how long writers wait, which a test without a clock cannot tell; write_pace.rs asks the property";
+const PACE: &str =
+    "how long writers wait: write_pace.rs changes the policy; nothing observes the floor yet";
 
 const STYLE: &str = "the style of the family here is by levels; styles.rs changes the others";
 
