@@ -67,9 +67,6 @@ const PROPERTIES: &[&str] = &[
     "oldest-snapshot-sequence",
     "background-errors",
     "is-file-deletions-enabled",
-    "num-blob-files",
-    "total-blob-file-size",
-    "live-blob-file-size",
     "num-files-at-level77",
     "no-such-property",
     "",
@@ -90,6 +87,9 @@ const EXACT_PROPERTIES: &[&str] = &[
     "estimate-num-keys",
     "is-write-stopped",
     "actual-delayed-write-rate",
+    "num-blob-files",
+    "total-blob-file-size",
+    "live-blob-file-size",
 ];
 
 /// Draws a program.
