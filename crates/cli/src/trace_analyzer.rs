@@ -241,6 +241,14 @@ impl Args {
         self.dir.join(file)
     }
 
+    /// Where the files go there is room for keys that wait.
+    fn analyzer(&self) -> AnalyzerOptions {
+        AnalyzerOptions {
+            scratch: (!self.dir.as_os_str().is_empty()).then(|| self.dir.clone()),
+            ..self.options.clone()
+        }
+    }
+
     fn run(self) -> anyhow::Result<ExitCode> {
         let at = self.trace.as_path();
         let fs = Env::system().fs;
@@ -252,7 +260,7 @@ impl Args {
         };
         let read = Analysis::read(
             &mut trace,
-            self.options.clone(),
+            self.analyzer(),
             &mut |at| bar.set_position(at),
             &mut |access| {
                 let Some(out) = &mut human else { return Ok(()) };

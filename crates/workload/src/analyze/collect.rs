@@ -1,28 +1,51 @@
 //! One pass over a trace.
 
+use super::keys::{Collected, KeyStats, Keys};
+use super::spool::{SectionWriter, Spool};
 use super::{AnalyzerOptions, Operation};
 use spanlith::trace::{Query, TraceForm, TraceHeader, TraceReader, TraceRecord};
 use spanlith_base::{Error, Result};
 use spanlith_wal::{BatchIter, BatchOp};
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// A line is written for each second of a trace: a clock that was set while it was taken must not fill a disk.
 const LONGEST: u64 = 366 * 24 * 60 * 60;
 pub(super) const SECOND: u64 = 1_000_000;
+/// Bytes of an access in the series.
+pub(super) const SERIES: usize = 12;
 /// What `trace_analyzer` takes for the bytes of a value where there is none.
 const NO_VALUE: u64 = 10;
 
-/// One key as an operation saw it.
-#[derive(Clone, Debug)]
-pub(super) struct KeyStats {
-    /// When among the keys of its operation and family it came first.
-    pub ordinal: u32,
-    /// Of the first access.
-    pub value_size: u64,
-    pub accesses: u64,
-    latest: u64,
-    /// Of each pair of operations: how often, and microseconds in between.
-    pub followed: Vec<(u64, u64)>,
+/// Numbers by second. Accesses of one second come together, as a rule.
+#[derive(Debug, Default)]
+pub(super) struct PerSecond {
+    past: BTreeMap<u32, u32>,
+    now: (u32, u32),
+}
+
+impl PerSecond {
+    #[inline]
+    fn add(&mut self, second: u32) {
+        if self.now.0 != second {
+            self.settle();
+            self.now.0 = second;
+        }
+        self.now.1 += 1;
+    }
+
+    fn settle(&mut self) {
+        let (second, n) = std::mem::take(&mut self.now);
+        if n > 0 {
+            *self.past.entry(second).or_default() += n;
+        }
+    }
+
+    /// Numbers of all seconds; everything has been settled.
+    pub(super) fn all(&self) -> &BTreeMap<u32, u32> {
+        debug_assert_eq!(self.now.1, 0, "settled");
+        &self.past
+    }
 }
 
 /// An operation on a family.
@@ -33,22 +56,74 @@ pub(super) struct FamilyStats {
     pub key_bytes_squared: u64,
     pub value_bytes: u64,
     pub value_bytes_squared: u64,
-    pub keys: BTreeMap<Box<[u8]>, KeyStats>,
+    collected: Collected,
+    /// In the end.
+    pub keys: Keys,
     /// By size divided by the interval.
     pub value_sizes: BTreeMap<u64, u64>,
-    /// By second.
-    pub qps: BTreeMap<u32, u32>,
+    pub qps: PerSecond,
     pub prefix_qps: BTreeMap<u32, BTreeMap<Box<[u8]>, u32>>,
+    /// Seconds at whose end the distinct keys are counted, with the accesses so far.
+    marks: BTreeMap<u32, u64>,
     /// Distinct keys so far, at the end of a second.
     pub distinct: BTreeMap<u32, u64>,
-    /// Second and ordinal of the key.
-    pub series: Vec<(u64, u32)>,
+    /// Second (8 bytes) and what stands for the key (4 bytes).
+    pub series: Spool,
+    /// Places of keys in their order, by what stands for them.
+    pub ids: Vec<u32>,
+}
+
+impl FamilyStats {
+    /// Notes an access in the series.
+    fn note(&mut self, dir: &Path, second: u64, ordinal: u32) -> std::io::Result<()> {
+        let mut bytes = [0; SERIES];
+        bytes[..8].copy_from_slice(&second.to_le_bytes());
+        bytes[8..].copy_from_slice(&ordinal.to_le_bytes());
+        self.series.push(dir, &bytes)
+    }
+
+    /// Puts the keys into order, and counts those of the marks.
+    fn finish(&mut self, dir: &Path, has_series: bool) -> std::io::Result<()> {
+        self.qps.settle();
+        let collected = std::mem::take(&mut self.collected);
+        let mut bounds: Vec<u64> = self.marks.values().copied().collect();
+        bounds.sort_unstable();
+        let mut counts = vec![0_u64; bounds.len() + 1];
+        let ordinals = if has_series { collected.ordinals() } else { 0 };
+        let mut ids = vec![0; ordinals as usize];
+        let mut id = 0_u32;
+        self.keys = collected.finish(dir, &mut |stats, ordinals| {
+            counts[bounds.partition_point(|bound| *bound < stats.first)] += 1;
+            for ordinal in ordinals {
+                if let Some(place) = ids.get_mut(*ordinal as usize) {
+                    *place = id;
+                }
+            }
+            id = id.saturating_add(1);
+        })?;
+        self.ids = ids;
+        let mut sum = 0;
+        let sums: Vec<u64> = counts
+            .iter()
+            .map(|n| {
+                sum += n;
+                sum
+            })
+            .collect();
+        let up_to = |mark: u64| sums[bounds.partition_point(|bound| *bound < mark)];
+        self.distinct = self
+            .marks
+            .iter()
+            .map(|(second, mark)| (*second, up_to(*mark)))
+            .collect();
+        Ok(())
+    }
 }
 
 /// One column family over all operations.
 #[derive(Debug, Default)]
 pub(super) struct Family {
-    pub qps: BTreeMap<u32, u32>,
+    pub qps: PerSecond,
     /// Keys in the list of its whole key space.
     pub whole_keys: u64,
 }
@@ -95,6 +170,8 @@ pub struct Analysis {
     pub(super) columns: usize,
     totals: Totals,
     skipped: [u32; Operation::ALL.len()],
+    /// Bytes of memory that all keys take, about.
+    kept_bytes: usize,
     /// When the trace was begun, of the first access that counts, of the last record.
     created: u64,
     begin: u64,
@@ -134,6 +211,7 @@ impl Analysis {
             columns: Operation::ALL.len() - usize::from(header.rocksdb.0 < 8),
             totals: Totals::default(),
             skipped: Default::default(),
+            kept_bytes: 0,
             created: header.timestamp,
             begin: 0,
             end: 0,
@@ -147,6 +225,7 @@ impl Analysis {
             }
             analysis.damage = Some(e);
         }
+        analysis.finish().map_err(scratch)?;
         if analysis.begin == 0 {
             analysis.begin = analysis.created;
         }
@@ -157,6 +236,30 @@ impl Analysis {
             )));
         }
         Ok(analysis)
+    }
+
+    /// Puts everything into order.
+    fn finish(&mut self) -> std::io::Result<()> {
+        let (dir, has_series) = (self.options.scratch(), self.options.time_series);
+        for stats in self.stats.iter_mut().flat_map(BTreeMap::values_mut) {
+            stats.finish(&dir, has_series)?;
+        }
+        self.families.values_mut().for_each(|f| f.qps.settle());
+        Ok(())
+    }
+
+    /// Moves keys into a file if they take more memory than they may. Which operation came before on a key is only known
+    /// as long as the key is in memory, so that with correlations all stay.
+    fn bound(&mut self) -> std::io::Result<()> {
+        if self.kept_bytes < self.options.memory_bytes || !self.options.correlations.is_empty() {
+            return Ok(());
+        }
+        self.kept_bytes = 0;
+        let mut to = SectionWriter::create(&self.options.scratch())?;
+        for stats in self.stats.iter_mut().flat_map(BTreeMap::values_mut) {
+            stats.collected.spill(&mut to)?;
+        }
+        Ok(())
     }
 
     /// Requests in the trace.
@@ -317,13 +420,14 @@ impl Analysis {
         *skipped += 1;
         if *skipped == 1 && self.options.is_analysed(first.operation) {
             for access in together {
-                self.count(access);
+                self.count(access).map_err(scratch)?;
             }
+            self.bound().map_err(scratch)?;
         }
         Ok(())
     }
 
-    fn count(&mut self, access: &Access<'_>) {
+    fn count(&mut self, access: &Access<'_>) -> std::io::Result<()> {
         let Access {
             operation,
             cf,
@@ -340,13 +444,7 @@ impl Analysis {
         }
         let second = time.saturating_sub(self.begin) / SECOND;
         let second = u32::try_from(second).unwrap_or(u32::MAX);
-        let is_new = !self.stats[operation.id()].contains_key(&cf);
-        let is_known = !is_new && self.stats[operation.id()][&cf].keys.contains_key(key);
-        // The first key of all is compared with the other operations, later ones from their second access on.
-        let followed = match is_new || is_known {
-            true => self.followed(operation, cf, key, time),
-            false => Vec::new(),
-        };
+        let followed = self.completed(operation, cf, key, time);
         let options = &self.options;
         let stats = self.stats[operation.id()].entry(cf).or_default();
         stats.accesses += 1;
@@ -356,39 +454,38 @@ impl Analysis {
             .wrapping_add(squared(key.len() as u64));
         stats.value_bytes = stats.value_bytes.wrapping_add(value_size);
         stats.value_bytes_squared = stats.value_bytes_squared.wrapping_add(squared(value_size));
-        let pairs = options.correlations.len();
-        if !is_known {
-            let unit = KeyStats {
-                ordinal: u32::try_from(stats.keys.len()).unwrap_or(u32::MAX),
-                value_size,
-                accesses: 0,
-                latest: time,
-                followed: vec![(0, 0); pairs],
-            };
-            stats.keys.insert(key.into(), unit);
-        }
-        let distinct = stats.keys.len() as u64;
-        if let Some(unit) = stats.keys.get_mut(key) {
+        let (pairs, first) = (options.correlations.len(), stats.accesses);
+        let new = || KeyStats {
+            first,
+            value_size,
+            latest: time,
+            followed: vec![(0, 0); pairs].into(),
+            ..KeyStats::default()
+        };
+        let before = stats.collected.bytes();
+        let ordinal = stats.collected.change(key, new, |unit| {
             unit.accesses += 1;
             for (pair, after) in followed {
                 unit.followed[pair].0 += 1;
                 unit.followed[pair].1 = unit.followed[pair].1.wrapping_add(after);
             }
             unit.latest = time;
-            if options.time_series {
-                let of_trace = time.wrapping_sub(self.created) / SECOND;
-                stats.series.push((of_trace, unit.ordinal));
-            }
+            unit.ordinal
+        });
+        self.kept_bytes += stats.collected.bytes() - before;
+        if options.time_series {
+            let of_trace = time.wrapping_sub(self.created) / SECOND;
+            stats.note(&options.scratch(), of_trace, ordinal)?;
         }
         if second != self.second {
-            stats.distinct.insert(self.second, distinct);
+            stats.marks.insert(self.second, stats.accesses);
             self.second = second;
         }
         *stats
             .value_sizes
             .entry(value_size / options.value_interval.max(1))
             .or_default() += 1;
-        *stats.qps.entry(second).or_default() += 1;
+        stats.qps.add(second);
         if options.prefix_len > 0 {
             let prefix = key.get(..options.prefix_len).unwrap_or(key);
             let of_second = stats.prefix_qps.entry(second).or_default();
@@ -396,7 +493,21 @@ impl Analysis {
         }
         let family = self.families.entry(cf).or_default();
         if options.qps {
-            *family.qps.entry(second).or_default() += 1;
+            family.qps.add(second);
+        }
+        Ok(())
+    }
+
+    /// As [`Self::followed`], of the accesses that are compared: the first one of all, and later ones from the second access to
+    /// their key on.
+    fn completed(&self, second: Operation, cf: u32, key: &[u8], time: u64) -> Vec<(usize, u64)> {
+        if self.options.correlations.is_empty() {
+            return Vec::new();
+        }
+        let known = self.stats[second.id()].get(&cf);
+        match known.is_none_or(|stats| stats.collected.get(key).is_some()) {
+            true => self.followed(second, cf, key, time),
+            false => Vec::new(),
         }
     }
 
@@ -412,7 +523,7 @@ impl Analysis {
                 .rposition(|&p| p == (first, second));
             let before = self.stats[first.id()]
                 .get(&cf)
-                .and_then(|s| s.keys.get(key));
+                .and_then(|s| s.collected.get(key));
             if let (Some(pair), Some(before)) = (pair, before)
                 && before.latest != time
             {
@@ -421,6 +532,11 @@ impl Analysis {
         }
         found
     }
+}
+
+/// An error of the files in which keys wait.
+fn scratch(e: std::io::Error) -> Error {
+    Error::io(format!("keeping keys outside of memory: {e}"))
 }
 
 fn squared(n: u64) -> u64 {

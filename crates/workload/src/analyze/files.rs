@@ -1,9 +1,9 @@
 //! The files of an analysis, line by line as `trace_analyzer` writes them.
 
-use super::collect::FamilyStats;
+use super::collect::{FamilyStats, SERIES};
 use super::{Analysis, Operation};
 use std::collections::BTreeMap;
-use std::io::{BufRead, Error, ErrorKind, Result, Write};
+use std::io::{BufRead, Error, ErrorKind, Read, Result, Write};
 
 /// Makes the files, by their names without the prefix that all share.
 pub trait Sink {
@@ -36,6 +36,18 @@ fn unhex(line: &[u8]) -> Option<Vec<u8>> {
         true => pairs.iter().map(byte).collect(),
         false => None,
     }
+}
+
+/// The next access of a series: second, and what stands for its key.
+fn next_of_series(from: &mut impl Read, bytes: &mut [u8; SERIES]) -> Result<Option<(u64, u32)>> {
+    match from.read(&mut bytes[..1])? {
+        0 => return Ok(None),
+        _ => from.read_exact(&mut bytes[1..])?,
+    }
+    let (second, ordinal) = bytes.split_at(8);
+    let second = second.iter().rev().fold(0, |n, b| n << 8 | u64::from(*b));
+    let ordinal = ordinal.iter().rev().fold(0, |n, b| n << 8 | u32::from(*b));
+    Ok(Some((second, ordinal)))
 }
 
 /// What share of a whole; 0 of nothing.
@@ -130,20 +142,17 @@ impl Analysis {
         let mut create = |suffix: &str| sink.create(&format!("{name}-{suffix}.txt"));
         if options.key_stats {
             let mut file = create("accessed_key_stats")?;
-            for (id, key) in stats.keys.values().enumerate() {
-                writeln!(
-                    file,
-                    "{cf} {} {id} {} 1.000000",
-                    key.value_size, key.accesses
-                )?;
-            }
+            stats.keys.each(&mut |id, _, key| {
+                let (value_size, accesses) = (key.value_size, key.accesses);
+                writeln!(file, "{cf} {value_size} {id} {accesses} 1.000000")
+            })?;
             file.flush()?;
             let mut file = create("accessed_unique_key_num_change")?;
             let (mut distinct, mut share) = (0, 0.0);
             if options.qps {
                 for second in 0..self.duration() {
                     if let Some(&n) = stats.distinct.get(&second) {
-                        (distinct, share) = (n, ratio(n, stats.keys.len() as u64));
+                        (distinct, share) = (n, ratio(n, stats.keys.len()));
                     }
                     writeln!(file, "{distinct} {share:.12}")?;
                 }
@@ -152,14 +161,14 @@ impl Analysis {
         }
         if options.access_counts {
             let mut file = create("accessed_key_count_distribution")?;
-            for (accesses, keys) in self.distribution(stats, |_, accesses| accesses) {
+            for (accesses, keys) in self.distribution(stats, |_, accesses| accesses)? {
                 writeln!(file, "access_count: {accesses} num: {keys}")?;
             }
             file.flush()?;
         }
         if options.key_sizes {
             let mut file = create("accessed_key_size_distribution")?;
-            for (size, keys) in self.distribution(stats, |key, _| key.len() as u64) {
+            for (size, keys) in self.distribution(stats, |key, _| key.len() as u64)? {
                 writeln!(file, "{size} {keys}")?;
             }
             file.flush()?;
@@ -203,7 +212,7 @@ impl Analysis {
         if options.qps {
             let mut file = create("qps_stats")?;
             let mut line = 0;
-            for (&second, n) in stats.qps.range(..self.duration()) {
+            for (&second, n) in stats.qps.all().range(..self.duration()) {
                 for _ in line..second {
                     writeln!(file, "0")?;
                 }
@@ -213,15 +222,10 @@ impl Analysis {
             file.flush()?;
         }
         if options.time_series {
-            let mut ids = vec![0usize; stats.keys.len()];
-            for (id, key) in stats.keys.values().enumerate() {
-                if let Some(place) = ids.get_mut(key.ordinal as usize) {
-                    *place = id;
-                }
-            }
             let mut file = create("time_series")?;
-            for (second, ordinal) in &stats.series {
-                let id = ids.get(*ordinal as usize).copied().unwrap_or(0);
+            let (mut series, mut bytes) = (stats.series.reader(), [0; SERIES]);
+            while let Some((second, ordinal)) = next_of_series(&mut series, &mut bytes)? {
+                let id = stats.ids.get(ordinal as usize).copied().unwrap_or(0);
                 writeln!(file, "{} {second} {id}", operation.id())?;
             }
             file.flush()?;
@@ -234,14 +238,15 @@ impl Analysis {
         &self,
         stats: &FamilyStats,
         what: impl Fn(&[u8], u64) -> u64,
-    ) -> BTreeMap<u64, u64> {
+    ) -> Result<BTreeMap<u64, u64>> {
         let mut found = BTreeMap::new();
-        for (key, unit) in &stats.keys {
+        stats.keys.each(&mut |_, key, unit| {
             if unit.accesses > self.options.ignore_count {
                 *found.entry(what(key, unit.accesses)).or_default() += 1;
             }
-        }
-        found
+            Ok(())
+        })?;
+        Ok(found)
     }
 
     /// Ranges of value sizes with their counts; a range begins where the one before it ended.
@@ -261,7 +266,7 @@ impl Analysis {
     fn prefixes(
         &self,
         stats: &FamilyStats,
-        tell: &mut dyn FnMut(usize, &PrefixRun) -> Result<()>,
+        tell: &mut dyn FnMut(u64, &PrefixRun) -> Result<()>,
     ) -> Result<()> {
         let len = self.options.prefix_len;
         let new = |prefix: &[u8]| PrefixRun {
@@ -270,7 +275,7 @@ impl Analysis {
             keys: 0,
         };
         let mut run = new(b"0");
-        for (id, (key, unit)) in stats.keys.iter().enumerate() {
+        stats.keys.each(&mut |id, key, unit| {
             let prefix = key.get(..len).unwrap_or(key);
             if prefix != run.prefix {
                 tell(id, &run)?;
@@ -278,28 +283,27 @@ impl Analysis {
             }
             run.accesses += unit.accesses;
             run.keys += 1;
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// The most accessed prefixes, and those with most accesses per key.
-    pub(super) fn top_prefixes(&self, stats: &FamilyStats) -> TopPrefixes {
+    pub(super) fn top_prefixes(&self, stats: &FamilyStats) -> Result<TopPrefixes> {
         let mut top = TopPrefixes::default();
         let n = self.options.top;
-        let told = self.prefixes(stats, &mut |_, run| {
+        self.prefixes(stats, &mut |_, run| {
             let prefix = hex(&run.prefix);
             keep_top(&mut top.accesses, n, (run.accesses, prefix.clone()));
             keep_top(&mut top.per_key, n, (ratio(run.accesses, run.keys), prefix));
             Ok(())
-        });
-        debug_assert!(told.is_ok());
-        top
+        })?;
+        Ok(top)
     }
 
     /// Accesses and second of the seconds with most accesses.
     fn busiest(&self, stats: &FamilyStats) -> Vec<(u32, u32)> {
         let mut top = Vec::new();
-        for (&second, &n) in stats.qps.range(..self.duration()) {
+        for (&second, &n) in stats.qps.all().range(..self.duration()) {
             keep_top(&mut top, self.options.top, (n, second));
         }
         top
@@ -316,7 +320,7 @@ impl Analysis {
         file.flush()?;
         let mut file = sink.create("cf_qps_stats.txt")?;
         for second in 0..self.duration() {
-            let of = |f: &super::collect::Family| f.qps.get(&second).copied().unwrap_or(0);
+            let of = |f: &super::collect::Family| f.qps.all().get(&second).copied().unwrap_or(0);
             let row: Vec<String> = self.families.values().map(|f| of(f).to_string()).collect();
             if !row.is_empty() {
                 writeln!(file, "{}", row.join(" "))?;
@@ -327,7 +331,7 @@ impl Analysis {
 
     /// Accesses of one second by operation, then of all.
     pub(super) fn qps_row(&self, second: u32) -> Vec<u32> {
-        let of = |family: &FamilyStats| family.qps.get(&second).copied().unwrap_or(0);
+        let of = |family: &FamilyStats| family.qps.all().get(&second).copied().unwrap_or(0);
         let operations = self.stats.iter().take(self.columns);
         let mut row: Vec<u32> = operations.map(|s| s.values().map(of).sum()).collect();
         row.push(row.iter().sum());
@@ -354,7 +358,7 @@ impl Analysis {
             };
             let keys = create(options.key_stats, "whole_key_stats")?;
             let prefixes = create(options.prefix_len > 0, "whole_key_prefix_cut")?;
-            files.push((stats, keys, prefixes));
+            files.push((stats.keys.ascending(), keys, prefixes));
         }
         let (mut n, mut last) = (0u64, Vec::new());
         for line in lines.into_iter().flat_map(|lines| lines.split(b'\n')) {
@@ -366,9 +370,11 @@ impl Analysis {
             };
             let prefix = key.get(..options.prefix_len).unwrap_or(&key);
             let is_next = prefix != last.as_slice();
-            for (stats, keys, prefixes) in &mut files {
-                if let (Some(file), Some(unit)) = (keys, stats.keys.get(key.as_slice())) {
-                    writeln!(file, "{n} {}", unit.accesses)?;
+            for (accessed, keys, prefixes) in &mut files {
+                if let Some(file) = keys
+                    && let Some(accesses) = accessed.accesses(&key)?
+                {
+                    writeln!(file, "{n} {accesses}")?;
                 }
                 if let (Some(file), true) = (prefixes, is_next) {
                     writeln!(file, "{n} {}", hex(prefix))?;

@@ -3,8 +3,8 @@
 //! [`Analysis::read`] goes over the trace once and keeps, for each operation and column family, the
 //! distinct keys with their counts; [`Analysis::write_files`] and [`Analysis::print`] tell them in the files
 //! and words of RocksDB's `trace_analyzer`, whose readers (scripts that plot and fit) then work as they are.
-//! Memory: some hundred bytes for each distinct key of an operation and family, and 16 more for each access
-//! if time series are asked for.
+//! Memory: what [`AnalyzerOptions::memory_bytes`] allows for keys, of which others wait in sorted files; eight bytes for each second
+//! of an operation and family; with prefixes, an entry for each that occurs in a second.
 //!
 //! What `trace_analyzer` counts in its own way is counted so here, too, since the files are compared
 //! with those of others: where there is no value it counts ten bytes, and every access as a success; the number of keys over time is noted only by the
@@ -13,9 +13,11 @@
 
 mod collect;
 mod files;
+mod keys;
 mod operation;
 mod options;
 mod print;
+mod spool;
 #[cfg(test)]
 mod tests;
 

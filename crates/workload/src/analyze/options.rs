@@ -1,6 +1,7 @@
 //! What is counted, and what is written.
 
 use super::Operation;
+use std::path::PathBuf;
 
 /// Settings of an analysis. The names in the comments are the flags of `trace_analyzer`.
 #[derive(Clone, Debug)]
@@ -36,6 +37,11 @@ pub struct AnalyzerOptions {
     pub overall: bool,
     /// What can be read of a damaged trace is analysed (`try_process_corrupted_trace`).
     pub tolerate_damage: bool,
+    /// Bytes that keys may take in memory, about; more of them go through files. With correlations all keys stay in memory. Accesses
+    /// in time series take 12 bytes in a file, and 4 bytes of memory for each key.
+    pub memory_bytes: usize,
+    /// Directory of those files, which have no names; the system's temporary directory if left out.
+    pub scratch: Option<PathBuf>,
 }
 
 impl Default for AnalyzerOptions {
@@ -56,11 +62,17 @@ impl Default for AnalyzerOptions {
             correlations: Vec::new(),
             overall: true,
             tolerate_damage: false,
+            memory_bytes: 128 << 20,
+            scratch: None,
         }
     }
 }
 
 impl AnalyzerOptions {
+    pub(super) fn scratch(&self) -> PathBuf {
+        self.scratch.clone().unwrap_or_else(std::env::temp_dir)
+    }
+
     pub(super) fn is_analysed(&self, operation: Operation) -> bool {
         self.operations.contains(&operation)
     }

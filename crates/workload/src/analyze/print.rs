@@ -45,9 +45,9 @@ impl Analysis {
             }
             let (mut keys, mut accesses) = (0, 0);
             for (&cf, stats) in &self.stats[operation.id()] {
-                keys += stats.keys.len() as u64;
+                keys += stats.keys.len();
                 accesses += stats.accesses;
-                *accessed.entry(cf).or_default() += stats.keys.len() as u64;
+                *accessed.entry(cf).or_default() += stats.keys.len();
                 self.print_family(out, operation, cf, stats)?;
             }
             writeln!(out, "{STARS}")?;
@@ -111,9 +111,10 @@ impl Analysis {
         writeln!(out, "Total unique keys in this cf: {}", stats.keys.len())?;
         let (mean, spread) = mean_and_spread(stats.key_bytes, stats.key_bytes_squared, n);
         // Always the smallest size that occurs, and known only with the distribution.
-        let sizes = options
-            .key_sizes
-            .then(|| self.distribution(stats, |key, _| key.len() as u64));
+        let sizes = match options.key_sizes {
+            true => Some(self.distribution(stats, |key, _| key.len() as u64)?),
+            false => None,
+        };
         let medium = sizes.and_then(|s| s.keys().next().copied()).unwrap_or(0);
         writeln!(
             out,
@@ -138,7 +139,7 @@ impl Analysis {
         }
         let (mut peak, mut mean) = (0, 0.0);
         if options.qps {
-            let seconds = stats.qps.range(..self.duration());
+            let seconds = stats.qps.all().range(..self.duration());
             peak = seconds.clone().map(|(_, &n)| n).max().unwrap_or(0);
             let sum: u64 = seconds.map(|(_, &n)| u64::from(n)).sum();
             mean = ratio(sum, u64::from(self.duration()));
@@ -148,15 +149,20 @@ impl Analysis {
         if top > 0 {
             writeln!(out, "The Top {top} keys that are accessed:")?;
             let mut keys = Vec::new();
-            for (key, unit) in &stats.keys {
-                keep_top(&mut keys, top, (unit.accesses, key));
-            }
+            stats.keys.each(&mut |_, key, unit| {
+                // Most keys are not among them, and need no copy.
+                let is_below = |least: &(u64, Vec<u8>)| unit.accesses <= least.0;
+                if keys.len() < top || !keys.first().is_some_and(is_below) {
+                    keep_top(&mut keys, top, (unit.accesses, key.to_vec()));
+                }
+                Ok(())
+            })?;
             for (n, key) in keys {
-                writeln!(out, "Access_count: {n} {}", hex(key))?;
+                writeln!(out, "Access_count: {n} {}", hex(&key))?;
             }
         }
         if options.prefix_len > 0 {
-            let found = self.top_prefixes(stats);
+            let found = self.top_prefixes(stats)?;
             writeln!(out, "The Top {top} accessed prefix range:")?;
             for (n, prefix) in found.accesses {
                 writeln!(out, "Prefix: {prefix} Access count: {n}")?;
@@ -168,14 +174,15 @@ impl Analysis {
         }
         for (pair, (first, second)) in options.correlations.iter().enumerate() {
             let (mut times, mut micros) = (0u64, 0u64);
-            let units = stats
-                .keys
-                .values()
-                .filter(|u| u.accesses > options.ignore_count);
-            for (n, after) in units.filter_map(|u| u.followed.get(pair)) {
-                times += n;
-                micros = micros.wrapping_add(*after);
-            }
+            stats.keys.each(&mut |_, _, unit| {
+                if let Some((n, after)) = unit.followed.get(pair)
+                    && unit.accesses > options.ignore_count
+                {
+                    times += n;
+                    micros = micros.wrapping_add(*after);
+                }
+                Ok(())
+            })?;
             let mean = ratio(micros, times.saturating_mul(1000));
             let (first, second) = (first.name(), second.name());
             writeln!(

@@ -84,9 +84,20 @@ fn printed(analysis: &Analysis) -> String {
 
 #[test]
 fn all_files_are_those_of_trace_analyzer() {
+    // Whether keys stay in memory or not.
+    for memory_bytes in [0, 2000, usize::MAX] {
+        files_are_those_of_trace_analyzer(memory_bytes);
+    }
+}
+
+fn files_are_those_of_trace_analyzer(memory_bytes: usize) {
+    let options = AnalyzerOptions {
+        memory_bytes,
+        ..recorded()
+    };
     let mut lines = String::new();
     let mut reader = TraceReader::new(Box::new(Bytes(fixture("query2.trace"), 0)));
-    let mut analysis = Analysis::read(&mut reader, recorded(), &mut |_| {}, &mut |a| {
+    let mut analysis = Analysis::read(&mut reader, options, &mut |_| {}, &mut |a| {
         let (key, op) = (files::hex(a.key), a.operation.id());
         lines += &format!("{key} {op} {} {} {}\n", a.cf, a.value_size, a.timestamp);
         Ok(())
