@@ -23,7 +23,8 @@ Examples:
   spanlith drive two-phase insert_ratio=0.2 seconds=10 --json two.json
 
 A driver begins with a new store in a directory below --dir, which is removed at the end. Latencies of open loops
-(rate=N) count from the intended start of a call.";
+(rate=N) count from the intended start of a call. lmdb, redb and fjall are there if the program was built with the
+feature of that name, or with stores for all three.";
 
 /// Runs a load on a store, or the same one on several.
 #[derive(Debug, Args)]
@@ -35,7 +36,7 @@ pub struct Drive {
     /// Parameters of the driver
     #[arg(value_name = "NAME=VALUE")]
     parameters: Vec<String>,
-    /// A store to run on: spanlith, rocksdb:PATH/librocksdb.so; may be given several times
+    /// A store to run on: spanlith, rocksdb:PATH/librocksdb.so, lmdb, redb, fjall, slab; may be given several times
     #[arg(long, value_name = "STORE", default_value = "spanlith")]
     store: Vec<StoreName>,
     /// Options by RocksDB's names, \"name=value;name=value\"

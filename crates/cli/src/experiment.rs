@@ -50,7 +50,7 @@ pub struct Run {
     /// Names as `experiment list` shows them, or `all`
     #[arg(value_name = "ID", required = true)]
     ids: Vec<String>,
-    /// A store to measure: spanlith, rocksdb:PATH/librocksdb.so; may be given several times
+    /// A store to measure: spanlith, rocksdb:PATH/librocksdb.so, lmdb, redb, fjall, slab; may be given several times
     #[arg(long, value_name = "STORE", default_value = "spanlith")]
     store: Vec<StoreName>,
     /// Factor on the sizes of the set-ups

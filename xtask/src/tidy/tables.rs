@@ -111,7 +111,7 @@ pub const UNSAFE_DENIED: [(&str, &[&str]); 7] = [
     ("env", &["sys", "aligned", "uring"]),
     ("memtable", &["arena", "tree"]),
     ("cache", &["list", "handle"]),
-    ("workload", &["store/rocksdb"]),
+    ("workload", &["store/rocksdb", "store/lmdb"]),
     (
         "table",
         &["filter/probe", "block/seek", "block/pin", "format/finalize"],

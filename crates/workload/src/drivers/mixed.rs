@@ -29,6 +29,7 @@ pub const DRIVER: Driver = Driver {
     families: &[],
     transactions: false,
     run,
+    check: None,
 };
 
 /// Loads the keys of db_bench in order.

@@ -7,6 +7,7 @@
 mod burst;
 mod linkbench;
 pub mod load;
+mod logger;
 mod mixed;
 mod mixgraph;
 mod payload;
@@ -41,16 +42,32 @@ pub struct Driver {
     pub families: &'static [&'static str],
     /// Whether it needs transactions.
     pub transactions: bool,
-    /// Runs it on an empty store.
+    /// Runs it on an empty store, or goes on with one that it loaded before, if [`Self::check`] is there.
     pub run: fn(&Drive<'_>) -> Result<Vec<Phase>>,
+    /// What must hold of its data at any time, after a kill as well; `None` if nothing is known.
+    pub check: Option<fn(&Drive<'_>) -> Result<Vec<Verdict>>>,
 }
 
 /// What a driver's function gets.
 pub struct Drive<'a> {
-    /// The store, empty.
+    /// The store, empty or loaded.
     pub store: &'a dyn Store,
     /// Its parameters.
     pub settings: &'a Settings,
+    /// Whether the store was loaded by an earlier run, so that only the measured part is left.
+    pub is_loaded: bool,
+    /// Called when the data set is there.
+    pub loaded: &'a (dyn Fn() + Sync),
+}
+
+impl Drive<'_> {
+    /// Where a run begins to number what it adds: one that goes on with another seed has numbers of its own.
+    fn first_number(&self) -> Result<u64> {
+        match self.is_loaded {
+            true => Ok((self.settings.seed()? & u64::from(u32::MAX)) << 32),
+            false => Ok(0),
+        }
+    }
 }
 
 /// All drivers, in the order in which lists show them.
@@ -66,6 +83,7 @@ pub const DRIVERS: &[Driver] = &[
     sweep::DRIVER,
     two_phase::DRIVER,
     raw::DRIVER,
+    logger::DRIVER,
 ];
 
 /// The driver of a name.
@@ -92,16 +110,86 @@ impl Driver {
             );
             return Err(Error::new(self.name, text));
         }
-        let options = StoreOptions {
+        self.open_and_run(name, dir, options, settings, false, &|| {})
+    }
+
+    /// The same on a store that an earlier run loaded, if the directory is not empty. Says when the data set is there.
+    ///
+    /// # Errors
+    /// Of the store. A driver without [`Self::check`] is refused.
+    pub fn go_on(
+        &self,
+        name: &StoreName,
+        dir: &Path,
+        options: &StoreOptions,
+        settings: &Settings,
+        loaded: &(dyn Fn() + Sync),
+    ) -> Result<(String, Vec<Phase>)> {
+        self.checked()?;
+        let is_loaded = std::fs::read_dir(dir).is_ok_and(|mut d| d.next().is_some());
+        self.open_and_run(name, dir, options, settings, is_loaded, loaded)
+    }
+
+    /// Opens a store that the driver loaded, and looks at whether everything holds that must.
+    ///
+    /// # Errors
+    /// Of the store. A driver that knows nothing that must hold is refused.
+    pub fn verify(
+        &self,
+        name: &StoreName,
+        dir: &Path,
+        options: &StoreOptions,
+        settings: &Settings,
+    ) -> Result<(String, Vec<Verdict>)> {
+        let check = self.checked()?;
+        let store = name.open(dir, &self.options(options))?;
+        let label = store.label().to_string();
+        let verdicts = check(&Drive {
+            store: store.as_ref(),
+            settings,
+            is_loaded: true,
+            loaded: &|| {},
+        })?;
+        store.close()?;
+        Ok((label, verdicts))
+    }
+
+    fn checked(&self) -> Result<fn(&Drive<'_>) -> Result<Vec<Verdict>>> {
+        self.check.ok_or_else(|| {
+            let names = DRIVERS.iter().filter(|d| d.check.is_some()).map(|d| d.name);
+            let names: Vec<&str> = names.collect();
+            let text = format!(
+                "has no conditions to check after a kill: {}",
+                names.join(" and ") + " have"
+            );
+            Error::new(self.name, text)
+        })
+    }
+
+    fn options(&self, options: &StoreOptions) -> StoreOptions {
+        StoreOptions {
             families: self.families.iter().map(ToString::to_string).collect(),
             transactions: self.transactions,
             ..options.clone()
-        };
-        let store = name.open(dir, &options)?;
+        }
+    }
+
+    fn open_and_run(
+        &self,
+        name: &StoreName,
+        dir: &Path,
+        options: &StoreOptions,
+        settings: &Settings,
+        is_loaded: bool,
+        loaded: &(dyn Fn() + Sync),
+    ) -> Result<(String, Vec<Phase>)> {
+        let store = name.open(dir, &self.options(options))?;
         let label = store.label().to_string();
         let drive = Drive {
             store: store.as_ref(),
             settings,
+            is_loaded,
+            loaded,
         };
         let phases = (self.run)(&drive)?;
         store.close()?;

@@ -31,6 +31,7 @@ pub const DRIVER: Driver = Driver {
     families: &[],
     transactions: false,
     run,
+    check: None,
 };
 
 fn run(d: &Drive<'_>) -> Result<Vec<Phase>> {

@@ -89,7 +89,7 @@ impl Phase {
             "parts": parts.map(|(name, l)| ((*name).to_string(), latency(l)))
                 .collect::<serde_json::Map<_, _>>(),
             "cpu_micros_per_op": self.cpu_micros(), "device_read": self.usage.device_read,
-            "device_written": self.usage.device_written, "disk_bytes": self.disk_bytes,
+            "device_written": self.usage.device_written, "calls_written": self.usage.calls_written, "disk_bytes": self.disk_bytes,
             "data_blocks_read": self.counters.data_blocks_read(),
             "data_blocks_hit": self.counters.data_blocks_hit(),
             "table_bytes_written": self.counters.table_bytes_written(),

@@ -9,6 +9,8 @@ pub struct Usage {
     pub device_read: u64,
     /// Bytes that were written to go to the device.
     pub device_written: u64,
+    /// Bytes that calls of the system were given to write, whether or not they have reached the device.
+    pub calls_written: u64,
 }
 
 /// The kernel counts processor time in ticks of this many a second, whatever the machine.
@@ -39,6 +41,7 @@ impl Usage {
             cpu_seconds: ticks(&read("/proc/self/stat")) / TICKS,
             device_read: field(&io, "read_bytes:"),
             device_written: field(&io, "write_bytes:"),
+            calls_written: field(&io, "wchar:"),
         }
     }
 
@@ -48,6 +51,7 @@ impl Usage {
             cpu_seconds: self.cpu_seconds - before.cpu_seconds,
             device_read: self.device_read.saturating_sub(before.device_read),
             device_written: self.device_written.saturating_sub(before.device_written),
+            calls_written: self.calls_written.saturating_sub(before.calls_written),
         }
     }
 }

@@ -27,6 +27,7 @@ pub const DRIVER: Driver = Driver {
     families: &["1", "2", "3", "4", "5"],
     transactions: false,
     run,
+    check: None,
 };
 
 fn run(d: &Drive<'_>) -> Result<Vec<Phase>> {

@@ -33,6 +33,7 @@ pub const DRIVER: Driver = Driver {
     families: &[],
     transactions: false,
     run,
+    check: None,
 };
 
 /// Throughput must grow by this factor of what a perfect scaling from the step before would give, or the step before is the

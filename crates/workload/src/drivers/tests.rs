@@ -5,7 +5,8 @@ use spanlith_testkit::{TempDir, test_name};
 
 /// Parameters that make a driver small.
 const SMALL: [&str; 3] = ["keys=300", "ops=400", "threads=2"];
-const MORE: [(&str, &[&str]); 6] = [
+const MORE: [(&str, &[&str]); 7] = [
+    ("logger", &["ops=20", "pages=4"]),
     ("tpcc", &["customers=20", "items=200"]),
     (
         "ycsb",
@@ -51,7 +52,7 @@ fn one_thread_and_one_seed_make_the_same_operations() {
     let temp = TempDir::new(test_name!());
     for driver in DRIVERS
         .iter()
-        .filter(|d| !["burst", "raw", "sweep"].contains(&d.name))
+        .filter(|d| !["burst", "raw", "logger", "sweep"].contains(&d.name))
     {
         let more = settings(driver);
         let counts = |round: u32| {
@@ -92,6 +93,7 @@ fn wrong_parameters_are_refused_by_name() {
         ("ycsb", "mix=50,50,50,0,0"),
         ("ycsb", "distribution=x"),
         ("sweep", "clients=0"),
+        ("tpcc", "isolation=x"),
     ]
     .into_iter()
     .enumerate()

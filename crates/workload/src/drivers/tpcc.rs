@@ -8,9 +8,9 @@ mod rows;
 mod transactions;
 
 use super::load::{client, fill};
-use super::{Call, Drive, Driver, Load, Parameter, Phase};
+use super::{Call, Drive, Driver, Load, Parameter, Phase, Settings};
 use crate::generate::{Rng, Values};
-use crate::store::{Batch, Error, Result, Store};
+use crate::store::{Batch, Error, Isolation, Result, Store};
 use rows::{Customer, District, Order, OrderLine, Row, Stock, Warehouse, table};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,10 +35,16 @@ pub const DRIVER: Driver = Driver {
             default: "10000",
             what: "items, and stocks of a warehouse; the standard has 100000",
         },
+        Parameter {
+            name: "isolation",
+            default: "rc",
+            what: "rc: reads see what is committed; rr: all reads of a transaction see one state. Stores with one writer at a time have more",
+        },
     ],
     families: &[],
     transactions: true,
     run,
+    check: Some(|d| check::verdicts(d.store, warehouses(d.settings)?)),
 };
 
 /// Districts of a warehouse.
@@ -65,6 +71,7 @@ struct Shared {
     conflicts: AtomicU64,
     /// Constant of the non-uniform numbers.
     c: u64,
+    isolation: Isolation,
 }
 
 /// Non-uniform random number of the standard.
@@ -285,24 +292,38 @@ fn load(d: &Drive<'_>, shared: &Arc<Shared>, seed: u64) -> Result<Vec<Phase>> {
     Ok(vec![items, rest])
 }
 
+/// A number of rows that is at most `most`.
+fn rows_of(s: &Settings, name: &str, least: u64, most: u32) -> Result<u32> {
+    let n = u32::try_from(s.whole(name, least)?).ok();
+    n.filter(|n| *n <= most)
+        .ok_or_else(|| Error::new(name, format!("is at most {most}")))
+}
+
+fn warehouses(s: &Settings) -> Result<u32> {
+    rows_of(s, "warehouses", 1, 100_000)
+}
+
 fn run(d: &Drive<'_>) -> Result<Vec<Phase>> {
     let s = d.settings;
-    let small = |name: &str, least: u64, most: u32| -> Result<u32> {
-        let n = u32::try_from(s.whole(name, least)?).ok();
-        n.filter(|n| *n <= most)
-            .ok_or_else(|| Error::new(name, format!("is at most {most}")))
-    };
     let seed = s.seed()?;
     let shared = Arc::new(Shared {
-        warehouses: small("warehouses", 1, 100_000)?,
-        customers: small("customers", 10, 100_000)?,
-        items: small("items", 100, 10_000_000)?,
-        history: AtomicU64::new(1),
+        warehouses: warehouses(s)?,
+        customers: rows_of(s, "customers", 10, 100_000)?,
+        items: rows_of(s, "items", 100, 10_000_000)?,
+        history: AtomicU64::new(1 + d.first_number()?),
         conflicts: AtomicU64::new(0),
         c: Rng::new(seed).below(256),
+        isolation: match s.word("isolation", &["rc", "rr"])? {
+            0 => Isolation::ReadCommitted,
+            _ => Isolation::RepeatableRead,
+        },
     });
     let measured = Load::of(s)?;
-    let mut phases = load(d, &shared, seed)?;
+    let mut phases = match d.is_loaded {
+        true => Vec::new(),
+        false => load(d, &shared, seed)?,
+    };
+    (d.loaded)();
     let mut phase = measured.run("tpcc", d.store, |thread| {
         Ok(Box::new(Client::new(&shared, seed, thread)) as Box<dyn super::Client>)
     })?;

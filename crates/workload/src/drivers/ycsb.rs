@@ -83,6 +83,7 @@ pub const DRIVER: Driver = Driver {
     families: &[],
     transactions: false,
     run,
+    check: None,
 };
 
 /// Which records are asked for.

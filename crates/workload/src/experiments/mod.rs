@@ -9,8 +9,10 @@ mod findings;
 pub mod outcome;
 mod run;
 mod x_sp_1;
+mod x_sp_4;
 mod x_wc_1;
 mod x_wl_1;
+mod x_wl_8;
 
 pub use bench::{Bench, Progress, Quiet};
 pub use findings::{Bound, Check, Figure, Findings, Series, Spread};
@@ -81,8 +83,8 @@ pub enum Stores {
     Ours,
     /// Trees with RocksDB's options and statistics.
     RocksDbLike,
-    /// Any store.
-    Any,
+    /// Stores with transactions.
+    Transactional,
 }
 
 impl Stores {
@@ -91,7 +93,7 @@ impl Stores {
         match self {
             Self::Ours => *name == StoreName::Ours,
             Self::RocksDbLike => name.is_rocksdb_like(),
-            Self::Any => true,
+            Self::Transactional => *name != StoreName::Slab,
         }
     }
 
@@ -100,13 +102,19 @@ impl Stores {
         match self {
             Self::Ours => "spanlith only",
             Self::RocksDbLike => "spanlith and rocksdb",
-            Self::Any => "any store",
+            Self::Transactional => "any store with transactions",
         }
     }
 }
 
 /// All experiments, in the order in which lists show them.
-pub const EXPERIMENTS: &[Experiment] = &[x_sp_1::ENTRY, x_wc_1::ENTRY, x_wl_1::ENTRY];
+pub const EXPERIMENTS: &[Experiment] = &[
+    x_sp_1::ENTRY,
+    x_sp_4::ENTRY,
+    x_wc_1::ENTRY,
+    x_wl_1::ENTRY,
+    x_wl_8::ENTRY,
+];
 
 /// The experiment of a name, in any case of letters.
 pub fn find(id: &str) -> Option<&'static Experiment> {
@@ -116,6 +124,30 @@ pub fn find(id: &str) -> Option<&'static Experiment> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use spanlith_testkit::{TempDir, test_name};
+
+    /// Runs an entry small; the checks that fail.
+    fn failed(id: &str, scale: f64) -> Vec<String> {
+        let temp = TempDir::new(test_name!());
+        let bench = Bench::new(scale, 301, &[StoreName::Ours], temp.path());
+        let found = (find(id).unwrap().run)(&bench).unwrap_or_else(|e| panic!("{id}: {e}"));
+        assert!(!found.checks.is_empty(), "{id}");
+        let wrong = found.checks.iter().filter(|c| !c.passed());
+        wrong
+            .map(|c| format!("{id}: {} is {:?}, wanted {}", c.what, c.values, c.bound))
+            .collect()
+    }
+
+    #[test]
+    fn what_must_hold_of_graphs_and_orders_holds_at_a_small_scale() {
+        for id in ["X-SP-4", "X-WL-8"] {
+            let wrong: Vec<String> = failed(id, 0.02)
+                .into_iter()
+                .filter(|w| w.contains("condition"))
+                .collect();
+            assert_eq!(wrong, [] as [String; 0]);
+        }
+    }
 
     #[test]
     fn ids_are_unique_and_entries_are_whole() {

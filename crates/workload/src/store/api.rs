@@ -59,6 +59,16 @@ pub enum Direction {
     Backward,
 }
 
+/// What a transaction sees of others that commit meanwhile.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Isolation {
+    /// Each read sees what is committed by then.
+    #[default]
+    ReadCommitted,
+    /// All reads see what was committed when the transaction began; a write of a key that was written since is a conflict.
+    RepeatableRead,
+}
+
 /// One update of a [`Batch`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change<'a> {
@@ -294,11 +304,12 @@ pub trait Store: Send + Sync {
         each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
     ) -> Result<usize>;
 
-    /// Begins a transaction. The store was opened with [`StoreOptions::transactions`].
+    /// Begins a transaction that is isolated at least so much. The store was opened with
+    /// [`StoreOptions::transactions`].
     ///
     /// # Errors
     /// The store's.
-    fn begin(&self) -> Result<Box<dyn Transaction + '_>>;
+    fn begin(&self, isolation: Isolation) -> Result<Box<dyn Transaction + '_>>;
 
     /// Writes to files what is in memory.
     ///

@@ -2,7 +2,8 @@
 
 use super::spec::nested;
 use super::{
-    Batch, Change, Counters, Direction, Error, Level, Result, Store, StoreOptions, Transaction,
+    Batch, Change, Counters, Direction, Error, Isolation, Level, Result, Store, StoreOptions,
+    Transaction,
 };
 use spanlith::options::text::apply_options_string;
 use spanlith::options::{BlockBasedTableOptions, CfOptions, DbOptions};
@@ -188,10 +189,21 @@ impl Store for Ours {
         Ok(seen)
     }
 
-    fn begin(&self) -> Result<Box<dyn Transaction + '_>> {
+    fn begin(&self, isolation: Isolation) -> Result<Box<dyn Transaction + '_>> {
+        let repeats = isolation == Isolation::RepeatableRead;
         let options = TxnOptions::pessimistic().deadlock_detect(true);
-        let inner = self.db.transaction_opt(options, self.write);
-        Ok(Box::new(OurTransaction { store: self, inner }))
+        let inner = self
+            .db
+            .transaction_opt(options.set_snapshot(repeats), self.write);
+        let mut read = self.read.clone();
+        if let Some(snapshot) = inner.snapshot() {
+            read = read.snapshot(snapshot);
+        }
+        Ok(Box::new(OurTransaction {
+            store: self,
+            inner,
+            read,
+        }))
     }
 
     fn flush(&self) -> Result<()> {
@@ -235,6 +247,8 @@ impl Store for Ours {
 struct OurTransaction<'a> {
     store: &'a Ours,
     inner: spanlith::Transaction,
+    /// Reads at the snapshot, if the transaction has one.
+    read: ReadOptions,
 }
 
 /// An error in a transaction: one that another transaction caused may be tried again.
@@ -256,7 +270,7 @@ fn copied(found: Option<spanlith::Pinned>, value: &mut Vec<u8>) -> bool {
 
 impl Transaction for OurTransaction<'_> {
     fn get(&mut self, family: usize, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        let found = self.inner.get(self.store.cf(family), key);
+        let found = self.inner.get_opt(self.store.cf(family), key, &self.read);
         Ok(copied(found.map_err(in_transaction)?, value))
     }
 
@@ -284,7 +298,7 @@ impl Transaction for OurTransaction<'_> {
         each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
     ) -> Result<usize> {
         let cf = self.store.cf(family);
-        let mut cursor = self.inner.cursor(cf, self.store.read.clone());
+        let mut cursor = self.inner.cursor(cf, self.read.clone());
         let mut valid = match direction {
             Direction::Forward => cursor.seek(start),
             Direction::Backward => cursor.seek_for_prev(start),

@@ -1,6 +1,7 @@
 //! Names of stores as the command line takes them, and how one is opened.
 
 use super::rocksdb::RocksDb;
+use super::slab::Slab;
 use super::{Error, Ours, Result, Store, StoreOptions};
 use spanlith::options::text::split_pairs;
 use spanlith::options::{BlockBasedTableOptions, CfOptions, DbOptions, OptionTable};
@@ -15,7 +16,18 @@ pub enum StoreName {
     Ours,
     /// RocksDB's C library, loaded at run time.
     RocksDb(PathBuf),
+    /// LMDB, in builds with the feature `lmdb`.
+    Lmdb,
+    /// redb, in builds with the feature `redb`.
+    Redb,
+    /// fjall, in builds with the feature `fjall`.
+    Fjall,
+    /// Slabs without a log, a store to compare with.
+    Slab,
 }
+
+/// How stores are named, for errors and help texts.
+pub const NAMES: &str = "spanlith, rocksdb:PATH/librocksdb.so, lmdb, redb, fjall, slab";
 
 impl FromStr for StoreName {
     type Err = String;
@@ -23,13 +35,15 @@ impl FromStr for StoreName {
     fn from_str(text: &str) -> std::result::Result<Self, String> {
         match text.split_once(':') {
             None if text == "spanlith" => Ok(Self::Ours),
+            None if text == "lmdb" => Ok(Self::Lmdb),
+            None if text == "redb" => Ok(Self::Redb),
+            None if text == "fjall" => Ok(Self::Fjall),
+            None if text == "slab" => Ok(Self::Slab),
             Some(("rocksdb", path)) if !path.is_empty() => Ok(Self::RocksDb(path.into())),
             _ if text == "rocksdb" || text == "rocksdb:" => {
                 Err("rocksdb needs the library: rocksdb:PATH/librocksdb.so".to_string())
             }
-            _ => Err(format!(
-                "unknown store '{text}': one of spanlith, rocksdb:PATH/librocksdb.so"
-            )),
+            _ => Err(format!("unknown store '{text}': one of {NAMES}")),
         }
     }
 }
@@ -39,6 +53,10 @@ impl fmt::Display for StoreName {
         match self {
             Self::Ours => f.write_str("spanlith"),
             Self::RocksDb(path) => write!(f, "rocksdb:{}", path.display()),
+            Self::Lmdb => f.write_str("lmdb"),
+            Self::Redb => f.write_str("redb"),
+            Self::Fjall => f.write_str("fjall"),
+            Self::Slab => f.write_str("slab"),
         }
     }
 }
@@ -63,7 +81,29 @@ impl StoreName {
         Ok(match self {
             Self::Ours => Box::new(Ours::open(dir, options)?),
             Self::RocksDb(library) => Box::new(RocksDb::open(library, dir, options)?),
+            Self::Slab => Box::new(Slab::open(dir, options)?),
+            #[cfg(feature = "lmdb")]
+            Self::Lmdb => Box::new(super::lmdb::Lmdb::open(dir, options)?),
+            #[cfg(feature = "redb")]
+            Self::Redb => Box::new(super::redb::Redb::open(dir, options)?),
+            #[cfg(feature = "fjall")]
+            Self::Fjall => Box::new(super::fjall::Fjall::open(dir, options)?),
+            #[allow(
+                unreachable_patterns,
+                reason = "with all features every store has its arm above"
+            )]
+            absent => return Err(absent.not_built()),
         })
+    }
+
+    /// The error of a store whose feature the build does not have.
+    fn not_built(&self) -> Error {
+        let name = self.to_string();
+        let text = format!(
+            "this program was built without it: cargo build --release -p spanlith-cli --features {name} \
+             (or stores, for all)"
+        );
+        Error::new(&name, text)
     }
 }
 
@@ -105,10 +145,17 @@ mod tests {
 
     #[test]
     fn names_are_read_and_printed() {
-        for text in ["spanlith", "rocksdb:/x/librocksdb.so"] {
+        for text in NAMES.split(", ") {
             assert_eq!(text.parse::<StoreName>().unwrap().to_string(), text);
         }
-        for bad in ["", "rocksdb", "rocksdb:", "postgres", "spanlith:x"] {
+        for bad in [
+            "",
+            "rocksdb",
+            "rocksdb:",
+            "postgres",
+            "spanlith:x",
+            "lmdb:x",
+        ] {
             assert!(bad.parse::<StoreName>().is_err(), "{bad}");
         }
     }

@@ -73,7 +73,7 @@ impl Client {
         let (w, d, c) = (self.home, self.district(), self.customer());
         let count = 5 + self.rng.below(11) as u32;
         let is_wrong = self.rng.below(100) == 0;
-        let mut txn = store.begin()?;
+        let mut txn = store.begin(self.shared.isolation)?;
         let mut value = std::mem::take(&mut self.value);
         let warehouse: Warehouse = row(&mut txn, &table::warehouse(w), &mut value)?;
         row::<Customer>(&mut txn, &table::customer(w, d, c), &mut value)?;
@@ -152,7 +152,7 @@ impl Client {
         } else {
             w
         };
-        let mut txn = store.begin()?;
+        let mut txn = store.begin(self.shared.isolation)?;
         let mut value = std::mem::take(&mut self.value);
         let key = table::warehouse(w);
         let mut warehouse: Warehouse = own(&mut txn, &key, &mut value)?;
@@ -180,7 +180,7 @@ impl Client {
 
     pub(super) fn order_status(&mut self, store: &dyn Store) -> Result<usize> {
         let (w, d) = (self.home, self.district());
-        let mut txn = store.begin()?;
+        let mut txn = store.begin(self.shared.isolation)?;
         let mut value = std::mem::take(&mut self.value);
         let c = self.choose(&mut txn, w, d)?;
         row::<Customer>(&mut txn, &table::customer(w, d, c), &mut value)?;
@@ -198,7 +198,7 @@ impl Client {
 
     pub(super) fn delivery(&mut self, store: &dyn Store) -> Result<usize> {
         let (w, carrier) = (self.home, 1 + self.rng.below(10) as u32);
-        let mut txn = store.begin()?;
+        let mut txn = store.begin(self.shared.isolation)?;
         let mut value = std::mem::take(&mut self.value);
         let mut bytes = 0;
         for d in 1..=DISTRICTS {
@@ -236,7 +236,7 @@ impl Client {
     pub(super) fn stock_level(&mut self, store: &dyn Store) -> Result<usize> {
         let (w, d) = (self.home, self.district());
         let threshold = 10 + self.rng.below(11) as u32;
-        let mut txn = store.begin()?;
+        let mut txn = store.begin(self.shared.isolation)?;
         let mut value = std::mem::take(&mut self.value);
         let district: District = row(&mut txn, &table::district(w, d), &mut value)?;
         let first = district.next_order.saturating_sub(20);

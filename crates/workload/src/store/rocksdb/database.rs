@@ -5,7 +5,8 @@ use super::library::{Handle, Library};
 use super::transaction::RocksTransaction;
 use crate::store::spec::nested;
 use crate::store::{
-    Batch, Change, Counters, Direction, Error, Level, Result, Store, StoreOptions, Transaction,
+    Batch, Change, Counters, Direction, Error, Isolation, Level, Result, Store, StoreOptions,
+    Transaction,
 };
 use std::ffi::{CString, c_char};
 use std::path::{Path, PathBuf};
@@ -430,13 +431,13 @@ impl Store for RocksDb {
         }
     }
 
-    fn begin(&self) -> Result<Box<dyn Transaction + '_>> {
+    fn begin(&self, isolation: Isolation) -> Result<Box<dyn Transaction + '_>> {
         match self.transactions.is_null() {
             true => Err(Error::unsupported(
                 &self.label,
                 "transactions as it was opened",
             )),
-            false => Ok(Box::new(RocksTransaction::begin(self))),
+            false => Ok(Box::new(RocksTransaction::begin(self, isolation))),
         }
     }
 

@@ -113,6 +113,9 @@ required {
     transaction_options_create() -> Handle;
     transaction_options_destroy(Handle);
     transaction_options_set_deadlock_detect(Handle, c_uchar);
+    transaction_options_set_set_snapshot(Handle, c_uchar);
+    transaction_get_snapshot(Handle) -> Handle;
+    readoptions_set_snapshot(Handle, Handle);
     transaction_begin(Handle, Handle, Handle, Handle) -> Handle;
     transaction_destroy(Handle);
     transaction_commit(Handle, ErrorText);

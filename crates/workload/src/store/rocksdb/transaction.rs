@@ -3,7 +3,7 @@
 
 use super::database::{NAME, RocksDb, chars, checked, walk};
 use super::library::Handle;
-use crate::store::{Direction, Error, Result, Transaction};
+use crate::store::{Direction, Error, Isolation, Result, Transaction};
 use std::ffi::c_char;
 use std::ptr::null_mut;
 
@@ -11,6 +11,9 @@ use std::ptr::null_mut;
 pub(super) struct RocksTransaction<'a> {
     store: &'a RocksDb,
     handle: Handle,
+    /// Options of reads at the transaction's snapshot, and that snapshot's wrapper; null without.
+    read: Handle,
+    snapshot: Handle,
 }
 
 /// What RocksDB says when another transaction is in the way.
@@ -33,18 +36,42 @@ fn in_transaction<T>(result: Result<T>) -> Result<T> {
 
 impl<'a> RocksTransaction<'a> {
     /// Begins one in a store that was opened with transactions.
-    pub(super) fn begin(store: &'a RocksDb) -> Self {
+    pub(super) fn begin(store: &'a RocksDb, isolation: Isolation) -> Self {
         let l = store.library;
+        let repeats = isolation == Isolation::RepeatableRead;
         // SAFETY: the handles are open; the options are copied.
         let handle = unsafe {
             let options = (l.transaction_options_create)();
             (l.transaction_options_set_deadlock_detect)(options, 1);
+            (l.transaction_options_set_set_snapshot)(options, u8::from(repeats));
             let handle =
                 (l.transaction_begin)(store.transactions, store.write, options, null_mut());
             (l.transaction_options_destroy)(options);
             handle
         };
-        Self { store, handle }
+        let mut out = Self {
+            store,
+            handle,
+            read: null_mut(),
+            snapshot: null_mut(),
+        };
+        if repeats {
+            // SAFETY: the transaction has a snapshot, which lives as long as it does; both handles are given back in `drop`.
+            unsafe {
+                out.snapshot = (l.transaction_get_snapshot)(handle);
+                out.read = (l.readoptions_create)();
+                (l.readoptions_set_snapshot)(out.read, out.snapshot);
+            }
+        }
+        out
+    }
+
+    /// The options of the transaction's reads.
+    fn read_options(&self) -> Handle {
+        match self.read.is_null() {
+            true => self.store.read,
+            false => self.read,
+        }
     }
 
     /// Copies a value that the library allocated, and gives it back.
@@ -64,8 +91,16 @@ impl<'a> RocksTransaction<'a> {
 
 impl Drop for RocksTransaction<'_> {
     fn drop(&mut self) {
-        // SAFETY: the handle is destroyed once.
-        unsafe { (self.store.library.transaction_destroy)(self.handle) };
+        let l = self.store.library;
+        // SAFETY: each handle is destroyed once, what reads at the snapshot before the transaction that has it. The
+        // wrapper of the snapshot was allocated for the caller of the function that returned it.
+        unsafe {
+            if !self.read.is_null() {
+                (l.readoptions_destroy)(self.read);
+                (l.free)(self.snapshot);
+            }
+            (l.transaction_destroy)(self.handle);
+        }
     }
 }
 
@@ -77,7 +112,7 @@ impl Transaction for RocksTransaction<'_> {
             let family = s.families[family];
             (l.transaction_get_cf)(
                 self.handle,
-                s.read,
+                self.read_options(),
                 family,
                 chars(key),
                 key.len(),
@@ -95,7 +130,7 @@ impl Transaction for RocksTransaction<'_> {
             let family = s.families[family];
             (l.transaction_get_for_update_cf)(
                 self.handle,
-                s.read,
+                self.read_options(),
                 family,
                 chars(key),
                 key.len(),
@@ -144,7 +179,11 @@ impl Transaction for RocksTransaction<'_> {
         let (l, s) = (self.store.library, self.store);
         // SAFETY: the handles are open; the iterator belongs to the call and ends before the transaction.
         unsafe {
-            let iter = (l.transaction_create_iterator_cf)(self.handle, s.read, s.families[family]);
+            let iter = (l.transaction_create_iterator_cf)(
+                self.handle,
+                self.read_options(),
+                s.families[family],
+            );
             walk(l, iter, start, direction, limit, each)
         }
     }
