@@ -36,7 +36,7 @@ pub use fault::{Effect, FaultFs, FaultRule, OpClass, RuleId};
 pub use mem::{FsOp, MemFs, Observer};
 pub use paced::{PacedFile, PacedReader, SyncPace};
 pub use posix::PosixFs;
-pub use process::Process;
+pub use process::{PerProcess, Process};
 pub use rate_limiter::{IoDirection, IoPriority, RateLimiter, RateLimiterMode, RateLimiterOptions};
 pub use rng::{SeededRng, SystemRng};
 pub use sst_file_manager::{SstFileManager, SstFileManagerOptions};

@@ -10,13 +10,17 @@
 //! file meanwhile gets a lock nobody else will ask for; it is told by the inode, and the request is
 //! repeated.
 //!
+//! A child made by `fork` inherits descriptors of lock files, but no lock: it has a table of its own, and closing what it
+//! inherited gives nothing up.
+//!
 //! Threads: any. The table's mutex is held across the system calls, because a close between another
 //! thread's look and its open would release the lock; they do not block.
 
 use crate::errors;
+use crate::process::{PerProcess, Process};
 use crate::sys::{self, Holder, again};
 use crate::traits::FileLock;
-use spanlith_base::sync::Mutex;
+use spanlith_base::sync::{Mutex, MutexGuard};
 use spanlith_base::{Error, Result, SubCode};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -30,7 +34,14 @@ const RANK: u8 = 95;
 /// How often a lock that turned out to be of a deleted file is asked for again.
 const TRIES_MAX: usize = 100;
 
-static TABLE: Mutex<BTreeMap<PathBuf, Held>> = Mutex::new(RANK, BTreeMap::new());
+/// Of this process alone: a child inherits descriptors, but no lock.
+static TABLE: PerProcess<Mutex<BTreeMap<PathBuf, Held>>> = PerProcess::new();
+
+fn table() -> MutexGuard<'static, BTreeMap<PathBuf, Held>> {
+    TABLE
+        .get_or_init(|| Mutex::new(RANK, BTreeMap::new()))
+        .lock()
+}
 
 /// Device and inode number.
 type Identity = (u64, u64);
@@ -42,8 +53,10 @@ struct Held {
     thread: u64,
 }
 
-/// A lock this process holds.
+/// A lock that a process holds.
 struct PosixLock {
+    process: Process,
+    identity: Identity,
     key: PathBuf,
     file: Option<File>,
 }
@@ -52,7 +65,16 @@ impl FileLock for PosixLock {}
 
 impl Drop for PosixLock {
     fn drop(&mut self) {
-        let mut table = TABLE.lock();
+        let mut table = table();
+        if !self.process.is_current() {
+            // The lock is the parent's. Closing its file here would give up the one that this process may have taken
+            // since.
+            let is_held = table.values().any(|held| held.identity == self.identity);
+            if is_held {
+                std::mem::forget(self.file.take());
+            }
+            return;
+        }
         if let Some(file) = self.file.take() {
             // Closing releases the lock even if unlocking failed.
             let _ = sys::unlock(&file);
@@ -64,7 +86,7 @@ impl Drop for PosixLock {
 
 /// Takes the lock on `path`, creating the file if it is missing.
 pub(crate) fn lock(path: &Path) -> Result<Box<dyn FileLock>> {
-    let mut table = TABLE.lock();
+    let mut table = table();
     for _ in 0..TRIES_MAX {
         let key = key_of(path);
         let there = again(|| std::fs::metadata(path)).ok().map(|m| identity(&m));
@@ -108,6 +130,8 @@ pub(crate) fn lock(path: &Path) -> Result<Box<dyn FileLock>> {
         let key = key_of(path);
         table.insert(key.clone(), held);
         return Ok(Box::new(PosixLock {
+            process: Process::current(),
+            identity: identity_locked,
             key,
             file: Some(file),
         }));

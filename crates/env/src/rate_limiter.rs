@@ -12,6 +12,7 @@
 //!
 //! Threads: any. The lock is a leaf; nobody sleeps under it.
 
+use crate::process::Process;
 use crate::rng::SeededRng;
 use crate::traits::{Clock, Rng};
 use spanlith_base::sync::{Condvar, Mutex};
@@ -116,6 +117,8 @@ struct Waiting {
 }
 
 struct State {
+    /// Whose threads wait.
+    process: Process,
     /// Bytes that may be handed out before the next refill.
     available: u64,
     refill_bytes: u64,
@@ -129,6 +132,16 @@ struct State {
     tuned_at_micros: u64,
     total_bytes: [u64; 4],
     total_requests: [u64; 4],
+}
+
+impl State {
+    /// In a child made by `fork`: whoever waited, or slept until the next refill, is not here.
+    #[cold]
+    fn forget_parent(&mut self) {
+        self.process = Process::current();
+        self.queues = Default::default();
+        self.is_refill_awaited = false;
+    }
 }
 
 /// Hands out bytes at a limited rate.
@@ -181,6 +194,7 @@ impl RateLimiter {
             state: Mutex::new(
                 RANK,
                 State {
+                    process: Process::current(),
                     available: 0,
                     refill_bytes: refill_bytes(rate, period),
                     next_refill_micros: now,
@@ -282,6 +296,9 @@ impl RateLimiter {
     fn request_part(&self, bytes: u64, priority: IoPriority) -> u64 {
         let class = priority as usize;
         let mut state = self.state.lock();
+        if !state.process.is_current() {
+            state.forget_parent();
+        }
         if self.auto_tuned {
             self.tune(&mut state);
         }

@@ -11,12 +11,13 @@
 //! Threads: any; no file is touched under the lock. [`SstFileManager::tick`] is called by one thread at
 //! a time, as [`SstFileManager::start`] sees to.
 
-use crate::traits::{Clock, Env, FileSystem, IoActivity};
+use crate::process::{PerProcess, Process};
+use crate::traits::{Clock, Env, Executor, FileSystem, IoActivity};
 use spanlith_base::sync::Mutex;
 use spanlith_base::{Error, Result, SubCode};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 /// Above the engine's locks, below those of file systems.
@@ -71,8 +72,18 @@ struct State {
     last_tick_nanos: u64,
 }
 
+/// How ticks were started, for children of the process that did.
+struct Started {
+    process: Process,
+    manager: Weak<SstFileManager>,
+    executor: Arc<dyn Executor>,
+}
+
 /// Adds up sizes of table files and deletes them at a rate.
 pub struct SstFileManager {
+    started: OnceLock<Started>,
+    /// Timers of children of the process that started the first one.
+    in_child: PerProcess<Box<dyn Send + Sync>>,
     fs: Arc<dyn FileSystem>,
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
@@ -90,6 +101,8 @@ impl SstFileManager {
     /// A manager of no files.
     pub fn new(env: &Env, options: SstFileManagerOptions) -> Arc<Self> {
         Arc::new(Self {
+            started: OnceLock::new(),
+            in_child: PerProcess::new(),
             fs: Arc::clone(&env.fs),
             clock: Arc::clone(&env.clock),
             state: Mutex::new(
@@ -108,9 +121,16 @@ impl SstFileManager {
         })
     }
 
-    /// Starts a thread that deletes trash until the returned guard is dropped.
+    /// Starts a thread that deletes trash until the returned guard is dropped. A child made by `fork` starts its own when
+    /// it has trash.
     #[must_use]
     pub fn start(self: &Arc<Self>, env: &Env) -> Box<dyn Send + Sync> {
+        // Started twice, it is the first that children repeat.
+        let _ = self.started.set(Started {
+            process: Process::current(),
+            manager: Arc::downgrade(self),
+            executor: Arc::clone(&env.executor),
+        });
         let manager = Arc::clone(self);
         env.executor.periodic(
             "sst-file-manager",
@@ -256,7 +276,22 @@ impl SstFileManager {
         Ok(())
     }
 
+    /// Has somebody delete the trash in a child of the process that started the manager's thread.
+    fn start_in_child(&self) {
+        let Some(started) = self.started.get().filter(|s| !s.process.is_current()) else {
+            return;
+        };
+        self.in_child.get_or_init(|| {
+            let manager = started.manager.clone();
+            let tick = move || manager.upgrade().inspect(|m| m.tick()).is_some();
+            started
+                .executor
+                .periodic("sst-file-manager", TICK, Box::new(tick))
+        });
+    }
+
     fn queue(&self, path: PathBuf, bytes: u64) {
+        self.start_in_child();
         let mut state = self.state.lock();
         if state.trash.is_empty() {
             // What was not needed while there was no trash is not owed now.

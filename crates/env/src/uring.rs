@@ -33,6 +33,7 @@ pub(crate) use ring::read_many;
 #[cfg(all(target_os = "linux", feature = "io-uring"))]
 mod ring {
     use super::{ENTRIES, File, ReadRequest};
+    use crate::process::Process;
     use io_uring::{IoUring, opcode, types};
     use spanlith_base::Error;
     use std::cell::RefCell;
@@ -44,7 +45,8 @@ mod ring {
     static IS_REFUSED: AtomicBool = AtomicBool::new(false);
 
     thread_local! {
-        static RING: RefCell<Option<IoUring>> = const { RefCell::new(None) };
+        /// With the process whose ring it is: a child of `fork` shares the queues of its parent's and must not touch them.
+        static RING: RefCell<Option<(Process, IoUring)>> = const { RefCell::new(None) };
     }
 
     /// Makes all `requests` on `file`. Results may be short, or errors without words. Returns false,
@@ -56,9 +58,14 @@ mod ring {
         // A thread that is being torn down has no ring any more.
         RING.try_with(|slot| {
             let mut slot = slot.borrow_mut();
+            if let Some((process, _)) = &*slot
+                && !process.is_current()
+            {
+                *slot = None;
+            }
             if slot.is_none() {
                 match IoUring::new(ENTRIES) {
-                    Ok(ring) if knows_reads(&ring) => *slot = Some(ring),
+                    Ok(ring) if knows_reads(&ring) => *slot = Some((Process::current(), ring)),
                     _ => {
                         IS_REFUSED.store(true, Ordering::Relaxed);
                         return false;
@@ -67,7 +74,7 @@ mod ring {
             }
             for group in requests.chunks_mut(ENTRIES as usize) {
                 let is_usable = match slot.as_mut() {
-                    Some(ring) => read_group(ring, file, group),
+                    Some((_, ring)) => read_group(ring, file, group),
                     None => false,
                 };
                 if !is_usable {

@@ -5,16 +5,16 @@
 //! get regions whose pages come in small steps. It starts with the first region that is wanted and goes when
 //! nothing was wanted for [`IDLE_AFTER`].
 //!
-//! One for the process, like the regions. A child made by `fork` has no such thread and does without.
+//! One for the process, like the regions. A child made by `fork` starts its own.
 
 use super::region::Region;
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How long the thread waits for the next wish.
 const IDLE_AFTER: Duration = Duration::from_secs(10);
 
-struct State {
+pub(super) struct State {
     /// A huge page is to be tried.
     is_wanted: bool,
     /// The thread is there.
@@ -27,6 +27,21 @@ static STATE: Mutex<State> = Mutex::new(State {
     runs: false,
 });
 static WISH: Condvar = Condvar::new();
+
+/// The lock, while the process forks.
+pub(super) type Locked = MutexGuard<'static, State>;
+
+pub(super) fn lock() -> Locked {
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// In a child: there is no thread yet.
+pub(super) fn forget_thread(state: &mut Locked) {
+    **state = State {
+        is_wanted: false,
+        runs: false,
+    };
+}
 
 /// Somebody takes regions and does not know whether huge pages come fast.
 #[cold]

@@ -7,6 +7,7 @@
 //!   ahead    a thread that tries huge pages while they may be slow
 //!   huge     whether the next region is asked for as a huge page
 //!   held     bytes in a vector or in a slot
+//!   fork     locks that a child of the process finds free
 //!   prefetch lines asked for before they are read
 //! ```
 //!
@@ -19,6 +20,8 @@
 
 #[cfg(all(unix, not(any(loom, shuttle))))]
 mod ahead;
+#[cfg(all(unix, not(any(loom, shuttle))))]
+mod fork;
 mod held;
 #[cfg(all(unix, not(any(loom, shuttle))))]
 mod huge;

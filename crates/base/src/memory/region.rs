@@ -9,10 +9,10 @@
 //! Contents of a region are whatever its last owner left, or zeros: initialised in any case.
 #![expect(unsafe_code, reason = "maps and unmaps memory")]
 
-use super::ahead;
 use super::huge::{Huge, Way};
+use super::{ahead, fork};
 use std::ptr::{NonNull, null_mut};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Bytes of a region: a huge page of the common machines.
@@ -40,7 +40,14 @@ unsafe impl Send for Region {}
 // SAFETY: Nothing is reached through a shared reference but the address.
 unsafe impl Sync for Region {}
 
-struct Kept {
+/// The lock, while the process forks.
+pub(super) type Locked = MutexGuard<'static, Kept>;
+
+pub(super) fn lock() -> Locked {
+    KEPT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(super) struct Kept {
     whole: Vec<Region>,
     plain: Vec<Region>,
     /// Whole ones to be, without pages.
@@ -257,7 +264,7 @@ fn cpu_time() -> Duration {
 }
 
 fn with<R>(f: impl FnOnce(&mut Kept) -> R) -> R {
-    f(&mut KEPT.lock().unwrap_or_else(PoisonError::into_inner))
+    f(&mut lock())
 }
 
 /// A whole region to be, without pages.
@@ -331,6 +338,7 @@ fn map_aligned(bytes: usize) -> Option<NonNull<u8>> {
 }
 
 fn map_bytes(bytes: usize) -> Option<NonNull<u8>> {
+    fork::prepare();
     // SAFETY: A fresh private anonymous mapping touches no existing memory.
     let base = unsafe {
         libc::mmap(

@@ -85,7 +85,7 @@ struct SpanAt {
     span: usize,
 }
 
-struct Arena {
+pub(super) struct Arena {
     /// Per class, spans with a free slot.
     partial: [Vec<SpanAt>; CLASSES],
     /// Regions with a free span.
@@ -127,6 +127,13 @@ fn my_arenas() -> (usize, usize) {
 fn move_to(arena: usize) {
     // A thread that ends takes from its home.
     let _ = NOW.try_with(|now| now.set(arena));
+}
+
+/// All locks, while the process forks.
+pub(super) type Locked = [MutexGuard<'static, Arena>; ARENAS];
+
+pub(super) fn lock_all() -> Locked {
+    std::array::from_fn(lock)
 }
 
 fn lock(arena: usize) -> MutexGuard<'static, Arena> {

@@ -4,11 +4,11 @@
 //! fills behind a load takes them over; so does the next database that is opened. When nobody has taken any
 //! for [`OFFERED_AFTER`], the system may take what it needs, and after [`RELEASED_AFTER`] all of it goes: by
 //! then fresh pages would cost nothing worth mentioning. One timer does it for all databases of the process,
-//! and goes on when they are closed.
+//! and goes on when they are closed. A child made by `fork` has a timer of its own.
 
 use super::Engine;
 use spanlith_base::memory::tend_spare;
-use spanlith_env::Executor;
+use spanlith_env::{Executor, PerProcess};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -18,17 +18,23 @@ const OFFERED_AFTER: Duration = Duration::from_secs(1);
 /// And until it gets them.
 const RELEASED_AFTER: Duration = Duration::from_secs(10);
 
-/// The timer runs, or is about to end.
-static IS_WATCHED: AtomicBool = AtomicBool::new(false);
-/// Keeps the timer. A leaf but for the timers' own lock.
-static TIMER: Mutex<Option<Box<dyn Send + Sync>>> = Mutex::new(None);
+/// The one timer.
+static SPARE: PerProcess<Arc<Spare>> = PerProcess::new();
+
+#[derive(Default)]
+struct Spare {
+    /// The timer runs, or is about to end.
+    is_watched: AtomicBool,
+    /// Keeps the timer. A leaf but for the timers' own lock.
+    timer: Mutex<Option<Box<dyn Send + Sync>>>,
+}
 
 /// What the timer owns: gone when it will not come again, or never came.
-struct Watch;
+struct Watch(Arc<Spare>);
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        IS_WATCHED.store(false, Ordering::Relaxed);
+        self.0.is_watched.store(false, Ordering::Relaxed);
     }
 }
 
@@ -55,16 +61,17 @@ impl Engine {
 }
 
 fn watch(executor: &dyn Executor) {
-    if IS_WATCHED.swap(true, Ordering::Relaxed) {
+    let spare = SPARE.get_or_init(Arc::default);
+    if spare.is_watched.swap(true, Ordering::Relaxed) {
         return;
     }
-    let watch = Watch;
+    let watch = Watch(spare.clone());
     let tick = Box::new(move || {
         let _owned = &watch;
         !tend_spare(OFFERED_AFTER, RELEASED_AFTER)
     });
     let timer = executor.periodic("spare", OFFERED_AFTER, tick);
-    let mut slot = TIMER.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut slot = spare.timer.lock().unwrap_or_else(PoisonError::into_inner);
     let old = slot.replace(timer);
     drop(slot);
     // The timer before has said that it ends.

@@ -10,19 +10,23 @@
 //!
 //! Timers have threads of their own ([`super::timers`]).
 //!
-//! Dropping the executor ends the timers, lets the queues drain and waits for the threads, except for a thread that is
+//! A child made by `fork` has none of these threads. It gets pools and timers of its own when it first asks for them,
+//! with as many threads as had been reserved; what was queued in the parent is the parent's.
+//!
+//! Dropping the executor ends the timers of this process, lets the queues drain and waits for the threads, except for a thread that is
 //! itself running the drop (a job held the last handle); that one ends by itself.
 //!
 //! Locks: one leaf mutex per pool, never held while a job runs; before them the one of the timer that asks
 //! again.
 
 use super::timers::{Timer, Timers};
+use crate::process::PerProcess;
 use crate::traits::{Executor, Job, JobClass};
 use spanlith_base::sync::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -34,6 +38,13 @@ const RETRY: Duration = Duration::from_millis(100);
 
 /// Threads per class, one pool each, and threads that all timers share.
 pub struct ThreadExecutor {
+    threads: PerProcess<Threads>,
+    /// Threads reserved by class: what the pools of a child begin with. Relaxed: numbers that stand for themselves.
+    reserved: [AtomicUsize; 3],
+}
+
+/// The threads of one process.
+struct Threads {
     /// Indexed by `JobClass as usize`.
     pools: [Arc<Pool>; 3],
     timers: Arc<Timers>,
@@ -70,15 +81,20 @@ impl ThreadExecutor {
     /// there is work.
     pub fn new() -> Self {
         Self {
-            pools: ["high", "low", "bottom"].map(|name| Arc::new(Pool::new(name))),
-            timers: Arc::new(Timers::new()),
-            retry: Mutex::new(RETRY_RANK, None),
-            retries: Arc::default(),
+            threads: PerProcess::new(),
+            reserved: [const { AtomicUsize::new(1) }; 3],
         }
     }
 
+    /// The threads of this process.
+    fn mine(&self) -> &Threads {
+        self.threads.get_or_init(|| {
+            Threads::new(self.reserved.each_ref().map(|n| n.load(Ordering::Relaxed)))
+        })
+    }
+
     fn pool(&self, class: JobClass) -> &Arc<Pool> {
-        &self.pools[class as usize]
+        &self.mine().pools[class as usize]
     }
 
     /// Threads running for a class.
@@ -91,6 +107,29 @@ impl ThreadExecutor {
     pub(super) fn refuse(&self, class: JobClass, requests: usize) {
         let refusals = &self.pool(class).refusals;
         refusals.store(requests, Ordering::Relaxed);
+    }
+
+    /// Threads of timers.
+    #[cfg(test)]
+    pub(super) fn timer_threads(&self) -> usize {
+        self.mine().timers.threads()
+    }
+
+    /// Jobs of a class that no thread has taken yet.
+    pub fn queued(&self, class: JobClass) -> usize {
+        self.pool(class).state.lock().queue.len()
+    }
+}
+
+impl Threads {
+    fn new([high, low, bottom]: [usize; 3]) -> Self {
+        let pools = [("high", high), ("low", low), ("bottom", bottom)];
+        Self {
+            pools: pools.map(|(name, limit)| Arc::new(Pool::new(name, limit))),
+            timers: Arc::new(Timers::new()),
+            retry: Mutex::new(RETRY_RANK, None),
+            retries: Arc::default(),
+        }
     }
 
     /// A pool has jobs and no thread: asks again until each has one, or no job.
@@ -118,17 +157,6 @@ impl ThreadExecutor {
         // The timer before has ended, or is about to.
         drop(old);
     }
-
-    /// Threads of timers.
-    #[cfg(test)]
-    pub(super) fn timer_threads(&self) -> usize {
-        self.timers.threads()
-    }
-
-    /// Jobs of a class that no thread has taken yet.
-    pub fn queued(&self, class: JobClass) -> usize {
-        self.pool(class).state.lock().queue.len()
-    }
 }
 
 impl Default for ThreadExecutor {
@@ -138,14 +166,14 @@ impl Default for ThreadExecutor {
 }
 
 impl Pool {
-    fn new(name: &'static str) -> Self {
+    fn new(name: &'static str, limit: usize) -> Self {
         Self {
             name,
             state: Mutex::new(
                 RANK,
                 PoolState {
                     queue: VecDeque::new(),
-                    limit: 1,
+                    limit,
                     idle: 0,
                     threads: Vec::new(),
                     closed: false,
@@ -234,11 +262,12 @@ impl Executor for ThreadExecutor {
         };
         pool.work.notify_one();
         if is_stranded {
-            self.ask_again();
+            self.mine().ask_again();
         }
     }
 
     fn reserve(&self, class: JobClass, threads: usize) {
+        self.reserved[class as usize].fetch_max(threads, Ordering::Relaxed);
         let pool = self.pool(class);
         let mut state = pool.state.lock();
         state.limit = state.limit.max(threads);
@@ -246,11 +275,11 @@ impl Executor for ThreadExecutor {
     }
 
     fn lacks_threads(&self) -> bool {
-        self.pools.iter().any(|pool| pool.is_stranded())
+        self.mine().pools.iter().any(|pool| pool.is_stranded())
     }
 
     fn help(&self) -> bool {
-        for pool in &self.pools {
+        for pool in &self.mine().pools {
             let job = {
                 let mut state = pool.state.lock();
                 pool.grow(&mut state);
@@ -274,15 +303,18 @@ impl Executor for ThreadExecutor {
         period: Duration,
         tick: Box<dyn FnMut() -> bool + Send>,
     ) -> Box<dyn Send + Sync> {
-        Box::new(self.timers.start(period, tick))
+        Box::new(self.mine().timers.start(period, tick))
     }
 }
 
 impl Drop for ThreadExecutor {
     fn drop(&mut self) {
-        self.timers.close();
+        let Some(mine) = self.threads.take() else {
+            return;
+        };
+        mine.timers.close();
         let me = std::thread::current().id();
-        for pool in &self.pools {
+        for pool in &mine.pools {
             let threads = {
                 let mut state = pool.state.lock();
                 state.closed = true;

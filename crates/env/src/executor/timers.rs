@@ -9,6 +9,7 @@
 //!
 //! Locks: one leaf mutex, never held while a tick runs or is dropped.
 
+use crate::process::Process;
 #[cfg(shuttle)]
 use shuttle::thread::{self, JoinHandle, ThreadId};
 use spanlith_base::sync::{Condvar, Mutex, MutexGuard};
@@ -28,6 +29,8 @@ pub(super) type Tick = Box<dyn FnMut() -> bool + Send>;
 
 /// The timers of an executor.
 pub(super) struct Timers {
+    /// Whose threads they are.
+    process: Process,
     state: Mutex<State>,
     /// Wakes the leader: an earlier timer has come, or the end.
     lead: Condvar,
@@ -68,6 +71,7 @@ enum Run {
 impl Timers {
     pub(super) fn new() -> Self {
         Self {
+            process: Process::current(),
             state: Mutex::new(RANK, State::default()),
             lead: Condvar::new(),
             follow: Condvar::new(),
@@ -233,7 +237,8 @@ impl Timers {
     }
 }
 
-/// Ends its timer when dropped, and waits for a tick that another thread runs.
+/// Ends its timer when dropped, and waits for a tick that another thread runs. In a child of the process that started
+/// it there is nothing to end.
 pub(super) struct Timer {
     timers: Arc<Timers>,
     id: u64,
@@ -241,6 +246,10 @@ pub(super) struct Timer {
 
 impl Drop for Timer {
     fn drop(&mut self) {
+        if !self.timers.process.is_current() {
+            // The thread that ticks is the parent's, and may have held the lock when it forked.
+            return;
+        }
         let me = thread::current().id();
         let mut state = self.timers.state.lock();
         while let Some(entry) = state.timers.get_mut(&self.id) {
