@@ -7,6 +7,7 @@
 #![deny(unsafe_code)]
 
 pub mod byte_text;
+pub mod callbacks;
 pub mod checksum;
 pub mod coding;
 pub mod comparator;

@@ -22,7 +22,7 @@ use crate::version::edit::{BlobFileAddition, BlobFileGarbage};
 use crate::version::{NewFile, VersionEdit};
 use spanlith_base::perf;
 use spanlith_base::range_del::CompactionRangeDels;
-use spanlith_base::{Error, ErrorKind, MAX_SEQUENCE, Result, Severity, SubCode};
+use spanlith_base::{Error, ErrorKind, MAX_SEQUENCE, Result, Severity, SubCode, callbacks};
 use spanlith_env::IoPriority;
 use spanlith_pace::Change;
 use spanlith_table::{ReadActivity, ReadParams};
@@ -312,6 +312,7 @@ impl Engine {
     /// is installed and the outputs are removed.
     pub(crate) fn run_plan(self: &Arc<Self>, job: &CompactionJob) -> Result<Vec<u64>> {
         let _activity = ReadActivity::Compaction.enter();
+        let _inside = callbacks::enter(callbacks::Place::Job);
         // A manual compaction runs on the thread of its caller, in RocksDB on another.
         let _paused = perf::pause();
         let (family, plan) = (&job.family, &job.plan);

@@ -1,6 +1,6 @@
 //! The parts of one compaction, each on a thread of its own as far as the system has threads.
 
-use spanlith_base::{Error, Result};
+use spanlith_base::{Error, Result, callbacks};
 use std::sync::mpsc::sync_channel;
 use std::thread::{Builder, ScopedJoinHandle};
 
@@ -20,7 +20,10 @@ pub(super) fn at_once<P: Send>(
             .map(|part| {
                 // What a refused thread was to own would be gone: it gets its part when it is there.
                 let (give, take) = sync_channel::<&mut P>(1);
-                let body = move || take.recv().map_or_else(|_| Err(lost()), run);
+                let body = move || {
+                    let _inside = callbacks::enter(callbacks::Place::Job);
+                    take.recv().map_or_else(|_| Err(lost()), run)
+                };
                 match builder().and_then(|thread| thread.spawn_scoped(scope, body)) {
                     // It takes the part at once.
                     Ok(thread) => match give.send(part) {

@@ -4,7 +4,7 @@ use super::Engine;
 use super::background_error::Place;
 use super::engine::gate;
 use super::state::{DbState, FamilyState};
-use spanlith_base::{Error, Result, Severity};
+use spanlith_base::{Error, Result, Severity, callbacks};
 use spanlith_env::{JobClass, WatchedCall};
 use spanlith_pace::{SpeedUpInput, wants_speed_up};
 use std::any::Any;
@@ -117,6 +117,7 @@ impl Engine {
         self.c.env.executor.spawn(
             class,
             Box::new(move || {
+                let _inside = callbacks::enter(callbacks::Place::Job);
                 let run = || match &me.c.watch {
                     Some(watch) => watch.during(Path::new(what), WatchedCall::Job, job),
                     None => job(),

@@ -6,7 +6,7 @@ use spanlith_base::sync::Mutex;
 use spanlith_pace::{
     Leading, SmoothOptions, StallCondition, StallInput, ThrottlePolicy, TwoStageOptions,
 };
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// What decides how writers are slowed down.
@@ -47,6 +47,9 @@ pub(crate) struct Throttle {
     /// Copy of what `inner` says of the policy. Relaxed: writers act by the gate.
     is_smooth: AtomicBool,
     inner: Mutex<(ThrottleSettings, Leading)>,
+    /// Writes on their way that others wait for: no writer stops or is delayed before them. Relaxed: raised under the
+    /// state mutex, under which writers look before they wait.
+    urgent: AtomicUsize,
 }
 
 impl Throttle {
@@ -55,6 +58,7 @@ impl Throttle {
         Self {
             is_smooth: AtomicBool::new(settings.policy.is_outside_queue()),
             inner: Mutex::new(rank::LEAF, (settings, leading)),
+            urgent: AtomicUsize::new(0),
         }
     }
 
@@ -81,6 +85,22 @@ impl Throttle {
         SmoothOptions {
             stage1_floor_rate: settings.stage1_floor_rate,
         }
+    }
+
+    /// A write begins that nobody before it may wait with. Requires: the state mutex.
+    pub(crate) fn begin_urgent(&self) {
+        self.urgent.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// It has ended.
+    pub(crate) fn end_urgent(&self) {
+        self.urgent.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Whether one is on its way.
+    #[inline]
+    pub(crate) fn has_urgent(&self) -> bool {
+        self.urgent.load(Ordering::Relaxed) != 0
     }
 
     /// Whether every writer is paced by itself.

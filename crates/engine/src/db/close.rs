@@ -3,7 +3,7 @@
 use crate::core::{Engine, Family, FamilyState, LeaderState, Place, wait_would_help};
 use crate::listener::FlushReason;
 use crate::options::FlushOptions;
-use spanlith_base::{Error, ErrorKind, Result};
+use spanlith_base::{Error, ErrorKind, Result, callbacks};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -81,7 +81,9 @@ impl Engine {
                  after writes are resumed",
             ));
         }
-        if !options.allow_write_stall {
+        // A job that asks would wait for itself.
+        let is_job = callbacks::place().is_some();
+        if !options.allow_write_stall && !is_job {
             let mut is_needed = false;
             for family in families {
                 is_needed |= match self.wait_for_calm(family) {

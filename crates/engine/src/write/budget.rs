@@ -38,7 +38,7 @@ impl Engine {
         if manager.should_flush() {
             self.flush_oldest(leader)?;
         }
-        if given_up || !manager.should_stall() {
+        if given_up || !manager.should_stall() || self.throttle.has_urgent() {
             return Ok(Room::Made);
         }
         if let Some(e) = self.refusal() {

@@ -18,6 +18,7 @@ mod timed;
 mod traced;
 mod two_phase;
 mod unwind;
+mod urgent;
 
 pub use batch::{FamilyRef, WriteBatch};
 pub use options::WriteOptions;

@@ -13,6 +13,7 @@ use super::apply::{Published, Slots, apply};
 use super::limits::{check_batch_size, check_entry};
 use super::room::{Room, Waited};
 use super::unwind::{Carried, Following, Unled};
+use super::urgent::Urgent;
 use crate::core::{Engine, Family, LeaderState, Payload, Place, Request, gate};
 use crate::options::CompressionType;
 use crate::read::timestamp_missing;
@@ -22,7 +23,7 @@ use spanlith_base::keys::{self, MAX_SEQUENCE};
 use spanlith_base::perf::{self, PerfCounter, PerfTime};
 use spanlith_base::sync::{Group, MutexGuard, Role, Waiter, thread};
 use spanlith_base::wide_columns::WideColumns;
-use spanlith_base::{Error, Result, SequenceNumber, Severity, ValueType};
+use spanlith_base::{Error, Result, SequenceNumber, Severity, ValueType, callbacks};
 use spanlith_wal::{BATCH_HEADER_SIZE, BatchIter, BatchOp, entry_checksums, verify_checksums};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -274,7 +275,11 @@ impl Engine {
         if options.no_slowdown {
             self.check_room()?;
         }
-        if self.write_gate.load(Ordering::Relaxed) & gate::PACE != 0 {
+        let urgent = match callbacks::place() {
+            None => None,
+            Some(place) => Some(Urgent::begin(self, place)?),
+        };
+        if self.write_gate.load(Ordering::Relaxed) & gate::PACE != 0 && urgent.is_none() {
             self.pace(&payload, options)?;
         }
         let measured = match self.is_observed() {
@@ -299,6 +304,7 @@ impl Engine {
             Role::Apply => self.follow(&waiter),
             Role::Done => {}
         }
+        drop(urgent);
         if let Some(measured) = measured {
             self.end_measured(&measured);
         }

@@ -6,7 +6,7 @@ use crate::core::{
 use crate::listener::FlushReason;
 use crate::options::CompressionType;
 use spanlith_base::sync::{MutexGuard, assert_no_lock_is_held};
-use spanlith_base::{Error, Result};
+use spanlith_base::{Error, Result, callbacks};
 use spanlith_env::{PacedFile, SyncPace, WritableFile};
 use spanlith_wal::{LogCompression, LogOptions, LogPlace, LogWriter};
 use std::sync::Arc;
@@ -57,7 +57,7 @@ impl Engine {
         waited: Waited,
     ) -> Result<Room> {
         let bits = self.write_gate.load(Ordering::Relaxed) & !gate::NOT_LEADERS;
-        if bits != 0 && (!waited.gate || bits & gate::STOP != 0) {
+        if bits != 0 && (!waited.gate || bits & gate::STOP != 0) && !self.passes(bits) {
             return Ok(Room::Gate);
         }
         if leader.log_bytes >= leader.log_room {
@@ -73,6 +73,12 @@ impl Engine {
         Ok(Room::Made)
     }
 
+    /// Whether a leader goes on under these bits of the gate, for a write that others wait for.
+    #[cold]
+    fn passes(&self, bits: u8) -> bool {
+        bits & gate::REFUSE == 0 && self.throttle.has_urgent()
+    }
+
     /// Goes on with making room for a group of at least `bytes`. Meanwhile others may lead: they change options, flush
     /// and sync while writers wait, and listeners may have them do it. The writer stays first in the queue.
     #[cold]
@@ -83,6 +89,7 @@ impl Engine {
         no_slowdown: bool,
         mut bytes: usize,
     ) -> (MutexGuard<'a, LeaderState>, Result<()>) {
+        let _inside = callbacks::enter(callbacks::Place::Write);
         let mut waited = Waited::default();
         loop {
             let has_news = !leader.untold.is_empty();
@@ -153,7 +160,9 @@ impl Engine {
             self.switch_memtables(leader, &full, FlushReason::WriteBufferFull)
                 .inspect_err(|e| self.set_error(Place::Seal, e))?;
             // The sealed memtable may be the one too many.
-            if self.write_gate.load(Ordering::Relaxed) & gate::STOP != 0 {
+            if self.write_gate.load(Ordering::Relaxed) & gate::STOP != 0
+                && !self.throttle.has_urgent()
+            {
                 leader.touched = touched;
                 return Ok(Room::Gate);
             }
@@ -194,7 +203,8 @@ impl Engine {
             if !left.is_zero() && no_slowdown {
                 return Err(no_room());
             }
-            while !left.is_zero() && self.write_gate.load(Ordering::Relaxed) & gate::DELAY != 0 {
+            let is_delayed = || self.write_gate.load(Ordering::Relaxed) & gate::DELAY != 0;
+            while !left.is_zero() && is_delayed() && !self.throttle.has_urgent() {
                 let nap = left.min(SLICE);
                 assert_no_lock_is_held();
                 clock.sleep(nap);
@@ -212,7 +222,9 @@ impl Engine {
             if let Some(e) = state.trouble.refusal() {
                 return Err(e);
             }
-            if self.write_gate.load(Ordering::Relaxed) & gate::STOP == 0 {
+            if self.write_gate.load(Ordering::Relaxed) & gate::STOP == 0
+                || self.throttle.has_urgent()
+            {
                 return Ok(());
             }
             if state.canceled || state.leaving {
@@ -237,15 +249,14 @@ impl Engine {
         }
     }
 
-    /// Waits until no ingestion holds writers back, but not for ever: a listener that writes in a flush would never
-    /// let that flush end.
+    /// Waits until no ingestion holds writers back, but not for ever.
     fn wait_for_ingestion<'a>(
         &'a self,
         mut state: MutexGuard<'a, DbState>,
     ) -> MutexGuard<'a, DbState> {
         let clock = &self.c.env.clock;
         let until = clock.monotonic_nanos() + HOLD_MAX.as_nanos() as u64;
-        while state.holds > 0 && !state.ends() && !state.leaving {
+        while state.holds > 0 && !state.ends() && !state.leaving && !self.throttle.has_urgent() {
             let left = until.saturating_sub(clock.monotonic_nanos());
             if left == 0 {
                 break;

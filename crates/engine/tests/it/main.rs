@@ -8,6 +8,7 @@ mod best_efforts;
 mod blobs;
 mod bounds;
 mod cache_usage;
+mod callbacks;
 mod checkpoints;
 mod checksums;
 mod collectors;
