@@ -274,7 +274,8 @@ pub struct ReaderOptions {
     pub prefix_extractor: Option<SliceTransform>,
     /// Ask the filter for whole keys, if it has them.
     pub whole_key_filtering: bool,
-    /// The table's id in the cache, from [`spanlith_cache::Cache::new_id`]; `None` asks for a new one.
+    /// The table's id in the cache, from [`spanlith_cache::Cache::new_id`], if it has no identity of its own; `None` asks
+    /// for a new one.
     pub cache_id: Option<u64>,
     /// How iterators read ahead on their own.
     pub auto_readahead: AutoReadahead,

@@ -119,7 +119,7 @@ pub struct FileMeta {
     pub reader: OnceLock<Arc<TableReader>>,
     /// Range tombstones of the table; filled before `reader` and `stats` if it has any.
     pub tombstones: OnceLock<Arc<FragmentedTombstones>>,
-    /// Its id in the family's block cache; given when it is first opened.
+    /// Its id in the family's block cache if it has no identity of its own; given when it is first opened.
     pub cache_id: OnceLock<u64>,
     /// Its memory in the family's block cache, if that is charged.
     pub charge: OnceLock<Charge>,

@@ -157,3 +157,53 @@ fn index_and_filter_of_level_zero_and_top_levels_stay_with_their_table_if_asked_
         assert!(pinned[level] > cached[level], "{pinned:?} {cached:?}");
     }
 }
+
+/// Keys of blocks were made anew by every open: what an earlier one had read was missed, and stayed.
+#[test]
+fn a_cache_that_outlives_its_database_is_warm_and_holds_one_copy() {
+    let dir = TempDir::new("usage-warm");
+    let cache = BlockCache::with_shards(32 << 20, Policy::Lru, 0, false);
+    let mut held = Vec::new();
+    for round in 0..6 {
+        let db = open(&dir, &cache, CacheUsageOptions::default()).unwrap();
+        let cf = db.default_cf();
+        if round == 0 {
+            for i in 0..2000u32 {
+                cf.put(i.to_be_bytes(), vec![b'x'; 500]).unwrap();
+            }
+            cf.flush(true).unwrap();
+        }
+        let before = cache.len();
+        assert_eq!(cf.iter().count(), 2000);
+        if round > 0 {
+            assert_eq!(cache.len(), before, "nothing was read that had been read");
+        }
+        drop(cf);
+        db.close().unwrap();
+        held.push(cache.len());
+    }
+    assert!(held[0] > 100, "{held:?}");
+    assert!(held.iter().all(|&n| n <= held[0]), "{held:?}");
+}
+
+/// Two databases whose files have the same numbers share a cache, and one of them is made anew in the same place.
+#[test]
+fn tables_of_the_same_number_are_told_apart_in_a_shared_cache() {
+    let cache = BlockCache::with_shards(32 << 20, Policy::Lru, 0, false);
+    let dirs = ["usage-one", "usage-two"].map(TempDir::new);
+    for round in 0..3 {
+        for (at, dir) in dirs.iter().enumerate() {
+            let _ = std::fs::remove_dir_all(dir.path());
+            let db = open(dir, &cache, CacheUsageOptions::default()).unwrap();
+            let cf = db.default_cf();
+            for i in 0..100u32 {
+                cf.put(i.to_be_bytes(), format!("{round} {at}")).unwrap();
+            }
+            cf.flush(true).unwrap();
+            let values = || cf.iter().map(|e| e.unwrap().1);
+            assert!(values().all(|v| *v == *format!("{round} {at}").as_bytes()));
+            drop(cf);
+            db.close().unwrap();
+        }
+    }
+}

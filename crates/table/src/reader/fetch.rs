@@ -38,9 +38,10 @@ impl TableReader {
 
     #[inline]
     pub(super) fn cache_key(&self, handle: BlockHandle) -> CacheKey {
+        let CacheKey { file, block } = self.cache_base;
         CacheKey {
-            file: self.cache_id,
-            block: handle.offset,
+            file,
+            block: block ^ handle.offset,
         }
     }
 

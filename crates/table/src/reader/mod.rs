@@ -38,6 +38,7 @@ use index::IndexShape;
 use spanlith_base::histogram::Distribution;
 use spanlith_base::keys::{MAX_SEQUENCE, seek_tag, split_internal};
 use spanlith_base::{Result, SequenceNumber};
+use spanlith_cache::CacheKey;
 use spanlith_env::RandomAccessFile;
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
@@ -77,7 +78,7 @@ pub struct TableReader {
     /// Set if the filter has prefixes of a known extractor.
     prefixes: Option<Prefixes>,
     /// This table's part of cache keys.
-    cache_id: u64,
+    cache_base: CacheKey,
     /// Microseconds that reads of the file took; `None` if nobody counts.
     read_micros: Option<Box<Distribution>>,
     /// Set while it is opened, if somebody counts: what for.

@@ -21,6 +21,7 @@ use crate::properties::TableProperties;
 use crate::{CacheRole, charge};
 use spanlith_base::timestamp::name_without_timestamps;
 use spanlith_base::{Error, Result};
+use spanlith_cache::CacheKey;
 use spanlith_env::RandomAccessFile;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -121,11 +122,7 @@ impl TableReader {
                 .and_then(|c| c.statistics.as_ref())
                 .map(|_| Box::default()),
             opening: None,
-            cache_id: match (options.cache_id, &options.cache) {
-                (Some(id), _) => id,
-                (None, Some(cache)) => cache.new_id(),
-                (None, None) => 0,
-            },
+            cache_base: CacheKey { file: 0, block: 0 },
             _charge: None,
             options,
         };
@@ -157,6 +154,7 @@ impl TableReader {
         }
         self.check_features()?;
         self.check_identity()?;
+        self.cache_base = self.find_cache_base();
         self.adaptation =
             Adaptation::of(&self.properties, self.options.largest_seqno, self.padding())?;
         self.load_dictionary(verify)?;
@@ -292,6 +290,31 @@ impl TableReader {
             }
             _ => Ok(()),
         }
+    }
+
+    /// What the keys of its blocks in the cache begin with: its identity, so that a table that is opened again, by
+    /// whomever, finds them there; else a number that no other table has.
+    ///
+    /// Sessions of one process may count up, as numbers of files do: they meet from both ends of the first word. The second
+    /// is of the database, and has offsets in its lower bits.
+    fn find_cache_base(&self) -> CacheKey {
+        let p = &self.properties;
+        let o = &self.options;
+        if o.cache.is_some() && !p.db_session_id.is_empty() && p.orig_file_number != 0 {
+            let [session, rest] = p.unique_id();
+            let number = p.orig_file_number;
+            return CacheKey {
+                file: session ^ number.reverse_bits(),
+                // Index blocks are kept as they are read: with keys as long as the reader's.
+                block: rest ^ number ^ (self.padding() as u64) << 56,
+            };
+        }
+        let file = match (o.cache_id, &o.cache) {
+            (Some(id), _) => id,
+            (None, Some(cache)) => cache.new_id(),
+            (None, None) => 0,
+        };
+        CacheKey { file, block: 0 }
     }
 
     fn load_index_and_filter(&mut self, verify: bool) -> Result<()> {
