@@ -189,12 +189,8 @@ c_api! {
         report(errptr, (), || {
             (*options).check_activity("NewIterators", (5, "kDBIterator"))?;
             let families = array(column_families, size);
-            let mut options = (*options).for_scan();
-            if size > 1 {
-                options.snapshot.get_or_insert_with(|| (*db).cf.db().snapshot());
-            }
-            let cursors = families.iter().map(|f| (**f).cf.cursor(options.clone()));
-            let cursors: Vec<Cursor> = cursors.collect();
+            let families: Vec<&Cf> = families.iter().map(|f| &*(**f).cf).collect();
+            let cursors = (*db).cf.db().cursors(&families, (*options).for_scan());
             cursors.iter().try_for_each(Cursor::check_options)?;
             for (at, cursor) in cursors.into_iter().enumerate() {
                 let i = rocksdb_iterator_t::over(Source::Family(cursor));

@@ -24,6 +24,8 @@ pub struct SnapshotList {
     /// The watch is called when nothing below a larger number is protected any more. Relaxed: a
     /// release that misses a change is made up for by the next.
     threshold: AtomicU64,
+    /// The watch is to be called as soon as hidden snapshots let it. Under the lock of `live`.
+    is_owed: AtomicBool,
     /// Tells open databases of the process apart.
     database: u64,
 }
@@ -54,6 +56,7 @@ impl Default for SnapshotList {
             serial: AtomicU64::new(0),
             watch: OnceLock::new(),
             threshold: AtomicU64::new(u64::MAX),
+            is_owed: AtomicBool::new(false),
             database: DATABASES.fetch_add(1, Ordering::Relaxed),
         }
     }
@@ -71,6 +74,21 @@ impl SnapshotList {
             taken: now_seconds,
             for_conflicts: false,
             is_hidden: false,
+        };
+        self.take_as(kind, visible)
+    }
+
+    /// As [`Self::take`], for one call that reads several times: it is not counted among the snapshots, and its release
+    /// starts no compactions.
+    pub(crate) fn take_implicit(
+        self: &Arc<Self>,
+        now_seconds: u64,
+        visible: impl FnOnce() -> SequenceNumber,
+    ) -> Snapshot {
+        let kind = Live {
+            taken: now_seconds,
+            for_conflicts: false,
+            is_hidden: true,
         };
         self.take_as(kind, visible)
     }
@@ -105,8 +123,8 @@ impl SnapshotList {
             list: self.clone(),
             seqno,
             serial,
+            is_hidden: kind.is_hidden,
             released: AtomicBool::new(false),
-            brief: AtomicBool::new(false),
         }))
     }
 
@@ -193,10 +211,10 @@ struct Held {
     list: Arc<SnapshotList>,
     seqno: SequenceNumber,
     serial: u64,
+    /// Nobody asked for it, and nobody is told of its release.
+    is_hidden: bool,
     /// It protects nothing any more.
     released: AtomicBool,
-    /// Nobody is told of its release.
-    brief: AtomicBool,
 }
 
 impl Held {
@@ -205,14 +223,24 @@ impl Held {
         if self.released.swap(true, Ordering::Relaxed) {
             return;
         }
-        let oldest = {
+        let (oldest, is_heard) = {
             let mut live = self.list.live.lock();
             live.remove(&(self.seqno, self.serial));
-            live.first_key_value().map(|(k, _)| k.0)
+            let oldest = live.first_key_value().map(|(k, _)| k.0);
+            let passes = |oldest: Option<SequenceNumber>| {
+                oldest.unwrap_or(u64::MAX) > self.list.threshold.load(Ordering::Relaxed)
+            };
+            let is_wanted = match self.is_hidden {
+                true => self.list.is_owed.load(Ordering::Relaxed),
+                false => passes(live.iter().find(|l| !l.1.is_hidden).map(|(k, _)| k.0)),
+            };
+            let is_heard = is_wanted && passes(oldest);
+            // A hidden one may hold back what the last that was asked for let go of: told when that goes.
+            let is_owed = is_wanted && !is_heard;
+            self.list.is_owed.store(is_owed, Ordering::Relaxed);
+            (oldest, is_heard)
         };
-        let passed = oldest.unwrap_or(u64::MAX) > self.list.threshold.load(Ordering::Relaxed);
-        let heard = passed && !self.brief.load(Ordering::Relaxed);
-        if heard && let Some(watch) = self.list.watch.get() {
+        if is_heard && let Some(watch) = self.list.watch.get() {
             watch(oldest);
         }
     }
@@ -238,12 +266,6 @@ impl Snapshot {
     #[inline]
     pub(crate) fn database(&self) -> u64 {
         self.0.list.database
-    }
-
-    /// Taken for one call that reads several times: its release starts no compactions.
-    pub(crate) fn for_a_call(self) -> Self {
-        self.0.brief.store(true, Ordering::Relaxed);
-        self
     }
 
     /// Releases it for all who share it, before the last of them goes. Reads through those that are left

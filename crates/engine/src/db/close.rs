@@ -10,8 +10,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 impl Engine {
-    /// Seals the mutable memtables of the families and has all sealed ones flushed. With atomic
-    /// flushes, all families are flushed.
+    /// Seals the mutable memtables of the families and has all sealed ones flushed.
     pub(crate) fn flush(
         self: &Arc<Self>,
         families: &[Arc<Family>],
@@ -53,7 +52,9 @@ impl Engine {
             return Err(Error::shutdown(""));
         }
         let is_atomic = self.c.options.atomic_flush;
-        let mut all: Vec<Arc<Family>> = match is_atomic {
+        // A caller who names families has those flushed; whatever else asks wants one consistent cut.
+        let takes_all = is_atomic && !(is_named && reason == FlushReason::ManualFlush);
+        let mut all: Vec<Arc<Family>> = match takes_all {
             true => self.families.load().iter().cloned().collect(),
             false => families.to_vec(),
         };

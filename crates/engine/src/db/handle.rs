@@ -223,6 +223,17 @@ impl Db {
             .take(e.c.env.clock.now_seconds(), || e.visible())
     }
 
+    /// Cursors over several families that show one moment. Nothing of it counts as a snapshot. One cursor costs what
+    /// [`Cf::cursor`] does.
+    pub fn cursors(&self, families: &[&Cf], mut options: ReadOptions) -> Vec<Cursor> {
+        if families.len() > 1 {
+            let moment = || self.engine().take_snapshot();
+            options.snapshot.get_or_insert_with(moment);
+        }
+        let cursors = families.iter().map(|cf| cf.cursor(options.clone()));
+        cursors.collect()
+    }
+
     /// Makes everything written so far survive a power cut.
     ///
     /// # Errors

@@ -598,11 +598,10 @@ impl Engine {
         (views, sequence)
     }
 
-    /// The current state as a point in time.
+    /// The current state as a point in time, for one call: nobody asked for a snapshot.
     pub(crate) fn take_snapshot(&self) -> crate::core::Snapshot {
         let now = self.c.env.clock.now_seconds();
-        let snapshot = self.c.snapshots.take(now, || self.visible());
-        snapshot.for_a_call()
+        self.c.snapshots.take_implicit(now, || self.visible())
     }
 
     /// Lets `iter` show what is visible by now; false if memtables and tables are others than its own.

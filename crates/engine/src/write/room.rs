@@ -429,7 +429,7 @@ impl Engine {
             self.switch_log(leader)?
         };
         let mut all: Vec<usize> = slots.to_vec();
-        if self.c.options.atomic_flush {
+        if self.c.options.atomic_flush && reason != FlushReason::ManualFlush {
             let filled = (0..leader.slots.len()).filter(|&i| !leader.slots[i].mem.is_empty());
             all = filled.collect();
         }
