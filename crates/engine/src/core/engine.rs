@@ -2,6 +2,7 @@
 
 use super::ManifestExtent;
 use super::Speed;
+use super::options_file::OptionsFiles;
 use super::purge::PurgeQueue;
 use super::seqno_times::SeqnoTimes;
 use super::spare::SpareMemory;
@@ -75,7 +76,7 @@ pub(crate) struct Engine {
     /// Options in force; replaced as a whole under the state mutex.
     options: ArcCell<DbOptions>,
     /// Order of OPTIONS files: who holds it writes what is in force.
-    pub options_file: Mutex<()>,
+    pub options_file: Mutex<OptionsFiles>,
     /// Work done so far.
     pub counters: DbCounters,
     /// Copy of `LeaderState::generation` for those who are not leaders.
@@ -205,7 +206,7 @@ impl Engine {
             me: me.clone(),
             process: Process::current(),
             options: ArcCell::new(Arc::new(options)),
-            options_file: Mutex::new(rank::OPTIONS, ()),
+            options_file: Mutex::new(rank::OPTIONS, OptionsFiles::default()),
             counters: DbCounters::new(now),
             c,
             default: families

@@ -7,7 +7,7 @@ use super::{FamilyCounters, SuperVersion};
 use crate::blob::BlobSource;
 use crate::filter::FilterSource;
 use crate::merge::MergeOperator;
-use crate::options::{BlockBasedTableOptions, CfOptions};
+use crate::options::{BlockBasedTableOptions, CfOptions, FamilyText};
 use crate::ttl::ValueTimes;
 use crate::version::{FilePaths, LevelOptions, PurgeSink, TableCache};
 use spanlith_base::Comparator;
@@ -18,7 +18,7 @@ use spanlith_table::{Collectors, TableOptions};
 use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// Largest part of the write buffer that a memtable's filter takes; RocksDB's.
 const BLOOM_SHARE_MAX: f64 = 0.25;
@@ -34,6 +34,8 @@ pub(crate) struct FamilySettings {
     pub prefix_extractor: Option<SliceTransform>,
     /// Stands for it.
     pub extractor_id: ExtractorId,
+    /// What OPTIONS files say; made when the first is written.
+    text: OnceLock<Arc<FamilyText>>,
 }
 
 impl FamilySettings {
@@ -51,7 +53,20 @@ impl FamilySettings {
             prefix_extractor,
             options,
             table_options,
+            text: OnceLock::new(),
         }
+    }
+
+    /// What OPTIONS files say of the family. It is `like` itself if that says the same: a thousand families with the same
+    /// options have one text.
+    pub(crate) fn text(&self, like: Option<&Arc<FamilyText>>) -> &Arc<FamilyText> {
+        self.text.get_or_init(|| {
+            let text = FamilyText::new(&self.options, &self.table_options);
+            match like {
+                Some(like) if **like == text => like.clone(),
+                _ => Arc::new(text),
+            }
+        })
     }
 
     /// With an extractor of the user's, which no text can name; `None` changes nothing.

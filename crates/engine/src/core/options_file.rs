@@ -1,24 +1,30 @@
 //! Writes OPTIONS files and keeps the two newest.
+//!
+//! A file names all families, and each creation and removal of one writes a new file, as in RocksDB: its bytes grow with
+//! the number of families, but nothing else does. The text of a family is made once.
 
 use super::Engine;
-use crate::options::Sidecar;
 use crate::options::sidecar::SIDECAR_FILE;
+use crate::options::{FamilyText, OwnCfOptions, Sidecar, options_file_head};
 use crate::version::{FileKind, filenames, parse_file_name};
-use spanlith_base::Result;
 use spanlith_base::byte_text::bytes_of_text;
+use spanlith_base::{Result, SubCode};
 use spanlith_env::IoActivity;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 impl Engine {
     /// Temporary file, sync, rename, directory sync; two numbers, as RocksDB.
     pub(crate) fn write_options_file(&self) -> Result<()> {
-        let _turn = self.options_file.lock();
-        let families = self.families.load_full();
-        let families = families.iter().map(|f| {
-            let s = f.settings();
-            (f.name.clone(), s.options.clone(), s.table_options.clone())
-        });
-        let families: Vec<_> = families.collect();
-        let text = crate::options::write_options_file(&self.options(), &families);
+        let mut written = self.options_file.lock();
+        let mut text = options_file_head(&self.options());
+        let mut before: Option<Arc<FamilyText>> = None;
+        for family in self.families.load_full().iter() {
+            let settings = family.settings();
+            let of_family = settings.text(before.as_ref());
+            of_family.push(&family.name, &mut text);
+            before = Some(of_family.clone());
+        }
         let temp = self.path(filenames::options_temp_file_name(self.new_file_number()));
         let fs = &self.c.env.fs;
         let mut file = fs.create(&temp, IoActivity::Other)?;
@@ -29,7 +35,8 @@ impl Engine {
         fs.rename(&temp, &self.path(filenames::options_file_name(number)))?;
         self.c.dirs.sync(&self.c.dir)?;
         self.write_sidecar(&filenames::options_file_name(number))?;
-        self.delete_old_options();
+        written.add(number);
+        self.delete_old_options(&mut written);
         Ok(())
     }
 
@@ -62,26 +69,48 @@ impl Engine {
 
     /// Deletes OPTIONS files that were kept while deletions were disabled.
     pub(crate) fn remove_old_options(&self) {
-        let _turn = self.options_file.lock();
-        self.delete_old_options();
+        let mut written = self.options_file.lock();
+        self.delete_old_options(&mut written);
     }
 
     /// Keeps the two newest OPTIONS files, as RocksDB. What cannot be deleted goes with the next one. Requires: the
     /// turn of OPTIONS files.
-    fn delete_old_options(&self) {
+    fn delete_old_options(&self, written: &mut OptionsFiles) {
         if self.c.purge.is_disabled() {
             return;
         }
         let fs = &self.c.env.fs;
-        let names = fs.list(&self.c.dir).unwrap_or_default();
-        let numbers = names.iter().filter_map(|n| match parse_file_name(n) {
-            Some(FileKind::Options(n)) => Some(n),
-            _ => None,
+        let numbers = written.0.get_or_insert_with(|| {
+            let names = fs.list(&self.c.dir).unwrap_or_default();
+            let numbers = names.iter().filter_map(|n| match parse_file_name(n) {
+                Some(FileKind::Options(n)) => Some(n),
+                _ => None,
+            });
+            numbers.collect()
         });
-        let mut numbers: Vec<u64> = numbers.collect();
-        numbers.sort_unstable();
-        for n in numbers.iter().rev().skip(2) {
-            let _ = fs.delete(&self.path(filenames::options_file_name(*n)));
+        while numbers.len() > 2
+            && let Some(oldest) = numbers.pop_first()
+        {
+            let path = self.path(filenames::options_file_name(oldest));
+            if let Err(e) = fs.delete(&path)
+                && e.subcode() != Some(SubCode::PathNotFound)
+            {
+                // The next file looks at the directory again.
+                written.0 = None;
+                return;
+            }
+        }
+    }
+}
+
+/// Numbers of the OPTIONS files in the directory, once somebody has looked.
+#[derive(Default)]
+pub(crate) struct OptionsFiles(Option<BTreeSet<u64>>);
+
+impl OptionsFiles {
+    fn add(&mut self, number: u64) {
+        if let Some(numbers) = &mut self.0 {
+            numbers.insert(number);
         }
     }
 }

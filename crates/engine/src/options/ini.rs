@@ -72,6 +72,15 @@ pub fn write_options_file(
     db: &DbOptions,
     cfs: &[(String, CfOptions, BlockBasedTableOptions)],
 ) -> String {
+    let mut out = options_file_head(db);
+    for (name, cf, table) in cfs {
+        FamilyText::new(cf, table).push(name, &mut out);
+    }
+    out
+}
+
+/// What an OPTIONS file says before its families.
+pub(crate) fn options_file_head(db: &DbOptions) -> String {
     let [major, minor, patch] = ROCKSDB_VERSION;
     let mut out = format!(
         "# This is an option file in RocksDB's format, written by Spanlith.\n\
@@ -83,30 +92,52 @@ pub fn write_options_file(
         "\n[DBOptions]",
         order::sorted(&order::DB, db.written()),
     );
-    for (name, cf, table) in cfs {
-        let name = escape(name, true);
-        section(
-            &mut out,
-            &format!("\n[CFOptions \"{name}\"]"),
-            order::sorted(&order::CF, cf.written()),
-        );
+    out
+}
+
+/// What an OPTIONS file says of a family, whatever it is called. Families with the same options share it.
+#[derive(Debug, PartialEq)]
+pub(crate) struct FamilyText {
+    options: String,
+    factory: String,
+    table: String,
+}
+
+impl FamilyText {
+    pub(crate) fn new(cf: &CfOptions, table: &BlockBasedTableOptions) -> Self {
+        let (mut options, mut of_table) = (String::new(), String::new());
+        lines(&mut options, order::sorted(&order::CF, cf.written()));
         let factory = super::objects::id(&cf.table_factory).unwrap_or_default();
-        let title = format!("[TableOptions/{factory} \"{name}\"]");
         if factory == "BlockBasedTable" {
-            section(
-                &mut out,
-                &title,
-                order::sorted(&order::TABLE, table.written()),
-            );
+            lines(&mut of_table, order::sorted(&order::TABLE, table.written()));
         } else {
-            section(&mut out, &title, std::iter::empty());
+            lines(&mut of_table, std::iter::empty());
+        }
+        Self {
+            options,
+            factory: factory.to_string(),
+            table: of_table,
         }
     }
-    out
+
+    /// Adds the sections of the family called `name`.
+    pub(crate) fn push(&self, name: &str, out: &mut String) {
+        let name = escape(name, true);
+        let factory = &self.factory;
+        out.push_str(&format!("\n[CFOptions \"{name}\"]"));
+        out.push_str(&self.options);
+        out.push_str(&format!("[TableOptions/{factory} \"{name}\"]"));
+        out.push_str(&self.table);
+    }
 }
 
 fn section(out: &mut String, title: &str, options: impl Iterator<Item = (&'static str, String)>) {
     out.push_str(title);
+    lines(out, options);
+}
+
+/// What follows the title of a section.
+fn lines(out: &mut String, options: impl Iterator<Item = (&'static str, String)>) {
     out.push_str("\n  ");
     for (name, value) in options {
         out.push_str(name);

@@ -46,6 +46,7 @@ pub use db::{DbOptions, FixedDbOptions};
 pub use enums::*;
 pub use file::{FamilySection, OptionsFile};
 pub use flush::FlushOptions;
+pub(crate) use ini::{FamilyText, options_file_head};
 pub use ini::{ParsedOptions, parse_options_file, write_options_file};
 pub use nested::{
     CompressionOptions, FifoCompactionOptions, FileTemperatureAge, FileTemperatureAges,
