@@ -45,10 +45,20 @@ impl Engine {
     fn write_sidecar(&self, options_file: &str) -> Result<()> {
         let (env, dir) = (&self.c.env, &self.c.dir);
         let families = self.families.load_full();
-        let families = families.iter();
-        let families = families.map(|f| (f.name.clone(), f.settings().options.own.clone()));
+        let plain = OwnCfOptions::default();
+        let families = families.iter().filter_map(|f| {
+            let settings = f.settings();
+            let own = &settings.options.own;
+            (*own != plain).then(|| (f.name.clone(), own.clone()))
+        });
         let own = &self.options().own;
         let mut new = Sidecar::new(&self.c.db_id, options_file, own, families);
+        for f in self.families.load_full().iter() {
+            let dirs: Vec<_> = f.cache.paths.dirs().map(|d| env.fs.absolute(d)).collect();
+            if dirs.iter().any(|d| *d != env.fs.absolute(dir)) {
+                new.directories.push((f.name.clone(), dirs));
+            }
+        }
         match Sidecar::load(env, dir) {
             Ok(None) if !new.says_something() => return Ok(()),
             Ok(None) => {}

@@ -9,6 +9,8 @@
 //!   spanlith_version=0.1.0
 //!   db_id=…                      of the database it belongs to
 //!   options_file=OPTIONS-000007  written together with it
+//!   directory=0 default /disk/a  of each directory of tables that is not the database's: its place in the list of
+//!                                a family, the family (escaped, without spaces), and the directory
 //! [DBOptions]
 //!   witness_spacing=16384        only what is not at its default
 //! [CFOptions "default"]          of each family that has one that is not
@@ -37,7 +39,7 @@ use super::table::OptionTable;
 use spanlith_base::checksum::crc32c;
 use spanlith_base::{Error, Result, SubCode};
 use spanlith_env::{Directory, Env, IoActivity};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Name of the file.
 pub const SIDECAR_FILE: &str = "SPANLITH";
@@ -64,6 +66,8 @@ pub struct Sidecar {
     pub db: OwnDbOptions,
     /// Options of families, by their names; those at their defaults are left out when the file is written.
     pub families: Vec<(String, OwnCfOptions)>,
+    /// Directories of tables, for families that have others than the database's: told to who opens with other ones.
+    pub directories: Vec<(String, Vec<PathBuf>)>,
     /// Lines that this build does not know, of a newer version: section and line.
     pub unknown: Vec<(String, String)>,
 }
@@ -88,13 +92,17 @@ impl Sidecar {
                 ..db.clone()
             },
             families: families.collect(),
+            directories: Vec::new(),
             unknown: Vec::new(),
         }
     }
 
     /// Whether it says more than no file does.
     pub fn says_something(&self) -> bool {
-        self.db != OwnDbOptions::default() || !self.families.is_empty() || !self.unknown.is_empty()
+        self.db != OwnDbOptions::default()
+            || !self.families.is_empty()
+            || !self.directories.is_empty()
+            || !self.unknown.is_empty()
     }
 
     /// Options of the family called `name`; the defaults if it has no section.
@@ -113,6 +121,15 @@ impl Sidecar {
             escape(&self.db_id, false),
             escape(&self.options_file, false),
         );
+        for (family, dirs) in &self.directories {
+            for (at, dir) in dirs.iter().enumerate() {
+                let (family, dir) = (without_spaces(family), dir.to_string_lossy());
+                out.push_str(&format!(
+                    "  directory={at} {family} {}\n",
+                    escape(&dir, false)
+                ));
+            }
+        }
         out.push_str("[DBOptions]\n");
         push_changed(&mut out, &self.db);
         let mut section = "[DBOptions]";
@@ -170,6 +187,7 @@ impl Sidecar {
                 }
                 ("[Version]", "db_id") => sidecar.db_id = value,
                 ("[Version]", "options_file") => sidecar.options_file = value,
+                ("[Version]", "directory") => sidecar.add_directory(&value),
                 ("[Version]" | CHECKSUM, _) => {}
                 ("", _) => return Err(bad(number, "a value outside of sections")),
                 _ => names.push((number, section.clone(), name.to_string(), value)),
@@ -194,6 +212,19 @@ impl Sidecar {
             }
         }
         Ok(sidecar)
+    }
+
+    /// Takes in a directory; what cannot be understood is no worse than what was never written.
+    fn add_directory(&mut self, value: &str) {
+        let mut parts = value.splitn(3, ' ').skip(1);
+        let (Some(family), Some(dir)) = (parts.next(), parts.next()) else {
+            return;
+        };
+        let family = with_spaces(family);
+        match self.directories.iter_mut().find(|d| d.0 == family) {
+            Some((_, dirs)) => dirs.push(PathBuf::from(dir)),
+            None => self.directories.push((family, vec![PathBuf::from(dir)])),
+        }
     }
 
     /// Sets an option of the family called `name`; `None` if families have no such option.
@@ -234,6 +265,15 @@ impl Sidecar {
         fs.rename(&temp, &dir.join(SIDECAR_FILE))?;
         open.sync()
     }
+}
+
+/// A name of a family as one word.
+fn without_spaces(name: &str) -> String {
+    name.replace('%', "%25").replace(' ', "%20")
+}
+
+fn with_spaces(word: &str) -> String {
+    word.replace("%20", " ").replace("%25", "%")
 }
 
 /// The line that begins the section of a family.
@@ -294,6 +334,22 @@ mod tests {
         assert!(text.contains("\n  witness_spacing=16384\n") && !text.contains("lost_files"));
         assert_eq!(Sidecar::parse(&text).unwrap(), sidecar);
         assert_eq!(Sidecar::parse(&plain.to_text()).unwrap(), plain);
+    }
+
+    #[test]
+    fn directories_of_tables_are_read_again_and_are_nothing_to_older_builds() {
+        let mut sidecar = Sidecar::new("id", "OPTIONS-000007", &OwnDbOptions::default(), []);
+        let dirs = |names: &[&str]| names.iter().map(PathBuf::from).collect();
+        sidecar.directories = vec![
+            ("default".into(), dirs(&["/disk/a", "/disk/b # c"])),
+            ("a b%20".into(), dirs(&["/with space"])),
+        ];
+        assert!(sidecar.says_something());
+        let text = sidecar.to_text();
+        assert_eq!(Sidecar::parse(&text).unwrap(), sidecar, "{text}");
+        assert_eq!(sidecar.version, 1);
+        let odd = "[Version]\n  sidecar_version=1\n  directory=0\n  directory=\n";
+        assert!(Sidecar::parse(odd).unwrap().directories.is_empty());
     }
 
     #[test]

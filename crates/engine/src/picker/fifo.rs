@@ -23,6 +23,7 @@ pub fn pick_fifo(input: &PickerInput<'_>) -> Option<CompactionPlan> {
         .or_else(|| fifo.oversized())
         .or_else(|| fifo.small_files())
         .or_else(|| fifo.aged())
+        .or_else(|| fifo.misleading())
 }
 
 /// Whether [`pick_fifo`] would look for something to do.
@@ -276,6 +277,17 @@ impl<'a> Fifo<'a> {
             output_temperature: temperature,
             ..plan
         })
+    }
+
+    /// A file in which RocksDB misses keys, by itself. What another style left in deeper levels is deleted first.
+    fn misleading(&self) -> Option<CompactionPlan> {
+        let is_free = |f: &&Arc<FileMeta>| f.is_misleading() && !f.is_being_compacted();
+        let file = self.files.iter().find(is_free)?;
+        if self.level0_is_busy() {
+            return None;
+        }
+        let reason = CompactionReason::FilesMarkedForCompaction;
+        Some(self.rewrite(vec![Arc::clone(file)], reason))
     }
 
     /// The oldest file that is to change its temperature, and to what. `passes_busy` looks past files that

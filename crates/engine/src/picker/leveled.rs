@@ -65,14 +65,8 @@ pub fn pick_leveled(input: &PickerInput<'_>) -> Option<CompactionPlan> {
     if let Some(start) = picking.marked_start() {
         return start;
     }
-    if picking.targets.misleading_files > 0
-        && let Some(start) = picking.start_of(
-            picking.misleading(),
-            Target::Same,
-            CompactionReason::FilesMarkedForCompaction,
-        )
-    {
-        return start;
+    if let Some(plan) = picking.rewrite_misleading() {
+        return plan;
     }
     let marked = picking.bottommost_marked();
     if let Some(start) = picking.start_of(marked, Target::Same, CompactionReason::BottommostFiles) {
@@ -537,10 +531,23 @@ impl Picking<'_> {
         None
     }
 
-    /// Files that have to be rewritten because RocksDB misses keys in them. Those of level 0 go down in their turn.
-    fn misleading(&self) -> impl Iterator<Item = (usize, &Arc<FileMeta>)> {
+    /// Rewrites a file in which RocksDB misses keys where it is: in level 0 by itself, which keeps its age, below with
+    /// what shares its keys. Outer `None`: there is none that is free.
+    pub(super) fn rewrite_misleading(&self) -> Option<Option<CompactionPlan>> {
+        if self.targets.misleading_files == 0 {
+            return None;
+        }
+        let reason = CompactionReason::FilesMarkedForCompaction;
         let files = self.version().file_iter();
-        files.filter(|(level, f)| *level > 0 && f.is_misleading() && !f.is_being_compacted())
+        let files = files.filter(|(_, f)| f.is_misleading() && !f.is_being_compacted());
+        let (top, below): (Vec<_>, Vec<_>) = files.partition(|(level, _)| *level == 0);
+        if let Some((_, file)) = top.first()
+            && !self.level0_is_busy()
+        {
+            let plan = self.finish_level0(vec![Arc::clone(file)], 0.0)?;
+            return Some(Some(CompactionPlan { reason, ..plan }));
+        }
+        self.start_of(below.into_iter(), Target::Same, reason)
     }
 
     /// Bottommost files that hold sequence numbers or tombstones for no reason any more.

@@ -183,7 +183,19 @@ impl<'a> Universal<'a> {
                 return plan;
             }
         }
-        self.marked()
+        self.marked().or_else(|| self.misleading())
+    }
+
+    /// A file in which RocksDB misses keys, in its run.
+    fn misleading(&self) -> Option<CompactionPlan> {
+        if self.level0_is_busy() {
+            return None;
+        }
+        let plan = self.picking.rewrite_misleading()??;
+        Some(CompactionPlan {
+            is_trivial_move: false,
+            ..plan
+        })
     }
 
     /// Everything from the newest free run on, so that all data gets a new period.

@@ -1,5 +1,6 @@
 //! What must hold between the MANIFEST and the files before anything is read or changed.
 
+use super::elsewhere;
 use super::manifest::Recovered;
 use super::request::OpenRequest;
 use crate::core::family_paths;
@@ -69,13 +70,17 @@ fn check_files(request: &OpenRequest, r: &Recovered, manifest: u64) -> Result<()
     let files = r.families.iter().flat_map(|family| {
         let paths = family_paths(&request.dir, &family.request);
         let files = family.version.file_iter().map(|f| f.1.clone());
-        files.map(move |f| (paths.clone(), f))
+        files.map(move |f| (&family.request.name, paths.clone(), f))
     });
-    for (paths, f) in files {
+    for (family, paths, f) in files {
         let path = paths.table(f.number, f.path_id);
         let size = match request.env.fs.size(&path) {
             Ok(s) => s,
             Err(e) if e.subcode() == Some(spanlith_base::SubCode::PathNotFound) => {
+                let name = filenames::table_file_name(f.number);
+                if let Some(e) = elsewhere::table_elsewhere(request, family, &paths, &name) {
+                    return Err(e.with_path(&path));
+                }
                 let text = "No such file or directory";
                 return Err(Error::corruption(format!(
                     "Corruption: IO error: {text}: While open a file for random read: {}: {text}{suffix}",

@@ -1,12 +1,17 @@
-//! Logs that lie where the directory was last opened with, and not where they are looked for now.
+//! Logs and tables that lie where the directory was last opened with, and not where they are looked for now.
 //!
 //! `wal_dir` is an option that every open gives anew. Opened with another one after a crash, RocksDB finds no log,
 //! takes the database for one that was flushed, and numbers on; what was only logged is gone, and the old logs become
 //! obsolete. The newest OPTIONS file says where the logs were.
+//!
+//! `db_paths` and `cf_paths` are given anew by every open, too. With others tables are missing; where they were stands in
+//! the file `SPANLITH`, or one of the directories that are given has them in another place of the list.
 
 use super::request::OpenRequest;
+use crate::options::Sidecar;
 use crate::options::ini::parse_options_file_with;
-use crate::version::{FileKind, filenames, parse_file_name};
+use crate::options::sidecar::SIDECAR_FILE;
+use crate::version::{FileKind, FilePaths, filenames, parse_file_name};
 use spanlith_base::{Error, FileNumber, Result};
 use spanlith_wal::{BatchIter, LogReader, ReadEvent};
 use std::path::{Path, PathBuf};
@@ -69,6 +74,41 @@ pub(super) fn check_elsewhere(
         recorded.display(),
     ))
     .with_path(&recorded.join(filenames::log_file_name(*oldest))))
+}
+
+/// Why the table called `name` of a family is not in `given`, the directories of its tables, if it lies somewhere else
+/// that is known.
+pub(super) fn table_elsewhere(
+    request: &OpenRequest,
+    family: &str,
+    given: &FilePaths,
+    name: &str,
+) -> Option<Error> {
+    let fs = &request.env.fs;
+    let there = |dir: &Path| fs.size(&dir.join(name)).is_ok();
+    let list = |dirs: &mut dyn Iterator<Item = &Path>| {
+        let dirs: Vec<_> = dirs.map(|d| d.display().to_string()).collect();
+        dirs.join(", ")
+    };
+    let given_list = list(&mut given.dirs());
+    let sidecar = Sidecar::load(&request.env, &request.dir).ok().flatten();
+    let recorded = sidecar.map(|s| s.directories).unwrap_or_default();
+    let recorded = recorded.into_iter().find(|d| d.0 == family);
+    let recorded = recorded.map(|d| d.1).unwrap_or_default();
+    if recorded.iter().any(|dir| there(dir)) {
+        let was = list(&mut recorded.iter().map(PathBuf::as_path));
+        return Some(Error::invalid_argument(format!(
+            "tables of family {family} are looked for in {given_list}, but {SIDECAR_FILE} says that they are in {was}, and \
+             {name} is there: open with these directories in this order, or move the tables"
+        )));
+    }
+    let mut known = given.dirs().chain([request.dir.as_path()]);
+    let at = known.find(|dir| there(dir))?;
+    Some(Error::invalid_argument(format!(
+        "tables of family {family} are looked for in {given_list}, each where its place in the list says, but {name} is in \
+         {}: open with the directories that the database had, in their order, or move the table",
+        at.display()
+    )))
 }
 
 /// Whether a log has updates, and not only notes about the database. One that cannot be read may have some.

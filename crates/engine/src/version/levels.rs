@@ -164,6 +164,16 @@ impl LevelOptions {
         self.style == CompactionStyle::Level
     }
 
+    /// Whether a file of a level may be rewritten for its own sake: not by FIFO below level 0, where what another style
+    /// left is deleted, and not without compactions.
+    pub fn rewrites_in(&self, level: usize) -> bool {
+        match self.style {
+            CompactionStyle::Level | CompactionStyle::Universal => true,
+            CompactionStyle::Fifo => level == 0,
+            CompactionStyle::None => false,
+        }
+    }
+
     /// Sorted runs that the rules of write stalls count: files of level 0, and in universal compaction
     /// each other level with data.
     pub fn sorted_runs(&self, version: &Version) -> usize {
@@ -245,7 +255,7 @@ pub struct LevelTargets {
     /// Files of level 0 and above the deepest level whose writer asked for compaction, and that are
     /// free.
     pub marked_files: usize,
-    /// Files below level 0 in which RocksDB misses keys, and that are free.
+    /// Files in which RocksDB misses keys, and that are free and can be rewritten where they are.
     pub misleading_files: usize,
 }
 
@@ -272,7 +282,8 @@ impl LevelTargets {
             .count();
         targets.misleading_files = version
             .file_iter()
-            .filter(|(level, f)| *level > 0 && f.is_misleading() && !f.is_being_compacted())
+            .filter(|(level, _)| options.rewrites_in(*level))
+            .filter(|(_, f)| f.is_misleading() && !f.is_being_compacted())
             .count();
         targets
     }

@@ -1,9 +1,11 @@
 //! What puts data at risk without an error: creating over remains, logs in another directory, families and snapshots
 //! of another database, tables that RocksDB reads wrongly, copies without committed transactions.
 
-use spanlith::options::{BlockBasedTableOptions, CfOptions, CompressionType, DbOptions, IndexType};
+use spanlith::options::{
+    BlockBasedTableOptions, CfOptions, CompactionStyle, CompressionType, DbOptions, IndexType,
+};
 use spanlith::{
-    CompactRangeOptions, Db, ErrorKind, FamilyOptions, FamilyRef, OpenBuilder, ReadOptions,
+    CompactRangeOptions, Db, DbPath, ErrorKind, FamilyOptions, FamilyRef, OpenBuilder, ReadOptions,
     TxnOptions, VerifyLevel, WriteBatch, WriteOptions,
 };
 use spanlith_base::checksum;
@@ -264,6 +266,20 @@ fn mislead(path: &Path) {
 /// RocksDB misses keys in such tables. They are named, and rewritten when the database is opened (R-SER-TBL-01).
 #[test]
 fn tables_with_a_misleading_hash_index_are_named_and_rewritten() {
+    use CompactionStyle::{Fifo, Level, Universal};
+    for (style, is_compacted) in [
+        (Level, true),
+        (Level, false),
+        (Universal, true),
+        (Universal, false),
+        (Fifo, false),
+    ] {
+        misleading_in(style, is_compacted);
+    }
+}
+
+/// In a table that a flush wrote, or a compaction of everything.
+fn misleading_in(style: CompactionStyle, is_compacted: bool) {
     let temp = TempDir::new("misleading");
     let open = |automatic: bool| {
         let mut cf = CfOptions::new()
@@ -271,6 +287,7 @@ fn tables_with_a_misleading_hash_index_are_named_and_rewritten() {
             .prefix_extractor("rocksdb.FixedPrefix.4")
             .disable_auto_compactions(!automatic);
         cf.compression_opts.max_dict_bytes = 4096;
+        cf.compaction_style = style;
         let mut table = BlockBasedTableOptions::default();
         table.index_type = IndexType::HashSearch;
         // So that a test can change what they hold.
@@ -292,9 +309,14 @@ fn tables_with_a_misleading_hash_index_are_named_and_rewritten() {
             .put(format!("{:04}-key", n % 40), format!("{n:0>40}"))
             .unwrap();
     }
-    db.default_cf()
-        .compact_range_opt(None, None, &CompactRangeOptions::default())
-        .unwrap();
+    if is_compacted {
+        let whole = CompactRangeOptions::default();
+        db.default_cf()
+            .compact_range_opt(None, None, &whole)
+            .unwrap();
+    } else {
+        db.flush(true).unwrap();
+    }
     assert!(verify(&db).is_clean(), "{:?}", verify(&db).findings);
     db.close().unwrap();
     let table = file(&temp.join("db"), ".sst");
@@ -305,14 +327,24 @@ fn tables_with_a_misleading_hash_index_are_named_and_rewritten() {
         .findings
         .iter()
         .any(|f| f.what.contains("hash index"));
-    assert!(named, "{:?}", report.findings);
+    assert!(named, "{style:?}: {:?}", report.findings);
     assert_eq!(db.default_cf().iter().count(), 40);
     db.close().unwrap();
     let db = open(true);
     db.wait_idle(None).unwrap();
-    assert!(verify(&db).is_clean(), "{:?}", verify(&db).findings);
+    let findings = verify(&db).findings;
+    assert!(
+        findings.is_empty(),
+        "{style:?} {is_compacted}: {findings:?}"
+    );
     assert_eq!(db.default_cf().iter().count(), 40);
-    assert!(!table.exists());
+    assert!(!table.exists(), "{style:?}");
+    let shape = db.live_files();
+    assert_eq!(
+        shape.iter().any(|f| f.level == 0),
+        !is_compacted,
+        "it stays where it was"
+    );
     db.close().unwrap();
 }
 
@@ -360,5 +392,69 @@ fn copies_beside_families_that_come_and_go_lack_them_and_succeed() {
         let failed: Vec<_> = outcomes.into_iter().filter_map(Result::err).collect();
         assert!(failed.is_empty(), "{failed:?}");
     });
+    db.close().unwrap();
+}
+
+/// Tables are looked for where the open says. Moved directories are refused by name, and going back works.
+#[test]
+fn tables_in_directories_that_moved_are_named_and_going_back_works() {
+    let temp = TempDir::new("moved paths");
+    let dir = |name: &str| DbPath::new(temp.join(name), 1 << 30);
+    let open = |of_db: Vec<DbPath>, of_family: Vec<DbPath>| {
+        let family = FamilyOptions::new("a b").paths(of_family);
+        let builder = builder(temp.join("db"), |o| o.create_missing_column_families = true);
+        builder.db_paths(of_db).family(family).open()
+    };
+    let old = || (vec![dir("one"), dir("two")], vec![dir("three")]);
+    let check = |db: &Db| {
+        let values = ["default", "a b"].map(|n| db.cf(n).unwrap().get("k").unwrap());
+        assert!(values.iter().all(|v| v.as_deref() == Some(&b"v"[..])));
+    };
+    let (of_db, of_family) = old();
+    let db = open(of_db, of_family).unwrap();
+    for name in ["default", "a b"] {
+        db.cf(name).unwrap().put("k", "v").unwrap();
+    }
+    db.flush(true).unwrap();
+    db.close().unwrap();
+    let files = |name: &str| std::fs::read_dir(temp.join(name)).unwrap().count();
+    let before = ["db", "one", "two", "three"].map(files);
+    let moved = [
+        (vec![dir("other")], old().1, "one"),
+        (vec![dir("two"), dir("one")], old().1, "one"),
+        (vec![], old().1, "one"),
+        (old().0, vec![dir("other")], "three"),
+        (old().0, vec![], "three"),
+    ];
+    for (of_db, of_family, holder) in moved {
+        let e = open(of_db, of_family).unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::InvalidArgument, "{e}");
+        let text = e.to_string();
+        for part in [".sst", "SPANLITH says", "open with these directories"] {
+            assert!(text.contains(part), "{text}");
+        }
+        assert!(
+            text.contains(&*temp.join(holder).to_string_lossy()),
+            "{text}"
+        );
+        assert_eq!(
+            ["db", "one", "two", "three"].map(files),
+            before,
+            "nothing is changed"
+        );
+    }
+    // Without the record, as in a directory of RocksDB, the order is what can be told.
+    std::fs::remove_file(temp.join("db/SPANLITH")).unwrap();
+    let e = open(vec![dir("two"), dir("one")], old().1).unwrap_err();
+    assert!(
+        e.to_string()
+            .contains("each where its place in the list says"),
+        "{e}"
+    );
+    let e = open(vec![dir("other")], old().1).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::Corruption, "{e}");
+    let (of_db, of_family) = old();
+    let db = open(of_db, of_family).unwrap();
+    check(&db);
     db.close().unwrap();
 }
