@@ -43,6 +43,7 @@ python3 scripts/rust_suite.py --work "${CARGO_TARGET_DIR:-target}/rust-suite" | 
 
 # Tables written outside go from one library into the other's databases.
 python3 scripts/interop_ingest.py "$SUBJECT/librocksdb.so" "$peers/lib11/librocksdb.so"
+python3 scripts/interop_export.py "$SUBJECT/librocksdb.so" "$peers/lib11/librocksdb.so"
 
 # Backups of one library are restored by the other, and added to.
 python3 scripts/interop_backup.py "$SUBJECT/librocksdb.so" "$peers/lib11/librocksdb.so" --programs 16

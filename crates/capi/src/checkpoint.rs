@@ -3,12 +3,19 @@
 use crate::db::rocksdb_t;
 use crate::ffi::{boxed, path, report};
 use libc::c_char;
-use spanlith::WeakDb;
-use spanlith_base::Error;
+use spanlith::{Db, WeakDb};
+use spanlith_base::{Error, Result};
 use std::ptr;
 
 /// Makes checkpoints of a database; does not keep it open.
 pub struct rocksdb_checkpoint_t(WeakDb);
+
+impl rocksdb_checkpoint_t {
+    /// The database, if it is still open.
+    pub(crate) fn database(&self) -> Result<Db> {
+        self.0.upgrade().ok_or_else(|| Error::shutdown(""))
+    }
+}
 
 c_api! {
     /// Something that makes checkpoints of the database as long as it is open.
@@ -30,7 +37,7 @@ c_api! {
         errptr: *mut *mut c_char,
     ) {
         report(errptr, (), || {
-            let db = (*checkpoint).0.upgrade().ok_or_else(|| Error::shutdown(""))?;
+            let db = (*checkpoint).database()?;
             db.checkpoint_opt(path(checkpoint_dir), log_size_for_flush)
         });
     }

@@ -4,11 +4,13 @@ use crate::db::rocksdb_t;
 use crate::ffi::{boxed, bytes, lend_if, text, unbox};
 use libc::c_char;
 use spanlith::LiveFile;
-use spanlith_base::byte_text::bytes_of_text;
-use std::ffi::CString;
+use spanlith_base::byte_text::{bytes_of_text, text_of_bytes};
+use std::ffi::{CString, OsStr};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// A table.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct rocksdb_livefile_t {
     column_family_name: CString,
     level: i32,
@@ -23,10 +25,12 @@ pub struct rocksdb_livefile_t {
     largest_seqno: u64,
     entries: u64,
     deletions: u64,
+    /// Its age among the files of level 0; 0 for unknown. C programs do not see it.
+    epoch_number: u64,
 }
 
 /// Tables at one moment; independent of the database.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct rocksdb_livefiles_t(Vec<rocksdb_livefile_t>);
 
 /// The bytes up to the first NUL.
@@ -60,11 +64,43 @@ impl From<LiveFile> for rocksdb_livefile_t {
             largest_seqno: file.largest_seqno,
             entries: file.entries,
             deletions: file.deletions,
+            epoch_number: file.epoch_number,
         }
     }
 }
 
+impl rocksdb_livefile_t {
+    /// The table as the engine describes it.
+    fn to_table(&self) -> LiveFile {
+        let name = self.name.as_bytes();
+        let name = name.strip_prefix(b"/").unwrap_or(name);
+        let dir = OsStr::from_bytes(self.directory.as_bytes());
+        let mut file = LiveFile::default();
+        file.cf_name = text_of_bytes(self.column_family_name.as_bytes());
+        file.path = Path::new(dir).join(OsStr::from_bytes(name));
+        // What is no level is above all that there are.
+        file.level = usize::try_from(self.level).unwrap_or(usize::MAX);
+        file.size = self.size as u64;
+        file.smallest.clone_from(&self.smallest);
+        file.largest.clone_from(&self.largest);
+        file.smallest_seqno = self.smallest_seqno;
+        file.largest_seqno = self.largest_seqno;
+        file.entries = self.entries;
+        file.deletions = self.deletions;
+        file.epoch_number = self.epoch_number;
+        file
+    }
+}
+
 impl rocksdb_livefiles_t {
+    pub(crate) fn of(files: Vec<LiveFile>) -> Self {
+        Self(files.into_iter().map(Into::into).collect())
+    }
+
+    pub(crate) fn to_tables(&self) -> Vec<LiveFile> {
+        self.0.iter().map(rocksdb_livefile_t::to_table).collect()
+    }
+
     fn at(&self, index: i32) -> Option<&rocksdb_livefile_t> {
         self.0.get(usize::try_from(index).ok()?)
     }
@@ -74,7 +110,7 @@ c_api! {
     /// The tables of all families.
     fn rocksdb_livefiles(db: *mut rocksdb_t) -> *const rocksdb_livefiles_t {
         let files = (*db).cf.db().live_files();
-        boxed(rocksdb_livefiles_t(files.into_iter().map(Into::into).collect()))
+        boxed(rocksdb_livefiles_t::of(files))
     }
 
     /// No tables.

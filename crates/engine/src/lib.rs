@@ -94,7 +94,7 @@ pub use utilities::{
     BackupEngine, BackupInfo, BackupNames, BackupOptions, CreateBackupOptions, ExcludeFile,
     RestoreMode, RestoreOptions,
 };
-pub use utilities::{IngestOptions, Ingestion, SstFile, SstWriter};
+pub use utilities::{ExportedFamily, ImportOptions, IngestOptions, Ingestion, SstFile, SstWriter};
 pub use utilities::{ReplayOptions, ReplaySummary, Replayed, Replayer};
 pub use utilities::{StorageFile, StorageKind, StorageOptions};
 pub use version::DbPath;

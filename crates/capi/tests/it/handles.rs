@@ -297,3 +297,27 @@ fn the_default_handle_keeps_no_files_of_a_closed_database() {
         rocksdb_column_family_handle_destroy(family);
     }
 }
+
+/// As a RocksDB without jemalloc: an error, and a handle that changes nothing.
+#[test]
+fn an_allocator_that_is_not_to_be_had_says_so() {
+    // SAFETY: Handles are valid; the error is a text of the library.
+    unsafe {
+        let mut err = Errptr::new();
+        let allocator = rocksdb_jemalloc_nodump_allocator_create(err.slot());
+        assert!(!allocator.is_null());
+        let text = err.take().unwrap();
+        assert!(
+            text.starts_with("Not implemented: JemallocNodumpAllocator"),
+            "{text}"
+        );
+        let lru = rocksdb_lru_cache_options_create();
+        rocksdb_lru_cache_options_set_capacity(lru, 1 << 20);
+        rocksdb_lru_cache_options_set_memory_allocator(lru, allocator);
+        let cache = rocksdb_cache_create_lru_opts(lru);
+        assert_eq!(rocksdb_cache_get_capacity(cache), 1 << 20);
+        rocksdb_cache_destroy(cache);
+        rocksdb_lru_cache_options_destroy(lru);
+        rocksdb_memory_allocator_destroy(allocator);
+    }
+}

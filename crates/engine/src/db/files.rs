@@ -6,7 +6,7 @@ use super::{Cf, Db};
 use crate::core::{CoveredBytes, SuperVersion};
 use crate::options::Temperature;
 use crate::version::edit::UNKNOWN_CHECKSUM_FUNCTION;
-use crate::version::{FileChecksum, FileMeta};
+use crate::version::{FileChecksum, FileMeta, Version};
 use spanlith_base::coding::varint_len;
 use spanlith_base::keys::internal_key;
 use spanlith_base::stats::Ticker;
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A table of a column family at one moment. Its file may be gone any time later.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct LiveFile {
     /// Name of the family.
@@ -46,6 +46,8 @@ pub struct LiveFile {
     pub temperature: Temperature,
     /// Whether a compaction works on it.
     pub being_compacted: bool,
+    /// Its age among the files of level 0; a larger number is newer.
+    pub epoch_number: u64,
 }
 
 /// What counts for the size of a range.
@@ -118,6 +120,11 @@ impl Cf {
 
     /// Its tables: by level, newest first in level 0, else by key.
     pub fn live_files(&self) -> Vec<LiveFile> {
+        self.version_and_files().1
+    }
+
+    /// As [`Self::live_files`], with the version that they are of.
+    pub(crate) fn version_and_files(&self) -> (Arc<Version>, Vec<LiveFile>) {
         let version = self.family.superversion.load().version.clone();
         let file = |(level, f): (usize, &Arc<FileMeta>)| {
             let stats = f.stats.get().copied().unwrap_or_default();
@@ -136,9 +143,11 @@ impl Cf {
                 temperature: Temperature::from_number(f.temperature.into())
                     .unwrap_or(Temperature::Unknown),
                 being_compacted: f.is_being_compacted(),
+                epoch_number: f.epoch_number,
             }
         };
-        version.file_iter().map(file).collect()
+        let files = version.file_iter().map(file).collect();
+        (version, files)
     }
 
     /// About how many bytes the entries with `begin ≤ key < end` take; 0 if `end` is not behind

@@ -3,7 +3,7 @@
 use super::cursor::{Cursor, Iter};
 use super::{FamilyOptions, OpenBuilder};
 use crate::compaction::{CompactFilesOptions, CompactRangeOptions, KeyRange};
-use crate::core::{Engine, Family, Snapshot};
+use crate::core::{Engine, Family, FamilyRequest, Snapshot};
 use crate::listener::FlushReason;
 use crate::merge::MergeOperator;
 use crate::options::FlushOptions;
@@ -137,7 +137,17 @@ impl Db {
 
     /// Creates a family that OPTIONS do not have yet.
     fn create_unrecorded(&self, family: FamilyOptions) -> Result<Cf> {
+        self.create_checked(family, |_| Ok(()))
+    }
+
+    /// As [`Self::create_unrecorded`], if `fits` finds no fault in it.
+    pub(crate) fn create_checked(
+        &self,
+        family: FamilyOptions,
+        fits: impl FnOnce(&FamilyRequest) -> Result<()>,
+    ) -> Result<Cf> {
         let family = family.request(self.engine())?;
+        fits(&family)?;
         let made = self.engine().create_family(&family)?;
         Ok(self.handle(&made))
     }

@@ -100,7 +100,7 @@ impl Engine {
 }
 
 /// Creates a directory, in RocksDB's words if there is none to hold it.
-fn make_dir(fs: &dyn FileSystem, dir: &Path) -> Result<()> {
+pub(super) fn make_dir(fs: &dyn FileSystem, dir: &Path) -> Result<()> {
     if fs.entry(parent(dir))?.is_none() {
         // ENOENT.
         let missing = std::io::Error::from_raw_os_error(2);
@@ -110,7 +110,7 @@ fn make_dir(fs: &dyn FileSystem, dir: &Path) -> Result<()> {
 }
 
 /// The path without what ends it, so that something can be added to its name; `None` if nothing is left.
-fn without_slashes(dir: &Path) -> Option<PathBuf> {
+pub(super) fn without_slashes(dir: &Path) -> Option<PathBuf> {
     let name = dir.components().next_back()?;
     matches!(name, std::path::Component::Normal(_)).then(|| dir.components().collect())
 }

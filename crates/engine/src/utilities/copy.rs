@@ -51,7 +51,7 @@ impl Engine {
     }
 
     /// Copies the first `size` bytes.
-    fn copy(&self, from: &Path, to: &Path, size: u64) -> Result<()> {
+    pub(super) fn copy(&self, from: &Path, to: &Path, size: u64) -> Result<()> {
         let fs = &self.c.env.fs;
         let mut out = fs.create(to, IoActivity::Other)?;
         read_pieces(&**fs, from, Some(size), STEP, &mut |bytes| {

@@ -4,6 +4,7 @@ mod backup;
 mod checkpoint;
 mod copy;
 mod dirs;
+mod export;
 mod ingest;
 mod replay;
 mod sst_writer;
@@ -13,7 +14,8 @@ pub use backup::{
     BackupEngine, BackupInfo, BackupNames, BackupOptions, CreateBackupOptions, ExcludeFile,
     RestoreMode, RestoreOptions,
 };
-pub use ingest::{IngestOptions, Ingestion};
+pub use export::ExportedFamily;
+pub use ingest::{ImportOptions, IngestOptions, Ingestion};
 pub use replay::{ReplayOptions, ReplaySummary, Replayed, Replayer};
 pub use sst_writer::{SstFile, SstWriter};
 pub use storage::{StorageFile, StorageKind, StorageOptions};

@@ -29,6 +29,7 @@ mod fault;
 mod files;
 mod golden;
 mod idle;
+mod import;
 mod ingestion;
 mod job_stats;
 mod leftovers;

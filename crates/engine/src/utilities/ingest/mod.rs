@@ -5,6 +5,7 @@
 //!   take_in    links or copies it into the database's directory, durable when it is done
 //!   place      decides which level it goes to, and whether it needs a sequence number: pure
 //!   touches    what of the database a range of keys touches
+//!   import     makes a new family of the tables of another
 //!   job        the whole of it: prepare, flush what overlaps, place, install
 //! ```
 //!
@@ -21,11 +22,13 @@
 //! count as outputs of running compactions, so that none takes their place.
 
 mod external;
+mod import;
 mod job;
 mod options;
 mod place;
 mod take_in;
 mod touches;
 
+pub use import::ImportOptions;
 pub use job::Ingestion;
 pub use options::IngestOptions;
