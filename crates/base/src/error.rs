@@ -1,8 +1,10 @@
 //! The error type of every fallible call.
 //!
 //! One word wide and cheap to clone, because one failed sync answers a whole write group and every
-//! later call. `Display` prints RocksDB's text: the kind's prefix, the subcode's text if there is
-//! one, then the message; clients parse what stands before the first colon.
+//! later call. [`Error::rocksdb_text`] is RocksDB's text: the kind's prefix, the subcode's text if there
+//! is one, then the message; C programs parse it, at least before the first colon. `Display` prints the
+//! same, but for errors that RocksDB words for its developers ([`Error::in_plain_words`]) or leaves
+//! without a message: there the prefix is followed by a sentence for users.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -66,6 +68,27 @@ impl ErrorKind {
             Self::TryAgain => "Operation failed. Try again.",
             Self::CompactionTooLarge => "Compaction too large",
             Self::ColumnFamilyDropped => "Column family dropped",
+        }
+    }
+
+    /// A sentence in place of a message that is empty.
+    fn explanation(self) -> &'static str {
+        match self {
+            Self::NotFound => "there is no such entry",
+            Self::Corruption => "the data is damaged",
+            Self::NotSupported => "this build cannot do it",
+            Self::InvalidArgument => "the call makes no sense in this state",
+            Self::Io => "the operating system failed",
+            Self::MergeInProgress => "merge operands have not been folded yet",
+            Self::Incomplete => "the answer needs a wait or a read that the caller excludes",
+            Self::ShutdownInProgress => "the database is closing",
+            Self::TimedOut => "the time for the call has run out; repeat it with more time",
+            Self::Aborted => "the work was stopped before its end",
+            Self::Busy => "another writer changed or holds what the call needs; repeat it",
+            Self::Expired => "the transaction has outlived its time; roll it back and begin anew",
+            Self::TryAgain => "the history in memory is too short to decide; begin anew",
+            Self::CompactionTooLarge => "the compaction is over its limit",
+            Self::ColumnFamilyDropped => "the handle is of a column family that was dropped",
         }
     }
 }
@@ -150,6 +173,8 @@ struct Inner {
     subcode: Option<SubCode>,
     severity: Severity,
     message: String,
+    /// The message for users, where that differs.
+    plain: Option<String>,
     facts: Vec<(&'static str, String)>,
     path: Option<PathBuf>,
     offset: Option<u64>,
@@ -178,6 +203,7 @@ impl Error {
             subcode: None,
             severity: Severity::None,
             message: message.into(),
+            plain: None,
             facts: Vec::new(),
             path: None,
             offset: None,
@@ -241,6 +267,20 @@ impl Error {
         let text = value.to_string();
         self.inner().facts.push((name, text));
         self
+    }
+
+    /// Sets what `Display` prints in place of the message, which stays RocksDB's: which value is wrong, and what to
+    /// write instead.
+    #[must_use]
+    #[cold]
+    pub fn in_plain_words(mut self, text: impl Into<String>) -> Self {
+        self.inner().plain = Some(text.into());
+        self
+    }
+
+    /// The whole text as RocksDB has it, for programs that compare it.
+    pub fn rocksdb_text(&self) -> String {
+        RocksDbText(self).to_string()
     }
 
     /// The fact of that name.
@@ -349,6 +389,24 @@ fn os_text(e: &std::io::Error) -> String {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let i = &*self.0;
+        if let Some(plain) = &i.plain {
+            return write!(f, "{}: {plain}", i.kind.prefix());
+        }
+        let has_text = !i.message.is_empty() || i.subcode.is_some_and(|s| !s.text().is_empty());
+        if !has_text {
+            write!(f, "{}: {}", i.kind.prefix(), i.kind.explanation())?;
+            return self.fmt_facts(f);
+        }
+        fmt::Display::fmt(&RocksDbText(self), f)
+    }
+}
+
+/// An error in RocksDB's words.
+struct RocksDbText<'a>(&'a Error);
+
+impl fmt::Display for RocksDbText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let i = &*self.0.0;
         write!(f, "{}: ", i.kind.prefix())?;
         if let Some(sub) = i.subcode {
             let text = sub.text();
@@ -358,6 +416,14 @@ impl fmt::Display for Error {
             }
         }
         f.write_str(&i.message)?;
+        self.0.fmt_facts(f)
+    }
+}
+
+impl Error {
+    /// Prints file, offset and facts as far as the message does not name them.
+    fn fmt_facts(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let i = &*self.0;
         let mut lead = ": ";
         if let Some(p) = &i.path {
             let p = p.to_string_lossy();
@@ -403,7 +469,9 @@ mod tests {
             .with("available", 1);
         let want = "Corruption: length prefix runs past the end: length=100 available=1";
         assert_eq!(e.to_string(), want);
-        assert_eq!(Error::busy("").to_string(), "Resource busy: ");
+        assert_eq!(Error::busy("").rocksdb_text(), "Resource busy: ");
+        let want = "Resource busy: another writer changed or holds what the call needs; repeat it";
+        assert_eq!(Error::busy("").to_string(), want);
         let d = Error::busy("").with_subcode(SubCode::Deadlock);
         assert_eq!(d.to_string(), "Resource busy: Deadlock");
     }
@@ -421,6 +489,27 @@ mod tests {
              No space left on device"
         );
         assert_eq!(e.os_error(), Some(28));
+    }
+
+    #[test]
+    fn plain_words_are_for_users_and_rocksdbs_for_programs() {
+        let e = Error::invalid_argument("Error parsing ttl:stoull")
+            .in_plain_words("ttl: 'abc' is no number");
+        assert_eq!(e.to_string(), "Invalid argument: ttl: 'abc' is no number");
+        assert_eq!(e.message(), "Error parsing ttl:stoull");
+        assert_eq!(
+            e.rocksdb_text(),
+            "Invalid argument: Error parsing ttl:stoull"
+        );
+        // No kind leaves a colon with nothing after it.
+        for kind in [
+            ErrorKind::NotFound,
+            ErrorKind::ColumnFamilyDropped,
+            ErrorKind::Expired,
+        ] {
+            let text = Error::new(kind, "").to_string();
+            assert!(text.len() > kind.prefix().len() + 5, "{text}");
+        }
     }
 
     #[test]

@@ -158,10 +158,10 @@ pub(crate) fn malloc_array<T: Copy>(values: &[T]) -> *mut T {
     to
 }
 
-/// The text of an error from `malloc`.
+/// RocksDB's text of an error, from `malloc`.
 #[cold]
 pub(crate) fn malloc_error(error: &Error) -> *mut c_char {
-    malloc_copy(error.to_string().as_bytes())
+    malloc_copy(error.rocksdb_text().as_bytes())
 }
 
 /// Replaces the text behind `errptr`.

@@ -77,7 +77,7 @@ impl rocksdb_options_t {
 fn block_cache(text: &str) -> Result<BlockCache> {
     let size = |name: &str, text: &str| {
         let mut n = 0u64;
-        n.parse_into(text).map_err(|e| e.into_error(name))?;
+        n.parse_into(text).map_err(|e| e.into_error(name, text))?;
         usize::try_from(n).map_err(|_| Error::invalid_argument(format!("{name} is too large")))
     };
     if !text.trim_start().starts_with('{') {
@@ -90,13 +90,13 @@ fn block_cache(text: &str) -> Result<BlockCache> {
             "num_shard_bits" => {
                 let mut bits = 0i32;
                 bits.parse_into(&value)
-                    .map_err(|e| e.into_error("num_shard_bits"))?;
+                    .map_err(|e| e.into_error("num_shard_bits", &value))?;
                 shard_bits = u32::try_from(bits).ok();
             }
             "strict_capacity_limit" => {
                 strict
                     .parse_into(&value)
-                    .map_err(|e| e.into_error("strict_capacity_limit"))?;
+                    .map_err(|e| e.into_error("strict_capacity_limit", &value))?;
             }
             _ => return Err(Error::not_supported(format!("block_cache {name}"))),
         }

@@ -301,10 +301,10 @@ fn flags_follow_the_contents_and_are_found_again_in_bytes() {
 fn save_points_nest_and_truncate() {
     let mut b = WriteBatch::new();
     assert_eq!(
-        b.rollback_to_save_point().unwrap_err().to_string(),
+        b.rollback_to_save_point().unwrap_err().rocksdb_text(),
         "NotFound: "
     );
-    assert_eq!(b.pop_save_point().unwrap_err().to_string(), "NotFound: ");
+    assert_eq!(b.pop_save_point().unwrap_err().rocksdb_text(), "NotFound: ");
     b.put(b"a", b"1").unwrap();
     let one = b.clone();
     b.set_save_point();

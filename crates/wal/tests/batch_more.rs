@@ -168,7 +168,7 @@ fn timestamps_stand_behind_keys_and_are_overwritten_in_place() {
     ] {
         let mut c = before.clone();
         assert_eq!(
-            c.update_timestamps(ts, sizes).unwrap_err().to_string(),
+            c.update_timestamps(ts, sizes).unwrap_err().rocksdb_text(),
             text
         );
         assert_eq!(c, before);

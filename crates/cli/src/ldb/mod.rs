@@ -107,7 +107,7 @@ impl Stop {
 
 impl From<Error> for Stop {
     fn from(e: Error) -> Self {
-        Self::Failed(e.to_string())
+        Self::Failed(e.rocksdb_text())
     }
 }
 

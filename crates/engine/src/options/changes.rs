@@ -29,7 +29,8 @@ use super::own::set_own;
 use super::own_rows::{OwnCfOptions, OwnDbOptions};
 use super::table::OptionTable;
 use super::text::{
-    CF_ALIASES, check_factory, knows_cf_option, name_the_factory, not_recognized, set_cf_option,
+    CF_ALIASES, check_factory, knows_cf_option, name_the_factory, no_such_option, not_recognized,
+    set_cf_option,
 };
 use super::{
     BlockBasedTableOptions, CfOptions, CompactionStyle, CompressionType, DbOptions, objects,
@@ -42,7 +43,12 @@ fn whole(name: &str) -> &str {
 }
 
 fn not_changeable(name: &str) -> Error {
-    Error::invalid_argument(format!("Option not changeable: {name}"))
+    Error::invalid_argument(format!("Option not changeable: {name}")).in_plain_words(fixed(name))
+}
+
+/// Says in plain words that an option cannot be changed.
+fn fixed(name: &str) -> String {
+    format!("{name} cannot be changed in an open database; give it when the database is opened")
 }
 
 fn empty() -> Error {
@@ -73,7 +79,14 @@ impl DbOptions {
             }
         }
         if let Some(name) = unknown {
-            return Err(Error::not_found(format!("Unrecognized option: {name}")));
+            let error = Error::not_found(format!("Unrecognized option: {name}"));
+            return Err(error.in_plain_words(match Self::row(whole(name)) {
+                Some(_) => fixed(name),
+                None if CfOptions::row(whole(name)).is_some() => {
+                    format!("{name} is an option of column families, not of the database")
+                }
+                None => no_such_option(name),
+            }));
         }
         new.check_values()?;
         Ok(new)
@@ -566,14 +579,14 @@ mod tests {
             ),
             ("blob_garbage_collection_force_threshold", "2.0", "OK"),
         ] {
-            let got = cf(&[(name, value)]).map_or_else(|e| e.to_string(), |_| "OK".to_string());
+            let got = cf(&[(name, value)]).map_or_else(|e| e.rocksdb_text(), |_| "OK".to_string());
             assert_eq!(got, want, "{name}={value}");
         }
     }
 
     #[test]
     fn changes_are_made_together_or_not_at_all_and_bad_values_come_first() {
-        let text = |r: Result<(CfOptions, BlockBasedTableOptions)>| r.unwrap_err().to_string();
+        let text = |r: Result<(CfOptions, BlockBasedTableOptions)>| r.unwrap_err().rocksdb_text();
         assert_eq!(text(cf(&[])), "Invalid argument: empty input");
         assert_eq!(
             text(cf(&[("nosuch", "1"), ("ttl", "abc")])),
@@ -622,12 +635,12 @@ mod tests {
             ("rate_limiter_bytes_per_sec", "3", "NotFound: Unrecognized option: rate_limiter_bytes_per_sec".to_string()),
         ] {
             let got = DbOptions::new().with_changes(&[(name, value)]);
-            let got = got.map_or_else(|e| e.to_string(), |_| "OK".to_string());
+            let got = got.map_or_else(|e| e.rocksdb_text(), |_| "OK".to_string());
             assert_eq!(got, want, "{name}={value}");
         }
         let none: &[(&str, &str)] = &[];
         let e = DbOptions::new().with_changes(none).unwrap_err();
-        assert_eq!(e.to_string(), "Invalid argument: empty input");
+        assert_eq!(e.rocksdb_text(), "Invalid argument: empty input");
     }
 
     #[test]

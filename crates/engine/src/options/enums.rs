@@ -4,8 +4,8 @@ use super::values::{OptionValue, ValueError};
 use spanlith_base::checksum::ChecksumKind;
 
 macro_rules! option_enum {
-    (@error) => { ValueError::Enum };
-    (@error $error:ident) => { ValueError::$error };
+    (@error $names:expr) => { ValueError::Enum($names) };
+    (@error $names:expr, $error:ident) => { ValueError::$error($names) };
     ($(
         $(#[$meta:meta])*
         pub enum $Name:ident $(else $error:ident)? { $($(#[$vmeta:meta])* $Variant:ident = $number:literal, $text:literal;)* }
@@ -52,7 +52,10 @@ macro_rules! option_enum {
                     .iter()
                     .copied()
                     .find(|v| v.name() == super::text::strip_braces(text))
-                    .ok_or(option_enum!(@error $($error)?))?;
+                    .ok_or_else(|| {
+                        let names = Self::ALL.iter().map(|v| v.name()).collect();
+                        option_enum!(@error names $(, $error)?)
+                    })?;
                 Ok(())
             }
         }
@@ -328,7 +331,9 @@ impl OptionValue for CompressionType {
         };
         *self = match Self::NAMED.iter().find(|(.., name)| *name == text) {
             Some((v, ..)) => *v,
-            None => custom().ok_or(ValueError::Enum)?,
+            None => custom().ok_or_else(|| {
+                ValueError::Enum(Self::NAMED.iter().map(|(.., name)| *name).collect())
+            })?,
         };
         Ok(())
     }

@@ -78,7 +78,7 @@ pub fn own_options() -> Vec<OwnOption> {
 /// Sets one own option if `T` has one of that name. `None` if it has not.
 pub(super) fn set_own<T: OptionTable>(into: &mut T, name: &str, value: &str) -> Option<Result<()>> {
     let row = T::row(name)?;
-    let set = (row.set)(into, value).map_err(|e| e.into_error(name));
+    let set = (row.set)(into, value).map_err(|e| e.into_error(name, value));
     Some(set.and_then(|()| into.check_bounds()))
 }
 
@@ -127,12 +127,16 @@ pub(super) fn unknown(name: &str) -> Error {
             "Could not find option: {name} is an option of RocksDB, and is set as there"
         ));
     }
-    let names = own_options().into_iter().map(|o| o.name);
-    let nearest = names.min_by_key(|known| distance(name, known));
+    let nearest = nearest(name, own_options().into_iter().map(|o| o.name));
     let nearest = nearest.unwrap_or_default();
     Error::invalid_argument(format!(
         "Could not find option: {name}; the nearest name is {nearest}"
     ))
+}
+
+/// The one of some names that is most like `name`.
+pub(super) fn nearest<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    names.min_by_key(|known| distance(name, known))
 }
 
 /// Letters that have to be inserted, removed or replaced to make one name of the other. Takes time in

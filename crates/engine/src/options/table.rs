@@ -88,14 +88,14 @@ pub trait OptionTable: Default + 'static {
     /// `InvalidArgument` for an unknown name or a value that does not parse.
     fn set_option(&mut self, name: &str, value: &str) -> Result<()> {
         if let Some(row) = Self::row(name) {
-            return (row.set)(self, value).map_err(|e| e.into_error(name));
+            return (row.set)(self, value).map_err(|e| e.into_error(name, value));
         }
         if let Some((whole, field)) = name.split_once('.')
             && let Some(row) = Self::row(whole)
             && row.nested
         {
             return (row.set)(self, &format!("{{{field}={value}}}"))
-                .map_err(|e| e.into_error(whole));
+                .map_err(|e| e.into_error(whole, value));
         }
         if Self::IGNORED.contains(&name) {
             return Ok(());
@@ -342,10 +342,14 @@ pub(crate) fn parse_nested<T: OptionTable>(
     for (name, value) in super::text::nested_pairs(text).map_err(ValueError::Other)? {
         match T::row(&name) {
             Some(row) => {
-                (row.set)(into, &value).map_err(|e| ValueError::Other(e.into_error(&name)))?;
+                (row.set)(into, &value)
+                    .map_err(|e| ValueError::Other(e.into_error(&name, &value)))?;
             }
             None if T::IGNORED.contains(&name.as_str()) => {}
-            None => return Err(ValueError::Field(name)),
+            None => {
+                let nearest = super::own::nearest(&name, T::ROWS.iter().map(|row| row.name));
+                return Err(ValueError::Field(name, nearest));
+            }
         }
     }
     Ok(())

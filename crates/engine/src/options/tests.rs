@@ -119,7 +119,7 @@ fn values_parse_and_fail_as_rocksdb_does() {
                 .get_option(name)
                 .or_else(|| cf.get_option(name))
                 .unwrap_or_else(|| "set".to_string()),
-            Err(e) => e.to_string(),
+            Err(e) => e.rocksdb_text(),
         }
     };
     for (name, value, want) in [
@@ -317,7 +317,7 @@ fn a_string_of_options_is_applied_whole_or_not_at_all() {
     let before = (db.clone(), cf.clone(), table.clone());
     let e = apply_options_string(&format!("{text};bad=1"), &mut db, &mut cf, &mut table);
     assert_eq!(
-        e.unwrap_err().to_string(),
+        e.unwrap_err().rocksdb_text(),
         "Invalid argument: Extra option not recognized: bad"
     );
     assert_eq!((&db, &cf, &table), (&before.0, &before.1, &before.2));
@@ -363,7 +363,7 @@ fn a_string_of_options_is_applied_whole_or_not_at_all() {
         (";", "Invalid argument: Unexpected char in key"),
     ] {
         let e = apply_options_string(text, &mut db, &mut cf, &mut table).unwrap_err();
-        assert_eq!(e.to_string(), want);
+        assert_eq!(e.rocksdb_text(), want);
     }
 }
 
@@ -373,7 +373,7 @@ fn edited_files_are_accepted_or_refused_as_measured() {
     let base = golden("golden-11.8/default");
     let parse = |text: &str| match parse_options_file(text) {
         Ok(p) => format!("{}|{}", p.db.max_open_files, p.db.db_host_id),
-        Err(e) => e.to_string(),
+        Err(e) => e.rocksdb_text(),
     };
     let line = |new: &str| base.replace("  max_open_files=-1", &format!("  {new}"));
     let number = base
@@ -598,7 +598,7 @@ fn refused(text: &str) -> String {
     apply_options_string(text, &mut db, &mut cf, &mut table).unwrap();
     let answer = |r: spanlith_base::Result<()>| match r {
         Ok(()) => String::new(),
-        Err(e) => e.to_string(),
+        Err(e) => e.rocksdb_text(),
     };
     let plain = answer(check_supported(&db, &cf, &table));
     sanitize_db(&mut db, None);

@@ -13,6 +13,7 @@
     )
 )]
 
+use super::own::nearest;
 use super::table::OptionTable;
 use super::{BlockBasedTableOptions, CfOptions, DbOptions, objects};
 use spanlith_base::{Error, Result};
@@ -252,6 +253,34 @@ pub(super) fn knows_cf_option(name: &str) -> bool {
 /// RocksDB's words for a name that no struct of options has.
 pub(super) fn not_recognized(name: &str) -> Error {
     Error::invalid_argument(format!("Extra option not recognized: {name}"))
+        .in_plain_words(no_such_option(name))
+}
+
+/// Says in plain words that no option has that name, and names the nearest one.
+pub(super) fn no_such_option(name: &str) -> String {
+    let whole = name.split_once('.').map_or(name, |(whole, _)| whole);
+    let known = names::<DbOptions>().chain(names::<CfOptions>());
+    let nearest = nearest(whole, known.chain(names::<BlockBasedTableOptions>()));
+    match nearest {
+        Some(known) if BlockBasedTableOptions::row(whole).is_some() => {
+            format!("{name} is an option of tables: write block_based_table_factory={{{known}=…}}")
+        }
+        // Of a database, where one of a family is wanted, or the other way round.
+        Some(known) if known == whole => {
+            let of = match DbOptions::row(whole) {
+                Some(_) => "the database",
+                None => "column families",
+            };
+            format!("{name} is an option of {of}, and is not set here")
+        }
+        Some(nearest) => format!("there is no option {name}; the nearest name is {nearest}"),
+        None => format!("there is no option {name}"),
+    }
+}
+
+/// The names of the options of one kind.
+fn names<T: OptionTable>() -> impl Iterator<Item = &'static str> {
+    T::ROWS.iter().map(|row| row.name)
 }
 
 /// Whether a struct of options says that it has no such name.
@@ -262,11 +291,18 @@ pub(super) fn is_unknown(error: &Error) -> bool {
 /// An unknown table option is reported by the name it was given as: that of the factory if it stood in its braces.
 pub(super) fn name_the_factory(error: Error, name: &str) -> Error {
     let whole = name.split_once('.').map_or(name, |(whole, _)| whole);
-    if whole.ends_with("table_factory") && is_unknown(&error) {
-        not_recognized(name)
-    } else {
-        error
+    if !whole.ends_with("table_factory") || !is_unknown(&error) {
+        return error;
     }
+    // The name that stands in its braces, or after its dot.
+    let inner = error.message().rsplit(": ").next().unwrap_or_default();
+    let plain = match nearest(inner, names::<BlockBasedTableOptions>()) {
+        Some(nearest) => {
+            format!("{whole}: tables have no option {inner}; the nearest name is {nearest}")
+        }
+        None => format!("{whole}: tables have no option {inner}"),
+    };
+    not_recognized(name).in_plain_words(plain)
 }
 
 /// Applies `a=b;c=d` to whichever of database, column family and table knows each name.

@@ -33,12 +33,12 @@ pub enum ValueError {
     Range(String),
     /// Neither true nor false.
     Bool,
-    /// Not a name of the enumeration.
-    Enum,
+    /// Not a name of the enumeration, which has these.
+    Enum(Vec<&'static str>),
     /// The same, of an enumeration that RocksDB describes otherwise.
-    Unmapped,
-    /// A struct has no field of this name.
-    Field(String),
+    Unmapped(Vec<&'static str>),
+    /// A struct has no field of this name; the nearest that it has.
+    Field(String, Option<&'static str>),
     /// Not the positions of a struct.
     Positions,
     /// Anything else.
@@ -46,22 +46,52 @@ pub enum ValueError {
 }
 
 impl ValueError {
-    /// The error for the option called `name`.
-    pub fn into_error(self, name: &str) -> Error {
-        match self {
+    /// The error for the option called `name` that was given as `value`: RocksDB's message, and in plain words what
+    /// is wrong with which value, and one that would do.
+    pub fn into_error(self, name: &str, value: &str) -> Error {
+        let example = match &self {
+            Self::Number("stod") => "0.5",
+            Self::Number("stoi") | Self::Range(_) => "4",
+            Self::Number(_) if name.ends_with("size") || name.contains("bytes") => "64M",
+            Self::Number(_) => "10",
+            Self::Bool => "true",
+            Self::Enum(names) | Self::Unmapped(names) => names.first().copied().unwrap_or_default(),
+            _ => "",
+        };
+        let is = match &self {
+            Self::Number(_) => "is no number, or too large for one".to_string(),
+            Self::Range(_) => "is too large for it".to_string(),
+            Self::Bool => "is neither true nor false".to_string(),
+            Self::Enum(names) | Self::Unmapped(names) => {
+                format!("is none of its values: {}", names.join(", "))
+            }
+            _ => String::new(),
+        };
+        let plain = match value.trim() {
+            "" => format!("{name} has no value; write for example {name}={example}"),
+            value => format!("{name}: '{value}' {is}; write for example {name}={example}"),
+        };
+        let error = match self {
             Self::Number(what) => Error::invalid_argument(format!("Error parsing {name}:{what}")),
             Self::Range(value) => Error::invalid_argument(format!("Error parsing {name}:{value}")),
             Self::Bool => Error::invalid_argument(format!("Error parsing {name}:")),
-            Self::Enum => Error::invalid_argument(format!("Error parsing:: {name}")),
-            Self::Unmapped => Error::invalid_argument(format!("No mapping for enum : {name}")),
-            Self::Field(field) => {
-                Error::invalid_argument(format!("Unrecognized option: {name}.{field}"))
+            Self::Enum(_) => Error::invalid_argument(format!("Error parsing:: {name}")),
+            Self::Unmapped(_) => Error::invalid_argument(format!("No mapping for enum : {name}")),
+            Self::Field(field, nearest) => {
+                let error = Error::invalid_argument(format!("Unrecognized option: {name}.{field}"));
+                let nearest = nearest.unwrap_or_default();
+                return error.in_plain_words(format!(
+                    "{name} has no field {field}; the nearest name is {nearest}"
+                ));
             }
             Self::Positions => {
-                Error::invalid_argument(format!("unable to parse the specified CF option {name}"))
+                return Error::invalid_argument(format!(
+                    "unable to parse the specified CF option {name}"
+                ));
             }
-            Self::Other(error) => error,
-        }
+            Self::Other(error) => return error,
+        };
+        error.in_plain_words(plain)
     }
 }
 

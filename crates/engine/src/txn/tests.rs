@@ -158,7 +158,7 @@ fn operands_without_a_base_are_no_answer_and_need_a_family_with_an_operator() {
     batch.merge(None, b"k", b"1").unwrap();
     let e = batch.get(None, b"k").unwrap_err();
     assert_eq!(e.kind(), ErrorKind::MergeInProgress);
-    assert_eq!(e.to_string(), "Merge in progress: ");
+    assert_eq!(e.rocksdb_text(), "Merge in progress: ");
     batch.delete(None, b"k").unwrap();
     batch.merge(None, b"k", b"2").unwrap();
     let e = batch.get(None, b"k").unwrap_err();

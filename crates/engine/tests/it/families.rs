@@ -214,7 +214,7 @@ fn suggestions_and_deletions_of_files_in_a_dropped_family_fail_only_where_a_tabl
         let e = deep
             .delete_files_in_ranges(&[(None, None)], true)
             .unwrap_err();
-        assert_eq!(e.to_string(), "Column family dropped: ");
+        assert_eq!(e.rocksdb_text(), "Column family dropped: ");
     }
     assert_eq!(manifest(), before, "nothing is written for them");
     for cf in [&shallow, &deep] {

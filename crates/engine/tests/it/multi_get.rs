@@ -151,7 +151,7 @@ fn keys_behind_the_limit_of_value_bytes_are_aborted() {
             answer
                 .inspect_err(|e| {
                     assert_eq!(e.kind(), ErrorKind::Aborted);
-                    assert_eq!(e.to_string(), "Operation aborted: ");
+                    assert_eq!(e.rocksdb_text(), "Operation aborted: ");
                 })
                 .is_ok_and(|value| value.is_some())
                 .then_some(n)

@@ -136,7 +136,7 @@ fn a_refused_change_changes_nothing() {
             "NotFound: Unrecognized option: create_if_missing",
         ),
     ] {
-        assert_eq!(result.unwrap_err().to_string(), text);
+        assert_eq!(result.unwrap_err().rocksdb_text(), text);
     }
     assert_eq!(db.options(), before);
     let after = OptionsFile::find_newest(&env, Path::new(DIR)).unwrap();
@@ -194,7 +194,7 @@ fn a_read_only_database_changes_options_in_memory_and_drops_nothing() {
     assert_eq!(cf.options().write_buffer_size, 100_000);
     db.set_options(&[("max_background_jobs", "5")]).unwrap();
     assert_eq!(db.options().db.max_background_jobs, 5);
-    let text = |r: spanlith::Result<()>| r.unwrap_err().to_string();
+    let text = |r: spanlith::Result<()>| r.unwrap_err().rocksdb_text();
     assert_eq!(
         text(cf.set_options(&[("num_levels", "3")])),
         "Invalid argument: Option not changeable: num_levels"
@@ -250,7 +250,7 @@ fn objects_that_nobody_knows_leave_what_was_there() {
     }
     let e = cf.set_options(&[("block_based_table_factory.nosuch", "1")]);
     assert_eq!(
-        e.unwrap_err().to_string(),
+        e.unwrap_err().rocksdb_text(),
         "Invalid argument: Extra option not recognized: block_based_table_factory.nosuch"
     );
 }
@@ -271,7 +271,7 @@ fn aligned_blocks_that_are_compressed_are_refused_before_they_stop_writes() {
             .map(drop);
         let (db, _) = open(&MemFs::new(), given);
         let changed = db.default_cf().set_options(&change);
-        let text = |r: spanlith::Result<()>| r.err().map_or(String::new(), |e| e.to_string());
+        let text = |r: spanlith::Result<()>| r.err().map_or(String::new(), |e| e.rocksdb_text());
         assert_eq!(text(at_open), text(changed.clone()));
         text(changed)
     };

@@ -50,7 +50,7 @@ fn synced() -> WriteOptions {
 }
 
 fn text(e: &spanlith::Error) -> String {
-    e.to_string()
+    e.rocksdb_text()
 }
 
 fn fresh(seed: u64) -> (World, Db, [Cf; 2]) {

@@ -206,7 +206,7 @@ fn whoever_waits_gets_the_lock() {
     late.put(cf, "k", "late").unwrap();
     cf.put_locked(b"k", b"2", &WriteOptions::new()).unwrap();
     assert_eq!(
-        late.commit().unwrap_err().to_string(),
+        late.commit().unwrap_err().rocksdb_text(),
         "Operation expired: "
     );
     late.rollback().unwrap();
