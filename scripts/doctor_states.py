@@ -3,10 +3,11 @@
 
     scripts/doctor_states.py SPANLITH PEER [--seed N] [--short] [--keep DIR] [--only TEXT]
 
-SPANLITH is the program, PEER a librocksdb.so of release 11.8. RocksDB writes directories in processes of its own, which
-are killed before the n-th sync of a flush, of a compaction and of an open, for every n; then files of each kind are
-deleted, emptied, cut, flipped, grown and exchanged. Of each state the program is asked three things: what doctor says,
-whether it opens for writing, and what a scan of a copy gives.
+SPANLITH is the program, PEER a librocksdb.so of release 11.8. RocksDB writes directories in processes of its own, one
+with values in tables and one with values in blob files, which are killed before the n-th sync of a flush, of a compaction
+and of an open, for every n; then files of each kind are deleted, emptied, cut, flipped, grown and exchanged, one, two and
+all of a kind at a time. Of each state the program is asked three things: what doctor says, whether it opens for writing,
+and what a scan of a copy gives.
 
 A state agrees if
   - doctor changes nothing, its exit code is 0 exactly where it says healthy, and a verdict is never contradicted by
@@ -17,10 +18,11 @@ A state agrees if
   - "it does not open" means that the open is refused, every other verdict that it is not;
   - "with all its contents" and "without some of its contents" mean what they say, and "reads of the damaged parts
     fail" that a scan does;
-  - the commands of a way out that mend (CURRENT, salvage) succeed.
+  - the commands of a way out that mend (CURRENT, salvage) succeed, and salvage invents nothing: each value that it
+    finds is one that was written for its key.
 
-Prints each disagreement and a line of counts; the exit code is 1 if there was one. About 200 states; --short takes a
-sample of some 60.
+Prints each disagreement and a line of counts; the exit code is 1 if there was one. More than 300 states; --short takes a
+sample of some 100.
 """
 import argparse
 import ctypes
@@ -62,6 +64,7 @@ int fdatasync(int fd) {
 
 ENTRIES = 900
 PHASES = ("flush", "compaction", "open", "none")
+KINDS = ("plain", "blob")
 
 
 def key(n):
@@ -95,7 +98,7 @@ class Library:
         return out
 
 
-def write(peer, killer, directory, phase, n):
+def write(peer, killer, directory, kind, phase, n):
     """Entries in two levels, in an unflushed memtable and in the log; killed before sync number n of the phase, or at
     the end. Prints how many syncs a phase that was not killed made."""
     arm = ctypes.CDLL(killer)
@@ -106,6 +109,9 @@ def write(peer, killer, directory, phase, n):
     lib.call("options_set_target_file_size_base", options, ctypes.c_uint64(16 << 10))
     lib.call("options_set_disable_auto_compactions", options, ctypes.c_int(1))
     lib.call("options_set_compression", options, ctypes.c_int(0))
+    if kind == "blob":
+        lib.call("options_set_enable_blob_files", options, ctypes.c_ubyte(1))
+        lib.call("options_set_min_blob_size", options, ctypes.c_uint64(20))
     sync = lib.pointer("writeoptions_create")
     flush = lib.pointer("flushoptions_create")
 
@@ -152,7 +158,8 @@ def kinds(directory):
     for path in sorted(directory.iterdir()):
         name = path.name
         kind = (
-            "table" if name.endswith(".sst") else "log" if name.endswith(".log") else name.split("-")[0]
+            "table" if name.endswith(".sst") else "log" if name.endswith(".log")
+            else "blob" if name.endswith(".blob") else name.split("-")[0]
         )
         if kind not in ("LOG", "LOCK") and not name.startswith("LOG") and path.is_file():
             found.setdefault(kind, []).append(path)
@@ -202,13 +209,14 @@ class Run:
         source.write_text(KILLER)
         compiler = os.environ.get("CC", "cc")
         subprocess.run([compiler, "-shared", "-fPIC", "-o", self.killer, source, "-ldl"], check=True)
+        self.written = {key(n).decode(): value(n).decode() for n in range(ENTRIES)}
         self.states = self.bad = 0
         self.healthy = self.damaged = 0
 
-    def make(self, directory, phase, n):
+    def make(self, directory, kind, phase, n):
         """What the writer left, and whether it was killed in its phase."""
         shutil.rmtree(directory, ignore_errors=True)
-        command = [sys.executable, __file__, "--write", self.args.peer, str(self.killer), str(directory), phase, str(n)]
+        command = [sys.executable, __file__, "--write", self.args.peer, str(self.killer), str(directory), kind, phase, str(n)]
         environment = dict(os.environ, LD_PRELOAD=str(self.killer))
         out = subprocess.run(command, env=environment, capture_output=True, text=True)
         if out.returncode != -signal.SIGKILL:
@@ -254,8 +262,7 @@ class Run:
         defaults = ["--default-options"] if str(rehearsed.get("options")).startswith("defaults") else []
         opened, _, refusal = self.spanlith("db", "flush", *defaults, "--db", copy)
         entries, unread = self.contents(copy) if opened == 0 else (None, "")
-        wanted = {key(n).decode(): value(n).decode() for n in range(ENTRIES)}
-        is_whole = entries == wanted
+        is_whole = entries == self.written
         shown = [f"opens: {opened == 0} {refusal.strip()[:300]}", f"whole: {is_whole} {unread.strip()[:300]}"]
         if found is None:
             # Nothing that could be judged: an open must not think otherwise.
@@ -321,25 +328,32 @@ class Run:
                 if code != 0 and len(found["cases"]) == 2:
                     self.complain(name, f"a way out does not work: {command.group(0)}", [*shown, err.strip()])
             if "dump --salvage" in way_out:
-                code, _, err = self.spanlith("db", "dump", "--salvage", "--db", state, self.work / "salvaged.tsv")
-                (self.work / "salvaged.tsv").unlink(missing_ok=True)
+                text = self.work / "salvaged.tsv"
+                code, _, err = self.spanlith("db", "dump", "--salvage", "--db", state, text)
                 if not re.search(r"^[1-9][0-9,]* entries dumped", err, re.M):
                     self.complain(name, "salvage does not work", [*shown, err.strip()])
+                else:
+                    lines = text.read_text().splitlines()
+                    entries = dict(line.split("\t", 1) for line in lines if not line.startswith("@"))
+                    wrong = [k for k, v in entries.items() if self.written.get(k) != v]
+                    if wrong:
+                        self.complain(name, f"salvage invents {wrong[:3]}", [*shown, err.strip()])
+                text.unlink(missing_ok=True)
                 return
 
-    def kills(self):
+    def kills(self, of):
         state = self.work / "state"
         for phase in PHASES[:3]:
             step = 3 if self.args.short else 1
             for n in range(1, 60, step):
-                if not self.make(state, phase, n):
-                    print(f"{phase}: {n - 1} syncs", flush=True)
+                if not self.make(state, of, phase, n):
+                    print(f"{of}, {phase}: {n - 1} syncs", flush=True)
                     break
-                self.judge(f"killed before sync {n} of {phase}", state, True)
+                self.judge(f"{of}: killed before sync {n} of {phase}", state, True)
 
-    def damages(self):
+    def damages(self, of):
         base, state = self.work / "base", self.work / "state"
-        self.make(base, "none", 0)
+        self.make(base, of, "none", 0)
         self.judge_base(base, state)
         for kind, paths in kinds(base).items():
             for damage, change in DAMAGES.items():
@@ -353,7 +367,19 @@ class Run:
                         continue
                     # Nothing in RocksDB's files says how far the newest log had been written.
                     cannot_tell = kind == "log" and damage in ("cut", "empty")
-                    self.judge(f"{damage} {kind} {mine[0].name} ({turn})", state, False, cannot_tell)
+                    self.judge(f"{of}: {damage} {kind} {mine[0].name} ({turn})", state, False, cannot_tell)
+            # All of a kind at once.
+            shutil.rmtree(state, ignore_errors=True)
+            shutil.copytree(base, state)
+            for path in kinds(state)[kind]:
+                path.unlink()
+            self.judge(f"{of}: delete every {kind}", state, False)
+        # Without both that lead to the tables.
+        shutil.rmtree(state, ignore_errors=True)
+        shutil.copytree(base, state)
+        for path in [*kinds(state)["MANIFEST"], *kinds(state)["CURRENT"]]:
+            path.unlink()
+        self.judge(f"{of}: delete CURRENT and MANIFEST", state, False)
         # Two files at once.
         for turn in range(4 if self.args.short else 40):
             shutil.rmtree(state, ignore_errors=True)
@@ -365,18 +391,18 @@ class Run:
                 if DAMAGES[damage](self.rng, paths) is not False:
                     names.append(f"{damage} {paths[0].name}")
             cannot_tell = any(n.startswith(("cut ", "empty ")) and n.endswith(".log") for n in names)
-            self.judge(f"{turn}: {' and '.join(names)}", state, False, cannot_tell)
+            self.judge(f"{of}: {turn}: {' and '.join(names)}", state, False, cannot_tell)
 
     def judge_base(self, base, state):
         shutil.rmtree(state, ignore_errors=True)
         shutil.copytree(base, state)
-        self.judge("killed, nothing else", state, True)
+        self.judge(f"{base.name}: killed, nothing else", state, True)
 
 
 def main():
     if sys.argv[1:2] == ["--write"]:
-        peer, killer, directory, phase, n = sys.argv[2:]
-        return write(peer, killer, directory, phase, int(n))
+        peer, killer, directory, kind, phase, n = sys.argv[2:]
+        return write(peer, killer, directory, kind, phase, int(n))
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("spanlith")
     parser.add_argument("peer")
@@ -389,8 +415,9 @@ def main():
     args.peer = str(Path(args.peer).resolve())
     with tempfile.TemporaryDirectory(prefix="doctor-states-") as work:
         run = Run(args, Path(work))
-        run.kills()
-        run.damages()
+        for kind in KINDS:
+            run.kills(kind)
+            run.damages(kind)
         counts = f"{run.states} states, {run.healthy} healthy, {run.damaged} not"
         print(f"{counts}, {run.bad} disagreements (seed {args.seed})")
         sys.exit(bool(run.bad))

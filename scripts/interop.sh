@@ -41,6 +41,10 @@ PEERS=$peers scripts/installed.sh
 # The tests of the Rust crate `rocksdb`, through crates/librocksdb-sys.
 python3 scripts/rust_suite.py --work "${CARGO_TARGET_DIR:-target}/rust-suite" | tail -n 12
 
+# What the doctor says of RocksDB's directories, killed and damaged, is what opening and reading them shows.
+cargo build --quiet --release -p spanlith-cli
+python3 scripts/doctor_states.py "${CARGO_TARGET_DIR:-target}/release/spanlith" "$peers/lib11/librocksdb.so" --short
+
 # Tables written outside go from one library into the other's databases.
 python3 scripts/interop_ingest.py "$SUBJECT/librocksdb.so" "$peers/lib11/librocksdb.so"
 python3 scripts/interop_export.py "$SUBJECT/librocksdb.so" "$peers/lib11/librocksdb.so"

@@ -131,6 +131,8 @@ pub struct Inventory {
     pub options: Option<OptionsFile>,
     /// What is wrong with the files read here.
     pub findings: Vec<Finding>,
+    /// The records of the MANIFEST if it was made of the tables, because none can be read.
+    pub made: Option<Vec<Vec<u8>>>,
 }
 
 impl Inventory {
@@ -162,7 +164,7 @@ impl Inventory {
     }
 
     /// As [`Self::read_with_logs`]; if CURRENT cannot be used, that is a finding and the newest MANIFEST
-    /// is read. `None` if there is none.
+    /// is read, and if there is none, that is a finding too. `None` if no file of a database is there.
     ///
     /// # Errors
     /// Of listing the directory.
@@ -187,7 +189,8 @@ impl Inventory {
         });
         Ok(match (named, newest) {
             (Ok(number), _) => Some(Self::read_from(&env, dir, wal_dir, listing, number)),
-            (Err(_), None) => None,
+            (Err(_), None) if !crate::fail::holds_remains(dir) => None,
+            (Err(e), None) => Some(Self::without_manifest(&env, dir, wal_dir, listing, &e)),
             (Err(e), Some(number)) => {
                 let mut i = Self::read_from(&env, dir, wal_dir, listing, number);
                 let name = filenames::CURRENT_FILE;
@@ -196,6 +199,33 @@ impl Inventory {
                 Some(i)
             }
         })
+    }
+
+    /// Of a directory that has tables, blob files or logs, and neither a CURRENT that can be used nor a MANIFEST.
+    fn without_manifest(
+        env: &Env,
+        dir: &Path,
+        wal_dir: Option<&Path>,
+        listing: BTreeMap<String, u64>,
+        current: &Error,
+    ) -> Self {
+        let numbers = listing
+            .keys()
+            .filter_map(|name| parse_file_name(name)?.number());
+        let number = numbers.max().unwrap_or(0) + 1;
+        let mut i = Self::read_from(env, dir, wal_dir, listing, number);
+        // No file of that name was ever there.
+        let name = std::mem::replace(&mut i.manifest, "MANIFEST".to_string());
+        i.findings.retain(|f| f.file != name);
+        let missing = "missing: nothing says which files make up the database";
+        let mut found = vec![Finding::damage(&i.manifest, None, missing)];
+        let what = match current.subcode() {
+            Some(SubCode::PathNotFound) => "missing: nothing names the MANIFEST".to_string(),
+            _ => current.to_string(),
+        };
+        found.push(Finding::damage(filenames::CURRENT_FILE, None, what));
+        i.findings.splice(0..0, found);
+        i
     }
 
     /// What a MANIFEST says, whether CURRENT names it or not.
@@ -248,6 +278,7 @@ impl Inventory {
             logs: BTreeMap::new(),
             options: None,
             findings: Vec::new(),
+            made: None,
         };
         inventory.read_identity(env);
         inventory.read_options(env);
@@ -711,6 +742,10 @@ fn sizes(env: &Env, dir: &Path) -> Result<BTreeMap<String, u64>> {
             }
             // Why it cannot be looked at is told where it is needed.
             Err(_) => {
+                out.insert(name, 0);
+            }
+            // The engine finds a link that leads nowhere by its name.
+            Ok(None) if std::fs::symlink_metadata(&path).is_ok_and(|m| m.is_symlink()) => {
                 out.insert(name, 0);
             }
             _ => {}

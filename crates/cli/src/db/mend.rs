@@ -69,6 +69,9 @@ pub fn mend(
         current.as_bytes(),
     )?;
     let mut is_rewritten = false;
+    if let Some(records) = &i.made {
+        rewrite(&*fs, &manifest, 0, records)?;
+    }
     match way.records {
         Records::Readable => {
             if let Some(edits) = readable_edits(&*fs, &manifest)? {
@@ -283,6 +286,9 @@ fn readable_edits(fs: &dyn FileSystem, path: &Path) -> spanlith::Result<Option<E
 
 /// Whether a MANIFEST has a record that can be read.
 pub fn has_records(i: &Inventory) -> bool {
+    if i.made.is_some() {
+        return true;
+    }
     let edits = readable_edits(&*Env::system().fs, &i.dir.join(&i.manifest));
     i.edits > 0 || edits.is_ok_and(|edits| edits.is_some_and(|e| !e.records.is_empty()))
 }

@@ -17,6 +17,7 @@ pub mod mend;
 mod migrate;
 pub mod open;
 mod point;
+pub mod remake;
 mod salvage;
 mod scan;
 mod settings;

@@ -1,5 +1,6 @@
 //! `db dump --salvage`: what a damaged directory still holds.
 //!
+//! Where no MANIFEST can be read, one is made of the tables ([`super::remake`]).
 //! The directory is read through an [`Overlay`](crate::overlay::Overlay), in which [`super::mend`] repairs it as
 //! far as reading needs: CURRENT names the newest MANIFEST, MANIFEST and logs consist of the records that can
 //! be read, and tables that cannot be opened are not part of it. Ways to do that are tried until one opens.
@@ -12,8 +13,9 @@
 
 use super::dump::Lines;
 use super::log_order::Arranged;
-use super::mend::{Mended, Order, Records, Way, mend};
+use super::mend::{Mended, Order, Records, Way, has_records, mend};
 use super::open::Target;
+use super::remake::{caveat, remake};
 use super::verify::{self, Scope};
 use crate::bytes::show_short;
 use crate::fail::{At, Failure};
@@ -62,23 +64,32 @@ impl Salvage {
     /// Looks for damage and works around it, and says what that leaves out.
     ///
     /// # Errors
-    /// `Failure` if there is no MANIFEST, or none of its records can be read.
+    /// `Failure` if there is nothing that could be read.
     pub fn prepare(target: &Target, places: &Places) -> anyhow::Result<Self> {
         let wal_dir = target.how.files.wal_dir.as_deref();
         let damaged = Inventory::read_leniently(&target.db, wal_dir).at(&target.db)?;
-        let lost_manifest = || {
+        let nothing = || {
             Failure::new(
                 format!(
-                    "{}: no MANIFEST that says which files make up the database",
+                    "{}: no MANIFEST, no table and no log that can be read",
                     target.db.display()
                 ),
-                "restore MANIFEST and CURRENT from a backup; spanlith sst dump shows single tables",
+                format!(
+                    "check the path: ls -l {}",
+                    crate::fail::shell_word(&target.db)
+                ),
             )
         };
-        let damaged = damaged.ok_or_else(lost_manifest)?;
+        let mut damaged = damaged.ok_or_else(nothing)?;
+        let mut made = None;
+        if !has_records(&damaged) {
+            let remade = remake(&damaged).at(&target.db)?.ok_or_else(nothing)?;
+            made = Some(remade.left_out);
+            damaged = remade.inventory;
+        }
         let is_cut = damaged.manifest_end < damaged.manifest_bytes;
         let Some(chosen) = choose(target, places, &damaged)? else {
-            return Err(lost_manifest().into());
+            return Err(nothing().into());
         };
         let Trial { way, i, .. } = chosen;
         let progress = term::bar(0, "B", "looking for damage");
@@ -97,6 +108,13 @@ impl Salvage {
             gaps: Vec::new(),
             lost: 0,
         };
+        if let Some(left_out) = made {
+            tell!("no MANIFEST can be read: tables and logs are taken as they are");
+            out.miss(&caveat(&damaged));
+            for what in &left_out {
+                out.miss(what);
+            }
+        }
         let mut is_told = false;
         for f in damaged.findings.iter().chain(report.problems()) {
             let kind = parse_file_name(&f.file);

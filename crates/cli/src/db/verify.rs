@@ -73,8 +73,12 @@ impl Verify {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let start = Instant::now();
         let places = self.files.tables.parse()?;
-        let inventory = Inventory::read_with_logs(&self.db, self.files.wal_dir.as_deref());
-        let inventory = inventory.at(&self.db)?;
+        // A CURRENT that cannot be used is damage like any other.
+        let inventory = Inventory::read_leniently(&self.db, self.files.wal_dir.as_deref());
+        let Some(inventory) = inventory.at(&self.db)? else {
+            let none = Inventory::read(&self.db).at(&self.db);
+            return none.map(|_| ExitCode::FAILURE);
+        };
         let progress = term::bar(0, "B", "verifying");
         if let Some(name) = &self.cf {
             super::open::known_family(&inventory, name)?;
@@ -122,10 +126,10 @@ impl Verify {
         }
         out.flush()?;
         if !clean {
+            let dir = shell_word(&self.db);
             tell!(
-                "next:  copy {} before anything else writes to it; tables that are named can be \
-                 looked at with spanlith sst dump",
-                shell_word(&self.db)
+                "next:  copy {dir} before anything else writes to it; spanlith doctor --db {dir} says what is at \
+                 stake and the way out"
             );
         }
         Ok(if clean {
@@ -136,18 +140,22 @@ impl Verify {
     }
 }
 
-/// One line about what was checked.
+/// One line about what was checked, and how many findings there are.
 pub fn summary(r: &VerifyReport) -> String {
     let bad = r.problems().count();
+    format!("{}; {}", checked(r), counted(bad as u64, "finding"))
+}
+
+/// One line about what was checked.
+pub fn checked(r: &VerifyReport) -> String {
     format!(
-        "{} of {}, {} of {}, {}, {}; {}",
+        "{} of {}, {} of {}, {}, {}",
         counted(r.blocks, "block"),
         counted(r.tables, "table"),
         counted(r.log_records, "record"),
         counted(r.logs, "log"),
         counted(r.manifest_records, "MANIFEST record"),
         bytes(r.bytes),
-        counted(bad as u64, "finding"),
     )
 }
 

@@ -25,9 +25,20 @@ const IO_ERROR: &str = "IO error";
 /// Characters of a key that are shown.
 const KEY: usize = 40;
 
+/// The words for fragments of a record without its first.
+const HEADLESS: &str = "missing start of fragmented record";
+
+/// Tells a record that looks torn from the end of a log.
+const NOT_THE_END: &str = "but whole records follow, which an open drops with it";
+
 /// The way out where nothing of the MANIFEST can be read.
-const NO_MANIFEST: &str = "restore the MANIFEST from a backup first; without it only single tables can be looked at: \
-    spanlith sst dump";
+fn no_manifest(i: &Inventory) -> String {
+    format!(
+        "restore CURRENT and MANIFEST from a backup; else copy what tables and logs hold, where older values and \
+         deleted entries may come to light: {}",
+        copy_what_is_left(i)
+    )
+}
 
 /// What happened to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -83,6 +94,9 @@ pub struct Case {
     pub way_out: String,
     /// Whether no entry is concerned.
     pub spares_data: bool,
+    /// Family and key of the only value that is at stake. If the opened database answers for the key, a newer entry
+    /// hides that value.
+    pub probe: Option<(String, Vec<u8>)>,
 }
 
 impl Case {
@@ -104,7 +118,7 @@ impl Case {
     pub fn is_lost(&self) -> bool {
         let is_other_manifest =
             self.file == filenames::CURRENT_FILE && self.damage == Damage::Swapped;
-        self.is_lost_log() || is_other_manifest
+        self.is_lost_log() || is_other_manifest || self.what.ends_with(NOT_THE_END)
     }
 
     /// Whether a crash explains it, so that nothing that was durable is concerned, or it has no effect.
@@ -127,7 +141,10 @@ pub fn explain(
         .any(|f| f.grade == Grade::Damage && f.file == i.manifest);
     let known = OnceCell::new();
     let can_give_up = || *known.get_or_init(|| manifest_is_sound && can_give_up());
-    for f in findings {
+    for (n, f) in findings.iter().enumerate() {
+        if is_consequence(findings.get(n.wrapping_sub(1)), f) {
+            continue;
+        }
         let torn = f.grade == Grade::Note && f.what.starts_with("torn");
         let name = Path::new(&f.file).file_name().unwrap_or_default();
         let name = name.to_string_lossy();
@@ -144,11 +161,14 @@ pub fn explain(
             stake: String::new(),
             way_out: String::new(),
             spares_data: is_advice,
+            probe: None,
         };
         match kind {
             Some(FileKind::Table(n)) => about_table(i, places, n, &mut case),
             Some(FileKind::Log(n)) => about_log(i, n, &can_give_up, &mut case),
             Some(FileKind::Manifest(_)) => about_manifest(i, &mut case),
+            // None is there, so it has no number.
+            None if case.file == i.manifest => about_manifest(i, &mut case),
             Some(FileKind::Current) => about_current(i, &mut case),
             Some(FileKind::Blob(n)) => about_blob(i, places, n, &mut case),
             Some(FileKind::Options(_)) => about_options(i, &mut case),
@@ -173,7 +193,7 @@ pub fn explain(
         // Both begin with what a MANIFEST says.
         for case in &mut out {
             if case.way_out.contains("--salvage") || case.way_out.contains("printf") {
-                case.way_out = NO_MANIFEST.to_string();
+                case.way_out = no_manifest(i);
             }
         }
     }
@@ -181,6 +201,13 @@ pub fn explain(
     out.extend(other_orders(i));
     out.extend(logs_out_of_order(i));
     out
+}
+
+/// Whether a finding is about the rest of a record whose beginning the finding before it dropped: one flipped byte is
+/// one case.
+fn is_consequence(before: Option<&Finding>, f: &Finding) -> bool {
+    let is_of_same = before.is_some_and(|b| b.file == f.file && b.grade == Grade::Damage);
+    is_of_same && f.what.starts_with(HEADLESS)
 }
 
 /// What makes a file readable that the system refuses to read.
@@ -211,6 +238,7 @@ fn logs_out_of_order(i: &Inventory) -> Vec<Case> {
             copy_what_is_left(i)
         ),
         spares_data: false,
+        probe: None,
     };
     arranged.obstacles().into_iter().map(case).collect()
 }
@@ -221,8 +249,26 @@ pub fn unexplained(i: &Inventory, rehearsal: &Rehearsal, cases: &[Case]) -> Opti
         return None;
     }
     let (error, (path, offset)) = (rehearsal.error.as_ref()?, rehearsal.damaged.as_ref()?);
+    let file = path.file_name()?.to_string_lossy().into_owned();
+    if file == i.manifest {
+        let mut case = Case {
+            file,
+            offset: *offset,
+            damage: Damage::Inconsistent,
+            what: error.clone(),
+            stake: String::new(),
+            way_out: String::new(),
+            spares_data: false,
+            probe: None,
+        };
+        if i.manifest_bytes == 0 {
+            case.damage = Damage::Truncated;
+        }
+        about_manifest(i, &mut case);
+        return Some(case);
+    }
     Some(Case {
-        file: path.file_name()?.to_string_lossy().into_owned(),
+        file,
         offset: *offset,
         damage: Damage::Inconsistent,
         what: error.clone(),
@@ -232,6 +278,7 @@ pub fn unexplained(i: &Inventory, rehearsal: &Rehearsal, cases: &[Case]) -> Opti
             copy_what_is_left(i)
         ),
         spares_data: false,
+        probe: None,
     })
 }
 
@@ -272,6 +319,7 @@ fn other_manifests(i: &Inventory) -> Vec<Case> {
                 shell_word(&i.dir.join(filenames::CURRENT_FILE))
             ),
             spares_data: false,
+            probe: None,
         })
     });
     cases.collect()
@@ -297,6 +345,7 @@ fn other_orders(i: &Inventory) -> Vec<Case> {
                 stake: String::new(),
                 way_out: String::new(),
                 spares_data: true,
+                probe: None,
             };
             about_options(i, &mut case);
             case
@@ -330,7 +379,8 @@ fn classify(
     if torn {
         return Damage::Torn;
     }
-    if f.what.starts_with("missing") || f.what.contains("No such file") {
+    let is_missing = f.what.starts_with("missing") && !f.what.starts_with(HEADLESS);
+    if is_missing || f.what.contains("No such file") {
         return Damage::Missing;
     }
     if f.grade == Grade::Unchecked || f.what.starts_with(IO_ERROR) {
@@ -562,6 +612,13 @@ fn about_log(i: &Inventory, number: u64, can_give_up: &dyn Fn() -> bool, case: &
         return;
     }
     let behind = Behind::read(i, number, case.offset);
+    if case.damage == Damage::Torn && behind.updates > 0 {
+        case.damage = Damage::Flipped;
+        case.what = format!(
+            "{}; {NOT_THE_END}",
+            case.what.replace("torn end, as after a crash: ", "")
+        );
+    }
     case.stake = match (case.damage, behind.updates) {
         (Damage::Torn, _) => "a write that was not acknowledged as synced, or none".to_string(),
         (Damage::Missing, 0) => "all writes of the log".to_string(),
@@ -615,10 +672,7 @@ fn about_manifest(i: &Inventory, case: &mut Case) {
     };
     case.way_out = match (case.damage, older.is_empty()) {
         (Damage::Torn, _) => "nothing to do: opening leaves it out".to_string(),
-        _ if !has_records(i) => {
-            "restore it from a backup; without it only single tables can be looked at: spanlith sst dump"
-                .to_string()
-        }
+        _ if !has_records(i) => no_manifest(i),
         (_, is_only) => format!(
             "restore it from a backup{}; else copy what can be read: {}",
             match is_only {
@@ -655,8 +709,10 @@ fn about_blob(i: &Inventory, places: &Places, number: u64, case: &mut Case) {
     };
     let refers = Referring::find(i, places, family, number, case.offset);
     let of_family = show(family.name.as_bytes(), false);
+    // A record belongs to one key, so a file of which one is damaged has the others.
+    case.probe = refers.at.clone().map(|key| (family.name.clone(), key));
     case.stake = match (&refers.at, refers.values) {
-        (Some(at), _) => format!("the value of {at} in family {of_family}"),
+        (Some(at), _) => format!("the value of {} in family {of_family}", key(at)),
         (None, 0) => format!("values of family {of_family}"),
         (None, n) => format!(
             "{} values of family {of_family}, keys {} .. {}",

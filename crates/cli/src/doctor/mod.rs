@@ -91,7 +91,7 @@ impl Diagnosis {
     fn verdict(&self) -> &'static str {
         match (self.is_healthy(), self.cases.is_empty(), &self.rehearsal) {
             (true, _, Some(r)) if r.is_about_program => {
-                "healthy as far as can be told: this program cannot open it"
+                "healthy as far as can be told: only another program can open it"
             }
             (true, true, _) => "healthy",
             (true, false, _) => "healthy: what was found is harmless, or could not be checked",
@@ -118,19 +118,10 @@ impl Doctor {
         let inventory =
             Inventory::read_leniently(&self.db, files.wal_dir.as_deref()).at(&self.db)?;
         let Some(inventory) = inventory else {
-            let current = self.db.join(filenames::CURRENT_FILE).exists();
-            return Err(match current {
-                true => Failure::new(
-                    format!("{} has no MANIFEST: nothing says which files make up the database",
-                        self.db.display()),
-                    "restore MANIFEST and CURRENT from a backup; tables alone can be looked at with \
-                     spanlith sst dump",
-                ),
-                false => Failure::new(
-                    format!("there is no database in {}", self.db.display()),
-                    format!("check the path: ls -l {}", shell_word(&self.db)),
-                ),
-            }
+            return Err(Failure::new(
+                format!("there is no database in {}", self.db.display()),
+                format!("check the path: ls -l {}", shell_word(&self.db)),
+            )
             .into());
         };
         let mut target = Target {
@@ -157,11 +148,19 @@ impl Doctor {
         let mut cases = cases::explain(&inventory, &places, &found.findings, &can_give_up);
         let rehearsal = (!self.no_rehearsal).then(|| {
             let spinner = term::spinner("", "rehearsing an open");
-            let out = rehearsal::rehearse(&target, Some(&inventory));
+            let probes: Vec<_> = cases.iter().filter_map(|c| c.probe.clone()).collect();
+            let out = rehearsal::rehearse(&target, Some(&inventory), &probes);
             spinner.finish_and_clear();
             out
         });
         if let Some(r) = &rehearsal {
+            for case in &mut cases {
+                if case.probe.as_ref().is_some_and(|p| r.readable.contains(p)) {
+                    case.spares_data = true;
+                    case.stake
+                        .push_str(": an older one, which a newer entry hides");
+                }
+            }
             cases.extend(cases::unexplained(&inventory, r, &cases));
         }
         cases.sort_by(|a, b| {
@@ -170,7 +169,7 @@ impl Doctor {
         let diagnosis = Diagnosis {
             cases,
             rehearsal,
-            checked: verify::summary(&found),
+            checked: verify::checked(&found),
             copy: cases::copy_what_is_left(&inventory),
             holder: process::holder(&self.db.join(filenames::LOCK_FILE)),
         };
@@ -233,7 +232,7 @@ fn print_text(d: &Diagnosis, dir: &std::path::Path) -> std::io::Result<()> {
         let text = match &r.error {
             None => paint.green("succeeds"),
             Some(e) if r.is_about_program => {
-                paint.yellow(format!("this program cannot open it: {e}"))
+                paint.yellow(format!("cannot be tried with this program: {e}"))
             }
             Some(e) => paint.red(format!("is refused: {e}")),
         };

@@ -7,17 +7,21 @@ use crate::db::mend::each_record;
 use crate::db::open::{Target, WriteFlags};
 use crate::inventory::Inventory;
 use crate::overlay::{Change, Overlay};
+use spanlith::blob::{BlobFileReader, BlobIndex, ExpectedFamily};
 use spanlith::options::InfoLogLevel;
 use spanlith::version::{FileKind, filenames, parse_file_name};
-use spanlith::{Db, ErrorKind, Logger};
+use spanlith::{Db, ErrorKind, Logger, Pinned};
 use spanlith_base::ValueType;
 use spanlith_base::keys::{split_internal, tag_sequence, tag_type};
 use spanlith_env::{Env, ManualExecutor};
 use spanlith_table::TableReader;
 use spanlith_wal::BatchIter;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// A family and a key of it.
+pub type Probe = (String, Vec<u8>);
 
 /// What opening comes to.
 #[derive(Debug, Default)]
@@ -37,6 +41,8 @@ pub struct Rehearsal {
     pub gone: Vec<String>,
     /// Options that were followed: name of the OPTIONS file, or why the defaults were taken.
     pub options: String,
+    /// The keys that were asked for and for which the opened database answers.
+    pub readable: Vec<Probe>,
 }
 
 impl Rehearsal {
@@ -104,7 +110,7 @@ fn in_memory() -> (Env, Arc<Overlay>) {
 }
 
 /// Opens a directory without changing it.
-pub fn rehearse(target: &Target, inventory: Option<&Inventory>) -> Rehearsal {
+pub fn rehearse(target: &Target, inventory: Option<&Inventory>, probes: &[Probe]) -> Rehearsal {
     let mut out = Rehearsal::default();
     let file = inventory.and_then(|i| i.options.as_ref());
     let mut flags = WriteFlags::plain();
@@ -118,8 +124,11 @@ pub fn rehearse(target: &Target, inventory: Option<&Inventory>) -> Rehearsal {
     let mut builder = match prepared {
         Ok(builder) => builder,
         Err(e) => {
-            out.error = Some(format!("{e:#}"));
-            out.is_about_program = true;
+            let text = format!("{e:#}");
+            // Else something is not where the options say.
+            out.is_about_program =
+                text.contains("unknown comparator") || text.starts_with("Not implemented");
+            out.error = Some(text);
             return out;
         }
     };
@@ -160,6 +169,13 @@ pub fn rehearse(target: &Target, inventory: Option<&Inventory>) -> Rehearsal {
     out.warnings = lines;
     // Closing it changes nothing that opening has not.
     if let Some(db) = opened {
+        let answers = |(family, key): &&Probe| {
+            let cf = db
+                .cf(family)
+                .filter(|cf| cf.comparator().timestamp_size() == 0);
+            cf.is_some_and(|cf| cf.get(key).is_ok())
+        };
+        out.readable = probes.iter().filter(answers).cloned().collect();
         let spared = out
             .drops()
             .filter(|w| is_spared(w, &target.db, &db, inventory));
@@ -185,7 +201,7 @@ fn is_spared(warning: &str, dir: &Path, opened: &Db, i: Option<&Inventory>) -> b
     let Ok(reader) = crate::dump::open_table(&dir.join(name)) else {
         return true;
     };
-    if has_all_of(opened, &reader) {
+    if has_all_of(opened, dir, &reader) {
         return true;
     }
     let recovered = opened.latest_sequence_number();
@@ -211,8 +227,9 @@ fn is_spared(warning: &str, dir: &Path, opened: &Db, i: Option<&Inventory>) -> b
 }
 
 /// Whether the database answers for each key of a table with the newest entry that the table has of it. Of operands,
-/// entities, values in blob files and timestamps that is not tried.
-fn has_all_of(opened: &Db, reader: &Arc<TableReader>) -> bool {
+/// entities and timestamps that is not tried.
+fn has_all_of(opened: &Db, dir: &Path, reader: &Arc<TableReader>) -> bool {
+    let mut blobs = Blobs::of(dir);
     let Some(cf) = opened.cf(&reader.properties().column_family_name) else {
         return false;
     };
@@ -229,6 +246,9 @@ fn has_all_of(opened: &Db, reader: &Arc<TableReader>) -> bool {
         if last.as_deref() != Some(user) {
             let kind = tag_type(tag);
             let is_same = match cf.get(user) {
+                Ok(Some(value)) if kind == ValueType::BlobIndex as u8 => blobs
+                    .value(user, entries.value())
+                    .is_some_and(|v| *v == *value),
                 Ok(Some(value)) => kind == ValueType::Value as u8 && *value == *entries.value(),
                 Ok(None) => [ValueType::Deletion, ValueType::SingleDeletion]
                     .map(|k| k as u8)
@@ -243,6 +263,35 @@ fn has_all_of(opened: &Db, reader: &Arc<TableReader>) -> bool {
         entries.next();
     }
     entries.status().is_ok()
+}
+
+/// The blob files of a directory, opened as values of them are asked for.
+struct Blobs<'a> {
+    dir: &'a Path,
+    files: BTreeMap<u64, Option<BlobFileReader>>,
+}
+
+impl<'a> Blobs<'a> {
+    fn of(dir: &'a Path) -> Self {
+        Self {
+            dir,
+            files: BTreeMap::new(),
+        }
+    }
+
+    /// The value that an entry of a table refers to, if it can be read.
+    fn value(&mut self, user: &[u8], index: &[u8]) -> Option<Pinned> {
+        let Ok(BlobIndex::Blob(pointer)) = BlobIndex::decode(index) else {
+            return None;
+        };
+        let dir = self.dir;
+        let file = self.files.entry(pointer.file).or_insert_with(|| {
+            let path = dir.join(filenames::blob_file_name(pointer.file));
+            let file = Env::system().fs.open_random(&path).ok()?;
+            BlobFileReader::open(file, ExpectedFamily::Any).ok()
+        });
+        file.as_ref()?.get(user, &pointer, true).ok()
+    }
 }
 
 /// Whether the logs have all updates from one number to another.

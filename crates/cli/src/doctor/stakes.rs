@@ -115,7 +115,7 @@ pub struct Referring {
     /// The last.
     pub last: Vec<u8>,
     /// The key of the value whose record begins at the offset asked for.
-    pub at: Option<String>,
+    pub at: Option<Vec<u8>>,
 }
 
 impl Referring {
@@ -169,7 +169,7 @@ impl Referring {
             .offset
             .saturating_sub(BLOB_HEADER + user.len() as u64);
         if record == Some(begin) {
-            self.at = Some(key(user));
+            self.at = Some(user.to_vec());
         }
     }
 }

@@ -344,3 +344,155 @@ fn a_table_that_a_kill_left_unnamed_counts_as_dropped_if_some_of_it_was_in_no_lo
     let found = examine(&dir);
     assert_eq!(found["healthy"], false, "{found}");
 }
+
+/// A directory with a log of many records, some of which reach over the end of a block, as a killed process leaves it.
+fn long_log(dir: &Path) -> PathBuf {
+    let live = dir.with_extension("live");
+    let mut evidence = spanlith::options::OwnDbOptions::default();
+    // As of RocksDB: nothing says how much of the log was durable.
+    evidence.evidence = false;
+    let db = Db::builder(&live).create_if_missing(true);
+    let db = db.own(evidence).open().unwrap();
+    for n in 0..2000 {
+        let value = format!("value{n} ").repeat(1 + n % 20);
+        db.default_cf().put(format!("key{n:06}"), value).unwrap();
+    }
+    copy_dir(&live, dir);
+    db.close().unwrap();
+    let log = contents(dir)
+        .into_iter()
+        .rfind(|(n, c)| n.ends_with(".log") && !c.is_empty());
+    dir.join(log.unwrap().0)
+}
+
+/// The rest of the record that reaches into the next block was a case of its own, with updates of its own.
+#[test]
+fn one_flipped_byte_of_a_log_is_one_case() {
+    let temp = TempDir::new(test_name!());
+    let dir = temp.join("db");
+    let log = long_log(&dir);
+    let bytes = std::fs::read(&log).unwrap();
+    let mut rng = Rng::new(seed(test_name!()));
+    for block in [0, 2, 4] {
+        let mut flipped = bytes.clone();
+        // Not in the first header, whose place decides what kind of log it is.
+        let at = (block << 15) + 100 + rng.index(20_000);
+        flipped[at] ^= 4;
+        std::fs::write(&log, flipped).unwrap();
+        let said = examine(&dir);
+        let cases = said["cases"].as_array().unwrap();
+        assert_eq!(cases.len(), 1, "byte {at}: {said}");
+        assert_eq!(cases[0]["damage"], "flipped", "byte {at}: {said}");
+    }
+}
+
+/// A flipped size makes a record look cut off, and the open drops all that follows without a word.
+#[test]
+fn a_record_that_looks_torn_is_damage_if_whole_ones_follow() {
+    let temp = TempDir::new(test_name!());
+    let dir = temp.join("db");
+    let log = long_log(&dir);
+    let mut bytes = std::fs::read(&log).unwrap();
+    // The upper byte of the size of a record near the end, which then reaches beyond it.
+    let from = bytes.len() - 3000;
+    let key = from + bytes[from..].windows(3).position(|w| w == b"key").unwrap();
+    // Header of the record (7), of the batch (12), kind (1), length of the key (1).
+    bytes[key - 21 + 5] ^= 0x40;
+    std::fs::write(&log, bytes).unwrap();
+    let said = examine(&dir);
+    assert_eq!(said["healthy"], false, "{said}");
+    assert_eq!(
+        said["verdict"], "damaged: it opens without some of its contents",
+        "{said}"
+    );
+    let what = said["cases"][0]["what"].as_str().unwrap();
+    assert!(what.contains("whole records follow"), "{said}");
+    let way_out = said["cases"][0]["way_out"].as_str().unwrap();
+    assert!(way_out.contains("--salvage"), "{said}");
+}
+
+#[test]
+fn a_file_that_nobody_needs_and_a_program_that_cannot_open_do_not_contradict_the_verdict() {
+    let temp = TempDir::new(test_name!());
+    let dir = golden_case("golden-11.8", "txn-write-prepared").copy_to(temp.join("db"));
+    let text = run(["doctor", "--db", dir.to_str().unwrap()]);
+    assert!(!text.out.contains("opening this program"), "{text:?}");
+    let words = [
+        "opening cannot be tried with this program",
+        "opening succeeds",
+    ];
+    assert!(words.iter().any(|w| text.out.contains(w)), "{text:?}");
+    // Cases are listed; how many remarks a check made would contradict them.
+    assert!(!text.out.contains("finding"), "{text:?}");
+    // Directories that the options name and that are not there are no lack of the program.
+    let dir = golden_case("golden-11.8", "db-paths").copy_to(temp.join("paths"));
+    let text = run(["doctor", "--db", dir.to_str().unwrap()]);
+    assert!(text.out.contains("opening is refused: "), "{text:?}");
+}
+
+/// What a compaction wrote before it was killed was thought to be lost if its values were in blob files.
+#[test]
+fn tables_with_values_in_blob_files_that_a_kill_left_are_compared_too() {
+    let temp = TempDir::new(test_name!());
+    let (live, dir) = (temp.join("live"), temp.join("db"));
+    let mut evidence = spanlith::options::OwnDbOptions::default();
+    evidence.evidence = false;
+    let mut options = spanlith::options::CfOptions::default();
+    options.enable_blob_files = true;
+    options.min_blob_size = 8;
+    options.disable_auto_compactions = true;
+    let family = spanlith::FamilyOptions::new("default").options(options);
+    let db = Db::builder(&live).create_if_missing(true).family(family);
+    let db = db.own(evidence).open().unwrap();
+    let cf = db.default_cf();
+    for round in 0..2 {
+        for n in 0..50 {
+            cf.put(format!("key{n:03}"), format!("{round} {n:0>40}"))
+                .unwrap();
+        }
+        cf.flush(true).unwrap();
+    }
+    copy_dir(&live, &dir);
+    let before = contents(&live);
+    cf.compact_all().unwrap();
+    let mut made = contents(&live);
+    made.retain(|name, _| name.ends_with(".sst") && !before.contains_key(name));
+    assert!(!made.is_empty());
+    for (name, table) in &made {
+        std::fs::write(dir.join(name), table).unwrap();
+    }
+    let found = examine(&dir);
+    assert_eq!(found["healthy"], true, "{found}");
+    // A value that is hidden by a newer one is damaged: nothing that is read is lost.
+    let blob = contents(&dir)
+        .into_iter()
+        .find(|(n, _)| n.ends_with(".blob"))
+        .unwrap();
+    let mut bytes = blob.1;
+    let at = bytes.windows(3).position(|w| w == b"key").unwrap();
+    bytes[at + 20] ^= 1;
+    std::fs::write(dir.join(blob.0), bytes).unwrap();
+    let found = examine(&dir);
+    assert_eq!(
+        found["verdict"], "damaged: it opens with all its contents",
+        "{found}"
+    );
+}
+
+/// A link that leads nowhere was not seen, and nothing said why the open is refused.
+#[test]
+fn a_link_that_leads_nowhere_under_the_name_of_a_log_is_a_case() {
+    let temp = TempDir::new(test_name!());
+    let dir = temp.join("db");
+    make(&dir);
+    std::os::unix::fs::symlink("/nowhere/at/all", dir.join("000999.log")).unwrap();
+    let found = run(["doctor", "--json", "--db", dir.to_str().unwrap()]);
+    let said: Value = serde_json::from_str(&found.out).unwrap();
+    assert_eq!(
+        (found.code, &said["healthy"]),
+        (Some(1), &false.into()),
+        "{said}"
+    );
+    let cases = said["cases"].as_array().unwrap();
+    assert!(cases.iter().any(|c| c["file"] == "000999.log"), "{said}");
+}

@@ -3,13 +3,23 @@
 use crate::support::{contents, db, run};
 use serde_json::Value;
 use spanlith::Db;
-use spanlith_testkit::{TempDir, copy_dir, test_name};
+use spanlith_testkit::{TempDir, copy_dir, golden_case, test_name};
 use std::path::{Path, PathBuf};
 
 /// Entries of a round.
 const ENTRIES: usize = 100;
 /// Rounds, each in a table of its own but for the last two, which are in logs.
 const ROUNDS: usize = 6;
+
+/// Golden directories of which all entries are found without their MANIFEST.
+const CASES: [&str; 6] = [
+    "blob",
+    "bottommost-zeroed",
+    "merge",
+    "multi-cf",
+    "range-tombstones",
+    "reverse-comparator",
+];
 
 /// A closed database with a MANIFEST of several edits, of flushes and of a compaction, and two logs.
 fn make(dir: &Path) {
@@ -90,25 +100,80 @@ fn one_flipped_bit_of_the_manifest_costs_the_record_that_it_hits_not_the_databas
     }
 }
 
+/// Without a MANIFEST nothing was salvaged, with a flipped one everything.
 #[test]
-fn a_manifest_of_zeros_is_not_told_to_be_salvaged() {
+fn without_a_manifest_the_same_is_salvaged_as_with_a_flipped_one() {
     let temp = TempDir::new(test_name!());
-    let dir = temp.join("db");
-    make(&dir);
-    let manifest = file(&dir, "MANIFEST", "").remove(0);
-    let len = std::fs::metadata(&manifest).unwrap().len();
-    std::fs::write(&manifest, vec![0; usize::try_from(len).unwrap()]).unwrap();
-    let cases = cases(&dir);
-    let of_manifest = cases
-        .iter()
-        .find(|c| c["file"].as_str().unwrap().starts_with("MANIFEST"));
-    let way_out = of_manifest.unwrap()["way_out"].as_str().unwrap();
-    assert!(!way_out.contains("--salvage"), "{way_out}");
-    assert!(
-        db("dump", &dir, &["--salvage"])
-            .fails(1)
-            .contains("no MANIFEST")
-    );
+    let source = temp.join("source");
+    make(&source);
+    let name = file(&source, "MANIFEST", "").remove(0);
+    let name = name.file_name().unwrap();
+    let len = std::fs::metadata(source.join(name)).unwrap().len();
+    type Damage<'a> = (&'a str, Box<dyn Fn(&Path)>);
+    let manifest = |dir: &Path| dir.join(name);
+    let damages: [Damage; 4] = [
+        ("zeros", {
+            let zeros = vec![0; usize::try_from(len).unwrap()];
+            let name = name.to_owned();
+            Box::new(move |dir| std::fs::write(dir.join(&name), &zeros).unwrap())
+        }),
+        ("empty", {
+            let name = name.to_owned();
+            Box::new(move |dir| std::fs::write(dir.join(&name), "").unwrap())
+        }),
+        ("gone", {
+            let name = name.to_owned();
+            Box::new(move |dir| std::fs::remove_file(dir.join(&name)).unwrap())
+        }),
+        ("gone with CURRENT", {
+            let name = name.to_owned();
+            Box::new(move |dir| {
+                std::fs::remove_file(dir.join(&name)).unwrap();
+                std::fs::remove_file(dir.join("CURRENT")).unwrap();
+            })
+        }),
+    ];
+    for (what, damage) in damages {
+        let dir = temp.join(what);
+        copy_dir(&source, &dir);
+        assert!(manifest(&dir).exists());
+        damage(&dir);
+        let cases = cases(&dir);
+        let ways: Vec<&str> = cases
+            .iter()
+            .map(|c| c["way_out"].as_str().unwrap())
+            .collect();
+        let salvages = |way: &&str| way.contains("db dump --salvage") && way.contains("backup");
+        assert!(ways.iter().any(salvages), "{what}: {cases:?}");
+        let (entries, said) = salvage(&dir);
+        assert_eq!(entries, ROUNDS * ENTRIES, "{what}: {said}");
+        assert!(said.contains("may come to light"), "{what}: {said}");
+        let other = db("dump", &dir, &["--salvage", "--cf", "other"]);
+        assert_eq!(
+            other.out, "@family\tother\nkey\tvalue\n",
+            "{what}: {}",
+            other.err
+        );
+    }
+    // Values in blob files, operands, range tombstones, families, numbers that are 0, another order of keys.
+    for case in CASES {
+        let dir = golden_case("golden-11.8", case).copy_to(temp.join(case));
+        let wanted = db("dump", &dir, &[]).ok();
+        for entry in std::fs::read_dir(&dir).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            if name == "CURRENT" || name.starts_with("MANIFEST") {
+                std::fs::remove_file(path).unwrap();
+            }
+        }
+        let salvaged = db("dump", &dir, &["--salvage"]);
+        assert_eq!(salvaged.out, wanted, "{case}: {}", salvaged.err);
+    }
+    // Nothing of a database.
+    let none = temp.join("none");
+    std::fs::create_dir(&none).unwrap();
+    let said = db("dump", &none, &["--salvage"]).fails(1);
+    assert!(said.contains("no MANIFEST, no table and no log"), "{said}");
 }
 
 #[test]
