@@ -1,12 +1,15 @@
 //! Keys and values as text, both ways.
 //!
-//! Output is plain ASCII: printable bytes stand for themselves, a backslash is doubled, tab, line
-//! feed and carriage return are `\t`, `\n`, `\r`, every other byte is `\xNN`, and so is the first of a
-//! text that begins with `0x`. Input understands the
-//! same, takes other characters as their UTF-8 bytes, and `0x…` as hexadecimal; what is shown can
-//! therefore be given back. With `--hex` both directions are bare hexadecimal.
+//! Bytes that are UTF-8 are shown as text: printable characters stand for themselves, a backslash is
+//! doubled, tab, line feed and carriage return are `\t`, `\n`, `\r`, the bytes of other control
+//! characters, and of characters that reorder or hide text, are `\xNN`, and so is the first of a text
+//! that begins with `0x`. Of bytes that are not UTF-8 every one outside printable ASCII is `\xNN`. Input
+//! understands the same, takes other characters as their UTF-8 bytes and, on the command line, `0x…` as
+//! hexadecimal; what is shown can therefore be given back. With `--hex` both directions are bare
+//! hexadecimal. In JSON bytes are a string where they are UTF-8, else `{"hex": "…"}` ([`json`]).
 
 use crate::fail::Usage;
+use serde_json::Value;
 
 /// Lower-case hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {
@@ -32,6 +35,22 @@ pub fn push_escaped(out: &mut Vec<u8>, mut bytes: &[u8]) {
         out.extend_from_slice(b"\\x30");
         bytes = rest;
     }
+    match std::str::from_utf8(bytes) {
+        Ok(text) => {
+            let mut utf8 = [0; 4];
+            for c in text.chars() {
+                match (c.is_ascii(), is_shown(c)) {
+                    (false, true) => out.extend_from_slice(c.encode_utf8(&mut utf8).as_bytes()),
+                    _ => push_bytes(out, c.encode_utf8(&mut utf8).as_bytes()),
+                }
+            }
+        }
+        Err(_) => push_bytes(out, bytes),
+    }
+}
+
+/// Appends printable ASCII as it is and all other bytes escaped.
+fn push_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     for &b in bytes {
         match b {
             b'\\' => out.extend_from_slice(b"\\\\"),
@@ -44,6 +63,22 @@ pub fn push_escaped(out: &mut Vec<u8>, mut bytes: &[u8]) {
                 push_hex(out, &[b]);
             }
         }
+    }
+}
+
+/// Whether a character can be printed: no control character, and none that reorders, hides or breaks the text
+/// around it.
+fn is_shown(c: char) -> bool {
+    let hides = matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}');
+    !c.is_control() && !hides
+}
+
+/// Bytes in JSON: a string where they are UTF-8, else, and where hexadecimal is asked for, `{"hex": "…"}`.
+pub fn json(bytes: &[u8], as_hex: bool) -> Value {
+    match std::str::from_utf8(bytes) {
+        Ok(text) if !as_hex => text.into(),
+        _ => serde_json::json!({ "hex": hex(bytes) }),
     }
 }
 
@@ -65,13 +100,21 @@ pub fn show(bytes: &[u8], as_hex: bool) -> String {
 
 /// As [`show`] in escaped form, cut after `max` characters.
 pub fn show_short(bytes: &[u8], max: usize) -> String {
-    let cut = bytes.get(..max).unwrap_or(bytes);
-    let mut text = show(cut, false);
-    if text.len() > max || bytes.len() > max {
-        text.truncate(max);
-        text.push('…');
+    // Four bytes are one character at most.
+    let mut cut = bytes.get(..max.saturating_mul(4)).unwrap_or(bytes);
+    if let Err(e) = std::str::from_utf8(cut)
+        && e.error_len().is_none()
+        && cut.len() < bytes.len()
+    {
+        // The cut went through a character.
+        cut = &cut[..e.valid_up_to()];
     }
-    text
+    let text = show(cut, false);
+    match text.char_indices().nth(max) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None if cut.len() < bytes.len() => format!("{text}…"),
+        None => text,
+    }
 }
 
 /// Reads a key or value the user typed.
@@ -96,6 +139,17 @@ pub fn parse(text: &str, as_hex: bool) -> Result<Vec<u8>, Usage> {
             )
         }),
         None => unescape(text.as_bytes()),
+    }
+}
+
+/// Reads a key or value of a line of text: as [`parse`], but `0x…` is text like any other, as `ldb load` takes it.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_line(text: &str, as_hex: bool) -> Result<Vec<u8>, Usage> {
+    match as_hex {
+        true => parse(text, true),
+        false => unescape(text.as_bytes()),
     }
 }
 
@@ -166,6 +220,38 @@ mod tests {
     }
 
     #[test]
+    fn utf8_is_shown_as_text_and_other_bytes_are_escaped() {
+        assert_eq!(show("ключ\tZürich".as_bytes(), false), "ключ\\tZürich");
+        assert_eq!(show(b"\xd0\xba\xff", false), "\\xd0\\xba\\xff");
+        // A mark that turns the direction of text, and an escape sequence of a terminal.
+        assert_eq!(
+            show("a\u{202e}b\u{1b}[1m\u{85}".as_bytes(), false),
+            "a\\xe2\\x80\\xaeb\\x1b[1m\\xc2\\x85"
+        );
+        for text in ["ключ", "a\u{202e}b", "0xключ", "\u{feff}"] {
+            let shown = show(text.as_bytes(), false);
+            assert_eq!(parse(&shown, false).unwrap(), text.as_bytes(), "{shown}");
+            assert_eq!(parse_line(&shown, false).unwrap(), text.as_bytes());
+        }
+    }
+
+    #[test]
+    fn bytes_have_one_form_in_json() {
+        assert_eq!(json("a\t\\ключ".as_bytes(), false), "a\t\\ключ");
+        assert_eq!(json(b"0xab", false), "0xab");
+        assert_eq!(json(b"a\xff", false), serde_json::json!({ "hex": "61ff" }));
+        assert_eq!(json(b"a", true), serde_json::json!({ "hex": "61" }));
+    }
+
+    #[test]
+    fn a_line_of_text_is_hexadecimal_only_if_that_is_asked_for() {
+        assert_eq!(parse_line("0xdAC1", false).unwrap(), b"0xdAC1");
+        assert_eq!(parse_line("0xzz", false).unwrap(), b"0xzz");
+        assert_eq!(parse_line("0xdAC1", true).unwrap(), [0xda, 0xc1]);
+        assert_eq!(parse("0xdAC1", false).unwrap(), [0xda, 0xc1]);
+    }
+
+    #[test]
     fn what_is_shown_can_be_given_back() {
         let all: Vec<u8> = (0..=255).collect();
         assert_eq!(parse(&show(&all, false), false).unwrap(), all);
@@ -199,5 +285,9 @@ mod tests {
         assert_eq!(show_short(b"abcdef", 3), "abc…");
         assert_eq!(show_short(b"abc", 3), "abc");
         assert_eq!(show_short(&[0; 9], 4), "\\x00…");
+        assert_eq!(show_short("ключи".as_bytes(), 4), "ключ…");
+        assert_eq!(show_short("ключ".as_bytes(), 4), "ключ");
+        assert_eq!(show_short("€€€€€€€€".as_bytes(), 3), "€€€…");
+        assert_eq!(show_short("aé".as_bytes(), 0), "…");
     }
 }

@@ -34,7 +34,6 @@ impl Usage {
     }
 
     /// The way out.
-    #[cfg(test)]
     pub fn hint(&self) -> &str {
         &self.hint
     }
@@ -87,6 +86,11 @@ impl<T> At<T> for Result<T, Error> {
 
 /// What the user can do about an engine's error.
 pub fn way_out(e: &Error, dir: &Path) -> String {
+    // The folder of a file that is named without one.
+    let dir = match dir.as_os_str().is_empty() {
+        true => Path::new("."),
+        false => dir,
+    };
     let holds_database = dir.join("CURRENT").exists();
     let path = dir;
     let dir = shell_word(dir);
@@ -104,9 +108,10 @@ pub fn way_out(e: &Error, dir: &Path) -> String {
     }
     if message.contains("does not exist (create_if_missing is false)")
         || (e.subcode() == Some(SubCode::PathNotFound)
-            && ["CURRENT", "opendir"]
+            && (["CURRENT", "opendir"]
                 .iter()
-                .any(|part| message.contains(part)))
+                .any(|part| message.contains(part))
+                || message.contains("/LOCK: ")))
     {
         // Where something is left of one, a new one would hide it.
         if holds_remains(path) {
@@ -119,8 +124,8 @@ pub fn way_out(e: &Error, dir: &Path) -> String {
     }
     if e.os_error() == Some(NOT_A_DIRECTORY) || message.contains("exists but is not a directory") {
         return format!(
-            "{dir} is a file; --db takes the directory of a database. spanlith sst dump, wal dump, manifest \
-             dump and blob dump show one file"
+            "{dir} is a file, or goes through one; a directory is wanted here (--db takes the directory of a \
+             database). spanlith sst dump, wal dump, manifest dump and blob dump show one file"
         );
     }
     if message.contains("does not match existing comparator") {
@@ -130,6 +135,9 @@ pub fn way_out(e: &Error, dir: &Path) -> String {
     }
     if message.contains("merge_operator") || e.subcode() == Some(SubCode::MergeOperatorFailed) {
         return operator_hint(path);
+    }
+    if let Some(hint) = about_lost_speed_disk(message, &dir) {
+        return hint;
     }
     if message.contains("are on the speed disk") {
         return format!(
@@ -161,11 +169,53 @@ pub fn way_out(e: &Error, dir: &Path) -> String {
                  need to read"
             ),
             Some(24 | 23) => "raise the limit of open files: ulimit -n".to_string(),
-            _ => format!("check the path and the device: ls -l {dir}"),
+            _ => match nearest_folder(path) {
+                Some(parent) => format!(
+                    "{dir} is not there: check the path; what there is of it: ls -l {}",
+                    shell_word(parent)
+                ),
+                None => format!("check the path and the device: ls -l {dir}"),
+            },
         },
         ErrorKind::InvalidArgument => format!("spanlith db info --db {dir} shows what is there"),
         _ => format!("spanlith db info --db {dir} shows the state of the database"),
     }
+}
+
+/// What to do where a database's speed disk is not there.
+fn about_lost_speed_disk(message: &str, dir: &str) -> Option<String> {
+    let (_, rest) = message.split_once("speed disk ")?;
+    let is_told = message.contains("is missing, and with it the logs");
+    let is_away = || {
+        let disk = rest.split_once(", of which").map(|(disk, _)| disk);
+        disk.is_some_and(|disk| !Path::new(disk).exists())
+    };
+    (is_told || is_away()).then(|| {
+        format!(
+            "the speed disk is not there: bring it back; if it has another name now, spanlith db migrate --to-files \
+             --sd-path DISK --db {dir} brings the logs into files; if it is gone for good, --lose-logs in its place \
+             opens the tables without the writes since the last flush"
+        )
+    })
+}
+
+/// The deepest directory on a path that is there; `None` if the path itself is.
+fn nearest_folder(path: &Path) -> Option<&Path> {
+    if path.exists() {
+        return None;
+    }
+    let mut above = path.ancestors().skip(1);
+    let found = above.find(|dir| dir.as_os_str().is_empty() || dir.exists())?;
+    Some(match found.as_os_str().is_empty() {
+        true => Path::new("."),
+        false => found,
+    })
+}
+
+/// What the system says, without the number of the error.
+pub fn of_system(e: &std::io::Error) -> String {
+    let text = e.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_string()
 }
 
 /// Whether a directory has files that only a database makes.
@@ -268,10 +318,36 @@ pub fn report(e: &anyhow::Error) -> ExitCode {
         e.downcast_ref::<Error>()
             .map(|e| way_out(e, e.path().unwrap_or(Path::new("DIR"))))
     };
-    if let Some(hint) = hint {
-        tell!("{}  {hint}", paint.bold("next:"));
-    }
+    // Work without a hint of its own: writing the output, reading the input.
+    let hint = hint.unwrap_or_else(|| format!("{} --help shows what it takes", crate::called()));
+    tell!(
+        "{}  {}",
+        paint.bold("next:"),
+        not_in_a_circle(hint, &crate::called())
+    );
     ExitCode::from(code)
+}
+
+/// A hint that does not send to the verb that failed.
+fn not_in_a_circle(hint: String, called: &str) -> String {
+    let Some(rest) = hint.strip_prefix(called) else {
+        return hint;
+    };
+    if !rest.starts_with(' ') || rest.starts_with(" --help") {
+        return hint;
+    }
+    let dir = rest
+        .split_once("--db ")
+        .map(|(_, dir)| dir.split(' ').next().unwrap_or(dir));
+    match (dir, called) {
+        (Some(dir), "spanlith doctor") => format!(
+            "look at the files themselves: ls -l {dir}; restore what is damaged from a backup or a replica"
+        ),
+        (Some(dir), _) => {
+            format!("spanlith doctor --db {dir} says what is at stake and the way out")
+        }
+        (None, _) => format!("{called} --help shows what it takes"),
+    }
 }
 
 #[cfg(test)]
@@ -284,6 +360,22 @@ mod tests {
             .with_subcode(SubCode::LockHeld)
             .with_lock_owner(42);
         assert!(way_out(&e, Path::new("d")).starts_with("process 42 has the database open"));
+    }
+
+    #[test]
+    fn no_hint_names_the_verb_that_failed() {
+        let hint = || "spanlith db verify --db d lists all damage".to_string();
+        assert_eq!(not_in_a_circle(hint(), "spanlith db scan"), hint());
+        let other = not_in_a_circle(hint(), "spanlith db verify");
+        assert!(other.starts_with("spanlith doctor --db d says"), "{other}");
+        let doctors = "spanlith doctor --db d says what is left".to_string();
+        let other = not_in_a_circle(doctors, "spanlith doctor");
+        assert!(
+            other.starts_with("look at the files themselves: ls -l d;"),
+            "{other}"
+        );
+        let help = "spanlith db scan --help shows what it takes".to_string();
+        assert_eq!(not_in_a_circle(help.clone(), "spanlith db scan"), help);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! live logs show it. Versions come newest first, and the first that no range tombstone covers is the
 //! one that reads see. Range tombstones that hold the key count as versions.
 
-use crate::bytes::{parse, show, show_short};
+use crate::bytes::{self, parse, show, show_short};
 use crate::dump::type_name;
 use crate::fail::At;
 use crate::inventory::{Family, Inventory};
@@ -227,12 +227,7 @@ impl Find {
         for (v, state) in found.versions.iter().zip(states) {
             let family = i.families.get(&v.family).map_or("", |f| f.name.as_str());
             let kind = type_name(v.kind);
-            let value = match self.full || self.json {
-                true => show(&v.value, self.hex),
-                false => show_short(&v.value, SHORT),
-            };
             let range = v.range.as_ref();
-            let range = range.map(|(a, b)| (show(a, self.hex), show(b, self.hex)));
             if self.json {
                 let mut object = json!({
                     "family": family, "sequence": v.sequence, "type": kind, "state": state,
@@ -249,10 +244,10 @@ impl Find {
                 }
                 match range {
                     Some((from, to)) => {
-                        object["from"] = from.into();
-                        object["to"] = to.into();
+                        object["from"] = bytes::json(from, self.hex);
+                        object["to"] = bytes::json(to, self.hex);
                     }
-                    None => object["value"] = value.into(),
+                    None => object["value"] = bytes::json(&v.value, self.hex),
                 }
                 if !v.timestamp.is_empty() {
                     object["timestamp"] = crate::bytes::hex(&v.timestamp).into();
@@ -269,8 +264,11 @@ impl Find {
                 }
             };
             let value = match range {
-                Some((from, to)) => format!("[{from} .. {to})"),
-                None => value,
+                Some((from, to)) => {
+                    format!("[{} .. {})", show(from, self.hex), show(to, self.hex))
+                }
+                None if self.full => show(&v.value, self.hex),
+                None => show_short(&v.value, SHORT),
             };
             let value = match v.timestamp.is_empty() {
                 true => value,

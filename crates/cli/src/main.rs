@@ -47,8 +47,9 @@ mod term;
 mod top;
 mod tour;
 mod trace_analyzer;
+mod usage;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -201,16 +202,27 @@ fn by_own_name() -> Option<ExitCode> {
     }
 }
 
+/// The verb that was called, as it is typed.
+fn called() -> String {
+    usage::verb(&Cli::command(), &std::env::args_os().collect::<Vec<_>>())
+}
+
 fn main() -> ExitCode {
     if let Some(code) = by_own_name() {
         return code;
     }
-    execute(Cli::parse().noun).unwrap_or_else(|e| fail::report(&e))
+    match usage::read::<Cli>(std::env::args_os().collect()) {
+        Ok(cli) => execute(cli.noun).unwrap_or_else(|e| fail::report(&e)),
+        Err(code) => code,
+    }
 }
 
 /// Runs a command line that was made of another tool's.
 fn again(args: Vec<String>) -> anyhow::Result<ExitCode> {
-    execute(Cli::parse_from(args.iter().map(|a| os_text::to_os(a))).noun)
+    match usage::read::<Cli>(args.iter().map(|a| os_text::to_os(a)).collect()) {
+        Ok(cli) => execute(cli.noun),
+        Err(code) => Ok(code),
+    }
 }
 
 fn execute(noun: Noun) -> anyhow::Result<ExitCode> {

@@ -4,6 +4,7 @@
 //! report: how late requests were, how long they took by kind, and what they cost.
 
 use crate::db::open::{How, Target, WriteFlags};
+use crate::dump::kind::{self, Kind};
 use crate::fail::{At, Failure, Usage};
 use crate::term;
 use clap::Args;
@@ -99,6 +100,7 @@ impl Replay {
             )
             .into());
         }
+        kind::expect(&self.trace, Kind::Trace)?;
         let db = self.open()?;
         let mut replayer = Replayer::new(&db, &[], &Env::system(), &self.trace).at(&self.db)?;
         replayer.prepare().at(&self.db)?;

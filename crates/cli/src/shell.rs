@@ -4,7 +4,7 @@
 //! completion of commands and families; from a pipe without, and then the first command that fails ends
 //! the shell with its exit code. Data goes to standard output, everything else to standard error.
 
-use crate::bytes::{parse, show};
+use crate::bytes::{self, parse, show};
 use crate::db::open::{How, Target, WriteFlags};
 use crate::fail::{At, Failure, Usage};
 use crate::own::OwnFlags;
@@ -258,15 +258,16 @@ impl Session {
             ["get", key] => {
                 let key = parse(key, self.hex)?;
                 let found = self.cf.get_opt(&key, &self.reading()).at(&dir)?;
-                let value = found.map(|v| show(self.target.value(&v), self.hex));
+                let value = found.as_deref().map(|v| self.target.value(v));
                 match value {
                     value if self.json => {
-                        let key = show(&key, self.hex);
-                        let object =
-                            json!({ "key": key, "found": value.is_some(), "value": value });
+                        let object = json!({
+                            "key": bytes::json(&key, self.hex), "found": value.is_some(),
+                            "value": value.map(|v| bytes::json(v, self.hex)),
+                        });
                         writeln!(out, "{object}")?;
                     }
-                    Some(value) => writeln!(out, "{value}")?,
+                    Some(value) => writeln!(out, "{}", show(value, self.hex))?,
                     None => tell!("no entry"),
                 }
             }
@@ -390,11 +391,15 @@ impl Session {
                 break;
             }
             left -= 1;
-            let key = show(cursor.key(), self.hex);
-            let value = show(self.target.value(cursor.value()), self.hex);
+            let (key, value) = (cursor.key(), self.target.value(cursor.value()));
+            let hex = self.hex;
             match self.json {
-                true => writeln!(out, "{}", json!({ "key": key, "value": value }))?,
-                false => writeln!(out, "{key}\t{value}")?,
+                true => {
+                    let object =
+                        json!({ "key": bytes::json(key, hex), "value": bytes::json(value, hex) });
+                    writeln!(out, "{object}")?;
+                }
+                false => writeln!(out, "{}\t{}", show(key, hex), show(value, hex))?,
             }
             on = cursor.next();
         }

@@ -6,7 +6,7 @@
 
 use super::open::{How, Target};
 use super::salvage::Salvage;
-use crate::bytes::{push, show};
+use crate::bytes::{self, push};
 use crate::fail::{At, Failure};
 use crate::inventory::Inventory;
 use crate::term;
@@ -77,7 +77,11 @@ impl Dump {
         let out: Box<dyn Write> = match &self.file {
             Some(path) => Box::new(File::create_new(path).map_err(|e| {
                 Failure::new(
-                    format!("cannot make {}: {e}", path.display()),
+                    format!(
+                        "cannot make {}: {}",
+                        path.display(),
+                        crate::fail::of_system(&e)
+                    ),
                     "name a file that is not there yet",
                 )
             })?),
@@ -180,7 +184,7 @@ impl Lines {
         }
         if let Some(family) = &self.json {
             let object = json!({
-                "family": family, "key": show(key, self.hex), "value": show(value, self.hex),
+                "family": family, "key": bytes::json(key, self.hex), "value": bytes::json(value, self.hex),
             });
             return writeln!(self.out, "{object}");
         }

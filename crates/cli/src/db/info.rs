@@ -5,6 +5,7 @@
 
 use crate::fail::At;
 use crate::inventory::{Family, Finding, Grade, Inventory};
+use crate::tables;
 use crate::term::{Paint, bytes, count, counted};
 use clap::Args;
 use serde_json::{Value, json};
@@ -195,7 +196,7 @@ impl Info {
             "table_bytes": i.table_bytes(),
             "logs": logs,
             "prepared": prepared.iter()
-                .map(|(xid, log)| json!({ "transaction": crate::bytes::show(xid, false), "log": log }))
+                .map(|(xid, log)| json!({ "transaction": crate::bytes::json(xid, false), "log": log }))
                 .collect::<Vec<_>>(),
             "families": families,
             "options_file": i.options.as_ref().map(|o| &o.name),
@@ -218,7 +219,7 @@ fn family_json(i: &Inventory, id: u32, f: &Family) -> Value {
             json!({
                 "level": f.level, "number": f.number, "bytes": f.size,
                 "smallest_seqno": f.smallest_seqno, "largest_seqno": f.largest_seqno,
-                "smallest_key": user_key(&f.smallest), "largest_key": user_key(&f.largest),
+                "smallest_key": crate::bytes::json(tables::user(&f.smallest), false), "largest_key": crate::bytes::json(tables::user(&f.largest), false),
                 "created": f.file_creation_time,
             })
         })
@@ -238,7 +239,7 @@ pub fn finding_json(f: &Finding) -> Value {
         Grade::Unchecked => "unchecked",
         Grade::Note => "note",
     };
-    let show = |key: &[u8]| crate::bytes::show(key, false);
+    let show = |key: &[u8]| crate::bytes::json(key, false);
     let keys = f.keys.as_ref().map(|(a, b)| [show(a), show(b)]);
     json!({ "grade": grade, "file": f.file, "offset": f.offset, "keys": keys, "what": f.what })
 }
@@ -250,8 +251,7 @@ pub fn place(f: &Finding) -> String {
 }
 
 fn user_key(internal: &[u8]) -> String {
-    let user = spanlith_base::keys::split_internal(internal).map_or(internal, |(user, _)| user);
-    crate::bytes::show(user, false)
+    crate::bytes::show(tables::user(internal), false)
 }
 
 fn file_rows(f: &Family) -> Vec<String> {

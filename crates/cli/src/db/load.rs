@@ -7,8 +7,8 @@
 use super::Common;
 use super::dump::FAMILY_MARK;
 use super::open::WriteFlags;
-use crate::bytes::parse;
-use crate::fail::{At, Failure, shell_word};
+use crate::bytes::{parse, parse_line};
+use crate::fail::{At, Failure, of_system, shell_word};
 use crate::term;
 use anyhow::Context;
 use clap::Args;
@@ -53,7 +53,7 @@ impl Load {
                 let name = path.display().to_string();
                 let file = File::open(path).map_err(|e| {
                     let next = format!("check the path: ls -l {}", shell_word(path));
-                    Failure::new(format!("cannot read {name}: {e}"), next)
+                    Failure::new(format!("cannot read {name}: {}", of_system(&e)), next)
                 })?;
                 let size = file.metadata().map(|m| m.len()).unwrap_or(0);
                 (Box::new(file), term::bar(size, "B", "loading"))
@@ -186,7 +186,7 @@ pub fn entry(line: &[u8], hex: bool) -> Result<(Vec<u8>, Vec<u8>), String> {
     let Some((key, value)) = line.split_once('\t') else {
         return Err("no tab between key and value".to_string());
     };
-    let one = |text: &str| parse(text, hex).map_err(|e| e.to_string());
+    let one = |text: &str| parse_line(text, hex).map_err(|e| e.to_string());
     Ok((one(key)?, one(value)?))
 }
 

@@ -7,6 +7,7 @@
 //! are opened as the OPTIONS file says, so that the tool does not change how they are written.
 
 use super::components::{ComparatorFlag, MergeFlag, Recorded, user_text};
+use crate::dump::kind::{self, Kind};
 use crate::fail::{At, Failure, Usage};
 use crate::inventory::Inventory;
 use crate::own::OwnFlags;
@@ -15,8 +16,8 @@ use crate::tables;
 use clap::Args;
 use spanlith::options::ini::ParsedCf;
 use spanlith::options::{
-    BlockBasedTableOptions, CfOptions, DbOptions, ParsedOptions, Sidecar, SyncedLogDamage,
-    WalRecoveryMode, objects,
+    BlockBasedTableOptions, CfOptions, DbOptions, FilterPolicyChoice, ParsedOptions, Sidecar,
+    SyncedLogDamage, WalRecoveryMode, objects,
 };
 use spanlith::ttl::{TimedMerge, append_time, without_time};
 use spanlith::version::filenames;
@@ -316,6 +317,7 @@ impl Target {
             options.with_changes(changes)?;
             return Ok(());
         }
+        known_filters(changes)?;
         let cf = known.cf(&self.cf);
         let (options, table) = cf.map_or_else(Default::default, |cf| {
             (cf.options.clone(), known.table_options(&self.cf, cf))
@@ -332,7 +334,13 @@ impl Target {
         let known = self.known(&Env::system(), true)?;
         let recorded = known.comparator(&self.cf).to_string();
         for file in files {
-            let hint = "no file was taken in; spanlith sst verify FILE shows whether one is whole";
+            if let Some((what, next)) = kind::is_another(file, Kind::Table) {
+                return Err(Failure::new(what, format!("no file was taken in; {next}")).into());
+            }
+            let hint = format!(
+                "no file was taken in; spanlith sst verify {} shows whether it is whole",
+                crate::fail::shell_word(file)
+            );
             let reader =
                 crate::dump::open_table(file).map_err(|e| Failure::new(e.to_string(), hint))?;
             let own = &reader.properties().comparator_name;
@@ -608,6 +616,31 @@ fn another_operator(family: &str, recorded: &str, given: Option<String>) -> anyh
          the operator",
     )
     .into()
+}
+
+/// Refuses filter policies that there are not. RocksDB takes every text, and goes on with the policy that was there.
+fn known_filters(changes: &[(&str, &str)]) -> Result<(), Usage> {
+    for (name, value) in changes {
+        let (table, field) = name.split_once('.').unwrap_or((name, ""));
+        let policy = match table.ends_with("table_factory") {
+            true if field == "filter_policy" => Some(value.to_string()),
+            true if field.is_empty() => objects::property(value, "filter_policy"),
+            _ => None,
+        };
+        if let Some(policy) = policy.filter(|p| FilterPolicyChoice::parse(p).is_none()) {
+            let nearest = match policy.contains('r') && !policy.starts_with('b') {
+                true => "ribbonfilter:10",
+                false => "bloomfilter:10",
+            };
+            return Err(Usage::new(
+                format!("{name}: there is no filter policy '{policy}'"),
+                format!(
+                    "the nearest is {nearest}; known: bloomfilter:BITS, ribbonfilter:BITS, nullptr"
+                ),
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// A table whose recorded bounds contradict an order, or that overlaps one it must not overlap.

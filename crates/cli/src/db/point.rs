@@ -2,7 +2,7 @@
 
 use super::Common;
 use super::open::WriteFlags;
-use crate::bytes::{parse, push, show};
+use crate::bytes::{self, parse, push, show};
 use crate::fail::At;
 use clap::Args;
 use serde_json::json;
@@ -60,7 +60,7 @@ impl Put {
         let sequence = cf.db().latest_sequence_number();
         cf.db().clone().close().at(&target.db)?;
         if *json {
-            let line = json!({ "key": show(&key, *hex), "sequence": sequence });
+            let line = json!({ "key": bytes::json(&key, *hex), "sequence": sequence });
             writeln!(std::io::stdout(), "{line}")?;
         }
         Ok(ExitCode::SUCCESS)
@@ -81,8 +81,11 @@ impl Get {
         let value = cf.get_opt(&key, &options).at(&target.db)?;
         let mut out = std::io::stdout().lock();
         if *json {
-            let value = value.as_deref().map(|v| show(target.value(v), *hex));
-            let line = json!({ "key": show(&key, *hex), "found": value.is_some(), "value": value });
+            let shown = value.as_deref();
+            let shown = shown.map(|v| bytes::json(target.value(v), *hex));
+            let line = json!({
+                "key": bytes::json(&key, *hex), "found": value.is_some(), "value": shown,
+            });
             writeln!(out, "{line}")?;
         } else if let Some(value) = &value {
             let mut line = Vec::new();
@@ -118,7 +121,7 @@ impl Delete {
         let sequence = cf.db().latest_sequence_number();
         cf.db().clone().close().at(&target.db)?;
         if *json {
-            let line = json!({ "key": show(&key, *hex), "sequence": sequence });
+            let line = json!({ "key": bytes::json(&key, *hex), "sequence": sequence });
             writeln!(std::io::stdout(), "{line}")?;
         }
         Ok(ExitCode::SUCCESS)

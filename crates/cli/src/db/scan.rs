@@ -2,7 +2,7 @@
 
 use super::Common;
 use super::open::known_family;
-use crate::bytes::{parse, push, show};
+use crate::bytes::{self, parse, push};
 use crate::dump::type_name;
 use crate::fail::At;
 use crate::inventory::Inventory;
@@ -111,15 +111,17 @@ impl Scan {
             let columns = columns.at(&target.db)?;
             let columns = columns.as_ref().map(|c| c.iter());
             if *json {
-                let mut object = json!({ "key": show(cursor.key(), *hex) });
+                let mut object = json!({ "key": bytes::json(cursor.key(), *hex) });
                 if self.timestamps {
                     object["timestamp"] = timestamp(cursor.timestamp()).into();
                 }
                 if let Some(columns) = columns {
-                    let shown = columns.map(|c| (show(c.name, *hex), show(c.value, *hex).into()));
-                    object["columns"] = serde_json::Value::Object(shown.collect());
+                    let shown = columns.map(|c| {
+                        json!({ "name": bytes::json(c.name, *hex), "value": bytes::json(c.value, *hex) })
+                    });
+                    object["columns"] = shown.collect();
                 } else if !self.keys_only {
-                    object["value"] = show(target.value(cursor.value()), *hex).into();
+                    object["value"] = bytes::json(target.value(cursor.value()), *hex);
                 }
                 line.extend_from_slice(object.to_string().as_bytes());
             } else {
@@ -196,8 +198,8 @@ impl Scan {
             let kind = type_name(entry.kind);
             if *json {
                 let object = json!({
-                    "key": show(&entry.user, *hex), "sequence": entry.sequence, "kind": kind,
-                    "value": show(&entry.value, *hex),
+                    "key": bytes::json(&entry.user, *hex), "sequence": entry.sequence, "kind": kind,
+                    "value": bytes::json(&entry.value, *hex),
                 });
                 line.extend_from_slice(object.to_string().as_bytes());
             } else {

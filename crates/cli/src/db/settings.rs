@@ -324,7 +324,7 @@ impl SetOptions {
             return error;
         };
         let hint = match e.kind() {
-            ErrorKind::InvalidArgument => {
+            ErrorKind::InvalidArgument | ErrorKind::NotFound => {
                 let dir = crate::fail::shell_word(&self.target.db);
                 let of = match self.database {
                     true => "without --database it is a family's",
@@ -372,7 +372,9 @@ impl SetOptions {
                 .or_else(|| cf.options().own.get_option(name))
                 .or_else(|| cf.table_options().get_option(name)),
         };
-        let now: Vec<(&str, Option<String>)> = pairs.iter().map(|p| (p.0, value(p.0))).collect();
+        // Objects have no value of their own: what was set of them is shown.
+        let shown = |(name, given): &(&str, &str)| value(name).or_else(|| Some(given.to_string()));
+        let now: Vec<(&str, Option<String>)> = pairs.iter().map(|p| (p.0, shown(p))).collect();
         db.close().at(&self.target.db)?;
         let mut out = std::io::stdout().lock();
         if self.json {

@@ -3,6 +3,7 @@
 //! Read from the MANIFEST, the directory and the properties of the tables, without opening the
 //! database.
 
+use crate::bytes::show;
 use crate::fail::At;
 use crate::inventory::{Family, Inventory};
 use crate::places::TableFlags;
@@ -152,16 +153,13 @@ impl Files {
             }
             missing |= row.state == "missing";
             let level = row.owner.as_ref().and_then(|o| o.1);
-            let keys = row
-                .keys
-                .as_ref()
-                .map(|(a, b)| (crate::bytes::show(a, false), crate::bytes::show(b, false)));
+            let keys = row.keys.as_ref();
             if self.json {
                 let object = json!({
                     "name": row.name, "kind": row.kind, "bytes": row.bytes, "state": row.state,
                     "family": family, "level": level,
-                    "smallest_key": keys.as_ref().map(|k| &k.0),
-                    "largest_key": keys.as_ref().map(|k| &k.1),
+                    "smallest_key": keys.map(|k| crate::bytes::json(&k.0, false)),
+                    "largest_key": keys.map(|k| crate::bytes::json(&k.1, false)),
                 });
                 writeln!(out, "{object}")?;
                 continue;
@@ -174,13 +172,17 @@ impl Files {
             let mut line = format!("{}\t{}\t{}\t{state}", row.name, row.kind, row.bytes);
             if let Some(family) = family {
                 line.push('\t');
-                line.push_str(&crate::bytes::show(family.as_bytes(), false));
+                line.push_str(&show(family.as_bytes(), false));
             }
             if let Some(level) = level {
                 line.push_str(&format!("\tL{level}"));
             }
             if let Some((first, last)) = keys {
-                line.push_str(&format!("\t[{first} .. {last}]"));
+                line.push_str(&format!(
+                    "\t[{} .. {}]",
+                    show(first, false),
+                    show(last, false)
+                ));
             }
             writeln!(out, "{line}")?;
         }

@@ -1,8 +1,7 @@
 //! Dumps a blob file.
 
-use super::{Dump, Record, folder};
-use crate::bytes::show;
-use crate::fail::At;
+use super::kind::AtFile;
+use super::{Dump, Record};
 use spanlith::blob::{BlobFooter, BlobHeader, FOOTER_LEN, HEADER_LEN, read_range, walk_blobs};
 use spanlith::{Error, Result};
 use spanlith_env::Env;
@@ -18,7 +17,7 @@ pub fn run(args: &Dump) -> anyhow::Result<ExitCode> {
     let mut out = BufWriter::with_capacity(OUTPUT_BUFFER, std::io::stdout().lock());
     let dumped = dump(path, args, &mut out)?;
     out.flush()?;
-    dumped.map_err(|e| e.with_path(path)).at(folder(path))?;
+    dumped.map_err(|e| e.with_path(path)).at_file(path)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -51,8 +50,8 @@ fn dump(path: &Path, args: &Dump, out: &mut dyn Write) -> std::io::Result<Result
         printed = Record::new("blob")
             .with("offset", pointer.offset)
             .with("stored_bytes", pointer.size)
-            .with("key", show(key, hex))
-            .with("value", show(value, hex))
+            .bytes("key", key, hex)
+            .bytes("value", value, hex)
             .print(out, json);
         match &printed {
             Ok(()) => Ok(()),

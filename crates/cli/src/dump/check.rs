@@ -3,6 +3,7 @@
 //! Prints a line for each file and ends with 1 if one is damaged. Only what the file itself says is
 //! checked; `db verify` knows what the MANIFEST and the other files say of it.
 
+use super::kind::{self, Kind};
 use super::{folder, open_table};
 use crate::bytes::show;
 use crate::fail::{Failure, shell_word};
@@ -42,12 +43,25 @@ impl Check {
     ///
     /// # Errors
     /// Of writing.
-    pub fn run(&self, look: fn(&Path) -> Found) -> anyhow::Result<ExitCode> {
+    pub fn run(&self, wanted: Kind, look: fn(&Path) -> Found) -> anyhow::Result<ExitCode> {
         let mut out = std::io::stdout().lock();
         let paint = Paint::stdout();
-        let mut damaged = None;
+        let (mut damaged, mut hint) = (None, None);
         for path in &self.files {
-            let found = look(path);
+            // What is no such file is not damaged.
+            let another = kind::is_another(path, wanted);
+            if let (Some((what, next)), false) = (&another, self.json) {
+                writeln!(out, "{}: {what}", paint.red("not checked"))?;
+                hint.get_or_insert(next.clone());
+                continue;
+            }
+            let found = match another {
+                Some((what, next)) => {
+                    hint.get_or_insert(next);
+                    Err(what)
+                }
+                None => look(path),
+            };
             let name = path.display();
             match (&found, self.json) {
                 (found, true) => {
@@ -64,6 +78,10 @@ impl Check {
             }
         }
         out.flush()?;
+        if let Some(hint) = hint {
+            tell!("next:  {hint}");
+            return Ok(ExitCode::FAILURE);
+        }
         let Some(first) = damaged else {
             return Ok(ExitCode::SUCCESS);
         };
@@ -71,6 +89,8 @@ impl Check {
         if Inventory::read_leniently(dir, None).is_ok_and(|i| i.is_some()) {
             let dir = shell_word(dir);
             tell!("next:  spanlith doctor --db {dir} says what is at stake and the way out");
+        } else if !self.json {
+            tell!("next:  restore {} from a copy", shell_word(first));
         }
         Ok(ExitCode::FAILURE)
     }

@@ -1,11 +1,11 @@
 //! Dumps a MANIFEST: a line for each edit, then one for each file it adds or removes.
 
-use super::{Dump, Record, folder, verify_hint};
-use crate::bytes::{hex as to_hex, show};
-use crate::fail::{At, Failure};
+use super::kind::AtFile;
+use super::{Dump, Record, verify_hint};
+use crate::bytes::hex as to_hex;
+use crate::fail::Failure;
 use spanlith::version::edit::UNKNOWN_CHECKSUM_FUNCTION;
 use spanlith::version::{NewFile, VersionEdit};
-use spanlith_base::keys::{split_internal, tag_sequence, tag_type};
 use spanlith_env::Env;
 use spanlith_wal::{LogReader, ReadEvent};
 use std::io::{BufWriter, Write};
@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 pub fn run(args: &Dump) -> anyhow::Result<ExitCode> {
     let path = args.file.as_path();
-    let file = Env::system().fs.open_sequential(path).at(folder(path))?;
+    let file = Env::system().fs.open_sequential(path).at_file(path)?;
     let mut reader = LogReader::new(file, 0);
     let mut out = BufWriter::new(std::io::stdout().lock());
     let mut damaged = 0u64;
@@ -22,7 +22,7 @@ pub fn run(args: &Dump) -> anyhow::Result<ExitCode> {
             Ok(event) => event,
             Err(e) => {
                 out.flush()?;
-                return Err::<ExitCode, _>(e).at(folder(path));
+                return Err::<ExitCode, _>(e).at_file(path);
             }
         };
         let (offset, what) = match event {
@@ -68,32 +68,25 @@ pub fn run(args: &Dump) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// An internal key as `user key @ sequence : type`.
-fn internal(key: &[u8], hex: bool) -> String {
-    match split_internal(key) {
-        Some((user, tag)) => format!(
-            "{}@{}:{}",
-            show(user, hex),
-            tag_sequence(tag),
-            super::type_name(tag_type(tag))
-        ),
-        None => show(key, hex),
-    }
-}
-
 /// The lines of an edit.
 fn records(e: &VersionEdit, offset: u64, bytes: usize, hex: bool) -> Vec<Record> {
     let mut head = Record::new("edit")
         .with("offset", offset)
         .with("bytes", bytes);
     head = head.with("cf", e.column_family);
-    let text = |v: &Option<Vec<u8>>| v.as_deref().map(|v| show(v, false).into());
+    if let Some(name) = &e.column_family_add {
+        head = head.bytes("add_family", name, false);
+    }
+    if e.column_family_drop {
+        head = head.with("drop_family", true);
+    }
+    for (name, text) in [("comparator", &e.comparator), ("db_id", &e.db_id)] {
+        if let Some(text) = text {
+            head = head.bytes(name, text, false);
+        }
+    }
     let number = |v: Option<u64>| v.map(serde_json::Value::from);
     let fields: Vec<(&'static str, Option<serde_json::Value>)> = vec![
-        ("add_family", text(&e.column_family_add)),
-        ("drop_family", e.column_family_drop.then(|| true.into())),
-        ("comparator", text(&e.comparator)),
-        ("db_id", text(&e.db_id)),
         ("log_number", number(e.log_number)),
         ("prev_log_number", number(e.prev_log_number)),
         ("next_file_number", number(e.next_file_number)),
@@ -138,7 +131,7 @@ fn records(e: &VersionEdit, offset: u64, bytes: usize, hex: bool) -> Vec<Record>
         out.push(
             Record::new("compact_cursor")
                 .with("level", *level)
-                .with("key", internal(key, hex)),
+                .key("key", key, hex),
         );
     }
     for (level, number) in &e.deleted_files {
@@ -156,7 +149,7 @@ fn records(e: &VersionEdit, offset: u64, bytes: usize, hex: bool) -> Vec<Record>
             .with("bytes", b.total_bytes);
         if !b.checksum_method.is_empty() {
             r = r
-                .with("checksum_method", show(&b.checksum_method, false))
+                .bytes("checksum_method", &b.checksum_method, false)
                 .with("checksum", to_hex(&b.checksum_value));
         }
         out.push(r);
@@ -184,8 +177,8 @@ fn new_file(f: &NewFile, hex: bool) -> Record {
         .with("level", f.level)
         .with("number", f.number)
         .with("bytes", f.size)
-        .with("smallest", internal(&f.smallest, hex))
-        .with("largest", internal(&f.largest, hex))
+        .key("smallest", &f.smallest, hex)
+        .key("largest", &f.largest, hex)
         .with("smallest_seqno", f.smallest_seqno)
         .with("largest_seqno", f.largest_seqno);
     let numbers = [
@@ -220,10 +213,7 @@ fn new_file(f: &NewFile, hex: bool) -> Record {
     }
     if f.file_checksum_func_name != UNKNOWN_CHECKSUM_FUNCTION {
         r = r
-            .with(
-                "file_checksum_func_name",
-                show(&f.file_checksum_func_name, false),
-            )
+            .bytes("file_checksum_func_name", &f.file_checksum_func_name, false)
             .with("file_checksum", to_hex(&f.file_checksum));
     }
     let bytes = [

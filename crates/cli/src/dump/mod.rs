@@ -6,6 +6,7 @@
 
 mod blob;
 mod check;
+pub mod kind;
 mod manifest;
 mod options;
 mod sst;
@@ -15,8 +16,11 @@ mod write;
 
 pub use sst::open as open_table;
 
+use crate::bytes::{json, show};
 use crate::fail::shell_word;
 use clap::{Args, Subcommand};
+use kind::Kind;
+use spanlith_base::keys::{split_internal, tag_sequence, tag_type};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -164,10 +168,19 @@ pub struct SstDump {
 /// What failed, with the way out.
 pub fn run_sst(verb: Sst) -> anyhow::Result<ExitCode> {
     match verb {
-        Sst::Dump(args) => sst::run(&args),
-        Sst::Properties(args) => sst::properties(&args),
-        Sst::Layout(args) => sst::layout(&args),
-        Sst::Verify(args) => args.run(check::table),
+        Sst::Dump(args) => {
+            kind::expect(&args.dump.file, Kind::Table)?;
+            sst::run(&args)
+        }
+        Sst::Properties(args) => {
+            kind::expect(&args.file, Kind::Table)?;
+            sst::properties(&args)
+        }
+        Sst::Layout(args) => {
+            kind::expect(&args.file, Kind::Table)?;
+            sst::layout(&args)
+        }
+        Sst::Verify(args) => args.run(Kind::Table, check::table),
         Sst::Write(args) => args.run(),
     }
 }
@@ -178,8 +191,11 @@ pub fn run_sst(verb: Sst) -> anyhow::Result<ExitCode> {
 /// What failed, with the way out.
 pub fn run_wal(verb: Wal) -> anyhow::Result<ExitCode> {
     match verb {
-        Wal::Dump(args) => wal::run(&args),
-        Wal::Check(args) => args.run(check::log),
+        Wal::Dump(args) => {
+            kind::expect(&args.file, Kind::Log)?;
+            wal::run(&args)
+        }
+        Wal::Check(args) => args.run(Kind::Log, check::log),
         Wal::Since(args) => args.run(),
     }
 }
@@ -190,8 +206,11 @@ pub fn run_wal(verb: Wal) -> anyhow::Result<ExitCode> {
 /// What failed, with the way out.
 pub fn run_manifest(verb: Manifest) -> anyhow::Result<ExitCode> {
     match verb {
-        Manifest::Dump(args) => manifest::run(&args),
-        Manifest::Check(args) => args.run(check::manifest),
+        Manifest::Dump(args) => {
+            kind::expect(&args.file, Kind::Manifest)?;
+            manifest::run(&args)
+        }
+        Manifest::Check(args) => args.run(Kind::Manifest, check::manifest),
     }
 }
 
@@ -201,8 +220,11 @@ pub fn run_manifest(verb: Manifest) -> anyhow::Result<ExitCode> {
 /// What failed, with the way out.
 pub fn run_blob(verb: Blob) -> anyhow::Result<ExitCode> {
     match verb {
-        Blob::Dump(args) => blob::run(&args),
-        Blob::Verify(args) => args.run(check::blob),
+        Blob::Dump(args) => {
+            kind::expect(&args.file, Kind::Blob)?;
+            blob::run(&args)
+        }
+        Blob::Verify(args) => args.run(Kind::Blob, check::blob),
         Blob::Live(args) => args.run(),
     }
 }
@@ -214,7 +236,7 @@ pub fn run_blob(verb: Blob) -> anyhow::Result<ExitCode> {
 pub fn run_options(verb: Options) -> anyhow::Result<ExitCode> {
     match verb {
         Options::Dump(args) => args.run(),
-        Options::Check(args) => args.run(check::options),
+        Options::Check(args) => args.run(Kind::Options, check::options),
         Options::Diff(args) => args.run(),
     }
 }
@@ -225,8 +247,11 @@ pub fn run_options(verb: Options) -> anyhow::Result<ExitCode> {
 /// What failed, with the way out.
 pub fn run_trace(verb: Trace) -> anyhow::Result<ExitCode> {
     match verb {
-        Trace::Dump(args) => trace::run(&args),
-        Trace::Check(args) => args.run(trace::check),
+        Trace::Dump(args) => {
+            kind::expect(&args.file, Kind::Trace)?;
+            trace::run(&args)
+        }
+        Trace::Check(args) => args.run(Kind::Trace, trace::check),
     }
 }
 
@@ -241,13 +266,54 @@ fn folder(file: &Path) -> &Path {
 /// The next command after damage in one file.
 fn verify_hint(file: &Path) -> String {
     let dir = shell_word(folder(file));
-    format!("spanlith db verify --db {dir} checks the whole database")
+    format!("spanlith doctor --db {dir} says what is at stake and the way out")
 }
 
 /// A record: its kind, then named fields.
 struct Record {
     kind: &'static str,
-    fields: Vec<(&'static str, serde_json::Value)>,
+    fields: Vec<(&'static str, Field)>,
+}
+
+/// What a field of a record holds.
+enum Field {
+    Value(serde_json::Value),
+    /// Bytes, and whether they are shown in hexadecimal.
+    Bytes(Vec<u8>, bool),
+    /// An internal key of a MANIFEST: `user key@sequence number:type`.
+    Key(Vec<u8>, bool),
+}
+
+impl Field {
+    fn text(&self) -> String {
+        match self {
+            Self::Value(serde_json::Value::String(text)) => text.clone(),
+            Self::Value(other) => other.to_string(),
+            Self::Bytes(bytes, hex) => show(bytes, *hex),
+            Self::Key(key, hex) => match split_internal(key) {
+                Some((user, tag)) => format!(
+                    "{}@{}:{}",
+                    show(user, *hex),
+                    tag_sequence(tag),
+                    type_name(tag_type(tag))
+                ),
+                None => show(key, *hex),
+            },
+        }
+    }
+
+    fn json(&self) -> serde_json::Value {
+        match self {
+            Self::Value(value) => value.clone(),
+            Self::Bytes(bytes, hex) => json(bytes, *hex),
+            Self::Key(key, hex) => match split_internal(key) {
+                Some((user, tag)) => serde_json::json!({
+                    "key": json(user, *hex), "sequence": tag_sequence(tag), "type": type_name(tag_type(tag)),
+                }),
+                None => json(key, *hex),
+            },
+        }
+    }
 }
 
 impl Record {
@@ -259,7 +325,19 @@ impl Record {
     }
 
     fn with(mut self, name: &'static str, value: impl Into<serde_json::Value>) -> Self {
-        self.fields.push((name, value.into()));
+        self.fields.push((name, Field::Value(value.into())));
+        self
+    }
+
+    /// With a field that holds bytes.
+    fn bytes(mut self, name: &'static str, bytes: &[u8], hex: bool) -> Self {
+        self.fields.push((name, Field::Bytes(bytes.to_vec(), hex)));
+        self
+    }
+
+    /// With a field that holds an internal key.
+    fn key(mut self, name: &'static str, key: &[u8], hex: bool) -> Self {
+        self.fields.push((name, Field::Key(key.to_vec(), hex)));
         self
     }
 
@@ -269,16 +347,13 @@ impl Record {
             let mut object = serde_json::Map::new();
             object.insert("record".to_string(), self.kind.into());
             for (name, value) in &self.fields {
-                object.insert((*name).to_string(), value.clone());
+                object.insert((*name).to_string(), value.json());
             }
             return writeln!(out, "{}", serde_json::Value::Object(object));
         }
         write!(out, "{}", self.kind)?;
         for (name, value) in &self.fields {
-            match value {
-                serde_json::Value::String(text) => write!(out, "\t{name}={text}")?,
-                other => write!(out, "\t{name}={other}")?,
-            }
+            write!(out, "\t{name}={}", value.text())?;
         }
         writeln!(out)
     }

@@ -1,5 +1,6 @@
 //! `options dump` and `options diff`: what OPTIONS files say, and where two of them differ.
 
+use super::kind::{self, Kind};
 use crate::bytes::show;
 use crate::fail::{At, Failure};
 use crate::inventory::Inventory;
@@ -98,6 +99,7 @@ impl Diff {
 fn read(path: &Path) -> anyhow::Result<Values> {
     let parsed = match path.is_dir() {
         false => {
+            kind::expect(path, Kind::Options)?;
             let read = || {
                 let bytes = Env::system().fs.read_all(path, BYTES_MAX)?;
                 let text = String::from_utf8(bytes)
@@ -120,7 +122,8 @@ fn read(path: &Path) -> anyhow::Result<Values> {
     let parsed = parsed.map_err(|e| {
         Failure::new(
             format!("{}: {e}", path.display()),
-            "the file is text: mend the line, or name another one",
+            "the file is text: mend the line it names, or restore it from a copy; spanlith db flush \
+             --default-options opens a database without it",
         )
     })?;
     Ok(values(&parsed))

@@ -1,9 +1,8 @@
 //! Dumps a table file.
 
-use super::{Dump, Record, SstDump, folder, type_name};
-use crate::bytes::show;
+use super::kind::AtFile;
+use super::{Dump, Record, SstDump, type_name};
 use crate::db::verify::comparator_or_stand_in;
-use crate::fail::At;
 use spanlith::blob::BlobIndex;
 use spanlith::{Comparator, Error, ErrorKind, Result};
 use spanlith_base::ValueType;
@@ -23,8 +22,8 @@ const OUTPUT_BUFFER: usize = 256 << 10;
 pub fn run(args: &SstDump) -> anyhow::Result<ExitCode> {
     let path = args.dump.file.as_path();
     let (hex, json) = (args.dump.hex, args.dump.json);
-    let reader = open(path).at(folder(path))?;
-    let dump = reader.dump().at(folder(path))?;
+    let reader = open(path).at_file(path)?;
+    let dump = reader.dump().at_file(path)?;
     let mut out = BufWriter::with_capacity(OUTPUT_BUFFER, std::io::stdout().lock());
     let footer = &dump.footer;
     Record::new("table")
@@ -64,7 +63,7 @@ pub fn run(args: &SstDump) -> anyhow::Result<ExitCode> {
                 Some((user, tag)) => (user, Some(tag)),
                 None => (&key[..], None),
             };
-            record = record.with("separator", show(user, hex));
+            record = record.bytes("separator", user, hex);
             if let Some(tag) = tag {
                 record = record.with("separator_sequence", tag_sequence(tag));
             }
@@ -75,7 +74,7 @@ pub fn run(args: &SstDump) -> anyhow::Result<ExitCode> {
         && let Err(e) = entries(&reader, hex, json, &mut out)?
     {
         out.flush()?;
-        return Err::<ExitCode, Error>(e).at(folder(path));
+        return Err::<ExitCode, Error>(e).at_file(path);
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)
@@ -84,7 +83,7 @@ pub fn run(args: &SstDump) -> anyhow::Result<ExitCode> {
 /// Prints the properties only.
 pub fn properties(args: &Dump) -> anyhow::Result<ExitCode> {
     let path = args.file.as_path();
-    let reader = open(path).at(folder(path))?;
+    let reader = open(path).at_file(path)?;
     let mut out = std::io::stdout().lock();
     for (name, value) in reader.properties().display() {
         Record::new("property")
@@ -98,8 +97,8 @@ pub fn properties(args: &Dump) -> anyhow::Result<ExitCode> {
 /// Prints the blocks in the order in which they lie, and the sum of each kind.
 pub fn layout(args: &Dump) -> anyhow::Result<ExitCode> {
     let path = args.file.as_path();
-    let reader = open(path).at(folder(path))?;
-    let dump = reader.dump().at(folder(path))?;
+    let reader = open(path).at_file(path)?;
+    let dump = reader.dump().at_file(path)?;
     let mut blocks: Vec<(BlockHandle, &str)> = vec![(dump.footer.metaindex, "metaindex")];
     blocks.extend(dump.metaindex.iter().map(|(name, h)| (*h, name.as_str())));
     blocks.extend(dump.footer.index.map(|h| (h, "index")));
@@ -152,7 +151,7 @@ fn entries(
             .with("block", iter.block_number())
             .with("sequence", tag_sequence(tag))
             .with("type", type_name(tag_type(tag)))
-            .with("key", show(user, hex));
+            .bytes("key", user, hex);
         if tag_type(tag) == ValueType::BlobIndex as u8
             && let Ok(blob) = BlobIndex::decode(iter.value()).and_then(|i| i.pointer())
         {
@@ -162,9 +161,7 @@ fn entries(
                 .with("blob_bytes", blob.size)
                 .with("blob_compression", blob.compression);
         }
-        record
-            .with("value", show(iter.value(), hex))
-            .print(out, json)?;
+        record.bytes("value", iter.value(), hex).print(out, json)?;
         iter.next();
     }
     if let Err(e) = iter.status() {
@@ -177,8 +174,8 @@ fn entries(
     for (begin, end, sequence) in tombstones {
         Record::new("range_tombstone")
             .with("sequence", sequence)
-            .with("from", show(&begin, hex))
-            .with("to", show(&end, hex))
+            .bytes("from", &begin, hex)
+            .bytes("to", &end, hex)
             .print(out, json)?;
     }
     Ok(Ok(()))

@@ -1,8 +1,9 @@
 //! Dumps and checks a trace of queries, of looked-up blocks, or of calls of the file system.
 
-use super::{Dump, Record, folder, wal};
-use crate::bytes::{hex as bare_hex, show};
-use crate::fail::{At, Failure};
+use super::kind::AtFile;
+use super::{Dump, Record, wal};
+use crate::bytes::hex as bare_hex;
+use crate::fail::Failure;
 use crate::term::{count, counted};
 use spanlith::trace::{
     BlockAccess, FileCall, Query, RawRecord, TornTrace, TraceForm, TraceHeader, TraceReader,
@@ -42,7 +43,7 @@ fn form(header: &TraceHeader) -> Record {
 
 pub fn run(args: &Dump) -> anyhow::Result<ExitCode> {
     let path = args.file.as_path();
-    let (mut reader, header) = open(path).at(folder(path))?;
+    let (mut reader, header) = open(path).at_file(path)?;
     let mut out = BufWriter::with_capacity(OUTPUT_BUFFER, std::io::stdout().lock());
     form(&header).print(&mut out, args.json)?;
     let mut damaged = 0u64;
@@ -52,7 +53,7 @@ pub fn run(args: &Dump) -> anyhow::Result<ExitCode> {
             Ok(None) => break,
             Err(e) => {
                 out.flush()?;
-                return Err::<ExitCode, _>(e.with_path(path)).at(folder(path));
+                return Err::<ExitCode, _>(e.with_path(path)).at_file(path);
             }
         };
         match header.decode(&record) {
@@ -147,7 +148,7 @@ fn print_query(
         }
         Query::Get { cf, key } => head("get", record)
             .with("cf", cf)
-            .with("key", show(key, hex))
+            .bytes("key", key, hex)
             .print(out, args.json)?,
         Query::Seek {
             backward,
@@ -157,12 +158,10 @@ fn print_query(
             upper,
         } => {
             let name = if backward { "seek_for_prev" } else { "seek" };
-            let mut line = head(name, record)
-                .with("cf", cf)
-                .with("key", show(key, hex));
+            let mut line = head(name, record).with("cf", cf).bytes("key", key, hex);
             for (name, bound) in [("lower_bound", lower), ("upper_bound", upper)] {
                 if let Some(bound) = bound {
-                    line = line.with(name, show(bound, hex));
+                    line = line.bytes(name, bound, hex);
                 }
             }
             line.print(out, args.json)?;
@@ -174,7 +173,7 @@ fn print_query(
             for (cf, key) in keys.iter() {
                 Record::new("key")
                     .with("cf", cf)
-                    .with("key", show(key, hex))
+                    .bytes("key", key, hex)
                     .print(out, args.json)?;
             }
         }
@@ -188,7 +187,7 @@ fn of_block(line: Record, block: &BlockAccess<'_>, hex: bool) -> Record {
         .with("block_key", bare_hex(block.key))
         .with("bytes", block.size)
         .with("cf", block.cf)
-        .with("cf_name", show(block.cf_name, hex))
+        .bytes("cf_name", block.cf_name, hex)
         .with("level", block.level)
         .with("file", block.file)
         .with("caller", block.caller.name())
@@ -198,7 +197,7 @@ fn of_block(line: Record, block: &BlockAccess<'_>, hex: bool) -> Record {
         line = line
             .with("get_id", reference.get_id)
             .with("from_snapshot", reference.from_snapshot)
-            .with("internal_key", show(reference.internal_key, hex));
+            .bytes("internal_key", reference.internal_key, hex);
         if let Some((bytes, keys, exists)) = reference.found {
             line = line
                 .with("entry_bytes", bytes)
@@ -211,10 +210,10 @@ fn of_block(line: Record, block: &BlockAccess<'_>, hex: bool) -> Record {
 
 fn of_call(line: Record, call: &FileCall<'_>, hex: bool) -> Record {
     let mut line = line
-        .with("operation", show(call.operation, hex))
+        .bytes("operation", call.operation, hex)
         .with("nanoseconds", call.latency)
-        .with("status", show(call.status, hex))
-        .with("file", show(call.file_name, hex));
+        .bytes("status", call.status, hex)
+        .bytes("file", call.file_name, hex);
     for (name, number) in [
         ("file_size", call.file_size),
         ("length", call.length),
@@ -225,7 +224,7 @@ fn of_call(line: Record, call: &FileCall<'_>, hex: bool) -> Record {
         }
     }
     match call.request_id {
-        Some(id) => line.with("request_id", show(id, hex)),
+        Some(id) => line.bytes("request_id", id, hex),
         None => line,
     }
 }

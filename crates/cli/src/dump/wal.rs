@@ -1,7 +1,7 @@
 //! Dumps a write-ahead log: a line for each batch, then one for each of its entries.
 
-use super::{Dump, Record, folder, verify_hint};
-use crate::bytes::show;
+use super::kind::AtFile;
+use super::{Dump, Record, verify_hint};
 use crate::fail::{At, Failure};
 use crate::inventory::Inventory;
 use clap::Args;
@@ -19,7 +19,7 @@ const OUTPUT_BUFFER: usize = 256 << 10;
 
 pub fn run(args: &Dump) -> anyhow::Result<ExitCode> {
     let path = args.file.as_path();
-    let file = Env::system().fs.open_sequential(path).at(folder(path))?;
+    let file = Env::system().fs.open_sequential(path).at_file(path)?;
     // Recyclable records carry the number of their log, which the name tells.
     let number = path
         .file_name()
@@ -34,7 +34,7 @@ pub fn run(args: &Dump) -> anyhow::Result<ExitCode> {
             Ok(event) => event,
             Err(e) => {
                 out.flush()?;
-                return Err::<ExitCode, _>(e).at(folder(path));
+                return Err::<ExitCode, _>(e).at_file(path);
             }
         };
         match event {
@@ -258,7 +258,7 @@ fn name(op: &BatchOp<'_>) -> &'static str {
 
 fn fields(record: Record, op: &BatchOp<'_>, hex: bool) -> Record {
     let two = |r: Record, a: &[u8], name: &'static str, b: &[u8]| {
-        r.with("key", show(a, hex)).with(name, show(b, hex))
+        r.bytes("key", a, hex).bytes(name, b, hex)
     };
     match *op {
         BatchOp::Put { key, value, .. }
@@ -267,19 +267,19 @@ fn fields(record: Record, op: &BatchOp<'_>, hex: bool) -> Record {
         BatchOp::BlobIndex { key, index, .. } => two(record, key, "index", index),
         BatchOp::WideColumnEntity { key, entity, .. } => two(record, key, "entity", entity),
         BatchOp::Delete { key, .. } | BatchOp::SingleDelete { key, .. } => {
-            record.with("key", show(key, hex))
+            record.bytes("key", key, hex)
         }
-        BatchOp::DeleteRange { begin, end, .. } => record
-            .with("begin", show(begin, hex))
-            .with("end", show(end, hex)),
-        BatchOp::LogData { blob } => record.with("data", show(blob, hex)),
+        BatchOp::DeleteRange { begin, end, .. } => {
+            record.bytes("begin", begin, hex).bytes("end", end, hex)
+        }
+        BatchOp::LogData { blob } => record.bytes("data", blob, hex),
         BatchOp::BeginPrepare(kind) => record.with("policy", format!("{kind:?}").to_lowercase()),
         BatchOp::EndPrepare { xid } | BatchOp::Commit { xid } | BatchOp::Rollback { xid } => {
-            record.with("xid", show(xid, hex))
+            record.bytes("xid", xid, hex)
         }
-        BatchOp::CommitWithTimestamp { ts, xid } => record
-            .with("xid", show(xid, hex))
-            .with("timestamp", show(ts, hex)),
+        BatchOp::CommitWithTimestamp { ts, xid } => {
+            record.bytes("xid", xid, hex).bytes("timestamp", ts, hex)
+        }
         BatchOp::Noop => record,
     }
 }

@@ -7,6 +7,7 @@ mod page;
 mod run;
 pub mod twin;
 
+use crate::dump::kind::{self, Kind};
 use crate::fail::{At, Failure};
 use crate::term;
 use anyhow::Context;
@@ -86,6 +87,7 @@ pub struct Compare {
 
 /// Reads a trace and what lies beside it.
 pub fn observe(path: &Path, limits: &Limits) -> anyhow::Result<Observation> {
+    kind::expect(path, Kind::Trace)?;
     let env = Env::system();
     let dir = path.parent().unwrap_or(Path::new("."));
     let mut reader = TraceReader::new(env.fs.open_sequential(path).at(dir)?);

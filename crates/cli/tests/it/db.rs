@@ -34,7 +34,7 @@ fn what_is_put_can_be_got_and_deleted() {
     let found = json(&db("get", &dir, &["--json", "--hex", "00ff"]).ok());
     assert_eq!(
         (&found["found"], &found["value"]),
-        (&Value::from(true), &Value::from("0a"))
+        (&Value::from(true), &serde_json::json!({ "hex": "0a" }))
     );
     let missing = db("get", &dir, &["--json", "no"]);
     assert_eq!(
@@ -380,4 +380,82 @@ fn a_reader_that_stops_early_is_no_failure() {
         run(["db", "count", "--db", dir.to_str().unwrap()]).ok(),
         "20000\n"
     );
+}
+
+/// Text in UTF-8 was shown as `\xd0\xba`, and in JSON escaped within a string.
+#[test]
+fn utf8_is_text_and_other_bytes_have_one_form_in_json() {
+    let temp = TempDir::new(test_name!());
+    let dir = temp.join("db");
+    db("put", &dir, &["--create", "ключ", "значение\\t1"]).ok();
+    db("put", &dir, &["0x6bff", "\\xd0"]).ok();
+    let shown = db("scan", &dir, &[]).ok();
+    assert_eq!(shown, "k\\xff\t\\xd0\nключ\tзначение\\t1\n");
+    assert_eq!(db("get", &dir, &["ключ"]).ok(), "значение\\t1\n");
+    let forms = |text: &str| -> Vec<(Value, Value)> {
+        let lines = text.lines().map(json).filter(|o| o["record"] != "table");
+        let lines = lines.filter(|o| !o["key"].is_null());
+        lines
+            .map(|o| (o["key"].clone(), o["value"].clone()))
+            .collect()
+    };
+    let wanted = vec![
+        (
+            serde_json::json!({ "hex": "6bff" }),
+            serde_json::json!({ "hex": "d0" }),
+        ),
+        (Value::from("ключ"), Value::from("значение\t1")),
+    ];
+    assert_eq!(forms(&db("scan", &dir, &["--json"]).ok()), wanted);
+    assert_eq!(forms(&db("scan", &dir, &["--json", "--raw"]).ok()), wanted);
+    assert_eq!(forms(&db("dump", &dir, &["--json"]).ok()), wanted);
+    db("flush", &dir, &[]);
+    // Each entry is in a table of its own, the second one in the later table.
+    let tables = contents(&dir).into_keys().filter(|n| n.ends_with(".sst"));
+    let mut dumped: Vec<String> = tables
+        .map(|t| dir.join(t).display().to_string())
+        .map(|t| run(["sst", "dump", "--no-index", "--json", &t]).ok())
+        .collect();
+    dumped.reverse();
+    let dumped = dumped.concat();
+    let entries = dumped.lines().filter(|l| l.contains(r#""record":"entry""#));
+    assert_eq!(forms(&entries.collect::<Vec<_>>().join("\n")), wanted);
+    let files = db("files", &dir, &["--json"]).ok();
+    let bounds: Vec<Value> = files.lines().map(json).collect();
+    for (key, _) in &wanted {
+        let is_bound = |o: &Value| o["smallest_key"] == *key && o["largest_key"] == *key;
+        assert!(bounds.iter().any(is_bound), "{key} in {files}");
+    }
+    // What is shown is loaded back.
+    let copy = temp.join("copy");
+    let path = copy.to_str().unwrap();
+    run_with_input(
+        ["db", "load", "--create", "--json", "--db", path],
+        shown.as_bytes(),
+    )
+    .ok();
+    assert_eq!(db("scan", &copy, &[]).ok(), shown);
+}
+
+/// Keys such as addresses were taken as hexadecimal, as `ldb load` does with --hex only.
+#[test]
+fn a_line_that_is_loaded_is_text_even_if_it_begins_with_0x() {
+    let temp = TempDir::new(test_name!());
+    let dir = temp.join("db");
+    let path = dir.to_str().unwrap();
+    let lines = "0xdAC17F958D2ee523a2206206994597C13D831ec7\t0x01\n0xz\tv\n";
+    run_with_input(
+        ["db", "load", "--create", "--json", "--db", path],
+        lines.as_bytes(),
+    )
+    .ok();
+    let shown = db("scan", &dir, &[]).ok();
+    assert_eq!(shown, lines.replace("0x", "\\x30x"));
+    let hex = "30786441\t61\n";
+    run_with_input(
+        ["db", "load", "--hex", "--json", "--db", path],
+        hex.as_bytes(),
+    )
+    .ok();
+    assert_eq!(db("get", &dir, &["\\x30xdA"]).ok(), "a\n");
 }

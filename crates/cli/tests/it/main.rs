@@ -1,6 +1,7 @@
 //! The binary from outside: golden directories, round trips, damage, bad usage, benchmarks, tour.
 
 mod at_risk;
+mod bad_input;
 mod copies;
 mod damage;
 mod db;

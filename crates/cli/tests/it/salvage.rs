@@ -15,7 +15,7 @@ const ROUNDS: usize = 6;
 const CASES: [&str; 6] = [
     "blob",
     "bottommost-zeroed",
-    "merge",
+    "merge-pending",
     "multi-cf",
     "range-tombstones",
     "reverse-comparator",

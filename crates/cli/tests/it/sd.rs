@@ -118,3 +118,36 @@ fn a_database_takes_a_speed_disk_and_leaves_it_again() {
     run(["db", "flush", "--give-up-damage", "--db", db]).ok();
     run(["db", "count", "--db", db]).ok();
 }
+
+/// Reading verbs were said to work, and the path to be checked.
+#[test]
+fn of_a_disk_that_is_missing_every_verb_says_how_to_go_on() {
+    let temp = TempDir::new(test_name!());
+    let (disk, dir) = (temp.join("log.sd"), temp.join("db"));
+    let (disk, dir) = (disk.to_str().unwrap(), dir.to_str().unwrap());
+    run(["sd", "format", disk, "--size", "4M"]).ok();
+    let set = format!("sd_path={disk}");
+    run([
+        "db", "put", "--create", "--set", &set, "--db", dir, "a", "b",
+    ])
+    .ok();
+    std::fs::remove_file(disk).unwrap();
+    for verb in [
+        "doctor",
+        "db verify",
+        "db info",
+        "db scan",
+        "db files",
+        "compat",
+        "db flush",
+    ] {
+        let line = verb.split(' ').chain(["--db", dir]);
+        let err = run(line.collect::<Vec<_>>()).fails(1);
+        let hint = "next:  the speed disk is not there: bring it back";
+        assert!(
+            err.contains(hint) && err.contains("--lose-logs"),
+            "{verb}: {err}"
+        );
+        assert!(!err.contains("work as it is"), "{verb}: {err}");
+    }
+}

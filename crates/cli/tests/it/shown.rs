@@ -22,7 +22,10 @@ fn scans_show_columns_and_timestamps_on_request() {
                  key00001\tattr_a=value-a\tattr_b=value-b\n";
     assert_eq!(shown, lines);
     let shown = db("scan", &dir, &["--columns", "--json", "--limit", "1"]).ok();
-    assert!(shown.contains(r#""attr_b":"value-b""#), "{shown}");
+    assert!(
+        shown.contains(r#"{"name":"attr_b","value":"value-b"}"#),
+        "{shown}"
+    );
 
     let dir = golden_case("golden-11.8", "udt-u64").copy_to(temp.join("timestamps"));
     let shown = db("scan", &dir, &["--timestamps", "--limit", "1"]).ok();
