@@ -286,6 +286,9 @@ impl Compat {
             }
         }
         out.flush()?;
+        if !bounds.unread.is_empty() {
+            crate::fail::ask_doctor(&i.dir);
+        }
         let failed = ok == Some(false) || !bounds.unread.is_empty();
         Ok(match failed {
             true => ExitCode::FAILURE,

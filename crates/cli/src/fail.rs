@@ -218,6 +218,12 @@ pub fn of_system(e: &std::io::Error) -> String {
     text.split(" (os error").next().unwrap_or(&text).to_string()
 }
 
+/// Names the next command after output that tells of damage.
+pub fn ask_doctor(dir: &Path) {
+    let dir = shell_word(dir);
+    tell!("next:  spanlith doctor --db {dir} says what is at stake and the way out");
+}
+
 /// Whether a directory has files that only a database makes.
 pub fn holds_remains(dir: &Path) -> bool {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();

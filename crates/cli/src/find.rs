@@ -290,6 +290,9 @@ impl Find {
         for unread in &found.unread {
             tell!("{} {unread}", Paint::stderr().red("unread:"));
         }
+        if !found.unread.is_empty() {
+            crate::fail::ask_doctor(&i.dir);
+        }
         if !self.json {
             let none = match found.versions.is_empty() {
                 true => "nothing found",

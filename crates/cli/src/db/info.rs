@@ -66,6 +66,7 @@ impl Info {
         out.flush()?;
         let damaged = inventory.findings.iter().any(|f| f.grade == Grade::Damage);
         Ok(if damaged {
+            crate::fail::ask_doctor(&inventory.dir);
             ExitCode::FAILURE
         } else {
             ExitCode::SUCCESS

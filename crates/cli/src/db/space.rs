@@ -188,6 +188,9 @@ impl Files {
         }
         out.flush()?;
         let code = i.exit_code();
+        if missing && code == ExitCode::SUCCESS {
+            crate::fail::ask_doctor(&i.dir);
+        }
         Ok(match missing {
             true => ExitCode::FAILURE,
             false => code,

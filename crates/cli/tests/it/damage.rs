@@ -1,6 +1,6 @@
 //! `db verify` finds what was flipped, cut or removed, and names it.
 
-use crate::support::{contents, db, run_with_input};
+use crate::support::{contents, db, run, run_with_input};
 use serde_json::Value;
 use spanlith_testkit::{Rng, TempDir, copy_dir, golden_case, seed, test_name};
 use std::path::{Path, PathBuf};
@@ -302,6 +302,23 @@ fn no_verb_shows_a_damaged_manifest_as_if_it_were_whole() {
         assert!(
             said.contains(&format!("unread: {manifest}: ")),
             "{args:?}: {said}"
+        );
+    }
+}
+
+/// They ended with 1 and left what to do open.
+#[test]
+fn verbs_that_show_and_find_damage_name_the_next_command() {
+    let temp = TempDir::new(test_name!());
+    let dir = golden_case("golden-11.8", "default").copy_to(temp.join("case"));
+    let table = contents(&dir).into_keys().find(|n| n.ends_with(".sst"));
+    std::fs::remove_file(dir.join(table.unwrap())).unwrap();
+    let path = dir.to_str().unwrap();
+    for verb in [&["db", "files"][..], &["compat"], &["find", "key00001"]] {
+        let err = run([verb, &["--db", path]].concat()).fails(1);
+        assert!(
+            err.contains("next:  spanlith doctor --db "),
+            "{verb:?}: {err}"
         );
     }
 }
