@@ -158,6 +158,12 @@ typedef unsigned char U8;
   X(void, flush, (H, H, char **)) \
   X(void, flush_wal, (H, U8, char **)) \
   X(void, compact_range, (H, const char *, size_t, const char *, size_t)) \
+  X(H, compactoptions_create, (void)) \
+  X(void, compactoptions_destroy, (H)) \
+  X(void, compactoptions_set_blob_garbage_collection_policy, (H, int)) \
+  X(void, compactoptions_set_blob_garbage_collection_age_cutoff, (H, double)) \
+  X(void, compact_range_opt, (H, H, const char *, size_t, const char *, size_t)) \
+  X(void, compact_range_cf_opt, (H, H, H, const char *, size_t, const char *, size_t)) \
   X(H, wait_for_compact_options_create, (void)) \
   X(void, wait_for_compact_options_destroy, (H)) \
   X(void, wait_for_compact, (H, H, char **)) \
@@ -1236,6 +1242,9 @@ static void verb_property(const char *verb) {
     say("%d %llu", r, r ? 0ULL : (unsigned long long)v);
   } else {
     char *v = cur ? rdb_property_value_cf(db, cur, name) : rdb_property_value(db, name);
+    // One result is one line.
+    for (char *c = v; c && *c; c++)
+      if (*c == '\n') *c = ';';
     say("%s", v ? v : "null");
     rdb_free(v);
   }
@@ -1414,6 +1423,19 @@ static void run_line(char *line) {
       rdb_compact_range_cf(db, cur, a.p, a.n, b.p, b.n);
     else
       rdb_compact_range(db, a.p, a.n, b.p, b.n);
+    free(a.p);
+    free(b.p);
+    say("ok");
+  } else if (!strcmp(verb, "compactblobs")) {
+    Bytes a = key_of(word(1)), b = key_of(word(2));
+    H o = rdb_compactoptions_create();
+    rdb_compactoptions_set_blob_garbage_collection_policy(o, (int)number(3));
+    rdb_compactoptions_set_blob_garbage_collection_age_cutoff(o, atof(word(4)));
+    if (cur)
+      rdb_compact_range_cf_opt(db, cur, o, a.p, a.n, b.p, b.n);
+    else
+      rdb_compact_range_opt(db, o, a.p, a.n, b.p, b.n);
+    rdb_compactoptions_destroy(o);
     free(a.p);
     free(b.p);
     say("ok");

@@ -480,8 +480,13 @@ pub(crate) struct Built {
 /// Writes the table of a request. The file and its directory entry are durable when this returns.
 pub(crate) fn build_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Built> {
     let built = write_table(engine, r).and_then(|built| {
-        if built.table.is_some() {
-            engine.sync_tables_dir(r.family.cache.paths.dir(0))?;
+        if built.table.is_some()
+            && let Err(e) = engine.sync_tables_dir(r.family.cache.paths.dir(0))
+        {
+            for blob in &built.blobs {
+                engine.discard_blob_file(r.family, blob.number);
+            }
+            return Err(e);
         }
         Ok(built)
     });

@@ -5,6 +5,7 @@ mod at_risk;
 mod backups;
 mod basic;
 mod best_efforts;
+mod blob_damage;
 mod blobs;
 mod bounds;
 mod cache_usage;

@@ -23,6 +23,8 @@ pub const WORKLOADS: &[&str] = &[
     "families",
     "apart",
     "together",
+    "blobs",
+    "collected",
 ];
 
 struct Maker {
@@ -310,6 +312,48 @@ pub fn workload(name: &str, seed: u64) -> Program {
                     m.ops.push(Op::Reopen(tuning));
                 }
             }
+        }
+        "blobs" => {
+            // Values in blob files; garbage is collected by the age of files, and separation goes off and on.
+            tuning.blob_min = 41;
+            tuning.blob_file = *m.rng.pick(&[1, 600, 256 << 20]);
+            tuning.blob_gc = *m.rng.pick(&[0, 51, 101]);
+            tuning.blob_force = *m.rng.pick(&[30, 100]);
+            tuning.blob_codec = *m.rng.pick(&[0, 4]);
+            tuning.blob_ahead = *m.rng.pick(&[0, 4096]);
+            tuning.l0 = 2;
+            for round in 0..4 {
+                m.writes(6, 12, 100, 4);
+                m.flush();
+                m.work();
+                if round == 1 {
+                    m.ops.push(Op::Compact(None, None));
+                }
+                m.writes(2, 12, 60, 2);
+                if round == 2 {
+                    let mut next = tuning;
+                    next.blob_min = 41 * m.rng.below(2);
+                    m.ops.push(Op::Reopen(next));
+                }
+            }
+        }
+        "collected" => {
+            // Blob files are emptied by a target of space, table by table.
+            tuning.blob_min = 1;
+            tuning.blob_file = *m.rng.pick(&[300, 1000]);
+            tuning.blob_budget = 1;
+            tuning.adaptive = u64::from(m.rng.one_in(4));
+            tuning.l0 = 2;
+            tuning.file = 1;
+            for _ in 0..5 {
+                m.writes(8, 10, 90, 5);
+                m.flush();
+                m.work();
+            }
+            m.ops.push(Op::Reopen(tuning));
+            m.writes(3, 10, 90, 1);
+            m.flush();
+            m.work();
         }
         other => panic!("no workload {other}"),
     }

@@ -37,6 +37,8 @@ struct Maker<'a> {
     /// Prefix extractors. Keys are long enough to have prefixes, and iterators are asked for all keys,
     /// since what others see beyond their prefix is undefined.
     prefixes: bool,
+    /// Most options have blob files; compactions are asked what to do with old ones.
+    blobs: bool,
     /// A compaction filter. What it has removed depends on what was compacted, so such a program
     /// compacts nothing but when it says so.
     filter: bool,
@@ -90,6 +92,8 @@ const EXACT_PROPERTIES: &[&str] = &[
     "num-blob-files",
     "total-blob-file-size",
     "live-blob-file-size",
+    "live-blob-file-garbage-size",
+    "blob-stats",
 ];
 
 /// Draws a program.
@@ -120,6 +124,7 @@ pub fn draw_lines(rng: &mut Rng) -> Lines {
         has_dropped: false,
         ranges: !failing_merges && !singles && rng.one_in(2),
         prefixes: rng.one_in(4),
+        blobs: rng.one_in(3),
         families: families.then_some([Slot::Free; FAMILIES]),
         made: 0,
         stamp: 0,
@@ -549,6 +554,14 @@ impl Maker<'_> {
             900..908 => {
                 let (a, b) = (self.maybe(), self.maybe());
                 let family = self.live();
+                if self.blobs && self.rng.one_in(2) {
+                    // How old blob files are treated: RocksDB's numbers, 2 as the options say.
+                    let policy = self.rng.below(3);
+                    let cutoff = *self.rng.pick(&["-1", "0", "0.4", "1"]);
+                    self.out
+                        .push(format!("{family}compactblobs {a} {b} {policy} {cutoff}"));
+                    return;
+                }
                 self.out.push(format!("{family}compact {a} {b}"));
             }
             908..914 => self.say(&["wait"]),
@@ -557,6 +570,7 @@ impl Maker<'_> {
                 self.out.push(format!("flushwal {sync}"));
             }
             922..955 => self.property(),
+            955..970 if self.blobs && self.rng.one_in(2) => self.property(),
             955..962 if self.shows_numbers() => self.say(&["seqno"]),
             955..970 if self.families.is_some() => self.family(),
             955..970 => self.say(&["family"]),

@@ -6,7 +6,7 @@
 use spanlith::options::{
     BlockBasedTableOptions, CfOptions, ChecksumType, CompactionPri, CompactionStyle,
     CompressionType, DataBlockIndexType, DbOptions, IndexShorteningMode, IndexType, KvsepGc,
-    PrepopulateBlobCache,
+    KvsepMode, PrepopulateBlobCache,
 };
 use spanlith_base::slice_transform::SliceTransform;
 use spanlith_testkit::Rng;
@@ -311,6 +311,8 @@ tuning! {
     blob_ahead = [0, 4096];
     /// Blob files are collected by a target of space.
     blob_budget = [0, 0, 1];
+    /// The engine chooses which values go to blob files.
+    adaptive = [0, 0, 0, 1];
     /// Bytes of the cache of values; 0 for none. Flushes fill it if the size is odd.
     blob_cache = [0, 1 << 20, 8001];
     /// Compaction style by RocksDB's numbers: 0 level, 1 universal, 2 FIFO, which here has room for everything.
@@ -416,6 +418,9 @@ impl Tuning {
         o.blob_garbage_collection_age_cutoff = self.blob_gc.saturating_sub(1) as f64 / 100.0;
         if self.blob_budget > 0 {
             o.own.kvsep_gc = KvsepGc::Budget;
+        }
+        if self.adaptive > 0 {
+            o.own.kvsep_mode = KvsepMode::Adaptive;
         }
         o.blob_garbage_collection_force_threshold = self.blob_force as f64 / 100.0;
         o.blob_file_starting_level = self.blob_level as i32;

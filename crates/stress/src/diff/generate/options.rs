@@ -11,6 +11,42 @@ const EXTRACTORS: [&str; 5] = [
     "rocksdb.Noop",
 ];
 
+const BLOB_CODEC: &str = "blob_compression_type";
+
+/// Options of blob files, of which all may change while the database runs.
+const BLOB_OPTIONS: &[(&str, &[&str])] = &[
+    ("enable_blob_files", &["true", "true", "true", "false"]),
+    ("min_blob_size", &["0", "1", "20", "100", "1000"]),
+    ("blob_file_size", &["1", "1000", "20000", "268435456"]),
+    (
+        BLOB_CODEC,
+        &[
+            "kNoCompression",
+            "kZSTD",
+            "kSnappyCompression",
+            "kLZ4Compression",
+        ],
+    ),
+    ("enable_blob_garbage_collection", &["true", "false"]),
+    (
+        "blob_garbage_collection_age_cutoff",
+        &["0.0", "0.25", "0.5", "1.0"],
+    ),
+    ("blob_garbage_collection_force_threshold", &["0.3", "1.0"]),
+    ("blob_compaction_readahead_size", &["0", "4096"]),
+    ("blob_file_starting_level", &["0", "1", "6"]),
+    ("prepopulate_blob_cache", &["kDisable", "kFlushOnly"]),
+];
+
+/// Values of an option under which sizes of blob files are the same in both libraries, if they are asked
+/// for: the first two codecs only.
+fn same_size<'a>(exact: bool, name: &str, values: &'a [&'a str]) -> &'a [&'a str] {
+    match exact && name == BLOB_CODEC {
+        true => &values[..2],
+        false => values,
+    }
+}
+
 impl Maker<'_> {
     /// Options of an open or a family, drawn.
     pub(super) fn options(&mut self) -> String {
@@ -103,31 +139,15 @@ impl Maker<'_> {
             ("compaction_verify_record_count", &["true", "false"]),
             ("verify_sst_unique_id_in_manifest", &["true", "false"]),
             ("max_write_buffer_size_to_maintain", &["0", "100000"]),
-            ("enable_blob_files", &["true", "true", "false"]),
-            ("min_blob_size", &["0", "1", "20", "100"]),
-            ("blob_file_size", &["1", "1000", "268435456"]),
-            (
-                "blob_compression_type",
-                &[
-                    "kNoCompression",
-                    "kSnappyCompression",
-                    "kLZ4Compression",
-                    "kZSTD",
-                ],
-            ),
-            ("enable_blob_garbage_collection", &["true", "false"]),
-            (
-                "blob_garbage_collection_age_cutoff",
-                &["0.25", "0.5", "1.0"],
-            ),
-            ("blob_garbage_collection_force_threshold", &["0.3", "1.0"]),
-            ("blob_compaction_readahead_size", &["0", "4096"]),
-            ("blob_file_starting_level", &["0", "1", "6"]),
-            ("prepopulate_blob_cache", &["kDisable", "kFlushOnly"]),
         ];
         for (name, values) in rows {
             if r.one_in(3) {
                 add(name, (*r.pick(values)).into());
+            }
+        }
+        for (name, values) in BLOB_OPTIONS {
+            if r.one_in(if self.blobs { 2 } else { 5 }) {
+                add(name, (*r.pick(same_size(self.exact, name, values))).into());
             }
         }
         if self.prefixes && r.one_in(2) {
@@ -232,6 +252,11 @@ impl Maker<'_> {
         let mut list: Vec<String> = (0..n).map(|_| (*self.rng.pick(rows)).into()).collect();
         if self.prefixes && self.rng.one_in(2) {
             list.push(format!("prefix_extractor={}", self.rng.pick(&EXTRACTORS)));
+        }
+        if self.blobs {
+            let (name, values) = self.rng.pick(BLOB_OPTIONS);
+            let values = same_size(self.exact, name, values);
+            list.push(format!("{name}={}", self.rng.pick(values)));
         }
         let family = self.live();
         self.out.push(format!("{family}setopts {}", list.join(" ")));
