@@ -38,6 +38,7 @@ def run(a):
     pointer = ctypes.c_void_p
     for function in ("options_create", "open", "writeoptions_create", "flushoptions_create"):
         getattr(lib, "rocksdb_" + function).restype = pointer
+    lib.rocksdb_property_int.argtypes = [pointer, ctypes.c_char_p, pointer]
     error = ctypes.c_char_p()
 
     def check():
@@ -58,6 +59,7 @@ def run(a):
     lib.rocksdb_writeoptions_disable_WAL(write, 1)
     rng = random.Random(a.seed)
     filler = bytes(rng.getrandbits(8) for _ in range(a.values + 4096))
+    largest = None
     user, phase, shares, live = 0, "load", [], a.keys * (16 + a.values)
 
     def sample():
@@ -70,10 +72,27 @@ def run(a):
                     pass
         return total / live
 
+    def number(name):
+        value = ctypes.c_uint64()
+        lib.rocksdb_property_int(db, b"rocksdb." + name, ctypes.byref(value))
+        return value.value
+
+    def parts():
+        """Garbage that is known, values that are hidden by newer ones, and tables, as shares; all files of the version."""
+        garbage, blobs = number(b"live-blob-file-garbage-size"), number(b"live-blob-file-size")
+        tables = number(b"live-sst-files-size")
+        return dict(garbage=round(garbage / live, 3), hidden=round((blobs - garbage) / live - 1, 3),
+                    tables=round(tables / live, 3)), (blobs + tables) / live
+
     def watch():
+        nonlocal largest
         while phase != "end":
             if phase == "overwrite":
-                shares.append(sample())
+                (of_version, known), share = parts(), sample()
+                shares.append(share)
+                if share >= max(shares):
+                    # Written and not yet of the version, or not yet deleted.
+                    largest = of_version | dict(share=round(share, 3), other_files=round(share - known, 3))
             time.sleep(0.1)
 
     def put(key):
@@ -109,7 +128,7 @@ def run(a):
     blobs = ctypes.string_at(lib.rocksdb_property_value(db, b"rocksdb.blob-stats")).decode().replace("\n", "; ")
     print(json.dumps(dict(library=name, own=own, zipf=a.zipf, value=a.values, keys=a.keys, overwrites=a.overwrites, samples=len(shares),
                           space_max=round(max(shares), 3), space_mean=round(sum(shares) / len(shares), 3),
-                          written_load=round(loaded, 2), written_overwrite=round(over, 2),
+                          written_load=round(loaded, 2), written_overwrite=round(over, 2), at_largest=largest,
                           cpu_seconds=round(cpu.ru_utime + cpu.ru_stime, 1), blobs=blobs)), flush=True)
     del out
     lib.rocksdb_close(db)

@@ -8,8 +8,11 @@ mod bench;
 mod findings;
 pub mod outcome;
 mod run;
+mod separation;
 mod x_sp_1;
 mod x_sp_4;
+mod x_tr_1;
+mod x_tr_2;
 mod x_wc_1;
 mod x_wl_1;
 mod x_wl_8;
@@ -111,6 +114,8 @@ impl Stores {
 pub const EXPERIMENTS: &[Experiment] = &[
     x_sp_1::ENTRY,
     x_sp_4::ENTRY,
+    x_tr_1::ENTRY,
+    x_tr_2::ENTRY,
     x_wc_1::ENTRY,
     x_wl_1::ENTRY,
     x_wl_8::ENTRY,
