@@ -1,6 +1,7 @@
 //! What listeners are told: `rocksdb_flushjobinfo_t` and its kin. Valid during the call only; strings
 //! are lent for as long.
 
+use crate::blob_info::{rocksdb_blob_file_addition_info_t, rocksdb_blob_file_garbage_info_t};
 use crate::ffi::{boxed, bytes, lend_if, report};
 use crate::job_stats::rocksdb_compaction_job_stats_t;
 use crate::live_files::c_string;
@@ -72,6 +73,8 @@ infos! {
     rocksdb_flushjobinfo_t(FlushInfo) {
         file_path: CString = |i| path_string(&i.file_path),
         properties: rocksdb_table_properties_t = |i| i.properties.clone().into(),
+        blobs: Vec<rocksdb_blob_file_addition_info_t> =
+            |i| rocksdb_blob_file_addition_info_t::all_of(&i.blob_files),
     }
 
     /// A compaction.
@@ -83,6 +86,10 @@ infos! {
         properties: Vec<(CString, rocksdb_table_properties_t)> = |i| properties(i),
         stats: rocksdb_compaction_job_stats_t =
             |i| rocksdb_compaction_job_stats_t::of_job(&i.stats),
+        blobs: Vec<rocksdb_blob_file_addition_info_t> =
+            |i| rocksdb_blob_file_addition_info_t::all_of(&i.blob_files),
+        garbage: Vec<rocksdb_blob_file_garbage_info_t> =
+            |i| rocksdb_blob_file_garbage_info_t::all_of(&i.blob_garbage),
     }
 
     /// A part of a compaction.
@@ -184,6 +191,9 @@ numbers! {
         rocksdb_flushjobinfo_smallest_seqno -> u64: |i| i.smallest_seqno;
         rocksdb_flushjobinfo_largest_seqno -> u64: |i| i.largest_seqno;
         rocksdb_flushjobinfo_flush_reason -> u32: |i| i.reason as u32;
+        rocksdb_flushjobinfo_oldest_blob_file_number -> u64: |i| i.oldest_blob_file;
+        rocksdb_flushjobinfo_blob_compression_type -> u32: |i| i.blob_compression.into();
+        rocksdb_flushjobinfo_blob_file_addition_infos_count -> usize: |i| i.blob_files.len();
     }
     rocksdb_compactionjobinfo_t {
         rocksdb_compactionjobinfo_cf_id -> u32: |i| i.cf_id;
@@ -209,6 +219,9 @@ numbers! {
         rocksdb_compactionjobinfo_aborted -> u8: |i| i.is_aborted().into();
         rocksdb_compactionjobinfo_num_l0_files -> i32: |i| i.level0_files as i32;
         rocksdb_compactionjobinfo_compression -> u32: |i| i.compression.into();
+        rocksdb_compactionjobinfo_blob_compression_type -> u32: |i| i.blob_compression.into();
+        rocksdb_compactionjobinfo_blob_file_addition_infos_count -> usize: |i| i.blob_files.len();
+        rocksdb_compactionjobinfo_blob_file_garbage_infos_count -> usize: |i| i.blob_garbage.len();
     }
     rocksdb_compaction_file_info_t {
         rocksdb_compaction_file_info_level -> i32: |i| i.level as i32;
@@ -224,6 +237,7 @@ numbers! {
         rocksdb_subcompactionjobinfo_output_level -> i32: |i| i.output_level as i32;
         rocksdb_subcompactionjobinfo_compaction_reason -> u32: |i| i.reason.1;
         rocksdb_subcompactionjobinfo_compression -> u32: |i| i.compression.into();
+        rocksdb_subcompactionjobinfo_blob_compression_type -> u32: |i| i.blob_compression.into();
     }
     rocksdb_externalfileingestioninfo_t {
         rocksdb_externalfileingestioninfo_global_seqno -> u64: |i| i.global_seqno;
@@ -350,6 +364,30 @@ c_api! {
         pos: usize,
     ) -> *const rocksdb_compaction_file_info_t {
         (&*info).output_infos.get(pos).map_or(ptr::null(), ptr::from_ref)
+    }
+
+    /// A blob file that was written, lent; NULL if there are not so many.
+    fn rocksdb_flushjobinfo_blob_file_addition_info_at(
+        info: *const rocksdb_flushjobinfo_t,
+        pos: usize,
+    ) -> *const rocksdb_blob_file_addition_info_t {
+        (&*info).blobs.get(pos).map_or(ptr::null(), ptr::from_ref)
+    }
+
+    /// A blob file that was written, lent; NULL if there are not so many.
+    fn rocksdb_compactionjobinfo_blob_file_addition_info_at(
+        info: *const rocksdb_compactionjobinfo_t,
+        pos: usize,
+    ) -> *const rocksdb_blob_file_addition_info_t {
+        (&*info).blobs.get(pos).map_or(ptr::null(), ptr::from_ref)
+    }
+
+    /// Garbage in an older blob file, lent; NULL if there are not so many.
+    fn rocksdb_compactionjobinfo_blob_file_garbage_info_at(
+        info: *const rocksdb_compactionjobinfo_t,
+        pos: usize,
+    ) -> *const rocksdb_blob_file_garbage_info_t {
+        (&*info).garbage.get(pos).map_or(ptr::null(), ptr::from_ref)
     }
 
     /// How writers are treated from now on, lent; an `int` behind the pointer.

@@ -60,7 +60,7 @@ pub use crate::core::{DefaultCache, Snapshot, StatsSlice, WriteClass};
 pub use core::SpeedSource;
 pub use db::{
     Cf, Change, Changes, Cursor, Db, FamilyOptions, Iter, LiveFile, LogFile, MemoryOwner, Metrics,
-    OpenBuilder, PaceMetric, Secondary, SizeOf, StallMetric, TimedValue, WeakDb,
+    OpenBuilder, PaceMetric, Secondary, SizeOf, StallMetric, TimedValue, WeakDb, WrittenBytes,
 };
 pub use filter::{
     CompactionFilter, CompactionFilterFactory, FilterContext, FilterDecision, FilterValue,

@@ -15,8 +15,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+mod blobs;
 mod compaction;
 
+pub use blobs::BlobFileRecords;
 pub use compaction::{CompactionFile, CompactionInfo, CompactionStats};
 
 /// Why a memtable was flushed; RocksDB's numbers.
@@ -108,6 +110,8 @@ pub struct FlushInfo {
     pub file_path: PathBuf,
     /// Number of the table.
     pub file_number: u64,
+    /// Number of the oldest blob file that the table refers to; 0 for none, and before the flush.
+    pub oldest_blob_file: u64,
     /// Whether level 0 has so many files that writers are slowed down.
     pub triggered_writes_slowdown: bool,
     /// Whether level 0 has so many files that writers wait.
@@ -120,6 +124,10 @@ pub struct FlushInfo {
     pub properties: Arc<TableProperties>,
     /// Why.
     pub reason: FlushReason,
+    /// RocksDB's number of the codec of blob files; 0 before the flush.
+    pub blob_compression: u8,
+    /// Blob files that were written; none before the flush.
+    pub blob_files: Vec<BlobFileRecords>,
 }
 
 /// A table that was written, or was not.

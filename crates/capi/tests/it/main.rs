@@ -1,6 +1,7 @@
 //! Drives the C functions as a C program does.
 
 mod backups;
+mod blob_listeners;
 mod checkpoints;
 mod components;
 mod database;

@@ -9,6 +9,7 @@ use super::format::{
 };
 use super::index::BlobPointer;
 use spanlith_base::perf::{self, PerfCounter};
+use spanlith_base::stats::{Statistics, Ticker};
 use spanlith_base::{Error, Pinned, Result};
 use spanlith_env::RandomAccessFile;
 use spanlith_table::Compression;
@@ -30,6 +31,7 @@ pub struct BlobFileReader {
     compression: u8,
     codec: Compression,
     blobs: u64,
+    statistics: Option<Arc<Statistics>>,
 }
 
 impl BlobFileReader {
@@ -74,7 +76,22 @@ impl BlobFileReader {
             compression: header.compression,
             codec,
             blobs: footer.blobs,
+            statistics: None,
         })
+    }
+
+    /// Counts the bytes that are read, those of header and footer included.
+    #[must_use]
+    pub(crate) fn counting(mut self, statistics: Option<Arc<Statistics>>) -> Self {
+        self.statistics = statistics;
+        self.count(HEADER_LEN + FOOTER_LEN);
+        self
+    }
+
+    fn count(&self, bytes: usize) {
+        if let Some(s) = &self.statistics {
+            s.add(Ticker::BlobdbBlobFileBytesRead, bytes as u64);
+        }
     }
 
     /// Number of records, as the footer says.
@@ -129,6 +146,7 @@ impl BlobFileReader {
         let head = if verify { head } else { 0 };
         perf::add(PerfCounter::BlobReadCount, 1);
         perf::add(PerfCounter::BlobReadByte, (head + size) as u64);
+        self.count(head + size);
         Ok(Extent {
             offset: pointer.offset - head as u64,
             len: head + size,

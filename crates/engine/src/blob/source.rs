@@ -9,6 +9,7 @@ use super::index::{BlobIndex, BlobPointer};
 use super::reader::{BlobFileReader, ExpectedFamily};
 use super::reads::BlobReads;
 use crate::version::{Version, filenames};
+use spanlith_base::stats::Statistics;
 use spanlith_base::sync::Mutex;
 use spanlith_base::{Error, ErrorKind, FileNumber, Pinned, Result};
 use spanlith_env::FileSystem;
@@ -59,6 +60,7 @@ pub struct BlobSource {
     open: Mutex<OpenFiles>,
     cache: Option<BlobCache>,
     reads: Option<BlobReads>,
+    statistics: Option<Arc<Statistics>>,
 }
 
 /// Readers by file number, with the time of their last use.
@@ -84,7 +86,15 @@ impl BlobSource {
             open: Mutex::new(RANK, OpenFiles::default()),
             cache: None,
             reads: None,
+            statistics: None,
         }
+    }
+
+    /// Counts what is read in the database's statistics.
+    #[must_use]
+    pub(crate) fn with_statistics(mut self, statistics: Option<Arc<Statistics>>) -> Self {
+        self.statistics = statistics;
+        self
     }
 
     /// With a cache of values.
@@ -200,7 +210,7 @@ impl BlobSource {
         // Without the lock; of two threads that open the same file the first one's reader stays.
         let path = self.dir.join(filenames::blob_file_name(number));
         let opened = BlobFileReader::open(self.fs.open_random(&path)?, self.family)?;
-        let opened = Arc::new(opened);
+        let opened = Arc::new(opened.counting(self.statistics.clone()));
         let mut closed = None;
         let mut open = self.open.lock();
         if open.readers.len() >= self.open_max && !open.readers.contains_key(&number) {

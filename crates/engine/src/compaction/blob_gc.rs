@@ -5,6 +5,7 @@ use super::job::CompactionJob;
 use crate::output::OldFiles;
 use crate::picker::passive;
 use crate::version::Version;
+use crate::version::edit::BlobFileGarbage;
 
 /// What a manual compaction does with old blob files (`blob_garbage_collection_policy`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,6 +30,26 @@ pub struct BlobGcChoice {
 }
 
 impl CompactionJob {
+    /// Bytes in blob files that the inputs above the output level refer to, as far as is known.
+    fn upper_references(&self) -> u64 {
+        let upper = self.plan.inputs.iter();
+        let upper = upper.filter(|(level, _)| *level < self.plan.output_level);
+        let tables = upper.flat_map(|(_, files)| files);
+        tables
+            .filter_map(|f| f.blob_refs())
+            .map(|r| r.bytes())
+            .sum()
+    }
+
+    /// Notes how much garbage it made of values that nothing relocated: `relocated` bytes were.
+    pub(super) fn note_hidden(&self, garbage: &[BlobFileGarbage], relocated: u64) {
+        if self.settings.levels.blob_budget.is_some() {
+            let all: u64 = garbage.iter().map(|g| g.bytes).sum();
+            let made = all.saturating_sub(relocated);
+            self.family.hiding.note(self.upper_references(), made);
+        }
+    }
+
     /// The blob files of the version it began with whose values the job relocates; `None` if it collects
     /// no garbage.
     pub(super) fn old_blob_files(&self, version: &Version) -> Option<OldFiles> {
@@ -36,7 +57,9 @@ impl CompactionJob {
         if let Some(budget) = self.settings.levels.blob_budget
             && self.blob_gc.policy == BlobGcPolicy::UseDefault
         {
-            return Some(OldFiles::Named(passive(version, budget)));
+            let hides = self.family.hiding.share();
+            let coming = (hides * self.upper_references() as f64) as u64;
+            return Some(OldFiles::Named(passive(version, budget, coming)));
         }
         let collects = match self.blob_gc.policy {
             BlobGcPolicy::Force => true,

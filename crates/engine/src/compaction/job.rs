@@ -567,6 +567,7 @@ impl Engine {
             for moved in &files.relocated {
                 range.work.counts.blobs += moved.count;
                 range.work.counts.blob_bytes += moved.bytes;
+                range.work.relocated += moved.bytes;
             }
             range.garbage.extend(files.relocated);
             range.blobs = files.additions;

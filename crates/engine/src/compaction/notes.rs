@@ -4,11 +4,11 @@ use super::job::CompactionJob;
 use super::work::{Rewritten, Work};
 use crate::core::{Engine, JobNumbers, JobTimes, NewTable};
 use crate::info_log::events;
-use crate::listener::{CompactionFile, CompactionInfo, CompactionStats};
+use crate::listener::{BlobFileRecords, CompactionFile, CompactionInfo, CompactionStats};
 use crate::picker::CompactionReason;
 use crate::version::NewFile;
 use crate::version::blob_bytes;
-use crate::version::edit::BlobFileAddition;
+use crate::version::edit::{BlobFileAddition, BlobFileGarbage};
 use spanlith_base::stats::{Histogram, Ticker};
 use spanlith_base::{MAX_SEQUENCE, Result, keys};
 use spanlith_env::thread_number;
@@ -84,6 +84,17 @@ fn stats_of_move(job: &CompactionJob) -> CompactionStats {
         moved_files: files,
         ..CompactionStats::default()
     }
+}
+
+/// What listeners are told of the garbage that a compaction made.
+fn garbage_left(job: &CompactionJob, garbage: &[BlobFileGarbage]) -> Vec<BlobFileRecords> {
+    let told = garbage.iter().map(|g| BlobFileRecords {
+        path: job.family.cache.paths.blob(g.number),
+        number: g.number,
+        count: g.count,
+        bytes: g.bytes,
+    });
+    told.collect()
 }
 
 /// The first bytes of the smallest and the largest user key that was written.
@@ -306,13 +317,15 @@ impl Engine {
             numbers.uncompressed_bytes += properties.raw_key_size + properties.raw_value_size;
             self.note_table(family, job.id, table);
         }
+        n.blob_written_bytes = blob_bytes(&done.blobs);
+        n.blob_read_bytes = work.counts.blob_bytes;
+        n.collected_bytes = work.relocated.min(n.blob_written_bytes);
         family.counters.add_compaction(plan.output_level, &n);
         if let Some(proximal) = &plan.proximal {
             family.counters.add_compaction(proximal.level, &above);
         }
-        n.blob_written_bytes = blob_bytes(&done.blobs);
         self.note_blob_files(family, job.id, &done.blobs);
-        n.blob_read_bytes = work.counts.blob_bytes;
+        job.note_hidden(&done.garbage, work.relocated);
         let written_bytes = n.written_bytes + above.written_bytes;
         if let Some(s) = &self.c.statistics {
             s.add(Ticker::CompactReadBytes, n.read_bytes() + n.blob_read_bytes);
@@ -370,7 +383,12 @@ impl Engine {
                 largest_output_prefix: largest,
                 ..work.stats(plan)
             };
-            self.whole_info(job, &done.tables, Ok(()), stats_of_inputs(job, stats))
+            let stats = stats_of_inputs(job, stats);
+            CompactionInfo {
+                blob_files: family.blob_records(&done.blobs),
+                blob_garbage: garbage_left(job, &done.garbage),
+                ..self.whole_info(job, &done.tables, Ok(()), stats)
+            }
         });
     }
 
@@ -437,6 +455,9 @@ impl Engine {
             table_properties: Vec::new(),
             level0_files: family.superversion.load().version.num_files(0),
             compression: plan.compression as u8,
+            blob_compression: job.settings.options.blob_compression_type.as_byte(),
+            blob_files: Vec::new(),
+            blob_garbage: Vec::new(),
             reason: (plan.reason.name(), reason_number(plan.reason.name())),
             stats,
         }

@@ -25,6 +25,8 @@ pub(super) struct Work {
     pub counts: ReadCounts,
     /// How long writing took; zeros if nobody wants to know.
     pub io: IoNanos,
+    /// Bytes of the records of blob files whose values moved.
+    pub relocated: u64,
 }
 
 impl Default for Work {
@@ -38,6 +40,7 @@ impl Default for Work {
             cpu_micros: 0,
             counts: ReadCounts::default(),
             io: IoNanos::default(),
+            relocated: 0,
         }
     }
 }
@@ -53,6 +56,7 @@ impl Work {
         self.cpu_micros += other.cpu_micros;
         self.counts.add(&other.counts);
         self.io.add(&other.io);
+        self.relocated += other.relocated;
     }
 
     /// Deletions that were not needed any more, as RocksDB counts them.

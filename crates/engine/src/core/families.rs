@@ -134,6 +134,7 @@ impl Engine {
         let values =
             (request.blob_cache.clone()).map(|cache| BlobCache::new(cache, c.statistics.clone()));
         let reads = BlobReads::new(c.env.clock.clone());
+        let blobs = blobs.with_statistics(c.statistics.clone());
         let blobs = Arc::new(blobs.with_cache(values).counting(reads));
         c.purge.close_in(&blobs);
         let mem = settings.new_memtable(&request.comparator);

@@ -1,14 +1,17 @@
 //! A column family: what stays the same while it is open, and its options, which may be replaced.
 
 use super::adaptive::Adaptive;
+use super::hiding::Hiding;
 use super::pacer::Pacer;
 use super::purge::{FamilySink, PurgeQueue};
 use super::{FamilyCounters, SuperVersion};
 use crate::blob::BlobSource;
 use crate::filter::FilterSource;
+use crate::listener::BlobFileRecords;
 use crate::merge::MergeOperator;
 use crate::options::{BlockBasedTableOptions, CfOptions, FamilyText};
 use crate::ttl::ValueTimes;
+use crate::version::edit::BlobFileAddition;
 use crate::version::{FilePaths, LevelOptions, PurgeSink, TableCache};
 use spanlith_base::Comparator;
 use spanlith_base::slice_transform::{ExtractorId, NO_EXTRACTOR, SliceTransform};
@@ -142,6 +145,8 @@ pub(crate) struct Family {
     pub superversion: ArcCell<SuperVersion>,
     /// From which size on values are separated in adaptive mode.
     pub adaptive: Adaptive,
+    /// How much of what upper levels refer to hides older values.
+    pub hiding: Hiding,
     /// Work done for it so far.
     pub counters: FamilyCounters,
     /// How fast it may be written.
@@ -168,6 +173,17 @@ pub(crate) struct FamilyParts {
 }
 
 impl Family {
+    /// What listeners are told of new blob files.
+    pub(crate) fn blob_records(&self, files: &[BlobFileAddition]) -> Vec<BlobFileRecords> {
+        let told = files.iter().map(|f| BlobFileRecords {
+            path: self.cache.paths.blob(f.number),
+            number: f.number,
+            count: f.total_count,
+            bytes: f.total_bytes,
+        });
+        told.collect()
+    }
+
     pub(crate) fn new(p: FamilyParts) -> Arc<Self> {
         Arc::new(Self {
             id: p.id,
@@ -184,6 +200,7 @@ impl Family {
             pacer: Pacer::new(),
             blobs: p.blobs,
             adaptive: Adaptive::default(),
+            hiding: Hiding::default(),
             superversion: ArcCell::new(Arc::new(p.superversion)),
             dropped: AtomicBool::new(false),
             sink: p.sink,

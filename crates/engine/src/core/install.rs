@@ -2,6 +2,7 @@
 
 use super::background_error::Place;
 use super::engine::gate;
+use super::hiding::debt_of_space;
 use super::manifest::{Urgency, note_tracked};
 use super::state::{DbState, FamilyState};
 use super::{Engine, Family, ManifestState, SuperVersion, ThrottleSettings};
@@ -443,6 +444,15 @@ impl Engine {
 /// What a family's stall condition depends on.
 pub(crate) fn stall_input(f: &FamilyState) -> StallInput {
     let o = &f.settings.options;
+    let limits = (
+        o.soft_pending_compaction_bytes_limit,
+        o.hard_pending_compaction_bytes_limit,
+    );
+    let budget = f.settings.levels.blob_budget;
+    let budget = budget.filter(|_| f.settings.levels.is_leveled());
+    let space = budget.map_or(0, |b| {
+        debt_of_space(&f.version, b, &f.family.hiding, limits)
+    });
     StallInput {
         immutable_count: f.imm.len(),
         max_write_buffer_number: o.max_write_buffer_number,
@@ -450,9 +460,9 @@ pub(crate) fn stall_input(f: &FamilyState) -> StallInput {
         l0_files: f.settings.levels.sorted_runs(&f.version),
         level0_slowdown_writes_trigger: o.level0_slowdown_writes_trigger,
         level0_stop_writes_trigger: o.level0_stop_writes_trigger,
-        pending_compaction_bytes: f.pending_compaction_bytes,
-        soft_pending_compaction_bytes_limit: o.soft_pending_compaction_bytes_limit,
-        hard_pending_compaction_bytes_limit: o.hard_pending_compaction_bytes_limit,
+        pending_compaction_bytes: f.pending_compaction_bytes.max(space),
+        soft_pending_compaction_bytes_limit: limits.0,
+        hard_pending_compaction_bytes_limit: limits.1,
         disable_auto_compactions: o.disable_auto_compactions,
     }
 }

@@ -14,6 +14,7 @@ mod engine;
 mod families;
 mod family;
 mod free_space;
+mod hiding;
 mod history;
 mod identity;
 mod install;

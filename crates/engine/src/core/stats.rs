@@ -147,6 +147,8 @@ pub(crate) struct JobNumbers {
     pub blob_read_bytes: u64,
     /// Bytes written to blob files.
     pub blob_written_bytes: u64,
+    /// Of these, bytes that came from other blob files, to empty them.
+    pub collected_bytes: u64,
     /// Jobs.
     pub jobs: u64,
 }
@@ -166,6 +168,7 @@ impl JobNumbers {
         self.entries_dropped += o.entries_dropped;
         self.blob_read_bytes += o.blob_read_bytes;
         self.blob_written_bytes += o.blob_written_bytes;
+        self.collected_bytes += o.collected_bytes;
         self.jobs += o.jobs;
     }
 
@@ -184,11 +187,12 @@ impl JobNumbers {
             entries_dropped: self.entries_dropped - before.entries_dropped,
             blob_read_bytes: self.blob_read_bytes - before.blob_read_bytes,
             blob_written_bytes: self.blob_written_bytes - before.blob_written_bytes,
+            collected_bytes: self.collected_bytes - before.collected_bytes,
             jobs: self.jobs - before.jobs,
         }
     }
 
-    /// Bytes of all inputs.
+    /// Bytes of all tables read.
     pub(crate) fn read_bytes(&self) -> u64 {
         self.read_upper_bytes + self.read_output_bytes
     }
@@ -263,7 +267,7 @@ pub(crate) struct FamilyNumbers {
     pub low: JobNumbers,
     /// Jobs of high priority: flushes.
     pub high: JobNumbers,
-    /// Bytes of tables written by flushes.
+    /// Bytes of tables and of values in blob files written by flushes.
     pub flushed_bytes: u64,
     pub ingested: IngestedNumbers,
     /// Stalls.
@@ -271,7 +275,7 @@ pub(crate) struct FamilyNumbers {
 }
 
 impl FamilyNumbers {
-    /// Bytes of tables that came from memtables or from outside.
+    /// Bytes that came from memtables or from outside.
     pub(crate) fn taken_in_bytes(&self) -> u64 {
         self.flushed_bytes + self.ingested.bytes
     }
@@ -317,7 +321,7 @@ impl FamilyCounters {
             level.add(job);
         }
         n.high.add(job);
-        n.flushed_bytes += job.written_bytes;
+        n.flushed_bytes += job.written_bytes + job.blob_written_bytes;
     }
 
     /// Adds a compaction into `level`.

@@ -3,7 +3,7 @@
 //! Each is what a property says, summed up over the families; they are read one after the other, so
 //! that they belong together only as far as the database is at rest.
 
-use super::Db;
+use super::{Db, WrittenBytes};
 use crate::core::{Engine, Family};
 use spanlith_pace::Stage;
 use spanlith_wal::LogPlace;
@@ -80,6 +80,8 @@ pub struct Metrics {
     pub live_bytes: u64,
     /// Bytes of blob files that no table refers to any more.
     pub garbage_bytes: u64,
+    /// Bytes written since the open, by what wrote them.
+    pub written: WrittenBytes,
     /// Bytes that compactions have to rewrite, by estimate.
     pub pending_compaction_bytes: u64,
     /// Bytes of logs that are still needed.
@@ -204,6 +206,7 @@ impl Db {
             ],
             live_bytes: sum("live-sst-files-size") + sum("live-blob-file-size"),
             garbage_bytes: sum("live-blob-file-garbage-size"),
+            written: WrittenBytes::of(engine),
             pending_compaction_bytes: sum("estimate-pending-compaction-bytes"),
             wal_bytes: older_logs + newest_size,
             oldest_snapshot_age: oldest.map(|o| Duration::from_secs(now.saturating_sub(o.1))),
@@ -275,6 +278,13 @@ impl Metrics {
         for (owner, bytes) in &self.memory {
             let owner = owner.name();
             writeln!(out, "spanlith_memory_bytes{{owner=\"{owner}\"}} {bytes}")?;
+        }
+        let w = &self.written;
+        writeln!(out, "# TYPE spanlith_user_bytes_total counter")?;
+        writeln!(out, "spanlith_user_bytes_total {}", w.user)?;
+        writeln!(out, "# TYPE spanlith_written_bytes_total counter")?;
+        for (by, bytes) in w.parts() {
+            writeln!(out, "spanlith_written_bytes_total{{by=\"{by}\"}} {bytes}")?;
         }
         let age = self.oldest_snapshot_age.map_or(0, |age| age.as_secs());
         for (name, value) in [

@@ -22,6 +22,7 @@ mod traces;
 mod ttl;
 mod verbs;
 mod verify;
+mod written;
 
 pub(crate) use destroy::gone;
 
@@ -34,3 +35,4 @@ pub use handle::{Cf, Db, WeakDb};
 pub use metrics::{MemoryOwner, Metrics, PaceMetric, StallMetric};
 pub use secondary::Secondary;
 pub use timed::TimedValue;
+pub use written::WrittenBytes;

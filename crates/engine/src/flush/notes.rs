@@ -4,8 +4,8 @@ use super::job::Built;
 use crate::core::{Engine, Family, FamilySettings, JobNumbers, NewTable, SizeTally, TreeFacts};
 use crate::info_log::events::{BlobFileCreation, FlushFinished, FlushStarted, TableFileCreation};
 use crate::listener::{BlobFileInfo, FlushInfo, FlushReason, TableFileInfo};
-use crate::version::blob_bytes;
 use crate::version::edit::BlobFileAddition;
+use crate::version::{NewFile, blob_bytes};
 use spanlith_base::stats::{Histogram, Ticker};
 use spanlith_env::thread_number;
 use spanlith_memtable::MemTable;
@@ -65,7 +65,7 @@ impl Engine {
         }
         self.c.listeners.on_flush_begin(|| {
             let none = Arc::new(TableProperties::default());
-            self.flush_info(n, (0, 0), none)
+            self.flush_info(n, None, none)
         });
     }
 
@@ -120,16 +120,17 @@ impl Engine {
             lsm_state: &lsm_state,
             immutable_memtables: sealed,
         });
-        let seqnos = file.map_or((0, 0), |f| (f.smallest_seqno, f.largest_seqno));
-        self.c
-            .listeners
-            .on_flush_completed(|| self.flush_info(n, seqnos, properties));
+        self.c.listeners.on_flush_completed(|| FlushInfo {
+            blob_compression: n.settings.options.blob_compression_type.as_byte(),
+            blob_files: n.family.blob_records(&built.blobs),
+            ..self.flush_info(n, file, properties)
+        });
     }
 
     fn flush_info(
         &self,
         n: &FlushNote<'_>,
-        seqnos: (u64, u64),
+        file: Option<&NewFile>,
         properties: Arc<TableProperties>,
     ) -> FlushInfo {
         let l0 = i32::try_from(n.level0_files).unwrap_or(i32::MAX);
@@ -143,10 +144,13 @@ impl Engine {
             file_number: n.number,
             triggered_writes_slowdown: l0 >= o.level0_slowdown_writes_trigger,
             triggered_writes_stop: l0 >= o.level0_stop_writes_trigger,
-            smallest_seqno: seqnos.0,
-            largest_seqno: seqnos.1,
+            oldest_blob_file: file.map_or(0, |f| f.oldest_blob_file_number),
+            smallest_seqno: file.map_or(0, |f| f.smallest_seqno),
+            largest_seqno: file.map_or(0, |f| f.largest_seqno),
             properties,
             reason: n.reason,
+            blob_compression: 0,
+            blob_files: Vec::new(),
         }
     }
 
@@ -164,7 +168,7 @@ impl Engine {
             base_bytes: settings.options.max_bytes_for_level_base,
             growth: settings.options.max_bytes_for_level_multiplier,
             written_bytes: of_jobs(|j| j.written_bytes),
-            flushed_bytes: numbers.flushed_bytes,
+            flushed_bytes: numbers.high.written_bytes,
             job_micros: of_jobs(|j| j.micros),
             job_bytes: of_jobs(|j| j.written_bytes + j.blob_written_bytes),
             garbage_bytes: blobs().map(|f| f.garbage_bytes).sum(),

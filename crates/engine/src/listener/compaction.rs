@@ -1,5 +1,6 @@
 //! What listeners are told of compactions.
 
+use super::blobs::BlobFileRecords;
 use spanlith_base::{Result, SubCode};
 use spanlith_table::TableProperties;
 use std::path::PathBuf;
@@ -53,6 +54,12 @@ pub struct CompactionInfo {
     pub level0_files: usize,
     /// RocksDB's number of the codec of the tables that are written.
     pub compression: u8,
+    /// RocksDB's number of the codec of blob files.
+    pub blob_compression: u8,
+    /// Blob files that were written, once the compaction is installed.
+    pub blob_files: Vec<BlobFileRecords>,
+    /// What became garbage in older blob files, by number, once the compaction is installed.
+    pub blob_garbage: Vec<BlobFileRecords>,
     /// Why, in RocksDB's words, and its number.
     pub reason: (&'static str, u32),
     /// What it did; before it ran what is known of its inputs.
@@ -86,6 +93,9 @@ impl Default for CompactionInfo {
             table_properties: Vec::new(),
             level0_files: 0,
             compression: 0,
+            blob_compression: 0,
+            blob_files: Vec::new(),
+            blob_garbage: Vec::new(),
             reason: ("Unknown", 0),
             stats: CompactionStats::default(),
         }

@@ -25,6 +25,7 @@ pub mod enums;
 mod file;
 mod flush;
 pub mod ini;
+mod kvsep_ranges;
 pub mod nested;
 pub mod objects;
 mod order;
@@ -48,6 +49,7 @@ pub use file::{FamilySection, OptionsFile};
 pub use flush::FlushOptions;
 pub(crate) use ini::{FamilyText, options_file_head};
 pub use ini::{ParsedOptions, parse_options_file, write_options_file};
+pub use kvsep_ranges::KvsepRanges;
 pub use nested::{
     CompressionOptions, FifoCompactionOptions, FileTemperatureAge, FileTemperatureAges,
     MetadataCacheOptions, UniversalCompactionOptions,

@@ -9,6 +9,7 @@
 //! through its settings. Rows are grouped by subject; a new subject begins after the last one.
 
 use super::enums::{KvsepGc, KvsepMode, OrphanFiles, SyncedLogDamage, WriteThrottlePolicy};
+use super::kvsep_ranges::KvsepRanges;
 
 options! {
     /// Options of a database that RocksDB does not have.
@@ -74,13 +75,17 @@ options! {
         /// From which size on values are separated: from `min_blob_size` on, or from a size that the engine
         /// chooses by measured costs of writing and reading, and logs. Both need `enable_blob_files`.
         mutable kvsep_mode: KvsepMode = KvsepMode::Static;
+        /// From which size on values are separated, by ranges of keys, whatever `kvsep_mode` says: `FROM..TO:SIZE`, joined by
+        /// commas, with keys in hexadecimal digits and `inline` for never. The first range that a key
+        /// lies in decides.
+        mutable kvsep_ranges: KvsepRanges = KvsepRanges::default();
         /// How garbage in blob files is collected: as RocksDB does, by age and force threshold, or by a
         /// target of space, which empties the files first that give back most for each byte written and
         /// needs no `enable_blob_garbage_collection`. Tables then have the property `spanlith.blob.refs`.
         mutable kvsep_gc: KvsepGc = KvsepGc::Compat;
         /// With `kvsep_gc=budget`: share of the bytes of blob files that may be garbage before tables are
         /// rewritten for it. A smaller share costs more writes.
-        mutable kvsep_space_target: f64 = 0.12, in 0.01..=0.9;
+        mutable kvsep_space_target: f64 = 0.10, in 0.01..=0.9;
         /// With `kvsep_gc=budget`: share of garbage above which collection goes before all other
         /// compactions.
         mutable kvsep_space_max: f64 = 0.22, in 0.01..=1.0;

@@ -18,13 +18,13 @@ use crate::blob::{
     RECORD_HEADER_LEN, ReadAheadFile,
 };
 use crate::core::{Engine, Family, FamilySettings, SizeTally, supported_codec};
-use crate::options::{KvsepMode, PrepopulateBlobCache};
+use crate::options::{KvsepMode, KvsepRanges, PrepopulateBlobCache};
 use crate::picker::BlobFileSet;
 use crate::version::Version;
 use crate::version::edit::{BlobFileAddition, BlobFileGarbage};
 use spanlith_base::stats::Ticker;
 use spanlith_base::wide_columns::{ColumnKind, WideColumn, WideColumns, encode_sorted};
-use spanlith_base::{Error, FileNumber, Pinned, Result, ValueType, keys};
+use spanlith_base::{Comparator, Error, FileNumber, Pinned, Result, ValueType, keys};
 use spanlith_env::IoActivity;
 use spanlith_table::Compression;
 use spanlith_table::format::Compressor;
@@ -33,6 +33,10 @@ use std::sync::Arc;
 
 /// Bytes that one read-ahead of a blob file takes at most, whatever the option says.
 const READAHEAD_MAX: u64 = 16 << 20;
+
+/// Files that a family is cut into at least with a target of space, and the smallest size for that.
+const BUDGET_FILES: u64 = 64;
+const BUDGET_FILE_MIN: u64 = 1 << 20;
 
 /// Blob files that a job wrote, and what its relocations left behind.
 #[derive(Clone, Debug, Default)]
@@ -67,6 +71,8 @@ pub(crate) struct ValueSink<'a> {
 /// Which values are separated, and how they are stored.
 struct Separation {
     min_size: u64,
+    /// Sizes by ranges of keys, if there are any.
+    ranges: Option<(KvsepRanges, Comparator)>,
     file_size: u64,
     codec: Compression,
     compressor: Option<Compressor>,
@@ -76,8 +82,15 @@ struct Separation {
 
 impl Separation {
     #[inline]
-    fn takes(&self, value: &[u8]) -> bool {
-        !value.is_empty() && value.len() as u64 >= self.min_size
+    fn takes(&self, user_key: &[u8], value: &[u8]) -> bool {
+        let min_size = match &self.ranges {
+            None => self.min_size,
+            Some((ranges, comparator)) => {
+                let own = ranges.min_size(comparator, user_key);
+                own.unwrap_or(self.min_size)
+            }
+        };
+        !value.is_empty() && value.len() as u64 >= min_size
     }
 }
 
@@ -116,6 +129,13 @@ impl OldFiles {
     }
 }
 
+/// Bytes at which blob files are cut if they are collected by a target of space: a small part of all, so
+/// that what is written while one is emptied stays small beside the target.
+fn file_size_of_budget(family: &Family) -> u64 {
+    let all = family.superversion.load().version.blob_bytes();
+    (all / BUDGET_FILES).max(BUDGET_FILE_MIN)
+}
+
 /// Number of the first blob file that garbage collection with that cutoff spares.
 fn spared_from(version: &Version, age_cutoff: f64) -> FileNumber {
     let files = &version.blob_files;
@@ -148,7 +168,12 @@ impl<'a> ValueSink<'a> {
                     true => family.adaptive.threshold(),
                     false => o.min_blob_size,
                 },
-                file_size: o.blob_file_size,
+                ranges: (!o.own.kvsep_ranges.is_empty())
+                    .then(|| (o.own.kvsep_ranges.clone(), family.comparator.clone())),
+                file_size: match settings.levels.blob_budget {
+                    None => o.blob_file_size,
+                    Some(_) => o.blob_file_size.min(file_size_of_budget(family)),
+                },
                 codec,
                 compressor: match codec {
                     Compression::None => None,
@@ -217,7 +242,8 @@ impl<'a> ValueSink<'a> {
         if let Some(tally) = &mut self.tally {
             tally.add(value.len() as u64);
         }
-        if !self.separation.as_ref().is_some_and(|s| s.takes(value)) {
+        let separation = self.separation.as_ref();
+        if !separation.is_some_and(|s| s.takes(user_key, value)) {
             return Ok(None);
         }
         let pointer = self.separate(user_key, value)?;
@@ -260,7 +286,7 @@ impl<'a> ValueSink<'a> {
                 }
             };
             changes.push(
-                if self.separation.as_ref().is_some_and(|s| s.takes(value)) {
+                if (self.separation.as_ref()).is_some_and(|s| s.takes(user_key, value)) {
                     let mut index = Vec::new();
                     self.separate(user_key, value)?.encode(&mut index);
                     Some((ColumnKind::Blob, Pinned::from_vec(index)))
@@ -414,7 +440,8 @@ impl Relocation {
                 let file = engine.c.io.open_table(&path)?;
                 let ahead = Arc::new(ReadAheadFile::new(file, self.readahead));
                 let family = ExpectedFamily::Id(family.id);
-                vacant.insert(BlobFileReader::open(ahead, family)?)
+                let reader = BlobFileReader::open(ahead, family)?;
+                vacant.insert(reader.counting(engine.c.statistics.clone()))
             }
         };
         reader.get(user_key, pointer, true)

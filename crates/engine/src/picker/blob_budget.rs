@@ -27,19 +27,51 @@ use std::sync::Arc;
 const DOWN_TO: f64 = 0.8;
 /// Share of all bytes that the live bytes of victims may have, so that what is written before their files
 /// go does not itself exceed the target; one victim is always allowed.
-const LIVE_MAX: f64 = 0.1;
+const LIVE_MAX: f64 = 0.05;
 /// Share of garbage from which on any compaction relocates what it meets of a file.
 const PASSIVE_FROM: f64 = 0.5;
 
 /// Numbers of blob files.
 pub(crate) type BlobFileSet = BTreeSet<u64>;
 
-/// Live bytes and garbage of all blob files.
-fn totals(version: &Version) -> (u64, u64) {
-    let files = version.blob_files.values();
-    files.fold((0, 0), |(total, garbage), f| {
-        (total + f.file.total_bytes, garbage + f.garbage_bytes)
-    })
+/// What the bytes of all blob files are.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct BlobSpace {
+    /// Bytes of all records.
+    total: u64,
+    /// Those that no table refers to.
+    garbage: u64,
+    /// Those that tables above the deepest level refer to, as far as is known: each may hide an older value.
+    upper: u64,
+}
+
+impl BlobSpace {
+    /// Adds up the files of a version.
+    pub(crate) fn of(version: &Version) -> Self {
+        let files = version.blob_files.values();
+        let (total, garbage) = files.fold((0, 0), |(total, garbage), f| {
+            (total + f.file.total_bytes, garbage + f.garbage_bytes)
+        });
+        let deepest = version.num_non_empty_levels().saturating_sub(1);
+        let upper = (0..deepest).flat_map(|level| version.files(level));
+        let upper = upper.filter_map(|f| f.blob_refs()).map(|r| r.bytes()).sum();
+        Self {
+            total,
+            garbage,
+            upper,
+        }
+    }
+
+    /// Whether the garbage is more than that share of all bytes.
+    fn exceeds(&self, share: f64) -> bool {
+        self.garbage as f64 > share * self.total as f64
+    }
+
+    /// The share of all bytes that is garbage, or will be once compactions meet it, if such a share of what upper levels
+    /// refer to hides as much.
+    pub(crate) fn wasted(&self, hides: f64) -> f64 {
+        (self.garbage as f64 + hides * self.upper as f64) / self.total.max(1) as f64
+    }
 }
 
 /// Bytes of the tables that refer to each blob file.
@@ -61,11 +93,12 @@ fn worth(file: &BlobFileMeta, tables: u64) -> f64 {
     file.garbage_bytes as f64 / (live + tables).max(1) as f64
 }
 
-/// The files to be emptied; none if the garbage is within the target.
-pub(super) fn victims(version: &Version, budget: BlobBudget) -> BlobFileSet {
-    let (mut total, mut garbage) = totals(version);
-    let exceeds = |garbage: u64, total: u64, share: f64| garbage as f64 > share * total as f64;
-    if !exceeds(garbage, total, budget.target) {
+/// The files to be emptied; none if the garbage, together with `coming` bytes that are about to be some,
+/// is within the target.
+pub(super) fn victims(version: &Version, budget: BlobBudget, coming: u64) -> BlobFileSet {
+    let mut space = BlobSpace::of(version);
+    space.garbage += coming;
+    if !space.exceeds(budget.target) {
         return BlobFileSet::new();
     }
     let tables = table_bytes(version);
@@ -77,25 +110,26 @@ pub(super) fn victims(version: &Version, budget: BlobBudget) -> BlobFileSet {
         order.unwrap_or(Ordering::Equal)
     });
     let mut chosen = BlobFileSet::new();
-    let live_max = (LIVE_MAX * total as f64) as u64;
+    let live_max = (LIVE_MAX * space.total as f64) as u64;
     let mut live = 0;
     for file in files {
         live += file.file.total_bytes - file.garbage_bytes;
-        let is_enough = !exceeds(garbage, total, DOWN_TO * budget.target);
+        let is_enough = !space.exceeds(DOWN_TO * budget.target);
         if is_enough || (live > live_max && !chosen.is_empty()) {
             break;
         }
         // Its live bytes are written again, its garbage goes.
-        total -= file.garbage_bytes;
-        garbage -= file.garbage_bytes;
+        space.total -= file.garbage_bytes;
+        space.garbage = space.garbage.saturating_sub(file.garbage_bytes);
         chosen.insert(file.file.number);
     }
     chosen
 }
 
-/// The files whose references any compaction relocates when it meets them.
-pub(crate) fn passive(version: &Version, budget: BlobBudget) -> BlobFileSet {
-    let mut files = victims(version, budget);
+/// The files whose references any compaction relocates when it meets them; one that makes `coming` bytes of garbage
+/// empties as many as that takes.
+pub(crate) fn passive(version: &Version, budget: BlobBudget, coming: u64) -> BlobFileSet {
+    let mut files = victims(version, budget, coming);
     for file in version.blob_files.values() {
         if file.garbage_bytes as f64 >= PASSIVE_FROM * file.file.total_bytes as f64 {
             files.insert(file.file.number);
@@ -119,16 +153,13 @@ impl Picking<'_> {
     /// Whether so much of the blob files is garbage that collection goes before other compactions.
     pub(super) fn blob_space_is_urgent(&self) -> bool {
         let budget = self.input.options.blob_budget;
-        budget.is_some_and(|budget| {
-            let (total, garbage) = totals(self.version());
-            garbage as f64 > budget.max * total as f64
-        })
+        budget.is_some_and(|budget| BlobSpace::of(self.version()).exceeds(budget.max))
     }
 
     /// Tables that refer to victims, with their levels.
     pub(super) fn with_victims(&self) -> impl Iterator<Item = (usize, &Arc<FileMeta>)> {
         let budget = self.input.options.blob_budget;
-        let victims = budget.map_or_else(BlobFileSet::new, |b| victims(self.version(), b));
+        let victims = budget.map_or_else(BlobFileSet::new, |b| victims(self.version(), b, 0));
         let levels = match victims.is_empty() {
             true => 0,
             false => self.version().num_levels(),

@@ -24,7 +24,7 @@ mod proximal;
 mod sorting;
 mod universal;
 
-pub(crate) use blob_budget::{BlobFileSet, passive};
+pub(crate) use blob_budget::{BlobFileSet, BlobSpace, passive};
 pub use fifo::{fifo_needs_compaction, pick_fifo};
 pub use files::{NamedFiles, files_within, pick_files};
 pub use inputs::{PickerInput, RunningCompaction};

@@ -15,9 +15,9 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-/// Bytes of new blob files.
+/// Bytes of the records of new blob files, without headers and footers of the files: what RocksDB counts.
 pub(crate) fn blob_bytes(files: &[BlobFileAddition]) -> u64 {
-    files.iter().map(BlobFileAddition::file_size).sum()
+    files.iter().map(|f| f.total_bytes).sum()
 }
 
 /// A blob file and how much of it is garbage.

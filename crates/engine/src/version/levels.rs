@@ -392,7 +392,7 @@ impl LevelTargets {
     }
 
     /// How due a level is for the garbage that its entries may hide below it: 1 and more if the bytes in
-    /// blob files that it refers to exceed the target's share of all.
+    /// blob files that it refers to exceed half of the target's share of all.
     fn hidden_score(version: &Version, level: usize, o: &LevelOptions) -> f64 {
         let deepest = version.num_non_empty_levels().saturating_sub(1);
         let total: u64 = version
@@ -406,7 +406,7 @@ impl LevelTargets {
         let free = version.files(level).iter();
         let free = free.filter(|f| !f.is_being_compacted());
         let referred: u64 = free.filter_map(|f| f.blob_refs()).map(|r| r.bytes()).sum();
-        referred as f64 / (budget.target * total as f64)
+        referred as f64 / (0.5 * budget.target * total as f64)
     }
 
     /// The score of a tree that is not leveled.

@@ -161,6 +161,13 @@ const LEVELS: &str = "part of the level options, which are made anew with the fa
 
 const OWN_CF: &[(&str, Row)] = &[
     ("kvsep_mode", Unseen(LEVELS)),
+    (
+        "kvsep_ranges",
+        Elsewhere(
+            include_str!("separation.rs"),
+            "keys_have_policies_of_their_own_by_range",
+        ),
+    ),
     ("kvsep_gc", Unseen(LEVELS)),
     ("kvsep_space_target", Unseen(LEVELS)),
     ("kvsep_space_max", Unseen(LEVELS)),

@@ -657,3 +657,41 @@ fn an_adaptive_threshold_goes_down_in_a_load_and_is_logged() {
     let text = String::from_utf8_lossy(&text);
     assert!(text.contains("values are separated from 1024 bytes on, from 2048 before"));
 }
+
+/// Policies by range of keys: a log out of the tree from 10 bytes on, an index never, the others as usual.
+#[test]
+fn keys_have_policies_of_their_own_by_range() {
+    let fs = Arc::new(MemFs::new());
+    let (env, ..) = Env::test(fs.clone(), 1);
+    let family = FamilyOptions::new("default").options(options());
+    let db = Db::builder("/db").create_if_missing(true).env(env);
+    let db = db.family(family).no_info_log().open().unwrap();
+    let cf = db.default_cf();
+    let mut map = Map::new();
+    let mut write = |salt: u8| {
+        for (key, len) in [("index1", 5000), ("log1", 10), ("log2", 9), ("other", 100)] {
+            let value = vec![salt; len];
+            cf.put(key, &value).unwrap();
+            map.insert(key.as_bytes().to_vec(), value);
+        }
+        db.flush(true).unwrap();
+        check(&db, &map);
+    };
+    write(1);
+    // Of 100 bytes and more: 32 bytes of a header, the key, the value.
+    let blobs = || number(&db, "live-blob-file-size") - 62 * number(&db, "num-blob-files");
+    assert_eq!(blobs(), (32 + 6 + 5000) + (32 + 5 + 100));
+    let before = blobs();
+    // "index" to "indey", "log" to "loh".
+    let ranges = "696e646578..696e646579:inline,6c6f67..6c6f68:10";
+    cf.set_options(&[("kvsep_ranges", ranges)]).unwrap();
+    write(2);
+    assert_eq!(blobs() - before, (32 + 4 + 10) + (32 + 5 + 100));
+    let e = cf
+        .set_options(&[("kvsep_ranges", "log..loh:10")])
+        .unwrap_err();
+    assert!(e.to_string().contains("kvsep_ranges"), "{e}");
+    // What moves follows the rules of now: only the second round lives, and "index1" stays in the table.
+    compact(&db, FORCED);
+    assert_eq!(blobs(), (32 + 4 + 10) + (32 + 5 + 100));
+}

@@ -33,6 +33,8 @@ impl Row<'_> {
     pub(super) fn values(&self) -> [(&'static str, f64); 22] {
         let j = self.jobs;
         let gb = |bytes: u64| bytes as f64 / GIB;
+        let read = j.read_bytes() + j.blob_read_bytes;
+        let written = j.written_bytes + j.blob_written_bytes;
         let seconds = (j.micros + 1) as f64 / 1e6;
         let average = match j.jobs {
             0 => 0.0,
@@ -43,7 +45,7 @@ impl Row<'_> {
             ("CompactedFiles", self.busy_files as f64),
             ("SizeBytes", self.bytes as f64),
             ("Score", self.score),
-            ("ReadGB", gb(j.read_bytes())),
+            ("ReadGB", gb(read)),
             ("RnGB", gb(j.read_upper_bytes)),
             ("Rnp1GB", gb(j.read_output_bytes)),
             ("WriteGB", gb(j.written_bytes)),
@@ -54,8 +56,8 @@ impl Row<'_> {
             ),
             ("MovedGB", gb(j.moved_bytes)),
             ("WriteAmp", self.amplification),
-            ("ReadMBps", j.read_bytes() as f64 / MIB / seconds),
-            ("WriteMBps", j.written_bytes as f64 / MIB / seconds),
+            ("ReadMBps", read as f64 / MIB / seconds),
+            ("WriteMBps", written as f64 / MIB / seconds),
             ("CompSec", j.micros as f64 / 1e6),
             ("CompMergeCPU", j.cpu_micros as f64 / 1e6),
             ("CompCount", j.jobs as f64),
@@ -369,7 +371,8 @@ fn text(engine: &Engine, family: &Family, facts: &Facts, last: &FamilyReport, no
         ("Interval", &interval, since),
     ] {
         let seconds = seconds.max(0.001);
-        let (written, read) = (jobs.written_bytes as f64, jobs.read_bytes() as f64);
+        let written = (jobs.written_bytes + jobs.blob_written_bytes) as f64;
+        let read = (jobs.read_bytes() + jobs.blob_read_bytes) as f64;
         let _ = writeln!(
             out,
             "{name} compaction: {:.2} GB write, {:.2} MB/s write, {:.2} GB read, {:.2} MB/s read, \

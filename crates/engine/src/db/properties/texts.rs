@@ -2,6 +2,7 @@
 
 use super::tables::{aggregated, compression_ratio};
 use crate::core::{Engine, Family};
+use crate::db::WrittenBytes;
 use crate::version::Version;
 use spanlith_base::{ValueType, keys};
 use std::fmt::Write;
@@ -21,6 +22,9 @@ impl Engine {
         }
         if name == "spanlith.write-pace" {
             return Some(self.write_pace_text());
+        }
+        if name == "spanlith.written-bytes" {
+            return Some(WrittenBytes::of(self).text());
         }
         let name = name.strip_prefix("rocksdb.")?;
         let sv = family.superversion.load_full();
@@ -138,6 +142,18 @@ fn sstables(version: &Version, number: u64) -> String {
     out
 }
 
+/// A number as a C++ stream prints it: with six digits that count, and no zeros behind them. Of at least 0.001, and
+/// less than a million, or 0.
+fn six_digits(number: f64) -> String {
+    let before = number.max(1e-9).log10().floor() as i32;
+    let places = usize::try_from(5 - before).unwrap_or(0);
+    let text = format!("{number:.places$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_string(),
+        false => text,
+    }
+}
+
 fn blob_stats(version: &Version) -> String {
     let files = version.blob_files.values();
     let (mut total, mut garbage) = (0, 0);
@@ -154,7 +170,29 @@ fn blob_stats(version: &Version) -> String {
     format!(
         "Number of blob files: {}\nTotal size of blob files: {total}\n\
          Total size of garbage in blob files: {garbage}\n\
-         Blob file space amplification: {amplification}\n",
-        version.blob_files.len()
+         Blob file space amplification: {}\n",
+        version.blob_files.len(),
+        six_digits(amplification)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::six_digits;
+
+    #[test]
+    fn six_digits_count_and_zeros_behind_them_go() {
+        for (number, text) in [
+            (1.465_060_240_963_855_3, "1.46506"),
+            (1.0, "1"),
+            (0.0, "0"),
+            (1.5, "1.5"),
+            (12.345_678, "12.3457"),
+            (123_456.7, "123457"),
+            (1.999_999_9, "2"),
+            (0.001_234_567_8, "0.00123457"),
+        ] {
+            assert_eq!(six_digits(number), text);
+        }
+    }
 }
