@@ -55,17 +55,37 @@ pub(super) fn debt_of_space(
         return 0;
     }
     let wasted = BlobSpace::of(version).wasted(hiding.share());
-    let from = (budget.target + budget.max) / 2.0;
-    if wasted <= from {
-        return 0;
+    let excess = excess(wasted, budget);
+    match excess > 0.0 {
+        true => soft + ((hard - soft) as f64 * excess.min(DEBT_MAX)) as u64,
+        false => 0,
     }
-    let excess = (wasted - from) / (budget.max - from).max(0.01);
-    soft + ((hard - soft) as f64 * excess.min(DEBT_MAX)) as u64
+}
+
+/// How far a share is beyond that from which on writers are delayed; 1 at the limit.
+fn excess(wasted: f64, budget: BlobBudget) -> f64 {
+    // Compactions at rest leave the target's share and half of it above, whatever the limit is: nothing would end
+    // the delay.
+    let from = f64::midpoint(budget.target, budget.max).max(1.5 * budget.target);
+    (wasted - from) / (budget.max - from).max(0.01)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn writers_are_delayed_by_what_compactions_will_end_only() {
+        let budget = |target, max| BlobBudget { target, max };
+        let usual = budget(0.10, 0.22);
+        // Half way to the limit, and at it.
+        assert!(excess(0.159, usual) < 0.0);
+        assert!(excess(0.161, usual) > 0.0);
+        assert!((excess(0.22, usual) - 1.0).abs() < 1e-6);
+        // A limit at the target itself: what is left at rest delays nobody.
+        assert!(excess(0.15, budget(0.10, 0.10)) <= 0.0);
+        assert!(excess(0.20, budget(0.10, 0.10)) > 1.0);
+    }
 
     #[test]
     fn the_share_follows_the_last_compactions() {
