@@ -178,6 +178,9 @@ fn listeners_are_told_of_blob_files_and_of_garbage_in_them() {
             flush,
             "part, codec 0",
             "compaction, codec 0 -2 records of 466 bytes",
+            // The last level once more, since that is forced.
+            "part, codec 0",
+            "compaction, codec 0",
             "part, codec 0",
             "compaction, codec 0 +4 records of 932 bytes -1 records of 233 bytes -3 records of 699 bytes",
         ]

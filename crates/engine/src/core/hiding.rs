@@ -6,8 +6,8 @@
 //! overwritten. Compactions measure it: bytes that became garbage by each byte that their upper inputs
 //! refer to. The mean of the last compactions is what is expected of those to come.
 //!
-//! From halfway between `kvsep_space_target` and `kvsep_space_max` on writers are delayed as by debt between RocksDB's
-//! soft and hard limits, ever more but never stopped: collection itself may fail.
+//! From halfway between `kvsep_space_target` and `kvsep_space_max` on, and not before one and a half times the
+//! former, writers are delayed as by debt between RocksDB's soft and hard limits, ever more but never stopped: collection itself may fail.
 
 use crate::picker::BlobSpace;
 use crate::version::{BlobBudget, Version};
@@ -64,9 +64,9 @@ pub(super) fn debt_of_space(
 
 /// How far a share is beyond that from which on writers are delayed; 1 at the limit.
 fn excess(wasted: f64, budget: BlobBudget) -> f64 {
-    // Compactions at rest leave the target's share and half of it above, whatever the limit is: nothing would end
-    // the delay.
-    let from = f64::midpoint(budget.target, budget.max).max(1.5 * budget.target);
+    // Compactions at rest leave the target's share and half of it in upper levels, whatever the limit is: nothing
+    // would end the delay.
+    let from = f64::midpoint(budget.target, budget.max).max(1.5 * budget.target + 0.02);
     (wasted - from) / (budget.max - from).max(0.01)
 }
 
@@ -78,9 +78,9 @@ mod tests {
     fn writers_are_delayed_by_what_compactions_will_end_only() {
         let budget = |target, max| BlobBudget { target, max };
         let usual = budget(0.10, 0.22);
-        // Half way to the limit, and at it.
-        assert!(excess(0.159, usual) < 0.0);
-        assert!(excess(0.161, usual) > 0.0);
+        // What is left at rest, more than that, and the limit.
+        assert!(excess(0.169, usual) < 0.0);
+        assert!(excess(0.171, usual) > 0.0);
         assert!((excess(0.22, usual) - 1.0).abs() < 1e-6);
         // A limit at the target itself: what is left at rest delays nobody.
         assert!(excess(0.15, budget(0.10, 0.10)) <= 0.0);

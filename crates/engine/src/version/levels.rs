@@ -392,7 +392,8 @@ impl LevelTargets {
     }
 
     /// How due a level is for the garbage that its entries may hide below it: 1 and more if the bytes in
-    /// blob files that it refers to exceed half of the target's share of all.
+    /// blob files that it and the levels above it refer to exceed half of the target's share of all. At rest
+    /// all upper levels together refer to less than that.
     fn hidden_score(version: &Version, level: usize, o: &LevelOptions) -> f64 {
         let deepest = version.num_non_empty_levels().saturating_sub(1);
         let total: u64 = version
@@ -403,9 +404,15 @@ impl LevelTargets {
         let Some(budget) = o.blob_budget.filter(|_| level < deepest && total > 0) else {
             return 0.0;
         };
-        let free = version.files(level).iter();
-        let free = free.filter(|f| !f.is_being_compacted());
-        let referred: u64 = free.filter_map(|f| f.blob_refs()).map(|r| r.bytes()).sum();
+        let of_level = |level: usize| -> u64 {
+            let free = version.files(level).iter();
+            let free = free.filter(|f| !f.is_being_compacted());
+            free.filter_map(|f| f.blob_refs()).map(|r| r.bytes()).sum()
+        };
+        if of_level(level) == 0 {
+            return 0.0;
+        }
+        let referred: u64 = (0..=level).map(of_level).sum();
         referred as f64 / (0.5 * budget.target * total as f64)
     }
 

@@ -1,7 +1,7 @@
 //! Blob files that the engine wrote itself, damaged in every way, and full disks (R-TR-01, 02): an error has
 //! RocksDB's kind and text before the first colon behind it, names the file, and concerns nothing else.
 
-use spanlith::options::{CfOptions, DbOptions};
+use spanlith::options::{CfOptions, DbOptions, OwnDbOptions};
 use spanlith::{
     BlobGcChoice, BlobGcPolicy, BottommostCompaction, CompactRangeOptions, Db, FamilyOptions,
     Result, VerifyLevel,
@@ -359,6 +359,8 @@ fn open_budget(env: &Env) -> Db {
     let family = FamilyOptions::new("default").options(cf);
     let family = family.set("kvsep_gc=budget").unwrap();
     let builder = Db::builder("/db").create_if_missing(true).family(family);
+    // Room for a memtable would hold back every compaction.
+    let builder = builder.own(OwnDbOptions::new().min_free_bytes(1));
     builder.env(env.clone()).no_info_log().open().unwrap()
 }
 
