@@ -360,7 +360,7 @@ fn open_budget(env: &Env) -> Db {
     let family = family.set("kvsep_gc=budget").unwrap();
     let builder = Db::builder("/db").create_if_missing(true).family(family);
     // Room for a memtable would hold back every compaction.
-    let builder = builder.own(OwnDbOptions::new().min_free_bytes(1));
+    let builder = builder.own(OwnDbOptions::new().min_free_bytes(1u64));
     builder.env(env.clone()).no_info_log().open().unwrap()
 }
 
