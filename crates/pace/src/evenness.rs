@@ -54,9 +54,39 @@ pub fn evenness(series: &[f64]) -> Evenness {
     }
 }
 
+/// Standard deviation of a series around its own line of best fit, by its mean: what goes up and down, without what only
+/// drifts.
+pub fn swing(series: &[f64]) -> f64 {
+    let n = series.len() as f64;
+    let mean = series.iter().sum::<f64>() / n.max(1.0);
+    if series.len() < 3 || mean <= 0.0 {
+        return 0.0;
+    }
+    let middle = (n - 1.0) / 2.0;
+    let at = |i: usize| i as f64 - middle;
+    let (mut both, mut square) = (0.0, 0.0);
+    for (i, v) in series.iter().enumerate() {
+        both += at(i) * (v - mean);
+        square += at(i) * at(i);
+    }
+    let slope = both / square;
+    let rest = |(i, v): (usize, &f64)| (v - mean - slope * at(i)).powi(2);
+    (series.iter().enumerate().map(rest).sum::<f64>() / n).sqrt() / mean
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_drift_is_no_swing() {
+        assert_eq!(swing(&[]), 0.0);
+        assert_eq!(swing(&[0.0; 5]), 0.0);
+        let drift: Vec<f64> = (0..100).map(|i| 200.0 - f64::from(i)).collect();
+        assert!(swing(&drift) < 1e-9);
+        let saw: Vec<f64> = (0..100).map(|i| 100.0 + f64::from(i % 2) * 100.0).collect();
+        assert!((swing(&saw) - 1.0 / 3.0).abs() < 0.01, "{}", swing(&saw));
+    }
 
     #[test]
     fn a_flat_line_is_even_and_a_saw_is_not() {

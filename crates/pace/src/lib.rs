@@ -13,7 +13,7 @@
 //!   two_stage     that study's cure
 //!   leading       one value for the three policies under which the leader of a write group waits
 //!   smooth        the policy under which every writer waits for itself, before it joins the queue:
-//!                 `pressure` of the stages, their measured `capacity`, the `law`, and the `bucket`
+//!                 `pressure` of the stages, their measured `capacity`, the law of `level0`, and the `bucket`
 //!   work_debt     what of the debt was made by writes
 //!   evenness      how even a series of throughputs is
 //! ```
@@ -25,6 +25,7 @@ mod capacity;
 mod condition;
 mod evenness;
 mod leading;
+mod level0;
 mod policy;
 mod pressure;
 mod rocksdb;
@@ -37,7 +38,7 @@ pub use algorithm1::{Algorithm1, REFILL_NANOS, near_stop_rate};
 pub use bucket::{Bucket, Ticket};
 pub use capacity::Meter;
 pub use condition::{StallCause, StallCondition, StallInput, stall_condition};
-pub use evenness::{Evenness, evenness};
+pub use evenness::{Evenness, evenness, swing};
 pub use leading::Leading;
 pub use policy::ThrottlePolicy;
 pub use pressure::{

@@ -21,8 +21,14 @@ pub struct MemoryFacts {
 /// Level 0 of a family.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Level0Facts {
-    /// Files that writes brought, those being compacted by what is left of them, those being flushed by what is there.
+    /// Files that writes brought, those being compacted whole, those being flushed by what is there.
     pub files: f64,
+    /// Bytes of keys and values in a file.
+    pub file_bytes: f64,
+    /// Seconds until the compaction out of level 0 that runs will end; `None` if none runs.
+    pub relief: Option<f64>,
+    /// Compactions out of level 0 that ended, in all.
+    pub rounds: u64,
     /// Files that make a compaction due.
     pub trigger: i32,
     /// Files at which RocksDB would stop writes.
@@ -186,6 +192,7 @@ mod tests {
                 trigger,
                 stop,
                 drains: true,
+                ..Level0Facts::default()
             };
             let facts = Facts {
                 level0,
@@ -242,6 +249,7 @@ mod tests {
                 trigger: 4,
                 stop: 36,
                 drains: false,
+                ..Level0Facts::default()
             },
             debt: DebtFacts {
                 work: 10,

@@ -5,13 +5,15 @@
 //!
 //! - For **memory** the factor is `(1 - d) / d`, the quotient of what may still be written and what is left to flush: both
 //!   come to an end together, and the rate goes to zero with the reserve, in proportion to what flushes really free.
-//! - The **other stages** drain by large jobs, between which nothing drains. Their pressure goes up and down with the jobs
+//! - **Level 0** keeps to a number of files ([`crate::level0`]).
+//! - **Debt and space** drain by large jobs, between which nothing drains. Their pressure goes up and down with the jobs
 //!   although nothing is wrong; the buffer is there for that. The factor follows the pressure averaged over some jobs, gently:
 //!   1 at one half, 1.3 at 0.30, and the rate moves slowly. Only the last of the buffer, above 0.80, counts at once. They
 //!   only pace: the factor has a lower bound.
 
 use crate::capacity::Meter;
-use crate::pressure::{Facts, Pressure, Stage};
+use crate::level0::{Around, Level0};
+use crate::pressure::{Facts, Level0Facts, Pressure, Stage};
 
 /// Pressure below which everything passes.
 const FREE: f64 = 0.30;
@@ -75,6 +77,7 @@ pub struct Smooth {
     rates: [Option<f64>; 4],
     /// Averaged pressures.
     averages: [f64; 4],
+    level0: Level0,
 }
 
 impl Smooth {
@@ -91,6 +94,7 @@ impl Smooth {
             at_nanos: None,
             rates: [None; 4],
             averages: [0.0; 4],
+            level0: Level0::new(),
         }
     }
 
@@ -157,6 +161,7 @@ impl Smooth {
             let d = pressure.get(stage);
             let rate = match stage {
                 Stage::Memory => self.memory_rate(d),
+                Stage::Level0 => self.level0_rate(&facts.level0, passed),
                 _ => self.tree_rate(stage, d, passed),
             };
             if let Some(rate) = rate
@@ -176,6 +181,17 @@ impl Smooth {
     fn memory_rate(&self, d: f64) -> Option<f64> {
         let capacity = self.capacity(Stage::Memory)?;
         (d >= FREE).then(|| (capacity * (1.0 - d) / d).max(MEMORY_RATE_MIN))
+    }
+
+    /// What level 0 allows.
+    fn level0_rate(&mut self, facts: &Level0Facts, passed: f64) -> Option<f64> {
+        let around = Around {
+            capacity: self.capacity(Stage::Level0),
+            arrival: self.arrival.rate(),
+            floor: self.options.stage1_floor_rate as f64,
+            passed,
+        };
+        self.level0.tick(facts, &around)
     }
 
     /// What a stage that only paces allows at a pressure.

@@ -17,12 +17,12 @@ fn memory(unflushed: f64, room: f64) -> Facts {
     }
 }
 
-fn level0(files: f64) -> Facts {
+/// Debt under a pressure.
+fn debt(pressure: f64) -> Facts {
     Facts {
-        level0: Level0Facts {
-            files,
-            trigger: 4,
-            stop: 36,
+        debt: DebtFacts {
+            work: (pressure * 1e6) as u64,
+            hard: 1_000_000,
             drains: true,
         },
         ..Facts::default()
@@ -38,7 +38,14 @@ fn measured() -> (Smooth, u64, Retired, u64) {
             room: 1 << 40,
             unflushed: 1,
         },
-        level0: level0(4.0).level0,
+        level0: Level0Facts {
+            files: 4.0,
+            file_bytes: 1e6,
+            trigger: 4,
+            stop: 36,
+            drains: true,
+            ..Level0Facts::default()
+        },
         debt: DebtFacts {
             work: 0,
             hard: 0,
@@ -119,15 +126,15 @@ fn a_burst_is_not_throttled_to_the_speed_of_deep_compactions() {
 #[test]
 fn rates_of_the_tree_move_slowly_and_never_to_zero() {
     let (mut s, mut now, done, mut admitted) = measured();
-    let mut look = |files, retired| {
+    let mut look = |pressure, retired| {
         now += 10 * MS;
         admitted += 1_000_000;
-        let d = s.tick(now, &level0(files), retired, admitted);
-        assert_eq!(d.stage, Some(Stage::Level0));
+        let d = s.tick(now, &debt(pressure), retired, admitted);
+        assert_eq!(d.stage, Some(Stage::Debt));
         d.rate.unwrap()
     };
     // The tree stands still.
-    let falling: Vec<f64> = (0..3000).map(|_| look(28.0, done)).collect();
+    let falling: Vec<f64> = (0..3000).map(|_| look(0.75, done)).collect();
     for pair in falling.windows(2) {
         let step = pair[1] / pair[0];
         let most = (1.0 + SLEW).powf(0.0101);
@@ -135,13 +142,13 @@ fn rates_of_the_tree_move_slowly_and_never_to_zero() {
     }
     assert!(falling[2999] < 0.5 * falling[0]);
     // Far above the bound, for ever.
-    let least = (0..3000).map(|_| look(60.0, done)).fold(f64::MAX, f64::min);
+    let least = (0..3000).map(|_| look(1.9, done)).fold(f64::MAX, f64::min);
     assert!((RATE_MIN..MB).contains(&least), "{least}");
     // And back, as it drains.
     let mut retired = done;
     let back = (0..6000).map(|_| {
-        retired[1] += 1_000_000;
-        look(16.0, retired)
+        retired[2] += 1_000_000;
+        look(0.375, retired)
     });
     let back: Vec<f64> = back.collect();
     assert!(back.windows(2).all(|p| p[1] / p[0] < 1.01));
@@ -158,13 +165,13 @@ fn the_rate_does_not_follow_every_job() {
         admitted += 1_000_000;
         // Two seconds up, two seconds down at twice the speed of writers.
         let phase = i % 400;
-        let files = if phase < 200 {
-            12.0 + phase as f64 * 0.08
+        let pressure = if phase < 200 {
+            0.25 + phase as f64 * 0.0025
         } else {
-            28.0 - (phase - 200) as f64 * 0.08
+            0.75 - (phase - 200) as f64 * 0.0025
         };
-        done[1] += if phase < 200 { 0 } else { 2_000_000 };
-        rates.extend(s.tick(now, &level0(files), done, admitted).rate);
+        done[2] += if phase < 200 { 0 } else { 2_000_000 };
+        rates.extend(s.tick(now, &debt(pressure), done, admitted).rate);
     }
     let e = crate::evenness(&rates[rates.len() / 2..]);
     assert!(e.variation < 0.1, "{e:?}");
@@ -175,16 +182,16 @@ fn the_rate_does_not_follow_every_job() {
 #[test]
 fn pacing_ends_with_a_slope() {
     let (mut s, mut now, done, admitted) = measured();
-    let mut look = |files| {
+    let mut look = |pressure| {
         now += 10 * MS;
-        s.tick(now, &level0(files), done, admitted + now / 10).rate
+        s.tick(now, &debt(pressure), done, admitted + now / 10).rate
     };
     for _ in 0..1000 {
-        look(20.0);
+        look(0.5);
     }
-    let mut last = look(4.0).unwrap();
+    let mut last = look(0.0).unwrap();
     let mut looks = 0;
-    while let Some(rate) = look(4.0) {
+    while let Some(rate) = look(0.0) {
         assert!(rate / last < 1.02, "{rate} {last}");
         last = rate;
         looks += 1;
@@ -198,16 +205,16 @@ fn writers_keep_the_floor_until_half_of_the_buffers_are_full() {
     s.set_options(SmoothOptions {
         stage1_floor_rate: 150_000_000,
     });
-    let mut at = |files| {
+    let mut at = |pressure| {
         // Long enough for the rate to arrive.
         for _ in 0..6000 {
             now += 10 * MS;
-            s.tick(now, &level0(files), done, admitted);
+            s.tick(now, &debt(pressure), done, admitted);
         }
-        s.tick(now, &level0(files), done, admitted).rate.unwrap()
+        s.tick(now, &debt(pressure), done, admitted).rate.unwrap()
     };
-    assert!(at(19.9) >= 150e6);
-    assert!(at(20.1) < 150e6);
+    assert!(at(0.495) >= 150e6);
+    assert!(at(0.505) < 150e6);
 }
 
 /// Memory as it is: two memtables, flushes at `flush` bytes per second with a tail, writers that bring `offered`. Returns

@@ -50,8 +50,9 @@ impl WorkDebt {
                     self.flushed /= 2;
                 }
             }
-            // Estimates are rough: what a compaction adds belongs to what it works on.
-            (Change::Compaction, Some(_)) => {}
+            // Estimates are rough: what a compaction adds belongs to what it works on. A leap beyond that comes from
+            // quotients of levels of which one is all but empty.
+            (Change::Compaction, Some(rise)) => self.external += rise - rise.min(before),
             (Change::External, Some(rise)) => self.external += rise,
             (Change::Compaction, None) => {
                 let fall = before - total;
@@ -120,6 +121,18 @@ mod tests {
         }
         d.update(0, 1, Change::Compaction);
         assert_eq!(d.retired_bytes(), 1000);
+    }
+
+    #[test]
+    fn a_compaction_at_most_doubles_the_debt_of_writes() {
+        let mut d = WorkDebt::default();
+        d.update(0, 1, Change::External);
+        d.update(640, 1, Change::Flush(100));
+        d.update(1_000_000, 1, Change::Compaction);
+        assert_eq!((d.work(), d.external()), (1280, 998_720));
+        // It comes down with the estimate, and does not hide what is left.
+        d.update(640, 1, Change::External);
+        assert_eq!(d.work() + d.external(), 640);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::core::{
 use crate::filter::{FilterContext, TableCreation, protective_filter};
 use crate::iter::{LevelIter, MergingIter, Source};
 use crate::listener::CompactionInfo;
-use crate::options::{Temperature, seconds_to_next_off_peak};
+use crate::options::{CompactionStyle, Temperature, seconds_to_next_off_peak};
 use crate::picker::{CompactionPlan, CompactionReason, PickerInput, RunningCompaction, pick};
 use crate::version::edit::{BlobFileAddition, BlobFileGarbage};
 use crate::version::{NewFile, VersionEdit};
@@ -251,6 +251,7 @@ impl Engine {
         for file in plan.input_files() {
             file.being_compacted.store(true, Ordering::Relaxed);
         }
+        let now = self.c.env.clock.monotonic_nanos();
         let (smallest, largest) = plan.user_key_range(&f.family.comparator);
         f.running.push(RunningCompaction {
             id,
@@ -260,7 +261,11 @@ impl Engine {
             input_levels: plan.inputs.iter().map(|i| i.0).collect(),
             proximal: plan.proximal.clone(),
         });
-        let progress = Arc::new(CompactionProgress::new(id, level0_bytes(&plan)));
+        let progress = Arc::new(CompactionProgress::new(
+            id,
+            level0_bytes(&plan, &f.settings),
+            now,
+        ));
         f.compactions.push(progress.clone());
         let job = CompactionJob {
             family: f.family.clone(),
@@ -296,7 +301,7 @@ impl Engine {
             if let Some(first) = inputs.next().and_then(|i| i.1.first())
                 && !stays(first.number)
             {
-                f.pace.level0_retired += job.progress.level0_bytes;
+                f.pace.retired_level0(job.progress.level0_bytes);
             }
             f.pace.change = Some(Change::Compaction);
         }
@@ -728,12 +733,11 @@ struct Range<'a> {
     times: JobTimes,
 }
 
-/// Bytes of level 0 that a plan takes out of it.
-fn level0_bytes(plan: &CompactionPlan) -> u64 {
-    let inputs = plan
-        .inputs
-        .iter()
-        .filter(|i| i.0 == 0 && plan.output_level > 0);
+/// Bytes of level 0 that a plan takes out of it. With leveled compaction, what is merged within level 0 stays; elsewhere
+/// it is a sorted run less.
+fn level0_bytes(plan: &CompactionPlan, settings: &FamilySettings) -> u64 {
+    let leaves = plan.output_level > 0 || settings.levels.style != CompactionStyle::Level;
+    let inputs = plan.inputs.iter().filter(|i| i.0 == 0 && leaves);
     inputs.flat_map(|i| &i.1).map(|f| f.size).sum()
 }
 

@@ -67,10 +67,13 @@ pub(crate) struct PaceState {
     /// Files of level 0, in [`PARTS`].
     files: WorkDebt,
     /// Bytes of keys and values that flushes which ended have taken, and bytes of their tables.
-    pub flushed_payload: u64,
-    pub flushed_bytes: u64,
-    /// Bytes that compactions which ended took out of level 0.
-    pub level0_retired: u64,
+    flushed_payload: u64,
+    flushed_bytes: u64,
+    /// Bytes of keys and values of one flush, averaged over the last few.
+    flush_payload: f64,
+    /// Bytes that compactions which ended took out of level 0, and how many did.
+    level0_retired: u64,
+    rounds: u64,
 }
 
 /// Places of a write in the buckets of its family.
@@ -227,6 +230,24 @@ impl Inner {
 }
 
 impl PaceState {
+    /// A flush of `payload` bytes of keys and values is going to install a table of `bytes`.
+    pub(crate) fn flushed(&mut self, payload: u64, bytes: u64) {
+        self.flushed_payload += payload;
+        self.flushed_bytes += bytes;
+        let before = match self.flush_payload {
+            0.0 => payload as f64,
+            before => before,
+        };
+        self.flush_payload = before + (payload as f64 - before) / 4.0;
+        self.change = Some(Change::Flush(bytes));
+    }
+
+    /// A compaction has taken `bytes` out of level 0.
+    pub(crate) fn retired_level0(&mut self, bytes: u64) {
+        self.level0_retired += bytes;
+        self.rounds += u64::from(bytes > 0);
+    }
+
     /// Takes in the tree after a change.
     fn follow(&mut self, debt: u64, base_level: usize, level0_files: usize) {
         let change = self.change.take().unwrap_or(Change::External);
@@ -280,7 +301,7 @@ impl Engine {
         let Some(f) = state.family_mut(id) else {
             return;
         };
-        let files = f.version.num_files(0);
+        let files = f.settings.levels.sorted_runs(&f.version);
         f.pace.follow(f.pending_compaction_bytes, base_level, files);
         if is_smooth && let Some(f) = state.family(id) {
             self.decide_pace(state, f);
@@ -293,7 +314,7 @@ impl Engine {
         let now = self.c.env.clock.monotonic_nanos();
         let pacer = &f.family.pacer;
         let (facts, retired) = self.facts(state, f, now);
-        let admitted = self.counters.bytes.get();
+        let admitted = admitted(f);
         let options = self.throttle.settings_smooth();
         let mut inner = pacer.inner.lock();
         inner.smooth.set_options(options);
@@ -343,14 +364,7 @@ impl Engine {
             || !f.running.is_empty()
             || state.manual_running > 0;
         let compacts = compacts && job_comes;
-        let (files, done) = level0_files(f, flushed);
-        let trigger = o.level0_file_num_compaction_trigger;
-        let level0 = Level0Facts {
-            files,
-            trigger,
-            stop: o.level0_stop_writes_trigger,
-            drains: compacts && f.version.num_files(0) as i64 >= i64::from(trigger),
-        };
+        let (level0, done) = level0(f, flushed, compacts, now);
         let debt = DebtFacts {
             work: f.pace.debt.work(),
             hard: o.hard_pending_compaction_bytes_limit,
@@ -393,17 +407,30 @@ fn room(f: &FamilyState) -> u64 {
     (left as f64 * share) as u64
 }
 
-/// Files of level 0 that writes brought, each by the part that is there or left, and bytes that running compactions have
-/// taken out of it.
-fn level0_files(f: &FamilyState, flushed: f64) -> (f64, u64) {
-    let all = f.version.files(0);
-    let busy = all
-        .iter()
-        .filter(|f| f.being_compacted.load(Ordering::Relaxed))
-        .count();
+/// Bytes of keys and values that were written to a family in all, those in its memtables included.
+fn admitted(f: &FamilyState) -> u64 {
+    let sealed: u64 = f.imm.iter().map(|i| i.mem.data_bytes()).sum();
+    f.pace.flushed_payload + sealed + f.mem.data_bytes()
+}
+
+/// Level 0, or the sorted runs of universal compaction, and bytes that running compactions have taken out of it.
+fn level0(f: &FamilyState, flushed: f64, compacts: bool, now: u64) -> (Level0Facts, u64) {
+    let o = &f.settings.options;
+    let runs = f.settings.levels.sorted_runs(&f.version);
+    let trigger = o.level0_file_num_compaction_trigger;
     let jobs = f.compactions.iter().filter(|j| j.level0_bytes > 0);
-    let come = jobs.clone().map(|j| j.fraction()).fold(0.0, f64::max);
     let external = f.pace.files.external() as f64 / PARTS as f64;
-    let files = (all.len() - busy) as f64 + busy as f64 * (1.0 - come) + flushed - external;
-    (files.max(0.0), jobs.map(|j| j.level0_done()).sum())
+    let facts = Level0Facts {
+        files: (runs as f64 + flushed - external).max(0.0),
+        file_bytes: f.pace.flush_payload,
+        relief: jobs
+            .clone()
+            .filter_map(|j| j.left_seconds(now))
+            .reduce(f64::min),
+        rounds: f.pace.rounds,
+        trigger,
+        stop: o.level0_stop_writes_trigger,
+        drains: compacts && runs as i64 >= i64::from(trigger),
+    };
+    (facts, jobs.map(|j| j.level0_done()).sum())
 }

@@ -6,6 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// How much faster than on average the end of a flush is taken to pass; it never passes wholly.
 const TAIL_SPEED: f64 = 1.5;
 
+/// Part of a compaction behind which its speed is known.
+const KNOWN: f64 = 0.02;
+
 /// The flush of a family that runs. All orders are relaxed: these are estimates.
 ///
 /// Writing the entries is measured. What follows (syncs, the MANIFEST) is not: it is taken to last as long, by share, as in
@@ -88,15 +91,17 @@ pub(crate) struct CompactionProgress {
     pub id: u64,
     /// Bytes of its inputs in level 0 that leave it.
     pub level0_bytes: u64,
+    began_nanos: u64,
     expected: AtomicU64,
     done: AtomicU64,
 }
 
 impl CompactionProgress {
-    pub(crate) fn new(id: u64, level0_bytes: u64) -> Self {
+    pub(crate) fn new(id: u64, level0_bytes: u64, now_nanos: u64) -> Self {
         Self {
             id,
             level0_bytes,
+            began_nanos: now_nanos,
             expected: AtomicU64::new(0),
             done: AtomicU64::new(0),
         }
@@ -119,6 +124,13 @@ impl CompactionProgress {
             0 => 0.0,
             all => (self.done.load(Ordering::Relaxed) as f64 / all as f64).min(1.0),
         }
+    }
+
+    /// Seconds until it ends if it goes on as it began; `None` before that can be said.
+    pub(crate) fn left_seconds(&self, now_nanos: u64) -> Option<f64> {
+        let done = self.fraction();
+        let spent = now_nanos.saturating_sub(self.began_nanos) as f64 / 1e9;
+        (done >= KNOWN && spent > 0.0).then(|| spent * (1.0 - done) / done)
     }
 
     /// Bytes of level 0 that are as good as gone from it.
@@ -160,11 +172,14 @@ mod tests {
 
     #[test]
     fn a_compaction_counts_what_left_level_0() {
-        let p = CompactionProgress::new(7, 1000);
-        assert_eq!(p.level0_done(), 0);
+        let p = CompactionProgress::new(7, 1000, 5_000_000_000);
+        assert_eq!((p.level0_done(), p.left_seconds(9_000_000_000)), (0, None));
         p.expect(400);
         p.add(100);
         assert_eq!((p.fraction(), p.level0_done()), (0.25, 250));
+        assert_eq!(p.left_seconds(9_000_000_000), Some(12.0));
+        // A clock that went back.
+        assert_eq!(p.left_seconds(0), None);
         p.add(1000);
         assert_eq!(p.level0_done(), 1000);
     }

@@ -22,7 +22,6 @@ use spanlith_base::range_del::{CompactionRangeDels, OutputBounds, TruncatedTombs
 use spanlith_base::{Error, ErrorKind, FileNumber, Result};
 use spanlith_env::IoActivity;
 use spanlith_memtable::MemTable;
-use spanlith_pace::Change;
 use spanlith_table::{BuilderOptions, Compression, ReadActivity};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -327,9 +326,7 @@ impl Engine {
                     f.imm.drain(..p.imm.len());
                     f.flushing = 0;
                     f.family.pacer.flush.end(ended);
-                    f.pace.flushed_payload += note.payload_bytes;
-                    f.pace.flushed_bytes += note_bytes;
-                    f.pace.change = Some(Change::Flush(note_bytes));
+                    f.pace.flushed(note.payload_bytes, note_bytes);
                     f.flush_untold = true;
                     note.level0_files = f.version.num_files(0);
                 }

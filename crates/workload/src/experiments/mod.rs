@@ -14,6 +14,9 @@ mod x_sp_4;
 mod x_tr_1;
 mod x_tr_2;
 mod x_wc_1;
+mod x_wc_10;
+mod x_wc_2;
+mod x_wc_3;
 mod x_wl_1;
 mod x_wl_8;
 
@@ -117,6 +120,9 @@ pub const EXPERIMENTS: &[Experiment] = &[
     x_tr_1::ENTRY,
     x_tr_2::ENTRY,
     x_wc_1::ENTRY,
+    x_wc_2::ENTRY,
+    x_wc_3::ENTRY,
+    x_wc_10::ENTRY,
     x_wl_1::ENTRY,
     x_wl_8::ENTRY,
 ];

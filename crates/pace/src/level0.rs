@@ -1,0 +1,373 @@
+//! What level 0 allows: the rate at which, over some rounds of compaction, its number of files keeps to [`AIM`] of the way
+//! from the trigger to the stop, and at which it never gets beyond the stop.
+//!
+//! A compaction out of level 0 takes all of its files, so that files pile up while it runs and go at once when it ends:
+//! the number is a saw whose teeth grow with the rate and with the time of a round. What a rate comes to is therefore known
+//! one round later, and no speed of the stage can be read off one moment. Three rules follow from that:
+//!
+//! - The **rate** is moved by the *averaged* number of files, in proportion to itself, and by a small part in a round: if
+//!   rounds are slow, so is the answer. A short pile makes narrow compactions, which write less for each byte they take in, so
+//!   that a low aim costs little throughput.
+//! - The **bound** is what may still come, divided by the time until files go again: until the compaction that runs ends,
+//!   by what it has done so far, or for a whole round if level 0 waits for a compaction of another level. A rate
+//!   above it moves towards it, but not below half of what the stage has been able to do.
+//! - While there is **nothing to do** the rate rises, however short the last rounds were.
+
+use crate::pressure::Level0Facts;
+
+/// The aim, as a part of the way from the trigger to the stop.
+pub(crate) const AIM: f64 = 0.55;
+/// By how much the logarithm of the rate moves in a round if the average is off by the way from the trigger to the aim.
+const GAIN: f64 = 0.15;
+/// Most that counts of such a distance above the aim.
+const ERROR_MAX: f64 = 3.0;
+/// By how much of itself the rate moves in a second at most.
+const SLEW: f64 = 0.5;
+/// By how much the logarithm of the rate rises in a second without work.
+const IDLE_GAIN: f64 = 0.1;
+/// Shortest and longest round in seconds, and what one is taken for before the first ended.
+const ROUND_MIN: f64 = 0.5;
+const ROUND_MAX: f64 = 60.0;
+const ROUND_FIRST: f64 = 2.0;
+/// Least time until files go that is reckoned with, in seconds.
+const RELIEF_MIN: f64 = 0.1;
+/// Rate at which pacing begins, by the measured capacity.
+const ENTRY: f64 = 2.0;
+/// Share of the capacity below which the bound does not draw the rate.
+const KEPT: f64 = 0.5;
+/// Least rate in bytes per second, whatever the bound is.
+const RATE_MIN: f64 = 64.0 * 1024.0;
+
+/// The controller of level 0 of one family.
+#[derive(Clone, Debug)]
+pub(crate) struct Level0 {
+    /// Number of files, averaged over a round.
+    files: f64,
+    rate: Option<f64>,
+    /// Rounds that had ended at the last look.
+    rounds: u64,
+    /// Seconds of a round, averaged over some, and busy seconds since the last ended.
+    round: f64,
+    since: f64,
+    /// Seconds since the bound was below the rate.
+    unbound: f64,
+}
+
+/// What the rest of the policy knows.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Around {
+    /// Measured bytes per second of the stage.
+    pub capacity: Option<f64>,
+    /// Measured bytes per second of writers.
+    pub arrival: Option<f64>,
+    /// Rate that is kept while the average is below the aim.
+    pub floor: f64,
+    /// Seconds since the last look.
+    pub passed: f64,
+}
+
+impl Level0 {
+    pub(crate) fn new() -> Self {
+        Self {
+            files: 0.0,
+            rate: None,
+            rounds: 0,
+            round: ROUND_FIRST,
+            since: 0.0,
+            unbound: 0.0,
+        }
+    }
+
+    /// The rate that level 0 allows; `None` lets everything pass.
+    pub(crate) fn tick(&mut self, facts: &Level0Facts, around: &Around) -> Option<f64> {
+        let passed = around.passed.min(1.0);
+        self.follow(facts, passed);
+        let (trigger, stop) = (f64::from(facts.trigger), f64::from(facts.stop));
+        if facts.trigger < 0 || stop <= trigger {
+            // Nothing is compacted by the number of files, or there is no room between the two.
+            self.rate = None;
+            return None;
+        }
+        let aim = trigger + AIM * (stop - trigger);
+        let arrival = around.arrival.unwrap_or(f64::MAX);
+        let from = match self.rate {
+            Some(rate) => rate,
+            None if !facts.drains || facts.files < aim => return None,
+            None => {
+                let capacity = around.capacity?;
+                arrival.clamp(capacity, capacity * ENTRY)
+            }
+        };
+        let most = (1.0 + SLEW).powf(passed);
+        let mut rate = from * self.step(aim, trigger, facts.drains, passed, most);
+        let bound = self.bound(facts, stop);
+        self.unbound += passed;
+        if facts.drains && bound < rate {
+            self.unbound = 0.0;
+            let kept = KEPT * around.capacity.unwrap_or(0.0);
+            rate = bound.max(from / most).max(kept).min(rate);
+        }
+        if self.files < aim {
+            rate = rate.max(around.floor);
+        }
+        if rate > 2.0 * arrival && facts.files < aim && self.unbound >= self.round {
+            // Out of the way: nobody wants as much, and it is not the bound that kept them from it.
+            self.rate = None;
+            return None;
+        }
+        rate = rate.max(RATE_MIN);
+        self.rate = Some(rate);
+        match facts.drains {
+            true => Some(rate.min(bound).max(RATE_MIN)),
+            // No bound without a job that would end it.
+            false => Some(rate),
+        }
+    }
+
+    /// Takes in what the level looks like.
+    fn follow(&mut self, facts: &Level0Facts, passed: f64) {
+        if facts.drains {
+            self.since += passed;
+        }
+        if facts.rounds != self.rounds {
+            self.rounds = facts.rounds;
+            self.round += (self.since.clamp(ROUND_MIN, ROUND_MAX) - self.round) / 3.0;
+            self.since = 0.0;
+        }
+        // One that takes longer is known to do so.
+        self.round = self.round.max(self.since.min(ROUND_MAX)).max(ROUND_MIN);
+        let keep = (-passed / self.round).exp();
+        self.files = self.files * keep + facts.files * (1.0 - keep);
+    }
+
+    /// The factor by which the averaged number of files moves the rate.
+    fn step(&self, aim: f64, trigger: f64, drains: bool, passed: f64, most: f64) -> f64 {
+        let error = ((aim - self.files) / (aim - trigger).max(0.5)).clamp(-ERROR_MAX, 1.0);
+        let idle = if drains { 0.0 } else { IDLE_GAIN * passed };
+        let step = (GAIN * error * passed / self.round + idle).exp();
+        step.clamp(1.0 / most, most)
+    }
+
+    /// What may still come by the time until files go.
+    fn bound(&self, facts: &Level0Facts, stop: f64) -> f64 {
+        let ahead = facts.relief.unwrap_or(self.round).max(RELIEF_MIN);
+        (stop - facts.files).max(0.0) * facts.file_bytes.max(1.0) / ahead
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TRIGGER: i32 = 4;
+    const STOP: i32 = 36;
+
+    /// A level 0 whose compactions take all of its files together with `base` bytes, while every other of them is followed by
+    /// `deep` seconds of work elsewhere.
+    struct Plant {
+        file_bytes: f64,
+        base: f64,
+        speed: f64,
+        deep: f64,
+    }
+
+    /// What became of it: bytes of each second, and most files at a time.
+    struct Seen {
+        seconds: Vec<f64>,
+        files_max: f64,
+    }
+
+    fn run(p: &Plant, offered: f64, seconds: usize) -> Seen {
+        let mut law = Level0::new();
+        let (mut files, mut taken, mut rounds) = (0.0f64, 0.0f64, 0u64);
+        // Bytes of the job that runs, what it did, when it began; and seconds of work elsewhere.
+        let (mut job, mut deep): (Option<(f64, f64, f64)>, f64) = (None, 0.0);
+        let (mut arrival, mut retired, mut busy) = (offered, 0.0, 0.0);
+        let mut seen = Seen {
+            seconds: Vec::new(),
+            files_max: 0.0,
+        };
+        let step = 0.005;
+        for i in 0..(seconds as f64 / step) as usize {
+            let now = i as f64 * step;
+            deep = (deep - step).max(0.0);
+            if job.is_none() && deep <= 0.0 && files >= f64::from(TRIGGER) {
+                taken = files;
+                job = Some(((files * p.file_bytes + p.base) * 2.0, 0.0, now));
+            }
+            let mut relief = None;
+            let mut coming = 0.0;
+            if let Some((all, done, began)) = &mut job {
+                *done += p.speed * step;
+                let part = *done / *all;
+                busy += step;
+                coming = part * taken * p.file_bytes;
+                if part > 0.02 {
+                    relief = Some((now + step - *began) * (1.0 - part) / part);
+                }
+                if part >= 1.0 {
+                    retired += taken * p.file_bytes;
+                    files -= taken;
+                    rounds += 1;
+                    deep = if rounds % 2 == 0 { p.deep } else { 0.0 };
+                    job = None;
+                    relief = None;
+                    coming = 0.0;
+                }
+            }
+            let facts = Level0Facts {
+                files,
+                file_bytes: p.file_bytes,
+                relief,
+                rounds,
+                trigger: TRIGGER,
+                stop: STOP,
+                drains: files >= f64::from(TRIGGER),
+            };
+            let around = Around {
+                capacity: (busy > 0.01).then(|| (retired + coming) / busy),
+                arrival: Some(arrival),
+                floor: 0.0,
+                passed: step,
+            };
+            let rate = law.tick(&facts, &around);
+            let bytes = rate.map_or(offered, |r| r.min(offered)) * step;
+            arrival += (bytes / step - arrival) * step;
+            files += bytes / p.file_bytes;
+            seen.files_max = seen.files_max.max(files);
+            match i % 200 {
+                0 => seen.seconds.push(bytes),
+                _ => *seen.seconds.last_mut().unwrap() += bytes,
+            }
+        }
+        seen
+    }
+
+    const PLANT: Plant = Plant {
+        file_bytes: 2e6,
+        base: 60e6,
+        speed: 100e6,
+        deep: 1.0,
+    };
+
+    #[test]
+    fn an_overload_becomes_a_flat_line_below_the_stop() {
+        for deep in [0.0, 1.0, 5.0] {
+            let seen = run(&Plant { deep, ..PLANT }, 200e6, 200);
+            let e = crate::evenness(&seen.seconds[100..]);
+            assert!(e.variation < 0.25, "{deep}: {e:?}");
+            assert!(
+                seen.files_max <= f64::from(STOP) + 1.0,
+                "{}",
+                seen.files_max
+            );
+            let least = seen.seconds[10..].iter().copied().fold(f64::MAX, f64::min);
+            assert!(least > 0.1 * e.mean, "{deep}: {least} {e:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_measured_is_kept_below_the_stop() {
+        let mut law = Level0::new();
+        // 30 files, and a compaction that takes 40 s.
+        let mut files = 30.0;
+        for i in 0..8000 {
+            let done = f64::from(i) / 8000.0;
+            let facts = Level0Facts {
+                files,
+                file_bytes: 1e6,
+                relief: (i > 100).then_some(40.0 * (1.0 - done)),
+                rounds: 3,
+                trigger: TRIGGER,
+                stop: STOP,
+                drains: true,
+            };
+            let around = Around {
+                capacity: Some(10e6),
+                arrival: Some(10e6),
+                floor: 0.0,
+                passed: 0.005,
+            };
+            let rate = law.tick(&facts, &around).unwrap();
+            assert!(rate >= RATE_MIN, "{rate}");
+            files += rate * 0.005 / 1e6;
+        }
+        assert!(files <= 36.0, "{files}");
+    }
+
+    #[test]
+    fn a_load_that_level_0_carries_is_not_paced() {
+        let seen = run(&PLANT, 5e6, 100);
+        let least = seen.seconds[1..].iter().copied().fold(f64::MAX, f64::min);
+        assert!(least > 4.9e6, "{least}");
+        assert!(seen.files_max < 20.0);
+    }
+
+    #[test]
+    fn pacing_ends_when_nothing_is_left_to_do() {
+        let mut law = Level0::new();
+        let mut facts = Level0Facts {
+            files: 30.0,
+            file_bytes: 1e6,
+            relief: Some(1.0),
+            rounds: 1,
+            trigger: TRIGGER,
+            stop: STOP,
+            drains: true,
+        };
+        let around = Around {
+            capacity: Some(10e6),
+            arrival: Some(50e6),
+            floor: 0.0,
+            passed: 0.01,
+        };
+        let first = law.tick(&facts, &around).unwrap();
+        assert!(first <= 20e6);
+        facts.files = 1.0;
+        facts.drains = false;
+        facts.relief = None;
+        let looks = (0..20_000).take_while(|_| law.tick(&facts, &around).is_some());
+        let looks = looks.count();
+        assert!((10..10_000).contains(&looks), "{looks}");
+    }
+
+    #[test]
+    fn odd_triggers_and_rates_do_not_pace_or_divide_by_zero() {
+        let around = Around {
+            capacity: Some(1.0),
+            arrival: None,
+            floor: 0.0,
+            passed: f64::MAX,
+        };
+        for (trigger, stop) in [(-1, 36), (36, 36), (40, 36), (0, 0), (i32::MAX, i32::MIN)] {
+            let facts = Level0Facts {
+                files: 1e9,
+                file_bytes: 0.0,
+                relief: Some(0.0),
+                rounds: u64::MAX,
+                trigger,
+                stop,
+                drains: true,
+            };
+            assert_eq!(
+                Level0::new().tick(&facts, &around),
+                None,
+                "{trigger} {stop}"
+            );
+        }
+        let facts = Level0Facts {
+            files: 1e9,
+            file_bytes: 0.0,
+            relief: Some(0.0),
+            rounds: 1,
+            trigger: 0,
+            stop: 1,
+            drains: true,
+        };
+        let mut law = Level0::new();
+        for _ in 0..10 {
+            let rate = law.tick(&facts, &around).unwrap();
+            assert!(rate.is_finite() && rate >= RATE_MIN, "{rate}");
+        }
+    }
+}
