@@ -59,8 +59,9 @@ pub use crate::compaction::{
 pub use crate::core::{DefaultCache, Snapshot, StatsSlice, WriteClass};
 pub use core::SpeedSource;
 pub use db::{
-    Cf, Change, Changes, Cursor, Db, FamilyOptions, Iter, LiveFile, LogFile, MemoryOwner, Metrics,
-    OpenBuilder, PaceMetric, Secondary, SizeOf, StallMetric, TimedValue, WeakDb, WrittenBytes,
+    Cf, Change, Changes, Cursor, Db, FamilyOptions, Iter, LevelMetric, LiveFile, LogFile,
+    MemoryOwner, Metrics, OpenBuilder, PaceMetric, Secondary, SizeOf, StallMetric, TimedValue,
+    WeakDb, WrittenBytes,
 };
 pub use filter::{
     CompactionFilter, CompactionFilterFactory, FilterContext, FilterDecision, FilterValue,

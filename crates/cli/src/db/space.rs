@@ -1,8 +1,9 @@
 //! `db files` and `db space`: which file of a directory is what, and where the bytes are.
 //!
 //! Read from the MANIFEST, the directory and the properties of the tables, without opening the
-//! database.
+//! database; but for `db space --exact`, which opens it for reading and counts what a scan of each family yields.
 
+use super::open::{How, Target};
 use crate::bytes::show;
 use crate::fail::At;
 use crate::inventory::{Family, Inventory};
@@ -11,10 +12,11 @@ use crate::tables;
 use crate::term::{self, Paint, bytes, count, counted};
 use clap::Args;
 use serde_json::{Value, json};
+use spanlith::ReadOptions;
 use spanlith::version::{FileKind, NewFile, filenames, parse_file_name};
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Lists files.
@@ -42,9 +44,51 @@ pub struct Space {
     db: PathBuf,
     #[command(flatten)]
     tables: TableFlags,
+    /// Reads all entries: how much is live, and by how much the files exceed it
+    #[arg(long)]
+    exact: bool,
     /// Prints JSON
     #[arg(long)]
     json: bool,
+}
+
+/// What a scan of a family yields.
+#[derive(Clone, Copy, Default)]
+struct Live {
+    entries: u64,
+    /// Bytes of their keys and values.
+    bytes: u64,
+}
+
+impl Live {
+    /// Scans a family. Of families with timestamps the newest version of each key counts.
+    fn count(db: &Path, family: &str) -> anyhow::Result<Self> {
+        let target = Target {
+            db: db.to_path_buf(),
+            cf: family.to_string(),
+            how: How::default(),
+        };
+        let cf = target.open_read_only()?;
+        let mut options = ReadOptions::default();
+        options.fill_cache = false;
+        let timestamp = cf.comparator().timestamp_size();
+        if timestamp > 0 {
+            options.timestamp = Some(vec![0xff; timestamp]);
+        }
+        let mut live = Self::default();
+        for entry in cf.iter_opt(options) {
+            let (key, value) = entry.at(db)?;
+            live.entries += 1;
+            live.bytes += (key.len() + value.len()) as u64;
+        }
+        cf.db().clone().close().at(db)?;
+        Ok(live)
+    }
+
+    /// How often the files hold each live byte; `None` if nothing is live.
+    fn amplification(&self, files: u64) -> Option<f64> {
+        (self.bytes > 0).then(|| files as f64 / self.bytes as f64)
+    }
 }
 
 /// A file and what it is.
@@ -283,6 +327,12 @@ impl Space {
             families.push((family, levels));
         }
         progress.finish_and_clear();
+        let mut live: BTreeMap<&str, Live> = BTreeMap::new();
+        if self.exact {
+            for (family, _) in &families {
+                live.insert(&family.name, Live::count(&self.db, &family.name)?);
+            }
+        }
         let mut kinds: BTreeMap<(&'static str, &'static str), (u64, u64)> = BTreeMap::new();
         for row in rows(&i) {
             let sum = kinds.entry((row.kind, row.state)).or_default();
@@ -299,6 +349,10 @@ impl Space {
                     json!({
                         "name": family.name, "total": all.json(),
                         "space_amplification": amplification(levels),
+                        "live_entries": live.get(family.name.as_str()).map(|l| l.entries),
+                        "live_bytes": live.get(family.name.as_str()).map(|l| l.bytes),
+                        "exact_space_amplification": live.get(family.name.as_str())
+                            .and_then(|l| l.amplification(all.bytes + family.blob_bytes())),
                         "levels": levels.iter()
                             .map(|(l, s)| (l.to_string(), s.json()))
                             .collect::<serde_json::Map<_, _>>(),
@@ -340,6 +394,18 @@ impl Space {
                     out,
                     "  space amplification at most {factor:.2} (all tables by the last level)"
                 )?;
+            }
+            if let Some(l) = live.get(family.name.as_str()) {
+                let entries = match l.entries {
+                    1 => "1 live entry".to_string(),
+                    n => format!("{} live entries", count(n)),
+                };
+                let files = all.bytes + family.blob_bytes();
+                let factor = l.amplification(files);
+                let factor = factor.map_or(String::new(), |f| {
+                    format!("; tables and blob files hold {f:.3} times that")
+                });
+                writeln!(out, "  {entries}, {}{factor}", bytes(l.bytes))?;
             }
             if all.unread > 0 {
                 let text = format!("  {} cannot be read", counted(all.unread, "table"));

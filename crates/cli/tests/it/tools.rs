@@ -103,6 +103,28 @@ fn find_shows_every_version_of_a_key() {
     );
 }
 
+/// `db space --exact` against the same entries read one by one.
+fn exact_space_is_what_a_scan_yields(dir: &Path) {
+    let out = unchanged(dir, &["db", "space", "--exact", "--json"]);
+    let space: Value = serde_json::from_str(&out).unwrap();
+    let db = spanlith::Db::builder(dir).open_read_only().unwrap();
+    let rows = db.default_cf().iter().map(|e| e.unwrap());
+    let (mut entries, mut bytes) = (0, 0);
+    for (key, value) in rows {
+        entries += 1;
+        bytes += key.len() + value.len();
+    }
+    let family = &space["families"][0];
+    assert!(entries > 0);
+    assert_eq!(
+        (&family["live_entries"], &family["live_bytes"]),
+        (&entries.into(), &bytes.into())
+    );
+    let files = family["total"]["bytes"].as_u64().unwrap() as f64;
+    let told = family["exact_space_amplification"].as_f64().unwrap();
+    assert!((told - files / bytes as f64).abs() < 1e-9, "{family}");
+}
+
 #[test]
 fn files_and_space_say_what_each_file_is() {
     let temp = TempDir::new(test_name!());
@@ -117,6 +139,8 @@ fn files_and_space_say_what_each_file_is() {
     );
     let space: Value = serde_json::from_str(&unchanged(&dir, &["db", "space", "--json"])).unwrap();
     assert_eq!(space["families"][0]["total"]["entries"], 5, "{space}");
+    assert!(space["families"][0]["live_bytes"].is_null(), "nobody asked");
+    exact_space_is_what_a_scan_yields(&dir);
     let total: u64 = space["files"]
         .as_array()
         .unwrap()

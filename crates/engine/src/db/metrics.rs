@@ -3,6 +3,7 @@
 //! Each is what a property says, summed up over the families; they are read one after the other, so
 //! that they belong together only as far as the database is at rest.
 
+use super::level_metrics::{self, LevelMetric};
 use super::{Db, WrittenBytes};
 use crate::core::{Engine, Family};
 use spanlith_pace::Stage;
@@ -74,6 +75,8 @@ pub struct Metrics {
     pub pace: Vec<PaceMetric>,
     /// Bytes per second that writers may write now; `None` if they are not slowed down.
     pub write_pace_bytes_per_sec: Option<u64>,
+    /// By family and level; levels that hold nothing and were never written to are left out.
+    pub levels: Vec<LevelMetric>,
     /// Bytes by who holds them.
     pub memory: Vec<(MemoryOwner, u64)>,
     /// Bytes of tables and blob files in use.
@@ -198,6 +201,7 @@ impl Db {
         Metrics {
             stall,
             pace,
+            levels: level_metrics::of_all(engine),
             write_pace_bytes_per_sec: (rate != 0).then_some(rate),
             memory: vec![
                 (MemoryOwner::Memtables, sum("size-all-mem-tables")),
@@ -274,6 +278,7 @@ impl Metrics {
                 }
             }
         }
+        level_metrics::write_prometheus(&self.levels, out, |text| Label(text).to_string())?;
         writeln!(out, "# TYPE spanlith_memory_bytes gauge")?;
         for (owner, bytes) in &self.memory {
             let owner = owner.name();

@@ -7,6 +7,7 @@ use spanlith_base::perf::{self, PerfCounter};
 use spanlith_base::stats::{Histogram, Statistics, Ticker};
 use spanlith_base::timestamp::{U64Timestamps, encode_u64_timestamp};
 use spanlith_testkit::TempDir;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Ten keys in a table of level 0.
@@ -334,6 +335,19 @@ fn metrics_say_what_properties_say() {
     assert!(text.contains(&format!(
         "# TYPE spanlith_live_bytes gauge\nspanlith_live_bytes {sst}\n"
     )));
+    // Flushes and compactions write what the levels hold.
+    let held: u64 = m.levels.iter().map(|l| l.bytes).sum();
+    assert_eq!(held, sst);
+    let first = &m.levels[0];
+    assert!(first.jobs > 0 && first.written_bytes > 0 && first.read_from_above_bytes == 0);
+    let tombstones: u64 = m.levels.iter().map(|l| l.tombstones).sum();
+    assert!(text.contains("# TYPE spanlith_level_written_bytes_total counter\n"));
+    let property = db.property("spanlith.tombstones").unwrap();
+    let told = property.lines().map(|line| {
+        let (_, counts) = line.split_once(": ").unwrap();
+        counts.split(' ').next().unwrap().parse::<u64>().unwrap()
+    });
+    assert_eq!(told.sum::<u64>(), tombstones, "{property}");
     let stalls = "spanlith_write_stops_total{cf=\"default\",cause=\"memtable-limit\"} 0\n";
     assert!(text.contains(stalls));
 }
@@ -508,4 +522,20 @@ fn the_last_place_to_look_is_not_asked_by_its_filter_where_hits_are_expected() {
     db.default_cf().put("k9", "b").unwrap();
     db.flush(true).unwrap();
     check(&db, &s, [2, 0, 0]);
+}
+
+/// The dashboard asks for what is exported, and leaves nothing out that is always exported.
+#[test]
+fn the_dashboard_and_the_exported_metrics_name_the_same() {
+    let dir = TempDir::new("dashboard");
+    let db = world(&dir, &Arc::new(Statistics::new()));
+    let mut text = String::new();
+    db.metrics().write_prometheus(&mut text).unwrap();
+    let exported = text.lines().filter_map(|l| l.strip_prefix("# TYPE "));
+    let exported: BTreeSet<&str> = exported.filter_map(|l| l.split(' ').next()).collect();
+    let dashboard = include_str!("../../../../docs/dashboard.json");
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let words = dashboard.split(|c| !is_part(c));
+    let asked: BTreeSet<&str> = words.filter(|w| w.starts_with("spanlith_")).collect();
+    assert_eq!(asked, exported);
 }

@@ -26,6 +26,10 @@ impl Engine {
         if name == "spanlith.written-bytes" {
             return Some(WrittenBytes::of(self).text());
         }
+        if name == "spanlith.tombstones" {
+            let sv = family.superversion.load_full();
+            return Some(super::super::level_metrics::tombstones_text(&sv.version));
+        }
         let name = name.strip_prefix("rocksdb.")?;
         let sv = family.superversion.load_full();
         let (version, cache) = (&sv.version, &family.cache);
