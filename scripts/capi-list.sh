@@ -45,6 +45,9 @@ compression manager, logs compressed otherwise than by Zstandard, undecided tran
 `allow_2pc`, and undecided write-prepared transactions of which a part is in tables. Nothing in the
 directory is changed then.
 
+The newest release whose files were read here is RocksDB 11.12.0. OPTIONS files are written with the names of 11.8; options that
+came later stand in them only if they are not the defaults, and such a file says that it is of 11.12.
+
 ## Options
 
 An option whose feature does not exist makes `open` fail with `Not implemented: ` and the names of all such

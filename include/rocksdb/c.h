@@ -96,6 +96,7 @@ typedef struct rocksdb_optimistictransactiondb_options_t rocksdb_optimistictrans
 typedef struct rocksdb_optimistictransactiondb_t rocksdb_optimistictransactiondb_t;
 typedef struct rocksdb_options_t rocksdb_options_t;
 typedef struct rocksdb_perfcontext_t rocksdb_perfcontext_t;
+typedef struct rocksdb_pinnable_multi_get_t rocksdb_pinnable_multi_get_t;
 typedef struct rocksdb_pinnable_handle_t rocksdb_pinnable_handle_t;
 typedef struct rocksdb_pinnableslice_t rocksdb_pinnableslice_t;
 typedef struct rocksdb_randomfile_t rocksdb_randomfile_t;
@@ -138,7 +139,6 @@ typedef struct rocksdb_writebatch_wi_t rocksdb_writebatch_wi_t;
 typedef struct rocksdb_writeoptions_t rocksdb_writeoptions_t;
 typedef struct rocksdb_writestallcondition_t rocksdb_writestallcondition_t;
 typedef struct rocksdb_writestallinfo_t rocksdb_writestallinfo_t;
-typedef struct rocksdb_pinnable_multi_get_t rocksdb_pinnable_multi_get_t;
 
 /* Bytes and their length, passed by value. */
 typedef struct rocksdb_slice_t {
@@ -398,6 +398,19 @@ enum {
   rocksdb_compactionservice_jobstatus_use_local = 3
 };
 
+enum {
+  rocksdb_pinnable_multi_get_not_found = 0,
+  rocksdb_pinnable_multi_get_found = 1,
+  rocksdb_pinnable_multi_get_error = 2,
+  rocksdb_pinnable_multi_get_out_of_bounds = 3
+};
+
+enum {
+  rocksdb_write_buffer_manager_flush_policy_oldest = 0,
+  rocksdb_write_buffer_manager_flush_policy_largest = 1,
+  rocksdb_write_buffer_manager_flush_policy_largest_across_dbs = 2
+};
+
 /* ---- Databases: open, close, read and write ---- */
 
 extern ROCKSDB_LIBRARY_API rocksdb_t* rocksdb_open(const rocksdb_options_t* options,
@@ -488,6 +501,13 @@ extern ROCKSDB_LIBRARY_API void rocksdb_write_writebatch_wi(rocksdb_t* db,
 extern ROCKSDB_LIBRARY_API void rocksdb_reset_status(rocksdb_status_ptr_t* status_ptr);
 extern ROCKSDB_LIBRARY_API rocksdb_livefiles_storage_info_t* rocksdb_get_livefiles_storage_info(
     rocksdb_t* db, const rocksdb_livefiles_storage_info_options_t* options, char** errptr);
+extern ROCKSDB_LIBRARY_API char* rocksdb_get_cf_with_metadata(rocksdb_t* db,
+    const rocksdb_readoptions_t* options, rocksdb_column_family_handle_t* column_family,
+    const char* key, size_t keylen, size_t* vallen, char** timestamp, size_t* timestamp_len,
+    unsigned char* newer_version_present, char** errptr);
+extern ROCKSDB_LIBRARY_API char* rocksdb_get_with_metadata(rocksdb_t* db,
+    const rocksdb_readoptions_t* options, const char* key, size_t keylen, size_t* vallen,
+    char** timestamp, size_t* timestamp_len, unsigned char* newer_version_present, char** errptr);
 
 /* ---- Column families ---- */
 
@@ -1045,6 +1065,32 @@ extern ROCKSDB_LIBRARY_API void rocksdb_batched_multi_get_cf_slice(rocksdb_t* db
     const rocksdb_readoptions_t* options, rocksdb_column_family_handle_t* column_family,
     size_t num_keys, const rocksdb_slice_t* keys_list, rocksdb_pinnableslice_t** values,
     char** errs, const bool sorted_input);
+extern ROCKSDB_LIBRARY_API rocksdb_pinnable_multi_get_t* rocksdb_batched_multi_get_pinned_cf(
+    rocksdb_t* db, const rocksdb_readoptions_t* options,
+    rocksdb_column_family_handle_t* column_family, size_t num_keys, const rocksdb_slice_t* keys,
+    unsigned char sorted_input);
+extern ROCKSDB_LIBRARY_API void rocksdb_multi_get_cf_with_metadata(rocksdb_t* db,
+    const rocksdb_readoptions_t* options,
+    const rocksdb_column_family_handle_t* const* column_families, size_t num_keys,
+    const char* const* keys_list, const size_t* keys_list_sizes, char** values_list,
+    size_t* values_list_sizes, char** timestamp_list, size_t* timestamp_list_sizes,
+    unsigned char* newer_version_present, char** errs);
+extern ROCKSDB_LIBRARY_API void rocksdb_multi_get_with_metadata(rocksdb_t* db,
+    const rocksdb_readoptions_t* options, size_t num_keys, const char* const* keys_list,
+    const size_t* keys_list_sizes, char** values_list, size_t* values_list_sizes,
+    char** timestamp_list, size_t* timestamp_list_sizes, unsigned char* newer_version_present,
+    char** errs);
+extern ROCKSDB_LIBRARY_API size_t rocksdb_pinnable_multi_get_count(
+    const rocksdb_pinnable_multi_get_t* multi_get);
+extern ROCKSDB_LIBRARY_API void rocksdb_pinnable_multi_get_destroy(
+    rocksdb_pinnable_multi_get_t* multi_get);
+extern ROCKSDB_LIBRARY_API int rocksdb_pinnable_multi_get_result(
+    const rocksdb_pinnable_multi_get_t* multi_get, size_t index, const char** value,
+    size_t* value_size, const char** error, size_t* error_size);
+extern ROCKSDB_LIBRARY_API rocksdb_pinnable_multi_get_t* rocksdb_batched_multi_get_pinned_cf(
+    rocksdb_t* db, const rocksdb_readoptions_t* options,
+    rocksdb_column_family_handle_t* column_family, size_t num_keys, const rocksdb_slice_t* keys,
+    unsigned char sorted_input);
 
 /* ---- pinnable ---- */
 
@@ -1071,6 +1117,13 @@ extern ROCKSDB_LIBRARY_API unsigned char rocksdb_get_into_buffer_cf(rocksdb_t* d
     const rocksdb_readoptions_t* options, rocksdb_column_family_handle_t* column_family,
     const char* key, size_t keylen, char* buffer, size_t buffer_size, size_t* vallen,
     unsigned char* found, char** errptr);
+extern ROCKSDB_LIBRARY_API size_t rocksdb_pinnable_multi_get_count(
+    const rocksdb_pinnable_multi_get_t* multi_get);
+extern ROCKSDB_LIBRARY_API int rocksdb_pinnable_multi_get_result(
+    const rocksdb_pinnable_multi_get_t* multi_get, size_t index, const char** value,
+    size_t* value_size, const char** error, size_t* error_size);
+extern ROCKSDB_LIBRARY_API void rocksdb_pinnable_multi_get_destroy(
+    rocksdb_pinnable_multi_get_t* multi_get);
 
 /* ---- wal-iter ---- */
 
@@ -1752,6 +1805,22 @@ extern ROCKSDB_LIBRARY_API void rocksdb_options_set_memtable_max_range_deletions
     rocksdb_options_t* opt, uint32_t v);
 extern ROCKSDB_LIBRARY_API void rocksdb_options_set_uncache_aggressiveness(rocksdb_options_t* opt,
     uint32_t v);
+extern ROCKSDB_LIBRARY_API uint64_t rocksdb_options_get_blob_file_writable_file_max_buffer_size(
+    rocksdb_options_t* opt);
+extern ROCKSDB_LIBRARY_API int rocksdb_options_get_periodic_compaction_phase_recovery_percent(
+    rocksdb_options_t* opt);
+extern ROCKSDB_LIBRARY_API unsigned char rocksdb_options_get_remote_compaction_manifest_floor(
+    rocksdb_options_t* opt);
+extern ROCKSDB_LIBRARY_API unsigned char rocksdb_options_get_use_session_tmp_dir_for_remote_compaction(
+    rocksdb_options_t* opt);
+extern ROCKSDB_LIBRARY_API void rocksdb_options_set_blob_file_writable_file_max_buffer_size(
+    rocksdb_options_t* opt, uint64_t v);
+extern ROCKSDB_LIBRARY_API void rocksdb_options_set_periodic_compaction_phase_recovery_percent(
+    rocksdb_options_t* opt, int v);
+extern ROCKSDB_LIBRARY_API void rocksdb_options_set_remote_compaction_manifest_floor(
+    rocksdb_options_t* opt, unsigned char v);
+extern ROCKSDB_LIBRARY_API void rocksdb_options_set_use_session_tmp_dir_for_remote_compaction(
+    rocksdb_options_t* opt, unsigned char v);
 extern ROCKSDB_LIBRARY_API void rocksdb_options_set_access_hint_on_compaction_start(
     rocksdb_options_t* options, int hint);
 extern ROCKSDB_LIBRARY_API int rocksdb_options_get_access_hint_on_compaction_start(
@@ -1931,6 +2000,10 @@ extern ROCKSDB_LIBRARY_API void rocksdb_block_based_options_set_num_file_reads_f
     rocksdb_block_based_table_options_t* opt, uint64_t v);
 extern ROCKSDB_LIBRARY_API uint64_t rocksdb_block_based_options_get_num_file_reads_for_auto_readahead(
     rocksdb_block_based_table_options_t* opt);
+extern ROCKSDB_LIBRARY_API int rocksdb_block_based_options_get_optimize_key_common_prefix(
+    rocksdb_block_based_table_options_t* opt);
+extern ROCKSDB_LIBRARY_API void rocksdb_block_based_options_set_optimize_key_common_prefix(
+    rocksdb_block_based_table_options_t* opt, int v);
 extern ROCKSDB_LIBRARY_API void rocksdb_block_based_options_set_block_cache_compressed(
     rocksdb_block_based_table_options_t* options, rocksdb_cache_t* cache);
 
@@ -2387,6 +2460,10 @@ extern ROCKSDB_LIBRARY_API const char* rocksdb_table_properties_readable_propert
     const rocksdb_table_properties_t* props, size_t pos, size_t* value_len);
 extern ROCKSDB_LIBRARY_API void rocksdb_table_properties_collector_factory_destroy(
     rocksdb_table_properties_collector_factory_t* factory);
+extern ROCKSDB_LIBRARY_API uint64_t rocksdb_table_properties_lsm_info_at_creation(
+    const rocksdb_table_properties_t* props);
+extern ROCKSDB_LIBRARY_API uint64_t rocksdb_table_properties_oldest_ancestor_time(
+    const rocksdb_table_properties_t* props);
 
 /* ---- table-other ---- */
 
@@ -3136,6 +3213,14 @@ extern ROCKSDB_LIBRARY_API void rocksdb_write_buffer_manager_set_buffer_size(
     rocksdb_write_buffer_manager_t* wbm, size_t new_size);
 extern ROCKSDB_LIBRARY_API void rocksdb_write_buffer_manager_set_allow_stall(
     rocksdb_write_buffer_manager_t* wbm, bool new_allow_stall);
+extern ROCKSDB_LIBRARY_API rocksdb_write_buffer_manager_t* rocksdb_write_buffer_manager_create_with_cache_and_policy(
+    size_t buffer_size, const rocksdb_cache_t* cache, bool allow_stall, int flush_policy);
+extern ROCKSDB_LIBRARY_API rocksdb_write_buffer_manager_t* rocksdb_write_buffer_manager_create_with_policy(
+    size_t buffer_size, bool allow_stall, int flush_policy);
+extern ROCKSDB_LIBRARY_API int rocksdb_write_buffer_manager_flush_policy(
+    rocksdb_write_buffer_manager_t* wbm);
+extern ROCKSDB_LIBRARY_API void rocksdb_write_buffer_manager_set_flush_policy(
+    rocksdb_write_buffer_manager_t* wbm, int flush_policy);
 
 /* ---- sst-file-mgr ---- */
 

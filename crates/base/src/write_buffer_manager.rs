@@ -23,11 +23,43 @@ pub type CacheEntry = Box<dyn Send + Sync>;
 /// Puts an entry of [`CHARGE_BYTES`] into a cache; `None` if it is full and strict.
 pub type ChargeCache = Box<dyn Fn() -> Option<CacheEntry> + Send + Sync>;
 
+/// Which write buffer is flushed when the budget is used up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FlushPolicy {
+    /// The one with the oldest entry.
+    #[default]
+    Oldest,
+    /// The one of the database that holds most memory.
+    Largest,
+}
+
+impl FlushPolicy {
+    /// The policy that RocksDB's C functions give that number; `None` for others, among them 2, the largest of all
+    /// databases, which there is not.
+    pub fn from_number(number: i32) -> Option<Self> {
+        match number {
+            0 => Some(Self::Oldest),
+            1 => Some(Self::Largest),
+            _ => None,
+        }
+    }
+
+    /// Its number.
+    pub fn number(self) -> i32 {
+        match self {
+            Self::Oldest => 0,
+            Self::Largest => 1,
+        }
+    }
+}
+
 /// A budget for the write buffers of several databases.
 pub struct WriteBufferManager {
     /// Bytes; 0 means no limit. Relaxed, as all here: numbers that stand for themselves.
     limit: AtomicU64,
     allow_stall: AtomicBool,
+    /// Whether the largest buffer is flushed, not the oldest.
+    takes_largest: AtomicBool,
     /// Bytes of all write buffers.
     used: AtomicU64,
     /// Bytes of those that still take writes.
@@ -53,6 +85,7 @@ impl WriteBufferManager {
         Self {
             limit: AtomicU64::new(limit),
             allow_stall: AtomicBool::new(allow_stall),
+            takes_largest: AtomicBool::new(false),
             used: AtomicU64::new(0),
             mutable: AtomicU64::new(0),
             charge,
@@ -86,6 +119,20 @@ impl WriteBufferManager {
     pub fn set_allow_stall(&self, allow: bool) {
         self.allow_stall.store(allow, Ordering::Relaxed);
         self.wake();
+    }
+
+    /// Which write buffer is flushed when the budget is used up.
+    pub fn policy(&self) -> FlushPolicy {
+        match self.takes_largest.load(Ordering::Relaxed) {
+            true => FlushPolicy::Largest,
+            false => FlushPolicy::Oldest,
+        }
+    }
+
+    /// Changes that.
+    pub fn set_policy(&self, policy: FlushPolicy) {
+        let is_largest = policy == FlushPolicy::Largest;
+        self.takes_largest.store(is_largest, Ordering::Relaxed);
     }
 
     /// Bytes of all write buffers.

@@ -3,8 +3,9 @@
 use spanlith::options::block_based::LowHalf;
 use spanlith::options::{
     BlockSearchType, CacheTier, ChecksumType, CompactionPri, CompactionStopStyle, CompactionStyle,
-    CompressionType, DataBlockIndexType, IndexShorteningMode, IndexType, InfoLogLevel, PinningTier,
-    PrepopulateBlobCache, PrepopulateBlockCache, Temperature, WalRecoveryMode,
+    CompressionType, DataBlockIndexType, IndexShorteningMode, IndexType, InfoLogLevel,
+    OptimizeKeyCommonPrefix, PinningTier, PrepopulateBlobCache, PrepopulateBlockCache, Temperature,
+    WalRecoveryMode,
 };
 use spanlith_base::{Error, Result};
 use std::collections::BTreeMap;
@@ -186,6 +187,7 @@ enums!(
     IndexShorteningMode,
     IndexType,
     InfoLogLevel,
+    OptimizeKeyCommonPrefix,
     PinningTier,
     PrepopulateBlobCache,
     PrepopulateBlockCache,

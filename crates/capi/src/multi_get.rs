@@ -70,7 +70,7 @@ impl Answers for Pins {
 ///
 /// # Safety
 /// What `answers` fills has a place for each key.
-unsafe fn read(
+pub(crate) unsafe fn read(
     cf: &Cf,
     options: &rocksdb_readoptions_t,
     keys: &[&[u8]],

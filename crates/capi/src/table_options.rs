@@ -174,6 +174,9 @@ accessors! {
         table.separate_key_value_in_data_block:
             rocksdb_block_based_options_set_separate_key_value_in_data_block(u8),
             rocksdb_block_based_options_get_separate_key_value_in_data_block -> u8;
+        table.optimize_key_common_prefix:
+            rocksdb_block_based_options_set_optimize_key_common_prefix(i32),
+            rocksdb_block_based_options_get_optimize_key_common_prefix -> i32;
         table.uniform_cv_threshold:
             rocksdb_block_based_options_set_uniform_cv_threshold(f64),
             rocksdb_block_based_options_get_uniform_cv_threshold -> f64;

@@ -75,6 +75,8 @@ numbers! {
     rocksdb_table_properties_fixed_key_len: |p| p.fixed_key_length;
     rocksdb_table_properties_column_family_id: |p| p.column_family_id;
     rocksdb_table_properties_creation_time: |p| p.creation_time;
+    rocksdb_table_properties_oldest_ancestor_time: |p| p.creation_time;
+    rocksdb_table_properties_lsm_info_at_creation: |p| p.lsm_info_at_creation;
     rocksdb_table_properties_oldest_key_time: |p| p.oldest_key_time;
     rocksdb_table_properties_newest_key_time: |p| p.newest_key_time;
     rocksdb_table_properties_file_creation_time: |p| p.file_creation_time;

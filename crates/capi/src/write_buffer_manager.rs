@@ -3,10 +3,12 @@
 use crate::cache::rocksdb_cache_t;
 use crate::ffi::boxed;
 use crate::options::rocksdb_options_t;
+use libc::c_int;
 use spanlith_base::WriteBufferManager;
-use spanlith_base::write_buffer_manager::{CHARGE_BYTES, CacheEntry, ChargeCache};
+use spanlith_base::write_buffer_manager::{CHARGE_BYTES, CacheEntry, ChargeCache, FlushPolicy};
 use spanlith_cache::{CacheKey, Priority};
 use spanlith_table::{Block, BlockCache, CacheRole};
+use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -50,7 +52,56 @@ fn charge_to(cache: &BlockCache) -> ChargeCache {
     })
 }
 
+/// A budget with that policy; NULL for a policy that there is not.
+fn with_policy(manager: WriteBufferManager, policy: c_int) -> *mut rocksdb_write_buffer_manager_t {
+    let Some(policy) = FlushPolicy::from_number(policy) else {
+        return ptr::null_mut();
+    };
+    manager.set_policy(policy);
+    boxed(rocksdb_write_buffer_manager_t(Arc::new(manager)))
+}
+
 c_api! {
+    /// A budget in bytes, 0 for none, with what is flushed when it is used up: the oldest memtable (0), the largest of
+    /// the database (1), or the largest of all databases that share it (2). NULL for another number.
+    fn rocksdb_write_buffer_manager_create_with_policy(
+        buffer_size: usize,
+        allow_stall: bool,
+        flush_policy: c_int,
+    ) -> *mut rocksdb_write_buffer_manager_t {
+        let manager = WriteBufferManager::new(buffer_size as u64, None, allow_stall);
+        with_policy(manager, flush_policy)
+    }
+
+    /// As `rocksdb_write_buffer_manager_create_with_policy`, counting as used space of a cache.
+    fn rocksdb_write_buffer_manager_create_with_cache_and_policy(
+        buffer_size: usize,
+        cache: *const rocksdb_cache_t,
+        allow_stall: bool,
+        flush_policy: c_int,
+    ) -> *mut rocksdb_write_buffer_manager_t {
+        let charge = cache.as_ref().map(|c| charge_to(&c.0));
+        let manager = WriteBufferManager::new(buffer_size as u64, charge, allow_stall);
+        with_policy(manager, flush_policy)
+    }
+
+    /// Number of the policy.
+    fn rocksdb_write_buffer_manager_flush_policy(
+        wbm: *mut rocksdb_write_buffer_manager_t,
+    ) -> c_int {
+        (*wbm).0.policy().number()
+    }
+
+    /// Changes the policy; another number than 0, 1 or 2 changes nothing.
+    fn rocksdb_write_buffer_manager_set_flush_policy(
+        wbm: *mut rocksdb_write_buffer_manager_t,
+        flush_policy: c_int,
+    ) {
+        if let Some(policy) = FlushPolicy::from_number(flush_policy) {
+            (*wbm).0.set_policy(policy);
+        }
+    }
+
     /// A budget in bytes, 0 for none. With `allow_stall` writers wait while it is exceeded.
     fn rocksdb_write_buffer_manager_create(
         buffer_size: usize,

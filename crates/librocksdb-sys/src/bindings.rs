@@ -323,6 +323,11 @@ pub struct rocksdb_perfcontext_t {
 }
 #[repr(C)]
 #[derive(Copy, Clone)]
+pub struct rocksdb_pinnable_multi_get_t {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Copy, Clone)]
 pub struct rocksdb_pinnable_handle_t {
     _unused: [u8; 0],
 }
@@ -533,11 +538,6 @@ pub struct rocksdb_writestallinfo_t {
 }
 #[repr(C)]
 #[derive(Copy, Clone)]
-pub struct rocksdb_pinnable_multi_get_t {
-    _unused: [u8; 0],
-}
-#[repr(C)]
-#[derive(Copy, Clone)]
 pub struct rocksdb_slice_t {
     pub data: *const libc::c_char,
     pub size: usize,
@@ -738,6 +738,15 @@ pub const rocksdb_compactionservice_jobstatus_failure: _bindgen_ty_19 = 1;
 pub const rocksdb_compactionservice_jobstatus_aborted: _bindgen_ty_19 = 2;
 pub const rocksdb_compactionservice_jobstatus_use_local: _bindgen_ty_19 = 3;
 pub type _bindgen_ty_19 = libc::c_uint;
+pub const rocksdb_pinnable_multi_get_not_found: _bindgen_ty_20 = 0;
+pub const rocksdb_pinnable_multi_get_found: _bindgen_ty_20 = 1;
+pub const rocksdb_pinnable_multi_get_error: _bindgen_ty_20 = 2;
+pub const rocksdb_pinnable_multi_get_out_of_bounds: _bindgen_ty_20 = 3;
+pub type _bindgen_ty_20 = libc::c_uint;
+pub const rocksdb_write_buffer_manager_flush_policy_oldest: _bindgen_ty_21 = 0;
+pub const rocksdb_write_buffer_manager_flush_policy_largest: _bindgen_ty_21 = 1;
+pub const rocksdb_write_buffer_manager_flush_policy_largest_across_dbs: _bindgen_ty_21 = 2;
+pub type _bindgen_ty_21 = libc::c_uint;
 unsafe extern "C" {
     pub fn rocksdb_open(options: *const rocksdb_options_t, name: *const libc::c_char, errptr: *mut *mut libc::c_char) -> *mut rocksdb_t;
     pub fn rocksdb_open_with_ttl(options: *const rocksdb_options_t, name: *const libc::c_char, ttl: libc::c_int, errptr: *mut *mut libc::c_char) -> *mut rocksdb_t;
@@ -773,6 +782,8 @@ unsafe extern "C" {
     pub fn rocksdb_write_writebatch_wi(db: *mut rocksdb_t, options: *const rocksdb_writeoptions_t, wbwi: *mut rocksdb_writebatch_wi_t, errptr: *mut *mut libc::c_char);
     pub fn rocksdb_reset_status(status_ptr: *mut rocksdb_status_ptr_t);
     pub fn rocksdb_get_livefiles_storage_info(db: *mut rocksdb_t, options: *const rocksdb_livefiles_storage_info_options_t, errptr: *mut *mut libc::c_char) -> *mut rocksdb_livefiles_storage_info_t;
+    pub fn rocksdb_get_cf_with_metadata(db: *mut rocksdb_t, options: *const rocksdb_readoptions_t, column_family: *mut rocksdb_column_family_handle_t, key: *const libc::c_char, keylen: usize, vallen: *mut usize, timestamp: *mut *mut libc::c_char, timestamp_len: *mut usize, newer_version_present: *mut libc::c_uchar, errptr: *mut *mut libc::c_char) -> *mut libc::c_char;
+    pub fn rocksdb_get_with_metadata(db: *mut rocksdb_t, options: *const rocksdb_readoptions_t, key: *const libc::c_char, keylen: usize, vallen: *mut usize, timestamp: *mut *mut libc::c_char, timestamp_len: *mut usize, newer_version_present: *mut libc::c_uchar, errptr: *mut *mut libc::c_char) -> *mut libc::c_char;
     pub fn rocksdb_open_column_families(options: *const rocksdb_options_t, name: *const libc::c_char, num_column_families: libc::c_int, column_family_names: *const *const libc::c_char, column_family_options: *const *const rocksdb_options_t, column_family_handles: *mut *mut rocksdb_column_family_handle_t, errptr: *mut *mut libc::c_char) -> *mut rocksdb_t;
     pub fn rocksdb_open_column_families_with_ttl(options: *const rocksdb_options_t, name: *const libc::c_char, num_column_families: libc::c_int, column_family_names: *const *const libc::c_char, column_family_options: *const *const rocksdb_options_t, column_family_handles: *mut *mut rocksdb_column_family_handle_t, ttls: *const libc::c_int, errptr: *mut *mut libc::c_char) -> *mut rocksdb_t;
     pub fn rocksdb_list_column_families(options: *const rocksdb_options_t, name: *const libc::c_char, lencf: *mut usize, errptr: *mut *mut libc::c_char) -> *mut *mut libc::c_char;
@@ -1028,6 +1039,12 @@ unsafe extern "C" {
     pub fn rocksdb_multi_get_cf_with_ts(db: *mut rocksdb_t, options: *const rocksdb_readoptions_t, column_families: *const *const rocksdb_column_family_handle_t, num_keys: usize, keys_list: *const *const libc::c_char, keys_list_sizes: *const usize, values_list: *mut *mut libc::c_char, values_list_sizes: *mut usize, timestamps_list: *mut *mut libc::c_char, timestamps_list_sizes: *mut usize, errs: *mut *mut libc::c_char);
     pub fn rocksdb_batched_multi_get_cf(db: *mut rocksdb_t, options: *const rocksdb_readoptions_t, column_family: *mut rocksdb_column_family_handle_t, num_keys: usize, keys_list: *const *const libc::c_char, keys_list_sizes: *const usize, values: *mut *mut rocksdb_pinnableslice_t, errs: *mut *mut libc::c_char, sorted_input: bool);
     pub fn rocksdb_batched_multi_get_cf_slice(db: *mut rocksdb_t, options: *const rocksdb_readoptions_t, column_family: *mut rocksdb_column_family_handle_t, num_keys: usize, keys_list: *const rocksdb_slice_t, values: *mut *mut rocksdb_pinnableslice_t, errs: *mut *mut libc::c_char, sorted_input: bool);
+    pub fn rocksdb_batched_multi_get_pinned_cf(db: *mut rocksdb_t, options: *const rocksdb_readoptions_t, column_family: *mut rocksdb_column_family_handle_t, num_keys: usize, keys: *const rocksdb_slice_t, sorted_input: libc::c_uchar) -> *mut rocksdb_pinnable_multi_get_t;
+    pub fn rocksdb_multi_get_cf_with_metadata(db: *mut rocksdb_t, options: *const rocksdb_readoptions_t, column_families: *const *const rocksdb_column_family_handle_t, num_keys: usize, keys_list: *const *const libc::c_char, keys_list_sizes: *const usize, values_list: *mut *mut libc::c_char, values_list_sizes: *mut usize, timestamp_list: *mut *mut libc::c_char, timestamp_list_sizes: *mut usize, newer_version_present: *mut libc::c_uchar, errs: *mut *mut libc::c_char);
+    pub fn rocksdb_multi_get_with_metadata(db: *mut rocksdb_t, options: *const rocksdb_readoptions_t, num_keys: usize, keys_list: *const *const libc::c_char, keys_list_sizes: *const usize, values_list: *mut *mut libc::c_char, values_list_sizes: *mut usize, timestamp_list: *mut *mut libc::c_char, timestamp_list_sizes: *mut usize, newer_version_present: *mut libc::c_uchar, errs: *mut *mut libc::c_char);
+    pub fn rocksdb_pinnable_multi_get_count(multi_get: *const rocksdb_pinnable_multi_get_t) -> usize;
+    pub fn rocksdb_pinnable_multi_get_destroy(multi_get: *mut rocksdb_pinnable_multi_get_t);
+    pub fn rocksdb_pinnable_multi_get_result(multi_get: *const rocksdb_pinnable_multi_get_t, index: usize, value: *mut *const libc::c_char, value_size: *mut usize, error: *mut *const libc::c_char, error_size: *mut usize) -> libc::c_int;
     pub fn rocksdb_batched_multi_get_pinned_cf(db: *mut rocksdb_t, options: *const rocksdb_readoptions_t, column_family: *mut rocksdb_column_family_handle_t, num_keys: usize, keys: *const rocksdb_slice_t, sorted_input: libc::c_uchar) -> *mut rocksdb_pinnable_multi_get_t;
     pub fn rocksdb_get_pinned(db: *mut rocksdb_t, options: *const rocksdb_readoptions_t, key: *const libc::c_char, keylen: usize, errptr: *mut *mut libc::c_char) -> *mut rocksdb_pinnableslice_t;
     pub fn rocksdb_get_pinned_cf(db: *mut rocksdb_t, options: *const rocksdb_readoptions_t, column_family: *mut rocksdb_column_family_handle_t, key: *const libc::c_char, keylen: usize, errptr: *mut *mut libc::c_char) -> *mut rocksdb_pinnableslice_t;
@@ -1395,6 +1412,14 @@ unsafe extern "C" {
     pub fn rocksdb_options_set_memtable_batch_lookup_optimization(opt: *mut rocksdb_options_t, v: libc::c_uchar);
     pub fn rocksdb_options_set_memtable_max_range_deletions(opt: *mut rocksdb_options_t, v: u32);
     pub fn rocksdb_options_set_uncache_aggressiveness(opt: *mut rocksdb_options_t, v: u32);
+    pub fn rocksdb_options_get_blob_file_writable_file_max_buffer_size(opt: *mut rocksdb_options_t) -> u64;
+    pub fn rocksdb_options_get_periodic_compaction_phase_recovery_percent(opt: *mut rocksdb_options_t) -> libc::c_int;
+    pub fn rocksdb_options_get_remote_compaction_manifest_floor(opt: *mut rocksdb_options_t) -> libc::c_uchar;
+    pub fn rocksdb_options_get_use_session_tmp_dir_for_remote_compaction(opt: *mut rocksdb_options_t) -> libc::c_uchar;
+    pub fn rocksdb_options_set_blob_file_writable_file_max_buffer_size(opt: *mut rocksdb_options_t, v: u64);
+    pub fn rocksdb_options_set_periodic_compaction_phase_recovery_percent(opt: *mut rocksdb_options_t, v: libc::c_int);
+    pub fn rocksdb_options_set_remote_compaction_manifest_floor(opt: *mut rocksdb_options_t, v: libc::c_uchar);
+    pub fn rocksdb_options_set_use_session_tmp_dir_for_remote_compaction(opt: *mut rocksdb_options_t, v: libc::c_uchar);
     pub fn rocksdb_options_set_access_hint_on_compaction_start(options: *mut rocksdb_options_t, hint: libc::c_int);
     pub fn rocksdb_options_get_access_hint_on_compaction_start(options: *mut rocksdb_options_t) -> libc::c_int;
     pub fn rocksdb_options_set_skip_checking_sst_file_sizes_on_db_open(options: *mut rocksdb_options_t, value: libc::c_uchar);
@@ -1486,6 +1511,8 @@ unsafe extern "C" {
     pub fn rocksdb_block_based_options_get_initial_auto_readahead_size(opt: *mut rocksdb_block_based_table_options_t) -> usize;
     pub fn rocksdb_block_based_options_set_num_file_reads_for_auto_readahead(opt: *mut rocksdb_block_based_table_options_t, v: u64);
     pub fn rocksdb_block_based_options_get_num_file_reads_for_auto_readahead(opt: *mut rocksdb_block_based_table_options_t) -> u64;
+    pub fn rocksdb_block_based_options_get_optimize_key_common_prefix(opt: *mut rocksdb_block_based_table_options_t) -> libc::c_int;
+    pub fn rocksdb_block_based_options_set_optimize_key_common_prefix(opt: *mut rocksdb_block_based_table_options_t, v: libc::c_int);
     pub fn rocksdb_block_based_options_set_block_cache_compressed(options: *mut rocksdb_block_based_table_options_t, cache: *mut rocksdb_cache_t);
     pub fn rocksdb_flushjobinfo_cf_id(info: *const rocksdb_flushjobinfo_t) -> u32;
     pub fn rocksdb_flushjobinfo_cf_name(info: *const rocksdb_flushjobinfo_t, size: *mut usize) -> *const libc::c_char;
@@ -1656,6 +1683,8 @@ unsafe extern "C" {
     pub fn rocksdb_open_and_compact(db_path: *const libc::c_char, output_directory: *const libc::c_char, input: *const libc::c_char, input_len: usize, output_len: *mut usize, override_options: *const rocksdb_compaction_service_options_override_t, errptr: *mut *mut libc::c_char) -> *mut libc::c_char;
     pub fn rocksdb_open_and_compact_with_options(options: *const rocksdb_open_and_compact_options_t, db_path: *const libc::c_char, output_directory: *const libc::c_char, input: *const libc::c_char, input_len: usize, output_len: *mut usize, override_options: *const rocksdb_compaction_service_options_override_t, errptr: *mut *mut libc::c_char) -> *mut libc::c_char;
     pub fn rocksdb_open_and_compact_options_get_allow_resumption(opt: *mut rocksdb_open_and_compact_options_t) -> libc::c_uchar;
+    pub fn rocksdb_open_and_compact_options_get_max_secondary_open_retries(opt: *mut rocksdb_open_and_compact_options_t) -> u32;
+    pub fn rocksdb_open_and_compact_options_set_max_secondary_open_retries(opt: *mut rocksdb_open_and_compact_options_t, v: u32);
     pub fn rocksdb_externalfileingestioninfo_cf_name(info: *const rocksdb_externalfileingestioninfo_t, size: *mut usize) -> *const libc::c_char;
     pub fn rocksdb_externalfileingestioninfo_external_file_path(info: *const rocksdb_externalfileingestioninfo_t, size: *mut usize) -> *const libc::c_char;
     pub fn rocksdb_externalfileingestioninfo_internal_file_path(info: *const rocksdb_externalfileingestioninfo_t, size: *mut usize) -> *const libc::c_char;
@@ -1769,6 +1798,8 @@ unsafe extern "C" {
     pub fn rocksdb_table_properties_readable_properties_key_at(props: *const rocksdb_table_properties_t, pos: usize, key_len: *mut usize) -> *const libc::c_char;
     pub fn rocksdb_table_properties_readable_properties_value_at(props: *const rocksdb_table_properties_t, pos: usize, value_len: *mut usize) -> *const libc::c_char;
     pub fn rocksdb_table_properties_collector_factory_destroy(factory: *mut rocksdb_table_properties_collector_factory_t);
+    pub fn rocksdb_table_properties_lsm_info_at_creation(props: *const rocksdb_table_properties_t) -> u64;
+    pub fn rocksdb_table_properties_oldest_ancestor_time(props: *const rocksdb_table_properties_t) -> u64;
     pub fn rocksdb_cuckoo_options_create() -> *mut rocksdb_cuckoo_table_options_t;
     pub fn rocksdb_cuckoo_options_destroy(options: *mut rocksdb_cuckoo_table_options_t);
     pub fn rocksdb_cuckoo_options_set_hash_ratio(options: *mut rocksdb_cuckoo_table_options_t, v: f64);
@@ -2173,6 +2204,10 @@ unsafe extern "C" {
     pub fn rocksdb_write_buffer_manager_buffer_size(wbm: *mut rocksdb_write_buffer_manager_t) -> usize;
     pub fn rocksdb_write_buffer_manager_set_buffer_size(wbm: *mut rocksdb_write_buffer_manager_t, new_size: usize);
     pub fn rocksdb_write_buffer_manager_set_allow_stall(wbm: *mut rocksdb_write_buffer_manager_t, new_allow_stall: bool);
+    pub fn rocksdb_write_buffer_manager_create_with_cache_and_policy(buffer_size: usize, cache: *const rocksdb_cache_t, allow_stall: bool, flush_policy: libc::c_int) -> *mut rocksdb_write_buffer_manager_t;
+    pub fn rocksdb_write_buffer_manager_create_with_policy(buffer_size: usize, allow_stall: bool, flush_policy: libc::c_int) -> *mut rocksdb_write_buffer_manager_t;
+    pub fn rocksdb_write_buffer_manager_flush_policy(wbm: *mut rocksdb_write_buffer_manager_t) -> libc::c_int;
+    pub fn rocksdb_write_buffer_manager_set_flush_policy(wbm: *mut rocksdb_write_buffer_manager_t, flush_policy: libc::c_int);
     pub fn rocksdb_sst_file_manager_create(env: *mut rocksdb_env_t) -> *mut rocksdb_sst_file_manager_t;
     pub fn rocksdb_sst_file_manager_destroy(sfm: *mut rocksdb_sst_file_manager_t);
     pub fn rocksdb_sst_file_manager_set_max_allowed_space_usage(sfm: *mut rocksdb_sst_file_manager_t, max_allowed_space: u64);

@@ -11,6 +11,7 @@ use crate::block::Block;
 use crate::block::build::{BlockBuilder, LARGE_ENTRY, check_large};
 use crate::block::cursor::BlockCursor;
 use crate::block::seek::common_prefix;
+use crate::choice::{Chooser, CommonPrefix, Packed, Wanted};
 use crate::collector::Collecting;
 use crate::counters::Counters;
 use crate::filter::{FULL_FILTER_NAME, FilterWriter, Finished, PARTITIONED_FILTER_NAME};
@@ -108,7 +109,10 @@ pub struct TableBuilder {
     /// Bytes of a block that are enough: its size, or nothing if each entry gets a block.
     cut_at: usize,
     compressor: Compressor,
-    compressed_any: bool,
+    /// Chooses for each data block, if there is anything to choose.
+    chooser: Option<Box<Chooser>>,
+    /// Bits by type byte of the codecs that blocks were stored with.
+    used_codecs: u8,
     /// Data blocks that wait for a dictionary; `None` once it is made, or without one.
     held: Option<Held>,
     /// Compresses data blocks, if there is a dictionary.
@@ -149,14 +153,9 @@ impl TableBuilder {
             let e = Error::not_supported("writing this table format version");
             failed = Some(e.with("format_version", t.format_version));
         }
-        let made = Compressor::new(
-            options.compression,
-            &options.compression_options,
-            t.max_compressed_bytes_per_kb,
-        );
-        let compressor = made.unwrap_or_else(|e| {
+        let (compressor, chooser) = compressors(&options).unwrap_or_else(|e| {
             failed = Some(e);
-            Compressor::off()
+            (Compressor::off(), None)
         });
         let base = if t.format_version >= 6 {
             context_base(&options)
@@ -202,16 +201,12 @@ impl TableBuilder {
                 },
                 counters: options.counters.clone(),
             },
-            block: BlockBuilder::with_extras(
-                t.block_restart_interval,
-                t.separate_key_value_in_data_block,
-                t.data_block_hash_index
-                    .filter(|_| !options.comparator.equates_different_bytes()),
-            ),
+            block: data_blocks(&options),
             cut_limit,
             cut_at,
             compressor,
-            compressed_any: false,
+            chooser,
+            used_codecs: 0,
             held: Held::of(&options),
             dictionary: None,
             range_deletions: None,
@@ -440,18 +435,18 @@ impl TableBuilder {
         };
         let verify = self.options.table.verify_compression;
         let counters = self.options.counters.as_ref();
-        let codec = self.options.compression;
-        let packed = WriteCounters::pack(counters, codec, compressor, (raw, verify))?;
-        let handle = match packed {
-            Some(packed) => {
-                self.compressed_any = true;
-                self.out.align(&self.options.table, packed.len());
-                self.out.put(packed, self.options.compression.as_byte())?
+        let chooser = self.chooser.as_deref_mut();
+        let packed = Packed::pack(chooser, compressor, counters, (raw, verify))?;
+        let handle = match packed.bytes {
+            Some(bytes) => {
+                self.used_codecs |= 1 << packed.codec.as_byte();
+                self.out.align(&self.options.table, bytes.len());
+                self.out.put(bytes, packed.codec.as_byte())?
             }
             None => {
-                match self.compressor.codec() {
-                    Compression::None => self.counters.bypassed += 1,
-                    _ => self.counters.rejected += 1,
+                match packed.is_bypassed {
+                    true => self.counters.bypassed += 1,
+                    false => self.counters.rejected += 1,
                 }
                 self.out.align(&self.options.table, raw.len());
                 self.out.put(raw, 0)?
@@ -482,7 +477,7 @@ impl TableBuilder {
         let Some(held) = self.held.take() else {
             return Ok(());
         };
-        let options = &self.options.compression_options;
+        let options = &Chooser::options_of(&wanted(&self.options));
         let raws: Vec<&[u8]> = held.blocks.iter().map(|b| b.raw.as_slice()).collect();
         let dictionary = dictionary::make(options, &raws);
         if !dictionary.is_empty() {
@@ -503,16 +498,19 @@ impl TableBuilder {
             };
             let verify = self.options.table.verify_compression;
             let counters = self.options.counters.as_ref();
-            let codec = self.options.compression;
-            let packed = WriteCounters::pack(counters, codec, compressor, (&block.raw, verify))?;
-            let handle = match packed {
-                Some(packed) => {
-                    self.compressed_any = true;
-                    self.out.align(&self.options.table, packed.len());
-                    self.out.put(packed, self.options.compression.as_byte())?
+            let chooser = self.chooser.as_deref_mut();
+            let packed = Packed::pack(chooser, compressor, counters, (&block.raw, verify))?;
+            let handle = match packed.bytes {
+                Some(bytes) => {
+                    self.used_codecs |= 1 << packed.codec.as_byte();
+                    self.out.align(&self.options.table, bytes.len());
+                    self.out.put(bytes, packed.codec.as_byte())?
                 }
                 None => {
-                    self.counters.rejected += 1;
+                    match packed.is_bypassed {
+                        true => self.counters.bypassed += 1,
+                        false => self.counters.rejected += 1,
+                    }
                     self.out.align(&self.options.table, block.raw.len());
                     self.out.put(&block.raw, 0)?
                 }
@@ -598,6 +596,9 @@ impl TableBuilder {
             self.cut_block(None)?;
         }
         self.release()?;
+        if let Some(chooser) = &self.chooser {
+            chooser.remember();
+        }
         let tail_start = self.out.offset();
         let mut metaindex: Vec<(&str, BlockHandle)> = Vec::new();
         let filter_entries = self.filter.as_ref().map_or(0, FilterWriter::num_entries);
@@ -719,8 +720,8 @@ impl TableBuilder {
             )?;
             match packed {
                 Some(packed) => {
-                    self.compressed_any = true;
-                    self.out.put(packed, self.options.compression.as_byte())
+                    self.used_codecs |= 1 << codec.as_byte();
+                    self.out.put(packed, codec.as_byte())
                 }
                 None => self.out.put(block, 0),
             }
@@ -830,12 +831,58 @@ impl TableBuilder {
         if self.options.table.format_version < 7 {
             return codec.name().to_string();
         }
-        match (codec, self.compressed_any) {
-            (Compression::None, _) => ";;".to_string(),
-            (_, false) => "BuiltinV2;;".to_string(),
-            (codec, true) => format!("BuiltinV2;{:02X};", codec.as_byte()),
+        if codec == Compression::None {
+            return ";;".to_string();
         }
+        let used = (0..8u8).filter(|byte| self.used_codecs >> byte & 1 == 1);
+        let used: String = used.map(|byte| format!("{byte:02X}")).collect();
+        format!("BuiltinV2;{used};")
     }
+}
+
+/// What a chooser needs to know of a table.
+fn wanted(options: &BuilderOptions) -> Wanted<'_> {
+    Wanted {
+        choice: options.codec_choice,
+        codec: options.compression,
+        options: &options.compression_options,
+        max_per_kb: options.table.max_compressed_bytes_per_kb,
+        seed: options.file_number,
+    }
+}
+
+/// The compressor of a table's blocks, and who chooses for data blocks.
+fn compressors(options: &BuilderOptions) -> Result<(Compressor, Option<Box<Chooser>>)> {
+    let wanted = wanted(options);
+    let own = Chooser::options_of(&wanted);
+    let compressor = Compressor::new(wanted.codec, &own, wanted.max_per_kb)?;
+    Ok((
+        compressor,
+        Chooser::of(&wanted, &options.table.codec_memory)?,
+    ))
+}
+
+/// Builder of data blocks.
+fn data_blocks(options: &BuilderOptions) -> BlockBuilder {
+    let t = &options.table;
+    let hash = t.data_block_hash_index;
+    let mut blocks = BlockBuilder::with_extras(
+        t.block_restart_interval,
+        t.separate_key_value_in_data_block,
+        hash.filter(|_| !options.comparator.equates_different_bytes()),
+    );
+    let is_wanted = match t.common_prefix {
+        CommonPrefix::Never => false,
+        CommonPrefix::Bytewise => matches!(
+            options.comparator,
+            Comparator::Bytewise | Comparator::ReverseBytewise
+        ),
+        CommonPrefix::Always => options.comparator.timestamp_size() == 0,
+    };
+    if t.format_version >= 8 && t.use_delta_encoding && is_wanted {
+        blocks.strip_prefixes();
+    }
+    blocks
 }
 
 /// A non-zero 31-bit number that differs between files.

@@ -33,6 +33,7 @@ pub mod unique_id;
 
 mod activity;
 mod charges;
+mod choice;
 mod counters;
 mod index;
 mod meter;
@@ -44,6 +45,7 @@ pub use activity::ReadActivity;
 pub use block::{Block, CacheRole};
 pub use builder::{ContentHash, TableBuilder, TableSummary};
 pub use charges::{CacheCharges, CacheUsageOptions, Charge, Charged, MemoryCharge, charge};
+pub use choice::{CodecChoice, CodecMemory, CommonPrefix};
 pub use collector::{
     CollectedEntry, CollectorContext, Collectors, CompactOnDeletion, TablePropertiesCollector,
     TablePropertiesCollectorFactory,

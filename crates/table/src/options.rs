@@ -1,6 +1,7 @@
 //! What the writer and the readers of tables can be told.
 
 use crate::activity::ReadActivity;
+use crate::choice::{CodecChoice, CodecMemory, CommonPrefix};
 use crate::collector::Collectors;
 use crate::filter::{FilterBalance, FilterKind};
 use crate::index::IndexType;
@@ -39,7 +40,7 @@ pub struct TableOptions {
     pub block_restart_interval: usize,
     /// Entries per restart point in the index.
     pub index_block_restart_interval: usize,
-    /// 2 to 7.
+    /// 2 to 8.
     pub format_version: u32,
     /// How blocks are checked.
     pub checksum: ChecksumKind,
@@ -88,6 +89,10 @@ pub struct TableOptions {
     /// Index blocks are marked if the gaps between their keys vary by less than this share of the mean;
     /// negative marks none.
     pub uniform_cv_threshold: f64,
+    /// When data blocks of format version 8 store once what their keys have in common.
+    pub common_prefix: CommonPrefix,
+    /// What was learned of the data while it was compressed; clones share it.
+    pub codec_memory: CodecMemory,
 }
 
 impl Default for TableOptions {
@@ -120,6 +125,8 @@ impl Default for TableOptions {
             max_compressed_bytes_per_kb: 896,
             decouple_partitioned_filters: true,
             uniform_cv_threshold: -1.0,
+            common_prefix: CommonPrefix::default(),
+            codec_memory: CodecMemory::default(),
         }
     }
 }
@@ -141,6 +148,8 @@ pub struct BuilderOptions {
     pub compression: Compression,
     /// How the codec goes about it.
     pub compression_options: CompressionOptions,
+    /// How the codec of each data block is chosen.
+    pub codec_choice: CodecChoice,
     /// Bytes of data that are held back at most while a compression dictionary is to be made; 0
     /// sets no limit.
     pub target_file_size: u64,
@@ -198,6 +207,7 @@ impl Default for BuilderOptions {
             table: TableOptions::default(),
             comparator: Comparator::Bytewise,
             compression: Compression::None,
+            codec_choice: CodecChoice::Fixed,
             compression_options: CompressionOptions::default(),
             target_file_size: 0,
             column_family_id: UNKNOWN_COLUMN_FAMILY,

@@ -97,6 +97,9 @@ pub struct TableProperties {
     pub key_smallest_seqno: Option<u64>,
     /// Whether an index of a plug-in is meant to be asked instead of the table's own, which is there, too.
     pub udi_is_primary_index: u64,
+    /// Level that the table was written to, in the low eight bits, and in the next two 1 if data lay below it, 2 if not,
+    /// 3 for a table of no database. RocksDB writes it since 11.12; 0 if the file does not say.
+    pub lsm_info_at_creation: u64,
     /// Encoded mapping from sequence numbers to time; kept as it is.
     pub seqno_to_time_mapping: Vec<u8>,
     /// Everything else, by name.
@@ -158,6 +161,7 @@ macro_rules! numbers {
         );
         $each!($p, tail_start_offset, "rocksdb.tail.start.offset");
         $each!($p, udi_is_primary_index, "rocksdb.udi.is.primary.index");
+        $each!($p, lsm_info_at_creation, "rocksdb.lsm.info.at.creation");
         $each!(
             $p,
             data_block_restart_interval,
@@ -177,7 +181,8 @@ macro_rules! numbers {
 }
 
 /// Number properties that are left out when 0.
-const ONLY_IF_SET: [&str; 9] = [
+const ONLY_IF_SET: [&str; 10] = [
+    "rocksdb.lsm.info.at.creation",
     "rocksdb.index.partitions",
     "rocksdb.top-level.index.size",
     "rocksdb.num.data.blocks.compression.rejected",

@@ -10,8 +10,8 @@ use common::{build, expected, fixture, open};
 use spanlith_base::Comparator;
 use spanlith_base::checksum::ChecksumKind;
 use spanlith_table::{
-    BuilderOptions, Compression, FilterKind, IndexShortening, ReaderOptions, TableDump,
-    TableOptions, TableReader,
+    BuilderOptions, CommonPrefix, Compression, FilterKind, IndexShortening, ReaderOptions,
+    TableDump, TableOptions, TableReader,
 };
 use std::sync::Arc;
 
@@ -382,4 +382,51 @@ fn a_table_whose_zstd_dictionary_was_not_trained_is_rebuilt_byte_for_byte() {
     assert_eq!(difference(&rebuilt, &original), None, "first difference");
     options.compression_options.use_zstd_dict_trainer = true;
     assert_ne!(build(options, &entries), original);
+}
+
+/// A table of the fixtures of RocksDB 11.12.
+fn newest_golden(case: &str, table: &str) -> Vec<u8> {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
+    let path = root.join(format!("golden/golden-11.12/{case}/db/{table}.sst"));
+    std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// Data blocks of format version 8 with what their keys have in common stored once, without it, and with values and a
+/// hash index beside the keys.
+#[test]
+fn data_blocks_of_format_version_8_are_rebuilt_byte_for_byte() {
+    let mut stripped = 0;
+    for (case, block_size, prefix) in [
+        ("format-version-8-prefix", 600, CommonPrefix::Always),
+        ("format-version-8-noprefix", 600, CommonPrefix::Never),
+        ("format-version-8-hash", 500, CommonPrefix::Bytewise),
+    ] {
+        for table in ["000012", "000014"] {
+            let original = open(newest_golden(case, table), reader_options(false)).unwrap();
+            let mut options = options_of(&original);
+            options.table.block_size = block_size;
+            options.table.common_prefix = prefix;
+            if case.ends_with("hash") {
+                options.table.separate_key_value_in_data_block = true;
+                options.table.data_block_hash_index = Some(0.75);
+            }
+            let entries = common::scan(&original).unwrap();
+            let rebuilt = open(build(options, &entries), reader_options(false)).unwrap();
+            assert_eq!(common::scan(&rebuilt).unwrap(), entries, "{case}/{table}");
+            let (a, b) = (original.dump().unwrap(), rebuilt.dump().unwrap());
+            assert_eq!(a.index.len(), b.index.len(), "{case}/{table}");
+            for (x, y) in a.index.iter().zip(&b.index) {
+                let theirs = original.read_data_block(x.1).unwrap();
+                let ours = rebuilt.read_data_block(y.1).unwrap();
+                assert_eq!(
+                    ours.bytes(),
+                    theirs.bytes(),
+                    "{case}/{table} at {}",
+                    x.1.offset
+                );
+                stripped += usize::from(prefix != CommonPrefix::Never);
+            }
+        }
+    }
+    assert!(stripped > 10);
 }

@@ -12,6 +12,7 @@ mod ingestion;
 mod jobs;
 mod listeners;
 mod logs;
+mod newer;
 mod options;
 mod priorities;
 mod support;

@@ -6,6 +6,7 @@ use super::job::CompactionJob;
 use super::units::tombstone_starts;
 use crate::core::{
     CoveredBytes, Engine, NewTable, Recheck, SeqnoTimes, bottommost_compression_options,
+    codec_choice,
 };
 use crate::filter::TableCreation;
 use crate::output::{TableEnd, TableOutput, TableTarget};
@@ -229,6 +230,7 @@ impl<'a> Outputs<'a> {
         if self.job.plan.is_last_data_level {
             options.compression_options =
                 bottommost_compression_options(&self.job.settings.options);
+            options.codec_choice = codec_choice(&self.job.settings.options, true);
         }
         let target = TableTarget {
             path: &path,

@@ -17,14 +17,16 @@ impl Engine {
     /// Temporary file, sync, rename, directory sync; two numbers, as RocksDB.
     pub(crate) fn write_options_file(&self) -> Result<()> {
         let mut written = self.options_file.lock();
-        let mut text = options_file_head(&self.options());
+        let (mut families, mut is_newer) = (String::new(), false);
         let mut before: Option<Arc<FamilyText>> = None;
         for family in self.families.load_full().iter() {
             let settings = family.settings();
             let of_family = settings.text(before.as_ref());
-            of_family.push(&family.name, &mut text);
+            of_family.push(&family.name, &mut families);
+            is_newer |= of_family.is_newer;
             before = Some(of_family.clone());
         }
+        let text = options_file_head(&self.options(), is_newer) + &families;
         let temp = self.path(filenames::options_temp_file_name(self.new_file_number()));
         let fs = &self.c.env.fs;
         let mut file = fs.create(&temp, IoActivity::Other)?;

@@ -2,9 +2,9 @@
 
 use super::FamilyRequest;
 use crate::options::{
-    BlockBasedTableOptions, CfOptions, ChecksumType, CompressionOptions, CompressionType,
-    DataBlockIndexType, FilterPolicyChoice, IndexShorteningMode, IndexType, KvsepGc, object_id,
-    partition_prefix,
+    BlockBasedTableOptions, CfOptions, ChecksumType, CodecChoice as CodecChoiceOption,
+    CompressionOptions, CompressionType, DataBlockIndexType, FilterPolicyChoice,
+    IndexShorteningMode, IndexType, KvsepGc, OptimizeKeyCommonPrefix, object_id, partition_prefix,
 };
 use crate::version::{
     BlobBudget, FilePaths, ForcedBlobGc, LevelOptions, TableIo, TableReadOptions,
@@ -12,8 +12,9 @@ use crate::version::{
 use spanlith_base::checksum::ChecksumKind;
 use spanlith_base::{Error, Result};
 use spanlith_table::{
-    AutoReadahead, Compression, CompressionOptions as TableCompressionOptions, FilterBalance,
-    FilterKind, IndexShortening, IndexType as TableIndexType, ReaderOptions, TableOptions,
+    AutoReadahead, CodecChoice, CodecMemory, CommonPrefix, Compression,
+    CompressionOptions as TableCompressionOptions, FilterBalance, FilterKind, IndexShortening,
+    IndexType as TableIndexType, ReaderOptions, TableOptions,
 };
 
 /// The codec of a supported compression type; others were refused before.
@@ -56,6 +57,25 @@ pub(crate) fn bottommost_compression_options(cf: &CfOptions) -> TableCompression
     }
 }
 
+/// By how many per cent the codec of the options must undercut LZ4 to be worth its time, above the last level with
+/// data: what is written there is soon written again.
+const SAVING_ABOVE_PERCENT: u32 = 30;
+/// The same in the last level, where most of the data lies.
+const SAVING_BELOW_PERCENT: u32 = 15;
+
+/// How the codec of each data block of new tables is chosen, in the last level with data or above it.
+pub(crate) fn codec_choice(cf: &CfOptions, is_last_data_level: bool) -> CodecChoice {
+    match (cf.own.codec_choice, is_last_data_level) {
+        (CodecChoiceOption::Fixed, _) => CodecChoice::Fixed,
+        (CodecChoiceOption::Adaptive, false) => CodecChoice::Adaptive {
+            saving_percent: SAVING_ABOVE_PERCENT,
+        },
+        (CodecChoiceOption::Adaptive, true) => CodecChoice::Adaptive {
+            saving_percent: SAVING_BELOW_PERCENT,
+        },
+    }
+}
+
 /// How the codec of blobs goes about it.
 pub(crate) fn blob_compression_options(cf: &CfOptions) -> TableCompressionOptions {
     table_form(&cf.blob_compression_opts)
@@ -73,6 +93,8 @@ fn table_form(o: &CompressionOptions) -> TableCompressionOptions {
         use_zstd_dict_trainer: o.use_zstd_dict_trainer,
         parallel_threads: o.parallel_threads,
         checksum: o.checksum,
+        auto_skip: o.auto_skip,
+        auto_skip_min_sample_every: o.auto_skip_min_sample_every,
     }
 }
 
@@ -190,6 +212,17 @@ pub(crate) fn table_options(cf: &CfOptions, o: &BlockBasedTableOptions) -> Table
         super_block_alignment_space_overhead_ratio: o
             .super_block_alignment_space_overhead_ratio
             .min(1 << 30) as usize,
+        common_prefix: common_prefix(o.optimize_key_common_prefix),
+        codec_memory: CodecMemory::default(),
+    }
+}
+
+/// When data blocks store once what their keys have in common, as tables know it.
+fn common_prefix(option: OptimizeKeyCommonPrefix) -> CommonPrefix {
+    match option {
+        OptimizeKeyCommonPrefix::Disabled => CommonPrefix::Never,
+        OptimizeKeyCommonPrefix::IfFastSeek => CommonPrefix::Bytewise,
+        OptimizeKeyCommonPrefix::Enabled => CommonPrefix::Always,
     }
 }
 

@@ -158,6 +158,20 @@ impl Cf {
         engine.get_timed(&self.family, key.as_ref(), options)
     }
 
+    /// Whether a key was written behind the snapshot of `options`, be it deleted, too: `false` without a snapshot. Costs
+    /// a search of the memtables, and of those tables that were written since.
+    ///
+    /// # Errors
+    /// `NotSupported` for families with timestamps and for `ReadTier::Persisted`; those of tables.
+    pub fn is_written_behind_snapshot(
+        &self,
+        key: impl AsRef<[u8]>,
+        options: &ReadOptions,
+    ) -> Result<bool> {
+        let engine = self.db.engine();
+        engine.is_written_behind_snapshot(&self.family, key.as_ref(), options)
+    }
+
     /// The entries of a range of keys, in the order of the family. Yields `NotSupported` for a range
     /// without its first or with its last key in other than bytewise order.
     pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Iter {

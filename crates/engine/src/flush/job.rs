@@ -63,6 +63,7 @@ impl Engine {
             comparator: family.comparator.clone(),
             compression,
             compression_options: crate::core::compression_options(&settings.options),
+            codec_choice: crate::core::codec_choice(&settings.options, false),
             target_file_size: settings.options.target_file_size_base,
             column_family_id: family.id,
             column_family_name: family.name.clone(),

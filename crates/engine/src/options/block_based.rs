@@ -1,8 +1,8 @@
 //! Options of block-based tables, RocksDB's `BlockBasedTableOptions`.
 
 use super::enums::{
-    BlockSearchType, ChecksumType, DataBlockIndexType, IndexShorteningMode, IndexType,
-    PrepopulateBlockCache,
+    BlockSearchType, ChecksumType, DataBlockIndexType, IndexMode, IndexShorteningMode, IndexType,
+    OptimizeKeyCommonPrefix, PrepopulateBlockCache,
 };
 use super::nested::MetadataCacheOptions;
 use super::values::{OptionValue, ValueError};
@@ -118,6 +118,12 @@ options! {
         mutable verify_compression: bool = false;
         /// Filters hold whole keys.
         mutable whole_key_filtering: bool = true;
+        /// Which indexes tables have: the standard one, the user's, or both.
+        newer_mutable index_mode: IndexMode = IndexMode::StandardDefault;
+        /// Format version 8: whether a data block stores once what its keys have in common. `kIfFastSeek` does so for
+        /// keys in order of their bytes, or the reverse, `kEnabled` for all. Needs `use_delta_encoding`.
+        newer_mutable optimize_key_common_prefix: OptimizeKeyCommonPrefix =
+            OptimizeKeyCommonPrefix::IfFastSeek;
     }
     ignored {
         "block_cache_compressed", "hash_index_allow_collision", "index_per_partition",

@@ -204,6 +204,8 @@ options! {
         fixed persist_user_defined_timestamps: bool = true;
         /// Keeps room below the family's data for files ingested behind it.
         fixed cf_allow_ingest_behind: bool = false;
+        /// Bytes a writer of blob files gathers before it writes; 0 means as for tables.
+        newer_mutable blob_file_writable_file_max_buffer_size: u64 = 0;
     }
     ignored {
         "bottommost_temperature", "check_flush_compaction_key_order",

@@ -222,6 +222,13 @@ options! {
         mutable verify_manifest_content_on_close: bool = false;
         /// Seconds between looks for compactions that time makes due.
         mutable max_compaction_trigger_wakeup_seconds: u64 = 43_200;
+        /// Spreads periodic compactions of databases that are configured alike over the period: the share, in
+        /// per cent, of the way to a time of its own by which each comes earlier. 0 leaves them where they are.
+        newer_mutable periodic_compaction_phase_recovery_percent: i32 = 0;
+        /// Compactions in other processes: tells them which MANIFEST they need at least.
+        newer_mutable remote_compaction_manifest_floor: bool = true;
+        /// Compactions in other processes write to a directory of the session.
+        newer use_session_tmp_dir_for_remote_compaction: bool = false;
     }
     ignored {
         "access_hint_on_compaction_start", "allow_os_buffer", "base_background_compactions",

@@ -77,6 +77,13 @@ option_enum! {
         Adaptive = 1, "adaptive";
     }
 
+    /// How the codec of each data block is chosen.
+    pub enum CodecChoice {
+        #[default]
+        Fixed = 0, "fixed";
+        Adaptive = 1, "adaptive";
+    }
+
     /// How garbage in blob files is collected.
     pub enum KvsepGc {
         #[default]
@@ -221,6 +228,24 @@ option_enum! {
         #[default]
         ShortenSeparators = 1, "kShortenSeparators";
         ShortenSeparatorsAndSuccessor = 2, "kShortenSeparatorsAndSuccessor";
+    }
+
+    /// Which indexes tables have (RocksDB 11.12).
+    pub enum IndexMode else Unmapped {
+        StandardOnly = 0, "kStandardOnly";
+        #[default]
+        StandardDefault = 1, "kStandardDefault";
+        CustomDefault = 2, "kCustomDefault";
+        CustomOnly = 3, "kCustomOnly";
+        StandardRequired = 4, "kStandardRequired";
+    }
+
+    /// When a data block of format version 8 stores once what its keys have in common.
+    pub enum OptimizeKeyCommonPrefix else Unmapped {
+        Disabled = 0, "kDisabled";
+        #[default]
+        IfFastSeek = 1, "kIfFastSeek";
+        Enabled = 2, "kEnabled";
     }
 
     /// Which metadata blocks stay in the block cache.

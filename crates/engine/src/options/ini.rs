@@ -34,6 +34,10 @@ use spanlith_base::{Error, Result};
 /// The version our files claim: their names are those of this RocksDB.
 pub const ROCKSDB_VERSION: [u32; 3] = [11, 8, 1];
 
+/// The version that a file claims if it has names that came later: RocksDB 11.8 passes over them, if it is told to,
+/// only in files of a later version.
+pub const NEWER_ROCKSDB_VERSION: [u32; 3] = [11, 12, 0];
+
 /// One column family of an OPTIONS file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ParsedCf {
@@ -72,16 +76,24 @@ pub fn write_options_file(
     db: &DbOptions,
     cfs: &[(String, CfOptions, BlockBasedTableOptions)],
 ) -> String {
-    let mut out = options_file_head(db);
-    for (name, cf, table) in cfs {
-        FamilyText::new(cf, table).push(name, &mut out);
+    let families: Vec<_> = cfs
+        .iter()
+        .map(|(name, cf, table)| (name, FamilyText::new(cf, table)))
+        .collect();
+    let mut out = options_file_head(db, families.iter().any(|f| f.1.is_newer));
+    for (name, text) in &families {
+        text.push(name, &mut out);
     }
     out
 }
 
-/// What an OPTIONS file says before its families.
-pub(crate) fn options_file_head(db: &DbOptions) -> String {
-    let [major, minor, patch] = ROCKSDB_VERSION;
+/// What an OPTIONS file says before its families; `is_newer` if one of these has names that came after the
+/// release that the file would claim.
+pub(crate) fn options_file_head(db: &DbOptions, is_newer: bool) -> String {
+    let [major, minor, patch] = match is_newer || db.uses_newer() {
+        true => NEWER_ROCKSDB_VERSION,
+        false => ROCKSDB_VERSION,
+    };
     let mut out = format!(
         "# This is an option file in RocksDB's format, written by Spanlith.\n\
          \n\
@@ -101,6 +113,8 @@ pub(crate) struct FamilyText {
     options: String,
     factory: String,
     table: String,
+    /// Names are among these that RocksDB 11.8 does not have.
+    pub(crate) is_newer: bool,
 }
 
 impl FamilyText {
@@ -117,6 +131,7 @@ impl FamilyText {
             options,
             factory: factory.to_string(),
             table: of_table,
+            is_newer: cf.uses_newer() || table.uses_newer(),
         }
     }
 

@@ -30,6 +30,12 @@ options! {
         fixed strategy: i32 = 0;
         /// Zlib: window bits.
         fixed window_bits: i32 = -14;
+        /// Tries to compress only some data blocks while compression does not pay. A running estimate of what
+        /// the blocks of a table become is held against `max_compressed_bytes_per_kb`. Saves processor time
+        /// where data does not compress, and misses a few blocks where it begins to.
+        newer auto_skip: bool = false;
+        /// With `auto_skip`: of so many blocks that are skipped about one is tried all the same; 0 means 64.
+        newer auto_skip_min_sample_every: i32 = 0;
     }
     ignored {}
 }
@@ -160,6 +166,10 @@ impl OptionValue for FifoCompactionOptions {
 
 impl OptionValue for CompressionOptions {
     const NESTED: bool = true;
+
+    fn uses_newer(&self) -> bool {
+        OptionTable::uses_newer(self)
+    }
 
     fn print(&self) -> String {
         print_nested(self)

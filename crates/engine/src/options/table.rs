@@ -18,7 +18,8 @@
 //! ```
 //!
 //! `mutable` may be changed on an open database, `fixed` may not, `parsed` is read by name but never
-//! written to an OPTIONS file. `in` bounds a value: an open and a change at run time refuse others.
+//! written to an OPTIONS file. `newer` and `newer_mutable` are options that RocksDB has since 11.9: they are written
+//! only if they are not the defaults, so that 11.8 reads all other files. `in` bounds a value: an open and a change at run time refuse others.
 //! `own` adds a field of that name with the options that RocksDB does not have ([`super::own`]). `at_open`
 //! yields a second struct with the same fields, in which a `mutable` option has the type [`ChangesWhileOpen`]: who
 //! keeps the options that a database was opened with keeps that struct, and cannot read a value that may have
@@ -51,6 +52,10 @@ pub struct OptionRow<T> {
     pub mutable: bool,
     /// Whether it is written to OPTIONS files.
     pub written: bool,
+    /// Whether RocksDB 11.8 does not know it, so that only values other than the default are written.
+    pub newer: bool,
+    /// Whether the value is a struct one of whose options is newer and not the default.
+    pub nested_newer: fn(&T) -> bool,
     /// Whether the value is a struct, so that `name.field` addresses a part.
     pub nested: bool,
     /// What it is for.
@@ -115,9 +120,16 @@ pub trait OptionTable: Default + 'static {
         };
         Self::ROWS
             .iter()
-            .filter(|r| r.written)
+            .filter(|r| r.written && !(r.newer && is_default(self, r)))
             .map(move |r| (r.name, text(r)))
             .filter(|(_, value)| !value.is_empty())
+    }
+
+    /// Whether an option that RocksDB 11.8 does not know is not the default, in a struct within this one too.
+    fn uses_newer(&self) -> bool {
+        Self::ROWS
+            .iter()
+            .any(|r| (r.newer && !is_default(self, r)) || (r.nested_newer)(self))
     }
 
     /// Refuses values outside of their bounds.
@@ -146,6 +158,11 @@ pub trait OptionTable: Default + 'static {
     }
 }
 
+/// Whether the option of the row has its default.
+fn is_default<T: OptionTable>(options: &T, row: &OptionRow<T>) -> bool {
+    (row.get)(options) == (row.get)(&T::default())
+}
+
 macro_rules! option_word {
     (name $field:ident) => {
         stringify!($field)
@@ -155,6 +172,18 @@ macro_rules! option_word {
     };
     (mutable mutable) => {
         true
+    };
+    (mutable newer_mutable) => {
+        true
+    };
+    (newer newer) => {
+        true
+    };
+    (newer newer_mutable) => {
+        true
+    };
+    (newer $other:ident) => {
+        false
     };
     (mutable $other:ident) => {
         false
@@ -172,10 +201,16 @@ macro_rules! option_at_open {
     (type mutable $ty:ty) => {
         $crate::options::table::ChangesWhileOpen
     };
+    (type newer_mutable $ty:ty) => {
+        $crate::options::table::ChangesWhileOpen
+    };
     (type $other:ident $ty:ty) => {
         $ty
     };
     (value mutable $value:expr) => {
+        $crate::options::table::ChangesWhileOpen
+    };
+    (value newer_mutable $value:expr) => {
         $crate::options::table::ChangesWhileOpen
     };
     (value $other:ident $value:expr) => {
@@ -306,6 +341,10 @@ macro_rules! options {
                     type_name: stringify!($ty),
                     mutable: option_word!(mutable $word),
                     written: option_word!(written $word),
+                    newer: option_word!(newer $word),
+                    nested_newer: |o| {
+                        $crate::options::values::OptionValue::uses_newer(&o.$field)
+                    },
                     nested: <$ty as $crate::options::values::OptionValue>::NESTED,
                     doc: concat!($($doc, "\n"),+),
                     bounds: || option_bounds!(printed $($bounds)?),
@@ -325,6 +364,9 @@ macro_rules! options {
 pub(crate) fn print_nested<T: OptionTable>(value: &T) -> String {
     let mut out = String::from("{");
     for row in T::ROWS {
+        if row.newer && is_default(value, row) {
+            continue;
+        }
         out.push_str(row.name);
         out.push('=');
         out.push_str(&(row.get)(value));
@@ -362,6 +404,9 @@ macro_rules! nested_values {
             const NESTED: bool = true;
             fn print(&self) -> String {
                 $crate::options::table::print_nested(self)
+            }
+            fn uses_newer(&self) -> bool {
+                $crate::options::table::OptionTable::uses_newer(self)
             }
             fn parse_into(
                 &mut self,

@@ -7,7 +7,9 @@
 
 use super::objects::{FilterPolicyChoice, MergeOperatorChoice, hashes_prefixes, id};
 use super::table::{OptionRow, OptionTable};
-use super::{BlockBasedTableOptions, CfOptions, CompressionOptions, CompressionType, DbOptions};
+use super::{
+    BlockBasedTableOptions, CfOptions, CompressionOptions, CompressionType, DbOptions, IndexMode,
+};
 use crate::filter::filter_by_name;
 use spanlith_base::slice_transform::SliceTransform;
 use spanlith_base::{Error, Result};
@@ -126,6 +128,9 @@ const DB_WITHOUT_EFFECT: &[&str] = &[
     "follower_refresh_catchup_period_ms",
     "follower_catchup_retry_count",
     "follower_catchup_retry_wait_ms",
+    // Compactions in other processes.
+    "remote_compaction_manifest_floor",
+    "use_session_tmp_dir_for_remote_compaction",
 ];
 
 /// Family options of which any value is honoured.
@@ -216,6 +221,8 @@ const CF_WITHOUT_EFFECT: &[&str] = &[
     "inplace_update_num_locks",
     "blob_direct_write_partitions",
     "blob_direct_write_partition_strategy",
+    // How blob files are written, not what is in them.
+    "blob_file_writable_file_max_buffer_size",
 ];
 
 /// Table options of which any value is honoured.
@@ -253,6 +260,7 @@ const TABLE_ANY: &[&str] = &[
     "uniform_cv_threshold",
     "metadata_block_size",
     "partition_filters",
+    "optimize_key_common_prefix",
 ];
 
 /// Table options that are accepted and change nothing.
@@ -516,6 +524,11 @@ fn table_value(table: &BlockBasedTableOptions, name: &str) -> bool {
             Some("FlushBlockBySizePolicyFactory" | "FlushBlockEveryKeyPolicyFactory")
         ),
         "format_version" => matches!(table.format_version, 2..=8),
+        // Without a user's index all of these mean the standard one.
+        "index_mode" => matches!(
+            table.index_mode,
+            IndexMode::StandardOnly | IndexMode::StandardDefault | IndexMode::StandardRequired
+        ),
         "user_defined_index_factory" => super::objects::is_null(&table.user_defined_index_factory),
         _ => false,
     }

@@ -99,6 +99,10 @@ impl ValueError {
 pub trait OptionValue: Sized {
     /// Whether it is a struct of options.
     const NESTED: bool = false;
+    /// Whether it is a struct with an option that RocksDB 11.8 does not know and that is not the default.
+    fn uses_newer(&self) -> bool {
+        false
+    }
     /// Prints it.
     fn print(&self) -> String;
     /// Parses it, keeping what `text` does not name.

@@ -4,7 +4,7 @@
 //! search of the mutable memtable, and of a table only if it was written meanwhile. The caller holds a snapshot at the
 //! sequence number in question: no flush or compaction drops what came after it.
 
-use super::ReadOptions;
+use super::{ReadOptions, ReadTier};
 use crate::core::{Engine, Family, SuperVersion, TrackedKey};
 use spanlith_base::keys;
 use spanlith_base::{Error, MAX_SEQUENCE, Result, SequenceNumber};
@@ -51,6 +51,32 @@ impl Engine {
             return Ok(true);
         }
         self.is_written_in_tables(family, &superversion, key, seen)
+    }
+
+    /// Whether a key was written behind the snapshot of the options; never without one.
+    ///
+    /// # Errors
+    /// `NotSupported` for families with timestamps and for reads of what is persisted; those of tables.
+    pub(crate) fn is_written_behind_snapshot(
+        &self,
+        family: &Family,
+        key: &[u8],
+        options: &ReadOptions,
+    ) -> Result<bool> {
+        let Some(snapshot) = &options.snapshot else {
+            return Ok(false);
+        };
+        if options.read_tier == ReadTier::Persisted {
+            return Err(Error::not_supported(
+                "Newer-version metadata is not supported with kPersistedTier",
+            ));
+        }
+        if family.comparator.timestamp_size() > 0 {
+            return Err(Error::not_supported(
+                "Newer-version metadata is not supported with timestamps",
+            ));
+        }
+        self.is_written_since(family, key, snapshot.seqno())
     }
 
     fn is_written_in_tables(

@@ -2,12 +2,13 @@
 //!
 //! The leader tells the manager how much each memtable that took entries has grown before it forms the
 //! next group. If the manager asks for a flush, the memtable with the oldest entry is sealed and flushed,
-//! as RocksDB chooses; if it asks writers to wait, the first writer waits without leadership, and all who follow it
+//! as RocksDB chooses, or the largest, if its policy says so; if it asks writers to wait, the first writer waits without leadership, and all who follow it
 //! with it.
 
 use super::room::{Room, no_room};
 use crate::core::{Engine, LeaderState, Place};
 use crate::listener::FlushReason;
+use spanlith_base::write_buffer_manager::FlushPolicy;
 use spanlith_base::{Error, Result};
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +37,7 @@ impl Engine {
             }
         }
         if manager.should_flush() {
-            self.flush_oldest(leader)?;
+            self.flush_one(leader, manager.policy())?;
         }
         if given_up || !manager.should_stall() || self.throttle.has_urgent() {
             return Ok(Room::Made);
@@ -55,7 +56,7 @@ impl Engine {
             return Err(e);
         }
         // The flush that was under way before may have ended without freeing enough.
-        self.flush_oldest(leader)?;
+        self.flush_one(leader, manager.policy())?;
         Ok(Room::Budget)
     }
 
@@ -76,9 +77,9 @@ impl Engine {
         helped
     }
 
-    /// Seals and flushes the memtable with the oldest entry, unless that family already flushes.
-    fn flush_oldest(self: &Arc<Self>, leader: &mut LeaderState) -> Result<()> {
-        let oldest = {
+    /// Seals and flushes the memtable that the policy takes, unless that family already flushes.
+    fn flush_one(self: &Arc<Self>, leader: &mut LeaderState, policy: FlushPolicy) -> Result<()> {
+        let chosen = {
             let state = self.state.lock();
             if state.ends() {
                 return Ok(());
@@ -87,9 +88,12 @@ impl Engine {
                 let f = state.family(slot.family.id);
                 !slot.mem.is_empty() && f.is_some_and(|f| !f.flush_scheduled)
             });
-            filled.min_by_key(|(_, slot)| slot.mem.first_seqno())
+            match policy {
+                FlushPolicy::Oldest => filled.min_by_key(|(_, slot)| slot.mem.first_seqno()),
+                FlushPolicy::Largest => filled.max_by_key(|(_, slot)| slot.mem.memory_usage()),
+            }
         };
-        if let Some((at, _)) = oldest {
+        if let Some((at, _)) = chosen {
             self.switch_memtables(leader, &[at], FlushReason::WriteBufferManager)
                 .inspect_err(|e: &Error| self.set_error(Place::Seal, e))?;
         }

@@ -1,4 +1,4 @@
-//! Databases written by RocksDB 7.8.3 and 11.8.1 (`fixtures/golden`) read back equal, read-only and
+//! Databases written by RocksDB 7.8.3, 11.8.1 and 11.12.0 (`fixtures/golden`) read back equal, read-only and
 //! read-write.
 
 use spanlith::options::{CfOptions, DbOptions, OptionsFile};
@@ -166,7 +166,7 @@ fn judge(case: &GoldenCase) -> Result<(), String> {
 #[test]
 fn golden_databases_read_back_equal() {
     let cases = golden_cases();
-    assert_eq!(cases.len(), 154);
+    assert_eq!(cases.len(), 166);
     let failures: Vec<String> = cases.iter().filter_map(|case| judge(case).err()).collect();
     println!("{} of {} equal", cases.len() - failures.len(), cases.len());
     assert!(

@@ -61,6 +61,7 @@ use Work::{CompactAll, Days, Large, Tables, Tree, Unlogged};
 const CORE: &str = include_str!("core_options.rs");
 const DISK: &str = include_str!("disk.rs");
 const SET: &str = include_str!("set_options.rs");
+const STYLES: &str = include_str!("styles.rs");
 
 const NO_AUTO: &str = "disable_auto_compactions=true";
 const JOBS: &str =
@@ -141,6 +142,8 @@ const DB: &[(&str, Row)] = &[
         ),
     ),
     ("max_compaction_trigger_wakeup_seconds", NoEffect),
+    ("periodic_compaction_phase_recovery_percent", Refused("50")),
+    ("remote_compaction_manifest_floor", NoEffect),
 ];
 
 const OWN_DB: &[(&str, Row)] = &[
@@ -171,6 +174,13 @@ const OWN_CF: &[(&str, Row)] = &[
     ("kvsep_gc", Unseen(LEVELS)),
     ("kvsep_space_target", Unseen(LEVELS)),
     ("kvsep_space_max", Unseen(LEVELS)),
+    (
+        "codec_choice",
+        Elsewhere(
+            STYLES,
+            "blocks_get_the_codec_that_pays_and_all_of_them_are_read",
+        ),
+    ),
 ];
 
 const CF: &[(&str, Row)] = &[
@@ -387,6 +397,7 @@ const CF: &[(&str, Row)] = &[
         Elsewhere(CORE, "outputs_of_compactions_are_verified_as_the_flags_say"),
     ),
     ("min_tombstones_for_range_conversion", NoEffect),
+    ("blob_file_writable_file_max_buffer_size", NoEffect),
 ];
 
 const TIMES: &str = include_str!("times.rs");
@@ -568,6 +579,15 @@ const TABLE: &[(&str, Row)] = &[
     ("use_udi_as_primary_index", Refused("true")),
     ("verify_compression", Unseen("shows only when a codec errs")),
     ("whole_key_filtering", Run("false", Tables, BLOOM)),
+    ("index_mode", Refused("kCustomOnly")),
+    (
+        "optimize_key_common_prefix",
+        Run(
+            "kDisabled",
+            Tables,
+            "disable_auto_compactions=true;block_based_table_factory={format_version=8}",
+        ),
+    ),
 ];
 
 /// Runs jobs when it is told to, and remembers how often somebody wants to be called.

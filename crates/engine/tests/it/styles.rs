@@ -2,7 +2,7 @@
 
 use spanlith::options::{CfOptions, DbOptions, OptionTable, Temperature};
 use spanlith::{Cf, CompactFilesOptions, Db};
-use spanlith_env::{Env, Executor, ManualExecutor, MemFs, VirtualClock};
+use spanlith_env::{Env, Executor, FaultFs, ManualExecutor, MemFs, VirtualClock};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -242,4 +242,134 @@ fn options_that_contradict_their_style_are_refused_in_rocksdbs_words() {
     let db = db.env(world.env.clone()).cf_options(style(FIFO));
     let e = db.open().err().unwrap();
     assert!(e.to_string().contains("max_open_files = -1"), "{e}");
+}
+
+/// `codec_choice=adaptive`, set on an open database: noise is left as it is, text is compressed, and both are read by a
+/// database that knows nothing of the choice.
+#[test]
+fn blocks_get_the_codec_that_pays_and_all_of_them_are_read() {
+    let world = World::new();
+    let options =
+        style("compression=kZSTD target_file_size_base=1048576 disable_auto_compactions=true");
+    let db = world.open(options.clone());
+    let cf = db.default_cf();
+    let mut state = 1u64;
+    let mut noise = || -> Vec<u8> {
+        let mut byte = || {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (state >> 56) as u8
+        };
+        (0..400).map(|_| byte()).collect()
+    };
+    let mut model = BTreeMap::new();
+    let mut write = |cf: &Cf, model: &mut BTreeMap<String, Vec<u8>>, round: u32| {
+        for n in 0..600u32 {
+            // Noise first, text behind it.
+            let value = match n < 300 {
+                true => noise(),
+                false => format!("the balance of account {n} is {round}; ")
+                    .repeat(10)
+                    .into_bytes(),
+            };
+            let key = format!("key{n:04}");
+            cf.put(&key, &value).unwrap();
+            model.insert(key, value);
+        }
+        cf.flush(true).unwrap();
+        cf.live_files().iter().map(|f| f.size).max().unwrap()
+    };
+    let fixed = write(&cf, &mut model, 1);
+    cf.set_options(&[("codec_choice", "adaptive")]).unwrap();
+    let adaptive = write(&cf, &mut model, 2);
+    // Zstandard saves nothing in noise, so that little is lost where it is not tried.
+    assert!(adaptive < fixed + fixed / 10, "{adaptive} {fixed}");
+    cf.compact_range(None, None).unwrap();
+    drop(cf);
+    db.close().unwrap();
+    let db = world.open(options);
+    let cf = db.default_cf();
+    for (key, value) in &model {
+        assert_eq!(cf.get(key).unwrap().as_deref(), Some(&value[..]), "{key}");
+    }
+    db.verify_checksums().unwrap();
+}
+
+/// Acknowledged writes of a database that ends in the middle of a job, whatever the style, are found by the next
+/// open with another style; a full disk is named with the file.
+#[test]
+fn a_full_disk_in_any_job_of_any_style_and_then_another_style_lose_nothing() {
+    let texts = [
+        UNIVERSAL.to_string(),
+        format!(
+            "{UNIVERSAL} compaction_options_universal={{incremental=true;max_size_amplification_percent=40}}"
+        ),
+        format!("{FIFO} compaction_options_fifo={{allow_compaction=true}} ttl=0"),
+    ];
+    let mut stopped = 0;
+    for (n, text) in texts.iter().enumerate() {
+        for budget in (0..16).map(|i| 700 + i * 1900) {
+            let mem = Arc::new(MemFs::new());
+            let fs = Arc::new(FaultFs::new(mem.clone()));
+            let (env, executor, _) = Env::test(fs.clone(), 17);
+            let open = |env: &Env, text: &str| {
+                let db = Db::builder("/db").create_if_missing(true).no_info_log();
+                db.env(env.clone()).cf_options(style(text)).open()
+            };
+            let db = open(&env, text).unwrap();
+            let cf = db.default_cf();
+            fs.set_budget(Some(budget));
+            let mut model = BTreeMap::new();
+            let mut failed = None;
+            'work: for round in 0..12u32 {
+                for i in 0..20u32 {
+                    let key = format!("key{:03}", (i * 7 + round) % 50);
+                    let value = format!("{round}-{i}-{}", "v".repeat(40));
+                    if let Err(e) = cf.put(&key, &value) {
+                        failed = Some(e);
+                        break 'work;
+                    }
+                    model.insert(key, value);
+                }
+                if let Err(e) = cf.flush(true) {
+                    failed = Some(e);
+                    break;
+                }
+                while executor.help() {}
+            }
+            if let Some(e) = &failed {
+                stopped += 1;
+                let e = e.to_string();
+                assert!(e.contains("No space left on device"), "{e}");
+            }
+            for (key, value) in &model {
+                let found = cf.get(key).unwrap();
+                assert_eq!(
+                    found.as_deref(),
+                    Some(value.as_bytes()),
+                    "{text} {budget}: {key}"
+                );
+            }
+            // The process ends here; what it had written is there.
+            let after = Arc::new(mem.process_crash_clone());
+            drop((cf, db));
+            let (env, executor, _) = Env::test(after, 18);
+            let db = open(&env, &texts[(n + 1) % texts.len()]).unwrap();
+            while executor.help() {}
+            let cf = db.default_cf();
+            for (key, value) in &model {
+                let found = cf.get(key).unwrap();
+                assert_eq!(
+                    found.as_deref(),
+                    Some(value.as_bytes()),
+                    "{text} {budget}: {key}"
+                );
+            }
+            db.verify_checksums().unwrap();
+            drop(cf);
+            db.close().unwrap();
+        }
+    }
+    assert!(stopped > 20, "{stopped} of 48 ran into the full disk");
 }

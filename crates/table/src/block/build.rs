@@ -3,7 +3,7 @@
 use super::hash_index::HashIndexBuilder;
 use super::parse::{HASH_INDEX, SEPARATED, UNIFORM};
 use super::seek::common_prefix;
-use spanlith_base::coding::{put_fixed32, put_varint32, varint_len};
+use spanlith_base::coding::{get_varint32, put_fixed32, put_varint32, varint_len};
 use spanlith_base::keys::{ENTRY_MAX, user_key};
 use spanlith_base::{Error, Result};
 
@@ -30,6 +30,9 @@ struct Extras {
     /// The values, if they are kept apart from the keys.
     values: Option<Vec<u8>>,
     hash: Option<HashIndexBuilder>,
+    /// Bytes that all user keys so far begin with, if they are to be stored once, in front of the entries (format
+    /// version 8).
+    prefix: Option<usize>,
 }
 
 /// Builds one block at a time.
@@ -66,9 +69,23 @@ impl BlockBuilder {
             builder.extras = Some(Box::new(Extras {
                 values: separated.then(Vec::new),
                 hash: hash_ratio.map(HashIndexBuilder::new),
+                prefix: None,
             }));
         }
         builder
+    }
+
+    /// Stores once, in front of the entries, what all user keys of a block begin with. Keys are internal keys, and
+    /// `shared` is always what two of them have in common.
+    pub(crate) fn strip_prefixes(&mut self) {
+        let extras = self.extras.get_or_insert_with(|| {
+            Box::new(Extras {
+                values: None,
+                hash: None,
+                prefix: None,
+            })
+        });
+        extras.prefix = Some(0);
     }
 
     /// Says whether the keys of the block are spread evenly; kept until said otherwise.
@@ -87,7 +104,9 @@ impl BlockBuilder {
             }
         }
         self.data.clear();
-        self.restarts.truncate(1);
+        // The first one lies behind a prefix, if the block before had one.
+        self.restarts.clear();
+        self.restarts.push(0);
         self.since_restart = 0;
     }
 
@@ -164,6 +183,13 @@ impl BlockBuilder {
 
     #[inline(never)]
     fn add_with_extras(&mut self, key: &[u8], value: &[u8], shared: usize) {
+        if let Some(prefix) = self.extras.as_mut().and_then(|e| e.prefix.as_mut()) {
+            *prefix = match self.data.is_empty() {
+                true => user_key(key).len(),
+                // What all have in common is the least that two neighbours have.
+                false => shared.min(*prefix),
+            };
+        }
         let shared = self.next_shared(shared);
         let is_restart = self.since_restart == 1;
         let rest = &key[shared..];
@@ -222,6 +248,11 @@ impl BlockBuilder {
 
     /// Appends restart array and footer; the block's bytes.
     pub(crate) fn finish(&mut self) -> &[u8] {
+        if let Some(prefix @ 1..) = self.extras.as_ref().and_then(|e| e.prefix)
+            && !self.data.is_empty()
+        {
+            self.move_prefix(prefix);
+        }
         let mut footer = self.restarts.len() as u32;
         if self.is_uniform {
             footer |= UNIFORM;
@@ -246,6 +277,48 @@ impl BlockBuilder {
         put_fixed32(&mut self.data, footer);
         &self.data
     }
+}
+
+impl BlockBuilder {
+    /// Takes the first `prefix` bytes of the keys at restart points and puts them once in front of all entries. No
+    /// other entry stores any of them: it shares at least as many bytes with the one before.
+    fn move_prefix(&mut self, prefix: usize) {
+        let separated = self.extras.as_ref().is_some_and(|e| e.values.is_some());
+        let old = std::mem::take(&mut self.data);
+        let mut out = Vec::with_capacity(old.len() + prefix);
+        let ends = self.restarts.iter().skip(1).map(|&at| at as usize);
+        let ends: Vec<usize> = ends.chain([old.len()]).collect();
+        for (restart, end) in self.restarts.iter_mut().zip(ends) {
+            let mut at = *restart as usize;
+            let mut numbers = [0u32; 4];
+            let count = if separated { 4 } else { 3 };
+            for number in &mut numbers[..count] {
+                (*number, at) = own_varint(&old, at);
+            }
+            let [shared, rest, value, offset] = numbers;
+            debug_assert_eq!(shared, 0, "an entry at a restart point shares nothing");
+            debug_assert!(rest as usize >= prefix, "every key begins with the prefix");
+            if out.is_empty() {
+                out.extend_from_slice(&old[at..at + prefix]);
+            }
+            *restart = out.len() as u32;
+            put_varint32(&mut out, 0);
+            put_varint32(&mut out, rest - prefix as u32);
+            put_varint32(&mut out, value);
+            if separated {
+                put_varint32(&mut out, offset);
+            }
+            out.extend_from_slice(&old[at + prefix..end]);
+        }
+        self.data = out;
+    }
+}
+
+/// The varint that this builder has put at `at`, and where it ends.
+fn own_varint(data: &[u8], at: usize) -> (u32, usize) {
+    let rest = &data[at..];
+    let (number, behind) = get_varint32(rest).unwrap_or((0, rest));
+    (number, at + rest.len() - behind.len())
 }
 
 impl Extras {

@@ -164,6 +164,10 @@ pub struct CompressionOptions {
     pub parallel_threads: u32,
     /// zstd: add a checksum to every frame.
     pub checksum: bool,
+    /// Leave blocks as they are while trying to compress them does not pay.
+    pub auto_skip: bool,
+    /// With `auto_skip`: of so many blocks that are left about one is tried; 0 leaves the number to the writer.
+    pub auto_skip_min_sample_every: i32,
 }
 
 impl Default for CompressionOptions {
@@ -179,6 +183,8 @@ impl Default for CompressionOptions {
             use_zstd_dict_trainer: true,
             parallel_threads: 1,
             checksum: false,
+            auto_skip: false,
+            auto_skip_min_sample_every: 0,
         }
     }
 }

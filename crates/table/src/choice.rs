@@ -1,0 +1,520 @@
+//! Which codec a data block gets: the one of the options, another one, or none.
+//!
+//! Two rules, each off by default:
+//!
+//! - *Skipping* (`auto_skip`, RocksDB 11.12's): a running estimate of stored bytes per raw byte, in units of
+//!   2^-20. It moves an eighth of the way towards a block that compresses better and a sixteenth towards one that
+//!   compresses worse. While it is above the bar below which a compressed block is kept, only about one of
+//!   [`SAMPLE_EVERY`] blocks is tried.
+//! - *Adaptive* (`codec_choice=adaptive`, ours): estimates for a fast codec, LZ4, and for the codec of the options, if
+//!   that is a slower one. A block gets the slow codec while it needs less than the fast one by the share that the
+//!   level asks for, the fast one while it shrinks blocks at all, and else none. One of [`PROBE_EVERY`] blocks is tried
+//!   with both, so that the estimates follow the data.
+//!
+//! Both store blocks that any reader understands: the trailer of a block names its codec. The estimates outlive a
+//! table ([`CodecMemory`]), so that the next one does not learn anew; what is written may then depend on the tables
+//! before, as with RocksDB.
+
+use crate::format::{Compression, CompressionOptions, Compressor, DEFAULT_LEVEL};
+use crate::meter::WriteCounters;
+use spanlith_base::Result;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// One whole: a block that does not shrink.
+const WHOLE: u32 = 1 << 20;
+/// Of so many blocks that are skipped about one is tried, if the options do not say.
+const SAMPLE_EVERY: u32 = 64;
+/// Of so many blocks one is tried with both codecs.
+const PROBE_EVERY: u32 = 32;
+/// Level of zstd where the options leave it to the codec: the next ones save little for what they cost.
+const ADAPTIVE_ZSTD_LEVEL: i32 = 1;
+
+/// How the codec of data blocks is chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CodecChoice {
+    /// The codec of the options.
+    #[default]
+    Fixed,
+    /// Block by block.
+    Adaptive {
+        /// By how many per cent a slow codec must undercut the fast one.
+        saving_percent: u32,
+    },
+}
+
+/// When a data block of format version 8 stores once what its keys have in common.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CommonPrefix {
+    /// Never.
+    Never,
+    /// With keys in order of their bytes, or the reverse.
+    #[default]
+    Bytewise,
+    /// Whatever their order.
+    Always,
+}
+
+/// What was learned from the tables before. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct CodecMemory(Arc<Memory>);
+
+/// Estimates by type byte of the codec, plus one so that 0 means none. Relaxed: each stands for itself.
+#[derive(Debug, Default)]
+struct Memory {
+    skipping: [AtomicU32; 8],
+    adaptive: [AtomicU32; 8],
+}
+
+impl PartialEq for CodecMemory {
+    /// Whether it is the same memory.
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+fn recall(memory: &[AtomicU32; 8], codec: Compression) -> Option<u32> {
+    let known = memory[usize::from(codec.as_byte() & 7)].load(Ordering::Relaxed);
+    known.checked_sub(1)
+}
+
+fn keep(memory: &[AtomicU32; 8], codec: Compression, estimate: u32) {
+    memory[usize::from(codec.as_byte() & 7)].store(estimate + 1, Ordering::Relaxed);
+}
+
+/// `estimate` moved towards `seen`.
+fn towards(estimate: u32, seen: u32) -> u32 {
+    let distance = seen.abs_diff(estimate);
+    match seen < estimate {
+        true => estimate - (distance >> 3).max(1).min(distance),
+        false => estimate + (distance >> 4).max(u32::from(distance > 0)),
+    }
+}
+
+/// Takes in what was seen; the first block is all that is known.
+fn learn(estimate: &mut Option<u32>, seen: u32) {
+    *estimate = Some(estimate.map_or(seen, |before| towards(before, seen)));
+}
+
+/// Stored bytes per raw byte; a block that is kept as it is counts whole.
+fn share(stored: Option<usize>, raw: usize) -> u32 {
+    let stored = stored.unwrap_or(raw) as u64;
+    (stored * u64::from(WHOLE) / (raw as u64).max(1)).min(WHOLE.into()) as u32
+}
+
+/// A block as it goes to the file.
+pub(crate) struct Packed<'c> {
+    /// Its compressed bytes; `None` if it is stored as it is.
+    pub(crate) bytes: Option<&'c [u8]>,
+    /// The codec of these.
+    pub(crate) codec: Compression,
+    /// Nobody tried to compress it.
+    pub(crate) is_bypassed: bool,
+}
+
+/// Chooses for the data blocks of one table.
+pub(crate) struct Chooser {
+    memory: CodecMemory,
+    /// A block is kept compressed if its share is at most this.
+    bar: u32,
+    skipping: Option<Skipping>,
+    adaptive: Option<Adaptive>,
+    /// State of a generator of random numbers.
+    random: u64,
+}
+
+struct Skipping {
+    codec: Compression,
+    estimate: u32,
+    every: u32,
+    /// Blocks to skip before the next one is tried.
+    left: u32,
+}
+
+struct Adaptive {
+    /// The fast codec; `None` if the codec of the options is as fast.
+    fast: Option<Compressor>,
+    slow: Compression,
+    /// `None` before the first block that was tried with it.
+    fast_estimate: Option<u32>,
+    slow_estimate: Option<u32>,
+    /// The slow codec is worth it below this share, in per cent, of what the fast one needs.
+    worth_percent: u64,
+    /// Blocks until both are tried.
+    left: u32,
+}
+
+/// What a chooser needs to know.
+pub(crate) struct Wanted<'o> {
+    pub(crate) choice: CodecChoice,
+    pub(crate) codec: Compression,
+    pub(crate) options: &'o CompressionOptions,
+    pub(crate) max_per_kb: u32,
+    pub(crate) seed: u64,
+}
+
+impl Chooser {
+    /// A chooser, if there is anything to choose.
+    pub(crate) fn of(wanted: &Wanted<'_>, memory: &CodecMemory) -> Result<Option<Box<Self>>> {
+        let codec = wanted.codec;
+        let adaptive = match wanted.choice {
+            CodecChoice::Adaptive { saving_percent } if codec != Compression::None => {
+                Some(Adaptive::new(wanted, saving_percent, memory)?)
+            }
+            _ => None,
+        };
+        let skips = wanted.options.auto_skip && codec != Compression::None && adaptive.is_none();
+        let every = u32::try_from(wanted.options.auto_skip_min_sample_every).unwrap_or(0);
+        let skipping = skips.then(|| Skipping {
+            codec,
+            estimate: recall(&memory.0.skipping, codec).unwrap_or(0),
+            every: if every == 0 { SAMPLE_EVERY } else { every },
+            left: 0,
+        });
+        if skipping.is_none() && adaptive.is_none() {
+            return Ok(None);
+        }
+        Ok(Some(Box::new(Self {
+            memory: memory.clone(),
+            bar: wanted.max_per_kb.min(1023) << 10,
+            skipping,
+            adaptive,
+            random: wanted.seed | 1,
+        })))
+    }
+
+    /// The options of the codec itself: the adaptive rule asks zstd for less.
+    pub(crate) fn options_of(wanted: &Wanted<'_>) -> CompressionOptions {
+        let mut options = wanted.options.clone();
+        let is_adaptive = wanted.choice != CodecChoice::Fixed;
+        if is_adaptive && wanted.codec == Compression::Zstd && options.level == DEFAULT_LEVEL {
+            options.level = ADAPTIVE_ZSTD_LEVEL;
+        }
+        options
+    }
+
+    /// Remembers for the next table.
+    pub(crate) fn remember(&self) {
+        let Memory { skipping, adaptive } = &*self.memory.0;
+        if let Some(s) = &self.skipping {
+            keep(skipping, s.codec, s.estimate);
+        }
+        if let Some(a) = &self.adaptive {
+            for (codec, estimate) in [
+                (a.slow, a.slow_estimate),
+                (Compression::Lz4, a.fast_estimate),
+            ] {
+                if let Some(estimate) = estimate {
+                    keep(adaptive, codec, estimate);
+                }
+            }
+        }
+    }
+
+    fn draw(&mut self, below: u32) -> u32 {
+        // Marsaglia's xorshift.
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        ((self.random >> 32) % u64::from(below.max(1))) as u32
+    }
+
+    /// Whether the skipping rule passes over the next block.
+    fn skips(&mut self) -> bool {
+        let bar = self.bar;
+        let Some(s) = &mut self.skipping else {
+            return false;
+        };
+        if s.estimate <= bar {
+            return false;
+        }
+        if s.left > 0 {
+            s.left -= 1;
+            return true;
+        }
+        let (every, spread) = (s.every, s.every / 4);
+        let jitter = self.draw(2 * spread + 1);
+        if let Some(s) = &mut self.skipping {
+            s.left = every - spread + jitter;
+        }
+        false
+    }
+}
+
+impl Adaptive {
+    fn new(wanted: &Wanted<'_>, saving_percent: u32, memory: &CodecMemory) -> Result<Self> {
+        let is_fast = matches!(
+            wanted.codec,
+            Compression::Lz4 | Compression::Lz4hc | Compression::Snappy
+        );
+        let fast = match is_fast {
+            true => None,
+            // The dictionary, if there is one, is the slow codec's: readers offer it to both, and LZ4 refers to
+            // nothing that was not offered.
+            false => Some(Compressor::new(
+                Compression::Lz4,
+                &CompressionOptions::default(),
+                wanted.max_per_kb,
+            )?),
+        };
+        let known = |codec| recall(&memory.0.adaptive, codec);
+        let slow_estimate = known(wanted.codec);
+        Ok(Self {
+            fast,
+            slow: wanted.codec,
+            fast_estimate: known(Compression::Lz4).filter(|_| !is_fast),
+            slow_estimate,
+            worth_percent: 100 - u64::from(saving_percent.min(99)),
+            // Nothing is known before the first block.
+            left: match slow_estimate {
+                None => 0,
+                Some(_) => PROBE_EVERY / 2,
+            },
+        })
+    }
+
+    fn slow_is_worth_it(&self) -> bool {
+        match (self.fast_estimate, self.slow_estimate) {
+            (Some(fast), Some(slow)) => {
+                u64::from(slow) < u64::from(fast) * self.worth_percent / 100
+            }
+            // There is no fast one, or it was not tried yet.
+            _ => true,
+        }
+    }
+
+    /// What becomes of `raw`.
+    fn pack<'c>(
+        &'c mut self,
+        bar: u32,
+        slow: &'c mut Compressor,
+        counters: Option<&WriteCounters>,
+        block: (&[u8], bool),
+    ) -> Result<Packed<'c>> {
+        let len = block.0.len();
+        let is_probe = self.left == 0;
+        self.left = match is_probe {
+            true => PROBE_EVERY,
+            false => self.left - 1,
+        };
+        let worth = self.slow_is_worth_it();
+        let estimate = match worth {
+            true => self.slow_estimate,
+            false => self.fast_estimate,
+        };
+        if !is_probe && estimate.is_some_and(|share| share > bar) {
+            return Ok(Packed::bypassed(counters, len));
+        }
+        let (slow_codec, percent) = (self.slow, self.worth_percent);
+        let mut with_slow = None;
+        if is_probe || worth {
+            with_slow = WriteCounters::pack(counters, slow_codec, slow, block)?;
+            learn(
+                &mut self.slow_estimate,
+                share(with_slow.map(<[u8]>::len), len),
+            );
+        }
+        let mut with_fast = None;
+        if let Some(fast) = &mut self.fast
+            && (is_probe || !worth)
+        {
+            with_fast = WriteCounters::pack(counters, Compression::Lz4, fast, block)?;
+            learn(
+                &mut self.fast_estimate,
+                share(with_fast.map(<[u8]>::len), len),
+            );
+        }
+        Ok(match (with_slow, with_fast) {
+            (Some(slow), Some(fast)) if slow.len() as u64 * 100 >= fast.len() as u64 * percent => {
+                Packed::of(Some(fast), Compression::Lz4)
+            }
+            (Some(slow), _) => Packed::of(Some(slow), slow_codec),
+            (None, fast) => Packed::of(fast, Compression::Lz4),
+        })
+    }
+}
+
+impl<'c> Packed<'c> {
+    fn of(bytes: Option<&'c [u8]>, codec: Compression) -> Self {
+        Self {
+            bytes,
+            codec,
+            is_bypassed: false,
+        }
+    }
+
+    fn bypassed(counters: Option<&WriteCounters>, len: usize) -> Self {
+        if let Some(counters) = counters {
+            counters.bypassed(len);
+        }
+        Self {
+            bytes: None,
+            codec: Compression::None,
+            is_bypassed: true,
+        }
+    }
+
+    /// Packs a data block; the flag says whether the way back is tried.
+    pub(crate) fn pack(
+        chooser: Option<&'c mut Chooser>,
+        compressor: &'c mut Compressor,
+        counters: Option<&WriteCounters>,
+        block: (&[u8], bool),
+    ) -> Result<Self> {
+        let codec = compressor.codec();
+        let Some(chooser) = chooser else {
+            let bytes = WriteCounters::pack(counters, codec, compressor, block)?;
+            return Ok(Self {
+                bytes,
+                codec,
+                is_bypassed: codec == Compression::None,
+            });
+        };
+        if chooser.skips() {
+            return Ok(Self::bypassed(counters, block.0.len()));
+        }
+        let Chooser {
+            bar,
+            skipping,
+            adaptive,
+            ..
+        } = chooser;
+        if let Some(adaptive) = adaptive {
+            return adaptive.pack(*bar, compressor, counters, block);
+        }
+        let bytes = WriteCounters::pack(counters, codec, compressor, block)?;
+        if let Some(s) = skipping {
+            s.estimate = towards(s.estimate, share(bytes.map(<[u8]>::len), block.0.len()));
+        }
+        Ok(Self::of(bytes, codec))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes that do not shrink.
+    fn noise(seed: u64) -> Vec<u8> {
+        let mut x = seed | 1;
+        let mut next = || {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+            (x >> 24) as u8
+        };
+        (0..4096).map(|_| next()).collect()
+    }
+
+    fn text(seed: u64) -> Vec<u8> {
+        let words = [
+            "account", "balance", "customer", "delivery", "event", "forward",
+        ];
+        let mut out = Vec::new();
+        let mut n = seed;
+        while out.len() < 4096 {
+            n = n
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            out.extend_from_slice(words[(n >> 33) as usize % words.len()].as_bytes());
+            out.extend_from_slice(format!("={} ", (n >> 40) % 1000).as_bytes());
+        }
+        out
+    }
+
+    struct Setup {
+        options: CompressionOptions,
+        memory: CodecMemory,
+        choice: CodecChoice,
+        codec: Compression,
+    }
+
+    impl Setup {
+        fn new(choice: CodecChoice, codec: Compression) -> Self {
+            Self {
+                options: CompressionOptions::default(),
+                memory: CodecMemory::default(),
+                choice,
+                codec,
+            }
+        }
+
+        /// Codecs of the blocks of one table, and how many were not tried.
+        fn table(&self, blocks: impl Iterator<Item = Vec<u8>>) -> (Vec<Compression>, usize) {
+            let wanted = Wanted {
+                choice: self.choice,
+                codec: self.codec,
+                options: &self.options,
+                max_per_kb: 896,
+                seed: 1,
+            };
+            let mut chooser = Chooser::of(&wanted, &self.memory).unwrap();
+            let options = Chooser::options_of(&wanted);
+            let mut compressor = Compressor::new(self.codec, &options, 896).unwrap();
+            let (mut codecs, mut bypassed) = (Vec::new(), 0);
+            for raw in blocks {
+                let packed =
+                    Packed::pack(chooser.as_deref_mut(), &mut compressor, None, (&raw, true));
+                let packed = packed.unwrap();
+                bypassed += usize::from(packed.is_bypassed);
+                codecs.push(match packed.bytes {
+                    Some(_) => packed.codec,
+                    None => Compression::None,
+                });
+            }
+            if let Some(chooser) = chooser {
+                chooser.remember();
+            }
+            (codecs, bypassed)
+        }
+    }
+
+    #[test]
+    fn without_a_rule_every_block_gets_the_codec_of_the_options() {
+        let setup = Setup::new(CodecChoice::Fixed, Compression::Lz4);
+        let (codecs, bypassed) = setup.table((0..40).map(text).chain((0..40).map(noise)));
+        assert!(codecs[..40].iter().all(|c| *c == Compression::Lz4));
+        assert!(codecs[40..].iter().all(|c| *c == Compression::None));
+        assert_eq!(bypassed, 0);
+    }
+
+    #[test]
+    fn skipping_stops_where_data_does_not_shrink_and_begins_again_where_it_does() {
+        let mut setup = Setup::new(CodecChoice::Fixed, Compression::Lz4);
+        setup.options.auto_skip = true;
+        let (_, bypassed) = setup.table((0..1000).map(noise));
+        assert!((900..1000).contains(&bypassed), "{bypassed}");
+        // The next table knows, and finds out within a sample that data has changed.
+        let (codecs, bypassed) = setup.table((0..400).map(text));
+        assert!((1..200).contains(&bypassed), "{bypassed}");
+        assert!(codecs[300..].iter().all(|c| *c == Compression::Lz4));
+    }
+
+    #[test]
+    fn the_adaptive_rule_takes_the_slow_codec_only_where_it_saves_enough() {
+        let eager = CodecChoice::Adaptive { saving_percent: 5 };
+        let (codecs, _) = Setup::new(eager, Compression::Zstd).table((0..200).map(text));
+        let slow = codecs.iter().filter(|c| **c == Compression::Zstd).count();
+        assert!(slow > 190, "{slow}");
+        let reluctant = CodecChoice::Adaptive { saving_percent: 95 };
+        let (codecs, _) = Setup::new(reluctant, Compression::Zstd).table((0..200).map(text));
+        let fast = codecs.iter().filter(|c| **c == Compression::Lz4).count();
+        assert!(fast > 190, "{fast}");
+        let (codecs, bypassed) = Setup::new(eager, Compression::Zstd).table((0..200).map(noise));
+        assert!(codecs.iter().all(|c| *c == Compression::None));
+        assert!(bypassed > 150, "{bypassed}");
+    }
+
+    #[test]
+    fn estimates_reach_what_they_see_and_never_pass_it() {
+        for seen in [0, 1, 1000, WHOLE / 2, WHOLE] {
+            let mut estimate = WHOLE / 3;
+            for _ in 0..5000 {
+                let next = towards(estimate, seen);
+                assert!(next.abs_diff(seen) <= estimate.abs_diff(seen));
+                estimate = next;
+            }
+            assert_eq!(estimate.abs_diff(seen), 0, "{seen}");
+        }
+    }
+}
