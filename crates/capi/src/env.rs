@@ -42,12 +42,14 @@ impl rocksdb_env_t {
 static LOW: AtomicI32 = AtomicI32::new(0);
 static HIGH: AtomicI32 = AtomicI32::new(0);
 static BOTTOM: AtomicI32 = AtomicI32::new(0);
+static REQUEST: AtomicI32 = AtomicI32::new(0);
 
 fn asked_for(class: JobClass) -> &'static AtomicI32 {
     match class {
         JobClass::Low => &LOW,
         JobClass::High => &HIGH,
         JobClass::Bottom => &BOTTOM,
+        JobClass::Request => &REQUEST,
     }
 }
 

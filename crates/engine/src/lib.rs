@@ -20,7 +20,7 @@
 //! ```
 //!
 //! Modules, from the user's side down; a module uses only those behind it:
-//! `utilities > txn > db > inspect > recovery > write > read > flush > compaction > output > core > picker > iter > blob > version > ttl >
+//! `utilities > txn > requests > db > inspect > recovery > write > read > flush > compaction > output > core > picker > iter > blob > version > ttl >
 //! merge > trace > info_log > options > filter > locks`.
 #![deny(unsafe_code)]
 #![cfg_attr(
@@ -45,6 +45,7 @@ mod output;
 pub mod picker;
 mod read;
 mod recovery;
+mod requests;
 pub mod trace;
 pub mod ttl;
 mod txn;
@@ -79,6 +80,7 @@ pub use merge::{
 pub use options::FlushOptions;
 pub use read::{Entity, ReadOptions, ReadPurpose, ReadTier, wrong_purpose};
 pub use recovery::{ToFiles, WalFilter, WalVerdict, migrate_to_files};
+pub use requests::{AsyncCf, Page, ReadFuture, WriteFuture};
 pub use spanlith_base::WriteBufferManager;
 pub use spanlith_base::{
     Comparator, Error, ErrorKind, Pinned, Result, SequenceNumber, Severity, SubCode, UserComparator,

@@ -320,6 +320,8 @@ pub enum JobClass {
     Low,
     /// Last-level compactions.
     Bottom,
+    /// Asynchronous requests of clients.
+    Request,
 }
 
 /// A background job.

@@ -12,8 +12,8 @@ use super::state_mutex::StateMutex;
 use super::times::TimesTimer;
 use super::transactions::Transactions;
 use super::{
-    DbCounters, Directories, Family, FamilySet, ManifestState, Request, Resources, SnapshotList,
-    StatsHistory, Tracing,
+    DbCounters, Directories, Family, FamilySet, ManifestState, Outstanding, Request, Resources,
+    SnapshotList, StatsHistory, Tracing,
 };
 use crate::info_log::InfoLog;
 use crate::listener::{Listeners, WriteStallInfo};
@@ -27,7 +27,7 @@ use spanlith_env::{Env, FileLock, IoWatch, Process, Stalled};
 use spanlith_wal::{LogPlace, LogStore, LogWriter};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 /// What an engine is made of, once recovery has read the directory.
@@ -64,6 +64,14 @@ pub(crate) struct Components {
     pub watch: Option<Arc<IoWatch>>,
     /// The speed disk with the logs, if there is one.
     pub speed: Option<Speed>,
+}
+
+/// Parts of logs that an open did not replay. Relaxed: counters.
+#[derive(Default)]
+pub(crate) struct DroppedRecords {
+    pub bytes: AtomicU64,
+    /// Records found in them.
+    pub records: AtomicU64,
 }
 
 /// An open database.
@@ -126,10 +134,8 @@ pub(crate) struct Engine {
     /// Counters at regular times.
     pub history: Mutex<StatsHistory>,
     pub manifest_number: AtomicU64,
-    /// Bytes of logs that the open did not replay.
-    pub dropped_bytes: AtomicU64,
-    /// Records found in them.
-    pub dropped_records: AtomicU64,
+    /// What the open did not replay.
+    pub dropped: DroppedRecords,
     /// How much of the MANIFEST is durable.
     pub manifest_extent: Mutex<ManifestExtent>,
     /// The names of logs up to this number are durable, of those that are there. Relaxed: it saves syncs.
@@ -156,6 +162,8 @@ pub(crate) struct Engine {
     pub tracing: Tracing,
     /// Looks at flushes that wait for history to be given up, once there was one.
     pub postponed_timer: std::sync::Mutex<Option<Box<dyn Send + Sync>>>,
+    /// Asynchronous requests, from the first one on.
+    pub requests: OnceLock<Arc<dyn Outstanding>>,
     /// Dropped behind all that holds memtables.
     #[expect(dead_code, reason = "does its work when it is dropped")]
     spare: SpareMemory,
@@ -223,8 +231,7 @@ impl Engine {
             leader: Mutex::new(rank::LEADER, leader),
             old_logs: Mutex::new(rank::OLD_LOGS, Vec::new()),
             manifest_number: AtomicU64::new(manifest.number),
-            dropped_bytes: AtomicU64::new(0),
-            dropped_records: AtomicU64::new(0),
+            dropped: DroppedRecords::default(),
             manifest_extent: Mutex::new(rank::LEAF, ManifestExtent::default()),
             durable_log_names: AtomicU64::new(0),
             archive_purged: AtomicU64::new(0),
@@ -254,6 +261,7 @@ impl Engine {
             tracing: Tracing::default(),
             times: Mutex::new(rank::LEAF, SeqnoTimes::default()),
             times_timer: std::sync::Mutex::new(None),
+            requests: OnceLock::new(),
         })
     }
 

@@ -26,6 +26,7 @@ mod news;
 mod notes;
 mod observe;
 mod options_file;
+mod outstanding;
 mod pacer;
 mod progress;
 mod purge;
@@ -78,6 +79,7 @@ pub(crate) use new_table::NewTable;
 pub(crate) use notes::{
     MARK, MARK_AT, ManifestExtent, Note, NotePlace, Opening, Witness, repeated_mark,
 };
+pub(crate) use outstanding::Outstanding;
 pub use pacer::WriteClass;
 pub(crate) use progress::CompactionProgress;
 pub(crate) use purge::PurgeQueue;
@@ -93,7 +95,7 @@ pub(crate) use settings::{
 };
 pub(crate) use stall::ThrottleSettings;
 pub(crate) use state::{
-    DbState, FamilyState, Immutable, LeaderState, MemSlot, PreparedSection, Together, slot_of,
+    DbState, FamilyState, Immutable, LeaderState, MemSlot, PreparedSection, Together, rank, slot_of,
 };
 pub(crate) use stats::{
     DbCounters, FamilyCounters, FamilyNumbers, FamilyReport, JobNumbers, StallCounts, WriteNumbers,

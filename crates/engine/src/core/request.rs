@@ -23,6 +23,8 @@ pub(crate) enum Payload<'a> {
         ignore_missing: bool,
         /// Checksums of the entries; empty if the batch is not protected.
         checksums: &'a [u64],
+        /// Calls that were joined to this batch, for what is counted; 1 for a batch of the user's.
+        calls: u32,
     },
     /// What a transaction writes where it is no plain batch.
     Transaction(&'a TransactionWrite<'a>),
@@ -84,6 +86,15 @@ impl Payload<'_> {
         match self {
             Self::Transaction(t) => t.log_count,
             plain => plain.count(),
+        }
+    }
+
+    /// Number of calls it stands for.
+    #[inline]
+    pub(crate) fn calls(&self) -> u32 {
+        match self {
+            Self::Batch { calls, .. } => *calls,
+            Self::One { .. } | Self::Transaction(_) => 1,
         }
     }
 

@@ -32,6 +32,12 @@ pub(crate) mod rank {
     pub const NAMES: u8 = 25;
     /// `DbState`.
     pub const STATE: u8 = 30;
+    /// Queues of asynchronous requests; bookkeeping only.
+    pub const REQUESTS: u8 = 80;
+    /// A request that waits for room.
+    pub const REQUEST: u8 = 81;
+    /// Who is to be woken when a request is done.
+    pub const WAKERS: u8 = 82;
     /// Leaves.
     pub const LEAF: u8 = 90;
 }

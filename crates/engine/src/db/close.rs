@@ -303,6 +303,10 @@ impl Engine {
             state.canceled || state.trouble.refuses()
         };
         self.changed.notify_all();
+        if let Some(requests) = self.requests.get() {
+            // Stalled ones see that the database is being closed.
+            requests.finish(self);
+        }
         let failed = self.state.lock().trouble.refusal();
         let mut first = match over {
             true => Ok(()),

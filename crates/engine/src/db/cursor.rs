@@ -77,7 +77,7 @@ macro_rules! moves {
 }
 
 impl Cursor {
-    pub(super) fn new(engine: Arc<Engine>, family: Arc<Family>, mut options: ReadOptions) -> Self {
+    pub(crate) fn new(engine: Arc<Engine>, family: Arc<Family>, mut options: ReadOptions) -> Self {
         let iter = engine.iterate(&family, &options);
         // The view holds what it needs; a snapshot kept here would keep compactions from dropping
         // anything newer for as long as the cursor lives.

@@ -100,6 +100,15 @@ option_enum! {
         Smooth = 3, "smooth";
     }
 
+    /// Who carries out asynchronous requests.
+    pub enum AsyncMode {
+        #[default]
+        Auto = 0, "auto";
+        Inline = 1, "inline";
+        Shared = 2, "shared";
+        Dedicated = 3, "dedicated";
+    }
+
     /// What becomes of files that nothing explains.
     pub enum OrphanFiles {
         #[default]

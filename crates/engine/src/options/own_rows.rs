@@ -9,7 +9,7 @@
 //! through its settings. Rows are grouped by subject; a new subject begins after the last one.
 
 use super::enums::{
-    CodecChoice, KvsepGc, KvsepMode, OrphanFiles, SyncedLogDamage, WriteThrottlePolicy,
+    AsyncMode, CodecChoice, KvsepGc, KvsepMode, OrphanFiles, SyncedLogDamage, WriteThrottlePolicy,
 };
 use super::kvsep_ranges::KvsepRanges;
 
@@ -64,6 +64,23 @@ options! {
         /// buffers are less than half full; 0 means `delayed_write_rate` for `two_stage` and no floor for `smooth`.
         /// More lets level 0 grow faster.
         mutable stage1_floor_rate: u64 = 0;
+        // Asynchronous requests.
+
+        /// Who carries out asynchronous requests: whoever waits for one, and few threads for the others (`inline`);
+        /// threads that take whatever comes (`shared`); or one thread for writes and others for reads (`dedicated`).
+        /// `auto` is `inline` up to 2 cores, `shared` up to 7, and `dedicated` from 8 on. Threads start with the first
+        /// request that needs one and sleep when there is none.
+        fixed async_mode: AsyncMode = AsyncMode::Auto;
+        /// Most threads of a database for asynchronous requests, flushes that were asked for aside; 0 means 2 for
+        /// `inline`, one less than cores for `shared`, and half of the cores and one for `dedicated`. One thread alone
+        /// lets reads wait for writes that are stalled.
+        fixed async_threads: u64 = 0, in 0..=256;
+        /// Asynchronous writes that may be outstanding, and reads that may be queued. One more waits for room, or is
+        /// refused with `Resource busy`, as its handle says. More let larger groups form, and wait longer.
+        fixed async_queue_length: u64 = 4096, in 1..=1 << 20;
+        /// Bytes of outstanding asynchronous writes, with the same effect. A write that is larger by itself waits until
+        /// nothing else is outstanding.
+        fixed async_queue_bytes: u64 = 64 << 20, in 1024..=1u64 << 40;
     }
     ignored {}
     at_open FixedOwnDbOptions

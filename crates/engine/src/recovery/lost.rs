@@ -123,8 +123,8 @@ impl Engine {
                 true => self.keep_tail(d, &mut left)?,
                 false => None,
             };
-            self.dropped_bytes.fetch_add(d.bytes, Ordering::Relaxed);
-            self.dropped_records.fetch_add(d.records, Ordering::Relaxed);
+            self.dropped.bytes.fetch_add(d.bytes, Ordering::Relaxed);
+            self.dropped.records.fetch_add(d.records, Ordering::Relaxed);
             self.c.log.warn(format_args!(
                 "log {:06} dropped at offset {}, {} bytes with {} records or more: {}; recovery mode \
                  is {}",

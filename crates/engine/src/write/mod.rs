@@ -4,6 +4,7 @@ mod apply;
 mod batch;
 mod budget;
 mod count;
+mod joined;
 mod limits;
 mod log_limit;
 mod options;
@@ -21,6 +22,7 @@ mod unwind;
 mod urgent;
 
 pub use batch::{FamilyRef, WriteBatch};
+pub(crate) use joined::{check_joined, check_one};
 pub use options::WriteOptions;
 pub(crate) use pipeline::{deletion_type, not_executed};
 pub(crate) use two_phase::{batch_of, needs_two_phase};

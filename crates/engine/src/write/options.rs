@@ -5,7 +5,7 @@ use spanlith_env::IoPriority;
 use std::time::Duration;
 
 /// How a write is made durable and what it may wait for.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WriteOptions {
     /// The write survives a power cut when the call returns.

@@ -111,6 +111,17 @@ impl Engine {
         batch: &spanlith_wal::WriteBatch,
         options: &WriteOptions,
     ) -> Result<SequenceNumber> {
+        self.write_joined(batch, 1, options)
+    }
+
+    /// As [`Self::write_batch`], for a batch to which several calls were joined.
+    #[inline]
+    pub(crate) fn write_joined(
+        self: &Arc<Self>,
+        batch: &spanlith_wal::WriteBatch,
+        calls: u32,
+        options: &WriteOptions,
+    ) -> Result<SequenceNumber> {
         if batch.lacks_timestamps() {
             return Err(lacks_timestamps());
         }
@@ -122,7 +133,7 @@ impl Engine {
         {
             return self.write_batch_timed(batch, times, options);
         }
-        self.write_batch_stored(batch, options)
+        self.write_batch_stored(batch, calls, options)
     }
 
     /// As [`Self::write_batch`], with values as they are stored.
@@ -130,6 +141,7 @@ impl Engine {
     pub(super) fn write_batch_stored(
         self: &Arc<Self>,
         batch: &spanlith_wal::WriteBatch,
+        calls: u32,
         options: &WriteOptions,
     ) -> Result<SequenceNumber> {
         let computed;
@@ -159,6 +171,7 @@ impl Engine {
                 families,
                 ignore_missing,
                 checksums,
+                calls,
             },
             generation,
             options,
@@ -446,7 +459,7 @@ impl Engine {
         // Publish (W3).
         self.order.publish_alone(next - 1);
         self.count_group(&GroupFacts {
-            writes: 1,
+            writes: u64::from(r.payload.calls()),
             keys: u64::from(count),
             bytes: bytes as u64,
             is_logged: !r.disable_wal,
@@ -499,7 +512,7 @@ impl Engine {
 
     /// Refuses writes that are not logged where they must be.
     #[inline]
-    fn check_unlogged(&self, sync: bool) -> Result<()> {
+    pub(super) fn check_unlogged(&self, sync: bool) -> Result<()> {
         if sync || self.c.options.recycle_log_file_num > 0 {
             return Err(must_be_logged(sync));
         }
@@ -527,7 +540,7 @@ impl Engine {
         let base = self.order.next();
         let mut next = base;
         let (mut sync, mut disable_wal, mut bytes) = (false, false, 0);
-        let (mut refused, mut logged) = (0, 0u32);
+        let (mut refused, mut logged, mut calls) = (0, 0u32, 0u64);
         group.for_each(|r| {
             r.seqno = next;
             sync |= r.sync;
@@ -543,6 +556,7 @@ impl Engine {
                 self.trace_ordered(&r.payload);
             }
             next += u64::from(r.payload.count());
+            calls += u64::from(r.payload.calls());
             logged = logged.wrapping_add(r.payload.log_count());
             bytes += r.payload.bytes();
         });
@@ -605,7 +619,7 @@ impl Engine {
         // Publish (W3).
         self.order.finish(ticket);
         self.count_group(&GroupFacts {
-            writes: (group.len() - refused) as u64,
+            writes: calls,
             keys: next - base,
             bytes: bytes as u64,
             is_logged: !disable_wal,
@@ -775,12 +789,12 @@ pub(super) fn lacks_timestamps() -> Error {
 }
 
 #[cold]
-fn takes_no_writes() -> Error {
+pub(super) fn takes_no_writes() -> Error {
     Error::invalid_argument("This column family has disallow_memtable_writes=true")
 }
 
 #[cold]
-fn no_such_family() -> Error {
+pub(super) fn no_such_family() -> Error {
     Error::invalid_argument("Invalid column family specified in write batch")
 }
 

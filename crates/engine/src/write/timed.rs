@@ -64,7 +64,7 @@ impl Engine {
             }
         }
         match not_supported {
-            None => self.write_batch_stored(&stored, options),
+            None => self.write_batch_stored(&stored, 1, options),
             Some(e) => Err(e),
         }
     }

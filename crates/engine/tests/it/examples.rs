@@ -20,6 +20,8 @@ macro_rules! examples {
 }
 
 examples! {
+    "../../examples/async_block_on.rs" async_block_on,
+    "../../examples/async_tokio.rs" async_tokio,
     "../../examples/batch.rs" batch,
     "../../examples/families.rs" families,
     "../../examples/merge.rs" merge,

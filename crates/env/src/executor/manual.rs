@@ -1,6 +1,6 @@
 //! Background work that happens only when asked for, on the thread that asks.
 //!
-//! Jobs run in order of class (flushes, compactions, last level) and first in, first out within one,
+//! Jobs run in order of class (flushes, compactions, last level, requests) and first in, first out within one,
 //! so that a run is a function of its calls. A job may queue jobs and may itself run others (it waits
 //! for them through [`Executor::help`]): the queue's lock is not held while a job runs. Jobs that were
 //! never run are dropped with the executor. A panic of a job goes to whoever ran it.
@@ -12,12 +12,17 @@ use std::time::Duration;
 
 const RANK: u8 = 94;
 
-const CLASSES: [JobClass; 3] = [JobClass::High, JobClass::Low, JobClass::Bottom];
+const CLASSES: [JobClass; 4] = [
+    JobClass::High,
+    JobClass::Low,
+    JobClass::Bottom,
+    JobClass::Request,
+];
 
 /// A queue of background jobs without threads.
 pub struct ManualExecutor {
     /// One queue per class, in order of urgency.
-    queues: Mutex<[VecDeque<Job>; 3]>,
+    queues: Mutex<[VecDeque<Job>; CLASSES.len()]>,
 }
 
 impl ManualExecutor {

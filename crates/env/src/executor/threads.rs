@@ -40,13 +40,13 @@ const RETRY: Duration = Duration::from_millis(100);
 pub struct ThreadExecutor {
     threads: PerProcess<Threads>,
     /// Threads reserved by class: what the pools of a child begin with. Relaxed: numbers that stand for themselves.
-    reserved: [AtomicUsize; 3],
+    reserved: [AtomicUsize; 4],
 }
 
 /// The threads of one process.
 struct Threads {
     /// Indexed by `JobClass as usize`.
-    pools: [Arc<Pool>; 3],
+    pools: [Arc<Pool>; 4],
     timers: Arc<Timers>,
     /// The timer that asks again for threads, from the first refusal on.
     retry: Mutex<Option<Timer>>,
@@ -82,7 +82,7 @@ impl ThreadExecutor {
     pub fn new() -> Self {
         Self {
             threads: PerProcess::new(),
-            reserved: [const { AtomicUsize::new(1) }; 3],
+            reserved: [const { AtomicUsize::new(1) }; 4],
         }
     }
 
@@ -122,8 +122,13 @@ impl ThreadExecutor {
 }
 
 impl Threads {
-    fn new([high, low, bottom]: [usize; 3]) -> Self {
-        let pools = [("high", high), ("low", low), ("bottom", bottom)];
+    fn new([high, low, bottom, request]: [usize; 4]) -> Self {
+        let pools = [
+            ("high", high),
+            ("low", low),
+            ("bottom", bottom),
+            ("request", request),
+        ];
         Self {
             pools: pools.map(|(name, limit)| Arc::new(Pool::new(name, limit))),
             timers: Arc::new(Timers::new()),

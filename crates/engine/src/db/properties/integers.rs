@@ -66,10 +66,10 @@ const INTEGERS: &[(&str, IntProperty)] = &[
     }),
     // Ours.
     ("recovery-dropped-bytes", |p| {
-        p.e.dropped_bytes.load(Ordering::Relaxed)
+        p.e.dropped.bytes.load(Ordering::Relaxed)
     }),
     ("recovery-dropped-records", |p| {
-        p.e.dropped_records.load(Ordering::Relaxed)
+        p.e.dropped.records.load(Ordering::Relaxed)
     }),
     ("num-snapshots", |p| p.e.c.snapshots.len() as u64),
     ("oldest-snapshot-time", |p| {

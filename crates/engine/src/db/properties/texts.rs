@@ -30,6 +30,10 @@ impl Engine {
             let sv = family.superversion.load_full();
             return Some(super::super::level_metrics::tombstones_text(&sv.version));
         }
+        if name == "spanlith.async-requests" {
+            let requests = self.requests.get();
+            return Some(requests.map_or_else(String::new, |r| r.report()));
+        }
         let name = name.strip_prefix("rocksdb.")?;
         let sv = family.superversion.load_full();
         let (version, cache) = (&sv.version, &family.cache);

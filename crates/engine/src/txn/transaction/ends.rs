@@ -1,9 +1,13 @@
 //! How a transaction ends: its name, the first phase, the commit, and the way back.
 
 use super::{Transaction, TxnState};
+use crate::core::Engine;
+use crate::requests::{Kind, Requests, WriteFuture};
 use crate::write::needs_two_phase;
 use spanlith_base::{Error, ErrorKind, Result, SubCode};
 use spanlith_wal::{BatchIter, BatchOp, PrepareKind, WriteBatch};
+use std::any::Any;
+use std::sync::Arc;
 
 /// Longest name of a transaction, in bytes.
 const NAME_MAX: usize = 512;
@@ -110,17 +114,8 @@ impl Transaction {
         }
         let wrong = |text: &str| Err(Error::invalid_argument(text));
         match self.state {
-            TxnState::Started if !self.options.skip_prepare => {
-                let text = Error::invalid_argument("").with_subcode(SubCode::TxnNotPrepared);
-                return Err(text);
-            }
             TxnState::Started => {
-                if self.commit_time.count() > 0 {
-                    return wrong("Commit-time batch contains values that will not be committed.");
-                }
-                if !self.owner.decide() {
-                    return Err(Error::new(ErrorKind::Expired, ""));
-                }
+                self.decide_plainly()?;
                 let written = self.engine().write_batch(self.batch.batch(), &self.write);
                 written.inspect_err(|_| self.owner.reconsider())?;
             }
@@ -139,6 +134,55 @@ impl Transaction {
         self.let_go();
         self.state = TxnState::Committed;
         Ok(())
+    }
+
+    /// Decides that a transaction with locks that was not prepared is committed by a plain write, which is the next step.
+    fn decide_plainly(&self) -> Result<()> {
+        if !self.options.skip_prepare {
+            return Err(Error::invalid_argument("").with_subcode(SubCode::TxnNotPrepared));
+        }
+        if self.commit_time.count() > 0 {
+            return Err(Error::invalid_argument(
+                "Commit-time batch contains values that will not be committed.",
+            ));
+        }
+        match self.owner.decide() {
+            true => Ok(()),
+            false => Err(Error::new(ErrorKind::Expired, "")),
+        }
+    }
+
+    /// Commits while the caller does something else (R-SPAN-20). A transaction with locks that was not prepared is a
+    /// write among the asynchronous writes, and shares their log append and sync; others are committed by a thread of
+    /// their own. Locks are held until the outcome is known, and are free when the future is ready.
+    ///
+    /// The transaction is used up: what could not be committed is rolled back, and one that was prepared stays prepared
+    /// under its name. Dropping the future does not take the commit back, unless the write still waits for room: then it is
+    /// rolled back.
+    pub fn commit_async(mut self) -> WriteFuture {
+        let engine = self.engine().clone();
+        let requests = Requests::of(&engine);
+        let is_plain =
+            !self.options.optimistic && self.state == TxnState::Started && !self.has_expired();
+        if !is_plain {
+            let commit = move |_: &Arc<Engine>| {
+                let result = self.commit();
+                (result, Some(Box::new(self) as Box<dyn Any + Send>))
+            };
+            return WriteFuture::job(requests.queue_job(&engine, Kind::Job, true, commit));
+        }
+        if let Err(e) = self.decide_plainly() {
+            return WriteFuture::known(Err(e));
+        }
+        let (batch, options) = (self.batch.batch().clone(), self.write);
+        let hook = Box::new(move |result: &Result<()>| {
+            self.state = match result {
+                Ok(()) => TxnState::Committed,
+                Err(_) => TxnState::RolledBack,
+            };
+            self.let_go();
+        });
+        requests.write_batch(&engine, &batch, &options, true, Some(hook))
     }
 
     /// Updates that were made since it was prepared; `None` if its batch does not begin any more with what was prepared.
