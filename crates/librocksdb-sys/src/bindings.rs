@@ -538,6 +538,21 @@ pub struct rocksdb_writestallinfo_t {
 }
 #[repr(C)]
 #[derive(Copy, Clone)]
+pub struct rocksdb_pinnable_multi_get_t {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct spanlith_async_t {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct spanlith_token_t {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Copy, Clone)]
 pub struct rocksdb_slice_t {
     pub data: *const libc::c_char,
     pub size: usize,
@@ -2539,4 +2554,25 @@ unsafe extern "C" {
     pub fn rocksdb_approximate_memory_usage_get_cache_total(memory_usage: *mut rocksdb_memory_usage_t) -> u64;
     pub fn spanlith_options_set(options: *mut rocksdb_options_t, values: *const libc::c_char, errptr: *mut *mut libc::c_char);
     pub fn spanlith_options_get(options: *const rocksdb_options_t, name: *const libc::c_char, errptr: *mut *mut libc::c_char) -> *mut libc::c_char;
+    pub fn spanlith_async_create(db: *mut rocksdb_t, cf: *mut rocksdb_column_family_handle_t) -> *mut spanlith_async_t;
+    pub fn spanlith_async_set_waits(requests: *mut spanlith_async_t, waits: libc::c_uchar);
+    pub fn spanlith_async_destroy(requests: *mut spanlith_async_t);
+    pub fn spanlith_async_put(requests: *mut spanlith_async_t, options: *const rocksdb_writeoptions_t, key: *const libc::c_char, keylen: usize, val: *const libc::c_char, vallen: usize, errptr: *mut *mut libc::c_char) -> *mut spanlith_token_t;
+    pub fn spanlith_async_merge(requests: *mut spanlith_async_t, options: *const rocksdb_writeoptions_t, key: *const libc::c_char, keylen: usize, val: *const libc::c_char, vallen: usize, errptr: *mut *mut libc::c_char) -> *mut spanlith_token_t;
+    pub fn spanlith_async_delete(requests: *mut spanlith_async_t, options: *const rocksdb_writeoptions_t, key: *const libc::c_char, keylen: usize, errptr: *mut *mut libc::c_char) -> *mut spanlith_token_t;
+    pub fn spanlith_async_write(requests: *mut spanlith_async_t, options: *const rocksdb_writeoptions_t, batch: *const rocksdb_writebatch_t, errptr: *mut *mut libc::c_char) -> *mut spanlith_token_t;
+    pub fn spanlith_async_get(requests: *mut spanlith_async_t, options: *const rocksdb_readoptions_t, key: *const libc::c_char, keylen: usize, errptr: *mut *mut libc::c_char) -> *mut spanlith_token_t;
+    pub fn spanlith_async_scan(requests: *mut spanlith_async_t, options: *const rocksdb_readoptions_t, entries_max: usize, errptr: *mut *mut libc::c_char) -> *mut spanlith_token_t;
+    pub fn spanlith_async_flush(requests: *mut spanlith_async_t, errptr: *mut *mut libc::c_char) -> *mut spanlith_token_t;
+    pub fn spanlith_transaction_commit_async(txn: *mut rocksdb_transaction_t, errptr: *mut *mut libc::c_char) -> *mut spanlith_token_t;
+    pub fn spanlith_token_check(token: *mut spanlith_token_t) -> libc::c_uchar;
+    pub fn spanlith_token_wait(token: *mut spanlith_token_t);
+    pub fn spanlith_token_on_done(token: *mut spanlith_token_t, callback: ::std::option::Option<unsafe extern "C" fn(state: *mut libc::c_void)>, state: *mut libc::c_void);
+    pub fn spanlith_token_status(token: *mut spanlith_token_t, errptr: *mut *mut libc::c_char);
+    pub fn spanlith_token_take_value(token: *mut spanlith_token_t, vallen: *mut usize, errptr: *mut *mut libc::c_char) -> *mut libc::c_char;
+    pub fn spanlith_token_page_len(token: *mut spanlith_token_t, errptr: *mut *mut libc::c_char) -> usize;
+    pub fn spanlith_token_page_key(token: *mut spanlith_token_t, at: usize, keylen: *mut usize) -> *const libc::c_char;
+    pub fn spanlith_token_page_value(token: *mut spanlith_token_t, at: usize, vallen: *mut usize) -> *const libc::c_char;
+    pub fn spanlith_token_page_next(token: *mut spanlith_token_t, keylen: *mut usize) -> *const libc::c_char;
+    pub fn spanlith_token_destroy(token: *mut spanlith_token_t);
 }
