@@ -7,6 +7,7 @@
 
 mod driver;
 mod kind;
+mod outstanding;
 mod page;
 mod reference;
 mod report;
@@ -301,6 +302,24 @@ impl Bench {
             )
             .into());
         }
+        if self.settings.outstanding > 1 {
+            let is_single =
+                |k: &&(String, Kind)| !k.1.is_single_call() && !outstanding::has_form(k.1);
+            if let Some((name, _)) = kinds.iter().find(is_single) {
+                return Err(Usage::new(
+                    format!("{name} has no form with many calls outstanding"),
+                    "--outstanding is for fillrandom, fillsync, overwrite, readrandom, readhot and readmissing",
+                )
+                .into());
+            }
+            if self.settings.batch_size > 1 {
+                return Err(Usage::new(
+                    "--outstanding and --batch-size do not go together",
+                    "give one of them: many calls outstanding share log appends by themselves",
+                )
+                .into());
+            }
+        }
         Ok(kinds)
     }
 
@@ -400,7 +419,7 @@ impl Bench {
         writeln!(
             out,
             "{}, {} thread{}, seed {}\ncompression {}, cache {} MiB, Bloom {} bits, memtable {} \
-             MiB{}{}{}\n",
+             MiB{}{}{}{}\n",
             self.data(),
             s.threads,
             if s.threads == 1 { "" } else { "s" },
@@ -409,6 +428,10 @@ impl Bench {
             self.cache_mb,
             self.bloom,
             self.write_buffer_mb,
+            match s.outstanding {
+                1 => String::new(),
+                n => format!(", {n} calls outstanding per thread"),
+            },
             if s.sync { ", sync" } else { "" },
             if s.disable_wal { ", no log" } else { "" },
             match s.rate {
@@ -441,7 +464,7 @@ impl Bench {
             "num": s.num, "key_size": s.key_size, "value_size": s.value_size,
             "threads": s.threads, "duration": s.duration, "seed": s.seed,
             "range_size": s.range_size, "families": s.families,
-            "batch_size": s.batch_size, "sync": s.sync, "disable_wal": s.disable_wal,
+            "batch_size": s.batch_size, "outstanding": s.outstanding, "sync": s.sync, "disable_wal": s.disable_wal,
             "compression": self.compression, "cache_mb": self.cache_mb, "bloom": self.bloom,
             "write_buffer_mb": self.write_buffer_mb, "background_jobs": self.background_jobs,
             "evidence": !self.no_evidence,

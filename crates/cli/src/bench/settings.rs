@@ -104,6 +104,11 @@ pub struct Settings {
     #[arg(long, value_name = "N", default_value_t = 1, alias = "batch_size",
           value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) batch_size: u64,
+    /// Calls that each thread has outstanding at once, asynchronously, in fillrandom, fillsync, overwrite,
+    /// readrandom, readhot and readmissing; 1 for synchronous calls
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    pub(super) outstanding: u64,
     /// Every write survives a power cut when it returns
     #[arg(long)]
     pub(super) sync: bool,

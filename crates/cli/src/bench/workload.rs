@@ -1,6 +1,7 @@
 //! What one thread does in each of db_bench's benchmarks.
 
 use super::kind::Kind;
+use super::outstanding;
 use super::settings::Settings;
 use super::ycsb;
 use spanlith::{Cf, FamilyOptions, ReadOptions, Result, WriteBatch, WriteOptions};
@@ -18,6 +19,14 @@ use Kind::{
 /// The first of the database.
 pub fn run(kind: Kind, cf: &Cf, s: &Settings, thread: u64, meter: &mut Meter<'_>) -> Result<()> {
     let rng = Rng::new(s.stream(thread));
+    if s.outstanding > 1 {
+        return match kind {
+            Kind::ReadRandom => outstanding::get_random(cf, s, rng, meter, Pick::All),
+            Kind::ReadHot => outstanding::get_random(cf, s, rng, meter, Pick::Hot),
+            Kind::ReadMissing => outstanding::get_random(cf, s, rng, meter, Pick::Missing),
+            kind => outstanding::put_random(kind, cf, s, rng, meter),
+        };
+    }
     match kind {
         Kind::FillSeq | FillBatch => fill_in_order(kind, cf, s, thread, meter),
         Kind::FillUniqueRandom => fill_once(cf, s, thread, meter),
@@ -263,11 +272,29 @@ fn read_families(cf: &Cf, s: &Settings, mut rng: Rng, meter: &mut Meter<'_>) -> 
 
 /// Which keys are got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Pick {
+pub enum Pick {
     All,
     /// The first hundredth.
     Hot,
     Missing,
+}
+
+impl Pick {
+    /// Numbers of keys that are asked for.
+    pub fn range(self, s: &Settings) -> u64 {
+        match self {
+            Self::Hot => s.num.div_ceil(100),
+            Self::All | Self::Missing => s.num,
+        }
+    }
+
+    /// The key of a number.
+    pub fn key(self, keys: &mut Keys, n: u64) -> &[u8] {
+        match self {
+            Self::Missing => keys.set_missing(n),
+            Self::All | Self::Hot => keys.set(n),
+        }
+    }
 }
 
 fn get_random(
@@ -280,16 +307,9 @@ fn get_random(
     let mut keys = Keys::new(s.key_size);
     let options = ReadOptions::new();
     meter.restart();
-    let range = match pick {
-        Pick::Hot => s.num.div_ceil(100),
-        Pick::All | Pick::Missing => s.num,
-    };
+    let range = pick.range(s);
     while meter.go_on(1) {
-        let n = rng.below(range);
-        let key = match pick {
-            Pick::Missing => keys.set_missing(n),
-            Pick::All | Pick::Hot => keys.set(n),
-        };
+        let key = pick.key(&mut keys, rng.below(range));
         match cf.get_opt(key, &options)? {
             Some(value) => meter.looked_up(1, 1, (s.key_size + value.len()) as u64),
             None => meter.looked_up(1, 0, 0),

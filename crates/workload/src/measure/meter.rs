@@ -255,6 +255,22 @@ impl<C: Clock> Meter<'_, C> {
         }
     }
 
+    /// The begin of a call that is issued now and ends later, beside others: for [`Self::resume`].
+    #[inline]
+    pub fn issue(&self) -> Instant {
+        match self.pace {
+            None => self.clock.now(),
+            Some(_) => self.last,
+        }
+    }
+
+    /// The call that is about to end is the one that began at `begun`.
+    #[inline]
+    pub fn resume(&mut self, begun: Instant) {
+        self.last = begun;
+        self.begun = begun;
+    }
+
     /// Notes that a call that looked for `keys` keys is over.
     #[inline]
     pub fn looked_up(&mut self, keys: u64, found: u64, bytes: u64) {
