@@ -314,6 +314,99 @@ fn closing_under_everything_ends_and_loses_nothing_acknowledged() {
     );
 }
 
+/// A database whose asynchronous requests are carried out in a mode, with room for few.
+fn open_async(mode: &str) -> Db {
+    let (mut env, _, _) = Env::test(Arc::new(MemFs::new()), 1);
+    env.executor = Arc::new(Jobs);
+    let builder = Db::builder("/db").env(env).create_if_missing(true);
+    let builder = builder.set(format!("async_mode={mode}")).unwrap();
+    let builder = builder.set("async_queue_length=2").unwrap();
+    builder.no_info_log().open().unwrap()
+}
+
+/// Every future ends, in whichever way it is waited for, and the last write of a client wins.
+fn async_clients(mode: &'static str) -> impl Fn() + Send + Sync + 'static {
+    move || {
+        let db = open_async(mode);
+        let clients: Vec<_> = (0..3usize)
+            .map(|client| {
+                let cf = db.default_cf().to_async();
+                thread::spawn(move || {
+                    let key = format!("k{client}");
+                    let sync = spanlith::WriteOptions::new().sync(client == 0);
+                    let first = cf.put_opt(&key, "1", &sync);
+                    let second = cf.put_opt(&key, "2", &sync);
+                    let page = cf.scan(&spanlith::ReadOptions::default(), 1);
+                    match client {
+                        0 => {
+                            first.wait().unwrap();
+                            second.wait().unwrap();
+                        }
+                        1 => {
+                            // The first write may wait for room until then.
+                            shuttle::future::block_on(second).unwrap();
+                            drop(first);
+                        }
+                        _ => {
+                            shuttle::future::block_on(async {
+                                first.await.unwrap();
+                                second.await.unwrap();
+                            });
+                        }
+                    }
+                    let found = cf.get(&key).wait().unwrap();
+                    assert_eq!(found.as_deref(), Some(&b"2"[..]));
+                    page.wait().unwrap();
+                })
+            })
+            .collect();
+        for client in clients {
+            client.join().unwrap();
+        }
+        db.close().unwrap();
+    }
+}
+
+#[test]
+fn asynchronous_requests_wake_those_that_wait() {
+    explore("requests: 3 clients, inline", async_clients("inline"));
+    explore("requests: 3 clients, shared", async_clients("shared"));
+    explore("requests: 3 clients, dedicated", async_clients("dedicated"));
+}
+
+#[test]
+fn closing_ends_all_asynchronous_requests() {
+    for mode in ["inline", "shared"] {
+        explore("requests: close under clients", move || {
+            let db = open_async(mode);
+            let clients: Vec<_> = (0..2usize)
+                .map(|client| {
+                    let cf = db.default_cf().to_async();
+                    thread::spawn(move || {
+                        let futures = [0, 1].map(|n| cf.put(format!("{client}{n}"), "v"));
+                        let flush = cf.flush();
+                        let mut written = 0;
+                        for future in futures {
+                            match shuttle::future::block_on(future) {
+                                Ok(()) => written += 1,
+                                Err(e) => {
+                                    assert_eq!(e.kind(), spanlith::ErrorKind::ShutdownInProgress);
+                                }
+                            }
+                        }
+                        // It may be in time, or not.
+                        let _ = flush.wait();
+                        written
+                    })
+                })
+                .collect();
+            db.clone().close().unwrap();
+            let written: usize = clients.into_iter().map(|c| c.join().unwrap()).sum();
+            assert_eq!(db.default_cf().iter().count(), written);
+        });
+    }
+}
+
 /// The judge must be able to fail here, too: a reader that mixes two moments is caught.
 #[test]
 fn two_gets_passed_off_as_one_observation_are_caught() {
