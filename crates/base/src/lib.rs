@@ -3,7 +3,7 @@
 //! Internal keys and their order, comparators, errors with RocksDB's texts, integer coding,
 //! checksums, pinned bytes, and the synchronisation primitives the engine is built on.
 //!
-//! This crate opens no file, spawns no thread and asks no clock (architecture, section 3).
+//! This crate opens no file, spawns no thread and asks no clock (docs/architecture.md, "Who may use whom").
 #![deny(unsafe_code)]
 
 pub mod byte_text;

@@ -308,6 +308,7 @@ impl<V> Shard<V> {
     }
 
     /// Makes an entry that was hit the newest of the protected list.
+    #[inline(always)]
     fn touch(&mut self, at: usize) {
         if self.table.lists[PROTECTED as usize].newest == at as u32 {
             return;

@@ -135,6 +135,7 @@ impl MemTable {
     /// If key or value have 4 GiB or more.
     #[inline]
     pub fn add(&self, seqno: SequenceNumber, kind: ValueType, key: &[u8], value: &[u8]) -> bool {
+        debug_assert!(seqno <= spanlith_base::MAX_SEQUENCE, "B2: {seqno}");
         self.tree_for(key).insert(seqno, kind, key, value)
     }
 

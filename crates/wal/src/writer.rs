@@ -404,6 +404,7 @@ impl LogWriter {
     pub fn sync_written(&mut self) -> Result<()> {
         let len = self.file.len();
         self.file.sync()?;
+        debug_assert!(len >= self.synced_len, "WAL1: what is durable only grows");
         self.synced_len = len;
         Ok(())
     }

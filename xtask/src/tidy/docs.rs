@@ -50,8 +50,11 @@ pub fn links(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// The page whose tables name a test for every promise of a milestone.
-const MILESTONES: &str = "docs/milestones.md";
+/// The pages whose tables name tests: of the items of the milestones, and of the invariants.
+const NAME_TESTS: [&str; 2] = ["docs/milestones.md", INVARIANTS];
+
+/// Each row of its table names a test.
+const INVARIANTS: &str = "docs/invariants.md";
 
 /// Rule `capi`.
 pub fn c_interface(tree: &Tree) -> Vec<Finding> {
@@ -69,33 +72,53 @@ pub fn c_interface(tree: &Tree) -> Vec<Finding> {
         .collect()
 }
 
-/// Rule `tests`: in a table of [`MILESTONES`] a test is `` `file.rs: function` ``, where the file is the
-/// end of a path. Some file of that name must have that function.
+/// Rule `tests`: in a table of a page of [`NAME_TESTS`] a test is `` `file.rs: function` ``, where the file is the
+/// end of a path. Some file of that name must have that function. A row of [`INVARIANTS`] has at least one.
 pub fn tests(tree: &Tree) -> Vec<Finding> {
-    let Some(text) = tree.text(MILESTONES) else {
-        return Vec::new();
-    };
+    let pages = NAME_TESTS
+        .iter()
+        .filter_map(|&page| Some((page, tree.text(page)?)));
+    pages
+        .flat_map(|(page, text)| tests_of(tree, page, &text))
+        .collect()
+}
+
+fn tests_of(tree: &Tree, page: &str, text: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for (line, row) in prose(&text).filter(|(_, line)| line.starts_with('|')) {
-        for code in row.split('`').skip(1).step_by(2) {
-            let Some((file, function)) = code.split_once(".rs: ") else {
-                continue;
-            };
-            let file = format!("{file}.rs");
-            let below = format!("/{file}");
-            let files = tree.files().filter(|(path, _)| path.ends_with(&below));
-            let files: Vec<&str> = files.map(|(path, _)| path).collect();
-            let what = match &files[..] {
-                [] => format!("there is no file {file}"),
-                files if files.iter().any(|path| has_function(tree, path, function)) => continue,
-                _ => {
-                    format!("{file} has no function {function}; name the test as it is called now")
-                }
-            };
-            findings.push(Finding::new(MILESTONES, line, "tests", what));
+    let rows = prose(text).filter(|(_, line)| line.starts_with('|'));
+    for (at, (line, row)) in rows.enumerate() {
+        let codes = row.split('`').skip(1).step_by(2);
+        let named: Vec<_> = codes.filter_map(|code| code.split_once(".rs: ")).collect();
+        // The first two rows are the head of the only table of that page.
+        if page == INVARIANTS && at >= 2 && named.is_empty() {
+            findings.push(Finding::new(
+                page,
+                line,
+                "tests",
+                "an invariant without a test",
+            ));
+        }
+        for (file, function) in named {
+            if let Some(what) = missing_test(tree, file, function) {
+                findings.push(Finding::new(page, line, "tests", what));
+            }
         }
     }
     findings
+}
+
+fn missing_test(tree: &Tree, file: &str, function: &str) -> Option<String> {
+    let file = format!("{file}.rs");
+    let below = format!("/{file}");
+    let files = tree.files().filter(|(path, _)| path.ends_with(&below));
+    let files: Vec<&str> = files.map(|(path, _)| path).collect();
+    match &files[..] {
+        [] => Some(format!("there is no file {file}")),
+        files if files.iter().any(|path| has_function(tree, path, function)) => None,
+        _ => Some(format!(
+            "{file} has no function {function}; name the test as it is called now"
+        )),
+    }
 }
 
 fn has_function(tree: &Tree, path: &str, function: &str) -> bool {
@@ -222,6 +245,18 @@ mod tests {
         let findings = links(&Tree::of(&[("docs/a.md", text)]));
         let lines: Vec<usize> = findings.iter().map(|finding| finding.line).collect();
         assert_eq!(lines, [2, 3, 3, 3, 4]);
+    }
+
+    #[test]
+    fn an_invariant_must_name_a_test() {
+        let page = "| id | held by |\n|---|---|\n| B1 | `x.rs: one` |\n| B2 | `x.rs` |\n";
+        let files = [
+            ("docs/invariants.md", page),
+            ("crates/a/x.rs", "fn one() {}\n"),
+        ];
+        let findings = tests(&Tree::of(&files));
+        let lines: Vec<usize> = findings.iter().map(|finding| finding.line).collect();
+        assert_eq!(lines, [4]);
     }
 
     #[test]

@@ -115,7 +115,7 @@ const RULES: [(&str, &str, Rule); 17] = [
     ("link", "links between documents resolve", docs::links),
     (
         "tests",
-        "the tests that docs/milestones.md names exist",
+        "the tests that docs/milestones.md and docs/invariants.md name exist",
         docs::tests,
     ),
     (

@@ -21,6 +21,7 @@
 
 use super::atomic::{AtomicU64, Ordering};
 use super::{Condvar, Mutex};
+use crate::keys::MAX_SEQUENCE;
 use std::collections::VecDeque;
 
 /// Above the ranks of all callers; nothing is called under it.
@@ -86,6 +87,10 @@ impl CommitOrder {
     /// are not used up. A group without numbers has an empty range and is published like any other.
     pub fn begin(&self, count: u64) -> Ticket {
         let first = self.next();
+        debug_assert!(
+            first + count <= MAX_SEQUENCE + 1,
+            "B2: {first} and {count} more"
+        );
         let ticket = Ticket {
             first,
             last: first + count - 1,

@@ -16,7 +16,7 @@ pub use commit_order::{CommitOrder, Ticket};
 #[cfg(shuttle)]
 pub use explore::explore;
 pub use group_queue::{Group, GroupQueue, Role, Waiter};
-pub use mutex::{Condvar, Mutex, MutexGuard, assert_no_lock_is_held};
+pub use mutex::{Condvar, Mutex, MutexGuard, assert_no_lock_is_held, assert_only_tokens_are_held};
 
 /// std's, loom's or shuttle's atomics.
 pub mod atomic {

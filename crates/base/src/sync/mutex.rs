@@ -1,6 +1,7 @@
 //! Mutex with a rank: in debug builds, taking a lock whose rank is not above every rank already
 //! held by the thread panics, so that a lock-order inversion is found by the first test that
-//! reaches it and not by the first deadlock. Ranks: architecture, section 9.
+//! reaches it and not by the first deadlock. Ranks: docs/architecture.md, "Threads,
+//! locks and tokens".
 //!
 //! A poisoned mutex is entered: a panicking job is reported by the job boundary, and the state it
 //! guards is bookkeeping that is consistent between statements.
@@ -53,6 +54,27 @@ pub fn assert_no_lock_is_held() {
         assert!(held.is_empty(), "a sleep while holding ranks {held:?}");
     });
 }
+
+/// In debug builds, panics if the thread holds a mutex that is no token: a thread that reads a file holds only
+/// tokens (R2).
+#[inline]
+pub fn assert_only_tokens_are_held() {
+    #[cfg(debug_assertions)]
+    HELD.with(|held| {
+        let held = held.borrow();
+        let is_token = |&rank: &u8| rank < FIRST_PLAIN_RANK || rank == TRACE_FILE_RANK;
+        assert!(
+            held.iter().all(is_token),
+            "R2: a read of a file while holding ranks {held:?}"
+        );
+    });
+}
+
+/// Ranks from here on belong to mutexes that are no tokens, except the rank of the trace file.
+#[cfg(debug_assertions)]
+const FIRST_PLAIN_RANK: u8 = 30;
+#[cfg(debug_assertions)]
+const TRACE_FILE_RANK: u8 = 94;
 
 /// A mutex with a place in the lock order.
 #[derive(Debug, Default)]

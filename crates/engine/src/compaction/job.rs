@@ -249,6 +249,11 @@ impl Engine {
         let f = state.family_mut(family)?;
         f.judged_at = self.c.env.clock.now_seconds();
         for file in plan.input_files() {
+            debug_assert!(
+                !file.is_being_compacted(),
+                "C2: {} is an input twice",
+                file.number
+            );
             file.being_compacted.store(true, Ordering::Relaxed);
         }
         let now = self.c.env.clock.monotonic_nanos();
@@ -366,6 +371,10 @@ impl Engine {
             edit.new_files.clone_from(&files);
             edit.blob_file_garbages.clone_from(&done.garbage);
             edit.blob_file_additions.clone_from(&done.blobs);
+            debug_assert!(
+                (plan.input_files()).all(|f| edit.deleted_files.iter().any(|d| d.1 == f.number)),
+                "C3: inputs go in the edit that brings the outputs"
+            );
             let applied = self.log_and_apply(family, edit, |s| {
                 s.changes(family.id, Change::Compaction);
             });

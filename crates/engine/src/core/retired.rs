@@ -34,6 +34,10 @@ impl Engine {
         let (dead, first_own): (Vec<u64>, u64) = {
             let mut state = self.state.lock();
             let keep = state.kept_log;
+            debug_assert!(
+                state.logs.iter().is_sorted(),
+                "WAL3: logs are listed in their order"
+            );
             let n = state.logs.iter().take_while(|&&l| l < keep).count();
             state.closed_logs.retain(|&n, _| n >= keep);
             (state.logs.drain(..n).collect(), state.first_own_log)

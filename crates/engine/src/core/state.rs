@@ -16,7 +16,7 @@ use spanlith_wal::LogWriter;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, OnceLock};
 
-/// Places in the lock order (architecture, section 9).
+/// Places in the lock order (docs/architecture.md, "Threads, locks and tokens").
 pub(crate) mod rank {
     /// Contents of OPTIONS files. Held across I/O.
     pub const OPTIONS: u8 = 5;

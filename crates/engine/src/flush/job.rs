@@ -324,6 +324,10 @@ impl Engine {
             for (p, (note, built)) in picked.iter().zip(&mut done) {
                 let note_bytes = built.table.as_ref().map_or(0, |t: &NewTable| t.file.size);
                 if let Some(f) = state.family_mut(p.family.id) {
+                    debug_assert!(
+                        (f.imm.iter().zip(&p.imm)).all(|(a, b)| Arc::ptr_eq(&a.mem, &b.mem)),
+                        "F1: the oldest memtables are flushed first"
+                    );
                     f.imm.drain(..p.imm.len());
                     f.flushing = 0;
                     f.family.pacer.flush.end(ended);

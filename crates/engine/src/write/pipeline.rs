@@ -442,6 +442,10 @@ impl Engine {
             leader.log_bytes += bytes as u64;
             leader.last_record = base;
         }
+        debug_assert!(
+            r.disable_wal || leader.last_record == base,
+            "W1: logged first"
+        );
         let mut to = Slots {
             engine: self,
             slots: &leader.slots,
@@ -578,6 +582,10 @@ impl Engine {
         } else {
             self.has_unlogged.store(true, Ordering::Relaxed);
         }
+        debug_assert!(
+            disable_wal || leader.last_record == base,
+            "W1: logged first"
+        );
         // Apply.
         let parallel = group.len() > 1
             && bytes >= PARALLEL_BYTES

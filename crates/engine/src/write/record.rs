@@ -95,6 +95,10 @@ impl Engine {
         let began = clock.monotonic_nanos();
         let timed = self.timed();
         self.sync_logs(leader)?;
+        debug_assert!(
+            leader.log.as_ref().is_none_or(|l| l.is_synced()),
+            "W6: synced before acknowledged"
+        );
         self.record_since(timed, Histogram::WalFileSyncMicros);
         let took = clock.monotonic_nanos() - began;
         leader.sync_nanos = (leader.sync_nanos * 7 + took) / 8;

@@ -116,7 +116,7 @@ impl FilterWriter {
     }
 
     /// Adds a user key without its timestamp.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn add(&mut self, key: &[u8], index: &mut IndexBuilder) {
         match self {
             Self::Plain(builder) => builder.add(key),

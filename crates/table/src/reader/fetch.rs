@@ -93,6 +93,7 @@ impl TableReader {
     /// A block as stored, with its trailer.
     pub(super) fn stored(&self, handle: BlockHandle) -> Result<Vec<u8>> {
         let mut stored = vec![0; self.stored_len(handle)?];
+        spanlith_base::sync::assert_only_tokens_are_held();
         let n = self.file.read_at(handle.offset, &mut stored)?;
         stored.truncate(n);
         Ok(stored)
@@ -314,6 +315,7 @@ impl TableReader {
             }
         }
         let began = params.is_counted.then(|| self.moment()).flatten();
+        spanlith_base::sync::assert_only_tokens_are_held();
         self.file.read_many(&mut requests);
         let read: Vec<Result<usize>> = requests.into_iter().map(|r| r.result).collect();
         if params.is_counted {
