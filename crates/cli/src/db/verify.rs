@@ -337,6 +337,7 @@ fn family_to_verify(
         });
     }
     let blob_dir = scope.places.and_then(|p| p.dir(&family.name, 0));
+    let mut known = i.families.iter().filter(|(_, f)| f.name == family.name);
     FamilyToVerify {
         is_ordered: Comparator::from_name(&family.comparator).is_some(),
         comparator: family.comparator.clone(),
@@ -345,6 +346,7 @@ fn family_to_verify(
             ..ReaderOptions::default()
         },
         tables,
+        id: known.next().map(|(&id, _)| id),
         blob_dir: blob_dir.unwrap_or(&i.dir).to_path_buf(),
         blobs: family
             .blobs

@@ -231,6 +231,7 @@ fn to_verify(family: &Arc<Family>) -> (Arc<SuperVersion>, FamilyToVerify) {
         is_ordered: true,
         comparator: family.comparator.name().to_string(),
         tables: tables.collect(),
+        id: Some(family.id),
         blob_dir: paths.dir(0).to_path_buf(),
         blobs: blobs
             .map(|(&n, b)| (n, BlobsToVerify::of(&b.file)))

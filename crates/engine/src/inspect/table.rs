@@ -44,6 +44,8 @@ pub struct FamilyToVerify {
     pub comparator: String,
     /// Its tables: by level, those of level 0 newest first, others by key.
     pub tables: Vec<TableToVerify>,
+    /// Its number, which its blob files bear; `None` if it is not known.
+    pub id: Option<u32>,
     /// Where its blob files are.
     pub blob_dir: PathBuf,
     /// Its blob files by number.
@@ -255,7 +257,8 @@ impl Verifier<'_> {
         }
         let f = &*table.file;
         let fs = self.env.fs.clone();
-        let values = BlobSource::new(fs, family.blob_dir.clone(), ExpectedFamily::Any, BLOBS_OPEN);
+        let expected = family.id.map_or(ExpectedFamily::Any, ExpectedFamily::Id);
+        let values = BlobSource::new(fs, family.blob_dir.clone(), expected, BLOBS_OPEN);
         let comparator = &family.readers.comparator;
         let broken = |what: &str| Err(Error::corruption(what));
         let (mut unseen, mut lost) = (0, Vec::new());

@@ -336,6 +336,7 @@ fn family(db: &Db) -> FamilyToVerify {
         is_ordered: true,
         comparator: "leveldb.BytewiseComparator".to_string(),
         tables: tables.collect(),
+        id: None,
         blob_dir: db.path().to_path_buf(),
         blobs: BTreeMap::new(),
     }

@@ -341,8 +341,7 @@ pub fn workload(name: &str, seed: u64) -> Program {
             // Blob files are emptied by a target of space, table by table.
             tuning.blob_min = 1;
             tuning.blob_file = *m.rng.pick(&[300, 1000]);
-            tuning.blob_budget = 1;
-            tuning.adaptive = u64::from(m.rng.one_in(4));
+            tuning.blob_budget = *m.rng.pick(&[1, 1, 1, 3]);
             tuning.l0 = 2;
             tuning.file = 1;
             for _ in 0..5 {

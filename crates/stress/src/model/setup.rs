@@ -309,10 +309,8 @@ tuning! {
     blob_level = [0, 0, 1, 2];
     /// Bytes that compactions read ahead in blob files.
     blob_ahead = [0, 4096];
-    /// Blob files are collected by a target of space.
-    blob_budget = [0, 0, 1];
-    /// The engine chooses which values go to blob files.
-    adaptive = [0, 0, 0, 1];
+    /// 1: blob files are collected by a target of space; 2: the engine chooses which values go there; 3: both.
+    blob_budget = [0, 2, 1];
     /// Bytes of the cache of values; 0 for none. Flushes fill it if the size is odd.
     blob_cache = [0, 1 << 20, 8001];
     /// Compaction style by RocksDB's numbers: 0 level, 1 universal, 2 FIFO, which here has room for everything.
@@ -416,10 +414,10 @@ impl Tuning {
         o.blob_compression_type = codec(self.blob_codec);
         o.enable_blob_garbage_collection = self.blob_gc > 0;
         o.blob_garbage_collection_age_cutoff = self.blob_gc.saturating_sub(1) as f64 / 100.0;
-        if self.blob_budget > 0 {
+        if self.blob_budget & 1 != 0 {
             o.own.kvsep_gc = KvsepGc::Budget;
         }
-        if self.adaptive > 0 {
+        if self.blob_budget & 2 != 0 {
             o.own.kvsep_mode = KvsepMode::Adaptive;
         }
         o.blob_garbage_collection_force_threshold = self.blob_force as f64 / 100.0;
