@@ -165,7 +165,7 @@ mod tests {
         for text in [
             "61", "61..62", "61..62:", "6..62:1", "6g..:1", "..:-1", "..:1,", "..:1k",
         ] {
-            let e = parse(text).unwrap_err().into_error("kvsep_ranges");
+            let e = parse(text).unwrap_err().into_error("kvsep_ranges", text);
             assert!(e.to_string().contains("kvsep_ranges"), "{text}: {e}");
         }
     }

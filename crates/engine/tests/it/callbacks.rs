@@ -48,7 +48,7 @@ impl CompactionFilter for Writes {
 
 impl EventListener for Writes {
     fn on_compaction_completed(&self, info: &CompactionInfo) {
-        self.write(&format!("listener-{}", info.job_id));
+        self.write(&format!("listener-{}", info.job));
     }
 }
 
