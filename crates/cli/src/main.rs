@@ -115,6 +115,7 @@ enum Noun {
     #[command(subcommand)]
     Model(model::Verb),
     Twin(model::twin::Twin),
+    Plot(model::plot::PlotArgs),
     /// RocksDB's ldb: its commands, flags and output
     #[command(disable_help_flag = true, disable_version_flag = true)]
     Ldb(Foreign),
@@ -242,6 +243,7 @@ fn execute(noun: Noun) -> anyhow::Result<ExitCode> {
         Noun::Replay(replay) => replay.run(),
         Noun::Model(verb) => model::run(verb),
         Noun::Twin(twin) => twin.run(),
+        Noun::Plot(plot) => plot.run(),
         Noun::Ldb(tool) => Ok(ldb::run(tool.texts())),
         Noun::SstDump(tool) => Ok(sst_dump::run(tool.texts())),
         Noun::DbBench(tool) => db_bench::run(&tool.texts(), again),

@@ -8,6 +8,7 @@
 pub mod analyze;
 pub mod drivers;
 pub mod experiments;
+pub mod figures;
 pub mod fit;
 pub mod generate;
 pub mod measure;
@@ -15,3 +16,4 @@ pub mod model;
 pub mod report;
 pub mod sim;
 pub mod store;
+pub mod traces;

@@ -6,6 +6,7 @@
 
 mod blob;
 mod check;
+mod gen_trace;
 pub mod kind;
 mod manifest;
 mod options;
@@ -134,6 +135,7 @@ pub enum Trace {
     /// Reads every record of traces
     #[command(alias = "verify")]
     Check(check::Check),
+    Gen(gen_trace::Gen),
 }
 
 /// Which file, and how.
@@ -252,6 +254,7 @@ pub fn run_trace(verb: Trace) -> anyhow::Result<ExitCode> {
             trace::run(&args)
         }
         Trace::Check(args) => args.run(Kind::Trace, trace::check),
+        Trace::Gen(args) => args.run(),
     }
 }
 

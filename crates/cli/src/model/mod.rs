@@ -4,6 +4,7 @@
 //! The work is [`spanlith_workload::model`]'s; here are files, texts and the page.
 
 mod page;
+pub mod plot;
 mod run;
 pub mod twin;
 

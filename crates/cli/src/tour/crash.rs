@@ -1,4 +1,4 @@
-//! Step 4: a child writes with sync and acknowledges each write over a pipe; it is killed hard.
+//! Step 5: a child writes with sync and acknowledges each write over a pipe; it is killed hard.
 //!
 //! A line on the pipe is an acknowledgement: `THREAD NUMBER`, printed after the synced write has
 //! returned. What was acknowledged must be there after the kill. What was written and not

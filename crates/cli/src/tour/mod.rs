@@ -3,9 +3,10 @@
 //! 1. [`foreign`]: two directories that RocksDB wrote are unpacked, opened and compared.
 //! 2. [`load`]: a million entries with a progress bar.
 //! 3. [`mixed`]: ten seconds of reads, writes and scans with a line each second.
-//! 4. [`crash`]: a child acknowledges synced writes, is killed, nothing acknowledged is missing.
-//! 5. Every checksum is verified and every entry compared with a model of what was written.
-//! 6. The directories stay; the last lines say what to try with them.
+//! 4. [`workload`]: requests are recorded, modelled without their keys, and made again.
+//! 5. [`crash`]: a child acknowledges synced writes, is killed, nothing acknowledged is missing.
+//! 6. Every checksum is verified and every entry compared with a model of what was written.
+//! 7. The directories stay; the last lines say what to try with them.
 //!
 //! Everything that is not as it should be becomes a problem; any problem makes the exit code 1.
 
@@ -15,6 +16,7 @@ mod load;
 mod mixed;
 mod model;
 mod show;
+mod workload;
 
 use crate::db::verify::{self, Scope};
 use crate::fail::{At, Failure, shell_word};
@@ -84,6 +86,9 @@ impl Tour {
             self.seconds
         ));
         mixed::run(&data, self.seconds, &mut model, &mut show)?;
+
+        show.step("Requests are recorded, and made again without their keys");
+        workload::run(&dir, &data, self.entries, &mut show)?;
 
         show.step("A process is killed while it writes");
         let synced = crash::run(&data, self.acks, &mut show)?;
@@ -164,7 +169,7 @@ fn shape(db: &Db) -> String {
     }
 }
 
-/// Step 5.
+/// Step 6.
 fn check(
     data: &Path,
     foreign: &[PathBuf],
@@ -232,7 +237,7 @@ fn check(
     Ok(())
 }
 
-/// Step 6.
+/// Step 7.
 fn next(data: &Path, foreign: &[PathBuf], show: &mut Show) {
     let me = std::env::args_os().next().map(PathBuf::from);
     let me = me.map_or_else(|| "spanlith".to_string(), |p| shell_word(&p));

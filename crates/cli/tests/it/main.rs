@@ -6,6 +6,7 @@ mod copies;
 mod damage;
 mod db;
 mod doctor;
+mod drive;
 mod experiment;
 mod foreign_tools;
 mod golden;

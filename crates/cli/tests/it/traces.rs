@@ -174,3 +174,45 @@ fn trace_analyzer_refuses_what_makes_no_sense() {
             .contains("Usage: trace_analyzer")
     );
 }
+
+#[test]
+fn a_day_of_a_reference_workload_is_a_trace_that_the_analyzer_reads() {
+    let temp = TempDir::new(test_name!());
+    let trace = temp.join("day").display().to_string();
+    let out = run(["trace", "gen", "zippydb", &trace, "--events", "3000"]).ok();
+    assert!(out.contains("requests of a day of zippydb"), "{out}");
+    let first = std::fs::read(&trace).unwrap();
+    run(["trace", "check", &trace]).ok();
+    let path = format!("--trace_path={trace}");
+    let out = run([
+        "trace_analyzer",
+        &path,
+        "--analyze_get",
+        "--print_overall_stats",
+    ])
+    .ok();
+    let gets = out
+        .lines()
+        .find_map(|l| l.strip_prefix("Total number of queries to this cf by get: "));
+    let gets: f64 = gets.unwrap().parse().unwrap();
+    // 78 % of ZippyDB's requests are gets.
+    assert!((gets / 3000.0 - 0.78).abs() < 0.01, "{gets}");
+    run(["trace", "gen", "zippydb", &trace, "--events", "3000"]).ok();
+    assert_eq!(std::fs::read(&trace).unwrap(), first);
+    let (page, tsv) = (temp.join("p.html"), temp.join("figures"));
+    let at = |path: &Path| path.display().to_string();
+    let out = run(["plot", &trace, "--page", &at(&page), "--tsv", &at(&tsv)]);
+    assert_eq!(out.code, Some(0), "{}", out.err);
+    let html = std::fs::read_to_string(&page).unwrap();
+    assert!(
+        html.contains("Figure 7") && html.matches("<svg").count() > 6,
+        "{html}"
+    );
+    let scans = std::fs::read_to_string(tsv.join("scans-0.tsv")).unwrap();
+    assert!(
+        scans.starts_with("series\tsteps\tshare of seeks\n"),
+        "{scans}"
+    );
+    let err = run(["trace", "gen", "mysql", &trace]).fails(2);
+    assert!(err.contains("udb zippydb up2x"), "{err}");
+}

@@ -338,6 +338,22 @@ pub trait Store: Send + Sync {
     /// What the store counted since it was opened.
     fn counters(&self) -> Counters;
 
+    /// Begins to record all requests in a trace of RocksDB's format.
+    ///
+    /// # Errors
+    /// The store's; if it has no traces.
+    fn start_trace(&self, _file: &Path) -> Result<()> {
+        Err(Error::unsupported(self.label(), "traces"))
+    }
+
+    /// Ends the trace: everything is in the file.
+    ///
+    /// # Errors
+    /// The store's; if it has no traces.
+    fn end_trace(&self) -> Result<()> {
+        Err(Error::unsupported(self.label(), "traces"))
+    }
+
     /// Ends all work and closes the files.
     ///
     /// # Errors

@@ -237,6 +237,15 @@ impl Store for Ours {
         Counters::of_text(&self.statistics.text())
     }
 
+    fn start_trace(&self, file: &Path) -> Result<()> {
+        let options = spanlith::trace::TraceOptions::default();
+        self.db.start_trace(file, &options).map_err(failed)
+    }
+
+    fn end_trace(&self) -> Result<()> {
+        self.db.end_trace().map(drop).map_err(failed)
+    }
+
     fn close(self: Box<Self>) -> Result<()> {
         drop(self.families);
         self.db.close().map_err(failed)

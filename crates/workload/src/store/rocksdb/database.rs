@@ -505,6 +505,38 @@ impl Store for RocksDb {
         Counters::of_text(&self.library.take_text(text).unwrap_or_default())
     }
 
+    fn start_trace(&self, file: &Path) -> Result<()> {
+        let l = self.library;
+        let (Some(create), Some(destroy), Some(start)) = (
+            l.trace_options_create,
+            l.trace_options_destroy,
+            l.start_trace,
+        ) else {
+            return Err(Error::unsupported(&self.label, "traces in its C functions"));
+        };
+        let file = c_text(&file.to_string_lossy())?;
+        // SAFETY: all handles are made here and destroyed behind the call, which copies what it keeps; the
+        // environment is the process's own, of which the wrapper alone is destroyed.
+        unsafe {
+            let (env, with, options) =
+                ((l.create_default_env)(), (l.envoptions_create)(), create());
+            let result = checked(l, |e| start(self.db, env, with, options, file.as_ptr(), e));
+            destroy(options);
+            (l.envoptions_destroy)(with);
+            (l.env_destroy)(env);
+            result
+        }
+    }
+
+    fn end_trace(&self) -> Result<()> {
+        let l = self.library;
+        let Some(end) = l.end_trace else {
+            return Err(Error::unsupported(&self.label, "traces in its C functions"));
+        };
+        // SAFETY: the handle is open.
+        checked(l, |e| unsafe { end(self.db, e) })
+    }
+
     fn close(self: Box<Self>) -> Result<()> {
         Ok(())
     }

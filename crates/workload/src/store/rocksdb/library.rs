@@ -124,6 +124,10 @@ required {
     transaction_put_cf(Handle, Handle, *const c_char, usize, *const c_char, usize, ErrorText);
     transaction_delete_cf(Handle, Handle, *const c_char, usize, ErrorText);
     transaction_create_iterator_cf(Handle, Handle, Handle) -> Handle;
+    create_default_env() -> Handle;
+    env_destroy(Handle);
+    envoptions_create() -> Handle;
+    envoptions_destroy(Handle);
     livefiles(Handle) -> Handle;
     livefiles_count(Handle) -> c_int;
     livefiles_level(Handle, c_int) -> c_int;
@@ -133,6 +137,10 @@ required {
 optional {
     transactiondb_get_base_db(Handle) -> Handle;
     transactiondb_close_base_db(Handle);
+    trace_options_create() -> Handle;
+    trace_options_destroy(Handle);
+    start_trace(Handle, Handle, Handle, Handle, *const c_char, ErrorText);
+    end_trace(Handle, ErrorText);
 }
 }
 

@@ -1,5 +1,7 @@
 //! `spanlith drive`: one load on one or several stores, side by side.
 
+mod kill;
+
 use crate::fail::{Failure, Usage};
 use crate::own::OwnFlags;
 use crate::term::{self, Paint};
@@ -12,6 +14,7 @@ use spanlith_workload::report::environment::Environment;
 use spanlith_workload::store::{StoreName, StoreOptions};
 use std::fmt::Write as _;
 use std::io::Write;
+use std::path::Path;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -21,6 +24,7 @@ Examples:
   spanlith drive mixgraph keys=1000000 ops=1000000 variant=prefix_dist
   spanlith drive ycsb workloads=a,c threads=2 --store spanlith --store rocksdb:/usr/lib/librocksdb.so
   spanlith drive two-phase insert_ratio=0.2 seconds=10 --json two.json
+  spanlith drive tpcc isolation=rr --kill 5         killed at five random moments; its conditions must hold each time
 
 A driver begins with a new store in a directory below --dir, which is removed at the end. Latencies of open loops
 (rate=N) count from the intended start of a call. lmdb, redb and fjall are there if the program was built with the
@@ -59,6 +63,13 @@ pub struct Drive {
     /// Writes all numbers to a file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Runs in processes that are killed at so many random moments, and checks what must hold each time
+    #[arg(long, value_name = "N", conflicts_with = "json",
+          value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    kill: Option<u64>,
+    /// For the processes of --kill: the directory of the store, which is kept
+    #[arg(long, hide = true, value_name = "DIR")]
+    go_on: Option<PathBuf>,
 }
 
 fn list() -> anyhow::Result<ExitCode> {
@@ -129,7 +140,18 @@ impl Drive {
             disable_wal: self.disable_wal,
             ..StoreOptions::default()
         };
+        let run = kill::Run {
+            driver,
+            options: &options,
+            settings: &settings,
+        };
+        if let (Some(dir), [store]) = (&self.go_on, self.store.as_slice()) {
+            return run.go_on(store, dir);
+        }
         let parent = self.dir.clone().unwrap_or_else(std::env::temp_dir);
+        if let Some(kills) = self.kill {
+            return self.kill_all(&run, kills, &parent);
+        }
         let mut results = Vec::new();
         for (n, store) in self.store.iter().enumerate() {
             let dir = parent.join(format!("spanlith-drive-{}-{n}", std::process::id()));
@@ -162,7 +184,34 @@ impl Drive {
         })
     }
 
-    fn write(&self, file: &std::path::Path, text: &str) -> anyhow::Result<()> {
+    /// Runs and kills on each store; the exit code tells whether everything held.
+    fn kill_all(&self, run: &kill::Run<'_>, kills: u64, parent: &Path) -> anyhow::Result<ExitCode> {
+        let mut holds = true;
+        for (n, store) in self.store.iter().enumerate() {
+            let dir = parent.join(format!("spanlith-kill-{}-{n}", std::process::id()));
+            let _remove = Remove(dir.clone());
+            holds &= run.kill(store, &dir, kills, &self.flags()?)?;
+        }
+        Ok(if holds {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        })
+    }
+
+    /// The flags that a process of `--kill` gets as they were given here.
+    fn flags(&self) -> anyhow::Result<Vec<String>> {
+        let mut out = vec![format!("--options={}", self.options)];
+        let own = self.own.text()?;
+        if !own.is_empty() {
+            out.push(format!("--set={own}"));
+        }
+        out.extend(self.cache_mb.map(|mb| format!("--cache-mb={mb}")));
+        out.extend(self.sync.then(|| "--sync".to_string()));
+        Ok(out)
+    }
+
+    fn write(&self, file: &Path, text: &str) -> anyhow::Result<()> {
         std::fs::write(file, text).map_err(|e| {
             Failure::new(
                 format!("cannot write {}: {e}", file.display()),
@@ -177,7 +226,7 @@ impl Drive {
         driver: &Driver,
         settings: &Settings,
         results: &[(String, Vec<Phase>)],
-        dir: &std::path::Path,
+        dir: &Path,
     ) -> Value {
         let parameters: serde_json::Map<String, Value> = settings
             .iter()
