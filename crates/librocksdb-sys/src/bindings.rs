@@ -538,11 +538,6 @@ pub struct rocksdb_writestallinfo_t {
 }
 #[repr(C)]
 #[derive(Copy, Clone)]
-pub struct rocksdb_pinnable_multi_get_t {
-    _unused: [u8; 0],
-}
-#[repr(C)]
-#[derive(Copy, Clone)]
 pub struct spanlith_async_t {
     _unused: [u8; 0],
 }
