@@ -1089,10 +1089,6 @@ extern ROCKSDB_LIBRARY_API void rocksdb_pinnable_multi_get_destroy(
 extern ROCKSDB_LIBRARY_API int rocksdb_pinnable_multi_get_result(
     const rocksdb_pinnable_multi_get_t* multi_get, size_t index, const char** value,
     size_t* value_size, const char** error, size_t* error_size);
-extern ROCKSDB_LIBRARY_API rocksdb_pinnable_multi_get_t* rocksdb_batched_multi_get_pinned_cf(
-    rocksdb_t* db, const rocksdb_readoptions_t* options,
-    rocksdb_column_family_handle_t* column_family, size_t num_keys, const rocksdb_slice_t* keys,
-    unsigned char sorted_input);
 
 /* ---- pinnable ---- */
 
@@ -1119,13 +1115,6 @@ extern ROCKSDB_LIBRARY_API unsigned char rocksdb_get_into_buffer_cf(rocksdb_t* d
     const rocksdb_readoptions_t* options, rocksdb_column_family_handle_t* column_family,
     const char* key, size_t keylen, char* buffer, size_t buffer_size, size_t* vallen,
     unsigned char* found, char** errptr);
-extern ROCKSDB_LIBRARY_API size_t rocksdb_pinnable_multi_get_count(
-    const rocksdb_pinnable_multi_get_t* multi_get);
-extern ROCKSDB_LIBRARY_API int rocksdb_pinnable_multi_get_result(
-    const rocksdb_pinnable_multi_get_t* multi_get, size_t index, const char** value,
-    size_t* value_size, const char** error, size_t* error_size);
-extern ROCKSDB_LIBRARY_API void rocksdb_pinnable_multi_get_destroy(
-    rocksdb_pinnable_multi_get_t* multi_get);
 
 /* ---- wal-iter ---- */
 

@@ -29,6 +29,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
+/// Runs the example.
 pub fn main() -> spanlith::Result<()> {
     let dir = std::env::temp_dir().join(format!("spanlith-block-on-{}", std::process::id()));
     let db = Db::open(&dir)?;

@@ -37,6 +37,7 @@ async fn run(db: Db) -> spanlith::Result<()> {
     Ok(())
 }
 
+/// Runs the example.
 pub fn main() -> spanlith::Result<()> {
     let dir = std::env::temp_dir().join(format!("spanlith-tokio-{}", std::process::id()));
     let db = Db::open(&dir)?;

@@ -1055,7 +1055,6 @@ unsafe extern "C" {
     pub fn rocksdb_pinnable_multi_get_count(multi_get: *const rocksdb_pinnable_multi_get_t) -> usize;
     pub fn rocksdb_pinnable_multi_get_destroy(multi_get: *mut rocksdb_pinnable_multi_get_t);
     pub fn rocksdb_pinnable_multi_get_result(multi_get: *const rocksdb_pinnable_multi_get_t, index: usize, value: *mut *const libc::c_char, value_size: *mut usize, error: *mut *const libc::c_char, error_size: *mut usize) -> libc::c_int;
-    pub fn rocksdb_batched_multi_get_pinned_cf(db: *mut rocksdb_t, options: *const rocksdb_readoptions_t, column_family: *mut rocksdb_column_family_handle_t, num_keys: usize, keys: *const rocksdb_slice_t, sorted_input: libc::c_uchar) -> *mut rocksdb_pinnable_multi_get_t;
     pub fn rocksdb_get_pinned(db: *mut rocksdb_t, options: *const rocksdb_readoptions_t, key: *const libc::c_char, keylen: usize, errptr: *mut *mut libc::c_char) -> *mut rocksdb_pinnableslice_t;
     pub fn rocksdb_get_pinned_cf(db: *mut rocksdb_t, options: *const rocksdb_readoptions_t, column_family: *mut rocksdb_column_family_handle_t, key: *const libc::c_char, keylen: usize, errptr: *mut *mut libc::c_char) -> *mut rocksdb_pinnableslice_t;
     pub fn rocksdb_pinnableslice_destroy(v: *mut rocksdb_pinnableslice_t);
@@ -1066,9 +1065,6 @@ unsafe extern "C" {
     pub fn rocksdb_pinnable_handle_destroy(handle: *mut rocksdb_pinnable_handle_t);
     pub fn rocksdb_get_into_buffer(db: *mut rocksdb_t, options: *const rocksdb_readoptions_t, key: *const libc::c_char, keylen: usize, buffer: *mut libc::c_char, buffer_size: usize, vallen: *mut usize, found: *mut libc::c_uchar, errptr: *mut *mut libc::c_char) -> libc::c_uchar;
     pub fn rocksdb_get_into_buffer_cf(db: *mut rocksdb_t, options: *const rocksdb_readoptions_t, column_family: *mut rocksdb_column_family_handle_t, key: *const libc::c_char, keylen: usize, buffer: *mut libc::c_char, buffer_size: usize, vallen: *mut usize, found: *mut libc::c_uchar, errptr: *mut *mut libc::c_char) -> libc::c_uchar;
-    pub fn rocksdb_pinnable_multi_get_count(multi_get: *const rocksdb_pinnable_multi_get_t) -> usize;
-    pub fn rocksdb_pinnable_multi_get_result(multi_get: *const rocksdb_pinnable_multi_get_t, index: usize, value: *mut *const libc::c_char, value_size: *mut usize, error: *mut *const libc::c_char, error_size: *mut usize) -> libc::c_int;
-    pub fn rocksdb_pinnable_multi_get_destroy(multi_get: *mut rocksdb_pinnable_multi_get_t);
     pub fn rocksdb_get_updates_since(db: *mut rocksdb_t, seq_number: u64, options: *const rocksdb_wal_readoptions_t, errptr: *mut *mut libc::c_char) -> *mut rocksdb_wal_iterator_t;
     pub fn rocksdb_wal_iter_next(iter: *mut rocksdb_wal_iterator_t);
     pub fn rocksdb_wal_iter_valid(arg1: *const rocksdb_wal_iterator_t) -> libc::c_uchar;
