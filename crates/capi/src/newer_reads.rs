@@ -57,8 +57,8 @@ impl Beside {
     /// # Safety
     /// They have it.
     unsafe fn at(&self, at: usize) -> Self {
-        // SAFETY: The caller says so; NULL stays NULL.
         let (timestamp, timestamp_len) = match self.wants_timestamp() {
+            // SAFETY: The caller says that the arrays have the element.
             true => unsafe { (self.timestamp.add(at), self.timestamp_len.add(at)) },
             false => (ptr::null_mut(), ptr::null_mut()),
         };
@@ -179,7 +179,9 @@ unsafe fn read_many<'c>(
     for (at, key) in keys.iter().enumerate() {
         // SAFETY: The caller says so.
         let mut beside = unsafe { out.beside.at(at) };
-        if !has_snapshot && let Some(newer) = unsafe { beside.newer.as_mut() } {
+        // SAFETY: NULL, or the caller's place for this element.
+        let newer = unsafe { beside.newer.as_mut() };
+        if !has_snapshot && let Some(newer) = newer {
             // Only of a snapshot of the caller's it is told what came behind it.
             *newer = 0;
             beside.newer = ptr::null_mut();

@@ -52,6 +52,17 @@ enum Answer {
 pub type DoneCallback = Option<unsafe extern "C" fn(*mut c_void)>;
 
 impl State {
+    /// Whether the result is there. The question has no thread look after the request.
+    fn is_ready(&self) -> bool {
+        match self {
+            Self::Write(f) => f.is_ready(),
+            Self::Get(f) => f.is_ready(),
+            Self::Scan(f) => f.is_ready(),
+            Self::Flush(f) => f.is_ready(),
+            Self::Done(_) => true,
+        }
+    }
+
     /// Takes the result if it is there.
     fn look(&mut self) -> bool {
         let result = match self {
@@ -72,7 +83,7 @@ impl State {
 
     /// Waits for the result.
     fn wait(&mut self) -> &mut Result<Answer> {
-        if !self.look() {
+        if !self.is_ready() || !self.look() {
             let placeholder = Self::Done(Ok(Answer::Nothing));
             let result = match std::mem::replace(self, placeholder) {
                 Self::Write(f) => f.wait().map(|()| Answer::Nothing),
@@ -162,7 +173,8 @@ impl Wake for Callback {
 /// A token of a request that was issued; NULL and an error for one that was refused for lack of room or at a closed database.
 unsafe fn token(errptr: *mut *mut c_char, state: State) -> *mut spanlith_token_t {
     let mut state = state;
-    if state.look()
+    if state.is_ready()
+        && state.look()
         && let State::Done(Err(e)) = &state
         && matches!(e.kind(), ErrorKind::Busy | ErrorKind::ShutdownInProgress)
     {

@@ -90,7 +90,7 @@ fn requests_are_issued_checked_waited_for_and_taken() {
         spanlith_token_wait(last);
         assert_eq!(spanlith_token_check(last), 1);
         for token in tokens {
-            assert_eq!(spanlith_token_check(token), 1, "one group for all");
+            assert_eq!(spanlith_token_check(token), 1, "the last one is done");
             finish(token).unwrap();
         }
         assert_eq!(o.get(&w, &[7]).as_deref(), Some(&b"value"[..]));

@@ -128,7 +128,7 @@ fn by_records(path: &Path) -> Option<Kind> {
         }
         let record = reader.record();
         let is_batch = || {
-            let mut batch = BatchIter::new(record).ok()?.into_iter();
+            let mut batch = BatchIter::new(record).ok()?;
             batch.all(|op| op.is_ok()).then_some(())
         };
         if VersionEdit::decode(record).is_ok() {

@@ -9,7 +9,7 @@
 
 use super::cell::{Outcome, Wakers};
 use super::plan::{Kind, Plan};
-use super::queue::{After, Entry, Issued, Job, Limits, Queue, Segment, Work, closed};
+use super::queue::{After, Entry, Issued, Job, Limits, Queue, Run, Segment, Work, closed};
 use super::tally::{self, Tally};
 use crate::core::{Engine, Outstanding, rank};
 use spanlith_base::sync::{Condvar, Mutex, thread};
@@ -129,7 +129,7 @@ impl Requests {
         engine: &Engine,
         kind: Kind,
         waits: bool,
-        run: Box<dyn FnOnce(&Arc<Engine>) -> After + Send>,
+        run: Run<Arc<Engine>>,
     ) -> Result<()> {
         let issued = engine.c.env.clock.monotonic_nanos();
         let mut queue = self.queue.lock();
@@ -291,9 +291,10 @@ impl Requests {
             let mean = (old * 7 + now.saturating_sub(began)) / 8;
             self.sync_nanos.store(mean, Ordering::Relaxed);
         }
-        // In this order: whoever finds nothing outstanding finds all results.
-        let mut wakers = segment.cell.settle(outcome);
         let mut queue = self.queue.lock();
+        // Under the lock: whoever has a result finds the room that its write took, and whoever finds nothing
+        // outstanding finds all results.
+        let mut wakers = segment.cell.settle(outcome);
         queue.settled(&mut segment, now, &mut wakers);
         self.go_on(&mut queue, lane);
         drop(queue);

@@ -114,7 +114,11 @@ impl WriteFuture {
         match &self.0 {
             State::Known(_) => true,
             State::Member(cell, member) => cell.result(*member).is_some(),
-            State::Waiting(slot) => matches!(slot.fate(None), Fate::Failed(_)),
+            State::Waiting(slot) => match slot.fate(None) {
+                Fate::Waiting => false,
+                Fate::Accepted(cell, member) => cell.result(member).is_some(),
+                Fate::Failed(_) => true,
+            },
             State::Job(job) => job.is_ready(),
         }
     }

@@ -84,10 +84,13 @@ pub(super) struct After {
     pub garbage: Option<Box<dyn Any + Send>>,
 }
 
+/// The work of a job. `C` is what a thread hands to it: the engine, outside tests.
+pub(super) type Run<C> = Box<dyn FnOnce(&C) -> After + Send>;
+
 /// A read, or something else that a thread carries out.
 pub(super) struct Job<C> {
     pub issued: u64,
-    pub run: Box<dyn FnOnce(&C) -> After + Send>,
+    pub run: Run<C>,
 }
 
 /// A write that waits for room.
@@ -331,9 +334,8 @@ impl<C> Queue<C> {
             let slot = slot.clone();
             if !self.has_room(slot.bytes) {
                 // One that nobody wants any more makes way.
-                match &*slot.state.lock() {
-                    SlotState::Waiting(..) => return,
-                    _ => {}
+                if let SlotState::Waiting(..) = &*slot.state.lock() {
+                    return;
                 }
             }
             self.waiting.pop_front();

@@ -73,7 +73,10 @@ fn a_filter_and_a_listener_write_while_writers_are_stopped_at_level_0() {
     assert!(callbacks.db.set(db.downgrade()).is_ok());
     let cf = db.default_cf();
     for file in 0..3 {
-        cf.put(format!("user{file}"), "v").unwrap();
+        // They overlap, so that none is moved past the filter.
+        for key in ["user0", "user1", "user2"] {
+            cf.put(key, format!("{file}")).unwrap();
+        }
         cf.flush(true).unwrap();
     }
     cf.set_options(&[("disable_auto_compactions", "false")])
@@ -90,7 +93,7 @@ fn a_filter_and_a_listener_write_while_writers_are_stopped_at_level_0() {
     for key in ["filter-user0", "filter-user2", "writer0", "writer2"] {
         assert!(cf.get(key).unwrap().is_some(), "{key}");
     }
-    assert!(callbacks.wrote.load(Ordering::Relaxed) >= 4);
+    assert!(callbacks.wrote.load(Ordering::Relaxed) >= 3);
     drop(cf);
     db.close().unwrap();
 }

@@ -203,6 +203,12 @@ fn decode(from: &mut impl Read, key: &mut Vec<u8>) -> Result<Option<KeyStats>> {
     }))
 }
 
+/// A key, the sum of its parts, and their identifiers.
+type Summed = (Vec<u8>, KeyStats, Vec<u32>);
+
+/// Sees a key with its place in the order.
+type Visitor<'a> = dyn FnMut(u64, &[u8], &KeyStats) -> Result<()> + 'a;
+
 /// Sorted parts as one.
 struct Merge {
     readers: Vec<BufReader<SectionReader>>,
@@ -233,7 +239,7 @@ impl Merge {
     }
 
     /// The next key with the sum of its parts, and what stands for it.
-    fn next(&mut self) -> Result<Option<(Vec<u8>, KeyStats, Vec<u32>)>> {
+    fn next(&mut self) -> Result<Option<Summed>> {
         let Some(Reverse((key, part))) = self.heads.pop() else {
             return Ok(None);
         };
@@ -280,10 +286,7 @@ impl Keys {
     }
 
     /// Shows each with its place in the order.
-    pub(super) fn each(
-        &self,
-        f: &mut dyn FnMut(u64, &[u8], &KeyStats) -> Result<()>,
-    ) -> Result<()> {
+    pub(super) fn each(&self, f: &mut Visitor<'_>) -> Result<()> {
         match self {
             Self::InMemory(all) => {
                 for (id, (key, stats)) in (0..).zip(all) {

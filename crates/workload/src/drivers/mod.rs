@@ -29,6 +29,9 @@ pub use settings::{Parameter, Settings};
 use crate::store::{Error, Result, Store, StoreName, StoreOptions};
 use std::path::Path;
 
+/// What checks the data of a driver.
+pub type Checked = fn(&Drive<'_>) -> Result<Vec<Verdict>>;
+
 /// A load by its name.
 #[derive(Clone, Copy, Debug)]
 pub struct Driver {
@@ -45,7 +48,7 @@ pub struct Driver {
     /// Runs it on an empty store, or goes on with one that it loaded before, if [`Self::check`] is there.
     pub run: fn(&Drive<'_>) -> Result<Vec<Phase>>,
     /// What must hold of its data at any time, after a kill as well; `None` if nothing is known.
-    pub check: Option<fn(&Drive<'_>) -> Result<Vec<Verdict>>>,
+    pub check: Option<Checked>,
 }
 
 /// What a driver's function gets.
@@ -154,7 +157,7 @@ impl Driver {
         Ok((label, verdicts))
     }
 
-    fn checked(&self) -> Result<fn(&Drive<'_>) -> Result<Vec<Verdict>>> {
+    fn checked(&self) -> Result<Checked> {
         self.check.ok_or_else(|| {
             let names = DRIVERS.iter().filter(|d| d.check.is_some()).map(|d| d.name);
             let names: Vec<&str> = names.collect();

@@ -95,11 +95,14 @@ pub fn of(seen: &Observation) -> Vec<Plot> {
     all
 }
 
+/// A series and its name.
+type Named = (String, Vec<(f64, f64)>);
+
 /// Families by name on the x axis, and a series for each operation that occurs.
 fn by_operation(
     seen: &Observation,
     value: impl Fn(&FamilyObservation, Operation) -> Option<f64>,
-) -> (Vec<String>, Vec<(String, Vec<(f64, f64)>)>) {
+) -> (Vec<String>, Vec<Named>) {
     let labels = seen
         .families
         .keys()

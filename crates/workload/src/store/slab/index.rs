@@ -79,16 +79,15 @@ impl Index {
         direction: Direction,
     ) -> Box<dyn Iterator<Item = (&'a [u8], Place)> + 'a> {
         let all = &self.families[family];
-        let entry = |(key, place): (&'a Box<[u8]>, &Place)| (key.as_ref(), *place);
         match direction {
             Direction::Forward => Box::new(
                 all.range::<[u8], _>((Included(start), Unbounded))
-                    .map(entry),
+                    .map(|(key, place)| (key.as_ref(), *place)),
             ),
             Direction::Backward => Box::new(
                 all.range::<[u8], _>((Unbounded, Included(start)))
                     .rev()
-                    .map(entry),
+                    .map(|(key, place)| (key.as_ref(), *place)),
             ),
         }
     }
