@@ -1,5 +1,7 @@
 //! Asynchronous requests without a runtime: twenty lines that drive a future, and calls that wait on the thread.
 
+#![allow(clippy::disallowed_methods, reason = "a directory of a user")]
+
 use spanlith::{Db, WriteOptions};
 use std::future::Future;
 use std::pin::pin;

@@ -1,5 +1,7 @@
 //! Asynchronous requests under tokio: many tasks, one database. The library does not depend on tokio.
 
+#![allow(clippy::disallowed_methods, reason = "a directory of a user")]
+
 use spanlith::{Db, Page, ReadOptions, WriteOptions};
 
 async fn client(db: Db, client: u32) -> spanlith::Result<()> {
