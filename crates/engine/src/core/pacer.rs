@@ -434,3 +434,7 @@ fn level0(f: &FamilyState, flushed: f64, compacts: bool, now: u64) -> (Level0Fac
     };
     (facts, jobs.map(|j| j.level0_done()).sum())
 }
+
+#[cfg(test)]
+#[path = "pacer_tests.rs"]
+mod tests;
