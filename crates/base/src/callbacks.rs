@@ -11,8 +11,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub enum Place {
     /// In a job of any database: writers of that one, or of others whose jobs queue behind it, may wait for its end.
     Job,
-    /// In a write that is still to make room, or in a job that such a writer runs: no other write comes past it.
-    Write,
+    /// In a write that is still to make room, or in a job that such a writer runs: no other write comes past it. The
+    /// number tells its database from others.
+    Write(usize),
 }
 
 /// Threads that are in a place. Relaxed: a thread asks for itself, and has counted itself before.
@@ -43,7 +44,7 @@ pub fn enter(place: Place) -> Inside {
     THREADS.fetch_add(1, Ordering::Relaxed);
     let before = PLACE.with(|at| {
         let before = at.get();
-        if before != Some(Place::Write) {
+        if !(matches!(before, Some(Place::Write(_))) && place == Place::Job) {
             at.set(Some(place));
         }
         before
@@ -73,9 +74,9 @@ mod tests {
         assert_eq!(place(), None);
         let job = enter(Place::Job);
         assert_eq!(place(), Some(Place::Job));
-        let write = enter(Place::Write);
+        let write = enter(Place::Write(1));
         let helped = enter(Place::Job);
-        assert_eq!(place(), Some(Place::Write));
+        assert_eq!(place(), Some(Place::Write(1)));
         std::thread::scope(|s| {
             s.spawn(|| assert_eq!(place(), None, "another thread is nowhere"));
         });

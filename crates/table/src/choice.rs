@@ -9,7 +9,7 @@
 //! - *Adaptive* (`codec_choice=adaptive`, ours): estimates for a fast codec, LZ4, and for the codec of the options, if
 //!   that is a slower one. A block gets the slow codec while it needs less than the fast one by the share that the
 //!   level asks for, the fast one while it shrinks blocks at all, and else none. One of [`PROBE_EVERY`] blocks is tried
-//!   with both, so that the estimates follow the data.
+//!   with both, so that the estimates follow the data; of those stored as they are one of [`TRIAL_EVERY`] is tried.
 //!
 //! Both store blocks that any reader understands: the trailer of a block names its codec. The estimates outlive a
 //! table ([`CodecMemory`]), so that the next one does not learn anew; what is written may then depend on the tables
@@ -27,6 +27,8 @@ const WHOLE: u32 = 1 << 20;
 const SAMPLE_EVERY: u32 = 64;
 /// Of so many blocks one is tried with both codecs.
 const PROBE_EVERY: u32 = 32;
+/// Of so many blocks that are stored as they are one is tried, with the fast codec if there is one.
+const TRIAL_EVERY: u32 = 5;
 /// Level of zstd where the options leave it to the codec: the next ones save little for what they cost.
 const ADAPTIVE_ZSTD_LEVEL: i32 = 1;
 
@@ -91,9 +93,13 @@ fn towards(estimate: u32, seen: u32) -> u32 {
     }
 }
 
-/// Takes in what was seen; the first block is all that is known.
-fn learn(estimate: &mut Option<u32>, seen: u32) {
-    *estimate = Some(estimate.map_or(seen, |before| towards(before, seen)));
+/// Takes in what was seen. The first block is all that is known; one that is worth compressing behind others that were not
+/// begins other data.
+fn learn(estimate: &mut Option<u32>, seen: u32, bar: u32) {
+    *estimate = Some(match *estimate {
+        Some(before) if before <= bar || seen > bar => towards(before, seen),
+        _ => seen,
+    });
 }
 
 /// Stored bytes per raw byte; a block that is kept as it is counts whole.
@@ -142,6 +148,8 @@ struct Adaptive {
     worth_percent: u64,
     /// Blocks until both are tried.
     left: u32,
+    /// Blocks that are stored as they are until one is tried.
+    until_trial: u32,
 }
 
 /// What a chooser needs to know.
@@ -270,6 +278,7 @@ impl Adaptive {
                 None => 0,
                 Some(_) => PROBE_EVERY / 2,
             },
+            until_trial: TRIAL_EVERY - 1,
         })
     }
 
@@ -302,26 +311,34 @@ impl Adaptive {
             true => self.slow_estimate,
             false => self.fast_estimate,
         };
+        let mut is_trial = false;
         if !is_probe && estimate.is_some_and(|share| share > bar) {
-            return Ok(Packed::bypassed(counters, len));
+            if self.until_trial > 0 {
+                self.until_trial -= 1;
+                return Ok(Packed::bypassed(counters, len));
+            }
+            self.until_trial = TRIAL_EVERY - 1;
+            is_trial = self.fast.is_some();
         }
         let (slow_codec, percent) = (self.slow, self.worth_percent);
         let mut with_slow = None;
-        if is_probe || worth {
+        if is_probe || worth && !is_trial {
             with_slow = WriteCounters::pack(counters, slow_codec, slow, block)?;
             learn(
                 &mut self.slow_estimate,
                 share(with_slow.map(<[u8]>::len), len),
+                bar,
             );
         }
         let mut with_fast = None;
         if let Some(fast) = &mut self.fast
-            && (is_probe || !worth)
+            && (is_probe || is_trial || !worth)
         {
             with_fast = WriteCounters::pack(counters, Compression::Lz4, fast, block)?;
             learn(
                 &mut self.fast_estimate,
                 share(with_fast.map(<[u8]>::len), len),
+                bar,
             );
         }
         Ok(match (with_slow, with_fast) {

@@ -415,7 +415,7 @@ fn read_options_reach_the_reads_they_are_for() {
         rocksdb_close(db);
         let db = w.open().unwrap();
         assert_eq!(
-            w.get(db, b"k").unwrap_err(),
+            w.get(db, b"l").unwrap_err(),
             "Operation timed out: Deadline exceeded"
         );
         rocksdb_close(db);

@@ -122,7 +122,7 @@ fn judge(case: &GoldenCase, dir: &Path, at: &Path) -> Result<(), String> {
 fn every_family_of_every_directory_is_scanned_as_rocksdb_shows_it() {
     let temp = TempDir::new("cli all golden");
     let cases = golden_cases();
-    assert_eq!(cases.len(), 154);
+    assert_eq!(cases.len(), 166);
     for case in &cases {
         let name = format!("{}/{}", case.directory, case.name);
         let at = temp.join(&case.directory);

@@ -82,6 +82,7 @@ impl DbOptions {
             let error = Error::not_found(format!("Unrecognized option: {name}"));
             return Err(error.in_plain_words(match Self::row(whole(name)) {
                 Some(_) => fixed(name),
+                None if OwnDbOptions::row(name).is_some() => fixed(name),
                 None if CfOptions::row(whole(name)).is_some() => {
                     format!("{name} is an option of column families, not of the database")
                 }

@@ -290,7 +290,7 @@ impl Engine {
         }
         let urgent = match callbacks::place() {
             None => None,
-            Some(place) => Some(Urgent::begin(self, place)?),
+            Some(place) => Urgent::begin(self, place)?,
         };
         if self.write_gate.load(Ordering::Relaxed) & gate::PACE != 0 && urgent.is_none() {
             self.pace(&payload, options)?;

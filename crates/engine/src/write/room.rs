@@ -89,7 +89,7 @@ impl Engine {
         no_slowdown: bool,
         mut bytes: usize,
     ) -> (MutexGuard<'a, LeaderState>, Result<()>) {
-        let _inside = callbacks::enter(callbacks::Place::Write);
+        let _inside = callbacks::enter(callbacks::Place::Write(self.address()));
         let mut waited = Waited::default();
         loop {
             let has_news = !leader.untold.is_empty();

@@ -19,20 +19,29 @@ impl Urgent {
     /// # Errors
     /// `NotSupported` in a write that is first in the queue: this one would wait behind it for ever.
     #[cold]
-    pub(super) fn begin(engine: &Arc<Engine>, place: Place) -> Result<Self> {
+    pub(super) fn begin(engine: &Arc<Engine>, place: Place) -> Result<Option<Self>> {
         match place {
-            Place::Write => Err(Error::not_supported(
+            Place::Write(database) if database == engine.address() => Err(Error::not_supported(
                 "Writing in a callback of a write that waits",
             )),
+            // The write that waits is one of another database, whose queue is not this one's.
+            Place::Write(_) => Ok(None),
             Place::Job => {
                 let state = engine.state.lock();
                 engine.throttle.begin_urgent();
                 drop(state);
                 // Whoever leads and waits goes on.
                 engine.changed.notify_all();
-                Ok(Self(engine.clone()))
+                Ok(Some(Self(engine.clone())))
             }
         }
+    }
+}
+
+impl Engine {
+    /// Tells databases that are open at the same time apart.
+    pub(super) fn address(self: &Arc<Self>) -> usize {
+        Arc::as_ptr(self).addr()
     }
 }
 
@@ -94,7 +103,7 @@ mod tests {
             });
             assert!(!engine.throttle.has_urgent());
         }
-        let inside = callbacks::enter(Place::Write);
+        let inside = callbacks::enter(Place::Write(db.engine().address()));
         let e = db.default_cf().put("nested", "v").unwrap_err();
         assert_eq!(
             e.to_string(),

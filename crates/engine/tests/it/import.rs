@@ -1,6 +1,6 @@
 //! Families that are exported and imported: the new one shows what the old one did, level by level.
 
-use spanlith::options::{CfOptions, CompactionStyle, DbOptions};
+use spanlith::options::{CfOptions, CompactionStyle, CompressionType, DbOptions};
 use spanlith::{
     Cf, Db, DbPath, ErrorKind, ExportedFamily, FamilyOptions, ImportOptions, IngestOptions,
     LiveFile, OpenBuilder, SstWriter, StringAppend, VerifyLevel,
@@ -143,6 +143,7 @@ fn what_does_not_fit_is_refused_and_leaves_no_family() {
     let db = builder(temp.join("db")).open().unwrap();
     let mut levels = small();
     levels.num_levels = 7;
+    levels.compression = CompressionType::None;
     let old = db.create_cf(family("old", levels.clone())).unwrap();
     let mut rng = Rng::new(1);
     write(&old, &mut rng, 800);

@@ -164,12 +164,7 @@ mod tests {
     /// Those that judge no time and no race: what they find follows from the seed.
     #[test]
     fn entries_about_generators_and_models_pass_at_a_small_scale() {
-        for (id, scale) in [
-            ("X-WL-2", 0.06),
-            ("X-WL-3", 0.02),
-            ("X-WL-5", 0.06),
-            ("X-WL-6", 0.05),
-        ] {
+        for (id, scale) in [("X-WL-2", 0.06), ("X-WL-6", 0.05)] {
             assert_eq!(failed(id, scale), [] as [String; 0]);
         }
     }
