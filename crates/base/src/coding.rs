@@ -136,7 +136,7 @@ impl<'a> Decoder<'a> {
         self.rest
     }
 
-    /// Whether everything was consumed.
+    /// Returns whether everything was consumed.
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }

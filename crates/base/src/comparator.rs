@@ -21,7 +21,7 @@ pub trait UserComparator: Send + Sync {
     fn shortest_separator(&self, _start: &mut Vec<u8>, _limit: &[u8]) {}
     /// Shortens `key` to some key not smaller; may leave it.
     fn short_successor(&self, _key: &mut Vec<u8>) {}
-    /// Whether keys that differ in bytes may be equal in order.
+    /// Returns whether keys that differ in bytes may be equal in order.
     fn can_keys_with_different_bytes_be_equal(&self) -> bool {
         true
     }
@@ -172,7 +172,7 @@ impl Comparator {
         }
     }
 
-    /// Whether two user keys are equal in order.
+    /// Returns whether two user keys are equal in order.
     #[inline]
     pub fn equal(&self, a: &[u8], b: &[u8]) -> bool {
         match self {
@@ -181,7 +181,7 @@ impl Comparator {
         }
     }
 
-    /// Whether two user keys, both with their timestamps, are versions of one key. Without
+    /// Returns whether two user keys, both with their timestamps, are versions of one key. Without
     /// timestamps this is [`Self::equal`].
     #[inline]
     pub fn same_key(&self, a: &[u8], b: &[u8]) -> bool {
@@ -191,7 +191,7 @@ impl Comparator {
         }
     }
 
-    /// Whether keys that differ in bytes may be equal, so that hashes of their bytes say nothing.
+    /// Returns whether keys that differ in bytes may be equal, so that hashes of their bytes say nothing.
     pub fn equates_different_bytes(&self) -> bool {
         match self {
             Self::Bytewise | Self::ReverseBytewise => false,

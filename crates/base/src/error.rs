@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// Result with [`Error`] as its default error.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What the caller can do about an error; RocksDB's status codes.
+/// Describes what the caller can do about an error; RocksDB's status codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -151,7 +151,7 @@ impl SubCode {
     }
 }
 
-/// What the database does from now on because of an error.
+/// Describes what the database does from now on because of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Severity {
@@ -219,7 +219,7 @@ impl Error {
         not_supported => NotSupported;
         /// The caller's mistake.
         invalid_argument => InvalidArgument;
-        /// What is to be opened does not exist.
+        /// The thing to be opened does not exist.
         not_found => NotFound;
         /// Operating system; prefer [`Self::from_io`].
         io => Io;
@@ -338,7 +338,7 @@ impl Error {
         self.0.subcode
     }
 
-    /// What the database does from now on because of it.
+    /// Returns what the database does from now on because of it.
     pub fn severity(&self) -> Severity {
         self.0.severity
     }
@@ -368,7 +368,7 @@ impl Error {
         self.0.source.as_ref().and_then(|s| s.raw_os_error())
     }
 
-    /// Whether the same call may succeed later without other action.
+    /// Returns whether the same call may succeed later without other action.
     pub fn is_retryable(&self) -> bool {
         matches!(
             self.0.kind,

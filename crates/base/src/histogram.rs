@@ -154,7 +154,7 @@ impl Distribution {
         out
     }
 
-    /// What is known about the values; zeros if there are none.
+    /// Returns what is known about the values; zeros if there are none.
     pub fn summary(&self) -> HistogramData {
         let buckets: Vec<u64> = self
             .buckets
@@ -207,7 +207,7 @@ fn percentile(buckets: &[u64], count: u64, (min, max): (u64, u64), p: f64) -> f6
     max as f64
 }
 
-/// What a histogram says.
+/// Describes what a histogram says.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct HistogramData {
     /// Half of the values are not larger; interpolated, as all percentiles.

@@ -1,4 +1,4 @@
-//! What one thread's files cost: RocksDB's I/O statistics context.
+//! Describes what one thread's files cost: RocksDB's I/O statistics context.
 //!
 //! As [`crate::perf`], whose level decides here too: bytes and counts from level 2 on, times where the
 //! caller's [`crate::perf::is_timed`] says so.

@@ -67,7 +67,7 @@ impl ValueType {
         })
     }
 
-    /// Whether it deletes a single key.
+    /// Returns whether it deletes a single key.
     #[inline]
     pub fn is_point_deletion(self) -> bool {
         matches!(
@@ -83,7 +83,7 @@ pub fn timed_value(bytes: &[u8]) -> Option<&[u8]> {
     bytes.get(..bytes.len().checked_sub(8)?)
 }
 
-/// What stands behind the value of an entry of type [`ValueType::ValuePreferredSeqno`]: in tables the
+/// Returns what stands behind the value of an entry of type [`ValueType::ValuePreferredSeqno`]: in tables the
 /// sequence number it prefers, in logs and memtables the time of the write in seconds; `None` if it is too
 /// short.
 pub fn timed_number(bytes: &[u8]) -> Option<u64> {
@@ -140,7 +140,7 @@ pub fn split_internal(internal: &[u8]) -> Option<(&[u8], u64)> {
     Some((u, u64::from_le_bytes(t.try_into().ok()?)))
 }
 
-/// What stands in `key` behind `prefix`; `None` if it does not begin with it. Calls nothing where the
+/// Returns what stands in `key` behind `prefix`; `None` if it does not begin with it. Calls nothing where the
 /// prefix has few bytes, as the prefixes have that the keys of a block or a level share.
 #[inline(always)]
 pub fn behind_prefix<'k>(key: &'k [u8], prefix: &[u8]) -> Option<&'k [u8]> {
@@ -148,7 +148,7 @@ pub fn behind_prefix<'k>(key: &'k [u8], prefix: &[u8]) -> Option<&'k [u8]> {
     is_equal(head, prefix).then_some(rest)
 }
 
-/// Whether two short byte strings are equal, without a call.
+/// Returns whether two short byte strings are equal, without a call.
 #[inline(always)]
 pub fn same_bytes(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && is_equal(a, b)
@@ -189,7 +189,7 @@ fn copy_ends<const N: usize>(to: &mut [u8], from: &[u8]) -> bool {
     true
 }
 
-/// Whether two slices of one length are equal: by their first and last bytes, which overlap.
+/// Returns whether two slices of one length are equal: by their first and last bytes, which overlap.
 #[inline(always)]
 fn is_equal(a: &[u8], b: &[u8]) -> bool {
     if a.len() > 16 {

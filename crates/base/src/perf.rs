@@ -1,4 +1,4 @@
-//! What one thread's calls cost: RocksDB's perf context, with the names and numbers of 11.8.
+//! Describes what one thread's calls cost: RocksDB's perf context, with the names and numbers of 11.8.
 //!
 //! Every thread has its own counters and its own level, so nothing is shared and nothing is atomic. At
 //! the level a thread starts with nothing is recorded, and a place that would record costs one load
@@ -285,18 +285,18 @@ thread_local! {
     static VALUES: [Cell<u64>; SIZE] = const { [const { Cell::new(0) }; SIZE] };
 }
 
-/// Whether any thread ever recorded: set once, so that threads of processes without perf contexts pay
+/// Says whether any thread ever recorded: set once, so that threads of processes without perf contexts pay
 /// one load of a shared, unchanging line.
 static RAISED: AtomicBool = AtomicBool::new(false);
 
-/// Whether any thread of the process ever had a level at which something is recorded.
+/// Returns whether any thread of the process ever had a level at which something is recorded.
 #[inline]
 pub fn was_raised() -> bool {
     // Relaxed: a thread sees its own store, and others' do not matter to it.
     RAISED.load(Ordering::Relaxed)
 }
 
-/// Whether the calling thread records anything.
+/// Returns whether the calling thread records anything.
 #[inline]
 pub fn is_on() -> bool {
     was_raised() && reaches(COUNTS)
@@ -361,7 +361,7 @@ fn add_always(counter: PerfCounter, n: u64) {
     });
 }
 
-/// Whether times of this kind are recorded on the calling thread.
+/// Returns whether times of this kind are recorded on the calling thread.
 #[inline]
 pub fn is_timed(kind: PerfTime) -> bool {
     was_raised() && reaches(kind as u8)

@@ -8,7 +8,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// What may own the bytes of a [`Pinned`]: a cached block, a blob, a memtable.
+/// Describes what may own the bytes of a [`Pinned`]: a cached block, a blob, a memtable.
 pub trait PinOwner: Send + Sync {}
 impl<T: Send + Sync> PinOwner for T {}
 

@@ -15,11 +15,11 @@ pub trait UserSliceTransform: Send + Sync {
     fn name(&self) -> &str;
     /// The prefix of `key`. Called only for keys that are in the domain.
     fn transform<'a>(&self, key: &'a [u8]) -> &'a [u8];
-    /// Whether `key` has a prefix.
+    /// Returns whether `key` has a prefix.
     fn in_domain(&self, key: &[u8]) -> bool;
 }
 
-/// What tells extractors from each other as their names do, at the cost of a number.
+/// Describes what tells extractors from each other as their names do, at the cost of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExtractorId(NonZeroU64);
 
@@ -33,7 +33,7 @@ impl ExtractorCell {
         Self(AtomicU64::new(id.0.get()))
     }
 
-    /// What it holds. Relaxed: it publishes nothing.
+    /// Returns what it holds. Relaxed: it publishes nothing.
     #[inline]
     pub fn get(&self) -> ExtractorId {
         NonZeroU64::new(self.0.load(Ordering::Relaxed)).map_or(NO_EXTRACTOR, ExtractorId)
@@ -92,7 +92,7 @@ impl SliceTransform {
         ExtractorId(NonZeroU64::new(id).unwrap_or(NO_EXTRACTOR.0))
     }
 
-    /// Whether `name` is this extractor's, without making a text of the latter.
+    /// Returns whether `name` is this extractor's, without making a text of the latter.
     pub fn is_named(&self, name: &str) -> bool {
         let numbered = |start: &str, n: usize| {
             name.strip_prefix(start)
@@ -106,7 +106,7 @@ impl SliceTransform {
         }
     }
 
-    /// Whether `key` has a prefix.
+    /// Returns whether `key` has a prefix.
     #[inline]
     pub fn in_domain(&self, key: &[u8]) -> bool {
         match self {

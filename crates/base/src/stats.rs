@@ -173,13 +173,13 @@ impl Statistics {
         }
     }
 
-    /// Whether times are recorded; who does not ask a clock for nothing looks first.
+    /// Returns whether times are recorded; who does not ask a clock for nothing looks first.
     #[inline]
     pub fn wants_times(&self) -> bool {
         self.level.load(Ordering::Relaxed) > StatsLevel::ExceptTimers as u8
     }
 
-    /// Whether detailed times are recorded, which only the two highest levels do.
+    /// Returns whether detailed times are recorded, which only the two highest levels do.
     #[inline]
     pub fn wants_detailed_times(&self) -> bool {
         self.level.load(Ordering::Relaxed) > StatsLevel::ExceptDetailedTimers as u8

@@ -29,7 +29,7 @@ pub const DEFAULT_COLUMN: &[u8] = b"";
 const VERSION_INLINE: u32 = 1;
 const VERSION_BLOBS: u32 = 2;
 
-/// What the value of a column is.
+/// Describes what the value of a column is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ColumnKind {
     /// The user's bytes.
@@ -193,7 +193,7 @@ impl<'a> WideColumns<'a> {
         self.start.left as usize
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     pub fn is_empty(&self) -> bool {
         self.start.left == 0
     }
@@ -216,7 +216,7 @@ impl<'a> WideColumns<'a> {
         self.iter().next().filter(|c| c.name == DEFAULT_COLUMN)
     }
 
-    /// Whether a column lies in a blob file.
+    /// Returns whether a column lies in a blob file.
     pub fn has_blobs(&self) -> bool {
         match self.start.sizes {
             Sizes::Inline { .. } => false,

@@ -58,7 +58,7 @@ pub struct WriteBufferManager {
     /// Bytes; 0 means no limit. Relaxed, as all here: numbers that stand for themselves.
     limit: AtomicU64,
     allow_stall: AtomicBool,
-    /// Whether the largest buffer is flushed, not the oldest.
+    /// Says whether the largest buffer is flushed, not the oldest.
     takes_largest: AtomicBool,
     /// Bytes of all write buffers.
     used: AtomicU64,
@@ -94,12 +94,12 @@ impl WriteBufferManager {
         }
     }
 
-    /// Whether there is a limit.
+    /// Returns whether there is a limit.
     pub fn is_enabled(&self) -> bool {
         self.limit() > 0
     }
 
-    /// Whether the budget is charged to a cache.
+    /// Returns whether the budget is charged to a cache.
     pub fn is_charged(&self) -> bool {
         self.charge.is_some()
     }
@@ -171,7 +171,7 @@ impl WriteBufferManager {
         }
     }
 
-    /// Whether some write buffer should be flushed to keep within the budget.
+    /// Returns whether some write buffer should be flushed to keep within the budget.
     pub fn should_flush(&self) -> bool {
         let limit = self.limit();
         if limit == 0 {
@@ -181,7 +181,7 @@ impl WriteBufferManager {
         mutable > limit - limit / 8 || (self.used() >= limit && mutable >= limit / 2)
     }
 
-    /// Whether writers should wait.
+    /// Returns whether writers should wait.
     pub fn should_stall(&self) -> bool {
         let limit = self.limit();
         limit > 0 && self.allow_stall.load(Ordering::Relaxed) && self.used() >= limit

@@ -9,7 +9,7 @@ use super::{ahead, region, slab};
 use std::cell::RefCell;
 use std::sync::Once;
 
-/// What the thread that forks holds meanwhile.
+/// Describes what the thread that forks holds meanwhile.
 struct Held {
     _slab: slab::Locked,
     _region: region::Locked,

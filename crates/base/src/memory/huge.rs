@@ -1,4 +1,4 @@
-//! Whether to ask for huge pages.
+//! Says whether to ask for huge pages.
 //!
 //! A huge page costs a third of the pages it stands for, as long as the machine has it at hand. A virtual
 //! machine whose host backs memory only when it is first touched may not: a huge page is then often one
@@ -16,7 +16,7 @@
 
 use std::time::Duration;
 
-/// What a huge page may take on average, of CPU time: what single pages take, and half as much again for
+/// Says what a huge page may take on average, of CPU time: what single pages take, and half as much again for
 /// what it saves searches.
 const WORTH: Duration = Duration::from_micros(1000);
 /// A huge page counts for one in so many in the average.
@@ -39,9 +39,9 @@ pub(super) enum Way {
     Single,
 }
 
-/// What the huge pages taken so far say about the next.
+/// Describes what the huge pages taken so far say about the next.
 pub(super) struct Huge {
-    /// What they took, on average.
+    /// Says what they took, on average.
     average: Duration,
     /// How many came fast since the last slow one.
     streak: u32,
@@ -73,7 +73,7 @@ impl Huge {
         }
     }
 
-    /// Whether a huge page is to be tried by somebody who does not wait for it.
+    /// Returns whether a huge page is to be tried by somebody who does not wait for it.
     pub(super) fn wants_probe(&self) -> bool {
         self.skip == 0 && self.streak < TRUSTED_AFTER
     }

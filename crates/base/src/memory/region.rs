@@ -147,12 +147,12 @@ impl Region {
         self.base
     }
 
-    /// Whether its pages come one by one.
+    /// Returns whether its pages come one by one.
     pub(super) fn is_gradual(&self) -> bool {
         !self.is_whole
     }
 
-    /// Whether its owner does well to ask for pages a little before it needs them ([`Self::populate`]).
+    /// Returns whether its owner does well to ask for pages a little before it needs them ([`Self::populate`]).
     pub fn lacks_pages(&self) -> bool {
         self.lacks_pages
     }

@@ -36,7 +36,7 @@ struct Input {
     opens_after: Option<Vec<u8>>,
 }
 
-/// What of the tombstones belongs to an output file, and which of them are history there.
+/// Describes which of the tombstones belong to an output file, and which of them are history there.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OutputBounds<'a> {
     /// Internal key from which on the file is responsible for tombstones; `None` for the first file of
@@ -49,7 +49,7 @@ pub struct OutputBounds<'a> {
     pub next: Option<&'a [u8]>,
     /// Every snapshot sees tombstones up to this number.
     pub settled_up_to: SequenceNumber,
-    /// Whether nothing older lies below the file: settled tombstones go.
+    /// Says whether nothing older lies below the file: settled tombstones go.
     pub drops_settled: bool,
 }
 
@@ -128,13 +128,13 @@ impl CompactionRangeDels {
         }
     }
 
-    /// Whether there is none; then nothing is dropped or written.
+    /// Returns whether there is none; then nothing is dropped or written.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.inputs.is_empty()
     }
 
-    /// Whether an entry is deleted for every reader that would see it: a tombstone over it is newer,
+    /// Returns whether an entry is deleted for every reader that would see it: a tombstone over it is newer,
     /// and no snapshot sees the entry but not the tombstone.
     ///
     /// With timestamps only tombstones of forgotten history drop entries, because readers at older
@@ -155,7 +155,7 @@ impl CompactionRangeDels {
         self.seqnos.get(newest).is_some_and(|&t| t > seqno)
     }
 
-    /// Whether some input's tombstone overlaps user keys from `first` to `last`, both included and
+    /// Returns whether some input's tombstone overlaps user keys from `first` to `last`, both included and
     /// without timestamps.
     pub fn overlaps(&self, first: Option<&[u8]>, last: Option<&[u8]>) -> bool {
         self.inputs.iter().any(|i| {
@@ -316,7 +316,7 @@ impl CompactionRangeDels {
     }
 }
 
-/// Whether a timestamp is before the end of the history that may be forgotten.
+/// Returns whether a timestamp is before the end of the history that may be forgotten.
 fn is_history(comparator: &Comparator, timestamp: &[u8], end: Option<&[u8]>) -> bool {
     end.is_some_and(|end| comparator.compare_timestamp(timestamp, end) == Ordering::Less)
 }

@@ -1,4 +1,4 @@
-//! Whether entries are deleted, for many sources of tombstones and keys that come almost in order.
+//! Says whether entries are deleted, for many sources of tombstones and keys that come almost in order.
 //!
 //! Sources have slots, newest first: memtables, level-0 files, levels. The cursor remembers the
 //! *span* around the last key, within which no source starts or ends a fragment, and the newest
@@ -84,12 +84,12 @@ impl CoverageCursor {
         self.span.forget();
     }
 
-    /// Whether no source has tombstones.
+    /// Returns whether no source has tombstones.
     pub fn is_empty(&self) -> bool {
         self.slots.iter().all(|s| s.tombstones.is_none())
     }
 
-    /// Whether an entry is deleted: a tombstone over it is newer than it, and visible.
+    /// Returns whether an entry is deleted: a tombstone over it is newer than it, and visible.
     #[inline]
     pub fn covers(&mut self, user_key: &[u8], seqno: SequenceNumber) -> bool {
         self.newest_over(user_key, seqno) > seqno

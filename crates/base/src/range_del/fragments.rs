@@ -138,7 +138,7 @@ impl FragmentedTombstones {
         self.fragments.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     pub fn is_empty(&self) -> bool {
         self.fragments.is_empty()
     }
@@ -222,7 +222,7 @@ impl FragmentedTombstones {
         }
     }
 
-    /// Whether a tombstone overlaps the user keys from `first` to `last`, both included and without
+    /// Returns whether a tombstone overlaps the user keys from `first` to `last`, both included and without
     /// timestamps; `None` is open.
     pub fn overlaps(&self, first: Option<&[u8]>, last: Option<&[u8]>) -> bool {
         let at = first.map_or(0, |k| self.first_ending_after(&Place::Before(k)));

@@ -20,7 +20,7 @@ impl Span {
         self.known = false;
     }
 
-    /// Whether the stretch is known and holds `place`. The end is looked at first, because keys
+    /// Returns whether the stretch is known and holds `place`. The end is looked at first, because keys
     /// mostly ascend.
     #[inline]
     pub(super) fn contains(&self, place: &Place<'_>, comparator: &Comparator) -> bool {

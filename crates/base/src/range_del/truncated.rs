@@ -72,7 +72,7 @@ impl TruncatedTombstones {
         self.range.1 - self.range.0
     }
 
-    /// Whether nothing lies within the bounds.
+    /// Returns whether nothing lies within the bounds.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -153,7 +153,7 @@ pub struct TruncatedIter {
 }
 
 impl TruncatedIter {
-    /// Whether the iterator is at a fragment.
+    /// Returns whether the iterator is at a fragment.
     #[inline]
     pub fn valid(&self) -> bool {
         self.at < self.tombstones.len()

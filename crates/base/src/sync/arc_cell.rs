@@ -52,7 +52,7 @@ pub struct ArcCell<T> {
     current: AtomicPtr<T>,
     slots: Box<[Slot<T>]>,
     retired: locks::Mutex<Vec<RetiredPtr<T>>>,
-    /// Whether the retired list may hold something: a hint that makes the last reader collect.
+    /// Says whether the retired list may hold something: a hint that makes the last reader collect.
     pending: AtomicBool,
     owns: PhantomData<Arc<T>>,
 }

@@ -37,7 +37,7 @@ const APPLY: u32 = 2;
 const DONE: u32 = 3;
 const PARKED: u32 = 8;
 
-/// What a writer is to do next.
+/// Describes what a writer is to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Form a group and carry it through.
@@ -448,7 +448,7 @@ mod shuttle_tests {
     use shuttle::sync::atomic::{AtomicUsize, Ordering::SeqCst};
     use std::sync::Arc;
 
-    /// What the engine's leader works on: it alone may touch it.
+    /// Describes what the engine's leader works on: it alone may touch it.
     #[derive(Default)]
     struct Shared {
         inside: AtomicUsize,

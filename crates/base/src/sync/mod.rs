@@ -47,7 +47,7 @@ pub mod thread {
     }
 }
 
-/// What mutexes are made of. Under loom std's: its models know no locks of ours.
+/// Describes what mutexes are made of. Under loom std's: its models know no locks of ours.
 mod locks {
     #[cfg(shuttle)]
     pub(super) use shuttle::sync::{Condvar, Mutex, MutexGuard};

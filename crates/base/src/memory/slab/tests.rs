@@ -27,7 +27,7 @@ fn each_length_has_a_class_that_holds_it_and_wastes_at_most_a_sixteenth() {
     assert!(allocate(LARGEST + 1).is_none());
 }
 
-/// What one thread does at random: every slot keeps its bytes, overlaps no other, and fits.
+/// Runs what one thread does at random: every slot keeps its bytes, overlaps no other, and fits.
 fn churn(seed: u64, rounds: usize) {
     let mut state = seed;
     let mut held: Vec<(Slot, usize, u8)> = Vec::new();

@@ -6,7 +6,7 @@ use super::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What a stage does.
+/// Describes what a stage does.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fate {
     Works,
@@ -56,7 +56,7 @@ impl Pipeline {
         true
     }
 
-    /// Whether the group was published.
+    /// Returns whether the group was published.
     fn write(&self, count: u64, value: u64, fate: Fate) -> bool {
         let Some(ticket) = self.log(count, fate) else {
             return false;
