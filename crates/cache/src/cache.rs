@@ -11,7 +11,7 @@ use spanlith_base::sync::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// What is cached: a file, by the id that [`Cache::new_id`] gave it, and a position inside.
+/// Describes what is cached: a file, by the id that [`Cache::new_id`] gave it, and a position inside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CacheKey {
     /// Id of the file.
@@ -20,13 +20,13 @@ pub struct CacheKey {
     pub block: u64,
 }
 
-/// What leaves first when the cache is full.
+/// Describes what leaves first when the cache is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
     /// The least recently used; half the capacity is kept for entries of high priority and those
     /// used twice. A hit reorders a list.
     Lru,
-    /// What was not used since the hand last passed. A hit sets a mark.
+    /// Says what was not used since the hand last passed. A hit sets a mark.
     #[default]
     Clock,
 }
@@ -122,7 +122,7 @@ impl<V: Send + Sync + 'static> Cache<V> {
         }
     }
 
-    /// Whether both are handles on one cache.
+    /// Returns whether both are handles on one cache.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
@@ -252,7 +252,7 @@ impl<V: Send + Sync + 'static> Cache<V> {
         self.sum(Shard::slots)
     }
 
-    /// Whether there are no entries.
+    /// Returns whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -272,7 +272,7 @@ impl<V: Send + Sync + 'static> Cache<V> {
         64 - self.inner.shift
     }
 
-    /// Whether an insert fails that finds its shard full of pinned entries.
+    /// Returns whether an insert fails that finds its shard full of pinned entries.
     pub fn is_strict(&self) -> bool {
         self.inner.shards[0].lock().is_strict()
     }

@@ -47,7 +47,7 @@ impl<V> Gone<V> {
     }
 }
 
-/// What one lock guards.
+/// Describes what one lock guards.
 #[repr(align(128))]
 pub(crate) struct Shard<V> {
     table: Table<V>,
@@ -137,7 +137,7 @@ impl<V> Shard<V> {
         value
     }
 
-    /// Whether the shard holds more than it may. Then `trim` removes what is not pinned any more.
+    /// Returns whether the shard holds more than it may. Then `trim` removes what is not pinned any more.
     #[inline]
     pub(crate) fn is_over(&self) -> bool {
         self.usage > self.capacity

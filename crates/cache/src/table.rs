@@ -50,7 +50,7 @@ impl<V> Slot<V> {
         }
     }
 
-    /// Whether somebody outside the cache holds the value. Under the shard's lock a false answer
+    /// Returns whether somebody outside the cache holds the value. Under the shard's lock a false answer
     /// stays false: only lookups hand out values.
     pub(crate) fn is_pinned(&self) -> bool {
         self.value

@@ -1,4 +1,4 @@
-//! What both policies promise, against a plain map and under many threads.
+//! Describes what both policies promise, against a plain map and under many threads.
 
 use spanlith_base::{ErrorKind, SubCode};
 use spanlith_cache::{Cache, CacheKey, Policy, Priority};
