@@ -16,7 +16,7 @@ use std::ptr;
 /// A directory of backups.
 pub struct rocksdb_backup_engine_t(BackupEngine);
 
-/// What there is to know of the backups of a directory; independent of it.
+/// Describes what there is to know of the backups of a directory; independent of it.
 pub struct rocksdb_backup_engine_info_t(Vec<BackupInfo>);
 
 fn open(
@@ -126,7 +126,7 @@ c_api! {
         report(errptr, (), || (*be).0.purge(num_backups_to_keep));
     }
 
-    /// Whether the files of a backup are there and have their sizes; their bytes are not read.
+    /// Says whether the files of a backup are there and have their sizes; their bytes are not read.
     fn rocksdb_backup_engine_verify_backup(
         be: *mut rocksdb_backup_engine_t,
         backup_id: u32,
@@ -186,7 +186,7 @@ c_api! {
         i32::try_from((*info).0.len()).unwrap_or(i32::MAX)
     }
 
-    /// What the program gave with a backup, lent; NULL without such a backup.
+    /// Returns what the program gave with a backup, lent; NULL without such a backup.
     fn rocksdb_backup_engine_info_app_metadata(
         info: *const rocksdb_backup_engine_info_t,
         index: i32,

@@ -19,7 +19,7 @@ pub struct rocksdb_writebatch_t {
     short: Option<Box<[u8]>>,
     /// Bytes of the timestamps of keys that are added without a family.
     default_timestamp: usize,
-    /// Whether a key without the place of a timestamp was added without a family.
+    /// Says whether a key without the place of a timestamp was added without a family.
     plain: bool,
 }
 
@@ -141,7 +141,7 @@ impl Updates for rocksdb_writebatch_t {
     }
 }
 
-/// Whether a timestamp fits a family.
+/// Returns whether a timestamp fits a family.
 fn check_timestamp(cf: &Cf, ts: &[u8]) -> Result<()> {
     match cf.comparator().timestamp_size() {
         size if size == ts.len() => Ok(()),

@@ -21,7 +21,7 @@ pub type BatchDeleteCfFn = unsafe extern "C" fn(*mut c_void, u32, *const c_char,
 /// State, note.
 pub type BatchLogDataFn = unsafe extern "C" fn(*mut c_void, *const c_char, usize);
 
-/// What becomes of the walk.
+/// Describes what becomes of the walk.
 #[derive(PartialEq)]
 enum Go {
     On,

@@ -10,7 +10,7 @@ use libc::{c_char, c_void};
 use spanlith::Cf;
 use spanlith_base::Result;
 
-/// What takes updates; without a family they are those of the default family.
+/// Describes what takes updates; without a family they are those of the default family.
 pub(crate) trait Updates {
     /// Sets a key.
     fn put(&mut self, cf: Option<&Cf>, key: &[u8], value: &[u8]) -> Result<()>;

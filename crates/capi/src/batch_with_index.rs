@@ -27,12 +27,12 @@ use std::ptr;
 #[derive(Clone, Copy)]
 pub struct rocksdb_writebatch_wi_t(*mut WithIndex);
 
-/// What a handle points to.
+/// Describes what a handle points to.
 pub(crate) struct WithIndex {
     batch: SharedBatch,
     /// It belongs to a transaction, which outlives the handle.
     is_lent: bool,
-    /// Whether it was asked for a range deletion.
+    /// Says whether it was asked for a range deletion.
     range: bool,
     /// The same at each save point.
     marks: Vec<bool>,
@@ -49,7 +49,7 @@ impl WithIndex {
         }
     }
 
-    /// What keeps the batch from being written.
+    /// Returns what keeps the batch from being written.
     fn check(&self) -> Result<()> {
         if self.range {
             let text = "DeleteRange unsupported in WriteBatchWithIndex";
@@ -129,7 +129,7 @@ impl Updates for rocksdb_writebatch_wi_t {
     }
 }
 
-/// What a batch and a database together say about a key.
+/// Returns what a batch and a database together say about a key.
 ///
 /// # Safety
 /// The handles are valid.

@@ -1,4 +1,4 @@
-//! What listeners are told of blob files: `rocksdb_blob_file_addition_info_t` and
+//! Describes what listeners are told of blob files: `rocksdb_blob_file_addition_info_t` and
 //! `rocksdb_blob_file_garbage_info_t`, lent by what they are told of a flush or a compaction.
 
 use crate::ffi::lend_if;
@@ -61,7 +61,7 @@ handles! {
         rocksdb_blob_file_addition_info_blob_file_number,
         rocksdb_blob_file_addition_info_total_blob_count,
         rocksdb_blob_file_addition_info_total_blob_bytes;
-    /// What a compaction left without references in a blob file.
+    /// Says what a compaction left without references in a blob file.
     rocksdb_blob_file_garbage_info_t,
         rocksdb_blob_file_garbage_info_blob_file_path,
         rocksdb_blob_file_garbage_info_blob_file_number,

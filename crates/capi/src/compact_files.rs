@@ -267,7 +267,7 @@ c_api! {
         (*options).allow_trivial_move = value != 0;
     }
 
-    /// Whether tables that need no rewriting are moved.
+    /// Returns whether tables that need no rewriting are moved.
     fn rocksdb_compaction_options_get_allow_trivial_move(
         options: *mut rocksdb_compaction_options_t,
     ) -> u8 {

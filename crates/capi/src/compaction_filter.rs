@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// A filter; shared with the options and databases that use it.
 pub struct rocksdb_compactionfilter_t(Arc<CFilter>);
 
-/// What a factory knows of the job its filter is for; lent during the call.
+/// Describes what a factory knows of the job its filter is for; lent during the call.
 pub struct rocksdb_compactionfiltercontext_t(FilterContext);
 
 /// Makes filters.
@@ -142,7 +142,7 @@ c_api! {
         })))
     }
 
-    /// Whether the filter sees entries that snapshots see, too; compactions fail if not.
+    /// Says whether the filter sees entries that snapshots see, too; compactions fail if not.
     fn rocksdb_compactionfilter_set_ignore_snapshots(
         filter: *mut rocksdb_compactionfilter_t,
         value: u8,
@@ -151,14 +151,14 @@ c_api! {
         filter.0.ignores_snapshots.store(value != 0, Ordering::Relaxed);
     }
 
-    /// Whether the job reads all files of the family.
+    /// Returns whether the job reads all files of the family.
     fn rocksdb_compactionfiltercontext_is_full_compaction(
         context: *mut rocksdb_compactionfiltercontext_t,
     ) -> u8 {
         (*context).0.is_full_compaction.into()
     }
 
-    /// Whether a caller asked for the compaction.
+    /// Returns whether a caller asked for the compaction.
     fn rocksdb_compactionfiltercontext_is_manual_compaction(
         context: *mut rocksdb_compactionfiltercontext_t,
     ) -> u8 {

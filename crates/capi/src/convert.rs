@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 /// Complaints about values, by option; reported when the options are used.
 pub(crate) type Deferred = BTreeMap<&'static str, Complaint>;
 
-/// What is to be said about a value that did not fit its option.
+/// Describes what is to be said about a value that did not fit its option.
 #[derive(Clone, Debug)]
 pub(crate) struct Complaint {
     pub(crate) error: Error,

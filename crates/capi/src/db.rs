@@ -22,7 +22,7 @@ pub struct rocksdb_t {
     pub(crate) cf: Cf,
     /// The world it was opened in.
     pub(crate) env: Env,
-    /// What it was opened with; kept alive until it is closed.
+    /// Says what it was opened with; kept alive until it is closed.
     _parts: Parts,
     /// Follows another process.
     secondary: Option<Arc<Secondary>>,

@@ -66,7 +66,7 @@ c_api! {
         boxed(rocksdb_import_column_family_options_t::default())
     }
 
-    /// Whether files are linked, and their own names go.
+    /// Says whether files are linked, and their own names go.
     fn rocksdb_import_column_family_options_set_move_files(
         options: *mut rocksdb_import_column_family_options_t,
         move_files: u8,
@@ -74,7 +74,7 @@ c_api! {
         (*options).0.move_files = move_files != 0;
     }
 
-    /// Whether files are linked, and their own names go.
+    /// Returns whether files are linked, and their own names go.
     fn rocksdb_import_column_family_options_get_move_files(
         options: *mut rocksdb_import_column_family_options_t,
     ) -> u8 {

@@ -9,7 +9,7 @@ use libc::c_char;
 use spanlith::{Cf, Cursor, IndexedBatch, Overlay, OverlayParts};
 use spanlith_base::{Comparator, Error, Result};
 
-/// What an iterator walks over.
+/// Describes what an iterator walks over.
 #[allow(
     clippy::large_enum_variant,
     reason = "the large variant is the usual one, and on the hot path"
@@ -29,7 +29,7 @@ pub struct rocksdb_iterator_t {
     source: Source,
 }
 
-/// What an iterator stands on, found out once after each move: callers ask for validity, key and
+/// Describes what an iterator stands on, found out once after each move: callers ask for validity, key and
 /// value one after the other. The bytes are the source's, which keeps them where they are until it is
 /// moved; before that they are forgotten here.
 #[derive(Clone, Copy)]
@@ -200,7 +200,7 @@ c_api! {
         });
     }
 
-    /// Whether it stands on an entry.
+    /// Returns whether it stands on an entry.
     fn rocksdb_iter_valid(iter: *const rocksdb_iterator_t) -> u8 {
         (*iter).shown.is_valid.into()
     }

@@ -1,4 +1,4 @@
-//! What listeners are told: `rocksdb_flushjobinfo_t` and its kin. Valid during the call only; strings
+//! Describes what listeners are told: `rocksdb_flushjobinfo_t` and its kin. Valid during the call only; strings
 //! are lent for as long.
 
 use crate::blob_info::{rocksdb_blob_file_addition_info_t, rocksdb_blob_file_garbage_info_t};
@@ -258,14 +258,14 @@ c_api! {
         &raw const (*info).properties
     }
 
-    /// What the compaction did, lent.
+    /// Returns what the compaction did, lent.
     fn rocksdb_compactionjobinfo_stats(
         info: *const rocksdb_compactionjobinfo_t,
     ) -> *const rocksdb_compaction_job_stats_t {
         &raw const (*info).stats
     }
 
-    /// What the part did, lent.
+    /// Returns what the part did, lent.
     fn rocksdb_subcompactionjobinfo_stats(
         info: *const rocksdb_subcompactionjobinfo_t,
     ) -> *const rocksdb_compaction_job_stats_t {

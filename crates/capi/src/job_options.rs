@@ -131,7 +131,7 @@ c_api! {
         (*options).options.max_subcompactions as i32
     }
 
-    /// Whether the deepest level is rewritten: 0 no, 1 if there is a compaction filter, 2 yes, 3 yes
+    /// Says whether the deepest level is rewritten: 0 no, 1 if there is a compaction filter, 2 yes, 3 yes
     /// but not what the compaction itself made.
     fn rocksdb_compactoptions_set_bottommost_level_compaction(
         options: *mut rocksdb_compactoptions_t,
@@ -140,7 +140,7 @@ c_api! {
         (*options).bottommost = value;
     }
 
-    /// Whether the deepest level is rewritten.
+    /// Returns whether the deepest level is rewritten.
     fn rocksdb_compactoptions_get_bottommost_level_compaction(
         options: *mut rocksdb_compactoptions_t,
     ) -> u8 {
@@ -177,7 +177,7 @@ c_api! {
             optional_bytes(ts, tslen).map(<[u8]>::to_vec);
     }
 
-    /// Whether values move out of old blob files: 0 yes, 1 no, 2 as the family says. Other numbers are
+    /// Says whether values move out of old blob files: 0 yes, 1 no, 2 as the family says. Other numbers are
     /// refused by the compaction.
     fn rocksdb_compactoptions_set_blob_garbage_collection_policy(
         options: *mut rocksdb_compactoptions_t,
@@ -186,7 +186,7 @@ c_api! {
         (*options).blob_policy = value;
     }
 
-    /// Whether values move out of old blob files.
+    /// Returns whether values move out of old blob files.
     fn rocksdb_compactoptions_get_blob_garbage_collection_policy(
         options: *mut rocksdb_compactoptions_t,
     ) -> i32 {

@@ -4,7 +4,7 @@ use crate::ffi::lend_if;
 use libc::c_char;
 use spanlith::listener::CompactionStats;
 
-/// What a compaction, or a part of one, did.
+/// Describes what a compaction, or a part of one, did.
 pub struct rocksdb_compaction_job_stats_t {
     stats: CompactionStats,
 }
@@ -49,7 +49,7 @@ numbers! {
     rocksdb_compaction_job_stats_elapsed_micros -> u64: |s| s.elapsed_micros;
     /// Microseconds of processor time.
     rocksdb_compaction_job_stats_cpu_micros -> u64: |s| s.cpu_micros;
-    /// Whether the entries read were counted.
+    /// Says whether the entries read were counted.
     rocksdb_compaction_job_stats_has_accurate_num_input_records -> u8:
         |s| s.has_accurate_input_records.into();
     /// Entries read, without range tombstones.
@@ -67,9 +67,9 @@ numbers! {
     rocksdb_compaction_job_stats_num_output_records -> u64: |s| s.output_records;
     /// Tables written.
     rocksdb_compaction_job_stats_num_output_files -> usize: |s| s.output_files;
-    /// Whether it took in all tables of the family.
+    /// Says whether it took in all tables of the family.
     rocksdb_compaction_job_stats_is_full_compaction -> u8: |s| s.is_full.into();
-    /// Whether a caller asked for it.
+    /// Says whether a caller asked for it.
     rocksdb_compaction_job_stats_is_manual_compaction -> u8: |s| s.is_manual.into();
     /// Bytes of the tables read.
     rocksdb_compaction_job_stats_total_input_bytes -> u64: |s| s.input_bytes;
@@ -107,7 +107,7 @@ numbers! {
     rocksdb_compaction_job_stats_num_single_del_mismatch -> u64: |s| s.single_deletes_mismatched;
 }
 
-/// What the engine never does, so that there is nothing to count.
+/// Says what the engine never does, so that there is nothing to count.
 macro_rules! never {
     ($($(#[$doc:meta])* $getter:ident -> $ty:ty;)*) => {
         c_api! {$(
@@ -126,7 +126,7 @@ never! {
     rocksdb_compaction_job_stats_num_filtered_input_files_at_output_level -> usize;
     /// Bytes of tables that are not read: none, see `num_filtered_input_files`.
     rocksdb_compaction_job_stats_total_skipped_input_bytes -> u64;
-    /// Whether another process ran it: never, there is no compaction service.
+    /// Says whether another process ran it: never, there is no compaction service.
     rocksdb_compaction_job_stats_is_remote_compaction -> u8;
 }
 

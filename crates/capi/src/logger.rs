@@ -15,7 +15,7 @@ pub struct rocksdb_logger_t(Arc<dyn Logger>);
 /// State, level, line with a NUL behind it, its length without the NUL.
 pub type LogFn = unsafe extern "C" fn(*mut c_void, u32, *mut c_char, usize);
 
-/// Whether a line is told: header lines always are.
+/// Returns whether a line is told: header lines always are.
 fn is_told(least: i32, level: InfoLogLevel) -> bool {
     level == InfoLogLevel::Header || level.number() >= least
 }

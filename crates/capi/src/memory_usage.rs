@@ -16,7 +16,7 @@ pub struct rocksdb_memory_consumers_t {
     caches: Vec<BlockCache>,
 }
 
-/// What they said.
+/// Describes what they said.
 #[derive(Default)]
 pub struct rocksdb_memory_usage_t {
     memtables: u64,

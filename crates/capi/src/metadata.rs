@@ -119,7 +119,7 @@ fn look(cf: &Cf) -> *mut rocksdb_column_family_metadata_t {
     shown(cf, all_levels(cf))
 }
 
-/// What options ask for; as in RocksDB these are only levels that have something. NULL options are the
+/// Returns what options ask for; as in RocksDB these are only levels that have something. NULL options are the
 /// defaults.
 fn look_for(
     cf: &Cf,

@@ -1,7 +1,7 @@
 //! Components of options that are chosen by a number or two: memtables, other table formats, caches
 //! of rows and blobs, partitioners, collectors.
 //!
-//! What the engine does not have is kept and refused by name when a database is opened.
+//! Options that the engine does not have are kept and refused by name when a database is opened.
 
 use crate::cache::rocksdb_cache_t;
 use crate::ffi::boxed;
@@ -199,7 +199,7 @@ c_api! {
     }
 }
 
-/// What is kept of a value that a C program gave.
+/// Describes what is kept of a value that a C program gave.
 trait Stored {
     fn stored(self) -> Self;
 }

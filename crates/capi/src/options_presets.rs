@@ -182,7 +182,7 @@ compression_fields! {
 }
 
 c_api! {
-    /// Whether the last level's codec trains its dictionary.
+    /// Returns whether the last level's codec trains its dictionary.
     fn rocksdb_options_get_bottommost_compression_options_use_zstd_dict_trainer(
         options: *mut rocksdb_options_t,
     ) -> u8 {

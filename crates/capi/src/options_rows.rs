@@ -495,7 +495,7 @@ mod tests {
     use crate::table_options::rocksdb_block_based_table_options_t;
     use std::collections::HashMap;
 
-    /// What every getter of RocksDB 11.8.1 returns on a fresh object: handle, getter, value.
+    /// Says what every getter of RocksDB 11.8.1 returns on a fresh object: handle, getter, value.
     const REFERENCE: &str = include_str!("../../../fixtures/capi/defaults-11.8.tsv");
 
     /// Getters that came later.

@@ -1,4 +1,4 @@
-//! What C programs attach to `rocksdb_readoptions_t`: a filter of tables, a name of the request, a number
+//! Describes what C programs attach to `rocksdb_readoptions_t`: a filter of tables, a name of the request, a number
 //! of merge operands.
 
 use crate::comparator::{DestructorFn, State};
@@ -26,7 +26,7 @@ impl Decider {
     }
 }
 
-/// What no read looks at.
+/// Describes what no read looks at.
 #[derive(Default)]
 pub(crate) struct Labels {
     request_id: Option<Box<[u8]>>,
@@ -55,7 +55,7 @@ c_api! {
         (*options).options.table_filter = None;
     }
 
-    /// Whether there is a filter of tables.
+    /// Returns whether there is a filter of tables.
     fn rocksdb_readoptions_has_table_filter(options: *const rocksdb_readoptions_t) -> u8 {
         (&*options).options.table_filter.is_some().into()
     }
@@ -97,7 +97,7 @@ c_api! {
         (*options).labels.merge_operand_count_threshold = None;
     }
 
-    /// Whether a number of merge operands is set.
+    /// Returns whether a number of merge operands is set.
     fn rocksdb_readoptions_has_merge_operand_count_threshold(
         options: *mut rocksdb_readoptions_t,
     ) -> u8 {

@@ -64,7 +64,7 @@ impl rocksdb_readoptions_t {
         }
     }
 
-    /// Whether a call is what the options say, for calls that the engine does not know by that name.
+    /// Returns whether a call is what the options say, for calls that the engine does not know by that name.
     ///
     /// # Errors
     /// `InvalidArgument` with RocksDB's text.
@@ -209,7 +209,7 @@ c_api! {
         (*options).rate_limiter_priority
     }
 
-    /// What the read is for, RocksDB's number: 3 a get, 4 a multi-get, 5 an iterator, 6 and 7 verifications,
+    /// Sets what the read is for, RocksDB's number: 3 a get, 4 a multi-get, 5 an iterator, 6 and 7 verifications,
     /// 255 unsaid. A call that is something else is refused.
     fn rocksdb_readoptions_set_io_activity(options: *mut rocksdb_readoptions_t, value: i32) {
         let o = &mut *options;
@@ -224,7 +224,7 @@ c_api! {
         };
     }
 
-    /// What the read is for.
+    /// Returns what the read is for.
     fn rocksdb_readoptions_get_io_activity(options: *mut rocksdb_readoptions_t) -> i32 {
         (*options).io_activity.into()
     }
@@ -272,50 +272,50 @@ macro_rules! switches {
 }
 
 switches! {
-    /// Whether checksums of blocks read from files are verified.
+    /// Says whether checksums of blocks read from files are verified.
     options.verify_checksums:
         rocksdb_readoptions_set_verify_checksums, rocksdb_readoptions_get_verify_checksums;
-    /// Whether blocks read from files enter the block cache.
+    /// Says whether blocks read from files enter the block cache.
     options.fill_cache: rocksdb_readoptions_set_fill_cache, rocksdb_readoptions_get_fill_cache;
-    /// Whether to read as if no range of keys had ever been deleted.
+    /// Says whether to read as if no range of keys had ever been deleted.
     options.ignore_range_deletions:
         rocksdb_readoptions_set_ignore_range_deletions,
         rocksdb_readoptions_get_ignore_range_deletions;
-    /// Whether to read in the background; a hint.
+    /// Says whether to read in the background; a hint.
     hints.async_io: rocksdb_readoptions_set_async_io, rocksdb_readoptions_get_async_io;
-    /// Whether multi-gets read levels at once; a hint.
+    /// Says whether multi-gets read levels at once; a hint.
     hints.optimize_multiget_for_io:
         rocksdb_readoptions_set_optimize_multiget_for_io,
         rocksdb_readoptions_get_optimize_multiget_for_io;
-    /// Whether prefixes are left alone.
+    /// Says whether prefixes are left alone.
     options.total_order:
         rocksdb_readoptions_set_total_order_seek, rocksdb_readoptions_get_total_order_seek;
-    /// Whether to use prefixes where that changes nothing.
+    /// Says whether to use prefixes where that changes nothing.
     options.auto_prefix:
         rocksdb_readoptions_set_auto_prefix_mode, rocksdb_readoptions_get_auto_prefix_mode;
-    /// Whether iterators end with the prefix they were sent to; means nothing without a prefix
+    /// Says whether iterators end with the prefix they were sent to; means nothing without a prefix
     /// extractor.
     options.prefix_same_as_start:
         rocksdb_readoptions_set_prefix_same_as_start, rocksdb_readoptions_get_prefix_same_as_start;
-    /// Whether iterators see what is written after their creation, and only go forward.
+    /// Says whether iterators see what is written after their creation, and only go forward.
     options.tailing: rocksdb_readoptions_set_tailing, rocksdb_readoptions_get_tailing;
-    /// Whether keys and values stay where they are as long as the iterator lives.
+    /// Says whether keys and values stay where they are as long as the iterator lives.
     options.pin_data: rocksdb_readoptions_set_pin_data, rocksdb_readoptions_get_pin_data;
-    /// Whether read-ahead adapts; a hint.
+    /// Says whether read-ahead adapts; a hint.
     hints.adaptive_readahead:
         rocksdb_readoptions_set_adaptive_readahead, rocksdb_readoptions_get_adaptive_readahead;
-    /// Whether files are deleted in the background; a hint.
+    /// Says whether files are deleted in the background; a hint.
     hints.background_purge_on_iterator_cleanup:
         rocksdb_readoptions_set_background_purge_on_iterator_cleanup,
         rocksdb_readoptions_get_background_purge_on_iterator_cleanup;
-    /// Whether read-ahead stops at the upper bound; a hint.
+    /// Says whether read-ahead stops at the upper bound; a hint.
     hints.auto_readahead_size:
         rocksdb_readoptions_set_auto_readahead_size, rocksdb_readoptions_get_auto_readahead_size;
-    /// Whether values may be prepared later; they are always prepared.
+    /// Says whether values may be prepared later; they are always prepared.
     hints.allow_unprepared_value:
         rocksdb_readoptions_set_allow_unprepared_value,
         rocksdb_readoptions_get_allow_unprepared_value;
-    /// Whether iterators at a snapshot let go of obsolete files; a hint.
+    /// Says whether iterators at a snapshot let go of obsolete files; a hint.
     hints.auto_refresh_iterator_with_snapshot:
         rocksdb_readoptions_set_auto_refresh_iterator_with_snapshot,
         rocksdb_readoptions_get_auto_refresh_iterator_with_snapshot;

@@ -52,7 +52,7 @@ enum Answer {
 pub type DoneCallback = Option<unsafe extern "C" fn(*mut c_void)>;
 
 impl State {
-    /// Whether the result is there. The question has no thread look after the request.
+    /// Returns whether the result is there. The question has no thread look after the request.
     fn is_ready(&self) -> bool {
         match self {
             Self::Write(f) => f.is_ready(),

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// What is used by one thread at a time.
+/// Describes what is used by one thread at a time.
 struct Cell<T>(UnsafeCell<T>);
 
 // SAFETY: What shares a cell may move between threads and is used by one at a time: the C program promises it, and

@@ -7,7 +7,7 @@ use libc::c_char;
 use spanlith::{Cf, SizeOf};
 use spanlith_base::{Error, Result};
 
-/// What counts.
+/// Describes what counts.
 #[derive(Default)]
 pub struct rocksdb_size_approximation_options_t {
     of: SizeOf,
@@ -172,15 +172,15 @@ macro_rules! switches {
 }
 
 switches! {
-    /// Whether memtables count.
+    /// Says whether memtables count.
     of.memtables:
         rocksdb_size_approximation_options_set_include_memtables,
         rocksdb_size_approximation_options_get_include_memtables;
-    /// Whether tables count.
+    /// Says whether tables count.
     of.files:
         rocksdb_size_approximation_options_set_include_files,
         rocksdb_size_approximation_options_get_include_files;
-    /// Whether blob files count, in proportion to the tables that refer to them.
+    /// Says whether blob files count, in proportion to the tables that refer to them.
     include_blob_files:
         rocksdb_size_approximation_options_set_include_blob_files,
         rocksdb_size_approximation_options_get_include_blob_files;

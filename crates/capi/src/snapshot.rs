@@ -10,7 +10,7 @@ use spanlith::Snapshot;
 #[derive(Clone, Copy)]
 pub struct rocksdb_snapshot_t(*mut Point);
 
-/// What a handle points to.
+/// Describes what a handle points to.
 struct Point {
     snapshot: Snapshot,
     /// It belongs to a transaction, which outlives the handle.

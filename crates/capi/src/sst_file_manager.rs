@@ -59,14 +59,14 @@ c_api! {
         (*sfm).manager.change(|o| o.compaction_buffer_bytes = compaction_buffer_size);
     }
 
-    /// Whether the limit is reached.
+    /// Returns whether the limit is reached.
     fn rocksdb_sst_file_manager_is_max_allowed_space_reached(
         sfm: *mut rocksdb_sst_file_manager_t,
     ) -> bool {
         (*sfm).manager.is_space_limit_reached()
     }
 
-    /// Whether the limit is reached once running compactions have written their tables.
+    /// Returns whether the limit is reached once running compactions have written their tables.
     fn rocksdb_sst_file_manager_is_max_allowed_space_reached_including_compactions(
         sfm: *mut rocksdb_sst_file_manager_t,
     ) -> bool {

@@ -7,7 +7,7 @@ use spanlith_base::stats::{Histogram, HistogramData, Statistics, StatsLevel, Tic
 use std::ptr;
 use std::sync::Arc;
 
-/// What a histogram said when it was asked.
+/// Describes what a histogram said when it was asked.
 #[derive(Default)]
 pub struct rocksdb_statistics_histogram_data_t(HistogramData);
 

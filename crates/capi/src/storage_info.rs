@@ -9,7 +9,7 @@ use spanlith::{StorageFile, StorageOptions};
 use std::ffi::CString;
 use std::ptr;
 
-/// What is done before the files are listed, and what is listed of them.
+/// Describes what is done before the files are listed, and what is listed of them.
 #[derive(Default)]
 pub struct rocksdb_livefiles_storage_info_options_t {
     include_checksum_info: bool,
@@ -72,7 +72,7 @@ c_api! {
         (*info).0.len()
     }
 
-    /// What the file of the copy holds, whatever stands in this one; NULL if it is copied.
+    /// Returns what the file of the copy holds, whatever stands in this one; NULL if it is copied.
     fn rocksdb_livefiles_storage_info_replacement_contents(
         info: *const rocksdb_livefiles_storage_info_t,
         index: usize,

@@ -146,14 +146,14 @@ c_api! {
         lend_if(Some(&(&*props).properties.seqno_to_time_mapping), size)
     }
 
-    /// Whether the largest sequence number is known.
+    /// Returns whether the largest sequence number is known.
     fn rocksdb_table_properties_has_key_largest_seqno(
         props: *const rocksdb_table_properties_t,
     ) -> u8 {
         (&*props).properties.key_largest_seqno.is_some().into()
     }
 
-    /// Whether the smallest sequence number is known.
+    /// Returns whether the smallest sequence number is known.
     fn rocksdb_table_properties_has_key_smallest_seqno(
         props: *const rocksdb_table_properties_t,
     ) -> u8 {

@@ -8,7 +8,7 @@ use libc::c_char;
 use spanlith::trace::TraceOptions;
 use spanlith_env::Env;
 
-/// What is traced, and how much of it.
+/// Describes what is traced, and how much of it.
 #[derive(Default)]
 pub struct rocksdb_trace_options_t(TraceOptions);
 

@@ -1,6 +1,6 @@
 //! Options of databases with transactions, and of transactions.
 //!
-//! What only tunes RocksDB's inner workings is kept and given back, and changes nothing: there is one way to commit here,
+//! An option that only tunes RocksDB's inner workings is kept and given back, and changes nothing: there is one way to commit here,
 //! one manager of locks, and conflicts of optimistic transactions are looked for without buckets.
 
 use crate::convert::Deferred;
@@ -48,7 +48,7 @@ impl Default for rocksdb_transactiondb_options_t {
 }
 
 impl rocksdb_transactiondb_options_t {
-    /// What is refused.
+    /// Returns what is refused.
     pub(crate) fn check(&self) -> Result<()> {
         if self.write_policy != 0 {
             let error = Error::not_supported("transactions are written when they are committed");

@@ -66,7 +66,7 @@ c_api! {
         }
     }
 
-    /// Whether it stands on a batch.
+    /// Returns whether it stands on a batch.
     fn rocksdb_wal_iter_valid(iter: *const rocksdb_wal_iterator_t) -> u8 {
         (*iter).current.is_some().into()
     }
@@ -103,7 +103,7 @@ c_api! {
         boxed(rocksdb_wal_readoptions_t { verify_checksums: true })
     }
 
-    /// Whether checksums of records are verified; they always are.
+    /// Says whether checksums of records are verified; they always are.
     fn rocksdb_wal_readoptions_set_verify_checksums(
         options: *mut rocksdb_wal_readoptions_t,
         verify_checksums: u8,
@@ -111,7 +111,7 @@ c_api! {
         (*options).verify_checksums = verify_checksums != 0;
     }
 
-    /// Whether checksums of records are verified, as it was set.
+    /// Returns whether checksums of records are verified, as it was set.
     fn rocksdb_wal_readoptions_get_verify_checksums(
         options: *mut rocksdb_wal_readoptions_t,
     ) -> u8 {

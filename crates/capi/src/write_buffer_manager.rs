@@ -122,12 +122,12 @@ c_api! {
         boxed(rocksdb_write_buffer_manager_t(Arc::new(manager)))
     }
 
-    /// Whether there is a limit.
+    /// Returns whether there is a limit.
     fn rocksdb_write_buffer_manager_enabled(wbm: *mut rocksdb_write_buffer_manager_t) -> bool {
         (*wbm).0.is_enabled()
     }
 
-    /// Whether it counts in a cache.
+    /// Returns whether it counts in a cache.
     fn rocksdb_write_buffer_manager_cost_to_cache(
         wbm: *mut rocksdb_write_buffer_manager_t,
     ) -> bool {

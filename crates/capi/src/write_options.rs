@@ -32,12 +32,12 @@ c_api! {
         })
     }
 
-    /// Whether the log is left out.
+    /// Says whether the log is left out.
     fn rocksdb_writeoptions_disable_WAL(options: *mut rocksdb_writeoptions_t, value: i32) {
         (*options).options.disable_wal = value != 0;
     }
 
-    /// Whether the log is left out.
+    /// Returns whether the log is left out.
     fn rocksdb_writeoptions_get_disable_WAL(options: *mut rocksdb_writeoptions_t) -> u8 {
         (*options).options.disable_wal.into()
     }
@@ -82,13 +82,13 @@ c_api! {
         (*options).rate_limiter_priority
     }
 
-    /// What the write is for, RocksDB's number; a label.
+    /// Sets what the write is for, RocksDB's number; a label.
     fn rocksdb_writeoptions_set_io_activity(options: *mut rocksdb_writeoptions_t, value: i32) {
         // RocksDB keeps it in a byte, too.
         (*options).io_activity = value as u8;
     }
 
-    /// What the write is for.
+    /// Returns what the write is for.
     fn rocksdb_writeoptions_get_io_activity(options: *mut rocksdb_writeoptions_t) -> i32 {
         (*options).io_activity.into()
     }
@@ -111,17 +111,17 @@ macro_rules! switches {
 }
 
 switches! {
-    /// Whether the write survives a power cut when the call returns.
+    /// Says whether the write survives a power cut when the call returns.
     options.sync: rocksdb_writeoptions_set_sync, rocksdb_writeoptions_get_sync;
-    /// Whether the write fails rather than waits.
+    /// Says whether the write fails rather than waits.
     options.no_slowdown: rocksdb_writeoptions_set_no_slowdown, rocksdb_writeoptions_get_no_slowdown;
-    /// Whether updates of families that do not exist are left out.
+    /// Says whether updates of families that do not exist are left out.
     options.ignore_missing_column_families:
         rocksdb_writeoptions_set_ignore_missing_column_families,
         rocksdb_writeoptions_get_ignore_missing_column_families;
-    /// Whether the write yields to compactions; a hint.
+    /// Says whether the write yields to compactions; a hint.
     low_pri: rocksdb_writeoptions_set_low_pri, rocksdb_writeoptions_get_low_pri;
-    /// Whether keys of a batch are close together; a hint.
+    /// Says whether keys of a batch are close together; a hint.
     memtable_insert_hint_per_batch:
         rocksdb_writeoptions_set_memtable_insert_hint_per_batch,
         rocksdb_writeoptions_get_memtable_insert_hint_per_batch;

@@ -1,4 +1,4 @@
-//! What event listeners are told of blob files (R-TR-06).
+//! Describes what event listeners are told of blob files (R-TR-06).
 
 use crate::support::*;
 use spanlith_capi::*;

@@ -1,4 +1,4 @@
-//! Who owns what, and in which order it may go.
+//! Describes who owns what, and in which order it may go.
 
 use crate::support::*;
 use spanlith_capi::*;

@@ -87,7 +87,7 @@ fn tables_written_outside_are_taken_in_by_names() {
     }
 }
 
-/// What is wrong with options is said by `open`: `create` has nowhere to.
+/// A fault of the options is reported by `open`: `create` has nowhere to.
 #[test]
 fn a_writer_with_wrong_options_says_so_when_a_file_is_opened() {
     let world = World::new();

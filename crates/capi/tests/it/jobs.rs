@@ -1,4 +1,4 @@
-//! What jobs did, as the C functions tell it: numbers of RocksDB 11.8.1 for the same operations.
+//! Describes what jobs did, as the C functions tell it: numbers of RocksDB 11.8.1 for the same operations.
 
 use crate::support::*;
 use spanlith_capi::*;

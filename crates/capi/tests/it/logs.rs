@@ -156,7 +156,7 @@ fn a_batch_with_an_index_is_read_over_the_database_and_may_go_before_its_iterato
     }
 }
 
-/// What the filter of logs below was told.
+/// Describes what the filter of logs below was told.
 #[derive(Default)]
 struct Told {
     families: Vec<String>,

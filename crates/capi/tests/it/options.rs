@@ -1,4 +1,4 @@
-//! What becomes of settings.
+//! Describes what becomes of settings.
 
 use crate::support::*;
 use spanlith_capi::*;
@@ -183,7 +183,7 @@ fn text_makes_the_objects_it_names() {
     }
 }
 
-/// What RocksDB 11.8.1 does; found by its `c_test.c`.
+/// Checks what RocksDB 11.8.1 does; found by its `c_test.c`.
 #[test]
 fn objects_of_a_program_are_left_out_of_its_latest_options() {
     let w = World::new();
@@ -279,7 +279,7 @@ fn a_getter_gives_back_a_number_that_no_option_can_have() {
     }
 }
 
-/// What RocksDB 11.8.1 does; found by the suite of grocksdb and by `c_test.c`.
+/// Checks what RocksDB 11.8.1 does; found by the suite of grocksdb and by `c_test.c`.
 #[test]
 fn small_things_are_as_in_the_reference() {
     let w = World::new();

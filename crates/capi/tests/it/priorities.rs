@@ -1,4 +1,4 @@
-//! What calls say about themselves through the C functions, cache tables, and functions without a declaration.
+//! Describes what calls say about themselves through the C functions, cache tables, and functions without a declaration.
 
 use crate::support::*;
 use spanlith_capi::*;

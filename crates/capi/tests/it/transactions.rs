@@ -331,7 +331,7 @@ fn a_snapshot_makes_later_writes_conflicts() {
     db.close();
 }
 
-/// What moves to another thread.
+/// Describes what moves to another thread.
 struct Sent<T>(T);
 // SAFETY: Transactions may move between threads.
 unsafe impl<T> Send for Sent<T> {}
