@@ -66,7 +66,7 @@ fn push_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
-/// Whether a character can be printed: no control character, and none that reorders, hides or breaks the text
+/// Returns whether a character can be printed: no control character, and none that reorders, hides or breaks the text
 /// around it.
 fn is_shown(c: char) -> bool {
     let hides = matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'

@@ -80,14 +80,14 @@ impl FromStr for Release {
     }
 }
 
-/// What bounds the releases.
+/// Describes what bounds the releases.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Bound {
     /// The first release that can.
     from: Option<Release>,
     /// The first release that cannot any more.
     before: Option<Release>,
-    /// What it is.
+    /// Says what it is.
     what: String,
 }
 
@@ -113,7 +113,7 @@ impl Bound {
 #[derive(Default)]
 struct Bounds {
     found: BTreeMap<Bound, Vec<String>>,
-    /// What could not be read, so that it may bound too.
+    /// Says what could not be read, so that it may bound too.
     unread: Vec<String>,
 }
 
@@ -134,7 +134,7 @@ impl Bounds {
     }
 }
 
-/// What a table's format version asks for.
+/// Returns what a table's format version asks for.
 fn of_format(version: u32) -> Bound {
     let what = format!("tables of format version {version}");
     let from = match version {
@@ -149,7 +149,7 @@ fn of_format(version: u32) -> Bound {
     Bound::from(from, what)
 }
 
-/// What an entry of this kind asks for.
+/// Returns what an entry of this kind asks for.
 fn of_entry(kind: ValueType) -> Option<Bound> {
     match kind {
         ValueType::ValuePreferredSeqno => Some(Bound::from(

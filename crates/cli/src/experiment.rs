@@ -16,7 +16,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// What to do with experiments.
+/// Describes what to do with experiments.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Lists the experiments: document, set-up, criterion

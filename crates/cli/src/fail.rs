@@ -1,4 +1,4 @@
-//! What goes wrong, and the way out.
+//! Describes what goes wrong, and the way out.
 //!
 //! Every message ends with what to do next. Exit codes: 1 if the work failed or damage was found,
 //! 2 if the command line made no sense. A reader that closes the pipe early is no failure.
@@ -14,7 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// What the system says where a file stands for a directory.
+/// Says what the system says where a file stands for a directory.
 const NOT_A_DIRECTORY: i32 = 20;
 
 /// A command line that makes no sense: exit code 2.
@@ -55,7 +55,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// What failed and what to do next.
+    /// Returns what failed and what to do next.
     pub fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -84,7 +84,7 @@ impl<T> At<T> for Result<T, Error> {
     }
 }
 
-/// What the user can do about an engine's error.
+/// Returns what the user can do about an engine's error.
 pub fn way_out(e: &Error, dir: &Path) -> String {
     // The folder of a file that is named without one.
     let dir = match dir.as_os_str().is_empty() {
@@ -182,7 +182,7 @@ pub fn way_out(e: &Error, dir: &Path) -> String {
     }
 }
 
-/// What to do where a database's speed disk is not there.
+/// Returns what to do where a database's speed disk is not there.
 fn about_lost_speed_disk(message: &str, dir: &str) -> Option<String> {
     let (_, rest) = message.split_once("speed disk ")?;
     let is_told = message.contains("is missing, and with it the logs");
@@ -212,7 +212,7 @@ fn nearest_folder(path: &Path) -> Option<&Path> {
     })
 }
 
-/// What the system says, without the number of the error.
+/// Returns what the system says, without the number of the error.
 pub fn of_system(e: &std::io::Error) -> String {
     let text = e.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_string()
@@ -224,7 +224,7 @@ pub fn ask_doctor(dir: &Path) {
     tell!("next:  spanlith doctor --db {dir} says what is at stake and the way out");
 }
 
-/// Whether a directory has files that only a database makes.
+/// Returns whether a directory has files that only a database makes.
 pub fn holds_remains(dir: &Path) -> bool {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let mut names = entries.map(|e| e.file_name().to_string_lossy().into_owned());
@@ -236,7 +236,7 @@ pub fn holds_remains(dir: &Path) -> bool {
     })
 }
 
-/// What to do where merge operands cannot be folded: names what the directory records, and nothing that writes.
+/// Returns what to do where merge operands cannot be folded: names what the directory records, and nothing that writes.
 fn operator_hint(dir: &Path) -> String {
     let recorded = Inventory::read(dir).map(|i| {
         let names = i

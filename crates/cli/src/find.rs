@@ -90,23 +90,23 @@ struct Version {
     flushed: bool,
 }
 
-/// What is looked for in one family.
+/// Describes what is looked for in one family.
 struct Wanted<'a> {
     id: u32,
     family: &'a Family,
     order: Comparator,
-    /// Whether the order is that of the database, not a stand-in.
+    /// Says whether the order is that of the database, not a stand-in.
     known_order: bool,
     key: &'a [u8],
 }
 
 impl Wanted<'_> {
-    /// Whether a stored user key is the key, whatever its timestamp.
+    /// Returns whether a stored user key is the key, whatever its timestamp.
     fn is_key(&self, user: &[u8]) -> bool {
         self.order.strip_timestamp(user) == self.key
     }
 
-    /// Whether the key lies between two stored keys, the first included; one whose order is unknown
+    /// Returns whether the key lies between two stored keys, the first included; one whose order is unknown
     /// might.
     fn is_between(&self, begin: &[u8], end: &[u8], with_end: bool) -> bool {
         if !self.known_order {
@@ -138,7 +138,7 @@ impl Wanted<'_> {
     }
 }
 
-/// What was found and what could not be read.
+/// Describes what was found and what could not be read.
 #[derive(Default)]
 struct Findings {
     versions: Vec<Version>,
@@ -308,7 +308,7 @@ impl Find {
     }
 }
 
-/// What becomes of each version, newest first: `visible`, `operand` (a merge that is folded into what
+/// Returns what becomes of each version, newest first: `visible`, `operand` (a merge that is folded into what
 /// comes below), `covered` (by a range tombstone), `deletes`, `hidden` (behind a newer one), `flushed`
 /// (also in a table).
 fn states(versions: &[Version]) -> Vec<&'static str> {

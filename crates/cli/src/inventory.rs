@@ -1,4 +1,4 @@
-//! What a database directory holds, read without opening the database.
+//! Describes what a database directory holds, read without opening the database.
 //!
 //! Reads CURRENT, the MANIFEST, IDENTITY and the newest OPTIONS file, and lists the directory.
 //! Understands more than the engine executes (families, blob files), so that it can describe a
@@ -32,7 +32,7 @@ const TABLES_ASKED: usize = 16;
 /// A blob file as the MANIFEST describes it.
 #[derive(Clone, Debug)]
 pub struct Blobs {
-    /// What was said when it was added.
+    /// Says what was said when it was added.
     pub added: BlobFileAddition,
     /// Blobs that nothing refers to any more.
     pub garbage_count: u64,
@@ -82,11 +82,11 @@ impl Family {
 pub struct OptionsFile {
     /// Its name.
     pub name: String,
-    /// What it says, or why it cannot be understood.
+    /// Says what it says, or why it cannot be understood.
     pub parsed: Result<ParsedOptions>,
 }
 
-/// What a directory holds.
+/// Describes what a directory holds.
 #[derive(Debug)]
 pub struct Inventory {
     /// The directory.
@@ -129,7 +129,7 @@ pub struct Inventory {
     pub logs: BTreeMap<u64, u64>,
     /// The newest OPTIONS file.
     pub options: Option<OptionsFile>,
-    /// What is wrong with the files read here.
+    /// Says what is wrong with the files read here.
     pub findings: Vec<Finding>,
     /// The records of the MANIFEST if it was made of the tables, because none can be read.
     pub made: Option<Vec<Vec<u8>>>,
@@ -228,7 +228,7 @@ impl Inventory {
         i
     }
 
-    /// What a MANIFEST says, whether CURRENT names it or not.
+    /// Returns what a MANIFEST says, whether CURRENT names it or not.
     ///
     /// # Errors
     /// Of a name that is none of a MANIFEST, and of reading the file.
@@ -467,7 +467,7 @@ impl Inventory {
         }
     }
 
-    /// Who has a database open has a log, from the open on, whose number is not smaller than any that the MANIFEST
+    /// A process that has a database open has a log, from the open on, whose number is not smaller than any that the MANIFEST
     /// says is needed. Only a copy that was made behind a flush can do without.
     fn expect_a_log(&mut self) {
         let first = self.first_live_log();
@@ -617,7 +617,7 @@ impl Inventory {
         }
     }
 
-    /// What proves that the MANIFEST was damaged or cut at `offset`: bytes that had been durable.
+    /// Returns what proves that the MANIFEST was damaged or cut at `offset`: bytes that had been durable.
     fn judge(&mut self, env: &Env, offset: u64, mark: Option<u64>) -> Option<u64> {
         let path = self.dir.join(&self.manifest);
         judge_manifest(env, &path, offset, mark).unwrap_or_else(|e| {

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What would have changed below.
+/// Describes what would have changed below.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// A file would be made or written anew.
@@ -86,7 +86,7 @@ impl Overlay {
         }
     }
 
-    /// What would have changed, in order.
+    /// Returns what would have changed, in order.
     pub fn changes(&self) -> Vec<Change> {
         held(&self.changes).clone()
     }

@@ -36,7 +36,7 @@ pub struct Places {
 }
 
 impl TableFlags {
-    /// What the flags say.
+    /// Returns what the flags say.
     ///
     /// # Errors
     /// What is wrong with them.

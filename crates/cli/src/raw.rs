@@ -42,9 +42,9 @@ pub struct RawScan<'a> {
     family: &'a Family,
     order: Comparator,
     sources: Vec<(Option<RawEntry>, Source<'a>)>,
-    /// Whether the first entries of the sources have been read.
+    /// Says whether the first entries of the sources have been read.
     began: bool,
-    /// What could not be read behind the entry that was returned last.
+    /// Says what could not be read behind the entry that was returned last.
     failed: Option<Error>,
 }
 

@@ -57,7 +57,7 @@ pub struct Replay {
     /// Every write is synced
     #[arg(long)]
     sync: bool,
-    /// What the perf context counts (2 counts, 3 and more times as well); with one thread
+    /// Counts of the perf context (2 counts, 3 and more times as well); with one thread
     #[arg(long, value_name = "LEVEL", alias = "perf_level",
           value_parser = clap::value_parser!(i32).range(1..=5))]
     perf_level: Option<i32>,

@@ -112,7 +112,7 @@ pub struct Crash {
     /// States to open, about
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
     states: u64,
-    /// What is drawn follows from it
+    /// All that is drawn follows from it
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Prints JSON
@@ -149,7 +149,7 @@ pub fn run(verb: Verb) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// What to do about an error of a speed disk.
+/// Returns what to do about an error of a speed disk.
 fn failed(e: &spanlith::Error) -> anyhow::Error {
     let text = e.to_string();
     let hint = if text.contains("--force") {

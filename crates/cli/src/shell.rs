@@ -60,7 +60,7 @@ const COMMANDS: &[(&str, &str, &str)] = &[
     ("help", "", "this; quit, exit or Ctrl-D ends the shell"),
 ];
 
-/// What the help says below the commands.
+/// Says what the help says below the commands.
 const HELP: &str = "Quotes hold blanks together: put 'a b' c. Keys and values: plain text with
 \\t \\n \\\\ \\xNN, or 0x… in hexadecimal.";
 
@@ -89,7 +89,7 @@ pub struct Shell {
     json: bool,
 }
 
-/// What comes after a command.
+/// Describes what comes after a command.
 enum Next {
     Again,
     End,

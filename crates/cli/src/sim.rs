@@ -70,7 +70,7 @@ const SECOND_MIN: f64 = 0.1;
 /// Random sets between two lines of progress.
 const PROGRESS: u64 = 500;
 
-/// What random sets of parameters came to under one policy.
+/// Describes what random sets of parameters came to under one policy.
 #[derive(Default)]
 struct Tally {
     cycles: u64,

@@ -67,7 +67,7 @@ pub struct Kill {
     writers: u64,
     #[command(flatten)]
     own: OwnFlags,
-    /// What is drawn follows from it
+    /// All that is drawn follows from it
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Prints JSON
@@ -86,7 +86,7 @@ pub struct Run {
     real: u64,
     #[command(flatten)]
     own: OwnFlags,
-    /// What is drawn follows from it
+    /// All that is drawn follows from it
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Prints JSON
@@ -105,7 +105,7 @@ pub struct Replay {
     json: bool,
 }
 
-/// What the child of `kill` is told.
+/// Describes what the child of `kill` is told.
 #[derive(Debug, Args)]
 pub struct KillChild {
     dir: PathBuf,

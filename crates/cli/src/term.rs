@@ -54,7 +54,7 @@ impl Paint {
     colours! { bold "1" dim "2" red "31;1" green "32" yellow "33" cyan "36" }
 }
 
-/// Whether a live view makes sense.
+/// Returns whether a live view makes sense.
 pub fn is_live() -> bool {
     std::io::stderr().is_terminal()
 }

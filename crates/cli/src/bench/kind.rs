@@ -233,7 +233,7 @@ const ALIASES: &[(&str, Kind)] = &[
 ];
 
 impl Kind {
-    /// What db_bench calls an operation of it.
+    /// Returns what db_bench calls an operation of it.
     pub fn operation(self) -> &'static str {
         match self {
             Self::ReadRandom
@@ -270,12 +270,12 @@ impl Kind {
         alias.or_else(|| ALL.iter().find(|w| w.0 == name).map(|w| w.1))
     }
 
-    /// What it does, in a few words.
+    /// Returns what it does, in a few words.
     pub fn what(self) -> &'static str {
         ALL.iter().find(|w| w.1 == self).map_or("", |w| w.2)
     }
 
-    /// Whether it begins with a database of its own.
+    /// Returns whether it begins with a database of its own.
     pub fn is_fresh(self) -> bool {
         matches!(
             self,
@@ -289,17 +289,17 @@ impl Kind {
         )
     }
 
-    /// Whether it is one call on the whole database.
+    /// Returns whether it is one call on the whole database.
     pub fn is_single_call(self) -> bool {
         matches!(self, Self::Compact | Self::Flush | Self::WaitForCompaction) || self.is_text()
     }
 
-    /// Whether it only prints what the database says of itself.
+    /// Returns whether it only prints what the database says of itself.
     pub fn is_text(self) -> bool {
         matches!(self, Self::Stats | Self::LevelStats | Self::SsTables)
     }
 
-    /// Whether it is one of YCSB's.
+    /// Returns whether it is one of YCSB's.
     pub fn is_ycsb(self) -> bool {
         matches!(
             self,

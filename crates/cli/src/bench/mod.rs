@@ -42,7 +42,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// What to run, and how.
+/// Describes what to run, and how.
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct Bench {
@@ -441,7 +441,7 @@ impl Bench {
         )
     }
 
-    /// What is written, in words.
+    /// Returns what is written, in words.
     fn data(&self) -> String {
         let s = &self.settings;
         let kinds = self.kinds().unwrap_or_default();

@@ -11,7 +11,7 @@ use spanlith_workload::generate::{Keys, Rng, Values};
 use spanlith_workload::measure::Meter;
 use std::collections::VecDeque;
 
-/// Whether a benchmark has a form with many calls outstanding.
+/// Returns whether a benchmark has a form with many calls outstanding.
 pub fn has_form(kind: Kind) -> bool {
     matches!(
         kind,

@@ -1,4 +1,4 @@
-//! What db_bench shows beside its result lines, for scripts that read it: histograms, statistics, a
+//! Describes what db_bench shows beside its result lines, for scripts that read it: histograms, statistics, a
 //! file with a row for each interval.
 
 use super::report::Outcome;

@@ -7,17 +7,17 @@ use spanlith_workload::measure::Histogram;
 use spanlith_workload::measure::Tally;
 use std::fmt::Write;
 
-/// What a benchmark measured.
+/// Describes what a benchmark measured.
 pub struct Outcome {
     /// Its name.
     pub name: String,
-    /// What it does.
+    /// Says what it does.
     pub what: &'static str,
     /// Counts and latencies.
     pub tally: Tally,
     /// Wall-clock time.
     pub seconds: f64,
-    /// Whether it only printed what the database says of itself.
+    /// Says whether it only printed what the database says of itself.
     pub is_text: bool,
     /// More to show, below the line.
     pub text: Option<String>,

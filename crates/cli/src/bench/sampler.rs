@@ -1,4 +1,4 @@
-//! What a run looks like over time: throughput, latencies and the shape of the tree, point by point.
+//! Describes what a run looks like over time: throughput, latencies and the shape of the tree, point by point.
 //!
 //! A long run must not fill memory or the page: when there are too many points, neighbours become one
 //! and the interval doubles.
@@ -25,7 +25,7 @@ pub struct Tree {
     pub live: u64,
     /// Bytes of blob files.
     pub blobs: u64,
-    /// What was done since the database was opened.
+    /// Says what was done since the database was opened.
     pub done: Work,
 }
 
@@ -112,7 +112,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// What happened since `before`.
+    /// Returns what happened since `before`.
     pub fn since(&self, before: &Self) -> Self {
         let device = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
         Self {
@@ -158,7 +158,7 @@ pub struct Point {
     pub at: f64,
     /// Its length in seconds.
     pub span: f64,
-    /// What was done in it.
+    /// Says what was done in it.
     pub tally: Tally,
     /// The tree at its end.
     pub tree: Tree,
@@ -263,7 +263,7 @@ pub struct Shapes {
 }
 
 impl Shapes {
-    /// What happened in between.
+    /// Returns what happened in between.
     pub fn work(&self) -> Work {
         self.after.done.since(&self.before.done)
     }

@@ -1,4 +1,4 @@
-//! What the threads of a benchmark need to know, as flags, and the text that `--help` ends with.
+//! Describes what the threads of a benchmark need to know, as flags, and the text that `--help` ends with.
 
 use super::ycsb::YcsbSettings;
 use clap::Args;
@@ -57,7 +57,7 @@ when the last one has returned, and a stall counts once however long it lasts.
 
 Without --db the database lives in a temporary directory and is removed at the end.";
 
-/// What the threads need to know.
+/// Describes what the threads need to know.
 #[derive(Clone, Debug, Args)]
 pub struct Settings {
     /// Points of a series are never joined

@@ -1,4 +1,4 @@
-//! What one thread does in each of db_bench's benchmarks.
+//! Describes what one thread does in each of db_bench's benchmarks.
 
 use super::kind::Kind;
 use super::outstanding;
@@ -13,7 +13,7 @@ use Kind::{
     ReadRandomWriteRandom, ReadSeq,
 };
 
-/// What one thread does.
+/// Returns what one thread does.
 ///
 /// # Errors
 /// The first of the database.
@@ -407,7 +407,7 @@ fn mixed(cf: &Cf, s: &Settings, mut rng: Rng, meter: &mut Meter<'_>) -> Result<(
     Ok(())
 }
 
-/// What the writer beside the readers does, in some benchmarks.
+/// Returns what the writer beside the readers does, in some benchmarks.
 pub fn beside(kind: Kind) -> Option<Beside> {
     match kind {
         Kind::ReadWhileWriting | Kind::SeekRandomWhileWriting => Some(Beside::Puts),

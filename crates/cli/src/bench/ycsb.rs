@@ -236,7 +236,7 @@ impl Client<'_> {
     }
 }
 
-/// What one thread does.
+/// Returns what one thread does.
 ///
 /// # Errors
 /// The first of the database.

@@ -1,4 +1,4 @@
-//! What no data file holds: how a named comparator orders and a named merge operator merges.
+//! Describes what no data file holds: how a named comparator orders and a named merge operator merges.
 //!
 //! A directory records names only. Names of RocksDB's own components are known; of others a flag
 //! says which known component they behave like: `acme.Order=bytewise`.
@@ -164,7 +164,7 @@ impl MergeFlag {
     }
 }
 
-/// What the recorded text of a merge operator stands for.
+/// Describes what the recorded text of a merge operator stands for.
 #[derive(Clone)]
 pub enum Recorded {
     /// No operator is recorded.
@@ -178,7 +178,7 @@ pub enum Recorded {
 }
 
 impl Recorded {
-    /// What a text of an OPTIONS file, or a name in a table's properties, stands for; also the operator of a
+    /// Returns what a text of an OPTIONS file, or a name in a table's properties, stands for; also the operator of a
     /// database with times to live, around that of its user.
     pub fn of(text: &str) -> Self {
         if objects::id(text) == Some(TimedMerge::NAME) {

@@ -19,14 +19,14 @@ struct Files {
     blobs: BTreeMap<u64, (u64, u64)>,
 }
 
-/// What the records so far lead to.
+/// Describes what the records so far lead to.
 #[derive(Debug)]
 pub struct Edits {
     families: BTreeMap<u32, Files>,
     dropped: BTreeSet<u32>,
     /// The records that are left.
     pub records: Vec<Vec<u8>>,
-    /// What was left out.
+    /// Says what was left out.
     pub left_out: Vec<String>,
     /// Records that do not decode.
     undecoded: u64,

@@ -44,7 +44,7 @@ pub struct Explain {
     json: bool,
 }
 
-/// What a table answers.
+/// Describes what a table answers.
 struct Answer {
     /// `none`, `excludes` or `passes`.
     filter: &'static str,

@@ -35,7 +35,7 @@ pub struct Info {
     json: bool,
 }
 
-/// What a log holds.
+/// Describes what a log holds.
 struct LogInfo {
     number: u64,
     size: u64,

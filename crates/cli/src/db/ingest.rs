@@ -24,7 +24,7 @@ pub struct Ingest {
     /// Files are linked where that is possible, and their own names go
     #[arg(long = "move")]
     moves: bool,
-    /// What overlaps anything is refused, so that the files stay as they are
+    /// A file that overlaps anything is refused, so that the files stay as they are
     #[arg(long)]
     no_global_seqno: bool,
     /// Files that do not fit into the last level are refused

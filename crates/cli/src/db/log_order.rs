@@ -97,12 +97,12 @@ impl Arranged {
         out
     }
 
-    /// Whether the numbers of the logs are in the order of their updates.
+    /// Returns whether the numbers of the logs are in the order of their updates.
     pub fn is_sound(&self) -> bool {
         self.left_out.is_empty() && self.kept.is_sorted_by_key(|s| s.log)
     }
 
-    /// What stands in the way of replaying the logs by their numbers: a log, and why.
+    /// Returns what stands in the way of replaying the logs by their numbers: a log, and why.
     pub fn obstacles(&self) -> Vec<(u64, String)> {
         let among = self.left_out.iter().map(|(span, other)| {
             let what = format!(

@@ -39,10 +39,10 @@ pub struct Way {
     pub order: Order,
 }
 
-/// What was done.
+/// Describes what was done.
 pub struct Mended {
     pub fs: Arc<Overlay>,
-    /// What was left out of MANIFEST and logs.
+    /// Says what was left out of MANIFEST and logs.
     pub left_out: Vec<String>,
     /// The MANIFEST was written anew.
     pub is_rewritten: bool,
@@ -132,7 +132,7 @@ pub fn mend(
     })
 }
 
-/// What every MANIFEST must say, from what is there.
+/// Returns what every MANIFEST must say, from what is there.
 fn counters(i: &Inventory) -> VersionEdit {
     let named = i
         .listing
@@ -175,7 +175,7 @@ pub fn rewrite(
     records.iter().try_for_each(|record| log.add_record(record))
 }
 
-/// What a reader meets in a log, or MANIFEST under the number 0.
+/// Describes what a reader meets in a log, or MANIFEST under the number 0.
 #[derive(Default)]
 pub struct Met {
     /// Something could not be read.
@@ -284,7 +284,7 @@ fn readable_edits(fs: &dyn FileSystem, path: &Path) -> spanlith::Result<Option<E
     Ok((met.is_damaged || edits.lost() > 0).then_some(edits))
 }
 
-/// Whether a MANIFEST has a record that can be read.
+/// Returns whether a MANIFEST has a record that can be read.
 pub fn has_records(i: &Inventory) -> bool {
     if i.made.is_some() {
         return true;
@@ -328,7 +328,7 @@ mod tests {
         assert!(reads < 8 * BLOCKS, "{reads} reads");
     }
 
-    /// What stood behind was passed over as the rest of an older log.
+    /// Everything that followed was passed over as the rest of an older log.
     #[test]
     fn a_record_that_seems_to_be_of_an_older_log_hides_nothing_behind_it() {
         let fs = MemFs::new();

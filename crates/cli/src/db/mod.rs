@@ -106,7 +106,7 @@ pub enum Verb {
     Verify(verify::Verify),
 }
 
-/// What the verbs about entries have in common.
+/// Describes what the verbs about entries have in common.
 #[derive(Debug, Args)]
 pub struct Common {
     #[command(flatten)]

@@ -49,7 +49,7 @@ pub struct Target {
     pub how: How,
 }
 
-/// What the files do not say, or say wrong.
+/// Describes what the files do not say, or say wrong.
 #[derive(Clone, Debug, Default, Args)]
 pub struct How {
     /// Order of keys if not as the directory says: bytewise, reverse, or a full name; NAME=bytewise
@@ -96,7 +96,7 @@ impl WriteFlags {
     }
 }
 
-/// What a family is opened for.
+/// Describes what a family is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
     /// Its entries are read.
@@ -107,7 +107,7 @@ enum Purpose {
     Write,
 }
 
-/// What a directory says about its options.
+/// Describes what a directory says about its options.
 struct Known<'a> {
     dir: &'a Path,
     inventory: Option<Inventory>,
@@ -360,7 +360,7 @@ impl Target {
         Ok(())
     }
 
-    /// What [`Self::open_read_write`] opens with, for who wants to change it first.
+    /// Returns what [`Self::open_read_write`] opens with, for who wants to change it first.
     pub fn prepare_read_write(&self, flags: &WriteFlags) -> anyhow::Result<OpenBuilder> {
         Ok(self.builder(flags)?.0)
     }

@@ -40,7 +40,7 @@ struct Family {
     newest: u64,
 }
 
-/// What was made.
+/// Describes what was made.
 pub struct Remade {
     /// The directory as the MANIFEST that was made describes it.
     pub inventory: Inventory,
@@ -187,7 +187,7 @@ fn take_table(
     Ok(())
 }
 
-/// What the entries of a table say.
+/// Describes what the entries of a table say.
 struct Seen {
     first: Option<Vec<u8>>,
     last: Option<Vec<u8>>,

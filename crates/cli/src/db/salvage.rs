@@ -8,7 +8,7 @@
 //! read, the entries that other tables hold in its range take its place, and where a value cannot be
 //! read its key is left out. Nothing below changes, and everything that is missing is named.
 //!
-//! What is lost may have been newer than what is found: an older value, or one that had been deleted,
+//! An entry that is lost may have been newer than what is found: an older value, or one that had been deleted,
 //! may come to light.
 
 use super::dump::Lines;

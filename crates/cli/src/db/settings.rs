@@ -291,7 +291,7 @@ impl Options {
     }
 }
 
-/// Whether any option's name contains a text.
+/// Returns whether any option's name contains a text.
 fn has_option(part: &str) -> bool {
     let names = DbOptions::ROWS.iter().map(|row| row.name);
     let names = names.chain(CfOptions::ROWS.iter().map(|row| row.name));
@@ -309,7 +309,7 @@ pub struct SetOptions {
     /// Options of the database instead of a column family
     #[arg(long)]
     database: bool,
-    /// What to change, in RocksDB's names: write_buffer_size=64M disable_auto_compactions=true
+    /// Changes to make, in RocksDB's names: write_buffer_size=64M disable_auto_compactions=true
     #[arg(required = true, value_name = "NAME=VALUE")]
     changes: Vec<String>,
     /// Prints JSON

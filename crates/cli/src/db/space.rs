@@ -52,7 +52,7 @@ pub struct Space {
     json: bool,
 }
 
-/// What a scan of a family yields.
+/// Describes what a scan of a family yields.
 #[derive(Clone, Copy, Default)]
 struct Live {
     entries: u64,

@@ -279,7 +279,7 @@ fn compare_manifest(i: &Inventory, told: Witnessed, verifier: &mut Verifier<'_>)
     }
 }
 
-/// What is verified of a family; tables whose directory nobody named are findings.
+/// Returns what is verified of a family; tables whose directory nobody named are findings.
 fn family_to_verify(
     i: &Inventory,
     family: &Family,

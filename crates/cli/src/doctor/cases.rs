@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 /// Bytes of a sector: what a device loses at once.
 const SECTOR: usize = 512;
-/// What errors of the system begin with: they say nothing about what a file holds.
+/// Says what errors of the system begin with: they say nothing about what a file holds.
 const IO_ERROR: &str = "IO error";
 /// Characters of a key that are shown.
 const KEY: usize = 40;
@@ -40,7 +40,7 @@ fn no_manifest(i: &Inventory) -> String {
     )
 }
 
-/// What happened to a file.
+/// Describes what happened to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Damage {
     /// The end of the newest log or MANIFEST was not written whole: what a crash leaves.
@@ -84,15 +84,15 @@ pub struct Case {
     pub file: String,
     /// Where in it.
     pub offset: Option<u64>,
-    /// What kind.
+    /// The kind.
     pub damage: Damage,
-    /// What was found.
+    /// Says what was found.
     pub what: String,
-    /// What it concerns: keys, entries, updates. Empty if unknown.
+    /// Says what it concerns: keys, entries, updates. Empty if unknown.
     pub stake: String,
-    /// What can be done.
+    /// Says what can be done.
     pub way_out: String,
-    /// Whether no entry is concerned.
+    /// Says whether no entry is concerned.
     pub spares_data: bool,
     /// Family and key of the only value that is at stake. If the opened database answers for the key, a newer entry
     /// hides that value.
@@ -108,20 +108,20 @@ impl Case {
         })
     }
 
-    /// Whether there is no log although the MANIFEST expects one: an open does not miss it.
+    /// Returns whether there is no log although the MANIFEST expects one: an open does not miss it.
     pub fn is_lost_log(&self) -> bool {
         self.what
             .starts_with("missing: the MANIFEST says that this log")
     }
 
-    /// Whether an open succeeds without what is at stake, and does not know of it.
+    /// Returns whether an open succeeds without what is at stake, and does not know of it.
     pub fn is_lost(&self) -> bool {
         let is_other_manifest =
             self.file == filenames::CURRENT_FILE && self.damage == Damage::Swapped;
         self.is_lost_log() || is_other_manifest || self.what.ends_with(NOT_THE_END)
     }
 
-    /// Whether a crash explains it, so that nothing that was durable is concerned, or it has no effect.
+    /// Returns whether a crash explains it, so that nothing that was durable is concerned, or it has no effect.
     pub fn is_harmless(&self) -> bool {
         self.damage == Damage::Torn || self.file == filenames::IDENTITY_FILE
     }
@@ -203,14 +203,14 @@ pub fn explain(
     out
 }
 
-/// Whether a finding is about the rest of a record whose beginning the finding before it dropped: one flipped byte is
+/// Returns whether a finding is about the rest of a record whose beginning the finding before it dropped: one flipped byte is
 /// one case.
 fn is_consequence(before: Option<&Finding>, f: &Finding) -> bool {
     let is_of_same = before.is_some_and(|b| b.file == f.file && b.grade == Grade::Damage);
     is_of_same && f.what.starts_with(HEADLESS)
 }
 
-/// What makes a file readable that the system refuses to read.
+/// Returns what makes a file readable that the system refuses to read.
 fn let_it_be_read(i: &Inventory, case: &Case) -> String {
     let path = shell_word(&i.dir.join(&case.file));
     if case.what.contains("Too many open files") {
@@ -243,7 +243,7 @@ fn logs_out_of_order(i: &Inventory) -> Vec<Case> {
     arranged.obstacles().into_iter().map(case).collect()
 }
 
-/// What an open is refused for, if none of the cases can be why.
+/// Returns what an open is refused for, if none of the cases can be why.
 pub fn unexplained(i: &Inventory, rehearsal: &Rehearsal, cases: &[Case]) -> Option<Case> {
     if cases.iter().any(|c| !c.is_harmless() && !c.spares_data) {
         return None;
@@ -443,7 +443,7 @@ fn blob_path(i: &Inventory, places: &Places, number: u64) -> PathBuf {
         .join(filenames::blob_file_name(number))
 }
 
-/// Whether a blob file is as it was written, if perhaps under another name.
+/// Returns whether a blob file is as it was written, if perhaps under another name.
 fn is_whole_blob_file(path: &Path) -> bool {
     let file = Env::system().fs.open_random(path);
     file.is_ok_and(|file| walk_blobs(&file, &mut |_, _, _| Ok(())).is_ok())
@@ -455,7 +455,7 @@ fn synced(what: &str) -> Option<u64> {
     before.rsplit(' ').next()?.parse().ok()
 }
 
-/// Whether one of the sectors from `offset` on reads as zeros: a page that was never written.
+/// Returns whether one of the sectors from `offset` on reads as zeros: a page that was never written.
 fn has_zeroed_sector(path: &Path, offset: u64) -> bool {
     let Ok(file) = Env::system().fs.open_random(path) else {
         return false;

@@ -75,14 +75,14 @@ impl Diagnosis {
                 .all(|c| c.is_harmless() || c.damage == Damage::Unchecked)
     }
 
-    /// Whether torn ends are all that opening drops.
+    /// Returns whether torn ends are all that opening drops.
     fn explains_drops(&self) -> bool {
         let torn = || self.cases.iter().filter(|c| c.is_harmless());
         let drops = self.rehearsal.as_ref().map_or(0, |r| r.drops().count());
         drops <= torn().count() && drops > 0
     }
 
-    /// Whether files that cannot be read are all that is wrong.
+    /// Returns whether files that cannot be read are all that is wrong.
     fn is_only_unread(&self) -> bool {
         let mut cases = self.cases.iter().filter(|c| !c.is_harmless()).peekable();
         cases.peek().is_some() && cases.all(|c| c.damage == Damage::Unchecked)

@@ -1,4 +1,4 @@
-//! What opening a directory for writing would do, found out by doing it on an [`Overlay`].
+//! Describes what opening a directory for writing would do, found out by doing it on an [`Overlay`].
 //!
 //! The engine itself decides, with the options of the directory, so that the rehearsal and the opening
 //! that may follow agree. Nothing below changes; recovered logs and the tables made of them take memory.
@@ -23,14 +23,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// A family and a key of it.
 pub type Probe = (String, Vec<u8>);
 
-/// What opening comes to.
+/// Describes what opening comes to.
 #[derive(Debug, Default)]
 pub struct Rehearsal {
     /// Why it fails; `None` if it succeeds.
     pub error: Option<String>,
     /// The damaged file that the error names, and where in it.
     pub damaged: Option<(PathBuf, Option<u64>)>,
-    /// Whether that is because of what this program does not know or have, not because of damage.
+    /// Says whether that is because of what this program does not know or have, not because of damage.
     pub is_about_program: bool,
     /// Warnings of the recovery: what it drops, puts aside or cannot explain.
     pub warnings: Vec<String>,
@@ -46,7 +46,7 @@ pub struct Rehearsal {
 }
 
 impl Rehearsal {
-    /// Whether the database opens with everything.
+    /// Returns whether the database opens with everything.
     pub fn is_quiet(&self) -> bool {
         self.error.is_none() && self.drops().next().is_none()
     }
@@ -85,7 +85,7 @@ impl Logger for Ear {
     }
 }
 
-/// Whether a directory opens that gives up what lies behind damage of its logs, as the command does that is
+/// Returns whether a directory opens that gives up what lies behind damage of its logs, as the command does that is
 /// told to.
 pub fn opens_without_damage(target: &Target) -> bool {
     let flags = WriteFlags {
@@ -188,7 +188,7 @@ pub fn rehearse(target: &Target, inventory: Option<&Inventory>, probes: &[Probe]
     out
 }
 
-/// Whether a warning is about a table that is put aside and holds nothing that is missing: one that was not finished,
+/// Returns whether a warning is about a table that is put aside and holds nothing that is missing: one that was not finished,
 /// one of which the opened database has every key as it has it, as behind a compaction that was killed, or one whose
 /// updates are all in the logs, as behind a flush. What was written without the log is in no log.
 fn is_spared(warning: &str, dir: &Path, opened: &Db, i: Option<&Inventory>) -> bool {
@@ -226,7 +226,7 @@ fn is_spared(warning: &str, dir: &Path, opened: &Db, i: Option<&Inventory>) -> b
     is_below && i.is_some_and(|i| are_logged(i, least, most))
 }
 
-/// Whether the database answers for each key of a table with the newest entry that the table has of it. Of operands,
+/// Returns whether the database answers for each key of a table with the newest entry that the table has of it. Of operands,
 /// entities and timestamps that is not tried.
 fn has_all_of(opened: &Db, dir: &Path, reader: &Arc<TableReader>) -> bool {
     let mut blobs = Blobs::of(dir);
@@ -294,7 +294,7 @@ impl<'a> Blobs<'a> {
     }
 }
 
-/// Whether the logs have all updates from one number to another.
+/// Returns whether the logs have all updates from one number to another.
 fn are_logged(i: &Inventory, least: u64, most: u64) -> bool {
     let mut spans = Vec::new();
     for &log in i.logs.keys() {

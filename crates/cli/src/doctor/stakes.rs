@@ -1,4 +1,4 @@
-//! What damage puts at stake, found out by reading around it: updates behind damage of a log, and entries
+//! Describes what damage puts at stake, found out by reading around it: updates behind damage of a log, and entries
 //! whose values a blob file holds.
 
 use super::cases::key;
@@ -18,7 +18,7 @@ const KEYS_NAMED: usize = 3;
 /// Bytes in front of the key in a record of a blob file.
 const BLOB_HEADER: u64 = 32;
 
-/// What can still be read behind damage of a log, later logs included.
+/// Describes what can still be read behind damage of a log, later logs included.
 #[derive(Debug, Default)]
 pub struct Behind {
     /// Batches.

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
 
-/// What a process says when its data set is there.
+/// Says what a process says when its data set is there.
 const LOADED: &str = "loaded";
 /// A process that nobody kills ends by itself after so many seconds.
 const SECONDS_MAX: u32 = 60;

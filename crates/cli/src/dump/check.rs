@@ -35,7 +35,7 @@ pub struct Check {
     json: bool,
 }
 
-/// What a file was found to be: whole with so many of something, or damaged.
+/// Describes what a file was found to be: whole with so many of something, or damaged.
 type Found = std::result::Result<String, String>;
 
 impl Check {

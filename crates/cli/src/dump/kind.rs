@@ -1,4 +1,4 @@
-//! What kind of file a file is: by what it holds and, where that does not tell, by its name.
+//! Describes what kind of file a file is: by what it holds and, where that does not tell, by its name.
 //!
 //! A verb that is given a file of another kind says what it is and which verb shows it, instead of calling it
 //! damaged.
@@ -152,7 +152,7 @@ pub fn expect(path: &Path, wanted: Kind) -> anyhow::Result<()> {
     }
 }
 
-/// What stands at a path instead of a file of the kind, and what to do; `None` if it may be one.
+/// Returns what stands at a path instead of a file of the kind, and what to do; `None` if it may be one.
 pub fn is_another(path: &Path, wanted: Kind) -> Option<(String, String)> {
     let shown = path.display();
     if path.is_dir() {

@@ -278,7 +278,7 @@ struct Record {
     fields: Vec<(&'static str, Field)>,
 }
 
-/// What a field of a record holds.
+/// Describes what a field of a record holds.
 enum Field {
     Value(serde_json::Value),
     /// Bytes, and whether they are shown in hexadecimal.

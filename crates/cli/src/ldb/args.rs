@@ -49,7 +49,7 @@ const COMMON_FLAGS: [&str; 9] = [
     "enable_blob_garbage_collection",
 ];
 
-/// What was given.
+/// Describes what was given.
 #[derive(Debug, Default)]
 pub struct Args {
     /// The command; empty if there is none.
@@ -101,7 +101,7 @@ impl Args {
         }
     }
 
-    /// Whether a flag is set; `--flag=true` counts as well.
+    /// Returns whether a flag is set; `--flag=true` counts as well.
     pub fn is(&self, name: &str) -> bool {
         self.flags.contains(name) || self.options.get(name).is_some_and(|v| v == "true")
     }

@@ -1,4 +1,4 @@
-//! What `scan`, `dump` and `idump` have in common: times and counts by prefix.
+//! Describes what `scan`, `dump` and `idump` have in common: times and counts by prefix.
 
 use super::args::Args;
 use super::{Ldb, Stop};

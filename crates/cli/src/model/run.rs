@@ -1,4 +1,4 @@
-//! What a trace does to the engine: a database with its keys, and a replay over it for each size of the block cache.
+//! Describes what a trace does to the engine: a database with its keys, and a replay over it for each size of the block cache.
 
 use crate::fail::At;
 use spanlith::options::CfOptions;
@@ -17,7 +17,7 @@ const BATCH: usize = 1 << 20;
 /// Takes an entry: the id of its family, key and value.
 pub type Entry<'a> = dyn FnMut(u32, &[u8], &[u8]) -> spanlith::Result<()> + 'a;
 
-/// What a replay did.
+/// Describes what a replay did.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Effects {
     /// Blocks of data that were not in the cache.

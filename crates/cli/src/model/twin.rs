@@ -50,7 +50,7 @@ pub struct Twin {
     limits: Limits,
 }
 
-/// What both did with a cache of that size.
+/// Describes what both did with a cache of that size.
 pub struct Pair {
     pub part: f64,
     pub original: Effects,

@@ -58,7 +58,7 @@ Usage: sst_dump --file=FILE_OR_DIR [--command=COMMAND] [OPTIONS]      or: sst_du
 
 Example: sst_dump --file=/data/db/000012.sst --command=scan --from=a --read_num=10 --show_properties";
 
-/// What is done with each file.
+/// Describes what is done with each file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Command {
     Check,

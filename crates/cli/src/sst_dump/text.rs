@@ -204,7 +204,7 @@ pub fn properties_text(p: &TableProperties, before: &str, between: &str) -> Stri
     out
 }
 
-/// What `--show_properties` prints.
+/// Returns what `--show_properties` prints.
 pub fn properties_section(reader: &TableReader, out: &mut dyn Write) -> std::io::Result<()> {
     const RULE: &str = "------------------------------";
     let p = reader.properties();

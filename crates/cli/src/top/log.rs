@@ -29,7 +29,7 @@ const SHOWN: [&str; 7] = [
 pub struct Job {
     /// Its number, unique in one log.
     pub id: u64,
-    /// Whether it is a flush.
+    /// Says whether it is a flush.
     pub is_flush: bool,
     /// The family, if the log says.
     pub family: String,
@@ -50,7 +50,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// What it does or did, without times.
+    /// Returns what it does or did, without times.
     pub fn text(&self) -> String {
         let to = self.output_level.map(|l| format!("L{l}"));
         let family = match self.family.as_str() {
@@ -113,7 +113,7 @@ impl Job {
     }
 }
 
-/// What the end of the log says.
+/// Describes what the end of the log says.
 #[derive(Debug, Default, PartialEq)]
 pub struct LogTail {
     /// Flushes and compactions that ended, oldest first.

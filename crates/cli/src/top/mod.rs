@@ -68,7 +68,7 @@ struct Look {
     inventory: Inventory,
     /// The process that has the database open.
     holder: Option<u32>,
-    /// What the system tells of it.
+    /// Says what the system tells of it.
     process: Option<Process>,
     log: LogTail,
 }
@@ -93,7 +93,7 @@ struct Picture {
 }
 
 impl Picture {
-    /// What makes the terminal show these lines instead of the last ones. Lines are overwritten, not
+    /// Returns what makes the terminal show these lines instead of the last ones. Lines are overwritten, not
     /// cleared before, so that nothing flickers.
     fn draw(&mut self, lines: &[String], size: (usize, usize)) -> String {
         let mut out = String::new();

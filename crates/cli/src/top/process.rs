@@ -41,7 +41,7 @@ fn field(text: &str, name: &str) -> Option<u64> {
     })
 }
 
-/// Whoever holds a lock on a file; `None` if nobody does or the system does not say.
+/// The process that holds a lock on a file; `None` if nobody does or the system does not say.
 pub fn holder(lock: &Path) -> Option<u32> {
     owner_in(&read_to_string("/proc/locks").ok()?, inode(lock)?)
 }
@@ -70,7 +70,7 @@ fn owner_in(locks: &str, inode: u64) -> Option<u32> {
 }
 
 impl Process {
-    /// What the system says of a process; `None` if it is gone.
+    /// Returns what the system says of a process; `None` if it is gone.
     pub fn look(pid: u32) -> Option<Self> {
         let status = read_to_string(format!("/proc/{pid}/status")).ok()?;
         let io = read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();

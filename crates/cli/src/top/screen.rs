@@ -256,7 +256,7 @@ fn in_one_line(family: &Family) -> String {
     out
 }
 
-/// What a number of files in level 0 leads to, by the newest OPTIONS file.
+/// Returns what a number of files in level 0 leads to, by the newest OPTIONS file.
 fn triggers(i: &Inventory, family: &str) -> String {
     let parsed = i.options.as_ref().and_then(|o| o.parsed.as_ref().ok());
     let Some(cf) = parsed.and_then(|p| p.cf(family)) else {

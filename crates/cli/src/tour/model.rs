@@ -1,4 +1,4 @@
-//! What the tour has written, so that it can tell what must be there.
+//! Describes what the tour has written, so that it can tell what must be there.
 //!
 //! Key `user00000042`, value `{"user":42,"rev":3,"note":"…"}`. The value follows from number and
 //! revision, and the model keeps the revision of every number: 4 bytes an entry.
@@ -22,7 +22,7 @@ pub struct Model {
     revisions: Vec<u32>,
 }
 
-/// What a comparison found.
+/// Describes what a comparison found.
 #[derive(Debug, Default)]
 pub struct Comparison {
     /// Entries as they must be.
@@ -70,7 +70,7 @@ fn revision(value: &[u8]) -> Option<u32> {
     rest.split_once(',')?.0.parse().ok()
 }
 
-/// Whether `value` is one that was written for number `n` at some revision.
+/// Returns whether `value` is one that was written for number `n` at some revision.
 pub fn is_genuine(n: u64, value: &[u8], scratch: &mut Vec<u8>) -> bool {
     revision(value).is_some_and(|rev| {
         put_value(scratch, n, rev);

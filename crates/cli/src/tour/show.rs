@@ -1,4 +1,4 @@
-//! What the tour prints, and the summary it collects.
+//! Describes what the tour prints, and the summary it collects.
 
 use crate::term::Paint;
 use serde_json::{Map, Value, json};

@@ -1,4 +1,4 @@
-//! What an operator must be told, and what a verb must not do before it knows that it can.
+//! Describes what an operator must be told, and what a verb must not do before it knows that it can.
 
 use crate::support::{contents, db, run};
 use spanlith::version::VersionEdit;

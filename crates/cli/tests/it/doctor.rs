@@ -32,7 +32,7 @@ impl Logger for Ear {
 
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// What opening does: an error, or its warnings and what can then be read.
+/// Returns what opening does: an error, or its warnings and what can then be read.
 fn open(dir: &Path) -> Result<(Vec<String>, Result<Entries, String>), String> {
     let ear = Arc::new(Ear::default());
     let db = Db::builder(dir).all_families().logger(ear.clone()).open();
@@ -430,7 +430,7 @@ fn a_file_that_nobody_needs_and_a_program_that_cannot_open_do_not_contradict_the
     assert!(text.out.contains("opening is refused: "), "{text:?}");
 }
 
-/// What a compaction wrote before it was killed was thought to be lost if its values were in blob files.
+/// The output of a compaction that was killed was thought to be lost if its values were in blob files.
 #[test]
 fn tables_with_values_in_blob_files_that_a_kill_left_are_compared_too() {
     let temp = TempDir::new(test_name!());

@@ -73,7 +73,7 @@ fn merge_operators_are_found_in_the_options_file() {
 /// Kept by RocksDB for itself.
 const STATS_FAMILY: &str = "___rocksdb_stats_history___";
 
-/// What no file of a directory says.
+/// Returns what no file of a directory says.
 fn flags(case: &GoldenCase, family: &str) -> Vec<&'static str> {
     match (case.name.as_str(), family) {
         ("ttl-db", _) => vec!["--ttl"],

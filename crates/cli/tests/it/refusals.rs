@@ -1,4 +1,4 @@
-//! What the engine refuses with, and whether `docs/operations.md` knows the way out.
+//! Describes what the engine refuses with, and whether `docs/operations.md` knows the way out.
 
 use std::path::{Path, PathBuf};
 

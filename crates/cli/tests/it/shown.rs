@@ -1,4 +1,4 @@
-//! What scans and dumps show beside keys and values: columns, timestamps, tombstones, blobs.
+//! Describes what scans and dumps show beside keys and values: columns, timestamps, tombstones, blobs.
 
 use crate::support::{contents, db, run};
 use serde_json::Value;

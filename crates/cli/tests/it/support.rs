@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 /// The binary under test.
 pub const SPANLITH: &str = env!("CARGO_BIN_EXE_spanlith");
 
-/// What a run left.
+/// Describes what a run left.
 #[derive(Debug)]
 pub struct Run {
     pub code: Option<i32>,

@@ -1,4 +1,4 @@
-//! What is drawn on a terminal only: progress of long work, and the line of a running benchmark.
+//! Describes what is drawn on a terminal only: progress of long work, and the line of a running benchmark.
 
 use crate::support::command;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};

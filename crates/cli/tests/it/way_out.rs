@@ -1,4 +1,4 @@
-//! What `doctor` prints as the way out, followed to the letter.
+//! Describes what `doctor` prints as the way out, followed to the letter.
 
 use crate::support::{SPANLITH, contents, db, run};
 use serde_json::Value;
@@ -48,7 +48,7 @@ fn commands(way_out: &str) -> Vec<String> {
     starts.into_iter().map(command).collect()
 }
 
-/// What follows a damage: each command that the doctor names, run on a fresh copy, and the entries of
+/// Returns what follows a damage: each command that the doctor names, run on a fresh copy, and the entries of
 /// each family afterwards, the new directory's if one is made.
 fn follow(source: &Path, temp: &TempDir, damage: &dyn Fn(&Path)) -> Vec<(String, Vec<usize>)> {
     let dir = temp.join("patient");

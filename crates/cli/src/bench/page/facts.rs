@@ -1,4 +1,4 @@
-//! What a run cost, what it depends on, and what the database said.
+//! Describes what a run cost, what it depends on, and what the database said.
 
 use super::{Page, term};
 use crate::bench::report::Outcome;
@@ -51,7 +51,7 @@ pub fn cost(out: &mut String, outcomes: &[Outcome]) {
     );
 }
 
-/// What `stats` and its like printed.
+/// Writes what `stats` and its like printed.
 pub fn texts(out: &mut String, outcomes: &[Outcome]) {
     let with = outcomes.iter().filter(|o| o.is_text);
     for (o, text) in with.filter_map(|o| Some((o, o.text.as_ref()?))) {

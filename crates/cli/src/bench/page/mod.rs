@@ -19,11 +19,11 @@ use std::fmt::Write;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What the page is about.
+/// Describes what the page is about.
 pub struct Page<'a> {
     /// The benchmarks, in order.
     pub outcomes: &'a [Outcome],
-    /// What was asked for, as in JSON.
+    /// Says what was asked for, as in JSON.
     pub settings: &'a Value,
     /// Options in force at the end.
     pub options: Option<&'a OptionsFile>,
@@ -41,7 +41,7 @@ fn split_unit(text: &str) -> (String, String) {
     }
 }
 
-/// Whether a number is too long for a tile at the size of the others; a letter of the unit takes two
+/// Returns whether a number is too long for a tile at the size of the others; a letter of the unit takes two
 /// thirds of a digit.
 fn is_long(number: &str, unit: &str) -> bool {
     3 * number.chars().count() + 2 * unit.chars().count() > 24
@@ -86,7 +86,7 @@ fn utc(time: SystemTime) -> String {
     term::utc(time.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()))
 }
 
-/// Whether a benchmark did something worth a chart.
+/// Returns whether a benchmark did something worth a chart.
 fn is_measured(o: &Outcome) -> bool {
     o.tally.latency.count() > 1
 }

@@ -173,7 +173,7 @@ fn trees<'a>(o: &'a Outcome, points: &'a [Point]) -> (Vec<f64>, Vec<&'a Tree>) {
 /// Name of a line, and what of the work it shows.
 type Kind = (&'static str, fn(&Work) -> u64);
 
-/// What was written and read, per second of each interval.
+/// Draws what was written and read, per second of each interval.
 fn bytes_moved(out: &mut String, o: &Outcome, points: &[Point]) {
     let (xs, trees) = trees(o, points);
     let moved: Vec<Work> = trees
