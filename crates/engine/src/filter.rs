@@ -11,7 +11,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// What is about to be kept.
+/// Describes what is about to be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FilterValue<'a> {
     /// A value.
@@ -22,7 +22,7 @@ pub enum FilterValue<'a> {
     Entity(&'a [u8]),
 }
 
-/// What becomes of it.
+/// Describes what becomes of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FilterDecision {
     /// It stays.
@@ -45,7 +45,7 @@ pub trait CompactionFilter: Send + Sync {
     /// Name recorded in OPTIONS.
     fn name(&self) -> &str;
 
-    /// What becomes of an entry. `level` is the one the compaction starts from.
+    /// Returns what becomes of an entry. `level` is the one the compaction starts from.
     fn filter(&self, level: usize, key: &[u8], value: FilterValue<'_>) -> FilterDecision;
 
     /// Must be true: a compaction with a filter that wants snapshots to protect entries fails with
@@ -67,7 +67,7 @@ pub enum TableCreation {
     Recovery,
 }
 
-/// What a factory knows of the job its filter is for.
+/// Describes what a factory knows of the job its filter is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilterContext {
     /// Why tables are written.
@@ -91,7 +91,7 @@ pub trait CompactionFilterFactory: Send + Sync {
     /// nothing.
     fn create(&self, context: &FilterContext) -> Option<Box<dyn CompactionFilter>>;
 
-    /// Whether jobs of a kind ask for a filter at all; compactions only by default.
+    /// Returns whether jobs of a kind ask for a filter at all; compactions only by default.
     fn should_filter(&self, creation: TableCreation) -> bool {
         creation == TableCreation::Compaction
     }
@@ -138,7 +138,7 @@ pub(crate) struct FilterSource {
 }
 
 impl FilterSource {
-    /// Whether compactions are filtered.
+    /// Returns whether compactions are filtered.
     pub(crate) fn is_set(&self) -> bool {
         self.filter.is_some() || self.factory.is_some()
     }

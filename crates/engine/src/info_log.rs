@@ -183,12 +183,12 @@ impl InfoLog {
         }))
     }
 
-    /// Whether lines of `level` are written.
+    /// Returns whether lines of `level` are written.
     pub fn is_enabled(&self, level: InfoLogLevel) -> bool {
         self.is_heard() && level >= self.level
     }
 
-    /// Whether lines go anywhere.
+    /// Returns whether lines go anywhere.
     fn is_heard(&self) -> bool {
         self.sink.is_some() || self.logger.is_some()
     }

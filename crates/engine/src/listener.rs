@@ -1,4 +1,4 @@
-//! What an application is told while it happens: RocksDB's event listener.
+//! Describes what an application is told while it happens: RocksDB's event listener.
 //!
 //! The database calls listeners on the thread that does the work, in the order in which they were
 //! registered, without any lock held. A listener that is slow delays that work; it may read the
@@ -43,7 +43,7 @@ pub enum FlushReason {
 }
 
 impl FlushReason {
-    /// Whether a flush before failed.
+    /// Returns whether a flush before failed.
     pub(crate) fn is_retry(self) -> bool {
         matches!(self, Self::ErrorRecovery | Self::ErrorRecoveryRetryFlush)
     }
@@ -70,7 +70,7 @@ impl FlushReason {
     }
 }
 
-/// Whether writers are slowed down; RocksDB's numbers.
+/// Says whether writers are slowed down; RocksDB's numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WriteStall {
     /// They wait.
@@ -82,7 +82,7 @@ pub enum WriteStall {
     Normal = 2,
 }
 
-/// What the database was doing when it met an error; RocksDB's numbers.
+/// Describes what the database was doing when it met an error; RocksDB's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "RocksDB's name says it")]
 pub enum BackgroundErrorReason {
@@ -112,9 +112,9 @@ pub struct FlushInfo {
     pub file_number: u64,
     /// Number of the oldest blob file that the table refers to; 0 for none, and before the flush.
     pub oldest_blob_file: u64,
-    /// Whether level 0 has so many files that writers are slowed down.
+    /// Says whether level 0 has so many files that writers are slowed down.
     pub triggered_writes_slowdown: bool,
-    /// Whether level 0 has so many files that writers wait.
+    /// Says whether level 0 has so many files that writers wait.
     pub triggered_writes_stop: bool,
     /// Smallest sequence number in the table.
     pub smallest_seqno: SequenceNumber,
@@ -233,7 +233,7 @@ pub struct WriteStallInfo {
 pub struct ErrorRecoveryInfo {
     /// The first cause.
     pub old_error: Error,
-    /// What the last try failed with; `None` if all is well again.
+    /// Says what the last try failed with; `None` if all is well again.
     pub new_error: Option<Error>,
 }
 
@@ -282,7 +282,7 @@ macro_rules! listeners {
                 _error: &mut Option<Error>,
             ) {
             }
-            /// What failed is going to be tried again without being asked. If a listener returns
+            /// The work that failed is going to be tried again without being asked. If a listener returns
             /// false, it is not: writes or work stay back until `Db::resume`.
             fn on_error_recovery_begin(&self, _reason: BackgroundErrorReason, _error: &Error) -> bool {
                 true
@@ -369,7 +369,7 @@ impl Listeners {
         Self(listeners.into_iter().map(member).collect())
     }
 
-    /// Whether nobody listens.
+    /// Returns whether nobody listens.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -64,7 +64,7 @@ mod state {
     pub(super) const ROBBED: u8 = 2;
 }
 
-/// Who holds locks.
+/// Describes who holds locks.
 pub struct Owner {
     id: u64,
     /// By the monotonic clock, in nanoseconds.
@@ -79,7 +79,7 @@ impl Owner {
         self.id
     }
 
-    /// Whether its time is over.
+    /// Returns whether its time is over.
     pub fn is_expired(&self) -> bool {
         self.expires
             .is_some_and(|at| self.clock.monotonic_nanos() >= at)
@@ -115,7 +115,7 @@ impl Owner {
             .filter(|_| self.state.load(Ordering::Acquire) != state::DECIDED)
     }
 
-    /// Whether a lock was taken from it.
+    /// Returns whether a lock was taken from it.
     pub fn is_robbed(&self) -> bool {
         self.state.load(Ordering::Acquire) == state::ROBBED
     }
@@ -135,7 +135,7 @@ impl Owner {
     }
 }
 
-/// Whether several may hold a lock.
+/// Says whether several may hold a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockMode {
     /// Anybody who asks for no more than this.
@@ -207,7 +207,7 @@ impl FamilyLocks {
     }
 }
 
-/// What became of one look at a lock.
+/// Describes what became of one look at a lock.
 enum Try {
     Got,
     /// Held by these; the time of the first of them to expire.

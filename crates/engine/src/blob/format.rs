@@ -1,4 +1,4 @@
-//! What blob files consist of.
+//! Describes what blob files consist of.
 //!
 //! ```text
 //!   header   30  magic u32, version u32, column family u32, flags u8, compression u8,
@@ -83,7 +83,7 @@ impl BlobHeader {
     }
 }
 
-/// What stands before a record's key.
+/// Describes what stands before a record's key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlobRecordHeader {
     /// Bytes of the user key, with its timestamp.

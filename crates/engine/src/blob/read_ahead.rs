@@ -20,7 +20,7 @@ pub(crate) struct ReadAheadFile {
     window: Mutex<Window>,
 }
 
-/// What was read last.
+/// Describes what was read last.
 #[derive(Default)]
 struct Window {
     start: u64,

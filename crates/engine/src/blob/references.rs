@@ -8,7 +8,7 @@ use spanlith_base::wide_columns::{ColumnKind, WideColumns};
 
 /// Calls `each` with file and bytes of the record of every blob that an entry refers to.
 ///
-/// What does not decode is left out: readers report it, and garbage that is not counted only keeps
+/// An entry that does not decode is left out: readers report it, and garbage that is not counted only keeps
 /// a file longer.
 pub(crate) fn each_reference(internal_key: &[u8], value: &[u8], mut each: impl FnMut(u64, u64)) {
     let key_len = keys::user_key(internal_key).len() as u64;

@@ -23,11 +23,11 @@ const RANK: u8 = 90;
 /// How a blob is read.
 #[derive(Clone, Copy, Debug)]
 pub struct BlobRead {
-    /// Whether the record around the value is read and checked.
+    /// Says whether the record around the value is read and checked.
     pub verify_checksums: bool,
-    /// Whether the file system may be asked.
+    /// Says whether the file system may be asked.
     pub may_read: bool,
-    /// Whether what is read goes into the blob cache, if there is one.
+    /// Says whether what is read goes into the blob cache, if there is one.
     pub fill_cache: bool,
 }
 

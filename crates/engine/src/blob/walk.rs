@@ -8,7 +8,7 @@ use spanlith_base::{Error, Result};
 use spanlith_env::RandomAccessFile;
 use std::sync::Arc;
 
-/// What is done with a blob: its key, its value, uncompressed, and where it is; the pointer's file is 0.
+/// Describes what is done with a blob: its key, its value, uncompressed, and where it is; the pointer's file is 0.
 pub type VisitBlob<'v> = &'v mut dyn FnMut(&[u8], &[u8], &BlobPointer) -> Result<()>;
 
 /// Visits every blob of a file, with its checksum verified, and compares their number with the footer;

@@ -33,7 +33,7 @@ struct Window {
     run: u32,
     /// Bytes of the next step.
     step: usize,
-    /// What was read ahead, from `start` on.
+    /// Says what was read ahead, from `start` on.
     start: u64,
     bytes: Pinned,
     /// Larger is newer.

@@ -78,7 +78,7 @@ impl Dropped {
         self.obsolete + self.pairs + self.superseded + removed - self.needless
     }
 
-    /// What was `read` must be what was `written` and what was dropped.
+    /// Everything `read` must be what was `written` and what was dropped.
     ///
     /// # Errors
     /// `Corruption` with all the numbers.
@@ -144,7 +144,7 @@ pub(crate) fn check_outputs(job: &str, written: u64, stored: u64) -> Result<()> 
 pub(crate) mod plant {
     use std::cell::Cell;
 
-    /// What goes wrong, once.
+    /// Describes what goes wrong, once.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) enum Fault {
         /// The input passes over an entry that nobody sees.
@@ -166,7 +166,7 @@ pub(crate) mod plant {
         PLANTED.set(fault);
     }
 
-    /// Whether the fault happens now.
+    /// Returns whether the fault happens now.
     pub(crate) fn strikes(fault: Fault) -> bool {
         match PLANTED.get() {
             Some((planted, 0)) if planted == fault => {
@@ -181,7 +181,7 @@ pub(crate) mod plant {
         }
     }
 
-    /// Whether the fault has yet to happen.
+    /// Returns whether the fault has yet to happen.
     pub(crate) fn is_planted() -> bool {
         PLANTED.get().is_some()
     }

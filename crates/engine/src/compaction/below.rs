@@ -1,4 +1,4 @@
-//! Whether a user key can exist below the output level of a compaction, by file ranges.
+//! Says whether a user key can exist below the output level of a compaction, by file ranges.
 
 use crate::version::Version;
 use spanlith_base::{Comparator, keys};

@@ -1,4 +1,4 @@
-//! Whether a compaction collects the garbage of blob files: by the options of the family, or as the
+//! Says whether a compaction collects the garbage of blob files: by the options of the family, or as the
 //! caller of a manual compaction says.
 
 use super::job::CompactionJob;
@@ -7,7 +7,7 @@ use crate::picker::passive;
 use crate::version::Version;
 use crate::version::edit::BlobFileGarbage;
 
-/// What a manual compaction does with old blob files (`blob_garbage_collection_policy`).
+/// Describes what a manual compaction does with old blob files (`blob_garbage_collection_policy`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BlobGcPolicy {
     /// Values in old blob files move to new ones, whatever the family's options say.
@@ -22,7 +22,7 @@ pub enum BlobGcPolicy {
 /// How a manual compaction treats old blob files.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct BlobGcChoice {
-    /// Whether values move.
+    /// Says whether values move.
     pub policy: BlobGcPolicy,
     /// Share of the blob files, from the oldest, that count as old, from 0.0 to 1.0; `None`, as anything
     /// outside of that range, is the family's `blob_garbage_collection_age_cutoff`.

@@ -42,7 +42,7 @@ impl BlobMeter {
         });
     }
 
-    /// What became garbage.
+    /// Returns what became garbage.
     pub(crate) fn garbage(&self) -> Vec<BlobFileGarbage> {
         let left = self.inputs.iter().map(|(&number, input)| {
             let output = self.outputs.get(&number).copied().unwrap_or_default();

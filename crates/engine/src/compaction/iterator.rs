@@ -88,16 +88,16 @@ pub(crate) struct CompactionIter {
     has_user: bool,
     /// Stripe of the last entry of `user` that was handled; older entries in it are hidden.
     stripe: Option<usize>,
-    /// Whether an entry of `user` was output.
+    /// Says whether an entry of `user` was output.
     output_one: bool,
     /// The timestamp of `user` lies in the history that may be collapsed.
     is_history: bool,
     entries: u64,
-    /// What became of those that were not output.
+    /// Says what became of those that were not output.
     dropped: Dropped,
     /// The filter skipped entries, so that `entries` says nothing.
     skipped: bool,
-    /// What is read, if somebody wants to know.
+    /// Says what is read, if somebody wants to know.
     counts: Option<ReadCounts>,
     /// Counts blobs that the inputs refer to, if there are blob files.
     meter: Option<Box<BlobMeter>>,
@@ -152,7 +152,7 @@ impl CompactionIter {
         self.find()
     }
 
-    /// Whether it stands on an output entry.
+    /// Returns whether it stands on an output entry.
     #[inline]
     pub(crate) fn valid(&self) -> bool {
         self.at != At::End
@@ -231,7 +231,7 @@ impl CompactionIter {
         self.dropped
     }
 
-    /// What was read so far; nothing if nobody wants to know.
+    /// Returns what was read so far; nothing if nobody wants to know.
     pub(crate) fn counts(&self) -> ReadCounts {
         self.counts.unwrap_or_default()
     }
@@ -295,13 +295,13 @@ impl CompactionIter {
         }
     }
 
-    /// Whether every snapshot sees `seqno`.
+    /// Returns whether every snapshot sees `seqno`.
     #[inline]
     fn seen_by_all(&self, seqno: SequenceNumber) -> bool {
         self.s.snapshots.first().is_none_or(|&s| seqno <= s)
     }
 
-    /// Whether no older entry of the current user key can lie below the output.
+    /// Returns whether no older entry of the current user key can lie below the output.
     fn nothing_below(&mut self) -> bool {
         self.s.bottommost
             || self
@@ -529,7 +529,7 @@ impl CompactionIter {
         Ok(false)
     }
 
-    /// Whether the input stands on a version of the current key, of whatever timestamp.
+    /// Returns whether the input stands on a version of the current key, of whatever timestamp.
     fn on_version(&self) -> bool {
         let c = &self.s.comparator;
         self.input.valid() && c.same_key(keys::user_key(self.input.key()), self.user())
@@ -558,19 +558,19 @@ impl CompactionIter {
         self.at = At::Aged;
     }
 
-    /// Whether keys have timestamps: then entries of one key and another timestamp come later.
+    /// Returns whether keys have timestamps: then entries of one key and another timestamp come later.
     fn is_timed(&self) -> bool {
         self.s.comparator.timestamp_size() != 0
     }
 
-    /// Whether a range tombstone deletes the input's entry for all that would see it.
+    /// Returns whether a range tombstone deletes the input's entry for all that would see it.
     #[cold]
     fn is_covered(&mut self, seqno: SequenceNumber) -> bool {
         let user = keys::user_key(self.input.key());
         self.s.ranges.should_drop(user, seqno)
     }
 
-    /// Whether a range tombstone alone is reason enough to drop the input's entry.
+    /// Returns whether a range tombstone alone is reason enough to drop the input's entry.
     fn is_hidden_by_range(&mut self, seqno: SequenceNumber) -> bool {
         !self.s.ranges.is_empty() && (!self.is_timed() || self.is_history) && self.is_covered(seqno)
     }
@@ -580,7 +580,7 @@ impl CompactionIter {
         &self.s.ranges
     }
 
-    /// What tests plant.
+    /// Says what tests plant.
     #[cfg(test)]
     fn suffer(&mut self) {
         use super::balance::plant::{Fault, strikes};
@@ -724,7 +724,7 @@ impl CompactionIter {
     }
 }
 
-/// Whether an entry that everybody sees, at the bottom, needs no sequence number.
+/// Returns whether an entry that everybody sees, at the bottom, needs no sequence number.
 #[inline]
 fn loses_seqno(kind: ValueType) -> bool {
     matches!(

@@ -50,7 +50,7 @@ pub(crate) struct CompactionJob {
     pub output_temperature: Temperature,
     /// Ranges the job may be split into; 0 means as the database says.
     pub max_subcompactions: u32,
-    /// What becomes of values in old blob files, if a caller said so.
+    /// Says what becomes of values in old blob files, if a caller said so.
     pub blob_gc: BlobGcChoice,
     /// Set by a caller who does not want it any more.
     pub canceled: Option<Arc<AtomicBool>>,
@@ -74,7 +74,7 @@ impl CompactionJob {
     }
 }
 
-/// Whether an error says that output and input of a job differ.
+/// Returns whether an error says that output and input of a job differ.
 fn is_mismatch(e: &Error) -> bool {
     e.kind() == ErrorKind::Corruption && e.severity() == Severity::Hard
 }
@@ -89,7 +89,7 @@ pub(super) fn compaction_aborted() -> Error {
     Error::new(ErrorKind::Incomplete, "").with_subcode(SubCode::CompactionAborted)
 }
 
-/// Whether an error is [`compaction_aborted`].
+/// Returns whether an error is [`compaction_aborted`].
 pub(super) fn is_aborted(e: &Error) -> bool {
     e.subcode() == Some(SubCode::CompactionAborted)
 }
@@ -624,12 +624,12 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether somebody hears in detail what a job does.
+    /// Returns whether somebody hears in detail what a job does.
     pub(super) fn is_heard(&self, job: &CompactionJob) -> bool {
         !self.c.listeners.is_empty() || job.told.is_some()
     }
 
-    /// Whether somebody counts what a job drops.
+    /// Returns whether somebody counts what a job drops.
     pub(super) fn counts_of(&self, job: &CompactionJob) -> bool {
         self.c.statistics.is_some() || self.is_heard(job)
     }
@@ -674,7 +674,7 @@ impl Engine {
         Ok(sources)
     }
 
-    /// Whether a job is to be given up: the database closes, or a caller does not want it any more.
+    /// Returns whether a job is to be given up: the database closes, or a caller does not want it any more.
     fn check_on(&self, job: &CompactionJob) -> Result<()> {
         if self.stopping() {
             return Err(Error::shutdown("compaction abandoned"));
@@ -704,7 +704,7 @@ impl Engine {
         }
     }
 
-    /// Whether close began.
+    /// Returns whether close began.
     #[inline]
     pub(crate) fn stopping(&self) -> bool {
         self.stopping.load(Ordering::Relaxed)

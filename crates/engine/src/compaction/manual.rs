@@ -18,7 +18,7 @@ use spanlith_table::ReadParams;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether the deepest level is rewritten where it is.
+/// Says whether the deepest level is rewritten where it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BottommostCompaction {
     /// No.
@@ -43,7 +43,7 @@ pub struct CompactRangeOptions {
     pub target_level: Option<usize>,
     /// Index of the directory the outputs go to, whatever their level: by default to the first.
     pub target_path_id: u32,
-    /// Whether the deepest level is rewritten.
+    /// Says whether the deepest level is rewritten.
     pub bottommost: BottommostCompaction,
     /// Flushes at once, although writes may be delayed or stopped by that.
     pub allow_write_stall: bool,
@@ -51,7 +51,7 @@ pub struct CompactRangeOptions {
     pub max_subcompactions: u32,
     /// `full_history_ts_low` is raised to this first; only without a range.
     pub full_history_ts_low: Option<Vec<u8>>,
-    /// What becomes of values in old blob files.
+    /// Says what becomes of values in old blob files.
     pub blob_gc: BlobGcChoice,
     /// Set to give up.
     pub canceled: Option<Arc<AtomicBool>>,
@@ -218,7 +218,7 @@ impl Engine {
         Ok(Some(level))
     }
 
-    /// Whether a level holds entries of the range. Only with both ends given, tables are looked into.
+    /// Returns whether a level holds entries of the range. Only with both ends given, tables are looked into.
     fn has_keys(&self, manual: &Manual<'_>, version: &Version, level: usize) -> Result<bool> {
         let files = version.overlapping(level, manual.begin, manual.end);
         let (Some(begin), Some(end)) = (manual.begin, manual.end) else {
@@ -386,7 +386,7 @@ impl Engine {
     }
 }
 
-/// Whether a memtable holds a key of the range. A range open at either end counts as touched
+/// Returns whether a memtable holds a key of the range. A range open at either end counts as touched
 /// without looking, as in RocksDB.
 fn in_memtables(family: &Family, begin: Option<&[u8]>, end: Option<&[u8]>) -> bool {
     let (Some(begin), Some(end)) = (begin, end) else {

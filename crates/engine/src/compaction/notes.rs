@@ -1,4 +1,4 @@
-//! What a compaction says of itself: events, listeners, statistics.
+//! Describes what a compaction says of itself: events, listeners, statistics.
 
 use super::job::CompactionJob;
 use super::work::{Rewritten, Work};
@@ -43,7 +43,7 @@ fn reason_number(name: &str) -> u32 {
     at.unwrap_or(0) as u32
 }
 
-/// What became of one part of a compaction.
+/// Describes what became of one part of a compaction.
 pub(super) struct PartDone<'a> {
     pub part: u64,
     pub result: Result<()>,
@@ -86,7 +86,7 @@ fn stats_of_move(job: &CompactionJob) -> CompactionStats {
     }
 }
 
-/// What listeners are told of the garbage that a compaction made.
+/// Returns what listeners are told of the garbage that a compaction made.
 fn garbage_left(job: &CompactionJob, garbage: &[BlobFileGarbage]) -> Vec<BlobFileRecords> {
     let told = garbage.iter().map(|g| BlobFileRecords {
         path: job.family.cache.paths.blob(g.number),

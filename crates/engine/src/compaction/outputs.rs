@@ -48,7 +48,7 @@ pub(super) struct Outputs<'a> {
     upper: Option<Vec<u8>>,
     /// Every snapshot sees range tombstones up to this number.
     pub settled_up_to: SequenceNumber,
-    /// What lies below the output level; asked for range tombstones.
+    /// Says what lies below the output level; asked for range tombstones.
     pub version: Option<Arc<Version>>,
     /// Places where range tombstones begin, from the next one on in descending order.
     starts: Vec<Vec<u8>>,
@@ -358,12 +358,12 @@ impl<'a> Outputs<'a> {
         Ok(())
     }
 
-    /// Whether no reader goes on below these outputs.
+    /// Returns whether no reader goes on below these outputs.
     fn is_deepest(&self) -> bool {
         self.job.plan.bottommost && self.level == self.job.plan.output_level
     }
 
-    /// Whether nothing below the output level lies in the range of a tombstone.
+    /// Returns whether nothing below the output level lies in the range of a tombstone.
     fn hides_nothing(&self, t: &OutputTombstone) -> bool {
         let level = self.job.plan.output_level;
         let comparator = &self.job.family.comparator;

@@ -54,7 +54,7 @@ impl Engine {
         self.manual_disabled.fetch_sub(1, Ordering::Release);
     }
 
-    /// Whether manual compactions are off, or this one is.
+    /// Returns whether manual compactions are off, or this one is.
     #[inline]
     pub(crate) fn manual_is_off(&self, canceled: Option<&AtomicBool>) -> bool {
         self.manual_disabled.load(Ordering::Acquire) > 0

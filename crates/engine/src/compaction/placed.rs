@@ -167,7 +167,7 @@ impl<'a> Placed<'a> {
         sum
     }
 
-    /// Whether a table was finished.
+    /// Returns whether a table was finished.
     pub(super) fn has_files(&self) -> bool {
         self.files().next().is_some()
     }

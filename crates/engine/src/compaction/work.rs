@@ -1,4 +1,4 @@
-//! What a compaction did, by part and in sum, for statistics and listeners.
+//! Describes what a compaction did, by part and in sum, for statistics and listeners.
 
 use super::balance::Dropped;
 use super::iterator::ReadCounts;
@@ -9,19 +9,19 @@ use crate::version::IoNanos;
 use crate::version::edit::{BlobFileAddition, BlobFileGarbage};
 use spanlith_base::{Error, Result};
 
-/// What a part of a job, or all of it, did.
+/// Describes what a part of a job, or all of it, did.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Work {
     /// Entries read; `None` if a filter skipped some unseen.
     pub entries_in: Option<u64>,
     pub entries_out: u64,
-    /// What was read and not written.
+    /// Says what was read and not written.
     pub dropped: Dropped,
     /// Range tombstones that hide nothing any more and were not written.
     pub dropped_ranges: u64,
     /// Processor time; 0 if nobody wants to know.
     pub cpu_micros: u64,
-    /// What was read, in detail; zeros if nobody wants to know.
+    /// Says what was read, in detail; zeros if nobody wants to know.
     pub counts: ReadCounts,
     /// How long writing took; zeros if nobody wants to know.
     pub io: IoNanos,
@@ -89,11 +89,11 @@ impl Work {
     }
 }
 
-/// What a job that rewrites tables did.
+/// Describes what a job that rewrites tables did.
 pub(super) struct Rewritten {
     /// How it went.
     pub result: Result<()>,
-    /// What it wrote; nothing if it failed.
+    /// Says what it wrote; nothing if it failed.
     pub tables: Vec<NewTable>,
     /// Blob files that it wrote; none if it failed.
     pub blobs: Vec<BlobFileAddition>,

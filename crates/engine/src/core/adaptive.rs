@@ -36,7 +36,7 @@ const HYSTERESIS: f64 = 0.25;
 /// Bytes of a reference with its entry, and of a record around its value, about.
 const REFERENCE_BYTES: f64 = 34.0;
 const RECORD_BYTES: f64 = 52.0;
-/// What a byte takes as long as nothing was measured: 100 MB a second.
+/// Says what a byte takes as long as nothing was measured: 100 MB a second.
 const NANOS_PER_BYTE: f64 = 10.0;
 /// Bytes flushed, and nanoseconds, after one of which the threshold is looked at again.
 const INTERVAL_BYTES: u64 = 1 << 30;
@@ -114,7 +114,7 @@ impl TreeFacts {
     }
 }
 
-/// What one look at the threshold found.
+/// Describes what one look at the threshold found.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Decision {
     /// The new threshold, in bytes, and the one before.
@@ -126,7 +126,7 @@ pub(crate) struct Decision {
     pub loss: f64,
 }
 
-/// What separating a class gains and costs, in nanoseconds.
+/// Returns what separating a class gains and costs, in nanoseconds.
 fn weigh(values: u64, bytes: u64, reads: f64, costs: &Costs, nanos_per_read: f64) -> (f64, f64) {
     let size = bytes as f64 / values.max(1) as f64;
     let inline = size * costs.tree;

@@ -1,4 +1,4 @@
-//! What is known of errors in the background, and what each means: the table of classes of the
+//! Describes what is known of errors in the background, and what each means: the table of classes of the
 //! design (reliability, section 3.1).
 //!
 //! A *soft* error holds back the work that failed until its next try; writes go on. A *hard* one
@@ -23,7 +23,7 @@ const LACKS: [i32; 4] = [24, 23, 11, 12];
 /// The error number of a file system that takes no writes.
 const EROFS: i32 = 30;
 
-/// What was being done.
+/// Describes what was being done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// A write to the log, or a sync of it.
@@ -65,24 +65,24 @@ impl Place {
         }
     }
 
-    /// Whether a listener may clear the error, so that nothing stops. What a log holds after a failed
+    /// Returns whether a listener may clear the error, so that nothing stops. What a log holds after a failed
     /// write is not known, so such an error stays; a memtable that could not be sealed is as it was.
     pub fn may_be_cleared(self) -> bool {
         matches!(self, Self::Flush | Self::Compaction | Self::Seal)
     }
 }
 
-/// Whether the disk, or the owner's share of it, is full.
+/// Returns whether the disk, or the owner's share of it, is full.
 pub(crate) fn is_no_space(e: &Error) -> bool {
     e.subcode() == Some(SubCode::NoSpace)
 }
 
-/// Whether the process lacks files, threads or memory.
+/// Returns whether the process lacks files, threads or memory.
 pub(crate) fn is_lack(e: &Error) -> bool {
     e.os_error().is_some_and(|n| LACKS.contains(&n))
 }
 
-/// What an error means. A severity that the error brings along counts, unless it is none.
+/// Returns what an error means. A severity that the error brings along counts, unless it is none.
 pub(crate) fn classify(place: Place, e: &Error) -> Severity {
     let is_fenced = e.os_error() == Some(EROFS)
         || matches!(e.subcode(), Some(SubCode::StaleFile | SubCode::IoFenced));
@@ -119,7 +119,7 @@ pub(crate) struct Incident {
     pub class: Severity,
     /// The first cause.
     pub error: Error,
-    /// What the last try failed with.
+    /// Says what the last try failed with.
     pub latest: Option<Error>,
     /// When it began, in microseconds of wall time.
     pub since_micros: u64,
@@ -134,12 +134,12 @@ pub(crate) struct Incident {
 }
 
 impl Incident {
-    /// What stands in the way now.
+    /// Returns what stands in the way now.
     pub fn current(&self) -> &Error {
         self.latest.as_ref().unwrap_or(&self.error)
     }
 
-    /// What would end it.
+    /// Returns what would end it.
     fn way_out(&self) -> &'static str {
         match self.class {
             Severity::Fatal | Severity::Unrecoverable => "reopen",
@@ -211,22 +211,22 @@ impl Trouble {
         self.refusal.as_ref().map(Incident::refusal)
     }
 
-    /// What refuses writes.
+    /// Returns what refuses writes.
     pub fn refused_by(&self) -> Option<&Incident> {
         self.refusal.as_ref()
     }
 
-    /// Whether writes are refused.
+    /// Returns whether writes are refused.
     pub fn refuses(&self) -> bool {
         self.refusal.is_some()
     }
 
-    /// Whether no job may begin.
+    /// Returns whether no job may begin.
     pub fn stops_work(&self) -> bool {
         self.refuses() || self.resuming
     }
 
-    /// Whether anything is wrong, soft errors included; for those who wait until all work is done.
+    /// Returns whether anything is wrong, soft errors included; for those who wait until all work is done.
     pub fn any(&self) -> Option<Error> {
         let quarantine = self.quarantine.as_ref().map(|q| &q.0);
         let soft = self.flush.as_ref().or(self.compaction.as_ref());
@@ -234,7 +234,7 @@ impl Trouble {
             .or_else(|| soft.or(quarantine).map(|i| i.current().clone()))
     }
 
-    /// Whether work of that kind waits for its next try.
+    /// Returns whether work of that kind waits for its next try.
     pub fn holds(&self, place: Place) -> bool {
         self.soft(place).is_some_and(|i| i.held)
     }
@@ -247,12 +247,12 @@ impl Trouble {
         }
     }
 
-    /// Whether that kind of work failed and has not succeeded since.
+    /// Returns whether that kind of work failed and has not succeeded since.
     pub fn has_failed(&self, place: Place) -> bool {
         self.soft(place).is_some()
     }
 
-    /// Whether this is the error that refuses writes already.
+    /// Returns whether this is the error that refuses writes already.
     pub fn is_known(&self, e: &Error) -> bool {
         let known = self.refusal.as_ref();
         known.is_some_and(|i| i.current().to_string() == e.to_string())
@@ -307,7 +307,7 @@ impl Trouble {
         self.quarantine.as_ref().map(|q| q.0.error.clone())
     }
 
-    /// Whether a file is left out of compactions.
+    /// Returns whether a file is left out of compactions.
     pub fn is_quarantined(&self, file: &FileMeta) -> bool {
         let all = self.quarantine.as_ref();
         all.is_some_and(|q| q.1.iter().any(|f| f.number == file.number))
@@ -340,7 +340,7 @@ impl Trouble {
         (release(&mut self.flush), release(&mut self.compaction))
     }
 
-    /// Whether flushes have failed and may try again.
+    /// Returns whether flushes have failed and may try again.
     pub fn has_released_flush(&self) -> bool {
         self.flush.as_ref().is_some_and(|i| !i.held)
     }
@@ -353,7 +353,7 @@ impl Trouble {
             .min()
     }
 
-    /// What is due and failed for want of space on a disk.
+    /// Returns what is due and failed for want of space on a disk.
     fn due_for_space(&mut self, now: u64) -> impl Iterator<Item = &mut Incident> {
         let is_due = move |i: &Incident| i.by_itself && i.next_try <= now;
         let refusal = self.refusal.as_mut();
@@ -386,13 +386,13 @@ impl Trouble {
         is_counted
     }
 
-    /// Whether a resume is due that nobody has to ask for.
+    /// Returns whether a resume is due that nobody has to ask for.
     pub fn is_resume_due(&self, now: u64) -> bool {
         let r = self.refusal.as_ref();
         r.is_some_and(|i| i.by_itself && i.class < Severity::Fatal && i.next_try <= now)
     }
 
-    /// Whether anything is going to be tried again by itself.
+    /// Returns whether anything is going to be tried again by itself.
     pub fn waits_for_a_try(&self) -> bool {
         let all = [&self.refusal, &self.flush, &self.compaction];
         all.into_iter()

@@ -1,4 +1,4 @@
-//! What a version edit needs to know of a table, gathered while it is written.
+//! Describes what a version edit needs to know of a table, gathered while it is written.
 
 use super::SeqnoTimes;
 use crate::blob::each_reference;
@@ -9,7 +9,7 @@ use spanlith_table::{TableBuilder, properties};
 
 /// Key and sequence bounds of a table while it is written.
 ///
-/// What the builder of the table knows as well is taken from it at the end.
+/// Numbers that the builder of the table knows as well are taken from it at the end.
 pub(crate) struct FileBounds {
     pub smallest: Vec<u8>,
     pub largest: Vec<u8>,
@@ -17,7 +17,7 @@ pub(crate) struct FileBounds {
     pub largest_seqno: u64,
     /// The blob file with the smallest number that the table refers to; 0 for none.
     oldest_blob_file: u64,
-    /// What the table refers to, if that is recorded.
+    /// Says what the table refers to, if that is recorded.
     blob_refs: Option<BlobRefs>,
     /// The smallest number that an entry wants to have at the bottom.
     smallest_preferred: u64,
@@ -95,7 +95,7 @@ impl FileBounds {
         self.blob_refs.get_or_insert_default();
     }
 
-    /// What the table refers to in blob files, if that is recorded and it refers to any.
+    /// Returns what the table refers to in blob files, if that is recorded and it refers to any.
     pub(crate) fn blob_refs(&self) -> Option<&BlobRefs> {
         self.blob_refs.as_ref().filter(|refs| !refs.is_empty())
     }

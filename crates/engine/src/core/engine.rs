@@ -30,7 +30,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize,
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-/// What an engine is made of, once recovery has read the directory.
+/// Describes what an engine is made of, once recovery has read the directory.
 pub(crate) struct Components {
     pub env: Env,
     pub dir: PathBuf,
@@ -58,7 +58,7 @@ pub(crate) struct Components {
     pub is_secondary: bool,
     /// Counters that somebody asked for.
     pub statistics: Option<Arc<Statistics>>,
-    /// Who is told what happens.
+    /// Says who is told what happens.
     pub listeners: Arc<Listeners>,
     /// Knows which writing calls are under way; `env` tells it.
     pub watch: Option<Arc<IoWatch>>,
@@ -79,7 +79,7 @@ pub(crate) struct Engine {
     pub c: Components,
     /// Itself, for timers.
     pub me: Weak<Self>,
-    /// Who opened it: nobody else writes, deletes, or waits for its threads.
+    /// Says who opened it: nobody else writes, deletes, or waits for its threads.
     pub process: Process,
     /// Options in force; replaced as a whole under the state mutex.
     options: ArcCell<DbOptions>,
@@ -100,7 +100,7 @@ pub(crate) struct Engine {
     /// Followers that still insert their own batches. Set by the leader before it releases them,
     /// counted down with Release, awaited with Acquire.
     pub apply_left: AtomicUsize,
-    /// What transactions share.
+    /// Says what transactions share.
     pub transactions: Transactions,
     /// Held by who resumes after an error.
     pub resume_token: Mutex<()>,
@@ -114,7 +114,7 @@ pub(crate) struct Engine {
     pub changed: Condvar,
     /// The next unused file number (V4).
     pub next_file: AtomicU64,
-    /// What writers look at once per group: 0 go on, else take the slow path.
+    /// Says what writers look at once per group: 0 go on, else take the slow path.
     pub write_gate: AtomicU8,
     pub throttle: Throttle,
     /// Counts ingestions, twice each: odd while superversions of one are being replaced.
@@ -129,12 +129,12 @@ pub(crate) struct Engine {
     pub has_timestamps: AtomicBool,
     /// Set when close began; long jobs look at it.
     pub stopping: AtomicBool,
-    /// What listeners are to be told once locks are released: families whose writes are treated differently.
+    /// Says what listeners are to be told once locks are released: families whose writes are treated differently.
     pub news: Mutex<Vec<WriteStallInfo>>,
     /// Counters at regular times.
     pub history: Mutex<StatsHistory>,
     pub manifest_number: AtomicU64,
-    /// What the open did not replay.
+    /// Says what the open did not replay.
     pub dropped: DroppedRecords,
     /// How much of the MANIFEST is durable.
     pub manifest_extent: Mutex<ManifestExtent>,
@@ -154,7 +154,7 @@ pub(crate) struct Engine {
     pub resume_timer: std::sync::Mutex<Option<Box<dyn Send + Sync>>>,
     /// Looks for calls to the disk that do not come back.
     pub disk_timer: std::sync::Mutex<Option<Box<dyn Send + Sync>>>,
-    /// What the last look found.
+    /// Says what the last look found.
     pub stalled: Mutex<Vec<Stalled>>,
     /// The file that reserves room on the disk is there.
     pub has_reserve: AtomicBool,
@@ -281,7 +281,7 @@ impl Engine {
         self.next_file.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Whether writers are delayed or stopped: then background work is urgent.
+    /// Returns whether writers are delayed or stopped: then background work is urgent.
     pub(crate) fn is_held_up(&self) -> bool {
         let bits = gate::DELAY | gate::STOP | gate::PACE;
         self.write_gate.load(Ordering::Relaxed) & bits != 0

@@ -36,7 +36,7 @@ pub(crate) struct FamilyRequest {
     pub filters: FilterSource,
     /// Set if its values have times; merge operator and filters are wrapped then.
     pub times: Option<ValueTimes>,
-    /// Who adds properties to its tables.
+    /// Says who adds properties to its tables.
     pub collectors: Collectors,
     pub block_cache: Option<BlockCache>,
     /// Cache of values in blob files; may be the block cache.

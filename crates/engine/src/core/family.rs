@@ -33,11 +33,11 @@ pub(crate) struct FamilySettings {
     pub table_options: BlockBasedTableOptions,
     pub table: TableOptions,
     pub levels: LevelOptions,
-    /// What of a key is its prefix.
+    /// The part of a key that is its prefix.
     pub prefix_extractor: Option<SliceTransform>,
     /// Stands for it.
     pub extractor_id: ExtractorId,
-    /// What OPTIONS files say; made when the first is written.
+    /// Says what OPTIONS files say; made when the first is written.
     text: OnceLock<Arc<FamilyText>>,
 }
 
@@ -60,7 +60,7 @@ impl FamilySettings {
         }
     }
 
-    /// What OPTIONS files say of the family. It is `like` itself if that says the same: a thousand families with the same
+    /// Returns what OPTIONS files say of the family. It is `like` itself if that says the same: a thousand families with the same
     /// options have one text.
     pub(crate) fn text(&self, like: Option<&Arc<FamilyText>>) -> &Arc<FamilyText> {
         self.text.get_or_init(|| {
@@ -136,12 +136,12 @@ pub(crate) struct Family {
     pub is_special: bool,
     /// Where its jobs get their filters.
     pub filters: FilterSource,
-    /// Who adds properties to its tables.
+    /// Says who adds properties to its tables.
     pub collectors: Collectors,
     pub cache: Arc<TableCache>,
     /// Its blob files.
     pub blobs: Arc<BlobSource>,
-    /// What readers use; replaced under the state mutex.
+    /// Says what readers use; replaced under the state mutex.
     pub superversion: ArcCell<SuperVersion>,
     /// From which size on values are separated in adaptive mode.
     pub adaptive: Adaptive,
@@ -157,7 +157,7 @@ pub(crate) struct Family {
     sink: Arc<dyn PurgeSink>,
 }
 
-/// What [`Family::new`] needs.
+/// Describes what [`Family::new`] needs.
 pub(crate) struct FamilyParts {
     pub id: u32,
     pub name: String,
@@ -173,7 +173,7 @@ pub(crate) struct FamilyParts {
 }
 
 impl Family {
-    /// What listeners are told of new blob files.
+    /// Returns what listeners are told of new blob files.
     pub(crate) fn blob_records(&self, files: &[BlobFileAddition]) -> Vec<BlobFileRecords> {
         let told = files.iter().map(|f| BlobFileRecords {
             path: self.cache.paths.blob(f.number),
@@ -253,7 +253,7 @@ impl Family {
         }
     }
 
-    /// Whether it was removed.
+    /// Returns whether it was removed.
     #[inline]
     pub(crate) fn is_dropped(&self) -> bool {
         self.dropped.load(Ordering::Acquire)

@@ -19,7 +19,7 @@ use std::time::Duration;
 /// How often files are looked at for their age: RocksDB's period.
 const AGE_PERIOD: Duration = Duration::from_secs(12 * 60 * 60);
 
-/// What one edit changes, and in which family.
+/// Describes what one edit changes, and in which family.
 pub(crate) struct FamilyEdit {
     pub family: Arc<Family>,
     pub edit: VersionEdit,
@@ -294,7 +294,7 @@ impl Engine {
         self.schedule(state);
     }
 
-    /// Whether the tree asks for a compaction, whether or not one may begin by itself.
+    /// Returns whether the tree asks for a compaction, whether or not one may begin by itself.
     pub(crate) fn wants_compaction(&self, f: &FamilyState) -> bool {
         needs_compaction(&self.picker_input(f))
     }
@@ -441,7 +441,7 @@ impl Engine {
     }
 }
 
-/// What a family's stall condition depends on.
+/// Returns what a family's stall condition depends on.
 pub(crate) fn stall_input(f: &FamilyState) -> StallInput {
     let o = &f.settings.options;
     let limits = (
@@ -467,7 +467,7 @@ pub(crate) fn stall_input(f: &FamilyState) -> StallInput {
     }
 }
 
-/// Whether one more memtable or file of level 0 would delay writes to a family, and background work
+/// Returns whether one more memtable or file of level 0 would delay writes to a family, and background work
 /// will change that.
 pub(crate) fn wait_would_help(f: &FamilyState) -> bool {
     let mut input = stall_input(f);

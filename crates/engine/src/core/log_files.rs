@@ -18,7 +18,7 @@ const PLACES: [LogPlace; 2] = [LogPlace::Live, LogPlace::Archive];
 pub struct LogFile {
     /// Its number.
     pub number: FileNumber,
-    /// Whether it is in the archive: nothing in it is needed for recovery.
+    /// Says whether it is in the archive: nothing in it is needed for recovery.
     pub is_archived: bool,
     /// Sequence number that its first record begins with; 0 if it has none.
     pub start_sequence: SequenceNumber,
@@ -109,7 +109,7 @@ impl Engine {
         }
     }
 
-    /// What `open` makes of a log, whichever place it is in; `None` if it is in none.
+    /// Returns what `open` makes of a log, whichever place it is in; `None` if it is in none.
     fn find_log<T>(&self, open: impl Fn(LogPlace) -> Result<T>) -> Result<Option<T>> {
         for place in PLACES {
             match open(place) {
@@ -191,7 +191,7 @@ impl Engine {
         })
     }
 
-    /// Whether the batch, whose record begins at `offset` of a log, is a note of ours.
+    /// Returns whether the batch, whose record begins at `offset` of a log, is a note of ours.
     pub(crate) fn is_own_note(&self, rep: &[u8], log: FileNumber, offset: u64) -> bool {
         let place = NotePlace {
             db_id: &self.c.db_id,

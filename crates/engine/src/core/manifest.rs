@@ -36,7 +36,7 @@ pub(crate) struct ManifestState {
     pub oldest_log: FileNumber,
 }
 
-/// Who waits for an edit.
+/// Describes who waits for an edit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Urgency {
     /// A caller: families come and go, logs are synced.
@@ -53,7 +53,7 @@ impl ManifestState {
         }
     }
 
-    /// Whether edits were appended since this process began with it.
+    /// Returns whether edits were appended since this process began with it.
     pub(crate) fn has_grown(&self) -> bool {
         let len = self.writer.as_ref().map_or(0, LogWriter::len);
         len > self.first_size
@@ -76,7 +76,7 @@ impl ManifestState {
     }
 }
 
-/// What a new MANIFEST says of one family.
+/// Describes what a new MANIFEST says of one family.
 pub(crate) struct FamilyFacts {
     pub id: u32,
     pub name: String,
@@ -87,7 +87,7 @@ pub(crate) struct FamilyFacts {
     pub log_number: FileNumber,
 }
 
-/// What a snapshot of the version set records.
+/// Describes what a snapshot of the version set records.
 pub(crate) struct SnapshotFacts {
     /// Recorded if the options say so.
     pub db_id: Option<String>,
@@ -489,7 +489,7 @@ impl Engine {
         }
     }
 
-    /// Whether the next edit starts a new MANIFEST.
+    /// Returns whether the next edit starts a new MANIFEST.
     pub(super) fn is_manifest_full(&self, manifest: &ManifestState, urgency: Urgency) -> bool {
         let writer = manifest.writer.as_ref();
         writer.is_none_or(|w| w.len() > self.manifest_limit(manifest, urgency))

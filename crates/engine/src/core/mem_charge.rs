@@ -1,4 +1,4 @@
-//! What one memtable holds of the budget of a write buffer manager.
+//! Describes what one memtable holds of the budget of a write buffer manager.
 
 use spanlith_base::WriteBufferManager;
 use spanlith_memtable::MemTable;

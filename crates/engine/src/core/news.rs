@@ -1,4 +1,4 @@
-//! What listeners are told about changes that happen under locks: noted there, told once the locks are
+//! Describes what listeners are told about changes that happen under locks: noted there, told once the locks are
 //! released. Nothing is noted if nobody listens.
 
 use super::purge::Obsolete;
@@ -91,7 +91,7 @@ impl Engine {
         }
     }
 
-    /// What listeners hear of the memtable of `f` that was sealed last; `None` if nobody listens. Until
+    /// Returns what listeners hear of the memtable of `f` that was sealed last; `None` if nobody listens. Until
     /// [`Self::tell_sealed`], the flush of `f` waits.
     pub(crate) fn note_sealed(&self, f: &mut FamilyState, since: u64) -> Option<Sealed> {
         if self.c.listeners.is_empty() {
@@ -201,7 +201,7 @@ impl Engine {
             });
     }
 
-    /// Whether files get checksums. What is not understood is refused before a database is opened.
+    /// Returns whether files get checksums. What is not understood is refused before a database is opened.
     pub(crate) fn file_checksum(&self) -> FileChecksum {
         FileChecksum::parse(&self.c.options.file_checksum_gen_factory).unwrap_or_default()
     }

@@ -39,7 +39,7 @@ use spanlith_base::coding::{put_fixed32, put_fixed64, put_varint64};
 use spanlith_base::{FileNumber, Result, SequenceNumber};
 use spanlith_wal::{BATCH_HEADER_SIZE, BatchIter, BatchOp, WriteBatch};
 
-/// What the log data of a note begins with.
+/// Says what the log data of a note begins with.
 pub(crate) const MARK: &[u8; 8] = b"spanlith";
 /// Where the mark stands in the record of a note: behind the batch header, the tag and the length.
 pub(crate) const MARK_AT: usize = BATCH_HEADER_SIZE + 2;
@@ -63,7 +63,7 @@ pub(crate) struct NotePlace<'a> {
     pub offset: u64,
 }
 
-/// What a log knows of its predecessor.
+/// Describes what a log knows of its predecessor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Opening {
     /// Number of the log before.
@@ -83,7 +83,7 @@ pub(crate) struct ManifestExtent {
     pub size: u64,
 }
 
-/// What was durable when a note was built.
+/// Describes what was durable when a note was built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Witness {
     /// Durable bytes of the log that the note stands in.
@@ -173,7 +173,7 @@ impl Note {
         Self::parse(blob_of(rep)?, place)
     }
 
-    /// Whether a batch is the opening record of a log, but of another database's. The record of the log
+    /// Returns whether a batch is the opening record of a log, but of another database's. The record of the log
     /// has a checksum of its own, so that damage does not look so.
     pub(crate) fn opens_another(rep: &[u8], db_id: &str) -> bool {
         let body = blob_of(rep).and_then(|blob| blob.get(BODY_AT..));
@@ -187,7 +187,7 @@ impl Note {
         is_opening && Self::of_batch(rep, &place).is_none()
     }
 
-    /// Whether a batch is built like a note, of whatever database and place.
+    /// Returns whether a batch is built like a note, of whatever database and place.
     pub(crate) fn looks_like(rep: &[u8]) -> bool {
         blob_of(rep).is_some()
     }

@@ -1,4 +1,4 @@
-//! Whether operations are measured, for statistics or for the calling thread's perf context.
+//! Says whether operations are measured, for statistics or for the calling thread's perf context.
 
 use super::{Engine, SuperVersion};
 use crate::filter::TableCreation;
@@ -12,7 +12,7 @@ use std::sync::{Arc, Weak};
 const TAKEN_MAX: usize = 64;
 
 impl Engine {
-    /// Whether the calling thread's operations are measured for anyone.
+    /// Returns whether the calling thread's operations are measured for anyone.
     #[inline]
     pub(crate) fn is_observed(&self) -> bool {
         self.c.statistics.is_some() || perf::is_on()
@@ -32,7 +32,7 @@ impl Engine {
         }
     }
 
-    /// Who counts what writing a table costs, if anybody does.
+    /// Returns who counts what writing a table costs, if anybody does.
     pub(crate) fn write_counters(&self, creation: TableCreation) -> Option<WriteCounters> {
         use Histogram::{
             CompactionOutfileSyncMicros, FileWriteCompactionMicros, FileWriteDbOpenMicros,
@@ -66,7 +66,7 @@ thread_local! {
     static TAKEN: RefCell<Vec<Weak<SuperVersion>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Whether the calling thread takes the superversion for the first time.
+/// Returns whether the calling thread takes the superversion for the first time.
 fn is_new_here(superversion: &Arc<SuperVersion>) -> bool {
     // A thread that is being torn down has no locals any more.
     let is_new = TAKEN.try_with(|taken| {

@@ -26,7 +26,7 @@ const HIGH_SHARE: f64 = 0.1;
 /// Share of the rate that writes of the class `low` keep to, below and above half of the buffers.
 const LOW_SHARES: [f64; 2] = [0.25, 0.0625];
 
-/// Who goes first when writes are slowed down, under the policy `smooth`. The others do not tell them apart.
+/// Describes who goes first when writes are slowed down, under the policy `smooth`. The others do not tell them apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WriteClass {
     /// May pass the others by a tenth of the rate.
@@ -58,7 +58,7 @@ struct Inner {
     next_tick: u64,
 }
 
-/// What a family remembers for its pace; guarded by the state mutex.
+/// Describes what a family remembers for its pace; guarded by the state mutex.
 #[derive(Default)]
 pub(crate) struct PaceState {
     /// Why the version is going to change.
@@ -104,12 +104,12 @@ impl Pacer {
         }
     }
 
-    /// Whether writers have to look at their pace.
+    /// Returns whether writers have to look at their pace.
     pub(crate) fn is_watched(&self) -> bool {
         self.watched.load(Ordering::Relaxed)
     }
 
-    /// What was decided last, and the measured capacities by stage.
+    /// Returns what was decided last, and the measured capacities by stage.
     pub(crate) fn decision(&self) -> (Decision, [Option<f64>; 4]) {
         let inner = self.inner.lock();
         (inner.decision, Stage::ALL.map(|s| inner.smooth.capacity(s)))
@@ -173,7 +173,7 @@ impl Pacer {
         (wait, inner.is_due(now))
     }
 
-    /// Whether it is time to look at the state again; whoever is told so does it.
+    /// Returns whether it is time to look at the state again; whoever is told so does it.
     pub(crate) fn is_due(&self, now: u64) -> bool {
         self.inner.lock().is_due(now)
     }

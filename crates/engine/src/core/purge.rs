@@ -37,12 +37,12 @@ impl Obsolete {
 pub(crate) struct PurgeQueue {
     io: Arc<TableIo>,
     sst_files: Option<Arc<SstFileManager>>,
-    /// What the manager was told of by this database.
+    /// Says what the manager was told of by this database.
     tracked: Mutex<HashSet<PathBuf>>,
     queue: Mutex<Vec<Obsolete>>,
     /// Files that are neither tables nor blob files, kept because deletions were disabled.
     others: Mutex<Vec<PathBuf>>,
-    /// Whether `queue` holds something; changed under its lock.
+    /// Says whether `queue` holds something; changed under its lock.
     has_queued: AtomicBool,
     /// Where blob files may be open.
     readers: Mutex<Vec<Weak<BlobSource>>>,
@@ -52,7 +52,7 @@ pub(crate) struct PurgeQueue {
     closed: AtomicBool,
     /// How many threads unlink what they took from `queue`.
     running: AtomicUsize,
-    /// Who deletes; a child of it deletes nothing.
+    /// Says who deletes; a child of it deletes nothing.
     process: Process,
 }
 
@@ -99,7 +99,7 @@ impl PurgeQueue {
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
     }
 
-    /// Whether files are kept.
+    /// Returns whether files are kept.
     pub(crate) fn is_disabled(&self) -> bool {
         self.disabled.load(Ordering::Acquire) > 0
     }
@@ -118,7 +118,7 @@ impl PurgeQueue {
         self.untrack_all();
     }
 
-    /// Whether the database is closed, or this is a child of the process that opened it: nothing in its directory is
+    /// Returns whether the database is closed, or this is a child of the process that opened it: nothing in its directory is
     /// deleted any more.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire) || !self.process.is_current()

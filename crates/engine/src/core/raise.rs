@@ -258,7 +258,7 @@ impl Engine {
         }
     }
 
-    /// Whether the disk of a file, or of a directory, that found no space has some now: in a directory
+    /// Returns whether the disk of a file, or of a directory, that found no space has some now: in a directory
     /// of tables for what memtables would become. Not knowing is no reason to wait.
     fn has_space(&self, path: &Path) -> bool {
         let is_place = |dir: &Path| path == dir || path.parent() == Some(dir);

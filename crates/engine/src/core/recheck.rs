@@ -15,7 +15,7 @@ mod flag {
     pub const OF_COMPACTIONS: u32 = 1 << 10;
 }
 
-/// What is verified of a new table.
+/// Describes what is verified of a new table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Recheck {
     /// The checksums of all blocks.
@@ -27,7 +27,7 @@ pub(crate) struct Recheck {
 }
 
 impl Recheck {
-    /// What the options ask of flushes: the flags mean compactions only.
+    /// Returns what the options ask of flushes: the flags mean compactions only.
     pub(crate) fn of_flush(options: &CfOptions) -> Self {
         Self {
             contents: options.paranoid_file_checks,
@@ -35,7 +35,7 @@ impl Recheck {
         }
     }
 
-    /// What the options ask of compactions.
+    /// Returns what the options ask of compactions.
     pub(crate) fn of_compaction(options: &CfOptions) -> Self {
         let flags = match options.verify_output_flags {
             flags if flags & flag::OF_COMPACTIONS != 0 => flags,

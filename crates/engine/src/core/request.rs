@@ -3,7 +3,7 @@
 use spanlith_base::coding::varint_len;
 use spanlith_base::{Error, SequenceNumber, ValueType};
 
-/// What is written.
+/// Describes what is written.
 #[derive(Clone, Copy)]
 pub(crate) enum Payload<'a> {
     /// One entry, without a batch around it.
@@ -26,7 +26,7 @@ pub(crate) enum Payload<'a> {
         /// Calls that were joined to this batch, for what is counted; 1 for a batch of the user's.
         calls: u32,
     },
-    /// What a transaction writes where it is no plain batch.
+    /// Says what a transaction writes where it is no plain batch.
     Transaction(&'a TransactionWrite<'a>),
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct TransactionWrite<'a> {
     pub ignore_missing: bool,
     /// Fails if one of these was written meanwhile.
     pub read: &'a [TrackedKey<'a>],
-    /// What it is to others once it is logged.
+    /// Says what it is to others once it is logged.
     pub mark: Mark<'a>,
 }
 
@@ -98,7 +98,7 @@ impl Payload<'_> {
         }
     }
 
-    /// Whether it may only join those that are checked, too.
+    /// Returns whether it may only join those that are checked, too.
     #[inline]
     pub(crate) fn is_checked(&self) -> bool {
         matches!(self, Self::Transaction(t) if !t.read.is_empty())

@@ -1,4 +1,4 @@
-//! What a database shares with others of the process: budgets and limits that the caller attaches.
+//! Describes what a database shares with others of the process: budgets and limits that the caller attaches.
 
 use super::{Engine, Family};
 use crate::options::DbOptions;

@@ -18,7 +18,7 @@ const MIB: u64 = 1 << 20;
 const PURGE_PERIOD: u64 = 600;
 
 impl Engine {
-    /// Whether obsolete logs are kept for readers of changes.
+    /// Returns whether obsolete logs are kept for readers of changes.
     pub(crate) fn archives_logs(&self) -> bool {
         let o = &self.c.options;
         o.wal_ttl_seconds > 0 || o.wal_size_limit_mb > 0

@@ -37,7 +37,7 @@ impl Engine {
         wanted.max(1) as usize
     }
 
-    /// Whether no compaction may begin or go on.
+    /// Returns whether no compaction may begin or go on.
     #[inline]
     pub(crate) fn compactions_are_off(&self) -> bool {
         self.compactions_off.load(Ordering::Acquire) > 0
@@ -163,7 +163,7 @@ impl Drop for CountedFlush {
     }
 }
 
-/// What a job that panicked comes to: a promise is broken, and only opening again helps.
+/// Returns what a job that panicked comes to: a promise is broken, and only opening again helps.
 pub(crate) fn panicked(what: &str, panic: &(dyn Any + Send)) -> Error {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
@@ -171,7 +171,7 @@ pub(crate) fn panicked(what: &str, panic: &(dyn Any + Send)) -> Error {
     Error::aborted(format!("panic in a {what} job: {text}")).with_severity(Severity::Fatal)
 }
 
-/// Whether one compaction job is not enough for a family.
+/// Returns whether one compaction job is not enough for a family.
 fn wants_more(f: &FamilyState) -> bool {
     let o = &f.settings.options;
     let bottom = f.version.num_non_empty_levels().saturating_sub(1);

@@ -37,7 +37,7 @@ impl SeqnoTimes {
         times
     }
 
-    /// Whether nothing is known.
+    /// Returns whether nothing is known.
     pub(crate) fn is_empty(&self) -> bool {
         self.pairs.is_empty()
     }
@@ -119,7 +119,7 @@ impl SeqnoTimes {
         after.checked_sub(1).map_or(0, |i| self.pairs[i].0)
     }
 
-    /// What a table needs whose numbers lie from `smallest` to `largest`, as its property has it; empty
+    /// Returns what a table needs whose numbers lie from `smallest` to `largest`, as its property has it; empty
     /// for nothing.
     pub(crate) fn encode_part(&self, smallest: SequenceNumber, largest: SequenceNumber) -> Vec<u8> {
         let from = self.pairs.partition_point(|p| p.0 < smallest);

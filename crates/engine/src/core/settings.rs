@@ -98,7 +98,7 @@ fn table_form(o: &CompressionOptions) -> TableCompressionOptions {
     }
 }
 
-/// What compaction needs to know.
+/// Returns what compaction needs to know.
 pub(crate) fn level_options(cf: &CfOptions, paths: &FilePaths) -> LevelOptions {
     let is_budget = cf.own.kvsep_gc == KvsepGc::Budget;
     LevelOptions {
@@ -231,7 +231,7 @@ fn bytes(n: u64) -> usize {
     usize::try_from(n).unwrap_or(usize::MAX)
 }
 
-/// What options of tables say about reading them.
+/// Returns what options of tables say about reading them.
 pub(crate) fn table_read_options(o: &BlockBasedTableOptions) -> TableReadOptions {
     TableReadOptions {
         cache_index_and_filter_blocks: o.cache_index_and_filter_blocks,

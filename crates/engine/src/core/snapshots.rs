@@ -19,7 +19,7 @@ pub struct SnapshotList {
     /// It is open again.
     opened: Condvar,
     serial: AtomicU64,
-    /// Whoever waits for snapshots to go.
+    /// The calls that wait for snapshots to go.
     watch: OnceLock<Box<ReleaseWatch>>,
     /// The watch is called when nothing below a larger number is protected any more. Relaxed: a
     /// release that misses a change is made up for by the next.
@@ -192,7 +192,7 @@ impl SnapshotList {
 pub struct ClosedSnapshots<'a>(&'a SnapshotList);
 
 impl ClosedSnapshots<'_> {
-    /// Whether there is no snapshot.
+    /// Returns whether there is no snapshot.
     pub fn is_empty(&self) -> bool {
         self.0.live.lock().is_empty()
     }

@@ -29,7 +29,7 @@ struct Spare {
     timer: Mutex<Option<Box<dyn Send + Sync>>>,
 }
 
-/// What the timer owns: gone when it will not come again, or never came.
+/// Describes what the timer owns: gone when it will not come again, or never came.
 struct Watch(Arc<Spare>);
 
 impl Drop for Watch {

@@ -21,21 +21,21 @@ impl std::fmt::Debug for SpeedSource {
 }
 
 impl SpeedSource {
-    /// What it is called.
+    /// Returns what it is called.
     pub fn target(&self) -> &str {
         let (Self::Path(target) | Self::Device(target, _)) = self;
         target
     }
 }
 
-/// What a database has of a speed disk.
+/// Describes what a database has of a speed disk.
 #[derive(Clone)]
 pub(crate) struct Speed {
     /// The file system with its logs, once the disk is attached.
     pub fs: Arc<SpeedFs>,
     /// The disk that was asked for; `None`: the one that CURRENT names.
     pub source: Option<SpeedSource>,
-    /// What CURRENT says as long as the database is open.
+    /// Says what CURRENT says as long as the database is open.
     pub mark: Arc<OnceLock<SpeedMark>>,
 }
 
@@ -45,7 +45,7 @@ impl Speed {
         self.fs.disk().map(|disk| disk.usage())
     }
 
-    /// Whether more than three quarters of the page groups are taken.
+    /// Returns whether more than three quarters of the page groups are taken.
     pub fn is_tight(&self) -> bool {
         self.usage().is_some_and(|u| u.free_groups < u.groups / 4)
     }

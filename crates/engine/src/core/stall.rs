@@ -9,7 +9,7 @@ use spanlith_pace::{
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// What decides how writers are slowed down.
+/// Describes what decides how writers are slowed down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ThrottleSettings {
     pub policy: ThrottlePolicy,
@@ -20,7 +20,7 @@ pub(crate) struct ThrottleSettings {
 }
 
 impl ThrottleSettings {
-    /// What the options of a database say.
+    /// Returns what the options of a database say.
     pub(crate) fn of(options: &DbOptions) -> Self {
         Self {
             policy: match options.own.write_throttle_policy {
@@ -79,7 +79,7 @@ impl Throttle {
         is_other
     }
 
-    /// What of them `smooth` is told.
+    /// The ones that `smooth` is told.
     pub(crate) fn settings_smooth(&self) -> SmoothOptions {
         let settings = self.inner.lock().0;
         SmoothOptions {
@@ -97,13 +97,13 @@ impl Throttle {
         self.urgent.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Whether one is on its way.
+    /// Returns whether one is on its way.
     #[inline]
     pub(crate) fn has_urgent(&self) -> bool {
         self.urgent.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether every writer is paced by itself.
+    /// Returns whether every writer is paced by itself.
     pub(crate) fn is_smooth(&self) -> bool {
         self.is_smooth.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! What the state mutex, the write leadership and the manifest token guard.
+//! Describes what the state mutex, the write leadership and the manifest token guard.
 
 use super::background_error::Trouble;
 use super::mem_charge::MemCharge;
@@ -36,7 +36,7 @@ pub(crate) mod rank {
     pub const REQUESTS: u8 = 80;
     /// A request that waits for room.
     pub const REQUEST: u8 = 81;
-    /// Who is to be woken when a request is done.
+    /// Says who is to be woken when a request is done.
     pub const WAKERS: u8 = 82;
     /// Leaves.
     pub const LEAF: u8 = 90;
@@ -120,7 +120,7 @@ pub(crate) struct FamilyState {
     /// Smallest sequence number a snapshot's release has to pass for a bottommost file to become
     /// worth rewriting; `u64::MAX` if there is no such file.
     pub mark_threshold: u64,
-    /// Whether its writes are delayed or stopped, and why.
+    /// Says whether its writes are delayed or stopped, and why.
     pub stall: StallCondition,
     /// The next superversion refuses no more reads of history than the last.
     pub keeps_history_low: bool,
@@ -128,7 +128,7 @@ pub(crate) struct FamilyState {
     pub flushing: usize,
     /// Compactions that run.
     pub compactions: Vec<Arc<CompactionProgress>>,
-    /// What the pace of its writers depends on.
+    /// Says what the pace of its writers depends on.
     pub pace: PaceState,
 }
 
@@ -173,7 +173,7 @@ impl FamilyState {
         }
     }
 
-    /// What a dropped family still shows: it does nothing any more.
+    /// Returns what a dropped family still shows: it does nothing any more.
     pub(crate) fn of_dropped(family: &Arc<Family>) -> Self {
         let last = family.superversion.load_full();
         let settings = last.settings.clone();
@@ -191,7 +191,7 @@ impl FamilyState {
         }
     }
 
-    /// Whether everything written to it is in tables.
+    /// Returns whether everything written to it is in tables.
     pub(crate) fn is_idle(&self) -> bool {
         self.imm.is_empty() && self.mem.is_empty()
     }
@@ -204,7 +204,7 @@ impl FamilyState {
         self.log_number.min(prepared)
     }
 
-    /// Whether sealed memtables are to be flushed now, by themselves.
+    /// Returns whether sealed memtables are to be flushed now, by themselves.
     pub(crate) fn flush_is_due(&self) -> bool {
         let merge_at = self.settings.options.min_write_buffer_number_to_merge;
         let enough = self.imm.len() >= merge_at.max(1) as usize;
@@ -264,9 +264,9 @@ pub(crate) struct DbState {
     pub refitting: bool,
     /// Files from outside that have a place and are not installed: no level is listed elsewhere meanwhile.
     pub ingesting: usize,
-    /// Who holds writers back (`gate::HOLD`).
+    /// Says who holds writers back (`gate::HOLD`).
     pub holds: usize,
-    /// What went wrong in the background and is not over.
+    /// Says what went wrong in the background and is not over.
     pub trouble: Trouble,
     /// Number of flushes and compactions that failed so far.
     pub error_count: u64,
@@ -287,7 +287,7 @@ pub(crate) struct DbState {
 }
 
 impl DbState {
-    /// Whether the sealed memtables of all families are to be flushed now, which were sealed together.
+    /// Returns whether the sealed memtables of all families are to be flushed now, which were sealed together.
     pub(crate) fn atomic_flush_is_due(&self) -> bool {
         let all = || self.families.values();
         all().any(FamilyState::flush_is_due) && all().all(|f| f.seal_untold == 0)
@@ -300,7 +300,7 @@ impl DbState {
         }
     }
 
-    /// Whether background work is over for good.
+    /// Returns whether background work is over for good.
     pub fn ends(&self) -> bool {
         self.closing || self.canceled
     }
@@ -340,7 +340,7 @@ impl DbState {
         }
     }
 
-    /// Whether somebody is going to change something that others wait for: a job, the timer of tries or
+    /// Returns whether somebody is going to change something that others wait for: a job, the timer of tries or
     /// that of flushes that wait for history, a resume, a manual compaction, or a caller who paused work
     /// or closes the database.
     pub(crate) fn is_going_to_change(&self) -> bool {
@@ -399,7 +399,7 @@ impl DbState {
         committed.fold(self.min_undecided_log(), FileNumber::min)
     }
 
-    /// Whether no job runs or is queued.
+    /// Returns whether no job runs or is queued.
     pub(crate) fn no_jobs(&self) -> bool {
         self.compactions_queued + self.compactions_running + self.flushes == 0
     }
@@ -431,7 +431,7 @@ pub(crate) struct MemSlot {
     pub limit: usize,
     /// As the options were when `mem` was made.
     pub merges: MergeLimit,
-    /// What `mem` holds of the budget, if there is one.
+    /// Says what `mem` holds of the budget, if there is one.
     pub charge: Option<Arc<MemCharge>>,
 }
 
@@ -483,13 +483,13 @@ pub(crate) struct LeaderState {
     pub log_room: u64,
     /// Sequence number that the last record of the current log begins with; 0 if it has none.
     pub last_record: SequenceNumber,
-    /// What the current log has in witnesses.
+    /// Says what the current log has in witnesses.
     pub witness: WitnessClock,
     /// Writers in the last group that synced.
     pub sync_group: usize,
     /// Duration of a sync, smoothed, in nanoseconds.
     pub sync_nanos: u64,
-    /// What is sealed and not told. Whoever seals lets go of leadership before he tells: listeners may want it.
+    /// Memtables that are sealed and not told. The thread that seals lets go of leadership before he tells: listeners may want it.
     pub untold: Vec<Sealed>,
 }
 

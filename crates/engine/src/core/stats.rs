@@ -1,4 +1,4 @@
-//! What the database and its families have done so far, for properties and the info log.
+//! Describes what the database and its families have done so far, for properties and the info log.
 //!
 //! Numbers of writes are kept by the leader alone, so that counting a group costs plain additions. The
 //! numbers of jobs are added once per job. Everything may be read at any time; numbers read together
@@ -50,7 +50,7 @@ pub(crate) struct WriteNumbers {
     pub stall_micros: u64,
 }
 
-/// What the database has done.
+/// Describes what the database has done.
 pub(crate) struct DbCounters {
     /// When it was opened, in nanoseconds of the monotonic clock.
     pub opened_nanos: u64,
@@ -120,7 +120,7 @@ impl DbCounters {
     }
 }
 
-/// What jobs did that wrote to one level, or one job of them.
+/// Describes what jobs did that wrote to one level, or one job of them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct JobNumbers {
     /// Time, in microseconds.
@@ -172,7 +172,7 @@ impl JobNumbers {
         self.jobs += o.jobs;
     }
 
-    /// What was added since `before`.
+    /// Returns what was added since `before`.
     pub(crate) fn since(&self, before: &Self) -> Self {
         Self {
             micros: self.micros - before.micros,
@@ -258,7 +258,7 @@ pub(crate) struct IngestedNumbers {
     pub keys: u64,
 }
 
-/// What was done for a family.
+/// Describes what was done for a family.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FamilyNumbers {
     /// By output level; flushes count for level 0.
@@ -281,7 +281,7 @@ impl FamilyNumbers {
     }
 }
 
-/// What the last report of a family said, from which its interval counts.
+/// Describes what the last report of a family said, from which its interval counts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FamilyReport {
     /// Nanoseconds of the monotonic clock; 0 before the first.
@@ -291,7 +291,7 @@ pub(crate) struct FamilyReport {
     pub ingested: IngestedNumbers,
 }
 
-/// What was done for a family, and what was said about it.
+/// Describes what was done for a family, and what was said about it.
 pub(crate) struct FamilyCounters {
     numbers: Mutex<FamilyNumbers>,
     last: Mutex<FamilyReport>,
@@ -391,7 +391,7 @@ impl FamilyCounters {
             .collect()
     }
 
-    /// What was last reported.
+    /// Returns what was last reported.
     pub(crate) fn last_report(&self) -> FamilyReport {
         *self.last.lock()
     }

@@ -6,7 +6,7 @@ use spanlith_base::{Comparator, keys};
 use spanlith_memtable::MemTable;
 use std::sync::Arc;
 
-/// Whether tables of the family hold keys without their timestamps.
+/// Returns whether tables of the family hold keys without their timestamps.
 pub(crate) fn strips_timestamps(family: &Family, settings: &FamilySettings) -> bool {
     family.comparator.timestamp_size() != 0 && !settings.options.persist_user_defined_timestamps
 }

@@ -1,4 +1,4 @@
-//! What a read needs, as one immutable counted value (R2): the mutable memtable, the immutable ones
+//! Describes what a read needs, as one immutable counted value (R2): the mutable memtable, the immutable ones
 //! newest first, and the version.
 
 use super::FamilySettings;

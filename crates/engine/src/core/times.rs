@@ -16,7 +16,7 @@ use std::time::Duration;
 /// The timer that records, and its period in seconds.
 pub(crate) type TimesTimer = Option<(u64, Box<dyn Send + Sync>)>;
 
-/// What a compaction does with times.
+/// Describes what a compaction does with times.
 #[derive(Clone, Default)]
 pub(crate) struct JobTimes {
     /// Pairs of its inputs; `None` if the family keeps none.
@@ -83,7 +83,7 @@ impl Engine {
         }
     }
 
-    /// What is known now, for a table of a family; `None` if it keeps no times.
+    /// Returns what is known now, for a table of a family; `None` if it keeps no times.
     pub(crate) fn times_for(&self, settings: &FamilySettings) -> Option<Arc<SeqnoTimes>> {
         (span_of(settings) > 0).then(|| Arc::new(self.times.lock().clone()))
     }

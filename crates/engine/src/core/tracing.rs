@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// The switches of traces.
 #[derive(Default)]
 pub(crate) struct Tracing {
-    /// What callers ask.
+    /// Says what callers ask.
     pub queries: Tap,
     /// Kinds that are not recorded. Relaxed, as the next: set before the switch, for a trace at a time.
     filter: AtomicU64,
@@ -26,12 +26,12 @@ pub(crate) struct Tracing {
 }
 
 impl Tracing {
-    /// Whether requests of a kind are recorded.
+    /// Returns whether requests of a kind are recorded.
     fn wants(&self, bit: u64) -> bool {
         self.filter.load(Ordering::Relaxed) & bit == 0
     }
 
-    /// Whether leaders record writes.
+    /// Returns whether leaders record writes.
     #[inline]
     pub(crate) fn is_ordered(&self) -> bool {
         self.queries.is_on() && self.is_ordered.load(Ordering::Relaxed)

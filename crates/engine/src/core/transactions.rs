@@ -1,4 +1,4 @@
-//! What the transactions of a database share: locks, names, and the buckets that commits without locks go through.
+//! Describes what the transactions of a database share: locks, names, and the buckets that commits without locks go through.
 
 use crate::locks::{LockOptions, LockTable};
 use spanlith_base::sync::Mutex;

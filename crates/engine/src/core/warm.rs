@@ -10,7 +10,7 @@ use crate::version::NewFile;
 use spanlith_base::Result;
 use spanlith_table::ReadParams;
 
-/// Who wrote the tables.
+/// Describes who wrote the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WrittenBy {
     Flush,

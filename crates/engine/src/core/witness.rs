@@ -18,7 +18,7 @@ const LOOK_AGAIN: u64 = 1 << 20;
 /// Bytes that wait in a log beside a witness which is synced for its own sake, at most.
 const VOUCH_MAX: u64 = 64 << 10;
 
-/// What the current log has in witnesses. Guarded by write leadership.
+/// Describes what the current log has in witnesses. Guarded by write leadership.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WitnessClock {
     /// Bytes of batches in the log from which on a witness may be due; never if there is no evidence.
@@ -27,7 +27,7 @@ pub(crate) struct WitnessClock {
     end: u64,
     /// Durable bytes of the log that a witness told.
     durable: u64,
-    /// What a witness told of the MANIFEST.
+    /// Says what a witness told of the MANIFEST.
     manifest: ManifestExtent,
     /// Where the log ended when it was last looked whether nobody writes.
     idle_at: u64,

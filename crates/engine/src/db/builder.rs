@@ -150,7 +150,7 @@ impl OpenBuilder {
         self.change_default(|f| f.merge_operator(operator))
     }
 
-    /// What of its keys is their prefix.
+    /// The part of its keys that is their prefix.
     pub fn prefix_extractor(self, extractor: SliceTransform) -> Self {
         self.change_default(|f| f.prefix_extractor(extractor))
     }

@@ -1,6 +1,6 @@
 //! The changes of a database, read back from its logs.
 //!
-//! What was written is in the logs until it is flushed, and in archived logs as long as
+//! A write is in the logs until it is flushed, and in archived logs as long as
 //! `WAL_ttl_seconds` and `WAL_size_limit_MB` say. Writes without log are never seen. Records that
 //! logs begin with on our behalf are left out.
 
@@ -53,11 +53,11 @@ pub struct Changes {
     read_to: u64,
     /// A change that lies behind a gap that was told, and what it took.
     held: Option<(Change, Taken)>,
-    /// What was prepared and is not decided, as far as the walk has seen it.
+    /// Says what was prepared and is not decided, as far as the walk has seen it.
     sections: Sections,
     /// Older logs were looked through for sections.
     has_searched: bool,
-    /// What follows sections that were written before.
+    /// Says what follows sections that were written before.
     repeated_mark: Vec<u8>,
     /// The change before took more numbers than it is known for: the next begins where it begins.
     is_loose: bool,
@@ -72,7 +72,7 @@ impl std::fmt::Debug for Changes {
     }
 }
 
-/// What comes of one look into a log.
+/// Describes what comes of one look into a log.
 enum Found {
     Change(Change, Taken),
     /// The log ends here, for now, or is gone.
@@ -275,7 +275,7 @@ impl Changes {
     }
 }
 
-/// What was prepared in logs before that one and is not decided there.
+/// Returns what was prepared in logs before that one and is not decided there.
 fn sections_before(engine: &Engine, log: FileNumber) -> Result<Sections> {
     let mut sections = Sections::default();
     for (&number, _) in engine.log_numbers()?.range(..log) {

@@ -263,7 +263,7 @@ impl Engine {
         flushed
     }
 
-    /// Whether close ends the log with a closing record: if it holds something, or if the MANIFEST has
+    /// Returns whether close ends the log with a closing record: if it holds something, or if the MANIFEST has
     /// grown, whose end nothing else would vouch for.
     fn needs_closing(&self, leader: &LeaderState) -> bool {
         let has_records = leader.log.as_ref().is_some_and(|log| !log.is_empty());

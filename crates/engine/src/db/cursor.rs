@@ -109,7 +109,7 @@ impl Cursor {
         }
     }
 
-    /// Whether moves to a place are recorded.
+    /// Returns whether moves to a place are recorded.
     #[inline]
     fn is_traced(&self) -> bool {
         self.engine.tracing.queries.is_on()
@@ -136,7 +136,7 @@ impl Cursor {
         prev Prev();
     }
 
-    /// Whether it stands on an entry.
+    /// Returns whether it stands on an entry.
     #[inline]
     pub fn valid(&self) -> bool {
         self.iter.as_ref().is_ok_and(DbIter::valid)

@@ -83,7 +83,7 @@ impl Db {
 /// Files of ours that RocksDB does not know.
 const OWN_FILES: [&str; 3] = [SIDECAR_FILE, SIDECAR_TEMP, RESERVE_FILE];
 
-/// What deleting came to; nothing to delete is fine.
+/// Returns what deleting came to; nothing to delete is fine.
 pub(crate) fn gone(deleted: Result<()>) -> Result<()> {
     match deleted {
         Err(e) if e.subcode() == Some(SubCode::PathNotFound) => Ok(()),

@@ -157,7 +157,7 @@ impl FamilyOptions {
         self
     }
 
-    /// What of a key is its prefix, for filters and prefix scans.
+    /// The part of a key that is its prefix, for filters and prefix scans.
     pub fn prefix_extractor(mut self, extractor: SliceTransform) -> Self {
         self.prefix_extractor = Some(extractor);
         self
@@ -295,7 +295,7 @@ impl FamilyOptions {
         Ok(())
     }
 
-    /// What a database that is opened for reading does in place of [`Self::check`]: values that only writers use
+    /// Returns what a database that is opened for reading does in place of [`Self::check`]: values that only writers use
     /// may be anything, and those that make no sense in memory are left out.
     ///
     /// # Errors

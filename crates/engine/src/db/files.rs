@@ -1,4 +1,4 @@
-//! What the tables of a database are, how much of them lies in a range, and whether they are intact.
+//! Describes what the tables of a database are, how much of them lies in a range, and whether they are intact.
 //!
 //! All of it looks at one superversion, without a lock of the database.
 
@@ -44,13 +44,13 @@ pub struct LiveFile {
     pub deletions: u64,
     /// Its temperature as the MANIFEST has it.
     pub temperature: Temperature,
-    /// Whether a compaction works on it.
+    /// Says whether a compaction works on it.
     pub being_compacted: bool,
     /// Its age among the files of level 0; a larger number is newer.
     pub epoch_number: u64,
 }
 
-/// What counts for the size of a range.
+/// Describes what counts for the size of a range.
 #[derive(Clone, Copy, Debug)]
 pub struct SizeOf {
     /// Tables, by the bytes of their files.

@@ -113,7 +113,7 @@ impl Db {
         set.get(id).map(|f| self.handle(f))
     }
 
-    /// Whether both are handles to one open database.
+    /// Returns whether both are handles to one open database.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -362,7 +362,7 @@ impl Db {
         self.engine().visible()
     }
 
-    /// Whether the database was opened for reading only.
+    /// Returns whether the database was opened for reading only.
     pub fn is_read_only(&self) -> bool {
         self.engine().c.read_only
     }
@@ -452,7 +452,7 @@ impl Cf {
         &self.family.comparator
     }
 
-    /// What folds its merge operands.
+    /// Returns what folds its merge operands.
     pub fn merge_operator(&self) -> Option<&Arc<dyn MergeOperator>> {
         match &self.family.times {
             Some(times) => times.user_operator.as_ref(),
@@ -460,12 +460,12 @@ impl Cf {
         }
     }
 
-    /// Whether it was dropped.
+    /// Returns whether it was dropped.
     pub fn is_dropped(&self) -> bool {
         self.family.is_dropped()
     }
 
-    /// What it stands for.
+    /// Returns what it stands for.
     pub(crate) fn family(&self) -> &Arc<Family> {
         &self.family
     }

@@ -1,4 +1,4 @@
-//! What each level of each family holds and what was written to it, as metrics, and where tombstones are dense, as a
+//! Describes what each level of each family holds and what was written to it, as metrics, and where tombstones are dense, as a
 //! property.
 //!
 //! Files and bytes are of the current version; bytes written are counted since the open. Entries are known of tables

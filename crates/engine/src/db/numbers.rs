@@ -7,7 +7,7 @@ use crate::write::WriteBatch;
 use spanlith_wal::BatchOp;
 use std::collections::BTreeMap;
 
-/// What one batch took.
+/// Describes what one batch took.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Taken {
     /// Sequence numbers.
@@ -84,7 +84,7 @@ impl Sections {
     }
 }
 
-/// Whether the batch is a section that was written before, for a log that failed.
+/// Returns whether the batch is a section that was written before, for a log that failed.
 pub(super) fn is_repeated(batch: &WriteBatch, mark: &[u8]) -> bool {
     if !batch.raw().is_ok_and(|raw| raw.has_begin_prepare()) {
         return false;

@@ -60,7 +60,7 @@ impl Db {
 }
 
 impl Cf {
-    /// Whether the key exists.
+    /// Returns whether the key exists.
     ///
     /// # Errors
     /// As [`Self::get`].
@@ -68,7 +68,7 @@ impl Cf {
         self.get(key).map(|found| found.is_some())
     }
 
-    /// Whether the key may exist, by what is in memory alone: `None` says that it does not, else
+    /// Returns whether the key may exist, by what is in memory alone: `None` says that it does not, else
     /// comes the value if it was at hand.
     pub fn key_may_exist(
         &self,
@@ -158,7 +158,7 @@ impl Cf {
         engine.get_timed(&self.family, key.as_ref(), options)
     }
 
-    /// Whether a key was written behind the snapshot of `options`, be it deleted, too: `false` without a snapshot. Costs
+    /// Returns whether a key was written behind the snapshot of `options`, be it deleted, too: `false` without a snapshot. Costs
     /// a search of the memtables, and of those tables that were written since.
     ///
     /// # Errors

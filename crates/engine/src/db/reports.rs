@@ -1,4 +1,4 @@
-//! What the database says of itself now and then: statistics in the info log, and counters kept for
+//! Describes what the database says of itself now and then: statistics in the info log, and counters kept for
 //! later questions.
 //!
 //! One timer serves both; it holds no reference that would keep the database open.
@@ -100,7 +100,7 @@ fn tick(engine: &Weak<Engine>, dump: bool, keep: bool) -> bool {
 }
 
 impl Db {
-    /// What the counters rose by in the periods that ended in `[from, until)`, in microseconds since the
+    /// Returns what the counters rose by in the periods that ended in `[from, until)`, in microseconds since the
     /// epoch; oldest first. Empty without statistics. With `persist_stats_to_disk` those of earlier
     /// sittings too, by the second.
     pub fn stats_history(&self, from: u64, until: u64) -> Vec<StatsSlice> {

@@ -206,7 +206,7 @@ impl Engine {
     }
 }
 
-/// Whether two texts of an option mean the same extractor, or both none.
+/// Returns whether two texts of an option mean the same extractor, or both none.
 fn is_same_extractor(one: &str, other: &str) -> bool {
     let none = |text: &str| is_null(text).then_some(None);
     let known = |text: &str| none(text).or_else(|| SliceTransform::from_text(text).map(Some));

@@ -131,7 +131,7 @@ fn parse<'a>(key: &'a [u8], value: &[u8]) -> Option<(u64, &'a str, u64)> {
     Some((seconds.parse().ok()?, name, increase))
 }
 
-/// Whether both versions are there, and one of them is not newer than ours.
+/// Returns whether both versions are there, and one of them is not newer than ours.
 fn is_readable(family: &Cf) -> bool {
     let version = |key: &str| -> Result<u64> {
         let value = family.get(key)?.ok_or_else(|| Error::not_found(""))?;

@@ -67,7 +67,7 @@ impl WrittenBytes {
 }
 
 impl WrittenBytes {
-    /// What an open database has written.
+    /// Returns what an open database has written.
     pub(super) fn of(engine: &Engine) -> Self {
         let now = engine.c.env.clock.monotonic_nanos();
         let writes = engine.counters.numbers(now);

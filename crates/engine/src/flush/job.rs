@@ -30,7 +30,7 @@ use std::sync::Arc;
 /// Entries between two notes of how far a flush has come.
 const NOTE_EVERY: u64 = 128;
 
-/// What a new table is built from.
+/// Describes what a new table is built from.
 pub(crate) struct TableRequest<'a> {
     pub family: &'a Arc<Family>,
     pub settings: &'a FamilySettings,
@@ -150,7 +150,7 @@ impl Engine {
         }
     }
 
-    /// What the job of `family` flushes now; nothing if none is due.
+    /// Returns what the job of `family` flushes now; nothing if none is due.
     fn pick_flush(&self, state: &mut DbState, family: &Arc<Family>) -> Vec<Picked> {
         let pick = |f: &mut FamilyState| {
             f.flush_running = true;
@@ -362,14 +362,14 @@ impl Engine {
         space
     }
 
-    /// What becomes of a flush that failed.
+    /// Decides what becomes of a flush that failed.
     pub(super) fn flush_failed(self: &Arc<Self>, picked: &[Picked], error: &Error) {
         self.mark_retries(picked, error);
         self.set_error(Place::Flush, error);
         self.release_flushes(picked);
     }
 
-    /// Whoever waits for the flush of what was picked goes on.
+    /// Callers that wait for the flush of what was picked go on.
     fn release_flushes(&self, picked: &[Picked]) {
         {
             let mut state = self.state.lock();
@@ -434,7 +434,7 @@ impl Drop for Progressing {
 }
 
 impl Picked {
-    /// What is sealed of a family up to `newest`; `None` if that is in a table already.
+    /// Returns what is sealed of a family up to `newest`; `None` if that is in a table already.
     pub(super) fn up_to(state: &mut DbState, id: u32, newest: &Arc<MemTable>) -> Option<Self> {
         let f = state.family_mut(id)?;
         let at = f.imm.iter().position(|i| Arc::ptr_eq(&i.mem, newest))?;
@@ -467,7 +467,7 @@ impl Engine {
     }
 }
 
-/// What became of memtables.
+/// Describes what became of memtables.
 pub(crate) struct Built {
     /// `None` if nothing was left to write.
     pub table: Option<NewTable>,

@@ -1,4 +1,4 @@
-//! What a flush says of itself: events, listeners, statistics.
+//! Describes what a flush says of itself: events, listeners, statistics.
 
 use super::job::Built;
 use crate::core::{Engine, Family, FamilySettings, JobNumbers, NewTable, SizeTally, TreeFacts};

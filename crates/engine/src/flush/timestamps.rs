@@ -86,7 +86,7 @@ fn newest_timestamp(c: &Comparator, mem: &Arc<MemTable>) -> Option<u64> {
     newest
 }
 
-/// Whether a flush of the family waits: its memtables hold timestamps that `full_history_ts_low` still
+/// Returns whether a flush of the family waits: its memtables hold timestamps that `full_history_ts_low` still
 /// keeps readable, and waiting stalls no writer. To be asked after [`Engine::read_timestamps`].
 pub(super) fn keeps_timestamps(f: &FamilyState) -> bool {
     let low = &f.version.history_low;

@@ -1,6 +1,6 @@
 //! One flush of several families in one edit, in a database whose other flushes take each family by itself.
 //!
-//! Who asks for it seals the families' memtables at one moment and lists them, both with leadership in hand. From
+//! The caller that asks for it seals the families' memtables at one moment and lists them, both with leadership in hand. From
 //! then on no job flushes one of these families by itself: a table with a part of what was sealed would be durable
 //! without the others. [`Engine::schedule`] begins with what is listed as soon as no job of any of the families
 //! runs or is queued, in the order of asking where two lists have a family in common. A try that failed is listed

@@ -16,7 +16,7 @@ static TABLE: LazyLock<Template<BlockBasedTableOptions>> =
 /// Families whose options are written; of further ones a line says that they are not.
 const FAMILIES_MAX: usize = 10;
 
-/// What a database has that no option holds.
+/// Describes what a database has that no option holds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DumpParts {
     /// Statistics are kept.

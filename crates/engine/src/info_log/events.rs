@@ -134,7 +134,7 @@ pub struct CompactionStarted<'a> {
     pub proximal: Option<ProximalBounds>,
 }
 
-/// What a compaction into the last level writes to the level above.
+/// Describes what a compaction into the last level writes to the level above.
 #[derive(Clone, Copy, Debug)]
 pub struct ProximalBounds {
     /// Entries behind this number.
@@ -176,7 +176,7 @@ pub struct CompactionFinished<'a> {
     pub proximal: Option<ProximalNumbers>,
 }
 
-/// What a compaction into the last level wrote to the level above.
+/// Describes what a compaction into the last level wrote to the level above.
 #[derive(Clone, Copy, Debug)]
 pub struct ProximalNumbers {
     /// Number of outputs.

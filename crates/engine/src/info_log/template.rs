@@ -26,7 +26,7 @@ pub(super) struct Line<T: 'static> {
 
 enum Piece<T: 'static> {
     Text(&'static str),
-    /// What no option holds.
+    /// Says what no option holds.
     Own(&'static str),
     Option(Field<T>),
 }
@@ -87,7 +87,7 @@ impl<T: OptionTable> Line<T> {
         }
     }
 
-    /// Whether the option is shown in it.
+    /// Returns whether the option is shown in it.
     pub(super) fn shows(&self, name: &str) -> bool {
         let mut pieces = self.pieces.iter();
         pieces.any(|piece| matches!(piece, Piece::Option(field) if field.row.name == name))

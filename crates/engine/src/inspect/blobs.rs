@@ -7,7 +7,7 @@ use crate::version::{BlobFileAddition, BlobFileMeta, filenames};
 use spanlith_base::{Result, SubCode};
 use std::path::Path;
 
-/// What the MANIFEST says of a blob file.
+/// Describes what the MANIFEST says of a blob file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlobsToVerify {
     /// Bytes of the file.

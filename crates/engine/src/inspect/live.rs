@@ -148,7 +148,7 @@ impl Engine {
         ManifestExtent { number, size: 0 }
     }
 
-    /// Whether nobody needs a log any more.
+    /// Returns whether nobody needs a log any more.
     fn is_gone(&self, number: FileNumber) -> Result<bool> {
         if self.c.read_only {
             return Ok(self.c.env.fs.entry(&self.log_path(number))?.is_none());

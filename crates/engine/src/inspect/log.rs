@@ -35,7 +35,7 @@ pub struct LogToVerify<'a> {
     pub is_newest: bool,
 }
 
-/// What a log says of the MANIFEST: its number, and bytes of it that were durable.
+/// Describes what a log says of the MANIFEST: its number, and bytes of it that were durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Witnessed {
     /// Number of the MANIFEST that CURRENT named.

@@ -1,4 +1,4 @@
-//! What a verification is asked for, and what it found.
+//! Describes what a verification is asked for, and what it found.
 
 use spanlith_base::{Error, ErrorKind};
 
@@ -26,7 +26,7 @@ impl VerifyLevel {
     }
 }
 
-/// What is to be verified, and at what pace.
+/// Describes what is to be verified, and at what pace.
 #[derive(Clone, Debug, Default)]
 pub struct VerifyOptions {
     /// How much.
@@ -82,7 +82,7 @@ pub struct Finding {
     pub offset: Option<u64>,
     /// First and last user key that are concerned, both inclusive, if known.
     pub keys: Option<(Vec<u8>, Vec<u8>)>,
-    /// What is wrong. Names no key.
+    /// Says what is wrong. Names no key.
     pub what: String,
 }
 
@@ -127,7 +127,7 @@ impl Finding {
     }
 }
 
-/// What was verified and what was found.
+/// Describes what was verified and what was found.
 #[derive(Clone, Debug, Default)]
 pub struct VerifyReport {
     /// How much was asked for.
@@ -157,7 +157,7 @@ pub struct VerifyReport {
 }
 
 impl VerifyReport {
-    /// Whether everything asked for was checked and nothing is damaged.
+    /// Returns whether everything asked for was checked and nothing is damaged.
     pub fn is_clean(&self) -> bool {
         !self.was_called_off && self.problems().next().is_none()
     }

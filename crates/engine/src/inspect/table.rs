@@ -62,7 +62,7 @@ impl std::fmt::Debug for FamilyToVerify {
     }
 }
 
-/// What is said of a table that [`TableReader::has_misleading_hash_index`].
+/// Says what is said of a table that [`TableReader::has_misleading_hash_index`].
 const MISLEADING_INDEX: &str = "its hash index names other data blocks than those that have the keys: RocksDB's gets \
     and prefix seeks miss keys, reads by this engine do not; a compaction rewrites it";
 

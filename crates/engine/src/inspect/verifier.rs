@@ -76,7 +76,7 @@ impl<'a> Verifier<'a> {
         self.report.level = level;
     }
 
-    /// What was found.
+    /// Returns what was found.
     pub fn finish(self) -> VerifyReport {
         self.report
     }

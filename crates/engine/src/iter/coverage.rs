@@ -14,7 +14,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering as Memory};
 
-/// Whether a merged stream has come to a place that holds range tombstones.
+/// Says whether a merged stream has come to a place that holds range tombstones.
 #[derive(Clone, Debug)]
 pub struct RangeWatch {
     enabled: bool,
@@ -38,7 +38,7 @@ impl RangeWatch {
         }
     }
 
-    /// Whether one was met.
+    /// Returns whether one was met.
     #[inline]
     pub fn met(&self) -> bool {
         self.met.load(Memory::Relaxed)
@@ -53,7 +53,7 @@ pub struct Coverage {
     cursor: CoverageCursor,
     /// Level and its slot in the cursor.
     levels: Vec<(usize, usize)>,
-    /// Whether the window is known; then where it begins and ends, `None` where open.
+    /// Says whether the window is known; then where it begins and ends, `None` where open.
     known: bool,
     from: Option<PlaceBuf>,
     to: Option<PlaceBuf>,
@@ -90,7 +90,7 @@ impl Coverage {
         self.levels.push((level, slot));
     }
 
-    /// Whether an entry is deleted.
+    /// Returns whether an entry is deleted.
     ///
     /// # Errors
     /// Of a table that has to be opened.

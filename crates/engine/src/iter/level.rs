@@ -253,7 +253,7 @@ impl LevelIter {
         }
     }
 
-    /// Whether it stands on an entry.
+    /// Returns whether it stands on an entry.
     #[inline]
     pub fn valid(&self) -> bool {
         self.current.as_ref().is_some_and(TableIter::valid)

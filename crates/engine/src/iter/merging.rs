@@ -23,7 +23,7 @@ struct Child {
     left_out: bool,
 }
 
-/// What brings the children left out back: an entry that has another prefix than the one sought.
+/// Describes what brings the children left out back: an entry that has another prefix than the one sought.
 struct Awaited {
     extractor: SliceTransform,
     prefix: Vec<u8>,
@@ -112,7 +112,7 @@ impl MergingIter {
         });
     }
 
-    /// Whether child `a` comes before child `b` in the current direction.
+    /// Returns whether child `a` comes before child `b` in the current direction.
     #[inline]
     fn before(&self, a: u32, b: u32) -> bool {
         perf::add(PerfCounter::UserKeyComparisonCount, 1);
@@ -217,7 +217,7 @@ impl MergingIter {
         self.find_second();
     }
 
-    /// Whether it stands on an entry. False after an error of any child.
+    /// Returns whether it stands on an entry. False after an error of any child.
     #[inline]
     pub fn valid(&self) -> bool {
         !self.heap.is_empty() && self.error.is_none()
@@ -272,7 +272,7 @@ impl MergingIter {
             .for_each(|c| c.source.bound(&upper));
     }
 
-    /// Whether it is known that the entry lies before the bound. Requires: `valid`.
+    /// Returns whether it is known that the entry lies before the bound. Requires: `valid`.
     #[inline]
     pub fn is_within(&self) -> bool {
         self.top().is_within()

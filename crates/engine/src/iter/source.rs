@@ -50,7 +50,7 @@ impl Source {
         }
     }
 
-    /// Whether it stands on an entry.
+    /// Returns whether it stands on an entry.
     #[inline]
     pub fn valid(&self) -> bool {
         each!(self, i => i.valid())
@@ -86,7 +86,7 @@ impl Source {
         }
     }
 
-    /// Whether it is known that the entry lies before the bound. Requires: `valid`.
+    /// Returns whether it is known that the entry lies before the bound. Requires: `valid`.
     #[inline]
     pub fn is_within(&self) -> bool {
         match self {

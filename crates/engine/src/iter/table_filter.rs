@@ -1,4 +1,4 @@
-//! What decides which tables an iterator reads.
+//! Describes what decides which tables an iterator reads.
 
 use spanlith_table::{TableProperties, TableReader};
 use std::fmt;
@@ -16,7 +16,7 @@ impl TableFilter {
         Self(Arc::new(decide))
     }
 
-    /// Whether the table is to be read.
+    /// Returns whether the table is to be read.
     pub(crate) fn takes(&self, reader: &TableReader) -> bool {
         (self.0)(reader.properties())
     }

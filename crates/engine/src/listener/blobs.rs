@@ -1,4 +1,4 @@
-//! What listeners are told of blob files along with a flush or a compaction.
+//! Describes what listeners are told of blob files along with a flush or a compaction.
 
 use std::path::PathBuf;
 

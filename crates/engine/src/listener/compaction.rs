@@ -1,4 +1,4 @@
-//! What listeners are told of compactions.
+//! Describes what listeners are told of compactions.
 
 use super::blobs::BlobFileRecords;
 use spanlith_base::{Result, SubCode};
@@ -58,16 +58,16 @@ pub struct CompactionInfo {
     pub blob_compression: u8,
     /// Blob files that were written, once the compaction is installed.
     pub blob_files: Vec<BlobFileRecords>,
-    /// What became garbage in older blob files, by number, once the compaction is installed.
+    /// Says what became garbage in older blob files, by number, once the compaction is installed.
     pub blob_garbage: Vec<BlobFileRecords>,
     /// Why, in RocksDB's words, and its number.
     pub reason: (&'static str, u32),
-    /// What it did; before it ran what is known of its inputs.
+    /// Says what it did; before it ran what is known of its inputs.
     pub stats: CompactionStats,
 }
 
 impl CompactionInfo {
-    /// Whether it was given up because all compactions were (`Db::abort_compactions`).
+    /// Returns whether it was given up because all compactions were (`Db::abort_compactions`).
     pub fn is_aborted(&self) -> bool {
         (self.result.as_ref()).is_err_and(|e| e.subcode() == Some(SubCode::CompactionAborted))
     }
@@ -102,7 +102,7 @@ impl Default for CompactionInfo {
     }
 }
 
-/// What a compaction did.
+/// Describes what a compaction did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompactionStats {
     /// Microseconds it took.
@@ -111,7 +111,7 @@ pub struct CompactionStats {
     pub cpu_micros: u64,
     /// Keys that could not be understood: none, since such a key fails the compaction.
     pub corrupt_keys: u64,
-    /// Whether `input_records` of a part was counted; false once a filter has skipped some unseen.
+    /// Says whether `input_records` of a part was counted; false once a filter has skipped some unseen.
     pub has_accurate_input_records: bool,
     /// Entries read, without range tombstones.
     pub input_records: u64,
@@ -144,9 +144,9 @@ pub struct CompactionStats {
     pub output_blob_files: usize,
     /// Bytes of the blob files written.
     pub output_blob_bytes: u64,
-    /// Whether it takes in all tables of the family.
+    /// Says whether it takes in all tables of the family.
     pub is_full: bool,
-    /// Whether a caller asked for it.
+    /// Says whether a caller asked for it.
     pub is_manual: bool,
     /// Entries that newer ones or ranges replaced.
     pub replaced_records: u64,

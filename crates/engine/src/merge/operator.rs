@@ -54,18 +54,18 @@ pub trait MergeOperator: Send + Sync {
         }
     }
 
-    /// Whether [`Self::partial_merge`] may be asked with a single operand.
+    /// Returns whether [`Self::partial_merge`] may be asked with a single operand.
     fn allow_single_operand(&self) -> bool {
         false
     }
 
-    /// Whether a read that has met these operands, newest first, need not look for older ones.
+    /// Returns whether a read that has met these operands, newest first, need not look for older ones.
     fn should_merge(&self, _newest_first: &[&[u8]]) -> bool {
         false
     }
 }
 
-/// What operands are applied to.
+/// Describes what operands are applied to.
 #[derive(Clone, Copy, Debug)]
 pub enum MergeBase<'a> {
     /// The key was absent or deleted.
@@ -76,7 +76,7 @@ pub enum MergeBase<'a> {
     Entity(WideColumns<'a>),
 }
 
-/// What a merge makes.
+/// Describes what a merge makes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MergeResult {
     /// A value.

@@ -58,7 +58,7 @@ impl MergeState {
         self.met.get_or_insert_default().newest_first.push(operand);
     }
 
-    /// Whether none was met.
+    /// Returns whether none was met.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.met.is_none()

@@ -52,7 +52,7 @@ options! {
         mutable checksum: ChecksumType = ChecksumType::Xxh3;
         /// Load of the hash index of data blocks.
         mutable data_block_hash_table_util_ratio: f64 = 0.75;
-        /// Whether data blocks carry a hash index.
+        /// Says whether data blocks carry a hash index.
         mutable data_block_index_type: DataBlockIndexType = DataBlockIndexType::BinarySearch;
         /// Cuts filter partitions apart from index partitions.
         mutable decouple_partitioned_filters: bool = true;

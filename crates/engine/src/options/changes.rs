@@ -155,7 +155,7 @@ pub fn seconds_to_next_off_peak(text: &str, now: u64) -> u64 {
     }
 }
 
-/// Whether a text of an option that stays names the object that is there, as RocksDB lets it of these two: by its
+/// Returns whether a text of an option that stays names the object that is there, as RocksDB lets it of these two: by its
 /// name, without properties.
 fn is_same_object(cf: &CfOptions, name: &str, text: &str) -> bool {
     let (now, may_be_empty) = match name {

@@ -142,7 +142,7 @@ options! {
         fixed write_thread_slow_yield_usec: u64 = 3;
         /// Skips collecting table properties when the database is opened.
         fixed skip_stats_update_on_db_open: bool = false;
-        /// What replay does with a damaged log.
+        /// Says what replay does with a damaged log.
         fixed wal_recovery_mode: WalRecoveryMode = WalRecoveryMode::PointInTimeRecovery;
         /// Understands prepared transactions in logs.
         fixed allow_2pc: bool = false;

@@ -1,6 +1,6 @@
 //! Options as text, both ways: `name=value;name=value`.
 //!
-//! What differs from the default is printed; what is not named keeps its default when parsed.
+//! A value that differs from the default is printed; one that is not named keeps its default when parsed.
 
 use super::table::OptionTable;
 use super::text::split_pairs;

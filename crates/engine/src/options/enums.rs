@@ -63,7 +63,7 @@ macro_rules! option_enum {
 }
 
 option_enum! {
-    /// What an open does about damage in the synced part of a log.
+    /// Describes what an open does about damage in the synced part of a log.
     pub enum SyncedLogDamage {
         #[default]
         Refuse = 0, "refuse";
@@ -100,7 +100,7 @@ option_enum! {
         Smooth = 3, "smooth";
     }
 
-    /// Who carries out asynchronous requests.
+    /// Describes who carries out asynchronous requests.
     pub enum AsyncMode {
         #[default]
         Auto = 0, "auto";
@@ -109,7 +109,7 @@ option_enum! {
         Dedicated = 3, "dedicated";
     }
 
-    /// What becomes of files that nothing explains.
+    /// Describes what becomes of files that nothing explains.
     pub enum OrphanFiles {
         #[default]
         Keep = 0, "keep";
@@ -163,7 +163,7 @@ option_enum! {
         Ice = 16, "kIce";
     }
 
-    /// What recovery does with a damaged log.
+    /// Describes what recovery does with a damaged log.
     pub enum WalRecoveryMode else Unmapped {
         TolerateCorruptedTailRecords = 0, "kTolerateCorruptedTailRecords";
         AbsoluteConsistency = 1, "kAbsoluteConsistency";
@@ -224,7 +224,7 @@ option_enum! {
         Auto = 2, "kAuto";
     }
 
-    /// Whether data blocks carry a hash index.
+    /// Says whether data blocks carry a hash index.
     pub enum DataBlockIndexType else Unmapped {
         #[default]
         BinarySearch = 0, "kDataBlockBinarySearch";

@@ -87,7 +87,7 @@ pub fn write_options_file(
     out
 }
 
-/// What an OPTIONS file says before its families; `is_newer` if one of these has names that came after the
+/// Returns what an OPTIONS file says before its families; `is_newer` if one of these has names that came after the
 /// release that the file would claim.
 pub(crate) fn options_file_head(db: &DbOptions, is_newer: bool) -> String {
     let [major, minor, patch] = match is_newer || db.uses_newer() {
@@ -107,7 +107,7 @@ pub(crate) fn options_file_head(db: &DbOptions, is_newer: bool) -> String {
     out
 }
 
-/// What an OPTIONS file says of a family, whatever it is called. Families with the same options share it.
+/// Describes what an OPTIONS file says of a family, whatever it is called. Families with the same options share it.
 #[derive(Debug, PartialEq)]
 pub(crate) struct FamilyText {
     options: String,
@@ -151,7 +151,7 @@ fn section(out: &mut String, title: &str, options: impl Iterator<Item = (&'stati
     lines(out, options);
 }
 
-/// What follows the title of a section.
+/// Says what follows the title of a section.
 fn lines(out: &mut String, options: impl Iterator<Item = (&'static str, String)>) {
     out.push_str("\n  ");
     for (name, value) in options {

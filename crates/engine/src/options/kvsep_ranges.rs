@@ -39,7 +39,7 @@ impl KvsepRange {
 pub struct KvsepRanges(Vec<KvsepRange>);
 
 impl KvsepRanges {
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

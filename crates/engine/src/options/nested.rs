@@ -12,7 +12,7 @@ options! {
         fixed checksum: bool = false;
         /// Bytes of data that are buffered while the dictionary is collected; 0 means a whole file.
         fixed max_dict_buffer_bytes: u64 = 0;
-        /// Whether bottommost options replace the general ones.
+        /// Says whether bottommost options replace the general ones.
         fixed enabled: bool = false;
         /// Size of the dictionary of a file; 0 means none.
         fixed max_dict_bytes: u32 = 0;

@@ -16,7 +16,7 @@ use super::text::{split_outside_braces, split_pairs, strip_braces};
 use spanlith_table::{Collectors, CompactOnDeletion, TablePropertiesCollectorFactory};
 use std::sync::Arc;
 
-/// Whether a memtable factory is one of those that find keys by prefix.
+/// Returns whether a memtable factory is one of those that find keys by prefix.
 pub fn hashes_prefixes(factory: &str) -> bool {
     id(factory).is_some_and(|id| {
         matches!(
@@ -67,12 +67,12 @@ pub fn property(text: &str, name: &str) -> Option<String> {
         .map(|(_, value)| value)
 }
 
-/// Whether the text means "no object".
+/// Returns whether the text means "no object".
 pub fn is_null(text: &str) -> bool {
     matches!(text.trim(), "" | "nullptr" | "{}")
 }
 
-/// Whether two texts name the same object with the same properties, in whatever form they were written.
+/// Returns whether two texts name the same object with the same properties, in whatever form they were written.
 pub fn same(a: &str, b: &str) -> bool {
     let properties = |text: &str| -> Vec<(String, String)> {
         let pairs = match text.trim().starts_with('{') {
@@ -119,12 +119,12 @@ pub enum MergeOperatorChoice {
     UInt64Add,
     /// Joins with a delimiter.
     StringAppend {
-        /// What stands between operands.
+        /// Says what stands between operands.
         delimiter: String,
     },
     /// Joins with a delimiter, never in part.
     StringAppendTest {
-        /// What stands between operands.
+        /// Says what stands between operands.
         delimiter: String,
     },
     /// The largest, bytewise.

@@ -28,7 +28,7 @@ use super::text::split_pairs;
 use super::{BlockBasedTableOptions, CfOptions, DbOptions};
 use spanlith_base::{Error, Result};
 
-/// What an own option belongs to.
+/// Describes what an own option belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OptionScope {
     /// The whole database.
@@ -42,7 +42,7 @@ pub enum OptionScope {
 pub struct OwnOption {
     /// Its name.
     pub name: &'static str,
-    /// What it belongs to.
+    /// Says what it belongs to.
     pub scope: OptionScope,
     /// Rust type of the field.
     pub type_name: &'static str,
@@ -50,9 +50,9 @@ pub struct OwnOption {
     pub default: String,
     /// Smallest and largest value, if not every value of the type is accepted.
     pub bounds: Option<(String, String)>,
-    /// Whether it may be changed on an open database.
+    /// Says whether it may be changed on an open database.
     pub mutable: bool,
-    /// What it is for.
+    /// Says what it is for.
     pub doc: &'static str,
 }
 

@@ -21,10 +21,10 @@ options! {
         /// Records in logs and MANIFEST what was durable when, in places that RocksDB skips, and judges
         /// by it at open. Without it files hold RocksDB's records only, and opens decide as RocksDB does.
         fixed evidence: bool = true;
-        /// What an open does when bytes of a log are damaged or missing that had been synced: refuse,
+        /// Says what an open does when bytes of a log are damaged or missing that had been synced: refuse,
         /// or drop what follows, as RocksDB does.
         fixed synced_log_damage: SyncedLogDamage = SyncedLogDamage::Refuse;
-        /// What happens at open to tables and blob files that the MANIFEST does not name and nothing
+        /// Says what happens at open to tables and blob files that the MANIFEST does not name and nothing
         /// explains: they are kept in `lost/`, or deleted as by RocksDB.
         fixed orphan_files: OrphanFiles = OrphanFiles::Keep;
         /// Bytes that `lost/` may hold, and that one open copies there; 0 means a tenth of the database,
@@ -66,7 +66,7 @@ options! {
         mutable stage1_floor_rate: u64 = 0;
         // Asynchronous requests.
 
-        /// Who carries out asynchronous requests: whoever waits for one, and few threads for the others (`inline`);
+        /// Says who carries out asynchronous requests: whoever waits for one, and few threads for the others (`inline`);
         /// threads that take whatever comes (`shared`); or one thread for writes and others for reads (`dedicated`).
         /// `auto` is `inline` up to 2 cores, `shared` up to 7, and `dedicated` from 8 on. Threads start with the first
         /// request that needs one and sleep when there is none.

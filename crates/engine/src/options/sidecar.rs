@@ -50,7 +50,7 @@ pub const SIDECAR_TEMP: &str = "SPANLITH.tmp";
 const VERSION: u64 = 1;
 /// Largest file that is read, in bytes.
 const BYTES_MAX: u64 = 1 << 20;
-/// What the last section begins with.
+/// Says what the last section begins with.
 const CHECKSUM: &str = "[Checksum]";
 
 /// Contents of the file.
@@ -97,7 +97,7 @@ impl Sidecar {
         }
     }
 
-    /// Whether it says more than no file does.
+    /// Returns whether it says more than no file does.
     pub fn says_something(&self) -> bool {
         self.db != OwnDbOptions::default()
             || !self.families.is_empty()

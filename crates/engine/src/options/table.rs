@@ -48,21 +48,21 @@ pub struct OptionRow<T> {
     pub name: &'static str,
     /// Rust type of the field.
     pub type_name: &'static str,
-    /// Whether it may be changed on an open database.
+    /// Says whether it may be changed on an open database.
     pub mutable: bool,
-    /// Whether it is written to OPTIONS files.
+    /// Says whether it is written to OPTIONS files.
     pub written: bool,
-    /// Whether RocksDB 11.8 does not know it, so that only values other than the default are written.
+    /// Says whether RocksDB 11.8 does not know it, so that only values other than the default are written.
     pub newer: bool,
-    /// Whether the value is a struct one of whose options is newer and not the default.
+    /// Says whether the value is a struct one of whose options is newer and not the default.
     pub nested_newer: fn(&T) -> bool,
-    /// Whether the value is a struct, so that `name.field` addresses a part.
+    /// Says whether the value is a struct, so that `name.field` addresses a part.
     pub nested: bool,
-    /// What it is for.
+    /// Says what it is for.
     pub doc: &'static str,
     /// Smallest and largest value, printed; `None` if the type alone decides.
     pub bounds: fn() -> Option<(String, String)>,
-    /// Whether the value lies within the bounds.
+    /// Says whether the value lies within the bounds.
     pub is_within: fn(&T) -> bool,
     /// Prints the value.
     pub get: fn(&T) -> String,
@@ -125,7 +125,7 @@ pub trait OptionTable: Default + 'static {
             .filter(|(_, value)| !value.is_empty())
     }
 
-    /// Whether an option that RocksDB 11.8 does not know is not the default, in a struct within this one too.
+    /// Returns whether an option that RocksDB 11.8 does not know is not the default, in a struct within this one too.
     fn uses_newer(&self) -> bool {
         Self::ROWS
             .iter()
@@ -158,7 +158,7 @@ pub trait OptionTable: Default + 'static {
     }
 }
 
-/// Whether the option of the row has its default.
+/// Returns whether the option of the row has its default.
 fn is_default<T: OptionTable>(options: &T, row: &OptionRow<T>) -> bool {
     (row.get)(options) == (row.get)(&T::default())
 }

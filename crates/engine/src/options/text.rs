@@ -27,7 +27,7 @@ pub(crate) fn strip_braces(text: &str) -> &str {
     }
 }
 
-/// Whether no closing brace comes before its opening one, and none is left open.
+/// Returns whether no closing brace comes before its opening one, and none is left open.
 fn is_balanced(text: &str) -> bool {
     let mut depth = 0usize;
     for c in text.chars() {
@@ -243,7 +243,7 @@ fn set_table_options(table: &mut BlockBasedTableOptions, value: &str) -> Result<
     Ok(())
 }
 
-/// Whether `name` (without the field of a struct) means something to a column family.
+/// Returns whether `name` (without the field of a struct) means something to a column family.
 pub(super) fn knows_cf_option(name: &str) -> bool {
     CfOptions::row(name).is_some()
         || CF_ALIASES.contains(&name)
@@ -283,7 +283,7 @@ fn names<T: OptionTable>() -> impl Iterator<Item = &'static str> {
     T::ROWS.iter().map(|row| row.name)
 }
 
-/// Whether a struct of options says that it has no such name.
+/// Returns whether a struct of options says that it has no such name.
 pub(super) fn is_unknown(error: &Error) -> bool {
     error.message().starts_with("Could not find option")
 }

@@ -1,4 +1,4 @@
-//! What this build refuses: every option whose value would change behaviour that does not exist.
+//! Describes what this build refuses: every option whose value would change behaviour that does not exist.
 //!
 //! The rule is closed: an option that differs from its default is refused unless it is named here,
 //! so a new row is refused until somebody implements it. Nothing is accepted and ignored, except
@@ -273,14 +273,14 @@ const TABLE_WITHOUT_EFFECT: &[&str] = &[
     "metadata_cache_options",
 ];
 
-/// Whether the option called `name` is accepted and changes nothing, whatever its value.
+/// Returns whether the option called `name` is accepted and changes nothing, whatever its value.
 pub fn is_without_effect(name: &str) -> bool {
     [DB_WITHOUT_EFFECT, CF_WITHOUT_EFFECT, TABLE_WITHOUT_EFFECT]
         .iter()
         .any(|list| list.contains(&name))
 }
 
-/// Whether an option's name stands in one of two lists.
+/// Says whether an option's name stands in one of two lists.
 type Rows<T> = LazyLock<Vec<&'static OptionRow<T>>>;
 
 static DB_ROWS: Rows<DbOptions> = LazyLock::new(|| others([DB_ANY, DB_WITHOUT_EFFECT]));
@@ -405,7 +405,7 @@ fn has_codec(codec: CompressionType) -> bool {
     )
 }
 
-/// Whether some table may be written with the codec.
+/// Returns whether some table may be written with the codec.
 fn may_use(cf: &CfOptions, wanted: impl Fn(CompressionType) -> bool) -> bool {
     wanted(cf.compression)
         || wanted(cf.bottommost_compression)
@@ -449,7 +449,7 @@ fn refused_codec(cf: &CfOptions, name: &str) -> String {
     }
 }
 
-/// Whether the codecs of a family honour the options; what only changes ratio or speed they may
+/// Returns whether the codecs of a family honour the options; what only changes ratio or speed they may
 /// ignore.
 fn codecs_honour(cf: &CfOptions, o: &CompressionOptions) -> bool {
     let zlib = may_use(cf, |c| c == CompressionType::Zlib);

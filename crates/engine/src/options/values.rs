@@ -97,9 +97,9 @@ impl ValueError {
 
 /// The type of an option's field.
 pub trait OptionValue: Sized {
-    /// Whether it is a struct of options.
+    /// Says whether it is a struct of options.
     const NESTED: bool = false;
-    /// Whether it is a struct with an option that RocksDB 11.8 does not know and that is not the default.
+    /// Returns whether it is a struct with an option that RocksDB 11.8 does not know and that is not the default.
     fn uses_newer(&self) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! What flushes, compactions and recovery write: tables, and blob files for large values.
+//! Describes what flushes, compactions and recovery write: tables, and blob files for large values.
 //!
 //! ```text
 //!   CompactionIter ──► ValueSink ──► TableOutput ──► TableBuilder, bounds of the table

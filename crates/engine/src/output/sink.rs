@@ -397,7 +397,7 @@ impl<'a> ValueSink<'a> {
         self.close_file()
     }
 
-    /// What was written. Requires: [`Self::finish`].
+    /// Returns what was written. Requires: [`Self::finish`].
     pub(crate) fn into_files(self) -> NewBlobFiles {
         debug_assert!(self.open.is_none(), "finished before");
         let left = self.relocation.map(|r| r.left).unwrap_or_default();

@@ -21,7 +21,7 @@ pub(crate) struct TableTarget<'a> {
     pub io_times: Option<&'a Arc<IoTimes>>,
 }
 
-/// What the writer of a table knows at its end.
+/// Describes what the writer of a table knows at its end.
 pub(crate) struct TableEnd<'a> {
     pub family: &'a Family,
     pub level: usize,
@@ -31,7 +31,7 @@ pub(crate) struct TableEnd<'a> {
     pub created: u64,
     /// When sequence numbers were assigned, if the family keeps that.
     pub times: Option<&'a SeqnoTimes>,
-    /// What is read back.
+    /// Says what is read back.
     pub checks: Recheck,
 }
 
@@ -136,7 +136,7 @@ impl TableOutput {
         Ok(())
     }
 
-    /// Whether it holds neither entries nor range tombstones.
+    /// Returns whether it holds neither entries nor range tombstones.
     pub(crate) fn is_empty(&self) -> bool {
         self.builder.num_entries() == 0
     }

@@ -34,7 +34,7 @@ const PASSIVE_FROM: f64 = 0.5;
 /// Numbers of blob files.
 pub(crate) type BlobFileSet = BTreeSet<u64>;
 
-/// What the bytes of all blob files are.
+/// Describes what the bytes of all blob files are.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct BlobSpace {
     /// Bytes of all records.
@@ -62,7 +62,7 @@ impl BlobSpace {
         }
     }
 
-    /// Whether the garbage is more than that share of all bytes.
+    /// Returns whether the garbage is more than that share of all bytes.
     fn exceeds(&self, share: f64) -> bool {
         self.garbage as f64 > share * self.total as f64
     }
@@ -138,7 +138,7 @@ pub(crate) fn passive(version: &Version, budget: BlobBudget, coming: u64) -> Blo
     files
 }
 
-/// Whether a table refers to one of the files, as far as is known.
+/// Returns whether a table refers to one of the files, as far as is known.
 fn refers(table: &FileMeta, files: &BlobFileSet) -> bool {
     match table.blob_refs() {
         Some(refs) => refs.iter().any(|r| files.contains(&r.file)),
@@ -150,7 +150,7 @@ fn refers(table: &FileMeta, files: &BlobFileSet) -> bool {
 }
 
 impl Picking<'_> {
-    /// Whether so much of the blob files is garbage that collection goes before other compactions.
+    /// Returns whether so much of the blob files is garbage that collection goes before other compactions.
     pub(super) fn blob_space_is_urgent(&self) -> bool {
         let budget = self.input.options.blob_budget;
         budget.is_some_and(|budget| BlobSpace::of(self.version()).exceeds(budget.max))

@@ -1,4 +1,4 @@
-//! What FIFO compaction does by itself.
+//! Describes what FIFO compaction does by itself.
 //!
 //! The newest data is kept, in level 0, and the oldest files are deleted whole, also under snapshots: once
 //! their newest key is older than `ttl`, and while all data takes more than it may. With `allow_compaction`
@@ -26,7 +26,7 @@ pub fn pick_fifo(input: &PickerInput<'_>) -> Option<CompactionPlan> {
         .or_else(|| fifo.misleading())
 }
 
-/// Whether [`pick_fifo`] would look for something to do.
+/// Returns whether [`pick_fifo`] would look for something to do.
 pub fn fifo_needs_compaction(input: &PickerInput<'_>) -> bool {
     Fifo::new(input).score() >= 1.0
 }

@@ -13,7 +13,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What the caller asks for.
+/// Describes what the caller asks for.
 #[derive(Clone, Debug)]
 pub struct NamedFiles<'a> {
     /// Numbers of the files.
@@ -185,7 +185,7 @@ impl Picking<'_> {
         files[first..=last].to_vec()
     }
 
-    /// Whether none of the files is in a running plan and no plan writes where they go.
+    /// Returns whether none of the files is in a running plan and no plan writes where they go.
     pub(super) fn is_free(&self, output_level: usize, sets: &[&[Arc<FileMeta>]]) -> bool {
         !sets.iter().any(|s| any_busy(s)) && !self.output_conflicts(output_level, sets)
     }

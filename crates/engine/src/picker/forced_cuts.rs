@@ -48,7 +48,7 @@ impl ForcedCuts {
         }))
     }
 
-    /// Whether an old file begins or ends between the last key and this one. To be asked for every key.
+    /// Returns whether an old file begins or ends between the last key and this one. To be asked for every key.
     pub(super) fn crosses_old_file(&mut self, c: &Comparator, key: &[u8]) -> bool {
         while let Some(file) = self.old_files.get(self.next_old) {
             let behind = c.compare_internal(key, &file.largest).is_gt();
@@ -72,7 +72,7 @@ impl ForcedCuts {
         false
     }
 
-    /// Whether the prefix is another than that of the last key. To be asked for every key.
+    /// Returns whether the prefix is another than that of the last key. To be asked for every key.
     pub(super) fn changes_prefix(&mut self, key: &[u8]) -> bool {
         let Some(len) = self.prefix else {
             return false;
@@ -93,7 +93,7 @@ impl ForcedCuts {
         }
     }
 
-    /// Whether round robin goes on here, which is so once. To be asked only if neither the places
+    /// Returns whether round robin goes on here, which is so once. To be asked only if neither the places
     /// above nor the size end the output here: the next key is asked then.
     pub(super) fn passes_split_key(&mut self, c: &Comparator, key: &[u8]) -> bool {
         let passed = |split: &mut Vec<u8>| c.compare_internal(key, split).is_ge();

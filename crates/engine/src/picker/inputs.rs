@@ -1,4 +1,4 @@
-//! What pickers share: expanding inputs, finding conflicts, and turning inputs into a plan.
+//! Describes what pickers share: expanding inputs, finding conflicts, and turning inputs into a plan.
 
 use super::files::files_within;
 use super::plan::{CompactionPlan, CompactionReason};
@@ -26,7 +26,7 @@ pub struct RunningCompaction {
     pub proximal: Option<ProximalOutput>,
 }
 
-/// What a picker looks at.
+/// Describes what a picker looks at.
 #[derive(Clone, Copy, Debug)]
 pub struct PickerInput<'a> {
     /// The newest version.
@@ -80,7 +80,7 @@ impl<'a> Picking<'a> {
         }
     }
 
-    /// Whether a running plan takes files from level 0; a second one must not.
+    /// Returns whether a running plan takes files from level 0; a second one must not.
     pub fn level0_is_busy(&self) -> bool {
         self.input
             .running
@@ -133,7 +133,7 @@ impl<'a> Picking<'a> {
         }
     }
 
-    /// Whether a running plan writes where a plan from `sets` into `level` would write.
+    /// Returns whether a running plan writes where a plan from `sets` into `level` would write.
     pub fn output_conflicts(&self, level: usize, sets: &[&[Arc<FileMeta>]]) -> bool {
         self.range_conflicts(level, sets) || self.proximal_conflicts(level, sets)
     }
@@ -318,7 +318,7 @@ impl<'a> Picking<'a> {
         )
     }
 
-    /// Whether the inputs can be listed in the output level as they are.
+    /// Returns whether the inputs can be listed in the output level as they are.
     fn is_trivial_move(&self, draft: &Draft, path: u32) -> bool {
         let o = self.input.options;
         let [(level, files)] = &draft.inputs[..] else {
@@ -353,7 +353,7 @@ impl<'a> Picking<'a> {
         })
     }
 
-    /// Whether no two files of level 0 overlap.
+    /// Returns whether no two files of level 0 overlap.
     pub(super) fn level0_is_apart(&self) -> bool {
         let c = self.comparator();
         let mut files: Vec<_> = self.version().files(0).iter().collect();
@@ -387,7 +387,7 @@ pub(super) struct Draft {
     pub level0_inputs_are_apart: bool,
 }
 
-/// Whether a running plan holds one of the files.
+/// Returns whether a running plan holds one of the files.
 pub(super) fn any_busy(files: &[Arc<FileMeta>]) -> bool {
     files.iter().any(|f| f.is_being_compacted())
 }

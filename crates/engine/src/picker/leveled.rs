@@ -1,4 +1,4 @@
-//! What level compaction does by itself.
+//! Describes what level compaction does by itself.
 //!
 //! In this order: the level with the highest score that is due and can be worked on (level 0 into
 //! the base level or, when that is blocked, into level 0 itself; any other level into the next);
@@ -110,7 +110,7 @@ pub fn pick_leveled(input: &PickerInput<'_>) -> Option<CompactionPlan> {
     by_space().flatten()
 }
 
-/// Whether [`pick_leveled`] would look for something to do: a level is due, or a file is marked.
+/// Returns whether [`pick_leveled`] would look for something to do: a level is due, or a file is marked.
 pub fn leveled_needs_compaction(input: &PickerInput<'_>) -> bool {
     let picking = Picking::new(input);
     picking.targets.top_score() >= 1.0
@@ -574,7 +574,7 @@ impl Picking<'_> {
             .filter(|(level, f)| self.is_cut_at_bottom(*level, f))
     }
 
-    /// Whether a file of [`Version::bottommost_files`](crate::version::Version::bottommost_files) still has
+    /// Returns whether a file of [`Version::bottommost_files`](crate::version::Version::bottommost_files) still has
     /// nothing below it together with the files that share a boundary key with it and are rewritten with it.
     /// If not, nothing could drop its sequence numbers, and it would be rewritten for ever.
     fn is_cut_at_bottom(&self, level: usize, file: &Arc<FileMeta>) -> bool {
@@ -588,7 +588,7 @@ impl Picking<'_> {
         !(self.version()).range_might_exist_below(low, high, level, None)
     }
 
-    /// Whether all timestamps of a table lie in the history that was given up, so that rewriting it at
+    /// Returns whether all timestamps of a table lie in the history that was given up, so that rewriting it at
     /// the bottom leaves one version of each key, without a number.
     fn is_history(&self, file: &FileMeta) -> bool {
         if !file.user_defined_timestamps_persisted {

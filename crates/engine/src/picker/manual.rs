@@ -28,7 +28,7 @@ pub struct ManualRange<'a> {
 /// One step of a manual compaction.
 #[derive(Clone, Debug)]
 pub struct ManualPick {
-    /// What to do.
+    /// Says what to do.
     pub plan: CompactionPlan,
     /// User key at which the next step in this level begins; `None` if this was the last one.
     pub next_begin: Option<Vec<u8>>,

@@ -46,7 +46,7 @@ pub fn pick(input: &PickerInput<'_>) -> Option<CompactionPlan> {
     }
 }
 
-/// Whether [`pick`] would look for something to do: a level is due, or a file is marked.
+/// Returns whether [`pick`] would look for something to do: a level is due, or a file is marked.
 pub fn needs_compaction(input: &PickerInput<'_>) -> bool {
     match input.options.style {
         CompactionStyle::Level => leveled_needs_compaction(input),

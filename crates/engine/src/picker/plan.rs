@@ -1,4 +1,4 @@
-//! What a compaction will do: its inputs, where the outputs go, and how they are cut.
+//! Describes what a compaction will do: its inputs, where the outputs go, and how they are cut.
 //!
 //! A plan is data. The pickers make it, the job carries it out, the caller of both sets and clears
 //! the flags of the input files (C2).
@@ -56,7 +56,7 @@ pub enum CompactionReason {
 }
 
 impl CompactionReason {
-    /// Whether a caller asked for it.
+    /// Returns whether a caller asked for it.
     pub fn is_manual(self) -> bool {
         matches!(self, Self::ManualCompaction | Self::ManualFiles)
     }
@@ -266,7 +266,7 @@ impl OutputCutter {
         }
     }
 
-    /// Whether the open output, `current_size` bytes so far, ends before `internal_key`. To be asked
+    /// Returns whether the open output, `current_size` bytes so far, ends before `internal_key`. To be asked
     /// for every key that is written, in order; the key then belongs to the open or next output.
     /// Never true for the first key.
     #[inline]

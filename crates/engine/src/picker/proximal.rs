@@ -42,7 +42,7 @@ impl Picking<'_> {
         has_one.then_some(proximal)
     }
 
-    /// Whether the plan takes all files of its proximal level, in universal compaction: then nothing there
+    /// Returns whether the plan takes all files of its proximal level, in universal compaction: then nothing there
     /// is in the way of data from the last level.
     fn frees_proximal(&self, level: usize, draft: &Draft) -> bool {
         let taken = draft.inputs.iter().find(|(l, _)| *l == level);
@@ -83,7 +83,7 @@ impl Picking<'_> {
         })
     }
 
-    /// Whether a running plan writes to the proximal level that a plan from `sets` into `output_level` would
+    /// Returns whether a running plan writes to the proximal level that a plan from `sets` into `output_level` would
     /// write to, in the range of user keys of its files above the last level.
     pub(super) fn proximal_conflicts(
         &self,
@@ -106,7 +106,7 @@ impl Picking<'_> {
         self.range_conflicts(level, &[&above])
     }
 
-    /// Whether a plan would bring all of a file back to where it is: all of it is young.
+    /// Returns whether a plan would bring all of a file back to where it is: all of it is young.
     pub(super) fn comes_back(&self, file: &FileMeta, output_level: usize) -> bool {
         let level = file.level as usize;
         self.proximal_level(level, output_level) == Some(level)
@@ -116,7 +116,7 @@ impl Picking<'_> {
                 .is_some_and(|young| file.smallest_seqno > young)
     }
 
-    /// Whether a running plan writes to `level`, with either output, in the range of user keys of `sets`.
+    /// Returns whether a running plan writes to `level`, with either output, in the range of user keys of `sets`.
     pub(super) fn range_conflicts(&self, level: usize, sets: &[&[Arc<FileMeta>]]) -> bool {
         let c = self.comparator();
         let (low, high) = self.range(sets);

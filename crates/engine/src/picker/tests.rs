@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 mod random;
 
-/// What a script has defined so far.
+/// Describes what a script has defined so far.
 struct Script {
     options: LevelOptions,
     version: Arc<Version>,

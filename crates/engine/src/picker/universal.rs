@@ -1,4 +1,4 @@
-//! What universal compaction does by itself.
+//! Describes what universal compaction does by itself.
 //!
 //! The tree is a list of *sorted runs*, newest first: each file of level 0, then each other level with
 //! data. Runs that stand side by side are merged, whole, and the output stays between its neighbours:
@@ -46,7 +46,7 @@ pub fn pick_universal(input: &PickerInput<'_>) -> Option<CompactionPlan> {
     Some(universal.moved_if_apart(plan))
 }
 
-/// Whether [`pick_universal`] would look for something to do.
+/// Returns whether [`pick_universal`] would look for something to do.
 pub fn universal_needs_compaction(input: &PickerInput<'_>) -> bool {
     let picking = Picking::new(input);
     picking.targets.top_score() >= 1.0
@@ -110,7 +110,7 @@ struct Runs {
     score: f64,
 }
 
-/// Whether all a file holds is one range tombstone. Such a file drops whole files below once no snapshot
+/// Returns whether all a file holds is one range tombstone. Such a file drops whole files below once no snapshot
 /// sees them; until then it is left where it is.
 fn is_lone_tombstone(file: &FileMeta) -> bool {
     let stats = file.stats.get();
@@ -394,7 +394,7 @@ impl<'a> Universal<'a> {
         }))
     }
 
-    /// Whether what is older than a merge does not yet hold the share of the data that is compressed.
+    /// Says whether what is older than a merge does not yet hold the share of the data that is compressed.
     fn compresses(&self, older: &[Run]) -> bool {
         let percent = self
             .picking
@@ -539,7 +539,7 @@ impl<'a> Universal<'a> {
         })
     }
 
-    /// Whether a lone range tombstone stays for now: a snapshot sees what it hides, or another one stands
+    /// Returns whether a lone range tombstone stays for now: a snapshot sees what it hides, or another one stands
     /// right below.
     fn should_wait(&self, level: usize, file: &FileMeta) -> bool {
         if !is_lone_tombstone(file) {
@@ -646,7 +646,7 @@ impl<'a> Universal<'a> {
         plan
     }
 
-    /// Whether no two inputs share a user key.
+    /// Returns whether no two inputs share a user key.
     fn are_apart(&self, plan: &CompactionPlan) -> bool {
         let c = self.picking.comparator();
         let order = |a: &[u8], b: &[u8]| c.compare_without_timestamp(a, true, b, true);

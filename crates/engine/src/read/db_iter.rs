@@ -28,13 +28,13 @@ use std::sync::Arc;
 /// Entries under range tombstones passed by stepping before a stream is moved past the range.
 const SKIP_RANGE_AFTER: u32 = 4;
 
-/// What a [`DbIter`] is made of.
+/// Describes what a [`DbIter`] is made of.
 pub(crate) struct DbIterParts {
     pub inner: MergingIter,
     /// Keeps memtables and tables alive.
     pub pin: Arc<SuperVersion>,
     pub cache: Arc<TableCache>,
-    /// Whether `inner` has come to range tombstones.
+    /// Says whether `inner` has come to range tombstones.
     pub ranges: RangeWatch,
     pub snapshot: SequenceNumber,
     pub comparator: Comparator,
@@ -47,7 +47,7 @@ pub(crate) struct DbIterParts {
     pub counting: Counting,
     pub blobs: Arc<BlobSource>,
     pub blob_read: BlobRead,
-    /// What is visible besides the snapshot, and what is passed over.
+    /// Says what is visible besides the snapshot, and what is passed over.
     pub view: View,
 }
 
@@ -82,13 +82,13 @@ pub struct DbIter {
     coverage: Option<Box<Coverage>>,
     /// The entity under the iterator, if `value` holds the default column of one.
     entity: Option<Entity>,
-    /// What was read ahead of blob files; made with the first value that lies in one.
+    /// Says what was read ahead of blob files; made with the first value that lies in one.
     windows: Option<Box<ScanWindows>>,
     /// A value that has yet to be fetched.
     unprepared: Option<Stored>,
     /// Backward over all versions: the internal key of the one it stands on.
     version: Vec<u8>,
-    /// What it passed over so far, for those who measure.
+    /// Says what it passed over so far, for those who measure.
     passed: Passed,
 }
 
@@ -137,7 +137,7 @@ impl DbIter {
         }
     }
 
-    /// What it passed over since it was made.
+    /// Returns what it passed over since it was made.
     pub(crate) fn passed(&self) -> Passed {
         self.passed
     }
@@ -152,7 +152,7 @@ impl DbIter {
         self.parts.inner.search_steps()
     }
 
-    /// Whether the merged stream stands on the entry shown, so that the next move passes it.
+    /// Returns whether the merged stream stands on the entry shown, so that the next move passes it.
     pub(crate) fn stands_on_entry(&self) -> bool {
         matches!(self.at, At::Inner | At::Resolved)
     }
@@ -182,7 +182,7 @@ impl DbIter {
         }
     }
 
-    /// Whether it stands on an entry.
+    /// Returns whether it stands on an entry.
     #[inline]
     pub fn valid(&self) -> bool {
         self.at != At::None
@@ -263,12 +263,12 @@ impl DbIter {
         }
     }
 
-    /// Whether it stands on an entity, whose default column is the value.
+    /// Returns whether it stands on an entity, whose default column is the value.
     pub(crate) fn has_entity(&self) -> bool {
         self.entity.is_some() && !matches!(self.at, At::None | At::Inner)
     }
 
-    /// Whether the value is there.
+    /// Returns whether the value is there.
     pub(crate) fn is_prepared(&self) -> bool {
         self.unprepared.is_none()
     }
@@ -490,7 +490,7 @@ impl DbIter {
         self.is_saved_key(keys::user_key(self.parts.inner.key()))
     }
 
-    /// Whether an entry of that key is a version of `self.key`.
+    /// Returns whether an entry of that key is a version of `self.key`.
     #[inline(always)]
     fn is_saved_key(&self, key: &[u8]) -> bool {
         if self.parts.view.all_versions() {
@@ -499,7 +499,7 @@ impl DbIter {
         self.parts.comparator.same_key(key, &self.key)
     }
 
-    /// Whether a range tombstone deletes the merged stream's entry; `None` after an error.
+    /// Returns whether a range tombstone deletes the merged stream's entry; `None` after an error.
     #[cold]
     fn covered(&mut self) -> Option<bool> {
         let parts = &self.parts;

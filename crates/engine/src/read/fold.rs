@@ -1,4 +1,4 @@
-//! What a merge operand makes of its key, for writers that fold it in at once
+//! Describes what a merge operand makes of its key, for writers that fold it in at once
 //! (`max_successive_merges`).
 
 use super::ReadOptions;
@@ -52,7 +52,7 @@ impl Engine {
     }
 }
 
-/// Whether an entity is no more than a value.
+/// Returns whether an entity is no more than a value.
 fn has_default_only(entity: &[u8]) -> Result<bool> {
     let columns = WideColumns::decode(entity)?;
     Ok(columns.len() == 1 && columns.default_column().is_some())

@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// whole memtable.
 const COPY_MAX: usize = 4096;
 
-/// What point reads need besides the superversion.
+/// Describes what point reads need besides the superversion.
 #[derive(Clone, Copy)]
 pub(crate) struct ReadContext<'a> {
     pub comparator: &'a Comparator,
@@ -79,7 +79,7 @@ impl<'a> Lookup<'a> {
         !matches!(self.answer, Answer::Open)
     }
 
-    /// Whether the search ended with something else than that the key is gone.
+    /// Returns whether the search ended with something else than that the key is gone.
     pub(super) fn is_found(&self) -> bool {
         matches!(self.answer, Answer::Found(_) | Answer::Other(_)) || !self.merge.is_empty()
     }
@@ -94,7 +94,7 @@ impl<'a> Lookup<'a> {
         self.snapshot
     }
 
-    /// Whether a visible range tombstone over the key was met.
+    /// Returns whether a visible range tombstone over the key was met.
     pub(super) fn is_covered(&self) -> bool {
         self.covering != 0
     }

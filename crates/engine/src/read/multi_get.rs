@@ -28,7 +28,7 @@ pub(crate) type Answer = Result<Option<Pinned>>;
 /// Takes the answers, each with the place of its key, in no order.
 pub(crate) type Sink<'a> = dyn FnMut(usize, Answer) + 'a;
 
-/// What became of a call.
+/// Describes what became of a call.
 pub(crate) struct Outcome {
     /// Keys with a value.
     pub found: u64,
@@ -44,7 +44,7 @@ pub(crate) struct BatchLimits<'a> {
     pub value_bytes: u64,
     /// Asked before each batch; an error is the answer of all keys from there on.
     pub proceed: &'a dyn Fn() -> Result<()>,
-    /// Who measures, if anybody does.
+    /// Says who measures, if anybody does.
     pub observer: Option<Observer<'a>>,
 }
 
@@ -68,7 +68,7 @@ fn each(mut keys: Keys) -> impl Iterator<Item = usize> {
     })
 }
 
-/// What stays the same for all keys of a call.
+/// Describes what stays the same for all keys of a call.
 #[derive(Clone, Copy)]
 struct Scope<'a> {
     sv: &'a SuperVersion,

@@ -1,4 +1,4 @@
-//! Whether a key was written since: what conflicts of transactions are found by.
+//! Says whether a key was written since: what conflicts of transactions are found by.
 //!
 //! Memtables and tables whose newest entry is older are passed over by what is known of them, so that a look costs a
 //! search of the mutable memtable, and of a table only if it was written meanwhile. The caller holds a snapshot at the
@@ -36,7 +36,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether a key has a write with a sequence number above `seen`, be it a deletion or a range deletion.
+    /// Returns whether a key has a write with a sequence number above `seen`, be it a deletion or a range deletion.
     ///
     /// # Errors
     /// Those of tables.
@@ -53,7 +53,7 @@ impl Engine {
         self.is_written_in_tables(family, &superversion, key, seen)
     }
 
-    /// Whether a key was written behind the snapshot of the options; never without one.
+    /// Returns whether a key was written behind the snapshot of the options; never without one.
     ///
     /// # Errors
     /// `NotSupported` for families with timestamps and for reads of what is persisted; those of tables.

@@ -15,12 +15,12 @@ use spanlith_env::Clock;
 use spanlith_memtable::MemTable;
 use spanlith_table::TableReader;
 
-/// Whether a merge operator gave up.
+/// Returns whether a merge operator gave up.
 pub(crate) fn is_merge_failure(e: &Error) -> bool {
     e.subcode() == Some(SubCode::MergeOperatorFailed)
 }
 
-/// Who measures.
+/// Describes who measures.
 #[derive(Clone, Copy)]
 pub(crate) struct Observer<'a> {
     /// Where it is counted, beside the perf context.
@@ -194,7 +194,7 @@ impl SuperVersion {
         lookup.finish_value(ctx.merge_operator, ctx.blobs(&self.version))
     }
 
-    /// Whether RocksDB asks all tables for a key, whatever their ranges: a few in level 0, and no others.
+    /// Returns whether RocksDB asks all tables for a key, whatever their ranges: a few in level 0, and no others.
     pub(super) fn asks_all_files(&self) -> bool {
         match self.version.occupied() {
             [(0, level)] => level.files.len() <= 3,

@@ -1,4 +1,4 @@
-//! What the merge operands of a key are, before anything folds them.
+//! Describes what the merge operands of a key are, before anything folds them.
 
 use super::get::{Lookup, ReadContext};
 use crate::core::SuperVersion;

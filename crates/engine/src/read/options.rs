@@ -5,7 +5,7 @@ use crate::iter::TableFilter;
 use spanlith_base::{Error, Result};
 use spanlith_table::ReadParams;
 
-/// What may be asked for an answer.
+/// Describes what may be asked for an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadTier {
     /// Everything.
@@ -13,14 +13,14 @@ pub enum ReadTier {
     All,
     /// Memory only: what needs a file fails with `Result incomplete: no blocking io`.
     Cached,
-    /// What survives a crash of the process: memtables are left out while they may hold writes that
+    /// Says what survives a crash of the process: memtables are left out while they may hold writes that
     /// were not logged. Iterators do not support it.
     Persisted,
     /// Memtables only, of iterators; lookups ask tables, too. As in RocksDB.
     Memtables,
 }
 
-/// What a read is for, as its caller says (RocksDB's `io_activity`): a read that is for something else is
+/// Describes what a read is for, as its caller says (RocksDB's `io_activity`): a read that is for something else is
 /// refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadPurpose {
@@ -65,9 +65,9 @@ pub fn wrong_purpose(call: &str, name: &str) -> Error {
 pub struct ReadOptions {
     /// The point in time to read at; `None` is now.
     pub snapshot: Option<Snapshot>,
-    /// Whether blocks read from files enter the block cache.
+    /// Says whether blocks read from files enter the block cache.
     pub fill_cache: bool,
-    /// Whether checksums of blocks read from files are verified.
+    /// Says whether checksums of blocks read from files are verified.
     pub verify_checksums: bool,
     /// Answer from memory only: what needs a file fails with `Result incomplete: no blocking io`.
     pub cache_only: bool,
@@ -80,7 +80,7 @@ pub struct ReadOptions {
     /// Iterators give up with `Result incomplete` after skipping that many internal keys in one
     /// move; 0 is no limit.
     pub max_skipped: u64,
-    /// What may be asked for an answer.
+    /// Says what may be asked for an answer.
     pub read_tier: ReadTier,
     /// Iterators ignore prefixes: all keys, in order. Iterators of this build do so anyway unless
     /// `prefix_same_as_start` is set.
@@ -112,7 +112,7 @@ pub struct ReadOptions {
     /// Reads as if no range of keys had ever been deleted: correct only where no deleted range holds
     /// a key, and then cheaper.
     pub ignore_range_deletions: bool,
-    /// What the read is for; one that is for something else is refused.
+    /// Says what the read is for; one that is for something else is refused.
     pub purpose: ReadPurpose,
 }
 
@@ -158,7 +158,7 @@ impl ReadOptions {
         self
     }
 
-    /// Whether blocks read from files enter the block cache.
+    /// Returns whether blocks read from files enter the block cache.
     #[must_use]
     pub fn fill_cache(mut self, fill: bool) -> Self {
         self.fill_cache = fill;
@@ -186,28 +186,28 @@ impl ReadOptions {
         self
     }
 
-    /// Whether iterators end with the prefix of the key they were sent to.
+    /// Returns whether iterators end with the prefix of the key they were sent to.
     #[must_use]
     pub fn prefix_same_as_start(mut self, on: bool) -> Self {
         self.prefix_same_as_start = on;
         self
     }
 
-    /// What may be asked for an answer.
+    /// Returns what may be asked for an answer.
     #[must_use]
     pub fn read_tier(mut self, tier: ReadTier) -> Self {
         self.read_tier = tier;
         self
     }
 
-    /// Whether a point read takes more than memtables, tables and a snapshot.
+    /// Returns whether a point read takes more than memtables, tables and a snapshot.
     #[inline]
     pub(crate) fn is_special(&self) -> bool {
         // Everything and unsaid are both 0: one comparison, since every get asks.
         (self.read_tier as u8 | self.purpose as u8) != 0 || self.timestamp.is_some()
     }
 
-    /// Whether a read of this kind is what the caller says.
+    /// Returns whether a read of this kind is what the caller says.
     ///
     /// # Errors
     /// `InvalidArgument` with RocksDB's text.

@@ -68,7 +68,7 @@ impl Lookup<'_> {
         Ok(())
     }
 
-    /// Whether what is read of a table, whose range tombstones are noted, may be kept as a row: what a range
+    /// Says whether what is read of a table, whose range tombstones are noted, may be kept as a row: what a range
     /// tombstone cuts short is not all that the table holds of the key.
     pub(super) fn keeps_row_of(&self, file: &FileMeta, ctx: &ReadContext<'_>) -> bool {
         !(self.is_covered() || ctx.ignore_ranges && file.tombstones.get().is_some())

@@ -1,4 +1,4 @@
-//! What a key may hold besides a plain value, and how the caller gets to see it.
+//! Describes what a key may hold besides a plain value, and how the caller gets to see it.
 //!
 //! ```text
 //!   blob      a reference into a blob file; the value is fetched when it is asked for
@@ -34,7 +34,7 @@ impl Blobs<'_> {
     }
 }
 
-/// What a key holds.
+/// Describes what a key holds.
 #[derive(Clone)]
 pub(crate) enum Stored {
     /// The value itself.
@@ -46,7 +46,7 @@ pub(crate) enum Stored {
 }
 
 impl Stored {
-    /// What an entry of that type says the key holds; `None` for entries that say something else.
+    /// Returns what an entry of that type says the key holds; `None` for entries that say something else.
     ///
     /// # Errors
     /// `Corruption` if a TimedPut is too short.
@@ -63,7 +63,7 @@ impl Stored {
         }))
     }
 
-    /// What a reader of values sees.
+    /// Returns what a reader of values sees.
     ///
     /// # Errors
     /// Of the blob file; `Corruption` if it is not an entity.
@@ -82,7 +82,7 @@ impl Stored {
         }
     }
 
-    /// What a reader of entities sees.
+    /// Returns what a reader of entities sees.
     ///
     /// # Errors
     /// As [`Self::into_value`].

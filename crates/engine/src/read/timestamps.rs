@@ -104,7 +104,7 @@ impl SuperVersion {
         Ok(Some((value, timestamp)))
     }
 
-    /// What is stored for `key` as of `timestamp`, and the user key of its newest version.
+    /// Returns what is stored for `key` as of `timestamp`, and the user key of its newest version.
     pub(super) fn get_stored_version(
         &self,
         key: &[u8],

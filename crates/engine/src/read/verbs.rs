@@ -306,7 +306,7 @@ impl Engine {
         }
     }
 
-    /// Whether a key may exist, without asking files: `None` if it does not, else the value if it
+    /// Returns whether a key may exist, without asking files: `None` if it does not, else the value if it
     /// was at hand.
     pub(crate) fn may_exist(
         &self,

@@ -1,4 +1,4 @@
-//! What an iterator shows besides what its snapshot says: timestamps and prefixes.
+//! Describes what an iterator shows besides what its snapshot says: timestamps and prefixes.
 //!
 //! With timestamps a key has versions by time, newest first. An iterator shows the newest version
 //! that is not later than its own timestamp or, with a first timestamp, all versions between the
@@ -11,7 +11,7 @@ use spanlith_base::timestamp::put_padded;
 use spanlith_base::{Comparator, Error, Result};
 use spanlith_table::{PrefixSeek, ReadParams, prefix_ends_at};
 
-/// Whether and how a version counts.
+/// Says whether and how a version counts.
 pub(crate) struct Seen {
     /// By its timestamp.
     pub visible: bool,
@@ -43,7 +43,7 @@ pub(crate) struct View {
     pub params: ReadParams,
 }
 
-/// What of a read's options concerns the view.
+/// The part of a read's options that concerns the view.
 pub(crate) struct ViewOptions<'a> {
     pub timestamp: Option<&'a [u8]>,
     pub start_timestamp: Option<&'a [u8]>,
@@ -83,13 +83,13 @@ impl View {
         })
     }
 
-    /// Whether the snapshot says it all.
+    /// Returns whether the snapshot says it all.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
         self.plain
     }
 
-    /// Whether all versions are shown, by internal key.
+    /// Returns whether all versions are shown, by internal key.
     #[inline]
     pub(crate) fn all_versions(&self) -> bool {
         !self.from.is_empty()
@@ -158,7 +158,7 @@ impl View {
         })
     }
 
-    /// What tells that the prefix of `key` is behind an iterator that goes on from there: tables that have
+    /// Returns what tells that the prefix of `key` is behind an iterator that goes on from there: tables that have
     /// nothing with it are read then. `None` if such an iterator must read all tables at once, or if it
     /// never goes on.
     ///
@@ -183,7 +183,7 @@ impl View {
         (!is_over).then_some(extractor)
     }
 
-    /// Whether a key lies outside the prefix to stay in.
+    /// Returns whether a key lies outside the prefix to stay in.
     pub(crate) fn leaves_prefix(&self, user_key: &[u8]) -> bool {
         let Some(prefix) = &self.prefix else {
             return false;
@@ -193,7 +193,7 @@ impl View {
         own != Some(&prefix[..])
     }
 
-    /// Whether the timestamp of a stored key is among those shown.
+    /// Returns whether the timestamp of a stored key is among those shown.
     pub(crate) fn sees(&self, comparator: &Comparator, user_key: &[u8]) -> bool {
         if self.timestamp_size == 0 {
             return true;

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What the steps before found.
+/// Describes what the steps before found.
 pub(super) struct Parts {
     pub(super) purge: Arc<PurgeQueue>,
     pub(super) io: Arc<TableIo>,

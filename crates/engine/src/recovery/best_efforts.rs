@@ -121,7 +121,7 @@ impl FileCheck {
     }
 }
 
-/// Whether a file opened; an error that says nothing about the file is passed on.
+/// Returns whether a file opened; an error that says nothing about the file is passed on.
 fn is_there(opened: Result<()>) -> Result<bool> {
     match opened {
         Ok(()) => Ok(true),
@@ -131,7 +131,7 @@ fn is_there(opened: Result<()>) -> Result<bool> {
     }
 }
 
-/// What is known of one family.
+/// Describes what is known of one family.
 struct Tracked {
     check: FileCheck,
     edits: Vec<VersionEdit>,
@@ -144,7 +144,7 @@ struct Tracked {
     /// Some edit was part of an atomic group.
     was_in_group: bool,
     is_sound: bool,
-    /// What it opens with.
+    /// Says what it opens with.
     point: Option<Point>,
 }
 
@@ -203,7 +203,7 @@ impl Tracked {
         all_tables && self.has_blob_files(self.tables.values())
     }
 
-    /// Whether the tables refer to no blob file that may be missing.
+    /// Returns whether the tables refer to no blob file that may be missing.
     fn has_blob_files<'a>(&self, mut tables: impl Iterator<Item = &'a NewFile>) -> bool {
         self.missing_blob == 0
             || tables.all(|t| {
@@ -211,7 +211,7 @@ impl Tracked {
             })
     }
 
-    /// Whether the missing tables of level 0 are its newest.
+    /// Returns whether the missing tables of level 0 are its newest.
     fn lacks_newest_only(&self) -> bool {
         let level0 = self.tables.values().filter(|t| t.level == 0);
         let mut level0: Vec<&NewFile> = level0.collect();

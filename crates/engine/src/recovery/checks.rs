@@ -1,4 +1,4 @@
-//! What must hold between the MANIFEST and the files before anything is read or changed.
+//! Describes what must hold between the MANIFEST and the files before anything is read or changed.
 
 use super::elsewhere;
 use super::manifest::Recovered;

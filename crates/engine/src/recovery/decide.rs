@@ -1,4 +1,4 @@
-//! What replay of logs does next: a pure function of recovery mode and what the reader finds.
+//! Describes what replay of logs does next: a pure function of recovery mode and what the reader finds.
 //!
 //! | mode | torn tail | other damage | end of a recycled log |
 //! |---|---|---|---|
@@ -23,7 +23,7 @@ use crate::options::WalRecoveryMode;
 use spanlith_base::{Error, MAX_SEQUENCE, Result, SequenceNumber};
 use spanlith_wal::ReadEvent;
 
-/// What to do with a record or an event.
+/// Describes what to do with a record or an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// A record: replay it. An event: go on reading.
@@ -34,7 +34,7 @@ pub(super) enum Verdict {
     NextLog(String),
 }
 
-/// What a log says of the one before it, or what was seen of it.
+/// Describes what a log says of the one before it, or what was seen of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct WalInfo {
     /// Its number.
@@ -57,7 +57,7 @@ pub(super) struct Decider {
     /// Replay has stopped in this log.
     stopped: Option<u64>,
     next_sequence: Option<SequenceNumber>,
-    /// What the writer of the last batch gave to the next, if that is not the same.
+    /// Says what the writer of the last batch gave to the next, if that is not the same.
     given_next: Option<SequenceNumber>,
     log: u64,
     before: Option<WalInfo>,
@@ -248,7 +248,7 @@ impl Decider {
         self.next_sequence.unwrap_or(0)
     }
 
-    /// Whether damage to bytes that had been synced may be passed over: the mode asks for what can be
+    /// Returns whether damage to bytes that had been synced may be passed over: the mode asks for what can be
     /// had.
     pub(super) fn passes_over_proven(&self) -> bool {
         self.mode == WalRecoveryMode::SkipAnyCorruptedRecords
@@ -267,7 +267,7 @@ impl Decider {
         }
     }
 
-    /// Whether errors are taken seriously.
+    /// Returns whether errors are taken seriously.
     pub(super) fn is_paranoid(&self) -> bool {
         self.paranoid
     }

@@ -111,7 +111,7 @@ pub(super) fn table_elsewhere(
     )))
 }
 
-/// Whether a log has updates, and not only notes about the database. One that cannot be read may have some.
+/// Returns whether a log has updates, and not only notes about the database. One that cannot be read may have some.
 fn has_updates(request: &OpenRequest, path: &Path, number: FileNumber) -> bool {
     let Ok(file) = request.env.fs.open_sequential(path) else {
         return false;

@@ -178,7 +178,7 @@ fn check_remains(request: &OpenRequest) -> Result<()> {
     Ok(())
 }
 
-/// Whether a MANIFEST has more than the one record of a database that was just made.
+/// Returns whether a MANIFEST has more than the one record of a database that was just made.
 fn holds_more_than_a_beginning(request: &OpenRequest, path: &Path) -> bool {
     let Ok(file) = request.env.fs.open_sequential(path) else {
         return true;

@@ -28,7 +28,7 @@ const TWINS_MAX: usize = 4;
 /// Longest rest of a file that may be a record with a changed length.
 const RECORD_MAX: u64 = 32 << 10;
 
-/// What the MANIFEST tells about logs, and about itself.
+/// Describes what the MANIFEST tells about logs, and about itself.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known {
     /// Judge by evidence at all.
@@ -98,7 +98,7 @@ impl Engine {
         .with_path(&self.log_path(oldest)))
     }
 
-    /// Whether another process has written the MANIFEST, or another one, since it was read: a database
+    /// Returns whether another process has written the MANIFEST, or another one, since it was read: a database
     /// that is opened for reading may be open for writing elsewhere, and what was read is only older.
     pub(super) fn has_moved_on(&self, known: &Known) -> bool {
         if !self.c.read_only {
@@ -138,7 +138,7 @@ pub(super) struct Dropped {
     pub why: String,
 }
 
-/// What is known of one log while it is read.
+/// Describes what is known of one log while it is read.
 pub(crate) struct LogJudge<'a> {
     place: NotePlace<'a>,
     /// Bytes that had been durable.
@@ -147,11 +147,11 @@ pub(crate) struct LogJudge<'a> {
     has_failed: bool,
     /// Records behind the failure.
     records: u64,
-    /// What witnesses behind the failure say of the MANIFEST.
+    /// Says what witnesses behind the failure say of the MANIFEST.
     manifest: Option<ManifestExtent>,
 }
 
-/// What was found where reading fails.
+/// Describes what was found where reading fails.
 pub(crate) struct Finding {
     /// The bytes that fail had been durable, as so many of the log.
     pub proven: Option<u64>,
@@ -165,7 +165,7 @@ impl Finding {
         twin: None,
     };
 
-    /// What proves damage, if anything does.
+    /// Returns what proves damage, if anything does.
     pub(crate) fn proof(&self) -> Option<String> {
         match (self.proven, self.twin) {
             (Some(proven), _) => Some(synced_bytes(proven)),
@@ -216,7 +216,7 @@ impl<'a> LogJudge<'a> {
         self.place.log
     }
 
-    /// What witnesses behind the place where reading failed say of the MANIFEST.
+    /// Returns what witnesses behind the place where reading failed say of the MANIFEST.
     pub(crate) fn manifest(&self) -> Option<ManifestExtent> {
         self.manifest
     }
@@ -287,7 +287,7 @@ impl<'a> LogJudge<'a> {
     }
 }
 
-/// What a MANIFEST that cannot be read beyond some point was.
+/// Describes what a MANIFEST that cannot be read beyond some point was.
 pub(crate) struct ManifestFinding {
     /// It was longer, or whole.
     pub is_damaged: bool,

@@ -143,7 +143,7 @@ fn keep_ends(
     engine.state.lock().log_ends.extend(whole);
 }
 
-/// What an open returned survives every later crash, so logs that stay are synced first.
+/// Everything that an open returned survives every later crash, so logs that stay are synced first.
 fn sync_kept_logs(engine: &Engine, logs: &[u64]) -> Result<()> {
     for &n in logs {
         let file = engine.c.logs.reopen(n)?;

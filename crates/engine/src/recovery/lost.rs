@@ -1,4 +1,4 @@
-//! What recovery puts aside instead of destroying it: the directory `lost/`.
+//! Describes what recovery puts aside instead of destroying it: the directory `lost/`.
 //!
 //! - Files that best-efforts recovery leaves out. RocksDB deletes tables and blob files that the
 //!   recovered state does not name. What is missing may be a directory that was not mounted, so here
@@ -239,7 +239,7 @@ impl Engine {
     }
 }
 
-/// Whether a file holds only zeros from `offset` on.
+/// Returns whether a file holds only zeros from `offset` on.
 fn is_zero(file: &dyn RandomAccessFile, mut offset: u64) -> Result<bool> {
     let mut piece = [0u8; 4096];
     loop {

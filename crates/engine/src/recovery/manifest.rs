@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What a MANIFEST says of a family that is opened.
+/// Describes what a MANIFEST says of a family that is opened.
 pub(super) struct RecoveredFamily {
     pub id: u32,
     pub request: FamilyRequest,
@@ -36,7 +36,7 @@ pub(super) struct RecoveredFamily {
     pub deleted: BTreeSet<u64>,
 }
 
-/// What a MANIFEST says.
+/// Describes what a MANIFEST says.
 pub(super) struct Recovered {
     /// By ascending id.
     pub families: Vec<RecoveredFamily>,
@@ -70,7 +70,7 @@ pub(super) struct Recovered {
     pub oldest_log: u64,
 }
 
-/// What the caller expects to find.
+/// Describes what the caller expects to find.
 pub(super) struct Expectation<'a> {
     /// The families the caller opens.
     pub families: &'a [FamilyRequest],
@@ -195,7 +195,7 @@ fn replay_manifest<'a>(
     Ok((replay, ends))
 }
 
-/// Whether the unreadable record at `offset` is an append that a power loss cut short: the file has
+/// Returns whether the unreadable record at `offset` is an append that a power loss cut short: the file has
 /// its length, but from somewhere inside the record on it holds only zeros. An edit ends in a byte
 /// that is not zero, so a whole record that was damaged later does not look like this.
 fn is_torn_append(env: &Env, path: &Path, offset: u64) -> Result<bool> {
@@ -361,7 +361,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Whether the MANIFEST says what of it was durable, and that counts.
+    /// Returns whether the MANIFEST says what of it was durable, and that counts.
     fn is_judged(&self) -> bool {
         self.expect.evidence && !self.expect.best_efforts && self.mark.is_some()
     }
@@ -387,7 +387,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Whether the edits so far name all counters that an open needs.
+    /// Returns whether the edits so far name all counters that an open needs.
     fn can_open(&self) -> bool {
         self.has_log_number && self.next_file.is_some() && self.last_sequence.is_some()
     }

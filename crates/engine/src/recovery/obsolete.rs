@@ -67,7 +67,7 @@ pub(super) struct Explanation {
 }
 
 impl Explanation {
-    /// What the MANIFEST says.
+    /// Returns what the MANIFEST says.
     pub(super) fn new(recovered: &Recovered) -> Self {
         let families = recovered.families.iter().map(|f| {
             let facts = FamilyFacts {
@@ -105,7 +105,7 @@ impl Explanation {
         all.any(|f| f.deleted.contains(&number))
     }
 
-    /// Whether all that a table of `family` holds, by its sequence numbers, is elsewhere.
+    /// Returns whether all that a table of `family` holds, by its sequence numbers, is elsewhere.
     fn covers(&self, family: u32, smallest: u64, largest: u64) -> bool {
         // With one family, what the MANIFEST says has reached tables has reached its tables. With
         // several, only its own tables tell. A family that is gone needs nothing.
@@ -255,7 +255,7 @@ pub(super) fn remove_obsolete(engine: &Engine, mut explanation: Explanation) -> 
     Ok(())
 }
 
-/// Whether a file was on its way to be deleted at a rate when its process ended, and no manager of table files
+/// Returns whether a file was on its way to be deleted at a rate when its process ended, and no manager of table files
 /// goes on with that.
 fn is_trash(engine: &Engine, name: &str) -> bool {
     let was = name.strip_suffix(TRASH_SUFFIX);
@@ -276,7 +276,7 @@ fn other_dirs(engine: &Engine) -> BTreeSet<PathBuf> {
     others.map(Path::to_path_buf).collect()
 }
 
-/// Whether a file is deleted; what nothing explains is put aside unless the options say otherwise.
+/// Returns whether a file is deleted; what nothing explains is put aside unless the options say otherwise.
 fn decide(engine: &Engine, path: &Path, explained: Result<bool>) -> Result<bool> {
     let log = &engine.c.log;
     let name = path.file_name().unwrap_or_default().display();
@@ -362,7 +362,7 @@ pub(super) fn settle_newer_tables(
     Ok(found)
 }
 
-/// Whether blob file `number`, which no version names, may go.
+/// Returns whether blob file `number`, which no version names, may go.
 fn explain_blob(engine: &Engine, number: u64, path: &Path, x: &Explanation) -> Result<bool> {
     if x.was_deleted(number) {
         return Ok(true);
@@ -383,7 +383,7 @@ fn explain_blob(engine: &Engine, number: u64, path: &Path, x: &Explanation) -> R
     Ok(!x.families.contains_key(&family) && family <= x.max_family)
 }
 
-/// Whether table `number`, which no version names, may go.
+/// Returns whether table `number`, which no version names, may go.
 fn explain(engine: &Engine, number: u64, path: &Path, x: &Explanation) -> Result<bool> {
     if x.was_deleted(number) {
         return Ok(true);
@@ -399,7 +399,7 @@ fn explain(engine: &Engine, number: u64, path: &Path, x: &Explanation) -> Result
     })
 }
 
-/// What a table holds.
+/// Describes what a table holds.
 enum Contents {
     /// It has no footer.
     Unfinished,

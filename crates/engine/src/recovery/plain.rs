@@ -51,7 +51,7 @@ impl Written {
 #[derive(Default)]
 pub(super) struct Spare(Vec<Entry<'static>>);
 
-/// What the batch `rep` of the log `log` comes to, numbered from `next` on; `None` if it is no ordinary one.
+/// Returns what the batch `rep` of the log `log` comes to, numbered from `next` on; `None` if it is no ordinary one.
 pub(super) fn collect<'e>(
     rep: &'e [u8],
     log: u64,

@@ -26,7 +26,7 @@ pub(super) enum Policy {
     WritePrepared,
 }
 
-/// What one batch says about transactions, beside its own entries.
+/// Describes what one batch says about transactions, beside its own entries.
 #[derive(Default)]
 pub(super) struct Sections<'r> {
     /// Name and entries.
@@ -40,7 +40,7 @@ pub(super) struct Sections<'r> {
 }
 
 impl<'r> Sections<'r> {
-    /// Whether the walk stands inside a section.
+    /// Returns whether the walk stands inside a section.
     pub(super) fn is_open(&self) -> bool {
         self.open.is_some()
     }
@@ -161,14 +161,14 @@ impl Prepared {
         }
     }
 
-    /// What is undecided, by name of the transaction.
+    /// Returns what is undecided, by name of the transaction.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], &PreparedSection)> {
         self.sections
             .iter()
             .map(|(xid, section)| (xid.as_slice(), section))
     }
 
-    /// What is undecided.
+    /// Returns what is undecided.
     pub(super) fn into_inner(self) -> BTreeMap<Vec<u8>, PreparedSection> {
         self.sections
     }

@@ -36,15 +36,15 @@ use std::sync::Arc;
 /// Number of the log that a new database begins with.
 const NEW_DATABASE_LOG: u64 = 4;
 
-/// What the logs held.
+/// Describes what the logs held.
 pub(super) struct Replayed {
-    /// What each family got, by id.
+    /// Says what each family got, by id.
     pub families: BTreeMap<u32, Recovering>,
     /// Highest sequence number seen, or what recovery began with.
     pub last_sequence: SequenceNumber,
     /// Sequence number of the first batch replayed.
     pub first_sequence: Option<SequenceNumber>,
-    /// What was dropped.
+    /// Says what was dropped.
     pub dropped: Vec<Dropped>,
     /// Where each log ends as replayed, and whether nothing of it was dropped.
     pub ends: BTreeMap<u64, (u64, bool)>,
@@ -58,13 +58,13 @@ pub(super) struct Replayed {
     pub last_log: Option<WalInfo>,
 }
 
-/// What the logs held for one family.
+/// Describes what the logs held for one family.
 pub(super) struct Recovering {
     pub family: Arc<Family>,
     pub settings: Arc<FamilySettings>,
     /// Older logs hold nothing for it.
     pub(super) log_number: u64,
-    /// Whether the MANIFEST names tables of it.
+    /// Says whether the MANIFEST names tables of it.
     has_tables: bool,
     /// Inserts into the memtable.
     pub(super) loader: Loader,
@@ -80,7 +80,7 @@ pub(super) struct Recovering {
 
 pub(super) struct Replay<'a> {
     engine: &'a Engine,
-    /// What is known of the logs.
+    /// Says what is known of the logs.
     known: &'a Known,
     /// Write tables when memtables fill up (else keep them all).
     may_flush: bool,
@@ -97,12 +97,12 @@ pub(super) struct Replay<'a> {
     end: u64,
     /// Sizes of user timestamps that the current log records, by family.
     recorded: BTreeMap<u32, usize>,
-    /// Whether any family has user timestamps.
+    /// Says whether any family has user timestamps.
     has_timestamps: bool,
     filter: Option<Arc<dyn WalFilter>>,
     filtering: Filtering,
     spare: Spare,
-    /// What follows sections that were written before.
+    /// Says what follows sections that were written before.
     repeated_mark: Vec<u8>,
 }
 
@@ -120,7 +120,7 @@ fn out_of_range() -> Error {
     Error::corruption("sequence number out of range")
 }
 
-/// What a batch comes to.
+/// Describes what a batch comes to.
 enum Inserted<'e> {
     Entries(Vec<Entry<'e>>),
     /// It decodes but cannot be inserted.
@@ -280,7 +280,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Whether a log begins as one of another database. A record that was copied from there, as one copies
+    /// Returns whether a log begins as one of another database. A record that was copied from there, as one copies
     /// updates, can stand first only where none of our own does: in the log of a new database.
     fn is_of_another(&self, number: u64, record: &[u8]) -> bool {
         let known = self.known;
@@ -472,7 +472,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Whether the log before ended where this one says it did.
+    /// Returns whether the log before ended where this one says it did.
     fn continues(&self, opening: &Opening) -> bool {
         opening.number < self.first_log || self.before == Some((opening.number, opening.size))
     }
@@ -716,7 +716,7 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// What a [`Loader`] returns, as a result.
+/// Returns what a [`Loader`] returns, as a result.
 pub(super) fn is_new(taken: Option<SequenceNumber>) -> Result<()> {
     match taken {
         None => Ok(()),

@@ -1,4 +1,4 @@
-//! What a caller wants to open, and what lies in its directories.
+//! Describes what a caller wants to open, and what lies in its directories.
 
 use super::best_efforts::list_manifests;
 use super::wal_filter::WalFilter;
@@ -13,7 +13,7 @@ use spanlith_env::{Env, IoWatch};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What the caller wants to open, and how. Options are validated.
+/// Describes what the caller wants to open, and how. Options are validated.
 pub struct OpenRequest {
     /// Directory of the database.
     pub dir: PathBuf,
@@ -41,7 +41,7 @@ pub struct OpenRequest {
     pub write_prepared: bool,
     /// Counters that somebody asked for.
     pub(crate) statistics: Option<Arc<Statistics>>,
-    /// Who is told what happens.
+    /// Says who is told what happens.
     pub(crate) listeners: Arc<Listeners>,
     /// Decides over the batches of logs.
     pub(crate) wal_filter: Option<Arc<dyn WalFilter>>,
@@ -77,7 +77,7 @@ impl OpenRequest {
         named.expect("checked by the builder")
     }
 
-    /// Whether there is a database to open: CURRENT says so, or, to best efforts, any MANIFEST.
+    /// Returns whether there is a database to open: CURRENT says so, or, to best efforts, any MANIFEST.
     pub(super) fn database_exists(&self) -> Result<bool> {
         let (env, dir) = (&self.env, &self.dir);
         if self.options.best_efforts_recovery {

@@ -11,7 +11,7 @@ use spanlith_env::IoActivity;
 use spanlith_wal::LogWriter;
 use std::collections::BTreeMap;
 
-/// What recovery found of a MANIFEST that may be continued.
+/// Describes what recovery found of a MANIFEST that may be continued.
 pub(super) struct Reusable {
     /// Its size, if it can be continued.
     pub len: Option<u64>,

@@ -255,7 +255,7 @@ fn release(device: Arc<dyn BlockDevice>, mark: &SpeedMark) -> Result<()> {
     SpeedDisk::open(device, &options)?.release()
 }
 
-/// What a migration did.
+/// Describes what a migration did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToFiles {
     /// Logs that are files now.
@@ -332,7 +332,7 @@ pub(crate) fn release_destroyed(fs: &dyn FileSystem, mark: &SpeedMark) {
     }
 }
 
-/// Whether a name is that of a log that leaves a speed disk.
+/// Returns whether a name is that of a log that leaves a speed disk.
 pub(crate) fn is_copy(name: &str) -> bool {
     name.strip_suffix(COPY_SUFFIX)
         .is_some_and(|n| matches!(parse_file_name(&format!("{n}.log")), Some(FileKind::Log(_))))

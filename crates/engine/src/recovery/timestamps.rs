@@ -1,10 +1,10 @@
-//! Whether a family may be opened with the comparator given: timestamps may be switched on and off as
+//! Says whether a family may be opened with the comparator given: timestamps may be switched on and off as
 //! long as no table holds any.
 
 use spanlith_base::timestamp::name_without_timestamps;
 use spanlith_base::{Comparator, Error, Result};
 
-/// What a family is opened with.
+/// Describes what a family is opened with.
 pub(super) struct Given<'a> {
     pub comparator: &'a Comparator,
     /// `persist_user_defined_timestamps`.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// Offset of the number of updates in a batch.
 const COUNT_AT: usize = 8;
 
-/// What a filter wants done with a batch.
+/// Describes what a filter wants done with a batch.
 #[derive(Debug)]
 pub enum WalVerdict {
     /// Replay it.
@@ -57,7 +57,7 @@ pub(super) struct Filtering {
     pub(super) has_cut: bool,
 }
 
-/// What becomes of a batch.
+/// Describes what becomes of a batch.
 pub(super) enum Filtered {
     /// It is replayed.
     Kept,

@@ -47,7 +47,7 @@ pub(super) fn check_whose(
     Ok(())
 }
 
-/// Whether a log holds a note of the database given. Damage is passed over.
+/// Returns whether a log holds a note of the database given. Damage is passed over.
 fn has_note_of(request: &OpenRequest, log: u64, db_id: &str) -> Result<bool> {
     let path = request.wal_dir().join(filenames::log_file_name(log));
     let mut reader = LogReader::new(request.env.fs.open_sequential(&path)?, log);

@@ -171,7 +171,7 @@ impl Requests {
         }
     }
 
-    /// Whether this is the process that opened the database: in a child of it there are no threads, and locks may be
+    /// Returns whether this is the process that opened the database: in a child of it there are no threads, and locks may be
     /// held by nobody.
     pub(super) fn is_here(&self) -> bool {
         let engine = self.engine.upgrade();
@@ -212,7 +212,7 @@ impl Requests {
         }
     }
 
-    /// Whether a thread that waits may carry out work of a kind itself.
+    /// Returns whether a thread that waits may carry out work of a kind itself.
     fn may_carry(&self, engine: &Engine, queue: &Queue<Arc<Engine>>, kind: Kind) -> bool {
         let executor = &engine.c.env.executor;
         (self.plan.waiters_carry && !queue.is_attended(kind))
@@ -262,7 +262,7 @@ impl Requests {
         }
     }
 
-    /// Whoever has carried something out looks for more, or has others do it.
+    /// Says who has carried something out looks for more, or has others do it.
     fn go_on(&self, queue: &mut Queue<Arc<Engine>>, lane: Option<usize>) {
         if let Some(lane) = lane {
             queue.seek(lane);
@@ -360,7 +360,7 @@ pub(super) fn panicked() -> Error {
     Error::aborted("panic while an asynchronous request was carried out")
 }
 
-/// Whether nothing was written at this error, so that a part of the group may be tried again: refusals of the batch, and
+/// Returns whether nothing was written at this error, so that a part of the group may be tried again: refusals of the batch, and
 /// of a wait.
 fn has_done_nothing(e: &Error) -> bool {
     matches!(

@@ -1,6 +1,6 @@
 //! Where results are left: one cell for a group of writes, one for each read.
 //!
-//! Whoever settles a cell stores the result and takes the wakers in one step, under the lock of the wakers; whoever registers a waker looks
+//! Describes who settles a cell stores the result and takes the wakers in one step, under the lock of the wakers; whoever registers a waker looks
 //! for the result under the same lock. So no wakeup is lost. Wakers are woken without a lock.
 
 use super::Requests;
@@ -38,7 +38,7 @@ pub(super) struct GroupCell {
     wakers: Mutex<Vec<Option<Waker>>>,
 }
 
-/// Who is to be woken, without a lock.
+/// Describes who is to be woken, without a lock.
 #[derive(Default)]
 pub(super) struct Wakers(Vec<Option<Waker>>);
 
@@ -130,12 +130,12 @@ impl<T> JobCell<T> {
         }
     }
 
-    /// Whether somebody wants the result.
+    /// Returns whether somebody wants the result.
     pub(super) fn is_wanted(&self) -> bool {
         !matches!(*self.state.lock(), JobState::Over)
     }
 
-    /// Whether the result is there.
+    /// Returns whether the result is there.
     pub(super) fn is_done(&self) -> bool {
         matches!(*self.state.lock(), JobState::Done(_))
     }

@@ -88,7 +88,7 @@ impl WriteFuture {
         Self(State::Job(job))
     }
 
-    /// Whether the write has its place in the order of writes. False while it waits for room, and if it was refused.
+    /// Returns whether the write has its place in the order of writes. False while it waits for room, and if it was refused.
     pub fn is_accepted(&mut self) -> bool {
         self.look();
         match &self.0 {
@@ -109,7 +109,7 @@ impl WriteFuture {
         }
     }
 
-    /// Whether the result is there. Unlike a poll, the question has no thread look after the write.
+    /// Returns whether the result is there. Unlike a poll, the question has no thread look after the write.
     pub fn is_ready(&self) -> bool {
         match &self.0 {
             State::Known(_) => true,
@@ -157,7 +157,7 @@ impl<T: Send + 'static> ReadFuture<T> {
         Self(ReadState::Job(cell, kind))
     }
 
-    /// Whether the result is there. Unlike a poll, the question has no thread look after the read.
+    /// Returns whether the result is there. Unlike a poll, the question has no thread look after the read.
     pub fn is_ready(&self) -> bool {
         match &self.0 {
             ReadState::Known(_) => true,
@@ -191,12 +191,12 @@ impl<T: Send + 'static> ReadFuture<T> {
     }
 }
 
-/// What both futures can do for those that poll or wait.
+/// Describes what both futures can do for those that poll or wait.
 trait Awaited {
     type Output;
     /// The result; without one, `waker` is asked for whom to wake, if anybody.
     fn result(&mut self, waker: &dyn Fn() -> Option<Waker>) -> Option<Self::Output>;
-    /// What carries it out, and the requests it belongs to.
+    /// Returns what carries it out, and the requests it belongs to.
     fn carrier(&self) -> Option<(Arc<Requests>, Kind)>;
     /// Sees to it that some thread carries it out.
     fn attend(&self) {

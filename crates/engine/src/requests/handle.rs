@@ -318,7 +318,7 @@ impl AsyncCf {
     }
 }
 
-/// Whether the caller asks for memory only: then `Incomplete` is an answer.
+/// Returns whether the caller asks for memory only: then `Incomplete` is an answer.
 fn is_memory_only(options: &ReadOptions) -> bool {
     options.cache_only || options.read_tier == ReadTier::Cached
 }

@@ -1,4 +1,4 @@
-//! What is outstanding: a state machine under one mutex, which knows no engine.
+//! Describes what is outstanding: a state machine under one mutex, which knows no engine.
 //!
 //! ```text
 //!   issue ──► forming segment ──take──► being written ──settled──► gone
@@ -63,7 +63,7 @@ impl Segment {
         self.batch.as_bytes().len()
     }
 
-    /// Whether a write with these options may be part of it. One that does not ask for a sync may go with others that do, but does not
+    /// Returns whether a write with these options may be part of it. One that does not ask for a sync may go with others that do, but does not
     /// wait for one that comes later.
     fn takes(&self, entry: &Entry, size_max: usize) -> bool {
         let mut like = self.options;
@@ -76,7 +76,7 @@ impl Segment {
     }
 }
 
-/// What a job leaves to be done once it counts as done.
+/// Describes what a job leaves to be done once it counts as done.
 #[derive(Default)]
 pub(super) struct After {
     pub waker: Option<Waker>,
@@ -109,7 +109,7 @@ enum SlotState {
     Withdrawn,
 }
 
-/// What became of a write that waited.
+/// Describes what became of a write that waited.
 pub(super) enum Fate {
     Waiting,
     Accepted(Arc<GroupCell>, u32),
@@ -459,7 +459,7 @@ impl<C> Queue<C> {
         Some(lane)
     }
 
-    /// Whether a thread takes care of work of a kind.
+    /// Returns whether a thread takes care of work of a kind.
     pub(super) fn is_attended(&self, kind: Kind) -> bool {
         self.lanes[self.plan.lane(kind)].workers > 0
     }
@@ -507,7 +507,7 @@ impl<C> Queue<C> {
         garbage
     }
 
-    /// Whether nothing is outstanding.
+    /// Returns whether nothing is outstanding.
     pub(super) fn is_idle(&self) -> bool {
         self.running == 0
             && self.segments.is_empty()

@@ -3,7 +3,7 @@
 use spanlith_base::histogram::Distribution;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What was counted since the first request.
+/// Describes what was counted since the first request.
 #[derive(Default)]
 pub(super) struct Tally {
     /// Groups of writes.

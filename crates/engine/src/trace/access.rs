@@ -4,7 +4,7 @@ use super::{RawRecord, kinds};
 use spanlith_base::coding::Decoder;
 use spanlith_base::{Error, Result};
 
-/// What kind of block was looked up.
+/// The kind of block that was looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum TracedBlock {
@@ -69,7 +69,7 @@ impl BlockCaller {
 pub struct BlockReference<'a> {
     /// Number of the get, from 1 on.
     pub get_id: u64,
-    /// Whether it read from a snapshot of the caller.
+    /// Says whether it read from a snapshot of the caller.
     pub from_snapshot: bool,
     /// The key, with the eight bytes of sequence number and type.
     pub internal_key: &'a [u8],
@@ -100,7 +100,7 @@ pub struct BlockAccess<'a> {
     pub is_hit: bool,
     /// It was not to be put into the cache.
     pub no_insert: bool,
-    /// What a get looked for.
+    /// Says what a get looked for.
     pub reference: Option<BlockReference<'a>>,
 }
 
@@ -163,7 +163,7 @@ pub struct FileCall<'a> {
     pub operation: &'a [u8],
     /// Nanoseconds it took.
     pub latency: u64,
-    /// What it returned, as text.
+    /// Says what it returned, as text.
     pub status: &'a [u8],
     /// Name of the file without its directory.
     pub file_name: &'a [u8],

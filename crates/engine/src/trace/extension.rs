@@ -20,7 +20,7 @@ const MAGIC: &[u8] = b"spanlith-trace-x";
 const VERSION: u32 = 1;
 const HEADER: usize = 16 + 4 + 8;
 
-/// What became of a request.
+/// Describes what became of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extension {
     /// Which record of the trace it belongs to: its place behind the header, from 0 on.
@@ -42,7 +42,7 @@ pub struct Extension {
 }
 
 impl Extension {
-    /// What the file begins with; `timestamp` is that of the trace's header.
+    /// Writes what the file begins with; `timestamp` is that of the trace's header.
     pub fn put_header(to: &mut Vec<u8>, timestamp: u64) {
         to.extend_from_slice(MAGIC);
         put_fixed32(to, VERSION);

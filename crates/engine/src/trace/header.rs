@@ -7,10 +7,10 @@ use super::{RawRecord, TraceRecord, kinds};
 use spanlith_base::coding::Decoder;
 use spanlith_base::{Error, Result};
 
-/// What a trace holds.
+/// Describes what a trace holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TraceForm {
-    /// What callers asked; the version of its records: major, minor.
+    /// Says what callers asked; the version of its records: major, minor.
     Queries {
         /// 0.1 or 0.2.
         version: (u32, u32),
@@ -26,7 +26,7 @@ pub struct TraceHeader {
     pub timestamp: u64,
     /// The release of RocksDB that wrote it: major, minor.
     pub rocksdb: (u32, u32),
-    /// What it holds.
+    /// Says what it holds.
     pub form: TraceForm,
 }
 

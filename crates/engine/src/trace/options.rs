@@ -1,4 +1,4 @@
-//! What is traced, and how much of it.
+//! Describes what is traced, and how much of it.
 
 /// Options of a trace of queries. The first four are RocksDB's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -19,7 +19,7 @@ pub(super) mod member {
     pub const COUNT: u32 = 11;
 }
 
-/// What a caller asked.
+/// Describes what a caller asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Query<'a> {
     /// A batch was written.
@@ -79,7 +79,7 @@ impl<'a> MultiGetKeys<'a> {
         self.families.len() / 4
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.families.is_empty()
     }

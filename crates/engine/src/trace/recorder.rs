@@ -45,7 +45,7 @@ pub(crate) struct RecorderOptions {
     pub with_extension: bool,
 }
 
-/// What was recorded, and what not.
+/// Describes what was recorded, and what not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TraceSummary {
     /// Records in the file behind its header, without the end.
@@ -293,7 +293,7 @@ impl Recorder {
         }
     }
 
-    /// Whether it takes no more records.
+    /// Returns whether it takes no more records.
     fn is_over(&self) -> bool {
         self.buffers.lock().is_closed
     }
@@ -347,7 +347,7 @@ impl std::fmt::Debug for Tap {
 }
 
 impl Tap {
-    /// Whether a trace is being written.
+    /// Returns whether a trace is being written.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
         self.id.load(Ordering::Relaxed) != 0

@@ -25,7 +25,7 @@ const CHUNK: usize = 256 << 10;
 /// A buffer that held more is not kept.
 const KEPT_MAX: usize = 1 << 20;
 
-/// What was taken from the buffer of one thread, as far as it is not in the file yet.
+/// Describes what was taken from the buffer of one thread, as far as it is not in the file yet.
 #[derive(Default)]
 struct Taken {
     bytes: Vec<u8>,
@@ -42,7 +42,7 @@ struct Taken {
 enum Half {
     /// Ordinal of the record.
     Record(u64),
-    /// What became of it.
+    /// Says what became of it.
     Extension(Extension),
 }
 
@@ -273,7 +273,7 @@ impl Sink {
         }
     }
 
-    /// Whether it has reached its size.
+    /// Returns whether it has reached its size.
     pub(super) fn is_full(&self) -> bool {
         self.bytes > self.max_bytes
     }

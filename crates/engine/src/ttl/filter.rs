@@ -96,7 +96,7 @@ impl CompactionFilterFactory for TimedFilters {
     }
 }
 
-/// What the options file has for a filter.
+/// Returns what the options file has for a filter.
 fn filter_text(user: &str, seconds: u64) -> String {
     format!("{{id=TtlCompactionFilter;ttl={seconds};user_filter={user};}}")
 }

@@ -20,7 +20,7 @@ use crate::merge::MergeOperator;
 use spanlith_env::Clock;
 use std::sync::Arc;
 
-/// What a family whose values have times knows of them.
+/// Describes what a family whose values have times knows of them.
 #[derive(Clone)]
 pub(crate) struct ValueTimes {
     /// Tells the time of a write.

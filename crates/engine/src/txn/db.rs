@@ -173,7 +173,7 @@ impl Cf {
     }
 }
 
-/// Whether a transaction may do better a second time.
+/// Returns whether a transaction may do better a second time.
 fn is_conflict(e: &Error) -> bool {
     matches!(
         e.kind(),

@@ -69,7 +69,7 @@ impl FamilyIndex {
     }
 }
 
-/// What lies below the merge operands of a key in a batch.
+/// Describes what lies below the merge operands of a key in a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Below<'a> {
     /// Nothing in the batch: the database has to say.
@@ -82,17 +82,17 @@ pub enum Below<'a> {
     Entity(&'a [u8]),
 }
 
-/// What a batch says about a key.
+/// Describes what a batch says about a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found<'a> {
     /// Merge operands, oldest first.
     pub operands: Vec<&'a [u8]>,
-    /// What they apply to.
+    /// Says what they apply to.
     pub below: Below<'a>,
 }
 
 impl Found<'_> {
-    /// Whether the batch says nothing.
+    /// Returns whether the batch says nothing.
     pub fn is_nothing(&self) -> bool {
         self.operands.is_empty() && self.below == Below::Unknown
     }
@@ -342,7 +342,7 @@ impl IndexedBatch {
         self.batch.update_timestamps(ts, size_of)
     }
 
-    /// What the updates at these offsets say.
+    /// Returns what the updates at these offsets say.
     fn say(&self, updates: &[usize]) -> Result<Found<'_>> {
         let mut found = Found {
             operands: Vec::new(),
@@ -365,7 +365,7 @@ impl IndexedBatch {
         Ok(found)
     }
 
-    /// What the batch says about a key of family `cf`.
+    /// Returns what the batch says about a key of family `cf`.
     ///
     /// # Errors
     /// None for a batch that was filled through its methods.

@@ -12,7 +12,7 @@ use spanlith_base::{Comparator, Error, Result};
 use std::cmp::Ordering;
 use std::ops::Bound;
 
-/// What an [`Overlay`] is made of.
+/// Describes what an [`Overlay`] is made of.
 pub struct OverlayParts {
     /// Iterator over the database.
     pub base: Cursor,
@@ -35,9 +35,9 @@ pub struct Overlay {
     lower: Option<Vec<u8>>,
     upper: Option<Vec<u8>>,
     forward: bool,
-    /// Whether the base is the nearer side.
+    /// Says whether the base is the nearer side.
     at_base: bool,
-    /// Whether both sides stand on one key.
+    /// Says whether both sides stand on one key.
     equal: bool,
     /// The batch's side.
     delta: Option<Vec<u8>>,
@@ -73,7 +73,7 @@ impl Overlay {
         self.order.compare_without_timestamp(a, false, b, false)
     }
 
-    /// Whether it stands on an entry.
+    /// Returns whether it stands on an entry.
     #[inline]
     pub fn valid(&self) -> bool {
         self.error.is_none()

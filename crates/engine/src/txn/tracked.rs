@@ -4,7 +4,7 @@ use crate::core::TrackedKey;
 use spanlith_base::SequenceNumber;
 use std::collections::HashMap;
 
-/// What is known of a key.
+/// Describes what is known of a key.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tracked {
     /// Nobody has written it since.

@@ -29,13 +29,13 @@ pub enum TxnState {
     Started,
     /// Survives whatever happens until it is committed or rolled back.
     Prepared,
-    /// What it wrote is there.
+    /// Its writes are there.
     Committed,
     /// It was prepared, and has come to nothing.
     RolledBack,
 }
 
-/// What [`Transaction::rollback_to_savepoint`] returns to, beside the batch.
+/// Describes what [`Transaction::rollback_to_savepoint`] returns to, beside the batch.
 struct SavePoint {
     snapshot: Option<Snapshot>,
     needs_snapshot: bool,
@@ -60,7 +60,7 @@ pub struct Transaction {
     batch: IndexedBatch,
     /// Written with the commit, before the batch, and not seen by reads.
     commit_time: WriteBatch,
-    /// What it was prepared with, without the markers.
+    /// Says what it was prepared with, without the markers.
     prepared: Vec<u8>,
     snapshot: Option<Snapshot>,
     /// The next operation takes a snapshot.
@@ -106,7 +106,7 @@ impl Transaction {
         new
     }
 
-    /// What was prepared as `name` before the database was opened, or was left undecided since. Holds no locks, as in
+    /// Returns what was prepared as `name` before the database was opened, or was left undecided since. Holds no locks, as in
     /// RocksDB: decide before anybody else writes.
     pub(super) fn of_section(db: &Db, name: Vec<u8>, entries: Vec<u8>) -> Result<Self> {
         let mut new = Self::begin(db, TxnOptions::default(), WriteOptions::default());

@@ -72,7 +72,7 @@ pub struct Replayed<'a> {
     pub error: Option<&'a Error>,
 }
 
-/// What a replay did.
+/// Describes what a replay did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReplaySummary {
     /// Writes.
@@ -118,7 +118,7 @@ struct State {
     is_over: bool,
 }
 
-/// Who is asked.
+/// Describes who is asked.
 struct Target {
     db: Db,
     families: BTreeMap<u32, Cf>,
@@ -172,7 +172,7 @@ impl Counts {
     }
 }
 
-/// What threads of a replay share.
+/// Describes what threads of a replay share.
 struct Run<'a> {
     target: &'a Target,
     header: TraceHeader,
@@ -344,7 +344,7 @@ impl State {
     }
 }
 
-/// Whether a record of that kind asks something.
+/// Returns whether a record of that kind asks something.
 fn asks(kind: u8) -> bool {
     matches!(kind, kinds::WRITE..=kinds::SEEK_FOR_PREV | kinds::MULTI_GET)
 }

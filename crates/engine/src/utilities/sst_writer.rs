@@ -20,7 +20,7 @@ use spanlith_table::{BuilderOptions, CompressionOptions, TableBuilder};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What tables that no database wrote record in the place of its identity.
+/// Says what tables that no database wrote record in the place of its identity.
 const DB_ID: &str = "SST Writer";
 
 /// A table that was written.
@@ -58,7 +58,7 @@ pub struct SstFile {
 /// ```
 pub struct SstWriter {
     io: Arc<TableIo>,
-    /// What all its tables have in common.
+    /// Says what all its tables have in common.
     options: BuilderOptions,
     /// Number of the next table: tables need numbers for their unique ids.
     next_number: u64,
@@ -71,7 +71,7 @@ pub struct SstWriter {
 struct OpenTable {
     builder: TableBuilder,
     info: SstFile,
-    /// Whether an entry was added, which may have an empty key.
+    /// Says whether an entry was added, which may have an empty key.
     has_keys: bool,
     /// The internal key of the next entry.
     key: Vec<u8>,

@@ -16,7 +16,7 @@ use spanlith_base::{FileNumber, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What a file is.
+/// Describes what a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StorageKind {
     /// A log.
@@ -57,7 +57,7 @@ pub struct StorageFile {
     pub dir: PathBuf,
     /// Its number; 0 of one that has none.
     pub number: FileNumber,
-    /// What it is.
+    /// Says what it is.
     pub kind: StorageKind,
     /// How many bytes of it belong to the copy.
     pub size: u64,
@@ -70,7 +70,7 @@ pub struct StorageFile {
     pub checksum_function: Vec<u8>,
     /// Of a table, the session that wrote it, if it is known and was asked for; else empty.
     pub session_id: String,
-    /// What the copy's file holds, whatever stands in this one.
+    /// Says what the copy's file holds, whatever stands in this one.
     pub contents: Option<Vec<u8>>,
     /// Only the first `size` bytes belong to the copy; it may grow, so that it cannot be linked.
     pub is_trimmed: bool,
@@ -85,7 +85,7 @@ impl StorageFile {
     }
 }
 
-/// What [`Db::storage_files`] does before it looks.
+/// Describes what [`Db::storage_files`] does before it looks.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct StorageOptions {
@@ -160,7 +160,7 @@ impl Drop for Kept<'_> {
     }
 }
 
-/// What was current at one moment.
+/// Describes what was current at one moment.
 struct Moment {
     /// Of each family its files.
     versions: Vec<(Arc<crate::core::Family>, Arc<Version>)>,

@@ -70,7 +70,7 @@ impl BlobFileMeta {
     }
 }
 
-/// Whether a file is still needed.
+/// Says whether a file is still needed.
 struct BlobLife {
     number: FileNumber,
     is_obsolete: AtomicBool,

@@ -22,7 +22,7 @@ pub const BLOB_REFS: &str = "spanlith.blob.refs";
 
 const VERSION: u8 = 1;
 
-/// What a table refers to in one blob file.
+/// Describes what a table refers to in one blob file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlobRef {
     /// Number of the blob file.
@@ -33,7 +33,7 @@ pub struct BlobRef {
     pub bytes: u64,
 }
 
-/// What a table refers to, by number of the blob file, ascending.
+/// Describes what a table refers to, by number of the blob file, ascending.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BlobRefs(Vec<BlobRef>);
 
@@ -66,12 +66,12 @@ impl BlobRefs {
         self.0.iter()
     }
 
-    /// Whether the table refers to no blob file.
+    /// Returns whether the table refers to no blob file.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// What the table refers to in a blob file, if anything.
+    /// Returns what the table refers to in a blob file, if anything.
     pub fn get(&self, file: FileNumber) -> Option<&BlobRef> {
         let at = self.0.binary_search_by_key(&file, |r| r.file).ok()?;
         self.0.get(at)

@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
-/// What edits change in one level.
+/// Describes what edits change in one level.
 #[derive(Default)]
 struct LevelDelta {
     deleted: HashSet<u64>,

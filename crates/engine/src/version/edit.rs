@@ -167,7 +167,7 @@ pub struct VersionEdit {
     pub remaining_in_atomic_group: Option<u32>,
     /// Lower bound of the timestamps whose history is kept.
     pub full_history_ts_low: Option<Vec<u8>>,
-    /// Whether the family stores user-defined timestamps.
+    /// Says whether the family stores user-defined timestamps.
     pub persist_user_defined_timestamps: Option<bool>,
     /// State of an interrupted compaction, undecoded.
     pub subcompaction_progress: Option<Vec<u8>>,
@@ -201,12 +201,12 @@ impl VersionEdit {
         self.new_files.push(file);
     }
 
-    /// Whether the edit creates or drops its family.
+    /// Returns whether the edit creates or drops its family.
     pub fn is_column_family_manipulation(&self) -> bool {
         self.column_family_add.is_some() || self.column_family_drop
     }
 
-    /// Whether the edit is about tracked logs.
+    /// Returns whether the edit is about tracked logs.
     pub fn is_wal_manipulation(&self) -> bool {
         !self.wal_additions.is_empty() || self.wal_deletion.is_some()
     }

@@ -17,7 +17,7 @@ pub const CRC32C_FUNCTION: &[u8] = b"FileChecksumCrc32c";
 /// Bytes read at a time to verify a file.
 const PIECE: usize = 256 << 10;
 
-/// Whether files get checksums.
+/// Says whether files get checksums.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FileChecksum {
     /// They do not.

@@ -34,7 +34,7 @@ pub trait PurgeSink: Send + Sync {
     fn blob_file_obsolete(&self, number: u64);
 }
 
-/// What the properties of a table say; known once the table has been opened.
+/// Describes what the properties of a table say; known once the table has been opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileStats {
     /// Entries, tombstones included.
@@ -96,15 +96,15 @@ pub struct FileMeta {
     pub oldest_blob_file_number: u64,
     /// Bytes below that the range tombstones of the file cover, by estimate.
     pub compensated_range_deletion_size: u64,
-    /// Whether keys in the file carry their user-defined timestamps.
+    /// Says whether keys in the file carry their user-defined timestamps.
     pub user_defined_timestamps_persisted: bool,
     /// Smallest user-defined timestamp; empty for none.
     pub min_timestamp: Vec<u8>,
     /// Largest user-defined timestamp; empty for none.
     pub max_timestamp: Vec<u8>,
-    /// What a fast open needs to know of the table; empty for none.
+    /// Says what a fast open needs to know of the table; empty for none.
     pub open_metadata: Vec<u8>,
-    /// What it refers to in blob files, if it says so. Filled when the table is opened.
+    /// Says what it refers to in blob files, if it says so. Filled when the table is opened.
     blob_refs: OnceLock<Option<Arc<BlobRefs>>>,
     /// Filled when the table is opened.
     pub stats: OnceLock<FileStats>,
@@ -211,7 +211,7 @@ impl FileMeta {
         }
     }
 
-    /// Whether `f` describes this file, in whatever level: then it can stay as it is. A caller may ask
+    /// Returns whether `f` describes this file, in whatever level: then it can stay as it is. A caller may ask
     /// for compaction at any time, also between the making of a move and its installation.
     pub fn is_described_by(&self, f: &NewFile) -> bool {
         let mut own = self.to_new_file(f.level);
@@ -249,7 +249,7 @@ impl FileMeta {
         new
     }
 
-    /// What the open table refers to in blob files; `None` if it does not say so, or was not opened.
+    /// Returns what the open table refers to in blob files; `None` if it does not say so, or was not opened.
     pub fn blob_refs(&self) -> Option<&BlobRefs> {
         self.blob_refs.get().and_then(|refs| refs.as_deref())
     }
@@ -329,13 +329,13 @@ impl FileMeta {
         Some(TruncatedTombstones::of_file(list, smallest, largest))
     }
 
-    /// Whether the writer of the file or a caller asked for compaction.
+    /// Returns whether the writer of the file or a caller asked for compaction.
     #[inline]
     pub fn is_marked(&self) -> bool {
         self.marked_for_compaction || self.suggested.load(Ordering::Relaxed)
     }
 
-    /// Whether RocksDB misses keys in the table, as far as it has been opened.
+    /// Returns whether RocksDB misses keys in the table, as far as it has been opened.
     #[inline]
     pub fn is_misleading(&self) -> bool {
         // Relaxed: a hint on its own.
@@ -380,13 +380,13 @@ impl FileMeta {
         spanlith_base::keys::user_key(&self.largest)
     }
 
-    /// Whether the largest key is the exclusive end of a range tombstone.
+    /// Returns whether the largest key is the exclusive end of a range tombstone.
     #[inline]
     pub fn largest_is_sentinel(&self) -> bool {
         is_range_sentinel(&self.largest)
     }
 
-    /// Whether a running plan holds the file.
+    /// Returns whether a running plan holds the file.
     #[inline]
     pub fn is_being_compacted(&self) -> bool {
         self.being_compacted.load(Ordering::Relaxed)
@@ -403,7 +403,7 @@ impl FileMeta {
     }
 }
 
-/// Whether an internal key is the exclusive end that a range tombstone gives a file.
+/// Returns whether an internal key is the exclusive end that a range tombstone gives a file.
 #[inline]
 pub fn is_range_sentinel(internal: &[u8]) -> bool {
     use spanlith_base::keys::{MAX_SEQUENCE, ValueType, pack_tag, tag};

@@ -26,7 +26,7 @@ pub const ARCHIVE_DIR: &str = "archive";
 /// Suffix of a file that was renamed and waits for its deletion.
 pub const TRASH_SUFFIX: &str = ".trash";
 
-/// What the name of a file in a database directory says.
+/// Describes what the name of a file in a database directory says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FileKind {
     /// `CURRENT`.
@@ -189,7 +189,7 @@ fn parse_plain_current(content: &[u8]) -> Result<u64> {
     }
 }
 
-/// Whether the file was renamed for a later deletion; leftovers are deleted at open.
+/// Returns whether the file was renamed for a later deletion; leftovers are deleted at open.
 pub fn is_trash(name: &str) -> bool {
     name.len() > TRASH_SUFFIX.len() && name.ends_with(TRASH_SUFFIX)
 }
@@ -197,7 +197,7 @@ pub fn is_trash(name: &str) -> bool {
 /// Largest file number: RocksDB keeps the number of a path in the two bits above.
 pub const FILE_NUMBER_MAX: u64 = (1 << 62) - 1;
 
-/// What `name` means in a database directory whose info log has its plain name; `None` if unknown, or if
+/// Returns what `name` means in a database directory whose info log has its plain name; `None` if unknown, or if
 /// its number is larger than any file's.
 pub fn parse_file_name(name: &str) -> Option<FileKind> {
     parse_file_name_with_log_prefix(name, INFO_LOG_FILE)

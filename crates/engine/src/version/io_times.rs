@@ -17,7 +17,7 @@ pub struct IoTimes {
     prepare: AtomicU64,
 }
 
-/// What [`IoTimes`] has summed up, in nanoseconds.
+/// Describes what [`IoTimes`] has summed up, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IoNanos {
     /// Appends.

@@ -34,7 +34,7 @@ const SCORE_SCALE: f64 = 10.0;
 /// Weight of surplus tombstones in the compensated size of a file.
 const DELETION_WEIGHT: u64 = 2;
 
-/// What compaction needs to know of a family's options.
+/// Describes what compaction needs to know of a family's options.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LevelOptions {
     /// How tables are arranged.
@@ -159,12 +159,12 @@ impl LevelOptions {
         }
     }
 
-    /// Whether tables are arranged in levels of growing size.
+    /// Returns whether tables are arranged in levels of growing size.
     pub fn is_leveled(&self) -> bool {
         self.style == CompactionStyle::Level
     }
 
-    /// Whether a file of a level may be rewritten for its own sake: not by FIFO below level 0, where what another style
+    /// Returns whether a file of a level may be rewritten for its own sake: not by FIFO below level 0, where what another style
     /// left is deleted, and not without compactions.
     pub fn rewrites_in(&self, level: usize) -> bool {
         match self.style {

@@ -32,7 +32,7 @@ pub struct RowCache {
     statistics: Option<Arc<Statistics>>,
 }
 
-/// What a row is about.
+/// Describes what a row is about.
 #[derive(Clone, Copy)]
 pub(crate) struct RowPlace<'a> {
     file: u64,
@@ -92,7 +92,7 @@ impl RowWriter {
         self.bytes.extend_from_slice(value);
     }
 
-    /// Whether it has no entries; such rows are not kept.
+    /// Returns whether it has no entries; such rows are not kept.
     pub(crate) fn is_empty(&self) -> bool {
         self.bytes.len() == self.begin
     }

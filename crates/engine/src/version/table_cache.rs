@@ -29,16 +29,16 @@ pub struct TableCache {
     /// Comparator, block cache and the like. What differs by file is filled in, and what may be changed on an
     /// open database comes from `read_options`.
     pub readers: ReaderOptions,
-    /// What table options say about reading; tables opened from now on follow it.
+    /// Says what table options say about reading; tables opened from now on follow it.
     pub read_options: ArcCell<TableReadOptions>,
     /// Bytes of a checksum that data blocks in the cache have in memory, of tables opened from now on.
     pub block_protection_bytes: AtomicU8,
     /// The prefix extractor in use, for point lookups; iterators know that of their superversion. Relaxed: a lookup
     /// may ask for the prefixes of either during a change, and both say the truth.
     pub extractor: ExtractorCell,
-    /// Whether the unique id in the MANIFEST is compared with the file's.
+    /// Says whether the unique id in the MANIFEST is compared with the file's.
     pub verify_unique_id: bool,
-    /// Whether point lookups that come down to the deepest level with files are expected to find their
+    /// Says whether point lookups that come down to the deepest level with files are expected to find their
     /// key there and ask no filter (`optimize_filters_for_hits`).
     pub expects_hits: bool,
     /// Answers of tables to point lookups, if they are kept.

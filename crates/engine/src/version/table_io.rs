@@ -137,12 +137,12 @@ impl TableIo {
         &self.fs
     }
 
-    /// What limits flushes and compactions.
+    /// Returns what limits flushes and compactions.
     pub fn rate_limiter(&self) -> Option<&Arc<RateLimiter>> {
         self.rate_limiter.as_ref()
     }
 
-    /// Whether the number of open files is limited.
+    /// Returns whether the number of open files is limited.
     pub fn is_limited(&self) -> bool {
         self.max_open_files.load(Ordering::Relaxed) != -1
     }

@@ -71,7 +71,7 @@ impl Level {
         self.files.len()
     }
 
-    /// Whether the level has no file.
+    /// Returns whether the level has no file.
     pub fn is_empty(&self) -> bool {
         self.files.is_empty()
     }
@@ -179,7 +179,7 @@ impl Level {
         first..end
     }
 
-    /// Whether the range of file `index` contains the user key with that word.
+    /// Returns whether the range of file `index` contains the user key with that word.
     fn covers(&self, index: usize, word: u64, key: &[u8]) -> bool {
         let (Some(&low), Some(&high)) = (
             self.smallest_words.get(index),
@@ -195,7 +195,7 @@ impl Level {
             && (word < high || !file_is_before(&self.comparator, file, key))
     }
 
-    /// Whether file `index` begins behind the user key.
+    /// Returns whether file `index` begins behind the user key.
     #[inline]
     pub fn begins_behind(&self, index: usize, key: &[u8]) -> bool {
         self.comparator
@@ -203,7 +203,7 @@ impl Level {
             .is_gt()
     }
 
-    /// Whether file `index` ends before the user key.
+    /// Returns whether file `index` ends before the user key.
     #[inline]
     pub fn ends_before(&self, index: usize, key: &[u8]) -> bool {
         file_is_before(&self.comparator, &self.files[index], key)
@@ -286,7 +286,7 @@ fn order(c: &Comparator, a: &[u8], b: &[u8]) -> Ordering {
     c.compare_without_timestamp(a, true, b, true)
 }
 
-/// Whether all of `file` lies before the user key.
+/// Returns whether all of `file` lies before the user key.
 fn file_is_before(c: &Comparator, file: &FileMeta, key: &[u8]) -> bool {
     match order(c, file.largest_user_key(), key) {
         Ordering::Less => true,
@@ -425,7 +425,7 @@ impl Version {
         self.levels.iter().map(|l| l.len()).sum()
     }
 
-    /// Whether files of a level that ask for compaction are taken down: those above the deepest level
+    /// Returns whether files of a level that ask for compaction are taken down: those above the deepest level
     /// with data, and those of level 0 in any case.
     pub fn may_go_down(&self, level: usize) -> bool {
         level + 1 < self.num_non_empty_levels() || level == 0
@@ -439,12 +439,12 @@ impl Version {
             .map_or(0, |deepest| deepest + 1)
     }
 
-    /// Whether no level below holds a file.
+    /// Returns whether no level below holds a file.
     pub fn is_deepest(&self, level: usize) -> bool {
         level + 1 == self.num_non_empty_levels()
     }
 
-    /// Whether what a read that comes to the file of a level looks for can be nowhere else: the level is
+    /// Says whether what a read that comes to the file of a level looks for can be nowhere else: the level is
     /// the deepest, and in level 0, where files overlap, the file is the oldest.
     pub fn is_last_place(&self, level: usize, file: &FileMeta) -> bool {
         let last = || {
@@ -530,7 +530,7 @@ impl Version {
         l.files[l.overlapping_range(begin, end)].to_vec()
     }
 
-    /// Whether any file of a level overlaps a closed range of user keys. One that ends before its largest
+    /// Returns whether any file of a level overlaps a closed range of user keys. One that ends before its largest
     /// user key, at the end of a range tombstone, overlaps that key too, as in RocksDB.
     pub fn overlaps(&self, level: usize, begin: &[u8], end: &[u8]) -> bool {
         let Some(l) = self.levels.get(level) else {
@@ -546,7 +546,7 @@ impl Version {
         l.files.get(first).is_some_and(|f| starts_in_range(f))
     }
 
-    /// Whether something older than what lies in `level` may hold keys of the range: any overlapping
+    /// Returns whether something older than what lies in `level` may hold keys of the range: any overlapping
     /// file in a deeper level. For level 0, whose files are not told apart here, any file below and
     /// any but the last file of level 0 count, as in RocksDB; `level0_index` is the file's position.
     pub fn range_might_exist_below(

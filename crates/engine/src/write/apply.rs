@@ -17,7 +17,7 @@ pub(super) trait Memtables {
     /// The mutable memtable of a family that is known to exist.
     fn of(&mut self, cf: u32) -> Result<&MemTable>;
 
-    /// Whether merge operands of that family may be folded into what their keys hold.
+    /// Returns whether merge operands of that family may be folded into what their keys hold.
     #[inline]
     fn folds(&self, _: u32) -> bool {
         false
@@ -73,7 +73,7 @@ impl Slots<'_> {
         Ok(&self.slots[at].mem)
     }
 
-    /// What the operand makes of its key, if the memtable has as many operands of it in a row as it
+    /// Returns what the operand makes of its key, if the memtable has as many operands of it in a row as it
     /// may. A failure to tell leaves the operand as it is, as in RocksDB: readers meet it again.
     #[cold]
     fn fold(

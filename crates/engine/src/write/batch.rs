@@ -306,7 +306,7 @@ impl WriteBatch {
         self.raw.count() as usize
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     pub fn is_empty(&self) -> bool {
         self.raw.is_empty()
     }

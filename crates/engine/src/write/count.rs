@@ -4,7 +4,7 @@ use crate::core::{Engine, Payload};
 use spanlith_base::perf::{self, PerfCounter, PerfTime};
 use spanlith_base::stats::{Histogram, Statistics, Ticker};
 
-/// What is known of a group that was written.
+/// Describes what is known of a group that was written.
 pub(super) struct GroupFacts {
     /// Calls that succeeded; at least one.
     pub writes: u64,

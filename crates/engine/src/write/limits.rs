@@ -1,4 +1,4 @@
-//! What no file could hold is refused before it is written anywhere: once it was acknowledged, no flush
+//! An entry that no file could hold is refused before it is written anywhere: once it was acknowledged, no flush
 //! could take it, and writes would be refused for ever.
 
 use spanlith_base::keys::ENTRY_MAX;

@@ -24,7 +24,7 @@ pub struct WriteOptions {
     /// stands in anybody's way. Only `User`, only with a log, and not with `manual_wal_flush`, or the write is
     /// refused, as in RocksDB.
     pub rate_limiter_priority: Option<IoPriority>,
-    /// Who goes first when writes are slowed down, under the policy `smooth`.
+    /// Says who goes first when writes are slowed down, under the policy `smooth`.
     pub class: WriteClass,
     /// Fail with `Operation timed out: Write stall` instead of waiting longer for the pace of writes, under the policy
     /// `smooth`. What waits behind others in the queue, or for a stop, waits on.
@@ -86,7 +86,7 @@ impl WriteOptions {
         self
     }
 
-    /// Whether single updates are written as batches for the sake of an option.
+    /// Returns whether single updates are written as batches for the sake of an option.
     #[inline]
     pub(crate) fn needs_batch(&self) -> bool {
         // Without a branch for each: single updates ask.

@@ -9,7 +9,7 @@ use spanlith_env::{IoDirection, IoPriority};
 const RECORD_HEADER: usize = 7;
 
 impl Engine {
-    /// Whether a write may have this priority.
+    /// Returns whether a write may have this priority.
     ///
     /// # Errors
     /// `InvalidArgument` with RocksDB's texts.

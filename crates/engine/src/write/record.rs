@@ -107,7 +107,7 @@ impl Engine {
     }
 }
 
-/// What a batch begins with.
+/// Returns what a batch begins with.
 #[inline]
 fn batch_header(base: SequenceNumber, count: u32) -> [u8; BATCH_HEADER_SIZE] {
     let mut header = [0u8; BATCH_HEADER_SIZE];

@@ -33,7 +33,7 @@ pub(super) enum Room {
     Budget,
 }
 
-/// What a leader has waited for.
+/// Describes what a leader has waited for.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Waited {
     /// Its delay, or the end of a stop.
@@ -42,7 +42,7 @@ pub(super) struct Waited {
     budget: bool,
 }
 
-/// What a writer is told who does not want to wait.
+/// Returns what a writer is told who does not want to wait.
 pub(super) fn no_room() -> Error {
     Error::incomplete("Write stall")
 }
@@ -73,7 +73,7 @@ impl Engine {
         Ok(Room::Made)
     }
 
-    /// Whether a leader goes on under these bits of the gate, for a write that others wait for.
+    /// Returns whether a leader goes on under these bits of the gate, for a write that others wait for.
     #[cold]
     fn passes(&self, bits: u8) -> bool {
         bits & gate::REFUSE == 0 && self.throttle.has_urgent()
@@ -123,7 +123,7 @@ impl Engine {
         }
     }
 
-    /// What a write that does not want to wait is told before it joins the queue, where it would stand behind one that
+    /// Returns what a write that does not want to wait is told before it joins the queue, where it would stand behind one that
     /// does.
     #[cold]
     pub(super) fn check_room(&self) -> Result<()> {

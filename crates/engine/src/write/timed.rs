@@ -70,7 +70,7 @@ impl Engine {
     }
 }
 
-/// What has a place of its own for a time, or for several values, has none for this one.
+/// An entry that has a place of its own for a time, or for several values, has none for this one.
 fn takes_values_only() -> Error {
     Error::not_supported("entities and values with a write time in a database with times to live")
 }

@@ -1,4 +1,4 @@
-//! What transactions write beside plain batches: batches that depend on what others wrote, and the steps of two-phase
+//! Describes what transactions write beside plain batches: batches that depend on what others wrote, and the steps of two-phase
 //! commit.
 //!
 //! ```text
@@ -260,7 +260,7 @@ impl Engine {
         }
     }
 
-    /// Whether a transaction of that name was prepared and is undecided.
+    /// Returns whether a transaction of that name was prepared and is undecided.
     pub(crate) fn is_prepared(&self, xid: &[u8]) -> bool {
         self.state.lock().prepared.contains_key(xid)
     }
@@ -270,7 +270,7 @@ impl Engine {
         self.state.lock().prepared.keys().cloned().collect()
     }
 
-    /// What a transaction was prepared with, while it is undecided.
+    /// Returns what a transaction was prepared with, while it is undecided.
     pub(crate) fn prepared_entries(&self, xid: &[u8]) -> Option<Vec<u8>> {
         let state = self.state.lock();
         state

@@ -60,7 +60,7 @@ mod tests {
     use spanlith_env::{Env, MemFs};
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    /// Whoever comes first: the write of a job leads, or follows one that is stopped, delayed or held.
+    /// Says who comes first: the write of a job leads, or follows one that is stopped, delayed or held.
     #[test]
     fn a_write_of_a_job_passes_every_gate_with_those_before_it() {
         let env = Env {

@@ -1,4 +1,4 @@
-//! What puts data at risk without an error: creating over remains, logs in another directory, families and snapshots
+//! Describes what puts data at risk without an error: creating over remains, logs in another directory, families and snapshots
 //! of another database, tables that RocksDB reads wrongly, copies without committed transactions.
 
 use spanlith::options::{

@@ -75,7 +75,7 @@ fn tables(dir: &Path) -> String {
     tables.join(" ")
 }
 
-/// What an error is, as RocksDB words it.
+/// Returns what an error is, as RocksDB words it.
 fn kind(error: &spanlith::Error) -> String {
     error.to_string().split(':').next().unwrap().to_string()
 }
@@ -118,7 +118,7 @@ fn cases() -> Vec<Case> {
     lines.map(case).collect()
 }
 
-/// What this build makes of a case: rows or error, and the tables left.
+/// Returns what this build makes of a case: rows or error, and the tables left.
 fn outcome(case: &Case, dir: &Path) -> (String, String) {
     copy_dir(fixtures_dir().join("best-efforts").join(&case.base), dir);
     case.damage.split(' ').for_each(|d| damage(dir, d));

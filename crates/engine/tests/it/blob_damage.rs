@@ -82,7 +82,7 @@ fn damaged() -> (Arc<MemFs>, Vec<PathBuf>) {
     (fs, files)
 }
 
-/// What is done to the first blob file, which keys fail by it, and how.
+/// Describes what is done to the first blob file, which keys fail by it, and how.
 struct Case {
     name: &'static str,
     damage: fn(&mut Vec<u8>, &[Vec<u8>]) -> bool,

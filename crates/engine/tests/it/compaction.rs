@@ -100,7 +100,7 @@ impl CompactionFilterFactory for Parts {
     }
 }
 
-/// What compacting everything in so many parts came to: contents of level 6 as far as they do not depend
+/// Returns what compacting everything in so many parts came to: contents of level 6 as far as they do not depend
 /// on where tables are cut, and what the statistics say.
 fn compacted_in(max_subcompactions: u32) -> (Vec<u64>, usize) {
     let dir = tempfile::tempdir().unwrap();

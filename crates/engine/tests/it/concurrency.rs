@@ -152,7 +152,7 @@ fn closing_while_others_write_refuses_them_and_loses_nothing_acknowledged() {
     }
 }
 
-/// What may be called while a writer is stopped, and lifts the stop.
+/// Checks what may be called while a writer is stopped, and lifts the stop.
 #[test]
 fn a_stopped_writer_holds_nobody_up_who_changes_options_or_does_not_want_to_wait() {
     let temp = TempDir::new("stopped");

@@ -1,4 +1,4 @@
-//! What reads cost is counted where RocksDB counts it. The numbers of gets, multi-gets and iterators are
+//! The cost of reads is counted where RocksDB counts it. The numbers of gets, multi-gets and iterators are
 //! those that RocksDB 11.8.1 gives for the same calls.
 
 use spanlith::options::{BlockBasedTableOptions, CfOptions};

@@ -1,4 +1,4 @@
-//! What flushes, compactions and openings cost is counted where RocksDB counts it. The numbers are those
+//! The cost of flushes, compactions and openings is counted where RocksDB counts it. The numbers are those
 //! that RocksDB 11.8.1 gives for the same calls (R-COMPAT).
 
 use spanlith::options::{BlockBasedTableOptions, CfOptions, CompressionType};

@@ -73,7 +73,7 @@ fn contents(fs: MemFs) -> Result<Rows> {
     Ok(rows)
 }
 
-/// What the database holds without the log.
+/// Returns what the database holds without the log.
 fn tables_only(rows: &Rows) -> Rows {
     let mut out = rows.clone();
     for i in 15..25u32 {

@@ -28,7 +28,7 @@ impl World {
         open(&self.env, DbOptions::default(), None)
     }
 
-    /// What a power loss leaves, opened.
+    /// Returns what a power loss leaves, opened.
     fn after_power_loss(&self) -> Db {
         let (env, ..) = Env::test(Arc::new(self.mem.strict_clone()), 12);
         open(&env, DbOptions::default(), None)
@@ -813,7 +813,7 @@ fn nothing_is_wrong_so_there_is_nothing_to_resume() {
     );
 }
 
-/// What is heard of memtables and flushes. It takes its time to hear of the former.
+/// Describes what is heard of memtables and flushes. It takes its time to hear of the former.
 #[derive(Default)]
 struct FlushEars(Mutex<Vec<String>>);
 

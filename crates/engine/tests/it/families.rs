@@ -23,7 +23,7 @@ fn on(fs: &MemFs) -> Env {
     env
 }
 
-/// What a power loss leaves.
+/// Returns what a power loss leaves.
 fn crash(fs: &MemFs, seed: u64) -> MemFs {
     let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     fs.crash_clone(&mut |n| {
@@ -174,7 +174,7 @@ fn a_dropped_family_still_reads_but_takes_no_writes_and_leaves_no_files() {
     assert_eq!(db.create_cf(FamilyOptions::new("next")).unwrap().id(), 3);
 }
 
-/// What RocksDB 11.8.1 answers: nothing is found wrong until a table would have to go.
+/// Checks what RocksDB 11.8.1 answers: nothing is found wrong until a table would have to go.
 #[test]
 fn suggestions_and_deletions_of_files_in_a_dropped_family_fail_only_where_a_table_would_go() {
     let (env, _) = world();
@@ -587,7 +587,7 @@ fn updates_of_missing_families_can_be_left_out() {
     db.close().unwrap();
 }
 
-/// What an idle family costs an open is its part of the snapshot in the new MANIFEST, however many there are.
+/// The cost of an idle family for an open is its part of the snapshot in the new MANIFEST, however many there are.
 #[test]
 fn an_idle_family_costs_an_open_its_records_in_the_manifest_and_no_other_call() {
     const OTHERS: [OpClass; 5] = [

@@ -31,7 +31,7 @@ fn open(env: &Env) -> Result<Db> {
         .open()
 }
 
-/// What is known of each key: value, or absent; `None` beside it if a failed write left it open.
+/// Describes what is known of each key: value, or absent; `None` beside it if a failed write left it open.
 #[derive(Default)]
 struct Oracle {
     sure: BTreeMap<Vec<u8>, Vec<u8>>,

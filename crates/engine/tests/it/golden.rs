@@ -42,7 +42,7 @@ fn expected(families: &[ExpectedFamily]) -> Contents {
     all.filter(|f| f.0 != STATS_FAMILY).collect()
 }
 
-/// What a user has to know to open a directory: its families, their order and merge operators.
+/// Returns what a user has to know to open a directory: its families, their order and merge operators.
 fn builder(dir: &Path, families: &[ExpectedFamily]) -> OpenBuilder {
     // Paths that no file of the database names, relative to the directory that holds the case.
     let case = dir.parent().unwrap_or(dir);

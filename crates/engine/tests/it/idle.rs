@@ -1,4 +1,4 @@
-//! What a database has and takes without anybody writing to it.
+//! Describes what a database has and takes without anybody writing to it.
 
 use spanlith::options::BlockBasedTableOptions;
 use spanlith::{Db, FamilyOptions, OpenBuilder};

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// What an entry of a file does.
+/// Describes what an entry of a file does.
 #[derive(Clone, Debug)]
 enum Op {
     Put(Vec<u8>, Vec<u8>),

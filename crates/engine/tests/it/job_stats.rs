@@ -1,4 +1,4 @@
-//! What listeners are told of jobs: numbers as RocksDB 11.8.1 tells them of the same operations, properties of
+//! Describes what listeners are told of jobs: numbers as RocksDB 11.8.1 tells them of the same operations, properties of
 //! tables, and compactions that are given up.
 
 use spanlith::listener::{CompactionInfo, CompactionStats, FlushInfo, MemtableInfo, TableFileInfo};

@@ -82,7 +82,7 @@ fn a_compaction_that_fails_before_its_edit_is_written_leaves_no_table() {
     assert_eq!(tables(&world), 1);
 }
 
-/// What is left of the record may be read by the next open.
+/// The rest of the record may be read by the next open.
 #[test]
 fn a_flush_whose_edit_may_be_written_keeps_its_table() {
     let world = World::new(3);

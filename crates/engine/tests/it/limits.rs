@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 const DIR: &str = "/db";
 
-/// What an open leaves free for files to come.
+/// Says what an open leaves free for files to come.
 const NUMBERS_LEFT: u64 = 1 << 40;
 
 /// A directory whose MANIFEST has these records.
@@ -258,7 +258,7 @@ fn a_continued_manifest_that_is_cut_behind_an_idle_open_is_reported() {
     );
 }
 
-/// What a table holds at most is `ENTRY_MAX`; beyond it a write is refused at once: no flush could take it
+/// A table holds `ENTRY_MAX` bytes of an entry at most; beyond it a write is refused at once: no flush could take it
 /// later, and the database would refuse writes for ever.
 #[test]
 fn keys_and_values_that_no_table_could_hold_are_refused_before_they_are_written() {

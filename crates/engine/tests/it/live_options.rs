@@ -598,7 +598,7 @@ struct Timers {
     ticks: Arc<Mutex<Ticks>>,
 }
 
-/// What is called, by the number of its timer.
+/// Describes what is called, by the number of its timer.
 type Ticks = BTreeMap<usize, Box<dyn FnMut() -> bool + Send>>;
 
 /// Ends a timer when it goes.

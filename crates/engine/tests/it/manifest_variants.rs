@@ -17,7 +17,7 @@ fn builder(dir: &Path, base: &str) -> OpenBuilder {
     }
 }
 
-/// What opening and reading gives, as the table of outcomes has it.
+/// Returns what opening and reading gives, as the table of outcomes has it.
 fn outcome(dir: &Path, base: &str) -> String {
     let db = match builder(dir, base).open() {
         Ok(db) => db,

@@ -47,7 +47,7 @@ fn scan(db: &Db, options: ReadOptions) -> Vec<String> {
     found
 }
 
-/// What the range tombstones of a table left out delete in older places stays deleted, and a table that
+/// Everything that the range tombstones of a table left out delete in older places stays deleted, and a table that
 /// reaches into the prefix by a tombstone only does not end its level.
 #[test]
 fn a_table_left_out_by_its_filter_still_deletes() {
@@ -159,7 +159,7 @@ fn tables_left_out_come_back_behind_the_prefix() {
     }
 }
 
-/// What a seek leaves out is not read.
+/// A table that a seek leaves out is not read.
 #[test]
 fn a_plain_seek_asks_the_filters() {
     let dir = TempDir::new("asks");

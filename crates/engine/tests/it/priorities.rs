@@ -1,4 +1,4 @@
-//! What calls say about themselves: priorities of writes at the rate limiter, and what reads are for.
+//! Describes what calls say about themselves: priorities of writes at the rate limiter, and what reads are for.
 
 use spanlith::options::{CfOptions, DbOptions};
 use spanlith::{Db, ErrorKind, ReadOptions, ReadPurpose, WriteBatch, WriteOptions};

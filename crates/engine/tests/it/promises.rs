@@ -1,4 +1,4 @@
-//! What is there after the end of the process and after a power loss, by operation: the table of
+//! Describes what is there after the end of the process and after a power loss, by operation: the table of
 //! `docs/durability.md`, row by row.
 
 use spanlith::options::DbOptions;
@@ -123,7 +123,7 @@ fn open(fs: &MemFs, change: fn(&mut DbOptions), families: &[&str]) -> Db {
     builder.open().unwrap()
 }
 
-/// What power losses may leave: all that they can take, and choices between.
+/// Returns what power losses may leave: all that they can take, and choices between.
 fn after_power_losses(fs: &MemFs) -> impl Iterator<Item = MemFs> {
     let some = (1..20u64).map(|seed| {
         let mut rng = spanlith_testkit::Rng::new(seed);

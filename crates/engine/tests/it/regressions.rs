@@ -253,7 +253,7 @@ fn a_filter_meets_what_a_manual_compaction_moves_after_options_were_changed() {
     assert_eq!(cf.get("k").unwrap(), None);
 }
 
-/// What ends the history of a key counts as used by the merge: the next move does not pass it over.
+/// The entry that ends the history of a key counts as used by the merge: the next move does not pass it over.
 #[test]
 fn a_merge_takes_the_value_below_it_off_the_keys_that_may_be_passed_over() {
     let fs = MemFs::new();
@@ -360,7 +360,7 @@ fn of_keys_that_are_equal_to_the_user_the_newest_is_shown_in_both_directions() {
     assert_eq!((cursor.key(), cursor.value()), (&b"key"[..], &b"key"[..]));
 }
 
-/// What a database that is open for reading took from its logs counted as sealed.
+/// Entries that a database open for reading took from its logs counted as sealed.
 #[test]
 fn a_read_only_database_counts_what_its_logs_held_as_active() {
     let fs = MemFs::new();

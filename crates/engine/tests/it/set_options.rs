@@ -293,7 +293,7 @@ fn aligned_blocks_that_are_compressed_are_refused_before_they_stop_writes() {
     );
 }
 
-/// What stops writes for good is corrected, as at open: a stop always has a job that ends it.
+/// An option that stops writes for good is corrected, as at open: a stop always has a job that ends it.
 #[test]
 fn no_change_of_options_stops_writes_for_ever() {
     for change in [

@@ -11,7 +11,7 @@ struct World {
     env: Env,
     executor: Arc<ManualExecutor>,
     clock: Arc<VirtualClock>,
-    /// What the database holds.
+    /// Says what the database holds.
     model: BTreeMap<String, String>,
     next: u64,
 }

@@ -56,7 +56,7 @@ fn after_power_loss(fs: &MemFs) -> [usize; 3] {
     NAMES.map(|name| db.cf(name).unwrap().iter().count())
 }
 
-/// What power losses during `work` leave, each outcome once.
+/// Returns what power losses during `work` leave, each outcome once.
 fn power_losses(w: &World, work: impl FnOnce()) -> Vec<[usize; 3]> {
     let images = Arc::new(Mutex::new(Vec::new()));
     let (seen, of) = (images.clone(), w.mem.clone());
@@ -112,7 +112,7 @@ impl EventListener for SealsMore {
     }
 }
 
-/// What was last sealed was looked up after leadership was let go of.
+/// The memtable that was last sealed was looked up after leadership was let go of.
 #[test]
 fn what_one_family_seals_next_is_no_part_of_a_flush_of_several() {
     let w = World::new(1);

@@ -254,7 +254,7 @@ fn limits_refuse_and_change_nothing() {
     );
 }
 
-/// What is in the log of a transaction that was dropped with its family is nobody's.
+/// The log's entries of a transaction that was dropped with its family are nobody's.
 #[test]
 fn a_prepared_transaction_outlives_its_family() {
     let (w, db, [cf, other]) = fresh(1);

@@ -1,4 +1,4 @@
-//! What a job reads, counted as RocksDB counts it for listeners.
+//! Describes what a job reads, counted as RocksDB counts it for listeners.
 //!
 //! An entry counts when it is looked at for itself. One that is read as part of another does not: operands and
 //! values that are folded, values that a single delete cancels, what a deletion at the bottom passes over.

@@ -13,7 +13,7 @@ use spanlith_base::keys::{self, ValueType};
 use spanlith_base::wide_columns::WideColumns;
 use spanlith_base::{Error, Pinned, Result, SequenceNumber};
 
-/// What tells entries of one key apart.
+/// Describes what tells entries of one key apart.
 struct Own {
     seqno: SequenceNumber,
     /// Empty in families without timestamps.
@@ -21,7 +21,7 @@ struct Own {
 }
 
 impl CompactionIter {
-    /// Whether the input stands on an entry that may be folded with the current key: one of the same
+    /// Returns whether the input stands on an entry that may be folded with the current key: one of the same
     /// timestamp or, in history that was given up, of any earlier one.
     fn on_foldable(&self) -> bool {
         if self.is_history {
@@ -31,7 +31,7 @@ impl CompactionIter {
         }
     }
 
-    /// What tells the input's entry from others of the current key.
+    /// Returns what tells the input's entry from others of the current key.
     fn own(&self, seqno: SequenceNumber) -> Own {
         let user = keys::user_key(self.input.key());
         Own {

@@ -4,7 +4,7 @@ use super::CompactionIter;
 use spanlith_base::keys::{self, ValueType};
 use spanlith_base::{Error, Pinned, Result, SequenceNumber};
 
-/// What a single delete is for.
+/// Returns what a single delete is for.
 fn is_value(kind: Option<ValueType>) -> bool {
     use ValueType::{BlobIndex, Value, ValuePreferredSeqno, WideColumnEntity};
     matches!(

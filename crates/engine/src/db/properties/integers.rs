@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// What a property looks at.
+/// Describes what a property looks at.
 pub(super) struct At<'a> {
     pub(super) e: &'a Engine,
     pub(super) s: &'a DbState,

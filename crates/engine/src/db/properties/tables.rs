@@ -1,4 +1,4 @@
-//! What the properties of a family's tables add up to.
+//! Describes what the properties of a family's tables add up to.
 
 use crate::version::{TableCache, Version};
 use spanlith_table::TableProperties;

@@ -85,7 +85,7 @@ impl DbIter {
         self.parts.inner.reseek_for_prev(&self.seek_key);
     }
 
-    /// Whether a seek is worth more than steps over further versions of a key.
+    /// Returns whether a seek is worth more than steps over further versions of a key.
     #[inline]
     fn is_long(&self, run: u64) -> bool {
         run > self.parts.counting.reseek_after && self.parts.view.is_plain()
@@ -256,7 +256,7 @@ impl DbIter {
         self.at == At::Saved
     }
 
-    /// What stood aside belongs to another entry.
+    /// The value that stood aside belongs to another entry.
     #[inline]
     pub(super) fn forget_aside(&mut self) {
         if self.entity.is_some() || self.unprepared.is_some() {
@@ -435,7 +435,7 @@ impl DbIter {
         seen
     }
 
-    /// What the bytes saved in `value` are, by the type of their entry.
+    /// Returns what the bytes saved in `value` are, by the type of their entry.
     pub(super) fn saved_as(&self, kind: Option<ValueType>) -> Result<Option<Stored>> {
         match kind {
             Some(kind) => Stored::of(kind, Pinned::copy_of(&self.value)),

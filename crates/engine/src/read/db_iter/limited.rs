@@ -12,7 +12,7 @@ use crate::read::get::unknown_type;
 use spanlith_base::keys::{self, ValueType};
 use spanlith_base::{Error, MAX_SEQUENCE};
 
-/// What moves count by. Without a limit only the first matters.
+/// Describes what moves count by. Without a limit only the first matters.
 #[derive(Clone, Copy)]
 pub(crate) struct Counting {
     /// Versions of one key passed by stepping before the iterator seeks.

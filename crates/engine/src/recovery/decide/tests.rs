@@ -33,7 +33,7 @@ struct Family {
     keys: BTreeSet<String>,
 }
 
-/// What a MANIFEST of the fixtures says.
+/// Returns what a MANIFEST of the fixtures says.
 fn families(base: &Path) -> (BTreeMap<u32, Family>, u64) {
     let current = std::fs::read_to_string(base.join("CURRENT")).unwrap();
     let mut manifest = reader(&base.join(current.trim_end()), 0);

@@ -53,14 +53,14 @@ pub(super) struct MetaFile {
     pub is_excluded: bool,
 }
 
-/// What the list of a backup says.
+/// Describes what the list of a backup says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Meta {
     /// Unix seconds.
     pub timestamp: i64,
     /// Of the database when the backup was begun.
     pub sequence: u64,
-    /// What the program gave.
+    /// Says what the program gave.
     pub app_metadata: Vec<u8>,
     pub files: Vec<MetaFile>,
 }

@@ -50,11 +50,11 @@ pub struct BackupOptions {
     /// Shared files have names that tell different files apart. Default true; otherwise they are known by number only,
     /// which is right for the backups of one database only.
     pub share_files_with_checksum: bool,
-    /// What those names are.
+    /// Says what those names are.
     pub names: BackupNames,
     /// Everything is durable before a backup counts. Default true.
     pub sync: bool,
-    /// What is there is deleted when the directory is opened. Default false.
+    /// Backups that are there are deleted when the directory is opened. Default false.
     pub destroy_old_data: bool,
     /// Logs are copied, too. Default true; otherwise what no table holds is not in the backup, unless it is flushed.
     pub backup_log_files: bool,
@@ -141,7 +141,7 @@ impl std::fmt::Debug for CreateBackupOptions {
     }
 }
 
-/// What of a database that is there restoring leaves alone.
+/// The files of an existing database that a restore leaves alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RestoreMode {
     /// Tables and blob files that the backup has, too, by size and checksum of all bytes, stay and are not copied.
@@ -158,11 +158,11 @@ pub struct RestoreOptions {
     /// Logs that are there stay, those of the archive come back: to restore a backup made without logs, and go on
     /// from it with the logs that were kept.
     pub keep_log_files: bool,
-    /// What else stays.
+    /// Says what else stays.
     pub mode: RestoreMode,
 }
 
-/// What there is to know of a backup.
+/// Describes what there is to know of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BackupInfo {
@@ -178,7 +178,7 @@ pub struct BackupInfo {
     pub files: u32,
     /// Files that were left out, by their path below the directory.
     pub excluded: Vec<String>,
-    /// What the program gave.
+    /// Says what the program gave.
     pub app_metadata: Vec<u8>,
 }
 
@@ -198,7 +198,7 @@ struct Known {
     users: u32,
 }
 
-/// What the directory holds.
+/// Describes what the directory holds.
 #[derive(Default)]
 struct State {
     backups: BTreeMap<u32, Backup>,
@@ -496,7 +496,7 @@ impl BackupEngine {
     }
 }
 
-/// Whether a name is that of a list while it is written.
+/// Returns whether a name is that of a list while it is written.
 fn is_temporary(name: &str) -> bool {
     let id = name.strip_prefix('.').and_then(|n| n.strip_suffix(".tmp"));
     id.is_some_and(|id| backup_id(id).is_some())

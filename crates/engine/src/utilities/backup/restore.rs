@@ -219,7 +219,7 @@ fn check_crc(file: &MetaFile, found: u32) -> Result<()> {
     }
 }
 
-/// Whether a file is there and has all the bytes of the backup's.
+/// Returns whether a file is there and has all the bytes of the backup's.
 fn is_same(
     fs: &dyn FileSystem,
     mover: &Mover<'_>,

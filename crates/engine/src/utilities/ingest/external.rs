@@ -57,7 +57,7 @@ impl External {
         keys::user_key(&self.largest)
     }
 
-    /// Whether the keys of two files overlap.
+    /// Returns whether the keys of two files overlap.
     pub(super) fn overlaps(&self, other: &Self, comparator: &Comparator) -> bool {
         let ends_before = |a: &Self, b: &Self| {
             let order = comparator.compare_without_timestamp(a.last(), true, b.first(), true);
@@ -204,7 +204,7 @@ fn check_version(p: &TableProperties, options: &IngestOptions) -> Result<Option<
     }
 }
 
-/// What RocksDB says of a table whose keys have another order.
+/// Returns what RocksDB says of a table whose keys have another order.
 fn in_words_of_comparators(e: Error, ours: &Comparator) -> Error {
     match e.fact("table") {
         Some(theirs) if e.fact("opened_with").is_some() => Error::invalid_argument(format!(

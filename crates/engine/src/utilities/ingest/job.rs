@@ -72,7 +72,7 @@ impl Db {
 struct Prepared {
     external: External,
     number: u64,
-    /// What is known of it before it has a place.
+    /// Says what is known of it before it has a place.
     described: NewFile,
     /// Files with the same number do not overlap; those of a later one overlap one of an earlier.
     batch: usize,
@@ -212,7 +212,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether a path leads to what may be a table of this database: its name must not go.
+    /// Returns whether a path leads to what may be a table of this database: its name must not go.
     fn may_be_own(&self, path: &Path) -> bool {
         let fs = &self.c.env.fs;
         let name = path.file_name().and_then(|n| n.to_str());
@@ -394,7 +394,7 @@ impl Engine {
         Ok(last)
     }
 
-    /// What follows once the files of a family are taken in.
+    /// Does what follows once the files of a family are taken in.
     fn end_part(&self, part: &Part) {
         let fs = &self.c.env.fs;
         for file in &part.files {
@@ -437,7 +437,7 @@ impl Engine {
     }
 }
 
-/// What files need to know to be placed.
+/// Describes what files need to know to be placed.
 struct Placing {
     base_level: usize,
     has_snapshots: bool,
@@ -466,7 +466,7 @@ impl Part {
         files.any(|f| memtables_hold(&self.family, &sv, f.span()))
     }
 
-    /// What each file touches in each level, outputs left out.
+    /// Returns what each file touches in each level, outputs left out.
     fn touches(&self, version: &Version) -> Result<Vec<Vec<Touch>>> {
         let mut all = Vec::with_capacity(self.files.len());
         for file in &self.files {

@@ -11,7 +11,7 @@ pub struct IngestOptions {
     pub move_files: bool,
     /// Files are linked and keep their own names: whoever changes them later changes the database.
     pub link_files: bool,
-    /// What cannot be linked is copied.
+    /// A file that cannot be linked is copied.
     pub failed_move_fall_back_to_copy: bool,
     /// Snapshots taken before do not see what the files hold.
     pub snapshot_consistency: bool,
@@ -30,7 +30,7 @@ pub struct IngestOptions {
     pub allow_db_generated_files: bool,
     /// Every entry is looked at first: order, types, number. Without, only the first and the last.
     pub verify_entries: bool,
-    /// What is read of the database's own tables goes into the block cache.
+    /// Blocks read of the database's own tables go into the block cache.
     pub fill_cache: bool,
     /// Bytes that are read at once; 0 is a megabyte.
     pub readahead: u64,

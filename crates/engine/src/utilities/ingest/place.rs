@@ -5,7 +5,7 @@
 //! being there, wherever its keys come to lie. Files of a call that overlap each other go above one another, the
 //! first one deepest.
 
-/// What a level has in the range of a file.
+/// Describes what a level has in the range of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Touch {
     /// A key or range tombstone in the range.

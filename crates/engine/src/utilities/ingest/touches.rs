@@ -1,4 +1,4 @@
-//! What memtables and tables have in a range of user keys.
+//! Describes what memtables and tables have in a range of user keys.
 
 use crate::core::{Family, SuperVersion};
 use crate::picker::RunningCompaction;
@@ -36,13 +36,13 @@ impl Span<'_> {
             .is_gt()
     }
 
-    /// Whether it has a key in common with the user keys from `low` to `high`.
+    /// Returns whether it has a key in common with the user keys from `low` to `high`.
     fn meets(&self, comparator: &Comparator, low: &[u8], high: &[u8]) -> bool {
         !self.ends_before(comparator, low) && !self.begins_behind(comparator, high)
     }
 }
 
-/// Whether a memtable of the family, sealed or not, has something in the range.
+/// Returns whether a memtable of the family, sealed or not, has something in the range.
 pub(super) fn memtables_hold(family: &Family, sv: &SuperVersion, span: Span<'_>) -> bool {
     std::iter::once(&sv.mem)
         .chain(sv.imm.iter())
@@ -67,7 +67,7 @@ fn memtable_holds(family: &Family, mem: &Arc<MemTable>, span: Span<'_>) -> bool 
     iter.valid() && !span.ends_before(c, keys::user_key(iter.key()))
 }
 
-/// Whether a level has a file whose bounds meet the range.
+/// Returns whether a level has a file whose bounds meet the range.
 pub(super) fn bounds_meet(version: &Version, level: usize, span: Span<'_>) -> bool {
     files_meeting(version, level, span).next().is_some()
 }
@@ -86,7 +86,7 @@ fn files_meeting<'a>(
     })
 }
 
-/// Whether a level has a key or range tombstone in the range. Reads the tables whose bounds alone do not tell.
+/// Returns whether a level has a key or range tombstone in the range. Reads the tables whose bounds alone do not tell.
 ///
 /// # Errors
 /// Of reading them.
@@ -123,7 +123,7 @@ fn table_holds(family: &Family, file: &FileMeta, span: Span<'_>, fill_cache: boo
     Ok(iter.valid() && !span.ends_before(c, keys::user_key(iter.key())))
 }
 
-/// Whether a running compaction, or another ingestion, writes to that level into the range.
+/// Returns whether a running compaction, or another ingestion, writes to that level into the range.
 pub(super) fn output_meets(
     comparator: &Comparator,
     running: &[RunningCompaction],

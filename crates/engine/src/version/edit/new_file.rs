@@ -81,13 +81,13 @@ pub struct NewFile {
     pub compensated_range_deletion_size: u64,
     /// Bytes behind the data blocks, 0 for unknown.
     pub tail_size: u64,
-    /// Whether keys in the file carry their user-defined timestamps.
+    /// Says whether keys in the file carry their user-defined timestamps.
     pub user_defined_timestamps_persisted: bool,
     /// Smallest user-defined timestamp; empty for none.
     pub min_timestamp: Vec<u8>,
     /// Largest user-defined timestamp; empty for none.
     pub max_timestamp: Vec<u8>,
-    /// What a fast open needs to know of the table; empty for none.
+    /// Says what a fast open needs to know of the table; empty for none.
     pub open_metadata: Vec<u8>,
 }
 

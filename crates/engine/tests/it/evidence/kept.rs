@@ -1,4 +1,4 @@
-//! What recovery does not replay, or cannot explain, is kept and told.
+//! Everything that recovery does not replay, or cannot explain, is kept and told.
 
 use super::*;
 use spanlith::Comparator;

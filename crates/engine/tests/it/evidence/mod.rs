@@ -64,7 +64,7 @@ impl Setup {
         self.builder(fs).open()
     }
 
-    /// What an open for reading finds.
+    /// Returns what an open for reading finds.
     fn look(&self, fs: MemFs) -> Result<Rows> {
         Ok(rows(&self.builder(&Arc::new(fs)).open_read_only()?))
     }

@@ -8,7 +8,7 @@ use spanlith_env::{Env, FaultRule, FsOp, MemFs, OpClass};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-/// What a database holds: values by family and key, and the updates of undecided transactions by name.
+/// Describes what a database holds: values by family and key, and the updates of undecided transactions by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct State {
     values: BTreeMap<(usize, String), String>,
@@ -285,7 +285,7 @@ fn logs_go_when_what_was_prepared_in_them_is_in_tables() {
     assert!(logs().iter().all(|&n| n > oldest), "{:?}", logs());
 }
 
-/// What a committed transaction was prepared in is let go of like any other log when logs are too large; while it is
+/// The log in which a committed transaction was prepared is let go of like any other log when logs are too large; while it is
 /// undecided, nobody is flushed in vain.
 #[test]
 fn logs_that_are_too_large_are_let_go_of_once_it_is_decided() {

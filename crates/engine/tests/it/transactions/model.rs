@@ -56,7 +56,7 @@ struct Both {
     sealed: usize,
 }
 
-/// What everybody should see.
+/// Describes what everybody should see.
 #[derive(Default)]
 struct Model {
     contents: Contents,
@@ -94,7 +94,7 @@ impl Model {
         self.written.get(&key).is_some_and(|&at| at > seen)
     }
 
-    /// What locking or noting a key comes to.
+    /// Returns what locking or noting a key comes to.
     fn track(&mut self, t: &mut Both, key: Key, alone: bool, now: u64) -> Outcome {
         let known = t.tracked.get(&key).copied();
         let mut seen = known.map_or(u64::MAX, |k| k.0);

@@ -185,7 +185,7 @@ fn a_circle_of_waits_is_a_deadlock() {
     assert_eq!(deadlocks.load(Ordering::Relaxed), 1);
 }
 
-/// Who waits gets the lock when it is let go of, and when its holder runs out of time.
+/// A transaction that waits gets the lock when it is let go of, and when its holder runs out of time.
 #[test]
 fn whoever_waits_gets_the_lock() {
     let db = open_in(&memory());
