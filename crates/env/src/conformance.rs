@@ -1,4 +1,4 @@
-//! What every file system must do, as a suite that runs on any of them.
+//! Describes what every file system must do, as a suite that runs on any of them.
 //!
 //! [`run`] takes a file system and an existing empty directory, gives each case a directory of its own,
 //! and panics with the case's name where a promise of [`crate::traits`] is broken. Error texts are

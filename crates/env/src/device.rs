@@ -20,7 +20,7 @@ const BLOCK_DEFAULT: u32 = 4096;
 /// Largest unit that makes sense here.
 const BLOCK_MAX: u32 = 1 << 16;
 
-/// What has to be true of a write when it returns.
+/// Describes what has to be true of a write when it returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Durability {
     /// It survives the end of the process; a later flush makes it survive a power loss.
@@ -29,7 +29,7 @@ pub enum Durability {
     Durable,
 }
 
-/// What is known about a device.
+/// Describes what is known about a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
     /// Bytes.
@@ -37,15 +37,15 @@ pub struct Geometry {
     /// Bytes that are written without reading what lies around them: the physical block. A power of
     /// two from 512 to 65536.
     pub block: u32,
-    /// Whether a completed cached write may be lost with the power. Unknown means so.
+    /// Says whether a completed cached write may be lost with the power. Unknown means so.
     pub is_volatile: bool,
-    /// Whether it is a device and not a file.
+    /// Says whether it is a device and not a file.
     pub is_block_device: bool,
 }
 
 /// Storage of a fixed size that is written in place, by many threads at once.
 pub trait BlockDevice: Send + Sync {
-    /// What is known about it.
+    /// Returns what is known about it.
     fn geometry(&self) -> Geometry;
     /// Fills `buf` from `offset`.
     ///
@@ -64,7 +64,7 @@ pub trait BlockDevice: Send + Sync {
     fn flush(&self) -> Result<()>;
     /// Gives up the exclusive right to write, for somebody who opens it next.
     fn unlock(&self) {}
-    /// What it is called, for messages.
+    /// Returns what it is called, for messages.
     fn path(&self) -> &Path;
 }
 
@@ -90,7 +90,7 @@ pub struct PosixDevice {
     file: File,
     path: PathBuf,
     geometry: Geometry,
-    /// Whether the system knows writes that are durable by themselves. Relaxed: a hint that costs one
+    /// Says whether the system knows writes that are durable by themselves. Relaxed: a hint that costs one
     /// more try if it is not seen.
     has_durable_writes: AtomicBool,
 }

@@ -1,4 +1,4 @@
-//! What the file systems of this crate share about errors: RocksDB's words for what was being done
+//! Describes what the file systems of this crate share about errors: RocksDB's words for what was being done
 //! when a call failed, and the poison that a failed write leaves in a file (E2).
 //!
 //! Clients match on the words (C API contract), so every file system, doubles included, uses these.

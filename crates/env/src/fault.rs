@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// Above all callers' ranks; nothing is called under it but predicates.
 const RANK: u8 = 95;
 
-/// What a call does; rules match one class.
+/// Describes what a call does; rules match one class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 #[allow(missing_docs)]
@@ -48,7 +48,7 @@ pub enum OpClass {
     Stat,
 }
 
-/// What happens instead of the call.
+/// Describes what happens instead of the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Effect {
@@ -217,7 +217,7 @@ impl FaultFs {
         self.shared.plan.lock().budget = bytes;
     }
 
-    /// What the free space of a directory is said to be, for as long as there is no budget; nothing is
+    /// Sets what the free space of a directory is said to be, for as long as there is no budget; nothing is
     /// limited by it.
     pub fn set_free_space(&self, dir: &Path, bytes: u64) {
         let mut plan = self.shared.plan.lock();

@@ -46,7 +46,7 @@ fn table() -> MutexGuard<'static, BTreeMap<PathBuf, Held>> {
 /// Device and inode number.
 type Identity = (u64, u64);
 
-/// Who took the lock, for the message to the second comer.
+/// Describes who took the lock, for the message to the second comer.
 struct Held {
     identity: Identity,
     seconds: u64,

@@ -367,13 +367,13 @@ struct PosixWritable {
     path: PathBuf,
     /// Bytes appended successfully.
     len: u64,
-    /// Whether space beyond the size may be reserved.
+    /// Says whether space beyond the size may be reserved.
     reserved: bool,
     /// Where the reserved space ends, and up to where more is reserved once that is written; the latter is 0 if no
     /// more is wanted.
     reserved_end: u64,
     planned_end: u64,
-    /// Who opened it.
+    /// Says who opened it.
     process: Process,
     poison: Poison,
 }
@@ -535,7 +535,7 @@ fn write_all(file: &mut File, mut data: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the file system does not know the call, which loses nothing: the sync does the work.
+/// Returns whether the file system does not know the call, which loses nothing: the sync does the work.
 fn is_unsupported(e: &io::Error) -> bool {
     matches!(
         e.raw_os_error(),

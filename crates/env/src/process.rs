@@ -26,7 +26,7 @@ impl Process {
         Self(FORKS.load(Ordering::Relaxed))
     }
 
-    /// Whether it is this one, and no ancestor of it.
+    /// Returns whether it is this one, and no ancestor of it.
     #[inline]
     pub fn is_current(self) -> bool {
         self.0 == FORKS.load(Ordering::Relaxed)
@@ -130,7 +130,7 @@ impl<T> Default for PerProcess<T> {
     }
 }
 
-/// What is said of a file that a child of the process would write.
+/// Returns what is said of a file that a child of the process would write.
 pub(crate) fn other_process() -> std::io::Error {
     std::io::Error::other("opened before a fork, only the process that opened it may write it")
 }

@@ -37,7 +37,7 @@ pub enum IoPriority {
     Mid = 1,
     /// Flushes.
     High = 2,
-    /// What a user waits for.
+    /// Says what a user waits for.
     User = 3,
 }
 
@@ -110,7 +110,7 @@ impl RateLimiterOptions {
     }
 }
 
-/// What waits for bytes.
+/// Describes what waits for bytes.
 struct Waiting {
     ticket: u64,
     bytes_left: u64,
@@ -125,7 +125,7 @@ struct State {
     next_refill_micros: u64,
     queues: [VecDeque<Waiting>; 4],
     next_ticket: u64,
-    /// Whether somebody sleeps until the next refill.
+    /// Says whether somebody sleeps until the next refill.
     is_refill_awaited: bool,
     /// Refills that somebody had to wait for since the last adjustment.
     drains: u64,
@@ -212,7 +212,7 @@ impl RateLimiter {
         }
     }
 
-    /// Whether I/O of this direction is limited at all.
+    /// Returns whether I/O of this direction is limited at all.
     pub fn limits(&self, direction: IoDirection) -> bool {
         match self.mode {
             RateLimiterMode::All => true,

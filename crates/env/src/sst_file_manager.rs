@@ -27,7 +27,7 @@ pub const TRASH_SUFFIX: &str = ".trash";
 /// Time between ticks.
 const TICK: Duration = Duration::from_millis(100);
 
-/// What the manager does; all of it can be changed later.
+/// Describes what the manager does; all of it can be changed later.
 #[derive(Clone, Copy, Debug)]
 pub struct SstFileManagerOptions {
     /// Bytes deleted per second; 0 deletes at once.
@@ -202,7 +202,7 @@ impl SstFileManager {
         self.state.lock().trash_bytes
     }
 
-    /// Whether all files take as much as they may.
+    /// Returns whether all files take as much as they may.
     pub fn is_space_limit_reached(&self) -> bool {
         let state = self.state.lock();
         let limit = state.options.max_space_bytes;

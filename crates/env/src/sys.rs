@@ -165,7 +165,7 @@ pub(crate) fn will_need(file: &File, from: u64, len: u64) {
 /// Flag with which a block device is nobody else's.
 pub(crate) const EXCLUSIVE: i32 = libc::O_EXCL;
 
-/// Whether an error says that the system does not know a call, or not for this file.
+/// Returns whether an error says that the system does not know a call, or not for this file.
 pub(crate) fn is_unknown(e: &io::Error) -> bool {
     matches!(
         e.raw_os_error(),
@@ -247,7 +247,7 @@ pub(crate) fn unlock(file: &File) -> io::Result<()> {
     again(|| check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLK, &raw const lock) }))
 }
 
-/// Who holds a lock that keeps us from the write lock over the whole file.
+/// Describes who holds a lock that keeps us from the write lock over the whole file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Holder {
     /// Nobody (any more).

@@ -35,7 +35,7 @@ pub trait SequentialFile: Send {
 pub struct ReadRequest<'a> {
     /// Where to read.
     pub offset: u64,
-    /// What to fill.
+    /// Says what to fill.
     pub buf: &'a mut [u8],
     /// Bytes read, as [`RandomAccessFile::read_at`] would say; set by
     /// [`RandomAccessFile::read_many`].
@@ -108,7 +108,7 @@ pub trait WritableFile: Send {
     fn expect_sync(&mut self) {}
     /// Bytes appended so far.
     fn len(&self) -> u64;
-    /// Whether nothing was appended.
+    /// Returns whether nothing was appended.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -146,7 +146,7 @@ pub trait Directory: Send + Sync {
 /// A held LOCK file; released when dropped.
 pub trait FileLock: Send + Sync {}
 
-/// What a directory entry is.
+/// Describes what a directory entry is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryKind {
     /// Regular file.
@@ -157,7 +157,7 @@ pub enum EntryKind {
     Other,
 }
 
-/// What keeps the contents of a file whose name is gone, if anything does.
+/// Describes what keeps the contents of a file whose name is gone, if anything does.
 #[derive(Debug, Default)]
 pub struct Unlinked {
     pub(crate) _contents: Option<std::fs::File>,
@@ -200,7 +200,7 @@ pub trait FileSystem: Send + Sync {
         self.size(path)?;
         self.create(path, activity)
     }
-    /// Whether the file at `path` can be opened for direct I/O.
+    /// Returns whether the file at `path` can be opened for direct I/O.
     ///
     /// # Errors
     /// `InvalidArgument` in RocksDB's words if it can only be opened without, or not at all.
@@ -246,7 +246,7 @@ pub trait FileSystem: Send + Sync {
     fn delete_dir(&self, path: &Path) -> Result<()>;
     /// Names in a directory, sorted, without `.` and `..`.
     fn list(&self, dir: &Path) -> Result<Vec<String>>;
-    /// What `path` is; `None` if there is nothing.
+    /// Returns what `path` is; `None` if there is nothing.
     fn entry(&self, path: &Path) -> Result<Option<EntryKind>>;
     /// Size of a file; context `while stat a file for size`.
     fn size(&self, path: &Path) -> Result<u64>;
@@ -333,12 +333,12 @@ pub trait Executor: Send + Sync {
     fn spawn(&self, class: JobClass, job: Job);
     /// Makes at least `threads` threads available to a class (a shared pool never shrinks).
     fn reserve(&self, class: JobClass, threads: usize);
-    /// Whether jobs run only when somebody calls [`Self::help`] or an equivalent: then a thread that
+    /// Returns whether jobs run only when somebody calls [`Self::help`] or an equivalent: then a thread that
     /// waits for background work has to help.
     fn is_manual(&self) -> bool {
         false
     }
-    /// Whether jobs wait and the system gives no thread for them: then, too, a thread that waits for
+    /// Returns whether jobs wait and the system gives no thread for them: then, too, a thread that waits for
     /// background work has to help. Asks for threads once more.
     fn lacks_threads(&self) -> bool {
         false

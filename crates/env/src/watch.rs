@@ -69,7 +69,7 @@ impl WatchedCall {
     }
 }
 
-/// What one file, or one call, is doing.
+/// Describes what one file, or one call, is doing.
 struct Slot {
     path: PathBuf,
     /// Odd while a call is under way. Relaxed: it stands for itself, and one thread writes it.
@@ -115,7 +115,7 @@ pub struct Stalled {
     pub is_new: bool,
 }
 
-/// What is under way.
+/// Describes what is under way.
 pub struct IoWatch {
     slots: Mutex<Vec<Seen>>,
 }

@@ -218,7 +218,7 @@ impl Pool {
         thread.spawn(move || pool.work())
     }
 
-    /// Whether jobs wait and there is still no thread for them.
+    /// Returns whether jobs wait and there is still no thread for them.
     fn is_stranded(self: &Arc<Self>) -> bool {
         let mut state = self.state.lock();
         self.grow(&mut state);

@@ -112,7 +112,7 @@ impl Timers {
         self.state.lock().threads.len()
     }
 
-    /// Whether a leader knows of it now.
+    /// Returns whether a leader knows of it now.
     fn enqueue(&self, state: &mut State, due: Option<Instant>, id: u64) -> bool {
         state.due.extend(due.map(|due| (due, id)));
         if state.led && state.due.first().map(|(_, first)| *first) == Some(id) {

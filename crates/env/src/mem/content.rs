@@ -141,7 +141,7 @@ impl Pieces {
 /// A file: its bytes, and what of them is durable.
 #[derive(Clone, Default)]
 pub(super) struct Content {
-    /// What a reader sees.
+    /// Says what a reader sees.
     pub(super) pieces: Pieces,
     /// How many of `pieces` are durable; 0 while a cut is pending.
     durable: usize,
@@ -153,7 +153,7 @@ pub(super) struct Content {
     pub(super) modified: u64,
     /// Its size and what it holds, if it is a device; it has no pieces then.
     pub(super) device: Option<(u64, Media)>,
-    /// Whoever has the device open for writing keeps it alive.
+    /// The writers that have the device open keep it alive.
     pub(super) holder: Weak<()>,
 }
 
@@ -161,7 +161,7 @@ pub(super) struct Content {
 /// written, then the rest of what was there.
 #[derive(Clone)]
 struct Again {
-    /// What was there, and what of it is durable.
+    /// Says what was there, and what of it is durable.
     before: Content,
     written: Pieces,
     /// How many of `written` are durable.
@@ -198,7 +198,7 @@ impl Content {
         }
     }
 
-    /// What a power loss leaves of it, durable.
+    /// Returns what a power loss leaves of it, durable.
     pub(super) fn left(&self, choice: &mut dyn FnMut(u64) -> u64) -> Self {
         match &self.device {
             Some((size, media)) => Self {
@@ -263,7 +263,7 @@ impl Content {
         }
     }
 
-    /// What is durable.
+    /// Returns what is durable.
     fn durable_pieces(&self) -> Pieces {
         match (&self.again, &self.old) {
             (Some(again), _) => {
@@ -319,7 +319,7 @@ impl Content {
         self.pieces.change(at, |byte| byte ^ (1 << (bit % 8)))
     }
 
-    /// What a power loss leaves, by `choice`: see [`super::MemFs::crash_clone`].
+    /// Returns what a power loss leaves, by `choice`: see [`super::MemFs::crash_clone`].
     pub(super) fn after_power_loss(&self, choice: &mut dyn FnMut(u64) -> u64) -> Pieces {
         if let Some(again) = &self.again {
             let before = again.before.after_power_loss(choice);

@@ -1,4 +1,4 @@
-//! What may be left of a file system after a crash.
+//! Describes what may be left of a file system after a crash.
 //!
 //! * *Power loss*, [`after_power_loss`]: per directory some prefix of its pending changes; per file
 //!   some prefix of its pending appends, the last of them perhaps torn, perhaps followed by zeros

@@ -122,7 +122,7 @@ impl MemFs {
     /// file may be longer than its data, the rest reading as zeros. A file cut by `create` may have its
     /// old durable bytes back.
     ///
-    /// What is left is durable in the copy, no lock is held in it, and no observer watches it. Costs a
+    /// Everything that is left is durable in the copy, no lock is held in it, and no observer watches it. Costs a
     /// pointer per file and a name per directory entry, not the bytes.
     pub fn crash_clone(&self, choice: &mut dyn FnMut(u64) -> u64) -> Self {
         // The questions are asked about a private copy, so that `choice` may take locks of its own.

@@ -1,4 +1,4 @@
-//! What a device in memory holds: what is durable, what its cache holds beside that, and what is left of it when the power
+//! Describes what a device in memory holds: what is durable, what its cache holds beside that, and what is left of it when the power
 //! goes.
 
 use crate::traits::Rng;
@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 const BLOCK: usize = 4096;
-/// What a disk writes as a whole, whatever happens.
+/// Says what a disk writes as a whole, whatever happens.
 const SECTOR: usize = 512;
 
 /// Bytes by block; blocks nobody wrote are zeros and take no room.
@@ -61,7 +61,7 @@ struct Cached {
     data: Vec<u8>,
 }
 
-/// What is left of the cache when the power goes.
+/// Describes what is left of the cache when the power goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PowerLoss {
     /// Nothing.
@@ -87,7 +87,7 @@ impl PowerLoss {
     ];
 }
 
-/// What a device holds.
+/// Describes what a device holds.
 #[derive(Clone, Debug, Default)]
 pub struct Media {
     durable: Image,
@@ -147,7 +147,7 @@ impl Media {
         }
     }
 
-    /// What is there after the power was gone.
+    /// Returns what is there after the power was gone.
     #[must_use]
     pub fn after(&self, loss: PowerLoss, rng: &dyn Rng) -> Self {
         let mut durable = self.durable.clone();
@@ -181,7 +181,7 @@ impl Media {
 }
 
 impl Media {
-    /// What a power loss leaves, by `choice`, which is asked for a number below what it is given: 0 loses all that it
+    /// Returns what a power loss leaves, by `choice`, which is asked for a number below what it is given: 0 loses all that it
     /// can, the largest nothing.
     pub(super) fn after_power_loss(&self, choice: &mut dyn FnMut(u64) -> u64) -> Self {
         let mut durable = self.durable.clone();

@@ -31,7 +31,7 @@ impl DirId {
     pub(super) const ROOT: Self = Self(0);
 }
 
-/// What a name stands for.
+/// Describes what a name stands for.
 #[derive(Clone)]
 pub(super) enum Node {
     File(FileRef),
@@ -58,9 +58,9 @@ impl Change {
 /// A directory.
 #[derive(Clone, Default)]
 pub(super) struct Dir {
-    /// What a caller sees.
+    /// Says what a caller sees.
     pub(super) names: Names,
-    /// What is on the disk.
+    /// Says what is on the disk.
     pub(super) durable: Names,
     /// Leads from `durable` to `names`. Oldest first.
     pub(super) pending: Vec<Change>,

@@ -127,9 +127,9 @@ pub(super) struct DirectWritable {
     held: usize,
     /// Where the buffer begins in the file, a multiple of [`BLOCK`].
     base: u64,
-    /// Whether all that is held has been written, padded.
+    /// Says whether all that is held has been written, padded.
     is_written: bool,
-    /// Who opened it.
+    /// Says who opened it.
     process: Process,
     poison: Poison,
 }
