@@ -15,12 +15,12 @@ use spanlith_base::sync::atomic::{AtomicU64, Ordering};
 const PROBES: u32 = 6;
 const LINE_BITS: u32 = 512;
 
-/// What a memtable's filter holds.
+/// Describes what a memtable's filter holds.
 #[derive(Clone, Debug)]
 pub struct BloomOptions {
     /// Size in bytes; rounded up to whole lines of 64.
     pub size_bytes: usize,
-    /// Whether whole keys are added, without timestamps.
+    /// Says whether whole keys are added, without timestamps.
     pub whole_keys: bool,
     /// Extractor of the prefixes that are added.
     pub prefixes: Option<SliceTransform>,

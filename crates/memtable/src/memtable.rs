@@ -33,7 +33,7 @@ pub struct MemTable {
     companion: OnceLock<Box<dyn Any + Send + Sync>>,
 }
 
-/// What a memtable is made of.
+/// Describes what a memtable is made of.
 #[derive(Clone, Debug)]
 pub struct MemTableOptions {
     /// Memory comes in blocks that grow to about this many bytes (2 MiB if this is 1 MiB or more).
@@ -189,7 +189,7 @@ impl MemTable {
         self.tree.find(key, snapshot)
     }
 
-    /// Whether [`Self::find_simple`] says all that there is to say of a key: there are no range
+    /// Returns whether [`Self::find_simple`] says all that there is to say of a key: there are no range
     /// tombstones, and no option asks for more.
     #[inline]
     pub fn is_simple(&self) -> bool {
@@ -207,7 +207,7 @@ impl MemTable {
         self.tree.search_steps()
     }
 
-    /// Whether readers must verify what they find: entries by [`EntryRef::verify`], searches by
+    /// Returns whether readers must verify what they find: entries by [`EntryRef::verify`], searches by
     /// [`Self::check_search`].
     #[inline]
     pub fn is_guarded(&self) -> bool {
@@ -242,7 +242,7 @@ impl MemTable {
         self.range_dels.get().map_or(Ok(()), |r| r.check())
     }
 
-    /// Whether a filter is asked before a key is searched for.
+    /// Returns whether a filter is asked before a key is searched for.
     pub fn has_key_filter(&self) -> bool {
         self.bloom.is_some()
     }
@@ -300,7 +300,7 @@ impl MemTable {
         self.tree.counts().entries
     }
 
-    /// Whether nothing was added, no range tombstone either.
+    /// Returns whether nothing was added, no range tombstone either.
     pub fn is_empty(&self) -> bool {
         self.len() == 0 && self.range_deletes() == 0
     }
@@ -365,7 +365,7 @@ impl MemTable {
         self.tree.comparator()
     }
 
-    /// Whether it is time to seal and flush, by RocksDB's rule: memory is allowed to pass
+    /// Returns whether it is time to seal and flush, by RocksDB's rule: memory is allowed to pass
     /// `write_buffer_size` by less than 0.6 blocks, and a last block that is within that limit is
     /// filled to three quarters first. Also with as many range tombstones as are allowed.
     #[inline]

@@ -11,15 +11,15 @@ use spanlith_base::{Error, ErrorKind};
 pub struct Protection {
     /// Bytes of checksum per entry, at most 8; 0 for none. Verified for each entry that is read.
     pub bytes_per_key: u8,
-    /// Whether the order of the entries a search ends among, and of those an iterator steps over, is
+    /// Says whether the order of the entries a search ends among, and of those an iterator steps over, is
     /// verified.
     pub checks_order: bool,
-    /// Whether the checksums of all entries a search ends among are verified.
+    /// Says whether the checksums of all entries a search ends among are verified.
     pub checks_on_seek: bool,
 }
 
 impl Protection {
-    /// Whether readers have something to verify.
+    /// Returns whether readers have something to verify.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
         self.bytes_per_key != 0 || self.checks_order

@@ -1,4 +1,4 @@
-//! What stands beside the tree: range tombstones, the filter, lookups of several keys, timestamps.
+//! Describes what stands beside the tree: range tombstones, the filter, lookups of several keys, timestamps.
 #![cfg(not(loom))]
 
 use spanlith_base::slice_transform::SliceTransform;

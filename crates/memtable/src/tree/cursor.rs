@@ -1,4 +1,4 @@
-//! What readers hold: an entry found, and a position that moves.
+//! Describes what readers hold: an entry found, and a position that moves.
 
 use super::node::{Node, NodeRef};
 use super::record::{Record, RecordRef, Target};
@@ -157,9 +157,9 @@ pub struct MemTableIter {
     leaf: *mut Node,
     version: u64,
     at: usize,
-    /// Whether entries are verified as it moves.
+    /// Says whether entries are verified as it moves.
     is_guarded: bool,
-    /// What was found wrong; the iterator is invalid from then on, until it is moved anew.
+    /// Says what was found wrong; the iterator is invalid from then on, until it is moved anew.
     failed: Option<Error>,
 }
 
@@ -212,7 +212,7 @@ impl MemTableIter {
         self.tree().search_steps()
     }
 
-    /// Whether the iterator is at an entry.
+    /// Returns whether the iterator is at an entry.
     #[inline]
     pub fn valid(&self) -> bool {
         !self.record.is_null()
@@ -230,7 +230,7 @@ impl MemTableIter {
         self.record().value()
     }
 
-    /// What made it invalid, if something but its end did.
+    /// Returns what made it invalid, if something but its end did.
     ///
     /// # Errors
     /// `Corruption`, in RocksDB's words: an entry is not what was added, or entries are out of order.

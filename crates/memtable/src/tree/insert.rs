@@ -16,7 +16,7 @@ pub(super) struct Place<'a> {
     pub(super) above: Above<'a>,
 }
 
-/// What is above a node.
+/// Describes what is above a node.
 #[derive(Clone, Copy)]
 pub(super) enum Above<'a> {
     /// Nothing: it is the root.
@@ -181,7 +181,7 @@ impl Tree {
         }
     }
 
-    /// Whether entries come in order.
+    /// Returns whether entries come in order.
     pub(super) fn is_appending(&self) -> bool {
         !self.last.load(Ordering::Relaxed).is_null()
     }

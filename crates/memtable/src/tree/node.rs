@@ -16,7 +16,7 @@ const _: () = assert!(SLOTS.is_power_of_two());
 /// Word of a free slot: no word is larger.
 const FREE: u64 = u64::MAX;
 
-/// What leaves and inner nodes share. All fields that change are written by the holder of the node
+/// Describes what leaves and inner nodes share. All fields that change are written by the holder of the node
 /// and read by anyone; a reader uses what it read only if the version stayed the same.
 #[repr(C, align(64))]
 pub(super) struct Node {
@@ -171,7 +171,7 @@ impl<'a> NodeRef<'a> {
         }
     }
 
-    /// Whether all that was read since `version` was noted belongs together.
+    /// Returns whether all that was read since `version` was noted belongs together.
     #[inline(always)]
     pub(super) fn is_unchanged(self, version: u64) -> bool {
         // Pairs with the Release fence in `try_hold`: whoever read a holder's store sees its version.
@@ -296,7 +296,7 @@ impl<'a> NodeRef<'a> {
         first
     }
 
-    /// Whether the word at `at` is that of `key`.
+    /// Returns whether the word at `at` is that of `key`.
     #[inline(always)]
     pub(super) fn has_word_of(self, at: usize, key: &[u8], comparator: &Comparator) -> bool {
         let node = self.node();
@@ -304,7 +304,7 @@ impl<'a> NodeRef<'a> {
         node.words[at].load(Ordering::Relaxed) == wanted
     }
 
-    /// Whether the records at `a` and `b`, slots in use, may have the same key.
+    /// Returns whether the records at `a` and `b`, slots in use, may have the same key.
     #[inline(always)]
     pub(super) fn have_same_word(self, a: usize, b: usize) -> bool {
         let words = &self.node().words;

@@ -24,7 +24,7 @@ const AHEAD_MAX: usize = 1024;
 
 const _: () = assert!(align_of::<Record>() <= crate::arena::ALIGN);
 
-/// What a record is made of.
+/// Describes what a record is made of.
 #[derive(Clone, Copy)]
 pub(super) struct Content<'a> {
     pub(super) tag: u64,
@@ -41,7 +41,7 @@ pub(super) struct Content<'a> {
 pub(super) struct Target<'a> {
     pub(super) key: &'a [u8],
     pub(super) tag: u64,
-    /// Whether a record of exactly this key and tag is before the place, too.
+    /// Says whether a record of exactly this key and tag is before the place, too.
     pub(super) inclusive: bool,
 }
 
@@ -157,7 +157,7 @@ impl<'a> RecordRef<'a> {
         self.bytes(self.key_len(), self.value_len())
     }
 
-    /// Whether the entry is what was added. Requires: written with that many bytes of checksum.
+    /// Returns whether the entry is what was added. Requires: written with that many bytes of checksum.
     pub(super) fn is_intact(self, checksum_len: usize) -> bool {
         let kept = self.bytes(self.key_len() + self.value_len(), checksum_len);
         let sum = checksum(self.tag(), self.user_key(), self.value()).to_le_bytes();
@@ -189,7 +189,7 @@ impl<'a> RecordRef<'a> {
         self.is_before(target, comparator)
     }
 
-    /// Whether the record comes before `target`.
+    /// Returns whether the record comes before `target`.
     #[inline]
     pub(super) fn is_before(self, target: &Target<'_>, comparator: &Comparator) -> bool {
         match comparator.compare(self.user_key(), target.key) {
@@ -203,7 +203,7 @@ impl<'a> RecordRef<'a> {
         }
     }
 
-    /// Whether the record has the user key of `target`.
+    /// Returns whether the record has the user key of `target`.
     #[inline]
     pub(super) fn has_key_of(self, target: &Target<'_>, comparator: &Comparator) -> bool {
         comparator.equal(self.user_key(), target.key)
@@ -247,7 +247,7 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Whether `record`, the first not before the target, has its key and sequence number.
+    /// Returns whether `record`, the first not before the target, has its key and sequence number.
     #[inline]
     pub(super) fn is_taken_by(&self, record: RecordRef<'_>, comparator: &Comparator) -> bool {
         tag_sequence(record.tag()) == tag_sequence(self.tag) && record.has_key_of(self, comparator)
