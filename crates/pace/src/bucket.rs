@@ -17,7 +17,7 @@ const WAIT_MIN_NANOS: f64 = 50_000.0;
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Ticket(f64);
 
-/// Who passes when.
+/// Describes who passes when.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bucket {
     /// When `released` was right.
@@ -90,7 +90,7 @@ impl Bucket {
         Duration::from_nanos(self.wait_of(self.taken + bytes as f64) as u64)
     }
 
-    /// Whether `bytes` would have to wait now.
+    /// Returns whether `bytes` would have to wait now.
     pub fn would_wait(&mut self, now_nanos: u64, bytes: u64) -> bool {
         !self.wait_for(now_nanos, bytes).is_zero()
     }

@@ -11,7 +11,7 @@ pub enum StallCause {
     PendingCompactionBytes,
 }
 
-/// What happens to writes.
+/// Describes what happens to writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StallCondition {
     /// They go on at full speed.

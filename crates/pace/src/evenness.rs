@@ -1,6 +1,6 @@
 //! How even a series of throughputs is.
 
-/// What is said of a series.
+/// Describes what is said of a series.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Evenness {
     /// Windows.

@@ -1,4 +1,4 @@
-//! What level 0 allows: the rate at which, over some rounds of compaction, its number of files keeps to [`AIM`] of the way
+//! Describes what level 0 allows: the rate at which, over some rounds of compaction, its number of files keeps to [`AIM`] of the way
 //! from the trigger to the stop, and at which it never gets beyond the stop.
 //!
 //! A compaction out of level 0 takes all of its files, so that files pile up while it runs and go at once when it ends:
@@ -53,7 +53,7 @@ pub(crate) struct Level0 {
     unbound: f64,
 }
 
-/// What the rest of the policy knows.
+/// Describes what the rest of the policy knows.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Around {
     /// Measured bytes per second of the stage.
@@ -148,7 +148,7 @@ impl Level0 {
         step.clamp(1.0 / most, most)
     }
 
-    /// What may still come by the time until files go.
+    /// Returns what may still come by the time until files go.
     fn bound(&self, facts: &Level0Facts, stop: f64) -> f64 {
         let ahead = facts.relief.unwrap_or(self.round).max(RELIEF_MIN);
         (stop - facts.files).max(0.0) * facts.file_bytes.max(1.0) / ahead
@@ -171,7 +171,7 @@ mod tests {
         deep: f64,
     }
 
-    /// What became of it: bytes of each second, and most files at a time.
+    /// Describes what became of it: bytes of each second, and most files at a time.
     struct Seen {
         seconds: Vec<f64>,
         files_max: f64,

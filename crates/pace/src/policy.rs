@@ -37,7 +37,7 @@ impl ThrottlePolicy {
         }
     }
 
-    /// Whether every writer waits for itself, before it joins the queue, and not the leader of its group for all.
+    /// Returns whether every writer waits for itself, before it joins the queue, and not the leader of its group for all.
     pub fn is_outside_queue(self) -> bool {
         self == Self::Smooth
     }

@@ -39,14 +39,14 @@ const TREE_MEMORY: f64 = 60.0;
 /// Longest step of the clock that is measured: longer ones are pauses of the process, or of its writers.
 const STEP_MAX: f64 = 0.5;
 
-/// What the policy is told.
+/// Describes what the policy is told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SmoothOptions {
     /// Bytes per second that writers keep as long as no pressure exceeds one half; 0 for none.
     pub stage1_floor_rate: u64,
 }
 
-/// What writers may do now.
+/// Describes what writers may do now.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Decision {
     /// Bytes per second; `None` lets everything pass.
@@ -67,7 +67,7 @@ pub struct Smooth {
     options: SmoothOptions,
     meters: [Meter; 4],
     retired: Retired,
-    /// Whether the stages had work at the last look.
+    /// Says whether the stages had work at the last look.
     busy: [bool; 4],
     /// Bytes admitted per second, smoothed.
     arrival: Meter,
@@ -177,13 +177,13 @@ impl Smooth {
         decision
     }
 
-    /// What flushes allow at a pressure.
+    /// Returns what flushes allow at a pressure.
     fn memory_rate(&self, d: f64) -> Option<f64> {
         let capacity = self.capacity(Stage::Memory)?;
         (d >= FREE).then(|| (capacity * (1.0 - d) / d).max(MEMORY_RATE_MIN))
     }
 
-    /// What level 0 allows.
+    /// Returns what level 0 allows.
     fn level0_rate(&mut self, facts: &Level0Facts, passed: f64) -> Option<f64> {
         let around = Around {
             capacity: self.capacity(Stage::Level0),
@@ -194,7 +194,7 @@ impl Smooth {
         self.level0.tick(facts, &around)
     }
 
-    /// What a stage that only paces allows at a pressure.
+    /// Returns what a stage that only paces allows at a pressure.
     fn tree_rate(&mut self, stage: Stage, d: f64, passed: f64) -> Option<f64> {
         let i = stage as usize;
         let keep = (-passed / AVERAGE).exp();

@@ -155,7 +155,7 @@ fn rates_of_the_tree_move_slowly_and_never_to_zero() {
     assert!(back[5999] > 50.0 * MB, "{}", back[5999]);
 }
 
-/// What drains by large jobs goes up and down; writers do not.
+/// A backlog that drains by large jobs goes up and down; writers do not.
 #[test]
 fn the_rate_does_not_follow_every_job() {
     let (mut s, mut now, mut done, mut admitted) = measured();

@@ -1,8 +1,8 @@
-//! Whether more than one compaction may run: RocksDB's rule.
+//! Says whether more than one compaction may run: RocksDB's rule.
 
 use crate::condition::signed;
 
-/// What decides whether more than one compaction may run.
+/// Describes what decides whether more than one compaction may run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpeedUpInput {
     /// Files in level 0.
@@ -26,7 +26,7 @@ pub struct SpeedUpInput {
 /// Marked files from which on a second compaction helps.
 const MARKED_FILES_FOR_SPEED_UP: usize = 2;
 
-/// Whether compaction falls behind, before writes have to be delayed.
+/// Returns whether compaction falls behind, before writes have to be delayed.
 pub fn wants_speed_up(input: &SpeedUpInput) -> bool {
     let trigger = i64::from(input.level0_file_num_compaction_trigger);
     let slowdown = i64::from(input.level0_slowdown_writes_trigger);

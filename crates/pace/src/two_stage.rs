@@ -11,7 +11,7 @@ use crate::condition::{StallCause, StallCondition, StallInput};
 use crate::rocksdb::max_rate;
 use std::time::Duration;
 
-/// What the policy is told.
+/// Describes what the policy is told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TwoStageOptions {
     /// Fastest rate of delayed writes, in bytes per second; 0 means 16 MiB per second.
@@ -34,7 +34,7 @@ pub struct TwoStage {
     floor: u64,
     stage: Stage,
     second: Algorithm1,
-    /// Who passes when in the first stage.
+    /// Says who passes when in the first stage.
     first: Bucket,
 }
 
@@ -124,7 +124,7 @@ fn stage_of(cause: StallCause, input: &StallInput, before: Stage) -> Stage {
     if second { Stage::Second } else { Stage::First }
 }
 
-/// Whether the first stage goes on although no rule delays writes any more: by one file.
+/// Returns whether the first stage goes on although no rule delays writes any more: by one file.
 fn lingers(input: &StallInput) -> bool {
     let slowdown = i64::from(input.level0_slowdown_writes_trigger);
     let files = i64::try_from(input.l0_files).unwrap_or(i64::MAX);

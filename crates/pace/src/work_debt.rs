@@ -1,4 +1,4 @@
-//! What of a tree's debt was made by writes.
+//! Measures how much of a tree's debt was made by writes.
 //!
 //! RocksDB's estimate of pending bytes also leaps when targets change, the base level moves, files are taken in or a range is
 //! deleted. Writers did not cause that and cannot cure it. Such a leap is credited apart and drives background work
