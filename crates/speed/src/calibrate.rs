@@ -14,7 +14,7 @@ const SCRATCH_BYTES: u64 = 32 << 10;
 /// A flush that takes less does nothing, as far as one can see.
 pub const NO_FLUSH_NANOS: u64 = 5_000;
 
-/// What was measured; times in nanoseconds.
+/// Describes what was measured; times in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Calibration {
     /// Median of a durable write of a page.

@@ -27,7 +27,7 @@ const GROUP: u64 = 4 * 4096;
 const STEPS: u64 = 14;
 const OWNER: &str = "crash programme";
 
-/// What a run found.
+/// Describes what a run found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CrashReport {
     /// Histories.
@@ -38,7 +38,7 @@ pub struct CrashReport {
     pub broken: Vec<String>,
 }
 
-/// What is known of a log at some time.
+/// Describes what is known of a log at some time.
 #[derive(Clone, Debug, Default)]
 struct Known {
     bytes: Vec<u8>,
@@ -47,7 +47,7 @@ struct Known {
     appends: Vec<(usize, BTreeMap<u64, usize>)>,
 }
 
-/// What is known after a step.
+/// Describes what is known after a step.
 #[derive(Clone, Debug, Default)]
 struct Mark {
     requests: usize,

@@ -22,7 +22,7 @@ const MAGIC: &[u8; 8] = b"SPANSDLD";
 const HEADER: usize = 56;
 const ENTRY: usize = 32;
 
-/// What is recorded about where a log ends.
+/// Describes what is recorded about where a log ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogEnd {
     /// It may be growing; so many bytes were durable.
@@ -47,7 +47,7 @@ impl LogEnd {
 pub struct LogEntry {
     /// Its number in the database.
     pub number: u64,
-    /// What tells its pages from those that stood there before.
+    /// Says what tells its pages from those that stood there before.
     pub colour: u64,
     /// Where it ends.
     pub end: LogEnd,
@@ -113,7 +113,7 @@ impl Directory {
         Ok(out)
     }
 
-    /// What `bytes`, of which the directory may be the front, say; `None` if they are none of this disk's, torn
+    /// Returns what `bytes`, of which the directory may be the front, say; `None` if they are none of this disk's, torn
     /// or damaged.
     ///
     /// # Errors

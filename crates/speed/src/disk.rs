@@ -78,7 +78,7 @@ pub struct SpeedDisk {
     read_only: bool,
     /// Set by [`Self::close`]. Relaxed: those who write have ended before.
     is_closed: AtomicBool,
-    /// What the open found.
+    /// Says what the open found.
     found: Scan,
     meta: Mutex<Meta>,
     state: Mutex<State>,
@@ -319,7 +319,7 @@ impl SpeedDisk {
         self.epoch
     }
 
-    /// What the open found.
+    /// Returns what the open found.
     pub fn found(&self) -> &Scan {
         &self.found
     }
@@ -566,7 +566,7 @@ impl SpeedDisk {
         may
     }
 
-    /// Whether everything in front of an ordinal is durable.
+    /// Returns whether everything in front of an ordinal is durable.
     pub(crate) fn is_durable_before(&self, ordinal: u64) -> bool {
         self.state.lock().durable >= ordinal || self.plant == Some(Plant::DurableAlone)
     }

@@ -1,4 +1,4 @@
-//! What is on a device: finding a speed disk, and making one.
+//! Describes what is on a device: finding a speed disk, and making one.
 
 use crate::directory::Directory;
 use crate::layout::{
@@ -22,7 +22,7 @@ pub struct FormatOptions {
     pub force: bool,
 }
 
-/// What was found on a device.
+/// Describes what was found on a device.
 pub(crate) struct Opened {
     pub(crate) superblock: Superblock,
     pub(crate) superblock_slot: usize,
@@ -201,7 +201,7 @@ fn check_empty(device: &dyn BlockDevice) -> Result<()> {
     }
 }
 
-/// What the front of a device looks like.
+/// Returns what the front of a device looks like.
 fn known(front: &[u8]) -> Option<&'static str> {
     let has = |at: usize, magic: &[u8]| front.get(at..at + magic.len()) == Some(magic);
     let kinds: [(usize, &[u8], &'static str); 9] = [

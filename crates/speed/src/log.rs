@@ -22,7 +22,7 @@ pub struct Log {
     pub(crate) state: Mutex<LogState>,
 }
 
-/// What changes of a log.
+/// Describes what changes of a log.
 #[derive(Debug, Default)]
 pub(crate) struct LogState {
     /// Its page groups, in order.
@@ -109,7 +109,7 @@ impl Log {
         self.state.lock().len
     }
 
-    /// Whether nothing was written.
+    /// Returns whether nothing was written.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -33,7 +33,7 @@ pub(crate) fn colour_of(epoch: u64, number: u64) -> u64 {
     (epoch << NUMBER_BITS) | (number & ((1 << NUMBER_BITS) - 1))
 }
 
-/// What the header of a page says.
+/// Describes what the header of a page says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageHeader {
     /// Which log it belongs to.
@@ -94,7 +94,7 @@ fn checksum(page: &[u8], instance: &[u8; 16]) -> u32 {
     mask(crc32c_append(begun, page.get(4..).unwrap_or_default()))
 }
 
-/// What a page says; `None` if it is torn, damaged, of another disk, or was never one.
+/// Returns what a page says; `None` if it is torn, damaged, of another disk, or was never one.
 pub fn decode_page(bytes: &[u8], instance: &[u8; 16]) -> Option<PageHeader> {
     let header = header_of(bytes)?;
     (u32_at(bytes, 0) == checksum(bytes, instance)).then_some(header)

@@ -31,7 +31,7 @@ pub(crate) struct PageRef {
 /// A log that was found.
 #[derive(Clone, Debug)]
 pub struct FoundLog {
-    /// What the directory says about it.
+    /// Says what the directory says about it.
     pub entry: LogEntry,
     /// Bytes that count.
     pub bytes: u64,
@@ -40,7 +40,7 @@ pub struct FoundLog {
     pub(crate) pages: Vec<PageRef>,
 }
 
-/// What a scan found.
+/// Describes what a scan found.
 #[derive(Clone, Debug)]
 pub struct Scan {
     /// The logs, by rising number.
@@ -58,7 +58,7 @@ impl Scan {
     }
 }
 
-/// What the pages of all logs of the directory hold.
+/// Returns what the pages of all logs of the directory hold.
 ///
 /// # Errors
 /// Of reading the device: a page that cannot be read is none that was never written.

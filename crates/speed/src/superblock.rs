@@ -29,7 +29,7 @@ const MAGIC: &[u8; 8] = b"SPANSDSB";
 const VERSION: u32 = 1;
 const OWNER_AT: usize = 88;
 
-/// What a superblock says.
+/// Describes what a superblock says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
     /// Which of two copies is newer.
@@ -82,7 +82,7 @@ impl Superblock {
         out
     }
 
-    /// What `bytes` say; `None` if they are none of ours, torn or damaged.
+    /// Returns what `bytes` say; `None` if they are none of ours, torn or damaged.
     ///
     /// # Errors
     /// `NotSupported` for a later version; `Corruption` for sizes that make no sense under a checksum that is right.

@@ -63,7 +63,7 @@ impl LogFile {
         })
     }
 
-    /// Whether the next `bytes` fit into the page groups that the disk has left.
+    /// Returns whether the next `bytes` fit into the page groups that the disk has left.
     pub fn has_room(&self, bytes: usize) -> bool {
         let group_pages = u64::from(self.disk.layout().group_pages);
         let (used, groups) = {

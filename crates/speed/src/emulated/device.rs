@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a request was.
+/// Describes what a request was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
     /// A write.
     Write {
         /// Where.
         offset: u64,
-        /// What.
+        /// The kind.
         data: Vec<u8>,
         /// How.
         durability: Durability,
@@ -26,7 +26,7 @@ pub enum Op {
     Flush,
 }
 
-/// What goes wrong with a request.
+/// Describes what goes wrong with a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
     /// It fails and does nothing.
@@ -48,7 +48,7 @@ pub enum FaultKind {
 pub struct Fault {
     /// Which request it hits, counted from 0 over reads, writes and flushes.
     pub request: u64,
-    /// What goes wrong.
+    /// Says what goes wrong.
     pub kind: FaultKind,
 }
 
@@ -138,7 +138,7 @@ impl EmulatedDevice {
         self.state.lock().record.take().unwrap_or_default()
     }
 
-    /// What it holds.
+    /// Returns what it holds.
     pub fn media(&self) -> Media {
         self.state.lock().media.clone()
     }

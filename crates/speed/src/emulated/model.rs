@@ -7,7 +7,7 @@
 
 use super::profile::Profile;
 
-/// What a request does.
+/// Describes what a request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// Reads.
@@ -26,7 +26,7 @@ pub struct Model {
     profile: Profile,
     /// When each channel is free.
     channels: Vec<u64>,
-    /// Whether its last request was a write.
+    /// Says whether its last request was a write.
     writes: Vec<bool>,
     /// When the link is free, of reads and of writes.
     links: [u64; 2],

@@ -6,7 +6,7 @@
 pub struct Profile {
     /// Its letter.
     pub name: &'static str,
-    /// What it stands for.
+    /// Says what it stands for.
     pub what: &'static str,
     /// Nanoseconds of a write of 4 KiB by itself.
     pub write_nanos: u64,
@@ -18,7 +18,7 @@ pub struct Profile {
     pub read_bandwidth: u64,
     /// Requests that it works on at once.
     pub channels: usize,
-    /// Whether a completed write may be lost with the power before a flush.
+    /// Says whether a completed write may be lost with the power before a flush.
     pub is_volatile: bool,
     /// Nanoseconds of a flush; of what a durable write takes longer, where the cache is volatile.
     pub flush_nanos: u64,
