@@ -39,7 +39,7 @@ const LATE: i32 = -2;
 /// Runs under a fault for each run without one.
 const FAULTS_EACH: u64 = 4;
 
-/// What to run.
+/// Describes what to run.
 #[derive(Clone, Debug)]
 pub struct InterruptsPlan {
     /// The library.
@@ -56,7 +56,7 @@ pub struct InterruptsPlan {
     pub stop: u64,
 }
 
-/// What was seen.
+/// Describes what was seen.
 #[derive(Clone, Debug, Default)]
 pub struct InterruptsReport {
     /// Runs under a fault.

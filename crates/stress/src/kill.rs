@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What to run.
+/// Describes what to run.
 #[derive(Clone, Debug)]
 pub struct KillPlan {
     /// The program and the words before those of the child, which are DIR SEED ROUND WRITERS OWN-OPTIONS: [`child`].
@@ -36,7 +36,7 @@ pub struct KillPlan {
     pub own: String,
 }
 
-/// What was seen.
+/// Describes what was seen.
 #[derive(Clone, Debug, Default)]
 pub struct KillReport {
     /// Kills.

@@ -6,7 +6,7 @@ use spanlith::{Db, WriteBatch};
 use spanlith_base::keys::ENTRY_MAX;
 use std::path::{Path, PathBuf};
 
-/// What to run.
+/// Describes what to run.
 #[derive(Clone, Debug)]
 pub struct LargePlan {
     /// Where the database goes; must not exist.

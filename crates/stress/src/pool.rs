@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-/// What pieces of work report, added up.
+/// Describes what pieces of work report, added up.
 pub(crate) trait Sum: Default + Send {
     /// Adds the report of one piece.
     fn merge(&mut self, other: Self);

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// Linked keys per writer.
 const LINKS: u64 = 3;
 
-/// What to run.
+/// Describes what to run.
 #[derive(Clone, Debug)]
 pub struct ThreadsPlan {
     /// Seed of the run. Threads interleave as they will: a failure may need several tries.
@@ -45,7 +45,7 @@ impl ThreadsPlan {
     }
 }
 
-/// What was done.
+/// Describes what was done.
 #[derive(Debug, Default)]
 pub struct ThreadsReport {
     /// Rounds finished.

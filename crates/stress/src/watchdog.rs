@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What a piece of work is, in words with which it can be repeated.
+/// Describes what a piece of work is, in words with which it can be repeated.
 type What = Box<dyn Fn() -> String + Send>;
 
 /// No piece of work takes so long, even on a machine that has other things to do.

@@ -80,7 +80,7 @@ fn fill(clients: &Round, tables: u64) -> Vec<Event> {
     events
 }
 
-/// What else happens while the clients run.
+/// Describes what else happens while the clients run.
 type Beside = fn(&Db, &[Cf]);
 
 /// Lets clients loose, one per mix, with another thread beside them, and judges.

@@ -19,7 +19,7 @@ use spanlith_testkit::Rng;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use workloads::{WORKLOADS, workload};
 
-/// What to run.
+/// Describes what to run.
 #[derive(Clone)]
 pub struct CrashPlan {
     /// Seed of the run.
@@ -66,7 +66,7 @@ pub struct CrashFailure {
     pub program: Option<Program>,
 }
 
-/// What was seen.
+/// Describes what was seen.
 #[derive(Clone, Debug, Default)]
 pub struct CrashReport {
     /// Runs of workloads.
@@ -96,7 +96,7 @@ pub struct CrashReport {
 }
 
 impl CrashReport {
-    /// Whether no promise was broken.
+    /// Returns whether no promise was broken.
     pub fn is_clean(&self) -> bool {
         self.lost + self.holes + self.unopenable + self.unstable + self.broken == 0
     }
@@ -286,7 +286,7 @@ pub fn run_workload(plan: &CrashPlan, name: &'static str, seed: u64, report: &mu
     }
 }
 
-/// Whether a change, as the file system tells it, gives a log the name of another.
+/// Returns whether a change, as the file system tells it, gives a log the name of another.
 fn is_reuse_of_log(change: &str) -> bool {
     change.starts_with("Rename") && change.matches(".log").count() == 2
 }
@@ -311,7 +311,7 @@ pub fn run_crash(plan: &CrashPlan, mut progress: impl FnMut(&CrashReport)) -> Cr
     report
 }
 
-/// What a failing model program says, for the message.
+/// Returns what a failing model program says, for the message.
 pub fn describe(failure: &Failure) -> String {
     format!("operation {}: {}", failure.op, failure.text)
 }

@@ -1,4 +1,4 @@
-//! What can happen to a file at rest: every byte changed, every length, whole units gone, files
+//! Describes what can happen to a file at rest: every byte changed, every length, whole units gone, files
 //! missing, swapped, from another time or another database (reliability, section 7.5).
 
 use spanlith_testkit::Rng;
@@ -47,12 +47,12 @@ impl Damage {
     }
 }
 
-/// What other contents a file may be given.
+/// Describes what other contents a file may be given.
 #[derive(Clone, Debug, Default)]
 pub struct Others {
     /// Files of the same kind beside it.
     pub twins: Vec<(String, Vec<u8>)>,
-    /// What it held at an earlier time.
+    /// Says what it held at an earlier time.
     pub older: Option<Vec<u8>>,
     /// A file of its kind of another database.
     pub foreign: Option<Vec<u8>>,

@@ -18,7 +18,7 @@ pub struct File {
     pub name: String,
     /// Contents.
     pub bytes: Vec<u8>,
-    /// What else it may be made to hold.
+    /// Says what else it may be made to hold.
     pub others: Others,
 }
 
@@ -30,9 +30,9 @@ pub struct Image {
     pub fs: MemFs,
     /// The files of the database, `LOCK` left out.
     pub files: Vec<File>,
-    /// What it holds.
+    /// Says what it holds.
     pub contents: Contents,
-    /// What was written to it.
+    /// Says what was written to it.
     pub history: History,
     /// It was closed; otherwise its process ended.
     pub closed: bool,
@@ -62,7 +62,7 @@ fn files(fs: &MemFs) -> Vec<(String, Vec<u8>)> {
         .collect()
 }
 
-/// What images to draw.
+/// Describes what images to draw.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wanted {
     /// Nothing that needs callbacks of the program, so that another engine can open it.
@@ -121,7 +121,7 @@ fn says_whose(file: &File) -> bool {
     kind(&file.name) != ".log" || mark.is_some_and(|at| head.get(at + 12) == Some(&1))
 }
 
-/// Whether a file may be that of another database: what the first log of one begins with may have been
+/// Returns whether a file may be that of another database: what the first log of one begins with may have been
 /// copied from there, so nothing is said of it (docs/formats/evidence.md).
 fn may_be_foreign(name: &str) -> bool {
     !name.ends_with("000004.log")
@@ -204,7 +204,7 @@ pub fn draw(rng: &mut Rng, foreign: Option<&Image>, wanted: Wanted) -> Result<Im
 }
 
 impl Image {
-    /// Whether contents are those after some number of the commits, so that what is missing was the
+    /// Returns whether contents are those after some number of the commits, so that what is missing was the
     /// end of what was written.
     pub fn is_prefix(&self, found: &Contents) -> bool {
         let bounds = Bounds {

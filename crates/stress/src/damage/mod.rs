@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-/// What to run.
+/// Describes what to run.
 #[derive(Clone)]
 pub struct DamagePlan {
     /// Seed of the run; images are numbered from it.
@@ -30,7 +30,7 @@ pub struct DamagePlan {
     pub per_image: usize,
     /// Images at a time.
     pub jobs: usize,
-    /// What images to draw.
+    /// Says what images to draw.
     pub wanted: Wanted,
     /// Only this image.
     pub only: Option<u64>,
@@ -78,7 +78,7 @@ impl Outcome {
     }
 }
 
-/// What was seen.
+/// Describes what was seen.
 #[derive(Clone, Debug, Default)]
 pub struct DamageReport {
     /// Images.

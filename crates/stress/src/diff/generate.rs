@@ -55,7 +55,7 @@ struct Maker<'a> {
 /// Slots for family handles in the runner.
 const FAMILIES: usize = 6;
 
-/// What a slot holds.
+/// Describes what a slot holds.
 #[derive(Clone, Copy, PartialEq)]
 enum Slot {
     Free,

@@ -19,7 +19,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tempfile::TempDir;
 
-/// What to run.
+/// Describes what to run.
 #[derive(Clone, Debug)]
 pub struct DiffPlan {
     /// Our library.
@@ -38,7 +38,7 @@ pub struct DiffPlan {
     pub reduce_budget: usize,
 }
 
-/// What was done.
+/// Describes what was done.
 #[derive(Debug, Default)]
 pub struct DiffReport {
     /// Programs finished.
@@ -71,7 +71,7 @@ pub struct DiffFailure {
     pub number: u64,
     /// The reduced program.
     pub lines: Lines,
-    /// What differs there.
+    /// Says what differs there.
     pub difference: Difference,
 }
 
@@ -242,7 +242,7 @@ impl Pair {
         Ok(done)
     }
 
-    /// Whether a difference comes of the reference alone: in another run of the program we answer the
+    /// Returns whether a difference comes of the reference alone: in another run of the program we answer the
     /// same, and it answers that, too. RocksDB does so where jobs in the background decide which files
     /// a read meets, for one when a multi-get meets range tombstones.
     fn peer_wavers(&mut self, lines: &[String], found: &Difference) -> Result<bool, String> {

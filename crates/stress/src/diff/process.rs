@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// Source of the runner. Built against no header: it declares what it loads.
 const SOURCE: &str = include_str!("../../runner/runner.c");
-/// What stands before the C library in it.
+/// Says what stands before the C library in it.
 const FAULTS: &str = include_str!("../../runner/faults.c");
 
 /// A segment that takes longer hangs.

@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-/// What to run.
+/// Describes what to run.
 #[derive(Clone)]
 pub struct FaultsPlan {
     /// Seed of the run.
@@ -40,7 +40,7 @@ pub struct FaultsPlan {
 /// A run takes no longer.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What was seen.
+/// Describes what was seen.
 #[derive(Clone, Debug, Default)]
 pub struct FaultsReport {
     /// Runs.

@@ -64,7 +64,7 @@ impl Fault {
         }
     }
 
-    /// Whether a message may come of it.
+    /// Returns whether a message may come of it.
     pub fn explains(&self, text: &str) -> bool {
         // What could not be deleted is there until the next open.
         if text.contains("left behind") {
@@ -112,7 +112,7 @@ impl Faults {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// What a world lays over its file system.
+    /// Returns what a world lays over its file system.
     pub fn plan(&self) -> FaultPlan {
         let this = self.clone();
         Arc::new(move |fs: &FaultFs| {

@@ -83,7 +83,7 @@ impl Mix {
     pub const SNAPSHOTS: Self = Self([1, 0, 0, 0, 0, 1, 0, 6, 0, 0]);
 }
 
-/// Whether `merge` may be used on the key.
+/// Returns whether `merge` may be used on the key.
 fn is_counter(key: usize) -> bool {
     // In pairs, so that both families have both kinds.
     (key / 2).is_multiple_of(2)

@@ -6,10 +6,10 @@
 
 use std::fmt;
 
-/// What each key holds.
+/// Describes what each key holds.
 pub type State = Vec<Option<u64>>;
 
-/// What a write does to one key.
+/// Describes what a write does to one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// The key holds the number.
@@ -21,7 +21,7 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// What a key that holds `before` holds afterwards.
+    /// Returns what a key that holds `before` holds afterwards.
     pub fn apply(self, before: Option<u64>) -> Option<u64> {
         match self {
             Self::Put(n) => Some(n),
@@ -31,7 +31,7 @@ impl Effect {
     }
 }
 
-/// What happened at one moment.
+/// Describes what happened at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// These effects, in this order and with nothing between them.
@@ -41,7 +41,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// Whether an observation agrees with `state`. True for writes.
+    /// Returns whether an observation agrees with `state`. True for writes.
     pub fn agrees(&self, state: &[Option<u64>]) -> bool {
         match self {
             Self::Write(_) => true,
@@ -53,15 +53,15 @@ impl Action {
 /// An operation and the interval in which its moment lies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Who did it, for messages only: a thread may have several under way, such as an open snapshot.
+    /// Says who did it, for messages only: a thread may have several under way, such as an open snapshot.
     pub thread: usize,
-    /// What it was called through, for messages.
+    /// Says what it was called through, for messages.
     pub verb: &'static str,
     /// Tick before it began. Ticks are unique in a history.
     pub invoked: u64,
     /// Tick after it returned.
     pub returned: u64,
-    /// What it did or saw.
+    /// Says what it did or saw.
     pub action: Action,
 }
 

@@ -19,7 +19,7 @@ const ROUNDS_PER_DATABASE: u64 = 40;
 /// Choices of a search before it is given up.
 const STEPS_MAX: u64 = 2_000_000;
 
-/// What to run.
+/// Describes what to run.
 #[derive(Clone, Debug)]
 pub struct HistoriesPlan {
     /// Seed of operations and options.
@@ -28,7 +28,7 @@ pub struct HistoriesPlan {
     pub rounds: u64,
 }
 
-/// What was done.
+/// Describes what was done.
 #[derive(Debug, Default)]
 pub struct HistoriesReport {
     /// Histories judged.

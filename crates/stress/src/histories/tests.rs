@@ -135,7 +135,7 @@ fn the_report_names_what_did_not_fit() {
     );
 }
 
-/// Whether some order works, by trying all.
+/// Returns whether some order works, by trying all.
 fn by_trying(events: &[Event], left: &mut Vec<usize>, state: &State) -> bool {
     if left.is_empty() {
         return true;

@@ -7,10 +7,10 @@ use spanlith::{Cf, Db, ErrorKind, ReadOptions, Snapshot};
 /// Before what reads say that contradicts itself, unlike errors that they return.
 pub const CONTRADICTION: &str = "contradiction: ";
 
-/// What differed, in words.
+/// Describes what differed, in words.
 pub type Check = Result<(), String>;
 
-/// What a flush answered. One that does not wait may be told to try again while writes are stopped.
+/// Returns what a flush answered. One that does not wait may be told to try again while writes are stopped.
 ///
 /// # Errors
 /// Every other error.

@@ -18,13 +18,13 @@ pub struct Image {
     pub before: String,
     /// How many changes were made since the camera was last asked for images.
     pub change: u32,
-    /// What of the pending changes it keeps.
+    /// The pending changes that it keeps.
     pub choice: Choice,
     /// Answers that led to it.
     pub answers: Vec<u64>,
 }
 
-/// What of the pending changes a power loss keeps.
+/// The pending changes that a power loss keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// Only what is durable.
@@ -187,7 +187,7 @@ impl Camera {
         lock(&self.state).take(&self.fs, "nothing");
     }
 
-    /// Whether an image is still to come.
+    /// Returns whether an image is still to come.
     pub fn armed(&self) -> bool {
         lock(&self.state).left.is_some()
     }

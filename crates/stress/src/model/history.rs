@@ -16,7 +16,7 @@ use std::rc::Rc;
 /// Key → value, in bytewise order.
 pub type Contents = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// What one entry does to its key.
+/// Describes what one entry does to its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Sets it.
@@ -37,11 +37,11 @@ pub enum Change {
 pub struct Commit {
     /// Updates in order.
     pub changes: Vec<(Vec<u8>, Change)>,
-    /// Whether the log has it.
+    /// Says whether the log has it.
     pub logged: bool,
 }
 
-/// What a crash must keep and may keep, in numbers of commits.
+/// Describes what a crash must keep and may keep, in numbers of commits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
     /// So many commits are durable as far as they were logged.
@@ -65,7 +65,7 @@ pub struct History {
     commits: Vec<Commit>,
     /// Sequence number of the newest entry; the engine's, once known.
     seqno: u64,
-    /// What a crash now has to keep.
+    /// Says what a crash now has to keep.
     bounds: Bounds,
 }
 
@@ -195,7 +195,7 @@ impl History {
         self.seqno
     }
 
-    /// What a crash now has to keep and may keep.
+    /// Returns what a crash now has to keep and may keep.
     pub fn bounds(&self) -> Bounds {
         Bounds {
             issued: self.commits.len(),
@@ -236,7 +236,7 @@ impl History {
         self.bounds.flushed = self.commits.len();
     }
 
-    /// Whether every commit is in the log.
+    /// Returns whether every commit is in the log.
     pub fn is_all_logged(&self) -> bool {
         self.commits.iter().all(|c| c.logged)
     }
@@ -305,7 +305,7 @@ impl History {
         self.versions.keys().map(Vec::as_slice)
     }
 
-    /// What is fixed for life.
+    /// Returns what is fixed for life.
     pub fn setup(&self) -> &Setup {
         &self.setup
     }

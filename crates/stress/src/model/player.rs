@@ -18,7 +18,7 @@ pub const SLOTS: usize = 4;
 /// Operations an armed power loss waits for its change before it strikes anyway.
 const PATIENCE: u32 = 40;
 
-/// What went wrong, and where.
+/// Describes what went wrong, and where.
 #[derive(Clone, Debug)]
 pub struct Failure {
     /// Index of the operation; one past the end for the final comparison.
@@ -278,7 +278,7 @@ impl Player {
             .collect())
     }
 
-    /// What should no longer be there after an open and all background work.
+    /// Returns what should no longer be there after an open and all background work.
     fn check_directory(&mut self) -> Check {
         let Some(fs) = self.world.mem().cloned() else {
             return Ok(());
@@ -438,7 +438,7 @@ impl Player {
         }
     }
 
-    /// What updates mean now.
+    /// Returns what updates mean now.
     fn resolve(&self, updates: &[Update]) -> Vec<(Vec<u8>, Change)> {
         let mut toggled: BTreeMap<&[u8], bool> = BTreeMap::new();
         let one = |update: &'_ Update| match update {

@@ -1,6 +1,6 @@
 //! Programs: a setup, the options of the first open, and a list of operations, with a text form.
 //!
-//! What an operation means may depend on the state it meets (`toggle` puts or removes), never on
+//! The meaning of an operation may depend on the state it meets (`toggle` puts or removes), never on
 //! chance, so that a program without some of its operations is a program too: reduction needs that.
 
 use super::setup::{Setup, Tuning};
@@ -129,7 +129,7 @@ pub struct Program {
     pub setup: Setup,
     /// Options of the first open.
     pub tuning: Tuning,
-    /// What is done.
+    /// Says what is done.
     pub ops: Vec<Op>,
 }
 
@@ -426,7 +426,7 @@ impl Program {
         std::iter::once(&self.tuning).chain(later)
     }
 
-    /// Whether one of these families ever writes tables without checksums, whose damage nothing notices.
+    /// Returns whether one of these families ever writes tables without checksums, whose damage nothing notices.
     pub fn has_unchecked(&self, mut families: std::ops::Range<u64>) -> bool {
         families.any(|f| self.tunings().any(|t| t.of_family(f).checksum == 0))
     }

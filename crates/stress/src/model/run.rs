@@ -9,7 +9,7 @@ use crate::watchdog::watched;
 use spanlith_testkit::Rng;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What to run.
+/// Describes what to run.
 #[derive(Clone)]
 pub struct ModelPlan {
     /// Seed of the run; programs are numbered from it.
@@ -40,7 +40,7 @@ impl ModelPlan {
     }
 }
 
-/// What was done.
+/// Describes what was done.
 #[derive(Clone, Debug, Default)]
 pub struct ModelReport {
     /// Programs finished.
@@ -54,13 +54,13 @@ pub struct ModelReport {
 pub struct ModelFailure {
     /// Its number in the run.
     pub number: u64,
-    /// What went wrong in the original.
+    /// Says what went wrong in the original.
     pub original: Failure,
     /// The reduced program.
     pub program: Program,
-    /// What goes wrong in the reduced program.
+    /// Says what goes wrong in the reduced program.
     pub failure: Failure,
-    /// What was done before it.
+    /// Says what was done before it.
     pub report: ModelReport,
 }
 

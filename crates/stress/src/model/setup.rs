@@ -1,4 +1,4 @@
-//! What a program fixes for its whole life, and what every open may draw anew.
+//! Describes what a program fixes for its whole life, and what every open may draw anew.
 //!
 //! Both have a one-line text form (`name=value` separated by spaces), so that a program is a text
 //! file. Every value is legal in RocksDB too.
@@ -377,7 +377,7 @@ impl Tuning {
         }
     }
 
-    /// What finds the prefix of a key.
+    /// Returns what finds the prefix of a key.
     pub fn extractor(&self) -> Option<SliceTransform> {
         SliceTransform::from_text(&self.extractor_text())
     }

@@ -1,4 +1,4 @@
-//! What the reference says an iterator finds, and iterators that stay within a prefix.
+//! Describes what the reference says an iterator finds, and iterators that stay within a prefix.
 
 use super::check::Check;
 use super::history::History;

@@ -1,4 +1,4 @@
-//! Whether the programmes find what they are there to find: a disk that lies is planted, each lie must
+//! Says whether the programmes find what they are there to find: a disk that lies is planted, each lie must
 //! be caught. Bugs planted in the sources are the business of `scripts/plants.py`.
 
 use spanlith_env::{Effect, FaultFs, FaultRule, OpClass};
